@@ -1,0 +1,9 @@
+//! Everpost: a self-hosted event delivery appliance.
+//!
+//! Floors, from the ground up. A module imports floors below its own, never above, never beside it;
+//! the test `tidy` enforces it.
+
+/// 1. Where time and dice come from.
+pub mod base;
+/// 2. Nouns and rules, pure.
+pub mod model;

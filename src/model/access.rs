@@ -1,0 +1,81 @@
+//! Access keys of a topic.
+
+use std::fmt;
+
+use aws_lc_rs::constant_time::verify_slices_are_equal;
+
+use crate::base::Entropy;
+
+/// A secret text. Its `Debug` form hides it, so it cannot slip into a log.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    /// Wraps a secret.
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+
+    /// The secret itself: for sending, signing and storing, never for showing.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether `presented` is the secret, in time that does not depend on where they differ.
+    pub fn admits(&self, presented: &str) -> bool {
+        verify_slices_are_equal(self.0.as_bytes(), presented.as_bytes()).is_ok()
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("***")
+    }
+}
+
+/// The two keys of a topic: either one publishes and signs, so that one can be renewed while the other
+/// is in use (spec 1.2).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AccessKeys {
+    pub key1: Secret,
+    pub key2: Secret,
+}
+
+/// Which of the two keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyName {
+    Key1,
+    Key2,
+}
+
+impl AccessKeys {
+    /// Two new keys.
+    pub fn generate(entropy: &Entropy) -> Self {
+        Self {
+            key1: Secret::new(entropy.access_key()),
+            key2: Secret::new(entropy.access_key()),
+        }
+    }
+
+    /// The keys with one of them renewed.
+    pub fn regenerated(&self, name: KeyName, entropy: &Entropy) -> Self {
+        let fresh = Secret::new(entropy.access_key());
+        match name {
+            KeyName::Key1 => Self {
+                key1: fresh,
+                key2: self.key2.clone(),
+            },
+            KeyName::Key2 => Self {
+                key1: self.key1.clone(),
+                key2: fresh,
+            },
+        }
+    }
+
+    /// Whether `presented` is one of the keys; always compares with both.
+    pub fn admit(&self, presented: &str) -> bool {
+        let first = self.key1.admits(presented);
+        let second = self.key2.admits(presented);
+        first | second
+    }
+}

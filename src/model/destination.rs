@@ -1,0 +1,111 @@
+//! Where a subscription's events go, and what each kind of destination must carry.
+
+use url::Url;
+
+use crate::model::access::Secret;
+use crate::model::batch::BatchPolicy;
+
+/// The target of an event subscription.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Destination {
+    WebHook(WebHook),
+}
+
+/// An HTTP receiver.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WebHook {
+    pub endpoint_url: EndpointUrl,
+    pub batch: BatchPolicy,
+    pub attribute_mappings: Vec<DeliveryAttributeMapping>,
+    /// Extension: takes the destination without a handshake, for receivers that the operator owns.
+    pub skip_validation: bool,
+}
+
+/// The URL of a webhook. Its query may hold a secret, so only [`EndpointUrl::base`] is for showing.
+#[derive(Clone, PartialEq, Eq)]
+pub struct EndpointUrl(Url);
+
+/// Why a text is not the URL of a webhook.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidEndpointUrl {
+    #[error("it is not an absolute URL")]
+    NotAbsolute,
+    #[error("only http and https are supported")]
+    Scheme,
+    #[error("it has no host")]
+    NoHost,
+    #[error("user name and password do not belong into the URL")]
+    UserInfo,
+    #[error("a fragment is never sent, so it must be left out")]
+    Fragment,
+    #[error("port 0 cannot be called")]
+    Port,
+}
+
+impl EndpointUrl {
+    /// Parses an absolute http or https URL. What is stored is what will be called: the normalised form.
+    pub fn parse(text: &str) -> Result<Self, InvalidEndpointUrl> {
+        let url = Url::parse(text).map_err(|_| InvalidEndpointUrl::NotAbsolute)?;
+        if !matches!(url.scheme(), "http" | "https") {
+            return Err(InvalidEndpointUrl::Scheme);
+        }
+        if url.host_str().is_none_or(str::is_empty) {
+            return Err(InvalidEndpointUrl::NoHost);
+        }
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err(InvalidEndpointUrl::UserInfo);
+        }
+        if url.fragment().is_some() {
+            return Err(InvalidEndpointUrl::Fragment);
+        }
+        if url.port() == Some(0) {
+            return Err(InvalidEndpointUrl::Port);
+        }
+        Ok(Self(url))
+    }
+
+    /// The whole URL, query included: for calling and for `getFullUrl`.
+    pub fn reveal(&self) -> &Url {
+        &self.0
+    }
+
+    /// The URL without its query (`endpointBaseUrl`, spec 3.3).
+    pub fn base(&self) -> String {
+        let mut base = self.0.clone();
+        base.set_query(None);
+        base.into()
+    }
+
+    /// Host and port, for lists.
+    pub fn authority(&self) -> &str {
+        self.0.authority()
+    }
+
+    /// Whether the receiver is called over TLS.
+    pub fn is_https(&self) -> bool {
+        self.0.scheme() == "https"
+    }
+}
+
+impl std::fmt::Debug for EndpointUrl {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.base())
+    }
+}
+
+/// A header of one's own on every delivery (spec 6.4).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeliveryAttributeMapping {
+    pub name: String,
+    pub value: AttributeValue,
+}
+
+/// Where a header's value comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AttributeValue {
+    /// Always the same; `is_secret` hides it in answers.
+    Static { value: Secret, is_secret: bool },
+    /// A path into the event; the header is left out where it leads to nothing, or to something that
+    /// is no string, number or boolean.
+    Dynamic { source_field: String },
+}

@@ -1,0 +1,100 @@
+//! An event as the middle of the system sees it, whatever schema it arrived in.
+//!
+//! The bytes of `data` are kept as they came: they are checked to be JSON at the door and then only
+//! copied.
+
+use std::fmt;
+
+use crate::base::Timestamp;
+
+/// The appliance's own number of a stored event: ascending in the order of acceptance, never reused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct EventKey(pub i64);
+
+impl fmt::Display for EventKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// An event, neutral between the schemas.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// The publisher's id. Not unique: Event Grid does not look for duplicates.
+    pub id: String,
+    /// `topic` of the Event Grid schema, `source` of CloudEvents. `None` stands for the resource id of
+    /// the topic that the event was published to.
+    pub source: Option<String>,
+    /// `eventType`, `type`.
+    pub event_type: String,
+    /// Absent only from CloudEvents.
+    pub subject: Option<String>,
+    /// As the publisher wrote it; absent only from CloudEvents.
+    pub time: Option<String>,
+    /// `dataVersion`; `None` for CloudEvents, empty when an Event Grid publisher left it out.
+    pub data_version: Option<String>,
+    /// Further context attributes of a CloudEvent, `dataschema` and `datacontenttype` among them.
+    pub attributes: Vec<Attribute>,
+    pub data: EventData,
+}
+
+/// A further context attribute of a CloudEvent: an extension, `dataschema` or `datacontenttype`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attribute {
+    pub name: String,
+    /// The value as JSON text: a string, a number or a boolean, as it came.
+    pub value: String,
+}
+
+/// What an event carries.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EventData {
+    Absent,
+    /// JSON text, byte for byte as published. For custom input, the whole original object.
+    Json(String),
+    /// The text of `data_base64`.
+    Base64(String),
+}
+
+impl Event {
+    /// Bytes that the event occupies, near enough for limits and batches.
+    pub fn size(&self) -> usize {
+        let data = match &self.data {
+            EventData::Absent => 0,
+            EventData::Json(text) | EventData::Base64(text) => text.len(),
+        };
+        let attributes: usize = self
+            .attributes
+            .iter()
+            .map(|attribute| attribute.name.len() + attribute.value.len())
+            .sum();
+        let texts = [&self.source, &self.subject, &self.time, &self.data_version];
+        let texts: usize = texts
+            .iter()
+            .map(|text| text.as_ref().map_or(0, String::len))
+            .sum();
+        self.id.len() + self.event_type.len() + texts + attributes + data
+    }
+}
+
+/// An event that has been accepted, with what the acceptance added.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredEvent {
+    pub key: EventKey,
+    pub received_at: Timestamp,
+    pub event: Event,
+}
+
+impl StoredEvent {
+    /// The id sent as `aeg-output-event-id`: the same over all deliveries of this event, and sortable
+    /// by time (the layout of a UUID of version 8: moment of acceptance, then the key).
+    pub fn output_id(&self) -> String {
+        let key = self.key.0.to_be_bytes();
+        let mut bytes = [0; 16];
+        bytes[..6].copy_from_slice(&self.received_at.as_ms().to_be_bytes()[2..]);
+        bytes[8..].copy_from_slice(&key);
+        uuid::Builder::from_custom_bytes(bytes)
+            .into_uuid()
+            .to_string()
+    }
+}

@@ -1,0 +1,91 @@
+//! Every number that bounds the product, and where it comes from.
+//!
+//! "spec" means the published behaviour of Azure Event Grid; what has no source there says why the
+//! number is what it is.
+
+use std::time::Duration;
+
+/// Bytes of one publish request, and of one event in it (spec 1.4: 1 MB; the boundary itself passes).
+pub const PUBLISH_BYTES_MAX: usize = 1_048_576;
+
+/// Events in one publish request (spec 1.4).
+pub const PUBLISH_EVENTS_MAX: usize = 5_000;
+
+/// Nesting of arrays and objects in anything a client sends. Deeper documents serve no purpose and
+/// cost stack in every parser behind us.
+pub const JSON_DEPTH_MAX: usize = 64;
+
+/// Bytes of a management request: a subscription with every filter and header at its limit fits.
+pub const MANAGEMENT_BYTES_MAX: usize = 262_144;
+
+/// Event subscriptions of one topic (spec 13).
+pub const SUBSCRIPTIONS_PER_TOPIC_MAX: usize = 500;
+
+/// Advanced filters of one event subscription, and values over all of them (spec 4.4).
+pub const FILTERS_MAX: usize = 25;
+
+/// Values over all advanced filters of one event subscription (spec 4.4).
+pub const FILTER_VALUES_MAX: usize = 25;
+
+/// Characters of a string in a filter (spec 4.4).
+pub const FILTER_STRING_MAX: usize = 512;
+
+/// Attempts of one delivery (spec 3.3).
+pub const ATTEMPTS_MAX: u32 = 30;
+
+/// Minutes that a delivery may live (spec 3.3).
+pub const TIME_TO_LIVE_MINUTES_MAX: u32 = 1_440;
+
+/// Events in one delivery request (spec 8).
+pub const BATCH_EVENTS_MAX: u32 = 5_000;
+
+/// Kilobytes that a delivery request may aim at (spec 8).
+pub const BATCH_KILOBYTES_MAX: u32 = 1_024;
+
+/// Custom headers of one event subscription (spec 6.4).
+pub const DELIVERY_ATTRIBUTES_MAX: usize = 10;
+
+/// Bytes of a custom header's value (spec 6.4).
+pub const DELIVERY_ATTRIBUTE_BYTES_MAX: usize = 4_096;
+
+/// How long a webhook has to answer (spec 6.1).
+pub const RESPONSE_DEADLINE: Duration = Duration::from_secs(30);
+
+/// How much of a webhook's answer is read; the rest is dropped with the connection. More than what is
+/// kept, so that a slightly longer answer still leaves the connection reusable.
+pub const RESPONSE_READ_MAX: usize = 65_536;
+
+/// How much of a webhook's answer is kept with the attempt.
+pub const RESPONSE_KEPT_MAX: usize = 16_384;
+
+/// Headers of a webhook's answer that are kept with the attempt.
+pub const RESPONSE_HEADERS_KEPT_MAX: usize = 100;
+
+/// The longest `Retry-After` that is obeyed (spec A).
+pub const RETRY_AFTER_MAX: Duration = Duration::from_secs(24 * 3_600);
+
+/// A handshake's window for the answer by URL (spec A, 5.1).
+pub const HANDSHAKE_WINDOW: Duration = Duration::from_secs(10 * 60);
+
+/// Tries of a handshake, and the pause between two of them (spec A).
+pub const HANDSHAKE_TRIES: u32 = 3;
+
+/// The pause between two tries of a handshake (spec A).
+pub const HANDSHAKE_PAUSE: Duration = Duration::from_secs(5);
+
+/// How long a PUT of an event subscription waits for the outcome of its handshake (spec A).
+pub const HANDSHAKE_PUT_WAIT: Duration = Duration::from_secs(5);
+
+/// For how long a repeated `x-ms-client-request-id` is recognised (spec A).
+pub const REQUEST_ID_WINDOW: Duration = Duration::from_secs(10 * 60);
+
+/// Deliveries on the wire for one event subscription. Enough to keep a fast receiver busy over a LAN,
+/// few enough not to flatten a small one.
+pub const IN_FLIGHT_PER_SUBSCRIPTION: usize = 32;
+
+/// Deliveries on the wire over all event subscriptions: bounds memory (each may hold 1 MiB) and the
+/// duplicates that a crash can cause.
+pub const IN_FLIGHT_MAX: usize = 1_024;
+
+/// What a publisher is told to wait when the appliance cannot take its events right now, in seconds.
+pub const RETRY_AFTER_BUSY_S: u64 = 5;

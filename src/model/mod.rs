@@ -1,0 +1,15 @@
+//! The nouns and the rules: pure, no I/O, no `async`, no clock, no serialisation.
+
+pub mod access;
+pub mod batch;
+pub mod dead_letter;
+pub mod delivery;
+pub mod destination;
+pub mod event;
+pub mod filter;
+pub mod limits;
+pub mod name;
+pub mod registry;
+pub mod retry;
+pub mod subscription;
+pub mod topic;

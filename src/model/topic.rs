@@ -1,0 +1,145 @@
+//! A topic: where events enter, and what they look like there.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+
+use crate::base::Timestamp;
+use crate::model::access::AccessKeys;
+use crate::model::name::TopicName;
+
+/// The appliance's own number of a topic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TopicId(pub i64);
+
+/// A topic as it is stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Topic {
+    pub id: TopicId,
+    pub name: TopicName,
+    pub definition: TopicDefinition,
+    pub keys: AccessKeys,
+    pub created_at: Timestamp,
+    pub updated_at: Timestamp,
+}
+
+/// What the operator decides about a topic (spec 3.2).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TopicDefinition {
+    /// Azure's region. Without meaning here, kept because every client sends and expects one.
+    pub location: String,
+    pub tags: BTreeMap<String, String>,
+    pub input_schema: InputSchema,
+    /// Refuses keys and SAS tokens, so that only bearer tokens publish.
+    pub disable_local_auth: bool,
+    pub network_access: NetworkAccess,
+    /// Properties that are kept and shown but have no effect here, as JSON text by their names:
+    /// `minimumTlsVersionAllowed`, `dataResidencyBoundary`, `eventTypeInfo`, `identity`, `sku`.
+    pub inert: BTreeMap<String, String>,
+}
+
+/// Who may publish, by network address (spec 3.2).
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct NetworkAccess {
+    /// `publicNetworkAccess: Disabled`: nobody publishes, since there are no private endpoints here.
+    pub disabled: bool,
+    /// `inboundIpRules`; empty admits everybody.
+    pub allowed: Vec<IpNet>,
+}
+
+impl NetworkAccess {
+    /// Whether a publisher at `address` is let in.
+    pub fn admits(&self, address: IpAddr) -> bool {
+        let address = address.to_canonical();
+        !self.disabled
+            && (self.allowed.is_empty() || self.allowed.iter().any(|net| net.contains(&address)))
+    }
+}
+
+/// What publishers send (spec 1.3).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum InputSchema {
+    EventGridSchema,
+    CloudEventSchemaV1_0,
+    CustomEventSchema(Box<InputMapping>),
+}
+
+impl InputSchema {
+    /// Azure's spelling.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::EventGridSchema => "EventGridSchema",
+            Self::CloudEventSchemaV1_0 => "CloudEventSchemaV1_0",
+            Self::CustomEventSchema(_) => "CustomEventSchema",
+        }
+    }
+}
+
+/// What webhooks receive (spec 2.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeliverySchema {
+    EventGridSchema,
+    CloudEventSchemaV1_0,
+    CustomInputSchema,
+}
+
+impl DeliverySchema {
+    /// All of them, in the order in which they are offered.
+    pub const ALL: [DeliverySchema; 3] = [
+        Self::EventGridSchema,
+        Self::CloudEventSchemaV1_0,
+        Self::CustomInputSchema,
+    ];
+
+    /// Azure's spelling.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::EventGridSchema => "EventGridSchema",
+            Self::CloudEventSchemaV1_0 => "CloudEventSchemaV1_0",
+            Self::CustomInputSchema => "CustomInputSchema",
+        }
+    }
+
+    /// What a subscription gets that does not choose: the topic's own schema (spec A).
+    pub fn default_for(input: &InputSchema) -> Self {
+        match input {
+            InputSchema::EventGridSchema => Self::EventGridSchema,
+            InputSchema::CloudEventSchemaV1_0 => Self::CloudEventSchemaV1_0,
+            InputSchema::CustomEventSchema(_) => Self::CustomInputSchema,
+        }
+    }
+
+    /// Whether events that came as `input` can be delivered like this (spec 2.1).
+    pub fn can_express(self, input: &InputSchema) -> bool {
+        match (input, self) {
+            (InputSchema::EventGridSchema, Self::EventGridSchema | Self::CloudEventSchemaV1_0)
+            | (InputSchema::CloudEventSchemaV1_0, Self::CloudEventSchemaV1_0)
+            | (InputSchema::CustomEventSchema(_), _) => true,
+            (InputSchema::EventGridSchema, Self::CustomInputSchema)
+            | (
+                InputSchema::CloudEventSchemaV1_0,
+                Self::EventGridSchema | Self::CustomInputSchema,
+            ) => false,
+        }
+    }
+}
+
+/// Which properties of a custom event hold which part of the envelope (spec 2.4). Source fields may be
+/// dotted paths.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct InputMapping {
+    pub id: Option<String>,
+    pub topic: Option<String>,
+    pub event_time: Option<String>,
+    pub event_type: MappedField,
+    pub subject: MappedField,
+    pub data_version: MappedField,
+}
+
+/// Where a part of the envelope comes from: the event, else the default.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct MappedField {
+    pub source_field: Option<String>,
+    pub default_value: Option<String>,
+}
