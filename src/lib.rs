@@ -7,3 +7,5 @@
 pub mod base;
 /// 2. Nouns and rules, pure.
 pub mod model;
+/// 3. Bytes to nouns and back, pure.
+pub mod wire;

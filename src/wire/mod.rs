@@ -1,0 +1,3 @@
+//! Bytes to model and back, pure.
+
+pub mod filter;
