@@ -3,6 +3,8 @@
 //! Floors, from the ground up. A module imports floors below its own, never above, never beside it;
 //! the test `tidy` enforces it.
 
+/// 7. Configuration, command line, start and stop.
+pub mod app;
 /// 1. Where time and dice come from.
 pub mod base;
 /// 2. Nouns and rules, pure.

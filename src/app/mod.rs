@@ -1,0 +1,3 @@
+//! Configuration, command line, start and stop: everything that knows the whole.
+
+pub mod receive;

@@ -1,0 +1,314 @@
+//! A scriptable webhook: answers as it is told, remembers what came, agrees to both handshakes.
+//!
+//! It stands behind `everpost receive`, the demonstration and the tests.
+
+mod log;
+mod request;
+mod script;
+#[cfg(test)]
+mod tests;
+mod turns;
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::request::Parts;
+use http::{HeaderMap, Request, Response, StatusCode};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+pub use self::request::{ReceivedEvent, ReceivedRequest, RequestKind};
+pub use self::script::{AnswerScript, InvalidScript, ScriptedAnswer};
+
+use self::log::RequestLog;
+use self::turns::Turns;
+use crate::base::Clock;
+
+/// Bytes of a request's body: a batch of the largest size, and then some.
+const BODY_MAX: usize = 8 * 1_024 * 1_024;
+
+/// Connections that are served at once; more of them wait to be accepted.
+const CONNECTIONS_MAX: usize = 1_024;
+
+/// How long a client may take to send the head of a request.
+const HEAD_DEADLINE: Duration = Duration::from_secs(30);
+
+/// How long a stopping receiver waits for requests that are being answered.
+const STOP_DEADLINE: Duration = Duration::from_secs(5);
+
+/// The pause after a connection could not be accepted (too many open files), so as not to spin.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// How a receiver behaves.
+#[derive(Clone, Debug)]
+pub struct ReceiverOptions {
+    /// Port 0 takes a free one.
+    pub listen: SocketAddr,
+    pub answers: AnswerScript,
+    /// Passes before each answer, handshakes included.
+    pub delay: Duration,
+    /// Sent as `Retry-After`, in seconds, with every 429 and 503.
+    pub retry_after_s: Option<u32>,
+    /// Every event goes through the answers on its own.
+    pub per_event: bool,
+    /// Tells when requests came.
+    pub clock: Clock,
+}
+
+impl ReceiverOptions {
+    /// A receiver on a free port of this machine that answers every request with `answers`.
+    pub fn scripted(answers: AnswerScript) -> Self {
+        Self {
+            listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+            answers,
+            delay: Duration::ZERO,
+            retry_after_s: None,
+            per_event: false,
+            clock: Clock::system(),
+        }
+    }
+}
+
+/// A running webhook. Dropping it stops it at once; [`Receiver::stop`] does so with grace.
+#[derive(Debug)]
+pub struct Receiver {
+    address: SocketAddr,
+    log: Arc<RequestLog>,
+    stopping: CancellationToken,
+    serving: JoinHandle<()>,
+}
+
+impl Receiver {
+    /// Starts to listen and to answer.
+    pub async fn bind(options: ReceiverOptions) -> io::Result<Self> {
+        let listener = TcpListener::bind(options.listen).await?;
+        let address = listener.local_addr()?;
+        let log = Arc::new(RequestLog::new());
+        let stopping = CancellationToken::new();
+        let answering = Arc::new(Answering {
+            turns: Mutex::new(Turns::new(options.per_event)),
+            options,
+            log: Arc::clone(&log),
+            stopping: stopping.clone(),
+        });
+        Ok(Self {
+            address,
+            log,
+            stopping,
+            serving: tokio::spawn(accept(listener, answering)),
+        })
+    }
+
+    /// Where it listens, with the port that it got.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// `http://ADDRESS:PORT`, without a slash at the end.
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// The newest requests, oldest first; at most 10,000 of them and 64 MiB.
+    pub fn requests(&self) -> Vec<Arc<ReceivedRequest>> {
+        self.log.after(0)
+    }
+
+    /// Waits for requests with numbers above `number` and returns those that are kept, oldest first.
+    pub async fn requests_after(&self, number: u64) -> Vec<Arc<ReceivedRequest>> {
+        self.log.grown_past(number).await;
+        self.log.after(number)
+    }
+
+    /// Stops listening, lets answers that are being given finish and gives up those that wait.
+    pub async fn stop(mut self) {
+        self.stopping.cancel();
+        let ended = (&mut self.serving).await;
+        ended.expect("the receiver's own loop does not panic");
+    }
+}
+
+impl Drop for Receiver {
+    fn drop(&mut self) {
+        self.stopping.cancel();
+    }
+}
+
+async fn accept(listener: TcpListener, answering: Arc<Answering>) {
+    let connections = TaskTracker::new();
+    let slots = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    loop {
+        let next = async {
+            let slot = Arc::clone(&slots).acquire_owned().await;
+            (slot, listener.accept().await)
+        };
+        let (slot, accepted) = tokio::select! {
+            next = next => next,
+            () = answering.stopping.cancelled() => break,
+        };
+        let Ok((stream, peer)) = accepted else {
+            tokio::time::sleep(ACCEPT_PAUSE).await;
+            continue;
+        };
+        let conversation = converse(stream, peer, Arc::clone(&answering));
+        connections.spawn(async move {
+            let _slot = slot;
+            conversation.await;
+        });
+    }
+    connections.close();
+    connections.wait().await;
+}
+
+async fn converse(stream: TcpStream, peer: SocketAddr, answering: Arc<Answering>) {
+    let stopping = answering.stopping.clone();
+    let service = service_fn(move |request| Arc::clone(&answering).answer(request, peer));
+    let mut builder = auto::Builder::new(TokioExecutor::new());
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_DEADLINE);
+    let connection = builder.serve_connection(TokioIo::new(stream), service);
+    let mut connection = std::pin::pin!(connection);
+    // How a connection ends is the client's affair: a broken one is no fault of the receiver.
+    tokio::select! {
+        _ = connection.as_mut() => return,
+        () = stopping.cancelled() => connection.as_mut().graceful_shutdown(),
+    }
+    let _ = tokio::time::timeout(STOP_DEADLINE, connection).await;
+}
+
+/// What all connections share.
+struct Answering {
+    options: ReceiverOptions,
+    turns: Mutex<Turns>,
+    log: Arc<RequestLog>,
+    stopping: CancellationToken,
+}
+
+/// Ends a connection without an answer.
+#[derive(Debug, thiserror::Error)]
+#[error("the receiver hangs up, as it was told")]
+struct HangUp;
+
+type Reply = Response<Full<Bytes>>;
+
+impl Answering {
+    async fn answer(
+        self: Arc<Self>,
+        request: Request<Incoming>,
+        peer: SocketAddr,
+    ) -> Result<Reply, HangUp> {
+        let (head, body) = request.into_parts();
+        let Ok(body) = Limited::new(body, BODY_MAX).collect().await else {
+            return Ok(reply(StatusCode::PAYLOAD_TOO_LARGE));
+        };
+        let (kind, answer) = self.record(&head, body.to_bytes(), peer);
+        tokio::select! {
+            () = tokio::time::sleep(self.options.delay) => {}
+            () = self.stopping.cancelled() => return Err(HangUp),
+        }
+        match kind {
+            RequestKind::Validation { code } => Ok(validation_reply(&code)),
+            RequestKind::AbuseProtection { origin } => Ok(consent(&origin, &head.headers)),
+            RequestKind::Delivery => self.scripted(answer).await,
+        }
+    }
+
+    /// Decides on the answer and keeps the request with it.
+    fn record(&self, head: &Parts, body: Bytes, peer: SocketAddr) -> (RequestKind, ScriptedAnswer) {
+        let (kind, events) = request::understand(head, &body);
+        let answer = match &kind {
+            RequestKind::Validation { .. } | RequestKind::AbuseProtection { .. } => {
+                ScriptedAnswer::Status(200)
+            }
+            RequestKind::Delivery => {
+                let turn = self.turns.lock().unwrap().take(&events);
+                self.options.answers.answer(turn)
+            }
+        };
+        self.log.push(ReceivedRequest {
+            number: 0, // the log gives it
+            received_at: self.options.clock.now(),
+            remote_address: peer,
+            method: head.method.to_string(),
+            path: path(head),
+            headers: headers(&head.headers),
+            body,
+            kind: kind.clone(),
+            events,
+            answer,
+        });
+        (kind, answer)
+    }
+
+    async fn scripted(&self, answer: ScriptedAnswer) -> Result<Reply, HangUp> {
+        match answer {
+            ScriptedAnswer::Status(status) => Ok(self.status(status)),
+            ScriptedAnswer::Close => Err(HangUp),
+            ScriptedAnswer::Timeout => {
+                self.stopping.cancelled().await;
+                Err(HangUp)
+            }
+        }
+    }
+
+    fn status(&self, status: u16) -> Reply {
+        let status = StatusCode::from_u16(status).expect("scripts hold statuses from 200 to 599");
+        let mut reply = reply(status);
+        if let (Some(seconds), 429 | 503) = (self.options.retry_after_s, status.as_u16()) {
+            reply.headers_mut().insert("retry-after", seconds.into());
+        }
+        reply
+    }
+}
+
+fn reply(status: StatusCode) -> Reply {
+    let mut reply = Response::new(Full::default());
+    *reply.status_mut() = status;
+    reply
+}
+
+/// Event Grid's handshake: the code comes back (spec 5.1).
+fn validation_reply(code: &str) -> Reply {
+    let body = serde_json::json!({ "validationResponse": code }).to_string();
+    let mut reply = Response::new(Full::from(body));
+    let json = http::HeaderValue::from_static("application/json; charset=utf-8");
+    reply.headers_mut().insert("content-type", json);
+    reply
+}
+
+/// CloudEvents' handshake: consent is in the headers (spec 5.2).
+fn consent(origin: &str, asked: &HeaderMap) -> Reply {
+    let any = http::HeaderValue::from_static("*");
+    let mut reply = reply(StatusCode::OK);
+    let origin = http::HeaderValue::from_str(origin).unwrap_or_else(|_| any.clone());
+    let rate = asked.get("webhook-request-rate").unwrap_or(&any).clone();
+    reply.headers_mut().insert("webhook-allowed-origin", origin);
+    reply.headers_mut().insert("webhook-allowed-rate", rate);
+    reply
+}
+
+fn path(head: &Parts) -> String {
+    let path = head.uri.path_and_query();
+    path.map_or_else(|| "/".to_owned(), ToString::to_string)
+}
+
+fn headers(headers: &HeaderMap) -> Vec<(String, String)> {
+    let text = |value: &http::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
+    let pairs = headers
+        .iter()
+        .map(|(name, value)| (name.to_string(), text(value)));
+    pairs.collect()
+}

@@ -1,0 +1,162 @@
+//! What a receiver answers: `503 503 200`, `429x5 timeout close 200`.
+
+use std::str::FromStr;
+
+/// Entries of one script: more than anybody writes by hand, few enough to look through on each request.
+const ENTRIES_MAX: usize = 1_000;
+
+/// The largest number after an `x`.
+const REPEAT_MAX: u32 = 1_000_000;
+
+/// One answer of a receiver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ScriptedAnswer {
+    /// An HTTP status with an empty body.
+    Status(u16),
+    /// No answer at all while the connection stays open.
+    Timeout,
+    /// The connection is closed without an answer.
+    Close,
+}
+
+/// The answers in their order; the last one repeats for ever.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AnswerScript(Vec<Entry>);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Entry {
+    answer: ScriptedAnswer,
+    times: u32,
+}
+
+/// Why a text is no script of answers.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidScript {
+    #[error("it names no answer; write statuses such as \"503 503 200\"")]
+    Empty,
+    #[error("it has more than {ENTRIES_MAX} entries; shorten repetitions, as in \"503x20 200\"")]
+    TooLong,
+    #[error("{0:?} is no answer: write a status from 200 to 599, \"timeout\" or \"close\"")]
+    Answer(String),
+    #[error("{0:?} does not repeat: write a number from 1 to {REPEAT_MAX} after the \"x\"")]
+    Repeat(String),
+}
+
+impl AnswerScript {
+    /// Always the same status.
+    pub fn always(status: u16) -> Self {
+        Self(vec![Entry {
+            answer: ScriptedAnswer::Status(status),
+            times: 1,
+        }])
+    }
+
+    /// The answer to the request number `turn`, counted from 0.
+    pub fn answer(&self, turn: u32) -> ScriptedAnswer {
+        let mut passed = 0u32;
+        for entry in &self.0 {
+            passed = passed.saturating_add(entry.times);
+            if turn < passed {
+                return entry.answer;
+            }
+        }
+        self.0.last().expect("a script has an entry").answer
+    }
+}
+
+impl FromStr for AnswerScript {
+    type Err = InvalidScript;
+
+    /// Reads answers that are separated by spaces or commas.
+    fn from_str(text: &str) -> Result<Self, InvalidScript> {
+        let words = text.split([' ', ',', '\t', '\n']);
+        let entries = words
+            .filter(|word| !word.is_empty())
+            .take(ENTRIES_MAX + 1)
+            .map(entry)
+            .collect::<Result<Vec<_>, _>>()?;
+        match entries.len() {
+            0 => Err(InvalidScript::Empty),
+            1..=ENTRIES_MAX => Ok(Self(entries)),
+            _ => Err(InvalidScript::TooLong),
+        }
+    }
+}
+
+fn entry(word: &str) -> Result<Entry, InvalidScript> {
+    let (answer, times) = match word.split_once('x') {
+        Some((answer, times)) => (answer, repeat(times, word)?),
+        None => (word, 1),
+    };
+    let answer = match answer {
+        "timeout" => ScriptedAnswer::Timeout,
+        "close" => ScriptedAnswer::Close,
+        status => ScriptedAnswer::Status(self::status(status, word)?),
+    };
+    Ok(Entry { answer, times })
+}
+
+fn repeat(times: &str, word: &str) -> Result<u32, InvalidScript> {
+    times
+        .parse()
+        .ok()
+        .filter(|times| (1..=REPEAT_MAX).contains(times))
+        .ok_or_else(|| InvalidScript::Repeat(word.to_owned()))
+}
+
+/// Below 200 are interim answers, which no request can end with.
+fn status(text: &str, word: &str) -> Result<u16, InvalidScript> {
+    text.parse()
+        .ok()
+        .filter(|status| (200..=599).contains(status))
+        .ok_or_else(|| InvalidScript::Answer(word.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The first answers of `script`, written like a script.
+    fn check(script: &str, expected: &str) {
+        let script: AnswerScript = script.parse().expect(script);
+        let count = u32::try_from(expected.split(' ').count()).expect("a short line");
+        let given: Vec<String> = (0..count)
+            .map(|turn| match script.answer(turn) {
+                ScriptedAnswer::Status(status) => status.to_string(),
+                ScriptedAnswer::Timeout => "timeout".to_owned(),
+                ScriptedAnswer::Close => "close".to_owned(),
+            })
+            .collect();
+        assert_eq!(given.join(" "), expected);
+    }
+
+    #[test]
+    fn answers_come_in_order_and_the_last_repeats() {
+        check("200", "200 200 200");
+        check("503 503 200", "503 503 200 200");
+        check("503x3 200", "503 503 503 200 200");
+        check("503x2,429,200", "503 503 429 200");
+        check("  timeout\tclose ", "timeout close close");
+        check("timeoutx2 closex1 404", "timeout timeout close 404 404");
+        check("200x1000000 500", "200 200");
+    }
+
+    fn refuse(script: &str, expected: &str) {
+        let error = script.parse::<AnswerScript>().expect_err(script);
+        assert!(error.to_string().contains(expected), "{script}: {error}");
+    }
+
+    #[test]
+    fn nonsense_is_refused_with_the_word_at_fault() {
+        refuse("", "no answer");
+        refuse(" , ", "no answer");
+        refuse("200 ok", "\"ok\" is no answer");
+        refuse("100", "\"100\" is no answer");
+        refuse("600", "\"600\" is no answer");
+        refuse("503x0", "\"503x0\" does not repeat");
+        refuse("503x", "\"503x\" does not repeat");
+        refuse("503x1000001", "does not repeat");
+        refuse("-1", "\"-1\" is no answer");
+        refuse(&"200 ".repeat(ENTRIES_MAX + 1), "more than 1000 entries");
+    }
+}
