@@ -1,0 +1,107 @@
+// A person with a browser at the appliance: one page, watched for everything that a page must not do.
+
+import { mkdtemp, mkdir } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+import { AxeBuilder } from "@axe-core/playwright";
+import { chromium } from "playwright-core";
+
+// No part of the browser talks to anybody but the appliance.
+const ARGUMENTS = [
+  "--headless",
+  "--no-sandbox",
+  "--disable-gpu",
+  "--disable-quic",
+  "--no-first-run",
+  "--disable-background-networking",
+  "--disable-component-update",
+  "--disable-sync",
+];
+
+/** Debian's chromium with a profile that is new and thrown away. */
+export function openBrowser() {
+  const executablePath = process.env.EVERPOST_CHROMIUM || "/usr/bin/chromium";
+  return chromium.launch({ executablePath, args: ARGUMENTS });
+}
+
+/** One page in a context of its own (cookies, size), and what went wrong on it. */
+export class Visitor {
+  /** `options` are those of a browser context: `viewport`, `colorScheme`, `javaScriptEnabled` … */
+  static async arrive(browser, baseURL, options = {}) {
+    const context = await browser.newContext({ baseURL, ...options });
+    const visitor = new Visitor(await context.newPage());
+    await visitor.#watch();
+    return visitor;
+  }
+
+  #problems = [];
+  #allowed = [];
+
+  constructor(page) {
+    this.page = page;
+  }
+
+  /** A problem that the test is about, such as the status of a form that is refused. */
+  allow(pattern) {
+    this.#allowed.push(pattern);
+  }
+
+  /** Everything so far that no page may do and no test allowed. */
+  problems() {
+    return this.#problems.filter((problem) => !this.#allowed.some((it) => it.test(problem)));
+  }
+
+  /** What axe finds against WCAG 2.2 AA and its own best practices, one line for each element. */
+  async barriers() {
+    const { violations } = await new AxeBuilder({ page: this.page }).analyze();
+    return violations.flatMap(({ id, help, nodes }) =>
+      nodes.map(({ target }) => `${id}: ${help} (${target.join(" ")})`),
+    );
+  }
+
+  /** Keeps a picture of the whole page outside of the repository; returns its path. */
+  async screenshot(name) {
+    const path = join(await screenshotFolder(), `${name}.png`);
+    await this.page.screenshot({ path, fullPage: true });
+    return path;
+  }
+
+  /** Closes the page; throws if it did anything that a page must not do. */
+  async leave() {
+    await this.page.context().close();
+    if (this.problems().length > 0) {
+      throw new Error(`the page had problems:\n${this.problems().join("\n")}`);
+    }
+  }
+
+  async #watch() {
+    const note = (problem) => this.#problems.push(problem);
+    this.page.on("pageerror", (error) => note(`exception: ${error.message}`));
+    this.page.on("crash", () => note("the page crashed"));
+    this.page.on("requestfailed", (request) => {
+      note(`request failed: ${request.url()} ${request.failure()?.errorText}`);
+    });
+    this.page.on("console", (line) => {
+      if (line.type() === "error") {
+        note(`console: ${line.text()} (${line.location().url})`);
+      }
+    });
+    await this.page.exposeFunction("reportViolation", (text) => note(`policy: ${text}`));
+    await this.page.addInitScript(() => {
+      document.addEventListener("securitypolicyviolation", (event) => {
+        window.reportViolation(`${event.violatedDirective} ${event.blockedURI}`);
+      });
+    });
+  }
+}
+
+let folder;
+
+function screenshotFolder() {
+  const chosen = process.env.EVERPOST_SCREENSHOTS;
+  folder ??= chosen
+    ? mkdir(chosen, { recursive: true }).then(() => chosen)
+    : mkdtemp(join(tmpdir(), "everpost-screenshots-"));
+  return folder;
+}
