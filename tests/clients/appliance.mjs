@@ -1,0 +1,136 @@
+// The built binary as a test meets it: started on a free port, asked over HTTP, stopped with SIGTERM.
+
+import { spawn } from "node:child_process";
+import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { fileURLToPath } from "node:url";
+
+const REPOSITORY = fileURLToPath(new URL("../..", import.meta.url));
+const BINARY = process.env.EVERPOST_BIN || join(REPOSITORY, "target/debug/everpost");
+
+// Nothing here takes seconds on an idle machine; a busy one may need far longer.
+const PATIENCE_MS = 60_000;
+
+const LISTENING = /listening on (http:\/\/[0-9a-zA-Z.:[\]]+)/;
+
+/** Asks until the answer is truthy, and returns it. */
+export async function eventually(question, what) {
+  const deadline = Date.now() + PATIENCE_MS;
+  for (;;) {
+    const answer = await question();
+    if (answer) {
+      return answer;
+    }
+    if (Date.now() > deadline) {
+      throw new Error(`not within ${PATIENCE_MS} ms: ${what}`);
+    }
+    await sleep(20);
+  }
+}
+
+/** One data directory and the process that serves it. */
+export class Appliance {
+  static async start(...options) {
+    const folder = await mkdtemp(join(tmpdir(), "everpost-test-"));
+    const appliance = new Appliance(folder);
+    await appliance.#start(options);
+    return appliance;
+  }
+
+  #folder;
+  #process;
+  #printed = "";
+
+  constructor(folder) {
+    this.#folder = folder;
+  }
+
+  get dataDir() {
+    return join(this.#folder, "data");
+  }
+
+  async #start(options) {
+    const words = ["serve", "--data-dir", this.dataDir, "--listen", "127.0.0.1:0"];
+    this.#process = spawn(BINARY, [...words, "--egress-allow", "127.0.0.0/8", ...options], {
+      stdio: ["ignore", "pipe", "pipe"],
+    });
+    this.#process.on("error", (error) => (this.#printed += `${error}\n`));
+    for (const stream of [this.#process.stdout, this.#process.stderr]) {
+      stream.setEncoding("utf8").on("data", (text) => (this.#printed += text));
+    }
+    this.url = await eventually(() => this.#address(), "the appliance prints its address");
+    await eventually(() => this.#isReady(), "the appliance is ready");
+  }
+
+  async stop() {
+    const ended = new Promise((resolve) => this.#process.once("exit", resolve));
+    this.#process.kill("SIGTERM");
+    const patience = setTimeout(() => this.#process.kill("SIGKILL"), PATIENCE_MS);
+    const status = await ended;
+    clearTimeout(patience);
+    await rm(this.#folder, { recursive: true, force: true });
+    if (status !== 0) {
+      throw new Error(`the appliance ended with ${status}:\n${this.#printed}`);
+    }
+  }
+
+  /** The link with which the first user sets a password. */
+  async setupUrl() {
+    return (await readFile(join(this.dataDir, "setup-url"), "utf8")).trim();
+  }
+
+  /** One management request; returns its JSON. */
+  async manage(method, path, body) {
+    const token = (await readFile(join(this.dataDir, "management.token"), "utf8")).trim();
+    const answer = await fetch(this.url + path, {
+      method,
+      headers: { Authorization: `Bearer ${token}`, "Content-Type": "application/json" },
+      body: body && JSON.stringify(body),
+    });
+    const text = await answer.text();
+    if (!answer.ok) {
+      throw new Error(`${method} ${path}: ${answer.status} ${text}`);
+    }
+    return text ? JSON.parse(text) : undefined;
+  }
+
+  async createTopic(name, properties = {}) {
+    const resource = await this.manage("PUT", `/topics/${name}`, { location: "local", properties });
+    const keys = await this.manage("POST", `/topics/${name}/listKeys`);
+    return { name, id: resource.id, endpoint: resource.properties.endpoint, ...keys };
+  }
+
+  /** Creates an event subscription and waits until its webhook is proven. */
+  async subscribe(topic, name, endpointUrl, properties = {}) {
+    const path = `/topics/${topic.name}/eventSubscriptions/${name}`;
+    const destination = { endpointType: "WebHook", properties: { endpointUrl } };
+    await this.manage("PUT", path, { properties: { destination, ...properties } });
+    const isProven = async () =>
+      (await this.manage("GET", path)).properties.provisioningState === "Succeeded";
+    await eventually(isProven, `${name} is proven`);
+  }
+
+  /** What is stored of a topic's events, newest first. */
+  async events(topic) {
+    return (await this.manage("GET", `/everpost/events?topic=${topic.name}&limit=100`)).value;
+  }
+
+  #address() {
+    this.#insistOnLife();
+    return LISTENING.exec(this.#printed)?.[1];
+  }
+
+  async #isReady() {
+    this.#insistOnLife();
+    return fetch(`${this.url}/readyz`).then((answer) => answer.status === 200, () => false);
+  }
+
+  #insistOnLife() {
+    const { exitCode, signalCode, pid } = this.#process;
+    if (pid === undefined || exitCode !== null || signalCode !== null) {
+      throw new Error(`the appliance ended with ${exitCode ?? signalCode}:\n${this.#printed}`);
+    }
+  }
+}

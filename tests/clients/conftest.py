@@ -1,0 +1,40 @@
+"""What the tests share: one appliance at true speed, one in fast motion, a receiver for each test."""
+
+import itertools
+
+import pytest
+
+from appliance import Appliance
+from receiver import Receiver
+
+# How much faster waits pass in fast motion: a retry schedule that starts 10 s, 30 s, 1 min becomes
+# 1 s, 3 s, 6 s, which even a busy machine can tell apart.
+FAST_MOTION = 10
+
+
+@pytest.fixture(scope="session")
+def appliance(tmp_path_factory):
+    with Appliance(tmp_path_factory.mktemp("appliance") / "data") as appliance:
+        yield appliance
+
+
+@pytest.fixture(scope="session")
+def fast_appliance(tmp_path_factory):
+    data_dir = tmp_path_factory.mktemp("fast") / "data"
+    with Appliance(data_dir, "--time-scale", FAST_MOTION) as appliance:
+        yield appliance
+
+
+@pytest.fixture
+def receiver():
+    with Receiver() as receiver:
+        yield receiver
+
+
+@pytest.fixture
+def fresh_name():
+    """Names of topics that no other test uses."""
+    return lambda: f"topic-{next(_numbers)}"
+
+
+_numbers = itertools.count(1)
