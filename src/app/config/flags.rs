@@ -1,0 +1,111 @@
+//! The settings as flags, made from the registry.
+
+use std::path::PathBuf;
+
+use clap::builder::PossibleValuesParser;
+use clap::error::Error;
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
+
+use crate::app::config::keys::{KEYS, Key, Kind};
+
+/// What the command line says about the configuration.
+#[derive(Clone, Default)]
+pub struct ConfigFlags {
+    /// `--config FILE`.
+    pub config_file: Option<PathBuf>,
+    /// Each setting that was given, with its values; of a secret, the path of its file.
+    pub settings: Vec<(&'static Key, Vec<String>)>,
+}
+
+impl ConfigFlags {
+    /// Sets one setting, as its flag would.
+    pub fn set(&mut self, name: &str, value: impl Into<String>) {
+        self.settings.push((Key::named(name), vec![value.into()]));
+    }
+}
+
+impl Args for ConfigFlags {
+    fn augment_args(command: Command) -> Command {
+        KEYS.iter()
+            .fold(command.arg(config_file()), |command, key| {
+                command.arg(flag(key))
+            })
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for ConfigFlags {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
+        let values = |key: &Key| -> Option<Vec<String>> {
+            let values = matches.get_many::<String>(&key.flag())?;
+            Some(values.cloned().collect())
+        };
+        Ok(Self {
+            config_file: matches.get_one::<PathBuf>("config").cloned(),
+            settings: KEYS
+                .iter()
+                .filter_map(|key| Some((key, values(key)?)))
+                .collect(),
+        })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+fn config_file() -> Arg {
+    Arg::new("config")
+        .long("config")
+        .value_name("FILE")
+        .value_parser(clap::value_parser!(PathBuf))
+        .help("Configuration file, in TOML [env: EVERPOST_CONFIG] [default: everpost.toml in the data directory, if it is there]")
+}
+
+fn flag(key: &'static Key) -> Arg {
+    let arg = Arg::new(key.flag())
+        .long(key.flag())
+        .value_name(value_name(key))
+        .help(help(key))
+        .help_heading("Settings");
+    match key.kind {
+        Kind::Text | Kind::Number => arg,
+        Kind::List => arg.action(ArgAction::Append),
+        Kind::Switch => arg
+            .num_args(0..=1)
+            .require_equals(true)
+            .default_missing_value("true")
+            .value_parser(PossibleValuesParser::new(["true", "false"])),
+    }
+}
+
+fn value_name(key: &Key) -> &'static str {
+    if key.secret {
+        return "FILE";
+    }
+    match key.kind {
+        Kind::Text => "TEXT",
+        Kind::Number => "N",
+        Kind::Switch => "true|false",
+        Kind::List => "ITEM",
+    }
+}
+
+fn help(key: &Key) -> String {
+    let file = if key.secret {
+        "File with the setting. "
+    } else {
+        ""
+    };
+    let variable = key.variable();
+    let suffix = if key.secret { "_FILE" } else { "" };
+    let default = match key.default {
+        Some(default) if !default.is_empty() => format!(" [default: {default}]"),
+        Some(_) | None => String::new(),
+    };
+    format!("{file}{} [env: {variable}{suffix}]{default}", key.doc)
+}

@@ -1,0 +1,456 @@
+//! Where settings come from, what is refused, and what is shown.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::Path;
+
+use clap::Parser;
+use tempfile::TempDir;
+
+use super::*;
+use crate::model::limits;
+
+#[derive(Parser)]
+struct CommandLine {
+    #[command(flatten)]
+    flags: ConfigFlags,
+}
+
+/// A directory to write files into, and the settings that follow from a command line, an environment
+/// (`NAME=value`) and those files. `@` in either stands for the directory.
+struct Scene(TempDir);
+
+impl Scene {
+    fn new() -> Self {
+        Self(tempfile::tempdir().expect("a directory"))
+    }
+
+    fn file(self, name: &str, text: &str) -> Self {
+        fs::write(self.0.path().join(name), text).expect("written");
+        self
+    }
+
+    fn gather(&self, flags: &[&str], environment: &[&str]) -> RawConfig {
+        let here = self.0.path().to_str().expect("a plain path");
+        let words = flags.iter().map(|word| word.replace('@', here));
+        let line = CommandLine::parse_from(std::iter::once("everpost".to_owned()).chain(words));
+        let variables = environment.iter().map(|pair| {
+            let (name, value) = pair.split_once('=').expect("NAME=value");
+            (
+                OsString::from(name),
+                OsString::from(value.replace('@', here)),
+            )
+        });
+        RawConfig::gather(line.flags, variables)
+    }
+
+    fn resolve(&self, flags: &[&str], environment: &[&str]) -> Config {
+        Config::resolve(&self.gather(flags, environment)).expect("no fault")
+    }
+
+    /// The faults, one per line, with the directory as `@`.
+    fn faults(&self, flags: &[&str], environment: &[&str]) -> Vec<String> {
+        let faults = Config::resolve(&self.gather(flags, environment)).expect_err("a fault");
+        let here = self.0.path().to_str().expect("a plain path");
+        let lines = faults
+            .0
+            .iter()
+            .map(|fault| fault.to_string().replace(here, "@"));
+        lines.collect()
+    }
+}
+
+#[test]
+fn defaults_are_the_documented_ones() {
+    let config = Config::resolve(&RawConfig::default()).expect("defaults are valid");
+    assert_eq!(config.data_dir, Path::new("everpost-data"));
+    assert_eq!(config.listen.to_string(), "127.0.0.1:8080");
+    assert_eq!(config.time_scale, TimeScale::REAL);
+    assert!(config.egress.allow.is_empty() && !config.egress.require_https);
+    assert!(config.admin.enabled && !config.metrics.public);
+    assert_eq!(config.webhook.origin, "eventgrid.azure.net");
+    assert_eq!(config.shutdown.drain, Duration::from_secs(25));
+    // Numbers that have their reasons in `limits` are the same here.
+    assert_eq!(config.publish.bytes_max, limits::PUBLISH_BYTES_MAX);
+    assert_eq!(config.delivery.response_deadline, limits::RESPONSE_DEADLINE);
+    assert_eq!(config.delivery.in_flight_max, limits::IN_FLIGHT_MAX);
+    let per_subscription = config.delivery.in_flight_per_subscription;
+    assert_eq!(per_subscription, limits::IN_FLIGHT_PER_SUBSCRIPTION);
+}
+
+#[test]
+fn flags_win_over_the_environment_and_that_over_the_file() {
+    let scene = Scene::new().file("c.toml", "listen = '1.1.1.1:3'\n[log]\nlevel = 'warn'\n");
+    let check = |flags: &[&str], environment: &[&str], listen: &str, origin: &str| {
+        let raw = scene.gather(flags, environment);
+        let config = Config::resolve(&raw).expect("no fault");
+        let (_, from) = raw.lookup(Key::named("listen"));
+        let here = scene.0.path().to_str().expect("a plain path");
+        assert_eq!(
+            config.listen.to_string(),
+            listen,
+            "{flags:?} {environment:?}"
+        );
+        assert_eq!(from.to_string().replace(here, "@"), origin);
+    };
+    let flag = ["--listen", "1.1.1.1:1"];
+    let variable = "EVERPOST_LISTEN=1.1.1.1:2";
+    let file = "EVERPOST_CONFIG=@/c.toml";
+    check(&[], &[], "127.0.0.1:8080", "default");
+    check(&[], &[file], "1.1.1.1:3", "@/c.toml");
+    check(&["--config", "@/c.toml"], &[], "1.1.1.1:3", "@/c.toml");
+    check(&[], &[file, variable], "1.1.1.1:2", "EVERPOST_LISTEN");
+    check(&flag, &[file, variable], "1.1.1.1:1", "--listen");
+    check(&flag, &[], "1.1.1.1:1", "--listen");
+    // An empty variable is none, and the variables of others are passed over.
+    check(
+        &[],
+        &[file, "EVERPOST_LISTEN=", "PATH=/bin"],
+        "1.1.1.1:3",
+        "@/c.toml",
+    );
+    check(
+        &[],
+        &[
+            "EVERPOST_PORT=tcp://10.0.0.1:80",
+            "EVERPOST_SERVICE_HOST=10.0.0.1",
+        ],
+        "127.0.0.1:8080",
+        "default",
+    );
+    check(
+        &[],
+        &["EVERPOST_URL=http://somewhere"],
+        "127.0.0.1:8080",
+        "default",
+    );
+}
+
+#[test]
+fn the_data_directory_may_hold_the_file() {
+    let scene = Scene::new().file("everpost.toml", "log.format = 'json'");
+    let format =
+        |flags: &[&str], environment: &[&str]| scene.resolve(flags, environment).log.format;
+    assert_eq!(format(&["--data-dir", "@"], &[]), LogFormat::Json);
+    assert_eq!(format(&[], &["EVERPOST_DATA_DIR=@"]), LogFormat::Json);
+    assert_eq!(format(&["--data-dir", "@/elsewhere"], &[]), LogFormat::Text);
+
+    let scene = Scene::new().file("everpost.toml", "data_dir = '/srv'");
+    let faults = scene.faults(&["--data-dir", "@"], &[]);
+    assert!(
+        faults[0].starts_with("@/everpost.toml sets data_dir"),
+        "{faults:?}"
+    );
+}
+
+#[test]
+fn every_form_of_a_value_is_understood() {
+    let text = "time_scale = 60\negress.allow = ['10.0.0.0/8', '::1']\negress.require_https = true\n\
+                public_url = 'https://e.example'\nshutdown.drain_s = 0\n";
+    let scene = Scene::new().file("c.toml", text);
+    let config = scene.resolve(&["--config", "@/c.toml"], &[]);
+    assert_eq!(config.time_scale.factor(), 60);
+    assert_eq!(
+        format!("{:?}", config.egress.allow),
+        "[10.0.0.0/8, ::1/128]"
+    );
+    assert!(config.egress.require_https);
+    assert_eq!(
+        config.public_url.expect("set").as_str(),
+        "https://e.example/"
+    );
+    assert_eq!(config.shutdown.drain, Duration::ZERO);
+
+    let config = scene.resolve(
+        &[],
+        &[
+            "EVERPOST_EGRESS_ALLOW=127.0.0.0/8, 10.1.0.0/16",
+            "EVERPOST_METRICS_PUBLIC=true",
+        ],
+    );
+    assert_eq!(
+        format!("{:?}", config.egress.allow),
+        "[127.0.0.0/8, 10.1.0.0/16]"
+    );
+    assert!(config.metrics.public);
+
+    let flags = [
+        "--egress-allow",
+        "10.1.0.0/16",
+        "--egress-allow",
+        "10.2.0.0/16,10.3.0.0/16",
+        "--metrics-public",
+        "--admin-enabled=false",
+    ];
+    let config = scene.resolve(&flags, &[]);
+    assert_eq!(
+        format!("{:?}", config.egress.allow),
+        "[10.1.0.0/16, 10.2.0.0/16, 10.3.0.0/16]"
+    );
+    assert!(config.metrics.public && !config.admin.enabled);
+}
+
+const TOKEN: &str = "0123456789abcdef";
+
+#[test]
+fn secrets_come_from_files_too() {
+    let scene = Scene::new()
+        .file("token", &format!("{TOKEN}\n"))
+        .file("password", "correct horse\r\n")
+        .file("empty", "\n");
+    let check = |flags: &[&str], environment: &[&str]| {
+        let token = scene.resolve(flags, environment).management.token;
+        assert_eq!(
+            token.expect("a token").reveal(),
+            TOKEN,
+            "{flags:?} {environment:?}"
+        );
+    };
+    check(&[], &[&format!("EVERPOST_MANAGEMENT_TOKEN={TOKEN}")]);
+    check(&[], &["EVERPOST_MANAGEMENT_TOKEN_FILE=@/token"]);
+    check(&["--management-token-file", "@/token"], &[]);
+
+    let path = scene.0.path().join("token");
+    let scene = scene.file("c.toml", &format!("management.token_file = {path:?}"));
+    let token = scene
+        .resolve(&["--config", "@/c.toml"], &[])
+        .management
+        .token;
+    assert_eq!(token.expect("a token").reveal(), TOKEN);
+
+    let account = [
+        "EVERPOST_ADMIN_USER=ada",
+        "EVERPOST_ADMIN_PASSWORD_FILE=@/password",
+    ];
+    let account = scene
+        .resolve(&[], &account)
+        .admin
+        .account
+        .expect("an account");
+    assert_eq!(
+        (account.user.as_str(), account.password.reveal()),
+        ("ada", "correct horse")
+    );
+
+    let faults = scene.faults(&[], &["EVERPOST_MANAGEMENT_TOKEN_FILE=@/empty"]);
+    assert_eq!(
+        faults,
+        [
+            "management.token (set by EVERPOST_MANAGEMENT_TOKEN_FILE = @/empty) names @/empty, which is empty"
+        ]
+    );
+    let faults = scene.faults(&[], &["EVERPOST_MANAGEMENT_TOKEN_FILE=@/missing"]);
+    assert!(
+        faults[0].contains("cannot be read from @/missing"),
+        "{faults:?}"
+    );
+    let twice = [
+        &format!("EVERPOST_MANAGEMENT_TOKEN={TOKEN}"),
+        "EVERPOST_MANAGEMENT_TOKEN_FILE=@/token",
+    ];
+    let faults = scene.faults(&[], &twice);
+    assert!(faults[0].contains("leave one of them out"), "{faults:?}");
+}
+
+#[test]
+fn all_faults_come_at_once_with_key_and_variable() {
+    let scene = Scene::new().file(
+        "c.toml",
+        "listen = '8080'\ntime_scale = 0\negres.allow = []\nadmin.user = ['a', 'b']\n",
+    );
+    let environment = [
+        "EVERPOST_LOG_LEVEL=inof",
+        "EVERPOST_ADMIN_PASSWORD=hunter2",
+        "EVERPOST_LISTN=x",
+        "EVERPOST_EGRESS_ALLOW=lan,10.0.0.0/33",
+    ];
+    let mut faults = scene.faults(&["--config", "@/c.toml"], &environment);
+    faults.sort();
+    assert_eq!(
+        faults,
+        [
+            "EVERPOST_LISTN belongs to no setting; did you mean EVERPOST_LISTEN?",
+            "admin.password (set by EVERPOST_ADMIN_PASSWORD) has 7 characters; a password has 8 to 1024",
+            "admin.user (EVERPOST_ADMIN_USER, set by @/c.toml) takes one value, not a list",
+            "egres.allow is no setting, but @/c.toml sets it; did you mean \"egress.allow\" (EVERPOST_EGRESS_ALLOW)?",
+            "egress.allow (set by EVERPOST_EGRESS_ALLOW) has \"10.0.0.0/33\", which is no network; write it like 10.0.0.0/8 or fd00::/8",
+            "egress.allow (set by EVERPOST_EGRESS_ALLOW) has \"lan\", which is no network; write it like 10.0.0.0/8 or fd00::/8",
+            "listen (EVERPOST_LISTEN, set by @/c.toml) is \"8080\", which is no address with a port; write it like 127.0.0.1:8080",
+            "log.level (set by EVERPOST_LOG_LEVEL) is \"inof\"; write one of off, error, warn, info, debug, trace, or levels of modules, such as \"info,everpost::broker=debug\"",
+            "time_scale (EVERPOST_TIME_SCALE, set by @/c.toml) is \"0\"; write a whole number from 1 to 1000000",
+        ]
+    );
+}
+
+#[test]
+fn values_are_judged() {
+    let refuse = |variable: &str, expected: &str| {
+        let faults = Scene::new().faults(&[], &[&format!("EVERPOST_{variable}")]);
+        assert!(
+            faults.len() == 1 && faults[0].contains(expected),
+            "{variable}: {faults:?}"
+        );
+    };
+    refuse("PUBLIC_URL=events.example.com", "no absolute URL");
+    refuse(
+        "PUBLIC_URL=ftp://events.example.com",
+        "no http or https URL",
+    );
+    refuse(
+        "PUBLIC_URL=https://events.example.com/grid",
+        "goes on after",
+    );
+    refuse("LOG_FORMAT=xml", "\"text\" or \"json\"");
+    refuse("LOG_LEVEL=info,=debug", "write one of");
+    refuse("METRICS_PUBLIC=yes", "write true or false");
+    refuse("AZURE_SUBSCRIPTION_ID=1234", "no UUID");
+    refuse("AZURE_RESOURCE_GROUP=a/b", "up to 90 letters");
+    refuse("AZURE_RESOURCE_GROUP=group.", "no period last");
+    refuse("WEBHOOK_ORIGIN=https://x", "no host name");
+    refuse("DELIVERY_IN_FLIGHT_MAX=-1", "from 1 to 10000");
+    refuse("DELIVERY_RESPONSE_DEADLINE_S=30s", "from 1 to 600");
+    refuse("PUBLISH_BYTES_MAX=1023", "from 1024");
+    refuse("SHUTDOWN_DRAIN_S=3601", "from 0 to 3600");
+    refuse("MANAGEMENT_TOKEN=short", "at least 16 characters");
+    refuse("MANAGEMENT_TOKEN=with spaces in the middle", "no spaces");
+    refuse(
+        "ADMIN_USER=ada",
+        "admin.password (EVERPOST_ADMIN_PASSWORD) is missing",
+    );
+    refuse(
+        "ADMIN_PASSWORD=long enough",
+        "admin.user (EVERPOST_ADMIN_USER) is missing",
+    );
+}
+
+#[test]
+fn a_public_url_holds_no_credentials() {
+    let error = values::public_url("https://a:b@events.example.com").expect_err("refused");
+    assert!(error.contains("user name"), "{error}");
+}
+
+#[test]
+fn misspelt_and_misplaced_names_are_explained() {
+    let check = |text: &str, expected: &str| {
+        let scene = Scene::new().file("c.toml", text);
+        let faults = scene.faults(&["--config", "@/c.toml"], &[]);
+        assert!(
+            faults.len() == 1 && faults[0].contains(expected),
+            "{text}: {faults:?}"
+        );
+    };
+    check("[delivery]\nin_flight = 5", "\"delivery.in_flight_max\"");
+    check("[delivery]\nin_flight_mx = 5", "\"delivery.in_flight_max\"");
+    check("log = 'json'", "a group of settings: log.format, log.level");
+    check("dataDir = 'x'", "\"data_dir\"");
+    check("[listen]\nport = 1", "listen.port is no setting");
+    check("qwertz = 1", "lists them all");
+    check("log.format_file = 'x'", "log.format_file is no setting");
+    check("egress.allow = [['10.0.0.0/8']]", "write plain values");
+    check("listen = \n", "is no TOML in line 1");
+    check(
+        "time_scale = 1\nmanagement.token = 'top-secret",
+        "is no TOML in line 2",
+    );
+}
+
+#[test]
+fn no_fault_shows_a_secret() {
+    let scene = Scene::new().file(
+        "c.toml",
+        "management.token = 'sesame'\nadmin.password = 'sesame'\nx = 'sesame\n",
+    );
+    let in_file = scene.faults(&["--config", "@/c.toml"], &[]);
+    let in_environment = scene.faults(
+        &[],
+        &[
+            "EVERPOST_MANAGEMENT_TOKEN=sesame",
+            "EVERPOST_ADMIN_PASSWORD=sesame",
+        ],
+    );
+    assert_eq!((in_file.len(), in_environment.len()), (1, 3));
+    assert!(!format!("{in_file:?} {in_environment:?}").contains("sesame"));
+    let config = scene.resolve(&[], &["EVERPOST_MANAGEMENT_TOKEN=sesame-open-yourself"]);
+    assert!(!format!("{config:?}").contains("sesame"));
+}
+
+#[test]
+fn the_configuration_is_shown_with_origins_and_without_secrets() {
+    let scene = Scene::new().file("c.toml", "egress.allow = ['10.0.0.0/8', '::1/128']");
+    let raw = scene.gather(
+        &["--config", "@/c.toml", "--time-scale", "60"],
+        &["EVERPOST_MANAGEMENT_TOKEN=sesame-open-yourself"],
+    );
+    let shown = show(&raw, true);
+    let line = |name: &str| {
+        shown
+            .lines()
+            .find(|line| line.contains(name))
+            .expect(name)
+            .to_owned()
+    };
+    let words = |name: &str| line(name).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert_eq!(words("listen"), "listen = \"127.0.0.1:8080\" # default");
+    assert_eq!(words("time_scale"), "time_scale = 60 # --time-scale");
+    assert_eq!(
+        words("management.token"),
+        "management.token = \"***\" # EVERPOST_MANAGEMENT_TOKEN"
+    );
+    assert_eq!(words("public_url"), "# public_url is not set # default");
+    assert!(words("egress.allow").starts_with("egress.allow = [\"10.0.0.0/8\", \"::1/128\"] # /"));
+    assert!(!shown.contains("sesame"));
+    // What is shown is a file again.
+    let without_secrets = show(&scene.gather(&["--time-scale", "60"], &[]), false);
+    let scene = scene.file("d.toml", &without_secrets);
+    assert_eq!(
+        scene
+            .resolve(&["--config", "@/d.toml"], &[])
+            .time_scale
+            .factor(),
+        60
+    );
+}
+
+#[test]
+fn the_sample_uncommented_is_the_default() {
+    let sample = sample();
+    let is_setting = |line: &&str| line.starts_with('#') && !line.starts_with("# ");
+    let lines = sample.lines().filter(is_setting).map(|line| &line[1..]);
+    let lines: Vec<&str> = lines.filter(|line| !line.contains("\"\"")).collect();
+    let plain = KEYS.iter().filter(|key| !key.secret).count();
+    assert_eq!(
+        lines.len(),
+        plain,
+        "one line for each setting that is no secret"
+    );
+    let without_user: Vec<&str> = lines
+        .into_iter()
+        .filter(|line| !line.contains("admin.user"))
+        .collect();
+    let scene = Scene::new().file("c.toml", &without_user.join("\n"));
+    let shown = show(&scene.gather(&["--config", "@/c.toml"], &[]), false);
+    let defaults = show(&RawConfig::default(), false);
+    let shown = shown.replace(
+        "public_url = \"https://events.example.com\"",
+        "# public_url is not set",
+    );
+    assert_eq!(shown, defaults);
+    assert!(
+        sample.lines().all(|line| line.len() <= 90),
+        "no line is too long to read"
+    );
+}
+
+#[test]
+fn names_are_unambiguous() {
+    let mut variables: Vec<String> = KEYS.iter().map(Key::variable).collect();
+    variables.extend(
+        KEYS.iter()
+            .filter(|key| key.secret)
+            .map(|key| key.variable() + "_FILE"),
+    );
+    let count = variables.len();
+    variables.sort();
+    variables.dedup();
+    assert_eq!(variables.len(), count);
+}

@@ -1,0 +1,170 @@
+//! Texts to values. Each error says what is wrong with the text and what would be right.
+
+use std::fmt::Display;
+use std::net::{IpAddr, SocketAddr};
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use ipnet::IpNet;
+use url::Url;
+use uuid::Uuid;
+
+use crate::app::config::LogFormat;
+use crate::base::TimeScale;
+use crate::model::access::Secret;
+
+type Parsed<T> = Result<T, String>;
+
+const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
+
+pub(super) fn path(text: &str) -> Parsed<PathBuf> {
+    match text.is_empty() {
+        true => Err("is empty; name a directory".to_owned()),
+        false => Ok(PathBuf::from(text)),
+    }
+}
+
+pub(super) fn socket_address(text: &str) -> Parsed<SocketAddr> {
+    text.parse().map_err(|_| {
+        format!("is {text:?}, which is no address with a port; write it like 127.0.0.1:8080")
+    })
+}
+
+pub(super) fn public_url(text: &str) -> Parsed<Url> {
+    let wrong = |why| Err(format!("{why}; write it like https://events.example.com"));
+    let Ok(url) = Url::parse(text) else {
+        return wrong("is no absolute URL");
+    };
+    if !matches!(url.scheme(), "http" | "https") || url.host().is_none() {
+        return wrong("is no http or https URL with a host");
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return wrong("holds a user name or a password");
+    }
+    if url.path() != "/" || url.query().is_some() || url.fragment().is_some() {
+        return wrong("goes on after host and port");
+    }
+    Ok(url)
+}
+
+pub(super) fn time_scale(text: &str) -> Parsed<TimeScale> {
+    let factor = number(1..=1_000_000)(text)?;
+    Ok(TimeScale::new(factor).expect("the bounds leave out zero"))
+}
+
+pub(super) fn log_format(text: &str) -> Parsed<LogFormat> {
+    match text {
+        "text" => Ok(LogFormat::Text),
+        "json" => Ok(LogFormat::Json),
+        _ => Err(format!("is {text:?}; write \"text\" or \"json\"")),
+    }
+}
+
+/// Levels, or `target=level`, separated by commas. The filter itself takes a misspelt level for a target.
+pub(super) fn log_level(text: &str) -> Parsed<String> {
+    let is_level = |level: &str| LEVELS.contains(&level.to_ascii_lowercase().as_str());
+    let is_directive = |directive: &str| match directive.trim().split_once('=') {
+        Some((target, level)) => !target.is_empty() && is_level(level),
+        None => is_level(directive.trim()),
+    };
+    match text.split(',').all(is_directive) {
+        true => Ok(text.to_owned()),
+        false => Err(format!(
+            "is {text:?}; write one of {}, or levels of modules, such as \"info,everpost::broker=debug\"",
+            LEVELS.join(", ")
+        )),
+    }
+}
+
+pub(super) fn network(text: &str) -> Parsed<IpNet> {
+    let address = || text.parse::<IpAddr>().map(IpNet::from).ok();
+    text.parse().ok().or_else(address).ok_or_else(|| {
+        format!("has {text:?}, which is no network; write it like 10.0.0.0/8 or fd00::/8")
+    })
+}
+
+pub(super) fn uuid(text: &str) -> Parsed<Uuid> {
+    Uuid::from_str(text).map_err(|_| {
+        format!("is {text:?}, which is no UUID; write it like 00000000-0000-0000-0000-000000000000")
+    })
+}
+
+/// Azure's own rule for names of resource groups.
+pub(super) fn resource_group(text: &str) -> Parsed<String> {
+    let is_allowed = |c: char| c.is_ascii_alphanumeric() || "-_().".contains(c);
+    let is_valid = (1..=90).contains(&text.len()) && text.chars().all(is_allowed);
+    match is_valid && !text.ends_with('.') {
+        true => Ok(text.to_owned()),
+        false => Err(format!(
+            "is {text:?}; write up to 90 letters, digits, hyphens, underscores, parentheses and periods, no period last"
+        )),
+    }
+}
+
+pub(super) fn host_name(text: &str) -> Parsed<String> {
+    let is_allowed = |c: char| c.is_ascii_alphanumeric() || c == '-';
+    let is_label = |label: &str| (1..=63).contains(&label.len()) && label.chars().all(is_allowed);
+    match text.len() <= 253 && text.split('.').all(is_label) {
+        true => Ok(text.to_owned()),
+        false => Err(format!(
+            "is {text:?}, which is no host name; write it like eventgrid.azure.net"
+        )),
+    }
+}
+
+pub(super) fn switch(text: &str) -> Parsed<bool> {
+    match text {
+        "true" => Ok(true),
+        "false" => Ok(false),
+        _ => Err(format!("is {text:?}; write true or false")),
+    }
+}
+
+/// A whole number within bounds.
+pub(super) fn number<T>(bounds: RangeInclusive<T>) -> impl Fn(&str) -> Parsed<T>
+where
+    T: FromStr + PartialOrd + Display,
+{
+    move |text| {
+        let number = text.parse().ok().filter(|number| bounds.contains(number));
+        number.ok_or_else(|| {
+            let (least, most) = (bounds.start(), bounds.end());
+            format!("is {text:?}; write a whole number from {least} to {most}")
+        })
+    }
+}
+
+pub(super) fn seconds(bounds: RangeInclusive<u64>) -> impl Fn(&str) -> Parsed<Duration> {
+    move |text| number(bounds.clone())(text).map(Duration::from_secs)
+}
+
+/// A token that fits into a header. Its errors do not show it.
+pub(super) fn token(text: &str) -> Parsed<Secret> {
+    match text.len() >= 16 && text.chars().all(|c| c.is_ascii_graphic()) {
+        true => Ok(Secret::new(text)),
+        false => Err(
+            "is unfit; a token has at least 16 characters, all of them visible ASCII, no spaces"
+                .to_owned(),
+        ),
+    }
+}
+
+/// A password. Its errors do not show it.
+pub(super) fn password(text: &str) -> Parsed<Secret> {
+    match text.chars().count() {
+        8..=1_024 => Ok(Secret::new(text)),
+        count => Err(format!("has {count} characters; a password has 8 to 1024")),
+    }
+}
+
+pub(super) fn user(text: &str) -> Parsed<String> {
+    let is_valid = (1..=64).contains(&text.chars().count()) && !text.chars().any(char::is_control);
+    match is_valid && text.trim() == text {
+        true => Ok(text.to_owned()),
+        false => Err(format!(
+            "is {text:?}; write 1 to 64 characters, no spaces around them"
+        )),
+    }
+}
