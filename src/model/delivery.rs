@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use crate::base::{TimeScale, Timestamp};
 use crate::model::dead_letter::DeadLetterReason;
+use crate::model::event::EventKey;
 use crate::model::retry::{RetryPolicy, wait_after};
+use crate::model::subscription::DeadLetterDestination;
 
 /// The appliance's own number of a delivery: ascending, never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -185,7 +187,7 @@ pub struct DeliveryAttempt {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Delivery {
     pub id: DeliveryId,
-    pub event: crate::model::event::EventKey,
+    pub event: EventKey,
     /// Attempts made so far.
     pub attempts: u32,
     /// When its time to live began: at publishing, or at resubmission.
@@ -196,8 +198,22 @@ pub struct Delivery {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Settlement {
     Complete,
-    Retry { at: Timestamp },
+    Retry {
+        at: Timestamp,
+    },
     DeadLetter(DeadLetterReason),
+    /// Given up with nowhere to keep it, by the subscription's own wish.
+    Drop(DeadLetterReason),
+}
+
+impl Settlement {
+    /// The same, with dead letters dropped where the subscription keeps none.
+    pub fn kept_by(self, destination: &DeadLetterDestination) -> Self {
+        match (self, destination) {
+            (Self::DeadLetter(reason), DeadLetterDestination::Drop) => Self::Drop(reason),
+            (settlement, _) => settlement,
+        }
+    }
 }
 
 /// Whether a delivery that is due may be attempted: expiry is looked at here and nowhere else

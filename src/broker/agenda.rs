@@ -1,0 +1,285 @@
+//! Who is due, and who has a free slot: the order in which subscriptions are served. Pure.
+//!
+//! A subscription is in one of three places: waiting for its moment (`later`), in the queue for its turn
+//! (`ready`, first come first served, which is what makes it fair), or parked because all of its slots
+//! are taken; then the end of a request brings it back. What is due exactly is in the store; the agenda
+//! only remembers when it is worth looking.
+
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+
+use crate::base::Timestamp;
+use crate::model::delivery::DeliveryId;
+use crate::model::subscription::SubscriptionId;
+
+/// How many requests may be on the wire.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SlotLimits {
+    pub(super) per_subscription: usize,
+    pub(super) overall: usize,
+}
+
+/// A subscription's turn: it may start up to `slots` requests, and must end in [`Agenda::end_turn`].
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Turn {
+    pub(super) subscription: SubscriptionId,
+    pub(super) slots: usize,
+    /// Deliveries on the wire already.
+    pub(super) held: HashSet<DeliveryId>,
+}
+
+#[derive(Debug)]
+pub(super) struct Agenda {
+    limits: SlotLimits,
+    entries: HashMap<SubscriptionId, Entry>,
+    later: BTreeSet<(Timestamp, SubscriptionId)>,
+    ready: VecDeque<SubscriptionId>,
+    in_flight: usize,
+}
+
+#[derive(Debug, Default)]
+struct Entry {
+    place: Place,
+    /// Noted during a turn, or while parked: when to look again.
+    noted: Option<Timestamp>,
+    in_flight: usize,
+    held: HashSet<DeliveryId>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Place {
+    /// Nothing is known to be due, ever.
+    #[default]
+    Idle,
+    Later(Timestamp),
+    Ready,
+    InTurn,
+    /// Due, with all slots taken.
+    Parked,
+}
+
+impl Agenda {
+    pub(super) fn new(limits: SlotLimits) -> Self {
+        Self {
+            limits,
+            entries: HashMap::new(),
+            later: BTreeSet::new(),
+            ready: VecDeque::new(),
+            in_flight: 0,
+        }
+    }
+
+    /// Remembers that `subscription` has something due at `at`. Says whether the dispatcher must look
+    /// earlier than it would have.
+    pub(super) fn note(&mut self, subscription: SubscriptionId, at: Timestamp) -> bool {
+        let earliest = self.earliest();
+        let entry = self.entries.entry(subscription).or_default();
+        match entry.place {
+            Place::Ready | Place::Parked => return false,
+            Place::InTurn => {
+                entry.noted = Some(entry.noted.map_or(at, |noted| noted.min(at)));
+                return false;
+            }
+            Place::Later(planned) if planned <= at => return false,
+            Place::Later(planned) => {
+                self.later.remove(&(planned, subscription));
+            }
+            Place::Idle => {}
+        }
+        entry.place = Place::Later(at);
+        self.later.insert((at, subscription));
+        earliest.is_none_or(|earliest| at < earliest)
+    }
+
+    /// When the next turn can be taken, as far as time decides it.
+    pub(super) fn earliest(&self) -> Option<Timestamp> {
+        self.later.first().map(|(at, _)| *at)
+    }
+
+    /// Requests on the wire.
+    pub(super) fn in_flight(&self) -> usize {
+        self.in_flight
+    }
+
+    /// The next subscription whose moment has come and that has a free slot.
+    pub(super) fn take(&mut self, now: Timestamp) -> Option<Turn> {
+        self.promote(now);
+        let overall = self.limits.overall.saturating_sub(self.in_flight);
+        if overall == 0 {
+            return None;
+        }
+        while let Some(subscription) = self.ready.pop_front() {
+            let Some(entry) = self.entries.get_mut(&subscription) else {
+                continue;
+            };
+            let own = self.limits.per_subscription.saturating_sub(entry.in_flight);
+            if own == 0 {
+                entry.place = Place::Parked;
+                continue;
+            }
+            entry.place = Place::InTurn;
+            let held = entry.held.clone();
+            return Some(Turn {
+                subscription,
+                slots: own.min(overall),
+                held,
+            });
+        }
+        None
+    }
+
+    fn promote(&mut self, now: Timestamp) {
+        while let Some((at, subscription)) = self.later.first().copied()
+            && at <= now
+        {
+            self.later.pop_first();
+            self.entries.entry(subscription).or_default().place = Place::Ready;
+            self.ready.push_back(subscription);
+        }
+    }
+
+    /// Ends a turn that started the requests `started` (each a list of deliveries). `next_due` is what
+    /// the store knows to come next.
+    pub(super) fn end_turn(
+        &mut self,
+        subscription: SubscriptionId,
+        started: &[Vec<DeliveryId>],
+        next_due: Option<Timestamp>,
+    ) {
+        let Some(entry) = self.entries.get_mut(&subscription) else {
+            return;
+        };
+        entry.in_flight += started.len();
+        self.in_flight += started.len();
+        entry.held.extend(started.iter().flatten());
+        entry.place = Place::Idle;
+        let noted = entry.noted.take();
+        for at in noted.into_iter().chain(next_due) {
+            self.note(subscription, at);
+        }
+    }
+
+    /// A request is over; `next_due` is when its deliveries fall due again, if they do.
+    pub(super) fn end_request(
+        &mut self,
+        subscription: SubscriptionId,
+        deliveries: &[DeliveryId],
+        next_due: Option<Timestamp>,
+    ) {
+        self.in_flight = self.in_flight.saturating_sub(1);
+        let Some(entry) = self.entries.get_mut(&subscription) else {
+            return;
+        };
+        entry.in_flight = entry.in_flight.saturating_sub(1);
+        for delivery in deliveries {
+            entry.held.remove(delivery);
+        }
+        if entry.place == Place::Parked {
+            entry.place = Place::Ready;
+            self.ready.push_back(subscription);
+        }
+        if let Some(at) = next_due {
+            self.note(subscription, at);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: SubscriptionId = SubscriptionId(1);
+    const B: SubscriptionId = SubscriptionId(2);
+
+    fn agenda(per_subscription: usize, overall: usize) -> Agenda {
+        Agenda::new(SlotLimits {
+            per_subscription,
+            overall,
+        })
+    }
+
+    fn at(ms: i64) -> Timestamp {
+        Timestamp::from_ms(ms)
+    }
+
+    fn taken(agenda: &mut Agenda, now: i64) -> Option<(SubscriptionId, usize)> {
+        agenda
+            .take(at(now))
+            .map(|turn| (turn.subscription, turn.slots))
+    }
+
+    fn ids(numbers: std::ops::Range<i64>) -> Vec<Vec<DeliveryId>> {
+        numbers.map(|number| vec![DeliveryId(number)]).collect()
+    }
+
+    #[test]
+    fn only_a_new_earliest_moment_wakes() {
+        let mut agenda = agenda(2, 10);
+        assert!(agenda.note(A, at(100)));
+        assert!(!agenda.note(A, at(200)));
+        assert!(!agenda.note(B, at(150)));
+        assert!(agenda.note(B, at(50)));
+        assert_eq!(agenda.earliest(), Some(at(50)));
+        assert_eq!(taken(&mut agenda, 49), None);
+        assert_eq!(taken(&mut agenda, 50), Some((B, 2)));
+        assert_eq!(agenda.earliest(), Some(at(100)));
+    }
+
+    #[test]
+    fn turns_go_round() {
+        let mut agenda = agenda(2, 10);
+        agenda.note(A, at(0));
+        agenda.note(B, at(0));
+        for round in 0..3 {
+            assert_eq!(
+                taken(&mut agenda, 10).map(|turn| turn.0),
+                Some(A),
+                "round {round}"
+            );
+            agenda.end_turn(A, &[], Some(at(0)));
+            assert_eq!(
+                taken(&mut agenda, 10).map(|turn| turn.0),
+                Some(B),
+                "round {round}"
+            );
+            agenda.end_turn(B, &[], Some(at(0)));
+        }
+    }
+
+    #[test]
+    fn a_subscription_with_all_slots_taken_waits_for_a_request_to_end() {
+        let mut agenda = agenda(2, 10);
+        agenda.note(A, at(0));
+        assert_eq!(taken(&mut agenda, 0), Some((A, 2)));
+        agenda.end_turn(A, &ids(1..3), Some(at(0)));
+        assert_eq!(taken(&mut agenda, 0), None);
+        agenda.note(B, at(0));
+        assert_eq!(taken(&mut agenda, 0), Some((B, 2)));
+        agenda.end_turn(B, &[], None);
+        agenda.end_request(A, &[DeliveryId(1)], None);
+        let turn = agenda.take(at(0)).expect("a free slot");
+        assert_eq!((turn.subscription, turn.slots), (A, 1));
+        assert_eq!(turn.held, HashSet::from([DeliveryId(2)]));
+    }
+
+    #[test]
+    fn the_overall_limit_holds() {
+        let mut agenda = agenda(5, 3);
+        agenda.note(A, at(0));
+        agenda.note(B, at(0));
+        assert_eq!(taken(&mut agenda, 0), Some((A, 3)));
+        agenda.end_turn(A, &ids(1..4), None);
+        assert_eq!(taken(&mut agenda, 0), None);
+        agenda.end_request(A, &[DeliveryId(1)], None);
+        assert_eq!(taken(&mut agenda, 0), Some((B, 1)));
+    }
+
+    #[test]
+    fn what_is_noted_during_a_turn_is_not_lost() {
+        let mut agenda = agenda(2, 10);
+        agenda.note(A, at(0));
+        assert_eq!(taken(&mut agenda, 0), Some((A, 2)));
+        agenda.note(A, at(5));
+        agenda.end_turn(A, &[], None);
+        assert_eq!(agenda.earliest(), Some(at(5)));
+    }
+}

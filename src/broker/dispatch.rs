@@ -1,0 +1,343 @@
+//! The dispatcher: take a subscription whose turn it is, lease what is due, deliver, settle, sleep.
+//!
+//! The loop registers for the wake-up before it looks for work, so that nothing noted in between is
+//! slept over; and it looks again now and then without being woken, so that nothing can be forgotten.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio_util::task::TaskTracker;
+
+use crate::base::Timestamp;
+use crate::broker::Broker;
+use crate::broker::agenda::Turn;
+use crate::model::batch::BatchPolicy;
+use crate::model::delivery::{
+    Answer, Delivery, DeliveryAttempt, DeliveryId, Settlement, admit, settle,
+};
+use crate::model::destination::Destination;
+use crate::model::event::StoredEvent;
+use crate::model::registry::TopicEntry;
+use crate::model::subscription::{EventSubscription, SubscriptionId};
+use crate::outbound::Shipment;
+use crate::store::{LeaseRequest, Settled, StoreError};
+
+/// The longest sleep without looking at the store.
+const POLL_INTERVAL: Duration = Duration::from_secs(30);
+
+/// Deliveries read in one turn: enough for a batch of the greatest size.
+const LEASE_MAX: usize = 5_000;
+
+/// Pause before a settlement that the store could not take is offered again.
+const SETTLE_PAUSE: Duration = Duration::from_secs(1);
+
+/// One request to one subscription: its deliveries and their events, in the same order.
+#[derive(Clone, Debug)]
+pub(super) struct Batch {
+    topic: Arc<TopicEntry>,
+    subscription: Arc<EventSubscription>,
+    deliveries: Vec<Delivery>,
+    events: Vec<Arc<StoredEvent>>,
+}
+
+impl Batch {
+    fn ids(&self) -> Vec<DeliveryId> {
+        self.deliveries.iter().map(|delivery| delivery.id).collect()
+    }
+}
+
+impl Broker {
+    /// Serves due deliveries until the broker stops. Requests run as tasks of `requests`.
+    pub async fn dispatch(self, requests: TaskTracker) {
+        loop {
+            let woken = self.wake().notified();
+            tokio::pin!(woken);
+            woken.as_mut().enable();
+            if self.is_stopping() {
+                return;
+            }
+            for batch in self.start_due().await {
+                let broker = self.clone();
+                requests.spawn(async move { broker.deliver(batch).await });
+            }
+            tokio::select! {
+                () = &mut woken => {}
+                () = tokio::time::sleep(self.time_to_sleep()) => {}
+                () = self.stopping() => return,
+            }
+            if self.poll_is_due() {
+                self.refresh_agenda().await;
+            }
+        }
+    }
+
+    fn time_to_sleep(&self) -> Duration {
+        let now = self.clock().now();
+        let earliest = self.agenda().earliest();
+        // A millisecond is the clock's grain: sleeping to its end avoids waking just before.
+        let until = earliest.map(|at| at.since(now) + Duration::from_millis(1));
+        until.unwrap_or(POLL_INTERVAL).min(POLL_INTERVAL)
+    }
+
+    fn poll_is_due(&self) -> bool {
+        let now = self.clock().now();
+        let mut last = self.last_poll().lock().unwrap();
+        let due = now.since(*last) >= POLL_INTERVAL;
+        if due {
+            *last = now;
+        }
+        due
+    }
+
+    /// Notes what the store knows to be due, for every subscription that may deliver.
+    pub async fn refresh_agenda(&self) {
+        let registry = self.registry();
+        let active = registry
+            .subscriptions()
+            .filter(|(_, each)| each.may_deliver())
+            .map(|(_, each)| each.id)
+            .collect();
+        match self.store().deliveries.agenda(active).await {
+            Ok(agenda) => {
+                for (subscription, at) in agenda {
+                    self.note_due(&[subscription], at);
+                }
+            }
+            Err(error) => tracing::warn!(%error, "the agenda could not be refreshed"),
+        }
+    }
+
+    /// Takes every turn there is, and returns the requests that are to be made now.
+    pub(super) async fn start_due(&self) -> Vec<Batch> {
+        let mut batches = Vec::new();
+        loop {
+            let turn = self.agenda().take(self.clock().now());
+            let Some(turn) = turn else {
+                return batches;
+            };
+            batches.extend(self.serve(turn).await);
+        }
+    }
+
+    async fn serve(&self, turn: Turn) -> Vec<Batch> {
+        let registry = self.registry();
+        let found = registry.subscription(turn.subscription);
+        let Some((topic, subscription)) = found.filter(|(_, each)| each.may_deliver()) else {
+            // Deleted, or waiting for its handshake: whoever lets it deliver again notes it.
+            self.agenda().end_turn(turn.subscription, &[], None);
+            return Vec::new();
+        };
+        match self.lease(topic, subscription, &turn).await {
+            Ok((batches, next_due)) => {
+                let started: Vec<_> = batches.iter().map(Batch::ids).collect();
+                self.agenda()
+                    .end_turn(turn.subscription, &started, next_due);
+                batches
+            }
+            Err(error) => {
+                tracing::error!(%error, subscription.name = %subscription.name,
+                    "due deliveries could not be read");
+                let again = self.clock().now() + SETTLE_PAUSE;
+                self.agenda().end_turn(turn.subscription, &[], Some(again));
+                Vec::new()
+            }
+        }
+    }
+
+    async fn lease(
+        &self,
+        topic: &Arc<TopicEntry>,
+        subscription: &Arc<EventSubscription>,
+        turn: &Turn,
+    ) -> Result<(Vec<Batch>, Option<Timestamp>), StoreError> {
+        let Destination::WebHook(webhook) = &subscription.definition.destination;
+        let now = self.clock().now();
+        let request = LeaseRequest {
+            subscription: subscription.id,
+            now,
+            limit: (webhook.batch.events_max() * turn.slots).min(LEASE_MAX),
+            held: turn.held.clone(),
+        };
+        let mut leased = self.store().deliveries.lease(request).await?;
+        let (due, given_up) = self.admitted(leased.deliveries, subscription, now);
+        if !given_up.is_empty() {
+            self.meters().settled(topic, subscription, &given_up);
+            self.store().deliveries.settle(given_up, now).await?;
+        }
+        let (batches, left) = group(topic, subscription, webhook.batch, due, turn.slots);
+        if left {
+            leased.next_due = Some(now);
+        }
+        Ok((batches, leased.next_due))
+    }
+
+    /// Parts what may be attempted from what has outlived its policy.
+    fn admitted(
+        &self,
+        due: Vec<(Delivery, Arc<StoredEvent>)>,
+        subscription: &EventSubscription,
+        now: Timestamp,
+    ) -> (Vec<(Delivery, Arc<StoredEvent>)>, Vec<Settled>) {
+        let policy = &subscription.definition.retry_policy;
+        let mut given_up = Vec::new();
+        let admitted = due
+            .into_iter()
+            .filter(
+                |(delivery, _)| match admit(delivery, policy, now, self.time_scale()) {
+                    Ok(()) => true,
+                    Err(reason) => {
+                        let settlement = Settlement::DeadLetter(reason)
+                            .kept_by(&subscription.definition.dead_letter);
+                        let delivery = delivery.id;
+                        given_up.push(Settled {
+                            delivery,
+                            attempt: None,
+                            settlement,
+                        });
+                        false
+                    }
+                },
+            )
+            .collect();
+        (admitted, given_up)
+    }
+
+    /// Makes one request and settles its deliveries by the answer.
+    pub(super) async fn deliver(&self, batch: Batch) {
+        let started_at = self.clock().now();
+        let events: Vec<&StoredEvent> = batch.events.iter().map(AsRef::as_ref).collect();
+        let answer = self
+            .outbound()
+            .deliver(Shipment {
+                subscription: &batch.subscription,
+                topic_resource_id: &batch.topic.resource_id,
+                events: &events,
+                delivery_count: batch
+                    .deliveries
+                    .iter()
+                    .map(|each| each.attempts)
+                    .max()
+                    .unwrap_or(0),
+                deadline: self.options().response_deadline,
+            })
+            .await;
+        let ended_at = self.clock().now();
+        self.meters().attempted(
+            &batch.topic,
+            &batch.subscription,
+            &answer,
+            ended_at.since(started_at),
+        );
+        let settled = self.settlements(&batch, answer, started_at, ended_at);
+        let next_due = next_due(&settled);
+        self.meters()
+            .settled(&batch.topic, &batch.subscription, &settled);
+        self.settle_for_sure(settled, ended_at).await;
+        self.end_request(batch.subscription.id, &batch.ids(), next_due);
+    }
+
+    fn settlements(
+        &self,
+        batch: &Batch,
+        answer: Answer,
+        started_at: Timestamp,
+        now: Timestamp,
+    ) -> Vec<Settled> {
+        let definition = &batch.subscription.definition;
+        let duration = now.since(started_at);
+        // One answer serves the whole batch.
+        let jitter = self.entropy().fraction();
+        let settle_one = |delivery: &Delivery, answer: Answer| {
+            let attempt = delivery.attempts + 1;
+            let policy = &definition.retry_policy;
+            let scale = self.time_scale();
+            let settlement = settle(attempt, &answer, policy, now, scale, jitter)
+                .kept_by(&definition.dead_letter);
+            let attempt = Arc::new(DeliveryAttempt {
+                attempt,
+                started_at,
+                duration,
+                answer,
+            });
+            Settled {
+                delivery: delivery.id,
+                attempt: Some(attempt),
+                settlement,
+            }
+        };
+        let (last, others) = batch
+            .deliveries
+            .split_last()
+            .expect("a batch is never empty");
+        let mut settled: Vec<_> = others
+            .iter()
+            .map(|each| settle_one(each, answer.clone()))
+            .collect();
+        settled.push(settle_one(last, answer));
+        settled
+    }
+
+    /// Stores settlements, however long a full disk takes to get room. The deliveries stay leased in the
+    /// meantime, so nobody delivers them twice; a stop or a crash leaves them due.
+    async fn settle_for_sure(&self, settled: Vec<Settled>, now: Timestamp) {
+        while let Err(error) = self.store().deliveries.settle(settled.clone(), now).await {
+            tracing::error!(%error, deliveries = settled.len(), "a settlement could not be stored");
+            if error != StoreError::Full || self.is_stopping() {
+                return;
+            }
+            tokio::time::sleep(SETTLE_PAUSE).await;
+        }
+    }
+
+    fn end_request(
+        &self,
+        subscription: SubscriptionId,
+        deliveries: &[DeliveryId],
+        next_due: Option<Timestamp>,
+    ) {
+        self.agenda()
+            .end_request(subscription, deliveries, next_due);
+        // The freed slot may be what somebody waits for.
+        self.wake().notify_one();
+    }
+}
+
+fn next_due(settled: &[Settled]) -> Option<Timestamp> {
+    let moments = settled.iter().filter_map(|each| match each.settlement {
+        Settlement::Retry { at } => Some(at),
+        Settlement::Complete | Settlement::DeadLetter(_) | Settlement::Drop(_) => None,
+    });
+    moments.min()
+}
+
+/// Fills up to `slots` requests. Deliveries with different counts of attempts never share one, so that
+/// `aeg-delivery-count` is exact (spec A). Says whether anything was left over.
+fn group(
+    topic: &Arc<TopicEntry>,
+    subscription: &Arc<EventSubscription>,
+    policy: BatchPolicy,
+    mut due: Vec<(Delivery, Arc<StoredEvent>)>,
+    slots: usize,
+) -> (Vec<Batch>, bool) {
+    due.sort_by_key(|(delivery, _)| delivery.attempts);
+    let mut batches = Vec::new();
+    let mut rest = due.as_slice();
+    while let Some((first, _)) = rest.first()
+        && batches.len() < slots
+    {
+        let alike = rest
+            .iter()
+            .take_while(|(each, _)| each.attempts == first.attempts);
+        let (batch, later) = rest.split_at(policy.fill(alike.map(|(_, event)| event.event.size())));
+        rest = later;
+        let (deliveries, events) = batch.iter().cloned().unzip();
+        let (topic, subscription) = (Arc::clone(topic), Arc::clone(subscription));
+        batches.push(Batch {
+            topic,
+            subscription,
+            deliveries,
+            events,
+        });
+    }
+    (batches, !rest.is_empty())
+}

@@ -1,0 +1,49 @@
+//! The janitor: what has outlived its use goes, a little at a time. It decides nothing about deliveries.
+
+use std::time::Duration;
+
+use crate::broker::Broker;
+use crate::model::limits::REQUEST_ID_WINDOW;
+use crate::store::StoreError;
+
+/// Pause between two rounds. Handshakes end within a second of their window.
+const ROUND_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Rounds between two sweeps of the store, which need not be so punctual.
+const ROUNDS_PER_SWEEP: u32 = 60;
+
+/// Rows that one bite deletes.
+const BITE: usize = 500;
+
+impl Broker {
+    /// Goes round until the broker stops.
+    pub async fn keep_house(self) {
+        for round in 0_u32.. {
+            self.expire_handshakes().await;
+            if round.is_multiple_of(ROUNDS_PER_SWEEP)
+                && let Err(error) = self.sweep().await
+            {
+                tracing::warn!(%error, "housekeeping will be tried again");
+            }
+            tokio::select! {
+                () = tokio::time::sleep(ROUND_INTERVAL) => {}
+                () = self.stopping() => return,
+            }
+        }
+    }
+
+    /// One sweep of the store.
+    pub(super) async fn sweep(&self) -> Result<(), StoreError> {
+        let now = self.clock().now();
+        self.drop_orphans().await?;
+        self.store().upkeep.forget_sessions(now).await?;
+        while self
+            .store()
+            .upkeep
+            .forget_requests(now - REQUEST_ID_WINDOW, BITE)
+            .await?
+            == BITE
+        {}
+        Ok(())
+    }
+}

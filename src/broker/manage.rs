@@ -1,0 +1,261 @@
+//! Creating, changing and deleting topics and event subscriptions.
+//!
+//! Every change goes to the store first and then replaces the registry's snapshot, one at a time.
+
+use std::sync::Arc;
+
+use crate::base::Timestamp;
+use crate::broker::Broker;
+use crate::model::access::{AccessKeys, KeyName};
+use crate::model::limits::SUBSCRIPTIONS_PER_TOPIC_MAX;
+use crate::model::name::{SubscriptionName, TopicName};
+use crate::model::registry::{Registry, TopicEntry};
+use crate::model::subscription::{
+    EventSubscription, SubscriptionDefinition, Validation, ValidationState,
+};
+use crate::model::topic::TopicDefinition;
+use crate::store::{RegistryChange, StoreError};
+
+/// Why a topic or an event subscription was not changed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ManageError {
+    #[error("there is no topic {0}")]
+    TopicNotFound(TopicName),
+    #[error("the topic {0} has no event subscription {1}")]
+    SubscriptionNotFound(TopicName, SubscriptionName),
+    #[error(
+        "the input schema of a topic cannot be changed; delete the topic and create it with the \
+         schema you want"
+    )]
+    InputSchemaFixed,
+    #[error(
+        "the topic {0} has {SUBSCRIPTIONS_PER_TOPIC_MAX} event subscriptions, which is the most it \
+         can have"
+    )]
+    TooManySubscriptions(TopicName),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// How many pending deliveries of a deleted subscription end in one bite.
+const DROP_BITE: usize = 500;
+
+impl Broker {
+    /// The topic of that name.
+    pub fn topic(&self, name: &TopicName) -> Result<Arc<TopicEntry>, ManageError> {
+        let registry = self.registry();
+        registry
+            .topic(name)
+            .cloned()
+            .ok_or_else(|| ManageError::TopicNotFound(name.clone()))
+    }
+
+    /// The event subscription of that name, with its topic.
+    pub fn subscription(
+        &self,
+        topic: &TopicName,
+        name: &SubscriptionName,
+    ) -> Result<(Arc<TopicEntry>, Arc<EventSubscription>), ManageError> {
+        let entry = self.topic(topic)?;
+        match entry.subscription(name) {
+            Some(subscription) => Ok((Arc::clone(&entry), Arc::clone(subscription))),
+            None => Err(ManageError::SubscriptionNotFound(
+                topic.clone(),
+                name.clone(),
+            )),
+        }
+    }
+
+    /// Creates a topic with new keys, or gives an existing one a new definition.
+    pub async fn put_topic(
+        &self,
+        name: TopicName,
+        definition: TopicDefinition,
+    ) -> Result<Arc<TopicEntry>, ManageError> {
+        let _one_at_a_time = self.shared.managing.lock().await;
+        let change = match self.registry().topic(&name) {
+            None => {
+                let keys = AccessKeys::generate(self.entropy());
+                RegistryChange::AddTopic {
+                    name: name.clone(),
+                    definition,
+                    keys,
+                }
+            }
+            Some(entry) if entry.topic.definition.input_schema != definition.input_schema => {
+                return Err(ManageError::InputSchemaFixed);
+            }
+            Some(entry) => RegistryChange::ChangeTopic {
+                id: entry.topic.id,
+                definition,
+            },
+        };
+        self.save(change).await?;
+        self.topic(&name)
+    }
+
+    /// Renews one of the two keys of a topic.
+    pub async fn regenerate_key(
+        &self,
+        name: &TopicName,
+        key: KeyName,
+    ) -> Result<Arc<TopicEntry>, ManageError> {
+        let _one_at_a_time = self.shared.managing.lock().await;
+        let entry = self.topic(name)?;
+        let keys = entry.topic.keys.regenerated(key, self.entropy());
+        self.save(RegistryChange::ChangeKeys {
+            id: entry.topic.id,
+            keys,
+        })
+        .await?;
+        self.topic(name)
+    }
+
+    /// Deletes a topic with its event subscriptions. What they still had to deliver is dropped, with a
+    /// record. Says whether there was such a topic.
+    pub async fn delete_topic(&self, name: &TopicName) -> Result<bool, ManageError> {
+        let one_at_a_time = self.shared.managing.lock().await;
+        let Ok(entry) = self.topic(name) else {
+            return Ok(false);
+        };
+        self.save(RegistryChange::DeleteTopic { id: entry.topic.id })
+            .await?;
+        drop(one_at_a_time);
+        for subscription in entry.subscriptions.values() {
+            self.say_farewell(&entry, subscription);
+        }
+        self.drop_orphans().await?;
+        Ok(true)
+    }
+
+    /// Creates an event subscription or gives an existing one a new definition, and asks its destination
+    /// for consent where that is due. Returns the state reached within
+    /// [`crate::model::limits::HANDSHAKE_PUT_WAIT`].
+    pub async fn put_subscription(
+        &self,
+        topic: &TopicName,
+        name: SubscriptionName,
+        definition: SubscriptionDefinition,
+    ) -> Result<(Arc<TopicEntry>, Arc<EventSubscription>), ManageError> {
+        let one_at_a_time = self.shared.managing.lock().await;
+        let entry = self.topic(topic)?;
+        let change = match entry.subscription(&name) {
+            Some(current) => {
+                let validation = self.validation_after_change(current, &definition);
+                RegistryChange::ChangeSubscription {
+                    id: current.id,
+                    definition,
+                    validation,
+                }
+            }
+            None if entry.subscriptions.len() >= SUBSCRIPTIONS_PER_TOPIC_MAX => {
+                return Err(ManageError::TooManySubscriptions(topic.clone()));
+            }
+            None => RegistryChange::AddSubscription {
+                topic: entry.topic.id,
+                name: name.clone(),
+                validation: self.first_validation(&definition),
+                definition,
+            },
+        };
+        self.save(change).await?;
+        drop(one_at_a_time);
+        let (_, subscription) = self.subscription(topic, &name)?;
+        self.settle_validation(&subscription).await;
+        self.subscription(topic, &name)
+    }
+
+    /// Asks the destination for consent again.
+    pub async fn validate_again(
+        &self,
+        topic: &TopicName,
+        name: &SubscriptionName,
+    ) -> Result<(Arc<TopicEntry>, Arc<EventSubscription>), ManageError> {
+        let one_at_a_time = self.shared.managing.lock().await;
+        let (_, current) = self.subscription(topic, name)?;
+        let validation = self.new_handshake(ValidationState::Updating, &current.validation);
+        self.save(RegistryChange::ChangeValidation {
+            id: current.id,
+            validation,
+        })
+        .await?;
+        drop(one_at_a_time);
+        let (_, subscription) = self.subscription(topic, name)?;
+        self.settle_validation(&subscription).await;
+        self.subscription(topic, name)
+    }
+
+    /// Deletes an event subscription. What it still had to deliver is dropped, with a record. Says
+    /// whether there was one.
+    pub async fn delete_subscription(
+        &self,
+        topic: &TopicName,
+        name: &SubscriptionName,
+    ) -> Result<bool, ManageError> {
+        let one_at_a_time = self.shared.managing.lock().await;
+        let Ok((entry, subscription)) = self.subscription(topic, name) else {
+            return Ok(false);
+        };
+        self.save(RegistryChange::DeleteSubscription {
+            id: subscription.id,
+        })
+        .await?;
+        drop(one_at_a_time);
+        self.say_farewell(&entry, &subscription);
+        self.drop_orphans().await?;
+        Ok(true)
+    }
+
+    /// Stores a change and makes its result the present registry. The caller holds `managing`.
+    pub(super) async fn save(&self, change: RegistryChange) -> Result<Arc<Registry>, StoreError> {
+        let now = self.clock().now();
+        let registry = Arc::new(self.store().catalog.save(change, now).await?);
+        *self.shared.registry.write().unwrap() = Arc::clone(&registry);
+        Ok(registry)
+    }
+
+    /// Ends what deleted subscriptions still had to deliver, bite by bite.
+    pub(super) async fn drop_orphans(&self) -> Result<(), StoreError> {
+        loop {
+            let now: Timestamp = self.clock().now();
+            let dropped = self.store().deliveries.drop_orphans(DROP_BITE, now).await?;
+            self.meters().dropped_with_subscription(dropped);
+            if dropped < DROP_BITE {
+                return Ok(());
+            }
+        }
+    }
+
+    fn first_validation(&self, definition: &SubscriptionDefinition) -> Validation {
+        if skips_validation(definition) {
+            return Validation::succeeded(None);
+        }
+        let unasked = Validation {
+            validated_once: false,
+            ..Validation::succeeded(None)
+        };
+        self.new_handshake(ValidationState::Creating, &unasked)
+    }
+
+    /// A destination must consent again when it is another one, or has never consented.
+    fn validation_after_change(
+        &self,
+        current: &EventSubscription,
+        definition: &SubscriptionDefinition,
+    ) -> Validation {
+        if skips_validation(definition) {
+            return Validation::succeeded(None);
+        }
+        let same = current.definition.destination == definition.destination
+            && current.definition.delivery_schema == definition.delivery_schema;
+        if same && current.validation.state == ValidationState::Succeeded {
+            return current.validation.clone();
+        }
+        self.new_handshake(ValidationState::Updating, &current.validation)
+    }
+}
+
+fn skips_validation(definition: &SubscriptionDefinition) -> bool {
+    let crate::model::destination::Destination::WebHook(webhook) = &definition.destination;
+    webhook.skip_validation
+}

@@ -1,0 +1,314 @@
+//! Counters with the meanings of Azure's metrics (spec 10.1), named the way Prometheus likes it.
+//!
+//! They count since the start of the process. Labels are names of existing topics and subscriptions and
+//! words of closed lists, so their number is bounded by the registry.
+
+use std::time::Duration;
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry as Metrics;
+
+use crate::model::delivery::{Answer, Outcome, Settlement};
+use crate::model::event::Event;
+use crate::model::registry::{Registry, TopicEntry};
+use crate::model::subscription::{EventSubscription, SubscriptionId};
+use crate::store::Settled;
+
+/// Seconds by which durations are sorted: from a fast disk to the response deadline.
+const SECONDS: [f64; 12] = [
+    0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 15.0, 30.0,
+];
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfTopic {
+    topic: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfTopicError {
+    topic: String,
+    error: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfSubscription {
+    topic: String,
+    subscription: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfSubscriptionError {
+    topic: String,
+    subscription: String,
+    error: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfSubscriptionReason {
+    topic: String,
+    subscription: String,
+    reason: &'static str,
+}
+
+/// The counters.
+pub struct Meters {
+    metrics: Metrics,
+    publish_success: Family<OfTopic, Counter>,
+    publish_fail: Family<OfTopicError, Counter>,
+    publish_latency: Family<OfTopic, Histogram, fn() -> Histogram>,
+    matched: Family<OfSubscription, Counter>,
+    unmatched: Family<OfTopic, Counter>,
+    delivery_success: Family<OfSubscription, Counter>,
+    delivery_attempt_fail: Family<OfSubscriptionError, Counter>,
+    destination_processing: Family<OfSubscription, Histogram, fn() -> Histogram>,
+    dead_lettered: Family<OfSubscriptionReason, Counter>,
+    dropped: Family<OfSubscriptionReason, Counter>,
+    dropped_with_subscription: Counter,
+    requests_in_flight: Gauge,
+    topics: Gauge,
+    subscriptions: Gauge,
+}
+
+fn of_topic(topic: &TopicEntry) -> OfTopic {
+    OfTopic {
+        topic: topic.topic.name.to_string(),
+    }
+}
+
+fn of_subscription(topic: &TopicEntry, subscription: &EventSubscription) -> OfSubscription {
+    OfSubscription {
+        topic: topic.topic.name.to_string(),
+        subscription: subscription.name.to_string(),
+    }
+}
+
+impl Meters {
+    pub(super) fn new() -> Self {
+        let histogram: fn() -> Histogram = || Histogram::new(SECONDS);
+        let mut meters = Self {
+            metrics: Metrics::with_prefix("everpost"),
+            publish_success: Family::default(),
+            publish_fail: Family::default(),
+            publish_latency: Family::new_with_constructor(histogram),
+            matched: Family::default(),
+            unmatched: Family::default(),
+            delivery_success: Family::default(),
+            delivery_attempt_fail: Family::default(),
+            destination_processing: Family::new_with_constructor(histogram),
+            dead_lettered: Family::default(),
+            dropped: Family::default(),
+            dropped_with_subscription: Counter::default(),
+            requests_in_flight: Gauge::default(),
+            topics: Gauge::default(),
+            subscriptions: Gauge::default(),
+        };
+        meters.register();
+        meters
+    }
+
+    fn register(&mut self) {
+        let all = &mut self.metrics;
+        let each = self.publish_success.clone();
+        all.register(
+            "published_events",
+            "Events accepted (PublishSuccessCount)",
+            each,
+        );
+        let each = self.publish_fail.clone();
+        all.register(
+            "publish_failed_requests",
+            "Requests refused (PublishFailCount)",
+            each,
+        );
+        let each = self.publish_latency.clone();
+        all.register(
+            "publish_latency_seconds",
+            "Time from request to durable acceptance (PublishSuccessLatencyInMs)",
+            each,
+        );
+        let each = self.matched.clone();
+        all.register(
+            "matched_events",
+            "Events a subscription wanted (MatchedEventCount)",
+            each,
+        );
+        let each = self.unmatched.clone();
+        all.register(
+            "unmatched_events",
+            "Events nobody wanted (UnmatchedEventCount)",
+            each,
+        );
+        let each = self.delivery_success.clone();
+        all.register(
+            "delivered_events",
+            "Deliveries completed (DeliverySuccessCount)",
+            each,
+        );
+        let each = self.delivery_attempt_fail.clone();
+        all.register(
+            "delivery_attempt_failures",
+            "Attempts that failed (DeliveryAttemptFailCount)",
+            each,
+        );
+        let each = self.destination_processing.clone();
+        all.register(
+            "destination_processing_seconds",
+            "Time a destination took to answer (DestinationProcessingDurationInMs)",
+            each,
+        );
+        let each = self.dead_lettered.clone();
+        all.register(
+            "dead_lettered_events",
+            "Deliveries given up (DeadLetteredCount)",
+            each,
+        );
+        let each = self.dropped.clone();
+        all.register(
+            "dropped_events",
+            "Deliveries dropped (DroppedEventCount)",
+            each,
+        );
+        let each = self.dropped_with_subscription.clone();
+        all.register(
+            "dropped_with_subscription_events",
+            "Deliveries dropped because their subscription was deleted",
+            each,
+        );
+        let each = self.requests_in_flight.clone();
+        all.register("requests_in_flight", "Delivery requests on the wire", each);
+        all.register("topics", "Topics", self.topics.clone());
+        all.register(
+            "event_subscriptions",
+            "Event subscriptions",
+            self.subscriptions.clone(),
+        );
+    }
+
+    /// Everything, in the text format of OpenMetrics.
+    pub(super) fn text(&self, requests_in_flight: usize, registry: &Registry) -> String {
+        let gauge = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
+        self.requests_in_flight.set(gauge(requests_in_flight));
+        self.topics.set(gauge(registry.topics().count()));
+        self.subscriptions
+            .set(gauge(registry.subscriptions().count()));
+        let mut text = String::new();
+        encode(&mut text, &self.metrics).expect("writing to a String cannot fail");
+        text
+    }
+
+    /// A publish request of `events` events was answered 200 after `took`.
+    pub fn published(&self, topic: &TopicEntry, events: usize, took: Duration) {
+        self.publish_success
+            .get_or_create(&of_topic(topic))
+            .inc_by(events as u64);
+        self.publish_latency
+            .get_or_create(&of_topic(topic))
+            .observe(took.as_secs_f64());
+    }
+
+    /// A publish request was refused; `error` is Azure's code.
+    pub fn publish_failed(&self, topic: &TopicEntry, error: &'static str) {
+        let labels = OfTopicError {
+            topic: topic.topic.name.to_string(),
+            error,
+        };
+        self.publish_fail.get_or_create(&labels).inc();
+    }
+
+    pub(super) fn matched(&self, topic: &TopicEntry, events: &[(Event, Vec<SubscriptionId>)]) {
+        for subscription in topic.subscriptions.values() {
+            let matched = events
+                .iter()
+                .filter(|(_, targets)| targets.contains(&subscription.id));
+            let matched = matched.count() as u64;
+            if matched > 0 {
+                self.matched
+                    .get_or_create(&of_subscription(topic, subscription))
+                    .inc_by(matched);
+            }
+        }
+        let unmatched = events
+            .iter()
+            .filter(|(_, targets)| targets.is_empty())
+            .count() as u64;
+        if unmatched > 0 {
+            self.unmatched
+                .get_or_create(&of_topic(topic))
+                .inc_by(unmatched);
+        }
+    }
+
+    /// A request came back with `answer` after `took`.
+    pub(super) fn attempted(
+        &self,
+        topic: &TopicEntry,
+        subscription: &EventSubscription,
+        answer: &Answer,
+        took: Duration,
+    ) {
+        let labels = of_subscription(topic, subscription);
+        self.destination_processing
+            .get_or_create(&labels)
+            .observe(took.as_secs_f64());
+        if answer.outcome != Outcome::Delivered {
+            let OfSubscription {
+                topic,
+                subscription,
+            } = labels;
+            let labels = OfSubscriptionError {
+                topic,
+                subscription,
+                error: answer.outcome.name(),
+            };
+            self.delivery_attempt_fail.get_or_create(&labels).inc();
+        }
+    }
+
+    /// Deliveries were settled, with or without an attempt.
+    pub(super) fn settled(
+        &self,
+        topic: &TopicEntry,
+        subscription: &EventSubscription,
+        settled: &[Settled],
+    ) {
+        for each in settled {
+            let labels = of_subscription(topic, subscription);
+            match each.settlement {
+                Settlement::Complete => {
+                    self.delivery_success.get_or_create(&labels).inc();
+                }
+                Settlement::DeadLetter(reason) => {
+                    let labels = with_reason(labels, reason.name());
+                    self.dead_lettered.get_or_create(&labels).inc();
+                }
+                Settlement::Drop(reason) => {
+                    self.dropped
+                        .get_or_create(&with_reason(labels, reason.name()))
+                        .inc();
+                }
+                Settlement::Retry { .. } => {}
+            }
+        }
+    }
+
+    pub(super) fn dropped_with_subscription(&self, deliveries: usize) {
+        self.dropped_with_subscription.inc_by(deliveries as u64);
+    }
+}
+
+fn with_reason(labels: OfSubscription, reason: &'static str) -> OfSubscriptionReason {
+    let OfSubscription {
+        topic,
+        subscription,
+    } = labels;
+    OfSubscriptionReason {
+        topic,
+        subscription,
+        reason,
+    }
+}

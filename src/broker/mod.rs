@@ -1,0 +1,194 @@
+//! The verbs: publish, manage, dispatch, settle. The doors hold a [`Broker`] and nothing else.
+
+mod agenda;
+mod dispatch;
+mod janitor;
+mod manage;
+mod meters;
+mod publish;
+mod validate;
+
+use std::sync::{Arc, Mutex, MutexGuard, RwLock};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+pub use manage::ManageError;
+pub use meters::Meters;
+pub use publish::PublishError;
+pub use validate::UnknownCode;
+
+use crate::base::{Clock, Entropy, TimeScale, Timestamp};
+use crate::model::delivery::DeliveryId;
+use crate::model::registry::Registry;
+use crate::model::subscription::SubscriptionId;
+use crate::outbound::Outbound;
+use crate::store::{ResubmitError, Store, StoreError};
+use agenda::{Agenda, SlotLimits};
+
+/// How a broker works.
+#[derive(Clone, Debug)]
+pub struct BrokerOptions {
+    pub clock: Clock,
+    pub entropy: Entropy,
+    pub time_scale: TimeScale,
+    /// Where the appliance is reached from outside, without a slash at the end: for validation URLs.
+    pub public_url: String,
+    pub in_flight_per_subscription: usize,
+    pub in_flight_max: usize,
+    /// How long a webhook has to answer.
+    pub response_deadline: Duration,
+}
+
+/// The handle that the doors hold. Cheap to clone.
+#[derive(Clone)]
+pub struct Broker {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    options: BrokerOptions,
+    store: Store,
+    outbound: Outbound,
+    registry: RwLock<Arc<Registry>>,
+    /// One change of the registry at a time, so that each decides on what it replaces.
+    managing: tokio::sync::Mutex<()>,
+    agenda: Mutex<Agenda>,
+    wake: Notify,
+    last_poll: Mutex<Timestamp>,
+    handshakes: TaskTracker,
+    stopping: CancellationToken,
+    meters: Meters,
+}
+
+impl Broker {
+    /// Loads the registry and the agenda from the store.
+    pub async fn start(
+        store: Store,
+        outbound: Outbound,
+        options: BrokerOptions,
+    ) -> Result<Self, StoreError> {
+        let registry = store.catalog.load().await?;
+        let limits = SlotLimits {
+            per_subscription: options.in_flight_per_subscription,
+            overall: options.in_flight_max,
+        };
+        let broker = Self {
+            shared: Arc::new(Shared {
+                store,
+                outbound,
+                registry: RwLock::new(Arc::new(registry)),
+                managing: tokio::sync::Mutex::new(()),
+                agenda: Mutex::new(Agenda::new(limits)),
+                wake: Notify::new(),
+                last_poll: Mutex::new(options.clock.now()),
+                handshakes: TaskTracker::new(),
+                stopping: CancellationToken::new(),
+                meters: Meters::new(),
+                options,
+            }),
+        };
+        broker.refresh_agenda().await;
+        broker.resume_handshakes();
+        Ok(broker)
+    }
+
+    /// The present topics and event subscriptions.
+    pub fn registry(&self) -> Arc<Registry> {
+        Arc::clone(&self.shared.registry.read().unwrap())
+    }
+
+    /// Puts a new delivery in the place of a dead-lettered one, to its own subscription alone. Returns
+    /// the new delivery.
+    pub async fn resubmit(&self, id: DeliveryId) -> Result<DeliveryId, ResubmitError> {
+        let now = self.clock().now();
+        let (fresh, subscription) = self.store().deliveries.resubmit(id, now).await?;
+        self.note_due(&[subscription], now);
+        Ok(fresh)
+    }
+
+    /// Stops accepting and leasing. Requests on the wire go on.
+    pub fn stop(&self) {
+        self.shared.stopping.cancel();
+    }
+
+    /// Whether [`Broker::stop`] has been called.
+    pub fn is_stopping(&self) -> bool {
+        self.shared.stopping.is_cancelled()
+    }
+
+    /// Returns once [`Broker::stop`] has been called.
+    pub async fn stopping(&self) {
+        self.shared.stopping.cancelled().await;
+    }
+
+    /// Proves that the store can be written.
+    pub async fn check_writable(&self) -> Result<(), StoreError> {
+        self.store().upkeep.check_writable().await
+    }
+
+    /// The time, for the doors.
+    pub fn clock(&self) -> &Clock {
+        &self.shared.options.clock
+    }
+
+    /// Randomness, for the doors.
+    pub fn entropy(&self) -> &Entropy {
+        &self.shared.options.entropy
+    }
+
+    /// How the broker works.
+    pub fn options(&self) -> &BrokerOptions {
+        &self.shared.options
+    }
+
+    /// The counters and gauges, as Prometheus reads them.
+    pub fn metrics_text(&self) -> String {
+        self.meters()
+            .text(self.agenda().in_flight(), &self.registry())
+    }
+
+    /// The counters, for the doors that count what they refuse.
+    pub fn meters(&self) -> &Meters {
+        &self.shared.meters
+    }
+
+    fn time_scale(&self) -> TimeScale {
+        self.shared.options.time_scale
+    }
+
+    fn store(&self) -> &Store {
+        &self.shared.store
+    }
+
+    fn outbound(&self) -> &Outbound {
+        &self.shared.outbound
+    }
+
+    fn agenda(&self) -> MutexGuard<'_, Agenda> {
+        self.shared.agenda.lock().unwrap()
+    }
+
+    fn wake(&self) -> &Notify {
+        &self.shared.wake
+    }
+
+    fn last_poll(&self) -> &Mutex<Timestamp> {
+        &self.shared.last_poll
+    }
+
+    /// Tells the dispatcher that these subscriptions have something due at `at`.
+    fn note_due(&self, subscriptions: &[SubscriptionId], at: Timestamp) {
+        let mut agenda = self.agenda();
+        let mut earlier = false;
+        for subscription in subscriptions {
+            earlier |= agenda.note(*subscription, at);
+        }
+        drop(agenda); // the dispatcher wants it as soon as it wakes
+        if earlier {
+            self.wake().notify_one();
+        }
+    }
+}

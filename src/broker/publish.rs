@@ -1,0 +1,63 @@
+//! Publishing: match, store, tell the dispatcher.
+
+use std::sync::Arc;
+
+use crate::broker::Broker;
+use crate::model::event::{Event, EventKey};
+use crate::model::registry::TopicEntry;
+use crate::store::{Accepted, Receipt, RequestMark, StoreError};
+
+/// Why events were not accepted. Nothing of the request was stored, except that after
+/// [`StoreError::Closed`] it may have been.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PublishError {
+    #[error("the appliance is stopping")]
+    Stopping,
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl Broker {
+    /// Accepts the events of one request for `topic`, all or none. When this returns they are on disk,
+    /// with a delivery for every subscription that wants them. The keys are missing for a request that
+    /// repeats an earlier one, which stores nothing.
+    pub async fn publish(
+        &self,
+        topic: &Arc<TopicEntry>,
+        events: Vec<Event>,
+        request: Option<RequestMark>,
+    ) -> Result<Vec<EventKey>, PublishError> {
+        if self.is_stopping() {
+            return Err(PublishError::Stopping);
+        }
+        let now = self.clock().now();
+        let events: Vec<_> = events
+            .into_iter()
+            .map(|event| {
+                let targets = topic.fan_out(&event, now);
+                (event, targets)
+            })
+            .collect();
+        let mut targets: Vec<_> = events
+            .iter()
+            .flat_map(|(_, targets)| targets)
+            .copied()
+            .collect();
+        self.meters().matched(topic, &events);
+        let accepted = Accepted {
+            topic: topic.topic.id,
+            received_at: now,
+            events,
+            request,
+        };
+        match self.store().deliveries.append(accepted).await? {
+            Receipt::Repeated => Ok(Vec::new()),
+            Receipt::Stored { events } => {
+                targets.sort_unstable();
+                targets.dedup();
+                self.note_due(&targets, now);
+                Ok(events)
+            }
+        }
+    }
+}

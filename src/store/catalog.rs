@@ -1,0 +1,218 @@
+//! Topics and event subscriptions: few, so they are loaded whole.
+
+use rusqlite::{Savepoint, params};
+
+use crate::base::Timestamp;
+use crate::model::access::AccessKeys;
+use crate::model::name::{SubscriptionName, TopicName};
+use crate::model::registry::{Registry, ResourceScope};
+use crate::model::subscription::{
+    EventSubscription, SubscriptionDefinition, SubscriptionId, Validation,
+};
+use crate::model::topic::{Topic, TopicDefinition, TopicId};
+use crate::store::db::Db;
+use crate::store::error::StoreError;
+use crate::store::row;
+use crate::wire::resource;
+
+/// The book of topics and event subscriptions.
+#[derive(Clone)]
+pub struct Catalog {
+    pub(super) db: Db,
+    pub(super) scope: ResourceScope,
+}
+
+/// One whole change of the catalogue.
+#[derive(Clone, Debug)]
+pub enum RegistryChange {
+    AddTopic {
+        name: TopicName,
+        definition: TopicDefinition,
+        keys: AccessKeys,
+    },
+    ChangeTopic {
+        id: TopicId,
+        definition: TopicDefinition,
+    },
+    ChangeKeys {
+        id: TopicId,
+        keys: AccessKeys,
+    },
+    /// Its event subscriptions go with it.
+    DeleteTopic {
+        id: TopicId,
+    },
+    AddSubscription {
+        topic: TopicId,
+        name: SubscriptionName,
+        definition: SubscriptionDefinition,
+        validation: Validation,
+    },
+    ChangeSubscription {
+        id: SubscriptionId,
+        definition: SubscriptionDefinition,
+        validation: Validation,
+    },
+    ChangeValidation {
+        id: SubscriptionId,
+        validation: Validation,
+    },
+    DeleteSubscription {
+        id: SubscriptionId,
+    },
+}
+
+impl Catalog {
+    /// The stored topics and event subscriptions.
+    pub async fn load(&self) -> Result<Registry, StoreError> {
+        let scope = self.scope.clone();
+        self.db.read(move |tx| load(tx, &scope)).await
+    }
+
+    /// Stores `change`, made at `now`, and returns the registry as it is then.
+    pub async fn save(
+        &self,
+        change: RegistryChange,
+        now: Timestamp,
+    ) -> Result<Registry, StoreError> {
+        let scope = self.scope.clone();
+        self.db
+            .write(move |tx| {
+                save(tx, change, now)?;
+                load(tx, &scope)
+            })
+            .await
+    }
+}
+
+fn load(tx: &rusqlite::Connection, scope: &ResourceScope) -> Result<Registry, StoreError> {
+    let topics = all(tx, "topic", row::TOPIC_COLUMNS, row::topic)?;
+    let subscriptions = all(
+        tx,
+        "event_subscription",
+        row::SUBSCRIPTION_COLUMNS,
+        row::subscription,
+    )?;
+    Ok(Registry::new(scope, topics, subscriptions))
+}
+
+fn all<T>(
+    tx: &rusqlite::Connection,
+    table: &str,
+    columns: &str,
+    read: impl Fn(&rusqlite::Row<'_>) -> Result<T, StoreError>,
+) -> Result<Vec<T>, StoreError> {
+    let select = format!("SELECT {columns} FROM {table} WHERE deleted_at IS NULL ORDER BY id");
+    let mut select = tx.prepare_cached(&select)?;
+    let mut rows = select.query([])?;
+    let mut values = Vec::new();
+    while let Some(row) = rows.next()? {
+        values.push(read(row)?);
+    }
+    Ok(values)
+}
+
+fn save(tx: &Savepoint<'_>, change: RegistryChange, now: Timestamp) -> Result<(), StoreError> {
+    let now = now.as_ms();
+    match change {
+        RegistryChange::AddTopic {
+            name,
+            definition,
+            keys,
+        } => tx.execute(
+            "INSERT INTO topic (name, definition, key1, key2, created_at, updated_at)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?5)",
+            params![
+                name.as_str(),
+                resource::topic_to_text(&definition),
+                keys.key1.reveal(),
+                keys.key2.reveal(),
+                now
+            ],
+        )?,
+        RegistryChange::ChangeTopic { id, definition } => tx.execute(
+            "UPDATE topic SET definition = ?2, updated_at = ?3 WHERE id = ?1",
+            params![id, resource::topic_to_text(&definition), now],
+        )?,
+        RegistryChange::ChangeKeys { id, keys } => tx.execute(
+            "UPDATE topic SET key1 = ?2, key2 = ?3, updated_at = ?4 WHERE id = ?1",
+            params![id, keys.key1.reveal(), keys.key2.reveal(), now],
+        )?,
+        RegistryChange::DeleteTopic { id } => {
+            tx.execute(
+                "UPDATE event_subscription SET deleted_at = ?2
+                 WHERE topic_id = ?1 AND deleted_at IS NULL",
+                params![id, now],
+            )?;
+            tx.execute(
+                "UPDATE topic SET deleted_at = ?2 WHERE id = ?1",
+                params![id, now],
+            )?
+        }
+        RegistryChange::AddSubscription {
+            topic,
+            name,
+            definition,
+            validation,
+        } => {
+            tx.execute(
+                "INSERT INTO event_subscription (topic_id, name, definition, validation_state,
+                     validated_once, created_at, updated_at)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6)",
+                params![
+                    topic,
+                    name.as_str(),
+                    resource::subscription_to_text(&definition),
+                    validation.state.name(),
+                    validation.validated_once,
+                    now
+                ],
+            )?;
+            save_validation(tx, SubscriptionId(tx.last_insert_rowid()), &validation)?
+        }
+        RegistryChange::ChangeSubscription {
+            id,
+            definition,
+            validation,
+        } => {
+            tx.execute(
+                "UPDATE event_subscription SET definition = ?2, updated_at = ?3 WHERE id = ?1",
+                params![id, resource::subscription_to_text(&definition), now],
+            )?;
+            save_validation(tx, id, &validation)?
+        }
+        RegistryChange::ChangeValidation { id, validation } => {
+            save_validation(tx, id, &validation)?
+        }
+        RegistryChange::DeleteSubscription { id } => tx.execute(
+            "UPDATE event_subscription SET deleted_at = ?2 WHERE id = ?1",
+            params![id, now],
+        )?,
+    };
+    Ok(())
+}
+
+fn save_validation(
+    tx: &Savepoint<'_>,
+    id: SubscriptionId,
+    validation: &Validation,
+) -> rusqlite::Result<usize> {
+    tx.execute(
+        "UPDATE event_subscription
+         SET validation_state = ?2, validated_once = ?3, validation_code = ?4,
+             validation_expires_at = ?5, validation_failure = ?6, allowed_rate = ?7
+         WHERE id = ?1",
+        params![
+            id,
+            validation.state.name(),
+            validation.validated_once,
+            validation
+                .code
+                .as_ref()
+                .map(|code| code.reveal().to_owned()),
+            validation.expires_at.map(Timestamp::as_ms),
+            validation.failure,
+            validation.allowed_rate
+        ],
+    )
+}

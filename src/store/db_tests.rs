@@ -1,0 +1,152 @@
+use super::*;
+
+fn threaded() -> (tempfile::TempDir, Db) {
+    with_clock(&Clock::system())
+}
+
+fn with_clock(clock: &Clock) -> (tempfile::TempDir, Db) {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let path = dir.path().join("test.db");
+    let writer = open_writer(&path).expect("a new database");
+    writer
+        .execute_batch("CREATE TABLE t (n INTEGER UNIQUE) STRICT;")
+        .expect("a table");
+    drop(writer);
+    let db = Db::open(&path, clock, Box::new(|_| ())).expect("an open database");
+    (dir, db)
+}
+
+async fn insert(db: &Db, n: i64) -> Result<(), StoreError> {
+    db.write(move |tx| {
+        tx.execute("INSERT INTO t VALUES (?1)", [n])?;
+        Ok(())
+    })
+    .await
+}
+
+async fn rows(db: &Db) -> Vec<i64> {
+    db.read(|tx| {
+        let mut all = tx.prepare("SELECT n FROM t ORDER BY n")?;
+        let rows = all
+            .query_map([], |row| row.get(0))?
+            .collect::<Result<_, _>>()?;
+        Ok(rows)
+    })
+    .await
+    .expect("a read")
+}
+
+#[tokio::test]
+async fn a_change_that_fails_undoes_itself_alone() {
+    let (_dir, db) = threaded();
+    let other = db.clone();
+    let (first, twice, third) = tokio::join!(
+        insert(&db, 1),
+        other.write(|tx| {
+            tx.execute("INSERT INTO t VALUES (2)", [])?;
+            tx.execute("INSERT INTO t VALUES (2)", [])?;
+            Ok::<_, StoreError>(())
+        }),
+        insert(&db, 3),
+    );
+    assert!(first.is_ok() && third.is_ok());
+    assert!(matches!(twice, Err(StoreError::Other(_))));
+    assert_eq!(rows(&db).await, [1, 3]);
+}
+
+/// Some errors roll back the whole transaction, not the statement. Then every change of the group has
+/// failed, and must say so.
+#[test]
+fn a_group_that_sqlite_rolls_back_fails_as_a_whole() {
+    let mut writer = open_in_memory().expect("a database");
+    writer
+        .execute_batch("CREATE TABLE t (n INTEGER UNIQUE) STRICT;")
+        .expect("a table");
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let change = |sql: &'static str| -> Change {
+        let told = Arc::clone(&told);
+        Box::new(move |group| {
+            let result = undo_alone(group, |tx| Ok::<_, StoreError>(tx.execute_batch(sql)?));
+            Box::new(move |commit| told.lock().unwrap().push(commit.and(result).is_ok()))
+        })
+    };
+    let mut following = vec![
+        change("INSERT INTO t VALUES (3)"),
+        change("INSERT INTO t VALUES (2); INSERT OR ROLLBACK INTO t VALUES (2)"),
+    ];
+    let commit = commit_group(&mut writer, change("INSERT INTO t VALUES (1)"), || {
+        following.pop()
+    });
+    assert!(commit.is_err());
+    assert_eq!(*told.lock().unwrap(), [false, false]);
+    let left: i64 = writer
+        .query_row("SELECT count(*) FROM t", [], |row| row.get(0))
+        .expect("a count");
+    assert_eq!(
+        left, 0,
+        "nothing that was reported as failed may be on disk"
+    );
+    assert_eq!(
+        following.len(),
+        1,
+        "the third change was not drawn into the ruined group"
+    );
+}
+
+#[tokio::test]
+async fn a_full_disk_is_told_apart_and_loses_nothing() {
+    let (_dir, db) = threaded();
+    insert(&db, 1).await.expect("room");
+    let limit = |pages: &'static str| {
+        db.write(move |tx| {
+            let _: i64 = tx.query_row(&format!("PRAGMA max_page_count = {pages}"), [], |r| {
+                r.get(0)
+            })?;
+            Ok::<_, StoreError>(())
+        })
+    };
+    limit("1").await.expect("a limit");
+    let big = db
+        .write(|tx| {
+            tx.execute_batch(
+                "CREATE TABLE big (x BLOB); INSERT INTO big VALUES (zeroblob(1000000));",
+            )?;
+            Ok::<_, StoreError>(())
+        })
+        .await;
+    assert_eq!(big, Err(StoreError::Full));
+    limit("1000000").await.expect("room again");
+    insert(&db, 2).await.expect("room again");
+    assert_eq!(rows(&db).await, [1, 2]);
+}
+
+#[tokio::test]
+async fn a_read_that_takes_too_long_is_stopped() {
+    let clock = Clock::simulated(crate::base::Timestamp::from_ms(0));
+    let (_dir, db) = with_clock(&clock);
+    let endless = db.read(|tx| {
+        let endless = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c)
+                       SELECT count(*) FROM c";
+        Ok(tx.query_row(endless, [], |row| row.get::<_, i64>(0))?)
+    });
+    let time_passes = async {
+        loop {
+            clock.advance(READ_DEADLINE * 2);
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::select! {
+        result = endless => assert_eq!(result, Err(StoreError::TooSlow)),
+        () = time_passes => unreachable!("it goes on for ever"),
+    }
+    assert_eq!(rows(&db).await, Vec::<i64>::new());
+}
+
+#[tokio::test]
+async fn readers_cannot_write() {
+    let (_dir, db) = threaded();
+    let attempt = db
+        .read(|tx| Ok(tx.execute("INSERT INTO t VALUES (9)", [])?))
+        .await;
+    assert!(matches!(attempt, Err(StoreError::Other(_))), "{attempt:?}");
+}

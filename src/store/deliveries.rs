@@ -1,0 +1,523 @@
+//! The ledger: events come in, deliveries fall due, are attempted and are settled.
+//!
+//! Leases of our own dispatcher live in its memory alone: the row stays due, so a crash needs no
+//! healing. What has just been published is kept in memory as well (bounded), so that the usual
+//! delivery is sent without reading its event back.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::{Arc, Mutex};
+
+use rusqlite::{Connection, OptionalExtension, Savepoint, params};
+
+use crate::base::Timestamp;
+use crate::model::dead_letter::DeadLetterReason;
+use crate::model::delivery::{
+    Delivery, DeliveryAttempt, DeliveryId, DeliveryState, Outcome, Settlement,
+};
+use crate::model::event::{Event, EventKey, StoredEvent};
+use crate::model::subscription::SubscriptionId;
+use crate::model::topic::TopicId;
+use crate::store::db::Db;
+use crate::store::error::StoreError;
+use crate::store::row;
+
+/// Bytes of events kept in memory after their publication. A few seconds of a busy appliance.
+const RECENT_BYTES_MAX: usize = 8 * 1_024 * 1_024;
+
+/// What an event costs in memory beyond its texts.
+const RECENT_OVERHEAD: usize = 512;
+
+/// The book of events and deliveries.
+#[derive(Clone)]
+pub struct Deliveries {
+    db: Db,
+    recent: Arc<Mutex<RecentEvents>>,
+}
+
+/// A publish request that has been checked and matched, ready to be stored whole.
+#[derive(Debug)]
+pub struct Accepted {
+    pub topic: TopicId,
+    pub received_at: Timestamp,
+    pub events: Vec<(Event, Vec<SubscriptionId>)>,
+    /// How a repetition of the request is recognised, if the client gave it an id.
+    pub request: Option<RequestMark>,
+}
+
+/// Recognises a repeated publish request (spec A, `x-ms-client-request-id`).
+#[derive(Clone, Copy, Debug)]
+pub struct RequestMark {
+    pub fingerprint: [u8; 32],
+    pub body_hash: [u8; 32],
+    /// Requests from before this moment are not recognised any more.
+    pub since: Timestamp,
+}
+
+/// What storing a publish request came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Receipt {
+    Stored {
+        events: Vec<EventKey>,
+    },
+    /// The same request was stored before; nothing was stored again.
+    Repeated,
+}
+
+/// A request for due deliveries.
+#[derive(Clone, Debug)]
+pub struct LeaseRequest {
+    pub subscription: SubscriptionId,
+    pub now: Timestamp,
+    pub limit: usize,
+    /// Already leased by the caller.
+    pub held: HashSet<DeliveryId>,
+}
+
+/// What a [`LeaseRequest`] found.
+#[derive(Clone, Debug, Default)]
+pub struct Leased {
+    /// Oldest first.
+    pub deliveries: Vec<(Delivery, Arc<StoredEvent>)>,
+    /// When the next delivery of the subscription falls due that was neither returned nor held.
+    pub next_due: Option<Timestamp>,
+}
+
+/// The end of a lease.
+#[derive(Clone, Debug)]
+pub struct Settled {
+    pub delivery: DeliveryId,
+    /// `None` where a delivery was given up without another attempt.
+    pub attempt: Option<Arc<DeliveryAttempt>>,
+    pub settlement: Settlement,
+}
+
+/// Why a delivery was not resubmitted.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ResubmitError {
+    #[error("there is no delivery {0}")]
+    NotFound(DeliveryId),
+    #[error("delivery {0} is {state}, and only a dead-lettered one can be resubmitted", state = .1.name())]
+    NotDeadLettered(DeliveryId, DeliveryState),
+    #[error("the event subscription of delivery {0} has been deleted")]
+    SubscriptionDeleted(DeliveryId),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl Deliveries {
+    pub(super) fn new(db: Db) -> Self {
+        Self {
+            db,
+            recent: Arc::default(),
+        }
+    }
+
+    /// Stores the events of a request with all their deliveries, whole or not at all. They are on disk
+    /// when this returns.
+    pub async fn append(&self, accepted: Accepted) -> Result<Receipt, StoreError> {
+        let Some(stored) = self.db.write(move |tx| append(tx, accepted)).await? else {
+            return Ok(Receipt::Repeated);
+        };
+        let events = stored.iter().map(|event| event.key).collect();
+        self.recent.lock().unwrap().remember(stored);
+        Ok(Receipt::Stored { events })
+    }
+
+    /// The due deliveries of one subscription, oldest first.
+    pub async fn lease(&self, request: LeaseRequest) -> Result<Leased, StoreError> {
+        let recent = Arc::clone(&self.recent);
+        self.db.read(move |tx| lease(tx, &request, &recent)).await
+    }
+
+    /// Ends leases: records the attempts and moves the deliveries on. A delivery that has ended
+    /// meanwhile (its subscription was deleted) stays as it is.
+    pub async fn settle(&self, settled: Vec<Settled>, now: Timestamp) -> Result<(), StoreError> {
+        self.db
+            .write(move |tx| settled.iter().try_for_each(|each| settle(tx, each, now)))
+            .await
+    }
+
+    /// Puts a new delivery in the place of a dead-lettered one: to the same subscription alone, with
+    /// attempts and time to live starting afresh.
+    pub async fn resubmit(
+        &self,
+        id: DeliveryId,
+        now: Timestamp,
+    ) -> Result<(DeliveryId, SubscriptionId), ResubmitError> {
+        self.db.write(move |tx| resubmit(tx, id, now)).await
+    }
+
+    /// When the first pending delivery of each of these subscriptions falls due, where there is one.
+    pub async fn agenda(
+        &self,
+        subscriptions: Vec<SubscriptionId>,
+    ) -> Result<Vec<(SubscriptionId, Timestamp)>, StoreError> {
+        self.db
+            .read(move |tx| {
+                let mut agenda = Vec::new();
+                for subscription in subscriptions {
+                    agenda.extend(next_due(tx, subscription)?.map(|at| (subscription, at)));
+                }
+                Ok(agenda)
+            })
+            .await
+    }
+
+    /// Ends up to `limit` pending deliveries of deleted subscriptions, with the record that they were
+    /// dropped. Returns how many there were.
+    pub async fn drop_orphans(&self, limit: usize, now: Timestamp) -> Result<usize, StoreError> {
+        self.db.write(move |tx| drop_orphans(tx, limit, now)).await
+    }
+}
+
+const FIND_REQUEST: &str =
+    "SELECT 1 FROM publish_request WHERE fingerprint = ?1 AND body_hash = ?2 AND received_at >= ?3";
+const MARK_REQUEST: &str = "INSERT OR REPLACE INTO publish_request (fingerprint, body_hash, received_at) VALUES (?1, ?2, ?3)";
+const INSERT_EVENT: &str = "INSERT INTO event (topic_id, received_at, event_id, event_type, source, \
+     subject, event_time, data_version, attributes, data_kind, data, matched) \
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)";
+const INSERT_DELIVERY: &str = "INSERT INTO delivery (event_id, subscription_id, next_attempt_at, \
+     published_at) VALUES (?1, ?2, ?3, ?3)";
+
+/// `None` for a request that is a repetition.
+fn append(
+    tx: &Savepoint<'_>,
+    accepted: Accepted,
+) -> Result<Option<Vec<Arc<StoredEvent>>>, StoreError> {
+    if let Some(mark) = accepted.request {
+        if is_repeated(tx, &mark)? {
+            return Ok(None);
+        }
+        let at = accepted.received_at.as_ms();
+        tx.prepare_cached(MARK_REQUEST)?
+            .execute(params![mark.fingerprint, mark.body_hash, at])?;
+    }
+    let mut stored = Vec::with_capacity(accepted.events.len());
+    for (event, targets) in accepted.events {
+        let key = insert_event(
+            tx,
+            accepted.topic,
+            accepted.received_at,
+            &event,
+            targets.len(),
+        )?;
+        let mut insert = tx.prepare_cached(INSERT_DELIVERY)?;
+        for target in targets {
+            insert.execute(params![key, target, accepted.received_at.as_ms()])?;
+        }
+        stored.push(Arc::new(StoredEvent {
+            key,
+            received_at: accepted.received_at,
+            event,
+        }));
+    }
+    Ok(Some(stored))
+}
+
+fn is_repeated(tx: &Savepoint<'_>, mark: &RequestMark) -> rusqlite::Result<bool> {
+    tx.prepare_cached(FIND_REQUEST)?.exists(params![
+        mark.fingerprint,
+        mark.body_hash,
+        mark.since.as_ms()
+    ])
+}
+
+fn insert_event(
+    tx: &Savepoint<'_>,
+    topic: TopicId,
+    received_at: Timestamp,
+    event: &Event,
+    matched: usize,
+) -> rusqlite::Result<EventKey> {
+    let (data_kind, data) = row::data_columns(&event.data);
+    tx.prepare_cached(INSERT_EVENT)?.execute(params![
+        topic,
+        received_at.as_ms(),
+        event.id,
+        event.event_type,
+        event.source,
+        event.subject,
+        event.time,
+        event.data_version,
+        row::attributes_column(&event.attributes),
+        data_kind,
+        data,
+        i64::try_from(matched).unwrap_or(i64::MAX),
+    ])?;
+    Ok(EventKey(tx.last_insert_rowid()))
+}
+
+const FIND_DUE: &str = "SELECT id, event_id, attempts, published_at, next_attempt_at FROM delivery \
+     WHERE subscription_id = ?1 AND state = 0 ORDER BY next_attempt_at, id LIMIT ?2";
+
+fn lease(
+    tx: &Connection,
+    request: &LeaseRequest,
+    recent: &Mutex<RecentEvents>,
+) -> Result<Leased, StoreError> {
+    let mut find = tx.prepare_cached(FIND_DUE)?;
+    // What is held is due as well and comes first; one more tells when to look again.
+    let limit = i64::try_from(request.limit + request.held.len() + 1).unwrap_or(i64::MAX);
+    let mut rows = find.query(params![request.subscription, limit])?;
+    let mut leased = Leased::default();
+    while let Some(row) = rows.next()? {
+        let delivery = Delivery {
+            id: DeliveryId(row.get(0)?),
+            event: EventKey(row.get(1)?),
+            attempts: row.get(2)?,
+            published_at: row::timestamp(row, 3)?,
+        };
+        if request.held.contains(&delivery.id) {
+            continue;
+        }
+        let due_at = row::timestamp(row, 4)?;
+        if due_at > request.now || leased.deliveries.len() == request.limit {
+            leased.next_due = Some(due_at);
+            break;
+        }
+        let known = recent.lock().unwrap().get(delivery.event);
+        let event = known.map_or_else(|| load_event(tx, delivery.event).map(Arc::new), Ok)?;
+        leased.deliveries.push((delivery, event));
+    }
+    Ok(leased)
+}
+
+fn load_event(tx: &Connection, key: EventKey) -> Result<StoredEvent, StoreError> {
+    let select = format!("SELECT {} FROM event WHERE id = ?1", row::EVENT_COLUMNS);
+    let mut select = tx.prepare_cached(&select)?;
+    let mut rows = select.query([key])?;
+    let row = rows
+        .next()?
+        .ok_or_else(|| StoreError::Other(format!("event {key} is missing")))?;
+    row::event(row)
+}
+
+fn next_due(
+    tx: &Connection,
+    subscription: SubscriptionId,
+) -> Result<Option<Timestamp>, StoreError> {
+    let first =
+        "SELECT min(next_attempt_at) FROM delivery WHERE subscription_id = ?1 AND state = 0";
+    let at: Option<i64> = tx
+        .prepare_cached(first)?
+        .query_row([subscription], |row| row.get(0))?;
+    Ok(at.map(Timestamp::from_ms))
+}
+
+const RETRY: &str = "UPDATE delivery SET next_attempt_at = ?2, attempts = ?3, last_attempt_at = ?4, \
+     last_outcome = ?5, last_status = ?6 WHERE id = ?1 AND state = 0";
+const RETRY_UNATTEMPTED: &str =
+    "UPDATE delivery SET next_attempt_at = ?2 WHERE id = ?1 AND state = 0";
+const END: &str = "UPDATE delivery SET state = ?2, ended_at = ?3, dead_letter_reason = ?4, \
+     attempts = ?5, last_attempt_at = ?6, last_outcome = ?7, last_status = ?8 \
+     WHERE id = ?1 AND state = 0";
+const END_UNATTEMPTED: &str = "UPDATE delivery SET state = ?2, ended_at = ?3, \
+     dead_letter_reason = ?4 WHERE id = ?1 AND state = 0";
+
+fn settle(tx: &Savepoint<'_>, settled: &Settled, now: Timestamp) -> Result<(), StoreError> {
+    let changed = match (settled.settlement, settled.attempt.as_deref()) {
+        (Settlement::Retry { at }, Some(attempt)) => {
+            let last = LastAttempt::of(attempt);
+            tx.prepare_cached(RETRY)?.execute(params![
+                settled.delivery,
+                at.as_ms(),
+                last.attempt,
+                last.at,
+                last.outcome,
+                last.status
+            ])?
+        }
+        (Settlement::Retry { at }, None) => tx
+            .prepare_cached(RETRY_UNATTEMPTED)?
+            .execute(params![settled.delivery, at.as_ms()])?,
+        (Settlement::Complete, attempt) => end(
+            tx,
+            settled.delivery,
+            DeliveryState::Delivered,
+            None,
+            attempt,
+            now,
+        )?,
+        (Settlement::DeadLetter(reason), attempt) => end(
+            tx,
+            settled.delivery,
+            DeliveryState::DeadLettered,
+            Some(reason),
+            attempt,
+            now,
+        )?,
+        (Settlement::Drop(reason), attempt) => end(
+            tx,
+            settled.delivery,
+            DeliveryState::Dropped,
+            Some(reason),
+            attempt,
+            now,
+        )?,
+    };
+    match settled.attempt.as_deref() {
+        Some(attempt) if changed > 0 => record(tx, settled.delivery, attempt),
+        _ => Ok(()),
+    }
+}
+
+fn end(
+    tx: &Savepoint<'_>,
+    id: DeliveryId,
+    state: DeliveryState,
+    reason: Option<DeadLetterReason>,
+    attempt: Option<&DeliveryAttempt>,
+    now: Timestamp,
+) -> rusqlite::Result<usize> {
+    let (state, reason) = (row::state_number(state), reason.map(DeadLetterReason::name));
+    let Some(attempt) = attempt else {
+        let values = params![id, state, now.as_ms(), reason];
+        return tx.prepare_cached(END_UNATTEMPTED)?.execute(values);
+    };
+    let last = LastAttempt::of(attempt);
+    tx.prepare_cached(END)?.execute(params![
+        id,
+        state,
+        now.as_ms(),
+        reason,
+        last.attempt,
+        last.at,
+        last.outcome,
+        last.status
+    ])
+}
+
+/// What a delivery itself remembers of its newest attempt.
+struct LastAttempt {
+    attempt: u32,
+    at: i64,
+    outcome: &'static str,
+    status: Option<u16>,
+}
+
+impl LastAttempt {
+    fn of(attempt: &DeliveryAttempt) -> Self {
+        Self {
+            attempt: attempt.attempt,
+            at: attempt.started_at.as_ms(),
+            outcome: Outcome::name(attempt.answer.outcome),
+            status: attempt.answer.status,
+        }
+    }
+}
+
+const RECORD: &str = "INSERT OR REPLACE INTO delivery_attempt (delivery_id, attempt, started_at, \
+     duration_ms, outcome, status, error, remote_address, response_headers, response_body) \
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
+
+fn record(tx: &Savepoint<'_>, id: DeliveryId, attempt: &DeliveryAttempt) -> Result<(), StoreError> {
+    let answer = &attempt.answer;
+    let headers = (!answer.headers.is_empty()).then(|| row::pairs_column(&answer.headers));
+    tx.prepare_cached(RECORD)?.execute(params![
+        id,
+        attempt.attempt,
+        attempt.started_at.as_ms(),
+        i64::try_from(attempt.duration.as_millis()).unwrap_or(i64::MAX),
+        answer.outcome.name(),
+        answer.status,
+        answer.error,
+        answer.remote_address,
+        headers,
+        (!answer.body.is_empty()).then_some(&answer.body),
+    ])?;
+    Ok(())
+}
+
+fn resubmit(
+    tx: &Savepoint<'_>,
+    id: DeliveryId,
+    now: Timestamp,
+) -> Result<(DeliveryId, SubscriptionId), ResubmitError> {
+    let (state, subscription) =
+        find_for_resubmission(tx, id)?.ok_or(ResubmitError::NotFound(id))?;
+    if state != DeliveryState::DeadLettered {
+        return Err(ResubmitError::NotDeadLettered(id, state));
+    }
+    let subscription = subscription.ok_or(ResubmitError::SubscriptionDeleted(id))?;
+    replace(tx, id, now)
+        .map(|fresh| (fresh, subscription))
+        .map_err(|e| StoreError::from(e).into())
+}
+
+/// State of a delivery, and its subscription unless that is deleted.
+fn find_for_resubmission(
+    tx: &Savepoint<'_>,
+    id: DeliveryId,
+) -> Result<Option<(DeliveryState, Option<SubscriptionId>)>, StoreError> {
+    let find = "SELECT delivery.state, event_subscription.id FROM delivery \
+         LEFT JOIN event_subscription ON event_subscription.id = delivery.subscription_id \
+             AND event_subscription.deleted_at IS NULL \
+         WHERE delivery.id = ?1";
+    let found = tx.query_row(find, [id], |row| {
+        Ok((
+            row::state(row, 0),
+            row.get::<_, Option<i64>>(1)?.map(SubscriptionId),
+        ))
+    });
+    match found.optional()? {
+        None => Ok(None),
+        Some((state, subscription)) => Ok(Some((state?, subscription))),
+    }
+}
+
+fn replace(tx: &Savepoint<'_>, id: DeliveryId, now: Timestamp) -> rusqlite::Result<DeliveryId> {
+    tx.execute(
+        "INSERT INTO delivery (event_id, subscription_id, next_attempt_at, published_at, \
+             resubmission_of) \
+         SELECT event_id, subscription_id, ?2, ?2, id FROM delivery WHERE id = ?1",
+        params![id, now.as_ms()],
+    )?;
+    let fresh = DeliveryId(tx.last_insert_rowid());
+    tx.execute(
+        "UPDATE delivery SET state = ?2, resubmitted_as = ?3 WHERE id = ?1",
+        params![id, row::state_number(DeliveryState::Resubmitted), fresh],
+    )?;
+    Ok(fresh)
+}
+
+fn drop_orphans(tx: &Savepoint<'_>, limit: usize, now: Timestamp) -> Result<usize, StoreError> {
+    let orphaned = "UPDATE delivery SET state = ?1, ended_at = ?2, dead_letter_reason = ?3 \
+         WHERE id IN (SELECT delivery.id FROM event_subscription \
+             CROSS JOIN delivery ON delivery.subscription_id = event_subscription.id \
+                 AND delivery.state = 0 \
+             WHERE event_subscription.deleted_at IS NOT NULL LIMIT ?4)";
+    Ok(tx.prepare_cached(orphaned)?.execute(params![
+        row::state_number(DeliveryState::Dropped),
+        now.as_ms(),
+        DeadLetterReason::SubscriptionDeleted.name(),
+        i64::try_from(limit).unwrap_or(i64::MAX),
+    ])?)
+}
+
+/// Events that were published a moment ago, oldest first out.
+#[derive(Default)]
+struct RecentEvents {
+    events: HashMap<EventKey, Arc<StoredEvent>>,
+    order: VecDeque<EventKey>,
+    bytes: usize,
+}
+
+impl RecentEvents {
+    fn remember(&mut self, stored: Vec<Arc<StoredEvent>>) {
+        for event in stored {
+            self.bytes += event.event.size() + RECENT_OVERHEAD;
+            self.order.push_back(event.key);
+            self.events.insert(event.key, event);
+        }
+        while self.bytes > RECENT_BYTES_MAX
+            && let Some(oldest) = self.order.pop_front()
+            && let Some(event) = self.events.remove(&oldest)
+        {
+            self.bytes -= event.event.size() + RECENT_OVERHEAD;
+        }
+    }
+
+    fn get(&self, key: EventKey) -> Option<Arc<StoredEvent>> {
+        self.events.get(&key).cloned()
+    }
+}

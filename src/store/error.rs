@@ -1,0 +1,51 @@
+//! What can go wrong with the database, by what can be done about it.
+
+use rusqlite::ErrorCode;
+
+/// SQLite's extended code for a shared-memory file that cannot grow: the disk is full.
+const IOERR_SHMSIZE: i32 = 10 | (19 << 8);
+
+/// Why the store did not do what it was asked to.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum StoreError {
+    /// The disk is full. Nothing of the change was stored; try again when there is room.
+    #[error("the disk is full")]
+    Full,
+    /// The store is closing, or has failed. A change under way may or may not have been stored.
+    #[error("the store is closed")]
+    Closed,
+    /// The read took longer than a read may.
+    #[error("the read took too long and was stopped")]
+    TooSlow,
+    /// The file cannot be written or trusted any more: the process must end, and start again.
+    #[error("the database has failed: {0}")]
+    Failed(String),
+    /// Anything else: a defect of ours, or a row that cannot be read.
+    #[error("{0}")]
+    Other(String),
+}
+
+impl StoreError {
+    /// Whether the process must end.
+    pub fn is_fatal(&self) -> bool {
+        matches!(self, Self::Failed(_))
+    }
+}
+
+impl From<rusqlite::Error> for StoreError {
+    fn from(error: rusqlite::Error) -> Self {
+        let rusqlite::Error::SqliteFailure(failure, _) = &error else {
+            return Self::Other(error.to_string());
+        };
+        match failure.code {
+            ErrorCode::DiskFull => Self::Full,
+            ErrorCode::SystemIoFailure if failure.extended_code == IOERR_SHMSIZE => Self::Full,
+            ErrorCode::OperationInterrupted => Self::TooSlow,
+            ErrorCode::SystemIoFailure
+            | ErrorCode::DatabaseCorrupt
+            | ErrorCode::NotADatabase
+            | ErrorCode::FileLockingProtocolFailed => Self::Failed(error.to_string()),
+            _ => Self::Other(error.to_string()),
+        }
+    }
+}

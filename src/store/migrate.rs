@@ -1,0 +1,165 @@
+//! Brings a database file to the present schema.
+//!
+//! The numbered files in `migrations/` only ever go forward. A copy of the file is made before an older
+//! schema is changed; a file of a newer schema is refused.
+
+use std::path::{Path, PathBuf};
+
+use refinery::{Migration, Runner};
+use rusqlite::Connection;
+
+use crate::store::db;
+use crate::store::error::StoreError;
+
+mod embedded {
+    refinery::embed_migrations!("migrations");
+}
+
+/// SQLite before this release can lose committed data of the write-ahead log when one connection writes
+/// while another checkpoints.
+const SQLITE_VERSION_MIN: i32 = 3_051_003;
+
+/// Migrates the file `path`, making it if there is none, and closes it again. Tells `progress` what
+/// takes long.
+pub(super) fn migrate_file(path: &Path, progress: &dyn Fn(&str)) -> Result<(), StoreError> {
+    check_sqlite(rusqlite::version_number())?;
+    let mut connection = db::open_writer(path)?;
+    let have = schema_version(&connection)?;
+    let want = newest();
+    if have > 0 && have < want {
+        let copy = backup_path(path, have);
+        progress(&format!(
+            "upgrading the database from schema {have} to {want}"
+        ));
+        backup(&connection, &copy)?;
+        progress(&format!(
+            "a copy of the old database is in {}",
+            copy.display()
+        ));
+    }
+    migrate(&mut connection)
+}
+
+/// Migrates an open database.
+pub(super) fn migrate(connection: &mut Connection) -> Result<(), StoreError> {
+    let (have, want) = (schema_version(connection)?, newest());
+    if have > want {
+        return Err(StoreError::Other(format!(
+            "the database has schema {have}, written by a newer release; this one knows schemas up \
+             to {want}. Start the newer release, or restore the copy made before its upgrade"
+        )));
+    }
+    runner()
+        .run(connection)
+        .map_err(|error| StoreError::Other(format!("migration failed: {error}")))?;
+    Ok(())
+}
+
+fn check_sqlite(version: i32) -> Result<(), StoreError> {
+    if version < SQLITE_VERSION_MIN {
+        return Err(StoreError::Other(format!(
+            "SQLite {version} can lose committed data; at least {SQLITE_VERSION_MIN} is needed"
+        )));
+    }
+    Ok(())
+}
+
+fn runner() -> Runner {
+    // Each file is one transaction: a kill leaves the schema before it or the one after it.
+    embedded::migrations::runner().set_grouped(false)
+}
+
+fn newest() -> i64 {
+    let versions = runner()
+        .get_migrations()
+        .iter()
+        .map(Migration::version)
+        .max();
+    versions.map_or(0, i64::from)
+}
+
+/// The schema of an open database; 0 for a new file.
+fn schema_version(connection: &Connection) -> Result<i64, StoreError> {
+    if !connection.table_exists(None, "refinery_schema_history")? {
+        return Ok(0);
+    }
+    let version = "SELECT coalesce(max(version), 0) FROM refinery_schema_history";
+    Ok(connection.query_row(version, [], |row| row.get(0))?)
+}
+
+fn backup_path(path: &Path, schema: i64) -> PathBuf {
+    path.with_file_name("backups")
+        .join(format!("before-upgrade-from-schema-{schema}.db"))
+}
+
+/// Copies the database into a temporary file, makes it durable and gives it its name.
+fn backup(connection: &Connection, copy: &Path) -> Result<(), StoreError> {
+    let folder = copy.parent().expect("a file in a folder");
+    let unfinished = copy.with_extension("unfinished");
+    let io = |error: std::io::Error| StoreError::Other(format!("{}: {error}", copy.display()));
+    std::fs::create_dir_all(folder).map_err(io)?;
+    if unfinished.exists() {
+        std::fs::remove_file(&unfinished).map_err(io)?;
+    }
+    connection.execute("VACUUM INTO ?1", [unfinished.to_string_lossy()])?;
+    std::fs::File::open(&unfinished)
+        .and_then(|file| file.sync_all())
+        .map_err(io)?;
+    std::fs::rename(&unfinished, copy).map_err(io)?;
+    std::fs::File::open(folder)
+        .and_then(|folder| folder.sync_all())
+        .map_err(io)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_new_file_gets_the_newest_schema_and_stays_as_it_is() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let path = dir.path().join("everpost.db");
+        migrate_file(&path, &|_| ()).expect("a new database");
+        migrate_file(&path, &|line| panic!("nothing to upgrade, but: {line}")).expect("no change");
+        let connection = db::open_writer(&path).expect("the same database");
+        assert_eq!(schema_version(&connection).expect("a version"), newest());
+    }
+
+    #[test]
+    fn a_newer_schema_is_refused() {
+        let mut connection = db::open_in_memory().expect("a database");
+        migrate(&mut connection).expect("the present schema");
+        connection
+            .execute(
+                "UPDATE refinery_schema_history SET version = version + 1000",
+                [],
+            )
+            .expect("a newer release's mark");
+        let error = migrate(&mut connection).expect_err("it is newer");
+        assert!(error.to_string().contains("newer release"), "{error}");
+    }
+
+    #[test]
+    fn an_old_sqlite_is_refused() {
+        assert!(check_sqlite(3_051_002).is_err());
+        assert!(check_sqlite(3_051_003).is_ok());
+    }
+
+    #[test]
+    fn the_copy_made_before_an_upgrade_holds_the_data() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let path = dir.path().join("everpost.db");
+        migrate_file(&path, &|_| ()).expect("a new database");
+        let connection = db::open_writer(&path).expect("the same database");
+        connection
+            .execute("INSERT INTO user VALUES (1, 'ada', 'hash', 'admin', 0)", [])
+            .expect("a row");
+        let copy = backup_path(&path, 1);
+        backup(&connection, &copy).expect("a copy");
+        backup(&connection, &copy).expect("a copy in the place of the first");
+        let name: String = Connection::open(&copy)
+            .and_then(|copy| copy.query_row("SELECT name FROM user", [], |row| row.get(0)))
+            .expect("the row in the copy");
+        assert_eq!(name, "ada");
+    }
+}

@@ -1,0 +1,206 @@
+//! Columns to model and back, written once.
+
+use rusqlite::{Row, ToSql};
+
+use crate::base::Timestamp;
+use crate::model::access::{AccessKeys, Secret};
+use crate::model::dead_letter::DeadLetterReason;
+use crate::model::delivery::{DeliveryId, DeliveryState, Outcome};
+use crate::model::event::{Attribute, Event, EventData, EventKey, StoredEvent};
+use crate::model::name::{SubscriptionName, TopicName};
+use crate::model::subscription::{EventSubscription, SubscriptionId, Validation, ValidationState};
+use crate::model::topic::{Topic, TopicId};
+use crate::store::error::StoreError;
+use crate::wire::resource;
+
+/// Columns of an event, in the order that [`event`] reads.
+pub(super) const EVENT_COLUMNS: &str = "event.id, event.received_at, event.event_id, \
+    event.event_type, event.source, event.subject, event.event_time, event.data_version, \
+    event.attributes, event.data_kind, event.data";
+
+/// Columns of a topic, in the order that [`topic`] reads.
+pub(super) const TOPIC_COLUMNS: &str = "id, name, definition, key1, key2, created_at, updated_at";
+
+/// Columns of an event subscription, in the order that [`subscription`] reads.
+pub(super) const SUBSCRIPTION_COLUMNS: &str = "id, topic_id, name, definition, validation_state, \
+    validated_once, validation_code, validation_expires_at, validation_failure, allowed_rate, \
+    created_at, updated_at";
+
+pub(super) fn timestamp(row: &Row<'_>, index: usize) -> rusqlite::Result<Timestamp> {
+    row.get(index).map(Timestamp::from_ms)
+}
+
+pub(super) fn timestamp_or_null(
+    row: &Row<'_>,
+    index: usize,
+) -> rusqlite::Result<Option<Timestamp>> {
+    Ok(row.get::<_, Option<i64>>(index)?.map(Timestamp::from_ms))
+}
+
+/// What cannot be read is a defect, or a file that somebody else wrote to.
+fn unreadable(what: &str, cause: impl std::fmt::Display) -> StoreError {
+    StoreError::Other(format!("a stored {what} cannot be read: {cause}"))
+}
+
+pub(super) fn topic(row: &Row<'_>) -> Result<Topic, StoreError> {
+    let name: String = row.get(1)?;
+    let definition: String = row.get(2)?;
+    Ok(Topic {
+        id: TopicId(row.get(0)?),
+        name: TopicName::parse(&name).map_err(|error| unreadable("topic", error))?,
+        definition: resource::topic_from_text(&definition)
+            .map_err(|error| unreadable("topic", error))?,
+        keys: AccessKeys {
+            key1: Secret::new(row.get::<_, String>(3)?),
+            key2: Secret::new(row.get::<_, String>(4)?),
+        },
+        created_at: timestamp(row, 5)?,
+        updated_at: timestamp(row, 6)?,
+    })
+}
+
+pub(super) fn subscription(row: &Row<'_>) -> Result<EventSubscription, StoreError> {
+    let what = "event subscription";
+    let name: String = row.get(2)?;
+    let definition: String = row.get(3)?;
+    let state: String = row.get(4)?;
+    Ok(EventSubscription {
+        id: SubscriptionId(row.get(0)?),
+        topic_id: TopicId(row.get(1)?),
+        name: SubscriptionName::parse(&name).map_err(|error| unreadable(what, error))?,
+        definition: resource::subscription_from_text(&definition)
+            .map_err(|error| unreadable(what, error))?,
+        validation: Validation {
+            state: ValidationState::ALL
+                .into_iter()
+                .find(|each| each.name() == state)
+                .ok_or_else(|| unreadable(what, format!("state {state}")))?,
+            validated_once: row.get(5)?,
+            code: row.get::<_, Option<String>>(6)?.map(Secret::new),
+            expires_at: timestamp_or_null(row, 7)?,
+            failure: row.get(8)?,
+            allowed_rate: row.get(9)?,
+        },
+        created_at: timestamp(row, 10)?,
+        updated_at: timestamp(row, 11)?,
+    })
+}
+
+pub(super) fn event(row: &Row<'_>) -> Result<StoredEvent, StoreError> {
+    let data: Option<String> = row.get(10)?;
+    let data = match (row.get::<_, i64>(9)?, data) {
+        (1, Some(text)) => EventData::Json(text),
+        (2, Some(text)) => EventData::Base64(text),
+        _ => EventData::Absent,
+    };
+    Ok(StoredEvent {
+        key: EventKey(row.get(0)?),
+        received_at: timestamp(row, 1)?,
+        event: Event {
+            id: row.get(2)?,
+            event_type: row.get(3)?,
+            source: row.get(4)?,
+            subject: row.get(5)?,
+            time: row.get(6)?,
+            data_version: row.get(7)?,
+            attributes: attributes_from(row.get(8)?)?,
+            data,
+        },
+    })
+}
+
+/// Number and text of an event's data, for the columns `data_kind` and `data`.
+pub(super) fn data_columns(data: &EventData) -> (i64, Option<&str>) {
+    match data {
+        EventData::Absent => (0, None),
+        EventData::Json(text) => (1, Some(text)),
+        EventData::Base64(text) => (2, Some(text)),
+    }
+}
+
+/// Further attributes as JSON text; `None` for none, which is the rule.
+pub(super) fn attributes_column(attributes: &[Attribute]) -> Option<String> {
+    if attributes.is_empty() {
+        return None;
+    }
+    let pairs: Vec<(&str, &str)> = attributes
+        .iter()
+        .map(|each| (each.name.as_str(), each.value.as_str()))
+        .collect();
+    Some(pairs_column(&pairs))
+}
+
+fn attributes_from(text: Option<String>) -> Result<Vec<Attribute>, StoreError> {
+    let pairs = pairs_from(text.as_deref())?;
+    Ok(pairs
+        .into_iter()
+        .map(|(name, value)| Attribute { name, value })
+        .collect())
+}
+
+/// Pairs of texts as a JSON array.
+pub(super) fn pairs_column<T: AsRef<str> + serde::Serialize>(pairs: &[(T, T)]) -> String {
+    serde_json::to_string(pairs).expect("texts are JSON")
+}
+
+/// The pairs of a JSON array; none for NULL.
+pub(super) fn pairs_from(text: Option<&str>) -> Result<Vec<(String, String)>, StoreError> {
+    text.map_or(Ok(Vec::new()), |text| {
+        serde_json::from_str(text).map_err(|error| unreadable("list of pairs", error))
+    })
+}
+
+/// The number by which the store knows a state: its place in [`DeliveryState::ALL`].
+pub(super) fn state_number(state: DeliveryState) -> i64 {
+    DeliveryState::ALL
+        .iter()
+        .position(|each| *each == state)
+        .and_then(|place| i64::try_from(place).ok())
+        .expect("every state is listed")
+}
+
+pub(super) fn state(row: &Row<'_>, index: usize) -> Result<DeliveryState, StoreError> {
+    let number: i64 = row.get(index)?;
+    usize::try_from(number)
+        .ok()
+        .and_then(|place| DeliveryState::ALL.get(place).copied())
+        .ok_or_else(|| unreadable("delivery", format!("state {number}")))
+}
+
+pub(super) fn outcome(row: &Row<'_>, index: usize) -> Result<Option<Outcome>, StoreError> {
+    let name: Option<String> = row.get(index)?;
+    Ok(name.as_deref().and_then(Outcome::from_name))
+}
+
+pub(super) fn reason(row: &Row<'_>, index: usize) -> Result<Option<DeadLetterReason>, StoreError> {
+    let name: Option<String> = row.get(index)?;
+    Ok(name.as_deref().and_then(DeadLetterReason::from_name))
+}
+
+pub(super) fn delivery_id(row: &Row<'_>, index: usize) -> rusqlite::Result<Option<DeliveryId>> {
+    Ok(row.get::<_, Option<i64>>(index)?.map(DeliveryId))
+}
+
+impl ToSql for EventKey {
+    fn to_sql(&self) -> rusqlite::Result<rusqlite::types::ToSqlOutput<'_>> {
+        Ok(self.0.into())
+    }
+}
+
+impl ToSql for DeliveryId {
+    fn to_sql(&self) -> rusqlite::Result<rusqlite::types::ToSqlOutput<'_>> {
+        Ok(self.0.into())
+    }
+}
+
+impl ToSql for SubscriptionId {
+    fn to_sql(&self) -> rusqlite::Result<rusqlite::types::ToSqlOutput<'_>> {
+        Ok(self.0.into())
+    }
+}
+
+impl ToSql for TopicId {
+    fn to_sql(&self) -> rusqlite::Result<rusqlite::types::ToSqlOutput<'_>> {
+        Ok(self.0.into())
+    }
+}

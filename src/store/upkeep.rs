@@ -1,0 +1,54 @@
+//! Housekeeping: what has outlived its use goes, in small bites, so that no commit takes long.
+
+use rusqlite::params;
+
+use crate::base::Timestamp;
+use crate::store::db::Db;
+use crate::store::error::StoreError;
+
+/// The book of housekeeping.
+#[derive(Clone)]
+pub struct Upkeep {
+    pub(super) db: Db,
+}
+
+impl Upkeep {
+    /// Deletes up to `limit` marks of publish requests from before `since`. Returns how many there were.
+    pub async fn forget_requests(
+        &self,
+        since: Timestamp,
+        limit: usize,
+    ) -> Result<usize, StoreError> {
+        self.db
+            .write(move |tx| {
+                let forget = "DELETE FROM publish_request WHERE fingerprint IN \
+                     (SELECT fingerprint FROM publish_request WHERE received_at < ?1 LIMIT ?2)";
+                let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+                Ok(tx
+                    .prepare_cached(forget)?
+                    .execute(params![since.as_ms(), limit])?)
+            })
+            .await
+    }
+
+    /// Deletes the sessions that have expired.
+    pub async fn forget_sessions(&self, now: Timestamp) -> Result<usize, StoreError> {
+        self.db
+            .write(move |tx| {
+                let forget = "DELETE FROM session WHERE expires_at <= ?1";
+                Ok(tx.prepare_cached(forget)?.execute([now.as_ms()])?)
+            })
+            .await
+    }
+
+    /// Proves that the database can be written and that the disk takes it.
+    pub async fn check_writable(&self) -> Result<(), StoreError> {
+        self.db
+            .write(|tx| {
+                // An update of nothing takes the write lock and ends in a commit.
+                tx.execute("UPDATE user SET role = role WHERE id = -1", [])?;
+                Ok(())
+            })
+            .await
+    }
+}

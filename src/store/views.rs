@@ -1,0 +1,419 @@
+//! What lists and pages read: bounded questions, newest first, by keyset and never by offset.
+
+use std::time::Duration;
+
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use crate::base::Timestamp;
+use crate::model::dead_letter::DeadLetterReason;
+use crate::model::delivery::{Answer, DeliveryAttempt, DeliveryId, DeliveryState, Outcome};
+use crate::model::event::{EventKey, StoredEvent};
+use crate::model::subscription::SubscriptionId;
+use crate::model::topic::TopicId;
+use crate::store::db::Db;
+use crate::store::error::StoreError;
+use crate::store::row;
+
+/// Rows on one page of a list, at most.
+pub const PAGE_ROWS_MAX: usize = 200;
+
+/// Events that one search looks at before it answers with what it has; the next page goes on there.
+const SEARCH_EVENTS_MAX: i64 = 50_000;
+
+/// Counts on pages stop here and say "more than", so that no page counts for ever.
+pub const COUNT_MAX: u64 = 10_000;
+
+/// The book of lists and pages; reads only.
+#[derive(Clone)]
+pub struct Views {
+    pub(super) db: Db,
+}
+
+/// Which events to list.
+#[derive(Clone, Debug, Default)]
+pub struct EventQuery {
+    pub topic: Option<TopicId>,
+    /// The publisher's id, exactly.
+    pub id: Option<String>,
+    /// The event type, exactly, or its beginning when it ends in `*`.
+    pub event_type: Option<String>,
+    /// Only events that no subscription wanted.
+    pub unmatched: bool,
+    /// Only events older than this one.
+    pub before: Option<EventKey>,
+    pub limit: usize,
+}
+
+/// A page of a list, and the key to ask for the next one with.
+#[derive(Clone, Debug)]
+pub struct Page<T, K> {
+    pub rows: Vec<T>,
+    pub next_before: Option<K>,
+}
+
+/// An event in a list.
+#[derive(Clone, Debug)]
+pub struct EventRow {
+    pub key: EventKey,
+    pub topic: String,
+    pub received_at: Timestamp,
+    pub id: String,
+    pub event_type: String,
+    pub subject: Option<String>,
+    /// Bytes of its data.
+    pub data_bytes: u64,
+    /// Event subscriptions that wanted it.
+    pub matched: u64,
+    /// Its deliveries by state, in the order of [`DeliveryState::ALL`].
+    pub deliveries: Vec<(DeliveryState, u64)>,
+}
+
+/// An event with everything that became of it.
+#[derive(Clone, Debug)]
+pub struct EventDetail {
+    pub topic: String,
+    pub topic_id: TopicId,
+    pub stored: StoredEvent,
+    pub matched: u64,
+    pub deliveries: Vec<DeliveryDetail>,
+}
+
+/// A delivery in a list.
+#[derive(Clone, Debug)]
+pub struct DeliveryRow {
+    pub id: DeliveryId,
+    pub event: EventKey,
+    pub event_id: String,
+    pub event_type: String,
+    pub subject: Option<String>,
+    pub topic: String,
+    pub subscription: String,
+    pub subscription_id: SubscriptionId,
+    pub state: DeliveryState,
+    pub attempts: u32,
+    /// `None` once it has ended.
+    pub next_attempt_at: Option<Timestamp>,
+    pub published_at: Timestamp,
+    pub last_attempt_at: Option<Timestamp>,
+    pub last_outcome: Option<Outcome>,
+    pub last_status: Option<u16>,
+    pub dead_letter_reason: Option<DeadLetterReason>,
+    pub ended_at: Option<Timestamp>,
+    pub resubmission_of: Option<DeliveryId>,
+    pub resubmitted_as: Option<DeliveryId>,
+}
+
+/// A delivery with all of its attempts, oldest first.
+#[derive(Clone, Debug)]
+pub struct DeliveryDetail {
+    pub row: DeliveryRow,
+    pub attempts: Vec<DeliveryAttempt>,
+}
+
+/// Which dead letters to list.
+#[derive(Clone, Debug, Default)]
+pub struct DeadLetterQuery {
+    /// `None` lists those of every subscription.
+    pub subscription: Option<SubscriptionId>,
+    pub topic: Option<TopicId>,
+    pub before: Option<DeliveryId>,
+    pub limit: usize,
+}
+
+/// How much lies in a subscription's queues; both figures stop at [`COUNT_MAX`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QueueDepth {
+    pub pending: u64,
+    pub dead_letters: u64,
+    /// When the oldest pending delivery is due, or was.
+    pub next_attempt_at: Option<Timestamp>,
+}
+
+impl Views {
+    /// Events, newest first. A search for an id or type looks at a bounded number of events; where the
+    /// page is short and `next_before` is set, the search has not reached the end yet.
+    pub async fn events(&self, query: EventQuery) -> Result<Page<EventRow, EventKey>, StoreError> {
+        self.db.read(move |tx| events(tx, &query)).await
+    }
+
+    /// One event.
+    pub async fn event(&self, key: EventKey) -> Result<Option<EventDetail>, StoreError> {
+        self.db.read(move |tx| event(tx, key)).await
+    }
+
+    /// One delivery with its attempts.
+    pub async fn delivery(&self, id: DeliveryId) -> Result<Option<DeliveryDetail>, StoreError> {
+        self.db
+            .read(move |tx| {
+                let found = deliveries(tx, "WHERE delivery.id = ?1", params![id])?;
+                found
+                    .into_iter()
+                    .next()
+                    .map(|row| with_attempts(tx, row))
+                    .transpose()
+            })
+            .await
+    }
+
+    /// Dead letters, newest delivery first.
+    pub async fn dead_letters(
+        &self,
+        query: DeadLetterQuery,
+    ) -> Result<Page<DeliveryRow, DeliveryId>, StoreError> {
+        self.db.read(move |tx| dead_letters(tx, &query)).await
+    }
+
+    /// What lies in the queues of these subscriptions, in their order.
+    pub async fn depths(
+        &self,
+        subscriptions: Vec<SubscriptionId>,
+    ) -> Result<Vec<QueueDepth>, StoreError> {
+        self.db
+            .read(move |tx| subscriptions.into_iter().map(|id| depth(tx, id)).collect())
+            .await
+    }
+}
+
+const EVENT_ROW: &str = "SELECT event.id, topic.name, event.received_at, event.event_id, \
+     event.event_type, event.subject, coalesce(length(event.data), 0), event.matched \
+     FROM event JOIN topic ON topic.id = event.topic_id";
+
+fn events(tx: &Connection, query: &EventQuery) -> Result<Page<EventRow, EventKey>, StoreError> {
+    let newest = query
+        .before
+        .map_or(i64::MAX, |before| before.0.saturating_sub(1));
+    let limit = query.limit.clamp(1, PAGE_ROWS_MAX);
+    let select = format!(
+        "{EVENT_ROW} WHERE event.id IN \
+             (SELECT id FROM event WHERE id <= ?1 ORDER BY id DESC LIMIT ?2) \
+         AND (?3 IS NULL OR event.topic_id = ?3) AND (?4 IS NULL OR event.event_id = ?4) \
+         AND (?5 IS NULL OR event.event_type = ?5) \
+         AND (?6 IS NULL OR substr(event.event_type, 1, length(?6)) = ?6) \
+         AND (NOT ?7 OR event.matched = 0) ORDER BY event.id DESC LIMIT ?8"
+    );
+    let prefix = query
+        .event_type
+        .as_deref()
+        .and_then(|kind| kind.strip_suffix('*'));
+    let whole = query.event_type.as_deref().filter(|_| prefix.is_none());
+    let values = params![
+        newest,
+        SEARCH_EVENTS_MAX,
+        query.topic,
+        query.id,
+        whole,
+        prefix,
+        query.unmatched,
+        i64::try_from(limit).unwrap_or(i64::MAX)
+    ];
+    let mut select = tx.prepare_cached(&select)?;
+    let mut rows = select.query(values)?;
+    let mut page = Page {
+        rows: Vec::new(),
+        next_before: None,
+    };
+    while let Some(row) = rows.next()? {
+        page.rows.push(event_row(tx, row)?);
+    }
+    page.next_before = match page.rows.last() {
+        Some(last) if page.rows.len() == limit => Some(last.key),
+        _ => end_of_search(tx, newest)?,
+    };
+    Ok(page)
+}
+
+fn event_row(tx: &Connection, row: &Row<'_>) -> Result<EventRow, StoreError> {
+    let key = EventKey(row.get(0)?);
+    Ok(EventRow {
+        key,
+        topic: row.get(1)?,
+        received_at: row::timestamp(row, 2)?,
+        id: row.get(3)?,
+        event_type: row.get(4)?,
+        subject: row.get(5)?,
+        data_bytes: row.get::<_, i64>(6)?.unsigned_abs(),
+        matched: row.get::<_, i64>(7)?.unsigned_abs(),
+        deliveries: states_of(tx, key)?,
+    })
+}
+
+fn states_of(tx: &Connection, key: EventKey) -> Result<Vec<(DeliveryState, u64)>, StoreError> {
+    let count = "SELECT state, count(*) FROM delivery WHERE event_id = ?1 GROUP BY state";
+    let mut count = tx.prepare_cached(count)?;
+    let mut rows = count.query([key])?;
+    let mut states = Vec::new();
+    while let Some(row) = rows.next()? {
+        states.push((row::state(row, 0)?, row.get::<_, i64>(1)?.unsigned_abs()));
+    }
+    Ok(states)
+}
+
+/// Where a search that found less than a page stopped looking; `None` at the oldest event.
+fn end_of_search(tx: &Connection, newest: i64) -> Result<Option<EventKey>, StoreError> {
+    let last = "SELECT id FROM event WHERE id <= ?1 ORDER BY id DESC LIMIT 1 OFFSET ?2";
+    let last = tx
+        .prepare_cached(last)?
+        .query_row([newest, SEARCH_EVENTS_MAX - 1], |row| row.get(0))
+        .optional()?;
+    Ok(last.map(EventKey))
+}
+
+fn event(tx: &Connection, key: EventKey) -> Result<Option<EventDetail>, StoreError> {
+    let select = format!(
+        "SELECT {}, topic.name, topic.id, event.matched FROM event \
+         JOIN topic ON topic.id = event.topic_id WHERE event.id = ?1",
+        row::EVENT_COLUMNS
+    );
+    let mut select = tx.prepare_cached(&select)?;
+    let mut rows = select.query([key])?;
+    let Some(row) = rows.next()? else {
+        return Ok(None);
+    };
+    let found = deliveries(
+        tx,
+        "WHERE delivery.event_id = ?1 ORDER BY delivery.id",
+        params![key],
+    )?;
+    Ok(Some(EventDetail {
+        stored: row::event(row)?,
+        topic: row.get(11)?,
+        topic_id: TopicId(row.get(12)?),
+        matched: row.get::<_, i64>(13)?.unsigned_abs(),
+        deliveries: found
+            .into_iter()
+            .map(|row| with_attempts(tx, row))
+            .collect::<Result<_, _>>()?,
+    }))
+}
+
+const DELIVERY_ROW: &str = "SELECT delivery.id, delivery.event_id, event.event_id, \
+     event.event_type, event.subject, topic.name, event_subscription.name, \
+     delivery.subscription_id, delivery.state, delivery.attempts, delivery.next_attempt_at, \
+     delivery.published_at, delivery.last_attempt_at, delivery.last_outcome, \
+     delivery.last_status, delivery.dead_letter_reason, delivery.ended_at, \
+     delivery.resubmission_of, delivery.resubmitted_as \
+     FROM delivery JOIN event ON event.id = delivery.event_id \
+     JOIN event_subscription ON event_subscription.id = delivery.subscription_id \
+     JOIN topic ON topic.id = event_subscription.topic_id";
+
+fn deliveries(
+    tx: &Connection,
+    condition: &str,
+    values: &[&dyn rusqlite::ToSql],
+) -> Result<Vec<DeliveryRow>, StoreError> {
+    let mut select = tx.prepare_cached(&format!("{DELIVERY_ROW} {condition}"))?;
+    let mut rows = select.query(values)?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        found.push(delivery_row(row)?);
+    }
+    Ok(found)
+}
+
+fn delivery_row(row: &Row<'_>) -> Result<DeliveryRow, StoreError> {
+    let state = row::state(row, 8)?;
+    let next_attempt_at = row::timestamp(row, 10)?;
+    Ok(DeliveryRow {
+        id: DeliveryId(row.get(0)?),
+        event: EventKey(row.get(1)?),
+        event_id: row.get(2)?,
+        event_type: row.get(3)?,
+        subject: row.get(4)?,
+        topic: row.get(5)?,
+        subscription: row.get(6)?,
+        subscription_id: SubscriptionId(row.get(7)?),
+        state,
+        attempts: row.get(9)?,
+        next_attempt_at: (state == DeliveryState::Pending).then_some(next_attempt_at),
+        published_at: row::timestamp(row, 11)?,
+        last_attempt_at: row::timestamp_or_null(row, 12)?,
+        last_outcome: row::outcome(row, 13)?,
+        last_status: row.get(14)?,
+        dead_letter_reason: row::reason(row, 15)?,
+        ended_at: row::timestamp_or_null(row, 16)?,
+        resubmission_of: row::delivery_id(row, 17)?,
+        resubmitted_as: row::delivery_id(row, 18)?,
+    })
+}
+
+fn with_attempts(tx: &Connection, row: DeliveryRow) -> Result<DeliveryDetail, StoreError> {
+    let select = "SELECT attempt, started_at, duration_ms, outcome, status, error, remote_address, \
+         response_headers, response_body FROM delivery_attempt WHERE delivery_id = ?1 \
+         ORDER BY attempt";
+    let mut select = tx.prepare_cached(select)?;
+    let mut rows = select.query([row.id])?;
+    let mut attempts = Vec::new();
+    while let Some(row) = rows.next()? {
+        attempts.push(attempt(row)?);
+    }
+    Ok(DeliveryDetail { row, attempts })
+}
+
+fn attempt(row: &Row<'_>) -> Result<DeliveryAttempt, StoreError> {
+    Ok(DeliveryAttempt {
+        attempt: row.get(0)?,
+        started_at: row::timestamp(row, 1)?,
+        duration: Duration::from_millis(row.get::<_, i64>(2)?.unsigned_abs()),
+        answer: Answer {
+            outcome: row::outcome(row, 3)?.unwrap_or(Outcome::GenericError),
+            status: row.get(4)?,
+            error: row.get(5)?,
+            retry_after: None,
+            remote_address: row.get(6)?,
+            headers: row::pairs_from(row.get::<_, Option<String>>(7)?.as_deref())?,
+            body: row.get::<_, Option<Vec<u8>>>(8)?.unwrap_or_default(),
+        },
+    })
+}
+
+fn dead_letters(
+    tx: &Connection,
+    query: &DeadLetterQuery,
+) -> Result<Page<DeliveryRow, DeliveryId>, StoreError> {
+    let limit = query.limit.clamp(1, PAGE_ROWS_MAX);
+    let newest = query
+        .before
+        .map_or(i64::MAX, |before| before.0.saturating_sub(1));
+    let rows = i64::try_from(limit).unwrap_or(i64::MAX);
+    let rows = match query.subscription {
+        Some(subscription) => deliveries(
+            tx,
+            "WHERE delivery.subscription_id = ?1 AND delivery.state = 2 AND delivery.id <= ?2 \
+             ORDER BY delivery.id DESC LIMIT ?3",
+            params![subscription, newest, rows],
+        )?,
+        None => deliveries(
+            tx,
+            "WHERE delivery.state = 2 AND delivery.id <= ?1 \
+             AND (?2 IS NULL OR event_subscription.topic_id = ?2) \
+             ORDER BY delivery.id DESC LIMIT ?3",
+            params![newest, query.topic, rows],
+        )?,
+    };
+    let next_before = rows
+        .last()
+        .filter(|_| rows.len() == limit)
+        .map(|last| last.id);
+    Ok(Page { rows, next_before })
+}
+
+fn depth(tx: &Connection, id: SubscriptionId) -> Result<QueueDepth, StoreError> {
+    let pending = "SELECT count(*) FROM (SELECT 1 FROM delivery \
+         WHERE subscription_id = ?1 AND state = 0 LIMIT ?2)";
+    let dead = "SELECT count(*) FROM (SELECT 1 FROM delivery \
+         WHERE subscription_id = ?1 AND state = 2 LIMIT ?2)";
+    let next = "SELECT min(next_attempt_at) FROM delivery WHERE subscription_id = ?1 AND state = 0";
+    let most = i64::try_from(COUNT_MAX).unwrap_or(i64::MAX);
+    let count = |sql: &str| -> rusqlite::Result<u64> {
+        let count: i64 = tx
+            .prepare_cached(sql)?
+            .query_row(params![id, most], |row| row.get(0))?;
+        Ok(count.unsigned_abs())
+    };
+    let next: Option<i64> = tx.prepare_cached(next)?.query_row([id], |row| row.get(0))?;
+    Ok(QueueDepth {
+        pending: count(pending)?,
+        dead_letters: count(dead)?,
+        next_attempt_at: next.map(Timestamp::from_ms),
+    })
+}
