@@ -9,5 +9,5 @@ pub mod app;
 pub mod base;
 /// 2. Nouns and rules, pure.
 pub mod model;
-/// 3. Bytes to nouns and back, pure.
+/// 3. Bytes to model and back, pure.
 pub mod wire;
