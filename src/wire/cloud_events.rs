@@ -1,0 +1,167 @@
+//! CloudEvents 1.0: one in JSON, a batch in JSON, or one in headers and body (spec 1.3, 2.3, 2.5).
+
+mod binary;
+mod context;
+
+use http::HeaderMap;
+
+use crate::model::event::{Event, EventData, StoredEvent};
+use crate::wire::bad_input::{BadInput, BadInputKind, quoted};
+use crate::wire::content::{self, ContentType};
+use crate::wire::json::{Kind, Members, ObjectWriter};
+use crate::wire::{envelope, field};
+
+use context::Context;
+
+const SPEC_VERSION: &str = "1.0";
+
+/// Reads the events of a request in whichever of the three modes its headers announce.
+pub(super) fn decode(headers: &HeaderMap, body: &[u8]) -> Result<Vec<Event>, BadInput> {
+    let content_type = ContentType::of(headers)?;
+    let essence = content_type.as_ref().map_or("", |each| &each.essence);
+    match essence {
+        "application/cloudevents-batch+json" => {
+            batch(content::json_text_of(content_type.as_ref(), body)?)
+        }
+        "application/cloudevents+json" => {
+            structured(content::json_text_of(content_type.as_ref(), body)?)
+        }
+        other if other.starts_with("application/cloudevents") => Err(unsupported(other)),
+        _ if binary::is_meant(headers) => Ok(vec![binary::decode(headers, content_type, body)?]),
+        "" | "application/json" => single(content::json_text_of(content_type.as_ref(), body)?),
+        other => Err(unsupported(other)),
+    }
+}
+
+fn unsupported(content_type: &str) -> BadInput {
+    BadInput {
+        field: Some("Content-Type".to_owned()),
+        ..BadInput::new(
+            BadInputKind::UnsupportedEncoding,
+            format!(
+                "{} is not taken by a topic of CloudEvents; send application/cloudevents+json, \
+                 application/cloudevents-batch+json, or headers that start with ce-",
+                quoted(content_type)
+            ),
+        )
+    }
+}
+
+fn batch(text: &str) -> Result<Vec<Event>, BadInput> {
+    envelope::array(text, |_, members| read(members))
+}
+
+fn structured(text: &str) -> Result<Vec<Event>, BadInput> {
+    Ok(vec![read(&envelope::object(text)?)?])
+}
+
+/// `application/json` stands for one event; for an array Event Grid has an answer of its own.
+fn single(text: &str) -> Result<Vec<Event>, BadInput> {
+    if Kind::of(text) == Kind::Array {
+        return Err(BadInput::malformed(
+            "this topic is configured for the 'CloudEventV10' schema. Token Expected: StartObject, \
+             Actual Token Received: StartArray. Send an array with the Content-Type \
+             application/cloudevents-batch+json",
+        ));
+    }
+    structured(text)
+}
+
+fn read(members: &Members<'_>) -> Result<Event, BadInput> {
+    let mut context = Context::default();
+    let (mut data, mut data_base64) = (None, None);
+    for (name, value) in members.iter() {
+        match name {
+            "data" => data = Some(value),
+            "data_base64" => data_base64 = field::optional_text(name, value)?,
+            _ => context.set(name, value)?,
+        }
+    }
+    let data = match (data, data_base64) {
+        (None | Some("null"), Some(text)) => base64_data(text)?,
+        (Some(_), Some(_)) => {
+            let problem = "it excludes the field \"data\"; send one of them";
+            return Err(BadInput::in_field("data_base64", problem));
+        }
+        (Some(json), None) => json_data(json, context.content_type()?.as_ref())?,
+        (None, None) => EventData::Absent,
+    };
+    context.finish(data)
+}
+
+fn base64_data(text: String) -> Result<EventData, BadInput> {
+    use base64::Engine;
+    match base64::engine::general_purpose::STANDARD.decode(&text) {
+        Ok(_) => Ok(EventData::Base64(text)),
+        Err(error) => {
+            let problem = format!("it is not valid base64: {error}");
+            Err(BadInput::in_field("data_base64", problem))
+        }
+    }
+}
+
+/// Data of a type other than JSON is a string (spec 2.5).
+fn json_data(json: &str, content_type: Option<&ContentType>) -> Result<EventData, BadInput> {
+    let any_kind = content_type.is_none_or(ContentType::is_json);
+    let kind = Kind::of(json);
+    if any_kind || matches!(kind, Kind::String | Kind::Null) {
+        return Ok(EventData::Json(json.to_owned()));
+    }
+    let problem = format!(
+        "it is {}, but the datacontenttype is not JSON; expected a string",
+        kind.noun()
+    );
+    Err(BadInput::in_field("data", problem))
+}
+
+/// Writes an event.
+pub(super) fn write(out: &mut Vec<u8>, topic_resource_id: &str, stored: &StoredEvent) {
+    let mut object = ObjectWriter::open(out);
+    write_members(&mut object, topic_resource_id, stored, &[]);
+    object.close();
+}
+
+/// Writes the properties of an event, those attributes aside that are to be written anew.
+pub(super) fn write_members(
+    object: &mut ObjectWriter<'_>,
+    topic_resource_id: &str,
+    stored: &StoredEvent,
+    renewed: &[&str],
+) {
+    let event = &stored.event;
+    object.text("id", &event.id);
+    object.text(
+        "source",
+        event.source.as_deref().unwrap_or(topic_resource_id),
+    );
+    object.text("specversion", SPEC_VERSION);
+    object.text("type", &event.event_type);
+    if let Some(subject) = &event.subject {
+        object.text("subject", subject);
+    }
+    if let Some(time) = &event.time {
+        object.text("time", time);
+    }
+    let attributes = event.attributes.iter();
+    for attribute in attributes.filter(|each| !renewed.contains(&&*each.name)) {
+        object.raw(&attribute.name, &attribute.value);
+    }
+    if let Some(version) = &event.data_version {
+        write_converted(object, version, &event.data);
+    }
+    match &event.data {
+        EventData::Absent => {}
+        EventData::Json(json) => object.raw("data", json),
+        EventData::Base64(text) => object.text("data_base64", text),
+    }
+}
+
+/// Adds what an event of another schema becomes known by as a CloudEvent (spec 2.3).
+fn write_converted(object: &mut ObjectWriter<'_>, data_version: &str, data: &EventData) {
+    if !data_version.is_empty() {
+        object.text("dataschema", &format!("#{data_version}"));
+    }
+    if matches!(data, EventData::Json(_)) {
+        object.text("datacontenttype", "application/json");
+    }
+}

@@ -1,0 +1,107 @@
+//! CloudEvents in binary mode: the attributes in headers, the data in the body (spec 2.5).
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use http::{HeaderMap, HeaderName, HeaderValue};
+use percent_encoding::percent_decode_str;
+use serde_json::value::RawValue;
+
+use super::context::Context;
+use crate::model::event::{Event, EventData};
+use crate::wire::bad_input::BadInput;
+use crate::wire::content::{self, ContentType};
+use crate::wire::{envelope, json};
+
+const PREFIX: &str = "ce-";
+
+/// Attributes that have no header of this form: the body and its `Content-Type` carry them.
+const NO_HEADERS: [&str; 3] = ["datacontenttype", "data", "data_base64"];
+
+/// Whether there is an attribute among the headers.
+pub(super) fn is_meant(headers: &HeaderMap) -> bool {
+    headers.keys().any(|name| name.as_str().starts_with(PREFIX))
+}
+
+/// Reads the one event of a request.
+pub(super) fn decode(
+    headers: &HeaderMap,
+    content_type: Option<ContentType>,
+    body: &[u8],
+) -> Result<Event, BadInput> {
+    let mut context = Context::default();
+    for name in headers.keys() {
+        if let Some(attribute) = name.as_str().strip_prefix(PREFIX) {
+            let value = value_of(headers, name)?;
+            context.set(attribute, &json::to_string(&value))?;
+        }
+    }
+    let data = data(content_type.as_ref(), body)?;
+    if let Some(content_type) = content_type {
+        context.set("datacontenttype", &json::to_string(&content_type.text))?;
+    }
+    context.finish(data)
+}
+
+/// The value of an attribute: unquoted, then percent-decoded, once each.
+fn value_of(headers: &HeaderMap, name: &HeaderName) -> Result<String, BadInput> {
+    if NO_HEADERS.contains(&&name.as_str()[PREFIX.len()..]) {
+        let problem = "there is no such header; the body and its Content-Type carry the data";
+        return Err(BadInput::in_field(name.as_str(), problem));
+    }
+    let mut values = headers.get_all(name).iter();
+    match (values.next(), values.next()) {
+        (Some(value), None) => text_of(value)
+            .ok_or_else(|| BadInput::in_field(name.as_str(), "its value is not UTF-8")),
+        _ => Err(BadInput::in_field(
+            name.as_str(),
+            "it is there more than once",
+        )),
+    }
+}
+
+fn text_of(value: &HeaderValue) -> Option<String> {
+    let text = std::str::from_utf8(value.as_bytes()).ok()?;
+    let text = unquoted(text.trim());
+    let decoded = percent_decode_str(&text).decode_utf8().ok()?;
+    Some(decoded.into_owned())
+}
+
+fn unquoted(text: &str) -> String {
+    let inner = text
+        .strip_prefix('"')
+        .and_then(|text| text.strip_suffix('"'));
+    let Some(inner) = inner else {
+        return text.to_owned();
+    };
+    let mut plain = String::with_capacity(inner.len());
+    let mut characters = inner.chars();
+    while let Some(c) = characters.next() {
+        plain.push(if c == '\\' {
+            characters.next().unwrap_or(c)
+        } else {
+            c
+        });
+    }
+    plain
+}
+
+/// The body as the data that the JSON format has for its type. What is no text stays bytes.
+fn data(content_type: Option<&ContentType>, body: &[u8]) -> Result<EventData, BadInput> {
+    if body.is_empty() {
+        return Ok(EventData::Absent);
+    }
+    if content_type.is_none_or(ContentType::is_json) {
+        return json_data(content_type, body);
+    }
+    let is_text = content_type.is_some_and(|each| each.is_text() && each.is_utf8());
+    match std::str::from_utf8(body) {
+        Ok(text) if is_text => Ok(EventData::Json(json::to_string(text))),
+        Ok(_) | Err(_) => Ok(EventData::Base64(STANDARD.encode(body))),
+    }
+}
+
+fn json_data(content_type: Option<&ContentType>, body: &[u8]) -> Result<EventData, BadInput> {
+    let text = content::json_text_of(content_type, body)?;
+    let json: &RawValue = serde_json::from_str(text).map_err(|error| envelope::not_json(&error))?;
+    Ok(EventData::Json(json.get().to_owned()))
+}

@@ -1,0 +1,111 @@
+//! The context attributes of a CloudEvent, as they are read one by one.
+
+use crate::model::event::{Attribute, Event, EventData};
+use crate::wire::bad_input::{BadInput, quoted};
+use crate::wire::cloud_events::SPEC_VERSION;
+use crate::wire::content::ContentType;
+use crate::wire::field;
+use crate::wire::json::Kind;
+
+/// What has been read of the attributes.
+#[derive(Default)]
+pub(super) struct Context {
+    id: Option<String>,
+    source: Option<String>,
+    spec_version: Option<String>,
+    event_type: Option<String>,
+    subject: Option<String>,
+    time: Option<String>,
+    others: Vec<Attribute>,
+}
+
+impl Context {
+    /// Takes an attribute with its value as JSON; `null` counts as absent.
+    pub(super) fn set(&mut self, name: &str, json: &str) -> Result<(), BadInput> {
+        let text = || field::optional_text(name, json);
+        match name {
+            "id" => self.id = text()?,
+            "source" => self.source = text()?,
+            "specversion" => self.spec_version = text()?,
+            "type" => self.event_type = text()?,
+            "subject" => self.subject = text()?,
+            "time" => self.time = text()?,
+            "dataschema" | "datacontenttype" => {
+                text()?;
+                self.add(name, json);
+            }
+            _ => {
+                check_extension(name, json)?;
+                self.add(name, json);
+            }
+        }
+        Ok(())
+    }
+
+    /// The type of the data.
+    pub(super) fn content_type(&self) -> Result<Option<ContentType>, BadInput> {
+        let mut others = self.others.iter();
+        let Some(attribute) = others.find(|each| each.name == "datacontenttype") else {
+            return Ok(None);
+        };
+        let text = field::string("datacontenttype", &attribute.value)?;
+        Ok(Some(ContentType::parse(&text)))
+    }
+
+    /// The event of these attributes and `data`.
+    pub(super) fn finish(self, data: EventData) -> Result<Event, BadInput> {
+        check_spec_version(&field::required("specversion", self.spec_version)?)?;
+        let time = self.time.map(|time| field::date_time("time", time));
+        Ok(Event {
+            id: field::required("id", self.id)?,
+            source: Some(field::required("source", self.source)?),
+            event_type: field::required("type", self.event_type)?,
+            subject: self.subject,
+            time: time.transpose()?,
+            data_version: None,
+            attributes: self.others,
+            data,
+        })
+    }
+
+    fn add(&mut self, name: &str, json: &str) {
+        if Kind::of(json) != Kind::Null {
+            self.others.push(Attribute {
+                name: name.to_owned(),
+                value: json.to_owned(),
+            });
+        }
+    }
+}
+
+fn check_spec_version(version: &str) -> Result<(), BadInput> {
+    if version == SPEC_VERSION {
+        return Ok(());
+    }
+    let problem = format!(
+        "{} is not supported; expected {SPEC_VERSION:?}",
+        quoted(version)
+    );
+    Err(BadInput::in_field("specversion", problem))
+}
+
+fn check_extension(name: &str, json: &str) -> Result<(), BadInput> {
+    let is_allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+    if name.is_empty() || !name.chars().all(is_allowed) {
+        return Err(BadInput::in_field(
+            name,
+            "the name of a CloudEvents attribute consists of lower-case letters and digits alone",
+        ));
+    }
+    match Kind::of(json) {
+        Kind::Null | Kind::Number | Kind::Boolean => Ok(()),
+        Kind::String => field::string(name, json).map(drop),
+        kind @ (Kind::Object | Kind::Array | Kind::Nothing) => Err(BadInput::in_field(
+            name,
+            format!(
+                "it is {}; an extension attribute is a string, a number or a boolean",
+                kind.noun()
+            ),
+        )),
+    }
+}

@@ -1,0 +1,137 @@
+//! What a body is, by its headers: content types, character sets, encodings.
+
+use http::HeaderMap;
+use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
+
+use crate::model::limits::JSON_DEPTH_MAX;
+use crate::wire::bad_input::{BadInput, BadInputKind, quoted};
+use crate::wire::json;
+
+/// Deliveries in the Event Grid schema and of custom events (spec 6.2).
+pub(super) const JSON: &str = "application/json; charset=utf-8";
+
+/// A delivery of one CloudEvent (spec 6.2).
+pub(super) const CLOUD_EVENT: &str = "application/cloudevents+json; charset=utf-8";
+
+/// A delivery of a batch of CloudEvents (spec 6.2).
+pub(super) const CLOUD_EVENTS_BATCH: &str = "application/cloudevents-batch+json; charset=utf-8";
+
+/// A `Content-Type`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct ContentType {
+    /// The whole value as it came.
+    pub(super) text: String,
+    /// Type and subtype, in lower case.
+    pub(super) essence: String,
+    /// In lower case.
+    charset: Option<String>,
+}
+
+impl ContentType {
+    pub(super) fn parse(text: &str) -> Self {
+        let mut parts = text.split(';').map(str::trim);
+        let essence = parts.next().unwrap_or("").to_ascii_lowercase();
+        let charset = parts.find_map(|parameter| {
+            let (name, value) = parameter.split_once('=')?;
+            let value = value.trim().trim_matches('"').to_ascii_lowercase();
+            name.trim().eq_ignore_ascii_case("charset").then_some(value)
+        });
+        Self {
+            text: text.to_owned(),
+            essence,
+            charset,
+        }
+    }
+
+    /// The one of `headers`; `None` where there is none.
+    pub(super) fn of(headers: &HeaderMap) -> Result<Option<Self>, BadInput> {
+        let Some(value) = headers.get(CONTENT_TYPE) else {
+            return Ok(None);
+        };
+        match value.to_str() {
+            Ok(text) => Ok(Some(Self::parse(text))),
+            Err(_) => Err(BadInput::in_field("Content-Type", "it is not plain ASCII")),
+        }
+    }
+
+    /// Whether data of this type is a JSON value (spec 2.5).
+    pub(super) fn is_json(&self) -> bool {
+        self.essence.ends_with("/json") || self.essence.ends_with("+json")
+    }
+
+    /// Whether data of this type reads as text.
+    pub(super) fn is_text(&self) -> bool {
+        self.essence.starts_with("text/")
+            || self.essence.ends_with("/xml")
+            || self.essence.ends_with("+xml")
+    }
+
+    /// Whether text of this type is UTF-8; without a word on it, it is.
+    pub(super) fn is_utf8(&self) -> bool {
+        let charset = self.charset.as_deref().unwrap_or("utf-8");
+        matches!(charset, "utf-8" | "utf8" | "us-ascii")
+    }
+}
+
+/// Refuses a body that would have to be decompressed: its size is limited as it arrives.
+pub(super) fn refuse_content_encoding(headers: &HeaderMap) -> Result<(), BadInput> {
+    let encoding = headers.get_all(CONTENT_ENCODING).iter().find(|value| {
+        let value = value.as_bytes().trim_ascii();
+        !value.is_empty() && !value.eq_ignore_ascii_case(b"identity")
+    });
+    match encoding {
+        None => Ok(()),
+        Some(_) => Err(BadInput {
+            field: Some("Content-Encoding".to_owned()),
+            ..BadInput::new(
+                BadInputKind::UnsupportedEncoding,
+                "compressed bodies are not taken; send the body as it is",
+            )
+        }),
+    }
+}
+
+/// The JSON text of a body that is all JSON, not yet parsed.
+pub(super) fn json_text<'a>(headers: &HeaderMap, body: &'a [u8]) -> Result<&'a str, BadInput> {
+    json_text_of(ContentType::of(headers)?.as_ref(), body)
+}
+
+/// The JSON text of a body of that type, not yet parsed.
+pub(super) fn json_text_of<'a>(
+    content_type: Option<&ContentType>,
+    body: &'a [u8],
+) -> Result<&'a str, BadInput> {
+    if let Some(content_type) = content_type
+        && !content_type.is_utf8()
+    {
+        return Err(foreign_charset(content_type));
+    }
+    let text = std::str::from_utf8(body).map_err(|error| {
+        let at = error.valid_up_to();
+        BadInput::malformed(format!("the body is not UTF-8 from byte {at} on"))
+    })?;
+    refuse_deep(text)?;
+    Ok(text)
+}
+
+/// Refuses JSON that is nested too deeply; `RawValue`, which reads it next, does not.
+fn refuse_deep(text: &str) -> Result<(), BadInput> {
+    if json::is_deeper_than(text, JSON_DEPTH_MAX) {
+        return Err(BadInput::malformed(format!(
+            "the JSON is nested more than {JSON_DEPTH_MAX} levels deep"
+        )));
+    }
+    Ok(())
+}
+
+/// The refusal of text in another character set than UTF-8.
+fn foreign_charset(content_type: &ContentType) -> BadInput {
+    let charset = quoted(content_type.charset.as_deref().unwrap_or(""));
+    BadInput {
+        field: Some("Content-Type".to_owned()),
+        ..BadInput::new(
+            BadInputKind::UnsupportedEncoding,
+            format!("the character set {charset} is not supported; send UTF-8"),
+        )
+    }
+}

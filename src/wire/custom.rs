@@ -1,0 +1,122 @@
+//! Custom events: objects of any shape, with a mapping to the parts of the envelope (spec 2.4).
+
+use crate::base::{Entropy, Timestamp};
+use crate::model::event::{Event, EventData, StoredEvent};
+use crate::model::topic::{InputMapping, MappedField};
+use crate::wire::bad_input::BadInput;
+use crate::wire::json::{self, Kind, Members};
+use crate::wire::{envelope, event_grid, field};
+
+/// Reads the events of a request. What the mapping does not find comes from `now` and `entropy`.
+pub(super) fn decode(
+    mapping: &InputMapping,
+    text: &str,
+    now: Timestamp,
+    entropy: &Entropy,
+) -> Result<Vec<Event>, BadInput> {
+    envelope::array(text, |original, members| {
+        let id = optional(members, &mapping.id)?.unwrap_or_else(|| entropy.uuid().to_string());
+        Ok(Event {
+            id,
+            source: optional(members, &mapping.topic)?,
+            event_type: required(members, "eventType", &mapping.event_type)?,
+            subject: Some(required(members, "subject", &mapping.subject)?),
+            time: Some(event_time(members, &mapping.event_time, now)?),
+            data_version: Some(data_version(members, &mapping.data_version)?),
+            attributes: Vec::new(),
+            data: EventData::Json(original.to_owned()),
+        })
+    })
+}
+
+/// A part of the envelope that the event may leave to the appliance, but not leave blank.
+fn optional(members: &Members<'_>, from: &Option<String>) -> Result<Option<String>, BadInput> {
+    let Some(source_field) = from else {
+        return Ok(None);
+    };
+    let text = mapped(members, source_field)?;
+    text.map(|text| field::required(source_field, Some(text)))
+        .transpose()
+}
+
+/// The moment of publishing, unless the event tells its own.
+fn event_time(
+    members: &Members<'_>,
+    from: &Option<String>,
+    now: Timestamp,
+) -> Result<String, BadInput> {
+    match (from, optional(members, from)?) {
+        (Some(source_field), Some(text)) => field::date_time(source_field, text),
+        _ => Ok(now.to_azure()),
+    }
+}
+
+/// A part of the envelope that must say something.
+fn required(members: &Members<'_>, part: &str, from: &MappedField) -> Result<String, BadInput> {
+    let text = part_of(members, part, from)?;
+    field::required(from.source_field.as_deref().unwrap_or(part), Some(text))
+}
+
+/// Empty where the mapping does not say where it comes from.
+fn data_version(members: &Members<'_>, from: &MappedField) -> Result<String, BadInput> {
+    if *from == MappedField::default() {
+        return Ok(String::new());
+    }
+    part_of(members, "dataVersion", from)
+}
+
+/// The mapped property, or else the default value.
+fn part_of(members: &Members<'_>, part: &str, from: &MappedField) -> Result<String, BadInput> {
+    let found = match &from.source_field {
+        Some(path) => mapped(members, path)?,
+        None => None,
+    };
+    found.or_else(|| from.default_value.clone()).ok_or_else(|| {
+        BadInput::in_field(
+            from.source_field.as_deref().unwrap_or(part),
+            format!("it is missing; it is mapped to {part} without a default value"),
+        )
+    })
+}
+
+/// The value that a source field leads to: the property of exactly that name, or else the dots are
+/// taken as steps. `None` where there is nothing, or `null`.
+fn mapped(members: &Members<'_>, source_field: &str) -> Result<Option<String>, BadInput> {
+    let Some(json) = members
+        .get(source_field)
+        .or_else(|| nested(members, source_field))
+    else {
+        return Ok(None);
+    };
+    match Kind::of(json) {
+        Kind::Null => Ok(None),
+        Kind::String => field::string(source_field, json).map(Some),
+        Kind::Number | Kind::Boolean => Ok(Some(json.to_owned())),
+        kind @ (Kind::Object | Kind::Array | Kind::Nothing) => Err(BadInput::in_field(
+            source_field,
+            format!(
+                "it is {}; expected a string, a number or a boolean",
+                kind.noun()
+            ),
+        )),
+    }
+}
+
+fn nested<'a>(members: &Members<'a>, source_field: &str) -> Option<&'a str> {
+    let (first, rest) = source_field.split_once('.')?;
+    let path: Vec<&str> = rest.split('.').collect();
+    json::value_at(members.get(first)?, &path)
+}
+
+/// Writes the original object (spec A). Only a topic whose schema was changed has others stored; these
+/// go in the Event Grid schema, which says all that is known of them.
+pub(super) fn write(out: &mut Vec<u8>, topic_resource_id: &str, stored: &StoredEvent) {
+    match &stored.event.data {
+        EventData::Json(json) if Kind::of(json) == Kind::Object => {
+            out.extend_from_slice(json.as_bytes());
+        }
+        EventData::Json(_) | EventData::Base64(_) | EventData::Absent => {
+            event_grid::write(out, topic_resource_id, stored);
+        }
+    }
+}

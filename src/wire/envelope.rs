@@ -1,0 +1,64 @@
+//! The objects that a publish request's body consists of, before their properties are looked at.
+
+use serde_json::value::RawValue;
+
+use crate::model::event::Event;
+use crate::model::limits::PUBLISH_EVENTS_MAX;
+use crate::wire::bad_input::{BadInput, BadInputKind};
+use crate::wire::json::{Kind, Members};
+
+/// Reads the events of a JSON array of objects. `read` is given each object's text and properties.
+pub(super) fn array<'a>(
+    text: &'a str,
+    read: impl Fn(&'a str, &Members<'a>) -> Result<Event, BadInput>,
+) -> Result<Vec<Event>, BadInput> {
+    expect(Kind::Array, text)?;
+    let elements: Vec<&RawValue> = serde_json::from_str(text).map_err(|error| not_json(&error))?;
+    refuse_too_many(elements.len())?;
+    let events = elements.iter().enumerate().map(|(index, element)| {
+        let event = object(element.get()).and_then(|members| read(element.get(), &members));
+        event.map_err(|bad| bad.at(index))
+    });
+    events.collect()
+}
+
+/// The properties of the one object that a JSON text is; no two have the same name.
+pub(super) fn object(text: &str) -> Result<Members<'_>, BadInput> {
+    expect(Kind::Object, text)?;
+    let members: Members<'_> = serde_json::from_str(text).map_err(|error| not_json(&error))?;
+    match members.duplicate() {
+        None => Ok(members),
+        Some(name) => Err(BadInput::in_field(name, "it is there more than once")),
+    }
+}
+
+/// The refusal of a text that does not parse.
+pub(super) fn not_json(error: &serde_json::Error) -> BadInput {
+    BadInput::malformed(format!("it is not valid JSON: {error}"))
+}
+
+fn refuse_too_many(events: usize) -> Result<(), BadInput> {
+    if events <= PUBLISH_EVENTS_MAX {
+        return Ok(());
+    }
+    Err(BadInput::new(
+        BadInputKind::TooLarge,
+        format!(
+            "the request holds {events} events; at most {PUBLISH_EVENTS_MAX} are taken at once"
+        ),
+    ))
+}
+
+/// Refuses JSON of another kind, in Event Grid's words (spec 1.3).
+fn expect(kind: Kind, text: &str) -> Result<(), BadInput> {
+    let found = Kind::of(text);
+    // What is no JSON at all is better explained by parsing it.
+    if found == kind || (found == Kind::Nothing && !text.trim_ascii().is_empty()) {
+        return Ok(());
+    }
+    Err(BadInput::malformed(format!(
+        "Unexpected token when reading JSON. Expected: {}, actual: {}",
+        kind.token(),
+        found.token()
+    )))
+}

@@ -1,0 +1,141 @@
+//! The Event Grid schema: arrays of events in, arrays of events out (spec 1.3, 2.2).
+
+use crate::model::event::{Event, EventData, StoredEvent};
+use crate::wire::bad_input::{BadInput, quoted};
+use crate::wire::json::{Members, ObjectWriter, to_string};
+use crate::wire::{envelope, field};
+
+/// The only version of the envelope there is.
+pub(super) const METADATA_VERSION: &str = "1";
+
+/// Reads the events of a request.
+pub(super) fn decode(topic_resource_id: &str, text: &str) -> Result<Vec<Event>, BadInput> {
+    envelope::array(text, |_, members| {
+        Draft::read(topic_resource_id, members)?.finish()
+    })
+}
+
+/// What has been read of an event.
+#[derive(Default)]
+struct Draft<'a> {
+    id: Option<String>,
+    subject: Option<String>,
+    event_type: Option<String>,
+    event_time: Option<String>,
+    data: Option<&'a str>,
+    data_version: Option<String>,
+}
+
+impl<'a> Draft<'a> {
+    fn read(topic_resource_id: &str, members: &Members<'a>) -> Result<Self, BadInput> {
+        let mut draft = Self::default();
+        for (name, value) in members.iter() {
+            let text = || field::optional_text(name, value);
+            match name {
+                "id" => draft.id = text()?,
+                "subject" => draft.subject = text()?,
+                "eventType" => draft.event_type = text()?,
+                "eventTime" => draft.event_time = text()?,
+                "data" => draft.data = Some(value),
+                "dataVersion" => draft.data_version = text()?,
+                "metadataVersion" => check_metadata_version(text()?)?,
+                "topic" => check_topic(topic_resource_id, text()?)?,
+                other => return Err(unexpected(other)),
+            }
+        }
+        Ok(draft)
+    }
+
+    fn finish(self) -> Result<Event, BadInput> {
+        let id = field::required("id", self.id)?;
+        let subject = field::required("subject", self.subject)?;
+        let event_type = field::required("eventType", self.event_type)?;
+        let time = field::required("eventTime", self.event_time)?;
+        Ok(Event {
+            id,
+            source: None,
+            event_type,
+            subject: Some(subject),
+            time: Some(field::date_time("eventTime", time)?),
+            data_version: Some(self.data_version.unwrap_or_default()),
+            attributes: Vec::new(),
+            data: match self.data {
+                Some(json) => EventData::Json(json.to_owned()),
+                None => EventData::Absent,
+            },
+        })
+    }
+}
+
+fn check_metadata_version(version: Option<String>) -> Result<(), BadInput> {
+    match version {
+        Some(version) if version != METADATA_VERSION => Err(BadInput::in_field(
+            "metadataVersion",
+            format!(
+                "{} is not supported; leave it out, or send {METADATA_VERSION:?}",
+                quoted(&version)
+            ),
+        )),
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// Resource ids are the same in any letter case.
+fn check_topic(topic_resource_id: &str, topic: Option<String>) -> Result<(), BadInput> {
+    match topic {
+        Some(topic) if !topic.eq_ignore_ascii_case(topic_resource_id) => Err(BadInput::in_field(
+            "topic",
+            format!(
+                "{} is not this topic; leave it out, or send {topic_resource_id:?}",
+                quoted(&topic)
+            ),
+        )),
+        Some(_) | None => Ok(()),
+    }
+}
+
+fn unexpected(name: &str) -> BadInput {
+    BadInput::in_field(
+        name,
+        format!(
+            "this topic is configured for the 'EventGridEvent' schema, in which the property {} \
+             is unexpected",
+            quoted(name)
+        ),
+    )
+}
+
+/// Writes an event with what it was published without stamped on (spec 2.2).
+pub(super) fn write(out: &mut Vec<u8>, topic_resource_id: &str, stored: &StoredEvent) {
+    let mut object = ObjectWriter::open(out);
+    write_members(&mut object, topic_resource_id, stored);
+    object.close();
+}
+
+/// Writes the properties of an event. Total over all events, although a CloudEvent is not delivered in
+/// this schema while its topic stays what it is (spec 2.1).
+pub(super) fn write_members(
+    object: &mut ObjectWriter<'_>,
+    topic_resource_id: &str,
+    stored: &StoredEvent,
+) {
+    let event = &stored.event;
+    object.text("id", &event.id);
+    object.text(
+        "topic",
+        event.source.as_deref().unwrap_or(topic_resource_id),
+    );
+    object.text("subject", event.subject.as_deref().unwrap_or(""));
+    object.text("eventType", &event.event_type);
+    match &event.time {
+        Some(time) => object.text("eventTime", time),
+        None => object.text("eventTime", &stored.received_at.to_azure()),
+    }
+    match &event.data {
+        EventData::Absent => {}
+        EventData::Json(json) => object.raw("data", json),
+        EventData::Base64(text) => object.raw("data", &to_string(text)),
+    }
+    object.text("dataVersion", event.data_version.as_deref().unwrap_or(""));
+    object.text("metadataVersion", METADATA_VERSION);
+}

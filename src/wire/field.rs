@@ -1,0 +1,53 @@
+//! The rules that fields of all schemas share: text, not blank, a moment.
+
+use crate::base::Timestamp;
+use crate::wire::bad_input::{BadInput, quoted};
+use crate::wire::json::{self, Kind};
+use crate::wire::moment;
+
+/// A string; `null` counts as absent.
+pub(super) fn optional_text(field: &str, json: &str) -> Result<Option<String>, BadInput> {
+    match Kind::of(json) {
+        Kind::Null => Ok(None),
+        Kind::String => string(field, json).map(Some),
+        kind @ (Kind::Object | Kind::Array | Kind::Number | Kind::Boolean | Kind::Nothing) => {
+            let found = kind.noun();
+            let problem = format!("it is {found}; expected a string");
+            Err(BadInput::in_field(field, problem))
+        }
+    }
+}
+
+/// The text of what is known to be a JSON string.
+pub(super) fn string(field: &str, json: &str) -> Result<String, BadInput> {
+    json::string(json)
+        .ok_or_else(|| BadInput::in_field(field, "its escapes do not make up valid Unicode text"))
+}
+
+/// A text that must be there and say something.
+pub(super) fn required(field: &str, text: Option<String>) -> Result<String, BadInput> {
+    match text {
+        Some(text) if text.trim().is_empty() => Err(BadInput::in_field(field, "it is blank")),
+        Some(text) => Ok(text),
+        None => Err(BadInput::in_field(field, "it is missing; it is required")),
+    }
+}
+
+/// A date and time with its zone, as RFC 3339 writes it. What other spellings of ISO 8601 are in use
+/// (`+0000` from `date`, a space for the `T`) is respelled, so that every receiver can read it.
+pub(super) fn date_time(field: &str, text: String) -> Result<String, BadInput> {
+    if text.parse::<Timestamp>().is_ok() {
+        return Ok(text);
+    }
+    match moment::respelled(&text) {
+        Some(text) => Ok(text),
+        None => Err(BadInput::in_field(
+            field,
+            format!(
+                "{} is not a date and time with its zone; expected RFC 3339 such as {}",
+                quoted(&text),
+                "2026-11-21T06:40:53Z"
+            ),
+        )),
+    }
+}

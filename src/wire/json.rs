@@ -1,0 +1,297 @@
+//! JSON text without trees: what is looked at is found in place, everything else is passed over.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde_json::value::RawValue;
+
+/// The value that `path` leads to from the JSON text `json`, as JSON text: each step is the name of a
+/// property, in this spelling or else in another letter case (spec 4.3). Of several properties with one
+/// name the last counts, as in most parsers.
+pub fn value_at<'a>(json: &'a str, path: &[&str]) -> Option<&'a str> {
+    path.iter()
+        .try_fold(json, |json, name| Members::parse(json)?.find(name))
+}
+
+/// The string, number or boolean that `json` is, as plain text; `None` for anything else.
+pub fn scalar_text(json: &str) -> Option<String> {
+    match Kind::of(json) {
+        Kind::String => string(json),
+        Kind::Number | Kind::Boolean => Some(json.to_owned()),
+        Kind::Object | Kind::Array | Kind::Null | Kind::Nothing => None,
+    }
+}
+
+/// The string that `json`, known to be JSON, is; `None` for anything else, and for a string that is no
+/// text because it holds half of a surrogate pair.
+pub(super) fn string(json: &str) -> Option<String> {
+    let inner = json.strip_prefix('"')?.strip_suffix('"')?;
+    if inner.contains('\\') {
+        return serde_json::from_str(json).ok();
+    }
+    Some(inner.to_owned())
+}
+
+/// What kind of value a JSON text is, by its first byte.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Object,
+    Array,
+    String,
+    Number,
+    Boolean,
+    Null,
+    /// No JSON value at all.
+    Nothing,
+}
+
+impl Kind {
+    pub(super) fn of(json: &str) -> Self {
+        match json.trim_ascii_start().bytes().next() {
+            Some(b'{') => Self::Object,
+            Some(b'[') => Self::Array,
+            Some(b'"') => Self::String,
+            Some(b'-' | b'0'..=b'9') => Self::Number,
+            Some(b't' | b'f') => Self::Boolean,
+            Some(b'n') => Self::Null,
+            Some(_) | None => Self::Nothing,
+        }
+    }
+
+    /// The word for it in a sentence.
+    pub(super) fn noun(self) -> &'static str {
+        match self {
+            Self::Object => "an object",
+            Self::Array => "an array",
+            Self::String => "a string",
+            Self::Number => "a number",
+            Self::Boolean => "a boolean",
+            Self::Null => "null",
+            Self::Nothing => "no JSON value",
+        }
+    }
+
+    /// Event Grid's word for it in its errors.
+    pub(super) fn token(self) -> &'static str {
+        match self {
+            Self::Object => "StartObject",
+            Self::Array => "StartArray",
+            Self::String => "String",
+            Self::Number => "Number",
+            Self::Boolean => "Boolean",
+            Self::Null => "Null",
+            Self::Nothing => "nothing",
+        }
+    }
+}
+
+/// Whether arrays and objects are nested more than `depth_max` deep anywhere in the text. Looks at
+/// brackets alone, so the text need not be JSON.
+pub(super) fn is_deeper_than(json: &str, depth_max: usize) -> bool {
+    let mut depth = 0usize;
+    let mut bytes = json.bytes();
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'"' => skip_string(&mut bytes),
+            b'[' | b'{' => depth += 1,
+            b']' | b'}' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if depth > depth_max {
+            return true;
+        }
+    }
+    false
+}
+
+fn skip_string(bytes: &mut std::str::Bytes<'_>) {
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'"' => return,
+            b'\\' => drop(bytes.next()),
+            _ => {}
+        }
+    }
+}
+
+/// The properties of an object in their order, the values as JSON text.
+#[derive(Debug)]
+pub(super) struct Members<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
+
+impl<'a> Members<'a> {
+    fn parse(json: &'a str) -> Option<Self> {
+        serde_json::from_str(json).ok()
+    }
+
+    /// The name that two of them share.
+    pub(super) fn duplicate(&self) -> Option<&str> {
+        let mut names: Vec<&str> = self.0.iter().map(|(name, _)| &**name).collect();
+        names.sort_unstable();
+        names
+            .windows(2)
+            .find(|two| two[0] == two[1])
+            .map(|two| two[0])
+    }
+
+    /// The properties, name and value.
+    pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = (&str, &'a str)> {
+        self.0.iter().map(|(name, value)| (&**name, value.get()))
+    }
+
+    /// The value of the property `name`, in exactly this spelling.
+    pub(super) fn get(&self, name: &str) -> Option<&'a str> {
+        let mut members = self.iter().rev();
+        Some(members.find(|(each, _)| *each == name)?.1)
+    }
+
+    /// The value of the property `name`, in this spelling or else in another letter case.
+    pub(super) fn find(&self, name: &str) -> Option<&'a str> {
+        let other_case =
+            |(each, value): (&str, &'a str)| each.eq_ignore_ascii_case(name).then_some(value);
+        self.get(name)
+            .or_else(|| self.iter().rev().find_map(other_case))
+    }
+}
+
+#[derive(serde::Deserialize)]
+struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
+
+impl<'de> Deserialize<'de> for Members<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Object;
+
+        impl<'de> Visitor<'de> for Object {
+            type Value = Members<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                // Few envelopes have more properties than these.
+                let mut members = Vec::with_capacity(10);
+                while let Some((Name(name), value)) = map.next_entry()? {
+                    members.push((name, value));
+                }
+                Ok(Members(members))
+            }
+        }
+
+        deserializer.deserialize_map(Object)
+    }
+}
+
+/// Writes one object, property by property, straight to where it is to end up.
+pub(super) struct ObjectWriter<'a> {
+    out: &'a mut Vec<u8>,
+}
+
+impl<'a> ObjectWriter<'a> {
+    pub(super) fn open(out: &'a mut Vec<u8>) -> Self {
+        out.push(b'{');
+        Self { out }
+    }
+
+    /// A property whose value is a string.
+    pub(super) fn text(&mut self, name: &str, value: &str) {
+        self.name(name);
+        write_string(self.out, value);
+    }
+
+    /// A property whose value is already JSON text.
+    pub(super) fn raw(&mut self, name: &str, json: &str) {
+        self.name(name);
+        self.out.extend_from_slice(json.as_bytes());
+    }
+
+    pub(super) fn close(self) {
+        self.out.push(b'}');
+    }
+
+    fn name(&mut self, name: &str) {
+        // No value ends with this bracket, so it means that nothing was written yet.
+        if self.out.last() != Some(&b'{') {
+            self.out.push(b',');
+        }
+        write_string(self.out, name);
+        self.out.push(b':');
+    }
+}
+
+fn write_string(out: &mut Vec<u8>, text: &str) {
+    serde_json::to_writer(out, text).expect("a string is written to memory");
+}
+
+/// `text` as a JSON string.
+pub(super) fn to_string(text: &str) -> String {
+    serde_json::to_string(text).expect("a string is written to memory")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_lead_to_values_in_place() {
+        let json = r#"{"a":{"b": [1, 2] ,"B":"capital","n":null},"s":"x","s":"last"}"#;
+        for (path, expected) in [
+            ("a.b", Some("[1, 2]")),
+            ("a.B", Some("\"capital\"")),
+            ("A.N", Some("null")),
+            ("s", Some("\"last\"")),
+            ("a.c", None),
+            ("s.x", None),
+            ("", None),
+        ] {
+            let path: Vec<&str> = path.split('.').collect();
+            assert_eq!(value_at(json, &path), expected, "{path:?}");
+        }
+        assert_eq!(value_at("[1]", &[]), Some("[1]"));
+    }
+
+    #[test]
+    fn scalars_read_as_text() {
+        for (json, expected) in [
+            (r#""plain""#, Some("plain")),
+            (r#""a\u00e4\"\/""#, Some("aä\"/")),
+            (r#""""#, Some("")),
+            ("-1.50e3", Some("-1.50e3")),
+            ("true", Some("true")),
+            ("null", None),
+            ("[]", None),
+            ("{}", None),
+            (r#""\ud800""#, None),
+        ] {
+            assert_eq!(scalar_text(json).as_deref(), expected, "{json}");
+        }
+    }
+
+    #[test]
+    fn depth_is_counted_outside_of_strings() {
+        for (json, depth) in [
+            ("1", 0),
+            ("[]", 1),
+            (r#"[{"a":[]},{"a":[]}]"#, 3),
+            (r#"["[[[[", "\"[[[["]"#, 1),
+            (r#"["\\",[]]"#, 2),
+            ("]]][", 1),
+            ("\"[[[", 0),
+        ] {
+            assert!(!is_deeper_than(json, depth), "{json}");
+            assert!(depth == 0 || is_deeper_than(json, depth - 1), "{json}");
+        }
+    }
+
+    #[test]
+    fn objects_are_written_property_by_property() {
+        let mut out = Vec::new();
+        let mut object = ObjectWriter::open(&mut out);
+        object.text("a\"b", "line\nbreak");
+        object.raw("n", " [1] ");
+        object.close();
+        ObjectWriter::open(&mut out).close();
+        let text = String::from_utf8(out).expect("UTF-8");
+        assert_eq!(text, r#"{"a\"b":"line\nbreak","n": [1] }{}"#);
+    }
+}
