@@ -2,17 +2,21 @@
 //!
 //! An event's `data` is never taken apart: it is checked to be JSON and then only copied.
 
+pub mod attribute;
 mod bad_input;
 mod cloud_events;
 mod content;
 mod custom;
+pub mod dead_letter;
 mod envelope;
+pub mod error_body;
 mod event_grid;
 mod field;
 pub mod filter;
 pub mod json;
 mod moment;
 pub mod sas;
+pub mod validation;
 
 use http::HeaderMap;
 

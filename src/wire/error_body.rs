@@ -1,0 +1,67 @@
+//! Azure's envelope of errors (spec 1.5).
+
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::base::Timestamp;
+
+/// An error as the SDKs read it. `code` names the status (`BadRequest`), `detail_code` says more of it
+/// (`InputJsonInvalid`); clients look for the message in either place, so it stands in both.
+pub fn error_body(code: &str, message: &str, detail_code: &str) -> Value {
+    json!({
+        "error": {
+            "code": code,
+            "message": message,
+            "details": [{ "code": detail_code, "message": message }],
+        }
+    })
+}
+
+/// What the message of a refused publish request ends with: an id that the log knows too, and the
+/// moment, in the place and form in which Event Grid has them.
+pub fn correlation(id: Uuid, now: Timestamp) -> String {
+    let at = now.to_utc();
+    let (hour, period) = match at.hour() {
+        0 => (12, "AM"),
+        hour @ 1..=11 => (hour, "AM"),
+        12 => (12, "PM"),
+        hour => (hour - 12, "PM"),
+    };
+    format!(
+        " Report '{id}:0:{}/{}/{} {hour}:{:02}:{:02} {period} (UTC)' to your Everpost operator if the \
+         problem persists.",
+        u8::from(at.month()),
+        at.day(),
+        at.year(),
+        at.minute(),
+        at.second()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_message_stands_twice() {
+        assert_eq!(
+            error_body("BadRequest", "no", "InputJsonInvalid").to_string(),
+            r#"{"error":{"code":"BadRequest","details":[{"code":"InputJsonInvalid","message":"no"}],"message":"no"}}"#
+        );
+    }
+
+    #[test]
+    fn moments_are_american() {
+        for (at, expected) in [
+            ("2021-02-22T23:54:39Z", "2/22/2021 11:54:39 PM"),
+            ("2021-02-02T00:04:09Z", "2/2/2021 12:04:09 AM"),
+            ("2021-12-31T12:00:00Z", "12/31/2021 12:00:00 PM"),
+            ("2021-12-31T01:02:03Z", "12/31/2021 1:02:03 AM"),
+        ] {
+            let text = correlation(Uuid::nil(), at.parse().expect("RFC 3339"));
+            let start =
+                format!(" Report '00000000-0000-0000-0000-000000000000:0:{expected} (UTC)' ");
+            assert!(text.starts_with(&start), "{text}");
+        }
+    }
+}
