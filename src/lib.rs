@@ -11,3 +11,5 @@ pub mod base;
 pub mod model;
 /// 3. Bytes to model and back, pure.
 pub mod wire;
+/// 4. The world outside.
+pub mod outbound;

@@ -1,0 +1,102 @@
+//! Which addresses may be called. Everything that leads out of the public internet (private networks,
+//! the machine itself, a cloud's metadata) is closed until the operator opens it.
+
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+use url::{Host, Url};
+
+use crate::outbound::address::{block_of, carried_by};
+
+#[cfg(test)]
+mod tests;
+
+/// The operator's word on outgoing requests. The default lets out to public addresses, by http and
+/// https.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EgressPolicy {
+    /// Networks that may be called although they are not public. A cloud's metadata service is opened
+    /// only by its very address (`/32`, `/128`), never by a wider network.
+    pub allow: Vec<IpNet>,
+    /// Networks that must not be called, whatever `allow` says.
+    pub deny: Vec<IpNet>,
+    /// Refuses plain http.
+    pub require_https: bool,
+}
+
+/// Why something may not be called.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Denied {
+    #[error("{address} is {what}; allow it with --egress-allow {net}")]
+    NotPublic {
+        address: IpAddr,
+        what: &'static str,
+        net: IpNet,
+    },
+    #[error("{address} lies in {net}, which the egress policy denies")]
+    ByOperator { address: IpAddr, net: IpNet },
+    #[error("only https may be called here, not http")]
+    PlainHttp,
+    #[error("only http and https can be called")]
+    Scheme,
+    #[error("the URL has no host")]
+    NoHost,
+    #[error("user name and password do not belong into the URL")]
+    UserInfo,
+}
+
+impl EgressPolicy {
+    /// Judges what can be judged before a look-up: the URL's form and, where its host is an address,
+    /// that. A host name passes; its addresses are judged when they are looked up.
+    pub fn check_url(&self, url: &Url) -> Result<(), Denied> {
+        match url.scheme() {
+            "https" => {}
+            "http" if self.require_https => return Err(Denied::PlainHttp),
+            "http" => {}
+            _ => return Err(Denied::Scheme),
+        }
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err(Denied::UserInfo);
+        }
+        // The parsed host, never its text: 0x7f.1 and 2130706433 are 127.0.0.1 by now.
+        match url.host() {
+            None | Some(Host::Domain("")) => Err(Denied::NoHost),
+            Some(Host::Domain(_)) => Ok(()),
+            Some(Host::Ipv4(address)) => self.check_address(address.into()),
+            Some(Host::Ipv6(address)) => self.check_address(address.into()),
+        }
+    }
+
+    /// Judges an address, and the IPv4 address that it may carry inside.
+    pub fn check_address(&self, address: IpAddr) -> Result<(), Denied> {
+        let address = address.to_canonical();
+        if let Some(net) = self.deny.iter().find(|net| net.contains(&address)) {
+            return Err(Denied::ByOperator { address, net: *net });
+        }
+        self.check_block(address)?;
+        match address {
+            IpAddr::V4(_) => Ok(()),
+            IpAddr::V6(outer) => {
+                carried_by(outer).map_or(Ok(()), |inner| self.check_address(inner.into()))
+            }
+        }
+    }
+
+    fn check_block(&self, address: IpAddr) -> Result<(), Denied> {
+        let Some(block) = block_of(address) else {
+            return Ok(());
+        };
+        let opens = |net: &IpNet| {
+            net.contains(&address)
+                && (!block.by_name_only || net.prefix_len() == net.max_prefix_len())
+        };
+        if self.allow.iter().any(opens) {
+            return Ok(());
+        }
+        Err(Denied::NotPublic {
+            address,
+            what: block.what,
+            net: block.net,
+        })
+    }
+}

@@ -1,0 +1,300 @@
+//! One HTTP request and its answer. The only HTTP client in the tree is in here, behind the egress
+//! policy.
+
+use std::error::Error;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderMap, Method};
+use reqwest::{Certificate, Client, redirect, retry};
+use url::Url;
+
+use crate::base::Clock;
+use crate::model::limits::{IN_FLIGHT_PER_SUBSCRIPTION, RESPONSE_READ_MAX};
+use crate::outbound::egress::{Denied, EgressPolicy};
+use crate::outbound::resolver::{Guard, LOOKUP_DEADLINE, Lookup, ResolveError, system_lookup};
+
+#[cfg(test)]
+mod tests;
+
+/// How the appliance names itself.
+const USER_AGENT: &str = concat!("Everpost/", env!("CARGO_PKG_VERSION"));
+
+/// How long TCP and TLS may take to connect, on top of the look-up (security.md B2).
+const CONNECT_DEADLINE: Duration = Duration::from_secs(5);
+
+/// How long an unused connection is kept: longer than the first retry waits, shorter than most
+/// receivers keep theirs.
+const IDLE_KEPT: Duration = Duration::from_secs(30);
+
+/// Bytes of an answer's header block over HTTP/2 (security.md B2). Over HTTP/1 the client itself stops
+/// at 100 headers.
+const HEADER_BLOCK_MAX: u32 = 16_384;
+
+/// Bytes of an error's text: certificates can be talkative.
+const ERROR_TEXT_MAX: usize = 500;
+
+/// One HTTP request.
+pub struct ExchangeRequest {
+    pub method: Method,
+    /// Its query may hold a secret: never shown, neither here nor in errors.
+    pub url: Url,
+    pub headers: HeaderMap,
+    pub body: Bytes,
+    /// From now to the answer's last byte.
+    pub deadline: Duration,
+}
+
+/// What came back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExchangeAnswer {
+    pub status: u16,
+    pub headers: HeaderMap,
+    /// As much of the body as arrived in time, at most [`RESPONSE_READ_MAX`] bytes.
+    pub body: Vec<u8>,
+    pub remote_address: Option<SocketAddr>,
+}
+
+/// Why there is no answer. The text never holds the URL's query.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ExchangeError {
+    #[error("no answer within the deadline")]
+    TimedOut,
+    /// The host's name leads nowhere.
+    #[error("{0}")]
+    Resolution(String),
+    /// No connection, or a broken one, or what came over it was no HTTP.
+    #[error("{0}")]
+    Socket(String),
+    /// No agreement on TLS, or a certificate that is not trusted.
+    #[error("TLS failed: {0}")]
+    Tls(String),
+    /// The egress policy forbids the request.
+    #[error("not called: {0}")]
+    Denied(#[from] Denied),
+}
+
+/// Makes requests. Cheap to clone.
+#[derive(Clone)]
+pub enum Exchange {
+    /// Over the network.
+    Network(NetworkExchange),
+    /// By a script, for simulations and tests.
+    Scripted(Arc<dyn Script>),
+}
+
+/// Answers in the world's place.
+pub trait Script: Send + Sync {
+    /// The answer to `request`.
+    fn answer(&self, request: &ExchangeRequest) -> Result<ExchangeAnswer, ExchangeError>;
+}
+
+impl Exchange {
+    /// Makes one request, exactly once: nothing is repeated and no redirect is followed.
+    pub async fn send(&self, request: ExchangeRequest) -> Result<ExchangeAnswer, ExchangeError> {
+        match self {
+            Self::Network(network) => network.send(request).await,
+            Self::Scripted(script) => script.answer(&request),
+        }
+    }
+}
+
+/// The network, behind the egress policy. Cheap to clone; clones share connections. A changed policy
+/// needs a new one, so that no connection outlives the rule that allowed it.
+#[derive(Clone)]
+pub struct NetworkExchange {
+    policy: EgressPolicy,
+    client: Client,
+}
+
+/// What a [`NetworkExchange`] is made of.
+pub struct NetworkOptions {
+    pub egress: EgressPolicy,
+    pub clock: Clock,
+    /// Certificates of authorities to trust besides the system's, as PEM; empty for none.
+    pub extra_authorities: Vec<u8>,
+}
+
+/// Why there can be no HTTP client.
+#[derive(Debug, thiserror::Error)]
+pub enum NetworkError {
+    #[error("the additional certificate authorities are no PEM certificates: {0}")]
+    Authorities(String),
+    #[error("the HTTP client cannot be set up: {0}")]
+    Client(String),
+}
+
+impl NetworkExchange {
+    /// Fails if the system has no certificate authorities at all, or the additional ones are no PEM.
+    pub fn new(options: NetworkOptions) -> Result<Self, NetworkError> {
+        Self::with_lookup(options, system_lookup())
+    }
+
+    fn with_lookup(options: NetworkOptions, lookup: Lookup) -> Result<Self, NetworkError> {
+        let guard = Guard::new(options.egress.clone(), options.clock, lookup);
+        let authorities = Certificate::from_pem_bundle(&options.extra_authorities)
+            .map_err(|error| NetworkError::Authorities(innermost(&error)))?;
+        let client = Client::builder()
+            .dns_resolver(guard)
+            .redirect(redirect::Policy::none())
+            .retry(retry::never())
+            .no_proxy()
+            .referer(false)
+            .user_agent(USER_AGENT)
+            .tls_certs_merge(authorities)
+            // The client's timer runs over the look-up too.
+            .connect_timeout(LOOKUP_DEADLINE + CONNECT_DEADLINE)
+            .tcp_nodelay(true)
+            .pool_idle_timeout(IDLE_KEPT)
+            .pool_max_idle_per_host(IN_FLIGHT_PER_SUBSCRIPTION)
+            .http2_max_header_list_size(HEADER_BLOCK_MAX)
+            .build()
+            .map_err(|error| NetworkError::Client(innermost(&error)))?;
+        Ok(Self {
+            policy: options.egress,
+            client,
+        })
+    }
+
+    /// The status decides what an exchange was worth, so from its arrival on there is an answer, even
+    /// if the deadline or a broken connection cuts the body short.
+    async fn send(&self, request: ExchangeRequest) -> Result<ExchangeAnswer, ExchangeError> {
+        let mut answer = None;
+        let deadline = request.deadline;
+        let conversation = self.converse(request, &mut answer);
+        let ended = tokio::time::timeout(deadline, conversation).await;
+        match (answer, ended) {
+            (Some(answer), _) => Ok(answer),
+            (None, Ok(Err(error))) => Err(error),
+            (None, Ok(Ok(())) | Err(_)) => Err(ExchangeError::TimedOut),
+        }
+    }
+
+    async fn converse(
+        &self,
+        request: ExchangeRequest,
+        answer: &mut Option<ExchangeAnswer>,
+    ) -> Result<(), ExchangeError> {
+        // The client dials literal addresses without asking the resolver, hence the check at every
+        // request; the one afterwards would only ever find a defect.
+        self.policy.check_url(&request.url)?;
+        let response = self.client.execute(prepared(request)).await;
+        let mut response = response.map_err(|error| cause(&error))?;
+        let remote_address = response.remote_addr();
+        if let Some(address) = remote_address
+            && let Err(denied) = self.policy.check_address(address.ip())
+        {
+            tracing::error!(%address, "a forbidden address has been called: the egress guard leaks");
+            return Err(denied.into());
+        }
+        let answer = answer.insert(ExchangeAnswer {
+            status: response.status().as_u16(),
+            headers: std::mem::take(response.headers_mut()),
+            body: Vec::new(),
+            remote_address,
+        });
+        read_body(&mut response, &mut answer.body).await;
+        Ok(())
+    }
+}
+
+fn prepared(request: ExchangeRequest) -> reqwest::Request {
+    let mut prepared = reqwest::Request::new(request.method, request.url);
+    *prepared.headers_mut() = request.headers;
+    if !request.body.is_empty() {
+        *prepared.body_mut() = Some(request.body.into());
+    }
+    prepared
+}
+
+/// Reads to the end, so that the connection can be used again, but no further than the limit.
+async fn read_body(response: &mut reqwest::Response, body: &mut Vec<u8>) {
+    while let Ok(Some(chunk)) = response.chunk().await {
+        body.extend_from_slice(&chunk);
+        if body.len() > RESPONSE_READ_MAX {
+            body.truncate(RESPONSE_READ_MAX);
+            return;
+        }
+    }
+}
+
+/// What the client's error means, found by its sources: its own text would show the URL.
+fn cause(error: &reqwest::Error) -> ExchangeError {
+    if let Some(unresolved) = sources(error).find_map(|each| each.downcast_ref::<ResolveError>()) {
+        return match unresolved {
+            ResolveError::Denied(denied) => ExchangeError::Denied(denied.clone()),
+            ResolveError::Failed(text) => ExchangeError::Resolution(text.clone()),
+        };
+    }
+    if error.is_connect() && error.is_timeout() {
+        let waited = (LOOKUP_DEADLINE + CONNECT_DEADLINE).as_secs();
+        return ExchangeError::Socket(format!("no connection within {waited} s"));
+    }
+    if error.is_timeout() {
+        return ExchangeError::TimedOut;
+    }
+    match sources(error).find_map(innermost_io) {
+        Some(failure) if error.is_connect() => connect_failure(failure),
+        Some(failure) => ExchangeError::Socket(in_words(failure)),
+        None => ExchangeError::Socket(innermost(error)),
+    }
+}
+
+/// While connecting, two kinds come from TLS alone: what it found wrong in what the other side sent,
+/// and an end in the middle of the handshake.
+fn connect_failure(failure: &io::Error) -> ExchangeError {
+    if failure.kind() == io::ErrorKind::InvalidData {
+        return ExchangeError::Tls(innermost(failure));
+    }
+    if failure.kind() == io::ErrorKind::UnexpectedEof {
+        let text = "the connection was closed during the handshake";
+        return ExchangeError::Tls(text.to_owned());
+    }
+    ExchangeError::Socket(in_words(failure))
+}
+
+fn in_words(failure: &io::Error) -> String {
+    let words = WORDS.iter().find(|(kind, _)| *kind == failure.kind());
+    words.map_or_else(|| innermost(failure), |(_, words)| (*words).to_owned())
+}
+
+/// The commonest failures, without the system's own numbers.
+const WORDS: [(io::ErrorKind, &str); 5] = [
+    (
+        io::ErrorKind::ConnectionRefused,
+        "the connection was refused",
+    ),
+    (io::ErrorKind::ConnectionReset, "the connection was reset"),
+    (io::ErrorKind::BrokenPipe, "the connection was reset"),
+    (io::ErrorKind::HostUnreachable, "the host cannot be reached"),
+    (
+        io::ErrorKind::NetworkUnreachable,
+        "the network cannot be reached",
+    ),
+];
+
+fn sources<'a>(
+    error: &'a (dyn Error + 'static),
+) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
+    std::iter::successors(Some(error), |each| (*each).source())
+}
+
+/// The I/O error at the bottom of nested ones; their `source` skips what they wrap.
+fn innermost_io<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a io::Error> {
+    let mut found = error.downcast_ref::<io::Error>()?;
+    while let Some(wrapped) = found.get_ref().and_then(|each| each.downcast_ref()) {
+        found = wrapped;
+    }
+    Some(found)
+}
+
+fn innermost(error: &(dyn Error + 'static)) -> String {
+    let mut text = sources(error)
+        .last()
+        .map_or_else(String::new, ToString::to_string);
+    text.truncate(text.floor_char_boundary(ERROR_TEXT_MAX));
+    text
+}

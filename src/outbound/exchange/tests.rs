@@ -1,0 +1,577 @@
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use http::{HeaderName, HeaderValue};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::pki_types::PrivateKeyDer;
+
+use super::*;
+use crate::base::Timestamp;
+
+/// Long enough to be never reached.
+const LONG: Duration = Duration::from_secs(60);
+
+/// In every URL's query, in no text that comes back.
+const CANARY: &str = "canary-4711";
+
+/// A receiver on the loopback interface.
+struct Receiver {
+    address: SocketAddr,
+    connections: Arc<AtomicUsize>,
+}
+
+impl Receiver {
+    /// Plays `play` on every connection.
+    async fn playing<F, P>(play: P) -> Self
+    where
+        F: Future<Output = io::Result<()>> + Send + 'static,
+        P: Fn(TcpStream) -> F + Send + 'static,
+    {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let address = listener.local_addr().expect("an address");
+        let connections = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&connections);
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                counted.fetch_add(1, Ordering::SeqCst);
+                tokio::spawn(play(stream));
+            }
+        });
+        Self {
+            address,
+            connections,
+        }
+    }
+
+    /// Answers one request per connection with these bytes and hangs up.
+    async fn answering(answer: impl Into<Vec<u8>>) -> Self {
+        let answer = Arc::<[u8]>::from(answer.into());
+        Self::playing(move |mut stream| {
+            let answer = Arc::clone(&answer);
+            async move {
+                read_request(&mut stream).await?;
+                stream.write_all(&answer).await?;
+                stream.shutdown().await
+            }
+        })
+        .await
+    }
+
+    fn url(&self, scheme: &str) -> String {
+        format!("{scheme}://{}/inbox?code={CANARY}", self.address)
+    }
+
+    fn connections(&self) -> usize {
+        self.connections.load(Ordering::SeqCst)
+    }
+}
+
+/// Reads a head, and a body of the length that it announces; `None` at the end of the connection.
+async fn read_request(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<String> {
+    let mut request = Vec::new();
+    while !is_complete(&request) {
+        let byte = stream.read_u8().await?;
+        request.push(byte);
+    }
+    Ok(String::from_utf8_lossy(&request).into_owned())
+}
+
+fn is_complete(request: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(request);
+    let Some((head, body)) = text.split_once("\r\n\r\n") else {
+        return false;
+    };
+    let length = head
+        .lines()
+        .find_map(|line| line.strip_prefix("content-length: "))
+        .map_or(0, |length| length.parse().expect("a length"));
+    body.len() >= length
+}
+
+fn request(url: &str, deadline: Duration) -> ExchangeRequest {
+    let mut headers = HeaderMap::new();
+    headers.insert(
+        HeaderName::from_static("aeg-event-type"),
+        HeaderValue::from_static("Notification"),
+    );
+    ExchangeRequest {
+        method: Method::POST,
+        url: Url::parse(url).expect("a URL"),
+        headers,
+        body: Bytes::from_static(b"[{}]"),
+        deadline,
+    }
+}
+
+fn options(allow: &str) -> NetworkOptions {
+    NetworkOptions {
+        egress: EgressPolicy {
+            allow: allow
+                .split_whitespace()
+                .map(|net| net.parse().expect("a network"))
+                .collect(),
+            ..EgressPolicy::default()
+        },
+        clock: Clock::simulated(Timestamp::from_ms(1_000_000)),
+        extra_authorities: Vec::new(),
+    }
+}
+
+fn network(allow: &str) -> Exchange {
+    Exchange::Network(NetworkExchange::new(options(allow)).expect("a client"))
+}
+
+/// A network on which every name has these addresses.
+fn named(allow: &str, addresses: &'static str) -> Exchange {
+    let lookup: Lookup = Arc::new(move |_| {
+        let found = addresses
+            .split_whitespace()
+            .map(|each| each.parse().expect("an address"));
+        Box::pin(std::future::ready(Ok(found.collect())))
+    });
+    Exchange::Network(NetworkExchange::with_lookup(options(allow), lookup).expect("a client"))
+}
+
+async fn post(url: &str) -> Result<ExchangeAnswer, ExchangeError> {
+    network("127.0.0.0/8").send(request(url, LONG)).await
+}
+
+/// `200 text`, or the variant and the text of the error.
+fn told(result: &Result<ExchangeAnswer, ExchangeError>) -> String {
+    match result {
+        Ok(answer) => {
+            let body = String::from_utf8_lossy(&answer.body);
+            format!("{} {}", answer.status, body).trim_end().to_owned()
+        }
+        Err(error) => {
+            let kind = match error {
+                ExchangeError::TimedOut => "TimedOut",
+                ExchangeError::Resolution(_) => "Resolution",
+                ExchangeError::Socket(_) => "Socket",
+                ExchangeError::Tls(_) => "Tls",
+                ExchangeError::Denied(_) => "Denied",
+            };
+            format!("{kind}: {error}")
+        }
+    }
+}
+
+#[track_caller]
+fn compare(result: &Result<ExchangeAnswer, ExchangeError>, expected: &str, what: &str) {
+    let told = told(result);
+    assert!(
+        told.starts_with(expected),
+        "{what}: {told:?}, expected {expected:?}"
+    );
+    assert!(!told.contains(CANARY), "{what}: {told:?} shows the query");
+}
+
+async fn check(answer: &str, expected: &str) {
+    let receiver = Receiver::answering(answer).await;
+    let result = post(&receiver.url("http")).await;
+    compare(&result, expected, answer);
+    assert_eq!(receiver.connections(), 1, "{answer}");
+}
+
+#[tokio::test]
+async fn answers_are_read() {
+    check("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok", "200 ok").await;
+    check("HTTP/1.1 204 No Content\r\n\r\n", "204").await;
+    check("HTTP/1.1 299 Whatever\r\ncontent-length: 0\r\n\r\n", "299").await;
+    check("HTTP/1.1 503 \r\ncontent-length: 4\r\n\r\nbusy", "503 busy").await;
+    check("HTTP/1.0 200 OK\r\n\r\nuntil the end", "200 until the end").await;
+    let chunked = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n";
+    check(chunked, "200 ok").await;
+    let hinted = "HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
+    check(hinted, "200").await;
+}
+
+#[tokio::test]
+async fn redirects_are_answers() {
+    let elsewhere = Receiver::answering("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await;
+    for status in [301, 302, 303, 307, 308] {
+        let location = elsewhere.url("http");
+        let answer =
+            format!("HTTP/1.1 {status} Moved\r\nlocation: {location}\r\ncontent-length: 0\r\n\r\n");
+        let receiver = Receiver::answering(answer).await;
+        compare(
+            &post(&receiver.url("http")).await,
+            &status.to_string(),
+            "a redirect",
+        );
+    }
+    assert_eq!(elsewhere.connections(), 0);
+}
+
+#[tokio::test]
+async fn the_status_counts_even_if_the_body_breaks_off() {
+    check(
+        "HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nhalf",
+        "200 half",
+    )
+    .await;
+    let chunked = "HTTP/1.1 202 OK\r\ntransfer-encoding: chunked\r\n\r\n4\r\nhalf\r\n7\r\nof";
+    check(chunked, "202 half").await;
+    check(
+        "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n",
+        "200",
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn what_is_no_answer_is_a_broken_connection() {
+    check("", "Socket: connection closed before").await;
+    check(
+        "HTTP/1.1 200 OK\r\ncontent-le",
+        "Socket: connection closed before",
+    )
+    .await;
+    check("SSH-2.0-OpenSSH_9.2\r\n", "Socket: invalid HTTP").await;
+    check("<html>hello</html>\r\n\r\n", "Socket: invalid HTTP").await;
+    check("HTTP/1.1 abc OK\r\n\r\n", "Socket: invalid HTTP").await;
+    check(
+        "HTTP/1.1 200 OK\r\nno colon\r\n\r\n",
+        "Socket: invalid HTTP",
+    )
+    .await;
+    check(
+        "HTTP/1.1 200 OK\r\ncontent-length: x\r\n\r\n",
+        "Socket: invalid",
+    )
+    .await;
+    check(
+        "HTTP/1.1 200 OK\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\nab",
+        "Socket: ",
+    )
+    .await;
+    check(&"\u{fffd}\0".repeat(1_000), "Socket: ").await;
+    let headers = "x: y\r\n".repeat(101);
+    check(&format!("HTTP/1.1 200 OK\r\n{headers}\r\n"), "Socket: ").await;
+    let endless = "y".repeat(1_000_000);
+    check(
+        &format!("HTTP/1.1 200 OK\r\nx: {endless}\r\n\r\n"),
+        "Socket: ",
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn an_oversized_answer_is_cut() {
+    let body = "x".repeat(RESPONSE_READ_MAX + 1);
+    let length = body.len();
+    let sized = format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n{body}");
+    let receiver = Receiver::answering(sized).await;
+    let answer = post(&receiver.url("http")).await.expect("an answer");
+    assert_eq!((answer.status, answer.body.len()), (200, RESPONSE_READ_MAX));
+
+    let endless = Receiver::playing(async |mut stream| {
+        read_request(&mut stream).await?;
+        stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await?;
+        loop {
+            stream.write_all(&[b'x'; 8_192]).await?;
+        }
+    })
+    .await;
+    let answer = post(&endless.url("http")).await.expect("an answer");
+    assert_eq!((answer.status, answer.body.len()), (200, RESPONSE_READ_MAX));
+}
+
+#[tokio::test]
+async fn connections_that_fail_say_how() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let unused = listener.local_addr().expect("an address");
+    drop(listener);
+    let refused = post(&format!("http://{unused}/?code={CANARY}")).await;
+    compare(
+        &refused,
+        "Socket: the connection was refused",
+        "nobody listens",
+    );
+
+    // Closing with unread bytes makes the kernel send a reset.
+    let reset = Receiver::playing(async |stream| stream.readable().await).await;
+    compare(&post(&reset.url("http")).await, "Socket: ", "a reset");
+}
+
+#[tokio::test]
+async fn a_silent_receiver_is_given_up_at_the_deadline() {
+    let silent = Receiver::playing(async |mut stream| {
+        read_request(&mut stream).await?;
+        std::future::pending().await
+    })
+    .await;
+    let short = request(&silent.url("http"), Duration::from_millis(50));
+    let result = network("127.0.0.0/8").send(short).await;
+    compare(
+        &result,
+        "TimedOut: no answer within the deadline",
+        "silence",
+    );
+}
+
+#[tokio::test]
+async fn a_body_that_never_ends_is_given_up_at_the_deadline() {
+    let stalled = Receiver::playing(async |mut stream| {
+        read_request(&mut stream).await?;
+        stream
+            .write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nhalf")
+            .await?;
+        std::future::pending().await
+    })
+    .await;
+    // However slow the machine is, one of these leaves time for the head.
+    for deadline_ms in [50, 500, 5_000, 50_000] {
+        let request = request(&stalled.url("http"), Duration::from_millis(deadline_ms));
+        let result = network("127.0.0.0/8").send(request).await;
+        if told(&result) == "200 half" {
+            return;
+        }
+    }
+    panic!("the status was forgotten");
+}
+
+#[tokio::test]
+async fn the_request_is_what_was_asked_for() {
+    let echo = Receiver::playing(async |mut stream| {
+        let request = read_request(&mut stream).await?;
+        let length = request.len();
+        let answer = format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n{request}");
+        stream.write_all(answer.as_bytes()).await
+    })
+    .await;
+    let answer = post(&echo.url("http")).await.expect("an answer");
+    assert_eq!(answer.remote_address, Some(echo.address));
+    let seen = String::from_utf8(answer.body).expect("text");
+    let (head, body) = seen.split_once("\r\n\r\n").expect("a head");
+    let mut lines: Vec<_> = head.lines().collect();
+    assert_eq!(
+        lines.remove(0),
+        format!("POST /inbox?code={CANARY} HTTP/1.1")
+    );
+    lines.sort_unstable();
+    let host = format!("host: {}", echo.address);
+    let user_agent = format!("user-agent: Everpost/{}", env!("CARGO_PKG_VERSION"));
+    assert_eq!(
+        lines,
+        [
+            "accept: */*",
+            "aeg-event-type: Notification",
+            "content-length: 4",
+            &host,
+            &user_agent,
+        ]
+    );
+    assert_eq!(body, "[{}]");
+}
+
+/// A receiver that answers a connection's first request and hangs up on the second.
+#[tokio::test]
+async fn connections_are_used_again_and_requests_never_repeated() {
+    let requests = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&requests);
+    let receiver = Receiver::playing(move |mut stream| {
+        let counted = Arc::clone(&counted);
+        async move {
+            read_request(&mut stream).await?;
+            counted.fetch_add(1, Ordering::SeqCst);
+            stream
+                .write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n")
+                .await?;
+            read_request(&mut stream).await?;
+            counted.fetch_add(1, Ordering::SeqCst);
+            Ok(())
+        }
+    })
+    .await;
+    let exchange = network("127.0.0.0/8");
+    for expected in ["200", "Socket: "] {
+        let result = exchange.send(request(&receiver.url("http"), LONG)).await;
+        compare(&result, expected, "on one connection");
+    }
+    assert_eq!(
+        (receiver.connections(), requests.load(Ordering::SeqCst)),
+        (1, 2)
+    );
+}
+
+#[tokio::test]
+async fn forbidden_receivers_are_not_even_connected_to() {
+    let receiver = Receiver::answering("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await;
+    let port = receiver.address.port();
+    for host in [
+        "127.0.0.1",
+        "0x7f.1",
+        "2130706433",
+        "[::ffff:127.0.0.1]",
+        "[::ffff:7f00:1]",
+    ] {
+        let url = format!("http://{host}:{port}/?code={CANARY}");
+        let result = network("").send(request(&url, LONG)).await;
+        compare(
+            &result,
+            "Denied: not called: 127.0.0.1 is a loopback address",
+            &url,
+        );
+    }
+    let url = format!("http://inside.example:{port}/?code={CANARY}");
+    for addresses in ["127.0.0.1", "93.184.216.34 127.0.0.1", "::ffff:127.0.0.1"] {
+        let result = named("", addresses).send(request(&url, LONG)).await;
+        compare(
+            &result,
+            "Denied: not called: 127.0.0.1 is a loopback address",
+            addresses,
+        );
+    }
+    assert_eq!(receiver.connections(), 0);
+}
+
+#[tokio::test]
+async fn names_are_looked_up() {
+    let receiver = Receiver::answering("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await;
+    let url = format!(
+        "http://inside.example:{}/?code={CANARY}",
+        receiver.address.port()
+    );
+    let result = named("127.0.0.0/8", "127.0.0.1")
+        .send(request(&url, LONG))
+        .await;
+    compare(&result, "200", "an allowed address");
+    let result = named("127.0.0.0/8", "").send(request(&url, LONG)).await;
+    let expected = "Resolution: inside.example cannot be resolved: it has no address";
+    compare(&result, expected, "no address");
+}
+
+/// A self-signed certificate for `localhost`, good until 2120, and its key. Nobody else trusts it.
+const CERTIFICATE: &str = "\
+    MIIBdzCCAR6gAwIBAgIBAjAKBggqhkjOPQQDAjAhMR8wHQYDVQQDDBZFdmVycG9z\
+    dCB0ZXN0IHJlY2VpdmVyMCAXDTIwMDEwMTAwMDAwMFoYDzIxMjAwMTAxMDAwMDAw\
+    WjAhMR8wHQYDVQQDDBZFdmVycG9zdCB0ZXN0IHJlY2VpdmVyMFkwEwYHKoZIzj0C\
+    AQYIKoZIzj0DAQcDQgAEsLBVCRR9LQ8VqJjbu7XYNdHKjIMfLmuOaevL5/nGpLH7\
+    3twt+hInQksoD/uJGL3XB9nQSiD2K+tzSUz8zp36mKNFMEMwFAYDVR0RBA0wC4IJ\
+    bG9jYWxob3N0MAwGA1UdEwEB/wQCMAAwHQYDVR0OBBYEFKsm8GvelcC3qJBvSPDM\
+    xVsrq8zWMAoGCCqGSM49BAMCA0cAMEQCIG4oNUgV/eJQKGYFnnbT5sNdmmZggTRN\
+    rMf3Hk2UwsjVAiBGcsfN7r81hsTxJbc1CwR7qh+M3O3EKHipvkp0I+Ja5A==";
+const KEY: &str = "\
+    MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgkTKx+OIamoG2Ig2N\
+    0V66+dZP3XfzTmJJJFIBZzxEyDmhRANCAASwsFUJFH0tDxWomNu7tdg10cqMgx8u\
+    a45p68vn+caksfve3C36EidCSygP+4kYvdcH2dBKIPYr63NJTPzOnfqY";
+
+fn der(base64: &str) -> Vec<u8> {
+    STANDARD.decode(base64).expect("base64")
+}
+
+/// A receiver that shows the certificate.
+async fn tls_receiver() -> Receiver {
+    let key = PrivateKeyDer::try_from(der(KEY)).expect("a key");
+    let config = ServerConfig::builder()
+        .with_no_client_auth()
+        .with_single_cert(vec![der(CERTIFICATE).into()], key)
+        .expect("a configuration");
+    let acceptor = TlsAcceptor::from(Arc::new(config));
+    Receiver::playing(move |stream| {
+        let acceptor = acceptor.clone();
+        async move { answer_tls(acceptor.accept(stream).await?).await }
+    })
+    .await
+}
+
+async fn answer_tls(mut stream: impl AsyncRead + AsyncWrite + Unpin) -> io::Result<()> {
+    read_request(&mut stream).await?;
+    stream
+        .write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok")
+        .await?;
+    stream.shutdown().await
+}
+
+#[tokio::test]
+async fn certificates_are_checked() {
+    let receiver = tls_receiver().await;
+    let authority =
+        format!("-----BEGIN CERTIFICATE-----\n{CERTIFICATE}\n-----END CERTIFICATE-----\n")
+            .into_bytes();
+    let port = receiver.address.port();
+    let lookup: Lookup = Arc::new(|_| {
+        Box::pin(std::future::ready(Ok(vec![
+            "127.0.0.1".parse().expect("an address"),
+        ])))
+    });
+    for (extra_authorities, host, expected) in [
+        (
+            Vec::new(),
+            "localhost",
+            "Tls: TLS failed: invalid peer certificate: UnknownIssuer",
+        ),
+        (authority.clone(), "localhost", "200 ok"),
+        (
+            authority,
+            "other.example",
+            "Tls: TLS failed: invalid peer certificate: ",
+        ),
+    ] {
+        let options = NetworkOptions {
+            extra_authorities,
+            ..options("127.0.0.0/8")
+        };
+        let network = NetworkExchange::with_lookup(options, Arc::clone(&lookup)).expect("a client");
+        let url = format!("https://{host}:{port}/?code={CANARY}");
+        let result = Exchange::Network(network).send(request(&url, LONG)).await;
+        compare(&result, expected, host);
+    }
+}
+
+#[tokio::test]
+async fn tls_that_fails_says_so() {
+    let handshake_failure = b"\x15\x03\x03\x00\x02\x02\x28".to_vec();
+    for (answer, expected) in [
+        (handshake_failure, "Tls: TLS failed: received fatal alert"),
+        (
+            b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec(),
+            "Tls: TLS failed: received corrupt message",
+        ),
+        (
+            Vec::new(),
+            "Tls: TLS failed: the connection was closed during the handshake",
+        ),
+    ] {
+        let receiver = Receiver::playing(move |mut stream| {
+            let answer = answer.clone();
+            async move {
+                // All of the greeting must be read, or closing would reset the connection.
+                let mut header = [0; 5];
+                stream.read_exact(&mut header).await?;
+                let length = u16::from_be_bytes([header[3], header[4]]);
+                stream.read_exact(&mut vec![0; length.into()]).await?;
+                stream.write_all(&answer).await?;
+                stream.shutdown().await
+            }
+        })
+        .await;
+        compare(&post(&receiver.url("https")).await, expected, "TLS");
+    }
+}
+
+#[test]
+fn authorities_must_be_certificates() {
+    for (pem, accepted) in [
+        ("", true),
+        (
+            "-----BEGIN CERTIFICATE-----\n!\n-----END CERTIFICATE-----\n",
+            false,
+        ),
+        (
+            "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n",
+            false,
+        ),
+    ] {
+        let options = NetworkOptions {
+            extra_authorities: pem.into(),
+            ..options("")
+        };
+        assert_eq!(NetworkExchange::new(options).is_ok(), accepted, "{pem}");
+    }
+}

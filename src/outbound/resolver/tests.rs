@@ -1,0 +1,216 @@
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::*;
+
+/// A name server that gives its answers in order, then the last one for ever, and counts the questions.
+struct NameServer {
+    answers: Mutex<VecDeque<Result<&'static str, io::ErrorKind>>>,
+    asked: AtomicUsize,
+}
+
+impl NameServer {
+    fn new(answers: &[Result<&'static str, io::ErrorKind>]) -> Arc<Self> {
+        Arc::new(Self {
+            answers: Mutex::new(answers.iter().copied().collect()),
+            asked: AtomicUsize::new(0),
+        })
+    }
+
+    fn lookup(self: &Arc<Self>) -> Lookup {
+        let server = Arc::clone(self);
+        Arc::new(move |_| Box::pin(std::future::ready(server.next())))
+    }
+
+    fn next(&self) -> io::Result<Vec<IpAddr>> {
+        self.asked.fetch_add(1, Ordering::SeqCst);
+        let mut answers = self.answers.lock().unwrap();
+        let answer = answers.pop_front().expect("an answer");
+        if answers.is_empty() {
+            answers.push_back(answer);
+        }
+        Ok(addresses(answer?))
+    }
+
+    fn asked(&self) -> usize {
+        self.asked.load(Ordering::SeqCst)
+    }
+}
+
+fn addresses(text: &str) -> Vec<IpAddr> {
+    text.split_whitespace()
+        .map(|each| each.parse().expect("an address"))
+        .collect()
+}
+
+fn guard(allow: &str, server: &Arc<NameServer>, clock: &Clock) -> Guard {
+    let policy = EgressPolicy {
+        allow: allow
+            .split_whitespace()
+            .map(|net| net.parse().expect("a network"))
+            .collect(),
+        ..EgressPolicy::default()
+    };
+    Guard::new(policy, clock.clone(), server.lookup())
+}
+
+fn clock() -> Clock {
+    Clock::simulated(Timestamp::from_ms(1_000_000))
+}
+
+/// `expected` holds the addresses, or a part of the error.
+async fn check(allow: &str, answer: Result<&'static str, io::ErrorKind>, expected: &str) {
+    let server = NameServer::new(&[answer]);
+    let found = guard(allow, &server, &clock())
+        .addresses("shop.example")
+        .await;
+    match found {
+        Ok(found) => assert_eq!(found, addresses(expected), "{answer:?}"),
+        Err(error) => {
+            let text = error.to_string();
+            assert!(
+                text.contains(expected),
+                "{answer:?}: {text}, expected {expected}"
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn one_forbidden_address_spoils_the_answer() {
+    check("", Ok("93.184.216.34"), "93.184.216.34").await;
+    check(
+        "",
+        Ok("93.184.216.34 2606:4700::1"),
+        "93.184.216.34 2606:4700::1",
+    )
+    .await;
+    check("", Ok("127.0.0.1"), "127.0.0.1 is a loopback").await;
+    check("", Ok("93.184.216.34 127.0.0.1"), "127.0.0.1 is a loopback").await;
+    check("", Ok("10.0.0.1 93.184.216.34"), "10.0.0.1 is a private").await;
+    check(
+        "",
+        Ok("93.184.216.34 ::ffff:127.0.0.1"),
+        "127.0.0.1 is a loopback",
+    )
+    .await;
+    check("", Ok("93.184.216.34 64:ff9b::7f00:1"), "a NAT64").await;
+    check("", Ok("2606:4700::1 fd00:ec2::254"), "metadata").await;
+    check("", Ok("2606:4700::1 169.254.169.254"), "metadata").await;
+    check(
+        "127.0.0.0/8",
+        Ok("127.0.0.1 93.184.216.34"),
+        "127.0.0.1 93.184.216.34",
+    )
+    .await;
+    check("127.0.0.0/8", Ok("127.0.0.1 ::1"), "::1 is a loopback").await;
+    check("127.0.0.0/8 ::1/128", Ok("127.0.0.1 ::1"), "127.0.0.1 ::1").await;
+}
+
+#[tokio::test]
+async fn a_failing_name_server_opens_nothing() {
+    check(
+        "",
+        Ok(""),
+        "shop.example cannot be resolved: it has no address",
+    )
+    .await;
+    check(
+        "",
+        Err(io::ErrorKind::NotFound),
+        "shop.example cannot be resolved",
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn addresses_behind_the_sixteenth_are_judged_too() {
+    let many = "93.184.216.34 ".repeat(40);
+    let leaked: &'static str = format!("{many} 127.0.0.1").leak();
+    check("", Ok(leaked), "127.0.0.1 is a loopback").await;
+    let server = NameServer::new(&[Ok(many.leak())]);
+    let found = guard("", &server, &clock()).addresses("many.example").await;
+    assert_eq!(found.expect("all are public").len(), ADDRESSES_MAX);
+}
+
+#[tokio::test]
+async fn answers_are_kept_for_a_while() {
+    let clock = clock();
+    let server = NameServer::new(&[
+        Ok("93.184.216.34"),
+        Err(io::ErrorKind::NotFound),
+        Ok("1.1.1.1"),
+    ]);
+    let guard = guard("", &server, &clock);
+    for (wait_s, expected, asked) in [
+        (0, "93.184.216.34", 1),
+        (29, "93.184.216.34", 1),
+        (1, "", 2),
+        (4, "", 2),
+        (1, "1.1.1.1", 3),
+    ] {
+        clock.advance(Duration::from_secs(wait_s));
+        let found = guard.addresses("shop.example").await.unwrap_or_default();
+        assert_eq!((found, server.asked()), (addresses(expected), asked));
+    }
+}
+
+#[tokio::test]
+async fn a_rebinding_name_server_never_gets_through() {
+    let clock = clock();
+    let answers = [Ok("93.184.216.34"), Ok("127.0.0.1")].repeat(5_000);
+    let server = NameServer::new(&answers);
+    let guard = guard("", &server, &clock);
+    for round in 0..10_000 {
+        let found = guard.addresses("rebind.example").await;
+        assert_eq!(found.is_ok(), round % 2 == 0, "round {round}");
+        clock.advance(ADDRESSES_KEPT);
+    }
+    assert_eq!(server.asked(), 10_000);
+}
+
+#[tokio::test]
+async fn no_more_names_are_kept_than_there_is_room_for() {
+    let clock = clock();
+    let server = NameServer::new(&[Ok("93.184.216.34")]);
+    let guard = guard("", &server, &clock);
+    for number in 0..NAMES_KEPT_MAX * 2 + 1 {
+        let found = guard.addresses(&format!("{number}.example")).await;
+        assert!(found.is_ok());
+        assert!(guard.0.known.lock().unwrap().len() <= NAMES_KEPT_MAX);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_silent_name_server_is_given_up() {
+    let lookup: Lookup = Arc::new(|_| Box::pin(std::future::pending()));
+    let guard = Guard::new(EgressPolicy::default(), clock(), lookup);
+    let error = guard
+        .addresses("slow.example")
+        .await
+        .expect_err("no answer");
+    assert_eq!(
+        error.to_string(),
+        "the look-up of slow.example took longer than 5 s"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn look_ups_that_hang_do_not_pile_up() {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&asked);
+    let lookup: Lookup = Arc::new(move |_| {
+        counted.fetch_add(1, Ordering::SeqCst);
+        Box::pin(std::future::pending())
+    });
+    let guard = Guard::new(EgressPolicy::default(), clock(), lookup);
+    let mut askers = tokio::task::JoinSet::new();
+    for number in 0..200 {
+        let guard = guard.clone();
+        askers.spawn(async move { guard.addresses(&format!("{number}.example")).await });
+    }
+    for answer in askers.join_all().await {
+        assert!(answer.is_err());
+    }
+    assert_eq!(asked.load(Ordering::SeqCst), LOOKUPS_MAX);
+}
