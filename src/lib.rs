@@ -9,7 +9,7 @@ pub mod app;
 pub mod base;
 /// 2. Nouns and rules, pure.
 pub mod model;
-/// 3. Bytes to model and back, pure.
-pub mod wire;
 /// 4. The world outside.
 pub mod outbound;
+/// 3. Bytes to model and back, pure.
+pub mod wire;

@@ -48,6 +48,12 @@ pub const DELIVERY_ATTRIBUTES_MAX: usize = 10;
 /// Bytes of a custom header's value (spec 6.4).
 pub const DELIVERY_ATTRIBUTE_BYTES_MAX: usize = 4_096;
 
+/// Bytes of a webhook's URL. Longer request lines are refused by nearly every server.
+pub const ENDPOINT_URL_BYTES_MAX: usize = 8_192;
+
+/// Inbound IP rules of one topic (spec 13).
+pub const INBOUND_IP_RULES_MAX: usize = 128;
+
 /// How long a webhook has to answer (spec 6.1).
 pub const RESPONSE_DEADLINE: Duration = Duration::from_secs(30);
 

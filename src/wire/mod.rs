@@ -15,6 +15,7 @@ mod field;
 pub mod filter;
 pub mod json;
 mod moment;
+pub mod resource;
 pub mod sas;
 pub mod validation;
 

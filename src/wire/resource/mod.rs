@@ -1,0 +1,71 @@
+//! The management documents of Azure Resource Manager for topics and event subscriptions, to the
+//! model and back (spec 3).
+//!
+//! What a client sends is checked in full and with the name of the property at fault. What the store
+//! keeps has the same shape with the secrets in it, and is read without those checks, so that
+//! a definition once accepted stays readable.
+
+mod destination;
+mod fields;
+mod subscription;
+mod topic;
+
+use serde_json::{Value, json};
+
+use crate::base::Timestamp;
+
+pub use subscription::{
+    SubscriptionContext, parse_subscription, patch_subscription, render_delivery_attributes,
+    render_full_url, render_subscription, subscription_from_text, subscription_to_text,
+};
+pub use topic::{
+    parse_key_name, parse_topic, patch_topic, render_keys, render_topic, topic_from_text,
+    topic_to_text,
+};
+
+/// Azure's code for everything that is wrong with a body.
+const INVALID_REQUEST: &str = "InvalidRequest";
+
+/// Values of `minimumTlsVersionAllowed` (spec 3.2, 3.3). Deliveries and doors never go below 1.2.
+const TLS_VERSIONS: [(&str, ()); 3] = [("1.0", ()), ("1.1", ()), ("1.2", ())];
+
+/// What is wrong with a document: the answer is 400 with [`InvalidResource::code`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InvalidResource {
+    /// Azure's error code.
+    pub code: &'static str,
+    /// The path of the property, for example `properties.destination.properties.endpointUrl`; empty
+    /// for the document as a whole.
+    pub target: String,
+    /// What is wrong with it, and what would be right. Holds no secrets.
+    pub problem: String,
+}
+
+impl std::fmt::Display for InvalidResource {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.target.as_str() {
+            "" => write!(f, "{}.", self.problem),
+            target => write!(f, "{target}: {}.", self.problem),
+        }
+    }
+}
+
+impl std::error::Error for InvalidResource {}
+
+/// A list of resources; it is never cut into pages (spec 3.1).
+pub fn render_list(values: Vec<Value>) -> Value {
+    json!({ "value": Value::Array(values), "nextLink": null })
+}
+
+fn render_system_data(created_at: Timestamp, updated_at: Timestamp) -> Value {
+    json!({ "createdAt": created_at.to_azure(), "lastModifiedAt": updated_at.to_azure() })
+}
+
+/// The JSON of a stored definition.
+fn read_stored(text: &str) -> Result<Value, InvalidResource> {
+    serde_json::from_str(text).map_err(|error| InvalidResource {
+        code: INVALID_REQUEST,
+        target: String::new(),
+        problem: format!("the stored definition is no JSON: {error}"),
+    })
+}

@@ -1,0 +1,417 @@
+//! Event subscriptions as Azure Resource Manager writes them (spec 3.3).
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::destination;
+use super::fields::{Fields, Origin, one_of};
+use super::{InvalidResource, read_stored, render_system_data};
+use crate::base::Timestamp;
+use crate::model::destination::Destination;
+use crate::model::filter::Filter;
+use crate::model::limits::{ATTEMPTS_MAX, TIME_TO_LIVE_MINUTES_MAX};
+use crate::model::registry::TopicEntry;
+use crate::model::retry::RetryPolicy;
+use crate::model::subscription::{
+    DeadLetterDestination, EventSubscription, SubscriptionDefinition, Validation,
+};
+use crate::model::topic::{DeliverySchema, InputSchema};
+use crate::wire::bad_input::quoted;
+use crate::wire::{filter, moment};
+
+/// Names of the envelope.
+const ENVELOPE: [&str; 5] = ["id", "name", "type", "systemData", "properties"];
+
+/// Names inside `properties`; the last three are for answers only.
+const PROPERTIES: [&str; 12] = [
+    "destination",
+    "deliveryWithResourceIdentity",
+    "filter",
+    "labels",
+    "expirationTimeUtc",
+    "eventDeliverySchema",
+    "retryPolicy",
+    "deadLetterDestination",
+    "deadLetterWithResourceIdentity",
+    "topic",
+    "provisioningState",
+    "everpost",
+];
+
+/// Azure's variants for managed identities, and what stands in for them here.
+const WITH_IDENTITY: [(&str, &str); 2] = [
+    ("deliveryWithResourceIdentity", "destination"),
+    ("deadLetterWithResourceIdentity", "deadLetterDestination"),
+];
+
+const STORAGE_BLOB: &str = "StorageBlob";
+
+/// What the body of a subscription is judged by, besides itself.
+#[derive(Clone, Copy, Debug)]
+pub struct SubscriptionContext<'a> {
+    /// What the topic's publishers send.
+    pub input_schema: &'a InputSchema,
+    pub now: Timestamp,
+    /// Whether webhooks must be called over TLS (a setting, spec A).
+    pub require_https: bool,
+}
+
+/// Reads the body of a PUT.
+///
+/// Of Azure's properties everything that changes what is delivered or how is either obeyed or refused.
+/// Unknown names are passed over, as Azure does, because later SDKs bring new ones; names that are
+/// a slip or two away from a known one are refused, and so are known ones on the wrong level.
+pub fn parse_subscription(
+    body: &Value,
+    context: &SubscriptionContext<'_>,
+) -> Result<SubscriptionDefinition, InvalidResource> {
+    let body = Fields::root(body, Origin::Request)?;
+    body.expect_names(&ENVELOPE)?;
+    body.expect_inside("properties", &PROPERTIES)?;
+    let properties = body.object("properties")?;
+    let expected = "an object with the destination and whatever else is not to be the default";
+    let properties = properties.ok_or_else(|| body.missing("properties", expected))?;
+    read_and_check(&properties, None, context)
+}
+
+/// Applies the body of a PATCH, which is flat (spec 3.1): a property that is given replaces its whole
+/// old value, `null` restores its default (the destination, which has none, stays), the others stay.
+/// What answers never show, the URL and the values of secret headers, is kept where a new destination
+/// leaves it out.
+pub fn patch_subscription(
+    current: &SubscriptionDefinition,
+    body: &Value,
+    context: &SubscriptionContext<'_>,
+) -> Result<SubscriptionDefinition, InvalidResource> {
+    let fields = Fields::root(body, Origin::Request)?;
+    if !fields.is_absent("properties") {
+        let problem = "an update takes the properties directly; leave this level out";
+        return Err(fields.invalid("properties", problem));
+    }
+    read_and_check(&fields, Some(current), context)
+}
+
+/// The answer that shows an event subscription: no query of its URL, no secret values (spec 3.3).
+/// `everpost` holds what Azure has no place for.
+pub fn render_subscription(entry: &TopicEntry, subscription: &EventSubscription) -> Value {
+    let topic = &*entry.resource_id;
+    let name = subscription.name.as_str();
+    let definition = &subscription.definition;
+    let mut properties =
+        render_properties(definition, destination::render(&definition.destination));
+    properties["topic"] = json!(topic);
+    properties["provisioningState"] = json!(subscription.validation.state.name());
+    properties["everpost"] = render_validation(&subscription.validation);
+    json!({
+        "id": format!("{topic}/eventSubscriptions/{name}"),
+        "name": name,
+        "type": "Microsoft.EventGrid/topics/eventSubscriptions",
+        "systemData": render_system_data(subscription.created_at, subscription.updated_at),
+        "properties": properties,
+    })
+}
+
+/// The answer to `getFullUrl`: the URL with its query.
+pub fn render_full_url(definition: &SubscriptionDefinition) -> Value {
+    let Destination::WebHook(webhook) = &definition.destination;
+    json!({ "endpointUrl": webhook.endpoint_url.reveal().as_str() })
+}
+
+/// The answer to `getDeliveryAttributes`; secret values are `null` here too.
+pub fn render_delivery_attributes(definition: &SubscriptionDefinition) -> Value {
+    let mappings = destination::render_mappings(&definition.destination, destination::hidden);
+    json!({ "value": mappings })
+}
+
+/// The form in which the store keeps a definition, secrets included.
+pub fn subscription_to_text(definition: &SubscriptionDefinition) -> String {
+    let destination = destination::render_stored(&definition.destination);
+    json!({ "properties": render_properties(definition, destination) }).to_string()
+}
+
+/// Reads what [`subscription_to_text`] wrote, whatever the rules for new ones have become.
+pub fn subscription_from_text(text: &str) -> Result<SubscriptionDefinition, InvalidResource> {
+    let body = read_stored(text)?;
+    let properties = Fields::root(&body, Origin::Store)?.object_or_empty("properties")?;
+    // The text always names its delivery schema.
+    read(&properties, None, DeliverySchema::EventGridSchema)
+}
+
+fn read_and_check(
+    fields: &Fields,
+    current: Option<&SubscriptionDefinition>,
+    context: &SubscriptionContext<'_>,
+) -> Result<SubscriptionDefinition, InvalidResource> {
+    fields.expect_names(&PROPERTIES)?;
+    refuse_identities(fields)?;
+    let default_schema = DeliverySchema::default_for(context.input_schema);
+    let definition = read(fields, current, default_schema)?;
+    check(fields, &definition, context)?;
+    Ok(definition)
+}
+
+fn refuse_identities(fields: &Fields) -> Result<(), InvalidResource> {
+    let mut given = WITH_IDENTITY.iter();
+    match given.find(|(name, _)| fields.value(name).is_some()) {
+        None => Ok(()),
+        Some((name, instead)) => Err(fields.invalid(
+            name,
+            format!("there are no managed identities here; use {instead:?} instead"),
+        )),
+    }
+}
+
+fn read(
+    fields: &Fields,
+    current: Option<&SubscriptionDefinition>,
+    default_schema: DeliverySchema,
+) -> Result<SubscriptionDefinition, InvalidResource> {
+    Ok(SubscriptionDefinition {
+        destination: match current {
+            Some(current) if fields.value("destination").is_none() => current.destination.clone(),
+            _ => destination::read(fields, current.map(|each| &each.destination))?,
+        },
+        filter: fields.updated("filter", current.map(|each| &each.filter), read_filter)?,
+        delivery_schema: fields.updated(
+            "eventDeliverySchema",
+            current.map(|each| &each.delivery_schema),
+            |fields| read_delivery_schema(fields, default_schema),
+        )?,
+        retry_policy: fields.updated(
+            "retryPolicy",
+            current.map(|each| &each.retry_policy),
+            read_retry_policy,
+        )?,
+        dead_letter: fields.updated(
+            "deadLetterDestination",
+            current.map(|each| &each.dead_letter),
+            read_dead_letter,
+        )?,
+        labels: fields.updated("labels", current.map(|each| &each.labels), |fields| {
+            Ok(fields.texts("labels")?.unwrap_or_default())
+        })?,
+        expires_at: fields.updated(
+            "expirationTimeUtc",
+            current.map(|each| &each.expires_at),
+            read_expiration,
+        )?,
+    })
+}
+
+fn read_filter(fields: &Fields) -> Result<Filter, InvalidResource> {
+    let Some(object) = fields.object("filter")? else {
+        return Ok(Filter::default());
+    };
+    filter::parse(object.raw()).map_err(|invalid| match invalid.path.as_str() {
+        "" => fields.invalid("filter", invalid.problem),
+        path => object.invalid(path, invalid.problem),
+    })
+}
+
+fn read_delivery_schema(
+    fields: &Fields,
+    default: DeliverySchema,
+) -> Result<DeliverySchema, InvalidResource> {
+    let options = DeliverySchema::ALL.map(|schema| (schema.name(), schema));
+    let schema = fields.choice("eventDeliverySchema", &options)?;
+    Ok(schema.unwrap_or(default))
+}
+
+fn read_retry_policy(fields: &Fields) -> Result<RetryPolicy, InvalidResource> {
+    let policy = fields.object_or_empty("retryPolicy")?;
+    policy.expect_names(&["maxDeliveryAttempts", "eventTimeToLiveInMinutes"])?;
+    let attempts = policy.number("maxDeliveryAttempts", 1..=ATTEMPTS_MAX)?;
+    let minutes = policy.number("eventTimeToLiveInMinutes", 1..=TIME_TO_LIVE_MINUTES_MAX)?;
+    let default = RetryPolicy::default();
+    Ok(RetryPolicy {
+        attempts_max: attempts.unwrap_or(default.attempts_max),
+        time_to_live: minutes.map_or(default.time_to_live, |minutes| {
+            Duration::from_secs(u64::from(minutes) * 60)
+        }),
+    })
+}
+
+/// Left out and `null` differ here (spec A): by default the built-in queue keeps dead letters.
+fn read_dead_letter(fields: &Fields) -> Result<DeadLetterDestination, InvalidResource> {
+    let Some(destination) = fields.object("deadLetterDestination")? else {
+        return Ok(match fields.is_absent("deadLetterDestination") {
+            true => DeadLetterDestination::BuiltInQueue,
+            false => DeadLetterDestination::Drop,
+        });
+    };
+    const PROPERTIES: [&str; 2] = ["resourceId", "blobContainerName"];
+    destination.expect_names(&["endpointType", "properties"])?;
+    destination.expect_inside("properties", &PROPERTIES)?;
+    let kind = destination.choice("endpointType", &[(STORAGE_BLOB, ())])?;
+    kind.ok_or_else(|| destination.missing("endpointType", "\"StorageBlob\""))?;
+    let properties = destination.object_or_empty("properties")?;
+    properties.expect_names(&PROPERTIES)?;
+    let resource_id = properties.required_text("resourceId", "the id of a storage account")?;
+    let container = properties.required_text("blobContainerName", "the name of a container")?;
+    Ok(DeadLetterDestination::StorageBlob {
+        resource_id: resource_id.to_owned(),
+        container: container.to_owned(),
+    })
+}
+
+fn read_expiration(fields: &Fields) -> Result<Option<Timestamp>, InvalidResource> {
+    let Some(text) = fields.text("expirationTimeUtc")? else {
+        return Ok(None);
+    };
+    // By its name the property is UTC, so a missing zone, or time of day, is no riddle.
+    let moment = moment::expiry(text).or_else(|| moment::expiry(&format!("{text}T00:00:00Z")));
+    moment.filter(is_writable).map(Some).ok_or_else(|| {
+        invalid_expiration(
+            fields,
+            &format!(
+                "{} is not a date such as 2026-11-21T06:40:53Z",
+                quoted(text)
+            ),
+        )
+    })
+}
+
+/// Whether the moment survives being stored: in UTC the last hours of 9999 may be in the year 10000,
+/// which RFC 3339 cannot write.
+fn is_writable(moment: &Timestamp) -> bool {
+    moment
+        .to_string()
+        .parse()
+        .is_ok_and(|read: Timestamp| read == *moment)
+}
+
+/// Azure's own words (spec 3.3), then what is wrong this time.
+fn invalid_expiration(fields: &Fields, problem: &str) -> InvalidResource {
+    let problem = format!("Invalid expiration time: {problem}");
+    fields.invalid("expirationTimeUtc", problem)
+}
+
+/// The rules for what a client sends now. What an update leaves alone is not judged anew.
+fn check(
+    fields: &Fields,
+    definition: &SubscriptionDefinition,
+    context: &SubscriptionContext<'_>,
+) -> Result<(), InvalidResource> {
+    let given = |name| fields.value(name).is_some();
+    if given("destination") {
+        destination::check(fields, &definition.destination, context.require_https)?;
+    }
+    if given("expirationTimeUtc") {
+        check_expiration(fields, definition.expires_at, context.now)?;
+    }
+    if given("eventDeliverySchema") {
+        check_schemas(fields, definition.delivery_schema, context.input_schema)?;
+    }
+    if given("deadLetterDestination") {
+        check_container(fields, &definition.dead_letter)?;
+    }
+    Ok(())
+}
+
+fn check_expiration(
+    fields: &Fields,
+    expires_at: Option<Timestamp>,
+    now: Timestamp,
+) -> Result<(), InvalidResource> {
+    match expires_at {
+        Some(at) if at <= now => {
+            let problem = format!("{at} has passed; it must lie in the future");
+            Err(invalid_expiration(fields, &problem))
+        }
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// Not every input can be delivered in every schema (spec 2.1).
+fn check_schemas(
+    fields: &Fields,
+    delivery: DeliverySchema,
+    input: &InputSchema,
+) -> Result<(), InvalidResource> {
+    if delivery.can_express(input) {
+        return Ok(());
+    }
+    let possible = DeliverySchema::ALL.into_iter();
+    let possible: Vec<&str> = possible
+        .filter(|schema| schema.can_express(input))
+        .map(DeliverySchema::name)
+        .collect();
+    let problem = format!(
+        "events that are published as {} cannot be delivered as {}; it must be {}",
+        input.name(),
+        delivery.name(),
+        one_of(&possible)
+    );
+    Err(fields.invalid("eventDeliverySchema", problem))
+}
+
+/// Azure's rule for names of containers; such names are also safe as those of directories.
+fn check_container(
+    fields: &Fields,
+    dead_letter: &DeadLetterDestination,
+) -> Result<(), InvalidResource> {
+    let DeadLetterDestination::StorageBlob { container, .. } = dead_letter else {
+        return Ok(());
+    };
+    let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    let well_formed = (3..=63).contains(&container.len())
+        && container.chars().all(allowed)
+        && !container.starts_with('-')
+        && !container.ends_with('-');
+    if well_formed {
+        return Ok(());
+    }
+    let problem = format!(
+        "{} is not the name of a container: 3 to 63 lower-case letters, digits and inner hyphens",
+        quoted(container)
+    );
+    Err(fields.invalid(
+        "deadLetterDestination.properties.blobContainerName",
+        problem,
+    ))
+}
+
+fn render_properties(definition: &SubscriptionDefinition, destination: Value) -> Value {
+    let retry = &definition.retry_policy;
+    let mut properties = json!({
+        "filter": filter::render(&definition.filter),
+        "labels": definition.labels,
+        "expirationTimeUtc": definition.expires_at.map(|at| at.to_string()),
+        "eventDeliverySchema": definition.delivery_schema.name(),
+        "retryPolicy": {
+            "maxDeliveryAttempts": retry.attempts_max,
+            "eventTimeToLiveInMinutes": retry.time_to_live.as_secs() / 60,
+        },
+    });
+    properties["destination"] = destination;
+    if let Some(dead_letter) = render_dead_letter(&definition.dead_letter) {
+        properties["deadLetterDestination"] = dead_letter;
+    }
+    properties
+}
+
+/// `None` for the default: an explicit `null` means to drop (spec A).
+fn render_dead_letter(dead_letter: &DeadLetterDestination) -> Option<Value> {
+    match dead_letter {
+        DeadLetterDestination::BuiltInQueue => None,
+        DeadLetterDestination::Drop => Some(Value::Null),
+        DeadLetterDestination::StorageBlob {
+            resource_id,
+            container,
+        } => Some(json!({
+            "endpointType": STORAGE_BLOB,
+            "properties": { "resourceId": resource_id, "blobContainerName": container },
+        })),
+    }
+}
+
+/// How the handshake stands, for our own pages and command line.
+fn render_validation(validation: &Validation) -> Value {
+    json!({
+        "validatedOnce": validation.validated_once,
+        "validationExpiresAt": validation.expires_at.map(|at| at.to_string()),
+        "validationFailure": validation.failure,
+        "allowedRequestsPerMinute": validation.allowed_rate,
+    })
+}
