@@ -149,7 +149,7 @@ test("one bad event refuses the whole list", async () => {
     assert.equal(error.statusCode, 400);
     assert.equal(error.code, "BadRequest");
     assert.match(error.message, /id/);
-    assert.equal(error.details.error.details[0].code, "InputJsonInvalid");
+    assert.equal(error.details.body.error.details[0].code, "InputJsonInvalid");
     return true;
   });
 

@@ -33,6 +33,7 @@ def publisher(topic, credential=None):
 
 def grid_event(**changes):
     event = {
+        "id": str(uuid.uuid4()),
         "subject": "/orders/7",
         "event_type": "Order.Paid",
         "data": {"total": 12.50, "lines": [{"item": "tea"}]},
