@@ -2,14 +2,20 @@
 //!
 //! Floors, from the ground up. A module imports floors below its own, never above, never beside it;
 //! the test `tidy` enforces it.
+//!
+//! | floor | modules | what they are |
+//! |---|---|---|
+//! | 7 | [`app`] | configuration, command line, start and stop |
+//! | 6 | [`api`], [`admin`] | the doors: protocol in, protocol out |
+//! | 5 | [`broker`] | the verbs: publish, manage, dispatch, settle |
+//! | 4 | [`store`], [`outbound`] | the durable state; the world outside |
+//! | 3 | [`wire`] | bytes to model and back, pure |
+//! | 2 | [`model`] | nouns and rules, pure |
+//! | 1 | [`base`] | where time and dice come from |
 
-/// 7. Configuration, command line, start and stop.
 pub mod app;
-/// 1. Where time and dice come from.
 pub mod base;
-/// 2. Nouns and rules, pure.
 pub mod model;
-/// 4. The world outside.
 pub mod outbound;
-/// 3. Bytes to model and back, pure.
+pub mod store;
 pub mod wire;

@@ -6,10 +6,8 @@ use crate::base::Timestamp;
 use crate::model::access::AccessKeys;
 use crate::model::name::{SubscriptionName, TopicName};
 use crate::model::registry::{Registry, ResourceScope};
-use crate::model::subscription::{
-    EventSubscription, SubscriptionDefinition, SubscriptionId, Validation,
-};
-use crate::model::topic::{Topic, TopicDefinition, TopicId};
+use crate::model::subscription::{SubscriptionDefinition, SubscriptionId, Validation};
+use crate::model::topic::{TopicDefinition, TopicId};
 use crate::store::db::Db;
 use crate::store::error::StoreError;
 use crate::store::row;

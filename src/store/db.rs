@@ -266,7 +266,7 @@ fn undo_alone<T, E: From<StoreError>>(
 impl Reader {
     fn open(path: &Path, clock: &Clock) -> Result<Self, StoreError> {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let connection = Connection::open_with_flags(path, flags)?;
+        let mut connection = Connection::open_with_flags(path, flags)?;
         configure(&connection)?;
         connection.execute_batch("PRAGMA query_only = ON; PRAGMA wal_autocheckpoint = 0;")?;
         let deadline = Arc::new(AtomicI64::new(i64::MAX));
