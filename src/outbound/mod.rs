@@ -1,6 +1,73 @@
 //! The world outside: one HTTP request at a time, and only to where the egress policy lets it.
+//!
+//! Invariant: every request leaves through [`exchange`], so nothing gets past [`egress`].
 
 mod address;
 pub mod egress;
 pub mod exchange;
+mod handshake;
 mod resolver;
+mod retry_after;
+#[cfg(test)]
+mod scene;
+mod webhook;
+
+use std::time::Duration;
+
+pub use handshake::{HandshakeRequest, HandshakeResult};
+
+use crate::base::Clock;
+use crate::model::delivery::Answer;
+use crate::model::destination::Destination;
+use crate::model::event::StoredEvent;
+use crate::model::subscription::EventSubscription;
+use crate::outbound::exchange::Exchange;
+
+/// What [`Outbound`] is made of.
+#[derive(Clone)]
+pub struct OutboundOptions {
+    pub exchange: Exchange,
+    pub clock: Clock,
+    /// Who we are to CloudEvents receivers: a DNS name (spec A: `eventgrid.azure.net`). One that cannot
+    /// stand in a header is not sent.
+    pub origin: String,
+}
+
+/// Talks to destinations. Cheap enough to clone.
+#[derive(Clone)]
+pub struct Outbound {
+    exchange: Exchange,
+    clock: Clock,
+    origin: String,
+}
+
+/// Events of one topic on their way to one subscription, in one request.
+#[derive(Clone, Copy)]
+pub struct Shipment<'a> {
+    pub subscription: &'a EventSubscription,
+    pub topic_resource_id: &'a str,
+    /// At least one; several only if the destination takes batches.
+    pub events: &'a [&'a StoredEvent],
+    /// Attempts made before this one.
+    pub delivery_count: u32,
+    /// From now to the end of the answer.
+    pub deadline: Duration,
+}
+
+impl Outbound {
+    /// Puts the parts together.
+    pub fn new(options: OutboundOptions) -> Self {
+        Self {
+            exchange: options.exchange,
+            clock: options.clock,
+            origin: options.origin,
+        }
+    }
+
+    /// Makes one attempt, whose outcome is always an answer.
+    pub async fn deliver(&self, shipment: Shipment<'_>) -> Answer {
+        match &shipment.subscription.definition.destination {
+            Destination::WebHook(webhook) => webhook::deliver(self, webhook, &shipment).await,
+        }
+    }
+}

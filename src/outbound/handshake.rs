@@ -1,0 +1,238 @@
+//! Proving that a webhook wants events, so that nobody is flooded who has not agreed (spec 5).
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, HeaderName, HeaderValue, Method};
+use uuid::Uuid;
+
+use crate::base::Timestamp;
+use crate::model::destination::{Destination, WebHook};
+use crate::model::subscription::EventSubscription;
+use crate::model::topic::DeliverySchema;
+use crate::outbound::Outbound;
+use crate::outbound::exchange::{ExchangeAnswer, ExchangeRequest};
+use crate::outbound::webhook::{
+    WEBHOOK_REQUEST_ORIGIN, aeg_headers, put, put_attributes, put_versions,
+};
+use crate::wire::validation::{deletion_event, validation_event, validation_response};
+
+#[cfg(test)]
+mod tests;
+
+const WEBHOOK_REQUEST_CALLBACK: HeaderName = HeaderName::from_static("webhook-request-callback");
+const WEBHOOK_REQUEST_RATE: HeaderName = HeaderName::from_static("webhook-request-rate");
+const WEBHOOK_ALLOWED_ORIGIN: &str = "webhook-allowed-origin";
+const WEBHOOK_ALLOWED_RATE: &str = "webhook-allowed-rate";
+
+/// The requests per minute that are asked for: more than one subscription ever makes, since many
+/// receivers grant just what they were asked, and the grant is then a cap (spec A).
+const REQUESTED_RATE: u32 = 600_000;
+
+/// One try of a handshake, or the farewell at its other end.
+#[derive(Clone, Copy)]
+pub struct HandshakeRequest<'a> {
+    pub subscription: &'a EventSubscription,
+    pub topic_resource_id: &'a str,
+    /// What the receiver must show that it has read. Of no use to the farewell, like the next.
+    pub code: &'a str,
+    /// Where agreement can be given later.
+    pub validation_url: &'a str,
+    /// The id of the event that asks.
+    pub event_id: Uuid,
+    pub now: Timestamp,
+    /// From now to the end of the answer.
+    pub deadline: Duration,
+}
+
+/// What a receiver made of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HandshakeResult {
+    /// It wants events, at most so many requests per minute; `None` for any number.
+    Agreed { allowed_rate: Option<u32> },
+    /// It has heard the question, and may still agree by the validation URL.
+    AwaitingManualAction { why: String },
+    /// It did not hear the question, or said no. Asking again may help.
+    Refused { why: String },
+}
+
+impl Outbound {
+    /// Asks once, in the manner of the delivery schema.
+    pub async fn shake(&self, request: HandshakeRequest<'_>) -> HandshakeResult {
+        let Destination::WebHook(webhook) = &request.subscription.definition.destination;
+        match request.subscription.definition.delivery_schema {
+            DeliverySchema::EventGridSchema | DeliverySchema::CustomInputSchema => {
+                let asked = validation_request(webhook, &request);
+                let judge = |answer| judge_validation(&answer, request.code);
+                self.ask(asked, judge).await
+            }
+            DeliverySchema::CloudEventSchemaV1_0 => {
+                let asked = options_request(webhook, &request, &self.origin);
+                let judge = |answer: ExchangeAnswer| judge_options(&answer, &self.origin);
+                self.ask(asked, judge).await
+            }
+        }
+    }
+
+    async fn ask(
+        &self,
+        request: ExchangeRequest,
+        judge: impl FnOnce(ExchangeAnswer) -> HandshakeResult,
+    ) -> HandshakeResult {
+        match self.exchange.send(request).await {
+            Ok(answer) => judge(answer),
+            Err(error) => refused(format!("the handshake failed: {error}")),
+        }
+    }
+
+    /// Tells the receiver of a deleted subscription, once; what it answers does not matter (spec 5.3).
+    pub async fn farewell(&self, request: HandshakeRequest<'_>) {
+        let Destination::WebHook(webhook) = &request.subscription.definition.destination;
+        let topic = request.topic_resource_id;
+        let subscription = format!("{topic}/eventSubscriptions/{}", request.subscription.name);
+        let body = deletion_event(topic, &subscription, request.event_id, request.now);
+        let said = system_request(webhook, &request, "SubscriptionDeletion", body);
+        let result = self.exchange.send(said).await;
+        tracing::debug!(subscription = %request.subscription.name, heard = result.is_ok(), "farewell");
+    }
+}
+
+fn validation_request(webhook: &WebHook, request: &HandshakeRequest<'_>) -> ExchangeRequest {
+    let body = validation_event(
+        request.topic_resource_id,
+        request.code,
+        request.validation_url,
+        request.event_id,
+        request.now,
+    );
+    system_request(webhook, request, "SubscriptionValidation", body)
+}
+
+/// A POST of an event of our own: in the Event Grid schema, whatever the delivery schema.
+fn system_request(
+    webhook: &WebHook,
+    request: &HandshakeRequest<'_>,
+    event_type: &'static str,
+    body: Vec<u8>,
+) -> ExchangeRequest {
+    let mut headers = aeg_headers(request.subscription, event_type, 0);
+    put_versions(&mut headers, Some("1"));
+    let content_type = HeaderValue::from_static("application/json; charset=utf-8");
+    headers.insert(CONTENT_TYPE, content_type);
+    addressed(webhook, Method::POST, headers, body, request.deadline)
+}
+
+/// Static headers go along, since a receiver may let in nobody without its `Authorization`; there is no
+/// event that dynamic ones could be taken from.
+fn addressed(
+    webhook: &WebHook,
+    method: Method,
+    mut headers: HeaderMap,
+    body: Vec<u8>,
+    deadline: Duration,
+) -> ExchangeRequest {
+    put_attributes(&mut headers, webhook, |_| None);
+    ExchangeRequest {
+        method,
+        url: webhook.endpoint_url.reveal().clone(),
+        headers,
+        body: Bytes::from(body),
+        deadline,
+    }
+}
+
+/// Status 200 and the code; the content type does not matter (spec 5.1, section A).
+fn judge_validation(answer: &ExchangeAnswer, code: &str) -> HandshakeResult {
+    if answer.status != 200 {
+        return refused(format!(
+            "the receiver answered {} to the validation event; only 200 counts",
+            answer.status
+        ));
+    }
+    match validation_response(&answer.body) {
+        Some(response) if response == code => HandshakeResult::Agreed { allowed_rate: None },
+        Some(_) => awaiting("the receiver answered 200, but with another validation code"),
+        None => awaiting("the receiver answered 200, but without the validation code"),
+    }
+}
+
+fn options_request(
+    webhook: &WebHook,
+    request: &HandshakeRequest<'_>,
+    origin: &str,
+) -> ExchangeRequest {
+    let mut headers = HeaderMap::new();
+    put(&mut headers, WEBHOOK_REQUEST_ORIGIN, origin);
+    put(
+        &mut headers,
+        WEBHOOK_REQUEST_CALLBACK,
+        request.validation_url,
+    );
+    headers.insert(WEBHOOK_REQUEST_RATE, REQUESTED_RATE.into());
+    addressed(
+        webhook,
+        Method::OPTIONS,
+        headers,
+        Vec::new(),
+        request.deadline,
+    )
+}
+
+/// The headers alone are consent, whatever the status (spec 5.2). A success without them leaves the
+/// callback.
+fn judge_options(answer: &ExchangeAnswer, origin: &str) -> HandshakeResult {
+    let status = answer.status;
+    let mut allowed = words(&answer.headers, WEBHOOK_ALLOWED_ORIGIN).peekable();
+    if allowed.peek().is_none() {
+        if (200..300).contains(&status) {
+            return awaiting(format!(
+                "the receiver answered {status}, but without WebHook-Allowed-Origin"
+            ));
+        }
+        return refused(format!(
+            "the receiver answered {status} to OPTIONS, without WebHook-Allowed-Origin"
+        ));
+    }
+    if !allowed.any(|each| each == "*" || each.eq_ignore_ascii_case(origin)) {
+        return refused(format!(
+            "the receiver's WebHook-Allowed-Origin is neither {origin:?} nor \"*\""
+        ));
+    }
+    match allowed_rate(&answer.headers) {
+        Ok(allowed_rate) => HandshakeResult::Agreed { allowed_rate },
+        Err(why) => refused(why),
+    }
+}
+
+/// Requests per minute; none for `*`, and for a receiver that does not say.
+fn allowed_rate(headers: &HeaderMap) -> Result<Option<u32>, &'static str> {
+    let Some(rate) = words(headers, WEBHOOK_ALLOWED_RATE).next() else {
+        return Ok(None);
+    };
+    if rate == "*" {
+        return Ok(None);
+    }
+    if rate.is_empty() || !rate.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err("the receiver's WebHook-Allowed-Rate is neither a whole number nor \"*\"");
+    }
+    match rate.parse() {
+        Ok(0) => Err("the receiver's WebHook-Allowed-Rate is 0"),
+        Ok(rate) => Ok(Some(rate)),
+        // More digits than a number can hold.
+        Err(_) => Ok(Some(u32::MAX)),
+    }
+}
+
+fn words<'a>(headers: &'a HeaderMap, name: &str) -> impl Iterator<Item = &'a str> {
+    let values = headers.get_all(name).into_iter();
+    values.filter_map(|value| value.to_str().ok().map(str::trim))
+}
+
+fn awaiting(why: impl Into<String>) -> HandshakeResult {
+    HandshakeResult::AwaitingManualAction { why: why.into() }
+}
+
+fn refused(why: impl Into<String>) -> HandshakeResult {
+    HandshakeResult::Refused { why: why.into() }
+}

@@ -1,0 +1,201 @@
+//! Delivery to a webhook: what is written on the request (spec 6.3), and what its answer means.
+
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, ORIGIN, SET_COOKIE};
+use http::{HeaderMap, HeaderName, HeaderValue, Method};
+
+use crate::base::Timestamp;
+use crate::model::delivery::{Answer, Outcome};
+use crate::model::destination::{AttributeValue, DeliveryAttributeMapping, WebHook};
+use crate::model::event::StoredEvent;
+use crate::model::limits::{
+    DELIVERY_ATTRIBUTE_BYTES_MAX, RESPONSE_HEADERS_KEPT_MAX, RESPONSE_KEPT_MAX,
+};
+use crate::model::subscription::EventSubscription;
+use crate::model::topic::DeliverySchema;
+use crate::outbound::exchange::{ExchangeAnswer, ExchangeError, ExchangeRequest};
+use crate::outbound::retry_after::retry_after;
+use crate::outbound::{Outbound, Shipment};
+use crate::wire;
+
+#[cfg(test)]
+mod tests;
+
+const AEG_EVENT_TYPE: HeaderName = HeaderName::from_static("aeg-event-type");
+const AEG_SUBSCRIPTION_NAME: HeaderName = HeaderName::from_static("aeg-subscription-name");
+const AEG_DELIVERY_COUNT: HeaderName = HeaderName::from_static("aeg-delivery-count");
+const AEG_DATA_VERSION: HeaderName = HeaderName::from_static("aeg-data-version");
+const AEG_METADATA_VERSION: HeaderName = HeaderName::from_static("aeg-metadata-version");
+const AEG_OUTPUT_EVENT_ID: HeaderName = HeaderName::from_static("aeg-output-event-id");
+pub(super) const WEBHOOK_REQUEST_ORIGIN: HeaderName =
+    HeaderName::from_static("webhook-request-origin");
+
+/// Makes one attempt.
+pub(super) async fn deliver(
+    outbound: &Outbound,
+    webhook: &WebHook,
+    shipment: &Shipment<'_>,
+) -> Answer {
+    let request = request(webhook, shipment, &outbound.origin);
+    match outbound.exchange.send(request).await {
+        Ok(answer) => answered(answer, outbound.clock.now()),
+        Err(error) => unanswered(&error),
+    }
+}
+
+fn request(webhook: &WebHook, shipment: &Shipment<'_>, origin: &str) -> ExchangeRequest {
+    let schema = shipment.subscription.definition.delivery_schema;
+    let batching = webhook.batch.is_on() || shipment.events.len() != 1;
+    let payload = wire::encode(
+        schema,
+        shipment.topic_resource_id,
+        shipment.events,
+        batching,
+    );
+    let mut headers = aeg_headers(
+        shipment.subscription,
+        "Notification",
+        shipment.delivery_count,
+    );
+    let content_type = HeaderValue::from_static(payload.content_type);
+    headers.insert(CONTENT_TYPE, content_type);
+    if schema == DeliverySchema::CloudEventSchemaV1_0 {
+        put(&mut headers, ORIGIN, origin);
+        put(&mut headers, WEBHOOK_REQUEST_ORIGIN, origin);
+    }
+    if let Some(first) = shipment.events.first() {
+        put_event_headers(&mut headers, schema, first);
+        put_attributes(&mut headers, webhook, |source_field| {
+            let topic = shipment.topic_resource_id;
+            wire::attribute::dynamic_value(&first.event, topic, source_field)
+        });
+    }
+    if let [single] = shipment.events {
+        put(&mut headers, AEG_OUTPUT_EVENT_ID, &single.output_id());
+    }
+    ExchangeRequest {
+        method: Method::POST,
+        url: webhook.endpoint_url.reveal().clone(),
+        headers,
+        body: Bytes::from(payload.body),
+        deadline: shipment.deadline,
+    }
+}
+
+/// The headers that every POST to a webhook has.
+pub(super) fn aeg_headers(
+    subscription: &EventSubscription,
+    event_type: &'static str,
+    delivery_count: u32,
+) -> HeaderMap {
+    let mut headers = HeaderMap::with_capacity(16);
+    headers.insert(AEG_EVENT_TYPE, HeaderValue::from_static(event_type));
+    let name = subscription.name.as_str().to_ascii_uppercase();
+    put(&mut headers, AEG_SUBSCRIPTION_NAME, &name);
+    headers.insert(AEG_DELIVERY_COUNT, delivery_count.into());
+    headers
+}
+
+/// The versions of an event that is written in the Event Grid schema.
+pub(super) fn put_versions(headers: &mut HeaderMap, data_version: Option<&str>) {
+    if let Some(version) = data_version {
+        put(headers, AEG_DATA_VERSION, version);
+    }
+    headers.insert(AEG_METADATA_VERSION, HeaderValue::from_static("1"));
+}
+
+/// A batch goes by its first event (spec 6.3).
+fn put_event_headers(headers: &mut HeaderMap, schema: DeliverySchema, first: &StoredEvent) {
+    match schema {
+        DeliverySchema::EventGridSchema | DeliverySchema::CustomInputSchema => {
+            put_versions(headers, first.event.data_version.as_deref());
+        }
+        DeliverySchema::CloudEventSchemaV1_0 => {
+            headers.insert(AEG_METADATA_VERSION, HeaderValue::from_static("1.0"));
+        }
+    }
+}
+
+/// The subscription's own headers (spec 6.4), which never replace ours. `dynamic` finds the value at a
+/// source field; a header without a usable value is left out.
+pub(super) fn put_attributes(
+    headers: &mut HeaderMap,
+    webhook: &WebHook,
+    dynamic: impl Fn(&str) -> Option<String>,
+) {
+    for DeliveryAttributeMapping { name, value } in &webhook.attribute_mappings {
+        let value = match value {
+            AttributeValue::Static { value, .. } => Some(value.reveal().to_owned()),
+            AttributeValue::Dynamic { source_field } => dynamic(source_field),
+        };
+        let Some(value) = value.filter(|value| value.len() <= DELIVERY_ATTRIBUTE_BYTES_MAX) else {
+            continue;
+        };
+        if let Ok(name) = HeaderName::from_bytes(name.as_bytes())
+            && !headers.contains_key(&name)
+        {
+            put(headers, name, &value);
+        }
+    }
+}
+
+/// Text beyond ASCII goes as UTF-8; what cannot stand in a header (line ends above all) is left out.
+pub(super) fn put(headers: &mut HeaderMap, name: HeaderName, value: &str) {
+    if let Ok(value) = HeaderValue::from_bytes(value.as_bytes()) {
+        headers.insert(name, value);
+    }
+}
+
+fn answered(answer: ExchangeAnswer, now: Timestamp) -> Answer {
+    let asks_to_wait = matches!(answer.status, 429 | 503);
+    let mut body = answer.body;
+    body.truncate(RESPONSE_KEPT_MAX);
+    Answer {
+        outcome: Outcome::of_status(answer.status),
+        status: Some(answer.status),
+        error: None,
+        retry_after: asks_to_wait
+            .then(|| retry_after(&answer.headers, now))
+            .flatten(),
+        headers: kept(&answer.headers),
+        body,
+        remote_address: answer.remote_address.map(|address| address.to_string()),
+    }
+}
+
+fn unanswered(error: &ExchangeError) -> Answer {
+    let outcome = match error {
+        ExchangeError::TimedOut => Outcome::TimedOut,
+        ExchangeError::Resolution(_) => Outcome::ResolutionError,
+        ExchangeError::Socket(_) | ExchangeError::Tls(_) => Outcome::SocketError,
+        ExchangeError::Denied(_) => Outcome::Aborted,
+    };
+    Answer {
+        outcome,
+        status: None,
+        error: Some(error.to_string()),
+        retry_after: None,
+        headers: Vec::new(),
+        body: Vec::new(),
+        remote_address: None,
+    }
+}
+
+/// The headers that are kept with the attempt: so many, and of no more bytes than of the body are.
+/// Cookies are the receiver's secrets.
+fn kept(headers: &HeaderMap) -> Vec<(String, String)> {
+    let mut bytes = 0;
+    headers
+        .iter()
+        .filter(|(name, _)| *name != SET_COOKIE)
+        .take(RESPONSE_HEADERS_KEPT_MAX)
+        .map(|(name, value)| {
+            let value = String::from_utf8_lossy(value.as_bytes()).into_owned();
+            (name.to_string(), value)
+        })
+        .take_while(|(name, value)| {
+            bytes += name.len() + value.len();
+            bytes <= RESPONSE_KEPT_MAX
+        })
+        .collect()
+}
