@@ -165,3 +165,6 @@ fn write_converted(object: &mut ObjectWriter<'_>, data_version: &str, data: &Eve
         object.text("datacontenttype", "application/json");
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -120,3 +120,133 @@ pub(super) fn write(out: &mut Vec<u8>, topic_resource_id: &str, stored: &StoredE
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn field(source_field: &str, default_value: &str) -> MappedField {
+        let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+        MappedField {
+            source_field: some(source_field),
+            default_value: some(default_value),
+        }
+    }
+
+    fn mapping() -> InputMapping {
+        InputMapping {
+            id: Some("orderNo".to_owned()),
+            topic: Some("shop.name".to_owned()),
+            event_time: Some("when".to_owned()),
+            event_type: field("kind", "Order"),
+            subject: field("path", ""),
+            data_version: field("", "1.0"),
+        }
+    }
+
+    fn read(mapping: &InputMapping, original: &str) -> Result<Event, String> {
+        let now = Timestamp::from_ms(1_795_243_253_138);
+        let text = format!("[ {original} ]");
+        let events = decode(mapping, &text, now, &Entropy::seeded(1));
+        let mut events = events.map_err(|bad| BadInput { index: None, ..bad }.to_string())?;
+        Ok(events.remove(0))
+    }
+
+    #[test]
+    fn mapped_fields_make_up_the_envelope() {
+        let original = r#"{"orderNo": 17, "shop":{"name":"north"}, "when":"2026-11-21T06:40:53+0000",
+            "kind":"Order.Paid", "path":"/orders/17", "any":[ 1 ]}"#;
+        assert_eq!(
+            read(&mapping(), original),
+            Ok(Event {
+                id: "17".to_owned(),
+                source: Some("north".to_owned()),
+                event_type: "Order.Paid".to_owned(),
+                subject: Some("/orders/17".to_owned()),
+                time: Some("2026-11-21T06:40:53Z".to_owned()),
+                data_version: Some("1.0".to_owned()),
+                attributes: Vec::new(),
+                data: EventData::Json(original.to_owned()),
+            })
+        );
+    }
+
+    #[test]
+    fn what_is_not_mapped_or_not_there_is_supplied() {
+        for (mapping, original) in [
+            (mapping(), r#"{"path":"/p","kind":null,"shop":{}}"#),
+            (
+                InputMapping {
+                    event_type: field("", "Order"),
+                    subject: field("path", "/other"),
+                    data_version: field("version", "1.0"),
+                    ..InputMapping::default()
+                },
+                r#"{"path":"/p","orderNo":"not mapped"}"#,
+            ),
+        ] {
+            let event = read(&mapping, original).expect(original);
+            assert_eq!(event.id, Entropy::seeded(1).uuid().to_string());
+            assert_eq!(event.source, None);
+            assert_eq!(event.time.as_deref(), Some("2026-11-21T06:40:53.1380000Z"));
+            assert_eq!(event.event_type, "Order");
+            assert_eq!(event.subject.as_deref(), Some("/p"));
+            assert_eq!(event.data_version.as_deref(), Some("1.0"));
+        }
+    }
+
+    #[test]
+    fn a_name_with_dots_comes_before_a_path() {
+        for (original, expected) in [
+            (
+                r#"{"path":"/p","shop.name":"flat","shop":{"name":"deep"}}"#,
+                Some("flat"),
+            ),
+            (r#"{"path":"/p","shop":{"name":true}}"#, Some("true")),
+            (r#"{"path":"/p","shop":"none"}"#, None),
+        ] {
+            let event = read(&mapping(), original).expect(original);
+            assert_eq!(event.source.as_deref(), expected, "{original}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_mapped_is_refused() {
+        for (original, refusal) in [
+            (
+                r#"{"kind":"K"}"#,
+                "field \"path\": it is missing; it is mapped to subject without a default value",
+            ),
+            (r#"{"path":" "}"#, "field \"path\": it is blank"),
+            (
+                r#"{"path":"/p","orderNo":""}"#,
+                "field \"orderNo\": it is blank",
+            ),
+            (
+                r#"{"path":["/p"]}"#,
+                "field \"path\": it is an array; expected a string, a number or a boolean",
+            ),
+            (
+                r#"{"path":"/p","when":"soon"}"#,
+                "field \"when\": \"soon\" is not a date and time with its zone; expected RFC 3339 \
+                 such as 2026-11-21T06:40:53Z",
+            ),
+            (
+                r#"{"path":"/p","path":"/q"}"#,
+                "field \"path\": it is there more than once",
+            ),
+            (
+                "7",
+                "Unexpected token when reading JSON. Expected: StartObject, actual: Number",
+            ),
+        ] {
+            let told = read(&mapping(), original).expect_err(original);
+            assert_eq!(told, refusal);
+        }
+        assert_eq!(
+            read(&InputMapping::default(), "{}").expect_err("nothing is mapped"),
+            "field \"eventType\": it is missing; it is mapped to eventType without a \
+             default value"
+        );
+    }
+}

@@ -104,3 +104,98 @@ impl Names {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::event::{Attribute, Event, EventData, EventKey};
+
+    fn facts() -> DeadLetterFacts {
+        DeadLetterFacts {
+            reason: DeadLetterReason::UndeliverableDueToHttpBadRequest,
+            attempts: 1,
+            last_outcome: Some(Outcome::BadRequest),
+            last_status: Some(400),
+            publish_time: Timestamp::from_ms(1_795_243_253_138),
+            last_attempt_at: Some(Timestamp::from_ms(1_795_243_254_000)),
+        }
+    }
+
+    fn stored(data_version: Option<&str>, attributes: &[(&str, &str)]) -> StoredEvent {
+        let attributes = attributes.iter().map(|(name, value)| Attribute {
+            name: (*name).to_owned(),
+            value: (*value).to_owned(),
+        });
+        StoredEvent {
+            key: EventKey(1),
+            received_at: Timestamp::from_ms(1_795_243_253_138),
+            event: Event {
+                id: "1".to_owned(),
+                source: None,
+                event_type: "T".to_owned(),
+                subject: Some("/s".to_owned()),
+                time: Some("2026-11-21T06:40:53Z".to_owned()),
+                data_version: data_version.map(str::to_owned),
+                attributes: attributes.collect(),
+                data: EventData::Json("{ \"a\":1 }".to_owned()),
+            },
+        }
+    }
+
+    fn check(schema: DeliverySchema, event: &StoredEvent, facts: &DeadLetterFacts, expected: &str) {
+        let record = record(schema, "/t", event, facts);
+        assert_eq!(String::from_utf8(record).expect("UTF-8"), expected);
+    }
+
+    const EVENT: &str = r#"{"id":"1","topic":"/t","subject":"/s","eventType":"T","eventTime":"2026-11-21T06:40:53Z","data":{ "a":1 },"dataVersion":"2","metadataVersion":"1","#;
+
+    #[test]
+    fn the_facts_stand_beside_the_event() {
+        let event = stored(Some("2"), &[]);
+        let expected = format!(
+            "{EVENT}{}",
+            r#""deadLetterReason":"UndeliverableDueToHttpBadRequest","deliveryAttempts":1,"lastDeliveryOutcome":"BadRequest","lastHttpStatusCode":400,"publishTime":"2026-11-21T06:40:53.1380000Z","lastDeliveryAttemptTime":"2026-11-21T06:40:54.0000000Z"}"#
+        );
+        check(DeliverySchema::EventGridSchema, &event, &facts(), &expected);
+        check(
+            DeliverySchema::CustomInputSchema,
+            &event,
+            &facts(),
+            &expected,
+        );
+    }
+
+    #[test]
+    fn a_cloud_event_has_them_in_lower_case_and_once() {
+        let event = stored(None, &[("tenant", "\"n\""), ("deliveryattempts", "9")]);
+        let expected = r#"{"id":"1","source":"/t","specversion":"1.0","type":"T","subject":"/s","time":"2026-11-21T06:40:53Z","tenant":"n","data":{ "a":1 },"deadletterreason":"UndeliverableDueToHttpBadRequest","deliveryattempts":1,"lastdeliveryoutcome":"BadRequest","lasthttpstatuscode":400,"publishtime":"2026-11-21T06:40:53.1380000Z","lastdeliveryattempttime":"2026-11-21T06:40:54.0000000Z"}"#;
+        check(
+            DeliverySchema::CloudEventSchemaV1_0,
+            &event,
+            &facts(),
+            expected,
+        );
+    }
+
+    #[test]
+    fn what_never_happened_is_left_out() {
+        let facts = DeadLetterFacts {
+            reason: DeadLetterReason::TimeToLiveExceeded,
+            attempts: 0,
+            last_outcome: None,
+            last_status: None,
+            last_attempt_at: None,
+            ..facts()
+        };
+        let expected = format!(
+            "{EVENT}{}",
+            r#""deadLetterReason":"TimeToLiveExceeded","deliveryAttempts":0,"publishTime":"2026-11-21T06:40:53.1380000Z"}"#
+        );
+        check(
+            DeliverySchema::EventGridSchema,
+            &stored(Some("2"), &[]),
+            &facts,
+            &expected,
+        );
+    }
+}

@@ -139,3 +139,127 @@ pub(super) fn write_members(
     object.text("dataVersion", event.data_version.as_deref().unwrap_or(""));
     object.text("metadataVersion", METADATA_VERSION);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TOPIC: &str = "/subscriptions/S/topics/orders";
+
+    /// Reads one event of these properties and tells the refusal, if any.
+    fn check(properties: &str, refusal: &str) {
+        let result = decode(TOPIC, &format!("[{{{properties}}}]"));
+        let told = result.err().map_or(String::new(), |bad| bad.to_string());
+        assert_eq!(told, refusal, "{properties}");
+    }
+
+    #[test]
+    fn each_rule_of_the_envelope_is_checked() {
+        let valid = r#""id":"1","subject":"/s","eventType":"T","eventTime":"2026-11-21T06:40:53Z""#;
+        let with = |more: &str| format!("{valid},{more}");
+        let without = |name: &str| {
+            let kept: Vec<&str> = valid
+                .split(',')
+                .filter(|property| !property.starts_with(&format!("{name:?}")))
+                .collect();
+            kept.join(",")
+        };
+        let missing =
+            |name: &str| format!("event [0], field {name:?}: it is missing; it is required");
+        let field = |name: &str, problem: &str| format!("event [0], field {name:?}: {problem}");
+
+        check(valid, "");
+        check(
+            &with(r#""data":null,"dataVersion":"","metadataVersion":"1""#),
+            "",
+        );
+        check(
+            &with(r#""data":7,"dataVersion":null,"metadataVersion":null,"topic":null"#),
+            "",
+        );
+        check(&with(r#""topic":"/subscriptions/s/TOPICS/orders""#), "");
+        for name in ["id", "subject", "eventType", "eventTime"] {
+            let name_only = without(name);
+            check(&name_only, &missing(name));
+            let with_value = |json: &str| format!("{name_only},{name:?}:{json}");
+            check(&with_value("null"), &missing(name));
+            check(&with_value(r#""""#), &field(name, "it is blank"));
+            check(&with_value(r#"" \t""#), &field(name, "it is blank"));
+            check(
+                &with_value("7"),
+                &field(name, "it is a number; expected a string"),
+            );
+            check(
+                &with_value("{}"),
+                &field(name, "it is an object; expected a string"),
+            );
+            check(
+                &with_value(r#""\ud800""#),
+                &field(name, "its escapes do not make up valid Unicode text"),
+            );
+        }
+        check(
+            &with(r#""dataVersion":1"#),
+            &field("dataVersion", "it is a number; expected a string"),
+        );
+        check(
+            &with(r#""metadataVersion":"2""#),
+            &field(
+                "metadataVersion",
+                r#""2" is not supported; leave it out, or send "1""#,
+            ),
+        );
+        check(
+            &with(r#""topic":"/other""#),
+            &field(
+                "topic",
+                &format!(r#""/other" is not this topic; leave it out, or send {TOPIC:?}"#),
+            ),
+        );
+        check(
+            &with(r#""source":"x""#),
+            &field(
+                "source",
+                "this topic is configured for the 'EventGridEvent' schema, in which the property \
+                 \"source\" is unexpected",
+            ),
+        );
+        check(
+            &with(r#""id":"2""#),
+            &field("id", "it is there more than once"),
+        );
+        check(
+            &with(r#""\u0069d":"2""#),
+            &field("id", "it is there more than once"),
+        );
+    }
+
+    #[test]
+    fn event_times_have_a_zone_and_are_respelled_only_if_need_be() {
+        for (time, expected) in [
+            ("2026-11-21T06:40:53Z", Some("2026-11-21T06:40:53Z")),
+            (
+                "2026-11-21T06:40:53.138324+05:30",
+                Some("2026-11-21T06:40:53.138324+05:30"),
+            ),
+            ("2026-11-21T06:40:53+0000", Some("2026-11-21T06:40:53Z")),
+            ("2026-11-21 06:40:53Z", Some("2026-11-21T06:40:53Z")),
+            ("2026-11-21T06:40:53", None),
+            ("yesterday", None),
+        ] {
+            let properties =
+                format!(r#"[{{"id":"1","subject":"/s","eventType":"T","eventTime":"{time}"}}]"#);
+            match (decode(TOPIC, &properties), expected) {
+                (Ok(events), Some(_)) => assert_eq!(events[0].time.as_deref(), expected),
+                (Err(bad), None) => assert_eq!(
+                    bad.to_string(),
+                    format!(
+                        "event [0], field \"eventTime\": {time:?} is not a date and time with its \
+                         zone; expected RFC 3339 such as 2026-11-21T06:40:53Z"
+                    )
+                ),
+                (result, _) => panic!("{time}: {result:?}"),
+            }
+        }
+    }
+}

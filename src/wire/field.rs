@@ -36,7 +36,8 @@ pub(super) fn required(field: &str, text: Option<String>) -> Result<String, BadI
 /// A date and time with its zone, as RFC 3339 writes it. What other spellings of ISO 8601 are in use
 /// (`+0000` from `date`, a space for the `T`) is respelled, so that every receiver can read it.
 pub(super) fn date_time(field: &str, text: String) -> Result<String, BadInput> {
-    if text.parse::<Timestamp>().is_ok() {
+    // The parser takes other characters between date and time than the strictest receivers do.
+    if text.as_bytes().get(10) == Some(&b'T') && text.parse::<Timestamp>().is_ok() {
         return Ok(text);
     }
     match moment::respelled(&text) {

@@ -118,3 +118,6 @@ fn array(events: &[&StoredEvent], write: impl Fn(&mut Vec<u8>, &StoredEvent)) ->
 fn written_size(event: &StoredEvent) -> usize {
     event.event.size() + 384
 }
+
+#[cfg(test)]
+mod tests;
