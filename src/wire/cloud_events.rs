@@ -68,7 +68,7 @@ fn single(text: &str) -> Result<Vec<Event>, BadInput> {
 }
 
 fn read(members: &Members<'_>) -> Result<Event, BadInput> {
-    let mut context = Context::default();
+    let mut context = Context::of_version(members.get("specversion"))?;
     let (mut data, mut data_base64) = (None, None);
     for (name, value) in members.iter() {
         match name {

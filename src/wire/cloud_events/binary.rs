@@ -28,11 +28,15 @@ pub(super) fn decode(
     content_type: Option<ContentType>,
     body: &[u8],
 ) -> Result<Event, BadInput> {
-    let mut context = Context::default();
+    let version = HeaderName::from_static("ce-specversion");
+    let version = headers
+        .contains_key(&version)
+        .then(|| value_of(headers, &version))
+        .transpose()?;
+    let mut context = Context::of_version(version.as_deref())?;
     for name in headers.keys() {
         if let Some(attribute) = name.as_str().strip_prefix(PREFIX) {
-            let value = value_of(headers, name)?;
-            context.set(attribute, &json::to_string(&value))?;
+            context.set(attribute, &value_of(headers, name)?)?;
         }
     }
     let data = data(content_type.as_ref(), body)?;
@@ -42,7 +46,7 @@ pub(super) fn decode(
     context.finish(data)
 }
 
-/// The value of an attribute: unquoted, then percent-decoded, once each.
+/// The value of an attribute as JSON: unquoted, then percent-decoded, once each.
 fn value_of(headers: &HeaderMap, name: &HeaderName) -> Result<String, BadInput> {
     if NO_HEADERS.contains(&&name.as_str()[PREFIX.len()..]) {
         let problem = "there is no such header; the body and its Content-Type carry the data";
@@ -50,8 +54,10 @@ fn value_of(headers: &HeaderMap, name: &HeaderName) -> Result<String, BadInput> 
     }
     let mut values = headers.get_all(name).iter();
     match (values.next(), values.next()) {
-        (Some(value), None) => text_of(value)
-            .ok_or_else(|| BadInput::in_field(name.as_str(), "its value is not UTF-8")),
+        (Some(value), None) => match text_of(value) {
+            Some(text) => Ok(json::to_string(&text)),
+            None => Err(BadInput::in_field(name.as_str(), "its value is not UTF-8")),
+        },
         _ => Err(BadInput::in_field(
             name.as_str(),
             "it is there more than once",

@@ -8,11 +8,12 @@ use crate::wire::field;
 use crate::wire::json::Kind;
 
 /// What has been read of the attributes.
+///
+/// `specversion` comes first: without it, or with another one, nothing else can be judged.
 #[derive(Default)]
 pub(super) struct Context {
     id: Option<String>,
     source: Option<String>,
-    spec_version: Option<String>,
     event_type: Option<String>,
     subject: Option<String>,
     time: Option<String>,
@@ -20,13 +21,36 @@ pub(super) struct Context {
 }
 
 impl Context {
+    /// Nothing yet but `specversion` with its value as JSON.
+    pub(super) fn of_version(json: Option<&str>) -> Result<Self, BadInput> {
+        let version = match json {
+            Some(json) => field::optional_text("specversion", json)?,
+            None => None,
+        };
+        match version.as_deref() {
+            Some(SPEC_VERSION) => Ok(Self::default()),
+            Some(other) => Err(BadInput::in_field(
+                "specversion",
+                format!(
+                    "{} is not supported; expected {SPEC_VERSION:?}",
+                    quoted(other)
+                ),
+            )),
+            None => Err(BadInput::in_field(
+                "specversion",
+                "it is missing; this topic is configured for the 'CloudEventV10' schema, which \
+                 requires it",
+            )),
+        }
+    }
+
     /// Takes an attribute with its value as JSON; `null` counts as absent.
     pub(super) fn set(&mut self, name: &str, json: &str) -> Result<(), BadInput> {
         let text = || field::optional_text(name, json);
         match name {
             "id" => self.id = text()?,
             "source" => self.source = text()?,
-            "specversion" => self.spec_version = text()?,
+            "specversion" => {}
             "type" => self.event_type = text()?,
             "subject" => self.subject = text()?,
             "time" => self.time = text()?,
@@ -54,7 +78,6 @@ impl Context {
 
     /// The event of these attributes and `data`.
     pub(super) fn finish(self, data: EventData) -> Result<Event, BadInput> {
-        check_spec_version(&field::required("specversion", self.spec_version)?)?;
         let time = self.time.map(|time| field::date_time("time", time));
         Ok(Event {
             id: field::required("id", self.id)?,
@@ -76,17 +99,6 @@ impl Context {
             });
         }
     }
-}
-
-fn check_spec_version(version: &str) -> Result<(), BadInput> {
-    if version == SPEC_VERSION {
-        return Ok(());
-    }
-    let problem = format!(
-        "{} is not supported; expected {SPEC_VERSION:?}",
-        quoted(version)
-    );
-    Err(BadInput::in_field("specversion", problem))
 }
 
 fn check_extension(name: &str, json: &str) -> Result<(), BadInput> {
