@@ -1,0 +1,640 @@
+//! What every store must do, through its public books alone. Runs over the threaded one and the inline
+//! one; another engine would only add its opener.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use everpost::base::{Clock, Entropy, Timestamp};
+use everpost::model::access::AccessKeys;
+use everpost::model::dead_letter::DeadLetterReason;
+use everpost::model::delivery::{
+    Answer, Delivery, DeliveryAttempt, DeliveryId, DeliveryState, Outcome, Settlement,
+};
+use everpost::model::event::{Attribute, Event, EventData, EventKey, StoredEvent};
+use everpost::model::name::{SubscriptionName, TopicName};
+use everpost::model::registry::ResourceScope;
+use everpost::model::subscription::{SubscriptionId, Validation};
+use everpost::model::topic::TopicId;
+use everpost::store::views::{DeadLetterQuery, EventQuery};
+use everpost::store::{
+    Accepted, DataDir, LeaseRequest, Leased, Receipt, RegistryChange, RequestMark, ResubmitError,
+    Settled, Store, StoreOptions,
+};
+use everpost::wire::resource;
+use serde_json::json;
+
+/// A store with the topic `orders` and its subscriptions `billing` and `audit`.
+struct Fixture {
+    store: Store,
+    topic: TopicId,
+    billing: SubscriptionId,
+    audit: SubscriptionId,
+    _dir: Option<tempfile::TempDir>,
+}
+
+fn scope() -> ResourceScope {
+    ResourceScope {
+        subscription: "s".to_owned(),
+        resource_group: "g".to_owned(),
+    }
+}
+
+fn at(ms: i64) -> Timestamp {
+    Timestamp::from_ms(ms)
+}
+
+async fn threaded() -> Fixture {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let data_dir = Arc::new(DataDir::open(&dir.path().join("data")).expect("a data directory"));
+    let options = StoreOptions {
+        clock: Clock::system(),
+        scope: scope(),
+        on_fatal: Box::new(|error| panic!("{error}")),
+    };
+    let store = Store::open(data_dir, options, &|_| ()).expect("an open store");
+    fill(store, Some(dir)).await
+}
+
+async fn inline() -> Fixture {
+    fill(
+        Store::open_inline(scope()).expect("a store in memory"),
+        None,
+    )
+    .await
+}
+
+async fn fill(store: Store, dir: Option<tempfile::TempDir>) -> Fixture {
+    let topic = TopicName::parse("orders").expect("a name");
+    let definition = resource::parse_topic(&json!({"location": "local"})).expect("a topic");
+    let keys = AccessKeys::generate(&Entropy::seeded(1));
+    let add = RegistryChange::AddTopic {
+        name: topic.clone(),
+        definition,
+        keys,
+    };
+    let registry = store.catalog.save(add, at(0)).await.expect("a topic");
+    let entry = registry.topic(&topic).expect("the topic").clone();
+    let context = resource::SubscriptionContext {
+        input_schema: &entry.topic.definition.input_schema,
+        now: at(0),
+        require_https: false,
+    };
+    let body = json!({"properties": {"destination": {"endpointType": "WebHook",
+        "properties": {"endpointUrl": "http://localhost:9/hook"}}}});
+    let definition = resource::parse_subscription(&body, &context).expect("a subscription");
+    let mut registry = registry;
+    for name in ["billing", "audit"] {
+        let add = RegistryChange::AddSubscription {
+            topic: entry.topic.id,
+            name: SubscriptionName::parse(name).expect("a name"),
+            definition: definition.clone(),
+            validation: Validation::succeeded(None),
+        };
+        registry = store
+            .catalog
+            .save(add, at(0))
+            .await
+            .expect("a subscription");
+    }
+    let id = |name: &str| {
+        let entry = registry.topic(&topic).expect("the topic");
+        let name = SubscriptionName::parse(name).expect("a name");
+        entry.subscription(&name).expect("the subscription").id
+    };
+    Fixture {
+        topic: entry.topic.id,
+        billing: id("billing"),
+        audit: id("audit"),
+        store,
+        _dir: dir,
+    }
+}
+
+fn event(id: &str) -> Event {
+    Event {
+        id: id.to_owned(),
+        source: None,
+        event_type: "Order.Paid".to_owned(),
+        subject: Some("/orders/1".to_owned()),
+        time: Some("2026-11-21T06:40:53Z".to_owned()),
+        data_version: Some("1".to_owned()),
+        attributes: Vec::new(),
+        data: EventData::Json("{\"n\":  1.0}".to_owned()),
+    }
+}
+
+impl Fixture {
+    async fn publish(&self, id: &str, targets: &[SubscriptionId], now: i64) -> EventKey {
+        let accepted = self.accepted(id, targets, now);
+        match self
+            .store
+            .deliveries
+            .append(accepted)
+            .await
+            .expect("stored")
+        {
+            Receipt::Stored { events } => events[0],
+            Receipt::Repeated => panic!("no request id, no repetition"),
+        }
+    }
+
+    fn accepted(&self, id: &str, targets: &[SubscriptionId], now: i64) -> Accepted {
+        Accepted {
+            topic: self.topic,
+            received_at: at(now),
+            events: vec![(event(id), targets.to_vec())],
+            request: None,
+        }
+    }
+
+    async fn lease(&self, subscription: SubscriptionId, now: i64, limit: usize) -> Leased {
+        self.lease_but(subscription, now, limit, &[]).await
+    }
+
+    async fn lease_but(
+        &self,
+        subscription: SubscriptionId,
+        now: i64,
+        limit: usize,
+        held: &[DeliveryId],
+    ) -> Leased {
+        let held: HashSet<_> = held.iter().copied().collect();
+        let request = LeaseRequest {
+            subscription,
+            now: at(now),
+            limit,
+            held,
+        };
+        self.store.deliveries.lease(request).await.expect("a lease")
+    }
+
+    async fn settle(&self, delivery: DeliveryId, attempt: u32, settlement: Settlement, now: i64) {
+        let answer = Answer {
+            outcome: match settlement {
+                Settlement::Complete => Outcome::Delivered,
+                Settlement::Retry { .. } | Settlement::DeadLetter(_) | Settlement::Drop(_) => {
+                    Outcome::Busy
+                }
+            },
+            status: Some(503),
+            error: None,
+            retry_after: None,
+            headers: vec![("x-a".to_owned(), "b".to_owned())],
+            body: b"no\0pe".to_vec(),
+            remote_address: Some("127.0.0.1:9".to_owned()),
+        };
+        let attempt = DeliveryAttempt {
+            attempt,
+            started_at: at(now),
+            duration: Duration::from_millis(7),
+            answer,
+        };
+        let settled = Settled {
+            delivery,
+            attempt: Some(Arc::new(attempt)),
+            settlement,
+        };
+        self.store
+            .deliveries
+            .settle(vec![settled], at(now))
+            .await
+            .expect("settled");
+    }
+
+    async fn state(&self, delivery: DeliveryId) -> DeliveryState {
+        let found = self
+            .store
+            .views
+            .delivery(delivery)
+            .await
+            .expect("an answer");
+        found.expect("the delivery").row.state
+    }
+}
+
+fn ids(leased: &Leased) -> Vec<DeliveryId> {
+    let ids = leased.deliveries.iter();
+    ids.map(|(delivery, _): &(Delivery, Arc<StoredEvent>)| delivery.id)
+        .collect()
+}
+
+async fn events_come_back_as_they_were(f: Fixture) {
+    let mut full = event("full");
+    full.source = Some("urn:elsewhere".to_owned());
+    full.attributes = vec![Attribute {
+        name: "ext".to_owned(),
+        value: "5".to_owned(),
+    }];
+    let mut bare = event("bare");
+    bare.data = EventData::Absent;
+    bare.subject = None;
+    let mut binary = event("binary");
+    binary.data = EventData::Base64("AAEC".to_owned());
+    let events = vec![full, bare, binary];
+    let accepted = Accepted {
+        topic: f.topic,
+        received_at: at(5),
+        events: events
+            .iter()
+            .map(|event| (event.clone(), vec![f.billing]))
+            .collect(),
+        request: None,
+    };
+    let Receipt::Stored { events: keys } = f.store.deliveries.append(accepted).await.expect("ok")
+    else {
+        panic!("it was stored");
+    };
+    assert!(keys.windows(2).all(|pair| pair[0] < pair[1]), "{keys:?}");
+    for (key, event) in keys.iter().zip(&events) {
+        let found = f
+            .store
+            .views
+            .event(*key)
+            .await
+            .expect("an answer")
+            .expect("the event");
+        assert_eq!(&found.stored.event, event);
+        assert_eq!((found.stored.received_at, found.matched), (at(5), 1));
+    }
+    let leased = f.lease(f.billing, 5, 10).await;
+    let given: Vec<_> = leased
+        .deliveries
+        .iter()
+        .map(|(_, stored)| &stored.event)
+        .collect();
+    assert_eq!(given, events.iter().collect::<Vec<_>>());
+}
+
+async fn due_deliveries_are_leased_oldest_first(f: Fixture) {
+    for (id, now) in [("b", 20), ("a", 10), ("c", 30), ("d", 40)] {
+        f.publish(id, &[f.billing, f.audit], now).await;
+    }
+    let leased = f.lease(f.billing, 30, 2).await;
+    let names: Vec<_> = leased
+        .deliveries
+        .iter()
+        .map(|(_, e)| e.event.id.as_str())
+        .collect();
+    assert_eq!(names, ["a", "b"]);
+    assert_eq!(leased.next_due, Some(at(30)), "c is due as well");
+    let rest = f.lease_but(f.billing, 30, 9, &ids(&leased)).await;
+    assert_eq!(rest.deliveries.len(), 1, "c, since d lies ahead");
+    assert_eq!(rest.next_due, Some(at(40)));
+    assert_eq!(
+        f.lease(f.audit, 30, 9).await.deliveries.len(),
+        3,
+        "each has its own queue"
+    );
+    let mut agenda = f
+        .store
+        .deliveries
+        .agenda(vec![f.billing, f.audit])
+        .await
+        .expect("an agenda");
+    agenda.sort_by_key(|(id, _)| id.0);
+    assert_eq!(agenda, [(f.billing, at(10)), (f.audit, at(10))]);
+}
+
+async fn settlements_end_or_move_a_delivery(f: Fixture) {
+    for id in ["done", "later", "dead", "dropped"] {
+        f.publish(id, &[f.billing], 0).await;
+    }
+    let [done, later, dead, dropped] = ids(&f.lease(f.billing, 0, 9).await)[..] else {
+        panic!("four are due");
+    };
+    let reason = DeadLetterReason::UndeliverableDueToHttpBadRequest;
+    f.settle(done, 1, Settlement::Complete, 1).await;
+    f.settle(later, 1, Settlement::Retry { at: at(100) }, 1)
+        .await;
+    f.settle(dead, 1, Settlement::DeadLetter(reason), 1).await;
+    f.settle(dropped, 1, Settlement::Drop(reason), 1).await;
+    assert_eq!(f.state(done).await, DeliveryState::Delivered);
+    assert_eq!(f.state(later).await, DeliveryState::Pending);
+    assert_eq!(f.state(dead).await, DeliveryState::DeadLettered);
+    assert_eq!(f.state(dropped).await, DeliveryState::Dropped);
+    let leased = f.lease(f.billing, 99, 9).await;
+    assert!(leased.deliveries.is_empty());
+    assert_eq!(leased.next_due, Some(at(100)));
+    let leased = f.lease(f.billing, 100, 9).await;
+    assert_eq!(
+        (ids(&leased)[0], leased.deliveries[0].0.attempts),
+        (later, 1)
+    );
+
+    // What has ended stays as it is.
+    f.settle(done, 2, Settlement::DeadLetter(reason), 2).await;
+    let detail = f
+        .store
+        .views
+        .delivery(done)
+        .await
+        .expect("an answer")
+        .expect("it");
+    assert_eq!(detail.row.state, DeliveryState::Delivered);
+    assert_eq!(
+        detail.attempts.len(),
+        1,
+        "a late settlement leaves no attempt behind"
+    );
+    let attempt = &detail.attempts[0];
+    assert_eq!(attempt.answer.body, b"no\0pe");
+    assert_eq!(attempt.answer.headers, [("x-a".to_owned(), "b".to_owned())]);
+    assert_eq!(
+        (attempt.started_at, attempt.duration.as_millis()),
+        (at(1), 7)
+    );
+}
+
+async fn a_repeated_request_is_stored_once(f: Fixture) {
+    let mark = |fingerprint: u8, body: u8, since: i64| {
+        Some(RequestMark {
+            fingerprint: [fingerprint; 32],
+            body_hash: [body; 32],
+            since: at(since),
+        })
+    };
+    let send = async |now, request| {
+        let accepted = Accepted {
+            request,
+            ..f.accepted("x", &[f.billing], now)
+        };
+        f.store
+            .deliveries
+            .append(accepted)
+            .await
+            .expect("an answer")
+    };
+    assert!(matches!(
+        send(0, mark(1, 1, -10)).await,
+        Receipt::Stored { .. }
+    ));
+    assert_eq!(send(5, mark(1, 1, -5)).await, Receipt::Repeated);
+    assert!(
+        matches!(send(5, mark(1, 2, -5)).await, Receipt::Stored { .. }),
+        "another body"
+    );
+    assert!(
+        matches!(send(5, mark(2, 1, -5)).await, Receipt::Stored { .. }),
+        "another id"
+    );
+    assert!(
+        matches!(send(50, mark(2, 1, 6)).await, Receipt::Stored { .. }),
+        "too long ago"
+    );
+    assert_eq!(f.lease(f.billing, 50, 9).await.deliveries.len(), 4);
+    let forgotten = f
+        .store
+        .upkeep
+        .forget_requests(at(51), 10)
+        .await
+        .expect("an answer");
+    assert_eq!(forgotten, 2);
+}
+
+async fn a_dead_letter_is_resubmitted_once(f: Fixture) {
+    f.publish("x", &[f.billing, f.audit], 0).await;
+    let dead = ids(&f.lease(f.billing, 0, 1).await)[0];
+    let early = f.store.deliveries.resubmit(dead, at(1)).await;
+    assert_eq!(
+        early,
+        Err(ResubmitError::NotDeadLettered(dead, DeliveryState::Pending))
+    );
+    let reason = DeadLetterReason::MaxDeliveryAttemptsExceeded;
+    f.settle(dead, 1, Settlement::DeadLetter(reason), 1).await;
+    let (fresh, subscription) = f.store.deliveries.resubmit(dead, at(50)).await.expect("ok");
+    assert_eq!(subscription, f.billing);
+    let again = f.store.deliveries.resubmit(dead, at(51)).await;
+    assert_eq!(
+        again,
+        Err(ResubmitError::NotDeadLettered(
+            dead,
+            DeliveryState::Resubmitted
+        ))
+    );
+    let leased = f.lease(f.billing, 50, 9).await;
+    assert_eq!(ids(&leased), [fresh]);
+    assert_eq!(
+        (
+            leased.deliveries[0].0.attempts,
+            leased.deliveries[0].0.published_at
+        ),
+        (0, at(50))
+    );
+    let (old, new) = (
+        f.store.views.delivery(dead).await,
+        f.store.views.delivery(fresh).await,
+    );
+    assert_eq!(
+        old.expect("ok").expect("it").row.resubmitted_as,
+        Some(fresh)
+    );
+    assert_eq!(
+        new.expect("ok").expect("it").row.resubmission_of,
+        Some(dead)
+    );
+    assert_eq!(
+        f.lease(f.audit, 50, 9).await.deliveries.len(),
+        1,
+        "others never see it again"
+    );
+    let nobody = DeliveryId(9_999);
+    let missing = f.store.deliveries.resubmit(nobody, at(1)).await;
+    assert_eq!(missing, Err(ResubmitError::NotFound(nobody)));
+}
+
+async fn a_deleted_subscription_leaves_a_record(f: Fixture) {
+    for id in ["a", "b", "c"] {
+        f.publish(id, &[f.billing, f.audit], 0).await;
+    }
+    let delivery = ids(&f.lease(f.billing, 0, 1).await)[0];
+    let delete = RegistryChange::DeleteSubscription { id: f.billing };
+    let registry = f.store.catalog.save(delete, at(1)).await.expect("deleted");
+    assert!(registry.subscription(f.billing).is_none());
+    assert_eq!(f.store.deliveries.drop_orphans(2, at(2)).await, Ok(2));
+    assert_eq!(f.store.deliveries.drop_orphans(2, at(2)).await, Ok(1));
+    assert_eq!(f.store.deliveries.drop_orphans(2, at(2)).await, Ok(0));
+    let found = f
+        .store
+        .views
+        .delivery(delivery)
+        .await
+        .expect("an answer")
+        .expect("its record");
+    assert_eq!(found.row.state, DeliveryState::Dropped);
+    assert_eq!(
+        found.row.dead_letter_reason,
+        Some(DeadLetterReason::SubscriptionDeleted)
+    );
+    assert_eq!(found.row.subscription, "billing", "it keeps its name");
+    assert_eq!(
+        f.lease(f.audit, 2, 9).await.deliveries.len(),
+        3,
+        "nobody else is touched"
+    );
+}
+
+async fn pages_cover_everything_once(f: Fixture) {
+    for number in 0..25 {
+        let targets = if number % 5 == 0 {
+            &[][..]
+        } else {
+            &[f.billing][..]
+        };
+        f.publish(&format!("e{number}"), targets, number).await;
+    }
+    let mut seen = Vec::new();
+    let mut before = None;
+    loop {
+        let query = EventQuery {
+            before,
+            limit: 10,
+            ..EventQuery::default()
+        };
+        let page = f.store.views.events(query).await.expect("a page");
+        seen.extend(page.rows.iter().map(|row| row.id.clone()));
+        before = page.next_before;
+        if before.is_none() {
+            break;
+        }
+    }
+    let expected: Vec<_> = (0..25).rev().map(|number| format!("e{number}")).collect();
+    assert_eq!(seen, expected);
+
+    let find = async |query: EventQuery| {
+        let query = EventQuery { limit: 10, ..query };
+        f.store
+            .views
+            .events(query)
+            .await
+            .expect("a page")
+            .rows
+            .len()
+    };
+    let id = Some("e7".to_owned());
+    assert_eq!(
+        find(EventQuery {
+            id,
+            ..EventQuery::default()
+        })
+        .await,
+        1
+    );
+    assert_eq!(
+        find(EventQuery {
+            unmatched: true,
+            ..EventQuery::default()
+        })
+        .await,
+        5
+    );
+    for (kind, found) in [
+        ("Order.Paid", 10),
+        ("Order.*", 10),
+        ("Order", 0),
+        ("order.*", 0),
+    ] {
+        let event_type = Some(kind.to_owned());
+        assert_eq!(
+            find(EventQuery {
+                event_type,
+                ..EventQuery::default()
+            })
+            .await,
+            found,
+            "{kind}"
+        );
+    }
+
+    let reason = DeadLetterReason::TimeToLiveExceeded;
+    for id in ids(&f.lease(f.billing, 99, 12).await) {
+        f.settle(id, 1, Settlement::DeadLetter(reason), 99).await;
+    }
+    let query = DeadLetterQuery {
+        subscription: Some(f.billing),
+        limit: 10,
+        ..DeadLetterQuery::default()
+    };
+    let first = f
+        .store
+        .views
+        .dead_letters(query.clone())
+        .await
+        .expect("a page");
+    let before = first.next_before;
+    let second = f
+        .store
+        .views
+        .dead_letters(DeadLetterQuery { before, ..query })
+        .await
+        .expect("a page");
+    assert_eq!(
+        (first.rows.len(), second.rows.len(), second.next_before),
+        (10, 2, None)
+    );
+    let depths = f
+        .store
+        .views
+        .depths(vec![f.billing, f.audit])
+        .await
+        .expect("figures");
+    assert_eq!((depths[0].pending, depths[0].dead_letters), (8, 12));
+    assert_eq!((depths[1].pending, depths[1].dead_letters), (0, 0));
+}
+
+async fn the_first_user_claims_and_sessions_end(f: Fixture) {
+    let accounts = &f.store.accounts;
+    assert_eq!(accounts.is_claimed().await, Ok(false));
+    assert_eq!(
+        accounts
+            .claim("Ada".to_owned(), "hash".to_owned(), at(0))
+            .await,
+        Ok(true)
+    );
+    assert_eq!(
+        accounts
+            .claim("Eve".to_owned(), "hash".to_owned(), at(0))
+            .await,
+        Ok(false)
+    );
+    assert_eq!(accounts.is_claimed().await, Ok(true));
+    let ada = accounts
+        .find("ada".to_owned())
+        .await
+        .expect("an answer")
+        .expect("her account");
+    assert_eq!(ada.name, "Ada");
+    assert_eq!(accounts.find("eve".to_owned()).await, Ok(None));
+    accounts
+        .save_session("id".to_owned(), "{}".to_owned(), at(10))
+        .await
+        .expect("kept");
+    assert_eq!(
+        accounts.session("id".to_owned(), at(9)).await,
+        Ok(Some("{}".to_owned()))
+    );
+    assert_eq!(accounts.session("id".to_owned(), at(10)).await, Ok(None));
+    assert_eq!(f.store.upkeep.forget_sessions(at(10)).await, Ok(1));
+}
+
+macro_rules! conformance {
+    ($($check:ident)*) => {
+        mod on_threads {
+            $(#[tokio::test] async fn $check() { super::$check(super::threaded().await).await; })*
+        }
+        mod in_line {
+            $(#[tokio::test] async fn $check() { super::$check(super::inline().await).await; })*
+        }
+    };
+}
+
+conformance! {
+    events_come_back_as_they_were
+    due_deliveries_are_leased_oldest_first
+    settlements_end_or_move_a_delivery
+    a_repeated_request_is_stored_once
+    a_dead_letter_is_resubmitted_once
+    a_deleted_subscription_leaves_a_record
+    pages_cover_everything_once
+    the_first_user_claims_and_sessions_end
+}
