@@ -14,7 +14,9 @@
 //! | 1 | [`base`] | where time and dice come from |
 
 pub mod app;
+pub mod api;
 pub mod base;
+pub mod broker;
 pub mod model;
 pub mod outbound;
 pub mod store;

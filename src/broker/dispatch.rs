@@ -107,6 +107,25 @@ impl Broker {
         }
     }
 
+    /// Serves everything that is due now, one request after the other, on the caller's task: for
+    /// simulations, which bring their own time.
+    pub async fn run_due(&self) {
+        loop {
+            let batches = self.start_due().await;
+            if batches.is_empty() {
+                return;
+            }
+            for batch in batches {
+                self.deliver(batch).await;
+            }
+        }
+    }
+
+    /// When the next delivery falls due, as far as the agenda knows.
+    pub fn next_due(&self) -> Option<Timestamp> {
+        self.agenda().earliest()
+    }
+
     /// Takes every turn there is, and returns the requests that are to be made now.
     pub(super) async fn start_due(&self) -> Vec<Batch> {
         let mut batches = Vec::new();

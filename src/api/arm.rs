@@ -1,0 +1,105 @@
+//! Paths in the manner of Azure Resource Manager, brought to the short form that the routes know.
+//!
+//! `/subscriptions/{s}/resourceGroups/{rg}/providers/Microsoft.EventGrid/topics/…` becomes `/topics/…`, in
+//! any letter case of the fixed words. What `{s}` and `{rg}` are makes no difference here.
+
+use axum::http::Uri;
+use axum::http::uri::PathAndQuery;
+
+/// Fixed words of the paths, as the routes spell them.
+const WORDS: [&str; 7] = [
+    "topics",
+    "eventSubscriptions",
+    "listKeys",
+    "regenerateKey",
+    "getFullUrl",
+    "getDeliveryAttributes",
+    "validate",
+];
+
+/// Rewrites the path of `uri` if it is in Resource Manager's form.
+pub fn rewrite(uri: &Uri) -> Option<Uri> {
+    let short = short_path(uri.path())?;
+    let path_and_query = match uri.query() {
+        Some(query) => format!("{short}?{query}"),
+        None => short,
+    };
+    let mut parts = uri.clone().into_parts();
+    parts.path_and_query = Some(PathAndQuery::try_from(path_and_query).ok()?);
+    Uri::from_parts(parts).ok()
+}
+
+fn short_path(path: &str) -> Option<String> {
+    let segments: Vec<&str> = path.strip_prefix('/')?.split('/').collect();
+    let (first, rest) = segments.split_first()?;
+    if !first.eq_ignore_ascii_case("subscriptions") {
+        return None;
+    }
+    let rest = rest.get(1..)?; // the Azure subscription
+    let rest = match rest {
+        [word, _group, rest @ ..] if word.eq_ignore_ascii_case("resourceGroups") => rest,
+        rest => rest,
+    };
+    let rest = without_provider(rest)?;
+    let (topics, rest) = rest.split_first()?;
+    let mut short = format!("/{}", word(topics));
+    let Some((topic, rest)) = rest.split_first() else {
+        return Some(short);
+    };
+    short = format!("{short}/{topic}");
+    // The older form of a subscription's path names the provider a second time.
+    let rest = without_provider(rest).unwrap_or(rest);
+    for (place, segment) in rest.iter().enumerate() {
+        // Places 0 and 2 are fixed words, place 1 is the subscription's name.
+        short.push('/');
+        short.push_str(if place == 1 { segment } else { word(segment) });
+    }
+    Some(short)
+}
+
+fn without_provider<'a, 'b>(segments: &'a [&'b str]) -> Option<&'a [&'b str]> {
+    match segments {
+        [providers, provider, rest @ ..]
+            if providers.eq_ignore_ascii_case("providers")
+                && provider.eq_ignore_ascii_case("Microsoft.EventGrid") =>
+        {
+            Some(rest)
+        }
+        _ => None,
+    }
+}
+
+fn word(segment: &str) -> &str {
+    WORDS.into_iter().find(|word| word.eq_ignore_ascii_case(segment)).unwrap_or(segment)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(path: &str, short: Option<&str>) {
+        let uri: Uri = path.parse().expect("a path");
+        assert_eq!(rewrite(&uri).map(|uri| uri.to_string()).as_deref(), short, "{path}");
+    }
+
+    #[test]
+    fn resource_manager_paths_become_short() {
+        const G: &str = "/subscriptions/s/resourceGroups/g/providers/Microsoft.EventGrid";
+        check(&format!("{G}/topics"), Some("/topics"));
+        check("/subscriptions/s/providers/Microsoft.EventGrid/topics?api-version=1",
+            Some("/topics?api-version=1"));
+        check(&format!("{G}/topics/orders"), Some("/topics/orders"));
+        check(&format!("{G}/topics/orders/listKeys"), Some("/topics/orders/listKeys"));
+        check(&format!("{G}/topics/orders/LISTKEYS"), Some("/topics/orders/listKeys"));
+        check(&format!("{G}/topics/o/eventSubscriptions/b"), Some("/topics/o/eventSubscriptions/b"));
+        check(&format!("{G}/topics/o/eventSubscriptions/b/getFullUrl?x=1"),
+            Some("/topics/o/eventSubscriptions/b/getFullUrl?x=1"));
+        check(&format!("{G}/topics/o/providers/Microsoft.EventGrid/eventSubscriptions/Topics"),
+            Some("/topics/o/eventSubscriptions/Topics"));
+        check("/SUBSCRIPTIONS/s/resourcegroups/g/providers/microsoft.eventgrid/TOPICS/o/eventsubscriptions",
+            Some("/topics/o/eventSubscriptions"));
+        check("/topics/orders", None);
+        check("/subscriptions", None);
+        check("/subscriptions/s/resourceGroups/g/providers/Microsoft.Storage/accounts", None);
+    }
+}

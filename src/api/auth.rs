@@ -1,0 +1,194 @@
+//! Who is asking: access keys and SAS tokens for publishers, the management token for everybody else.
+
+use std::path::PathBuf;
+use std::sync::{Arc, RwLock};
+
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, Uri, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+
+use crate::api::ApiState;
+use crate::api::error::ApiError;
+use crate::base::Timestamp;
+use crate::model::access::{AccessKeys, Secret};
+use crate::model::registry::TopicEntry;
+use crate::wire::sas::{self, SasError};
+
+/// What a publisher presents (spec 1.2).
+#[derive(Debug)]
+pub(super) enum Credential {
+    None,
+    Key { key: Secret, from: &'static str },
+    Token { token: Secret, from: &'static str },
+    Bearer(Secret),
+}
+
+impl Credential {
+    /// Finds the credential in the headers, else in the query.
+    pub(super) fn of(headers: &HeaderMap, uri: &Uri) -> Self {
+        let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+        if let Some(key) = text("aeg-sas-key") {
+            return Self::Key { key: Secret::new(key), from: "the header aeg-sas-key" };
+        }
+        if let Some(token) = text("aeg-sas-token") {
+            return Self::Token { token: Secret::new(token), from: "the header aeg-sas-token" };
+        }
+        if let Some((scheme, rest)) = text("authorization").and_then(|value| value.split_once(' ')) {
+            let (secret, from) = (Secret::new(rest.trim()), "the header Authorization");
+            if scheme.eq_ignore_ascii_case("SharedAccessSignature") {
+                return Self::Token { token: secret, from };
+            }
+            if scheme.eq_ignore_ascii_case("SharedAccessKey") {
+                return Self::Key { key: secret, from };
+            }
+            if scheme.eq_ignore_ascii_case("Bearer") {
+                return Self::Bearer(secret);
+            }
+        }
+        match query_value(uri, "aeg-sas-key") {
+            Some(key) => Self::Key { key: Secret::new(key), from: "the query aeg-sas-key" },
+            None => Self::None,
+        }
+    }
+
+    /// Whether it opens `topic`, whatever the request is for: to choose a topic by its key.
+    pub(super) fn opens(&self, topic: &TopicEntry, now: Timestamp) -> bool {
+        match self {
+            Self::Key { key, .. } => topic.topic.keys.admit(key.reveal()),
+            Self::Token { token, .. } => sas::verify(token.reveal(), &topic.topic.keys, now).is_ok(),
+            Self::None | Self::Bearer(_) => false,
+        }
+    }
+}
+
+/// The value of a query parameter.
+pub(super) fn query_value(uri: &Uri, name: &str) -> Option<String> {
+    url::form_urlencoded::parse(uri.query()?.as_bytes())
+        .find(|(key, _)| key == name)
+        .map(|(_, value)| value.into_owned())
+}
+
+/// Checks that `credential` may publish to `topic` with a request to `uri` at one of `hosts`.
+pub(super) fn authorize_publisher(
+    state: &ApiState,
+    topic: &TopicEntry,
+    credential: &Credential,
+    hosts: &[&str],
+    uri: &Uri,
+) -> Result<(), ApiError> {
+    if let Credential::Bearer(token) = credential {
+        return match state.token.admits(token) {
+            true => Ok(()),
+            false => Err(ApiError::unauthorized("The bearer token is not the management token.")),
+        };
+    }
+    if topic.topic.definition.disable_local_auth {
+        return Err(ApiError::unauthorized(format!(
+            "The topic {} has disableLocalAuth set: it takes bearer tokens alone.",
+            topic.topic.name
+        )));
+    }
+    let keys = &topic.topic.keys;
+    match credential {
+        Credential::Key { key, .. } if keys.admit(key.reveal()) => Ok(()),
+        Credential::Key { from, .. } => Err(ApiError::unauthorized(format!(
+            "The request authorization key is not authorized for {}. It was read from {from}.",
+            topic.topic.name
+        ))),
+        Credential::Token { token, from } => {
+            check_token(state, keys, token, hosts, uri).map_err(|error| explain(error, from))
+        }
+        Credential::None | Credential::Bearer(_) => Err(ApiError::unauthorized(
+            "Request must contain one of the following authorization signature: aeg-sas-token, \
+             aeg-sas-key.",
+        )),
+    }
+}
+
+fn check_token(
+    state: &ApiState,
+    keys: &AccessKeys,
+    token: &Secret,
+    hosts: &[&str],
+    uri: &Uri,
+) -> Result<(), SasError> {
+    let claims = sas::verify(token.reveal(), keys, state.broker.clock().now())?;
+    let covers = |host: &&str| sas::resource_covers(&claims.resource, host, uri.path());
+    if hosts.iter().any(covers) { Ok(()) } else { Err(SasError::WrongSignature) }
+}
+
+fn explain(error: SasError, from: &str) -> ApiError {
+    let explanation = format!("The SAS token in {from} is not valid: {error}.");
+    match error {
+        SasError::Malformed(_) => ApiError::bad_request(explanation),
+        SasError::WrongSignature | SasError::Expired { .. } => ApiError::unauthorized(explanation),
+    }
+}
+
+/// The token that manages the appliance. It is read from its file for every question, which is how a
+/// rotated one comes into force, and the old one out of it, without a restart.
+#[derive(Clone)]
+pub struct ManagementToken {
+    source: Arc<TokenSource>,
+}
+
+enum TokenSource {
+    Configured(Secret),
+    File { path: PathBuf, last_read: RwLock<Secret> },
+}
+
+impl ManagementToken {
+    /// A token from the configuration, which stays as it is.
+    pub fn configured(token: Secret) -> Self {
+        Self { source: Arc::new(TokenSource::Configured(token)) }
+    }
+
+    /// The token that stands in a file, and stood there a moment ago as `token`.
+    pub fn in_file(path: PathBuf, token: Secret) -> Self {
+        let last_read = RwLock::new(token);
+        Self { source: Arc::new(TokenSource::File { path, last_read }) }
+    }
+
+    /// Whether `presented` is the token.
+    pub fn admits(&self, presented: &Secret) -> bool {
+        match self.source.as_ref() {
+            TokenSource::Configured(token) => token.admits(presented.reveal()),
+            TokenSource::File { path, last_read } => {
+                // A file that is gone or empty changes nothing: the last token holds.
+                let text = std::fs::read_to_string(path).unwrap_or_default();
+                if !text.trim().is_empty() {
+                    *last_read.write().unwrap() = Secret::new(text.trim());
+                }
+                last_read.read().unwrap().admits(presented.reveal())
+            }
+        }
+    }
+}
+
+/// Lets only the bearer of the management token through.
+pub(super) async fn require_management(
+    State(state): State<ApiState>,
+    request: Request,
+    next: Next,
+) -> Response {
+    match bearer(request.headers()) {
+        Some(token) if state.token.admits(&token) => next.run(request).await,
+        Some(_) => ApiError::unauthorized(
+            "The bearer token is not the management token; `everpost token` prints the right one.",
+        )
+        .into_response(),
+        None => ApiError::unauthorized(
+            "Management needs the header `Authorization: Bearer TOKEN`; `everpost token` prints the \
+             token.",
+        )
+        .into_response(),
+    }
+}
+
+/// The bearer token of a request.
+pub(super) fn bearer(headers: &HeaderMap) -> Option<Secret> {
+    let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
+    let (scheme, token) = value.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("Bearer").then(|| Secret::new(token.trim()))
+}

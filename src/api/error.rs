@@ -1,0 +1,237 @@
+//! Every refusal in Azure's shape (spec 1.5).
+
+use std::any::Any;
+
+use axum::Json;
+use axum::extract::{Request, State};
+use axum::http::{Method, StatusCode, Uri, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+
+use crate::api::ApiState;
+use crate::broker::{ManageError, PublishError, UnknownCode};
+use crate::model::limits::RETRY_AFTER_BUSY_S;
+use crate::model::name::InvalidName;
+use crate::store::{ResubmitError, StoreError};
+use crate::wire::error_body::{correlation, error_body};
+use crate::wire::resource::InvalidResource;
+use crate::wire::{BadInput, BadInputKind};
+
+/// A refusal. [`finish`] turns it into a body, which carries a number to ask the operator about.
+#[derive(Clone, Debug)]
+pub(super) struct ApiError {
+    pub(super) status: StatusCode,
+    /// Azure's word for it.
+    pub(super) code: &'static str,
+    /// A closer word, where there is one.
+    pub(super) detail: &'static str,
+    pub(super) explanation: String,
+    /// The field that is wrong.
+    pub(super) target: Option<String>,
+    /// Seconds after which another try is worth it.
+    pub(super) retry_after_s: Option<u64>,
+}
+
+impl ApiError {
+    fn new(status: StatusCode, code: &'static str, explanation: impl Into<String>) -> Self {
+        let explanation = explanation.into();
+        Self { status, code, detail: code, explanation, target: None, retry_after_s: None }
+    }
+
+    pub(super) fn bad_request(explanation: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "BadRequest", explanation)
+    }
+
+    pub(super) fn unauthorized(explanation: impl Into<String>) -> Self {
+        Self::new(StatusCode::UNAUTHORIZED, "Unauthorized", explanation)
+    }
+
+    pub(super) fn forbidden(explanation: impl Into<String>) -> Self {
+        Self::new(StatusCode::FORBIDDEN, "Forbidden", explanation)
+    }
+
+    pub(super) fn not_found(explanation: impl Into<String>) -> Self {
+        Self::new(StatusCode::NOT_FOUND, "NotFound", explanation)
+    }
+
+    pub(super) fn too_large(explanation: impl Into<String>) -> Self {
+        Self::new(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", explanation)
+    }
+
+    pub(super) fn too_many(explanation: impl Into<String>) -> Self {
+        let mut error = Self::new(StatusCode::TOO_MANY_REQUESTS, "TooManyRequests", explanation);
+        error.retry_after_s = Some(RETRY_AFTER_BUSY_S);
+        error
+    }
+
+    fn unavailable(explanation: impl Into<String>) -> Self {
+        let mut error = Self::new(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable", explanation);
+        error.retry_after_s = Some(RETRY_AFTER_BUSY_S);
+        error
+    }
+
+    fn conflict(explanation: impl Into<String>) -> Self {
+        Self::new(StatusCode::CONFLICT, "Conflict", explanation)
+    }
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        let mut response = self.status.into_response();
+        if let Some(seconds) = self.retry_after_s {
+            response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
+        }
+        response.extensions_mut().insert(self);
+        response
+    }
+}
+
+/// Writes the bodies of refusals, so that each carries its own number and moment.
+pub(super) async fn finish(
+    State(state): State<ApiState>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let response = next.run(request).await;
+    let Some(error) = response.extensions().get::<ApiError>().cloned() else {
+        return response;
+    };
+    let report = correlation(state.broker.entropy().uuid(), state.broker.clock().now());
+    let mut body = error_body(error.code, &format!("{}{report}", error.explanation), error.detail);
+    if let Some(target) = error.target {
+        body["error"]["target"] = target.into();
+    }
+    let (mut parts, _) = response.into_parts();
+    parts.headers.remove(header::CONTENT_LENGTH);
+    (parts.status, parts.headers, Json(body)).into_response()
+}
+
+/// Nobody lives here; says where the publisher probably wanted to go.
+pub(super) async fn no_such_path(method: Method, uri: Uri) -> ApiError {
+    let path = uri.path();
+    let hint = if method == Method::POST {
+        "Events are published with POST /topics/{topic}/api/events; the endpoint given to an Event \
+         Grid client is http://HOST/topics/{topic}/api/events."
+    } else {
+        "Topics are under /topics, the admin pages under /admin, health under /healthz."
+    };
+    ApiError::not_found(format!("There is nothing at {method} {path}. {hint}"))
+}
+
+/// The path is right, the method is not.
+pub(super) async fn no_such_method(method: Method, uri: Uri) -> ApiError {
+    ApiError::new(
+        StatusCode::METHOD_NOT_ALLOWED,
+        "MethodNotAllowed",
+        format!("{method} does not apply to {}.", uri.path()),
+    )
+}
+
+/// What a client sees of a defect: nothing but that there was one.
+pub fn catch_panic(_cause: Box<dyn Any + Send>) -> Response {
+    let explanation = "The appliance met a defect of its own; its log says more.";
+    let body = error_body("InternalServerError", explanation, "InternalServerError");
+    (StatusCode::INTERNAL_SERVER_ERROR, Json(body)).into_response()
+}
+
+impl From<BadInput> for ApiError {
+    fn from(input: BadInput) -> Self {
+        let explanation = input.to_string();
+        match input.kind {
+            BadInputKind::Malformed => {
+                Self { detail: "InputJsonInvalid", ..Self::bad_request(explanation) }
+            }
+            BadInputKind::TooLarge => Self::too_large(explanation),
+            BadInputKind::UnsupportedEncoding => Self::new(
+                StatusCode::UNSUPPORTED_MEDIA_TYPE,
+                "UnsupportedMediaType",
+                explanation,
+            ),
+        }
+    }
+}
+
+impl From<InvalidResource> for ApiError {
+    fn from(invalid: InvalidResource) -> Self {
+        let mut error = Self::new(StatusCode::BAD_REQUEST, invalid.code, invalid.to_string());
+        error.target = Some(invalid.target);
+        error
+    }
+}
+
+impl From<InvalidName> for ApiError {
+    fn from(invalid: InvalidName) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "InvalidRequest", invalid.to_string())
+    }
+}
+
+impl From<StoreError> for ApiError {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Full => Self::unavailable("The disk is full; nothing was stored."),
+            StoreError::Closed | StoreError::Failed(_) => {
+                Self::unavailable("The appliance is stopping; try again in a moment.")
+            }
+            StoreError::TooSlow => {
+                Self::unavailable("The question took too long; ask for less at once.")
+            }
+            StoreError::Other(_) => {
+                tracing::error!(%error, "the store met a defect");
+                Self::new(
+                    StatusCode::INTERNAL_SERVER_ERROR,
+                    "InternalServerError",
+                    "The appliance met a defect of its own; its log says more.",
+                )
+            }
+        }
+    }
+}
+
+impl From<PublishError> for ApiError {
+    fn from(error: PublishError) -> Self {
+        match error {
+            PublishError::Stopping => {
+                Self::unavailable("The appliance is stopping; try again in a moment.")
+            }
+            PublishError::Store(error) => error.into(),
+        }
+    }
+}
+
+impl From<ManageError> for ApiError {
+    fn from(error: ManageError) -> Self {
+        let explanation = error.to_string();
+        match error {
+            ManageError::TopicNotFound(_) | ManageError::SubscriptionNotFound(..) => {
+                Self::new(StatusCode::NOT_FOUND, "ResourceNotFound", explanation)
+            }
+            ManageError::InputSchemaFixed => {
+                Self::new(StatusCode::BAD_REQUEST, "InvalidRequest", explanation)
+            }
+            ManageError::TooManySubscriptions(_) => Self::conflict(explanation),
+            ManageError::Store(error) => error.into(),
+        }
+    }
+}
+
+impl From<ResubmitError> for ApiError {
+    fn from(error: ResubmitError) -> Self {
+        let explanation = error.to_string();
+        match error {
+            ResubmitError::NotFound(_) => Self::not_found(explanation),
+            ResubmitError::NotDeadLettered(..) | ResubmitError::SubscriptionDeleted(_) => {
+                Self::conflict(explanation)
+            }
+            ResubmitError::Store(error) => error.into(),
+        }
+    }
+}
+
+impl From<UnknownCode> for ApiError {
+    fn from(error: UnknownCode) -> Self {
+        match error {
+            UnknownCode::NotOpen => Self::not_found(error.to_string()),
+            UnknownCode::Store(error) => error.into(),
+        }
+    }
+}

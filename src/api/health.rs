@@ -1,0 +1,45 @@
+//! The doors for those who watch the appliance.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde_json::json;
+
+use crate::api::ApiState;
+use crate::api::auth::bearer;
+use crate::api::error::ApiError;
+
+/// `GET /healthz`: the process answers.
+pub(super) async fn healthz() -> &'static str {
+    "ok\n"
+}
+
+/// `GET /readyz`: whether events can be taken, and if not, why.
+pub(super) async fn readyz(State(state): State<ApiState>) -> Response {
+    let mut reasons = Vec::new();
+    if state.broker.is_stopping() {
+        reasons.push("the appliance is stopping".to_owned());
+    } else if let Err(error) = state.broker.check_writable().await {
+        reasons.push(format!("the store cannot be written: {error}"));
+    }
+    let ready = reasons.is_empty();
+    let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    (status, Json(json!({ "ready": ready, "reasons": reasons }))).into_response()
+}
+
+/// `GET /metrics`: for Prometheus, with the management token unless it is configured open.
+pub(super) async fn metrics(
+    State(state): State<ApiState>,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
+    let admitted = bearer(&headers).is_some_and(|token| state.token.admits(&token));
+    if !state.options.metrics_public && !admitted {
+        return Err(ApiError::unauthorized(
+            "The metrics need the header `Authorization: Bearer TOKEN` with the management token, or \
+             the setting metrics.public.",
+        ));
+    }
+    let format = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    Ok(([(header::CONTENT_TYPE, format)], state.broker.metrics_text()).into_response())
+}

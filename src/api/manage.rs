@@ -1,0 +1,198 @@
+//! The door for those who manage topics and event subscriptions (spec 3).
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use serde_json::Value;
+
+use crate::api::ApiState;
+use crate::api::error::ApiError;
+use crate::model::name::{SubscriptionName, TopicName};
+use crate::model::registry::TopicEntry;
+use crate::wire::resource::{self, SubscriptionContext};
+
+type Answer = Result<Response, ApiError>;
+
+/// `GET /topics`
+pub(super) async fn list_topics(State(state): State<ApiState>) -> Response {
+    let registry = state.broker.registry();
+    let topics = registry.topics().map(|entry| show_topic(&state, entry)).collect();
+    Json(resource::render_list(topics)).into_response()
+}
+
+/// `GET /topics/{topic}`
+pub(super) async fn get_topic(
+    State(state): State<ApiState>,
+    Path(topic): Path<String>,
+) -> Answer {
+    let entry = state.broker.topic(&TopicName::parse(&topic)?)?;
+    Ok(Json(show_topic(&state, &entry)).into_response())
+}
+
+/// `PUT /topics/{topic}`: 201, whether it was there before or not, because the clients take nothing else.
+pub(super) async fn put_topic(
+    State(state): State<ApiState>,
+    Path(topic): Path<String>,
+    body: Bytes,
+) -> Answer {
+    let name = TopicName::parse(&topic)?;
+    let definition = resource::parse_topic(&json(&body)?)?;
+    let entry = state.broker.put_topic(name, definition).await?;
+    Ok((StatusCode::CREATED, Json(show_topic(&state, &entry))).into_response())
+}
+
+/// `PATCH /topics/{topic}`
+pub(super) async fn patch_topic(
+    State(state): State<ApiState>,
+    Path(topic): Path<String>,
+    body: Bytes,
+) -> Answer {
+    let name = TopicName::parse(&topic)?;
+    let current = state.broker.topic(&name)?;
+    let definition = resource::patch_topic(&current.topic.definition, &json(&body)?)?;
+    let entry = state.broker.put_topic(name, definition).await?;
+    Ok(Json(show_topic(&state, &entry)).into_response())
+}
+
+/// `DELETE /topics/{topic}`
+pub(super) async fn delete_topic(
+    State(state): State<ApiState>,
+    Path(topic): Path<String>,
+) -> Answer {
+    state.broker.delete_topic(&TopicName::parse(&topic)?).await?;
+    Ok(StatusCode::NO_CONTENT.into_response())
+}
+
+/// `POST /topics/{topic}/listKeys`
+pub(super) async fn list_keys(
+    State(state): State<ApiState>,
+    Path(topic): Path<String>,
+) -> Answer {
+    let entry = state.broker.topic(&TopicName::parse(&topic)?)?;
+    Ok(Json(resource::render_keys(&entry.topic.keys)).into_response())
+}
+
+/// `POST /topics/{topic}/regenerateKey`
+pub(super) async fn regenerate_key(
+    State(state): State<ApiState>,
+    Path(topic): Path<String>,
+    body: Bytes,
+) -> Answer {
+    let key = resource::parse_key_name(&json(&body)?)?;
+    let entry = state.broker.regenerate_key(&TopicName::parse(&topic)?, key).await?;
+    Ok(Json(resource::render_keys(&entry.topic.keys)).into_response())
+}
+
+/// `GET /topics/{topic}/eventSubscriptions`
+pub(super) async fn list_subscriptions(
+    State(state): State<ApiState>,
+    Path(topic): Path<String>,
+) -> Answer {
+    let entry = state.broker.topic(&TopicName::parse(&topic)?)?;
+    let all = entry.subscriptions.values();
+    let all = all.map(|each| resource::render_subscription(&entry, each)).collect();
+    Ok(Json(resource::render_list(all)).into_response())
+}
+
+/// `GET /topics/{topic}/eventSubscriptions/{name}`
+pub(super) async fn get_subscription(
+    State(state): State<ApiState>,
+    Path((topic, name)): Path<(String, String)>,
+) -> Answer {
+    let (entry, subscription) =
+        state.broker.subscription(&TopicName::parse(&topic)?, &SubscriptionName::parse(&name)?)?;
+    Ok(Json(resource::render_subscription(&entry, &subscription)).into_response())
+}
+
+/// `PUT /topics/{topic}/eventSubscriptions/{name}`: 201, for the same reason as with topics.
+pub(super) async fn put_subscription(
+    State(state): State<ApiState>,
+    Path((topic, name)): Path<(String, String)>,
+    body: Bytes,
+) -> Answer {
+    let (topic, name) = (TopicName::parse(&topic)?, SubscriptionName::parse(&name)?);
+    let entry = state.broker.topic(&topic)?;
+    let definition = resource::parse_subscription(&json(&body)?, &context(&state, &entry))?;
+    let (entry, subscription) = state.broker.put_subscription(&topic, name, definition).await?;
+    let shown = resource::render_subscription(&entry, &subscription);
+    Ok((StatusCode::CREATED, Json(shown)).into_response())
+}
+
+/// `PATCH /topics/{topic}/eventSubscriptions/{name}`: 201 (spec 3.1).
+pub(super) async fn patch_subscription(
+    State(state): State<ApiState>,
+    Path((topic, name)): Path<(String, String)>,
+    body: Bytes,
+) -> Answer {
+    let (topic, name) = (TopicName::parse(&topic)?, SubscriptionName::parse(&name)?);
+    let (entry, current) = state.broker.subscription(&topic, &name)?;
+    let context = context(&state, &entry);
+    let definition = resource::patch_subscription(&current.definition, &json(&body)?, &context)?;
+    let (entry, subscription) = state.broker.put_subscription(&topic, name, definition).await?;
+    let shown = resource::render_subscription(&entry, &subscription);
+    Ok((StatusCode::CREATED, Json(shown)).into_response())
+}
+
+/// `DELETE /topics/{topic}/eventSubscriptions/{name}`
+pub(super) async fn delete_subscription(
+    State(state): State<ApiState>,
+    Path((topic, name)): Path<(String, String)>,
+) -> Answer {
+    let (topic, name) = (TopicName::parse(&topic)?, SubscriptionName::parse(&name)?);
+    state.broker.delete_subscription(&topic, &name).await?;
+    Ok(StatusCode::NO_CONTENT.into_response())
+}
+
+/// `POST /topics/{topic}/eventSubscriptions/{name}/getFullUrl`
+pub(super) async fn get_full_url(
+    State(state): State<ApiState>,
+    Path((topic, name)): Path<(String, String)>,
+) -> Answer {
+    let (_, subscription) =
+        state.broker.subscription(&TopicName::parse(&topic)?, &SubscriptionName::parse(&name)?)?;
+    Ok(Json(resource::render_full_url(&subscription.definition)).into_response())
+}
+
+/// `POST /topics/{topic}/eventSubscriptions/{name}/getDeliveryAttributes`
+pub(super) async fn get_delivery_attributes(
+    State(state): State<ApiState>,
+    Path((topic, name)): Path<(String, String)>,
+) -> Answer {
+    let (_, subscription) =
+        state.broker.subscription(&TopicName::parse(&topic)?, &SubscriptionName::parse(&name)?)?;
+    Ok(Json(resource::render_delivery_attributes(&subscription.definition)).into_response())
+}
+
+/// `POST /topics/{topic}/eventSubscriptions/{name}/validate`: asks the destination again (an extension).
+pub(super) async fn validate(
+    State(state): State<ApiState>,
+    Path((topic, name)): Path<(String, String)>,
+) -> Answer {
+    let (topic, name) = (TopicName::parse(&topic)?, SubscriptionName::parse(&name)?);
+    let (entry, subscription) = state.broker.validate_again(&topic, &name).await?;
+    Ok(Json(resource::render_subscription(&entry, &subscription)).into_response())
+}
+
+fn show_topic(state: &ApiState, entry: &Arc<TopicEntry>) -> Value {
+    let base = &state.broker.options().public_url;
+    let endpoint = format!("{base}/topics/{}/api/events", entry.topic.name);
+    resource::render_topic(entry, &endpoint)
+}
+
+fn context<'a>(state: &ApiState, entry: &'a TopicEntry) -> SubscriptionContext<'a> {
+    SubscriptionContext {
+        input_schema: &entry.topic.definition.input_schema,
+        now: state.broker.clock().now(),
+        require_https: state.options.require_https,
+    }
+}
+
+fn json(body: &Bytes) -> Result<Value, ApiError> {
+    serde_json::from_slice(body).map_err(|cause| {
+        ApiError::bad_request(format!("The request body is not valid JSON: {cause}."))
+    })
+}

@@ -1,0 +1,113 @@
+//! The doors for programs: Azure's protocols in, Azure's protocols out.
+//!
+//! Every route stands in the table below. A handler takes its request apart, calls one verb of the broker
+//! and dresses the answer; it decides nothing about events.
+
+mod arm;
+mod auth;
+mod error;
+mod health;
+mod manage;
+mod publish;
+mod records;
+mod validate;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::DefaultBodyLimit;
+use axum::middleware;
+use axum::routing::{get, post};
+
+pub use arm::rewrite as rewrite_arm_path;
+pub use auth::ManagementToken;
+pub use error::catch_panic;
+pub use publish::Intake;
+
+use crate::broker::Broker;
+use crate::model::limits::MANAGEMENT_BYTES_MAX;
+use crate::store::views::Views;
+
+/// What the doors share. Cheap to clone.
+#[derive(Clone)]
+pub struct ApiState {
+    pub broker: Broker,
+    pub views: Views,
+    pub token: ManagementToken,
+    pub intake: Intake,
+    pub options: Arc<ApiOptions>,
+}
+
+/// How the doors behave.
+#[derive(Clone, Debug)]
+pub struct ApiOptions {
+    /// Bytes of one publish request.
+    pub publish_bytes_max: usize,
+    /// Takes https receivers alone.
+    pub require_https: bool,
+    /// Answers `/metrics` without a token.
+    pub metrics_public: bool,
+}
+
+/// Every route.
+pub fn routes(state: ApiState) -> Router {
+    let publish = Router::new()
+        .route("/topics/{topic}/api/events", post(publish::to_topic).options(publish::options))
+        .route("/{topic}/api/events", post(publish::to_topic).options(publish::options))
+        .route("/eventGrid/api/events", post(publish::to_host).options(publish::options))
+        .route("/api/events", post(publish::to_host).options(publish::options))
+        .layer(DefaultBodyLimit::disable());
+
+    let manage = Router::new()
+        .route("/topics", get(manage::list_topics))
+        .route(
+            "/topics/{topic}",
+            get(manage::get_topic)
+                .put(manage::put_topic)
+                .patch(manage::patch_topic)
+                .delete(manage::delete_topic),
+        )
+        .route("/topics/{topic}/listKeys", post(manage::list_keys))
+        .route("/topics/{topic}/regenerateKey", post(manage::regenerate_key))
+        .route("/topics/{topic}/eventSubscriptions", get(manage::list_subscriptions))
+        .route(
+            "/topics/{topic}/eventSubscriptions/{name}",
+            get(manage::get_subscription)
+                .put(manage::put_subscription)
+                .patch(manage::patch_subscription)
+                .delete(manage::delete_subscription),
+        )
+        .route(
+            "/topics/{topic}/eventSubscriptions/{name}/getFullUrl",
+            post(manage::get_full_url),
+        )
+        .route(
+            "/topics/{topic}/eventSubscriptions/{name}/getDeliveryAttributes",
+            post(manage::get_delivery_attributes),
+        )
+        .route("/topics/{topic}/eventSubscriptions/{name}/validate", post(manage::validate))
+        .route("/everpost/events", get(records::list_events))
+        .route("/everpost/events/{key}", get(records::get_event))
+        .route("/everpost/deadLetters", get(records::list_dead_letters))
+        .route("/everpost/deadLetters/{id}", get(records::get_dead_letter))
+        .route("/everpost/deadLetters/{id}/resubmit", post(records::resubmit))
+        .layer(DefaultBodyLimit::max(MANAGEMENT_BYTES_MAX))
+        .route_layer(middleware::from_fn_with_state(state.clone(), auth::require_management));
+
+    let open = Router::new()
+        .route("/validate", get(validate::confirm).post(validate::confirm))
+        .route("/healthz", get(health::healthz))
+        .route("/readyz", get(health::readyz))
+        .route("/metrics", get(health::metrics));
+
+    publish
+        .merge(manage)
+        .merge(open)
+        .fallback(error::no_such_path)
+        .method_not_allowed_fallback(error::no_such_method)
+        .layer(middleware::from_fn_with_state(state.clone(), error::finish))
+        .with_state(state)
+}

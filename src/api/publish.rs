@@ -1,0 +1,264 @@
+//! The door for publishers (spec 1).
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use aws_lc_rs::digest::{SHA256, digest};
+use axum::body::Body;
+use axum::extract::{ConnectInfo, Path, State};
+use axum::http::{HeaderMap, Request, StatusCode, Uri, header};
+use axum::response::{IntoResponse, Response};
+use bytes::{Bytes, BytesMut};
+use http_body_util::BodyExt;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::api::ApiState;
+use crate::api::auth::{Credential, authorize_publisher, query_value};
+use crate::api::error::ApiError;
+use crate::base::Timestamp;
+use crate::model::limits::REQUEST_ID_WINDOW;
+use crate::model::name::TopicName;
+use crate::model::registry::{Registry, TopicEntry};
+use crate::model::topic::TopicId;
+use crate::store::RequestMark;
+use crate::wire;
+
+/// The only version of the data plane there is (spec 1.1).
+const API_VERSION: &str = "2018-01-01";
+
+/// Kibibytes of request bodies in memory at once: 64 requests of the greatest size.
+const INTAKE_KIB_MAX: u32 = 65_536;
+
+/// How long a request waits for room in memory before it is told to come back.
+const INTAKE_WAIT: Duration = Duration::from_secs(5);
+
+/// How much of a body that is too large is still read, so that a client which sends all of it before it
+/// listens hears the answer instead of a broken connection.
+const EXCESS_READ_MAX: usize = 8 * 1_024 * 1_024;
+
+/// Bounds the memory that request bodies take.
+#[derive(Clone)]
+pub struct Intake {
+    kib: Arc<Semaphore>,
+}
+
+impl Default for Intake {
+    fn default() -> Self {
+        Self { kib: Arc::new(Semaphore::new(INTAKE_KIB_MAX as usize)) }
+    }
+}
+
+impl Intake {
+    async fn room_for(&self, bytes: usize) -> Result<OwnedSemaphorePermit, ApiError> {
+        let kib = u32::try_from(bytes.div_ceil(1_024)).unwrap_or(INTAKE_KIB_MAX).min(INTAKE_KIB_MAX);
+        let room = Arc::clone(&self.kib).acquire_many_owned(kib);
+        match tokio::time::timeout(INTAKE_WAIT, room).await {
+            Ok(Ok(permit)) => Ok(permit),
+            Ok(Err(_)) | Err(_) => {
+                Err(ApiError::too_many("More is being published than can be taken in right now."))
+            }
+        }
+    }
+}
+
+/// `POST /topics/{topic}/api/events` and `POST /{topic}/api/events`.
+pub(super) async fn to_topic(
+    State(state): State<ApiState>,
+    Path(topic): Path<String>,
+    request: Request<Body>,
+) -> Result<Response, ApiError> {
+    let registry = state.broker.registry();
+    let known = TopicName::parse(&topic).ok().and_then(|name| registry.topic(&name).cloned());
+    let topic = known.ok_or_else(|| no_such_topic(&topic))?;
+    publish(&state, &topic, request).await
+}
+
+/// `POST /api/events`: the topic is told by the host, else by the key.
+pub(super) async fn to_host(
+    State(state): State<ApiState>,
+    request: Request<Body>,
+) -> Result<Response, ApiError> {
+    let registry = state.broker.registry();
+    let credential = Credential::of(request.headers(), request.uri());
+    let host = host_of(&request).unwrap_or_default();
+    let now = state.broker.clock().now();
+    let topic = choose_topic(&registry, &host, &credential, now)?;
+    publish(&state, &topic, request).await
+}
+
+/// Answers preflight questions without asking who is there (spec 1.1).
+pub(super) async fn options() -> impl IntoResponse {
+    (StatusCode::OK, [(header::ALLOW, "POST, OPTIONS")])
+}
+
+async fn publish(
+    state: &ApiState,
+    topic: &Arc<TopicEntry>,
+    request: Request<Body>,
+) -> Result<Response, ApiError> {
+    let started_at = state.broker.clock().now();
+    match accept(state, topic, request, started_at).await {
+        Ok(events) => {
+            let took = state.broker.clock().now().since(started_at);
+            state.broker.meters().published(topic, events, took);
+            Ok(StatusCode::OK.into_response())
+        }
+        Err(error) => {
+            state.broker.meters().publish_failed(topic, error.code);
+            Err(error)
+        }
+    }
+}
+
+async fn accept(
+    state: &ApiState,
+    topic: &Arc<TopicEntry>,
+    request: Request<Body>,
+    now: Timestamp,
+) -> Result<usize, ApiError> {
+    check_version(request.uri())?;
+    check_address(topic, &request)?;
+    let credential = Credential::of(request.headers(), request.uri());
+    let host = host_of(&request).unwrap_or_default();
+    let hosts = [host.as_str(), public_host(&state.broker.options().public_url)];
+    authorize_publisher(state, topic, &credential, &hosts, request.uri())?;
+
+    let bytes_max = state.options.publish_bytes_max;
+    let _room = state.intake.room_for(announced_length(&request).unwrap_or(bytes_max)).await?;
+    let (parts, body) = request.into_parts();
+    let body = read_body(body, bytes_max).await?;
+    let schema = &topic.topic.definition.input_schema;
+    let entropy = state.broker.entropy();
+    let events = wire::decode(schema, &topic.resource_id, &parts.headers, &body, now, entropy)?;
+    if events.is_empty() {
+        return Ok(0);
+    }
+    let mark = request_mark(&parts.headers, topic.topic.id, &body, now);
+    drop(body); // the events hold what is needed of it
+    Ok(state.broker.publish(topic, events, mark).await?.len())
+}
+
+fn check_version(uri: &Uri) -> Result<(), ApiError> {
+    match query_value(uri, "api-version") {
+        Some(version) if version != API_VERSION => Err(ApiError::bad_request(format!(
+            "The api-version {version:?} is not supported; use {API_VERSION}, or leave it out."
+        ))),
+        _ => Ok(()),
+    }
+}
+
+fn check_address(topic: &TopicEntry, request: &Request<Body>) -> Result<(), ApiError> {
+    let Some(ConnectInfo(address)) = request.extensions().get::<ConnectInfo<SocketAddr>>() else {
+        return Ok(());
+    };
+    if topic.topic.definition.network_access.admits(address.ip()) {
+        return Ok(());
+    }
+    Err(ApiError::forbidden(format!(
+        "Publishing to {} from {} is forbidden by publicNetworkAccess or inboundIpRules of the topic.",
+        topic.topic.name,
+        address.ip()
+    )))
+}
+
+/// By the first label of the host; else by the key, where it opens exactly one topic (spec A).
+fn choose_topic(
+    registry: &Registry,
+    host: &str,
+    credential: &Credential,
+    now: Timestamp,
+) -> Result<Arc<TopicEntry>, ApiError> {
+    let label = host.split(['.', ':']).next().unwrap_or_default();
+    if host.contains('.')
+        && let Ok(name) = TopicName::parse(label)
+        && let Some(topic) = registry.topic(&name)
+    {
+        return Ok(Arc::clone(topic));
+    }
+    let mut opened = registry.topics().filter(|topic| credential.opens(topic, now));
+    match (opened.next(), opened.next()) {
+        (Some(topic), None) => Ok(Arc::clone(topic)),
+        (Some(_), Some(_)) => Err(ApiError::bad_request(
+            "The key opens several topics; name one in the path: /topics/{topic}/api/events.",
+        )),
+        (None, _) => Err(ApiError::not_found(format!(
+            "The host {host:?} names no topic, and the key presented opens none. Publish to \
+             /topics/{{topic}}/api/events."
+        ))),
+    }
+}
+
+fn no_such_topic(name: &str) -> ApiError {
+    ApiError::not_found(format!(
+        "There is no topic {name:?}. Events are published with POST /topics/{{topic}}/api/events; \
+         create the topic first with PUT /topics/{{topic}}, with `everpost topics create`, or in the \
+         admin pages."
+    ))
+}
+
+/// The host that the client meant, with its port.
+fn host_of(request: &Request<Body>) -> Option<String> {
+    let header = request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
+    header.or(request.uri().authority().map(|authority| authority.as_str())).map(str::to_owned)
+}
+
+fn public_host(url: &str) -> &str {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    rest.split('/').next().unwrap_or(rest)
+}
+
+fn announced_length(request: &Request<Body>) -> Option<usize> {
+    request.headers().get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+}
+
+async fn read_body(mut body: Body, bytes_max: usize) -> Result<Bytes, ApiError> {
+    let mut read = BytesMut::new();
+    let mut excess = 0;
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|cause| {
+            ApiError::bad_request(format!("The request body could not be read: {cause}."))
+        })?;
+        let Ok(data) = frame.into_data() else {
+            continue;
+        };
+        if excess == 0 && read.len() + data.len() <= bytes_max {
+            read.extend_from_slice(&data);
+            continue;
+        }
+        excess += data.len();
+        if excess > EXCESS_READ_MAX {
+            break;
+        }
+    }
+    if excess > 0 {
+        return Err(ApiError::too_large(format!(
+            "The request is larger than {bytes_max} bytes, which is the most that can be published \
+             at once."
+        )));
+    }
+    Ok(read.freeze())
+}
+
+/// How a repetition of this request is recognised: by the client's id for it, and the same body.
+fn request_mark(
+    headers: &HeaderMap,
+    topic: TopicId,
+    body: &[u8],
+    now: Timestamp,
+) -> Option<RequestMark> {
+    let id = headers.get("x-ms-client-request-id")?;
+    let mut named = topic.0.to_be_bytes().to_vec();
+    named.extend_from_slice(id.as_bytes());
+    Some(RequestMark {
+        fingerprint: sha256(&named),
+        body_hash: sha256(body),
+        since: now - REQUEST_ID_WINDOW,
+    })
+}
+
+fn sha256(bytes: &[u8]) -> [u8; 32] {
+    let mut hash = [0; 32];
+    hash.copy_from_slice(digest(&SHA256, bytes).as_ref());
+    hash
+}

@@ -1,0 +1,253 @@
+//! Everpost's own door to what has been stored: events, deliveries and dead letters.
+
+use axum::Json;
+use axum::extract::{Path, Query, State};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use crate::api::ApiState;
+use crate::api::error::ApiError;
+use crate::base::Timestamp;
+use crate::model::dead_letter::DeadLetterReason;
+use crate::model::delivery::{DeliveryAttempt, DeliveryId, DeliveryState, Outcome};
+use crate::model::event::{EventData, EventKey, StoredEvent};
+use crate::model::name::{SubscriptionName, TopicName};
+use crate::store::views::{
+    DeadLetterQuery, DeliveryDetail, DeliveryRow, EventDetail, EventQuery, EventRow,
+};
+
+/// Rows of a page when the client does not say.
+const PAGE_ROWS: usize = 50;
+
+#[derive(Deserialize)]
+pub(super) struct EventFilter {
+    topic: Option<String>,
+    id: Option<String>,
+    #[serde(rename = "type")]
+    event_type: Option<String>,
+    #[serde(default)]
+    unmatched: bool,
+    limit: Option<usize>,
+    before: Option<i64>,
+}
+
+/// `GET /everpost/events`
+pub(super) async fn list_events(
+    State(state): State<ApiState>,
+    Query(filter): Query<EventFilter>,
+) -> Result<Json<Value>, ApiError> {
+    let topic = filter.topic.map(|name| state.broker.topic(&TopicName::parse(&name)?).map_err(ApiError::from));
+    let query = EventQuery {
+        topic: topic.transpose()?.map(|entry| entry.topic.id),
+        id: filter.id,
+        event_type: filter.event_type,
+        unmatched: filter.unmatched,
+        before: filter.before.map(EventKey),
+        limit: filter.limit.unwrap_or(PAGE_ROWS),
+    };
+    let page = state.views.events(query).await?;
+    let rows: Vec<Value> = page.rows.iter().map(event_row).collect();
+    Ok(Json(json!({ "value": rows, "nextBefore": page.next_before.map(|key| key.0) })))
+}
+
+/// `GET /everpost/events/{key}`
+pub(super) async fn get_event(
+    State(state): State<ApiState>,
+    Path(key): Path<i64>,
+) -> Result<Json<EventBody>, ApiError> {
+    let event = state.views.event(EventKey(key)).await?;
+    let event = event.ok_or_else(|| ApiError::not_found(format!("There is no event {key}.")))?;
+    Ok(Json(event_body(&event)))
+}
+
+#[derive(Deserialize)]
+pub(super) struct DeadLetterFilter {
+    topic: Option<String>,
+    subscription: Option<String>,
+    limit: Option<usize>,
+    before: Option<i64>,
+}
+
+/// `GET /everpost/deadLetters`
+pub(super) async fn list_dead_letters(
+    State(state): State<ApiState>,
+    Query(filter): Query<DeadLetterFilter>,
+) -> Result<Json<Value>, ApiError> {
+    let mut query = DeadLetterQuery {
+        before: filter.before.map(DeliveryId),
+        limit: filter.limit.unwrap_or(PAGE_ROWS),
+        ..DeadLetterQuery::default()
+    };
+    match (filter.topic, filter.subscription) {
+        (Some(topic), Some(name)) => {
+            let (topic, name) = (TopicName::parse(&topic)?, SubscriptionName::parse(&name)?);
+            query.subscription = Some(state.broker.subscription(&topic, &name)?.1.id);
+        }
+        (Some(topic), None) => {
+            query.topic = Some(state.broker.topic(&TopicName::parse(&topic)?)?.topic.id);
+        }
+        (None, Some(_)) => {
+            return Err(ApiError::bad_request("A subscription is named together with its topic."));
+        }
+        (None, None) => {}
+    }
+    let page = state.views.dead_letters(query).await?;
+    let rows: Vec<Value> = page.rows.iter().map(delivery_row).collect();
+    Ok(Json(json!({ "value": rows, "nextBefore": page.next_before.map(|id| id.0) })))
+}
+
+/// `GET /everpost/deadLetters/{id}`
+pub(super) async fn get_dead_letter(
+    State(state): State<ApiState>,
+    Path(id): Path<i64>,
+) -> Result<Json<DeadLetterBody>, ApiError> {
+    let missing = || ApiError::not_found(format!("There is no dead letter {id}."));
+    let detail = state.views.delivery(DeliveryId(id)).await?;
+    let detail = detail.filter(|found| was_dead(found.row.state)).ok_or_else(missing)?;
+    let event = state.views.event(detail.row.event).await?.ok_or_else(missing)?;
+    Ok(Json(DeadLetterBody { delivery: delivery(&detail), event: envelope(&event) }))
+}
+
+/// `POST /everpost/deadLetters/{id}/resubmit`
+pub(super) async fn resubmit(
+    State(state): State<ApiState>,
+    Path(id): Path<i64>,
+) -> Result<Json<Value>, ApiError> {
+    let fresh = state.broker.resubmit(DeliveryId(id)).await?;
+    Ok(Json(json!({ "deliveryId": fresh.0 })))
+}
+
+/// A dead letter that was resubmitted can still be looked at.
+fn was_dead(state: DeliveryState) -> bool {
+    match state {
+        DeliveryState::DeadLettered | DeliveryState::Resubmitted => true,
+        DeliveryState::Pending | DeliveryState::Delivered | DeliveryState::Dropped => false,
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct EventBody {
+    #[serde(flatten)]
+    envelope: Envelope,
+    deliveries: Vec<Value>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct DeadLetterBody {
+    #[serde(flatten)]
+    delivery: Value,
+    event: Envelope,
+}
+
+/// An event as it is stored; `data` byte for byte.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Envelope {
+    key: i64,
+    topic: String,
+    id: String,
+    source: Option<String>,
+    event_type: String,
+    subject: Option<String>,
+    event_time: Option<String>,
+    data_version: Option<String>,
+    received_at: String,
+    size: usize,
+    matched: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    data: Option<Box<RawValue>>,
+    #[serde(rename = "data_base64", skip_serializing_if = "Option::is_none")]
+    data_base64: Option<String>,
+}
+
+fn event_body(event: &EventDetail) -> EventBody {
+    EventBody {
+        envelope: envelope(event),
+        deliveries: event.deliveries.iter().map(delivery).collect(),
+    }
+}
+
+fn envelope(detail: &EventDetail) -> Envelope {
+    let StoredEvent { key, received_at, event } = &detail.stored;
+    let (data, data_base64) = match &event.data {
+        EventData::Absent => (None, None),
+        EventData::Json(text) => (RawValue::from_string(text.clone()).ok(), None),
+        EventData::Base64(text) => (None, Some(text.clone())),
+    };
+    Envelope {
+        key: key.0,
+        topic: detail.topic.clone(),
+        id: event.id.clone(),
+        source: event.source.clone(),
+        event_type: event.event_type.clone(),
+        subject: event.subject.clone(),
+        event_time: event.time.clone(),
+        data_version: event.data_version.clone(),
+        received_at: received_at.to_string(),
+        size: event.size(),
+        matched: detail.matched,
+        data,
+        data_base64,
+    }
+}
+
+fn event_row(row: &EventRow) -> Value {
+    json!({
+        "key": row.key.0,
+        "topic": row.topic,
+        "id": row.id,
+        "eventType": row.event_type,
+        "subject": row.subject,
+        "receivedAt": row.received_at.to_string(),
+        "size": row.data_bytes,
+        "matched": row.matched,
+    })
+}
+
+fn delivery_row(row: &DeliveryRow) -> Value {
+    let moment = |at: Option<Timestamp>| at.map(|at| at.to_string());
+    json!({
+        "deliveryId": row.id.0,
+        "eventKey": row.event.0,
+        "eventId": row.event_id,
+        "eventType": row.event_type,
+        "subject": row.subject,
+        "topic": row.topic,
+        "subscription": row.subscription,
+        "state": row.state.name(),
+        "attempts": row.attempts,
+        "publishedAt": row.published_at.to_string(),
+        "nextAttemptAt": moment(row.next_attempt_at),
+        "endedAt": moment(row.ended_at),
+        "deadLetterReason": row.dead_letter_reason.map(DeadLetterReason::name),
+        "lastDeliveryOutcome": row.last_outcome.map(Outcome::name),
+        "lastHttpStatusCode": row.last_status,
+        "lastAttemptAt": moment(row.last_attempt_at),
+        "resubmissionOf": row.resubmission_of.map(|id| id.0),
+        "resubmittedAs": row.resubmitted_as.map(|id| id.0),
+    })
+}
+
+fn delivery(detail: &DeliveryDetail) -> Value {
+    let mut body = delivery_row(&detail.row);
+    body["deliveryAttempts"] = detail.attempts.iter().map(attempt).collect();
+    body
+}
+
+fn attempt(attempt: &DeliveryAttempt) -> Value {
+    let answer = &attempt.answer;
+    json!({
+        "attempt": attempt.attempt,
+        "startedAt": attempt.started_at.to_string(),
+        "durationMs": u64::try_from(attempt.duration.as_millis()).unwrap_or(u64::MAX),
+        "outcome": answer.outcome.name(),
+        "httpStatusCode": answer.status,
+        "error": answer.error,
+        "remoteAddress": answer.remote_address,
+        "responseHeaders": answer.headers,
+        "responseBody": String::from_utf8_lossy(&answer.body),
+    })
+}

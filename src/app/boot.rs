@@ -1,0 +1,259 @@
+//! Start and stop: the store, the broker, the doors and the dispatcher, and in reverse.
+
+use std::net::SocketAddr;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::{Context, bail};
+use axum::Router;
+use axum::http::Uri;
+use axum::response::Redirect;
+use axum::routing::get;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tower_http::catch_panic::CatchPanicLayer;
+
+use crate::api::{self, ApiOptions, ApiState, Intake};
+use crate::app::config::Config;
+use crate::app::{listen, management_token, telemetry};
+use crate::base::{Clock, Entropy, TimeScale};
+use crate::broker::{Broker, BrokerOptions};
+use crate::model::registry::ResourceScope;
+use crate::outbound::egress::EgressPolicy;
+use crate::outbound::exchange::{Exchange, NetworkExchange, NetworkOptions};
+use crate::outbound::{Outbound, OutboundOptions};
+use crate::store::{DataDir, OnFatal, Store, StoreOptions, write_private};
+
+/// The exit code after the database has failed (`EX_IOERR` of sysexits.h).
+const EXIT_STORE_FAILED: i32 = 74;
+
+/// The exit code of a stop that was not waited for.
+const EXIT_INTERRUPTED: i32 = 130;
+
+/// The file in the data directory that tells the command line where the server is.
+pub const SERVER_URL_FILE: &str = "server.url";
+
+/// The file in the data directory that holds the set-up link while nobody has claimed the appliance.
+pub const SETUP_URL_FILE: &str = "setup-url";
+
+/// Serves until told to stop: `everpost serve`.
+pub fn serve(config: Config) -> anyhow::Result<ExitCode> {
+    telemetry::start(&config.log)?;
+    runtime()?.block_on(async {
+        let appliance = Appliance::start(config).await?;
+        for line in appliance.banner() {
+            println!("{line}");
+        }
+        wait_for_signal().await?;
+        tracing::info!("stopping; deliveries on the wire are waited for");
+        tokio::spawn(async {
+            if wait_for_signal().await.is_ok() {
+                std::process::exit(EXIT_INTERRUPTED);
+            }
+        });
+        appliance.stop().await;
+        Ok(ExitCode::SUCCESS)
+    })
+}
+
+/// One thread fewer than there are cores, since the store's writer has one of its own.
+pub fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(cores.saturating_sub(1).max(1))
+        .enable_all()
+        .build()
+        .context("the runtime could not be started")
+}
+
+/// A running appliance.
+pub struct Appliance {
+    config: Config,
+    data_dir: Arc<DataDir>,
+    broker: Broker,
+    url: String,
+    /// The link that claims the appliance, while nobody has.
+    setup_url: Option<String>,
+    requests: TaskTracker,
+    stop_listening: CancellationToken,
+    listening: tokio::task::JoinHandle<()>,
+}
+
+impl Appliance {
+    /// Opens the store and the doors, and starts to deliver.
+    pub async fn start(config: Config) -> anyhow::Result<Self> {
+        let clock = Clock::system();
+        let entropy = Entropy::Os;
+        let data_dir = Arc::new(DataDir::open(&config.data_dir)?);
+        let store = open_store(&config, &data_dir, &clock)?;
+        let token = management_token::open(&data_dir, config.management.token.as_ref(), &entropy)?;
+
+        let claim = Claim::settle(&config, &store, &clock).await?;
+        let listener = bind(config.listen).await?;
+        let address = listener.local_addr().context("the address could not be told")?;
+        let url = format!("http://{address}");
+
+        let outbound = outbound(&config, &clock)?;
+        let options = broker_options(&config, clock, entropy, public_url(&config, &url));
+        let broker = Broker::start(store.clone(), outbound, options).await?;
+        let state = ApiState {
+            broker: broker.clone(),
+            views: store.views.clone(),
+            token,
+            intake: Intake::default(),
+            options: Arc::new(ApiOptions {
+                publish_bytes_max: config.publish.bytes_max,
+                require_https: config.egress.require_https,
+                metrics_public: config.metrics.public,
+            }),
+        };
+        let router = router(state);
+
+        let requests = TaskTracker::new();
+        tokio::spawn(broker.clone().dispatch(requests.clone()));
+        tokio::spawn(broker.clone().keep_house());
+        let stop_listening = CancellationToken::new();
+        let listening = tokio::spawn(listen::serve(
+            listener,
+            router,
+            config.http.connections_max,
+            stop_listening.clone(),
+        ));
+        write_private(&data_dir.file(SERVER_URL_FILE), &format!("{url}\n"))?;
+        let setup_url = None;
+        let _ = claim;
+        Ok(Self { config, data_dir, broker, url, setup_url, requests, stop_listening, listening })
+    }
+
+    /// Where it listens.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// What is said at the start: at most eight lines.
+    pub fn banner(&self) -> Vec<String> {
+        let mut lines = vec![
+            format!("everpost {}", env!("CARGO_PKG_VERSION")),
+            format!("data directory  {}", self.data_dir.path().display()),
+            format!("listening on {}", self.url),
+            format!("publish to      {}/topics/{{topic}}/api/events", self.url),
+        ];
+        match &self.setup_url {
+            Some(link) => lines.push(format!("set up at       {link} (once, within 30 minutes)")),
+            None => lines.push(format!("admin pages     {}/admin", self.url)),
+        }
+        let token = self.data_dir.file(management_token::FILE);
+        lines.push(format!("token file      {}", token.display()));
+        let scale = self.config.time_scale;
+        if scale != TimeScale::REAL {
+            lines.push(format!(
+                "TIME SCALE {}: every wait of a delivery is that many times shorter; for tests and \
+                 demonstrations only",
+                scale.factor()
+            ));
+        }
+        lines.push("press Ctrl-C to stop".to_owned());
+        lines
+    }
+
+    /// Refuses new events, waits for the deliveries on the wire, then closes the doors.
+    pub async fn stop(self) {
+        self.broker.stop();
+        self.requests.close();
+        let drained = tokio::time::timeout(self.config.shutdown.drain, self.requests.wait()).await;
+        if drained.is_err() {
+            tracing::warn!(
+                requests = self.requests.len(),
+                "deliveries on the wire were cut off; they will be made again"
+            );
+        }
+        self.stop_listening.cancel();
+        let _ = self.listening.await;
+        let _ = std::fs::remove_file(self.data_dir.file(SERVER_URL_FILE));
+    }
+}
+
+fn open_store(config: &Config, data_dir: &Arc<DataDir>, clock: &Clock) -> anyhow::Result<Store> {
+    let options = StoreOptions { clock: clock.clone(), scope: scope(config), on_fatal: on_fatal() };
+    let store = Store::open(Arc::clone(data_dir), options, &|line| println!("{line}"))?;
+    Ok(store)
+}
+
+/// A database that can no longer be written or trusted ends the process: what was not acknowledged is
+/// the publisher's to repeat, and the next start finds everything else.
+fn on_fatal() -> OnFatal {
+    Box::new(|error| {
+        tracing::error!(%error, "the process ends");
+        eprintln!("everpost: {error}");
+        std::process::exit(EXIT_STORE_FAILED);
+    })
+}
+
+fn scope(config: &Config) -> ResourceScope {
+    ResourceScope {
+        subscription: config.azure.subscription_id.to_string(),
+        resource_group: config.azure.resource_group.clone(),
+    }
+}
+
+fn outbound(config: &Config, clock: &Clock) -> anyhow::Result<Outbound> {
+    let egress = EgressPolicy {
+        allow: config.egress.allow.clone(),
+        deny: Vec::new(),
+        require_https: config.egress.require_https,
+    };
+    let network = NetworkExchange::new(NetworkOptions {
+        egress,
+        clock: clock.clone(),
+        extra_authorities: Vec::new(),
+    })?;
+    Ok(Outbound::new(OutboundOptions {
+        exchange: Exchange::Network(network),
+        clock: clock.clone(),
+        origin: config.webhook.origin.clone(),
+    }))
+}
+
+fn broker_options(
+    config: &Config,
+    clock: Clock,
+    entropy: Entropy,
+    public_url: String,
+) -> BrokerOptions {
+    BrokerOptions {
+        clock,
+        entropy,
+        time_scale: config.time_scale,
+        public_url,
+        in_flight_per_subscription: config.delivery.in_flight_per_subscription,
+        in_flight_max: config.delivery.in_flight_max,
+        response_deadline: config.delivery.response_deadline,
+    }
+}
+
+fn public_url(config: &Config, own: &str) -> String {
+    let configured = config.public_url.as_ref().map(|url| url.as_str().trim_end_matches('/'));
+    configured.unwrap_or(own).to_owned()
+}
+
+async fn bind(address: SocketAddr) -> anyhow::Result<TcpListener> {
+    let listener = TcpListener::bind(address).await;
+    listener.with_context(|| format!("cannot listen on {address}; choose another --listen"))
+}
+
+fn router(state: ApiState) -> Router {
+    let front = Router::new().route("/", get(async |_: Uri| Redirect::to("/admin")));
+    front.merge(api::routes(state)).layer(CatchPanicLayer::custom(api::catch_panic))
+}
+
+async fn wait_for_signal() -> anyhow::Result<()> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+    Ok(())
+}
