@@ -440,6 +440,66 @@ fn urls_are_judged_by_what_they_mean() {
     check_url("127.0.0.0/8", "http://[::1]/", "loopback");
 }
 
+/// Every way of writing an IPv4 address that a URL knows means the same.
+#[test]
+fn spellings_do_not_matter() {
+    for (address, verdict) in [
+        ("0.0.0.0", "\"this\" network"),
+        ("10.1.2.3", "10.1.2.3 is a private"),
+        ("100.100.100.200", "metadata"),
+        ("127.0.0.1", "127.0.0.1 is a loopback"),
+        ("127.255.255.254", "loopback"),
+        ("168.63.129.16", "metadata"),
+        ("169.254.169.254", "169.254.169.254 is the metadata"),
+        ("172.31.0.9", "private"),
+        ("192.168.1.1", "private"),
+        ("224.0.0.1", "multicast"),
+        ("255.255.255.255", "broadcast"),
+        ("8.8.8.8", ""),
+        ("93.184.216.34", ""),
+    ] {
+        for host in spellings(address.parse().expect("an address")) {
+            check_url("", &format!("http://{host}/"), verdict);
+            check_url("", &format!("https://{host}:8443/x?y#z"), verdict);
+        }
+    }
+}
+
+fn spellings(address: Ipv4Addr) -> Vec<String> {
+    let [a, b, c, d] = address.octets();
+    let number = u32::from(address);
+    let (low_16, low_24) = (number & 0xffff, number & 0xff_ffff);
+    let (high, low) = (number >> 16, low_16);
+    let wide = |text: String| -> String {
+        let widen = |c: char| {
+            c.to_digit(10)
+                .and_then(|digit| char::from_u32(0xff10 + digit))
+        };
+        text.chars().map(|c| widen(c).unwrap_or(c)).collect()
+    };
+    vec![
+        format!("{a}.{b}.{c}.{d}"),
+        format!("{a}.{b}.{c}.{d}."),
+        format!("{a}.{b}.{low_16}"),
+        format!("{a}.{low_24}"),
+        format!("{number}"),
+        format!("{number:#x}"),
+        format!("0{number:o}"),
+        format!("{a:#x}.{b:#x}.{c:#x}.{d:#x}"),
+        format!("{a:#010x}.{b:#X}.{low_16:#x}"),
+        format!("0{a:o}.0{b:o}.0{c:o}.0{d:o}"),
+        format!("000{a:o}.{low_24:#x}"),
+        format!("{a:#x}.0{b:o}.{c}.{d}"),
+        wide(format!("{a}.{b}.{c}.{d}")),
+        wide(format!("{number}")),
+        format!("{a}\u{3002}{b}\u{ff0e}{c}\u{ff61}{d}"),
+        format!("{a}%2E{b}%2e{c}.{d}"),
+        format!("[::ffff:{a}.{b}.{c}.{d}]"),
+        format!("[::FFFF:{high:x}:{low:x}]"),
+        format!("[0:0:0:0:0:ffff:{high:04X}:{low:04x}]"),
+    ]
+}
+
 /// Such texts must not become URLs at all: a lenient second parser might read an address into them.
 #[test]
 fn malformed_hosts_are_no_urls() {

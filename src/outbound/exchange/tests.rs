@@ -3,6 +3,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use http::{HeaderName, HeaderValue};
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
@@ -467,17 +468,37 @@ fn der(base64: &str) -> Vec<u8> {
 
 /// A receiver that shows the certificate.
 async fn tls_receiver() -> Receiver {
-    let key = PrivateKeyDer::try_from(der(KEY)).expect("a key");
-    let config = ServerConfig::builder()
-        .with_no_client_auth()
-        .with_single_cert(vec![der(CERTIFICATE).into()], key)
-        .expect("a configuration");
-    let acceptor = TlsAcceptor::from(Arc::new(config));
+    let acceptor = acceptor(&[]);
     Receiver::playing(move |stream| {
         let acceptor = acceptor.clone();
         async move { answer_tls(acceptor.accept(stream).await?).await }
     })
     .await
+}
+
+fn acceptor(protocols: &[&[u8]]) -> TlsAcceptor {
+    let key = PrivateKeyDer::try_from(der(KEY)).expect("a key");
+    let mut config = ServerConfig::builder()
+        .with_no_client_auth()
+        .with_single_cert(vec![der(CERTIFICATE).into()], key)
+        .expect("a configuration");
+    config.alpn_protocols = protocols.iter().map(|each| each.to_vec()).collect();
+    TlsAcceptor::from(Arc::new(config))
+}
+
+/// A network that trusts the certificate, and on which every name leads to the loopback interface.
+fn trusting() -> Exchange {
+    let options = NetworkOptions {
+        extra_authorities: pem(),
+        ..options("127.0.0.0/8")
+    };
+    let lookup: Lookup =
+        Arc::new(|_| Box::pin(std::future::ready(Ok(vec![[127, 0, 0, 1].into()]))));
+    Exchange::Network(NetworkExchange::with_lookup(options, lookup).expect("a client"))
+}
+
+fn pem() -> Vec<u8> {
+    format!("-----BEGIN CERTIFICATE-----\n{CERTIFICATE}\n-----END CERTIFICATE-----\n").into_bytes()
 }
 
 async fn answer_tls(mut stream: impl AsyncRead + AsyncWrite + Unpin) -> io::Result<()> {
@@ -491,37 +512,63 @@ async fn answer_tls(mut stream: impl AsyncRead + AsyncWrite + Unpin) -> io::Resu
 #[tokio::test]
 async fn certificates_are_checked() {
     let receiver = tls_receiver().await;
-    let authority =
-        format!("-----BEGIN CERTIFICATE-----\n{CERTIFICATE}\n-----END CERTIFICATE-----\n")
-            .into_bytes();
-    let port = receiver.address.port();
-    let lookup: Lookup = Arc::new(|_| {
-        Box::pin(std::future::ready(Ok(vec![
-            "127.0.0.1".parse().expect("an address"),
-        ])))
-    });
-    for (extra_authorities, host, expected) in [
+    for (exchange, host, expected) in [
         (
-            Vec::new(),
+            named("127.0.0.0/8", "127.0.0.1"),
             "localhost",
             "Tls: TLS failed: invalid peer certificate: UnknownIssuer",
         ),
-        (authority.clone(), "localhost", "200 ok"),
+        (trusting(), "localhost", "200 ok"),
         (
-            authority,
+            trusting(),
             "other.example",
             "Tls: TLS failed: invalid peer certificate: ",
         ),
     ] {
-        let options = NetworkOptions {
-            extra_authorities,
-            ..options("127.0.0.0/8")
-        };
-        let network = NetworkExchange::with_lookup(options, Arc::clone(&lookup)).expect("a client");
-        let url = format!("https://{host}:{port}/?code={CANARY}");
-        let result = Exchange::Network(network).send(request(&url, LONG)).await;
-        compare(&result, expected, host);
+        let url = format!("https://{host}:{}/?code={CANARY}", receiver.address.port());
+        compare(&exchange.send(request(&url, LONG)).await, expected, host);
     }
+}
+
+#[tokio::test]
+async fn http_2_is_spoken_where_it_is_offered() {
+    let acceptor = acceptor(&[b"h2"]);
+    let receiver = Receiver::playing(move |stream| {
+        let acceptor = acceptor.clone();
+        async move { serve_http_2(acceptor.accept(stream).await?).await }
+    })
+    .await;
+    let exchange = trusting();
+    let port = receiver.address.port();
+    for (path, expected) in [
+        ("inbox", "200 HTTP/2.0 /inbox"),
+        ("again", "200 HTTP/2.0 /again"),
+        ("headers", "Socket: "),
+    ] {
+        let url = format!("https://localhost:{port}/{path}?code={CANARY}");
+        compare(&exchange.send(request(&url, LONG)).await, expected, path);
+    }
+    assert_eq!(receiver.connections(), 1);
+}
+
+/// Answers with the request's version and path, and on `/headers` with more of them than is bearable.
+async fn serve_http_2(stream: impl AsyncRead + AsyncWrite + Unpin + 'static) -> io::Result<()> {
+    let service = hyper::service::service_fn(async |request: http::Request<_>| {
+        let told = format!("{:?} {}", request.version(), request.uri().path());
+        let mut answer = http::Response::new(http_body_util::Full::new(Bytes::from(told)));
+        if request.uri().path() == "/headers" {
+            let long = HeaderValue::from_str(&"x".repeat(HEADER_BLOCK_MAX as usize));
+            answer
+                .headers_mut()
+                .insert("x", long.expect("a header value"));
+        }
+        let _: hyper::body::Incoming = request.into_body();
+        Ok::<_, std::convert::Infallible>(answer)
+    });
+    hyper::server::conn::http2::Builder::new(TokioExecutor::new())
+        .serve_connection(TokioIo::new(stream), service)
+        .await
+        .map_err(io::Error::other)
 }
 
 #[tokio::test]
@@ -559,6 +606,7 @@ async fn tls_that_fails_says_so() {
 fn authorities_must_be_certificates() {
     for (pem, accepted) in [
         ("", true),
+        ("no certificate at all", false),
         (
             "-----BEGIN CERTIFICATE-----\n!\n-----END CERTIFICATE-----\n",
             false,
