@@ -73,8 +73,8 @@ fn flag(key: &'static Key) -> Arg {
         .help(help(key))
         .help_heading("Settings");
     match key.kind {
-        Kind::Text | Kind::Number => arg,
-        Kind::List => arg.action(ArgAction::Append),
+        Kind::Text(_) | Kind::Number => arg,
+        Kind::List(_) => arg.action(ArgAction::Append),
         Kind::Switch => arg
             .num_args(0..=1)
             .require_equals(true)
@@ -88,16 +88,15 @@ fn value_name(key: &Key) -> &'static str {
         return "FILE";
     }
     match key.kind {
-        Kind::Text => "TEXT",
+        Kind::Text(word) | Kind::List(word) => word,
         Kind::Number => "N",
         Kind::Switch => "true|false",
-        Kind::List => "ITEM",
     }
 }
 
 fn help(key: &Key) -> String {
     let file = if key.secret {
-        "File with the setting. "
+        "File with this secret: "
     } else {
         ""
     };

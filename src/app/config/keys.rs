@@ -22,12 +22,14 @@ pub struct Key {
 /// How a setting is written in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    Text,
+    /// With a word for it in help texts.
+    Text(&'static str),
     Number,
     /// `true` or `false`.
     Switch,
-    /// Texts; separated by commas in the environment, repeated on the command line.
-    List,
+    /// Texts, with a word for one of them; separated by commas in the environment, repeated on the
+    /// command line.
+    List(&'static str),
 }
 
 /// What every variable of the environment begins with.
@@ -43,32 +45,32 @@ pub(super) const CLIENT_VARIABLES: [&str; 3] =
 /// All settings, in the order in which they are shown.
 #[rustfmt::skip] // a table
 pub static KEYS: &[Key] = &[
-    setting("data_dir", Kind::Text, "everpost-data",
+    setting("data_dir", Kind::Text("DIR"), "everpost-data",
         "Directory of the database and of everything else that must survive. Made at the first \
          start."),
-    setting("listen", Kind::Text, "127.0.0.1:8080",
+    setting("listen", Kind::Text("ADDRESS:PORT"), "127.0.0.1:8080",
         "Address and port to listen on. Port 0 takes a free one, 0.0.0.0 listens on every interface."),
-    optional("public_url", Kind::Text, "https://events.example.com",
+    optional("public_url", Kind::Text("URL"), "https://events.example.com",
         "URL by which publishers, receivers and browsers reach the appliance, if it is another \
          than the one that it listens on."),
     setting("time_scale", Kind::Number, "1",
         "How many times faster than real the waits between attempts pass. Above 1 is for tests \
          and demonstrations."),
-    setting("log.format", Kind::Text, "text",
+    setting("log.format", Kind::Text("text|json"), "text",
         "Form of the log on standard error: \"text\" for people, \"json\" for programs."),
-    setting("log.level", Kind::Text, "info",
+    setting("log.level", Kind::Text("LEVEL"), "info",
         "How much is logged: off, error, warn, info, debug or trace. Single modules can differ, \
          as in \"info,everpost::broker=debug\"."),
-    setting("egress.allow", Kind::List, "",
+    setting("egress.allow", Kind::List("NETWORK"), "",
         "Networks that webhooks may be called in although they are not public, such as \
          127.0.0.0/8 for receivers on this machine or 10.0.0.0/8 for a private network."),
     setting("egress.require_https", Kind::Switch, "false",
         "Refuses webhooks whose URL is not https."),
-    setting("azure.subscription_id", Kind::Text, "00000000-0000-0000-0000-000000000000",
+    setting("azure.subscription_id", Kind::Text("UUID"), "00000000-0000-0000-0000-000000000000",
         "Azure subscription in the resource ids that clients and receivers see: a UUID."),
-    setting("azure.resource_group", Kind::Text, "everpost",
+    setting("azure.resource_group", Kind::Text("NAME"), "everpost",
         "Azure resource group in the resource ids that clients and receivers see."),
-    setting("webhook.origin", Kind::Text, "eventgrid.azure.net",
+    setting("webhook.origin", Kind::Text("HOST"), "eventgrid.azure.net",
         "Host name by which the appliance introduces itself to receivers of CloudEvents."),
     setting("delivery.in_flight_per_subscription", Kind::Number, "32",
         "Requests that may be under way to one event subscription at once, 1 to 10000."),
@@ -85,7 +87,7 @@ pub static KEYS: &[Key] = &[
         "Answers /metrics without the management token."),
     setting("admin.enabled", Kind::Switch, "true",
         "Serves the admin pages."),
-    optional("admin.user", Kind::Text, "admin",
+    optional("admin.user", Kind::Text("NAME"), "admin",
         "Name of the administrator, for installations that nobody sets up by hand. Goes with \
          admin.password."),
     secret("admin.password",
@@ -122,7 +124,7 @@ const fn optional(name: &'static str, kind: Kind, example: &'static str, doc: &'
 const fn secret(name: &'static str, doc: &'static str) -> Key {
     Key {
         name,
-        kind: Kind::Text,
+        kind: Kind::Text("TEXT"),
         default: None,
         example: "",
         secret: true,
@@ -156,26 +158,26 @@ impl Key {
     pub fn to_toml(&self, values: &[String]) -> String {
         match (self.kind, values) {
             (Kind::Number | Kind::Switch, [value]) => value.clone(),
-            (Kind::Text, [value]) => quoted(value),
-            (Kind::List, values) => {
+            (Kind::Text(_), [value]) => quoted(value),
+            (Kind::List(_), values) => {
                 let values: Vec<String> = values.iter().map(|value| quoted(value)).collect();
                 format!("[{}]", values.join(", "))
             }
-            (Kind::Text | Kind::Number | Kind::Switch, values) => quoted(&values.join(",")),
+            (Kind::Text(_) | Kind::Number | Kind::Switch, values) => quoted(&values.join(",")),
         }
     }
 
     /// The single values of a text in the form of the environment.
     pub fn split(&self, text: &str) -> Vec<String> {
         match self.kind {
-            Kind::List => {
+            Kind::List(_) => {
                 let values = text.split(',').map(str::trim);
                 values
                     .filter(|value| !value.is_empty())
                     .map(str::to_owned)
                     .collect()
             }
-            Kind::Text | Kind::Number | Kind::Switch => vec![text.to_owned()],
+            Kind::Text(_) | Kind::Number | Kind::Switch => vec![text.to_owned()],
         }
     }
 }
