@@ -1,3 +1,10 @@
 //! The program: reads the command line and tells the shell how it went.
 
-fn main() {}
+use std::process::ExitCode;
+
+use clap::Parser;
+use everpost::app::cli::CommandLine;
+
+fn main() -> ExitCode {
+    CommandLine::parse().run()
+}

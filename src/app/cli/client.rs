@@ -1,0 +1,304 @@
+//! Requests to a server, and its refusals in words.
+
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
+use reqwest::{Method, RequestBuilder, Response, StatusCode, redirect, retry};
+use serde_json::Value;
+use url::Url;
+
+use crate::app::cli::output;
+use crate::app::cli::server::Server;
+use crate::app::cli::table::printable;
+
+/// How long a connection may take to be made.
+const CONNECT_DEADLINE: Duration = Duration::from_secs(5);
+
+/// How long an answer may take: a handshake with a slow receiver is waited for.
+const ANSWER_DEADLINE: Duration = Duration::from_secs(60);
+
+/// Bytes of an answer: the largest event, with its deliveries and their answers.
+const ANSWER_MAX: usize = 64 * 1_024 * 1_024;
+
+/// Talks to one server.
+#[derive(Debug)]
+pub(super) struct Client {
+    server: Server,
+    http: reqwest::Client,
+}
+
+impl Client {
+    pub(super) fn new(server: Server) -> anyhow::Result<Self> {
+        let builder = reqwest::Client::builder()
+            .no_proxy()
+            .redirect(redirect::Policy::none())
+            .retry(retry::never())
+            .connect_timeout(CONNECT_DEADLINE)
+            .timeout(ANSWER_DEADLINE);
+        // Looking for the system's certificates fails where there are none, as in an empty container.
+        let builder = match server.url.scheme() {
+            "https" => builder,
+            _ => builder.tls_certs_only([]),
+        };
+        let http = builder.build().context("cannot prepare requests")?;
+        Ok(Self { server, http })
+    }
+
+    /// GETs the resource at the path of these segments.
+    pub(super) async fn get(
+        &self,
+        path: &[&str],
+        query: &[(&str, String)],
+    ) -> anyhow::Result<Value> {
+        let mut url = self.url(path);
+        if !query.is_empty() {
+            url.query_pairs_mut().extend_pairs(query);
+        }
+        self.manage(self.http.get(url)).await
+    }
+
+    /// Changes or acts upon a resource. An empty answer is `null`.
+    pub(super) async fn send(
+        &self,
+        method: Method,
+        path: &[&str],
+        body: Option<&Value>,
+    ) -> anyhow::Result<Value> {
+        let mut request = self.http.request(method, self.url(path));
+        if let Some(body) = body {
+            request = request
+                .header(CONTENT_TYPE, "application/json")
+                .body(body.to_string());
+        }
+        self.manage(request).await
+    }
+
+    /// Publishes a body of events with a key of the topic.
+    pub(super) async fn publish(
+        &self,
+        topic: &str,
+        key: &str,
+        content_type: &str,
+        body: String,
+    ) -> anyhow::Result<()> {
+        let mut key = HeaderValue::from_str(key).context("the key does not fit into a header")?;
+        key.set_sensitive(true);
+        let request = self
+            .http
+            .post(self.url(&["topics", topic, "api", "events"]))
+            .header("aeg-sas-key", key)
+            .header(CONTENT_TYPE, content_type)
+            .body(body);
+        let (status, answer) = self.exchange(request).await?;
+        match status {
+            StatusCode::OK => Ok(()),
+            StatusCode::UNAUTHORIZED => {
+                bail!("the server refuses the key: {}", refusal(status, &answer))
+            }
+            _ => bail!(refusal(status, &answer)),
+        }
+    }
+
+    /// Asks an open path how things stand, with a deadline of its own.
+    pub(super) async fn probe(
+        &self,
+        path: &str,
+        deadline: Duration,
+    ) -> anyhow::Result<(StatusCode, Vec<u8>)> {
+        self.exchange(self.http.get(self.url(&[path])).timeout(deadline))
+            .await
+    }
+
+    async fn manage(&self, request: RequestBuilder) -> anyhow::Result<Value> {
+        let (status, answer) = self
+            .exchange(request.header(AUTHORIZATION, self.bearer()?))
+            .await?;
+        if status == StatusCode::UNAUTHORIZED {
+            bail!(
+                "the server at {} refuses the management token from {}",
+                self.server.url,
+                self.server.token_origin
+            );
+        }
+        if !status.is_success() {
+            bail!(refusal(status, &answer));
+        }
+        if answer.is_empty() {
+            return Ok(Value::Null);
+        }
+        serde_json::from_slice(&answer).with_context(|| {
+            format!(
+                "the answer of {} is no JSON; is it an Everpost server?",
+                self.server.url
+            )
+        })
+    }
+
+    fn bearer(&self) -> anyhow::Result<HeaderValue> {
+        let Some(token) = &self.server.token else {
+            bail!(
+                "no management token: {} is not there or not readable; set EVERPOST_MANAGEMENT_TOKEN \
+                 or name its file with --management-token-file",
+                self.server.token_origin
+            );
+        };
+        let bearer = format!("Bearer {}", token.reveal());
+        let mut bearer = HeaderValue::from_str(&bearer).with_context(|| {
+            format!(
+                "the management token from {} is unfit",
+                self.server.token_origin
+            )
+        })?;
+        bearer.set_sensitive(true);
+        Ok(bearer)
+    }
+
+    async fn exchange(&self, request: RequestBuilder) -> anyhow::Result<(StatusCode, Vec<u8>)> {
+        let response = request
+            .send()
+            .await
+            .map_err(|error| self.unreachable(&error))?;
+        let status = response.status();
+        let answer = bounded(response).await;
+        Ok((status, answer.map_err(|error| self.unreachable(&error))?))
+    }
+
+    fn unreachable(&self, error: &reqwest::Error) -> anyhow::Error {
+        let Server {
+            url, url_origin, ..
+        } = &self.server;
+        if error.is_connect() {
+            return anyhow::anyhow!(
+                "no server answers at {url} (named by {url_origin}): start it with `everpost serve` \
+                 or name another with --url ({})",
+                innermost(error)
+            );
+        }
+        if error.is_timeout() {
+            return anyhow::anyhow!("the server at {url} does not answer in time");
+        }
+        anyhow::anyhow!(
+            "the exchange with the server at {url} failed: {}",
+            innermost(error)
+        )
+    }
+
+    fn url(&self, path: &[&str]) -> Url {
+        let mut url = self.server.url.clone();
+        url.path_segments_mut()
+            .expect("http URLs have paths")
+            .pop_if_empty()
+            .extend(path);
+        url
+    }
+}
+
+async fn bounded(mut response: Response) -> Result<Vec<u8>, reqwest::Error> {
+    let mut answer = Vec::new();
+    while let Some(chunk) = response.chunk().await? {
+        let room = ANSWER_MAX - answer.len();
+        answer.extend_from_slice(&chunk[..chunk.len().min(room)]);
+        if answer.len() == ANSWER_MAX {
+            break;
+        }
+    }
+    Ok(answer)
+}
+
+fn innermost(error: &reqwest::Error) -> String {
+    let mut cause: &dyn std::error::Error = error;
+    while let Some(deeper) = cause.source() {
+        cause = deeper;
+    }
+    printable(&cause.to_string())
+}
+
+/// Azure's error body in one line: the message and, where they say more, the details.
+fn refusal(status: StatusCode, answer: &[u8]) -> String {
+    let body: Value = serde_json::from_slice(answer).unwrap_or_default();
+    let message = output::text(&body, "/error/message");
+    let details = output::items(&body, "/error/details").iter();
+    let details = details.map(|detail| output::text(detail, "/message"));
+    let mut said: Vec<String> = Vec::new();
+    for text in std::iter::once(message).chain(details) {
+        if !text.is_empty() && !said.contains(&text) {
+            said.push(text);
+        }
+    }
+    match said.is_empty() {
+        true => format!("the server answers {status}"),
+        false => format!("{} ({})", said.join("; "), status.as_u16()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn client(url: &str) -> Client {
+        let server = Server {
+            url: Url::parse(url).expect("a URL"),
+            url_origin: "--url".to_owned(),
+            token: None,
+            token_origin: "somewhere".to_owned(),
+        };
+        Client::new(server).expect("a client")
+    }
+
+    #[test]
+    fn names_in_paths_are_escaped() {
+        let path = ["topics", "a/b?c", "listKeys"];
+        let url = client("http://h:1").url(&path);
+        assert_eq!(url.as_str(), "http://h:1/topics/a%2Fb%3Fc/listKeys");
+        assert_eq!(
+            client("http://h:1/").url(&["topics"]).as_str(),
+            "http://h:1/topics"
+        );
+    }
+
+    #[test]
+    fn refusals_are_told_in_the_servers_words() {
+        let check = |status: u16, body: &str, expected: &str| {
+            let status = StatusCode::from_u16(status).expect("a status");
+            assert_eq!(refusal(status, body.as_bytes()), expected);
+        };
+        let same = r#"{"error":{"code":"NotFound","message":"no topic","details":[{"code":"NotFound","message":"no topic"}]}}"#;
+        check(404, same, "no topic (404)");
+        let more = r#"{"error":{"code":"Bad","message":"one","details":[{"message":"two"}]}}"#;
+        check(400, more, "one; two (400)");
+        check(502, "<html>", "the server answers 502 Bad Gateway");
+        check(
+            400,
+            r#"{"error":{"message":"\u001b[31m"}}"#,
+            "\\u{1b}[31m (400)",
+        );
+    }
+
+    #[tokio::test]
+    async fn a_silent_port_and_a_missing_token_are_explained() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        let url = format!("http://{}", listener.local_addr().expect("an address"));
+        drop(listener);
+        let error = client(&url)
+            .probe("readyz", CONNECT_DEADLINE)
+            .await
+            .expect_err("nobody there");
+        let text = format!("{error:#}");
+        assert!(
+            text.starts_with(&format!(
+                "no server answers at {url}/ (named by --url): start it"
+            )),
+            "{text}"
+        );
+        let error = client(&url)
+            .get(&["topics"], &[])
+            .await
+            .expect_err("no token");
+        assert!(
+            error
+                .to_string()
+                .starts_with("no management token: somewhere is not there")
+        );
+    }
+}

@@ -1,0 +1,239 @@
+//! `everpost dead-letters`: what was given up, and a second chance for it.
+
+use anyhow::bail;
+use clap::{Args, Subcommand};
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::app::cli::client::Client;
+use crate::app::cli::events::{Page, event_sheet, more};
+use crate::app::cli::moment::date;
+use crate::app::cli::output::{Output, items, moment, text};
+use crate::app::cli::server::ServerArgs;
+use crate::app::cli::table::Table;
+use crate::app::cli::timeline::timeline;
+use crate::base::{Clock, Timestamp};
+
+const PATH: [&str; 2] = ["everpost", "deadLetters"];
+
+/// Dead letters that are asked for at once when all are resubmitted.
+const PAGE_LIMIT: u32 = 100;
+
+/// Look at dead letters and deliver them again
+#[derive(Args, Debug)]
+pub(super) struct DeadLettersArgs {
+    #[command(flatten)]
+    server: ServerArgs,
+    #[command(flatten)]
+    output: Output,
+    #[command(subcommand)]
+    command: DeadLettersCommand,
+}
+
+#[derive(Subcommand, Debug)]
+enum DeadLettersCommand {
+    /// List dead letters, newest first
+    List {
+        #[command(flatten)]
+        of: Of,
+        #[command(flatten)]
+        page: Page,
+    },
+    /// Show one dead letter, its event and every attempt
+    Show {
+        /// Number of the delivery, as `dead-letters list` shows it
+        delivery: i64,
+    },
+    /// Deliver again, as new deliveries with all their attempts before them
+    Resubmit {
+        /// Numbers of deliveries, as `dead-letters list` shows them
+        #[arg(required_unless_present = "all", conflicts_with = "all")]
+        deliveries: Vec<i64>,
+        /// All dead letters, or all of a topic or an event subscription
+        #[arg(long)]
+        all: bool,
+        #[command(flatten)]
+        of: Of,
+    },
+}
+
+/// Which dead letters.
+#[derive(Args, Clone, Debug)]
+struct Of {
+    /// Those of this topic
+    #[arg(long)]
+    topic: Option<String>,
+    /// Those of this event subscription
+    #[arg(long)]
+    subscription: Option<String>,
+}
+
+impl DeadLettersArgs {
+    pub(super) async fn run(self) -> anyhow::Result<()> {
+        let client = Client::new(self.server.find()?)?;
+        match self.command {
+            DeadLettersCommand::List { of, page } => {
+                let query: Vec<_> = of.query().chain(page.query()).collect();
+                let found = client.get(&PATH, &query).await?;
+                self.output.show(&found, list)?;
+            }
+            DeadLettersCommand::Show { delivery } => {
+                let found = client.get(&one(&delivery.to_string()), &[]).await?;
+                let now = Clock::system().now();
+                self.output.show(&found, |found| sheet(found, now))?;
+            }
+            DeadLettersCommand::Resubmit {
+                deliveries,
+                all,
+                of,
+            } => {
+                let deliveries = match all {
+                    true => every(&client, &of).await?,
+                    false => deliveries,
+                };
+                let resubmitted = resubmit(&client, &deliveries).await?;
+                self.output.show(&resubmitted, resubmissions)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Of {
+    fn query(&self) -> impl Iterator<Item = (&'static str, String)> {
+        let filters = [
+            ("topic", self.topic.clone()),
+            ("subscription", self.subscription.clone()),
+        ];
+        filters
+            .into_iter()
+            .filter_map(|(name, value)| Some((name, value?)))
+    }
+}
+
+fn one(delivery: &str) -> [&str; 3] {
+    [PATH[0], PATH[1], delivery]
+}
+
+/// The numbers of all dead letters as they are now, oldest first. They are collected before the first
+/// is resubmitted, so that one that fails again meanwhile is not taken twice.
+async fn every(client: &Client, of: &Of) -> anyhow::Result<Vec<i64>> {
+    let mut found: Vec<i64> = Vec::new();
+    let mut before: Option<i64> = None;
+    loop {
+        let page = [("limit", PAGE_LIMIT.to_string())];
+        let below = before.map(|before| ("before", before.to_string()));
+        let query: Vec<_> = of.query().chain(page).chain(below).collect();
+        let page = client.get(&PATH, &query).await?;
+        let numbers = items(&page, "/value").iter();
+        found.extend(numbers.filter_map(|each| each["deliveryId"].as_i64()));
+        let next = page["nextBefore"].as_i64();
+        // Each page lies below the last: a server that breaks this is not followed in circles.
+        match next.filter(|next| before.is_none_or(|before| *next < before)) {
+            Some(next) => before = Some(next),
+            None => break,
+        }
+    }
+    found.reverse();
+    Ok(found)
+}
+
+async fn resubmit(client: &Client, deliveries: &[i64]) -> anyhow::Result<Value> {
+    let mut resubmitted = Vec::new();
+    for delivery in deliveries {
+        let number = delivery.to_string();
+        let path = [PATH[0], PATH[1], &number, "resubmit"];
+        match client.send(Method::POST, &path, None).await {
+            Ok(new) => resubmitted
+                .push(json!({ "resubmissionOf": delivery, "deliveryId": new["deliveryId"] })),
+            Err(error) => bail!(
+                "delivery {delivery} is not resubmitted, {} before it are: {error:#}",
+                resubmitted.len()
+            ),
+        }
+    }
+    Ok(json!({ "value": resubmitted }))
+}
+
+fn list(page: &Value) -> String {
+    let dead_letters = items(page, "/value");
+    if dead_letters.is_empty() {
+        return "no dead letters\n".to_owned();
+    }
+    let mut table = Table::headed([
+        "DELIVERY",
+        "GIVEN UP (UTC)",
+        "TOPIC",
+        "SUBSCRIPTION",
+        "REASON",
+        "ATTEMPTS",
+        "LAST STATUS",
+        "TYPE",
+        "SUBJECT",
+        "EVENT ID",
+    ]);
+    for each in dead_letters {
+        table.row([
+            text(each, "/deliveryId"),
+            date(moment(each, "/endedAt")),
+            text(each, "/topic"),
+            text(each, "/subscription"),
+            text(each, "/deadLetterReason"),
+            text(each, "/attempts"),
+            text(each, "/lastHttpStatusCode"),
+            text(each, "/eventType"),
+            text(each, "/subject"),
+            text(each, "/eventId"),
+        ]);
+    }
+    format!("{table}{}", more(page))
+}
+
+fn sheet(dead_letter: &Value, now: Timestamp) -> String {
+    let event = event_sheet(&dead_letter["event"]);
+    format!("{event}\n{}", timeline(dead_letter, now))
+}
+
+fn resubmissions(resubmitted: &Value) -> String {
+    let resubmitted = items(resubmitted, "/value");
+    if resubmitted.is_empty() {
+        return "no dead letters\n".to_owned();
+    }
+    let lines = resubmitted.iter().map(|each| {
+        let (old, new) = (text(each, "/resubmissionOf"), text(each, "/deliveryId"));
+        format!("delivery {old} is resubmitted as delivery {new}\n")
+    });
+    lines.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dead_letters_are_listed_in_columns() {
+        let page = json!({ "value": [{ "deliveryId": 5, "endedAt": "2026-11-21T06:41:00Z", "topic": "orders", "subscription": "billing", "deadLetterReason": "TimeToLiveExceeded", "attempts": 3, "lastHttpStatusCode": 503, "eventId": "a-1", "eventType": "Order.Paid", "subject": "/orders/1" }], "nextBefore": 5 });
+        assert_eq!(list(&page), "\
+DELIVERY  GIVEN UP (UTC)           TOPIC   SUBSCRIPTION  REASON              ATTEMPTS  LAST STATUS  TYPE        SUBJECT    EVENT ID
+5         2026-11-21 06:41:00.000  orders  billing       TimeToLiveExceeded  3         503          Order.Paid  /orders/1  a-1
+there is more: add --before 5
+");
+    }
+
+    #[test]
+    fn a_dead_letter_is_shown_with_its_event() {
+        let dead_letter = json!({ "deliveryId": 5, "topic": "orders", "subscription": "billing", "state": "DeadLettered", "event": { "key": 12, "id": "a-1" } });
+        let expected =
+            "event  12\nid     a-1\n\nbilling (topic orders): DeadLettered; delivery 5\n";
+        assert_eq!(sheet(&dead_letter, Timestamp::from_ms(0)), expected);
+    }
+
+    #[test]
+    fn resubmissions_name_both_deliveries() {
+        let value = json!({ "value": [{ "resubmissionOf": 5, "deliveryId": 77 }] });
+        assert_eq!(
+            resubmissions(&value),
+            "delivery 5 is resubmitted as delivery 77\n"
+        );
+    }
+}

@@ -1,0 +1,351 @@
+//! The definition of an event subscription as flags.
+
+use anyhow::Context;
+use clap::{Args, ValueEnum};
+use serde_json::{Map, Value, json};
+
+/// What an event subscription is made of; what is not given stays as it is.
+#[derive(Args, Clone, Debug, Default)]
+#[group(id = "definition", multiple = true)]
+pub(super) struct DefinitionArgs {
+    /// URL of the webhook
+    #[arg(long, value_name = "URL")]
+    endpoint: Option<String>,
+    /// What the webhook receives [default: what publishers send]
+    #[arg(long, value_enum)]
+    schema: Option<DeliverySchemaName>,
+    /// Take the webhook without a handshake, because it is your own
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "true|false")]
+    skip_validation: Option<bool>,
+    /// Type of events to deliver, may be repeated [default: all]
+    #[arg(long = "event-type", value_name = "TYPE")]
+    event_types: Vec<String>,
+    /// Deliver events whose subject begins like this
+    #[arg(long, value_name = "TEXT")]
+    subject_begins_with: Option<String>,
+    /// Deliver events whose subject ends like this
+    #[arg(long, value_name = "TEXT")]
+    subject_ends_with: Option<String>,
+    /// Tell upper from lower case in subjects
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "true|false")]
+    subject_case_sensitive: Option<bool>,
+    /// Advanced filter, may be repeated, such as
+    /// '{"operatorType":"NumberGreaterThan","key":"data.total","value":100}'
+    #[arg(long = "filter", value_name = "JSON", value_parser = parse_filter)]
+    filters: Vec<Value>,
+    /// Attempts per event, 1 to 30
+    #[arg(long, value_name = "N")]
+    max_attempts: Option<u32>,
+    /// Minutes after which an event is given up, 1 to 1440
+    #[arg(long, value_name = "MINUTES")]
+    time_to_live: Option<u32>,
+    /// Events in one request, 1 to 5000
+    #[arg(long, value_name = "N")]
+    max_events_per_batch: Option<u32>,
+    /// Kilobytes that a request aims at, 1 to 1024
+    #[arg(long, value_name = "KB")]
+    preferred_batch_size: Option<u32>,
+    /// Header on every delivery, may be repeated
+    #[arg(long = "header", value_name = "NAME=VALUE", value_parser = parse_pair)]
+    headers: Vec<(String, String)>,
+    /// Header whose value is never shown again, may be repeated
+    #[arg(long = "secret-header", value_name = "NAME=VALUE", value_parser = parse_pair)]
+    secret_headers: Vec<(String, String)>,
+    /// Header with a value from the event, such as X-Order=data.orderId, may be repeated
+    #[arg(long = "dynamic-header", value_name = "NAME=PATH", value_parser = parse_pair)]
+    dynamic_headers: Vec<(String, String)>,
+    /// Label, may be repeated
+    #[arg(long = "label", value_name = "TEXT")]
+    labels: Vec<String>,
+    /// Moment from which no more events are taken, in RFC 3339
+    #[arg(long, value_name = "MOMENT")]
+    expires_at: Option<String>,
+    /// Drop events that cannot be delivered instead of keeping them as dead letters
+    #[arg(long)]
+    drop_dead_letters: bool,
+}
+
+#[derive(ValueEnum, Clone, Copy, Debug)]
+enum DeliverySchemaName {
+    Eventgrid,
+    Cloudevents,
+    Custom,
+}
+
+impl DefinitionArgs {
+    /// The properties that the flags touch, each whole: the `current` ones with the changes made.
+    pub(super) fn properties(&self, current: &Value) -> Map<String, Value> {
+        let changed = [
+            ("destination", self.destination(&current["destination"])),
+            ("filter", self.filter(&current["filter"])),
+            ("retryPolicy", self.retry_policy(&current["retryPolicy"])),
+            (
+                "eventDeliverySchema",
+                self.schema.map(|schema| json!(schema.azure())),
+            ),
+            (
+                "labels",
+                (!self.labels.is_empty()).then(|| json!(self.labels)),
+            ),
+            (
+                "expirationTimeUtc",
+                self.expires_at.as_ref().map(|at| json!(at)),
+            ),
+        ];
+        let mut properties: Map<String, Value> = changed
+            .into_iter()
+            .filter_map(|(name, value)| Some((name.to_owned(), value?)))
+            .collect();
+        // Left out, dead letters are kept; `null` drops them (spec A).
+        if self.drop_dead_letters {
+            properties.insert("deadLetterDestination".to_owned(), Value::Null);
+        }
+        properties
+    }
+
+    fn destination(&self, current: &Value) -> Option<Value> {
+        let headers = self.attribute_mappings();
+        let properties = changed(
+            &without_idle_batch(&current["properties"], self.touches_batch()),
+            [
+                ("endpointUrl", self.endpoint.as_ref().map(|url| json!(url))),
+                (
+                    "skipValidation",
+                    self.skip_validation.map(|skip| json!(skip)),
+                ),
+                (
+                    "maxEventsPerBatch",
+                    self.max_events_per_batch.map(|n| json!(n)),
+                ),
+                (
+                    "preferredBatchSizeInKilobytes",
+                    self.preferred_batch_size.map(|kb| json!(kb)),
+                ),
+                (
+                    "deliveryAttributeMappings",
+                    (!headers.is_empty()).then(|| json!(headers)),
+                ),
+            ],
+        )?;
+        Some(json!({ "endpointType": "WebHook", "properties": properties }))
+    }
+
+    fn touches_batch(&self) -> bool {
+        self.max_events_per_batch.is_some() || self.preferred_batch_size.is_some()
+    }
+
+    fn attribute_mappings(&self) -> Vec<Value> {
+        let fixed = |(name, value): &(String, String), is_secret: bool| json!({ "name": name, "type": "Static", "properties": { "value": value, "isSecret": is_secret } });
+        let dynamic = |(name, path): &(String, String)| json!({ "name": name, "type": "Dynamic", "properties": { "sourceField": path } });
+        let plain = self.headers.iter().map(|pair| fixed(pair, false));
+        let secret = self.secret_headers.iter().map(|pair| fixed(pair, true));
+        let dynamic = self.dynamic_headers.iter().map(dynamic);
+        plain.chain(secret).chain(dynamic).collect()
+    }
+
+    fn filter(&self, current: &Value) -> Option<Value> {
+        changed(
+            current,
+            [
+                (
+                    "includedEventTypes",
+                    (!self.event_types.is_empty()).then(|| json!(self.event_types)),
+                ),
+                (
+                    "subjectBeginsWith",
+                    self.subject_begins_with.as_ref().map(|text| json!(text)),
+                ),
+                (
+                    "subjectEndsWith",
+                    self.subject_ends_with.as_ref().map(|text| json!(text)),
+                ),
+                (
+                    "isSubjectCaseSensitive",
+                    self.subject_case_sensitive.map(|on| json!(on)),
+                ),
+                (
+                    "advancedFilters",
+                    (!self.filters.is_empty()).then(|| json!(self.filters)),
+                ),
+            ],
+        )
+    }
+
+    fn retry_policy(&self, current: &Value) -> Option<Value> {
+        changed(
+            current,
+            [
+                ("maxDeliveryAttempts", self.max_attempts.map(|n| json!(n))),
+                (
+                    "eventTimeToLiveInMinutes",
+                    self.time_to_live.map(|minutes| json!(minutes)),
+                ),
+            ],
+        )
+    }
+}
+
+impl DeliverySchemaName {
+    fn azure(self) -> &'static str {
+        match self {
+            Self::Eventgrid => "EventGridSchema",
+            Self::Cloudevents => "CloudEventSchemaV1_0",
+            Self::Custom => "CustomInputSchema",
+        }
+    }
+}
+
+/// `current` with the members that are given; `None` if none is.
+fn changed<const N: usize>(current: &Value, members: [(&str, Option<Value>); N]) -> Option<Value> {
+    let mut object = current.as_object().cloned().unwrap_or_default();
+    let given = members
+        .into_iter()
+        .filter_map(|(name, value)| Some((name.to_owned(), value?)));
+    let given: Map<String, Value> = given.collect();
+    (!given.is_empty()).then(|| {
+        object.extend(given);
+        Value::Object(object)
+    })
+}
+
+/// Answers show numbers for batching that is off as well; sent back beside the other one, they would
+/// be taken for a wish.
+fn without_idle_batch(properties: &Value, is_changed: bool) -> Value {
+    let mut properties = properties.clone();
+    if let Some(object) = properties.as_object_mut()
+        && is_changed
+        && object.get("maxEventsPerBatch") == Some(&json!(1))
+    {
+        object.remove("maxEventsPerBatch");
+        object.remove("preferredBatchSizeInKilobytes");
+    }
+    properties
+}
+
+fn parse_filter(text: &str) -> anyhow::Result<Value> {
+    let filter: Value = serde_json::from_str(text).context("it is no JSON")?;
+    anyhow::ensure!(filter.is_object(), "it is no JSON object");
+    Ok(filter)
+}
+
+fn parse_pair(text: &str) -> anyhow::Result<(String, String)> {
+    let (name, value) = text.split_once('=').context("it has no `=`")?;
+    Ok((name.to_owned(), value.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct CommandLine {
+        #[command(flatten)]
+        definition: DefinitionArgs,
+    }
+
+    fn check(flags: &[&str], current: &Value, expected: &Value) {
+        let line = std::iter::once(&"everpost").chain(flags);
+        let parsed = CommandLine::try_parse_from(line).unwrap_or_else(|error| panic!("{error}"));
+        let properties = Value::Object(parsed.definition.properties(current));
+        assert_eq!(&properties, expected, "{flags:?}");
+    }
+
+    #[test]
+    fn a_new_subscription_has_what_the_flags_say() {
+        let none = &Value::Null;
+        check(&[], none, &json!({}));
+        check(
+            &[
+                "--endpoint",
+                "http://h/x?k=1",
+                "--event-type",
+                "A",
+                "--event-type",
+                "B",
+                "--subject-begins-with",
+                "/o",
+                "--max-attempts",
+                "3",
+                "--time-to-live",
+                "10",
+                "--schema",
+                "cloudevents",
+                "--label",
+                "l",
+                "--expires-at",
+                "2030-01-01T00:00:00Z",
+            ],
+            none,
+            &json!({
+                "destination": { "endpointType": "WebHook", "properties": { "endpointUrl": "http://h/x?k=1" } },
+                "filter": { "includedEventTypes": ["A", "B"], "subjectBeginsWith": "/o" },
+                "retryPolicy": { "maxDeliveryAttempts": 3, "eventTimeToLiveInMinutes": 10 },
+                "eventDeliverySchema": "CloudEventSchemaV1_0",
+                "labels": ["l"],
+                "expirationTimeUtc": "2030-01-01T00:00:00Z",
+            }),
+        );
+        check(
+            &[
+                "--header",
+                "X-A=1=2",
+                "--secret-header",
+                "X-B=s",
+                "--dynamic-header",
+                "X-C=data.id",
+                "--skip-validation",
+            ],
+            none,
+            &json!({ "destination": { "endpointType": "WebHook", "properties": {
+                "skipValidation": true,
+                "deliveryAttributeMappings": [
+                    { "name": "X-A", "type": "Static", "properties": { "value": "1=2", "isSecret": false } },
+                    { "name": "X-B", "type": "Static", "properties": { "value": "s", "isSecret": true } },
+                    { "name": "X-C", "type": "Dynamic", "properties": { "sourceField": "data.id" } },
+                ],
+            } } }),
+        );
+        check(
+            &["--filter", r#"{"operatorType":"IsNotNull","key":"data.x"}"#],
+            none,
+            &json!({ "filter": { "advancedFilters": [{ "operatorType": "IsNotNull", "key": "data.x" }] } }),
+        );
+        check(
+            &["--drop-dead-letters"],
+            none,
+            &json!({ "deadLetterDestination": null }),
+        );
+    }
+
+    #[test]
+    fn an_update_keeps_what_stands_beside_the_change() {
+        let current = &json!({
+            "destination": { "endpointType": "WebHook", "properties": { "endpointBaseUrl": "http://h/", "maxEventsPerBatch": 1, "preferredBatchSizeInKilobytes": 64, "skipValidation": true } },
+            "filter": { "subjectBeginsWith": "/o", "includedEventTypes": ["A"] },
+            "retryPolicy": { "maxDeliveryAttempts": 30, "eventTimeToLiveInMinutes": 1440 },
+            "labels": ["l"],
+        });
+        check(
+            &["--max-attempts", "3"],
+            current,
+            &json!({ "retryPolicy": { "maxDeliveryAttempts": 3, "eventTimeToLiveInMinutes": 1440 } }),
+        );
+        check(
+            &["--event-type", "B"],
+            current,
+            &json!({ "filter": { "subjectBeginsWith": "/o", "includedEventTypes": ["B"] } }),
+        );
+        check(
+            &["--skip-validation=false"],
+            current,
+            &json!({ "destination": { "endpointType": "WebHook", "properties": { "endpointBaseUrl": "http://h/", "maxEventsPerBatch": 1, "preferredBatchSizeInKilobytes": 64, "skipValidation": false } } }),
+        );
+        check(
+            &["--max-events-per-batch", "10"],
+            current,
+            &json!({ "destination": { "endpointType": "WebHook", "properties": { "endpointBaseUrl": "http://h/", "maxEventsPerBatch": 10, "skipValidation": true } } }),
+        );
+    }
+}

@@ -1,0 +1,204 @@
+//! The command line: commands that run something here, and commands that talk to a running server.
+
+mod body;
+mod client;
+mod config;
+mod dead_letters;
+mod definition;
+mod events;
+mod healthcheck;
+mod moment;
+mod output;
+mod publish;
+mod receive;
+mod server;
+mod subscriptions;
+mod table;
+mod timeline;
+mod token;
+mod topics;
+
+use std::future::Future;
+use std::io::{self, ErrorKind};
+use std::process::ExitCode;
+
+use anyhow::Context;
+use clap::{Parser, Subcommand};
+
+use crate::app::config::ConfigFaults;
+
+/// The exit code for a command that was understood but failed.
+const FAILED: u8 = 1;
+
+/// The exit code for a command line or a configuration that is wrong; clap uses the same.
+const MISUSED: u8 = 2;
+
+/// Self-hosted event delivery, compatible with Azure Event Grid
+#[derive(Parser)]
+#[command(
+    name = "everpost",
+    version,
+    subcommand_required = true,
+    arg_required_else_help = true
+)]
+pub struct CommandLine {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Receive(receive::ReceiveArgs),
+    Publish(publish::PublishArgs),
+    Topics(topics::TopicsArgs),
+    Subscriptions(subscriptions::SubscriptionsArgs),
+    Events(events::EventsArgs),
+    DeadLetters(dead_letters::DeadLettersArgs),
+    Token(token::TokenArgs),
+    Config(config::ConfigArgs),
+    Healthcheck(healthcheck::HealthcheckArgs),
+    /// Print the version
+    Version,
+}
+
+impl CommandLine {
+    /// Does what the command line says and tells on standard error what went wrong.
+    pub fn run(self) -> ExitCode {
+        match self.command.run() {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => failure(&error),
+        }
+    }
+}
+
+impl Command {
+    fn run(self) -> anyhow::Result<()> {
+        match self {
+            Self::Receive(args) => wait_for(args.run()),
+            Self::Publish(args) => wait_for(args.run()),
+            Self::Topics(args) => wait_for(args.run()),
+            Self::Subscriptions(args) => wait_for(args.run()),
+            Self::Events(args) => wait_for(args.run()),
+            Self::DeadLetters(args) => wait_for(args.run()),
+            Self::Token(args) => args.run(),
+            Self::Config(args) => args.run(),
+            Self::Healthcheck(args) => wait_for(args.run()),
+            Self::Version => Ok(output::print(concat!(
+                "everpost ",
+                env!("CARGO_PKG_VERSION"),
+                "\n"
+            ))?),
+        }
+    }
+}
+
+/// One thread is plenty for a command that waits for one thing at a time.
+fn wait_for(command: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    runtime.context("cannot start")?.block_on(command)
+}
+
+fn failure(error: &anyhow::Error) -> ExitCode {
+    // Whoever reads may stop reading: `everpost events list | head` is no failure.
+    let is_broken_pipe = |error: &io::Error| error.kind() == ErrorKind::BrokenPipe;
+    if error
+        .downcast_ref::<io::Error>()
+        .is_some_and(is_broken_pipe)
+    {
+        return ExitCode::SUCCESS;
+    }
+    output::tell(&format!("error: {error:#}"));
+    match error.downcast_ref::<ConfigFaults>() {
+        Some(_) => ExitCode::from(MISUSED),
+        None => ExitCode::from(FAILED),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        CommandLine::command().debug_assert();
+    }
+
+    #[test]
+    fn commands_are_understood() {
+        let check = |line: &str, is_valid: bool| {
+            let parsed = CommandLine::try_parse_from(line.split(' '));
+            assert_eq!(parsed.is_ok(), is_valid, "{line}: {:?}", parsed.err());
+        };
+        check("everpost", false);
+        check("everpost version", true);
+        check(
+            "everpost receive --listen 127.0.0.1:0 --answer 503x3,200 --delay 2s --retry-after 30 --per-event --json",
+            true,
+        );
+        check("everpost receive --answer maybe", false);
+        check(
+            "everpost publish --topic orders --type T --subject s --data {}",
+            true,
+        );
+        check(
+            "everpost publish --topic orders --file - --schema cloudevents --key k",
+            true,
+        );
+        check("everpost publish --topic orders --file - --count 2", false);
+        check("everpost publish --topic orders --type T --count 0", false);
+        check("everpost topics list --url http://h --json", true);
+        check("everpost topics --url http://h list", true);
+        check(
+            "everpost topics create orders --schema cloudevents --tag a=b",
+            true,
+        );
+        check(
+            "everpost topics create orders --file x --schema cloudevents",
+            false,
+        );
+        check("everpost topics regenerate-key orders key2", true);
+        check("everpost topics regenerate-key orders key3", false);
+        check(
+            "everpost subscriptions create billing --topic orders --endpoint http://h --filter {}",
+            true,
+        );
+        check(
+            "everpost subscriptions create billing --endpoint http://h",
+            false,
+        );
+        check(
+            "everpost subscriptions create billing --topic orders --file x --max-attempts 3",
+            false,
+        );
+        check(
+            "everpost subscriptions update billing --topic orders --skip-validation=false",
+            true,
+        );
+        check(
+            "everpost subscriptions validate billing --topic orders",
+            true,
+        );
+        check(
+            "everpost events list --topic orders --type T --limit 5 --before 9",
+            true,
+        );
+        check("everpost events show 12", true);
+        check("everpost dead-letters resubmit 5 6", true);
+        check("everpost dead-letters resubmit --all --topic orders", true);
+        check("everpost dead-letters resubmit", false);
+        check("everpost dead-letters resubmit 5 --all", false);
+        check("everpost token", true);
+        check("everpost token rotate --data-dir d", true);
+        check(
+            "everpost config check --listen 1.1.1.1:1 --egress-allow 10.0.0.0/8",
+            true,
+        );
+        check("everpost config show --origin --metrics-public", true);
+        check("everpost config sample", true);
+        check("everpost healthcheck --live", true);
+    }
+}

@@ -1,0 +1,261 @@
+//! Events to publish, in requests of a sensible size: made from a template, or read from a file.
+
+use std::io::Read;
+
+use anyhow::Context;
+use serde_json::de::IoRead;
+use serde_json::value::RawValue;
+use serde_json::{Deserializer, StreamDeserializer, Value, json};
+
+use crate::app::cli::publish::Schema;
+use crate::base::{Clock, Entropy};
+use crate::model::limits::PUBLISH_BYTES_MAX;
+
+/// Events of one request: enough that requests are few, little to repeat if one fails.
+const BATCH_EVENTS: usize = 500;
+
+/// Bytes of one request: half of what is allowed. A bigger event goes alone.
+const BATCH_BYTES: usize = PUBLISH_BYTES_MAX / 2;
+
+/// The bodies of requests, one after the other.
+pub(super) struct Batches {
+    events: Box<dyn Iterator<Item = anyhow::Result<String>>>,
+    /// Did not fit into the last batch.
+    held_back: Option<String>,
+}
+
+/// Events of one request, as JSON.
+#[derive(Debug, Default)]
+pub(super) struct Batch {
+    events: Vec<String>,
+    bytes: usize,
+}
+
+/// An event to be made again and again, with a new id and time.
+pub(super) struct Template {
+    pub(super) schema: Schema,
+    pub(super) id: Option<String>,
+    pub(super) event_type: String,
+    pub(super) subject: String,
+    pub(super) data: Value,
+    pub(super) clock: Clock,
+    pub(super) entropy: Entropy,
+}
+
+impl Batches {
+    /// `count` events like the template.
+    pub(super) fn made(template: Template, count: u64) -> Self {
+        Self::of((0..count).map(move |_| Ok(template.make())))
+    }
+
+    /// The events of a file: JSON values one after the other; those of arrays count singly.
+    pub(super) fn read(source: Box<dyn Read>) -> Self {
+        let values = Deserializer::from_reader(std::io::BufReader::new(source)).into_iter();
+        Self::of(Values {
+            values,
+            array: Vec::new().into_iter(),
+        })
+    }
+
+    fn of(events: impl Iterator<Item = anyhow::Result<String>> + 'static) -> Self {
+        Self {
+            events: Box::new(events),
+            held_back: None,
+        }
+    }
+}
+
+/// Ends after the first error.
+impl Iterator for Batches {
+    type Item = anyhow::Result<Batch>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let mut batch = Batch::default();
+        if let Some(event) = self.held_back.take() {
+            batch.add(event);
+        }
+        while batch.events.len() < BATCH_EVENTS {
+            match self.events.next() {
+                None => break,
+                Some(Err(error)) => return Some(Err(error)),
+                Some(Ok(event)) if batch.has_room(&event) => batch.add(event),
+                Some(Ok(event)) => {
+                    self.held_back = Some(event);
+                    break;
+                }
+            }
+        }
+        (batch.len() > 0).then_some(Ok(batch))
+    }
+}
+
+impl Batch {
+    pub(super) fn len(&self) -> usize {
+        self.events.len()
+    }
+
+    /// The body of the request: an array, as every schema takes it.
+    pub(super) fn body(&self) -> String {
+        format!("[{}]", self.events.join(","))
+    }
+
+    fn has_room(&self, event: &str) -> bool {
+        self.events.is_empty() || self.bytes + event.len() < BATCH_BYTES
+    }
+
+    fn add(&mut self, event: String) {
+        self.bytes += event.len() + 1;
+        self.events.push(event);
+    }
+}
+
+impl Template {
+    fn make(&self) -> String {
+        let id = || {
+            self.id
+                .clone()
+                .unwrap_or_else(|| self.entropy.uuid().to_string())
+        };
+        let now = || self.clock.now().to_string();
+        let event = match self.schema {
+            Schema::Eventgrid => json!({
+                "id": id(),
+                "eventType": self.event_type,
+                "subject": self.subject,
+                "eventTime": now(),
+                "dataVersion": "1",
+                "data": self.data,
+            }),
+            Schema::Cloudevents => json!({
+                "specversion": "1.0",
+                "id": id(),
+                "type": self.event_type,
+                "source": "/everpost/publish",
+                "subject": self.subject,
+                "time": now(),
+                "datacontenttype": "application/json",
+                "data": self.data,
+            }),
+            Schema::Custom => self.data.clone(),
+        };
+        event.to_string()
+    }
+}
+
+/// Byte for byte what the file holds: numbers keep all their digits.
+struct Values {
+    values: StreamDeserializer<'static, IoRead<std::io::BufReader<Box<dyn Read>>>, Box<RawValue>>,
+    array: std::vec::IntoIter<Box<RawValue>>,
+}
+
+impl Iterator for Values {
+    type Item = anyhow::Result<String>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            if let Some(event) = self.array.next() {
+                return Some(Ok(event.get().to_owned()));
+            }
+            let value = match self.values.next()? {
+                Ok(value) => value,
+                Err(error) => return Some(Err(error).context("the events are no JSON")),
+            };
+            if !value.get().starts_with('[') {
+                return Some(Ok(value.get().to_owned()));
+            }
+            match serde_json::from_str::<Vec<Box<RawValue>>>(value.get()) {
+                Ok(array) => self.array = array.into_iter(),
+                Err(error) => return Some(Err(error).context("the events are no JSON")),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::Timestamp;
+
+    fn template(schema: Schema) -> Template {
+        Template {
+            schema,
+            id: Some("a-1".to_owned()),
+            event_type: "T".to_owned(),
+            subject: "s".to_owned(),
+            data: json!({ "n": 1 }),
+            clock: Clock::simulated(Timestamp::from_ms(0)),
+            entropy: Entropy::seeded(1),
+        }
+    }
+
+    #[test]
+    fn events_have_the_form_of_their_schema() {
+        let check = |schema: Schema, expected: Value| {
+            let made: Value = serde_json::from_str(&template(schema).make()).expect("JSON");
+            assert_eq!(made, expected);
+        };
+        let at = "1970-01-01T00:00:00.000Z";
+        check(
+            Schema::Eventgrid,
+            json!({ "id": "a-1", "eventType": "T", "subject": "s", "eventTime": at, "dataVersion": "1", "data": { "n": 1 } }),
+        );
+        check(
+            Schema::Cloudevents,
+            json!({ "specversion": "1.0", "id": "a-1", "type": "T", "source": "/everpost/publish", "subject": "s", "time": at, "datacontenttype": "application/json", "data": { "n": 1 } }),
+        );
+        check(Schema::Custom, json!({ "n": 1 }));
+        let mut nameless = template(Schema::Eventgrid);
+        nameless.id = None;
+        assert_ne!(
+            nameless.make(),
+            nameless.make(),
+            "every event has an id of its own"
+        );
+    }
+
+    fn sizes(batches: Batches) -> Vec<usize> {
+        batches.map(|batch| batch.expect("events").len()).collect()
+    }
+
+    #[test]
+    fn batches_are_bounded_by_count_and_bytes() {
+        assert_eq!(sizes(Batches::made(template(Schema::Custom), 1)), [1]);
+        assert_eq!(
+            sizes(Batches::made(template(Schema::Custom), 1_001)),
+            [500, 500, 1]
+        );
+        let mut big = template(Schema::Custom);
+        big.data = json!("x".repeat(BATCH_BYTES / 2));
+        assert_eq!(sizes(Batches::made(big, 3)), [1, 1, 1]);
+        let mut small = template(Schema::Custom);
+        small.data = json!("x".repeat(BATCH_BYTES / 3));
+        assert_eq!(sizes(Batches::made(small, 5)), [2, 2, 1]);
+    }
+
+    fn read(text: &'static str) -> Result<Vec<String>, String> {
+        let batches = Batches::read(Box::new(text.as_bytes()));
+        let bodies = batches.map(|batch| batch.map(|batch| batch.body()));
+        let bodies: anyhow::Result<Vec<String>> = bodies.collect();
+        bodies.map_err(|error| format!("{error:#}"))
+    }
+
+    #[test]
+    fn files_hold_events_in_arrays_or_one_after_the_other() {
+        let check = |text: &'static str, bodies: &[&str]| {
+            assert_eq!(read(text).expect(text), bodies, "{text}");
+        };
+        check("", &[]);
+        check("[]", &[]);
+        check("{\"id\":1}", &["[{\"id\":1}]"]);
+        check(
+            " [ {\"a\": 1.10} , {\"b\":2} ] \n",
+            &["[{\"a\": 1.10},{\"b\":2}]"],
+        );
+        check(
+            "{\"a\":1}\n{\"b\":2}\n[{\"c\":12345678901234567890123}]",
+            &["[{\"a\":1},{\"b\":2},{\"c\":12345678901234567890123}]"],
+        );
+        let error = read("{\"a\":1}\n{oops").expect_err("no JSON");
+        assert!(error.starts_with("the events are no JSON"), "{error}");
+    }
+}

@@ -1,0 +1,316 @@
+//! `everpost receive`: a webhook to play with, which prints what comes.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use clap::Args;
+use serde_json::{Map, Value, json};
+
+use crate::app::cli::moment::date;
+use crate::app::cli::output::{print, tell};
+use crate::app::cli::table::printable;
+use crate::app::interrupt::interrupted;
+use crate::app::receive::{
+    AnswerScript, ReceivedEvent, ReceivedRequest, Receiver, ReceiverOptions, RequestKind,
+    ScriptedAnswer,
+};
+use crate::base::Clock;
+
+/// Headers that say nothing about events.
+const DULL_HEADERS: [&str; 7] = [
+    "accept",
+    "accept-encoding",
+    "connection",
+    "content-length",
+    "host",
+    "transfer-encoding",
+    "user-agent",
+];
+
+/// Receive events: a webhook that prints what comes and answers as it is told
+#[derive(Args, Debug)]
+pub(super) struct ReceiveArgs {
+    /// Address and port to listen on; port 0 takes a free one
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9000")]
+    listen: SocketAddr,
+    /// Answers in their order, the last one repeats: statuses, "timeout" or "close", with "x3" to repeat
+    #[arg(long, value_name = "ANSWERS", default_value = "200")]
+    answer: AnswerScript,
+    /// Wait before each answer, such as 500ms, 2s or 1m
+    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = parse_delay)]
+    delay: Duration,
+    /// Seconds to send as Retry-After with every 429 and 503
+    #[arg(long, value_name = "SECONDS")]
+    retry_after: Option<u32>,
+    /// Let every event go through the answers on its own
+    #[arg(long)]
+    per_event: bool,
+    /// Print one line of JSON for each request
+    #[arg(long)]
+    json: bool,
+}
+
+impl ReceiveArgs {
+    pub(super) async fn run(self) -> anyhow::Result<()> {
+        let receiver = Receiver::bind(ReceiverOptions {
+            listen: self.listen,
+            answers: self.answer,
+            delay: self.delay,
+            retry_after_s: self.retry_after,
+            per_event: self.per_event,
+            clock: Clock::system(),
+        })
+        .await
+        .with_context(|| format!("cannot listen on {}", self.listen))?;
+        let form = if self.json { json_line } else { paragraph };
+        match self.json {
+            true => tell(&format!("listening on {}", receiver.url())),
+            false => print(&format!("listening on {}\n", receiver.url()))?,
+        }
+        tokio::select! {
+            printed = print_all(&receiver, form) => printed?,
+            () = interrupted() => {}
+        }
+        receiver.stop().await;
+        Ok(())
+    }
+}
+
+async fn print_all(
+    receiver: &Receiver,
+    form: fn(&ReceivedRequest) -> String,
+) -> anyhow::Result<()> {
+    let mut printed = 0;
+    loop {
+        let requests = receiver.requests_after(printed).await;
+        print(&told(&requests, printed, form))?;
+        printed = requests.last().map_or(printed, |request| request.number);
+    }
+}
+
+/// The requests after the one numbered `printed`. Under a flood the oldest are gone before their turn.
+fn told(
+    requests: &[Arc<ReceivedRequest>],
+    printed: u64,
+    form: fn(&ReceivedRequest) -> String,
+) -> String {
+    let first = requests
+        .first()
+        .map_or(printed + 1, |request| request.number);
+    let missed = match first - printed - 1 {
+        0 => String::new(),
+        // An object, so that it fits between lines of JSON too.
+        missed => format!("{{\"requestsNotShown\":{missed}}}\n"),
+    };
+    let requests = requests.iter().map(|request| form(request));
+    missed + &requests.collect::<String>()
+}
+
+/// A request for people.
+fn paragraph(request: &ReceivedRequest) -> String {
+    let time = date(Some(request.received_at));
+    let mut lines = vec![format!(
+        "{time}  {} {} -> {}",
+        request.method,
+        printable(&request.path),
+        answer_text(request.answer)
+    )];
+    lines.push(match &request.kind {
+        RequestKind::Validation { .. } => "handshake of Event Grid, agreed to".to_owned(),
+        RequestKind::AbuseProtection { origin } => {
+            format!(
+                "handshake of CloudEvents by {}, agreed to",
+                printable(origin)
+            )
+        }
+        RequestKind::Delivery => format!(
+            "events: {}, bytes: {}",
+            request.events.len(),
+            request.body.len()
+        ),
+    });
+    lines.extend(
+        telling_headers(request).map(|(name, value)| format!("{name}: {}", printable(&value))),
+    );
+    lines.extend(request.events.iter().map(event_line));
+    lines.join("\n  ") + "\n"
+}
+
+fn event_line(event: &ReceivedEvent) -> String {
+    let known = |text: &Option<String>| text.as_deref().map_or_else(|| "-".to_owned(), printable);
+    format!(
+        "event {}  {}  {}",
+        known(&event.id),
+        known(&event.event_type),
+        known(&event.subject)
+    )
+}
+
+fn telling_headers(request: &ReceivedRequest) -> impl Iterator<Item = (&str, String)> {
+    let telling = |name: &str| !DULL_HEADERS.contains(&name);
+    let headers = request
+        .headers
+        .iter()
+        .filter(move |(name, _)| telling(name));
+    headers.map(|(name, value)| (name.as_str(), without_credentials(name, value)))
+}
+
+/// Terminals are shared and recorded: of credentials only the scheme is shown.
+fn without_credentials(name: &str, value: &str) -> String {
+    match (name, value.split_once(' ')) {
+        ("authorization", Some((scheme, _))) => format!("{scheme} ***"),
+        ("authorization" | "cookie", _) => "***".to_owned(),
+        _ => value.to_owned(),
+    }
+}
+
+fn answer_text(answer: ScriptedAnswer) -> String {
+    match answer {
+        ScriptedAnswer::Status(status) => status.to_string(),
+        ScriptedAnswer::Timeout => "timeout".to_owned(),
+        ScriptedAnswer::Close => "close".to_owned(),
+    }
+}
+
+/// A request for programs.
+fn json_line(request: &ReceivedRequest) -> String {
+    let headers =
+        telling_headers(request).map(|(name, value)| (name.to_owned(), Value::from(value)));
+    let line = json!({
+        "number": request.number,
+        "receivedAt": request.received_at.to_string(),
+        "remoteAddress": request.remote_address.to_string(),
+        "method": request.method,
+        "path": request.path,
+        "kind": kind_text(&request.kind),
+        "headers": headers.collect::<Map<_, _>>(),
+        "events": request.events.iter().map(event_json).collect::<Vec<_>>(),
+        "body": body_json(&request.body),
+        "answer": answer_text(request.answer),
+    });
+    format!("{line}\n")
+}
+
+fn kind_text(kind: &RequestKind) -> &'static str {
+    match kind {
+        RequestKind::Validation { .. } => "validation",
+        RequestKind::AbuseProtection { .. } => "abuseProtection",
+        RequestKind::Delivery => "delivery",
+    }
+}
+
+fn event_json(event: &ReceivedEvent) -> Value {
+    json!({ "id": event.id, "type": event.event_type, "subject": event.subject })
+}
+
+/// The body as the JSON that it is, or as text.
+fn body_json(body: &[u8]) -> Value {
+    serde_json::from_slice(body).unwrap_or_else(|_| String::from_utf8_lossy(body).into())
+}
+
+fn parse_delay(text: &str) -> Result<Duration, String> {
+    let units = [("ms", 1), ("s", 1_000), ("m", 60_000)];
+    let read = units.iter().find_map(|(unit, ms)| {
+        let number: u64 = text.strip_suffix(unit)?.parse().ok()?;
+        Some(Duration::from_millis(number.checked_mul(*ms)?))
+    });
+    read.filter(|delay| *delay <= Duration::from_secs(3_600))
+        .ok_or_else(|| "write a time up to an hour, such as 500ms, 2s or 1m".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+
+    fn request(kind: RequestKind) -> ReceivedRequest {
+        ReceivedRequest {
+            number: 1,
+            received_at: "2026-11-21T06:40:53.138Z".parse().expect("RFC 3339"),
+            remote_address: SocketAddr::from(([127, 0, 0, 1], 5)),
+            method: "POST".to_owned(),
+            path: "/inbox?k=\u{1b}".to_owned(),
+            headers: [
+                ("host", "h"),
+                ("aeg-delivery-count", "2"),
+                ("authorization", "Bearer sesame"),
+            ]
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .to_vec(),
+            body: Bytes::from_static(b"[{}]"),
+            kind,
+            events: vec![ReceivedEvent {
+                id: Some("a-1".to_owned()),
+                event_type: Some("Order.Paid".to_owned()),
+                subject: None,
+            }],
+            answer: ScriptedAnswer::Status(503),
+        }
+    }
+
+    #[test]
+    fn requests_are_told_in_a_few_lines() {
+        assert_eq!(
+            paragraph(&request(RequestKind::Delivery)),
+            "\
+2026-11-21 06:40:53.138  POST /inbox?k=\\u{1b} -> 503
+  events: 1, bytes: 4
+  aeg-delivery-count: 2
+  authorization: Bearer ***
+  event a-1  Order.Paid  -
+"
+        );
+        let handshake = paragraph(&request(RequestKind::Validation {
+            code: "c".to_owned(),
+        }));
+        assert!(handshake.contains("\n  handshake of Event Grid, agreed to\n"));
+    }
+
+    #[test]
+    fn requests_are_told_in_one_line_of_json() {
+        let line = json_line(&request(RequestKind::Delivery));
+        assert_eq!(line.matches('\n').count(), 1);
+        let line: Value = serde_json::from_str(&line).expect("JSON");
+        assert_eq!(line["body"], json!([{}]));
+        assert_eq!(line["answer"], "503");
+        assert_eq!(
+            line["headers"],
+            json!({ "aeg-delivery-count": "2", "authorization": "Bearer ***" })
+        );
+        assert_eq!(
+            line["events"],
+            json!([{ "id": "a-1", "type": "Order.Paid", "subject": null }])
+        );
+    }
+
+    #[test]
+    fn requests_that_were_forgotten_unprinted_are_counted() {
+        let mut late = request(RequestKind::Delivery);
+        late.number = 9;
+        let told = told(&[Arc::new(late)], 3, |_| "late\n".to_owned());
+        assert_eq!(told, "{\"requestsNotShown\":5}\nlate\n");
+    }
+
+    #[test]
+    fn delays_have_units_and_a_bound() {
+        for (text, ms) in [
+            ("500ms", Some(500)),
+            ("2s", Some(2_000)),
+            ("1m", Some(60_000)),
+            ("0s", Some(0)),
+            ("2", None),
+            ("-1s", None),
+            ("2h", None),
+            ("61m", None),
+        ] {
+            assert_eq!(
+                parse_delay(text).ok(),
+                ms.map(Duration::from_millis),
+                "{text}"
+            );
+        }
+    }
+}

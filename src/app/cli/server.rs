@@ -1,0 +1,196 @@
+//! Which server a command talks to, and what it shows for a pass.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use clap::Args;
+use url::Url;
+
+use crate::app::config::{Config, ConfigFlags, RawConfig};
+use crate::app::management_token;
+use crate::model::access::Secret;
+
+/// The file in which a running server leaves its URL.
+const URL_FILE: &str = "server.url";
+
+/// Which installation is meant.
+#[derive(Args, Clone, Debug)]
+pub(super) struct InstallationArgs {
+    /// Data directory of the server [env: EVERPOST_DATA_DIR] [default: everpost-data]
+    #[arg(long, value_name = "DIR", global = true)]
+    data_dir: Option<String>,
+    /// Configuration file of the server [env: EVERPOST_CONFIG]
+    #[arg(long, value_name = "FILE", global = true)]
+    config: Option<PathBuf>,
+    /// File with the management token [env: EVERPOST_MANAGEMENT_TOKEN_FILE, or the token itself in
+    /// EVERPOST_MANAGEMENT_TOKEN] [default: management.token in the data directory]
+    #[arg(long, value_name = "FILE", global = true)]
+    management_token_file: Option<String>,
+}
+
+impl InstallationArgs {
+    /// The configuration of that installation.
+    pub(super) fn config(&self) -> anyhow::Result<Config> {
+        let mut flags = ConfigFlags {
+            config_file: self.config.clone(),
+            ..ConfigFlags::default()
+        };
+        if let Some(data_dir) = &self.data_dir {
+            flags.set("data_dir", data_dir);
+        }
+        if let Some(file) = &self.management_token_file {
+            flags.set("management.token", file);
+        }
+        Ok(Config::resolve(&RawConfig::of_process(flags))?)
+    }
+}
+
+/// Which server is meant.
+#[derive(Args, Clone, Debug)]
+pub(super) struct ServerArgs {
+    /// URL of the server [default: that of the server that runs on the data directory]
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "EVERPOST_URL",
+        hide_env_values = true,
+        global = true
+    )]
+    url: Option<String>,
+    #[command(flatten)]
+    installation: InstallationArgs,
+}
+
+/// A server that was found.
+#[derive(Debug)]
+pub(super) struct Server {
+    pub(super) url: Url,
+    /// What named it: for errors.
+    pub(super) url_origin: String,
+    /// `None` if there is none; not every request needs one.
+    pub(super) token: Option<Secret>,
+    /// Where the token is, or would be: for errors.
+    pub(super) token_origin: String,
+}
+
+impl ServerArgs {
+    /// Finds the server and the token.
+    pub(super) fn find(&self) -> anyhow::Result<Server> {
+        let config = self.installation.config()?;
+        // An empty variable counts as unset, as it does for settings.
+        let (url, url_origin) = match self.url.as_deref().filter(|url| !url.is_empty()) {
+            Some(url) => (
+                parse_url(url).context("--url or EVERPOST_URL")?,
+                "--url".to_owned(),
+            ),
+            None => url_of(&config.data_dir)?,
+        };
+        let (token, token_origin) = token(&config)?;
+        Ok(Server {
+            url,
+            url_origin,
+            token,
+            token_origin,
+        })
+    }
+}
+
+fn url_of(data_dir: &Path) -> anyhow::Result<(Url, String)> {
+    let path = data_dir.join(URL_FILE);
+    let shown = path.display().to_string();
+    match fs::read_to_string(&path) {
+        Ok(text) => Ok((
+            parse_url(text.trim()).with_context(|| shown.clone())?,
+            shown,
+        )),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => bail!(
+            "no server found in {}: start it with `everpost serve` or name it with --url",
+            here(data_dir)
+        ),
+        Err(error) => bail!(
+            "cannot read {shown}: {error}; act as the user that runs the server, or name it with --url"
+        ),
+    }
+}
+
+/// `./everpost-data` rather than `everpost-data`, so that it reads as a directory.
+fn here(data_dir: &Path) -> String {
+    match data_dir.is_absolute() || data_dir.starts_with(".") {
+        true => data_dir.display().to_string(),
+        false => Path::new(".").join(data_dir).display().to_string(),
+    }
+}
+
+fn parse_url(text: &str) -> anyhow::Result<Url> {
+    let url = Url::parse(text).ok();
+    let url = url.filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
+    url.with_context(|| {
+        format!("{text:?} is no URL of a server; write it like http://127.0.0.1:8080")
+    })
+}
+
+fn token(config: &Config) -> anyhow::Result<(Option<Secret>, String)> {
+    if let Some(token) = &config.management.token {
+        return Ok((Some(token.clone()), "the configuration".to_owned()));
+    }
+    let path = management_token::path(&config.data_dir)
+        .display()
+        .to_string();
+    match management_token::read(&config.data_dir) {
+        Ok(token) => Ok((Some(token), path)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok((None, path)),
+        // With --url the data directory may well be somebody else's; the token will be missed if needed.
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok((None, path)),
+        Err(error) => bail!("cannot read the management token from {path}: {error}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn args(data_dir: &Path) -> ServerArgs {
+        ServerArgs {
+            url: None,
+            installation: InstallationArgs {
+                data_dir: Some(data_dir.display().to_string()),
+                config: None,
+                management_token_file: None,
+            },
+        }
+    }
+
+    #[test]
+    fn a_running_server_is_found_by_its_data_directory() {
+        let directory = tempfile::tempdir().expect("a directory");
+        fs::write(directory.path().join(URL_FILE), "http://127.0.0.1:8123\n").expect("written");
+        let server = args(directory.path()).find().expect("found");
+        assert_eq!(server.url.as_str(), "http://127.0.0.1:8123/");
+        assert!(server.token.is_none());
+
+        fs::write(management_token::path(directory.path()), "sesame\n").expect("written");
+        let mut args = args(directory.path());
+        args.url = Some("https://events.example.com".to_owned());
+        let server = args.find().expect("found");
+        assert_eq!(server.url.as_str(), "https://events.example.com/");
+        assert_eq!(server.token.expect("a token").reveal(), "sesame");
+    }
+
+    #[test]
+    fn a_server_that_is_missing_is_missed_with_advice() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let error = args(directory.path()).find().expect_err("none");
+        let expected = format!(
+            "no server found in {}: start it with `everpost serve` or name it with --url",
+            directory.path().display()
+        );
+        assert_eq!(format!("{error:#}"), expected);
+        assert_eq!(here(Path::new("everpost-data")), "./everpost-data");
+
+        fs::write(directory.path().join(URL_FILE), "localhost").expect("written");
+        let error = args(directory.path()).find().expect_err("no URL");
+        assert!(format!("{error:#}").contains("\"localhost\" is no URL of a server"));
+    }
+}

@@ -1,0 +1,349 @@
+//! `everpost subscriptions`: who wants which events, and how.
+
+use std::path::PathBuf;
+
+use anyhow::bail;
+use clap::{Args, Subcommand};
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::app::cli::body;
+use crate::app::cli::client::Client;
+use crate::app::cli::definition::DefinitionArgs;
+use crate::app::cli::output::{Output, items, text};
+use crate::app::cli::server::ServerArgs;
+use crate::app::cli::table::Table;
+
+/// Manage event subscriptions
+#[derive(Args, Debug)]
+pub(super) struct SubscriptionsArgs {
+    #[command(flatten)]
+    server: ServerArgs,
+    #[command(flatten)]
+    output: Output,
+    #[command(subcommand)]
+    command: SubscriptionsCommand,
+}
+
+#[derive(Subcommand, Debug)]
+enum SubscriptionsCommand {
+    /// List event subscriptions
+    List {
+        /// Those of this topic alone
+        #[arg(long)]
+        topic: Option<String>,
+    },
+    /// Create an event subscription, or replace its definition
+    Create(Write),
+    /// Show one event subscription
+    Show(Named),
+    /// Change what the flags say and keep the rest
+    Update(Write),
+    /// Delete an event subscription
+    Delete(Named),
+    /// Ask the webhook again whether it wants events
+    Validate(Named),
+}
+
+#[derive(Args, Debug)]
+struct Named {
+    /// Name of the event subscription
+    name: String,
+    /// Topic that it belongs to
+    #[arg(long)]
+    topic: String,
+}
+
+#[derive(Args, Debug)]
+struct Write {
+    #[command(flatten)]
+    named: Named,
+    #[command(flatten)]
+    definition: DefinitionArgs,
+    /// File with the whole body of the request in Azure's form; - for standard input
+    #[arg(long, value_name = "FILE", conflicts_with = "definition")]
+    file: Option<PathBuf>,
+}
+
+impl SubscriptionsArgs {
+    pub(super) async fn run(self) -> anyhow::Result<()> {
+        let client = Client::new(self.server.find()?)?;
+        match self.command {
+            SubscriptionsCommand::List { topic } => {
+                let subscriptions = all(&client, topic).await?;
+                self.output.show(&subscriptions, list)?;
+            }
+            SubscriptionsCommand::Create(write) => {
+                let written = write.create(&client).await?;
+                self.output.show(&written, sheet)?;
+            }
+            SubscriptionsCommand::Show(named) => {
+                let found = client.get(&named.path(), &[]).await?;
+                self.output.show(&found, sheet)?;
+            }
+            SubscriptionsCommand::Update(write) => {
+                let written = write.update(&client).await?;
+                self.output.show(&written, sheet)?;
+            }
+            SubscriptionsCommand::Delete(named) => {
+                client.send(Method::DELETE, &named.path(), None).await?;
+                let Named { name, topic } = &named;
+                let text = format!("event subscription {name} of topic {topic} is deleted\n");
+                let deleted = json!({ "deleted": name, "topic": topic });
+                self.output.show(&deleted, |_| text)?;
+            }
+            SubscriptionsCommand::Validate(named) => {
+                let path = [&named.path()[..], &["validate"]].concat();
+                client.send(Method::POST, &path, None).await?;
+                let found = client.get(&named.path(), &[]).await?;
+                self.output.show(&found, sheet)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Named {
+    fn path(&self) -> [&str; 4] {
+        ["topics", &self.topic, "eventSubscriptions", &self.name]
+    }
+}
+
+impl Write {
+    async fn create(&self, client: &Client) -> anyhow::Result<Value> {
+        let body = match &self.file {
+            Some(file) => body::read(file)?,
+            None => json!({ "properties": self.definition.properties(&Value::Null) }),
+        };
+        client
+            .send(Method::PUT, &self.named.path(), Some(&body))
+            .await
+    }
+
+    async fn update(&self, client: &Client) -> anyhow::Result<Value> {
+        let body = match &self.file {
+            Some(file) => body::read(file)?,
+            None => {
+                let current = client.get(&self.named.path(), &[]).await?;
+                Value::Object(self.definition.properties(&current["properties"]))
+            }
+        };
+        if body.as_object().is_some_and(serde_json::Map::is_empty) {
+            bail!("nothing to change: name a flag, or a body with --file");
+        }
+        client
+            .send(Method::PATCH, &self.named.path(), Some(&body))
+            .await
+    }
+}
+
+/// The subscriptions of one topic, or of all of them.
+async fn all(client: &Client, topic: Option<String>) -> anyhow::Result<Value> {
+    let topics = match topic {
+        Some(topic) => vec![topic],
+        None => {
+            let topics = client.get(&["topics"], &[]).await?;
+            items(&topics, "/value")
+                .iter()
+                .map(|topic| text(topic, "/name"))
+                .collect()
+        }
+    };
+    let mut subscriptions = Vec::new();
+    for topic in topics {
+        let of_topic = client
+            .get(&["topics", &topic, "eventSubscriptions"], &[])
+            .await?;
+        subscriptions.extend_from_slice(items(&of_topic, "/value"));
+    }
+    Ok(json!({ "value": subscriptions }))
+}
+
+fn list(subscriptions: &Value) -> String {
+    let subscriptions = items(subscriptions, "/value");
+    if subscriptions.is_empty() {
+        return "no event subscriptions yet: make one with `everpost subscriptions create NAME \
+                --topic TOPIC --endpoint URL`\n"
+            .to_owned();
+    }
+    let mut table = Table::headed(["TOPIC", "NAME", "STATE", "SCHEMA", "ENDPOINT"]);
+    for subscription in subscriptions {
+        table.row([
+            topic_name(subscription),
+            text(subscription, "/name"),
+            text(subscription, "/properties/provisioningState"),
+            text(subscription, "/properties/eventDeliverySchema"),
+            text(
+                subscription,
+                "/properties/destination/properties/endpointBaseUrl",
+            ),
+        ]);
+    }
+    table.to_string()
+}
+
+/// The last part of the topic's resource id.
+fn topic_name(subscription: &Value) -> String {
+    let id = text(subscription, "/properties/topic");
+    id.rsplit('/').next().unwrap_or_default().to_owned()
+}
+
+fn sheet(subscription: &Value) -> String {
+    let mut table = Table::sheet();
+    let mut line = |name: &str, value: String| table.line(name, value);
+    let property = |name: &str| text(subscription, &format!("/properties/{name}"));
+    line("name", text(subscription, "/name"));
+    line("topic", topic_name(subscription));
+    line("state", property("provisioningState"));
+    line("why", property("everpost/validationFailure"));
+    line(
+        "endpoint",
+        property("destination/properties/endpointBaseUrl"),
+    );
+    line("schema", property("eventDeliverySchema"));
+    for (name, value) in filter_lines(&subscription["properties"]["filter"]) {
+        line(name, value);
+    }
+    line("attempts", property("retryPolicy/maxDeliveryAttempts"));
+    line(
+        "time to live",
+        minutes(&property("retryPolicy/eventTimeToLiveInMinutes")),
+    );
+    line("batch", batch(subscription));
+    line("headers", headers(subscription));
+    line("labels", list_of(&subscription["properties"]["labels"]));
+    line("expires", property("expirationTimeUtc"));
+    line("dead letters", dead_letters(subscription));
+    line("resource id", text(subscription, "/id"));
+    table.to_string()
+}
+
+fn filter_lines(filter: &Value) -> Vec<(&'static str, String)> {
+    let mut lines = vec![
+        ("event types", list_of(&filter["includedEventTypes"])),
+        ("subject begins", text(filter, "/subjectBeginsWith")),
+        ("subject ends", text(filter, "/subjectEndsWith")),
+    ];
+    let advanced = items(filter, "/advancedFilters").iter();
+    lines.extend(advanced.map(|each| ("filter", each.to_string())));
+    lines
+}
+
+fn minutes(minutes: &str) -> String {
+    match minutes {
+        "" => String::new(),
+        minutes => format!("{minutes} min"),
+    }
+}
+
+fn batch(subscription: &Value) -> String {
+    let property = |name| {
+        text(
+            subscription,
+            &format!("/properties/destination/properties/{name}"),
+        )
+    };
+    match property("maxEventsPerBatch").as_str() {
+        "" | "1" => String::new(),
+        events => format!(
+            "{events} events, {} KB",
+            property("preferredBatchSizeInKilobytes")
+        ),
+    }
+}
+
+fn headers(subscription: &Value) -> String {
+    let mappings = items(
+        subscription,
+        "/properties/destination/properties/deliveryAttributeMappings",
+    );
+    let headers = mappings.iter().map(|mapping| {
+        let value = match mapping["type"].as_str() {
+            Some("Dynamic") => format!("<{}>", text(mapping, "/properties/sourceField")),
+            _ if mapping["properties"]["isSecret"] == true => "***".to_owned(),
+            _ => text(mapping, "/properties/value"),
+        };
+        format!("{}={value}", text(mapping, "/name"))
+    });
+    headers.collect::<Vec<_>>().join(", ")
+}
+
+fn dead_letters(subscription: &Value) -> String {
+    match &subscription["properties"].get("deadLetterDestination") {
+        None => "kept".to_owned(),
+        Some(Value::Null) => "dropped".to_owned(),
+        Some(_) => text(
+            subscription,
+            "/properties/deadLetterDestination/properties/blobContainerName",
+        ),
+    }
+}
+
+fn list_of(values: &Value) -> String {
+    let values = items(values, "").iter().map(|value| text(value, ""));
+    values.collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn billing() -> Value {
+        json!({
+            "name": "billing",
+            "properties": {
+                "topic": "/subscriptions/0/resourceGroups/everpost/providers/Microsoft.EventGrid/topics/orders",
+                "provisioningState": "Failed",
+                "everpost": { "validationFailure": "the receiver answered 404" },
+                "destination": { "endpointType": "WebHook", "properties": {
+                    "endpointBaseUrl": "http://127.0.0.1:9000/",
+                    "maxEventsPerBatch": 20,
+                    "preferredBatchSizeInKilobytes": 128,
+                    "deliveryAttributeMappings": [
+                        { "name": "X-A", "type": "Static", "properties": { "value": "1", "isSecret": false } },
+                        { "name": "X-B", "type": "Static", "properties": { "value": null, "isSecret": true } },
+                        { "name": "X-C", "type": "Dynamic", "properties": { "sourceField": "data.id" } },
+                    ],
+                } },
+                "eventDeliverySchema": "EventGridSchema",
+                "filter": { "includedEventTypes": ["A", "B"], "subjectBeginsWith": "", "advancedFilters": [{ "key": "data.x" }] },
+                "retryPolicy": { "maxDeliveryAttempts": 30, "eventTimeToLiveInMinutes": 1440 },
+                "labels": [],
+                "expirationTimeUtc": null,
+            },
+        })
+    }
+
+    #[test]
+    fn subscriptions_are_listed_in_columns() {
+        assert_eq!(
+            list(&json!({ "value": [billing()] })),
+            "\
+TOPIC   NAME     STATE   SCHEMA           ENDPOINT
+orders  billing  Failed  EventGridSchema  http://127.0.0.1:9000/
+"
+        );
+    }
+
+    #[test]
+    fn a_subscription_is_shown_line_by_line() {
+        assert_eq!(
+            sheet(&billing()),
+            "\
+name          billing
+topic         orders
+state         Failed
+why           the receiver answered 404
+endpoint      http://127.0.0.1:9000/
+schema        EventGridSchema
+event types   A, B
+filter        {\"key\":\"data.x\"}
+attempts      30
+time to live  1440 min
+batch         20 events, 128 KB
+headers       X-A=1, X-B=***, X-C=<data.id>
+dead letters  kept
+"
+        );
+    }
+}

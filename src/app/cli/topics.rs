@@ -1,0 +1,246 @@
+//! `everpost topics`: where events enter.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, bail};
+use clap::{Args, Subcommand, ValueEnum};
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::app::cli::body;
+use crate::app::cli::client::Client;
+use crate::app::cli::output::{Output, items, text};
+use crate::app::cli::server::ServerArgs;
+use crate::app::cli::table::Table;
+
+/// Manage topics
+#[derive(Args, Debug)]
+pub(super) struct TopicsArgs {
+    #[command(flatten)]
+    server: ServerArgs,
+    #[command(flatten)]
+    output: Output,
+    #[command(subcommand)]
+    command: TopicsCommand,
+}
+
+#[derive(Subcommand, Debug)]
+enum TopicsCommand {
+    /// List all topics
+    List,
+    /// Create a topic, or replace its definition
+    Create(Create),
+    /// Show one topic
+    Show { topic: String },
+    /// Delete a topic with its event subscriptions
+    Delete { topic: String },
+    /// Show the two keys of a topic, either of which publishes
+    Keys { topic: String },
+    /// Replace one of the two keys of a topic
+    RegenerateKey { topic: String, key: KeyName },
+}
+
+#[derive(Args, Debug)]
+struct Create {
+    topic: String,
+    /// What publishers send
+    #[arg(long, value_enum, default_value_t = InputSchemaName::Eventgrid)]
+    schema: InputSchemaName,
+    /// Region to show to clients that expect one
+    #[arg(long, default_value = "local")]
+    location: String,
+    /// Tag, may be repeated
+    #[arg(long = "tag", value_name = "NAME=VALUE")]
+    tags: Vec<String>,
+    /// File with the whole definition in Azure's form; - for standard input. Needed for custom schemas
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["schema", "location", "tags"])]
+    file: Option<PathBuf>,
+}
+
+/// The schemas that need no mapping.
+#[derive(ValueEnum, Clone, Copy, Debug)]
+enum InputSchemaName {
+    Eventgrid,
+    Cloudevents,
+}
+
+#[derive(ValueEnum, Clone, Copy, Debug)]
+enum KeyName {
+    Key1,
+    Key2,
+}
+
+impl TopicsArgs {
+    pub(super) async fn run(self) -> anyhow::Result<()> {
+        let client = Client::new(self.server.find()?)?;
+        let output = self.output;
+        match self.command {
+            TopicsCommand::List => {
+                let topics = client.get(&["topics"], &[]).await?;
+                output.show(&topics, list)?;
+            }
+            TopicsCommand::Create(create) => {
+                let body = create.body()?;
+                let path = ["topics", &create.topic];
+                let topic = client.send(Method::PUT, &path, Some(&body)).await?;
+                output.show(&topic, sheet)?;
+            }
+            TopicsCommand::Show { topic } => {
+                let topic = client.get(&["topics", &topic], &[]).await?;
+                output.show(&topic, sheet)?;
+            }
+            TopicsCommand::Delete { topic } => {
+                client
+                    .send(Method::DELETE, &["topics", &topic], None)
+                    .await?;
+                let deleted = json!({ "deleted": topic });
+                output.show(&deleted, |_| format!("topic {topic} is deleted\n"))?;
+            }
+            TopicsCommand::Keys { topic } => {
+                let path = ["topics", &topic, "listKeys"];
+                let keys = client.send(Method::POST, &path, None).await?;
+                output.show(&keys, key_sheet)?;
+            }
+            TopicsCommand::RegenerateKey { topic, key } => {
+                let path = ["topics", &topic, "regenerateKey"];
+                let keys = client.send(Method::POST, &path, Some(&key.body())).await?;
+                output.show(&keys, key_sheet)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Create {
+    fn body(&self) -> anyhow::Result<Value> {
+        if let Some(file) = &self.file {
+            return body::read(file);
+        }
+        let tags = self.tags.iter().map(|tag| {
+            let (name, value) = tag
+                .split_once('=')
+                .with_context(|| format!("--tag {tag:?} has no value; write NAME=VALUE"))?;
+            Ok((name.to_owned(), Value::from(value)))
+        });
+        Ok(json!({
+            "location": self.location,
+            "tags": tags.collect::<anyhow::Result<serde_json::Map<_, _>>>()?,
+            "properties": { "inputSchema": self.schema.azure() },
+        }))
+    }
+}
+
+impl InputSchemaName {
+    fn azure(self) -> &'static str {
+        match self {
+            Self::Eventgrid => "EventGridSchema",
+            Self::Cloudevents => "CloudEventSchemaV1_0",
+        }
+    }
+}
+
+impl KeyName {
+    fn body(self) -> Value {
+        match self {
+            Self::Key1 => json!({ "keyName": "key1" }),
+            Self::Key2 => json!({ "keyName": "key2" }),
+        }
+    }
+}
+
+/// The first key of a topic, with which to publish to it.
+pub(super) async fn first_key(client: &Client, topic: &str) -> anyhow::Result<String> {
+    let keys = client
+        .send(Method::POST, &["topics", topic, "listKeys"], None)
+        .await?;
+    match keys["key1"].as_str() {
+        Some(key) => Ok(key.to_owned()),
+        None => bail!("the server does not tell the keys of topic {topic}; pass one with --key"),
+    }
+}
+
+fn list(topics: &Value) -> String {
+    let topics = items(topics, "/value");
+    if topics.is_empty() {
+        return "no topics yet: make one with `everpost topics create NAME`\n".to_owned();
+    }
+    let mut table = Table::headed(["NAME", "SCHEMA", "LOCATION", "PUBLISH TO"]);
+    for topic in topics {
+        table.row([
+            text(topic, "/name"),
+            text(topic, "/properties/inputSchema"),
+            text(topic, "/location"),
+            text(topic, "/properties/endpoint"),
+        ]);
+    }
+    table.to_string()
+}
+
+fn sheet(topic: &Value) -> String {
+    let mut table = Table::sheet();
+    let mut line = |name: &str, value: String| table.line(name, value);
+    line("name", text(topic, "/name"));
+    line("publish to", text(topic, "/properties/endpoint"));
+    line("schema", text(topic, "/properties/inputSchema"));
+    line("location", text(topic, "/location"));
+    line("tags", tags(topic));
+    line("network", text(topic, "/properties/publicNetworkAccess"));
+    line(
+        "keys refused",
+        text(topic, "/properties/disableLocalAuth").replace("false", ""),
+    );
+    line("resource id", text(topic, "/id"));
+    table.to_string()
+}
+
+fn tags(topic: &Value) -> String {
+    let tags = topic["tags"].as_object().into_iter().flatten();
+    let tags: Vec<String> = tags
+        .map(|(name, _)| format!("{name}={}", text(topic, &format!("/tags/{name}"))))
+        .collect();
+    tags.join(", ")
+}
+
+fn key_sheet(keys: &Value) -> String {
+    let mut table = Table::sheet();
+    for name in ["key1", "key2"] {
+        table.row([name.to_owned(), text(keys, &format!("/{name}"))]);
+    }
+    table.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn topics_are_listed_in_columns() {
+        let topics = json!({ "value": [
+            { "name": "orders", "location": "local", "properties": { "inputSchema": "EventGridSchema", "endpoint": "http://h/topics/orders/api/events" } },
+            { "name": "a-longer-one", "location": "west", "properties": { "inputSchema": "CloudEventSchemaV1_0" } },
+        ] });
+        assert_eq!(
+            list(&topics),
+            "\
+NAME          SCHEMA                LOCATION  PUBLISH TO
+orders        EventGridSchema       local     http://h/topics/orders/api/events
+a-longer-one  CloudEventSchemaV1_0  west
+"
+        );
+        assert!(list(&json!({ "value": [] })).starts_with("no topics yet"));
+    }
+
+    #[test]
+    fn a_topic_is_shown_line_by_line() {
+        let topic = json!({ "name": "orders", "location": "local", "tags": { "team": "shop" }, "properties": { "inputSchema": "EventGridSchema", "disableLocalAuth": false } });
+        assert_eq!(
+            sheet(&topic),
+            "\
+name      orders
+schema    EventGridSchema
+location  local
+tags      team=shop
+"
+        );
+    }
+}
