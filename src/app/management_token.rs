@@ -1,28 +1,51 @@
 //! The file of the management token: only the owner reads it, and it is replaced as a whole.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+use anyhow::Context;
+
+use crate::api::ManagementToken;
 use crate::base::Entropy;
 use crate::model::access::Secret;
+use crate::store::{DataDir, write_private};
 
 /// The file inside of the data directory.
-pub const TOKEN_FILE: &str = "management.token";
+pub const FILE: &str = "management.token";
 
 /// Bytes of the file: a token of any sensible length.
-const FILE_MAX: u64 = 4_096;
+const BYTES_MAX: u64 = 4_096;
 
-/// Where the token of the data directory is kept.
+/// The token that a server asks for: the configured one, else that of its data directory, which gets
+/// one if it has none.
+pub fn open(
+    data_dir: &DataDir,
+    configured: Option<&Secret>,
+    entropy: &Entropy,
+) -> anyhow::Result<ManagementToken> {
+    if let Some(token) = configured {
+        return Ok(ManagementToken::configured(token.clone()));
+    }
+    let token = match read(data_dir.path()) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => replace(data_dir.path(), entropy),
+        read => read,
+    };
+    let path = path(data_dir.path());
+    let token = token.with_context(|| format!("the management token in {}", path.display()))?;
+    Ok(ManagementToken::in_file(path, token))
+}
+
+/// Where the token of a data directory is kept.
 pub fn path(data_dir: &Path) -> PathBuf {
-    data_dir.join(TOKEN_FILE)
+    data_dir.join(FILE)
 }
 
 /// Reads the token. An empty file is an error of the kind `InvalidData`.
 pub fn read(data_dir: &Path) -> io::Result<Secret> {
     let mut text = String::new();
     let file = File::open(path(data_dir))?;
-    file.take(FILE_MAX).read_to_string(&mut text)?;
+    file.take(BYTES_MAX).read_to_string(&mut text)?;
     match text.trim() {
         "" => Err(io::Error::new(io::ErrorKind::InvalidData, "it is empty")),
         token => Ok(Secret::new(token)),
@@ -30,40 +53,18 @@ pub fn read(data_dir: &Path) -> io::Result<Secret> {
 }
 
 /// Puts a new token in the place of the old one, if there is one. Whoever reads the file meanwhile gets
-/// the old token or the new one, also after a power failure.
+/// the old token or the new one.
 pub fn replace(data_dir: &Path, entropy: &Entropy) -> io::Result<Secret> {
     let token = Secret::new(entropy.secret());
-    let draft = data_dir.join(format!("{TOKEN_FILE}.{}", entropy.uuid()));
-    let written = write_private(&draft, token.reveal());
-    if let Err(error) = written.and_then(|()| fs::rename(&draft, path(data_dir))) {
-        // The draft is of no use, and there may be none: the error is the one to tell.
-        let _ = fs::remove_file(&draft);
-        return Err(error);
-    }
-    sync_directory(data_dir)?;
+    write_private(&path(data_dir), &format!("{}\n", token.reveal()))?;
     Ok(token)
-}
-
-fn write_private(path: &Path, token: &str) -> io::Result<()> {
-    let mut options = OpenOptions::new();
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let mut file = options.open(path)?;
-    writeln!(file, "{token}")?;
-    file.sync_all()
-}
-
-/// A renamed file is only safe once its directory is.
-fn sync_directory(directory: &Path) -> io::Result<()> {
-    match cfg!(unix) {
-        true => File::open(directory)?.sync_all(),
-        false => Ok(()),
-    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     #[test]
@@ -78,12 +79,8 @@ mod tests {
         assert!(read(directory.path()).expect("read") == second && first != second);
         let names = fs::read_dir(directory.path()).expect("listed");
         assert_eq!(names.count(), 1, "no draft is left");
-        #[cfg(unix)]
-        {
-            use std::os::unix::fs::PermissionsExt;
-            let metadata = fs::metadata(path(directory.path())).expect("metadata");
-            assert_eq!(metadata.permissions().mode() & 0o777, 0o600);
-        }
+        let metadata = fs::metadata(path(directory.path())).expect("metadata");
+        assert_eq!(metadata.permissions().mode() & 0o777, 0o600);
     }
 
     #[test]
@@ -92,5 +89,24 @@ mod tests {
         fs::write(path(directory.path()), " \n").expect("written");
         let error = read(directory.path()).expect_err("no token");
         assert_eq!(error.kind(), io::ErrorKind::InvalidData);
+    }
+
+    #[test]
+    fn a_server_keeps_its_token_and_takes_a_new_one() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let data_dir = DataDir::open(directory.path()).expect("a data directory");
+        let entropy = Entropy::seeded(1);
+        let token = open(&data_dir, None, &entropy).expect("made");
+        let first = read(data_dir.path()).expect("written");
+        assert!(token.admits(&first));
+        let again = open(&data_dir, None, &entropy).expect("read");
+        assert!(again.admits(&first), "a restart changes nothing");
+
+        let second = replace(data_dir.path(), &entropy).expect("rotated");
+        assert!(token.admits(&second) && !token.admits(&first));
+
+        let configured = Secret::new("configured");
+        let token = open(&data_dir, Some(&configured), &entropy).expect("configured");
+        assert!(token.admits(&configured) && !token.admits(&second));
     }
 }
