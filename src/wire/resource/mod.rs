@@ -8,6 +8,8 @@
 mod destination;
 mod fields;
 mod subscription;
+#[cfg(test)]
+mod tests;
 mod topic;
 
 use serde_json::{Value, json};

@@ -86,7 +86,7 @@ pub fn patch_subscription(
 ) -> Result<SubscriptionDefinition, InvalidResource> {
     let fields = Fields::root(body, Origin::Request)?;
     if !fields.is_absent("properties") {
-        let problem = "an update takes the properties directly; leave this level out";
+        let problem = "it must be left out; an update takes what stands inside directly";
         return Err(fields.invalid("properties", problem));
     }
     read_and_check(&fields, Some(current), context)

@@ -193,6 +193,7 @@ fn read_network_access(
         )?,
     })
 }
+
 fn read_ip_rules(properties: &Fields) -> Result<Vec<IpNet>, InvalidResource> {
     let rules = properties.objects("inboundIpRules")?.unwrap_or_default();
     if rules.len() > INBOUND_IP_RULES_MAX {

@@ -1,0 +1,183 @@
+//! Tables: what a client sends, and what it is then shown or told.
+//!
+//! A line is `what is sent => what comes of it`: either `/pointer = value` in the answer that shows the
+//! resource, or `! target: a part of the problem`. JSON is written with single quotes.
+
+mod destination;
+mod storage;
+mod subscription;
+mod topic;
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::*;
+use crate::model::access::{AccessKeys, Secret};
+use crate::model::name::{SubscriptionName, TopicName};
+use crate::model::registry::{ResourceScope, TopicEntry};
+use crate::model::subscription::{
+    EventSubscription, SubscriptionDefinition, SubscriptionId, Validation,
+};
+use crate::model::topic::{InputSchema, Topic, TopicDefinition, TopicId};
+
+fn now() -> Timestamp {
+    "2026-11-21T06:40:53Z".parse().expect("RFC 3339")
+}
+
+fn read(json: &str) -> Value {
+    serde_json::from_str(&json.replace('\'', "\"")).expect(json)
+}
+
+/// `base` with the properties of `changes` set on it.
+fn with(mut base: Value, changes: &str) -> Value {
+    for (name, value) in read(changes).as_object().expect("an object") {
+        base[name] = value.clone();
+    }
+    base
+}
+
+/// Runs `check` over the lines of a table; `#` starts a comment.
+fn each_line(table: &str, check: impl Fn(&str, &str)) {
+    let lines = table.lines().map(str::trim);
+    for line in lines.filter(|line| !line.is_empty() && !line.starts_with('#')) {
+        let (sent, expected) = line.split_once(" => ").expect(line);
+        check(sent.trim(), expected.trim());
+    }
+}
+
+/// `expected` seen from the document instead of from the object at `path`.
+fn inside(path: &str, expected: &str) -> String {
+    match expected.strip_prefix("! ") {
+        Some(refused) => format!("! {path}.{refused}"),
+        None => format!("/{}{expected}", path.replace('.', "/")),
+    }
+}
+
+fn check(what: &str, answer: Result<Value, InvalidResource>, expected: &str) {
+    match (answer, expected.strip_prefix("! ")) {
+        (Ok(answer), None) => {
+            let (pointer, value) = expected.split_once(" = ").expect("/pointer = value");
+            let found = answer.pointer(pointer).cloned().unwrap_or_default();
+            assert_eq!(found, read(value), "{what}: {pointer} of {answer}");
+        }
+        (Err(invalid), Some(expected)) => {
+            let (target, problem) = expected.split_once(": ").expect("! target: problem");
+            assert_eq!(invalid.target, target, "{what}: {invalid}");
+            assert!(invalid.problem.contains(problem), "{what}: {invalid}");
+        }
+        (answer, _) => panic!("{what}: expected {expected}, not {answer:?}"),
+    }
+}
+
+fn topic(properties: &str) -> TopicDefinition {
+    let body = format!("{{'location': 'local', 'properties': {properties}}}");
+    parse_topic(&read(&body)).expect("a valid topic")
+}
+
+fn entry(definition: TopicDefinition) -> TopicEntry {
+    let scope = ResourceScope {
+        subscription: "s".to_owned(),
+        resource_group: "g".to_owned(),
+    };
+    let name = TopicName::parse("Orders").expect("a name");
+    TopicEntry {
+        resource_id: scope.topic_id(&name).into(),
+        topic: Topic {
+            id: TopicId(7),
+            name,
+            definition,
+            keys: AccessKeys {
+                key1: Secret::new("one"),
+                key2: Secret::new("two"),
+            },
+            created_at: now(),
+            updated_at: now(),
+        },
+        subscriptions: BTreeMap::new(),
+    }
+}
+
+fn context(input_schema: &InputSchema) -> SubscriptionContext<'_> {
+    SubscriptionContext {
+        input_schema,
+        now: now(),
+        require_https: true,
+    }
+}
+
+fn parse(body: &Value) -> Result<SubscriptionDefinition, InvalidResource> {
+    parse_subscription(body, &context(&InputSchema::EventGridSchema))
+}
+
+fn patch(
+    current: &SubscriptionDefinition,
+    body: &str,
+) -> Result<SubscriptionDefinition, InvalidResource> {
+    let context = context(&InputSchema::EventGridSchema);
+    patch_subscription(current, &read(body), &context)
+}
+
+fn show(definition: SubscriptionDefinition) -> Value {
+    show_validated(definition, Validation::succeeded(None))
+}
+
+fn show_validated(definition: SubscriptionDefinition, validation: Validation) -> Value {
+    let subscription = EventSubscription {
+        id: SubscriptionId(1),
+        topic_id: TopicId(7),
+        name: SubscriptionName::parse("billing").expect("a name"),
+        definition,
+        validation,
+        created_at: now(),
+        updated_at: now(),
+    };
+    render_subscription(&entry(topic("{}")), &subscription)
+}
+
+/// The body of a PUT to a webhook, with `changes` to the webhook's properties.
+fn webhook(changes: &str) -> Value {
+    let mut body = read("{'properties': {'destination': {'endpointType': 'WebHook'}}}");
+    let smallest = read("{'endpointUrl': 'https://shop.example/in'}");
+    body["properties"]["destination"]["properties"] = with(smallest, changes);
+    body
+}
+
+/// The smallest body of a PUT, with `changes` to its properties.
+fn subscription(changes: &str) -> Value {
+    let mut body = webhook("{}");
+    body["properties"] = with(body["properties"].take(), changes);
+    body
+}
+
+#[test]
+fn errors_are_sentences_with_the_field_in_front() {
+    let too_many = subscription("{'retryPolicy': {'maxDeliveryAttempts': 31}}");
+    for (invalid, code, text) in [
+        (
+            parse(&too_many).map(drop),
+            "InvalidRequest",
+            "properties.retryPolicy.maxDeliveryAttempts: \
+             it must be a whole number from 1 to 30, but it is 31.",
+        ),
+        (
+            parse_topic(&read("{}")).map(drop),
+            "LocationRequired",
+            "location: it is missing; it must be the name of a region; any name will do.",
+        ),
+        (
+            parse(&read("[]")).map(drop),
+            "InvalidRequest",
+            "the body must be an object, but it is a list.",
+        ),
+    ] {
+        let invalid = invalid.expect_err(text);
+        assert_eq!((invalid.code, invalid.to_string().as_str()), (code, text));
+    }
+}
+
+#[test]
+fn lists_come_in_one_page() {
+    let list = render_list(vec![read("1"), read("2")]);
+    assert_eq!(list, read("{'value': [1, 2], 'nextLink': null}"));
+}

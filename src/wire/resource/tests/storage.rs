@@ -1,0 +1,226 @@
+//! What the store keeps comes back, whatever the rules for new definitions have become.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use ipnet::IpNet;
+use proptest::collection::{btree_map, vec};
+use proptest::option;
+use proptest::prelude::*;
+use proptest::sample::select;
+
+use super::*;
+use crate::model::batch::BatchPolicy;
+use crate::model::destination::{
+    AttributeValue, DeliveryAttributeMapping, Destination, EndpointUrl, WebHook,
+};
+use crate::model::filter::Filter;
+use crate::model::retry::RetryPolicy;
+use crate::model::subscription::DeadLetterDestination;
+use crate::model::topic::{DeliverySchema, InputMapping, MappedField, NetworkAccess};
+use crate::wire::filter;
+
+/// The last millisecond of the year 9999.
+const LAST_MS: i64 = 253_402_300_799_999;
+
+proptest! {
+    #[test]
+    fn stored_subscriptions_come_back(definition in any_subscription()) {
+        let text = subscription_to_text(&definition);
+        prop_assert_eq!(subscription_from_text(&text), Ok(definition));
+    }
+
+    #[test]
+    fn stored_topics_come_back(definition in any_topic()) {
+        let text = topic_to_text(&definition);
+        prop_assert_eq!(topic_from_text(&text), Ok(definition));
+    }
+
+    #[test]
+    fn shown_topics_can_be_sent_back(definition in any_topic()) {
+        let shown = render_topic(&entry(definition.clone()), "http://host");
+        prop_assert_eq!(parse_topic(&shown), Ok(definition));
+    }
+}
+
+#[test]
+fn the_store_reads_what_a_client_may_not_send() {
+    let mut stored = webhook(
+        "{'endpointUrl': 'http://a/', 'skipValidaton': 1, 'deliveryAttributeMappings':
+          [{'name': 'aeg-x', 'type': 'Static', 'properties': {'value': 'a'}}]}",
+    );
+    let past = "{'expirationTimeUtc': '2001-01-01T00:00:00Z', 'lable': 1}";
+    stored["properties"] = with(stored["properties"].take(), past);
+    assert!(parse(&stored).is_err());
+    assert!(subscription_from_text(&stored.to_string()).is_ok());
+
+    let stored = read("{'location': 'local', 'tag': {}, 'inputSchema': 'x'}");
+    assert!(parse_topic(&stored).is_err());
+    assert!(topic_from_text(&stored.to_string()).is_ok());
+}
+
+#[test]
+fn damaged_texts_are_errors() {
+    for text in [
+        "",
+        "{",
+        "[]",
+        "null",
+        "{}",
+        "{\"properties\":{\"destination\":{}}}",
+    ] {
+        assert!(subscription_from_text(text).is_err(), "{text}");
+        assert!(topic_from_text(text).is_err(), "{text}");
+    }
+}
+
+fn text() -> &'static str {
+    "\\PC{0,9}"
+}
+
+fn some_text() -> &'static str {
+    "\\PC{1,9}"
+}
+
+prop_compose! {
+    fn any_subscription()(
+        destination in any_destination(),
+        filter in any_filter(),
+        delivery_schema in select(DeliverySchema::ALL.to_vec()),
+        attempts_max in 1..=30u32,
+        minutes in 1..=1_440u64,
+        dead_letter in any_dead_letter(),
+        labels in vec(text(), 0..4),
+        expires_at in option::of(0..=LAST_MS),
+    ) -> SubscriptionDefinition {
+        SubscriptionDefinition {
+            destination,
+            filter,
+            delivery_schema,
+            retry_policy: RetryPolicy {
+                attempts_max,
+                time_to_live: Duration::from_secs(minutes * 60),
+            },
+            dead_letter,
+            labels,
+            expires_at: expires_at.map(Timestamp::from_ms),
+        }
+    }
+}
+
+prop_compose! {
+    fn any_destination()(
+        endpoint_url in any_url(),
+        max_events in option::of(1..=5_000u32),
+        preferred_kilobytes in option::of(1..=1_024u32),
+        attribute_mappings in vec(any_attribute(), 0..4),
+        skip_validation in any::<bool>(),
+    ) -> Destination {
+        let batch = BatchPolicy { max_events, preferred_kilobytes };
+        Destination::WebHook(WebHook { endpoint_url, batch, attribute_mappings, skip_validation })
+    }
+}
+
+fn any_url() -> impl Strategy<Value = EndpointUrl> {
+    "https?://[a-z]{1,9}(:[1-9][0-9]{0,3})?/\\PC{0,20}(\\?\\PC{0,20})?"
+        .prop_filter_map("no URL", |text| EndpointUrl::parse(&text).ok())
+}
+
+fn any_attribute() -> impl Strategy<Value = DeliveryAttributeMapping> {
+    let fixed =
+        (some_text(), any::<bool>()).prop_map(|(value, is_secret)| AttributeValue::Static {
+            value: Secret::new(value),
+            is_secret,
+        });
+    let dynamic = some_text().prop_map(|source_field| AttributeValue::Dynamic { source_field });
+    let value = prop_oneof![fixed, dynamic];
+    ("[!-~]{1,10}", value).prop_map(|(name, value)| DeliveryAttributeMapping { name, value })
+}
+
+fn any_filter() -> impl Strategy<Value = Filter> {
+    let types = option::of(vec("[a-z]{1,9}", 1..4));
+    (types, text(), any::<bool>()).prop_map(|(types, begins_with, case_sensitive)| {
+        let object = json!({
+            "includedEventTypes": types,
+            "subjectBeginsWith": begins_with,
+            "isSubjectCaseSensitive": case_sensitive,
+        });
+        filter::parse(object.as_object().expect("an object")).expect("a valid filter")
+    })
+}
+
+fn any_dead_letter() -> impl Strategy<Value = DeadLetterDestination> {
+    let blob = |(resource_id, container)| DeadLetterDestination::StorageBlob {
+        resource_id,
+        container,
+    };
+    prop_oneof![
+        Just(DeadLetterDestination::BuiltInQueue),
+        Just(DeadLetterDestination::Drop),
+        (some_text(), some_text()).prop_map(blob),
+    ]
+}
+
+prop_compose! {
+    fn any_topic()(
+        location in some_text(),
+        tags in btree_map(text(), text(), 0..4),
+        input_schema in any_input_schema(),
+        disable_local_auth in any::<bool>(),
+        disabled in any::<bool>(),
+        allowed in vec(any_network(), 0..4),
+        inert in any_inert(),
+    ) -> TopicDefinition {
+        let network_access = NetworkAccess { disabled, allowed };
+        TopicDefinition { location, tags, input_schema, disable_local_auth, network_access, inert }
+    }
+}
+
+fn any_network() -> impl Strategy<Value = IpNet> {
+    (any::<IpAddr>(), 0..=32u8)
+        .prop_map(|(address, length)| IpNet::new(address, length).expect("a length for both"))
+}
+
+fn any_inert() -> impl Strategy<Value = BTreeMap<String, String>> {
+    let object = || text().prop_map(|text| json!({ "kind": text }).to_string());
+    prop_oneof![
+        Just(BTreeMap::new()),
+        (object(), object()).prop_map(|(identity, info)| BTreeMap::from([
+            ("identity".to_owned(), identity),
+            ("eventTypeInfo".to_owned(), info),
+            ("minimumTlsVersionAllowed".to_owned(), "\"1.2\"".to_owned()),
+        ])),
+    ]
+}
+
+fn any_input_schema() -> impl Strategy<Value = InputSchema> {
+    prop_oneof![
+        Just(InputSchema::EventGridSchema),
+        Just(InputSchema::CloudEventSchemaV1_0),
+        any_mapping().prop_map(|mapping| InputSchema::CustomEventSchema(Box::new(mapping))),
+    ]
+}
+
+prop_compose! {
+    fn any_mapping()(
+        id in option::of(some_text()),
+        topic in option::of(some_text()),
+        event_time in option::of(some_text()),
+        event_type in any_mapped_field(),
+        subject in any_mapped_field(),
+        data_version in any_mapped_field(),
+    ) -> InputMapping {
+        InputMapping { id, topic, event_time, event_type, subject, data_version }
+    }
+}
+
+fn any_mapped_field() -> impl Strategy<Value = MappedField> {
+    let field = |(source_field, default_value)| MappedField {
+        source_field,
+        default_value,
+    };
+    prop_oneof![
+        (some_text().prop_map(Some), option::of(text())).prop_map(field),
+        (option::of(some_text()), text().prop_map(Some)).prop_map(field),
+    ]
+}
