@@ -233,8 +233,13 @@ fn refusal(status: StatusCode, answer: &[u8]) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
+    use axum::Router;
+    use axum::routing::get;
+
     use super::*;
+    use crate::app::receive::{Receiver, ReceiverOptions};
+    use crate::model::access::Secret;
 
     fn client(url: &str) -> Client {
         let server = Server {
@@ -244,6 +249,17 @@ mod tests {
             token_origin: "somewhere".to_owned(),
         };
         Client::new(server).expect("a client")
+    }
+
+    /// A client of a server with these routes.
+    pub(in crate::app::cli) async fn serving(router: Router) -> Client {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await;
+        let listener = listener.expect("a port");
+        let url = format!("http://{}", listener.local_addr().expect("an address"));
+        tokio::spawn(async { axum::serve(listener, router).await });
+        let mut client = client(&url);
+        client.server.token = Some(Secret::new("sesame"));
+        client
     }
 
     #[test]
@@ -273,6 +289,54 @@ mod tests {
             r#"{"error":{"message":"\u001b[31m"}}"#,
             "\\u{1b}[31m (400)",
         );
+    }
+
+    #[tokio::test]
+    async fn answers_are_told_apart() {
+        let check = async |answer, expected: &str| {
+            let (status, body): (u16, &'static str) = answer;
+            let status = StatusCode::from_u16(status).expect("a status");
+            let handler = move || async move { (status, body) };
+            let client = serving(Router::new().route("/topics", get(handler))).await;
+            let told = match client.get(&["topics"], &[]).await {
+                Ok(value) => value.to_string(),
+                Err(error) => error.to_string().replace(client.server.url.as_str(), "URL"),
+            };
+            assert_eq!(told, expected);
+        };
+        check((200, "{\"value\":[]}"), "{\"value\":[]}").await;
+        check((202, ""), "null").await;
+        check(
+            (200, "<html>"),
+            "the answer of URL is no JSON; is it an Everpost server?",
+        )
+        .await;
+        let refused = "the server at URL refuses the management token from somewhere";
+        check((401, "{}"), refused).await;
+        check((404, "{\"error\":{\"message\":\"no\"}}"), "no (404)").await;
+        check((302, ""), "the server answers 302 Found").await;
+    }
+
+    #[tokio::test]
+    async fn keys_are_refused_in_other_words_than_tokens() {
+        let receiver = Receiver::bind(ReceiverOptions::scripted(
+            "200 401 413".parse().expect("valid"),
+        ));
+        let receiver = receiver.await.expect("a port");
+        let client = client(&receiver.url());
+        let mut told = Vec::new();
+        for _ in 0..3 {
+            let sent = client
+                .publish("orders", "k=1", "application/json", "[]".to_owned())
+                .await;
+            told.push(sent.map_err(|error| error.to_string()));
+        }
+        let refused = "the server refuses the key: the server answers 401 Unauthorized".to_owned();
+        let too_large = "the server answers 413 Payload Too Large".to_owned();
+        assert_eq!(told, [Ok(()), Err(refused), Err(too_large)]);
+        let request = &receiver.requests()[0];
+        assert_eq!(request.path, "/topics/orders/api/events");
+        assert_eq!(request.header("aeg-sas-key"), Some("k=1"));
     }
 
     #[tokio::test]

@@ -208,7 +208,57 @@ fn resubmissions(resubmitted: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashMap;
+
+    use axum::extract::Query;
+    use axum::routing::{get, post};
+    use axum::{Json, Router};
+
     use super::*;
+    use crate::app::cli::client::tests::serving;
+
+    /// Pages of two below `before`, from 5 on.
+    async fn page(Query(query): Query<HashMap<String, String>>) -> Json<Value> {
+        let before: i64 = query
+            .get("before")
+            .map_or(6, |text| text.parse().expect("a number"));
+        let numbers: Vec<i64> = (1..before).rev().take(2).collect();
+        let value: Vec<Value> = numbers.iter().map(|n| json!({ "deliveryId": n })).collect();
+        // The last page claims that there is more, and there is nothing below.
+        Json(json!({ "value": value, "nextBefore": numbers.last().unwrap_or(&1) }))
+    }
+
+    #[tokio::test]
+    async fn all_dead_letters_are_resubmitted_oldest_first() {
+        let router = Router::new()
+            .route("/everpost/deadLetters", get(page))
+            .route(
+                "/everpost/deadLetters/{n}/resubmit",
+                post(async || Json(json!({ "deliveryId": 77 }))),
+            );
+        let client = serving(router).await;
+        let of = Of {
+            topic: Some("orders".to_owned()),
+            subscription: None,
+        };
+        let found = every(&client, &of).await.expect("pages");
+        assert_eq!(found, [1, 2, 3, 4, 5]);
+        let resubmitted = resubmit(&client, &found[..2]).await.expect("resubmitted");
+        let expected = json!({ "value": [
+            { "resubmissionOf": 1, "deliveryId": 77 },
+            { "resubmissionOf": 2, "deliveryId": 77 },
+        ] });
+        assert_eq!(resubmitted, expected);
+    }
+
+    #[tokio::test]
+    async fn a_refused_resubmission_says_how_far_it_came() {
+        let client = serving(Router::new()).await;
+        let error = resubmit(&client, &[5, 6]).await.expect_err("refused");
+        let expected =
+            "delivery 5 is not resubmitted, 0 before it are: the server answers 404 Not Found";
+        assert_eq!(error.to_string(), expected);
+    }
 
     #[test]
     fn dead_letters_are_listed_in_columns() {

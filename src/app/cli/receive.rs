@@ -29,8 +29,16 @@ const DULL_HEADERS: [&str; 7] = [
     "user-agent",
 ];
 
+const EXAMPLES: &str = "\
+Examples:
+  everpost receive                                    take everything
+  everpost receive --answer '503x3 200' --per-event   fail three times for each event
+  everpost receive --answer 429 --retry-after 30      always ask for time
+  everpost receive --answer 'timeout close 200'       be slow, be rude, then behave";
+
 /// Receive events: a webhook that prints what comes and answers as it is told
 #[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
 pub(super) struct ReceiveArgs {
     /// Address and port to listen on; port 0 takes a free one
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9000")]

@@ -286,7 +286,44 @@ fn list_of(values: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
+    use axum::routing::get;
+    use axum::{Json, Router};
+    use clap::Parser;
+
     use super::*;
+    use crate::app::cli::client::tests::serving;
+
+    #[derive(Parser)]
+    struct CommandLine {
+        #[command(flatten)]
+        write: Write,
+    }
+
+    #[tokio::test]
+    async fn an_update_sends_the_changed_property_whole() {
+        let path = "/topics/orders/eventSubscriptions/billing";
+        let echo = async |Json(body): Json<Value>| Json(body);
+        let router = Router::new().route(path, get(async || Json(billing())).patch(echo));
+        let client = serving(router).await;
+        let check = async |flags: &str, expected: Result<Value, &str>| {
+            let line = format!("everpost billing --topic orders{flags}");
+            let line = CommandLine::try_parse_from(line.split(' '))
+                .unwrap_or_else(|error| panic!("{error}"));
+            let sent = line.write.update(&client).await;
+            assert_eq!(
+                sent.map_err(|error| error.to_string()),
+                expected.map_err(str::to_owned)
+            );
+        };
+        let retry = json!({ "retryPolicy": { "maxDeliveryAttempts": 3, "eventTimeToLiveInMinutes": 1440 } });
+        check(" --max-attempts 3", Ok(retry)).await;
+        check(" --label a --label b", Ok(json!({ "labels": ["a", "b"] }))).await;
+        check(
+            "",
+            Err("nothing to change: name a flag, or a body with --file"),
+        )
+        .await;
+    }
 
     fn billing() -> Value {
         json!({

@@ -17,7 +17,7 @@ pub(super) struct FileEntry {
     pub(super) values: Result<Vec<String>, &'static str>,
 }
 
-/// Reads the file. The error says what is wrong with it as a whole.
+/// Reads the file. The error says what is wrong with it as a whole, and goes on from its name.
 pub(super) fn read(path: &Path) -> Result<Vec<FileEntry>, String> {
     let text = read_text(path, FILE_MAX)?;
     let table: Table = toml::from_str(&text).map_err(|error| syntax_problem(&text, &error))?;
@@ -26,18 +26,15 @@ pub(super) fn read(path: &Path) -> Result<Vec<FileEntry>, String> {
     Ok(entries)
 }
 
-/// Reads a text of at most `bytes_max` bytes.
+/// Reads a text of at most `bytes_max` bytes. The error goes on from the name of the file.
 pub(super) fn read_text(path: &Path, bytes_max: u64) -> Result<String, String> {
-    let cannot = |error| format!("cannot be read from {}: {error}", path.display());
+    let cannot = |error| format!("cannot be read: {error}");
     let mut text = String::new();
     let file = File::open(path).map_err(cannot)?;
     let read = file.take(bytes_max + 1).read_to_string(&mut text);
     let read = read.map_err(cannot)?;
     match read as u64 > bytes_max {
-        true => Err(format!(
-            "is longer than {bytes_max} bytes in {}",
-            path.display()
-        )),
+        true => Err(format!("is longer than {bytes_max} bytes")),
         false => Ok(text),
     }
 }

@@ -282,10 +282,10 @@ fn is_foreign(variable: &str) -> bool {
 }
 
 fn read_secret(path: &Path) -> Result<String, String> {
-    let text = file::read_text(path, SECRET_FILE_MAX)?;
-    let secret = text.trim_end_matches(['\r', '\n']);
-    match secret.is_empty() {
-        true => Err(format!("names {}, which is empty", path.display())),
-        false => Ok(secret.to_owned()),
+    let problem = |problem| format!("names {}, which {problem}", path.display());
+    let text = file::read_text(path, SECRET_FILE_MAX).map_err(problem)?;
+    match text.trim_end_matches(['\r', '\n']) {
+        "" => Err(problem("is empty".to_owned())),
+        secret => Ok(secret.to_owned()),
     }
 }

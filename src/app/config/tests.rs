@@ -144,6 +144,20 @@ fn the_data_directory_may_hold_the_file() {
 }
 
 #[test]
+fn a_file_that_is_named_must_be_there() {
+    let faults = Scene::new().faults(&["--config", "@/c.toml"], &[]);
+    assert!(
+        faults[0].starts_with("@/c.toml cannot be read: "),
+        "{faults:?}"
+    );
+    let big = "#".repeat(1_048_577);
+    let faults = Scene::new()
+        .file("c.toml", &big)
+        .faults(&[], &["EVERPOST_CONFIG=@/c.toml"]);
+    assert_eq!(faults, ["@/c.toml is longer than 1048576 bytes"]);
+}
+
+#[test]
 fn every_form_of_a_value_is_understood() {
     let text = "time_scale = 60\negress.allow = ['10.0.0.0/8', '::1']\negress.require_https = true\n\
                 public_url = 'https://e.example'\nshutdown.drain_s = 0\n";
@@ -241,7 +255,7 @@ fn secrets_come_from_files_too() {
     );
     let faults = scene.faults(&[], &["EVERPOST_MANAGEMENT_TOKEN_FILE=@/missing"]);
     assert!(
-        faults[0].contains("cannot be read from @/missing"),
+        faults[0].contains("names @/missing, which cannot be read"),
         "{faults:?}"
     );
     let twice = [

@@ -19,8 +19,16 @@ use crate::app::cli::server::ServerArgs;
 use crate::app::cli::topics::first_key;
 use crate::base::{Clock, Entropy};
 
+const EXAMPLES: &str = "\
+Examples:
+  everpost publish --topic orders --type Order.Paid --subject /orders/1 --data '{\"total\":5}'
+  everpost publish --topic orders --type Load.Test --count 10000
+  everpost publish --topic orders --file events.json
+  gunzip -c events.ndjson.gz | everpost publish --topic orders --file -";
+
 /// Publish events to a topic
 #[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
 pub(super) struct PublishArgs {
     #[command(flatten)]
     server: ServerArgs,
