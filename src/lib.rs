@@ -13,8 +13,8 @@
 //! | 2 | [`model`] | nouns and rules, pure |
 //! | 1 | [`base`] | where time and dice come from |
 
-pub mod app;
 pub mod api;
+pub mod app;
 pub mod base;
 pub mod broker;
 pub mod model;

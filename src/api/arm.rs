@@ -70,7 +70,10 @@ fn without_provider<'a, 'b>(segments: &'a [&'b str]) -> Option<&'a [&'b str]> {
 }
 
 fn word(segment: &str) -> &str {
-    WORDS.into_iter().find(|word| word.eq_ignore_ascii_case(segment)).unwrap_or(segment)
+    WORDS
+        .into_iter()
+        .find(|word| word.eq_ignore_ascii_case(segment))
+        .unwrap_or(segment)
 }
 
 #[cfg(test)]
@@ -79,27 +82,51 @@ mod tests {
 
     fn check(path: &str, short: Option<&str>) {
         let uri: Uri = path.parse().expect("a path");
-        assert_eq!(rewrite(&uri).map(|uri| uri.to_string()).as_deref(), short, "{path}");
+        assert_eq!(
+            rewrite(&uri).map(|uri| uri.to_string()).as_deref(),
+            short,
+            "{path}"
+        );
     }
 
     #[test]
     fn resource_manager_paths_become_short() {
         const G: &str = "/subscriptions/s/resourceGroups/g/providers/Microsoft.EventGrid";
         check(&format!("{G}/topics"), Some("/topics"));
-        check("/subscriptions/s/providers/Microsoft.EventGrid/topics?api-version=1",
-            Some("/topics?api-version=1"));
+        check(
+            "/subscriptions/s/providers/Microsoft.EventGrid/topics?api-version=1",
+            Some("/topics?api-version=1"),
+        );
         check(&format!("{G}/topics/orders"), Some("/topics/orders"));
-        check(&format!("{G}/topics/orders/listKeys"), Some("/topics/orders/listKeys"));
-        check(&format!("{G}/topics/orders/LISTKEYS"), Some("/topics/orders/listKeys"));
-        check(&format!("{G}/topics/o/eventSubscriptions/b"), Some("/topics/o/eventSubscriptions/b"));
-        check(&format!("{G}/topics/o/eventSubscriptions/b/getFullUrl?x=1"),
-            Some("/topics/o/eventSubscriptions/b/getFullUrl?x=1"));
-        check(&format!("{G}/topics/o/providers/Microsoft.EventGrid/eventSubscriptions/Topics"),
-            Some("/topics/o/eventSubscriptions/Topics"));
-        check("/SUBSCRIPTIONS/s/resourcegroups/g/providers/microsoft.eventgrid/TOPICS/o/eventsubscriptions",
-            Some("/topics/o/eventSubscriptions"));
+        check(
+            &format!("{G}/topics/orders/listKeys"),
+            Some("/topics/orders/listKeys"),
+        );
+        check(
+            &format!("{G}/topics/orders/LISTKEYS"),
+            Some("/topics/orders/listKeys"),
+        );
+        check(
+            &format!("{G}/topics/o/eventSubscriptions/b"),
+            Some("/topics/o/eventSubscriptions/b"),
+        );
+        check(
+            &format!("{G}/topics/o/eventSubscriptions/b/getFullUrl?x=1"),
+            Some("/topics/o/eventSubscriptions/b/getFullUrl?x=1"),
+        );
+        check(
+            &format!("{G}/topics/o/providers/Microsoft.EventGrid/eventSubscriptions/Topics"),
+            Some("/topics/o/eventSubscriptions/Topics"),
+        );
+        check(
+            "/SUBSCRIPTIONS/s/resourcegroups/g/providers/microsoft.eventgrid/TOPICS/o/eventsubscriptions",
+            Some("/topics/o/eventSubscriptions"),
+        );
         check("/topics/orders", None);
         check("/subscriptions", None);
-        check("/subscriptions/s/resourceGroups/g/providers/Microsoft.Storage/accounts", None);
+        check(
+            "/subscriptions/s/resourceGroups/g/providers/Microsoft.Storage/accounts",
+            None,
+        );
     }
 }

@@ -29,15 +29,25 @@ impl Credential {
     pub(super) fn of(headers: &HeaderMap, uri: &Uri) -> Self {
         let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
         if let Some(key) = text("aeg-sas-key") {
-            return Self::Key { key: Secret::new(key), from: "the header aeg-sas-key" };
+            return Self::Key {
+                key: Secret::new(key),
+                from: "the header aeg-sas-key",
+            };
         }
         if let Some(token) = text("aeg-sas-token") {
-            return Self::Token { token: Secret::new(token), from: "the header aeg-sas-token" };
+            return Self::Token {
+                token: Secret::new(token),
+                from: "the header aeg-sas-token",
+            };
         }
-        if let Some((scheme, rest)) = text("authorization").and_then(|value| value.split_once(' ')) {
+        if let Some((scheme, rest)) = text("authorization").and_then(|value| value.split_once(' '))
+        {
             let (secret, from) = (Secret::new(rest.trim()), "the header Authorization");
             if scheme.eq_ignore_ascii_case("SharedAccessSignature") {
-                return Self::Token { token: secret, from };
+                return Self::Token {
+                    token: secret,
+                    from,
+                };
             }
             if scheme.eq_ignore_ascii_case("SharedAccessKey") {
                 return Self::Key { key: secret, from };
@@ -47,7 +57,10 @@ impl Credential {
             }
         }
         match query_value(uri, "aeg-sas-key") {
-            Some(key) => Self::Key { key: Secret::new(key), from: "the query aeg-sas-key" },
+            Some(key) => Self::Key {
+                key: Secret::new(key),
+                from: "the query aeg-sas-key",
+            },
             None => Self::None,
         }
     }
@@ -56,7 +69,9 @@ impl Credential {
     pub(super) fn opens(&self, topic: &TopicEntry, now: Timestamp) -> bool {
         match self {
             Self::Key { key, .. } => topic.topic.keys.admit(key.reveal()),
-            Self::Token { token, .. } => sas::verify(token.reveal(), &topic.topic.keys, now).is_ok(),
+            Self::Token { token, .. } => {
+                sas::verify(token.reveal(), &topic.topic.keys, now).is_ok()
+            }
             Self::None | Self::Bearer(_) => false,
         }
     }
@@ -80,7 +95,9 @@ pub(super) fn authorize_publisher(
     if let Credential::Bearer(token) = credential {
         return match state.token.admits(token) {
             true => Ok(()),
-            false => Err(ApiError::unauthorized("The bearer token is not the management token.")),
+            false => Err(ApiError::unauthorized(
+                "The bearer token is not the management token.",
+            )),
         };
     }
     if topic.topic.definition.disable_local_auth {
@@ -115,7 +132,11 @@ fn check_token(
 ) -> Result<(), SasError> {
     let claims = sas::verify(token.reveal(), keys, state.broker.clock().now())?;
     let covers = |host: &&str| sas::resource_covers(&claims.resource, host, uri.path());
-    if hosts.iter().any(covers) { Ok(()) } else { Err(SasError::WrongSignature) }
+    if hosts.iter().any(covers) {
+        Ok(())
+    } else {
+        Err(SasError::WrongSignature)
+    }
 }
 
 fn explain(error: SasError, from: &str) -> ApiError {
@@ -135,19 +156,26 @@ pub struct ManagementToken {
 
 enum TokenSource {
     Configured(Secret),
-    File { path: PathBuf, last_read: RwLock<Secret> },
+    File {
+        path: PathBuf,
+        last_read: RwLock<Secret>,
+    },
 }
 
 impl ManagementToken {
     /// A token from the configuration, which stays as it is.
     pub fn configured(token: Secret) -> Self {
-        Self { source: Arc::new(TokenSource::Configured(token)) }
+        Self {
+            source: Arc::new(TokenSource::Configured(token)),
+        }
     }
 
     /// The token that stands in a file, and stood there a moment ago as `token`.
     pub fn in_file(path: PathBuf, token: Secret) -> Self {
         let last_read = RwLock::new(token);
-        Self { source: Arc::new(TokenSource::File { path, last_read }) }
+        Self {
+            source: Arc::new(TokenSource::File { path, last_read }),
+        }
     }
 
     /// Whether `presented` is the token.
@@ -190,5 +218,7 @@ pub(super) async fn require_management(
 pub(super) fn bearer(headers: &HeaderMap) -> Option<Secret> {
     let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
     let (scheme, token) = value.split_once(' ')?;
-    scheme.eq_ignore_ascii_case("Bearer").then(|| Secret::new(token.trim()))
+    scheme
+        .eq_ignore_ascii_case("Bearer")
+        .then(|| Secret::new(token.trim()))
 }

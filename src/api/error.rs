@@ -35,7 +35,14 @@ pub(super) struct ApiError {
 impl ApiError {
     fn new(status: StatusCode, code: &'static str, explanation: impl Into<String>) -> Self {
         let explanation = explanation.into();
-        Self { status, code, detail: code, explanation, target: None, retry_after_s: None }
+        Self {
+            status,
+            code,
+            detail: code,
+            explanation,
+            target: None,
+            retry_after_s: None,
+        }
     }
 
     pub(super) fn bad_request(explanation: impl Into<String>) -> Self {
@@ -55,17 +62,29 @@ impl ApiError {
     }
 
     pub(super) fn too_large(explanation: impl Into<String>) -> Self {
-        Self::new(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", explanation)
+        Self::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            "RequestEntityTooLarge",
+            explanation,
+        )
     }
 
     pub(super) fn too_many(explanation: impl Into<String>) -> Self {
-        let mut error = Self::new(StatusCode::TOO_MANY_REQUESTS, "TooManyRequests", explanation);
+        let mut error = Self::new(
+            StatusCode::TOO_MANY_REQUESTS,
+            "TooManyRequests",
+            explanation,
+        );
         error.retry_after_s = Some(RETRY_AFTER_BUSY_S);
         error
     }
 
     fn unavailable(explanation: impl Into<String>) -> Self {
-        let mut error = Self::new(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable", explanation);
+        let mut error = Self::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "ServiceUnavailable",
+            explanation,
+        );
         error.retry_after_s = Some(RETRY_AFTER_BUSY_S);
         error
     }
@@ -79,7 +98,9 @@ impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let mut response = self.status.into_response();
         if let Some(seconds) = self.retry_after_s {
-            response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
+            response
+                .headers_mut()
+                .insert(header::RETRY_AFTER, seconds.into());
         }
         response.extensions_mut().insert(self);
         response
@@ -97,7 +118,11 @@ pub(super) async fn finish(
         return response;
     };
     let report = correlation(state.broker.entropy().uuid(), state.broker.clock().now());
-    let mut body = error_body(error.code, &format!("{}{report}", error.explanation), error.detail);
+    let mut body = error_body(
+        error.code,
+        &format!("{}{report}", error.explanation),
+        error.detail,
+    );
     if let Some(target) = error.target {
         body["error"]["target"] = target.into();
     }
@@ -138,9 +163,10 @@ impl From<BadInput> for ApiError {
     fn from(input: BadInput) -> Self {
         let explanation = input.to_string();
         match input.kind {
-            BadInputKind::Malformed => {
-                Self { detail: "InputJsonInvalid", ..Self::bad_request(explanation) }
-            }
+            BadInputKind::Malformed => Self {
+                detail: "InputJsonInvalid",
+                ..Self::bad_request(explanation)
+            },
             BadInputKind::TooLarge => Self::too_large(explanation),
             BadInputKind::UnsupportedEncoding => Self::new(
                 StatusCode::UNSUPPORTED_MEDIA_TYPE,
@@ -161,7 +187,11 @@ impl From<InvalidResource> for ApiError {
 
 impl From<InvalidName> for ApiError {
     fn from(invalid: InvalidName) -> Self {
-        Self::new(StatusCode::BAD_REQUEST, "InvalidRequest", invalid.to_string())
+        Self::new(
+            StatusCode::BAD_REQUEST,
+            "InvalidRequest",
+            invalid.to_string(),
+        )
     }
 }
 

@@ -24,7 +24,11 @@ pub(super) async fn readyz(State(state): State<ApiState>) -> Response {
         reasons.push(format!("the store cannot be written: {error}"));
     }
     let ready = reasons.is_empty();
-    let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    let status = if ready {
+        StatusCode::OK
+    } else {
+        StatusCode::SERVICE_UNAVAILABLE
+    };
     (status, Json(json!({ "ready": ready, "reasons": reasons }))).into_response()
 }
 
@@ -41,5 +45,9 @@ pub(super) async fn metrics(
         ));
     }
     let format = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    Ok(([(header::CONTENT_TYPE, format)], state.broker.metrics_text()).into_response())
+    Ok((
+        [(header::CONTENT_TYPE, format)],
+        state.broker.metrics_text(),
+    )
+        .into_response())
 }

@@ -20,15 +20,15 @@ type Answer = Result<Response, ApiError>;
 /// `GET /topics`
 pub(super) async fn list_topics(State(state): State<ApiState>) -> Response {
     let registry = state.broker.registry();
-    let topics = registry.topics().map(|entry| show_topic(&state, entry)).collect();
+    let topics = registry
+        .topics()
+        .map(|entry| show_topic(&state, entry))
+        .collect();
     Json(resource::render_list(topics)).into_response()
 }
 
 /// `GET /topics/{topic}`
-pub(super) async fn get_topic(
-    State(state): State<ApiState>,
-    Path(topic): Path<String>,
-) -> Answer {
+pub(super) async fn get_topic(State(state): State<ApiState>, Path(topic): Path<String>) -> Answer {
     let entry = state.broker.topic(&TopicName::parse(&topic)?)?;
     Ok(Json(show_topic(&state, &entry)).into_response())
 }
@@ -63,15 +63,15 @@ pub(super) async fn delete_topic(
     State(state): State<ApiState>,
     Path(topic): Path<String>,
 ) -> Answer {
-    state.broker.delete_topic(&TopicName::parse(&topic)?).await?;
+    state
+        .broker
+        .delete_topic(&TopicName::parse(&topic)?)
+        .await?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
 /// `POST /topics/{topic}/listKeys`
-pub(super) async fn list_keys(
-    State(state): State<ApiState>,
-    Path(topic): Path<String>,
-) -> Answer {
+pub(super) async fn list_keys(State(state): State<ApiState>, Path(topic): Path<String>) -> Answer {
     let entry = state.broker.topic(&TopicName::parse(&topic)?)?;
     Ok(Json(resource::render_keys(&entry.topic.keys)).into_response())
 }
@@ -83,7 +83,10 @@ pub(super) async fn regenerate_key(
     body: Bytes,
 ) -> Answer {
     let key = resource::parse_key_name(&json(&body)?)?;
-    let entry = state.broker.regenerate_key(&TopicName::parse(&topic)?, key).await?;
+    let entry = state
+        .broker
+        .regenerate_key(&TopicName::parse(&topic)?, key)
+        .await?;
     Ok(Json(resource::render_keys(&entry.topic.keys)).into_response())
 }
 
@@ -94,7 +97,9 @@ pub(super) async fn list_subscriptions(
 ) -> Answer {
     let entry = state.broker.topic(&TopicName::parse(&topic)?)?;
     let all = entry.subscriptions.values();
-    let all = all.map(|each| resource::render_subscription(&entry, each)).collect();
+    let all = all
+        .map(|each| resource::render_subscription(&entry, each))
+        .collect();
     Ok(Json(resource::render_list(all)).into_response())
 }
 
@@ -103,8 +108,9 @@ pub(super) async fn get_subscription(
     State(state): State<ApiState>,
     Path((topic, name)): Path<(String, String)>,
 ) -> Answer {
-    let (entry, subscription) =
-        state.broker.subscription(&TopicName::parse(&topic)?, &SubscriptionName::parse(&name)?)?;
+    let (entry, subscription) = state
+        .broker
+        .subscription(&TopicName::parse(&topic)?, &SubscriptionName::parse(&name)?)?;
     Ok(Json(resource::render_subscription(&entry, &subscription)).into_response())
 }
 
@@ -117,7 +123,10 @@ pub(super) async fn put_subscription(
     let (topic, name) = (TopicName::parse(&topic)?, SubscriptionName::parse(&name)?);
     let entry = state.broker.topic(&topic)?;
     let definition = resource::parse_subscription(&json(&body)?, &context(&state, &entry))?;
-    let (entry, subscription) = state.broker.put_subscription(&topic, name, definition).await?;
+    let (entry, subscription) = state
+        .broker
+        .put_subscription(&topic, name, definition)
+        .await?;
     let shown = resource::render_subscription(&entry, &subscription);
     Ok((StatusCode::CREATED, Json(shown)).into_response())
 }
@@ -132,7 +141,10 @@ pub(super) async fn patch_subscription(
     let (entry, current) = state.broker.subscription(&topic, &name)?;
     let context = context(&state, &entry);
     let definition = resource::patch_subscription(&current.definition, &json(&body)?, &context)?;
-    let (entry, subscription) = state.broker.put_subscription(&topic, name, definition).await?;
+    let (entry, subscription) = state
+        .broker
+        .put_subscription(&topic, name, definition)
+        .await?;
     let shown = resource::render_subscription(&entry, &subscription);
     Ok((StatusCode::CREATED, Json(shown)).into_response())
 }
@@ -152,8 +164,9 @@ pub(super) async fn get_full_url(
     State(state): State<ApiState>,
     Path((topic, name)): Path<(String, String)>,
 ) -> Answer {
-    let (_, subscription) =
-        state.broker.subscription(&TopicName::parse(&topic)?, &SubscriptionName::parse(&name)?)?;
+    let (_, subscription) = state
+        .broker
+        .subscription(&TopicName::parse(&topic)?, &SubscriptionName::parse(&name)?)?;
     Ok(Json(resource::render_full_url(&subscription.definition)).into_response())
 }
 
@@ -162,9 +175,13 @@ pub(super) async fn get_delivery_attributes(
     State(state): State<ApiState>,
     Path((topic, name)): Path<(String, String)>,
 ) -> Answer {
-    let (_, subscription) =
-        state.broker.subscription(&TopicName::parse(&topic)?, &SubscriptionName::parse(&name)?)?;
-    Ok(Json(resource::render_delivery_attributes(&subscription.definition)).into_response())
+    let (_, subscription) = state
+        .broker
+        .subscription(&TopicName::parse(&topic)?, &SubscriptionName::parse(&name)?)?;
+    Ok(Json(resource::render_delivery_attributes(
+        &subscription.definition,
+    ))
+    .into_response())
 }
 
 /// `POST /topics/{topic}/eventSubscriptions/{name}/validate`: asks the destination again (an extension).

@@ -12,14 +12,12 @@ mod publish;
 mod records;
 mod validate;
 
-#[cfg(test)]
-mod tests;
-
 use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::middleware;
+use axum::response::Redirect;
 use axum::routing::{get, post};
 
 pub use arm::rewrite as rewrite_arm_path;
@@ -52,13 +50,25 @@ pub struct ApiOptions {
     pub metrics_public: bool,
 }
 
-/// Every route.
-pub fn routes(state: ApiState) -> Router {
+/// Every route of ours, and those of `others` (the admin pages) beside them.
+pub fn routes(state: ApiState, others: Router) -> Router {
     let publish = Router::new()
-        .route("/topics/{topic}/api/events", post(publish::to_topic).options(publish::options))
-        .route("/{topic}/api/events", post(publish::to_topic).options(publish::options))
-        .route("/eventGrid/api/events", post(publish::to_host).options(publish::options))
-        .route("/api/events", post(publish::to_host).options(publish::options))
+        .route(
+            "/topics/{topic}/api/events",
+            post(publish::to_topic).options(publish::options),
+        )
+        .route(
+            "/{topic}/api/events",
+            post(publish::to_topic).options(publish::options),
+        )
+        .route(
+            "/eventGrid/api/events",
+            post(publish::to_host).options(publish::options),
+        )
+        .route(
+            "/api/events",
+            post(publish::to_host).options(publish::options),
+        )
         .layer(DefaultBodyLimit::disable());
 
     let manage = Router::new()
@@ -71,8 +81,14 @@ pub fn routes(state: ApiState) -> Router {
                 .delete(manage::delete_topic),
         )
         .route("/topics/{topic}/listKeys", post(manage::list_keys))
-        .route("/topics/{topic}/regenerateKey", post(manage::regenerate_key))
-        .route("/topics/{topic}/eventSubscriptions", get(manage::list_subscriptions))
+        .route(
+            "/topics/{topic}/regenerateKey",
+            post(manage::regenerate_key),
+        )
+        .route(
+            "/topics/{topic}/eventSubscriptions",
+            get(manage::list_subscriptions),
+        )
         .route(
             "/topics/{topic}/eventSubscriptions/{name}",
             get(manage::get_subscription)
@@ -88,17 +104,27 @@ pub fn routes(state: ApiState) -> Router {
             "/topics/{topic}/eventSubscriptions/{name}/getDeliveryAttributes",
             post(manage::get_delivery_attributes),
         )
-        .route("/topics/{topic}/eventSubscriptions/{name}/validate", post(manage::validate))
+        .route(
+            "/topics/{topic}/eventSubscriptions/{name}/validate",
+            post(manage::validate),
+        )
         .route("/everpost/events", get(records::list_events))
         .route("/everpost/events/{key}", get(records::get_event))
         .route("/everpost/deadLetters", get(records::list_dead_letters))
         .route("/everpost/deadLetters/{id}", get(records::get_dead_letter))
-        .route("/everpost/deadLetters/{id}/resubmit", post(records::resubmit))
+        .route(
+            "/everpost/deadLetters/{id}/resubmit",
+            post(records::resubmit),
+        )
         .layer(DefaultBodyLimit::max(MANAGEMENT_BYTES_MAX))
-        .route_layer(middleware::from_fn_with_state(state.clone(), auth::require_management));
+        .route_layer(middleware::from_fn_with_state(
+            state.clone(),
+            auth::require_management,
+        ));
 
     let open = Router::new()
         .route("/validate", get(validate::confirm).post(validate::confirm))
+        .route("/", get(front_page).fallback(error::no_such_path))
         .route("/healthz", get(health::healthz))
         .route("/readyz", get(health::readyz))
         .route("/metrics", get(health::metrics));
@@ -110,4 +136,10 @@ pub fn routes(state: ApiState) -> Router {
         .method_not_allowed_fallback(error::no_such_method)
         .layer(middleware::from_fn_with_state(state.clone(), error::finish))
         .with_state(state)
+        .merge(others)
+}
+
+/// `GET /`: people want the admin pages.
+async fn front_page() -> Redirect {
+    Redirect::to("/admin")
 }

@@ -45,19 +45,23 @@ pub struct Intake {
 
 impl Default for Intake {
     fn default() -> Self {
-        Self { kib: Arc::new(Semaphore::new(INTAKE_KIB_MAX as usize)) }
+        Self {
+            kib: Arc::new(Semaphore::new(INTAKE_KIB_MAX as usize)),
+        }
     }
 }
 
 impl Intake {
     async fn room_for(&self, bytes: usize) -> Result<OwnedSemaphorePermit, ApiError> {
-        let kib = u32::try_from(bytes.div_ceil(1_024)).unwrap_or(INTAKE_KIB_MAX).min(INTAKE_KIB_MAX);
+        let kib = u32::try_from(bytes.div_ceil(1_024))
+            .unwrap_or(INTAKE_KIB_MAX)
+            .min(INTAKE_KIB_MAX);
         let room = Arc::clone(&self.kib).acquire_many_owned(kib);
         match tokio::time::timeout(INTAKE_WAIT, room).await {
             Ok(Ok(permit)) => Ok(permit),
-            Ok(Err(_)) | Err(_) => {
-                Err(ApiError::too_many("More is being published than can be taken in right now."))
-            }
+            Ok(Err(_)) | Err(_) => Err(ApiError::too_many(
+                "More is being published than can be taken in right now.",
+            )),
         }
     }
 }
@@ -69,7 +73,9 @@ pub(super) async fn to_topic(
     request: Request<Body>,
 ) -> Result<Response, ApiError> {
     let registry = state.broker.registry();
-    let known = TopicName::parse(&topic).ok().and_then(|name| registry.topic(&name).cloned());
+    let known = TopicName::parse(&topic)
+        .ok()
+        .and_then(|name| registry.topic(&name).cloned());
     let topic = known.ok_or_else(|| no_such_topic(&topic))?;
     publish(&state, &topic, request).await
 }
@@ -121,16 +127,29 @@ async fn accept(
     check_address(topic, &request)?;
     let credential = Credential::of(request.headers(), request.uri());
     let host = host_of(&request).unwrap_or_default();
-    let hosts = [host.as_str(), public_host(&state.broker.options().public_url)];
+    let hosts = [
+        host.as_str(),
+        public_host(&state.broker.options().public_url),
+    ];
     authorize_publisher(state, topic, &credential, &hosts, request.uri())?;
 
     let bytes_max = state.options.publish_bytes_max;
-    let _room = state.intake.room_for(announced_length(&request).unwrap_or(bytes_max)).await?;
+    let _room = state
+        .intake
+        .room_for(announced_length(&request).unwrap_or(bytes_max))
+        .await?;
     let (parts, body) = request.into_parts();
     let body = read_body(body, bytes_max).await?;
     let schema = &topic.topic.definition.input_schema;
     let entropy = state.broker.entropy();
-    let events = wire::decode(schema, &topic.resource_id, &parts.headers, &body, now, entropy)?;
+    let events = wire::decode(
+        schema,
+        &topic.resource_id,
+        &parts.headers,
+        &body,
+        now,
+        entropy,
+    )?;
     if events.is_empty() {
         return Ok(0);
     }
@@ -176,7 +195,9 @@ fn choose_topic(
     {
         return Ok(Arc::clone(topic));
     }
-    let mut opened = registry.topics().filter(|topic| credential.opens(topic, now));
+    let mut opened = registry
+        .topics()
+        .filter(|topic| credential.opens(topic, now));
     match (opened.next(), opened.next()) {
         (Some(topic), None) => Ok(Arc::clone(topic)),
         (Some(_), Some(_)) => Err(ApiError::bad_request(
@@ -199,8 +220,16 @@ fn no_such_topic(name: &str) -> ApiError {
 
 /// The host that the client meant, with its port.
 fn host_of(request: &Request<Body>) -> Option<String> {
-    let header = request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
-    header.or(request.uri().authority().map(|authority| authority.as_str())).map(str::to_owned)
+    let header = request
+        .headers()
+        .get(header::HOST)
+        .and_then(|host| host.to_str().ok());
+    header
+        .or(request
+            .uri()
+            .authority()
+            .map(|authority| authority.as_str()))
+        .map(str::to_owned)
 }
 
 fn public_host(url: &str) -> &str {
@@ -209,7 +238,13 @@ fn public_host(url: &str) -> &str {
 }
 
 fn announced_length(request: &Request<Body>) -> Option<usize> {
-    request.headers().get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+    request
+        .headers()
+        .get(header::CONTENT_LENGTH)?
+        .to_str()
+        .ok()?
+        .parse()
+        .ok()
 }
 
 async fn read_body(mut body: Body, bytes_max: usize) -> Result<Bytes, ApiError> {

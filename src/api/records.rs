@@ -37,7 +37,12 @@ pub(super) async fn list_events(
     State(state): State<ApiState>,
     Query(filter): Query<EventFilter>,
 ) -> Result<Json<Value>, ApiError> {
-    let topic = filter.topic.map(|name| state.broker.topic(&TopicName::parse(&name)?).map_err(ApiError::from));
+    let topic = filter.topic.map(|name| {
+        state
+            .broker
+            .topic(&TopicName::parse(&name)?)
+            .map_err(ApiError::from)
+    });
     let query = EventQuery {
         topic: topic.transpose()?.map(|entry| entry.topic.id),
         id: filter.id,
@@ -48,7 +53,9 @@ pub(super) async fn list_events(
     };
     let page = state.views.events(query).await?;
     let rows: Vec<Value> = page.rows.iter().map(event_row).collect();
-    Ok(Json(json!({ "value": rows, "nextBefore": page.next_before.map(|key| key.0) })))
+    Ok(Json(
+        json!({ "value": rows, "nextBefore": page.next_before.map(|key| key.0) }),
+    ))
 }
 
 /// `GET /everpost/events/{key}`
@@ -88,13 +95,17 @@ pub(super) async fn list_dead_letters(
             query.topic = Some(state.broker.topic(&TopicName::parse(&topic)?)?.topic.id);
         }
         (None, Some(_)) => {
-            return Err(ApiError::bad_request("A subscription is named together with its topic."));
+            return Err(ApiError::bad_request(
+                "A subscription is named together with its topic.",
+            ));
         }
         (None, None) => {}
     }
     let page = state.views.dead_letters(query).await?;
     let rows: Vec<Value> = page.rows.iter().map(delivery_row).collect();
-    Ok(Json(json!({ "value": rows, "nextBefore": page.next_before.map(|id| id.0) })))
+    Ok(Json(
+        json!({ "value": rows, "nextBefore": page.next_before.map(|id| id.0) }),
+    ))
 }
 
 /// `GET /everpost/deadLetters/{id}`
@@ -104,9 +115,18 @@ pub(super) async fn get_dead_letter(
 ) -> Result<Json<DeadLetterBody>, ApiError> {
     let missing = || ApiError::not_found(format!("There is no dead letter {id}."));
     let detail = state.views.delivery(DeliveryId(id)).await?;
-    let detail = detail.filter(|found| was_dead(found.row.state)).ok_or_else(missing)?;
-    let event = state.views.event(detail.row.event).await?.ok_or_else(missing)?;
-    Ok(Json(DeadLetterBody { delivery: delivery(&detail), event: envelope(&event) }))
+    let detail = detail
+        .filter(|found| was_dead(found.row.state))
+        .ok_or_else(missing)?;
+    let event = state
+        .views
+        .event(detail.row.event)
+        .await?
+        .ok_or_else(missing)?;
+    Ok(Json(DeadLetterBody {
+        delivery: delivery(&detail),
+        event: envelope(&event),
+    }))
 }
 
 /// `POST /everpost/deadLetters/{id}/resubmit`
@@ -171,7 +191,11 @@ fn event_body(event: &EventDetail) -> EventBody {
 }
 
 fn envelope(detail: &EventDetail) -> Envelope {
-    let StoredEvent { key, received_at, event } = &detail.stored;
+    let StoredEvent {
+        key,
+        received_at,
+        event,
+    } = &detail.stored;
     let (data, data_base64) = match &event.data {
         EventData::Absent => (None, None),
         EventData::Json(text) => (RawValue::from_string(text.clone()).ok(), None),

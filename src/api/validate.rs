@@ -16,8 +16,12 @@ pub(super) async fn confirm(
 ) -> Result<&'static str, ApiError> {
     let code = query_value(&uri, "code")
         .ok_or_else(|| ApiError::bad_request("The validation link lacks its `code`."))?;
-    let granted = headers.get("webhook-allowed-rate").and_then(|rate| rate.to_str().ok());
-    let rate = granted.and_then(|rate| rate.trim().parse().ok()).filter(|rate| *rate > 0);
+    let granted = headers
+        .get("webhook-allowed-rate")
+        .and_then(|rate| rate.to_str().ok());
+    let rate = granted
+        .and_then(|rate| rate.trim().parse().ok())
+        .filter(|rate| *rate > 0);
     state.broker.confirm_validation(&code, rate).await?;
     Ok("Webhook successfully validated as a subscription endpoint.\n")
 }

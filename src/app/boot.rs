@@ -4,19 +4,16 @@ use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use axum::Router;
-use axum::http::Uri;
-use axum::response::Redirect;
-use axum::routing::get;
 use tokio::net::TcpListener;
-use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower_http::catch_panic::CatchPanicLayer;
 
 use crate::api::{self, ApiOptions, ApiState, Intake};
 use crate::app::config::Config;
+use crate::app::interrupt::interrupted;
 use crate::app::{listen, management_token, telemetry};
 use crate::base::{Clock, Entropy, TimeScale};
 use crate::broker::{Broker, BrokerOptions};
@@ -46,12 +43,11 @@ pub fn serve(config: Config) -> anyhow::Result<ExitCode> {
         for line in appliance.banner() {
             println!("{line}");
         }
-        wait_for_signal().await?;
+        interrupted().await;
         tracing::info!("stopping; deliveries on the wire are waited for");
         tokio::spawn(async {
-            if wait_for_signal().await.is_ok() {
-                std::process::exit(EXIT_INTERRUPTED);
-            }
+            interrupted().await;
+            std::process::exit(EXIT_INTERRUPTED);
         });
         appliance.stop().await;
         Ok(ExitCode::SUCCESS)
@@ -90,9 +86,10 @@ impl Appliance {
         let store = open_store(&config, &data_dir, &clock)?;
         let token = management_token::open(&data_dir, config.management.token.as_ref(), &entropy)?;
 
-        let claim = Claim::settle(&config, &store, &clock).await?;
         let listener = bind(config.listen).await?;
-        let address = listener.local_addr().context("the address could not be told")?;
+        let address = listener
+            .local_addr()
+            .context("the address could not be told")?;
         let url = format!("http://{address}");
 
         let outbound = outbound(&config, &clock)?;
@@ -123,8 +120,16 @@ impl Appliance {
         ));
         write_private(&data_dir.file(SERVER_URL_FILE), &format!("{url}\n"))?;
         let setup_url = None;
-        let _ = claim;
-        Ok(Self { config, data_dir, broker, url, setup_url, requests, stop_listening, listening })
+        Ok(Self {
+            config,
+            data_dir,
+            broker,
+            url,
+            setup_url,
+            requests,
+            stop_listening,
+            listening,
+        })
     }
 
     /// Where it listens.
@@ -176,7 +181,11 @@ impl Appliance {
 }
 
 fn open_store(config: &Config, data_dir: &Arc<DataDir>, clock: &Clock) -> anyhow::Result<Store> {
-    let options = StoreOptions { clock: clock.clone(), scope: scope(config), on_fatal: on_fatal() };
+    let options = StoreOptions {
+        clock: clock.clone(),
+        scope: scope(config),
+        on_fatal: on_fatal(),
+    };
     let store = Store::open(Arc::clone(data_dir), options, &|line| println!("{line}"))?;
     Ok(store)
 }
@@ -234,7 +243,10 @@ fn broker_options(
 }
 
 fn public_url(config: &Config, own: &str) -> String {
-    let configured = config.public_url.as_ref().map(|url| url.as_str().trim_end_matches('/'));
+    let configured = config
+        .public_url
+        .as_ref()
+        .map(|url| url.as_str().trim_end_matches('/'));
     configured.unwrap_or(own).to_owned()
 }
 
@@ -244,16 +256,5 @@ async fn bind(address: SocketAddr) -> anyhow::Result<TcpListener> {
 }
 
 fn router(state: ApiState) -> Router {
-    let front = Router::new().route("/", get(async |_: Uri| Redirect::to("/admin")));
-    front.merge(api::routes(state)).layer(CatchPanicLayer::custom(api::catch_panic))
-}
-
-async fn wait_for_signal() -> anyhow::Result<()> {
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
-    }
-    Ok(())
+    api::routes(state, Router::new()).layer(CatchPanicLayer::custom(api::catch_panic))
 }

@@ -61,7 +61,9 @@ pub(super) async fn serve(
                 request
             },
         ));
-        let connection = server.serve_connection(TokioIo::new(stream), service).into_owned();
+        let connection = server
+            .serve_connection(TokioIo::new(stream), service)
+            .into_owned();
         let connection = graceful.watch(connection);
         tokio::spawn(async move {
             // A client that hangs up or talks nonsense concerns nobody but itself.

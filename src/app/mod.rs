@@ -1,7 +1,10 @@
 //! Configuration, command line, start and stop: everything that knows the whole.
 
+pub mod boot;
 pub mod cli;
 pub mod config;
 pub mod interrupt;
+mod listen;
 pub mod management_token;
 pub mod receive;
+mod telemetry;

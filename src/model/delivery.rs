@@ -258,3 +258,155 @@ pub fn settle(
         at: now + scale.shrink(wait),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What becomes of a delivery whose attempts are answered like this, without jitter: the offset of
+    /// each attempt after the first in seconds, and the end.
+    fn fate(answers: &str, policy: RetryPolicy) -> String {
+        let start = Timestamp::from_ms(0);
+        let (mut now, mut attempts, mut fate) = (start, 0, Vec::new());
+        let mut answers = answers.split(' ');
+        let mut status = 0;
+        loop {
+            let delivery = Delivery {
+                id: DeliveryId(1),
+                event: EventKey(1),
+                attempts,
+                published_at: start,
+            };
+            if let Err(reason) = admit(&delivery, &policy, now, TimeScale::REAL) {
+                fate.push(format!(
+                    "+{}s expired:{}",
+                    now.since(start).as_secs(),
+                    reason.name()
+                ));
+                return fate.join(" ");
+            }
+            if attempts > 0 {
+                fate.push(format!("+{}s", now.since(start).as_secs()));
+            }
+            attempts += 1;
+            // The last answer repeats.
+            status = answers
+                .next()
+                .map_or(status, |word| word.parse().expect("a status"));
+            match settle(
+                attempts,
+                &answer(status),
+                &policy,
+                now,
+                TimeScale::REAL,
+                0.0,
+            ) {
+                Settlement::Retry { at } => now = at,
+                Settlement::Complete => fate.push("done".to_owned()),
+                Settlement::DeadLetter(reason) | Settlement::Drop(reason) => {
+                    fate.push(format!("dead:{}", reason.name()));
+                }
+            }
+            if fate.last().is_some_and(|last| !last.starts_with('+')) {
+                return fate.join(" ");
+            }
+        }
+    }
+
+    fn answer(status: u16) -> Answer {
+        Answer {
+            outcome: Outcome::of_status(status),
+            status: Some(status),
+            error: None,
+            retry_after: None,
+            headers: Vec::new(),
+            body: Vec::new(),
+            remote_address: None,
+        }
+    }
+
+    fn policy(attempts_max: u32, minutes: u64) -> RetryPolicy {
+        RetryPolicy {
+            attempts_max,
+            time_to_live: Duration::from_secs(minutes * 60),
+        }
+    }
+
+    #[test]
+    fn deliveries_end_as_the_specification_says() {
+        for (answers, policy, expected) in [
+            ("200", policy(30, 1_440), "done"),
+            ("503 500 200", policy(30, 1_440), "+30s +60s done"),
+            ("404 200", policy(30, 1_440), "+300s done"),
+            ("408 200", policy(30, 1_440), "+120s done"),
+            (
+                "413",
+                policy(30, 1_440),
+                "dead:UndeliverableDueToHttpRequestEntityTooLarge",
+            ),
+            ("500", policy(1, 1_440), "dead:MaxDeliveryAttemptsExceeded"),
+            (
+                "500",
+                policy(4, 1_440),
+                "+10s +40s +100s dead:MaxDeliveryAttemptsExceeded",
+            ),
+            // Spec 7.1: a time to live of 30 min and at most ten attempts give six.
+            (
+                "500",
+                policy(10, 30),
+                "+10s +40s +100s +400s +1000s +2800s expired:TimeToLiveExceeded",
+            ),
+            // Spec 7.3: expiry is seen when an attempt falls due, so the defaults can mean 34 h 46 min.
+            (
+                "500",
+                policy(30, 1_440),
+                "+10s +40s +100s +400s +1000s +2800s +6400s +17200s +38800s +82000s \
+                 +125200s expired:TimeToLiveExceeded",
+            ),
+        ] {
+            assert_eq!(fate(answers, policy), expected, "{answers} {policy:?}");
+        }
+    }
+
+    #[test]
+    fn waits_shrink_with_the_time_scale() {
+        let scale = TimeScale::new(10).expect("a factor");
+        let now = Timestamp::from_ms(1_000);
+        let settlement = settle(1, &answer(500), &policy(30, 1_440), now, scale, 0.0);
+        assert_eq!(
+            settlement,
+            Settlement::Retry {
+                at: Timestamp::from_ms(2_000)
+            }
+        );
+        let delivery = Delivery {
+            id: DeliveryId(1),
+            event: EventKey(1),
+            attempts: 1,
+            published_at: Timestamp::from_ms(0),
+        };
+        let at = |minutes: u64| Timestamp::from_ms(0) + Duration::from_secs(minutes * 60);
+        assert!(admit(&delivery, &policy(30, 30), at(2), scale).is_ok());
+        assert!(admit(&delivery, &policy(30, 30), at(3), scale).is_err());
+    }
+
+    #[test]
+    fn only_200_to_204_are_success() {
+        for status in 100..600 {
+            let success = Outcome::of_status(status) == Outcome::Delivered;
+            assert_eq!(success, (200..=204).contains(&status), "{status}");
+        }
+    }
+
+    #[test]
+    fn a_subscription_without_a_dead_letter_destination_drops() {
+        let dead = Settlement::DeadLetter(DeadLetterReason::TimeToLiveExceeded);
+        assert_eq!(dead.kept_by(&DeadLetterDestination::BuiltInQueue), dead);
+        let dropped = Settlement::Drop(DeadLetterReason::TimeToLiveExceeded);
+        assert_eq!(dead.kept_by(&DeadLetterDestination::Drop), dropped);
+        assert_eq!(
+            Settlement::Complete.kept_by(&DeadLetterDestination::Drop),
+            Settlement::Complete
+        );
+    }
+}

@@ -38,6 +38,7 @@ const HEADER_BLOCK_MAX: u32 = 16_384;
 const ERROR_TEXT_MAX: usize = 500;
 
 /// One HTTP request.
+#[derive(Clone)]
 pub struct ExchangeRequest {
     pub method: Method,
     /// Its query may hold a secret: never shown, neither here nor in errors.

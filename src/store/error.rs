@@ -5,6 +5,14 @@ use rusqlite::ErrorCode;
 /// SQLite's extended code for a shared-memory file that cannot grow: the disk is full.
 const IOERR_SHMSIZE: i32 = 10 | (19 << 8);
 
+/// After these the file can no longer be written or trusted.
+const FATAL: [ErrorCode; 4] = [
+    ErrorCode::SystemIoFailure,
+    ErrorCode::DatabaseCorrupt,
+    ErrorCode::NotADatabase,
+    ErrorCode::FileLockingProtocolFailed,
+];
+
 /// Why the store did not do what it was asked to.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {
@@ -37,15 +45,16 @@ impl From<rusqlite::Error> for StoreError {
         let rusqlite::Error::SqliteFailure(failure, _) = &error else {
             return Self::Other(error.to_string());
         };
-        match failure.code {
-            ErrorCode::DiskFull => Self::Full,
-            ErrorCode::SystemIoFailure if failure.extended_code == IOERR_SHMSIZE => Self::Full,
-            ErrorCode::OperationInterrupted => Self::TooSlow,
-            ErrorCode::SystemIoFailure
-            | ErrorCode::DatabaseCorrupt
-            | ErrorCode::NotADatabase
-            | ErrorCode::FileLockingProtocolFailed => Self::Failed(error.to_string()),
-            _ => Self::Other(error.to_string()),
+        let code = failure.code;
+        if code == ErrorCode::DiskFull || failure.extended_code == IOERR_SHMSIZE {
+            return Self::Full;
+        }
+        if code == ErrorCode::OperationInterrupted {
+            return Self::TooSlow;
+        }
+        match FATAL.contains(&code) {
+            true => Self::Failed(error.to_string()),
+            false => Self::Other(error.to_string()),
         }
     }
 }

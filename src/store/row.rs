@@ -103,7 +103,7 @@ pub(super) fn event(row: &Row<'_>) -> Result<StoredEvent, StoreError> {
             subject: row.get(5)?,
             time: row.get(6)?,
             data_version: row.get(7)?,
-            attributes: attributes_from(row.get(8)?)?,
+            attributes: attributes_from(row.get::<_, Option<String>>(8)?.as_deref())?,
             data,
         },
     })
@@ -130,8 +130,8 @@ pub(super) fn attributes_column(attributes: &[Attribute]) -> Option<String> {
     Some(pairs_column(&pairs))
 }
 
-fn attributes_from(text: Option<String>) -> Result<Vec<Attribute>, StoreError> {
-    let pairs = pairs_from(text.as_deref())?;
+fn attributes_from(text: Option<&str>) -> Result<Vec<Attribute>, StoreError> {
+    let pairs = pairs_from(text)?;
     Ok(pairs
         .into_iter()
         .map(|(name, value)| Attribute { name, value })

@@ -1,5 +1,7 @@
 //! The integration tests: one binary, one module per subject.
 
 mod golden;
+mod grid;
+mod retry;
 mod store_conformance;
 mod tidy;

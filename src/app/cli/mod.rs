@@ -11,6 +11,7 @@ mod moment;
 mod output;
 mod publish;
 mod receive;
+mod serve;
 mod server;
 mod subscriptions;
 mod table;
@@ -35,19 +36,15 @@ const MISUSED: u8 = 2;
 
 /// Self-hosted event delivery, compatible with Azure Event Grid
 #[derive(Parser)]
-#[command(
-    name = "everpost",
-    version,
-    subcommand_required = true,
-    arg_required_else_help = true
-)]
+#[command(name = "everpost", version)]
 pub struct CommandLine {
     #[command(subcommand)]
-    command: Command,
+    command: Option<Command>,
 }
 
 #[derive(Subcommand)]
 enum Command {
+    Serve(serve::ServeArgs),
     Receive(receive::ReceiveArgs),
     Publish(publish::PublishArgs),
     Topics(topics::TopicsArgs),
@@ -64,16 +61,21 @@ enum Command {
 impl CommandLine {
     /// Does what the command line says and tells on standard error what went wrong.
     pub fn run(self) -> ExitCode {
-        match self.command.run() {
-            Ok(()) => ExitCode::SUCCESS,
+        match self
+            .command
+            .unwrap_or(Command::Serve(serve::ServeArgs::default()))
+            .run()
+        {
+            Ok(code) => code,
             Err(error) => failure(&error),
         }
     }
 }
 
 impl Command {
-    fn run(self) -> anyhow::Result<()> {
+    fn run(self) -> anyhow::Result<ExitCode> {
         match self {
+            Self::Serve(args) => return args.run(),
             Self::Receive(args) => wait_for(args.run()),
             Self::Publish(args) => wait_for(args.run()),
             Self::Topics(args) => wait_for(args.run()),
@@ -88,7 +90,8 @@ impl Command {
                 env!("CARGO_PKG_VERSION"),
                 "\n"
             ))?),
-        }
+        }?;
+        Ok(ExitCode::SUCCESS)
     }
 }
 
@@ -133,7 +136,11 @@ mod tests {
             let parsed = CommandLine::try_parse_from(line.split(' '));
             assert_eq!(parsed.is_ok(), is_valid, "{line}: {:?}", parsed.err());
         };
-        check("everpost", false);
+        check("everpost", true);
+        check(
+            "everpost serve --data-dir d --listen 127.0.0.1:0 --egress-allow 127.0.0.0/8 --time-scale 60",
+            true,
+        );
         check("everpost version", true);
         check(
             "everpost receive --listen 127.0.0.1:0 --answer 503x3,200 --delay 2s --retry-after 30 --per-event --json",

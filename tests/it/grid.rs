@@ -1,0 +1,465 @@
+//! The test appliance: everything but the network, the disk and the passing of time.
+//!
+//! Requests go through the real router, in process. The clock stands still until a test runs it, the
+//! world answers by a script, and the store is in memory, so a test of twelve hours takes milliseconds.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::http::{HeaderMap, Method, Request, StatusCode};
+use http_body_util::BodyExt;
+use serde_json::{Value, json};
+use tower::ServiceExt;
+
+use everpost::api::{self, ApiOptions, ApiState, Intake, ManagementToken};
+use everpost::base::{Clock, Entropy, TimeScale, Timestamp};
+use everpost::broker::{Broker, BrokerOptions};
+use everpost::model::access::Secret;
+use everpost::model::limits;
+use everpost::model::registry::ResourceScope;
+use everpost::outbound::exchange::{
+    Exchange, ExchangeAnswer, ExchangeError, ExchangeRequest, Script,
+};
+use everpost::outbound::{Outbound, OutboundOptions};
+use everpost::store::Store;
+
+/// The bearer token of every grid.
+pub(crate) const TOKEN: &str = "management-token";
+
+/// When every grid begins.
+pub(crate) const START: &str = "2026-11-21T12:00:00Z";
+
+/// An appliance under test. Dropping it fails the test if a delivery is still pending that the test did
+/// not say it expects (see [`Grid::leave`]).
+pub(crate) struct Grid {
+    pub(crate) broker: Broker,
+    pub(crate) store: Store,
+    pub(crate) clock: Clock,
+    router: Router,
+    world: Arc<World>,
+    started_at: Timestamp,
+    pending_expected: bool,
+}
+
+/// What the receivers answer, by the host of their URL, and what they were asked.
+#[derive(Default)]
+struct World {
+    scripts: Mutex<HashMap<String, Vec<Reply>>>,
+    heard: Mutex<Vec<ExchangeRequest>>,
+}
+
+/// One scripted answer.
+#[derive(Clone)]
+enum Reply {
+    Answer {
+        status: u16,
+        headers: Vec<(&'static str, String)>,
+        body: String,
+    },
+    TimedOut,
+    Refused,
+}
+
+impl Reply {
+    /// `503`, `503/30` (with `Retry-After: 30`), `timeout` or `refused`.
+    fn parse(word: &str) -> Self {
+        match (word, word.split_once('/')) {
+            ("timeout", _) => Self::TimedOut,
+            ("refused", _) => Self::Refused,
+            (_, Some((status, seconds))) => Self::Answer {
+                status: status.parse().expect("a status"),
+                headers: vec![("retry-after", seconds.to_owned())],
+                body: String::new(),
+            },
+            (status, None) => Self::Answer {
+                status: status.parse().expect("a status"),
+                headers: Vec::new(),
+                body: String::new(),
+            },
+        }
+    }
+}
+
+impl Script for World {
+    /// The next reply of the host's script; the last one repeats.
+    fn answer(&self, request: &ExchangeRequest) -> Result<ExchangeAnswer, ExchangeError> {
+        self.heard.lock().unwrap().push(request.clone());
+        let host = request.url.host_str().unwrap_or_default();
+        let mut scripts = self.scripts.lock().unwrap();
+        let script = scripts
+            .get_mut(host)
+            .unwrap_or_else(|| panic!("no script for {host}"));
+        let reply = if script.len() > 1 {
+            script.remove(0)
+        } else {
+            script[0].clone()
+        };
+        match reply {
+            Reply::TimedOut => Err(ExchangeError::TimedOut),
+            Reply::Refused => Err(ExchangeError::Socket("connection refused".to_owned())),
+            Reply::Answer {
+                status,
+                headers,
+                body,
+            } => {
+                let mut map = HeaderMap::new();
+                for (name, value) in headers {
+                    map.insert(name, value.parse().expect("a header"));
+                }
+                Ok(ExchangeAnswer {
+                    status,
+                    headers: map,
+                    body: body.into_bytes(),
+                    remote_address: Some(SocketAddr::from(([127, 0, 0, 1], 9_000))),
+                })
+            }
+        }
+    }
+}
+
+/// An answer of the appliance.
+#[derive(Debug)]
+pub(crate) struct Heard {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) text: String,
+}
+
+impl Heard {
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.text).unwrap_or_else(|error| panic!("{error}: {}", self.text))
+    }
+
+    /// Asserts an error in Azure's shape and returns its message.
+    pub(crate) fn error(&self, status: u16, code: &str) -> String {
+        assert_eq!(self.status.as_u16(), status, "{}", self.text);
+        let body = self.json();
+        assert_eq!(body["error"]["code"], code, "{body}");
+        let message = body["error"]["message"]
+            .as_str()
+            .expect("a message")
+            .to_owned();
+        assert_eq!(body["error"]["details"][0]["message"], message, "{body}");
+        message
+    }
+}
+
+impl Grid {
+    /// An appliance with nothing in it.
+    pub(crate) async fn new() -> Self {
+        let start: Timestamp = START.parse().expect("a moment");
+        let scope = ResourceScope {
+            subscription: "sub".to_owned(),
+            resource_group: "group".to_owned(),
+        };
+        let store = Store::open_inline(scope).expect("a store in memory");
+        Self::over(store, Clock::simulated(start), Arc::default()).await
+    }
+
+    async fn over(store: Store, clock: Clock, world: Arc<World>) -> Self {
+        let outbound = Outbound::new(OutboundOptions {
+            exchange: Exchange::Scripted(Arc::clone(&world) as Arc<dyn Script>),
+            clock: clock.clone(),
+            origin: "eventgrid.azure.net".to_owned(),
+        });
+        let options = BrokerOptions {
+            clock: clock.clone(),
+            entropy: Entropy::seeded(1),
+            time_scale: TimeScale::REAL,
+            public_url: "http://everpost.test".to_owned(),
+            in_flight_per_subscription: limits::IN_FLIGHT_PER_SUBSCRIPTION,
+            in_flight_max: limits::IN_FLIGHT_MAX,
+            response_deadline: limits::RESPONSE_DEADLINE,
+        };
+        let broker = Broker::start(store.clone(), outbound, options)
+            .await
+            .expect("a broker");
+        let state = ApiState {
+            broker: broker.clone(),
+            views: store.views.clone(),
+            token: ManagementToken::configured(Secret::new(TOKEN)),
+            intake: Intake::default(),
+            options: Arc::new(ApiOptions {
+                publish_bytes_max: limits::PUBLISH_BYTES_MAX,
+                require_https: false,
+                metrics_public: false,
+            }),
+        };
+        let router = api::routes(state, Router::new());
+        let started_at = clock.now();
+        Self {
+            broker,
+            store,
+            clock,
+            router,
+            world,
+            started_at,
+            pending_expected: false,
+        }
+    }
+
+    /// The appliance after a crash: the same disk, nothing else.
+    pub(crate) async fn restarted(mut self) -> Self {
+        self.pending_expected = true;
+        let (store, clock, world) = (
+            self.store.clone(),
+            self.clock.clone(),
+            Arc::clone(&self.world),
+        );
+        let started_at = self.started_at;
+        drop(self);
+        let mut grid = Self::over(store, clock, world).await;
+        grid.started_at = started_at;
+        grid
+    }
+
+    /// A topic with the Event Grid schema.
+    pub(crate) async fn topic(self, name: &str) -> Self {
+        self.topic_with(name, json!({})).await
+    }
+
+    /// A topic with these properties.
+    pub(crate) async fn topic_with(self, name: &str, properties: Value) -> Self {
+        let body = json!({"location": "local", "properties": properties});
+        let reply = self
+            .manage(Method::PUT, &format!("/topics/{name}"), body)
+            .await;
+        assert_eq!(reply.status, StatusCode::CREATED, "{}", reply.text);
+        self
+    }
+
+    /// A subscription `topic/name` whose receiver answers by `script`, without a handshake.
+    pub(crate) async fn push(self, topic: &str, name: &str, script: &str) -> Self {
+        self.push_with(topic, name, script, json!({})).await
+    }
+
+    /// The same, with further properties.
+    pub(crate) async fn push_with(
+        self,
+        topic: &str,
+        name: &str,
+        script: &str,
+        properties: Value,
+    ) -> Self {
+        self.script(name, script);
+        let mut body = json!({"destination": {"endpointType": "WebHook", "properties": {
+            "endpointUrl": format!("http://{name}.test/hook?code=secret"), "skipValidation": true}}});
+        merge(&mut body, &properties);
+        let path = format!("/topics/{topic}/eventSubscriptions/{name}");
+        let reply = self
+            .manage(Method::PUT, &path, json!({"properties": body}))
+            .await;
+        assert_eq!(reply.status, StatusCode::CREATED, "{}", reply.text);
+        self
+    }
+
+    /// From now on the receiver of `name` answers by `script`.
+    pub(crate) fn script(&self, name: &str, script: &str) {
+        let replies = script.split_whitespace().map(Reply::parse).collect();
+        self.world
+            .scripts
+            .lock()
+            .unwrap()
+            .insert(format!("{name}.test"), replies);
+    }
+
+    /// From now on the receiver of `name` answers this.
+    pub(crate) fn answer(
+        &self,
+        name: &str,
+        status: u16,
+        headers: Vec<(&'static str, String)>,
+        body: String,
+    ) {
+        let reply = vec![Reply::Answer {
+            status,
+            headers,
+            body,
+        }];
+        self.world
+            .scripts
+            .lock()
+            .unwrap()
+            .insert(format!("{name}.test"), reply);
+    }
+
+    /// What the receiver of `name` was asked, oldest first.
+    pub(crate) fn heard(&self, name: &str) -> Vec<ExchangeRequest> {
+        let heard = self.world.heard.lock().unwrap();
+        let host = format!("{name}.test");
+        heard
+            .iter()
+            .filter(|each| each.url.host_str() == Some(host.as_str()))
+            .cloned()
+            .collect()
+    }
+
+    /// Sends any request to the appliance.
+    pub(crate) async fn send(&self, request: Request<Body>) -> Heard {
+        let response = self
+            .router
+            .clone()
+            .oneshot(request)
+            .await
+            .expect("an answer");
+        let (parts, body) = response.into_parts();
+        let bytes = body.collect().await.expect("a body").to_bytes();
+        let text = String::from_utf8(bytes.to_vec()).expect("text");
+        Heard {
+            status: parts.status,
+            headers: parts.headers,
+            text,
+        }
+    }
+
+    /// A request with the management token; `null` stands for no body.
+    pub(crate) async fn manage(&self, method: Method, path: &str, body: Value) -> Heard {
+        let text = if body.is_null() {
+            String::new()
+        } else {
+            body.to_string()
+        };
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header("authorization", format!("Bearer {TOKEN}"))
+            .header("content-type", "application/json")
+            .body(Body::from(text));
+        self.send(request.expect("a request")).await
+    }
+
+    /// The first key of a topic.
+    pub(crate) async fn key(&self, topic: &str) -> String {
+        let path = format!("/topics/{topic}/listKeys");
+        let keys = self.manage(Method::POST, &path, Value::Null).await;
+        keys.json()["key1"].as_str().expect("a key").to_owned()
+    }
+
+    /// Publishes a body with the topic's key.
+    pub(crate) async fn post(&self, topic: &str, body: impl ToString) -> Heard {
+        let request = Request::post(format!("/topics/{topic}/api/events"))
+            .header("aeg-sas-key", self.key(topic).await)
+            .header("content-type", "application/json")
+            .body(Body::from(body.to_string()));
+        self.send(request.expect("a request")).await
+    }
+
+    /// Publishes one event of the Event Grid schema, which must be accepted.
+    pub(crate) async fn publish(&self, topic: &str, event: Value) {
+        let reply = self.post(topic, json!([event])).await;
+        assert_eq!((reply.status, reply.text.as_str()), (StatusCode::OK, ""));
+    }
+
+    /// Serves everything that falls due while `time` passes.
+    pub(crate) async fn run_for(&self, time: Duration) {
+        let end = self.clock.now() + time;
+        loop {
+            self.broker.run_due().await;
+            let now = self.clock.now();
+            let next = self
+                .broker
+                .next_due()
+                .filter(|next| *next <= end)
+                .unwrap_or(end);
+            self.clock.advance(next.since(now));
+            if now >= end {
+                return;
+            }
+        }
+    }
+
+    /// The attempts of a subscription's deliveries and how they ended, as a person would read them.
+    pub(crate) async fn timeline(&self, subscription: &str) -> String {
+        let mut lines = Vec::new();
+        let events = self
+            .manage(Method::GET, "/everpost/events?limit=200", Value::Null)
+            .await
+            .json();
+        for event in events["value"].as_array().expect("events").iter().rev() {
+            let path = format!("/everpost/events/{}", event["key"]);
+            let event = self.manage(Method::GET, &path, Value::Null).await.json();
+            for delivery in event["deliveries"].as_array().expect("deliveries") {
+                if delivery["subscription"] == subscription {
+                    lines.push(self.line(&event, delivery));
+                }
+            }
+        }
+        lines.join("\n")
+    }
+
+    fn line(&self, event: &Value, delivery: &Value) -> String {
+        let mut line = event["id"].as_str().expect("an id").to_owned();
+        for attempt in delivery["deliveryAttempts"].as_array().expect("attempts") {
+            let status = &attempt["httpStatusCode"];
+            let said = if status.is_null() {
+                &attempt["outcome"]
+            } else {
+                status
+            };
+            let said = said.to_string().replace('"', "");
+            let _ = write!(line, " {}={said}", self.offset(&attempt["startedAt"]));
+        }
+        match delivery["state"].as_str().expect("a state") {
+            "Pending" => {
+                let _ = write!(line, " next {}", self.offset(&delivery["nextAttemptAt"]));
+            }
+            "Delivered" => line.push_str(" Delivered"),
+            state => {
+                let reason = delivery["deadLetterReason"].as_str().unwrap_or("?");
+                let ended = self.offset(&delivery["endedAt"]);
+                let _ = write!(line, " {state} {ended} {reason}");
+            }
+        }
+        line
+    }
+
+    /// Whole seconds since the start: jitter is a tenth at most, and the schedules are far apart.
+    fn offset(&self, at: &Value) -> String {
+        let at: Timestamp = at.as_str().expect("a moment").parse().expect("RFC 3339");
+        format!("+{}s", at.since(self.started_at).as_secs())
+    }
+
+    /// Says that deliveries may still be pending at the end of the test.
+    pub(crate) fn leave(mut self) {
+        self.pending_expected = true;
+    }
+}
+
+impl Drop for Grid {
+    fn drop(&mut self) {
+        if self.pending_expected || std::thread::panicking() {
+            return;
+        }
+        let pending = self.broker.next_due();
+        assert_eq!(
+            pending, None,
+            "a delivery is neither settled nor expected to be pending"
+        );
+    }
+}
+
+/// An event of the Event Grid schema.
+pub(crate) fn event(id: &str) -> Value {
+    json!({
+        "id": id, "subject": "/orders/7", "eventType": "Order.Paid",
+        "eventTime": "2026-11-21T06:40:53Z", "data": {"total": 12.5}, "dataVersion": "1.0",
+    })
+}
+
+fn merge(into: &mut Value, from: &Value) {
+    let Some(from) = from.as_object() else {
+        *into = from.clone();
+        return;
+    };
+    for (name, value) in from {
+        match into.get_mut(name) {
+            Some(present) if present.is_object() => merge(present, value),
+            _ => into[name] = value.clone(),
+        }
+    }
+}

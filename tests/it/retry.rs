@@ -1,0 +1,211 @@
+//! Failures, retries and their ends, through the whole appliance.
+
+use std::time::Duration;
+
+use axum::http::Method;
+use serde_json::{Value, json};
+
+use crate::grid::{Grid, event};
+
+const HOUR: Duration = Duration::from_secs(3_600);
+
+/// One subscription whose receiver answers by `script`; what became of one event after two days.
+async fn check(script: &str, properties: Value, expected: &str) {
+    let grid = Grid::new().await.topic("orders").await;
+    let grid = grid
+        .push_with("orders", "billing", script, properties)
+        .await;
+    grid.publish("orders", event("e1")).await;
+    grid.run_for(HOUR * 48).await;
+    // Jitter adds up to a tenth; the seconds before it are what the schedule says.
+    assert_eq!(
+        without_jitter(&grid.timeline("billing").await),
+        expected,
+        "{script}"
+    );
+}
+
+/// Replaces each moment by the greatest one of the schedule that jitter can have moved there.
+fn without_jitter(timeline: &str) -> String {
+    let words = timeline.split(' ').map(|word| {
+        let Some((seconds, rest)) = word.strip_prefix('+').and_then(|word| word.split_once('s'))
+        else {
+            return word.to_owned();
+        };
+        let seconds: f64 = seconds.parse().expect("seconds");
+        let planned = MOMENTS.iter().rev().find(|planned| {
+            let planned = f64::from(**planned);
+            planned <= seconds && seconds <= planned * 1.1
+        });
+        format!("+{}s{rest}", planned.copied().unwrap_or(seconds as u32))
+    });
+    words.collect::<Vec<_>>().join(" ")
+}
+
+/// Sums of waits that occur below.
+const MOMENTS: [u32; 12] = [0, 10, 30, 40, 60, 90, 100, 120, 300, 400, 1_000, 2_800];
+
+#[tokio::test]
+async fn failures_are_retried_by_the_schedule() {
+    check("200", json!({}), "e1 +0s=200 Delivered").await;
+    check("204", json!({}), "e1 +0s=204 Delivered").await;
+    check(
+        "500 500 500 200",
+        json!({}),
+        "e1 +0s=500 +10s=500 +40s=500 +100s=200 Delivered",
+    )
+    .await;
+    check(
+        "timeout 200",
+        json!({}),
+        "e1 +0s=TimedOut +10s=200 Delivered",
+    )
+    .await;
+    check(
+        "refused 200",
+        json!({}),
+        "e1 +0s=SocketError +10s=200 Delivered",
+    )
+    .await;
+    check(
+        "205 302 200",
+        json!({}),
+        "e1 +0s=205 +10s=302 +40s=200 Delivered",
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn some_statuses_wait_longer() {
+    check("503 200", json!({}), "e1 +0s=503 +30s=200 Delivered").await;
+    check("404 200", json!({}), "e1 +0s=404 +300s=200 Delivered").await;
+    check("408 200", json!({}), "e1 +0s=408 +120s=200 Delivered").await;
+    check("429/60 200", json!({}), "e1 +0s=429 +60s=200 Delivered").await;
+    check("503/90 200", json!({}), "e1 +0s=503 +90s=200 Delivered").await;
+    check("500/90 200", json!({}), "e1 +0s=500 +10s=200 Delivered").await;
+}
+
+#[tokio::test]
+async fn some_statuses_are_final() {
+    for (status, reason) in [
+        (400, "UndeliverableDueToHttpBadRequest"),
+        (401, "UndeliverableDueToHttpUnauthorized"),
+        (403, "UndeliverableDueToHttpForbidden"),
+        (413, "UndeliverableDueToHttpRequestEntityTooLarge"),
+    ] {
+        let expected = format!("e1 +0s={status} DeadLettered +0s {reason}");
+        check(&status.to_string(), json!({}), &expected).await;
+    }
+}
+
+#[tokio::test]
+async fn attempts_and_time_to_live_end_a_delivery() {
+    check(
+        "500",
+        json!({"retryPolicy": {"maxDeliveryAttempts": 3}}),
+        "e1 +0s=500 +10s=500 +40s=500 DeadLettered +40s MaxDeliveryAttemptsExceeded",
+    )
+    .await;
+    // A time to live of 30 min admits six attempts; expiry is seen when the seventh falls due
+    // (spec 7.1, 7.3).
+    check(
+        "500",
+        json!({"retryPolicy": {"maxDeliveryAttempts": 10, "eventTimeToLiveInMinutes": 30}}),
+        "e1 +0s=500 +10s=500 +40s=500 +100s=500 +400s=500 +1000s=500 \
+         DeadLettered +2800s TimeToLiveExceeded",
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn without_a_dead_letter_destination_it_is_dropped() {
+    check(
+        "400",
+        json!({"deadLetterDestination": null}),
+        "e1 +0s=400 Dropped +0s UndeliverableDueToHttpBadRequest",
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn a_crash_forgets_nothing_and_repeats_nothing() {
+    let grid = Grid::new().await.topic("orders").await;
+    let grid = grid
+        .push("orders", "billing", "500 200")
+        .await
+        .push("orders", "audit", "200")
+        .await;
+    grid.publish("orders", event("e1")).await;
+    let grid = grid.restarted().await;
+    grid.run_for(Duration::from_secs(1)).await;
+    let grid = grid.restarted().await;
+    grid.run_for(Duration::from_secs(60)).await;
+    let timeline = without_jitter(&grid.timeline("billing").await);
+    assert_eq!(timeline, "e1 +0s=500 +10s=200 Delivered");
+    assert_eq!(grid.timeline("audit").await, "e1 +0s=200 Delivered");
+}
+
+#[tokio::test]
+async fn a_resubmitted_dead_letter_goes_to_its_own_subscription_alone() {
+    let grid = Grid::new().await.topic("orders").await;
+    let grid = grid
+        .push("orders", "billing", "400")
+        .await
+        .push("orders", "audit", "200")
+        .await;
+    grid.publish("orders", event("e1")).await;
+    grid.run_for(HOUR).await;
+    let list = grid
+        .manage(Method::GET, "/everpost/deadLetters", Value::Null)
+        .await
+        .json();
+    let dead = list["value"][0].clone();
+    assert_eq!(dead["deadLetterReason"], "UndeliverableDueToHttpBadRequest");
+    assert_eq!(
+        (&dead["lastHttpStatusCode"], &dead["attempts"]),
+        (&json!(400), &json!(1))
+    );
+
+    grid.script("billing", "200");
+    let path = format!("/everpost/deadLetters/{}/resubmit", dead["deliveryId"]);
+    let fresh = grid.manage(Method::POST, &path, Value::Null).await.json();
+    grid.run_for(HOUR).await;
+    assert_eq!(grid.heard("audit").len(), 1);
+    assert_eq!(grid.heard("billing").len(), 2);
+    assert_eq!(
+        grid.timeline("billing").await,
+        "e1 +0s=400 Resubmitted +0s UndeliverableDueToHttpBadRequest\ne1 +3600s=200 Delivered"
+    );
+    let path = format!("/everpost/deadLetters/{}", dead["deliveryId"]);
+    let old = grid.manage(Method::GET, &path, Value::Null).await.json();
+    assert_eq!(old["resubmittedAs"], fresh["deliveryId"]);
+    assert_eq!(old["event"]["data"], json!({"total": 12.5}));
+    let again = format!("{path}/resubmit");
+    grid.manage(Method::POST, &again, Value::Null)
+        .await
+        .error(409, "Conflict");
+    grid.manage(
+        Method::POST,
+        "/everpost/deadLetters/999/resubmit",
+        Value::Null,
+    )
+    .await
+    .error(404, "NotFound");
+}
+
+#[tokio::test]
+async fn a_dead_receiver_holds_up_nobody_else() {
+    let grid = Grid::new().await.topic("orders").await;
+    let grid = grid
+        .push("orders", "dead", "500")
+        .await
+        .push("orders", "alive", "200")
+        .await;
+    for number in 0..200 {
+        grid.publish("orders", event(&format!("e{number}"))).await;
+    }
+    grid.run_for(Duration::from_secs(1)).await;
+    assert_eq!(grid.heard("alive").len(), 200);
+    assert_eq!(grid.heard("dead").len(), 200);
+    grid.leave();
+}
