@@ -58,6 +58,12 @@ impl Client {
         self.manage(self.http.get(url)).await
     }
 
+    /// GETs a resource as the text that it is: parsing would round long numbers.
+    pub(super) async fn get_text(&self, path: &[&str]) -> anyhow::Result<String> {
+        let answer = self.manage_text(self.http.get(self.url(path))).await?;
+        String::from_utf8(answer).with_context(|| self.no_json())
+    }
+
     /// Changes or acts upon a resource. An empty answer is `null`.
     pub(super) async fn send(
         &self,
@@ -111,9 +117,16 @@ impl Client {
     }
 
     async fn manage(&self, request: RequestBuilder) -> anyhow::Result<Value> {
-        let (status, answer) = self
-            .exchange(request.header(AUTHORIZATION, self.bearer()?))
-            .await?;
+        let answer = self.manage_text(request).await?;
+        match answer.is_empty() {
+            true => Ok(Value::Null),
+            false => serde_json::from_slice(&answer).with_context(|| self.no_json()),
+        }
+    }
+
+    async fn manage_text(&self, request: RequestBuilder) -> anyhow::Result<Vec<u8>> {
+        let request = request.header(AUTHORIZATION, self.bearer()?);
+        let (status, answer) = self.exchange(request).await?;
         if status == StatusCode::UNAUTHORIZED {
             bail!(
                 "the server at {} refuses the management token from {}",
@@ -124,15 +137,14 @@ impl Client {
         if !status.is_success() {
             bail!(refusal(status, &answer));
         }
-        if answer.is_empty() {
-            return Ok(Value::Null);
-        }
-        serde_json::from_slice(&answer).with_context(|| {
-            format!(
-                "the answer of {} is no JSON; is it an Everpost server?",
-                self.server.url
-            )
-        })
+        Ok(answer)
+    }
+
+    fn no_json(&self) -> String {
+        format!(
+            "the answer of {} is no JSON; is it an Everpost server?",
+            self.server.url
+        )
     }
 
     fn bearer(&self) -> anyhow::Result<HeaderValue> {

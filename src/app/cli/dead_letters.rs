@@ -1,12 +1,13 @@
 //! `everpost dead-letters`: what was given up, and a second chance for it.
 
-use anyhow::bail;
+use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
 use reqwest::Method;
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::app::cli::client::Client;
-use crate::app::cli::events::{Page, event_sheet, more};
+use crate::app::cli::events::{EventWithData, Page, more};
 use crate::app::cli::moment::date;
 use crate::app::cli::output::{Output, items, moment, text};
 use crate::app::cli::server::ServerArgs;
@@ -78,9 +79,12 @@ impl DeadLettersArgs {
                 self.output.show(&found, list)?;
             }
             DeadLettersCommand::Show { delivery } => {
-                let found = client.get(&one(&delivery.to_string()), &[]).await?;
+                let path = [PATH[0], PATH[1], &delivery.to_string()];
+                let answer = client.get_text(&path).await?;
+                let found =
+                    serde_json::from_str(&answer).context("the server shows no dead letter")?;
                 let now = Clock::system().now();
-                self.output.show(&found, |found| sheet(found, now))?;
+                self.output.show_verbatim(&answer, || sheet(&found, now))?;
             }
             DeadLettersCommand::Resubmit {
                 deliveries,
@@ -109,10 +113,6 @@ impl Of {
             .into_iter()
             .filter_map(|(name, value)| Some((name, value?)))
     }
-}
-
-fn one(delivery: &str) -> [&str; 3] {
-    [PATH[0], PATH[1], delivery]
 }
 
 /// The numbers of all dead letters as they are now, oldest first. They are collected before the first
@@ -189,9 +189,20 @@ fn list(page: &Value) -> String {
     format!("{table}{}", more(page))
 }
 
-fn sheet(dead_letter: &Value, now: Timestamp) -> String {
-    let event = event_sheet(&dead_letter["event"]);
-    format!("{event}\n{}", timeline(dead_letter, now))
+/// A dead letter as the server shows it.
+#[derive(Deserialize)]
+struct DeadLetter {
+    event: EventWithData,
+    #[serde(flatten)]
+    delivery: Value,
+}
+
+fn sheet(dead_letter: &DeadLetter, now: Timestamp) -> String {
+    format!(
+        "{}\n{}",
+        dead_letter.event.sheet(),
+        timeline(&dead_letter.delivery, now)
+    )
 }
 
 fn resubmissions(resubmitted: &Value) -> String {
@@ -272,9 +283,10 @@ there is more: add --before 5
 
     #[test]
     fn a_dead_letter_is_shown_with_its_event() {
-        let dead_letter = json!({ "deliveryId": 5, "topic": "orders", "subscription": "billing", "state": "DeadLettered", "event": { "key": 12, "id": "a-1" } });
+        let dead_letter = r#"{"deliveryId":5,"topic":"orders","subscription":"billing","state":"DeadLettered","event":{"key":12,"data":1.10}}"#;
+        let dead_letter: DeadLetter = serde_json::from_str(dead_letter).expect("a dead letter");
         let expected =
-            "event  12\nid     a-1\n\nbilling (topic orders): DeadLettered; delivery 5\n";
+            "event  12\ndata\n  1.10\n\nbilling (topic orders): DeadLettered; delivery 5\n";
         assert_eq!(sheet(&dead_letter, Timestamp::from_ms(0)), expected);
     }
 

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use anyhow::bail;
 use clap::Args;
+use serde_json::Value;
 
 use crate::app::cli::client::Client;
-use crate::app::cli::output::print;
+use crate::app::cli::output::{items, print, text};
 use crate::app::cli::server::ServerArgs;
-use crate::app::cli::table::printable;
 
 /// Health is a quick answer; Docker's own deadline is 30 s.
 const DEADLINE: Duration = Duration::from_secs(5);
@@ -28,10 +28,32 @@ impl HealthcheckArgs {
         let client = Client::new(self.server.find()?)?;
         let path = if self.live { "healthz" } else { "readyz" };
         let (status, answer) = client.probe(path, DEADLINE).await?;
-        let answer = printable(String::from_utf8_lossy(&answer).trim());
-        if !status.is_success() {
-            bail!("/{path} answers {status}: {answer}");
+        match status.is_success() {
+            true => Ok(print("ok\n")?),
+            false => bail!("/{path} answers {status}{}", reasons(&answer)),
         }
-        Ok(print("ok\n")?)
+    }
+}
+
+fn reasons(answer: &[u8]) -> String {
+    let answer: Value = serde_json::from_slice(answer).unwrap_or_default();
+    let reasons = items(&answer, "/reasons")
+        .iter()
+        .map(|reason| text(reason, ""));
+    match reasons.collect::<Vec<_>>().join("; ").as_str() {
+        "" => String::new(),
+        reasons => format!(": {reasons}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_reasons_are_told() {
+        let answer = br#"{"ready":false,"reasons":["it is stopping","the disk is full"]}"#;
+        assert_eq!(reasons(answer), ": it is stopping; the disk is full");
+        assert_eq!(reasons(b"<html>"), "");
     }
 }

@@ -24,6 +24,18 @@ impl Output {
             false => print(&text(value)),
         }
     }
+
+    /// Prints an answer as it came, or what `text` makes of it.
+    pub(super) fn show_verbatim(
+        self,
+        answer: &str,
+        text: impl FnOnce() -> String,
+    ) -> io::Result<()> {
+        match self.json {
+            true => print(&format!("{answer}\n")),
+            false => print(&text()),
+        }
+    }
 }
 
 /// Writes to standard output and sees to it that it gets there.

@@ -1,8 +1,14 @@
 //! `everpost events`: what was published, and what became of it.
 
-use clap::{Args, Subcommand};
-use serde_json::Value;
+mod layout;
 
+use anyhow::Context;
+use clap::{Args, Subcommand};
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use self::layout::laid_out;
 use crate::app::cli::client::Client;
 use crate::app::cli::moment::date;
 use crate::app::cli::output::{Output, items, moment, text};
@@ -44,6 +50,9 @@ struct List {
     /// Events of this type
     #[arg(long = "type", value_name = "TYPE")]
     event_type: Option<String>,
+    /// Events that no event subscription wanted
+    #[arg(long)]
+    unmatched: bool,
     #[command(flatten)]
     page: Page,
 }
@@ -68,11 +77,11 @@ impl EventsArgs {
                 self.output.show(&events, self::list)?;
             }
             EventsCommand::Show { key } => {
-                let event = client
-                    .get(&["everpost", "events", &key.to_string()], &[])
-                    .await?;
+                let path = ["everpost", "events", &key.to_string()];
+                let answer = client.get_text(&path).await?;
+                let event = serde_json::from_str(&answer).context("the server shows no event")?;
                 let now = Clock::system().now();
-                self.output.show(&event, |event| sheet(event, now))?;
+                self.output.show_verbatim(&answer, || sheet(&event, now))?;
             }
         }
         Ok(())
@@ -85,6 +94,7 @@ impl List {
             ("topic", self.topic.clone()),
             ("id", self.id.clone()),
             ("type", self.event_type.clone()),
+            ("unmatched", self.unmatched.then(|| true.to_string())),
         ];
         let filters = filters
             .into_iter()
@@ -138,9 +148,9 @@ fn list(page: &Value) -> String {
     format!("{table}{}", more(page))
 }
 
-fn sheet(event: &Value, now: Timestamp) -> String {
-    let mut sheet = event_sheet(event);
-    let deliveries = items(event, "/deliveries");
+fn sheet(event: &EventWithData, now: Timestamp) -> String {
+    let mut sheet = event.sheet();
+    let deliveries = items(&event.members, "/deliveries");
     if deliveries.is_empty() {
         sheet.push_str("\nno event subscription wanted it\n");
     }
@@ -151,29 +161,42 @@ fn sheet(event: &Value, now: Timestamp) -> String {
     sheet
 }
 
-/// The event itself.
-pub(super) fn event_sheet(event: &Value) -> String {
-    let mut table = Table::sheet();
-    table.line("event", text(event, "/key"));
-    table.line("id", text(event, "/id"));
-    table.line("topic", text(event, "/topic"));
-    table.line("type", text(event, "/eventType"));
-    table.line("subject", text(event, "/subject"));
-    table.line("event time", text(event, "/eventTime"));
-    table.line("received", date(moment(event, "/receivedAt")));
-    table.line("bytes", text(event, "/size"));
-    format!("{table}{}", data(&event["data"]))
+/// An event as the server shows it, its data byte for byte.
+#[derive(Deserialize)]
+pub(super) struct EventWithData {
+    data: Option<Box<RawValue>>,
+    #[serde(flatten)]
+    members: Value,
 }
 
-fn data(data: &Value) -> String {
-    if data.is_null() {
-        return String::new();
+impl EventWithData {
+    pub(super) fn sheet(&self) -> String {
+        let event = &self.members;
+        let mut table = Table::sheet();
+        table.line("event", text(event, "/key"));
+        table.line("id", text(event, "/id"));
+        table.line("topic", text(event, "/topic"));
+        table.line("source", text(event, "/source"));
+        table.line("type", text(event, "/eventType"));
+        table.line("subject", text(event, "/subject"));
+        table.line("event time", text(event, "/eventTime"));
+        table.line("data version", text(event, "/dataVersion"));
+        table.line("received", date(moment(event, "/receivedAt")));
+        table.line("bytes", text(event, "/size"));
+        table.line("data", text(event, "/data_base64"));
+        format!("{table}{}", self.data())
     }
-    let pretty = format!("{data:#}");
-    let lines = pretty
-        .lines()
-        .map(|line| format!("  {}\n", printable(line)));
-    format!("data\n{}", lines.collect::<String>())
+
+    fn data(&self) -> String {
+        let Some(data) = &self.data else {
+            return String::new();
+        };
+        let laid_out = laid_out(data.get());
+        let lines = laid_out
+            .lines()
+            .map(|line| format!("  {}\n", printable(line)));
+        format!("data\n{}", lines.collect::<String>())
+    }
 }
 
 #[cfg(test)]
@@ -202,36 +225,52 @@ NUMBER  RECEIVED (UTC)           TOPIC   TYPE        SUBJECT    ID   BYTES  MATC
         assert_eq!(list(&json!({ "value": [] })), "no events\n");
     }
 
+    fn check(event: &str, expected: &str) {
+        let event: EventWithData = serde_json::from_str(event).expect("an event");
+        assert_eq!(sheet(&event, Timestamp::from_ms(0)), expected);
+    }
+
     #[test]
     fn an_event_is_shown_with_its_data_and_deliveries() {
-        let mut event = event();
-        event["eventTime"] = json!("2026-11-21T06:40:00Z");
-        event["data"] = json!({ "total": 5 });
-        event["deliveries"] = json!([]);
-        let now = Timestamp::from_ms(0);
-        assert_eq!(
-            sheet(&event, now),
-            "\
-event       12
-id          a-1
-topic       orders
-type        Order.Paid
-subject     /orders/1
-event time  2026-11-21T06:40:00Z
-received    2026-11-21 06:40:53.138
-bytes       123
+        let envelope = r#""key":12,"topic":"orders","id":"a-1","eventType":"Order.Paid","eventTime":"2026-11-21T06:40:00Z","dataVersion":"1","receivedAt":"2026-11-21T06:40:53.138Z","size":123,"data":{"total":1.10}"#;
+        let sheet = "\
+event         12
+id            a-1
+topic         orders
+type          Order.Paid
+event time    2026-11-21T06:40:00Z
+data version  1
+received      2026-11-21 06:40:53.138
+bytes         123
 data
   {
-    \"total\": 5
+    \"total\": 1.10
   }
 
-no event subscription wanted it
-"
+";
+        let unwanted = format!("{{{envelope},\"deliveries\":[]}}");
+        check(
+            &unwanted,
+            &format!("{sheet}no event subscription wanted it\n"),
         );
-        event["deliveries"] = json!([{ "deliveryId": 5, "topic": "orders", "subscription": "billing", "state": "Delivered" }]);
-        assert!(
-            sheet(&event, now).ends_with("\n\nbilling (topic orders): Delivered; delivery 5\n")
+        let delivery =
+            r#"{"deliveryId":5,"topic":"orders","subscription":"billing","state":"Delivered"}"#;
+        let delivered = format!("{{{envelope},\"deliveries\":[{delivery}]}}");
+        check(
+            &delivered,
+            &format!("{sheet}billing (topic orders): Delivered; delivery 5\n"),
         );
+    }
+
+    #[test]
+    fn an_event_without_json_is_shown_as_it_is() {
+        let end = "\nno event subscription wanted it\n";
+        check(r#"{"key":1}"#, &format!("event  1\n{end}"));
+        check(
+            r#"{"key":1,"data_base64":"AQID"}"#,
+            &format!("event  1\ndata   AQID\n{end}"),
+        );
+        check(r#"{"key":1,"data":null}"#, &format!("event  1\n{end}"));
     }
 
     #[test]
@@ -240,6 +279,7 @@ no event subscription wanted it
             topic: Some("orders".to_owned()),
             id: None,
             event_type: Some("T".to_owned()),
+            unmatched: true,
             page: Page {
                 limit: 5,
                 before: Some(9),
@@ -250,6 +290,9 @@ no event subscription wanted it
             .iter()
             .map(|(name, value)| format!("{name}={value}"))
             .collect::<Vec<_>>();
-        assert_eq!(query.join("&"), "topic=orders&type=T&limit=5&before=9");
+        assert_eq!(
+            query.join("&"),
+            "topic=orders&type=T&unmatched=true&limit=5&before=9"
+        );
     }
 }
