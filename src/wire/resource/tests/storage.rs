@@ -43,6 +43,83 @@ proptest! {
     }
 }
 
+proptest! {
+    /// Nothing that a client writes anywhere ends in a panic, and what is accepted can be stored.
+    #[test]
+    fn accepted_subscriptions_come_back(place in any::<prop::sample::Index>(), value in any_value()) {
+        let body = put_somewhere(read(subscription::REAL), place, value);
+        if let Ok(definition) = parse(&body) {
+            let text = subscription_to_text(&definition);
+            prop_assert_eq!(subscription_from_text(&text), Ok(definition));
+        }
+    }
+
+    #[test]
+    fn accepted_topics_come_back(place in any::<prop::sample::Index>(), value in any_value()) {
+        let body = put_somewhere(topic::created(), place, value);
+        if let Ok(definition) = parse_topic(&body) {
+            let text = topic_to_text(&definition);
+            prop_assert_eq!(topic_from_text(&text), Ok(definition));
+        }
+    }
+}
+
+fn put_somewhere(mut body: Value, place: prop::sample::Index, value: Value) -> Value {
+    let mut pointers = vec![String::new()];
+    list_pointers(&body, "", &mut pointers);
+    let pointer = place.get(&pointers);
+    *body.pointer_mut(pointer).expect("a listed pointer") = value;
+    body
+}
+
+fn list_pointers(value: &Value, at: &str, found: &mut Vec<String>) {
+    let inner: Vec<(String, &Value)> = match value {
+        Value::Object(object) => {
+            let inner = object.iter();
+            inner
+                .map(|(name, value)| (format!("{at}/{name}"), value))
+                .collect()
+        }
+        Value::Array(list) => {
+            let inner = list.iter().enumerate();
+            inner
+                .map(|(index, value)| (format!("{at}/{index}"), value))
+                .collect()
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => return,
+    };
+    for (pointer, value) in inner {
+        list_pointers(value, &pointer, found);
+        found.push(pointer);
+    }
+}
+
+fn any_value() -> impl Strategy<Value = Value> {
+    let simple = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        any::<f64>().prop_map(Value::from),
+        text().prop_map(Value::from),
+        "[ -~]{0,9}".prop_map(Value::from),
+        select(vec![
+            "1.1",
+            "Disabled",
+            "9999-12-31",
+            "10.0.0.0/8",
+            "Static",
+            "http://a:1"
+        ])
+        .prop_map(Value::from),
+    ];
+    simple.prop_recursive(2, 8, 4, |inner| {
+        prop_oneof![
+            vec(inner.clone(), 0..4).prop_map(Value::from),
+            btree_map(text(), inner, 0..4).prop_map(|object| object.into_iter().collect::<Value>()),
+        ]
+    })
+}
+
 #[test]
 fn the_store_reads_what_a_client_may_not_send() {
     let mut stored = webhook(

@@ -8,7 +8,7 @@ use crate::model::subscription::{DeadLetterDestination, ValidationState};
 use crate::model::topic::DeliverySchema;
 
 /// The body of spec 3.3, as Microsoft's management client writes it, with a basic filter.
-const REAL: &str = "{ 'properties': {
+pub(super) const REAL: &str = "{ 'properties': {
     'destination': { 'endpointType': 'WebHook', 'properties': {
         'endpointUrl': 'https://shop.example/hooks/eg?k=abc',
         'maxEventsPerBatch': 20, 'preferredBatchSizeInKilobytes': 128,

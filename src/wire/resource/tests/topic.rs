@@ -184,7 +184,7 @@ fn parts_of_mappings_are_checked() {
 }
 
 /// A topic whose settings are all other than the default.
-fn created() -> Value {
+pub(super) fn created() -> Value {
     let mut body = read(
         "{'location': 'local', 'tags': {'a': 'b'}, 'identity': {'type': 'None'}, 'properties': {
             'inputSchema': 'CustomEventSchema', 'disableLocalAuth': true,
