@@ -234,6 +234,7 @@ fn refusal(status: StatusCode, answer: &[u8]) -> String {
     let details = details.map(|detail| output::text(detail, "/message"));
     let mut said: Vec<String> = Vec::new();
     for text in std::iter::once(message).chain(details) {
+        let text = without_report(&text).to_owned();
         if !text.is_empty() && !said.contains(&text) {
             said.push(text);
         }
@@ -242,6 +243,13 @@ fn refusal(status: StatusCode, answer: &[u8]) -> String {
         true => format!("the server answers {status}"),
         false => format!("{} ({})", said.join("; "), status.as_u16()),
     }
+}
+
+/// Messages end in a number to report, as Azure's do; whoever sits at a terminal is the one to report to.
+fn without_report(message: &str) -> &str {
+    message
+        .split_once(" Report '")
+        .map_or(message, |(message, _)| message)
 }
 
 #[cfg(test)]
@@ -295,6 +303,8 @@ pub(super) mod tests {
         check(404, same, "no topic (404)");
         let more = r#"{"error":{"code":"Bad","message":"one","details":[{"message":"two"}]}}"#;
         check(400, more, "one; two (400)");
+        let reported = r#"{"error":{"message":"no topic. Report '1:0:now' to the operator."}}"#;
+        check(404, reported, "no topic. (404)");
         check(502, "<html>", "the server answers 502 Bad Gateway");
         check(
             400,

@@ -146,10 +146,13 @@ async fn resubmit(client: &Client, deliveries: &[i64]) -> anyhow::Result<Value> 
         match client.send(Method::POST, &path, None).await {
             Ok(new) => resubmitted
                 .push(json!({ "resubmissionOf": delivery, "deliveryId": new["deliveryId"] })),
-            Err(error) => bail!(
-                "delivery {delivery} is not resubmitted, {} before it are: {error:#}",
-                resubmitted.len()
-            ),
+            Err(error) => {
+                let before = match resubmitted.len() {
+                    0 => String::new(),
+                    count => format!(", {count} before it are"),
+                };
+                bail!("delivery {delivery} is not resubmitted{before}: {error:#}");
+            }
         }
     }
     Ok(json!({ "value": resubmitted }))
@@ -264,11 +267,23 @@ mod tests {
 
     #[tokio::test]
     async fn a_refused_resubmission_says_how_far_it_came() {
-        let client = serving(Router::new()).await;
-        let error = resubmit(&client, &[5, 6]).await.expect_err("refused");
-        let expected =
-            "delivery 5 is not resubmitted, 0 before it are: the server answers 404 Not Found";
-        assert_eq!(error.to_string(), expected);
+        let router = Router::new().route(
+            "/everpost/deadLetters/5/resubmit",
+            post(async || Json(json!({ "deliveryId": 77 }))),
+        );
+        let client = serving(router).await;
+        let check = async |deliveries: &[i64], expected: &str| {
+            let error = resubmit(&client, deliveries).await.expect_err("refused");
+            assert_eq!(error.to_string(), expected);
+        };
+        let refused = "the server answers 404 Not Found";
+        check(
+            &[6, 5],
+            &format!("delivery 6 is not resubmitted: {refused}"),
+        )
+        .await;
+        let after_one = format!("delivery 6 is not resubmitted, 1 before it are: {refused}");
+        check(&[5, 6], &after_one).await;
     }
 
     #[test]

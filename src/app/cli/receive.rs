@@ -147,12 +147,16 @@ fn paragraph(request: &ReceivedRequest) -> String {
 }
 
 fn event_line(event: &ReceivedEvent) -> String {
-    let known = |text: &Option<String>| text.as_deref().map_or_else(|| "-".to_owned(), printable);
+    let known = |text: &Option<String>| match text.as_deref() {
+        None | Some("") => "-".to_owned(),
+        Some(text) => printable(text),
+    };
+    let (id, event_type, subject) = (&event.id, &event.event_type, &event.subject);
     format!(
         "event {}  {}  {}",
-        known(&event.id),
-        known(&event.event_type),
-        known(&event.subject)
+        known(id),
+        known(event_type),
+        known(subject)
     )
 }
 

@@ -184,7 +184,8 @@ fn sheet(topic: &Value) -> String {
     line("schema", text(topic, "/properties/inputSchema"));
     line("location", text(topic, "/location"));
     line("tags", tags(topic));
-    line("network", text(topic, "/properties/publicNetworkAccess"));
+    let network = text(topic, "/properties/publicNetworkAccess");
+    line("network", network.replace("Enabled", ""));
     line(
         "keys refused",
         text(topic, "/properties/disableLocalAuth").replace("false", ""),

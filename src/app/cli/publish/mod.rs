@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use self::events::{Batches, Template};
@@ -187,12 +188,10 @@ impl Schema {
     }
 }
 
-fn parse_data(data: &str) -> anyhow::Result<Value> {
+fn parse_data(data: &str) -> anyhow::Result<Box<RawValue>> {
     serde_json::from_str(data).with_context(|| {
-        format!(
-            "--data is no JSON; a text needs quotes: --data '{}'",
-            json!(data)
-        )
+        let quoted = json!(data);
+        format!("--data is no JSON; a text needs quotes: --data '{quoted}'")
     })
 }
 
