@@ -2,6 +2,8 @@
 
 mod golden;
 mod grid;
+mod manage;
+mod publish;
 mod retry;
 mod store_conformance;
 mod tidy;

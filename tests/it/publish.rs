@@ -1,0 +1,324 @@
+//! The publishers' door: who gets in, what is taken, and what a refusal says.
+
+use axum::body::Body;
+use axum::http::{Method, Request, StatusCode};
+use serde_json::{Value, json};
+
+use everpost::base::Timestamp;
+use everpost::model::access::Secret;
+use everpost::model::limits::PUBLISH_BYTES_MAX;
+use everpost::wire::sas;
+
+use crate::grid::{Grid, Heard, TOKEN, event};
+
+fn request(path: &str, headers: &[(&str, &str)], body: impl ToString) -> Request<Body> {
+    let mut request = Request::post(path).header("content-type", "application/json");
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    request
+        .body(Body::from(body.to_string()))
+        .expect("a request")
+}
+
+fn events() -> Value {
+    json!([event("e1")])
+}
+
+async fn stored(grid: &Grid) -> usize {
+    let path = "/everpost/events?limit=200";
+    let list = grid.manage(Method::GET, path, Value::Null).await.json();
+    list["value"].as_array().expect("a list").len()
+}
+
+#[tokio::test]
+async fn the_topic_is_told_by_path_host_or_key() {
+    let grid = Grid::new()
+        .await
+        .topic("orders")
+        .await
+        .topic("billing")
+        .await;
+    let key = grid.key("orders").await;
+    let key = ("aeg-sas-key", key.as_str());
+    for (path, headers) in [
+        ("/topics/orders/api/events", vec![key]),
+        ("/topics/ORDERS/api/events", vec![key]),
+        ("/orders/api/events", vec![key]),
+        ("/orders/api/events?api-version=2018-01-01", vec![key]),
+        (
+            "/api/events",
+            vec![key, ("host", "orders.local-1.eventgrid.azure.net")],
+        ),
+        ("/api/events", vec![key, ("host", "Orders.localhost:8080")]),
+        ("/eventGrid/api/events", vec![key, ("host", "orders.test")]),
+        ("/api/events", vec![key, ("host", "elsewhere.test")]),
+    ] {
+        let reply = grid.send(request(path, &headers, events())).await;
+        assert_eq!(
+            (reply.status, reply.text.as_str()),
+            (StatusCode::OK, ""),
+            "{path} {headers:?}"
+        );
+    }
+    assert_eq!(stored(&grid).await, 8);
+    let unknown = grid
+        .send(request("/topics/nothing/api/events", &[key], events()))
+        .await;
+    let hint = unknown.error(404, "NotFound");
+    assert!(hint.contains("PUT /topics/{topic}"), "{hint}");
+    let lost = grid.send(request("/", &[key], events())).await;
+    let hint = lost.error(404, "NotFound");
+    assert!(hint.contains("/topics/{topic}/api/events"), "{hint}");
+    let stranger = [("aeg-sas-key", "AAAA"), ("host", "elsewhere.test")];
+    grid.send(request("/api/events", &stranger, events()))
+        .await
+        .error(404, "NotFound");
+}
+
+#[tokio::test]
+async fn keys_tokens_and_the_bearer_open_the_door() {
+    let grid = Grid::new().await.topic("orders").await;
+    let key = grid.key("orders").await;
+    let ahead: Timestamp = "2026-11-21T13:00:00Z".parse().expect("a moment");
+    let past: Timestamp = "2026-11-21T11:00:00Z".parse().expect("a moment");
+    let resource = "http://everpost.test/topics/orders/api/events?apiVersion=2018-01-01";
+    let token = sas::sign(resource, ahead, &Secret::new(key.as_str()));
+    let expired = sas::sign(resource, past, &Secret::new(key.as_str()));
+    let forged = sas::sign(resource, ahead, &Secret::new("AAAA"));
+    let other = "http://everpost.test/topics/other/api/events";
+    let misplaced = sas::sign(other, ahead, &Secret::new(key.as_str()));
+    let path = "/topics/orders/api/events";
+    let in_query = format!(
+        "{path}?aeg-sas-key={}",
+        key.replace('+', "%2B").replace('/', "%2F")
+    );
+    let shared = format!("SharedAccessSignature {token}");
+    let bearer = format!("Bearer {TOKEN}");
+    for (path, name, value, status) in [
+        (path, "aeg-sas-key", key.as_str(), 200),
+        (path, "aeg-sas-token", &token, 200),
+        (path, "authorization", &shared, 200),
+        (path, "authorization", &bearer, 200),
+        (&in_query, "x-nothing", "", 200),
+        (path, "aeg-sas-key", "AAAA", 401),
+        (path, "aeg-sas-token", &expired, 401),
+        (path, "aeg-sas-token", &forged, 401),
+        (path, "aeg-sas-token", &misplaced, 401),
+        (path, "aeg-sas-token", "nonsense", 400),
+        (path, "authorization", "Bearer guess", 401),
+        (path, "x-nothing", "", 401),
+    ] {
+        let reply = grid.send(request(path, &[(name, value)], events())).await;
+        assert_eq!(
+            reply.status.as_u16(),
+            status,
+            "{name}: {value}: {}",
+            reply.text
+        );
+        if status != 200 {
+            reply.error(
+                status,
+                if status == 400 {
+                    "BadRequest"
+                } else {
+                    "Unauthorized"
+                },
+            );
+            assert!(!reply.text.contains(&key), "a refusal never shows a key");
+        }
+    }
+    assert_eq!(stored(&grid).await, 5);
+}
+
+#[tokio::test]
+async fn a_topic_can_refuse_keys_and_addresses() {
+    let grid = Grid::new()
+        .await
+        .topic_with("orders", json!({"disableLocalAuth": true}))
+        .await;
+    grid.post("orders", events())
+        .await
+        .error(401, "Unauthorized");
+    let bearer = [("authorization", format!("Bearer {TOKEN}"))];
+    let bearer: Vec<_> = bearer
+        .iter()
+        .map(|(name, value)| (*name, value.as_str()))
+        .collect();
+    let reply = grid
+        .send(request("/topics/orders/api/events", &bearer, events()))
+        .await;
+    assert_eq!(reply.status, StatusCode::OK);
+
+    let rules = json!({"inboundIpRules": [{"ipMask": "10.0.0.0/8", "action": "Allow"}]});
+    let grid = Grid::new().await.topic_with("orders", rules).await;
+    let key = grid.key("orders").await;
+    for (address, status) in [
+        ("10.1.2.3:4", 200),
+        ("192.168.0.1:4", 403),
+        ("[::ffff:10.1.2.3]:4", 200),
+    ] {
+        let mut request = request(
+            "/topics/orders/api/events",
+            &[("aeg-sas-key", &key)],
+            events(),
+        );
+        let address: std::net::SocketAddr = address.parse().expect("an address");
+        request
+            .extensions_mut()
+            .insert(axum::extract::ConnectInfo(address));
+        assert_eq!(
+            grid.send(request).await.status.as_u16(),
+            status,
+            "{address}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_bad_event_refuses_the_whole_request() {
+    let grid = Grid::new()
+        .await
+        .topic("orders")
+        .await
+        .push("orders", "billing", "200")
+        .await;
+    let mut bad = event("e2");
+    bad["eventTime"] = json!("yesterday");
+    let reply = grid.post("orders", json!([event("e1"), bad])).await;
+    let message = reply.error(400, "BadRequest");
+    assert!(
+        message.contains("[1]") && message.contains("eventTime"),
+        "{message}"
+    );
+    assert!(message.contains("Report '"), "{message}");
+    assert_eq!(
+        reply.json()["error"]["details"][0]["code"],
+        "InputJsonInvalid"
+    );
+    grid.post("orders", event("lone"))
+        .await
+        .error(400, "BadRequest");
+    grid.post("orders", "[{").await.error(400, "BadRequest");
+    assert_eq!(stored(&grid).await, 0);
+    assert_eq!(grid.post("orders", json!([])).await.status, StatusCode::OK);
+    assert_eq!(stored(&grid).await, 0);
+    let version = "/topics/orders/api/events?api-version=2017-01-01";
+    let key = grid.key("orders").await;
+    grid.send(request(version, &[("aeg-sas-key", &key)], events()))
+        .await
+        .error(400, "BadRequest");
+}
+
+#[tokio::test]
+async fn a_mebibyte_passes_and_one_byte_more_does_not() {
+    let grid = Grid::new().await.topic("orders").await;
+    let body = |bytes: usize| {
+        let mut event = event("big");
+        event["data"] = json!("");
+        let empty = json!([event]).to_string().len();
+        event["data"] = json!("x".repeat(bytes - empty));
+        json!([event]).to_string()
+    };
+    let reply = grid.post("orders", body(PUBLISH_BYTES_MAX)).await;
+    assert_eq!(reply.status, StatusCode::OK, "{}", reply.text);
+    let reply = grid.post("orders", body(PUBLISH_BYTES_MAX + 1)).await;
+    reply.error(413, "RequestEntityTooLarge");
+    assert_eq!(stored(&grid).await, 1);
+}
+
+#[tokio::test]
+async fn a_repeated_request_is_taken_once() {
+    let grid = Grid::new().await.topic("orders").await;
+    let key = grid.key("orders").await;
+    let send = async |id: &str, body: Value| -> Heard {
+        let headers = [
+            ("aeg-sas-key", key.as_str()),
+            ("x-ms-client-request-id", id),
+        ];
+        grid.send(request("/topics/orders/api/events", &headers, body))
+            .await
+    };
+    for (id, body, count) in [
+        ("a", events(), 1),
+        ("a", events(), 1),
+        ("b", events(), 2),
+        ("a", json!([event("other")]), 3),
+    ] {
+        assert_eq!(send(id, body).await.status, StatusCode::OK);
+        assert_eq!(stored(&grid).await, count, "{id}");
+    }
+    grid.clock.advance(std::time::Duration::from_secs(601));
+    assert_eq!(send("b", events()).await.status, StatusCode::OK);
+    assert_eq!(
+        stored(&grid).await,
+        4,
+        "after ten minutes it is another request"
+    );
+}
+
+#[tokio::test]
+async fn a_stopping_appliance_says_when_to_come_back() {
+    let grid = Grid::new().await.topic("orders").await;
+    grid.broker.stop();
+    let reply = grid.post("orders", events()).await;
+    reply.error(503, "ServiceUnavailable");
+    assert!(
+        reply.headers.contains_key("retry-after"),
+        "{:?}",
+        reply.headers
+    );
+    let ready = grid.manage(Method::GET, "/readyz", Value::Null).await;
+    assert_eq!(ready.status, StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(ready.json()["reasons"][0], "the appliance is stopping");
+}
+
+#[tokio::test]
+async fn what_nobody_wants_is_kept_and_marked() {
+    let grid = Grid::new().await.topic("orders").await;
+    let filter =
+        json!({"filter": {"includedEventTypes": ["Order.Paid"], "subjectBeginsWith": "/ORDERS/"}});
+    let grid = grid.push_with("orders", "billing", "200", filter).await;
+    let mut other = event("unwanted");
+    other["eventType"] = json!("Order.Shipped");
+    grid.publish("orders", other).await;
+    let mut elsewhere = event("elsewhere");
+    elsewhere["subject"] = json!("/invoices/1");
+    grid.publish("orders", elsewhere).await;
+    grid.publish("orders", event("wanted")).await;
+    grid.run_for(std::time::Duration::from_secs(1)).await;
+    let path = "/everpost/events?unmatched=true";
+    let list = grid.manage(Method::GET, path, Value::Null).await.json();
+    let ids: Vec<_> = list["value"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|e| &e["id"])
+        .collect();
+    assert_eq!(ids, ["elsewhere", "unwanted"]);
+    assert_eq!(grid.timeline("billing").await, "wanted +0s=200 Delivered");
+}
+
+#[tokio::test]
+async fn data_leaves_byte_for_byte() {
+    let grid = Grid::new()
+        .await
+        .topic("orders")
+        .await
+        .push("orders", "billing", "200")
+        .await;
+    let data = r#"{"b" : 1.10, "a":[ 1e3,"\u00e9"],"b":12345678901234567890.5}"#;
+    let body = format!(
+        r#"[{{"id":"1","subject":"s","eventType":"t","eventTime":"2026-11-21T06:40:53Z","data":{data},"dataVersion":"1"}}]"#
+    );
+    assert_eq!(grid.post("orders", body).await.status, StatusCode::OK);
+    grid.run_for(std::time::Duration::from_secs(1)).await;
+    let heard = grid.heard("billing");
+    let sent = String::from_utf8(heard[0].body.to_vec()).expect("text");
+    assert!(sent.contains(data), "{sent}");
+    assert_eq!(
+        heard[0].url.query(),
+        Some("code=secret"),
+        "the query goes with every request"
+    );
+}
