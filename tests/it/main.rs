@@ -1,5 +1,6 @@
 //! The integration tests: one binary, one module per subject.
 
+mod crash;
 mod golden;
 mod grid;
 mod manage;
