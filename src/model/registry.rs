@@ -7,9 +7,10 @@ use std::sync::Arc;
 
 use crate::base::Timestamp;
 use crate::model::event::Event;
+use crate::model::filter::EventView;
 use crate::model::name::{SubscriptionName, TopicName};
 use crate::model::subscription::{EventSubscription, SubscriptionId};
-use crate::model::topic::{Topic, TopicId};
+use crate::model::topic::{InputSchema, Topic, TopicId};
 
 /// The Azure subscription and resource group that resource ids are written with. Both are settings
 /// without further meaning here.
@@ -135,11 +136,24 @@ impl TopicEntry {
         self.subscriptions.get(&name.key())
     }
 
+    /// `event` as the filters of this topic's subscriptions see it.
+    pub fn view<'a>(&'a self, event: &'a Event) -> EventView<'a> {
+        match self.topic.definition.input_schema {
+            InputSchema::CustomEventSchema(_) => {
+                EventView::of_custom_input(event, &self.resource_id)
+            }
+            InputSchema::EventGridSchema | InputSchema::CloudEventSchemaV1_0 => {
+                EventView::new(event, &self.resource_id)
+            }
+        }
+    }
+
     /// The subscriptions that want `event`, published at `now`.
     pub fn fan_out(&self, event: &Event, now: Timestamp) -> Vec<SubscriptionId> {
+        let view = self.view(event);
         self.subscriptions
             .values()
-            .filter(|each| each.takes_events(now) && each.definition.filter.matches(event))
+            .filter(|each| each.takes_events(now) && each.definition.filter.matches(&view))
             .map(|each| each.id)
             .collect()
     }

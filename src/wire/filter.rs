@@ -1,8 +1,14 @@
 //! The `filter` of an event subscription as JSON (spec 4).
 
-use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
 
-use crate::model::filter::Filter;
+use serde_json::{Map, Number, Value, json};
+
+use crate::model::filter::{
+    Clause, Conditions, Decimal, Filter, Key, Operand, Operator, Takes, Text,
+};
+use crate::model::limits::{FILTER_STRING_MAX, FILTER_VALUES_MAX, FILTERS_MAX};
+use crate::wire::bad_input::{quoted, shortened};
 
 /// Why a JSON object is no filter.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -10,76 +16,322 @@ use crate::model::filter::Filter;
 pub struct InvalidFilter {
     /// Where, seen from the filter: `advancedFilters[2].values`.
     pub path: String,
+    /// What is wrong, and what would be right.
     pub problem: String,
 }
 
-/// Reads the filter object. Names are read in any letter case; `null` counts as left out.
+/// What may stand in a filter.
+const FILTER_NAMES: &[&str] = &[
+    "includedEventTypes",
+    "subjectBeginsWith",
+    "subjectEndsWith",
+    "isSubjectCaseSensitive",
+    "enableAdvancedFilteringOnArrays",
+    "advancedFilters",
+];
+
+/// What may stand in an advanced filter.
+const CLAUSE_NAMES: &[&str] = &["operatorType", "key", "value", "values"];
+
+/// Reads the filter object. Names are read in any letter case, `null` counts as left out, and a name
+/// that means nothing is refused: a misspelt condition must not let every event through.
+///
+/// Numbers are what the JSON reader makes of them: integers of 64 bits exactly, others as doubles.
 pub fn parse(filter: &Map<String, Value>) -> Result<Filter, InvalidFilter> {
-    let advanced = "advancedFilters";
-    if field(filter, advanced).is_some_and(|list| list.as_array().is_none_or(|l| !l.is_empty())) {
-        return Err(invalid(advanced, "advanced filters are not supported yet"));
-    }
+    let fields = Fields::read(filter, "", FILTER_NAMES)?;
     Ok(Filter {
-        included_event_types: included_event_types(filter)?,
-        subject_begins_with: text(filter, "subjectBeginsWith")?,
-        subject_ends_with: text(filter, "subjectEndsWith")?,
-        subject_case_sensitive: flag(filter, "isSubjectCaseSensitive")?,
+        included_event_types: included_event_types(&fields)?,
+        subject_begins_with: subject_part(&fields, "subjectBeginsWith")?,
+        subject_ends_with: subject_part(&fields, "subjectEndsWith")?,
+        subject_case_sensitive: flag(&fields, "isSubjectCaseSensitive")?,
+        advanced: Conditions {
+            clauses: clauses(&fields, "advancedFilters")?,
+            on_arrays: flag(&fields, "enableAdvancedFilteringOnArrays")?,
+        },
     })
 }
 
 /// Writes the filter object; [`parse`] reads it back as the same filter.
 pub fn render(filter: &Filter) -> Value {
+    let clauses: Vec<Value> = filter.advanced.clauses.iter().map(render_clause).collect();
     json!({
         "includedEventTypes": filter.included_event_types,
         "subjectBeginsWith": filter.subject_begins_with.as_str(),
         "subjectEndsWith": filter.subject_ends_with.as_str(),
         "isSubjectCaseSensitive": filter.subject_case_sensitive,
+        "enableAdvancedFilteringOnArrays": filter.advanced.on_arrays,
+        "advancedFilters": clauses,
     })
 }
 
 /// `None` stands for every type: nothing listed, or `All` among the types (spec 4.1).
-fn included_event_types(filter: &Map<String, Value>) -> Result<Option<Vec<String>>, InvalidFilter> {
+fn included_event_types(fields: &Fields<'_>) -> Result<Option<Vec<String>>, InvalidFilter> {
     let name = "includedEventTypes";
-    let types: Vec<String> = match field(filter, name) {
+    let types = match fields.get(name) {
         None => return Ok(None),
-        Some(Value::Array(types)) => types
-            .iter()
-            .enumerate()
-            .map(|(index, each)| string(each, format!("{name}[{index}]")))
-            .collect::<Result<_, _>>()?,
-        Some(_) => return Err(invalid(name, "it must be a list of event types")),
+        Some(Value::Array(types)) => each(types, &fields.path_of(name), text)?,
+        Some(value) => return Err(wrong(fields.path_of(name), "a list of event types", value)),
     };
     let every = types.is_empty() || types.iter().any(|each| each == "All");
     Ok((!every).then_some(types))
 }
 
-fn text(filter: &Map<String, Value>, name: &str) -> Result<String, InvalidFilter> {
-    field(filter, name).map_or(Ok(String::new()), |value| string(value, name))
+fn subject_part(fields: &Fields<'_>, name: &str) -> Result<Text, InvalidFilter> {
+    match fields.get(name) {
+        None => Ok(Text::default()),
+        Some(value) => text(value, &fields.path_of(name)).map(Text::from),
+    }
 }
 
 /// Azure's pages call the flag a string, its clients send a boolean (spec 4.1).
-fn flag(filter: &Map<String, Value>, name: &str) -> Result<bool, InvalidFilter> {
-    match field(filter, name) {
+fn flag(fields: &Fields<'_>, name: &str) -> Result<bool, InvalidFilter> {
+    match fields.get(name) {
         None => Ok(false),
         Some(Value::Bool(flag)) => Ok(*flag),
         Some(Value::String(text)) if text.eq_ignore_ascii_case("true") => Ok(true),
         Some(Value::String(text)) if text.eq_ignore_ascii_case("false") => Ok(false),
-        Some(_) => Err(invalid(name, "it must be true or false")),
+        Some(value) => Err(wrong(fields.path_of(name), "true or false", value)),
     }
 }
 
-fn string(value: &Value, path: impl Into<String>) -> Result<String, InvalidFilter> {
-    let text = value.as_str().map(str::to_owned);
-    text.ok_or_else(|| invalid(path, "it must be a string"))
+fn clauses(fields: &Fields<'_>, name: &str) -> Result<Vec<Clause>, InvalidFilter> {
+    let list = match fields.get(name) {
+        None => return Ok(Vec::new()),
+        Some(Value::Array(list)) => list,
+        Some(value) => return Err(wrong(fields.path_of(name), "a list of filters", value)),
+    };
+    if list.len() > FILTERS_MAX {
+        let problem = format!("{} are too many: at most {FILTERS_MAX}", list.len());
+        return Err(fields.invalid(name, problem));
+    }
+    let clauses = each(list, &fields.path_of(name), clause)?;
+    let values: usize = clauses.iter().map(|each| each.operand.value_count()).sum();
+    if values > FILTER_VALUES_MAX {
+        let problem = format!(
+            "all filters together have {values} values: at most {FILTER_VALUES_MAX} are allowed"
+        );
+        return Err(fields.invalid(name, problem));
+    }
+    Ok(clauses)
 }
 
-fn field<'a>(object: &'a Map<String, Value>, name: &str) -> Option<&'a Value> {
-    let found = object
-        .iter()
-        .find(|(each, _)| each.eq_ignore_ascii_case(name));
-    found
-        .map(|(_, value)| value)
-        .filter(|value| !value.is_null())
+fn clause(value: &Value, path: &str) -> Result<Clause, InvalidFilter> {
+    let Value::Object(object) = value else {
+        return Err(wrong(
+            path,
+            "an object with operatorType, key and values",
+            value,
+        ));
+    };
+    let fields = Fields::read(object, path, CLAUSE_NAMES)?;
+    let operator = operator(&fields)?;
+    Ok(Clause {
+        key: key(&fields)?,
+        operator,
+        operand: operand(operator, &fields)?,
+    })
+}
+
+fn operator(fields: &Fields<'_>) -> Result<Operator, InvalidFilter> {
+    let (value, path) = fields.require("operatorType")?;
+    let name = text(value, &path)?;
+    Operator::from_name(&name).ok_or_else(|| {
+        let known: Vec<&str> = Operator::ALL.iter().map(|row| row.name).collect();
+        invalid(
+            path,
+            format!(
+                "there is no operator {}; it must be one of {}",
+                quoted(&name),
+                known.join(", ")
+            ),
+        )
+    })
+}
+
+fn key(fields: &Fields<'_>) -> Result<Key, InvalidFilter> {
+    let (value, path) = fields.require("key")?;
+    let text = short_text(value, &path)?;
+    Key::parse(&text).map_err(|error| invalid(path, error.to_string()))
+}
+
+fn operand(operator: Operator, fields: &Fields<'_>) -> Result<Operand, InvalidFilter> {
+    match operator.row().takes {
+        Takes::Nothing => none(fields).map(|()| Operand::Nothing),
+        Takes::Number => one(fields, number).map(Operand::Number),
+        Takes::Numbers => list(fields, number).map(Operand::Numbers),
+        Takes::Ranges => list(fields, range).map(Operand::Ranges),
+        Takes::Bool => one(fields, boolean).map(Operand::Bool),
+        Takes::Texts => {
+            let texts = list(fields, short_text)?;
+            Ok(Operand::Texts(texts.into_iter().map(Text::from).collect()))
+        }
+    }
+}
+
+/// How one value is read; the second argument is its path.
+type Read<T> = fn(&Value, &str) -> Result<T, InvalidFilter>;
+
+fn none(fields: &Fields<'_>) -> Result<(), InvalidFilter> {
+    let mut names = ["value", "values"].iter();
+    match names.find(|name| fields.get(name).is_some()) {
+        None => Ok(()),
+        Some(name) => Err(fields.invalid(name, "this operator takes no value")),
+    }
+}
+
+fn one<T>(fields: &Fields<'_>, read: Read<T>) -> Result<T, InvalidFilter> {
+    if fields.get("values").is_some() {
+        return Err(fields.invalid("values", "this operator takes one `value`"));
+    }
+    let (value, path) = fields.require("value")?;
+    read(value, &path)
+}
+
+/// The `values`; a `value` in their place counts as the only one (spec 4.2).
+fn list<T>(fields: &Fields<'_>, read: Read<T>) -> Result<Vec<T>, InvalidFilter> {
+    let name = "values";
+    match (fields.get(name), fields.get("value")) {
+        (Some(_), Some(_)) => Err(fields.invalid(name, "give either `value` or `values`")),
+        (None, Some(value)) => Ok(vec![read(value, &fields.path_of("value"))?]),
+        (Some(Value::Array(values)), None) if !values.is_empty() => {
+            each(values, &fields.path_of(name), read)
+        }
+        (_, None) => Err(fields.invalid(name, "it must be a list with at least one value")),
+    }
+}
+
+fn each<T>(values: &[Value], path: &str, read: Read<T>) -> Result<Vec<T>, InvalidFilter> {
+    let values = values.iter().enumerate();
+    values
+        .map(|(index, value)| read(value, &format!("{path}[{index}]")))
+        .collect()
+}
+
+fn text(value: &Value, path: &str) -> Result<String, InvalidFilter> {
+    let text = value.as_str().map(str::to_owned);
+    text.ok_or_else(|| wrong(path, "a string", value))
+}
+
+fn short_text(value: &Value, path: &str) -> Result<String, InvalidFilter> {
+    let text = text(value, path)?;
+    let length = text.chars().count();
+    if length > FILTER_STRING_MAX {
+        let problem = format!("its {length} characters are too many: at most {FILTER_STRING_MAX}");
+        return Err(invalid(path, problem));
+    }
+    Ok(text)
+}
+
+fn boolean(value: &Value, path: &str) -> Result<bool, InvalidFilter> {
+    let boolean = value.as_bool();
+    boolean.ok_or_else(|| wrong(path, "true or false", value))
+}
+
+fn number(value: &Value, path: &str) -> Result<Decimal, InvalidFilter> {
+    let number = value.as_number().map(Number::to_string);
+    let number = number.and_then(|number| Decimal::parse(&number));
+    number.ok_or_else(|| wrong(path, "a number", value))
+}
+
+fn range(value: &Value, path: &str) -> Result<(Decimal, Decimal), InvalidFilter> {
+    let Some([low, high]) = value.as_array().map(Vec::as_slice) else {
+        return Err(wrong(path, "a range such as [1, 10]", value));
+    };
+    let low = number(low, &format!("{path}[0]"))?;
+    let high = number(high, &format!("{path}[1]"))?;
+    if low > high {
+        let problem = format!("the lower end {low} is above the upper end {high}");
+        return Err(invalid(path, problem));
+    }
+    Ok((low, high))
+}
+
+fn render_clause(clause: &Clause) -> Value {
+    let mut object = json!({
+        "operatorType": clause.operator.name(),
+        "key": clause.key.as_str(),
+    });
+    match &clause.operand {
+        Operand::Nothing => {}
+        Operand::Number(value) => object["value"] = render_number(value),
+        Operand::Numbers(values) => object["values"] = values.iter().map(render_number).collect(),
+        Operand::Ranges(ranges) => {
+            let ranges = ranges.iter();
+            object["values"] = ranges
+                .map(|(low, high)| json!([render_number(low), render_number(high)]))
+                .collect();
+        }
+        Operand::Bool(value) => object["value"] = json!(value),
+        Operand::Texts(texts) => object["values"] = texts.iter().map(Text::as_str).collect(),
+    }
+    object
+}
+
+fn render_number(number: &Decimal) -> Value {
+    let number: Result<Number, _> = number.to_string().parse();
+    number.expect("a filter's numbers come from JSON").into()
+}
+
+/// The members of an object by today's names; `null` counts as left out.
+struct Fields<'a> {
+    path: &'a str,
+    values: BTreeMap<&'static str, &'a Value>,
+}
+
+impl<'a> Fields<'a> {
+    fn read(
+        object: &'a Map<String, Value>,
+        path: &'a str,
+        names: &[&'static str],
+    ) -> Result<Self, InvalidFilter> {
+        let mut fields = Self {
+            path,
+            values: BTreeMap::new(),
+        };
+        for (written, value) in object.iter().filter(|(_, value)| !value.is_null()) {
+            let mut known = names.iter();
+            let Some(name) = known.find(|name| name.eq_ignore_ascii_case(today(written))) else {
+                let problem = format!("it is not known here; known are {}", names.join(", "));
+                return Err(fields.invalid(&shortened(written), problem));
+            };
+            if fields.values.insert(name, value).is_some() {
+                return Err(fields.invalid(name, "it is given twice"));
+            }
+        }
+        Ok(fields)
+    }
+
+    fn get(&self, name: &str) -> Option<&'a Value> {
+        self.values.get(name).copied()
+    }
+
+    /// The value with its path.
+    fn require(&self, name: &str) -> Result<(&'a Value, String), InvalidFilter> {
+        let missing = || self.invalid(name, "it is missing");
+        Ok((self.get(name).ok_or_else(missing)?, self.path_of(name)))
+    }
+
+    fn path_of(&self, name: &str) -> String {
+        let dot = if self.path.is_empty() { "" } else { "." };
+        format!("{}{dot}{name}", self.path)
+    }
+
+    fn invalid(&self, name: &str, problem: impl Into<String>) -> InvalidFilter {
+        invalid(self.path_of(name), problem)
+    }
+}
+
+/// The name of `operatorType` was another in 2018 (spec 4.2); letter case aside, the rest is unchanged.
+fn today(name: &str) -> &str {
+    if name.eq_ignore_ascii_case("operator") {
+        return "operatorType";
+    }
+    name
+}
+
+fn wrong(path: impl Into<String>, expected: &str, value: &Value) -> InvalidFilter {
+    let found = shortened(&value.to_string());
+    invalid(path, format!("it must be {expected}, not {found}"))
 }
 
 fn invalid(path: impl Into<String>, problem: impl Into<String>) -> InvalidFilter {
@@ -90,52 +342,4 @@ fn invalid(path: impl Into<String>, problem: impl Into<String>) -> InvalidFilter
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The filter written back, or the path of what is wrong with it.
-    fn read_and_write(filter: &str) -> Result<String, String> {
-        let filter = parse(&serde_json::from_str(filter).expect("test JSON"));
-        filter
-            .map(|filter| render(&filter).to_string())
-            .map_err(|error| error.path)
-    }
-
-    fn check(filter: &str, expected: Result<&str, &str>) {
-        let written = read_and_write(filter);
-        assert_eq!(
-            written.as_deref().map_err(String::as_str),
-            expected,
-            "{filter}"
-        );
-        if let Ok(written) = written {
-            assert_eq!(read_and_write(&written), Ok(written.clone()), "{filter}");
-        }
-    }
-
-    #[test]
-    fn basic_filters_are_read_and_written() {
-        let every = r#"{"includedEventTypes":null,"isSubjectCaseSensitive":false,"subjectBeginsWith":"","subjectEndsWith":""}"#;
-        check("{}", Ok(every));
-        check(
-            r#"{"includedEventTypes":["A","All"],"advancedFilters":[]}"#,
-            Ok(every),
-        );
-        check(
-            r#"{"IncludedEventTypes":["A","a"],"subjectbeginswith":"/X","isSubjectCaseSensitive":"True"}"#,
-            Ok(
-                r#"{"includedEventTypes":["A","a"],"isSubjectCaseSensitive":true,"subjectBeginsWith":"/X","subjectEndsWith":""}"#,
-            ),
-        );
-        check(r#"{"includedEventTypes":"A"}"#, Err("includedEventTypes"));
-        check(
-            r#"{"includedEventTypes":["A",1]}"#,
-            Err("includedEventTypes[1]"),
-        );
-        check(r#"{"subjectEndsWith":1}"#, Err("subjectEndsWith"));
-        check(
-            r#"{"isSubjectCaseSensitive":"yes"}"#,
-            Err("isSubjectCaseSensitive"),
-        );
-    }
-}
+mod tests;

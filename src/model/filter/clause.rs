@@ -1,0 +1,178 @@
+//! Advanced filters: one key, one operator, the values to compare with.
+
+use std::fmt;
+use std::slice;
+
+use crate::model::filter::key::Key;
+use crate::model::filter::number::Decimal;
+use crate::model::filter::operator::{Operator, Takes};
+use crate::model::filter::text::Text;
+use crate::model::filter::value::{Node, Scalar, Value, show_text};
+use crate::model::filter::view::EventView;
+
+/// An advanced filter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Clause {
+    pub key: Key,
+    pub operator: Operator,
+    pub operand: Operand,
+}
+
+/// What the value at the key is compared with. One of another kind than the operator takes hits
+/// nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Operand {
+    Nothing,
+    Number(Decimal),
+    Numbers(Vec<Decimal>),
+    /// Lower and upper end, both included.
+    Ranges(Vec<(Decimal, Decimal)>),
+    Bool(bool),
+    Texts(Vec<Text>),
+}
+
+/// Advanced filters that must all agree. The same for every kind of subscription; only where they are
+/// written differs.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Conditions {
+    pub clauses: Vec<Clause>,
+    /// Whether a filter may look at the elements of an array; else an array fails it (spec 4.2).
+    pub on_arrays: bool,
+}
+
+impl Conditions {
+    /// The position of the first filter that `event` fails; `None` if it passes.
+    pub fn first_failed(&self, event: &EventView<'_>) -> Option<usize> {
+        let mut clauses = self.clauses.iter();
+        clauses.position(|clause| !clause.passes(clause.key.find(event), self.on_arrays))
+    }
+}
+
+impl Clause {
+    /// What `event` has at the key, as JSON text shortened where it is long; `None` if nothing.
+    pub(super) fn shown_in(&self, event: &EventView<'_>) -> Option<String> {
+        self.key.find(event).map(Node::shown)
+    }
+
+    fn passes(&self, found: Option<&Node<'_>>, on_arrays: bool) -> bool {
+        let row = self.operator.row();
+        match found.map(Node::value) {
+            None | Some(Value::Null) => row.passes_without_key,
+            Some(_) if row.takes == Takes::Nothing => !row.passes_without_key,
+            // Of another type, hence as good as missing.
+            Some(Value::Object(_)) => row.passes_without_key,
+            Some(Value::Scalar(value)) => self
+                .hits(value)
+                .map_or(row.passes_without_key, |hit| hit != row.negated),
+            Some(Value::Array(elements)) => {
+                let hit = elements.iter().any(|each| self.hits(each) == Some(true));
+                on_arrays && hit != row.negated
+            }
+        }
+    }
+
+    /// Whether `value` is what the operator looks for, or what its opposite looks for if it is negated;
+    /// `None` if it is of another type.
+    fn hits(&self, value: &Scalar) -> Option<bool> {
+        let number = |test: fn(&Decimal, &Decimal) -> bool| {
+            let value = value.number()?;
+            Some(self.operand.numbers().iter().any(|each| test(value, each)))
+        };
+        let text = |test: fn(&str, &str) -> bool| {
+            let value = value.text()?;
+            let mut texts = self.operand.texts().iter();
+            Some(texts.any(|each| test(value, each.folded())))
+        };
+        match self.operator {
+            Operator::NumberIn | Operator::NumberNotIn => number(|value, each| value == each),
+            Operator::NumberLessThan => number(|value, limit| value < limit),
+            Operator::NumberGreaterThan => number(|value, limit| value > limit),
+            Operator::NumberLessThanOrEquals => number(|value, limit| value <= limit),
+            Operator::NumberGreaterThanOrEquals => number(|value, limit| value >= limit),
+            Operator::NumberInRange | Operator::NumberNotInRange => {
+                let value = value.number()?;
+                let mut ranges = self.operand.ranges().iter();
+                Some(ranges.any(|(low, high)| low <= value && value <= high))
+            }
+            Operator::BoolEquals => Some(self.operand == Operand::Bool(value.boolean()?)),
+            Operator::StringContains | Operator::StringNotContains => {
+                text(|value, part| value.contains(part))
+            }
+            Operator::StringBeginsWith | Operator::StringNotBeginsWith => {
+                text(|value, start| value.starts_with(start))
+            }
+            Operator::StringEndsWith | Operator::StringNotEndsWith => {
+                text(|value, end| value.ends_with(end))
+            }
+            Operator::StringIn | Operator::StringNotIn => text(|value, each| value == each),
+            Operator::IsNullOrUndefined | Operator::IsNotNull => None,
+        }
+    }
+}
+
+impl Operand {
+    /// How many values it counts for against the limit; a range is one value (spec 4.4).
+    pub fn value_count(&self) -> usize {
+        match self {
+            Self::Nothing => 0,
+            Self::Number(_) | Self::Bool(_) => 1,
+            Self::Numbers(numbers) => numbers.len(),
+            Self::Ranges(ranges) => ranges.len(),
+            Self::Texts(texts) => texts.len(),
+        }
+    }
+
+    fn numbers(&self) -> &[Decimal] {
+        match self {
+            Self::Number(number) => slice::from_ref(number),
+            Self::Numbers(numbers) => numbers,
+            Self::Nothing | Self::Ranges(_) | Self::Bool(_) | Self::Texts(_) => &[],
+        }
+    }
+
+    fn ranges(&self) -> &[(Decimal, Decimal)] {
+        match self {
+            Self::Ranges(ranges) => ranges,
+            Self::Nothing | Self::Number(_) | Self::Numbers(_) | Self::Bool(_) | Self::Texts(_) => {
+                &[]
+            }
+        }
+    }
+
+    fn texts(&self) -> &[Text] {
+        match self {
+            Self::Texts(texts) => texts,
+            Self::Nothing
+            | Self::Number(_)
+            | Self::Numbers(_)
+            | Self::Ranges(_)
+            | Self::Bool(_) => &[],
+        }
+    }
+}
+
+/// `NumberGreaterThan data.total 100`.
+impl fmt::Display for Clause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.operator.name(), self.key.as_str())?;
+        match &self.operand {
+            Operand::Nothing => Ok(()),
+            Operand::Number(number) => write!(f, " {number}"),
+            Operand::Numbers(numbers) => write!(f, " [{}]", joined(numbers)),
+            Operand::Ranges(ranges) => {
+                let ranges = ranges.iter().map(|(low, high)| format!("[{low},{high}]"));
+                write!(f, " [{}]", joined(ranges))
+            }
+            Operand::Bool(value) => write!(f, " {value}"),
+            Operand::Texts(texts) => {
+                let texts = texts.iter().map(|text| show_text(text.as_str()));
+                write!(f, " [{}]", joined(texts))
+            }
+        }
+    }
+}
+
+fn joined(parts: impl IntoIterator<Item: ToString>) -> String {
+    let parts: Vec<String> = parts.into_iter().map(|part| part.to_string()).collect();
+    parts.join(",")
+}

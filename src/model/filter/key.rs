@@ -1,0 +1,55 @@
+//! The key of a filter: which value of an event it looks at (spec 4.3).
+
+use crate::model::filter::text::Text;
+use crate::model::filter::value::Node;
+use crate::model::filter::view::EventView;
+
+/// Name of an envelope property, or a dotted path that begins with `data`. No escapes: a name that
+/// holds a dot cannot be addressed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Key {
+    name: Text,
+    path: Vec<Text>,
+}
+
+/// Why a text is no key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidKey {
+    #[error("it must name a property, such as `subject` or `data.total`")]
+    Empty,
+    #[error("a part between two dots is empty")]
+    EmptyPart,
+}
+
+impl Key {
+    /// Reads a key.
+    pub fn parse(text: &str) -> Result<Self, InvalidKey> {
+        if text.is_empty() {
+            return Err(InvalidKey::Empty);
+        }
+        let path: Vec<Text> = text.split('.').map(Text::from).collect();
+        if path.iter().any(|part| part.as_str().is_empty()) {
+            return Err(InvalidKey::EmptyPart);
+        }
+        let name = Text::from(text);
+        Ok(Self { name, path })
+    }
+
+    /// As it was written.
+    pub fn as_str(&self) -> &str {
+        self.name.as_str()
+    }
+
+    /// What `event` has there; `None` if nothing, not even `null`.
+    pub(super) fn find<'v, 'a>(&self, event: &'v EventView<'a>) -> Option<&'v Node<'a>> {
+        let (root, rest) = self
+            .path
+            .split_first()
+            .expect("a key has at least one part");
+        if root.folded() == "data" {
+            return event.data()?.at(rest);
+        }
+        let in_root = event.root().and_then(|root| root.at(&self.path));
+        in_root.or_else(|| event.envelope(self.name.folded()))
+    }
+}

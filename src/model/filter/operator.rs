@@ -1,0 +1,140 @@
+//! The operators of advanced filters (spec 4.2).
+//!
+//! To add one: a variant, its row in [`Operator::ALL`], an arm in `Clause::hits`, lines in the `check`
+//! of `tests.rs`. Parser, forms and documentation read the rows.
+
+/// How a value of an event is compared with the values of a filter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operator {
+    NumberIn,
+    NumberNotIn,
+    NumberLessThan,
+    NumberGreaterThan,
+    NumberLessThanOrEquals,
+    NumberGreaterThanOrEquals,
+    NumberInRange,
+    NumberNotInRange,
+    BoolEquals,
+    StringContains,
+    StringBeginsWith,
+    StringEndsWith,
+    StringIn,
+    StringNotContains,
+    StringNotBeginsWith,
+    StringNotEndsWith,
+    StringNotIn,
+    IsNullOrUndefined,
+    IsNotNull,
+}
+
+/// What an operator compares with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Takes {
+    Nothing,
+    Number,
+    /// Any of them.
+    Numbers,
+    /// Any of them, each with both of its ends.
+    Ranges,
+    Bool,
+    /// Any of them, in any letter case.
+    Texts,
+}
+
+/// What there is to know about an operator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OperatorRow {
+    pub operator: Operator,
+    /// Azure's spelling.
+    pub name: &'static str,
+    pub takes: Takes,
+    /// Passes where the operator without the `Not` would not; of an array, no element may hit.
+    pub negated: bool,
+    /// Whether an event passes that has nothing at the key, `null`, or a value of another type.
+    pub passes_without_key: bool,
+    /// Completes "passes if the value …".
+    pub meaning: &'static str,
+}
+
+impl Operator {
+    /// All operators, in the order of the variants.
+    #[rustfmt::skip] // one row, one line
+    pub const ALL: &'static [OperatorRow; 19] = &[
+        row(Self::NumberIn, "NumberIn", Takes::Numbers, "is one of the numbers"),
+        row(Self::NumberNotIn, "NumberNotIn", Takes::Numbers, "is none of the numbers").negated().passes_without_key(),
+        row(Self::NumberLessThan, "NumberLessThan", Takes::Number, "is less than the number"),
+        row(Self::NumberGreaterThan, "NumberGreaterThan", Takes::Number, "is greater than the number"),
+        row(Self::NumberLessThanOrEquals, "NumberLessThanOrEquals", Takes::Number, "is the number or less"),
+        row(Self::NumberGreaterThanOrEquals, "NumberGreaterThanOrEquals", Takes::Number, "is the number or greater"),
+        row(Self::NumberInRange, "NumberInRange", Takes::Ranges, "lies in one of the ranges"),
+        row(Self::NumberNotInRange, "NumberNotInRange", Takes::Ranges, "lies in none of the ranges").negated().passes_without_key(),
+        row(Self::BoolEquals, "BoolEquals", Takes::Bool, "is the boolean"),
+        row(Self::StringContains, "StringContains", Takes::Texts, "contains one of the strings"),
+        row(Self::StringBeginsWith, "StringBeginsWith", Takes::Texts, "begins with one of the strings"),
+        row(Self::StringEndsWith, "StringEndsWith", Takes::Texts, "ends with one of the strings"),
+        row(Self::StringIn, "StringIn", Takes::Texts, "is one of the strings"),
+        row(Self::StringNotContains, "StringNotContains", Takes::Texts, "contains none of the strings").negated(),
+        row(Self::StringNotBeginsWith, "StringNotBeginsWith", Takes::Texts, "begins with none of the strings").negated(),
+        row(Self::StringNotEndsWith, "StringNotEndsWith", Takes::Texts, "ends with none of the strings").negated(),
+        row(Self::StringNotIn, "StringNotIn", Takes::Texts, "is none of the strings").negated().passes_without_key(),
+        row(Self::IsNullOrUndefined, "IsNullOrUndefined", Takes::Nothing, "is null or missing").passes_without_key(),
+        row(Self::IsNotNull, "IsNotNull", Takes::Nothing, "is there and not null"),
+    ];
+
+    /// What there is to know about it.
+    pub fn row(self) -> &'static OperatorRow {
+        &Self::ALL[self as usize]
+    }
+
+    /// Azure's spelling.
+    pub fn name(self) -> &'static str {
+        self.row().name
+    }
+
+    /// The operator of that name, in any letter case.
+    pub fn from_name(name: &str) -> Option<Self> {
+        let mut rows = Self::ALL.iter();
+        let row = rows.find(|row| row.name.eq_ignore_ascii_case(name));
+        row.map(|row| row.operator)
+    }
+}
+
+const fn row(
+    operator: Operator,
+    name: &'static str,
+    takes: Takes,
+    meaning: &'static str,
+) -> OperatorRow {
+    OperatorRow {
+        operator,
+        name,
+        takes,
+        negated: false,
+        passes_without_key: false,
+        meaning,
+    }
+}
+
+impl OperatorRow {
+    const fn negated(self) -> Self {
+        Self {
+            negated: true,
+            ..self
+        }
+    }
+
+    const fn passes_without_key(self) -> Self {
+        Self {
+            passes_without_key: true,
+            ..self
+        }
+    }
+}
+
+const _: () = {
+    let mut index = 0;
+    while index < Operator::ALL.len() {
+        assert!(Operator::ALL[index].operator as usize == index);
+        index += 1;
+    }
+};

@@ -1,0 +1,247 @@
+//! Values of an event, read from its JSON text as far as filters ask for them.
+
+use std::borrow::Cow;
+use std::cell::OnceCell;
+use std::fmt;
+
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde_json::value::RawValue;
+
+use crate::model::filter::number::Decimal;
+use crate::model::filter::text::{Text, fold};
+
+/// Characters of a value that an explanation shows.
+const SHOWN_MAX: usize = 200;
+
+/// A value that is read when it is first looked at.
+pub(super) struct Node<'a> {
+    written: Written<'a>,
+    value: OnceCell<Value<'a>>,
+}
+
+#[derive(Clone, Copy)]
+enum Written<'a> {
+    Text(&'a str),
+    Json(&'a str),
+    Attribute(&'a str),
+}
+
+pub(super) enum Value<'a> {
+    Null,
+    Scalar(Scalar),
+    /// The scalars among the elements; nothing else in an array can be filtered on (spec 4.2).
+    Array(Vec<Scalar>),
+    Object(Members<'a>),
+}
+
+pub(super) enum Scalar {
+    Bool(bool),
+    Number(Decimal),
+    /// In folded form.
+    Text(String),
+    /// A number or boolean in a CloudEvents attribute, which is a text as well (spec A).
+    Attribute {
+        typed: Box<Scalar>,
+        text: String,
+    },
+}
+
+/// The members of an object by folded name; members of one folded name in the order of the text.
+pub(super) struct Members<'a>(Vec<Member<'a>>);
+
+struct Member<'a> {
+    name: Cow<'a, str>,
+    folded: String,
+    node: Node<'a>,
+}
+
+impl<'a> Node<'a> {
+    /// A plain text.
+    pub(super) fn text(text: &'a str) -> Self {
+        Self::new(Written::Text(text))
+    }
+
+    /// JSON text. What cannot be read counts as `null`; the doors let no such text in.
+    pub(super) fn json(text: &'a str) -> Self {
+        Self::new(Written::Json(text.trim_ascii()))
+    }
+
+    /// The JSON text of a CloudEvents attribute.
+    pub(super) fn attribute(text: &'a str) -> Self {
+        Self::new(Written::Attribute(text.trim_ascii()))
+    }
+
+    fn new(written: Written<'a>) -> Self {
+        let value = OnceCell::new();
+        Self { written, value }
+    }
+
+    pub(super) fn value(&self) -> &Value<'a> {
+        self.value.get_or_init(|| match self.written {
+            Written::Text(text) => Value::Scalar(Scalar::Text(fold(text))),
+            Written::Json(text) => read(text).unwrap_or(Value::Null),
+            Written::Attribute(text) => read_attribute(text).map_or(Value::Null, Value::Scalar),
+        })
+    }
+
+    /// The value at the end of a path through objects.
+    pub(super) fn at(&self, path: &[Text]) -> Option<&Self> {
+        path.iter().try_fold(self, |node, name| match node.value() {
+            Value::Object(members) => members.get(name),
+            Value::Null | Value::Scalar(_) | Value::Array(_) => None,
+        })
+    }
+
+    /// The value as JSON, cut off where it is long.
+    pub(super) fn shown(&self) -> String {
+        match self.written {
+            Written::Json(text) | Written::Attribute(text) => shorten(text),
+            Written::Text(text) => show_text(text),
+        }
+    }
+}
+
+/// A plain text as JSON, cut off where it is long.
+pub(super) fn show_text(text: &str) -> String {
+    shorten(&serde_json::Value::from(text).to_string())
+}
+
+fn shorten(text: &str) -> String {
+    match text.char_indices().nth(SHOWN_MAX) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+impl Scalar {
+    pub(super) fn boolean(&self) -> Option<bool> {
+        match self {
+            Self::Bool(value) => Some(*value),
+            Self::Attribute { typed, .. } => typed.boolean(),
+            Self::Number(_) | Self::Text(_) => None,
+        }
+    }
+
+    pub(super) fn number(&self) -> Option<&Decimal> {
+        match self {
+            Self::Number(value) => Some(value),
+            Self::Attribute { typed, .. } => typed.number(),
+            Self::Bool(_) | Self::Text(_) => None,
+        }
+    }
+
+    /// In folded form.
+    pub(super) fn text(&self) -> Option<&str> {
+        match self {
+            Self::Text(text) | Self::Attribute { text, .. } => Some(text),
+            Self::Bool(_) | Self::Number(_) => None,
+        }
+    }
+}
+
+impl<'a> Members<'a> {
+    /// The member of that name: exactly, else in any letter case (spec 4.3). Of several, the last.
+    fn get(&self, name: &Text) -> Option<&Node<'a>> {
+        let start = self
+            .0
+            .partition_point(|member| *member.folded < *name.folded());
+        let rest = &self.0[start..];
+        let alike = &rest[..rest.partition_point(|member| member.folded == name.folded())];
+        let exact = alike.iter().rfind(|member| member.name == name.as_str());
+        exact.or(alike.last()).map(|member| &member.node)
+    }
+}
+
+/// Reads one level; what lies deeper stays text.
+fn read(json: &str) -> Option<Value<'_>> {
+    match json.as_bytes().first()? {
+        b'n' => Some(Value::Null),
+        b'{' => serde_json::from_str(json).ok().map(Value::Object),
+        b'[' => read_array(json).map(Value::Array),
+        _ => read_scalar(json).map(Value::Scalar),
+    }
+}
+
+fn read_array(json: &str) -> Option<Vec<Scalar>> {
+    let elements: Vec<&RawValue> = serde_json::from_str(json).ok()?;
+    let scalars = elements.iter().filter_map(|each| read_scalar(each.get()));
+    Some(scalars.collect())
+}
+
+fn read_scalar(json: &str) -> Option<Scalar> {
+    match json.as_bytes().first()? {
+        b't' => Some(Scalar::Bool(true)),
+        b'f' => Some(Scalar::Bool(false)),
+        b'"' => {
+            let text: JsonText<'_> = serde_json::from_str(json).ok()?;
+            Some(Scalar::Text(fold(&text.0)))
+        }
+        _ => Decimal::parse(json).map(Scalar::Number),
+    }
+}
+
+fn read_attribute(json: &str) -> Option<Scalar> {
+    match read_scalar(json)? {
+        text @ (Scalar::Text(_) | Scalar::Attribute { .. }) => Some(text),
+        typed @ (Scalar::Bool(_) | Scalar::Number(_)) => Some(Scalar::Attribute {
+            typed: Box::new(typed),
+            text: fold(json),
+        }),
+    }
+}
+
+/// A JSON string, with a replacement character for every escape that is no character (half of a
+/// surrogate pair): one such name must not hide its neighbours.
+struct JsonText<'a>(Cow<'a, str>);
+
+impl<'de> Deserialize<'de> for JsonText<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_bytes(JsonTextVisitor)
+    }
+}
+
+struct JsonTextVisitor;
+
+impl<'de> Visitor<'de> for JsonTextVisitor {
+    type Value = JsonText<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a string")
+    }
+
+    fn visit_borrowed_bytes<E>(self, bytes: &'de [u8]) -> Result<Self::Value, E> {
+        Ok(JsonText(String::from_utf8_lossy(bytes)))
+    }
+
+    fn visit_bytes<E>(self, bytes: &[u8]) -> Result<Self::Value, E> {
+        Ok(JsonText(String::from_utf8_lossy(bytes).into_owned().into()))
+    }
+}
+
+impl<'de> Deserialize<'de> for Members<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(MembersVisitor)
+    }
+}
+
+struct MembersVisitor;
+
+impl<'de> Visitor<'de> for MembersVisitor {
+    type Value = Members<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Self::Value, M::Error> {
+        let mut members = Vec::new();
+        while let Some((JsonText(name), value)) = map.next_entry::<_, &'de RawValue>()? {
+            let folded = fold(&name);
+            let node = Node::json(value.get());
+            members.push(Member { name, folded, node });
+        }
+        // Stable: among equals the order of the text remains.
+        members.sort_by(|one, other| one.folded.cmp(&other.folded));
+        Ok(Members(members))
+    }
+}

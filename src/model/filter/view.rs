@@ -1,0 +1,163 @@
+//! An event as filters see it: in the form in which it was published.
+
+use std::cell::OnceCell;
+
+use crate::model::event::{Event, EventData};
+use crate::model::filter::text::fold;
+use crate::model::filter::value::Node;
+
+/// An event that is about to be compared with many filters.
+///
+/// Costs nothing to make. Whatever a filter asks for is read at most once, however many filters ask,
+/// and of `data` only the objects on the way.
+pub struct EventView<'a> {
+    event: &'a Event,
+    /// `event.source`, or what it stands for.
+    source: &'a str,
+    schema: Schema,
+    folded_subject: OnceCell<String>,
+    envelope: OnceCell<Vec<(&'a str, Node<'a>)>>,
+    data: Option<Node<'a>>,
+}
+
+/// The input schemas differ in how they call the envelope's properties.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Schema {
+    EventGrid,
+    CloudEvents,
+    Custom,
+}
+
+/// Older names of CloudEvents attributes (spec 4.3), beside what they are called now.
+const ALIASES: [(&str, &str); 3] = [
+    ("eventid", "id"),
+    ("eventtype", "type"),
+    ("eventtypeversion", "dataschema"),
+];
+
+impl<'a> EventView<'a> {
+    /// A view of an event in the Event Grid schema or of a CloudEvent. `default_source` is the resource
+    /// id of the topic, which an event without a source of its own is seen with.
+    pub fn new(event: &'a Event, default_source: &'a str) -> Self {
+        // Only CloudEvents come without a data version.
+        let schema = match event.data_version {
+            Some(_) => Schema::EventGrid,
+            None => Schema::CloudEvents,
+        };
+        Self::with_schema(event, default_source, schema)
+    }
+
+    /// A view of an event whose topic maps custom input: its `data` is the whole original object, and
+    /// filters may name properties of that object without `data.` before them.
+    pub fn of_custom_input(event: &'a Event, default_source: &'a str) -> Self {
+        Self::with_schema(event, default_source, Schema::Custom)
+    }
+
+    fn with_schema(event: &'a Event, default_source: &'a str, schema: Schema) -> Self {
+        let data = match &event.data {
+            EventData::Json(text) => Some(Node::json(text)),
+            EventData::Absent | EventData::Base64(_) => None,
+        };
+        Self {
+            event,
+            source: event.source.as_deref().unwrap_or(default_source),
+            schema,
+            folded_subject: OnceCell::new(),
+            envelope: OnceCell::new(),
+            data,
+        }
+    }
+
+    pub(super) fn event_type(&self) -> &'a str {
+        &self.event.event_type
+    }
+
+    pub(super) fn subject(&self) -> Option<&'a str> {
+        self.event.subject.as_deref()
+    }
+
+    /// The subject as it is compared without regard to case; empty if there is none.
+    pub(super) fn folded_subject(&self) -> &str {
+        self.folded_subject
+            .get_or_init(|| fold(self.subject().unwrap_or("")))
+    }
+
+    pub(super) fn data(&self) -> Option<&Node<'a>> {
+        self.data.as_ref()
+    }
+
+    /// The object whose properties are addressed by their bare names, if the schema has that.
+    pub(super) fn root(&self) -> Option<&Node<'a>> {
+        self.data().filter(|_| self.schema == Schema::Custom)
+    }
+
+    /// The envelope's property of that folded name.
+    pub(super) fn envelope(&self, name: &str) -> Option<&Node<'a>> {
+        let named = |name: &str| {
+            let properties = self.envelope.get_or_init(|| self.read_envelope());
+            let found = properties.iter().find(|(each, _)| fold_eq(each, name));
+            found.map(|(_, node)| node)
+        };
+        named(name).or_else(|| named(self.alias(name)?))
+    }
+
+    fn alias(&self, name: &str) -> Option<&'static str> {
+        let aliases = ALIASES
+            .iter()
+            .filter(|_| self.schema == Schema::CloudEvents);
+        let mut found = aliases.filter(|(alias, _)| *alias == name);
+        found.next().map(|(_, current)| *current)
+    }
+
+    fn read_envelope(&self) -> Vec<(&'a str, Node<'a>)> {
+        match self.schema {
+            Schema::EventGrid | Schema::Custom => self.event_grid_envelope(),
+            Schema::CloudEvents => self.cloud_events_envelope(),
+        }
+    }
+
+    fn event_grid_envelope(&self) -> Vec<(&'a str, Node<'a>)> {
+        let event = self.event;
+        present([
+            ("id", Some(&event.id)),
+            ("topic", Some(self.source)),
+            ("subject", event.subject.as_deref()),
+            ("eventType", Some(&event.event_type)),
+            ("eventTime", event.time.as_deref()),
+            ("dataVersion", event.data_version.as_deref()),
+        ])
+        .collect()
+    }
+
+    fn cloud_events_envelope(&self) -> Vec<(&'a str, Node<'a>)> {
+        let event = self.event;
+        let attributes = event.attributes.iter();
+        present([
+            ("id", Some(&event.id)),
+            ("source", Some(self.source)),
+            ("type", Some(&event.event_type)),
+            ("specversion", Some("1.0")),
+            ("subject", event.subject.as_deref()),
+            ("time", event.time.as_deref()),
+        ])
+        .chain(attributes.map(|each| (each.name.as_str(), Node::attribute(&each.value))))
+        .collect()
+    }
+}
+
+fn present<'a, const N: usize>(
+    texts: [(&'a str, Option<&'a str>); N],
+) -> impl Iterator<Item = (&'a str, Node<'a>)> {
+    let present = texts
+        .into_iter()
+        .filter_map(|(name, text)| Some((name, text?)));
+    present.map(|(name, text)| (name, Node::text(text)))
+}
+
+/// Whether `name` is `folded`, letter case aside.
+fn fold_eq(name: &str, folded: &str) -> bool {
+    if name.is_ascii() {
+        return name.eq_ignore_ascii_case(folded);
+    }
+    fold(name) == folded
+}
