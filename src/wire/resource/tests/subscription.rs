@@ -7,7 +7,7 @@ use crate::model::destination::{Destination, EndpointUrl};
 use crate::model::subscription::{DeadLetterDestination, ValidationState};
 use crate::model::topic::DeliverySchema;
 
-/// The body of spec 3.3, as Microsoft's management client writes it, with a basic filter.
+/// The body of spec 3.3, as Microsoft's management client writes it.
 pub(super) const REAL: &str = "{ 'properties': {
     'destination': { 'endpointType': 'WebHook', 'properties': {
         'endpointUrl': 'https://shop.example/hooks/eg?k=abc',
@@ -17,7 +17,10 @@ pub(super) const REAL: &str = "{ 'properties': {
           { 'name': 'X-Order', 'type': 'Dynamic', 'properties': { 'sourceField': 'data.orderId' } } ] } },
     'eventDeliverySchema': 'EventGridSchema',
     'filter': { 'includedEventTypes': ['Order.Paid'], 'subjectBeginsWith': '/orders/',
-                'isSubjectCaseSensitive': false },
+                'isSubjectCaseSensitive': false, 'enableAdvancedFilteringOnArrays': true,
+                'advancedFilters': [
+                  { 'operatorType': 'NumberGreaterThan', 'key': 'data.total', 'value': 100 },
+                  { 'operatorType': 'StringNotIn', 'key': 'data.country', 'values': ['XX','YY'] } ] },
     'retryPolicy': { 'maxDeliveryAttempts': 10, 'eventTimeToLiveInMinutes': 240 },
     'labels': ['billing'],
     'deadLetterDestination': { 'endpointType': 'StorageBlob',
@@ -251,6 +254,8 @@ fn the_body_of_a_real_client_comes_back() {
         "/properties/eventDeliverySchema",
         "/properties/filter/includedEventTypes",
         "/properties/filter/subjectBeginsWith",
+        "/properties/filter/enableAdvancedFilteringOnArrays",
+        "/properties/filter/advancedFilters",
         "/properties/retryPolicy",
         "/properties/labels",
         "/properties/deadLetterDestination",
