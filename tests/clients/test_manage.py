@@ -16,6 +16,7 @@ from azure.mgmt.eventgrid.models import (
     NumberGreaterThanAdvancedFilter,
     RetryPolicy,
     StaticDeliveryAttributeMapping,
+    StringNotInAdvancedFilter,
     Topic,
     TopicRegenerateKeyRequest,
     TopicUpdateParameters,
@@ -159,6 +160,10 @@ def subscription(url, **settings):
         "filter": EventSubscriptionFilter(
             included_event_types=["Order.Paid"],
             subject_begins_with="/orders/",
+            advanced_filters=[
+                NumberGreaterThanAdvancedFilter(key="data.total", value=100),
+                StringNotInAdvancedFilter(key="data.country", values=["XX", "YY"]),
+            ],
         ),
         "retry_policy": RetryPolicy(max_delivery_attempts=10, event_time_to_live_in_minutes=240),
         "labels": ["billing"],
@@ -185,6 +190,11 @@ def test_event_subscriptions_live_and_die(arm, receiver, fresh_name):
         assert not read.destination.endpoint_url
         assert read.filter.included_event_types == ["Order.Paid"]
         assert read.filter.subject_begins_with == "/orders/"
+        assert [f.operator_type for f in read.filter.advanced_filters] == [
+            "NumberGreaterThan",
+            "StringNotIn",
+        ]
+        assert read.filter.advanced_filters[0].value == 100
         assert read.retry_policy.max_delivery_attempts == 10
         assert read.retry_policy.event_time_to_live_in_minutes == 240
         assert read.labels == ["billing"]

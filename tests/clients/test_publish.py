@@ -275,6 +275,24 @@ def test_filters_choose_who_gets_what(appliance, receiver, fresh_name):
     assert stored["nothing"] == 0 and stored["both"] == 2
 
 
+def test_filters_look_into_the_data(appliance, receiver, fresh_name):
+    topic = appliance.create_topic(fresh_name())
+    dear = {"operatorType": "NumberGreaterThan", "key": "data.total", "value": 100}
+    appliance.subscribe(topic, "dear", receiver.url, filter={"advancedFilters": [dear]})
+
+    publisher(topic).send(
+        [
+            grid_event(id="cheap", data={"total": 100}),
+            grid_event(id="dear", data={"total": 100.01}),
+            grid_event(id="free", data={}),
+        ]
+    )
+
+    assert [delivery.json[0]["id"] for delivery in receiver.wait_for(1)] == ["dear"]
+    stored = {event["id"]: event["matched"] for event in appliance.events(topic)}
+    assert stored == {"cheap": 0, "dear": 1, "free": 0}
+
+
 def test_headers_of_the_operators_choice_are_sent(appliance, receiver, fresh_name):
     topic = appliance.create_topic(fresh_name())
     mappings = [
