@@ -205,6 +205,10 @@ impl From<StoreError> for ApiError {
             StoreError::TooSlow => {
                 Self::unavailable("The question took too long; ask for less at once.")
             }
+            StoreError::Undone(_) => {
+                tracing::error!(%error, "the store met a defect");
+                Self::unavailable("The events could not be stored; try again in a moment.")
+            }
             StoreError::Other(_) => {
                 tracing::error!(%error, "the store met a defect");
                 Self::new(

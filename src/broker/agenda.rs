@@ -20,35 +20,49 @@ pub(super) struct SlotLimits {
 
 /// A subscription's turn: it may start up to `slots` requests, and must end in [`Agenda::end_turn`].
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Turn {
+pub(super) struct Turn<W> {
     pub(super) subscription: SubscriptionId,
     pub(super) slots: usize,
-    /// Deliveries on the wire already.
-    pub(super) held: HashSet<DeliveryId>,
+    /// What an earlier turn leased and had no slot for, oldest first.
+    pub(super) waiting: Vec<W>,
 }
 
+/// `W` is a leased delivery that waits for a slot; the agenda only keeps it.
 #[derive(Debug)]
-pub(super) struct Agenda {
+pub(super) struct Agenda<W> {
     limits: SlotLimits,
-    entries: HashMap<SubscriptionId, Entry>,
+    entries: HashMap<SubscriptionId, Entry<W>>,
     later: BTreeSet<(Timestamp, SubscriptionId)>,
     ready: VecDeque<SubscriptionId>,
     in_flight: usize,
 }
 
-#[derive(Debug, Default)]
-struct Entry {
+#[derive(Debug)]
+struct Entry<W> {
     place: Place,
     /// Noted during a turn, or while parked: when to look again.
     noted: Option<Timestamp>,
     in_flight: usize,
+    /// Deliveries on the wire.
     held: HashSet<DeliveryId>,
+    waiting: Vec<W>,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+impl<W> Default for Entry<W> {
+    fn default() -> Self {
+        Self {
+            place: Place::Idle,
+            noted: None,
+            in_flight: 0,
+            held: HashSet::new(),
+            waiting: Vec::new(),
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     /// Nothing is known to be due, ever.
-    #[default]
     Idle,
     Later(Timestamp),
     Ready,
@@ -57,7 +71,7 @@ enum Place {
     Parked,
 }
 
-impl Agenda {
+impl<W> Agenda<W> {
     pub(super) fn new(limits: SlotLimits) -> Self {
         Self {
             limits,
@@ -101,7 +115,7 @@ impl Agenda {
     }
 
     /// The next subscription whose moment has come and that has a free slot.
-    pub(super) fn take(&mut self, now: Timestamp) -> Option<Turn> {
+    pub(super) fn take(&mut self, now: Timestamp) -> Option<Turn<W>> {
         self.promote(now);
         let overall = self.limits.overall.saturating_sub(self.in_flight);
         if overall == 0 {
@@ -117,11 +131,10 @@ impl Agenda {
                 continue;
             }
             entry.place = Place::InTurn;
-            let held = entry.held.clone();
             return Some(Turn {
                 subscription,
                 slots: own.min(overall),
-                held,
+                waiting: std::mem::take(&mut entry.waiting),
             });
         }
         None
@@ -137,12 +150,21 @@ impl Agenda {
         }
     }
 
-    /// Ends a turn that started the requests `started` (each a list of deliveries). `next_due` is what
-    /// the store knows to come next.
+    /// The deliveries of `subscription` that are on the wire.
+    pub(super) fn held(&self, subscription: SubscriptionId) -> HashSet<DeliveryId> {
+        self.entries
+            .get(&subscription)
+            .map(|entry| entry.held.clone())
+            .unwrap_or_default()
+    }
+
+    /// Ends a turn that started the requests `started` (each a list of deliveries) and leaves `waiting`
+    /// for the next one. `next_due` is when that is worth taking.
     pub(super) fn end_turn(
         &mut self,
         subscription: SubscriptionId,
         started: &[Vec<DeliveryId>],
+        waiting: Vec<W>,
         next_due: Option<Timestamp>,
     ) {
         let Some(entry) = self.entries.get_mut(&subscription) else {
@@ -151,6 +173,7 @@ impl Agenda {
         entry.in_flight += started.len();
         self.in_flight += started.len();
         entry.held.extend(started.iter().flatten());
+        entry.waiting = waiting;
         entry.place = Place::Idle;
         let noted = entry.noted.take();
         for at in noted.into_iter().chain(next_due) {
@@ -190,7 +213,7 @@ mod tests {
     const A: SubscriptionId = SubscriptionId(1);
     const B: SubscriptionId = SubscriptionId(2);
 
-    fn agenda(per_subscription: usize, overall: usize) -> Agenda {
+    fn agenda(per_subscription: usize, overall: usize) -> Agenda<i32> {
         Agenda::new(SlotLimits {
             per_subscription,
             overall,
@@ -201,7 +224,7 @@ mod tests {
         Timestamp::from_ms(ms)
     }
 
-    fn taken(agenda: &mut Agenda, now: i64) -> Option<(SubscriptionId, usize)> {
+    fn taken(agenda: &mut Agenda<i32>, now: i64) -> Option<(SubscriptionId, usize)> {
         agenda
             .take(at(now))
             .map(|turn| (turn.subscription, turn.slots))
@@ -235,13 +258,13 @@ mod tests {
                 Some(A),
                 "round {round}"
             );
-            agenda.end_turn(A, &[], Some(at(0)));
+            agenda.end_turn(A, &[], vec![], Some(at(0)));
             assert_eq!(
                 taken(&mut agenda, 10).map(|turn| turn.0),
                 Some(B),
                 "round {round}"
             );
-            agenda.end_turn(B, &[], Some(at(0)));
+            agenda.end_turn(B, &[], vec![], Some(at(0)));
         }
     }
 
@@ -250,15 +273,15 @@ mod tests {
         let mut agenda = agenda(2, 10);
         agenda.note(A, at(0));
         assert_eq!(taken(&mut agenda, 0), Some((A, 2)));
-        agenda.end_turn(A, &ids(1..3), Some(at(0)));
+        agenda.end_turn(A, &ids(1..3), vec![], Some(at(0)));
         assert_eq!(taken(&mut agenda, 0), None);
         agenda.note(B, at(0));
         assert_eq!(taken(&mut agenda, 0), Some((B, 2)));
-        agenda.end_turn(B, &[], None);
+        agenda.end_turn(B, &[], vec![], None);
         agenda.end_request(A, &[DeliveryId(1)], None);
         let turn = agenda.take(at(0)).expect("a free slot");
         assert_eq!((turn.subscription, turn.slots), (A, 1));
-        assert_eq!(turn.held, HashSet::from([DeliveryId(2)]));
+        assert_eq!(agenda.held(A), HashSet::from([DeliveryId(2)]));
     }
 
     #[test]
@@ -267,10 +290,21 @@ mod tests {
         agenda.note(A, at(0));
         agenda.note(B, at(0));
         assert_eq!(taken(&mut agenda, 0), Some((A, 3)));
-        agenda.end_turn(A, &ids(1..4), None);
+        agenda.end_turn(A, &ids(1..4), vec![], None);
         assert_eq!(taken(&mut agenda, 0), None);
         agenda.end_request(A, &[DeliveryId(1)], None);
         assert_eq!(taken(&mut agenda, 0), Some((B, 1)));
+    }
+
+    #[test]
+    fn what_waits_is_given_to_the_next_turn() {
+        let mut agenda = agenda(2, 10);
+        agenda.note(A, at(0));
+        assert_eq!(taken(&mut agenda, 0), Some((A, 2)));
+        agenda.end_turn(A, &ids(1..3), vec![7, 8], Some(at(0)));
+        agenda.end_request(A, &[DeliveryId(1)], None);
+        let turn = agenda.take(at(0)).expect("a free slot");
+        assert_eq!((turn.slots, turn.waiting), (1, vec![7, 8]));
     }
 
     #[test]
@@ -279,7 +313,7 @@ mod tests {
         agenda.note(A, at(0));
         assert_eq!(taken(&mut agenda, 0), Some((A, 2)));
         agenda.note(A, at(5));
-        agenda.end_turn(A, &[], None);
+        agenda.end_turn(A, &[], vec![], None);
         assert_eq!(agenda.earliest(), Some(at(5)));
     }
 }

@@ -20,7 +20,7 @@ use crate::model::event::StoredEvent;
 use crate::model::registry::TopicEntry;
 use crate::model::subscription::{EventSubscription, SubscriptionId};
 use crate::outbound::Shipment;
-use crate::store::{LeaseRequest, Settled, StoreError};
+use crate::store::{LeaseRequest, Leased, Settled, StoreError};
 
 /// The longest sleep without looking at the store.
 const POLL_INTERVAL: Duration = Duration::from_secs(30);
@@ -28,8 +28,25 @@ const POLL_INTERVAL: Duration = Duration::from_secs(30);
 /// Deliveries read in one turn: enough for a batch of the greatest size.
 const LEASE_MAX: usize = 5_000;
 
+/// Deliveries leased although there is no slot for them yet: as many as a busy subscription ends before
+/// the store has answered once.
+const LEASE_AHEAD: usize = 128;
+
+/// Bytes of events leased in one turn: a batch of the greatest size, or one event of it.
+const LEASE_BYTES_MAX: usize = 1_024 * 1_024;
+
 /// Pause before a settlement that the store could not take is offered again.
 const SETTLE_PAUSE: Duration = Duration::from_secs(1);
+
+/// A delivery that is due, with its event.
+pub(super) type Due = (Delivery, Arc<StoredEvent>);
+
+/// What a turn comes to.
+struct Filled {
+    batches: Vec<Batch>,
+    waiting: Vec<Due>,
+    next_due: Option<Timestamp>,
+}
 
 /// One request to one subscription: its deliveries and their events, in the same order.
 #[derive(Clone, Debug)]
@@ -138,65 +155,95 @@ impl Broker {
         }
     }
 
-    async fn serve(&self, turn: Turn) -> Vec<Batch> {
+    async fn serve(&self, turn: Turn<Due>) -> Vec<Batch> {
         let registry = self.registry();
         let found = registry.subscription(turn.subscription);
         let Some((topic, subscription)) = found.filter(|(_, each)| each.may_deliver()) else {
             // Deleted, or waiting for its handshake: whoever lets it deliver again notes it.
-            self.agenda().end_turn(turn.subscription, &[], None);
+            self.agenda()
+                .end_turn(turn.subscription, &[], Vec::new(), None);
             return Vec::new();
         };
-        match self.lease(topic, subscription, &turn).await {
-            Ok((batches, next_due)) => {
+        let id = turn.subscription;
+        match self.fill_turn(topic, subscription, turn).await {
+            Ok(Filled {
+                batches,
+                waiting,
+                next_due,
+            }) => {
                 let started: Vec<_> = batches.iter().map(Batch::ids).collect();
-                self.agenda()
-                    .end_turn(turn.subscription, &started, next_due);
+                self.agenda().end_turn(id, &started, waiting, next_due);
                 batches
             }
             Err(error) => {
                 tracing::error!(%error, subscription.name = %subscription.name,
                     "due deliveries could not be read");
                 let again = self.clock().now() + SETTLE_PAUSE;
-                self.agenda().end_turn(turn.subscription, &[], Some(again));
+                self.agenda().end_turn(id, &[], Vec::new(), Some(again));
                 Vec::new()
             }
         }
     }
 
-    async fn lease(
+    /// Leases what the turn can use, and a little ahead, so that the next turns need not ask the store.
+    async fn fill_turn(
         &self,
         topic: &Arc<TopicEntry>,
         subscription: &Arc<EventSubscription>,
-        turn: &Turn,
-    ) -> Result<(Vec<Batch>, Option<Timestamp>), StoreError> {
+        turn: Turn<Due>,
+    ) -> Result<Filled, StoreError> {
         let Destination::WebHook(webhook) = &subscription.definition.destination;
         let now = self.clock().now();
-        let request = LeaseRequest {
-            subscription: subscription.id,
-            now,
-            limit: (webhook.batch.events_max() * turn.slots).min(LEASE_MAX),
-            held: turn.held.clone(),
-        };
-        let mut leased = self.store().deliveries.lease(request).await?;
-        let (due, given_up) = self.admitted(leased.deliveries, subscription, now);
+        let wanted = (webhook.batch.events_max() * turn.slots).min(LEASE_MAX);
+        let (mut due, mut next_due) = (turn.waiting, Some(now));
+        if due.len() < wanted {
+            let leased = self
+                .lease(subscription.id, &due, wanted.max(LEASE_AHEAD))
+                .await?;
+            due.extend(leased.deliveries);
+            next_due = leased.next_due;
+        }
+        let (due, given_up) = self.admitted(due, subscription, now);
         if !given_up.is_empty() {
             self.meters().settled(topic, subscription, &given_up);
             self.store().deliveries.settle(given_up, now).await?;
         }
-        let (batches, left) = group(topic, subscription, webhook.batch, due, turn.slots);
-        if left {
-            leased.next_due = Some(now);
+        let (batches, waiting) = group(topic, subscription, webhook.batch, due, turn.slots);
+        if !waiting.is_empty() {
+            next_due = Some(now);
         }
-        Ok((batches, leased.next_due))
+        Ok(Filled {
+            batches,
+            waiting,
+            next_due,
+        })
+    }
+
+    async fn lease(
+        &self,
+        subscription: SubscriptionId,
+        waiting: &[Due],
+        limit: usize,
+    ) -> Result<Leased, StoreError> {
+        let mut held = self.agenda().held(subscription);
+        held.extend(waiting.iter().map(|(delivery, _)| delivery.id));
+        let request = LeaseRequest {
+            subscription,
+            now: self.clock().now(),
+            limit: limit.saturating_sub(waiting.len()),
+            bytes_max: LEASE_BYTES_MAX,
+            held,
+        };
+        self.store().deliveries.lease(request).await
     }
 
     /// Parts what may be attempted from what has outlived its policy.
     fn admitted(
         &self,
-        due: Vec<(Delivery, Arc<StoredEvent>)>,
+        due: Vec<Due>,
         subscription: &EventSubscription,
         now: Timestamp,
-    ) -> (Vec<(Delivery, Arc<StoredEvent>)>, Vec<Settled>) {
+    ) -> (Vec<Due>, Vec<Settled>) {
         let policy = &subscription.definition.retry_policy;
         let mut given_up = Vec::new();
         let admitted = due
@@ -329,27 +376,29 @@ fn next_due(settled: &[Settled]) -> Option<Timestamp> {
     moments.min()
 }
 
-/// Fills up to `slots` requests. Deliveries with different counts of attempts never share one, so that
-/// `aeg-delivery-count` is exact (spec A). Says whether anything was left over.
+/// Fills up to `slots` requests; the rest waits. Deliveries with different counts of attempts never share
+/// a request, so that `aeg-delivery-count` is exact (spec A).
 fn group(
     topic: &Arc<TopicEntry>,
     subscription: &Arc<EventSubscription>,
     policy: BatchPolicy,
-    mut due: Vec<(Delivery, Arc<StoredEvent>)>,
+    mut due: Vec<Due>,
     slots: usize,
-) -> (Vec<Batch>, bool) {
-    due.sort_by_key(|(delivery, _)| delivery.attempts);
+) -> (Vec<Batch>, Vec<Due>) {
+    if policy.is_on() {
+        due.sort_by_key(|(delivery, _)| delivery.attempts);
+    }
     let mut batches = Vec::new();
-    let mut rest = due.as_slice();
-    while let Some((first, _)) = rest.first()
+    while let Some((first, _)) = due.first()
         && batches.len() < slots
     {
-        let alike = rest
+        let alike = due
             .iter()
             .take_while(|(each, _)| each.attempts == first.attempts);
-        let (batch, later) = rest.split_at(policy.fill(alike.map(|(_, event)| event.event.size())));
-        rest = later;
-        let (deliveries, events) = batch.iter().cloned().unzip();
+        let filled = policy.fill(alike.map(|(_, event)| event.event.size()));
+        let rest = due.split_off(filled);
+        let (deliveries, events) = due.into_iter().unzip();
+        due = rest;
         let (topic, subscription) = (Arc::clone(topic), Arc::clone(subscription));
         batches.push(Batch {
             topic,
@@ -358,5 +407,5 @@ fn group(
             events,
         });
     }
-    (batches, !rest.is_empty())
+    (batches, due)
 }

@@ -27,6 +27,7 @@ use crate::model::subscription::SubscriptionId;
 use crate::outbound::Outbound;
 use crate::store::{ResubmitError, Store, StoreError};
 use agenda::{Agenda, SlotLimits};
+use dispatch::Due;
 
 /// How a broker works.
 #[derive(Clone, Debug)]
@@ -55,7 +56,7 @@ struct Shared {
     registry: RwLock<Arc<Registry>>,
     /// One change of the registry at a time, so that each decides on what it replaces.
     managing: tokio::sync::Mutex<()>,
-    agenda: Mutex<Agenda>,
+    agenda: Mutex<Agenda<Due>>,
     wake: Notify,
     last_poll: Mutex<Timestamp>,
     handshakes: TaskTracker,
@@ -167,7 +168,7 @@ impl Broker {
         &self.shared.outbound
     }
 
-    fn agenda(&self) -> MutexGuard<'_, Agenda> {
+    fn agenda(&self) -> MutexGuard<'_, Agenda<Due>> {
         self.shared.agenda.lock().unwrap()
     }
 

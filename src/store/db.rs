@@ -63,9 +63,16 @@ const PRAGMAS: &str = "
 /// Statements kept prepared per connection: more than there are.
 const STATEMENTS_CACHED: usize = 128;
 
-type Change = Box<dyn FnOnce(&mut Transaction<'_>) -> Answer + Send>;
+type Change = Box<dyn FnOnce(&mut Transaction<'_>) -> Ran + Send>;
 type Answer = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
 type Query = Box<dyn FnOnce(&mut Reader) + Send>;
+
+/// A change that has run: how to tell its caller once the commit's outcome is known, and whether it left
+/// the group in a state that must not be committed.
+struct Ran {
+    answer: Answer,
+    ruined: Option<StoreError>,
+}
 
 /// Told once, when the database can no longer be trusted or written: the process must end.
 pub type OnFatal = Box<dyn Fn(&StoreError) + Send>;
@@ -139,20 +146,49 @@ impl Db {
         F: FnOnce(&Savepoint<'_>) -> Result<T, E> + Send + 'static,
     {
         let (tell, told) = oneshot::channel();
-        let change: Change = Box::new(move |group| {
+        self.submit(Box::new(move |group| {
             let result = undo_alone(group, change);
-            Box::new(move |commit| drop(tell.send(commit.map_err(E::from).and(result))))
-        });
+            let answer: Answer =
+                Box::new(move |commit| drop(tell.send(commit.map_err(E::from).and(result))));
+            Ran {
+                answer,
+                ruined: None,
+            }
+        }))
+        .await?;
+        told.await.map_err(|_| StoreError::Closed)?
+    }
+
+    /// The same for the hot path, for a change that refuses nothing: it goes without the savepoint,
+    /// whose copies of pages cost more than the change itself. Should it fail nevertheless, the whole
+    /// group is undone, and everybody in it hears [`StoreError::Undone`].
+    pub(super) async fn write_in_group<T, F>(&self, change: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+    {
+        let (tell, told) = oneshot::channel();
+        self.submit(Box::new(move |group| {
+            let result = change(group);
+            let ruined = result.as_ref().err().cloned();
+            let answer: Answer = Box::new(move |commit| drop(tell.send(commit.and(result))));
+            Ran { answer, ruined }
+        }))
+        .await?;
+        told.await.map_err(|_| StoreError::Closed)?
+    }
+
+    async fn submit(&self, change: Change) -> Result<(), StoreError> {
         match &self.lanes {
             Lanes::Threads { changes, .. } => {
-                changes.send(change).await.map_err(|_| StoreError::Closed)?;
+                changes.send(change).await.map_err(|_| StoreError::Closed)
             }
             Lanes::Inline(connection) => {
                 // The answers carry the outcome of the commit, so there is nothing else to report.
                 let _ = commit_group(&mut connection.lock().unwrap(), change, || None);
+                Ok(())
             }
         }
-        told.await.map_err(|_| StoreError::Closed)?
     }
 
     /// Runs `query` in one snapshot on a connection that cannot write.
@@ -230,27 +266,50 @@ impl Drop for TellPanic {
 fn commit_group(
     writer: &mut Connection,
     first: Change,
-    mut next: impl FnMut() -> Option<Change>,
+    next: impl FnMut() -> Option<Change>,
 ) -> Result<(), StoreError> {
     let mut answers = Vec::new();
-    let run = || {
-        let mut group = writer.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        answers.push(first(&mut group));
-        // Some errors, a full disk among them, make SQLite roll the whole group back. Then stop, and
-        // let the commit fail: what ran before the error is gone as well.
-        while answers.len() < GROUP_MAX
-            && !group.is_autocommit()
-            && let Some(change) = next()
-        {
-            answers.push(change(&mut group));
-        }
-        group.commit()
-    };
-    let commit = run().map_err(StoreError::from);
+    let commit = run_group(writer, first, next, &mut answers);
     for answer in answers {
         answer(commit.clone());
     }
     commit
+}
+
+fn run_group(
+    writer: &mut Connection,
+    first: Change,
+    mut next: impl FnMut() -> Option<Change>,
+    answers: &mut Vec<Answer>,
+) -> Result<(), StoreError> {
+    let mut group = writer.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let mut change = Some(first);
+    while let Some(run) = change.take() {
+        let Ran { answer, ruined } = run(&mut group);
+        answers.push(answer);
+        if let Some(cause) = ruined {
+            return Err(undone(cause)); // dropped means rolled back
+        }
+        // Some errors, a full disk among them, make SQLite roll the whole group back. Then stop, and
+        // let the commit fail: what ran before the error is gone as well.
+        if answers.len() < GROUP_MAX && !group.is_autocommit() {
+            change = next();
+        }
+    }
+    Ok(group.commit()?)
+}
+
+/// What a group is told after one of its changes failed: the cause, where others can do something about
+/// it, else that nothing was stored.
+fn undone(cause: StoreError) -> StoreError {
+    match cause {
+        StoreError::Other(why) => StoreError::Undone(why),
+        StoreError::Full
+        | StoreError::Closed
+        | StoreError::TooSlow
+        | StoreError::Undone(_)
+        | StoreError::Failed(_) => cause,
+    }
 }
 
 fn undo_alone<T, E: From<StoreError>>(

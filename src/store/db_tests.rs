@@ -67,7 +67,12 @@ fn a_group_that_sqlite_rolls_back_fails_as_a_whole() {
         let told = Arc::clone(&told);
         Box::new(move |group| {
             let result = undo_alone(group, |tx| Ok::<_, StoreError>(tx.execute_batch(sql)?));
-            Box::new(move |commit| told.lock().unwrap().push(commit.and(result).is_ok()))
+            let answer: Answer =
+                Box::new(move |commit| told.lock().unwrap().push(commit.and(result).is_ok()));
+            Ran {
+                answer,
+                ruined: None,
+            }
         })
     };
     let mut following = vec![
@@ -149,4 +154,27 @@ async fn readers_cannot_write() {
         .read(|tx| Ok(tx.execute("INSERT INTO t VALUES (9)", [])?))
         .await;
     assert!(matches!(attempt, Err(StoreError::Other(_))), "{attempt:?}");
+}
+
+#[tokio::test]
+async fn a_change_without_a_savepoint_takes_its_group_with_it() {
+    let (_dir, db) = threaded();
+    insert(&db, 1).await.expect("room");
+    let before = insert(&db, 2);
+    let twice = db.write_in_group(|tx| {
+        tx.execute("INSERT INTO t VALUES (3)", [])?;
+        tx.execute("INSERT INTO t VALUES (3)", [])?;
+        Ok(())
+    });
+    let (_, twice) = tokio::join!(before, twice);
+    assert!(matches!(twice, Err(StoreError::Undone(_))), "{twice:?}");
+    let left = rows(&db).await;
+    assert!(
+        !left.contains(&3),
+        "nothing of a ruined change is left: {left:?}"
+    );
+    db.write_in_group(|tx| Ok(tx.execute("INSERT INTO t VALUES (4)", [])?))
+        .await
+        .expect("goes on");
+    assert!(rows(&db).await.contains(&4));
 }

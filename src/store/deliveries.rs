@@ -69,6 +69,8 @@ pub struct LeaseRequest {
     pub subscription: SubscriptionId,
     pub now: Timestamp,
     pub limit: usize,
+    /// Bytes of events past which no further delivery is added; the first one always is.
+    pub bytes_max: usize,
     /// Already leased by the caller.
     pub held: HashSet<DeliveryId>,
 }
@@ -115,7 +117,11 @@ impl Deliveries {
     /// Stores the events of a request with all their deliveries, whole or not at all. They are on disk
     /// when this returns.
     pub async fn append(&self, accepted: Accepted) -> Result<Receipt, StoreError> {
-        let Some(stored) = self.db.write(move |tx| append(tx, accepted)).await? else {
+        let Some(stored) = self
+            .db
+            .write_in_group(move |tx| append(tx, accepted))
+            .await?
+        else {
             return Ok(Receipt::Repeated);
         };
         let events = stored.iter().map(|event| event.key).collect();
@@ -133,7 +139,7 @@ impl Deliveries {
     /// meanwhile (its subscription was deleted) stays as it is.
     pub async fn settle(&self, settled: Vec<Settled>, now: Timestamp) -> Result<(), StoreError> {
         self.db
-            .write(move |tx| settled.iter().try_for_each(|each| settle(tx, each, now)))
+            .write_in_group(move |tx| settled.iter().try_for_each(|each| settle(tx, each, now)))
             .await
     }
 
@@ -181,7 +187,7 @@ const INSERT_DELIVERY: &str = "INSERT INTO delivery (event_id, subscription_id, 
 
 /// `None` for a request that is a repetition.
 fn append(
-    tx: &Savepoint<'_>,
+    tx: &Connection,
     accepted: Accepted,
 ) -> Result<Option<Vec<Arc<StoredEvent>>>, StoreError> {
     if let Some(mark) = accepted.request {
@@ -214,7 +220,7 @@ fn append(
     Ok(Some(stored))
 }
 
-fn is_repeated(tx: &Savepoint<'_>, mark: &RequestMark) -> rusqlite::Result<bool> {
+fn is_repeated(tx: &Connection, mark: &RequestMark) -> rusqlite::Result<bool> {
     tx.prepare_cached(FIND_REQUEST)?.exists(params![
         mark.fingerprint,
         mark.body_hash,
@@ -223,7 +229,7 @@ fn is_repeated(tx: &Savepoint<'_>, mark: &RequestMark) -> rusqlite::Result<bool>
 }
 
 fn insert_event(
-    tx: &Savepoint<'_>,
+    tx: &Connection,
     topic: TopicId,
     received_at: Timestamp,
     event: &Event,
@@ -260,6 +266,7 @@ fn lease(
     let limit = i64::try_from(request.limit + request.held.len() + 1).unwrap_or(i64::MAX);
     let mut rows = find.query(params![request.subscription, limit])?;
     let mut leased = Leased::default();
+    let mut bytes = 0;
     while let Some(row) = rows.next()? {
         let delivery = Delivery {
             id: DeliveryId(row.get(0)?),
@@ -271,12 +278,14 @@ fn lease(
             continue;
         }
         let due_at = row::timestamp(row, 4)?;
-        if due_at > request.now || leased.deliveries.len() == request.limit {
+        let enough = leased.deliveries.len() == request.limit || bytes > request.bytes_max;
+        if due_at > request.now || enough {
             leased.next_due = Some(due_at);
             break;
         }
         let known = recent.lock().unwrap().get(delivery.event);
         let event = known.map_or_else(|| load_event(tx, delivery.event).map(Arc::new), Ok)?;
+        bytes += event.event.size();
         leased.deliveries.push((delivery, event));
     }
     Ok(leased)
@@ -314,7 +323,7 @@ const END: &str = "UPDATE delivery SET state = ?2, ended_at = ?3, dead_letter_re
 const END_UNATTEMPTED: &str = "UPDATE delivery SET state = ?2, ended_at = ?3, \
      dead_letter_reason = ?4 WHERE id = ?1 AND state = 0";
 
-fn settle(tx: &Savepoint<'_>, settled: &Settled, now: Timestamp) -> Result<(), StoreError> {
+fn settle(tx: &Connection, settled: &Settled, now: Timestamp) -> Result<(), StoreError> {
     let changed = match (settled.settlement, settled.attempt.as_deref()) {
         (Settlement::Retry { at }, Some(attempt)) => {
             let last = LastAttempt::of(attempt);
@@ -362,7 +371,7 @@ fn settle(tx: &Savepoint<'_>, settled: &Settled, now: Timestamp) -> Result<(), S
 }
 
 fn end(
-    tx: &Savepoint<'_>,
+    tx: &Connection,
     id: DeliveryId,
     state: DeliveryState,
     reason: Option<DeadLetterReason>,
@@ -410,7 +419,7 @@ const RECORD: &str = "INSERT OR REPLACE INTO delivery_attempt (delivery_id, atte
      duration_ms, outcome, status, error, remote_address, response_headers, response_body) \
      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
 
-fn record(tx: &Savepoint<'_>, id: DeliveryId, attempt: &DeliveryAttempt) -> Result<(), StoreError> {
+fn record(tx: &Connection, id: DeliveryId, attempt: &DeliveryAttempt) -> Result<(), StoreError> {
     let answer = &attempt.answer;
     let headers = (!answer.headers.is_empty()).then(|| row::pairs_column(&answer.headers));
     tx.prepare_cached(RECORD)?.execute(params![

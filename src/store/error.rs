@@ -25,6 +25,9 @@ pub enum StoreError {
     /// The read took longer than a read may.
     #[error("the read took too long and was stopped")]
     TooSlow,
+    /// A change that shared the commit failed. Nothing of either was stored; try again.
+    #[error("a change of the same commit failed: {0}")]
+    Undone(String),
     /// The file cannot be written or trusted any more: the process must end, and start again.
     #[error("the database has failed: {0}")]
     Failed(String),

@@ -164,6 +164,7 @@ impl Fixture {
             subscription,
             now: at(now),
             limit,
+            bytes_max: usize::MAX,
             held,
         };
         self.store.deliveries.lease(request).await.expect("a lease")
