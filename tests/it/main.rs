@@ -1,6 +1,7 @@
 //! The integration tests: one binary, one module per subject.
 
 mod crash;
+mod demo;
 mod filter;
 mod golden;
 mod grid;

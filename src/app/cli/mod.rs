@@ -5,6 +5,7 @@ mod client;
 mod config;
 mod dead_letters;
 mod definition;
+mod demo;
 mod events;
 mod healthcheck;
 mod moment;
@@ -45,6 +46,7 @@ pub struct CommandLine {
 #[derive(Subcommand)]
 enum Command {
     Serve(serve::ServeArgs),
+    Demo(demo::DemoArgs),
     Receive(receive::ReceiveArgs),
     Publish(publish::PublishArgs),
     Topics(topics::TopicsArgs),
@@ -76,6 +78,7 @@ impl Command {
     fn run(self) -> anyhow::Result<ExitCode> {
         match self {
             Self::Serve(args) => return args.run(),
+            Self::Demo(args) => return args.run(),
             Self::Receive(args) => wait_for(args.run()),
             Self::Publish(args) => wait_for(args.run()),
             Self::Topics(args) => wait_for(args.run()),
@@ -142,6 +145,8 @@ mod tests {
             true,
         );
         check("everpost version", true);
+        check("everpost demo", true);
+        check("everpost demo --stay --log-level debug", true);
         check(
             "everpost receive --listen 127.0.0.1:0 --answer 503x3,200 --delay 2s --retry-after 30 --per-event --json",
             true,

@@ -1,0 +1,277 @@
+//! What the demonstration says, for people who see Everpost for the first time.
+
+use std::path::Path;
+use std::time::Duration;
+
+use http::StatusCode;
+use serde_json::Value;
+
+use crate::app::cli::demo::ending::{Ending, Totals};
+use crate::app::cli::demo::role::{EVENTS, TOPIC};
+use crate::app::cli::demo::stage::{Actor, Stage};
+use crate::app::cli::moment::{date, span};
+use crate::app::cli::output::{items, moment, text};
+use crate::app::cli::table::Table;
+use crate::app::config::AdminAccount;
+use crate::base::{TimeScale, Timestamp};
+use crate::model::retry::wait_after;
+
+/// The first lines.
+pub(super) fn opening(time_scale: TimeScale) -> String {
+    let wait = wait_after_busy(1);
+    let (factor, real, here) = (
+        time_scale.factor(),
+        span(wait),
+        span(time_scale.shrink(wait)),
+    );
+    format!(
+        "\
+Everpost demo: {EVENTS} events, two receivers that misbehave, and nothing is lost.
+
+*** TIME RUNS {factor} TIMES FASTER HERE: a wait of {real} takes {here}. ***
+"
+    )
+}
+
+/// The shortest wait after so many answers of 503.
+fn wait_after_busy(attempt: u32) -> Duration {
+    wait_after(attempt, Some(503), None, 0.0)
+}
+
+/// Who takes part.
+pub(super) fn cast(stage: &Stage) -> String {
+    let mut table = Table::sheet().indented(2);
+    let data_dir = stage.data_dir.display().to_string();
+    table.row(["appliance".to_owned(), stage.url().to_owned()]);
+    table.row(["kept in".to_owned(), data_dir]);
+    table.row(["topic".to_owned(), TOPIC.to_owned()]);
+    for actor in &stage.cast {
+        table.row([actor.role.name.to_owned(), part(actor)]);
+    }
+    format!("\nSet up, with a handshake between the appliance and each receiver\n{table}")
+}
+
+fn part(actor: &Actor) -> String {
+    let wanted = actor.role.event_type.unwrap_or("all");
+    let answers = actor.role.answers.replace(' ', ", ");
+    format!("wants {wanted} events; its receiver answers each with {answers}")
+}
+
+/// Publishing is done.
+pub(super) fn published(stage: &Stage, took: Duration) -> String {
+    format!(
+        "
+Published {EVENTS} events in {}, each on disk before its publisher heard 200
+  {}/topics/{TOPIC}/api/events
+
+Delivering
+",
+        span(took),
+        stage.url()
+    )
+}
+
+/// The two timelines and the totals.
+pub(super) fn ending(ending: &Ending, time_scale: TimeScale) -> String {
+    let (delivered, dead) = (&ending.delivered, &ending.dead);
+    let (waits, reason) = (waits(), text(dead, "/deadLetterReason"));
+    [
+        format!("\nA delivered event: {}", timeline(delivered, time_scale)),
+        format!(
+            "  503 means \"not now\": Everpost tries again after {waits},\n  \
+             and so on for a day, with up to a tenth of chance on top of each wait.\n"
+        ),
+        format!("\nA dead-lettered event: {}", timeline(dead, time_scale)),
+        format!(
+            "  400 means \"never\": trying again cannot help. The event is kept, with the reason\n  \
+             {reason}, until somebody resubmits it.\n"
+        ),
+        format!("\nTotals\n{}", totals(&ending.totals)),
+    ]
+    .concat()
+}
+
+/// `order-001 to billing`, its attempts, and how it ended.
+fn timeline(delivery: &Value, time_scale: TimeScale) -> String {
+    let head = ["ATTEMPT", "AT (UTC)", "WAITED", "IN REAL TIME", "ANSWER"];
+    let mut table = Table::headed(head).indented(2);
+    let mut ended_at = None;
+    for attempt in items(delivery, "/deliveryAttempts") {
+        let started_at = moment(attempt, "/startedAt");
+        let waited = started_at
+            .zip(ended_at)
+            .map(|(at, before): (Timestamp, _)| at.since(before));
+        let told = |wait: Option<Duration>| wait.map_or_else(String::new, span);
+        table.row([
+            text(attempt, "/attempt"),
+            time_of_day(started_at),
+            told(waited),
+            told(waited.map(|wait| wait * time_scale.factor())),
+            answer(attempt),
+        ]);
+        let took = Duration::from_millis(attempt["durationMs"].as_u64().unwrap_or_default());
+        ended_at = started_at.map(|at| at + took);
+    }
+    format!(
+        "{} to {}\n{table}  {} at {}\n",
+        text(delivery, "/eventId"),
+        text(delivery, "/subscription"),
+        text(delivery, "/state"),
+        time_of_day(moment(delivery, "/endedAt"))
+    )
+}
+
+/// `30 s, 30 s, 1 min, 5 min, 10 min`
+fn waits() -> String {
+    let waits = (1..=5).map(|attempt| span(wait_after_busy(attempt)));
+    waits.collect::<Vec<_>>().join(", ")
+}
+
+/// `09:58:42.120`
+fn time_of_day(at: Option<Timestamp>) -> String {
+    date(at)
+        .split(' ')
+        .next_back()
+        .unwrap_or_default()
+        .to_owned()
+}
+
+/// `503 Service Unavailable`
+fn answer(attempt: &Value) -> String {
+    let status = attempt["httpStatusCode"].as_u64();
+    let status = status.and_then(|status| StatusCode::from_u16(u16::try_from(status).ok()?).ok());
+    status.map_or_else(|| text(attempt, "/outcome"), |status| status.to_string())
+}
+
+fn totals(totals: &Totals) -> String {
+    let mut table = String::new();
+    for (count, what) in [
+        (totals.published, "events published"),
+        (
+            totals.deliveries,
+            "deliveries, one for each subscription that wants the event",
+        ),
+        (totals.attempts, "attempts"),
+        (totals.delivered, "delivered"),
+        (totals.dead_lettered, "dead-lettered"),
+        (totals.lost(), "lost"),
+    ] {
+        table.push_str(&format!("  {count:>5}  {what}\n"));
+    }
+    table
+}
+
+/// What to do after a demonstration that does not stay.
+pub(super) fn next_steps(program: &str) -> String {
+    format!(
+        "
+That was all: the appliance has stopped and its data is removed. What to try next
+
+  Look around in this one, with the admin pages
+    {program} demo --stay
+
+  Serve at http://127.0.0.1:8080, with the admin pages at http://127.0.0.1:8080/admin
+    {program} serve --egress-allow 127.0.0.0/8
+
+  In a second terminal, receive
+    {program} receive --answer '503x2 200' --per-event
+
+  In a third one, publish
+    {program} topics create orders
+    {program} subscriptions create billing --topic orders --endpoint http://127.0.0.1:9000/
+    {program} publish --topic orders --type Order.Placed --data '{{\"total\":5}}'
+
+  or publish as any client of Azure Event Grid does, with a key of the topic
+    KEY=$({program} topics keys orders | awk '/key1/ {{ print $2 }}')
+    curl -i http://127.0.0.1:8080/topics/orders/api/events -H \"aeg-sas-key: $KEY\" \\
+      -H 'Content-Type: application/json' -d '[{{\"id\":\"1\",\"subject\":\"/orders/1\",
+      \"eventType\":\"Order.Placed\",\"eventTime\":\"2026-01-01T00:00:00Z\",
+      \"data\":{{\"total\":5}},\"dataVersion\":\"1\"}}]'
+
+  Then see what became of them
+    {program} events list
+    {program} events show 1
+"
+    )
+}
+
+/// An appliance that stays, for somebody to look at.
+pub(super) struct Invitation<'a> {
+    pub(super) url: &'a str,
+    pub(super) account: &'a AdminAccount,
+    /// A key of the topic.
+    pub(super) key: &'a str,
+    /// One more event to publish.
+    pub(super) event: &'a Value,
+    pub(super) data_dir: &'a Path,
+    pub(super) program: &'a str,
+}
+
+/// Where to look and what to paste.
+pub(super) fn invitation(invitation: &Invitation) -> String {
+    let Invitation {
+        url,
+        account,
+        key,
+        event,
+        data_dir,
+        program,
+    } = invitation;
+    let (user, password) = (&account.user, account.password.reveal());
+    let data_dir = data_dir.display();
+    format!(
+        "
+The appliance stays, and time stays fast. Ctrl-C stops it and removes its data.
+
+  admin pages  {url}/admin
+  sign in as   {user}, password {password}
+  publish to   {url}/topics/{TOPIC}/api/events
+
+  Publish one more
+    curl -i {url}/topics/{TOPIC}/api/events -H 'aeg-sas-key: {key}' -H 'Content-Type: application/json' -d '[{event}]'
+
+  See what became of it
+    {program} events list --data-dir {data_dir}
+"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn waits_are_told_as_they_were_and_as_they_would_be() {
+        let attempt = |number: u32, at: &str, status: Option<u16>| json!({ "attempt": number, "startedAt": format!("2026-11-21T{at}Z"), "durationMs": 20, "outcome": "TimedOut", "httpStatusCode": status });
+        let delivery = json!({
+            "eventId": "order-001",
+            "subscription": "billing",
+            "state": "Delivered",
+            "endedAt": "2026-11-21T06:40:58.030Z",
+            "deliveryAttempts": [
+                attempt(1, "06:40:53.000", None),
+                attempt(2, "06:40:54.520", Some(503)),
+                attempt(3, "06:40:58.000", Some(200)),
+            ],
+        });
+        let scale = TimeScale::new(20).expect("a factor");
+        assert_eq!(
+            timeline(&delivery, scale),
+            "\
+order-001 to billing
+  ATTEMPT  AT (UTC)      WAITED  IN REAL TIME  ANSWER
+  1        06:40:53.000                        TimedOut
+  2        06:40:54.520  1.5 s   30 s          503 Service Unavailable
+  3        06:40:58.000  3.4 s   1 min 9 s     200 OK
+  Delivered at 06:40:58.030
+"
+        );
+    }
+
+    #[test]
+    fn the_schedule_is_that_of_the_model() {
+        assert_eq!(waits(), "30 s, 30 s, 1 min, 5 min, 10 min");
+    }
+}
