@@ -11,7 +11,7 @@ use everpost::wire::sas;
 
 use crate::grid::{Grid, Heard, TOKEN, event};
 
-fn request(path: &str, headers: &[(&str, &str)], body: impl ToString) -> Request<Body> {
+fn request(path: &str, headers: &[(&str, &str)], body: &impl ToString) -> Request<Body> {
     let mut request = Request::post(path).header("content-type", "application/json");
     for (name, value) in headers {
         request = request.header(*name, *value);
@@ -54,7 +54,7 @@ async fn the_topic_is_told_by_path_host_or_key() {
         ("/eventGrid/api/events", vec![key, ("host", "orders.test")]),
         ("/api/events", vec![key, ("host", "elsewhere.test")]),
     ] {
-        let reply = grid.send(request(path, &headers, events())).await;
+        let reply = grid.send(request(path, &headers, &events())).await;
         assert_eq!(
             (reply.status, reply.text.as_str()),
             (StatusCode::OK, ""),
@@ -63,15 +63,15 @@ async fn the_topic_is_told_by_path_host_or_key() {
     }
     assert_eq!(stored(&grid).await, 8);
     let unknown = grid
-        .send(request("/topics/nothing/api/events", &[key], events()))
+        .send(request("/topics/nothing/api/events", &[key], &events()))
         .await;
     let hint = unknown.error(404, "NotFound");
     assert!(hint.contains("PUT /topics/{topic}"), "{hint}");
-    let lost = grid.send(request("/", &[key], events())).await;
+    let lost = grid.send(request("/", &[key], &events())).await;
     let hint = lost.error(404, "NotFound");
     assert!(hint.contains("/topics/{topic}/api/events"), "{hint}");
     let stranger = [("aeg-sas-key", "AAAA"), ("host", "elsewhere.test")];
-    grid.send(request("/api/events", &stranger, events()))
+    grid.send(request("/api/events", &stranger, &events()))
         .await
         .error(404, "NotFound");
 }
@@ -109,7 +109,7 @@ async fn keys_tokens_and_the_bearer_open_the_door() {
         (path, "authorization", "Bearer guess", 401),
         (path, "x-nothing", "", 401),
     ] {
-        let reply = grid.send(request(path, &[(name, value)], events())).await;
+        let reply = grid.send(request(path, &[(name, value)], &events())).await;
         assert_eq!(
             reply.status.as_u16(),
             status,
@@ -146,7 +146,7 @@ async fn a_topic_can_refuse_keys_and_addresses() {
         .map(|(name, value)| (*name, value.as_str()))
         .collect();
     let reply = grid
-        .send(request("/topics/orders/api/events", &bearer, events()))
+        .send(request("/topics/orders/api/events", &bearer, &events()))
         .await;
     assert_eq!(reply.status, StatusCode::OK);
 
@@ -161,7 +161,7 @@ async fn a_topic_can_refuse_keys_and_addresses() {
         let mut request = request(
             "/topics/orders/api/events",
             &[("aeg-sas-key", &key)],
-            events(),
+            &events(),
         );
         let address: std::net::SocketAddr = address.parse().expect("an address");
         request
@@ -205,7 +205,7 @@ async fn a_bad_event_refuses_the_whole_request() {
     assert_eq!(stored(&grid).await, 0);
     let version = "/topics/orders/api/events?api-version=2017-01-01";
     let key = grid.key("orders").await;
-    grid.send(request(version, &[("aeg-sas-key", &key)], events()))
+    grid.send(request(version, &[("aeg-sas-key", &key)], &events()))
         .await
         .error(400, "BadRequest");
 }
@@ -236,7 +236,7 @@ async fn a_repeated_request_is_taken_once() {
             ("aeg-sas-key", key.as_str()),
             ("x-ms-client-request-id", id),
         ];
-        grid.send(request("/topics/orders/api/events", &headers, body))
+        grid.send(request("/topics/orders/api/events", &headers, &body))
             .await
     };
     for (id, body, count) in [
