@@ -13,6 +13,7 @@
 //! | 2 | [`model`] | nouns and rules, pure |
 //! | 1 | [`base`] | where time and dice come from |
 
+pub mod admin;
 pub mod api;
 pub mod app;
 pub mod base;

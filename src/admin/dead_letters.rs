@@ -1,0 +1,317 @@
+//! The pages of dead letters: find them, see why, resubmit them.
+
+use std::sync::Arc;
+
+use askama::Template;
+use axum::extract::{Path, Query, State};
+use axum::response::{IntoResponse, Redirect};
+use serde::Deserialize;
+
+use crate::admin::confirm::Confirm;
+use crate::admin::error::{PageError, PageResult};
+use crate::admin::field::Field;
+use crate::admin::form::{Form, Submitted};
+use crate::admin::identify::{dead_letter_page, delivery_id, event_page};
+use crate::admin::recipe::Recipe;
+use crate::admin::session::Visitor;
+use crate::admin::timeline::{self, DeliveryCard};
+use crate::admin::view::{Badge, Empty, Flash, Frame, Moment, Pager, draw};
+use crate::admin::{Site, print};
+use crate::model::delivery::{DeliveryId, DeliveryState};
+use crate::model::name::{SubscriptionName, TopicName};
+use crate::model::registry::Registry;
+use crate::store::views::{DeadLetterQuery, DeliveryDetail, DeliveryRow};
+
+/// Rows of one page.
+const ROWS: usize = 50;
+
+/// What the URL of the list asks for.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Asked {
+    /// A topic, or one of its subscriptions: `orders`, `orders/billing`.
+    of: String,
+    before: String,
+}
+
+impl Asked {
+    fn query(&self, registry: &Registry) -> Option<DeadLetterQuery> {
+        let mut query = DeadLetterQuery {
+            before: self.before.parse().ok().map(DeliveryId),
+            limit: ROWS,
+            ..DeadLetterQuery::default()
+        };
+        let (topic, name) = match self.of.split_once('/') {
+            None if self.of.is_empty() => return Some(query),
+            None => (self.of.as_str(), None),
+            Some((topic, name)) => (topic, Some(name)),
+        };
+        let topic = registry.topic(&TopicName::parse(topic).ok()?)?;
+        match name {
+            None => query.topic = Some(topic.topic.id),
+            Some(name) => {
+                let name = SubscriptionName::parse(name).ok()?;
+                query.subscription = Some(topic.subscription(&name)?.id);
+            }
+        }
+        Some(query)
+    }
+}
+
+#[derive(Template)]
+#[template(path = "admin/dead_letters.html")]
+struct DeadLettersPage {
+    frame: Frame,
+    field: Field,
+    is_filtered: bool,
+    rows: Vec<DeadLetterText>,
+    empty: Empty,
+    pager: Pager,
+    recipe: Recipe,
+}
+
+struct DeadLetterText {
+    id: String,
+    href: String,
+    event_id: String,
+    event_type: String,
+    event_href: String,
+    topic: String,
+    subscription: String,
+    reason: &'static str,
+    last: String,
+    attempts: u32,
+    ended_at: Option<Moment>,
+}
+
+impl DeadLetterText {
+    fn new(row: DeliveryRow) -> Self {
+        Self {
+            id: row.id.to_string(),
+            href: dead_letter_page(row.id),
+            event_href: event_page(row.event),
+            last: last(&row),
+            reason: row.dead_letter_reason.map_or("", |reason| reason.name()),
+            attempts: row.attempts,
+            ended_at: row.ended_at.map(Moment::at),
+            event_id: row.event_id,
+            event_type: row.event_type,
+            topic: row.topic,
+            subscription: row.subscription,
+        }
+    }
+}
+
+fn last(row: &DeliveryRow) -> String {
+    let outcome = row
+        .last_outcome
+        .map_or("not tried", |outcome| outcome.name());
+    match row.last_status {
+        Some(status) => format!("{status} {outcome}"),
+        None => outcome.to_owned(),
+    }
+}
+
+/// Dead letters, newest first.
+pub(super) async fn list(
+    visitor: Visitor,
+    State(site): State<Arc<Site>>,
+    Query(asked): Query<Asked>,
+) -> PageResult {
+    let registry = site.broker.registry();
+    let page = match asked.query(&registry) {
+        Some(query) => Some(site.views.dead_letters(query).await?),
+        None => None, // of something that there is not
+    };
+    let (rows, next) = page.map_or((Vec::new(), None), |page| (page.rows, page.next_before));
+    let is_filtered = !asked.of.is_empty();
+    let filters = [("of", asked.of.clone())];
+    Ok(draw(&DeadLettersPage {
+        frame: Frame::new(&visitor, "Dead letters"),
+        field: field(&filters, &registry),
+        is_filtered,
+        rows: rows.into_iter().map(DeadLetterText::new).collect(),
+        empty: empty(is_filtered),
+        pager: Pager::new(
+            "/admin/dead-letters",
+            &filters,
+            !asked.before.is_empty(),
+            next.map(|id| id.to_string()),
+        ),
+        recipe: recipe(&site, &asked.of),
+    }))
+}
+
+fn field(filters: &[(&'static str, String); 1], registry: &Registry) -> Field {
+    let mut options = vec![(String::new(), "All topics".to_owned())];
+    for topic in registry.topics() {
+        let name = topic.topic.name.as_str();
+        options.push((name.to_owned(), name.to_owned()));
+        let subscriptions = topic.subscriptions.values().map(|each| {
+            let subscription = each.name.as_str();
+            (
+                format!("{name}/{subscription}"),
+                format!("{name} / {subscription}"),
+            )
+        });
+        options.extend(subscriptions);
+    }
+    let options: Vec<(&str, &str)> = options
+        .iter()
+        .map(|(value, text)| (value.as_str(), text.as_str()))
+        .collect();
+    Field::choice(
+        "of",
+        "Topic or subscription",
+        &options,
+        &Form::of(filters.clone()),
+    )
+}
+
+fn empty(is_filtered: bool) -> Empty {
+    match is_filtered {
+        true => Empty {
+            text: "No dead letters here.",
+            step: Some(("/admin/dead-letters".to_owned(), "Show all dead letters")),
+        },
+        false => Empty {
+            text: "No dead letters. A delivery that is given up is kept here, to be looked at and \
+                   sent again.",
+            step: None,
+        },
+    }
+}
+
+fn recipe(site: &Site, of: &str) -> Recipe {
+    let (topic, subscription) = of.split_once('/').unwrap_or((of, ""));
+    let path = crate::admin::view::link(
+        "/everpost/deadLetters",
+        &[
+            ("topic", topic.to_owned()),
+            ("subscription", subscription.to_owned()),
+        ],
+    );
+    let mut command = "everpost dead-letters list".to_owned();
+    for (flag, value) in [("--topic", topic), ("--subscription", subscription)] {
+        if !value.is_empty() {
+            command.push_str(&format!(" {flag} {}", crate::admin::recipe::quoted(value)));
+        }
+    }
+    Recipe::get(&site.management_url(&path)).everpost(command)
+}
+
+#[derive(Template)]
+#[template(path = "admin/dead_letter.html")]
+struct DeadLetterPage {
+    frame: Frame,
+    id: String,
+    path: String,
+    event_id: String,
+    event_type: String,
+    subject: String,
+    event_href: String,
+    published_at: Moment,
+    /// Why it cannot be resubmitted; empty when it can.
+    obstacle: String,
+    state: Badge,
+    delivery: DeliveryCard,
+    recipe: Recipe,
+}
+
+/// One dead letter; its page stays when it has been resubmitted.
+pub(super) async fn show(
+    visitor: Visitor,
+    State(site): State<Arc<Site>>,
+    Path(id): Path<String>,
+) -> PageResult {
+    let delivery = find(&site, &id).await?;
+    let registry = site.broker.registry();
+    let row = &delivery.row;
+    let id = row.id;
+    Ok(draw(&DeadLetterPage {
+        frame: Frame::new(&visitor, format!("Dead letter {id}")),
+        id: id.to_string(),
+        path: dead_letter_page(id),
+        event_id: row.event_id.clone(),
+        event_type: row.event_type.clone(),
+        subject: row.subject.clone().unwrap_or_default(),
+        event_href: event_page(row.event),
+        published_at: Moment::at(row.published_at),
+        obstacle: obstacle(row, &registry),
+        state: timeline::badge(row.state),
+        delivery: DeliveryCard::new(delivery, &registry, visitor.now),
+        recipe: Recipe::get(&site.management_url(&format!("/everpost/deadLetters/{id}")))
+            .everpost(format!("everpost dead-letters show {id}")),
+    }))
+}
+
+fn obstacle(row: &DeliveryRow, registry: &Registry) -> String {
+    if row.state != DeliveryState::DeadLettered {
+        let word = timeline::word(row.state).to_lowercase();
+        return format!("This delivery is {word}; only a dead letter can be resubmitted.");
+    }
+    match registry.subscription(row.subscription_id) {
+        Some(_) => String::new(),
+        None => format!(
+            "Its event subscription {} has been deleted.",
+            row.subscription
+        ),
+    }
+}
+
+async fn find(site: &Site, id: &str) -> Result<DeliveryDetail, PageError> {
+    let delivery = site.views.delivery(delivery_id(id)?).await?;
+    delivery.ok_or_else(|| PageError::NotFound(format!("delivery {id}")))
+}
+
+/// Asks before a dead letter is sent again.
+pub(super) async fn ask_to_resubmit(
+    visitor: Visitor,
+    State(site): State<Arc<Site>>,
+    Path(id): Path<String>,
+) -> PageResult {
+    let row = find(&site, &id).await?.row;
+    let obstacle = obstacle(&row, &site.broker.registry());
+    if !obstacle.is_empty() {
+        return Err(PageError::Conflict(obstacle));
+    }
+    let published = print::relative(row.published_at, visitor.now);
+    Ok(draw(&Confirm {
+        frame: Frame::new(&visitor, format!("Resubmit dead letter {}?", row.id)),
+        consequences: vec![
+            format!(
+                "Event {} would be sent to {} again, at once.",
+                row.event_id, row.subscription
+            ),
+            "A new delivery takes the place of this one, with all of its attempts before it."
+                .to_owned(),
+            format!("The event was published {published}; no other subscription gets it again."),
+        ],
+        button: "Resubmit",
+        dangerous: false,
+        back: dead_letter_page(row.id),
+        action: visitor.path.clone(),
+    }))
+}
+
+/// Sends it again.
+pub(super) async fn resubmit(
+    State(site): State<Arc<Site>>,
+    Path(id): Path<String>,
+    Submitted { visitor, .. }: Submitted,
+) -> PageResult {
+    let row = find(&site, &id).await?.row;
+    let fresh = site.broker.resubmit(row.id).await?;
+    tracing::info!(
+        user.name = visitor.name,
+        delivery.id = row.id.0,
+        "a dead letter was resubmitted"
+    );
+    let told = format!(
+        "Dead letter {} has been resubmitted as delivery {fresh}.",
+        row.id
+    );
+    visitor.tell(Flash::done(told)).await?;
+    let page = format!("{}#delivery-{fresh}", event_page(row.event));
+    Ok(Redirect::to(&page).into_response())
+}

@@ -1,0 +1,157 @@
+//! What went wrong, as a page.
+
+use askama::Template;
+use axum::response::{IntoResponse, Redirect, Response};
+use http::StatusCode;
+
+use crate::admin::view::{Bare, draw_with};
+use crate::broker::{ManageError, PublishError};
+use crate::store::accounts::Role;
+use crate::store::{ResubmitError, StoreError};
+
+/// What a handler gives.
+pub(super) type PageResult = Result<Response, PageError>;
+
+/// Why there is no page to show.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum PageError {
+    #[error("nobody is signed in")]
+    SignedOut,
+    #[error("This request did not come from a page of this appliance, so it was not carried out.")]
+    Foreign,
+    #[error(
+        "The form was too old, or not ours, so it was not carried out. Go back, load the page again \
+         and repeat what you did."
+    )]
+    BadToken,
+    #[error("This takes the role {role}, which your account does not have.", role = .0.name())]
+    Forbidden(Role),
+    /// What there is not.
+    #[error("There is no {0}.")]
+    NotFound(String),
+    #[error("{0}")]
+    Unreadable(String),
+    #[error("{0}")]
+    Conflict(String),
+    #[error("Try again in a moment: {0}.")]
+    Unavailable(String),
+}
+
+impl PageError {
+    fn status(&self) -> StatusCode {
+        match self {
+            Self::SignedOut | Self::Foreign | Self::BadToken | Self::Forbidden(_) => {
+                StatusCode::FORBIDDEN
+            }
+            Self::NotFound(_) => StatusCode::NOT_FOUND,
+            Self::Unreadable(_) => StatusCode::BAD_REQUEST,
+            Self::Conflict(_) => StatusCode::CONFLICT,
+            Self::Unavailable(_) => StatusCode::SERVICE_UNAVAILABLE,
+        }
+    }
+
+    fn title(&self) -> &'static str {
+        match self {
+            Self::SignedOut => "Signed out",
+            Self::Foreign | Self::BadToken => "Not carried out",
+            Self::Forbidden(_) => "Not allowed",
+            Self::NotFound(_) => "Not found",
+            Self::Unreadable(_) => "Not understood",
+            Self::Conflict(_) => "Not possible any more",
+            Self::Unavailable(_) => "Not available",
+        }
+    }
+}
+
+#[derive(Template)]
+#[template(path = "admin/error.html")]
+struct ErrorPage {
+    bare: Bare,
+    text: String,
+}
+
+impl IntoResponse for PageError {
+    fn into_response(self) -> Response {
+        if matches!(self, Self::SignedOut) {
+            return Redirect::to("/admin/login").into_response();
+        }
+        let page = ErrorPage {
+            bare: Bare::new(self.title()),
+            text: self.to_string(),
+        };
+        draw_with(self.status(), &page)
+    }
+}
+
+impl From<StoreError> for PageError {
+    fn from(error: StoreError) -> Self {
+        tracing::error!(%error, "a page could not be made");
+        Self::Unavailable(error.to_string())
+    }
+}
+
+impl From<tower_sessions::session::Error> for PageError {
+    fn from(error: tower_sessions::session::Error) -> Self {
+        tracing::error!(%error, "a session could not be read or kept");
+        Self::Unavailable("the session could not be read".to_owned())
+    }
+}
+
+impl From<ManageError> for PageError {
+    fn from(error: ManageError) -> Self {
+        match error {
+            ManageError::TopicNotFound(name) => Self::NotFound(format!("topic {name}")),
+            ManageError::SubscriptionNotFound(topic, name) => {
+                Self::NotFound(format!("event subscription {name} of the topic {topic}"))
+            }
+            ManageError::InputSchemaFixed | ManageError::TooManySubscriptions(_) => {
+                Self::Conflict(sentence(&error.to_string()))
+            }
+            ManageError::Store(error) => error.into(),
+        }
+    }
+}
+
+impl From<PublishError> for PageError {
+    fn from(error: PublishError) -> Self {
+        match error {
+            PublishError::Stopping => Self::Unavailable(error.to_string()),
+            PublishError::Store(error) => error.into(),
+        }
+    }
+}
+
+impl From<ResubmitError> for PageError {
+    fn from(error: ResubmitError) -> Self {
+        match error {
+            ResubmitError::NotFound(id) => Self::NotFound(format!("delivery {id}")),
+            ResubmitError::NotDeadLettered(..) | ResubmitError::SubscriptionDeleted(_) => {
+                Self::Conflict(sentence(&error.to_string()))
+            }
+            ResubmitError::Store(error) => error.into(),
+        }
+    }
+}
+
+/// An error's text with a capital letter and a full stop.
+pub(super) fn sentence(text: &str) -> String {
+    let mut characters = text.trim_end_matches('.').chars();
+    let first = characters
+        .next()
+        .map(|first| first.to_uppercase().to_string());
+    format!("{}{}.", first.unwrap_or_default(), characters.as_str())
+}
+
+/// Answers for a path that is no page.
+pub(super) async fn no_such_page() -> PageError {
+    PageError::NotFound("such page".to_owned())
+}
+
+/// Answers for a method that a page does not know.
+pub(super) async fn no_such_action() -> Response {
+    let page = ErrorPage {
+        bare: Bare::new("Not possible"),
+        text: "This address is not opened, or not sent to, in this way.".to_owned(),
+    };
+    draw_with(StatusCode::METHOD_NOT_ALLOWED, &page)
+}

@@ -1,0 +1,220 @@
+//! The pages of events.
+
+mod show;
+
+use std::sync::Arc;
+
+use askama::Template;
+use axum::extract::{Query, State};
+use serde::Deserialize;
+
+pub(super) use show::{download, show};
+
+use crate::admin::error::PageResult;
+use crate::admin::field::Field;
+use crate::admin::form::Form;
+use crate::admin::identify::event_page;
+use crate::admin::recipe::Recipe;
+use crate::admin::session::Visitor;
+use crate::admin::view::{Badge, Empty, Frame, Moment, Pager, Tone, draw, link, part};
+use crate::admin::{Site, print, timeline};
+use crate::model::event::EventKey;
+use crate::model::name::TopicName;
+use crate::model::registry::Registry;
+use crate::store::views::{EventQuery, EventRow};
+
+/// Rows of one page.
+const ROWS: usize = 50;
+
+/// A list of events.
+#[derive(Template)]
+#[template(path = "admin/parts/event_table.html")]
+pub(super) struct EventTable {
+    rows: Vec<EventText>,
+    empty: Empty,
+}
+
+part!(EventTable);
+
+struct EventText {
+    href: String,
+    received_at: Moment,
+    id: String,
+    event_type: String,
+    subject: String,
+    topic: String,
+    size: String,
+    deliveries: Vec<Badge>,
+}
+
+impl EventTable {
+    /// Of these events.
+    pub(super) fn new(rows: Vec<EventRow>) -> Self {
+        Self {
+            rows: rows.into_iter().map(EventText::new).collect(),
+            empty: Empty {
+                text: "No events here yet. Publish one, by a client or by hand on the page of a \
+                       topic.",
+                step: Some(("/admin/topics".to_owned(), "Go to the topics")),
+            },
+        }
+    }
+}
+
+impl EventText {
+    fn new(row: EventRow) -> Self {
+        Self {
+            href: event_page(row.key),
+            received_at: Moment::at(row.received_at),
+            deliveries: deliveries(&row),
+            id: row.id,
+            event_type: row.event_type,
+            subject: row.subject.unwrap_or_default(),
+            topic: row.topic,
+            size: print::bytes(row.data_bytes),
+        }
+    }
+}
+
+fn deliveries(row: &EventRow) -> Vec<Badge> {
+    if row.matched == 0 {
+        return vec![Badge::new(Tone::Neutral, "Unmatched")];
+    }
+    let states = row.deliveries.iter();
+    let states = states.map(|(state, number)| {
+        let word = timeline::word(*state);
+        let text = match number {
+            1 => word.to_owned(),
+            number => format!("{word} {}", print::count(*number)),
+        };
+        Badge::new(timeline::tone(*state), text)
+    });
+    states.collect()
+}
+
+/// What the URL of the list asks for.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Asked {
+    topic: String,
+    id: String,
+    #[serde(rename = "type")]
+    event_type: String,
+    unmatched: String,
+    before: String,
+}
+
+impl Asked {
+    fn query(&self, registry: &Registry) -> Option<EventQuery> {
+        let topic = match self.topic.trim() {
+            "" => None,
+            name => Some(registry.topic(&TopicName::parse(name).ok()?)?.topic.id),
+        };
+        Some(EventQuery {
+            topic,
+            id: given(&self.id),
+            event_type: given(&self.event_type),
+            unmatched: !self.unmatched.is_empty(),
+            before: self.before.parse().ok().map(EventKey),
+            limit: ROWS,
+        })
+    }
+
+    fn filters(&self) -> [(&'static str, String); 4] {
+        [
+            ("topic", self.topic.trim().to_owned()),
+            ("id", self.id.trim().to_owned()),
+            ("type", self.event_type.trim().to_owned()),
+            ("unmatched", self.unmatched.clone()),
+        ]
+    }
+}
+
+fn given(text: &str) -> Option<String> {
+    let text = text.trim();
+    (!text.is_empty()).then(|| text.to_owned())
+}
+
+#[derive(Template)]
+#[template(path = "admin/events.html")]
+struct EventsPage {
+    frame: Frame,
+    fields: [Field; 4],
+    is_filtered: bool,
+    table: EventTable,
+    /// Said where a search stopped before the oldest event.
+    note: &'static str,
+    pager: Pager,
+    recipe: Recipe,
+}
+
+/// Events, newest first.
+pub(super) async fn list(
+    visitor: Visitor,
+    State(site): State<Arc<Site>>,
+    Query(asked): Query<Asked>,
+) -> PageResult {
+    let registry = site.broker.registry();
+    let filters = asked.filters();
+    let page = match asked.query(&registry) {
+        Some(query) => Some(site.views.events(query).await?),
+        None => None, // of a topic that there is not
+    };
+    let (rows, next) = page.map_or((Vec::new(), None), |page| (page.rows, page.next_before));
+    let is_filtered = filters.iter().any(|(_, value)| !value.is_empty());
+    let cut_short = next.is_some() && rows.len() < ROWS;
+    let mut table = EventTable::new(rows);
+    if is_filtered || !asked.before.is_empty() {
+        table.empty = Empty {
+            text: "No event fits.",
+            step: Some(("/admin/events".to_owned(), "Show all events")),
+        };
+    }
+    Ok(draw(&EventsPage {
+        frame: Frame::new(&visitor, "Events"),
+        fields: fields(&filters, &registry),
+        is_filtered,
+        table,
+        note: match cut_short {
+            true => "The search looked at many events and has not reached the oldest one yet.",
+            false => "",
+        },
+        pager: Pager::new(
+            "/admin/events",
+            &filters,
+            !asked.before.is_empty(),
+            next.map(|key| key.to_string()),
+        ),
+        recipe: recipe(&site, &filters),
+    }))
+}
+
+fn fields(filters: &[(&'static str, String); 4], registry: &Registry) -> [Field; 4] {
+    let form = Form::of(filters.clone());
+    let topics: Vec<String> = registry
+        .topics()
+        .map(|each| each.topic.name.to_string())
+        .collect();
+    let mut options = vec![("", "All topics")];
+    options.extend(topics.iter().map(|name| (name.as_str(), name.as_str())));
+    [
+        Field::choice("topic", "Topic", &options, &form),
+        Field::line("type", "Event type", &form)
+            .hint("Exact, or its beginning and *")
+            .mono(),
+        Field::line("id", "Event id", &form).mono(),
+        Field::tick("unmatched", "Only events that nobody wanted", &form),
+    ]
+}
+
+fn recipe(site: &Site, filters: &[(&'static str, String); 4]) -> Recipe {
+    let asked = &filters[..3];
+    let mut command = "everpost events list".to_owned();
+    for (name, value) in asked.iter().filter(|(_, value)| !value.is_empty()) {
+        command.push_str(&format!(
+            " --{name} {}",
+            crate::admin::recipe::quoted(value)
+        ));
+    }
+    Recipe::get(&site.management_url(&link("/everpost/events", asked))).everpost(command)
+}

@@ -1,0 +1,202 @@
+//! The page of one event: what it is, what it carries, and what became of it.
+
+use std::sync::Arc;
+
+use askama::Template;
+use axum::extract::{Path, Query, State};
+use axum::response::{IntoResponse, Response};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
+use serde::Deserialize;
+
+use crate::admin::error::{PageError, PageResult};
+use crate::admin::identify::{event_key, event_page, topic_page};
+use crate::admin::recipe::Recipe;
+use crate::admin::session::Visitor;
+use crate::admin::timeline::DeliveryCard;
+use crate::admin::view::{Frame, Moment, draw};
+use crate::admin::{Site, json_text, print};
+use crate::model::event::{Event, EventData};
+use crate::store::views::EventDetail;
+
+/// Bytes of data that are laid out: beyond, nobody reads, and indentation multiplies it.
+const LAID_OUT_MAX: usize = 65_536;
+
+/// Bytes of data that are shown; all of it can be downloaded.
+const SHOWN_MAX: usize = 262_144;
+
+/// What the URL asks for.
+#[derive(Deserialize)]
+#[serde(default)]
+#[derive(Default)]
+pub(in crate::admin) struct Asked {
+    /// `raw` shows the data as it was published.
+    data: String,
+}
+
+#[derive(Template)]
+#[template(path = "admin/event.html")]
+struct EventPage {
+    frame: Frame,
+    path: String,
+    facts: Vec<Fact>,
+    topic: String,
+    /// `None` once the topic is deleted.
+    topic_path: Option<String>,
+    received_at: Moment,
+    attributes: Vec<(String, String)>,
+    data: DataText,
+    /// Subscriptions that wanted it.
+    matched: u64,
+    deliveries: Vec<DeliveryCard>,
+    recipe: Recipe,
+}
+
+/// A part of the envelope.
+struct Fact {
+    label: &'static str,
+    value: String,
+}
+
+/// The data ready to print.
+pub(in crate::admin) struct DataText {
+    kind: &'static str,
+    text: String,
+    size: String,
+    is_raw: bool,
+    can_be_laid_out: bool,
+    is_cut: bool,
+}
+
+/// One event.
+pub(in crate::admin) async fn show(
+    visitor: Visitor,
+    State(site): State<Arc<Site>>,
+    Path(key): Path<String>,
+    Query(asked): Query<Asked>,
+) -> PageResult {
+    let event = find(&site, &key).await?;
+    let registry = site.broker.registry();
+    let stored = &event.stored;
+    let key = stored.key;
+    let deliveries = event.deliveries.into_iter();
+    let deliveries = deliveries.map(|each| DeliveryCard::new(each, &registry, visitor.now));
+    Ok(draw(&EventPage {
+        frame: Frame::new(&visitor, format!("Event {}", stored.event.event_type)),
+        path: event_page(key),
+        facts: facts(&stored.event, &stored.output_id()),
+        topic_path: registry
+            .topic_by_id(event.topic_id)
+            .map(|_| topic_page(&event.topic)),
+        topic: event.topic,
+        received_at: Moment::exactly(stored.received_at),
+        attributes: attributes(&stored.event),
+        data: DataText::new(&stored.event.data, asked.data == "raw"),
+        matched: event.matched,
+        deliveries: deliveries.collect(),
+        recipe: Recipe::get(&site.management_url(&format!("/everpost/events/{key}")))
+            .everpost(format!("everpost events show {key}")),
+    }))
+}
+
+/// The data of an event as a file.
+pub(in crate::admin) async fn download(
+    _: Visitor,
+    State(site): State<Arc<Site>>,
+    Path(key): Path<String>,
+) -> PageResult {
+    let event = find(&site, &key).await?;
+    let key = event.stored.key;
+    let (bytes, ending, kind) = file(event.stored.event.data);
+    let name = format!("attachment; filename=\"event-{key}.{ending}\"");
+    let headers = [(CONTENT_TYPE, kind.to_owned()), (CONTENT_DISPOSITION, name)];
+    Ok::<Response, _>((headers, bytes).into_response())
+}
+
+async fn find(site: &Site, key: &str) -> Result<EventDetail, PageError> {
+    let event = site.views.event(event_key(key)?).await?;
+    event.ok_or_else(|| PageError::NotFound(format!("event {key}")))
+}
+
+fn file(data: EventData) -> (Vec<u8>, &'static str, &'static str) {
+    match data {
+        EventData::Absent => (Vec::new(), "txt", "text/plain; charset=utf-8"),
+        EventData::Json(text) => (text.into_bytes(), "json", "application/json"),
+        EventData::Base64(text) => match STANDARD.decode(&text) {
+            Ok(bytes) => (bytes, "bin", "application/octet-stream"),
+            Err(_) => (text.into_bytes(), "txt", "text/plain; charset=utf-8"),
+        },
+    }
+}
+
+fn facts(event: &Event, output_id: &str) -> Vec<Fact> {
+    let facts = [
+        ("Event id", Some(event.id.as_str())),
+        ("Type", Some(&event.event_type)),
+        ("Subject", event.subject.as_deref()),
+        ("Source", event.source.as_deref()),
+        ("Event time", event.time.as_deref()),
+        ("Data version", event.data_version.as_deref()),
+        ("Output id", Some(output_id)),
+    ];
+    let facts = facts.into_iter().filter_map(|(label, value)| {
+        let value = value.filter(|value| !value.is_empty())?.to_owned();
+        Some(Fact { label, value })
+    });
+    facts.collect()
+}
+
+fn attributes(event: &Event) -> Vec<(String, String)> {
+    let attributes = event.attributes.iter();
+    attributes
+        .map(|each| (each.name.clone(), each.value.clone()))
+        .collect()
+}
+
+impl DataText {
+    /// `data` as it was published, or laid out where that helps.
+    pub(in crate::admin) fn new(data: &EventData, raw: bool) -> Self {
+        let (kind, text) = match data {
+            EventData::Absent => ("no data", ""),
+            EventData::Json(text) => ("JSON", text.as_str()),
+            EventData::Base64(text) => ("base64", text.as_str()),
+        };
+        let can_be_laid_out = matches!(data, EventData::Json(_)) && text.len() <= LAID_OUT_MAX;
+        let shown = &text[..text.floor_char_boundary(SHOWN_MAX)];
+        Self {
+            kind,
+            size: print::bytes(u64::try_from(text.len()).unwrap_or(u64::MAX)),
+            is_raw: raw || !can_be_laid_out,
+            can_be_laid_out,
+            is_cut: shown.len() < text.len(),
+            text: match can_be_laid_out && !raw {
+                true => json_text::laid_out(shown),
+                false => shown.to_owned(),
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn data_is_laid_out_raw_or_cut() {
+        let small = EventData::Json("{\"a\":1}".to_owned());
+        assert_eq!(DataText::new(&small, false).text, "{\n  \"a\": 1\n}");
+        assert_eq!(DataText::new(&small, true).text, "{\"a\":1}");
+        let big = EventData::Json(format!("\"{}\"", "ü".repeat(SHOWN_MAX)));
+        let big = DataText::new(&big, false);
+        assert!(big.is_cut && big.is_raw && big.text.len() <= SHOWN_MAX);
+        let binary = DataText::new(&EventData::Base64("AAEC".to_owned()), false);
+        assert_eq!((binary.text.as_str(), binary.kind), ("AAEC", "base64"));
+    }
+
+    #[test]
+    fn binary_data_is_downloaded_as_it_is() {
+        let (bytes, ending, _) = file(EventData::Base64("AAEC".to_owned()));
+        assert_eq!((bytes.as_slice(), ending), (&[0, 1, 2][..], "bin"));
+    }
+}

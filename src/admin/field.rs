@@ -1,0 +1,205 @@
+//! A labelled field of a form, with its explanation and what is wrong with it.
+
+use askama::Template;
+
+use crate::admin::form::{Form, Refusal};
+use crate::admin::view::part;
+
+/// A field ready to print.
+#[derive(Clone, Debug, Template)]
+#[template(path = "admin/parts/field.html")]
+pub(super) struct Field {
+    name: &'static str,
+    label: &'static str,
+    hint: String,
+    problem: Option<String>,
+    required: bool,
+    control: Control,
+}
+
+/// What it is filled in with.
+#[derive(Clone, Debug)]
+enum Control {
+    /// One line. `kind` is the type of the input element.
+    Line {
+        kind: &'static str,
+        value: String,
+        /// Whether it holds code rather than prose.
+        mono: bool,
+        autocomplete: &'static str,
+    },
+    Area {
+        rows: u32,
+        value: String,
+    },
+    Choice {
+        options: Vec<Choice>,
+    },
+    Box {
+        on: bool,
+    },
+}
+
+/// One of the options of a choice.
+#[derive(Clone, Debug)]
+struct Choice {
+    value: String,
+    text: String,
+    chosen: bool,
+}
+
+part!(Field);
+
+impl Field {
+    /// One line of prose or a name.
+    pub(super) fn line(name: &'static str, label: &'static str, form: &Form) -> Self {
+        Self::with_kind("text", name, label, form)
+    }
+
+    /// The absolute URL of something.
+    pub(super) fn url(name: &'static str, label: &'static str, form: &Form) -> Self {
+        Self::with_kind("url", name, label, form)
+    }
+
+    /// A whole number. It stays a line of text, so that a slip is answered by us and by the field's
+    /// name.
+    pub(super) fn number(name: &'static str, label: &'static str, form: &Form) -> Self {
+        Self::with_kind("text", name, label, form)
+    }
+
+    /// A date and a time of day.
+    pub(super) fn moment(name: &'static str, label: &'static str, form: &Form) -> Self {
+        Self::with_kind("datetime-local", name, label, form)
+    }
+
+    /// A password, never filled in by us. `autocomplete` tells the browser whether it is a new one.
+    pub(super) fn password(label: &'static str, autocomplete: &'static str) -> Self {
+        let mut field = Self::with_kind("password", "password", label, &Form::default());
+        if let Control::Line {
+            autocomplete: it, ..
+        } = &mut field.control
+        {
+            *it = autocomplete;
+        }
+        field
+    }
+
+    /// Several lines.
+    pub(super) fn area(name: &'static str, label: &'static str, rows: u32, form: &Form) -> Self {
+        let value = form.raw(name).to_owned();
+        Self::new(name, label, Control::Area { rows, value })
+    }
+
+    /// One of a few: values and their texts.
+    pub(super) fn choice(
+        name: &'static str,
+        label: &'static str,
+        options: &[(&str, &str)],
+        form: &Form,
+    ) -> Self {
+        let options = options.iter().map(|(value, text)| Choice {
+            value: (*value).to_owned(),
+            text: (*text).to_owned(),
+            chosen: form.text(name) == *value,
+        });
+        let options = options.collect();
+        Self::new(name, label, Control::Choice { options })
+    }
+
+    /// A box to tick.
+    pub(super) fn tick(name: &'static str, label: &'static str, form: &Form) -> Self {
+        let on = form.is_on(name);
+        Self::new(name, label, Control::Box { on })
+    }
+
+    /// The same with an explanation.
+    pub(super) fn hint(self, hint: impl Into<String>) -> Self {
+        Self {
+            hint: hint.into(),
+            ..self
+        }
+    }
+
+    /// The same, to be filled in.
+    pub(super) fn required(self) -> Self {
+        Self {
+            required: true,
+            ..self
+        }
+    }
+
+    /// The same in the typeface of code.
+    pub(super) fn mono(mut self) -> Self {
+        if let Control::Line { mono, .. } = &mut self.control {
+            *mono = true;
+        }
+        self
+    }
+
+    /// The same with what the browser may fill in.
+    pub(super) fn autocomplete(mut self, with: &'static str) -> Self {
+        if let Control::Line { autocomplete, .. } = &mut self.control {
+            *autocomplete = with;
+        }
+        self
+    }
+
+    fn with_kind(kind: &'static str, name: &'static str, label: &'static str, form: &Form) -> Self {
+        let control = Control::Line {
+            kind,
+            value: form.raw(name).to_owned(),
+            mono: false,
+            autocomplete: "off",
+        };
+        Self::new(name, label, control)
+    }
+
+    fn new(name: &'static str, label: &'static str, control: Control) -> Self {
+        Self {
+            name,
+            label,
+            hint: String::new(),
+            problem: None,
+            required: false,
+            control,
+        }
+    }
+}
+
+/// Fields that belong together, under a title.
+pub(super) struct Section {
+    pub(super) title: &'static str,
+    pub(super) fields: Vec<Field>,
+}
+
+/// What is wrong with a form, above it.
+#[derive(Clone, Debug, Template)]
+#[template(path = "admin/parts/problem.html")]
+pub(super) struct Problem {
+    text: String,
+    /// Field and label to go to.
+    field: Option<(&'static str, &'static str)>,
+}
+
+part!(Problem);
+
+/// Writes `refusal` to the field at fault, and gives what to say above the form.
+pub(super) fn mark<'a>(
+    fields: impl Iterator<Item = &'a mut Field>,
+    refusal: Option<Refusal>,
+) -> Option<Problem> {
+    let refusal = refusal?;
+    let mut fields = fields;
+    let Some(field) = fields.find(|field| refusal.is_about(field.name)) else {
+        let text = match refusal.target.as_str() {
+            "" => refusal.problem,
+            target => format!("{target}: {}", refusal.problem),
+        };
+        return Some(Problem { text, field: None });
+    };
+    field.problem = Some(refusal.problem.clone());
+    Some(Problem {
+        text: refusal.problem,
+        field: Some((field.name, field.label)),
+    })
+}

@@ -1,0 +1,164 @@
+//! Forms that were sent: their fields as texts, and what is wrong with them.
+
+use axum::body::Bytes;
+use axum::extract::{FromRequest, Request};
+use http::header::CONTENT_TYPE;
+use serde_json::Value;
+
+use crate::admin::csrf;
+use crate::admin::error::PageError;
+use crate::admin::session::Visitor;
+
+/// Fields of one form; ours have far fewer.
+const FIELDS_MAX: usize = 200;
+
+/// The fields of a form. Whether it came from one of our pages is not said; see [`Submitted`].
+#[derive(Clone, Debug, Default)]
+pub(super) struct Form {
+    fields: Vec<(String, String)>,
+}
+
+impl Form {
+    /// A form that nobody has sent, with these values in it.
+    pub(super) fn of<const N: usize>(fields: [(&str, String); N]) -> Self {
+        let fields = fields.map(|(name, value)| (name.to_owned(), value));
+        Self {
+            fields: fields.into(),
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn of_pairs<'a>(pairs: impl Iterator<Item = &'a (&'a str, &'a str)>) -> Self {
+        let own = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+        Self {
+            fields: pairs.map(own).collect(),
+        }
+    }
+
+    /// The field's text as it was typed; empty where there is none.
+    pub(super) fn raw(&self, name: &str) -> &str {
+        let mut fields = self.fields.iter();
+        let found = fields.find(|(field, _)| field == name);
+        found.map_or("", |(_, value)| value)
+    }
+
+    /// The field's text without white space around it.
+    pub(super) fn text(&self, name: &str) -> &str {
+        self.raw(name).trim()
+    }
+
+    /// The field's text; `None` where it was left empty.
+    pub(super) fn filled(&self, name: &str) -> Option<&str> {
+        Some(self.text(name)).filter(|text| !text.is_empty())
+    }
+
+    /// Whether a box was ticked.
+    pub(super) fn is_on(&self, name: &str) -> bool {
+        self.filled(name).is_some()
+    }
+}
+
+impl Form {
+    /// The field's text read as JSON; `null` where it was left empty.
+    pub(super) fn json(&self, name: &str) -> Result<Value, Refusal> {
+        let Some(text) = self.filled(name) else {
+            return Ok(Value::Null);
+        };
+        serde_json::from_str(text)
+            .map_err(|error| Refusal::of(name, format!("This is not JSON: {error}.")))
+    }
+
+    /// The field's text as a number where it is one; `null` where it was left empty. Anything else
+    /// stays a text, for whoever knows what would be right to refuse.
+    pub(super) fn number(&self, name: &str) -> Value {
+        match self.filled(name) {
+            None => Value::Null,
+            Some(text) => text
+                .parse::<i64>()
+                .map_or_else(|_| text.into(), Value::from),
+        }
+    }
+}
+
+impl<S: Send + Sync> FromRequest<S> for Form {
+    type Rejection = PageError;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Self::Rejection> {
+        let kind = request.headers().get(CONTENT_TYPE);
+        let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or("");
+        if !kind.starts_with("application/x-www-form-urlencoded") {
+            let problem = "This address takes forms as browsers send them, and nothing else.";
+            return Err(PageError::Unreadable(problem.to_owned()));
+        }
+        let body = Bytes::from_request(request, state).await;
+        let body = body.map_err(|error| PageError::Unreadable(error.body_text()))?;
+        let fields = url::form_urlencoded::parse(&body).into_owned();
+        Ok(Self {
+            fields: fields.take(FIELDS_MAX).collect(),
+        })
+    }
+}
+
+/// A form from one of our own pages, with the token of the visitor's session in it.
+pub(super) struct Submitted {
+    pub(super) visitor: Visitor,
+    pub(super) form: Form,
+}
+
+impl<S: Send + Sync> FromRequest<S> for Submitted {
+    type Rejection = PageError;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Self::Rejection> {
+        let visitor = request.extensions().get::<Visitor>().cloned();
+        let visitor = visitor.ok_or(PageError::SignedOut)?;
+        let form = Form::from_request(request, state).await?;
+        if !csrf::is_token(form.raw("csrf"), &visitor.csrf) {
+            return Err(PageError::BadToken);
+        }
+        Ok(Self { visitor, form })
+    }
+}
+
+/// What is wrong with a form.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Refusal {
+    /// The name of the field at fault, or the path of a property that the field is a part of; empty
+    /// for the form as a whole.
+    pub(super) target: String,
+    pub(super) problem: String,
+}
+
+impl Refusal {
+    /// Something wrong with one field.
+    pub(super) fn of(target: &str, problem: impl Into<String>) -> Self {
+        Self {
+            target: target.to_owned(),
+            problem: problem.into(),
+        }
+    }
+
+    /// Something wrong that is no field's fault.
+    pub(super) fn whole(problem: impl Into<String>) -> Self {
+        Self::of("", problem)
+    }
+
+    /// Whether the field `name` is at fault: a name on the path, its index aside.
+    pub(super) fn is_about(&self, name: &str) -> bool {
+        let mut path = self.target.split('.');
+        path.any(|part| part.split('[').next() == Some(name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_finds_its_field() {
+        let path = "properties.destination.properties.deliveryAttributeMappings[2].name";
+        let refusal = Refusal::of(path, "it is reserved");
+        assert!(refusal.is_about("deliveryAttributeMappings"));
+        assert!(!refusal.is_about("deliveryAttribute"));
+        assert!(!Refusal::whole("no").is_about("name"));
+    }
+}

@@ -1,0 +1,96 @@
+//! Who gets to the pages: nobody before the appliance is claimed, then whoever is signed in, and for
+//! changes whoever may make them.
+
+use std::sync::Arc;
+
+use axum::extract::{OriginalUri, Request, State};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Redirect, Response};
+use http::{Method, Uri};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use tower_sessions::Session;
+
+use crate::admin::error::PageError;
+use crate::admin::session::{self, Visitor};
+use crate::admin::{Site, setup};
+use crate::store::accounts::Role;
+
+/// Lets the signed in pass, as a [`Visitor`] in the request's extensions.
+pub(super) async fn admit(
+    State(site): State<Arc<Site>>,
+    OriginalUri(uri): OriginalUri,
+    session: Session,
+    mut request: Request,
+    next: Next,
+) -> Result<Response, PageError> {
+    if !site.is_claimed().await? {
+        return Ok(setup::unclaimed());
+    }
+    let path = uri.path().to_owned();
+    let Some(visitor) = session::visitor(&site, session, path).await? else {
+        return Ok(to_login(request.method(), &uri));
+    };
+    let visitor = match request.method().is_safe() {
+        true => visitor.with_flash().await?,
+        false => visitor,
+    };
+    request.extensions_mut().insert(visitor);
+    Ok(next.run(request).await)
+}
+
+/// Lets changes pass that the visitor's role allows.
+pub(super) async fn authorize(
+    State(needed): State<Role>,
+    request: Request,
+    next: Next,
+) -> Result<Response, PageError> {
+    let role = request
+        .extensions()
+        .get()
+        .map(|visitor: &Visitor| visitor.role);
+    if !request.method().is_safe() && role < Some(needed) {
+        return Err(PageError::Forbidden(needed));
+    }
+    Ok(next.run(request).await)
+}
+
+/// The page that was asked for is found again after signing in; a form that was sent is not.
+fn to_login(method: &Method, uri: &Uri) -> Response {
+    let wanted = uri.path_and_query().map_or("", |wanted| wanted.as_str());
+    let wanted = match method.is_safe() && is_page(wanted) && wanted != "/admin" {
+        true => format!("?next={}", utf8_percent_encode(wanted, NON_ALPHANUMERIC)),
+        false => String::new(),
+    };
+    Redirect::to(&format!("/admin/login{wanted}")).into_response()
+}
+
+/// Whether `path` leads to one of our pages, and not through one of them to another site.
+pub(super) fn is_page(path: &str) -> bool {
+    let below = path == "/admin" || path.starts_with("/admin/") || path.starts_with("/admin?");
+    below
+        && path
+            .bytes()
+            .all(|byte| byte.is_ascii_graphic() && byte != b'\\')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_our_own_pages_are_returned_to() {
+        for (path, ours) in [
+            ("/admin", true),
+            ("/admin/topics/orders?x=%0d%0a", true),
+            ("/admin?x=1", true),
+            ("/administrator", false),
+            ("//evil.example/admin", false),
+            ("https://evil.example", false),
+            ("/admin/\\evil.example", false),
+            ("/admin/\r\nSet-Cookie: a=b", false),
+            ("", false),
+        ] {
+            assert_eq!(is_page(path), ours, "{path:?}");
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! What a URL means: names and numbers to the things that they stand for.
+
+use std::sync::Arc;
+
+use crate::admin::Site;
+use crate::admin::error::PageError;
+use crate::model::delivery::DeliveryId;
+use crate::model::event::EventKey;
+use crate::model::name::{SubscriptionName, TopicName};
+use crate::model::registry::TopicEntry;
+use crate::model::subscription::EventSubscription;
+
+impl Site {
+    /// The topic that a URL names.
+    pub(super) fn topic(&self, name: &str) -> Result<Arc<TopicEntry>, PageError> {
+        let missing = || PageError::NotFound(format!("topic {name}"));
+        let name = TopicName::parse(name).map_err(|_| missing())?;
+        Ok(self.broker.topic(&name)?)
+    }
+
+    /// The event subscription that a URL names, with its topic.
+    pub(super) fn subscription(
+        &self,
+        topic: &str,
+        name: &str,
+    ) -> Result<(Arc<TopicEntry>, Arc<EventSubscription>), PageError> {
+        let topic = self.topic(topic)?;
+        let missing = || {
+            let of = &topic.topic.name;
+            PageError::NotFound(format!("event subscription {name} of the topic {of}"))
+        };
+        let name = SubscriptionName::parse(name).map_err(|_| missing())?;
+        Ok(self.broker.subscription(&topic.topic.name, &name)?)
+    }
+
+    /// Where publishers of the topic send events.
+    pub(super) fn publish_url(&self, topic: &TopicEntry) -> String {
+        format!(
+            "{}/topics/{}/api/events",
+            self.public_url(),
+            topic.topic.name
+        )
+    }
+
+    /// A URL of the management API.
+    pub(super) fn management_url(&self, path: &str) -> String {
+        format!("{}{path}", self.public_url())
+    }
+}
+
+/// The number of an event in a URL.
+pub(super) fn event_key(text: &str) -> Result<EventKey, PageError> {
+    let number = text.parse().map(EventKey);
+    number.map_err(|_| PageError::NotFound(format!("event {text}")))
+}
+
+/// The number of a delivery in a URL.
+pub(super) fn delivery_id(text: &str) -> Result<DeliveryId, PageError> {
+    let number = text.parse().map(DeliveryId);
+    number.map_err(|_| PageError::NotFound(format!("delivery {text}")))
+}
+
+/// The page of a topic.
+pub(super) fn topic_page(topic: &str) -> String {
+    format!("/admin/topics/{topic}")
+}
+
+/// The page of an event subscription.
+pub(super) fn subscription_page(topic: &str, name: &str) -> String {
+    format!("/admin/topics/{topic}/subscriptions/{name}")
+}
+
+/// The page of an event.
+pub(super) fn event_page(key: EventKey) -> String {
+    format!("/admin/events/{key}")
+}
+
+/// The page of a dead letter.
+pub(super) fn dead_letter_page(id: DeliveryId) -> String {
+    format!("/admin/dead-letters/{id}")
+}

@@ -1,0 +1,189 @@
+//! Signing in and out.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use askama::Template;
+use axum::extract::{ConnectInfo, DefaultBodyLimit, Query, State};
+use axum::response::{IntoResponse, Redirect, Response};
+use axum::routing::get;
+use axum::{Extension, Router};
+use http::header::{COOKIE, RETRY_AFTER, SET_COOKIE};
+use http::{HeaderMap, StatusCode};
+use serde::Deserialize;
+use tower_sessions::Session;
+use tower_sessions::cookie::{Cookie, SameSite};
+
+use crate::admin::error::{PageError, PageResult};
+use crate::admin::field::{Field, Problem, mark};
+use crate::admin::form::{Form, Refusal, Submitted};
+use crate::admin::setup::{self, OPEN_FORM_BYTES_MAX};
+use crate::admin::view::{Bare, draw_with};
+use crate::admin::{Site, csrf, gate, password, session};
+
+/// Holds the token of the login form: there is no session yet that could.
+const TOKEN_COOKIE: &str = "everpost_login";
+
+pub(super) fn router() -> Router<Arc<Site>> {
+    let login = get(show)
+        .post(submit)
+        .layer(DefaultBodyLimit::max(OPEN_FORM_BYTES_MAX));
+    Router::new().route("/login", login)
+}
+
+#[derive(Deserialize)]
+struct Next {
+    #[serde(default)]
+    next: String,
+}
+
+async fn show(
+    State(site): State<Arc<Site>>,
+    session: Session,
+    headers: HeaderMap,
+    Query(Next { next }): Query<Next>,
+) -> PageResult {
+    if !site.is_claimed().await? {
+        return Ok(setup::unclaimed());
+    }
+    if session::visitor(&site, session, String::new())
+        .await?
+        .is_some()
+    {
+        return Ok(Redirect::to("/admin").into_response());
+    }
+    let form = Form::of([("next", next)]);
+    Ok(draw_form(&site, &headers, &form, StatusCode::OK, None))
+}
+
+async fn submit(
+    State(site): State<Arc<Site>>,
+    client: Option<Extension<ConnectInfo<SocketAddr>>>,
+    session: Session,
+    headers: HeaderMap,
+    form: Form,
+) -> PageResult {
+    let token = cookie(&headers).ok_or(PageError::BadToken)?;
+    if !csrf::is_token(form.raw("csrf"), &token) {
+        return Err(PageError::BadToken);
+    }
+    let address = client.map(|Extension(ConnectInfo(client))| client.ip());
+    match authenticate(&site, &form, address).await? {
+        Ok(user) => {
+            session::sign_in(&site, &session, user).await?;
+            Ok(Redirect::to(after_login(form.raw("next"))).into_response())
+        }
+        Err(refused) => Ok(refused.draw(&site, &headers, &form)),
+    }
+}
+
+/// Signs out.
+pub(super) async fn log_out(session: Session, _: Submitted) -> PageResult {
+    session::sign_out(&session).await?;
+    Ok(Redirect::to("/admin/login").into_response())
+}
+
+/// Why nobody was signed in.
+enum Refused {
+    Wrong,
+    TooOften(Duration),
+}
+
+impl Refused {
+    fn draw(&self, site: &Site, headers: &HeaderMap, form: &Form) -> Response {
+        match self {
+            Self::Wrong => {
+                // Which of the two is wrong stays our secret.
+                let refusal = Refusal::whole("Name or password is wrong.");
+                draw_form(site, headers, form, StatusCode::UNAUTHORIZED, Some(refusal))
+            }
+            Self::TooOften(wait) => {
+                let seconds = wait.as_millis().div_ceil(1_000);
+                let problem = format!("Too many tries. Try again in {seconds} s.");
+                let refusal = Some(Refusal::whole(problem));
+                let status = StatusCode::TOO_MANY_REQUESTS;
+                let page = draw_form(site, headers, form, status, refusal);
+                ([(RETRY_AFTER, seconds.to_string())], page).into_response()
+            }
+        }
+    }
+}
+
+/// The name of the user whose password is in the form.
+async fn authenticate(
+    site: &Site,
+    form: &Form,
+    address: Option<IpAddr>,
+) -> Result<Result<String, Refused>, PageError> {
+    let name = form.text("name");
+    let now = site.broker.clock().now();
+    if let Err(wait) = site.throttle.begin(name, address, now) {
+        return Ok(Err(Refused::TooOften(wait)));
+    }
+    let user = site.accounts.find(name.to_owned()).await?;
+    let hash = user
+        .as_ref()
+        .map_or(password::NOBODY, |user| &user.password_hash);
+    let is_right = password::is_right(form.raw("password").to_owned(), hash.to_owned()).await;
+    let Some(user) = user.filter(|_| is_right) else {
+        // Without the name: people type their password into the wrong field.
+        tracing::warn!(client.address = ?address, "a sign-in failed");
+        return Ok(Err(Refused::Wrong));
+    };
+    site.throttle.succeeded(name, address);
+    Ok(Ok(user.name))
+}
+
+fn after_login(next: &str) -> &str {
+    if gate::is_page(next) { next } else { "/admin" }
+}
+
+#[derive(Template)]
+#[template(path = "admin/login.html")]
+struct LoginPage {
+    bare: Bare,
+    token: String,
+    next: String,
+    problem: Option<Problem>,
+    fields: [Field; 2],
+}
+
+fn draw_form(
+    site: &Site,
+    headers: &HeaderMap,
+    form: &Form,
+    status: StatusCode,
+    refusal: Option<Refusal>,
+) -> Response {
+    let mut fields = [
+        Field::line("name", "Name", form)
+            .autocomplete("username")
+            .required(),
+        Field::password("Password", "current-password").required(),
+    ];
+    // A token that is out already stays, so that a second window spoils nothing.
+    let token = cookie(headers).unwrap_or_else(|| site.broker.entropy().secret());
+    let set_cookie = Cookie::build((TOKEN_COOKIE, token.clone()))
+        .path("/admin/login")
+        .http_only(true)
+        .secure(site.is_https())
+        .same_site(SameSite::Strict)
+        .to_string();
+    let page = LoginPage {
+        bare: Bare::new("Sign in"),
+        token,
+        next: form.raw("next").to_owned(),
+        problem: mark(fields.iter_mut(), refusal),
+        fields,
+    };
+    ([(SET_COOKIE, set_cookie)], draw_with(status, &page)).into_response()
+}
+
+fn cookie(headers: &HeaderMap) -> Option<String> {
+    let cookies = headers.get_all(COOKIE).iter();
+    let cookies = cookies.filter_map(|value| value.to_str().ok());
+    let mut cookies = cookies.flat_map(Cookie::split_parse).flatten();
+    let found = cookies.find(|cookie| cookie.name() == TOKEN_COOKIE)?;
+    Some(found.value().to_owned()).filter(|token| !token.is_empty())
+}

@@ -1,0 +1,131 @@
+//! The admin pages: drawn on the server, complete without JavaScript, every one of them a URL.
+//!
+//! [`PAGES`] lists them. A page is a handler (extract, ask the broker or the views, draw), a struct of
+//! texts ready to print, and a template of the same name. What changes something is a form that is
+//! posted, carries the session's token and ends in a redirect.
+
+mod assets;
+mod confirm;
+mod csrf;
+mod dead_letters;
+mod error;
+mod events;
+mod field;
+mod form;
+mod gate;
+mod harden;
+mod hint;
+mod identify;
+mod json_text;
+mod login;
+mod overview;
+mod page;
+mod password;
+mod print;
+mod queue_depths;
+mod recipe;
+mod retry_preview;
+mod session;
+pub mod setup;
+mod subscriptions;
+#[cfg(test)]
+mod tests;
+mod throttle;
+mod timeline;
+mod topics;
+mod view;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use axum::Router;
+use axum::extract::DefaultBodyLimit;
+use axum::middleware::{from_fn_with_state, map_response};
+
+pub use setup::{ClaimError, SetupLink, claim};
+
+use crate::admin::throttle::Throttle;
+use crate::broker::Broker;
+use crate::store::StoreError;
+use crate::store::accounts::Accounts;
+use crate::store::views::Views;
+
+/// Bytes of a form besides the events that it may publish.
+const FORM_BYTES_MAX: usize = 1_048_576;
+
+/// What the pages work with.
+pub struct AdminState {
+    pub broker: Broker,
+    pub views: Views,
+    pub accounts: Accounts,
+    /// How the first person gets in; see [`SetupLink::new`].
+    pub setup: SetupLink,
+    /// Whether webhooks must be called over TLS.
+    pub require_https: bool,
+    /// Bytes of one publish request.
+    pub publish_bytes_max: usize,
+}
+
+/// The pages, to be nested at `/admin`. The address of the client is taken from
+/// `axum::extract::ConnectInfo<SocketAddr>` where the request has one.
+pub fn routes(state: AdminState) -> Router {
+    let site = Arc::new(Site::new(state));
+    let behind_login = page::router().layer(from_fn_with_state(site.clone(), gate::admit));
+    let public = login::router().merge(setup::router());
+    // Every byte of an event may be percent-encoded.
+    let form_bytes_max = 3 * site.publish_bytes_max + FORM_BYTES_MAX;
+    behind_login
+        .merge(public)
+        .layer(session::layer(&site))
+        .layer(from_fn_with_state(site.clone(), csrf::refuse_foreign))
+        .merge(assets::router())
+        .layer(DefaultBodyLimit::max(form_bytes_max))
+        .layer(map_response(harden::harden))
+        .with_state(site)
+}
+
+/// What every handler holds.
+struct Site {
+    broker: Broker,
+    views: Views,
+    accounts: Accounts,
+    setup: SetupLink,
+    require_https: bool,
+    publish_bytes_max: usize,
+    throttle: Throttle,
+    /// Remembers a claim, which is never undone, so that not every request asks for it.
+    claimed: AtomicBool,
+}
+
+impl Site {
+    fn new(state: AdminState) -> Self {
+        Self {
+            broker: state.broker,
+            views: state.views,
+            accounts: state.accounts,
+            setup: state.setup,
+            require_https: state.require_https,
+            publish_bytes_max: state.publish_bytes_max,
+            throttle: Throttle::default(),
+            claimed: AtomicBool::new(false),
+        }
+    }
+
+    async fn is_claimed(&self) -> Result<bool, StoreError> {
+        if self.claimed.load(Ordering::Relaxed) {
+            return Ok(true);
+        }
+        let claimed = self.accounts.is_claimed().await?;
+        self.claimed.store(claimed, Ordering::Relaxed);
+        Ok(claimed)
+    }
+
+    /// Whether browsers reach the pages over TLS, so that cookies can be tied to it.
+    fn is_https(&self) -> bool {
+        self.public_url().starts_with("https://")
+    }
+
+    fn public_url(&self) -> &str {
+        &self.broker.options().public_url
+    }
+}

@@ -1,0 +1,140 @@
+//! The first page: what needs attention, and how things stand.
+
+use std::sync::Arc;
+
+use askama::Template;
+use axum::extract::State;
+
+use crate::admin::error::PageResult;
+use crate::admin::events::EventTable;
+use crate::admin::identify::subscription_page;
+use crate::admin::queue_depths::QueueDepths;
+use crate::admin::session::Visitor;
+use crate::admin::subscriptions::{SubscriptionState, state};
+use crate::admin::topics::TopicTable;
+use crate::admin::view::{Badge, Frame, Tone, draw, link};
+use crate::admin::{Site, print};
+use crate::base::Timestamp;
+use crate::model::registry::Registry;
+use crate::model::subscription::ValidationState;
+use crate::store::views::EventQuery;
+
+/// Events shown.
+const EVENTS_SHOWN: usize = 10;
+
+/// Rows of the list of what needs attention; the rest is counted.
+const CONCERNS_SHOWN: usize = 20;
+
+#[derive(Template)]
+#[template(path = "admin/overview.html")]
+struct OverviewPage {
+    frame: Frame,
+    /// The state of things in one sentence.
+    health: Badge,
+    tiles: Vec<Tile>,
+    concerns: Vec<Concern>,
+    more_concerns: usize,
+    topics: TopicTable,
+    events: EventTable,
+}
+
+/// A figure with what it counts.
+struct Tile {
+    label: &'static str,
+    figure: String,
+    href: &'static str,
+}
+
+/// Something that needs attention.
+struct Concern {
+    badge: Badge,
+    title: String,
+    href: String,
+    text: String,
+}
+
+/// The overview.
+pub(super) async fn show(visitor: Visitor, State(site): State<Arc<Site>>) -> PageResult {
+    let registry = site.broker.registry();
+    let depths = QueueDepths::of_all(&site, &registry).await?;
+    let recent = EventQuery {
+        limit: EVENTS_SHOWN,
+        ..EventQuery::default()
+    };
+    let recent = site.views.events(recent).await?;
+    let mut concerns = concerns(&registry, &depths, visitor.now);
+    let more_concerns = concerns.len().saturating_sub(CONCERNS_SHOWN);
+    let health = health(concerns.len());
+    concerns.truncate(CONCERNS_SHOWN);
+    Ok(draw(&OverviewPage {
+        frame: Frame::new(&visitor, "Overview"),
+        health,
+        tiles: tiles(&registry, &depths),
+        concerns,
+        more_concerns,
+        topics: TopicTable::new(registry.topics(), &depths),
+        events: EventTable::new(recent.rows),
+    }))
+}
+
+fn health(concerns: usize) -> Badge {
+    match concerns {
+        0 => Badge::new(Tone::Good, "Nothing needs attention"),
+        1 => Badge::new(Tone::Bad, "1 thing needs attention"),
+        more => Badge::new(Tone::Bad, format!("{more} things need attention")),
+    }
+}
+
+fn tiles(registry: &Registry, depths: &QueueDepths) -> Vec<Tile> {
+    let total = depths.total();
+    let tile = |label, count: u64, href| Tile {
+        label,
+        figure: print::count(count),
+        href,
+    };
+    let number = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
+    vec![
+        tile("Topics", number(registry.topics().count()), "/admin/topics"),
+        tile(
+            "Event subscriptions",
+            number(registry.subscriptions().count()),
+            "/admin/subscriptions",
+        ),
+        tile("Waiting deliveries", total.pending, "/admin/subscriptions"),
+        tile("Dead letters", total.dead_letters, "/admin/dead-letters"),
+    ]
+}
+
+/// Subscriptions that do not deliver, then those with dead letters.
+fn concerns(registry: &Registry, depths: &QueueDepths, now: Timestamp) -> Vec<Concern> {
+    let mut concerns = Vec::new();
+    for (topic, subscription) in registry.subscriptions() {
+        let (of, name) = (topic.topic.name.as_str(), subscription.name.as_str());
+        if subscription.validation.state != ValidationState::Succeeded {
+            let SubscriptionState { badge, why } = state(subscription, now);
+            concerns.push(Concern {
+                badge,
+                title: format!("{of} / {name}"),
+                href: subscription_page(of, name),
+                text: why,
+            });
+        }
+    }
+    for (topic, subscription) in registry.subscriptions() {
+        let (of, name) = (topic.topic.name.as_str(), subscription.name.as_str());
+        let dead = depths.subscription(subscription.id).dead_letters;
+        if dead > 0 {
+            concerns.push(Concern {
+                badge: Badge::new(Tone::Bad, "Dead letters"),
+                title: format!("{of} / {name}"),
+                href: link("/admin/dead-letters", &[("of", format!("{of}/{name}"))]),
+                text: print::plural(
+                    dead,
+                    "delivery has been given up.",
+                    "deliveries have been given up.",
+                ),
+            });
+        }
+    }
+    concerns
+}

@@ -1,0 +1,128 @@
+//! Passwords: which ones are taken, and how they are kept (argon2id, security.md B3).
+
+use argon2::password_hash::{PasswordHasher, PasswordVerifier};
+use argon2::{Algorithm, Argon2, Params, Version};
+use tokio::sync::Semaphore;
+
+use crate::base::Entropy;
+
+/// The fewest characters of a password (security.md B3).
+pub(super) const CHARACTERS_MIN: usize = 8;
+
+/// The most characters of a password: it bounds what one request can make us hash.
+pub(super) const CHARACTERS_MAX: usize = 128;
+
+/// What is recommended on the page (security.md B3).
+pub(super) const CHARACTERS_RECOMMENDED: usize = 15;
+
+/// Memory of one hash, in KiB; with two passes and one lane OWASP's first choice.
+const MEMORY_KIB: u32 = 19_456;
+const PASSES: u32 = 2;
+const LANES: u32 = 1;
+
+/// Bytes of a salt, as RFC 9106 recommends.
+const SALT_BYTES: usize = 16;
+
+/// Hashes at once, over the whole process: bounds their memory, and leaves a small machine a core.
+static HASHES: Semaphore = Semaphore::const_new(2);
+
+/// What a password is compared with when there is no such user, so that the answer takes as long.
+pub(super) const NOBODY: &str = "$argon2id$v=19$m=19456,t=2,p=1$AAAAAAAAAAAAAAAAAAAAAA\
+     $AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
+
+/// Why `password` is not taken as that of the user `name`.
+pub(super) fn problem(password: &str, name: &str) -> Option<String> {
+    let characters = password.chars().count();
+    if !(CHARACTERS_MIN..=CHARACTERS_MAX).contains(&characters) {
+        return Some(format!(
+            "it has {characters} characters; it must have {CHARACTERS_MIN} to {CHARACTERS_MAX}"
+        ));
+    }
+    let first_guesses = [name, "everpost", "password", "12345678", "123456789"];
+    first_guesses
+        .iter()
+        .any(|guess| guess.eq_ignore_ascii_case(password))
+        .then(|| "it is among the first that anybody would guess".to_owned())
+}
+
+/// The PHC string of `password`.
+pub(super) async fn hash(password: String) -> String {
+    // A salt is a secret's neighbour: it comes from the system even in a simulation.
+    let mut salt = [0; SALT_BYTES];
+    Entropy::Os.fill(&mut salt);
+    let hash = move || {
+        let hash = argon2().hash_password_with_salt(password.as_bytes(), &salt);
+        hash.expect("salt and parameters are in bounds").to_string()
+    };
+    in_background(hash).await
+}
+
+/// Whether `password` belongs to the PHC string `hash`.
+pub(super) async fn is_right(password: String, hash: String) -> bool {
+    // No user has a longer one, so nobody is made to hash it.
+    if password.chars().count() > CHARACTERS_MAX {
+        return false;
+    }
+    in_background(move || {
+        argon2()
+            .verify_password(password.as_bytes(), hash.as_str())
+            .is_ok()
+    })
+    .await
+}
+
+fn argon2() -> Argon2<'static> {
+    let params =
+        Params::new(MEMORY_KIB, PASSES, LANES, None).expect("the parameters are in bounds");
+    Argon2::new(Algorithm::Argon2id, Version::V0x13, params)
+}
+
+async fn in_background<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    let permit = HASHES.acquire().await.expect("it is never closed");
+    let work = move || {
+        let _permit = permit; // held to the end even if the client goes away
+        work()
+    };
+    let done = tokio::task::spawn_blocking(work).await;
+    done.expect("hashing does not panic")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_password_belongs_to_its_hash_alone() {
+        let phc = hash("correct horse battery".to_owned()).await;
+        assert!(phc.starts_with("$argon2id$v=19$m=19456,t=2,p=1$"), "{phc}");
+        assert!(is_right("correct horse battery".to_owned(), phc.clone()).await);
+        assert!(!is_right("Correct horse battery".to_owned(), phc.clone()).await);
+        assert!(!is_right("x".repeat(CHARACTERS_MAX + 1), phc).await);
+        assert!(!is_right("anything".to_owned(), NOBODY.to_owned()).await);
+        assert!(!is_right("anything".to_owned(), "no PHC string".to_owned()).await);
+    }
+
+    #[test]
+    fn nobody_is_a_hash_with_our_parameters() {
+        let parsed = argon2::PasswordHash::new(NOBODY).expect("a PHC string");
+        let params = Params::try_from(&parsed).expect("parameters");
+        assert_eq!(params.m_cost(), MEMORY_KIB);
+        assert_eq!(params.t_cost(), PASSES);
+    }
+
+    #[test]
+    fn passwords_are_judged_by_length_and_obviousness() {
+        for (password, taken) in [
+            ("1234567", false),
+            ("12345678", false),
+            ("EverPost", false),
+            ("margaret", false),
+            ("margaret1", true),
+            ("größer als", true),
+            (&"x".repeat(128), true),
+            (&"x".repeat(129), false),
+        ] {
+            assert_eq!(problem(password, "margaret").is_none(), taken, "{password}");
+        }
+    }
+}

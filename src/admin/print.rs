@@ -1,0 +1,131 @@
+//! Figures as people read them.
+
+use std::time::Duration;
+
+use crate::base::Timestamp;
+use crate::store::views::COUNT_MAX;
+
+/// A count that stops at [`COUNT_MAX`], with thin spaces: `9 999`, `10 000+`.
+pub(super) fn count(count: u64) -> String {
+    let digits = count.to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push('\u{2009}');
+        }
+        text.push(digit);
+    }
+    if count >= COUNT_MAX {
+        text.push('+');
+    }
+    text
+}
+
+/// `1 topic`, `2 topics`.
+pub(super) fn plural(number: u64, one: &str, many: &str) -> String {
+    match number {
+        1 => format!("1 {one}"),
+        number => format!("{} {many}", count(number)),
+    }
+}
+
+/// `512 B`, `1.5 KiB`, `1.0 MiB`.
+pub(super) fn bytes(bytes: u64) -> String {
+    let kib = bytes as f64 / 1_024.0;
+    match bytes {
+        0..1_024 => format!("{bytes} B"),
+        1_024..1_048_576 => format!("{kib:.1} KiB"),
+        _ => format!("{:.1} MiB", kib / 1_024.0),
+    }
+}
+
+/// `25 ms`, `1.5 s`, `10 s`, `1 min 40 s`, `22 h 46 min`, `2 d`.
+pub(super) fn span(span: Duration) -> String {
+    let ms = span.as_millis();
+    let seconds = span.as_secs();
+    match seconds {
+        0 => format!("{ms} ms"),
+        1..10 if !ms.is_multiple_of(1_000) => format!("{:.1} s", span.as_secs_f64()),
+        1..60 => format!("{seconds} s"),
+        60..3_600 => two(seconds, (60, "min"), (1, "s")),
+        3_600..86_400 => two(seconds, (3_600, "h"), (60, "min")),
+        _ => two(seconds, (86_400, "d"), (3_600, "h")),
+    }
+}
+
+fn two(seconds: u64, (big, big_name): (u64, &str), (small, small_name): (u64, &str)) -> String {
+    let (first, second) = (seconds / big, seconds % big / small);
+    match second {
+        0 => format!("{first} {big_name}"),
+        _ => format!("{first} {big_name} {second} {small_name}"),
+    }
+}
+
+/// `3 min ago`, `in 10 s`, `now`.
+pub(super) fn relative(at: Timestamp, now: Timestamp) -> String {
+    let (ago, ahead) = (now.since(at), at.since(now));
+    if ago < Duration::from_secs(1) && ahead < Duration::from_secs(1) {
+        return "now".to_owned();
+    }
+    let whole = |span: Duration| self::span(Duration::from_secs(span.as_secs()));
+    match ahead.is_zero() {
+        true => format!("{} ago", whole(ago)),
+        false => format!("in {}", whole(ahead)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_are_printed_for_people() {
+        for (number, text) in [
+            (0, "0"),
+            (999, "999"),
+            (1_000, "1\u{2009}000"),
+            (10_000, "10\u{2009}000+"),
+        ] {
+            assert_eq!(count(number), text);
+        }
+        for (number, text) in [
+            (0, "0 B"),
+            (1_023, "1023 B"),
+            (1_536, "1.5 KiB"),
+            (1_048_576, "1.0 MiB"),
+        ] {
+            assert_eq!(bytes(number), text);
+        }
+        for (ms, text) in [
+            (0, "0 ms"),
+            (25, "25 ms"),
+            (1_500, "1.5 s"),
+            (10_000, "10 s"),
+            (59_999, "59 s"),
+            (60_000, "1 min"),
+            (100_000, "1 min 40 s"),
+            (81_999_000, "22 h 46 min"),
+            (172_800_000, "2 d"),
+            (180_000_000, "2 d 2 h"),
+        ] {
+            assert_eq!(span(Duration::from_millis(ms)), text);
+        }
+        assert_eq!(plural(1, "event", "events"), "1 event");
+        assert_eq!(plural(2, "event", "events"), "2 events");
+    }
+
+    #[test]
+    fn moments_are_told_from_now() {
+        let now = Timestamp::from_ms(1_000_000);
+        for (offset_ms, text) in [
+            (0, "now"),
+            (-999, "now"),
+            (-1_500, "1 s ago"),
+            (10_400, "in 10 s"),
+            (-90_000, "1 min 30 s ago"),
+        ] {
+            let at = Timestamp::from_ms(now.as_ms() + offset_ms);
+            assert_eq!(relative(at, now), text);
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! The same as on a page, for the command line.
+
+use askama::Template;
+
+use crate::admin::view::part;
+
+/// Commands that do or show what the page does.
+#[derive(Clone, Debug, Default, Template)]
+#[template(path = "admin/parts/recipe.html")]
+pub(super) struct Recipe {
+    commands: Vec<(&'static str, String)>,
+    needs_token: bool,
+}
+
+part!(Recipe);
+
+impl Recipe {
+    /// Asks the management API at `url`.
+    pub(super) fn get(url: &str) -> Self {
+        Self::default().and(
+            "curl",
+            format!("curl -H \"Authorization: Bearer $TOKEN\" {}", quoted(url)),
+        )
+    }
+
+    /// For what the management API has no single request for.
+    pub(super) fn everpost_alone(command: &str) -> Self {
+        Self::default().everpost(command)
+    }
+
+    /// The same by another command as well.
+    pub(super) fn everpost(self, command: impl Into<String>) -> Self {
+        let mut commands = self.commands;
+        commands.push(("everpost", command.into()));
+        Self { commands, ..self }
+    }
+
+    fn and(mut self, with: &'static str, command: String) -> Self {
+        self.needs_token |= command.contains("$TOKEN");
+        self.commands.push((with, command));
+        self
+    }
+}
+
+/// `text` as one word of a shell.
+pub(super) fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shell_sees_one_word() {
+        assert_eq!(quoted("http://x/a?b=c&d"), "'http://x/a?b=c&d'");
+        assert_eq!(quoted("it's"), r"'it'\''s'");
+    }
+}

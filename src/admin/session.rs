@@ -1,0 +1,242 @@
+//! Who is signed in: sessions in the database, by a cookie that no script can read.
+//!
+//! A session ends half an hour after the last request and in any case twelve hours after signing in,
+//! by our own clock. The database knows the hash of its id alone (security.md B3).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use aws_lc_rs::digest::{SHA256, digest};
+use axum::extract::FromRequestParts;
+use http::request::Parts;
+use serde::{Deserialize, Serialize};
+use tower_sessions::cookie::SameSite;
+use tower_sessions::session::{Id, Record};
+use tower_sessions::session_store::{Error, Result};
+use tower_sessions::{Expiry, Session, SessionManagerLayer, SessionStore};
+
+use crate::admin::Site;
+use crate::admin::error::PageError;
+use crate::admin::view::Flash;
+use crate::base::{Clock, Entropy, Timestamp};
+use crate::store::StoreError;
+use crate::store::accounts::{Accounts, Role, User};
+
+/// How long a session lives without requests (security.md B3).
+const IDLE_MAX: Duration = Duration::from_secs(30 * 60);
+
+/// How long a session lives at most (security.md B3).
+const LIFE_MAX: Duration = Duration::from_secs(12 * 3_600);
+
+/// A session is written down again after this long, so that not every page view is a write.
+const TOUCHED_EVERY: Duration = Duration::from_secs(60);
+
+/// The cookie; tied to the host where browsers come over TLS, which plain HTTP does not allow.
+const COOKIE: &str = "everpost_session";
+const COOKIE_OF_HOST: &str = "__Host-everpost_session";
+
+/// Keys in a session's record.
+const SIGNED_IN: &str = "signed_in";
+const FLASH: &str = "flash";
+
+/// What a session remembers about who signed in.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct SignedIn {
+    user: String,
+    /// Every form carries it; see [`crate::admin::csrf`].
+    csrf: String,
+    started_ms: i64,
+    touched_ms: i64,
+}
+
+/// Somebody signed in, with the request that they make.
+#[derive(Clone, Debug)]
+pub(super) struct Visitor {
+    pub(super) name: String,
+    pub(super) role: Role,
+    pub(super) csrf: String,
+    /// When the request came in.
+    pub(super) now: Timestamp,
+    /// The path of the request, `/admin` included.
+    pub(super) path: String,
+    /// What the last action has to say.
+    pub(super) flash: Option<Flash>,
+    session: Session,
+}
+
+impl Visitor {
+    /// Has `flash` shown on the next page.
+    pub(super) async fn tell(&self, flash: Flash) -> std::result::Result<(), PageError> {
+        Ok(self.session.insert(FLASH, flash).await?)
+    }
+}
+
+/// The visitor that the gate has let in.
+impl<S: Sync> FromRequestParts<S> for Visitor {
+    type Rejection = PageError;
+
+    async fn from_request_parts(
+        parts: &mut Parts,
+        _: &S,
+    ) -> std::result::Result<Self, Self::Rejection> {
+        let visitor = parts.extensions.get::<Visitor>();
+        visitor.cloned().ok_or(PageError::SignedOut)
+    }
+}
+
+/// Puts a session at the handlers' disposal.
+pub(super) fn layer(site: &Arc<Site>) -> SessionManagerLayer<Sessions> {
+    let sessions = Sessions {
+        accounts: site.accounts.clone(),
+        clock: site.broker.clock().clone(),
+        entropy: site.broker.entropy().clone(),
+    };
+    let secure = site.is_https();
+    SessionManagerLayer::new(sessions)
+        .with_name(if secure { COOKIE_OF_HOST } else { COOKIE })
+        .with_secure(secure)
+        .with_path(if secure { "/" } else { "/admin" })
+        .with_http_only(true)
+        .with_same_site(SameSite::Lax)
+        .with_expiry(Expiry::OnSessionEnd) // of the browser's; ours are looked at here
+}
+
+/// Signs `user` in, under a new id whatever the browser came with.
+pub(super) async fn sign_in(
+    site: &Site,
+    session: &Session,
+    user: String,
+) -> std::result::Result<(), PageError> {
+    session.flush().await?;
+    let now = site.broker.clock().now().as_ms();
+    let signed_in = SignedIn {
+        user,
+        csrf: site.broker.entropy().secret(),
+        started_ms: now,
+        touched_ms: now,
+    };
+    Ok(session.insert(SIGNED_IN, signed_in).await?)
+}
+
+/// Signs out: the session is gone from the database, so its cookie opens nothing any more.
+pub(super) async fn sign_out(session: &Session) -> std::result::Result<(), PageError> {
+    Ok(session.flush().await?)
+}
+
+/// Who makes the request; `None` for nobody that we know.
+pub(super) async fn visitor(
+    site: &Site,
+    session: Session,
+    path: String,
+) -> std::result::Result<Option<Visitor>, PageError> {
+    let Some(mut signed_in) = session.get::<SignedIn>(SIGNED_IN).await? else {
+        return Ok(None);
+    };
+    let Some(user) = site.accounts.find(signed_in.user.clone()).await? else {
+        return Ok(None);
+    };
+    let now = site.broker.clock().now();
+    if now.since(Timestamp::from_ms(signed_in.touched_ms)) >= TOUCHED_EVERY {
+        signed_in.touched_ms = now.as_ms();
+        session.insert(SIGNED_IN, &signed_in).await?;
+    }
+    Ok(Some(Visitor::of(user, signed_in.csrf, session, path, now)))
+}
+
+impl Visitor {
+    fn of(user: User, csrf: String, session: Session, path: String, now: Timestamp) -> Self {
+        Self {
+            name: user.name,
+            role: user.role,
+            csrf,
+            now,
+            path,
+            flash: None,
+            session,
+        }
+    }
+
+    /// The same, with what the last action had to say, which is then forgotten.
+    pub(super) async fn with_flash(self) -> std::result::Result<Self, PageError> {
+        Ok(Self {
+            flash: self.session.remove::<Flash>(FLASH).await?,
+            ..self
+        })
+    }
+}
+
+/// The sessions in the database.
+#[derive(Clone)]
+pub(super) struct Sessions {
+    accounts: Accounts,
+    clock: Clock,
+    entropy: Entropy,
+}
+
+impl Sessions {
+    /// When the session of `record`, used at `now`, ends.
+    fn end_of(record: &Record, now: Timestamp) -> Timestamp {
+        let signed_in = record.data.get(SIGNED_IN).cloned();
+        let signed_in: Option<SignedIn> =
+            signed_in.and_then(|value| serde_json::from_value(value).ok());
+        let started = signed_in.map_or(now, |each| Timestamp::from_ms(each.started_ms));
+        (now + IDLE_MAX).min(started + LIFE_MAX)
+    }
+}
+
+#[async_trait]
+impl SessionStore for Sessions {
+    async fn create(&self, record: &mut Record) -> Result<()> {
+        let mut id = [0; 16];
+        self.entropy.fill(&mut id);
+        record.id = Id(i128::from_le_bytes(id));
+        self.save(record).await
+    }
+
+    async fn save(&self, record: &Record) -> Result<()> {
+        let ends_at = Self::end_of(record, self.clock.now());
+        let text = serde_json::to_string(&record.data)
+            .map_err(|error| Error::Encode(error.to_string()))?;
+        let saved = self.accounts.save_session(key(&record.id), text, ends_at);
+        saved.await.map_err(|error| backend(&error))
+    }
+
+    async fn load(&self, id: &Id) -> Result<Option<Record>> {
+        let now = self.clock.now();
+        let found = self.accounts.session(key(id), now).await;
+        let Some(text) = found.map_err(|error| backend(&error))? else {
+            return Ok(None);
+        };
+        let data = serde_json::from_str(&text).map_err(|error| Error::Decode(error.to_string()))?;
+        Ok(Some(Record {
+            id: *id,
+            data,
+            expiry_date: (now + IDLE_MAX).to_utc(),
+        }))
+    }
+
+    async fn delete(&self, id: &Id) -> Result<()> {
+        let deleted = self.accounts.delete_session(key(id));
+        deleted.await.map_err(|error| backend(&error))
+    }
+}
+
+impl std::fmt::Debug for Sessions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Sessions")
+    }
+}
+
+/// What the database knows a session by: whoever reads it there cannot make the cookie from it.
+fn key(id: &Id) -> String {
+    let hash = digest(&SHA256, &id.0.to_le_bytes());
+    hash.as_ref()
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
+}
+
+fn backend(error: &StoreError) -> Error {
+    Error::Backend(error.to_string())
+}

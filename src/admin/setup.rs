@@ -1,0 +1,269 @@
+//! The first run: a link that is printed once, and lets whoever holds it make the first account.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use askama::Template;
+use axum::Router;
+use axum::extract::{DefaultBodyLimit, Query, State};
+use axum::response::{IntoResponse, Redirect, Response};
+use axum::routing::get;
+use http::StatusCode;
+use serde::Deserialize;
+use tokio::sync::watch;
+use tower_sessions::Session;
+
+use crate::admin::error::PageResult;
+use crate::admin::field::{Field, Problem, mark};
+use crate::admin::form::{Form, Refusal};
+use crate::admin::view::{Bare, draw_with};
+use crate::admin::{Site, password, session};
+use crate::base::{Clock, Entropy, Timestamp};
+use crate::model::access::Secret;
+use crate::store::StoreError;
+use crate::store::accounts::Accounts;
+
+/// How long the link works (product.md, conventions 2).
+const LINK_LIFE: Duration = Duration::from_secs(30 * 60);
+
+/// Characters of a user's name.
+const NAME_MAX: usize = 64;
+
+/// Bytes of a form that anybody may send: a name, a password and a token fit many times over.
+pub(super) const OPEN_FORM_BYTES_MAX: usize = 16_384;
+
+/// The way in while nobody has an account. Cheap to clone.
+#[derive(Clone)]
+pub struct SetupLink {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    token: Secret,
+    expires_at: Timestamp,
+    clock: Clock,
+    claimed: watch::Sender<bool>,
+}
+
+impl SetupLink {
+    /// A new link, valid for half an hour. It opens nothing once somebody has an account.
+    pub fn new(entropy: &Entropy, clock: &Clock) -> Self {
+        Self {
+            inner: Arc::new(Inner {
+                token: Secret::new(entropy.secret()),
+                expires_at: clock.now() + LINK_LIFE,
+                clock: clock.clone(),
+                claimed: watch::Sender::new(false),
+            }),
+        }
+    }
+
+    /// The path and query to put behind the URL of the appliance: `/admin/setup?token=…`. A secret.
+    pub fn path(&self) -> String {
+        format!("/admin/setup?token={}", self.inner.token.reveal())
+    }
+
+    /// Returns once somebody has made an account by the link: what was written down of it can go.
+    pub async fn claimed(&self) {
+        let mut claimed = self.inner.claimed.subscribe();
+        // The sender lives as long as `self`.
+        let _ = claimed.wait_for(|claimed| *claimed).await;
+    }
+
+    fn admits(&self, token: &str) -> bool {
+        let inner = &self.inner;
+        inner.token.admits(token) && inner.clock.now() < inner.expires_at
+    }
+}
+
+/// Why an account was not made.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ClaimError {
+    #[error("the name: {0}")]
+    Name(String),
+    #[error("the password: {0}")]
+    Password(String),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Makes the first account, an administrator's. `false` when there is one already: then nothing changes.
+pub async fn claim(
+    accounts: &Accounts,
+    name: &str,
+    password: &str,
+    now: Timestamp,
+) -> Result<bool, ClaimError> {
+    if let Some(problem) = name_problem(name) {
+        return Err(ClaimError::Name(problem));
+    }
+    if let Some(problem) = password::problem(password, name) {
+        return Err(ClaimError::Password(problem));
+    }
+    if accounts.is_claimed().await? {
+        return Ok(false); // and nothing is hashed in vain
+    }
+    let hash = password::hash(password.to_owned()).await;
+    Ok(accounts.claim(name.to_owned(), hash, now).await?)
+}
+
+fn name_problem(name: &str) -> Option<String> {
+    let characters = name.chars().count();
+    if !(1..=NAME_MAX).contains(&characters) {
+        return Some(format!("it must have 1 to {NAME_MAX} characters"));
+    }
+    let plain = |c: char| c.is_alphanumeric() || ".-_@+".contains(c);
+    if name.chars().all(plain) {
+        return None;
+    }
+    Some("it may hold letters, digits and the characters . - _ @ + only".to_owned())
+}
+
+pub(super) fn router() -> Router<Arc<Site>> {
+    let page = get(show)
+        .post(submit)
+        .layer(DefaultBodyLimit::max(OPEN_FORM_BYTES_MAX));
+    Router::new().route("/setup", page)
+}
+
+#[derive(Deserialize)]
+struct Token {
+    #[serde(default)]
+    token: String,
+}
+
+async fn show(State(site): State<Arc<Site>>, Query(Token { token }): Query<Token>) -> PageResult {
+    if site.is_claimed().await? {
+        return Ok(Redirect::to("/admin/login").into_response());
+    }
+    if !site.setup.admits(&token) {
+        return Ok(invalid_link());
+    }
+    Ok(draw_form(token, &Form::default(), None))
+}
+
+async fn submit(State(site): State<Arc<Site>>, session: Session, form: Form) -> PageResult {
+    let token = form.raw("token").to_owned();
+    if !site.is_claimed().await? && !site.setup.admits(&token) {
+        return Ok(invalid_link());
+    }
+    let (name, password) = (form.text("name"), form.raw("password"));
+    match claim(&site.accounts, name, password, site.broker.clock().now()).await {
+        Ok(true) => welcome(&site, &session, name).await,
+        Ok(false) => Ok(Redirect::to("/admin/login").into_response()),
+        Err(ClaimError::Store(error)) => Err(error.into()),
+        Err(ClaimError::Name(problem)) => {
+            let refusal = Refusal::of("name", problem);
+            Ok(draw_form(token, &form, Some(refusal)))
+        }
+        Err(ClaimError::Password(problem)) => {
+            let refusal = Refusal::of("password", problem);
+            Ok(draw_form(token, &form, Some(refusal)))
+        }
+    }
+}
+
+async fn welcome(site: &Site, session: &Session, name: &str) -> PageResult {
+    session::sign_in(site, session, name.to_owned()).await?;
+    site.setup.inner.claimed.send_replace(true);
+    Ok(Redirect::to("/admin").into_response())
+}
+
+#[derive(Template)]
+#[template(path = "admin/setup.html")]
+struct SetupPage {
+    bare: Bare,
+    token: String,
+    problem: Option<Problem>,
+    fields: [Field; 2],
+}
+
+fn draw_form(token: String, form: &Form, refusal: Option<Refusal>) -> Response {
+    let status = match refusal {
+        None => StatusCode::OK,
+        Some(_) => StatusCode::UNPROCESSABLE_ENTITY,
+    };
+    let mut fields = [
+        Field::line("name", "Name", form)
+            .hint("Letters, digits and . - _ @ +")
+            .autocomplete("username")
+            .required(),
+        Field::password("Password", "new-password")
+            .hint(format!(
+                "At least {} characters, better {} or more. A sentence is easy to remember.",
+                password::CHARACTERS_MIN,
+                password::CHARACTERS_RECOMMENDED
+            ))
+            .required(),
+    ];
+    let page = SetupPage {
+        bare: Bare::new("Set up Everpost"),
+        token,
+        problem: mark(fields.iter_mut(), refusal),
+        fields,
+    };
+    draw_with(status, &page)
+}
+
+#[derive(Template)]
+#[template(path = "admin/unclaimed.html")]
+struct UnclaimedPage {
+    bare: Bare,
+    why: &'static str,
+}
+
+/// What every page says while nobody has an account.
+pub(super) fn unclaimed() -> Response {
+    let page = UnclaimedPage {
+        bare: Bare::new("Not set up yet"),
+        why: "Nobody has an account on this appliance yet.",
+    };
+    draw_with(StatusCode::FORBIDDEN, &page)
+}
+
+fn invalid_link() -> Response {
+    let page = UnclaimedPage {
+        bare: Bare::new("This link does not work"),
+        why: "The link is incomplete, older than half an hour, or from an earlier start of the \
+              appliance.",
+    };
+    draw_with(StatusCode::FORBIDDEN, &page)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_admits_its_own_token_for_half_an_hour() {
+        let clock = Clock::simulated(Timestamp::from_ms(1_000));
+        let entropy = Entropy::seeded(1);
+        let link = SetupLink::new(&entropy, &clock);
+        let path = link.path();
+        let token = path.strip_prefix("/admin/setup?token=").expect("the path");
+        assert_eq!(token.len(), 43, "256 bits in base64");
+        assert!(link.admits(token));
+        assert!(!link.admits(""));
+        assert!(!link.admits(&token[1..]));
+        assert!(!SetupLink::new(&entropy, &clock).admits(token));
+        clock.advance(LINK_LIFE - Duration::from_millis(1));
+        assert!(link.admits(token));
+        clock.advance(Duration::from_millis(1));
+        assert!(!link.admits(token));
+    }
+
+    #[test]
+    fn names_are_judged() {
+        for (name, taken) in [
+            ("a", true),
+            ("ann.lee+ops@example.com", true),
+            ("Jörg", true),
+            ("", false),
+            ("two words", false),
+            ("<b>", false),
+            (&"x".repeat(65), false),
+        ] {
+            assert_eq!(name_problem(name).is_none(), taken, "{name}");
+        }
+    }
+}

@@ -1,0 +1,434 @@
+//! The fields of an event subscription, to and from the document of the management API. Everything that
+//! can be wrong with them is found there, so the form and the API say the same.
+
+use serde_json::{Value, json};
+
+use crate::admin::error::sentence;
+use crate::admin::field::{Field, Section};
+use crate::admin::form::{Form, Refusal};
+use crate::model::destination::Destination;
+use crate::model::limits::{
+    ATTEMPTS_MAX, BATCH_EVENTS_MAX, BATCH_KILOBYTES_MAX, TIME_TO_LIVE_MINUTES_MAX,
+};
+use crate::model::registry::TopicEntry;
+use crate::model::subscription::{
+    DeadLetterDestination, EventSubscription, SubscriptionDefinition,
+};
+use crate::model::topic::{DeliverySchema, InputSchema};
+use crate::wire::resource::{self, InvalidResource, SubscriptionContext};
+
+/// What the form is for.
+#[derive(Clone, Copy)]
+pub(super) enum Draft<'a> {
+    New {
+        input_schema: &'a InputSchema,
+    },
+    Change {
+        input_schema: &'a InputSchema,
+        current: &'a SubscriptionDefinition,
+    },
+}
+
+/// The form for a new subscription.
+pub(super) fn blank() -> Form {
+    Form::of([
+        ("maxDeliveryAttempts", ATTEMPTS_MAX.to_string()),
+        (
+            "eventTimeToLiveInMinutes",
+            TIME_TO_LIVE_MINUTES_MAX.to_string(),
+        ),
+        ("deadLetterDestination", KEEP.to_owned()),
+    ])
+}
+
+/// The form with what answers show of `subscription`: everything but its secrets.
+pub(super) fn form_of(topic: &TopicEntry, subscription: &EventSubscription) -> Form {
+    let document = resource::render_subscription(topic, subscription);
+    let properties = &document["properties"];
+    let (filter, retry) = (&properties["filter"], &properties["retryPolicy"]);
+    let destination = &properties["destination"]["properties"];
+    Form::of([
+        ("skipValidation", ticked(&destination["skipValidation"])),
+        ("includedEventTypes", lines(&filter["includedEventTypes"])),
+        ("subjectBeginsWith", text(&filter["subjectBeginsWith"])),
+        ("subjectEndsWith", text(&filter["subjectEndsWith"])),
+        (
+            "isSubjectCaseSensitive",
+            ticked(&filter["isSubjectCaseSensitive"]),
+        ),
+        ("advancedFilters", list(&filter["advancedFilters"])),
+        (ON_ARRAYS, ticked(&filter[ON_ARRAYS])),
+        (
+            "eventDeliverySchema",
+            text(&properties["eventDeliverySchema"]),
+        ),
+        ("maxEventsPerBatch", text(&destination["maxEventsPerBatch"])),
+        (KILOBYTES, text(&destination[KILOBYTES])),
+        (HEADERS, list(&destination[HEADERS])),
+        ("maxDeliveryAttempts", text(&retry["maxDeliveryAttempts"])),
+        (
+            "eventTimeToLiveInMinutes",
+            text(&retry["eventTimeToLiveInMinutes"]),
+        ),
+        (
+            "deadLetterDestination",
+            choice_of(&subscription.definition.dead_letter).to_owned(),
+        ),
+        ("labels", lines(&properties["labels"]).replace('\n', ", ")),
+        (
+            "expirationTimeUtc",
+            moment(&properties["expirationTimeUtc"]),
+        ),
+    ])
+}
+
+const ON_ARRAYS: &str = "enableAdvancedFilteringOnArrays";
+const KILOBYTES: &str = "preferredBatchSizeInKilobytes";
+const HEADERS: &str = "deliveryAttributeMappings";
+
+/// Choices of what becomes of dead letters.
+const KEEP: &str = "keep";
+const DROP: &str = "drop";
+const STORAGE: &str = "storage";
+
+fn choice_of(destination: &DeadLetterDestination) -> &'static str {
+    match destination {
+        DeadLetterDestination::BuiltInQueue => KEEP,
+        DeadLetterDestination::Drop => DROP,
+        DeadLetterDestination::StorageBlob { .. } => STORAGE,
+    }
+}
+
+fn text(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => value.to_string(),
+    }
+}
+
+fn ticked(value: &Value) -> String {
+    let on = value.as_bool().unwrap_or(false);
+    if on { "on".to_owned() } else { String::new() }
+}
+
+fn lines(value: &Value) -> String {
+    let texts = value.as_array().into_iter().flatten();
+    let texts: Vec<&str> = texts.filter_map(Value::as_str).collect();
+    texts.join("\n")
+}
+
+fn list(value: &Value) -> String {
+    match value.as_array().map(Vec::as_slice) {
+        None | Some([]) => String::new(),
+        Some(_) => format!("{value:#}"),
+    }
+}
+
+/// As an input for date and time wants it: `2026-11-21T06:40`.
+fn moment(value: &Value) -> String {
+    text(value).chars().take(16).collect()
+}
+
+/// What the form for a new subscription defines.
+pub(super) fn new(
+    form: &Form,
+    context: &SubscriptionContext<'_>,
+) -> Result<SubscriptionDefinition, Refusal> {
+    let body = json!({ "properties": properties(form)? });
+    let definition = resource::parse_subscription(&body, context).map_err(refusal)?;
+    Ok(with_dead_letters(form, definition, None))
+}
+
+/// What the form makes of `current`. A URL, and the values of secret headers, that are left out stay.
+pub(super) fn changed(
+    form: &Form,
+    current: &SubscriptionDefinition,
+    context: &SubscriptionContext<'_>,
+) -> Result<SubscriptionDefinition, Refusal> {
+    let body = properties(form)?;
+    let definition = resource::patch_subscription(current, &body, context).map_err(refusal)?;
+    Ok(with_dead_letters(
+        form,
+        definition,
+        Some(&current.dead_letter),
+    ))
+}
+
+/// In a document, leaving the destination of dead letters out means one thing in a new subscription and
+/// another in a change, so it is set here for both.
+fn with_dead_letters(
+    form: &Form,
+    definition: SubscriptionDefinition,
+    current: Option<&DeadLetterDestination>,
+) -> SubscriptionDefinition {
+    let dead_letter = match (form.text("deadLetterDestination"), current) {
+        (DROP, _) => DeadLetterDestination::Drop,
+        (STORAGE, Some(current)) => current.clone(),
+        _ => DeadLetterDestination::BuiltInQueue,
+    };
+    SubscriptionDefinition {
+        dead_letter,
+        ..definition
+    }
+}
+
+fn refusal(error: InvalidResource) -> Refusal {
+    Refusal {
+        target: error.target,
+        problem: sentence(&error.problem),
+    }
+}
+
+/// The `properties` of the document that the form stands for.
+fn properties(form: &Form) -> Result<Value, Refusal> {
+    Ok(json!({
+        "destination": {
+            "endpointType": "WebHook",
+            "properties": {
+                "endpointUrl": form.filled("endpointUrl"),
+                "skipValidation": form.is_on("skipValidation"),
+                "maxEventsPerBatch": form.number("maxEventsPerBatch"),
+                KILOBYTES: form.number(KILOBYTES),
+                HEADERS: form.json(HEADERS)?,
+            },
+        },
+        "filter": filter(form)?,
+        "eventDeliverySchema": form.filled("eventDeliverySchema"),
+        "retryPolicy": {
+            "maxDeliveryAttempts": form.number("maxDeliveryAttempts"),
+            "eventTimeToLiveInMinutes": form.number("eventTimeToLiveInMinutes"),
+        },
+        "labels": words(form.text("labels"), ','),
+        "expirationTimeUtc": form.filled("expirationTimeUtc").map(with_seconds),
+    }))
+}
+
+fn filter(form: &Form) -> Result<Value, Refusal> {
+    let types = words(form.text("includedEventTypes"), '\n');
+    let mut filter = json!({
+        "includedEventTypes": (!types.is_empty()).then_some(types),
+        "subjectBeginsWith": form.text("subjectBeginsWith"),
+        "subjectEndsWith": form.text("subjectEndsWith"),
+        "isSubjectCaseSensitive": form.is_on("isSubjectCaseSensitive"),
+    });
+    let advanced = form.json("advancedFilters")?;
+    if !advanced.is_null() {
+        filter["advancedFilters"] = advanced;
+        filter[ON_ARRAYS] = form.is_on(ON_ARRAYS).into();
+    }
+    Ok(filter)
+}
+
+fn words(text: &str, separator: char) -> Vec<&str> {
+    let words = text.split(separator).map(str::trim);
+    words.filter(|word| !word.is_empty()).collect()
+}
+
+/// Browsers leave the seconds out, and know no time zones here: it is UTC.
+fn with_seconds(text: &str) -> String {
+    match text.len() {
+        16 => format!("{text}:00Z"),
+        _ => text.to_owned(),
+    }
+}
+
+/// The fields, in sections.
+pub(super) fn sections(form: &Form, draft: Draft<'_>) -> Vec<Section> {
+    let (schema, current) = match draft {
+        Draft::New { input_schema } => (input_schema, None),
+        Draft::Change {
+            input_schema,
+            current,
+        } => (input_schema, Some(current)),
+    };
+    vec![
+        Section {
+            title: "Destination",
+            fields: destination_fields(form, current),
+        },
+        Section {
+            title: "Filter",
+            fields: filter_fields(form),
+        },
+        Section {
+            title: "Delivery",
+            fields: delivery_fields(form, schema),
+        },
+        Section {
+            title: "Retries and dead letters",
+            fields: retry_fields(form, current),
+        },
+        Section {
+            title: "Notes and end",
+            fields: note_fields(form),
+        },
+    ]
+}
+
+fn destination_fields(form: &Form, current: Option<&SubscriptionDefinition>) -> Vec<Field> {
+    let skip = Field::tick("skipValidation", "Skip validation", form)
+        .hint("Only for a webhook of your own: it is not asked whether it wants events.");
+    let url = Field::url("endpointUrl", "Webhook URL", form).mono();
+    match current {
+        None => vec![
+            Field::line("name", "Name", form)
+                .hint("3 to 64 letters, digits and hyphens, such as billing.")
+                .mono()
+                .required(),
+            url.hint("Absolute, http or https. A key in its query is kept secret.")
+                .required(),
+            skip,
+        ],
+        Some(definition) => {
+            let Destination::WebHook(webhook) = &definition.destination;
+            let base = webhook.endpoint_url.base();
+            let hint = format!("Leave it empty to keep {base} with whatever its query holds.");
+            vec![url.hint(hint), skip]
+        }
+    }
+}
+
+fn filter_fields(form: &Form) -> Vec<Field> {
+    vec![
+        Field::area("includedEventTypes", "Event types", 3, form)
+            .hint("One per line, in their exact spelling. Empty takes every type."),
+        Field::line("subjectBeginsWith", "Subject begins with", form).mono(),
+        Field::line("subjectEndsWith", "Subject ends with", form).mono(),
+        Field::tick(
+            "isSubjectCaseSensitive",
+            "Letter case of the subject counts",
+            form,
+        ),
+        Field::area("advancedFilters", "Advanced filters", 4, form).hint(
+            "A JSON array in Azure's form, such as \
+             [{\"operatorType\": \"NumberGreaterThan\", \"key\": \"data.total\", \"value\": 100}].",
+        ),
+        Field::tick(ON_ARRAYS, "Advanced filters look into arrays", form),
+    ]
+}
+
+fn delivery_fields(form: &Form, input: &InputSchema) -> Vec<Field> {
+    let possible = DeliverySchema::ALL.into_iter();
+    let possible = possible.filter(|schema| schema.can_express(input));
+    let mut schemas = vec![("", "As published")];
+    schemas.extend(possible.map(|schema| (schema.name(), schema.name())));
+    vec![
+        Field::choice("eventDeliverySchema", "Events are sent as", &schemas, form),
+        Field::number("maxEventsPerBatch", "Events per request", form).hint(format!(
+            "1 to {BATCH_EVENTS_MAX}. Empty or 1 sends every event alone."
+        )),
+        Field::number(KILOBYTES, "Preferred size of a request in KiB", form).hint(format!(
+            "1 to {BATCH_KILOBYTES_MAX}. A bigger event still goes, alone."
+        )),
+        Field::area(HEADERS, "Headers of your own", 4, form).hint(
+            "A JSON array in Azure's form, such as [{\"name\": \"X-Tenant\", \"type\": \"Static\", \
+             \"properties\": {\"value\": \"north\", \"isSecret\": true}}]. A secret value that is \
+             null stays as it is.",
+        ),
+    ]
+}
+
+fn retry_fields(form: &Form, current: Option<&SubscriptionDefinition>) -> Vec<Field> {
+    let mut kept = vec![
+        (KEEP, "Keep them in the queue of dead letters"),
+        (DROP, "Drop them: nothing is kept"),
+    ];
+    let stored = current.map(|definition| choice_of(&definition.dead_letter));
+    if stored == Some(STORAGE) {
+        kept.push((STORAGE, "As now: meant for a storage container"));
+    }
+    vec![
+        Field::number("maxDeliveryAttempts", "Attempts", form)
+            .hint(format!("1 to {ATTEMPTS_MAX}, the first one included.")),
+        Field::number("eventTimeToLiveInMinutes", "Time to live in minutes", form).hint(format!(
+            "1 to {TIME_TO_LIVE_MINUTES_MAX}, from the publishing."
+        )),
+        Field::choice(
+            "deadLetterDestination",
+            "Deliveries that are given up",
+            &kept,
+            form,
+        ),
+    ]
+}
+
+fn note_fields(form: &Form) -> Vec<Field> {
+    vec![
+        Field::line("labels", "Labels", form).hint("Separated by commas."),
+        Field::moment("expirationTimeUtc", "Ends at (UTC)", form)
+            .hint("From then on it matches nothing. Empty means never."),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::Timestamp;
+
+    const CONTEXT: SubscriptionContext<'_> = SubscriptionContext {
+        input_schema: &InputSchema::EventGridSchema,
+        now: Timestamp::from_ms(1_700_000_000_000),
+        require_https: false,
+    };
+
+    fn form(fields: &[(&str, &str)]) -> Form {
+        let all = [("endpointUrl", "https://shop.example/events?code=secret")];
+        Form::of_pairs(all.iter().chain(fields))
+    }
+
+    #[test]
+    fn a_blank_form_with_a_url_takes_everything_by_default() {
+        let definition = new(&form(&[]), &CONTEXT).expect("a definition");
+        assert_eq!(definition.filter.included_event_types, None);
+        assert_eq!(definition.retry_policy.attempts_max, ATTEMPTS_MAX);
+        assert_eq!(definition.dead_letter, DeadLetterDestination::BuiltInQueue);
+        assert_eq!(definition.expires_at, None);
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_by_its_field() {
+        for (field, value) in [
+            ("endpointUrl", "no url"),
+            ("maxEventsPerBatch", "many"),
+            ("maxEventsPerBatch", "0"),
+            (KILOBYTES, "9999"),
+            ("maxDeliveryAttempts", "31"),
+            ("eventTimeToLiveInMinutes", "0"),
+            ("eventDeliverySchema", "CustomInputSchema"),
+            ("expirationTimeUtc", "2020-01-01T00:00"),
+            (HEADERS, "[{\"name\": \"Host\"}]"),
+            (HEADERS, "{"),
+            ("advancedFilters", "{}"),
+        ] {
+            let form =
+                Form::of_pairs([(field, value), ("endpointUrl", "https://shop.example/")].iter());
+            let refusal = new(&form, &CONTEXT).expect_err(value);
+            assert!(refusal.is_about(field), "{field} = {value}: {refusal:?}");
+        }
+    }
+
+    #[test]
+    fn a_change_keeps_what_is_not_shown() {
+        let secret = r#"[{"name": "X-Key", "type": "Static",
+            "properties": {"value": "hush", "isSecret": true}}]"#;
+        let first = form(&[(HEADERS, secret), ("deadLetterDestination", DROP)]);
+        let current = new(&first, &CONTEXT).expect("a definition");
+        assert_eq!(current.dead_letter, DeadLetterDestination::Drop);
+
+        let hidden = r#"[{"name": "X-Key", "type": "Static",
+            "properties": {"value": null, "isSecret": true}}]"#;
+        let second = Form::of_pairs(
+            [
+                (HEADERS, hidden),
+                ("deadLetterDestination", KEEP),
+                ("labels", "a, b"),
+            ]
+            .iter(),
+        );
+        let definition = changed(&second, &current, &CONTEXT).expect("a definition");
+        assert_eq!(definition.destination, current.destination);
+        assert_eq!(definition.dead_letter, DeadLetterDestination::BuiltInQueue);
+        assert_eq!(definition.labels, ["a", "b"]);
+    }
+}

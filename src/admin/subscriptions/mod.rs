@@ -1,0 +1,165 @@
+//! The pages of event subscriptions.
+
+mod definition;
+mod delete;
+mod form;
+mod headers;
+mod show;
+mod state;
+
+use std::sync::Arc;
+
+use askama::Template;
+use axum::extract::{Query, State};
+use axum::response::{IntoResponse, Redirect};
+use serde::Deserialize;
+
+pub(super) use delete::{ask_to_delete, delete};
+pub(super) use form::{change, create, draft, edit};
+pub(super) use show::{reveal_url, show, validate};
+pub(super) use state::{State as SubscriptionState, state};
+
+use crate::admin::Site;
+use crate::admin::error::PageResult;
+use crate::admin::identify::{subscription_page, topic_page};
+use crate::admin::print;
+use crate::admin::queue_depths::QueueDepths;
+use crate::admin::recipe::Recipe;
+use crate::admin::session::Visitor;
+use crate::admin::view::{Badge, Empty, Frame, draw, part};
+use crate::base::Timestamp;
+use crate::model::destination::Destination;
+use crate::model::registry::TopicEntry;
+use crate::model::subscription::EventSubscription;
+
+/// A list of event subscriptions.
+#[derive(Template)]
+#[template(path = "admin/parts/subscription_table.html")]
+pub(super) struct SubscriptionTable {
+    rows: Vec<SubscriptionRow>,
+    with_topic: bool,
+    empty: Empty,
+}
+
+part!(SubscriptionTable);
+
+struct SubscriptionRow {
+    name: String,
+    href: String,
+    topic: String,
+    topic_href: String,
+    endpoint: String,
+    state: Badge,
+    why: String,
+    pending: String,
+    next_attempt: String,
+    dead_letters: String,
+    has_dead_letters: bool,
+}
+
+impl SubscriptionTable {
+    /// Of the subscriptions of one topic.
+    pub(super) fn of_topic(topic: &TopicEntry, depths: &QueueDepths, now: Timestamp) -> Self {
+        let rows = topic.subscriptions.values();
+        let create = format!("{}/new-subscription", topic_page(topic.topic.name.as_str()));
+        Self {
+            rows: rows
+                .map(|each| SubscriptionRow::new(topic, each, depths, now))
+                .collect(),
+            with_topic: false,
+            empty: Empty {
+                text: "Nobody has subscribed to this topic yet, so its events go nowhere.",
+                step: Some((create, "Create an event subscription")),
+            },
+        }
+    }
+}
+
+impl SubscriptionRow {
+    fn new(
+        topic: &TopicEntry,
+        subscription: &EventSubscription,
+        depths: &QueueDepths,
+        now: Timestamp,
+    ) -> Self {
+        let (topic, name) = (topic.topic.name.as_str(), subscription.name.as_str());
+        let Destination::WebHook(webhook) = &subscription.definition.destination;
+        let depth = depths.subscription(subscription.id);
+        let SubscriptionState { badge, why } = state(subscription, now);
+        Self {
+            name: name.to_owned(),
+            href: subscription_page(topic, name),
+            topic: topic.to_owned(),
+            topic_href: topic_page(topic),
+            endpoint: webhook.endpoint_url.authority().to_owned(),
+            state: badge,
+            why,
+            pending: print::count(depth.pending),
+            next_attempt: depth
+                .next_attempt_at
+                .map(|at| format!("next {}", print::relative(at.max(now), now)))
+                .unwrap_or_default(),
+            dead_letters: print::count(depth.dead_letters),
+            has_dead_letters: depth.dead_letters > 0,
+        }
+    }
+}
+
+#[derive(Template)]
+#[template(path = "admin/subscriptions.html")]
+struct SubscriptionsPage {
+    frame: Frame,
+    topics: Vec<String>,
+    table: SubscriptionTable,
+    recipe: Recipe,
+}
+
+/// All event subscriptions.
+pub(super) async fn list(visitor: Visitor, State(site): State<Arc<Site>>) -> PageResult {
+    let registry = site.broker.registry();
+    let depths = QueueDepths::of_all(&site, &registry).await?;
+    let rows = registry.subscriptions();
+    let rows = rows.map(|(topic, each)| SubscriptionRow::new(topic, each, &depths, visitor.now));
+    let topics: Vec<String> = registry
+        .topics()
+        .map(|each| each.topic.name.to_string())
+        .collect();
+    let table = SubscriptionTable {
+        rows: rows.collect(),
+        with_topic: true,
+        empty: match topics.is_empty() {
+            true => Empty {
+                text: "There are no event subscriptions, and no topics to subscribe to.",
+                step: Some(("/admin/new-topic".to_owned(), "Create a topic")),
+            },
+            false => Empty {
+                text: "There are no event subscriptions yet. One sends the events of a topic to a \
+                       webhook.",
+                step: None,
+            },
+        },
+    };
+    let frame = Frame::new(&visitor, "Event subscriptions");
+    let recipe = Recipe::everpost_alone("everpost subscriptions list");
+    Ok(draw(&SubscriptionsPage {
+        frame,
+        topics,
+        table,
+        recipe,
+    }))
+}
+
+#[derive(Deserialize)]
+pub(super) struct ChosenTopic {
+    topic: String,
+}
+
+/// Leads from the choice of a topic to the form for a subscription of it.
+pub(super) async fn choose_topic(
+    State(site): State<Arc<Site>>,
+    Query(ChosenTopic { topic }): Query<ChosenTopic>,
+) -> PageResult {
+    let topic = site.topic(&topic)?;
+    let page = topic_page(topic.topic.name.as_str());
+    Ok(Redirect::to(&format!("{page}/new-subscription")).into_response())
+}

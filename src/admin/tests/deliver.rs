@@ -1,0 +1,321 @@
+//! From a topic to a dead letter and back.
+
+use super::{Appliance, Person};
+use crate::model::delivery::DeliveryState;
+
+/// A topic `orders` with the subscription `billing`.
+async fn with_subscription() -> (Appliance, Person) {
+    let (appliance, mut person) = Appliance::claimed().await;
+    person.open("/admin/new-topic").await;
+    let page = person
+        .send(
+            "/admin/new-topic",
+            &[
+                ("name", "orders"),
+                ("location", "local"),
+                ("inputSchema", "EventGridSchema"),
+            ],
+        )
+        .await;
+    page.expect(&[
+        "Topic orders has been created",
+        "http://127.0.0.1:8080/topics/orders/api/events",
+    ]);
+    person.open("/admin/topics/orders/new-subscription").await;
+    let page = person
+        .send(
+            "/admin/topics/orders/new-subscription",
+            &[
+                ("name", "billing"),
+                ("endpointUrl", "https://shop.example/events?code=hush"),
+                ("maxDeliveryAttempts", "30"),
+            ],
+        )
+        .await;
+    page.expect(&["Event subscription billing has been created.", "Active"]);
+    (appliance, person)
+}
+
+/// Publishes the example of the form and returns the page of the event.
+async fn publish(person: &mut Person) -> String {
+    let form = person.open("/admin/topics/orders/publish").await;
+    let example = form
+        .body
+        .split("</textarea>")
+        .next()
+        .and_then(|text| text.rsplit('>').next());
+    let example = example.expect("an example").replace("&#34;", "\"");
+    let page = person
+        .send("/admin/topics/orders/publish", &[("events", &example)])
+        .await;
+    page.expect(&["1 event has been accepted."]);
+    page.path
+}
+
+/// Waits until every delivery has been settled that is due.
+async fn settle(appliance: &Appliance, id: i64, expected: DeliveryState) {
+    for _ in 0..1_000 {
+        tokio::task::yield_now().await;
+        let id = crate::model::delivery::DeliveryId(id);
+        let found = appliance
+            .store
+            .views
+            .delivery(id)
+            .await
+            .expect("a delivery");
+        if found.is_some_and(|delivery| delivery.row.state == expected) {
+            return;
+        }
+    }
+    panic!("delivery {id} did not become {expected:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rejected_event_is_a_dead_letter_and_can_be_resubmitted() {
+    let (appliance, mut person) = with_subscription().await;
+    appliance.webhooks.will_answer(401, "no", "who are you?");
+    let event = publish(&mut person).await;
+    settle(&appliance, 1, DeliveryState::DeadLettered).await;
+
+    let page = person.open(&event).await;
+    page.expect(&[
+        "Example.Created",
+        "Dead letter",
+        "UndeliverableDueToHttpUnauthorized",
+        "x-answer: no",
+        "who are you?",
+        "192.0.2.7:443",
+        "A 401 is never retried",
+    ]);
+    let overview = person.open("/admin").await;
+    overview.expect(&[
+        "1 thing needs attention",
+        "orders / billing",
+        "Waiting deliveries",
+    ]);
+    for list in [
+        "/admin/dead-letters",
+        "/admin/dead-letters?of=orders",
+        "/admin/dead-letters?of=orders/billing",
+    ] {
+        let page = person.open(list).await;
+        page.expect(&[
+            "UndeliverableDueToHttpUnauthorized",
+            "401 Unauthorized",
+            "billing",
+        ]);
+    }
+    let other = person.open("/admin/dead-letters?of=orders/other").await;
+    other.expect(&["No dead letters here."]);
+
+    person
+        .open("/admin/dead-letters/1")
+        .await
+        .expect(&["Resubmit", "What happened"]);
+    let question = person.open("/admin/dead-letters/1/resubmit").await;
+    question.expect(&[
+        "Resubmit dead letter 1?",
+        "no other subscription gets it again",
+    ]);
+    let page = person.send("/admin/dead-letters/1/resubmit", &[]).await;
+    page.expect(&["Dead letter 1 has been resubmitted as delivery 2."]);
+    settle(&appliance, 2, DeliveryState::Delivered).await;
+    person
+        .open(&event)
+        .await
+        .expect(&["Resubmitted as delivery", "Delivered"]);
+    person
+        .open("/admin")
+        .await
+        .expect(&["Nothing needs attention"]);
+    let again = person.open("/admin/dead-letters/1/resubmit").await;
+    assert_eq!(again.status, 409);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failed_attempt_tells_when_the_next_one_is() {
+    let (appliance, mut person) = with_subscription().await;
+    appliance.webhooks.will_answer(503, "later", "");
+    let event = publish(&mut person).await;
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+    let page = person.open(&event).await;
+    page.expect(&[
+        "1 attempt of 30",
+        "Next attempt",
+        "(in 3",
+        "not available right now",
+    ]);
+    let page = person
+        .open("/admin/topics/orders/subscriptions/billing")
+        .await;
+    page.expect(&[
+        "next attempt",
+        "Attempt 11",
+        "TimeToLiveExceeded",
+        "Waiting",
+    ]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn forms_say_by_the_field_what_is_wrong_and_keep_what_was_typed() {
+    let (_appliance, mut person) = with_subscription().await;
+    person.open("/admin/new-topic").await;
+    let page = person
+        .send("/admin/new-topic", &[("name", "a_b"), ("location", "moon")])
+        .await;
+    assert_eq!(page.status, 422);
+    page.expect(&[
+        "only letters, digits and hyphens",
+        "href=\"#name\"",
+        "value=\"moon\"",
+    ]);
+    let page = person
+        .send(
+            "/admin/new-topic",
+            &[("name", "ORDERS"), ("location", "moon")],
+        )
+        .await;
+    page.expect(&["There is a topic ORDERS already."]);
+
+    let path = "/admin/topics/orders/new-subscription";
+    person.open(path).await;
+    let fields = [
+        ("name", "audit"),
+        ("endpointUrl", "ftp://x"),
+        ("labels", "kept"),
+    ];
+    let page = person.send(path, &fields).await;
+    assert_eq!(page.status, 422);
+    page.expect(&[
+        "only http and https are supported",
+        "href=\"#endpointUrl\"",
+        "value=\"kept\"",
+    ]);
+
+    let path = "/admin/topics/orders/publish";
+    person.open(path).await;
+    let page = person
+        .send(path, &[("events", "[{\"id\":\"kept\"}]")])
+        .await;
+    assert_eq!(page.status, 422);
+    page.expect(&["Event [0]", "kept"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn secrets_are_shown_when_asked_for_and_not_before() {
+    let (appliance, mut person) = with_subscription().await;
+    let registry = appliance.broker.registry();
+    let key = registry
+        .topics()
+        .next()
+        .expect("a topic")
+        .topic
+        .keys
+        .key1
+        .reveal()
+        .to_owned();
+
+    let page = person.open("/admin/topics/orders").await;
+    assert!(!page.body.contains(&key));
+    let page = person.send("/admin/topics/orders/keys", &[]).await;
+    page.expect(&[&key]);
+    person
+        .open("/admin/topics/orders/keys/key1/regenerate")
+        .await;
+    let page = person
+        .send("/admin/topics/orders/keys/key1/regenerate", &[])
+        .await;
+    page.expect(&["key1 has been regenerated."]);
+    let page = person.send("/admin/topics/orders/keys", &[]).await;
+    assert!(!page.body.contains(&key));
+
+    let path = "/admin/topics/orders/subscriptions/billing";
+    for page in [
+        path.to_owned(),
+        format!("{path}/edit"),
+        "/admin/subscriptions".to_owned(),
+    ] {
+        let page = person.open(&page).await;
+        assert!(!page.body.contains("hush"), "{}", page.path);
+    }
+    person.open(path).await;
+    let page = person.send(&format!("{path}/url"), &[]).await;
+    page.expect(&["https://shop.example/events?code=hush"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_subscription_is_changed_validated_and_deleted() {
+    let (appliance, mut person) = with_subscription().await;
+    let path = "/admin/topics/orders/subscriptions/billing";
+    person.open(&format!("{path}/edit")).await;
+    let page = person
+        .send(
+            &format!("{path}/edit"),
+            &[
+                ("includedEventTypes", "A\nB"),
+                ("maxDeliveryAttempts", "3"),
+                ("deadLetterDestination", "drop"),
+            ],
+        )
+        .await;
+    page.expect(&[
+        "has been changed",
+        "<code>A</code> <code>B</code>",
+        "At most 3 attempts",
+    ]);
+    page.expect(&["Dropped: nothing is kept", "MaxDeliveryAttemptsExceeded"]);
+
+    let page = person.send(&format!("{path}/validate"), &[]).await;
+    page.expect(&["The webhook has agreed to receive events."]);
+
+    let page = person.open(&format!("{path}/delete")).await;
+    page.expect(&["0 deliveries that still wait would be dropped"]);
+    let page = person.send(&format!("{path}/delete"), &[]).await;
+    assert_eq!(page.path, "/admin/topics/orders");
+    page.expect(&[
+        "Event subscription billing has been deleted.",
+        "Nobody has subscribed",
+    ]);
+
+    let page = person.open("/admin/topics/orders/delete").await;
+    page.expect(&[
+        "Delete topic orders?",
+        "0 event subscriptions would be deleted",
+    ]);
+    person
+        .send("/admin/topics/orders/delete", &[])
+        .await
+        .expect(&["has been deleted"]);
+    assert_eq!(appliance.broker.registry().topics().count(), 0);
+    assert_eq!(person.open("/admin/topics/orders").await.status, 404);
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_are_found_by_topic_id_and_type_and_paged() {
+    let (appliance, mut person) = with_subscription().await;
+    for _ in 0..51 {
+        publish(&mut person).await;
+    }
+    settle(&appliance, 51, DeliveryState::Delivered).await;
+    let first = person.open("/admin/events").await;
+    first.expect(&["?before=2\"", "Older"]);
+    assert!(!first.body.contains("Newest</a>"));
+    let last = person.open("/admin/events?before=2").await;
+    last.expect(&["/admin/events/1\"", "Newest</a>"]);
+    assert!(!last.body.contains("Older"));
+
+    for (query, found) in [
+        ("type=Example.*", true),
+        ("type=Example.Created&topic=ORDERS", true),
+        ("type=example.*", false),
+        ("topic=nothing", false),
+        ("unmatched=on", false),
+        ("id=nobody", false),
+    ] {
+        let page = person.open(&format!("/admin/events?{query}")).await;
+        assert_eq!(!page.body.contains("No event fits."), found, "{query}");
+        assert_eq!(page.status, 200, "{query}");
+    }
+}

@@ -1,0 +1,154 @@
+//! Pages tried through the router, by somebody with a browser that runs no scripts.
+
+mod deliver;
+mod hostile;
+mod person;
+mod protect;
+mod sign_in;
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use axum::Router;
+use http::{HeaderMap, HeaderValue};
+use tokio_util::task::TaskTracker;
+
+use crate::admin::tests::person::Person;
+use crate::admin::{AdminState, SetupLink, routes};
+use crate::base::{Clock, Entropy, TimeScale, Timestamp};
+use crate::broker::{Broker, BrokerOptions};
+use crate::model::limits::PUBLISH_BYTES_MAX;
+use crate::model::registry::ResourceScope;
+use crate::outbound::exchange::{Exchange, ExchangeAnswer, ExchangeError, ExchangeRequest, Script};
+use crate::outbound::{Outbound, OutboundOptions};
+use crate::store::Store;
+
+const NAME: &str = "ann";
+const PASSWORD: &str = "correct horse battery";
+
+/// An appliance without a network, whose webhooks answer by a script.
+struct Appliance {
+    clock: Clock,
+    broker: Broker,
+    store: Store,
+    setup: SetupLink,
+    webhooks: Arc<Webhooks>,
+    router: Router,
+}
+
+impl Appliance {
+    /// One that nobody has claimed.
+    async fn unclaimed() -> Self {
+        Self::at("http://127.0.0.1:8080").await
+    }
+
+    /// One whose public URL is this.
+    async fn at(public_url: &str) -> Self {
+        let clock = Clock::simulated(Timestamp::from_ms(1_800_000_000_000));
+        let entropy = Entropy::seeded(1);
+        let scope = ResourceScope {
+            subscription: "s".to_owned(),
+            resource_group: "g".to_owned(),
+        };
+        let store = Store::open_inline(scope).expect("a store");
+        let webhooks = Arc::new(Webhooks::default());
+        let outbound = Outbound::new(OutboundOptions {
+            exchange: Exchange::Scripted(webhooks.clone()),
+            clock: clock.clone(),
+            origin: "eventgrid.azure.net".to_owned(),
+        });
+        let options = BrokerOptions {
+            clock: clock.clone(),
+            entropy: entropy.clone(),
+            time_scale: TimeScale::REAL,
+            public_url: public_url.to_owned(),
+            in_flight_per_subscription: 8,
+            in_flight_max: 8,
+            response_deadline: Duration::from_secs(30),
+        };
+        let broker = Broker::start(store.clone(), outbound, options).await;
+        let broker = broker.expect("a broker");
+        tokio::spawn(broker.clone().dispatch(TaskTracker::new()));
+        let setup = SetupLink::new(&entropy, &clock);
+        let admin = routes(AdminState {
+            broker: broker.clone(),
+            views: store.views.clone(),
+            accounts: store.accounts.clone(),
+            setup: setup.clone(),
+            require_https: false,
+            publish_bytes_max: PUBLISH_BYTES_MAX,
+        });
+        let router = Router::new().nest("/admin", admin);
+        Self {
+            clock,
+            broker,
+            store,
+            setup,
+            webhooks,
+            router,
+        }
+    }
+
+    /// One with an account, and its holder signed in.
+    async fn claimed() -> (Self, Person) {
+        let appliance = Self::unclaimed().await;
+        let mut person = appliance.somebody();
+        person.open(&appliance.setup.path()).await;
+        let fields = [("name", NAME), ("password", PASSWORD)];
+        let page = person.send("/admin/setup", &fields).await;
+        assert_eq!(page.path, "/admin", "{}", page.body);
+        (appliance, person)
+    }
+
+    /// Somebody who has never been here.
+    fn somebody(&self) -> Person {
+        Person::new(self.router.clone())
+    }
+}
+
+/// Webhooks that agree to everything and answer deliveries one by one as told, then with 200.
+#[derive(Default)]
+struct Webhooks {
+    answers: Mutex<VecDeque<ExchangeAnswer>>,
+}
+
+impl Webhooks {
+    /// The next answer to a delivery.
+    fn will_answer(&self, status: u16, header: &str, body: &str) {
+        let mut headers = HeaderMap::new();
+        let value = HeaderValue::from_bytes(header.as_bytes()).expect("a header");
+        headers.insert("x-answer", value);
+        self.answers.lock().unwrap().push_back(ExchangeAnswer {
+            status,
+            headers,
+            body: body.as_bytes().to_vec(),
+            remote_address: "192.0.2.7:443".parse().ok(),
+        });
+    }
+}
+
+impl Script for Webhooks {
+    fn answer(&self, request: &ExchangeRequest) -> Result<ExchangeAnswer, ExchangeError> {
+        let body = String::from_utf8_lossy(&request.body);
+        let said = body.split("\"validationCode\":\"").nth(1);
+        let code = said.and_then(|rest| rest.split('"').next());
+        if let Some(code) = code {
+            return Ok(ok(format!("{{\"validationResponse\":\"{code}\"}}")));
+        }
+        if request.url.path() == "/refused" {
+            return Err(ExchangeError::Socket("connection refused".to_owned()));
+        }
+        let told = self.answers.lock().unwrap().pop_front();
+        Ok(told.unwrap_or_else(|| ok(String::new())))
+    }
+}
+
+fn ok(body: String) -> ExchangeAnswer {
+    ExchangeAnswer {
+        status: 200,
+        headers: HeaderMap::new(),
+        body: body.into_bytes(),
+        remote_address: None,
+    }
+}

@@ -1,0 +1,182 @@
+//! The life of a delivery: where it stands, what becomes of it next, and every attempt so far.
+
+use askama::Template;
+
+use crate::admin::hint;
+use crate::admin::identify::{dead_letter_page, event_page, subscription_page};
+use crate::admin::print;
+use crate::admin::view::{Badge, Moment, Tone, part};
+use crate::base::Timestamp;
+use crate::model::delivery::{DeliveryAttempt, DeliveryId, DeliveryState, Outcome};
+use crate::model::destination::Destination;
+use crate::model::registry::Registry;
+use crate::model::subscription::EventSubscription;
+use crate::store::views::{DeliveryDetail, DeliveryRow};
+
+/// A delivery ready to print.
+#[derive(Template)]
+#[template(path = "admin/parts/delivery.html")]
+pub(super) struct DeliveryCard {
+    id: String,
+    subscription: String,
+    /// `None` once the subscription is deleted.
+    subscription_href: Option<String>,
+    endpoint: String,
+    state: Badge,
+    summary: String,
+    next_attempt: Option<(Moment, String)>,
+    ended_at: Option<Moment>,
+    reason: Option<&'static str>,
+    hint: Option<&'static str>,
+    /// Where it can be looked at and resubmitted, for a dead letter.
+    dead_letter_href: Option<String>,
+    relatives: Vec<Relative>,
+    attempts: Vec<AttemptRow>,
+}
+
+/// Another delivery of the same event to the same subscription.
+struct Relative {
+    how: &'static str,
+    id: String,
+    href: String,
+}
+
+/// An attempt ready to print.
+struct AttemptRow {
+    number: u32,
+    outcome: Badge,
+    status: Option<u16>,
+    started_at: Moment,
+    took: String,
+    error: Option<String>,
+    hint: Option<&'static str>,
+    remote_address: Option<String>,
+    headers: Vec<(String, String)>,
+    body: String,
+    body_note: &'static str,
+    /// Whether its details are unfolded: those of the newest attempt, if it failed.
+    open: bool,
+}
+
+part!(DeliveryCard);
+
+impl DeliveryCard {
+    /// The delivery as it is seen at `now`.
+    pub(super) fn new(delivery: DeliveryDetail, registry: &Registry, now: Timestamp) -> Self {
+        let row = delivery.row;
+        let known = registry
+            .subscription(row.subscription_id)
+            .map(|(_, each)| each);
+        let last = delivery.attempts.last();
+        let newest = delivery.attempts.len();
+        let failed = row.state != DeliveryState::Delivered;
+        Self {
+            id: row.id.to_string(),
+            subscription_href: known.map(|_| subscription_page(&row.topic, &row.subscription)),
+            endpoint: known.map(|each| endpoint(each)).unwrap_or_default(),
+            state: badge(row.state),
+            summary: summary(
+                &row,
+                known.map(|each| each.definition.retry_policy.attempts_max),
+            ),
+            next_attempt: row
+                .next_attempt_at
+                .map(|at| (Moment::at(at), print::relative(at.max(now), now))),
+            ended_at: row.ended_at.map(Moment::at),
+            reason: row.dead_letter_reason.map(|reason| reason.name()),
+            hint: last
+                .filter(|_| failed)
+                .and_then(|last| hint::for_answer(&last.answer)),
+            dead_letter_href: (row.state == DeliveryState::DeadLettered)
+                .then(|| dead_letter_page(row.id)),
+            relatives: relatives(&row),
+            attempts: delivery
+                .attempts
+                .into_iter()
+                .enumerate()
+                .map(|(index, attempt)| AttemptRow::new(attempt, index + 1 == newest))
+                .collect(),
+            subscription: row.subscription,
+        }
+    }
+}
+
+impl AttemptRow {
+    fn new(attempt: DeliveryAttempt, newest: bool) -> Self {
+        let answer = attempt.answer;
+        let delivered = answer.outcome == Outcome::Delivered;
+        let tone = if delivered { Tone::Good } else { Tone::Bad };
+        Self {
+            number: attempt.attempt,
+            hint: hint::for_answer(&answer),
+            outcome: Badge::new(tone, answer.outcome.name()),
+            status: answer.status,
+            started_at: Moment::exactly(attempt.started_at),
+            took: print::span(attempt.duration),
+            error: answer.error,
+            remote_address: answer.remote_address,
+            headers: answer.headers,
+            body_note: match std::str::from_utf8(&answer.body) {
+                Ok(_) => "",
+                Err(_) => "Not all of it is text; what is not shows as \u{fffd}.",
+            },
+            body: String::from_utf8_lossy(&answer.body).into_owned(),
+            open: newest && !delivered,
+        }
+    }
+}
+
+/// The state of a delivery as a badge.
+pub(super) fn badge(state: DeliveryState) -> Badge {
+    Badge::new(tone(state), word(state))
+}
+
+/// The tone of a state.
+pub(super) fn tone(state: DeliveryState) -> Tone {
+    match state {
+        DeliveryState::Pending => Tone::Waiting,
+        DeliveryState::Delivered => Tone::Good,
+        DeliveryState::DeadLettered | DeliveryState::Dropped => Tone::Bad,
+        DeliveryState::Resubmitted => Tone::Neutral,
+    }
+}
+
+/// The state in the words of the pages.
+pub(super) fn word(state: DeliveryState) -> &'static str {
+    match state {
+        DeliveryState::Pending => "Pending",
+        DeliveryState::Delivered => "Delivered",
+        DeliveryState::DeadLettered => "Dead letter",
+        DeliveryState::Dropped => "Dropped",
+        DeliveryState::Resubmitted => "Resubmitted",
+    }
+}
+
+fn endpoint(subscription: &EventSubscription) -> String {
+    let Destination::WebHook(webhook) = &subscription.definition.destination;
+    webhook.endpoint_url.authority().to_owned()
+}
+
+fn summary(row: &DeliveryRow, attempts_max: Option<u32>) -> String {
+    let attempts = print::plural(u64::from(row.attempts), "attempt", "attempts");
+    match (row.state, attempts_max) {
+        (DeliveryState::Pending, Some(most)) => format!("{attempts} of {most}"),
+        _ => attempts,
+    }
+}
+
+fn relatives(row: &DeliveryRow) -> Vec<Relative> {
+    let page = event_page(row.event);
+    let relative = |how, id: DeliveryId| Relative {
+        how,
+        id: id.to_string(),
+        href: format!("{page}#delivery-{id}"),
+    };
+    let older = row
+        .resubmission_of
+        .map(|id| relative("Resubmission of delivery", id));
+    let newer = row
+        .resubmitted_as
+        .map(|id| relative("Resubmitted as delivery", id));
+    older.into_iter().chain(newer).collect()
+}

@@ -1,0 +1,208 @@
+//! The form that makes a topic. It is turned into the document that the management API takes, so both
+//! have the same checks.
+
+use std::sync::Arc;
+
+use askama::Template;
+use axum::extract::State;
+use axum::response::{IntoResponse, Redirect, Response};
+use http::StatusCode;
+use serde_json::{Value, json};
+
+use crate::admin::Site;
+use crate::admin::error::{PageError, PageResult, sentence};
+use crate::admin::field::{Field, Problem, Section, mark};
+use crate::admin::form::{Form, Refusal, Submitted};
+use crate::admin::identify::topic_page;
+use crate::admin::session::Visitor;
+use crate::admin::view::{Flash, Frame, draw_with};
+use crate::model::name::TopicName;
+use crate::model::topic::TopicDefinition;
+use crate::wire::resource;
+
+const CUSTOM: &str = "CustomEventSchema";
+
+const SCHEMAS: [(&str, &str); 3] = [
+    ("EventGridSchema", "Event Grid"),
+    ("CloudEventSchemaV1_0", "CloudEvents 1.0"),
+    (CUSTOM, "Custom, with a mapping"),
+];
+
+/// What the field for the mapping shows before anything is typed.
+const MAPPING_EXAMPLE: &str = r#"{
+  "inputSchemaMappingType": "Json",
+  "properties": {
+    "id": { "sourceField": "id" },
+    "eventType": { "sourceField": "kind", "defaultValue": "Unknown" },
+    "subject": { "defaultValue": "/" },
+    "dataVersion": { "defaultValue": "1.0" }
+  }
+}"#;
+
+#[derive(Template)]
+#[template(path = "admin/form.html")]
+struct TopicForm {
+    frame: Frame,
+    intro: &'static str,
+    problem: Option<Problem>,
+    sections: Vec<Section>,
+    button: &'static str,
+    back: &'static str,
+}
+
+/// The empty form.
+pub(in crate::admin) async fn draft(visitor: Visitor) -> Response {
+    let form = Form::of([
+        ("location", "local".to_owned()),
+        ("inputSchema", "EventGridSchema".to_owned()),
+        ("inputSchemaMapping", MAPPING_EXAMPLE.to_owned()),
+    ]);
+    draw_form(&visitor, &form, None)
+}
+
+/// Makes the topic.
+pub(in crate::admin) async fn create(
+    State(site): State<Arc<Site>>,
+    Submitted { visitor, form }: Submitted,
+) -> PageResult {
+    let (name, definition) = match read(&site, &form) {
+        Ok(read) => read,
+        Err(refusal) => return Ok(draw_form(&visitor, &form, Some(refusal))),
+    };
+    site.broker
+        .put_topic(name.clone(), definition)
+        .await
+        .map_err(PageError::from)?;
+    tracing::info!(user.name = visitor.name, topic.name = %name, "a topic was created");
+    let next = "Publish to its URL with one of its keys, and subscribe whoever wants its events.";
+    visitor
+        .tell(Flash::done(format!(
+            "Topic {name} has been created. {next}"
+        )))
+        .await?;
+    Ok(Redirect::to(&topic_page(name.as_str())).into_response())
+}
+
+fn read(site: &Site, form: &Form) -> Result<(TopicName, TopicDefinition), Refusal> {
+    let name = TopicName::parse(form.text("name"));
+    let name = name.map_err(|error| Refusal::of("name", sentence(&error.to_string())))?;
+    if site.broker.registry().topic(&name).is_some() {
+        return Err(Refusal::of(
+            "name",
+            format!("There is a topic {name} already."),
+        ));
+    }
+    let definition = resource::parse_topic(&document(form)?);
+    let definition = definition.map_err(|error| Refusal {
+        problem: sentence(&error.problem),
+        target: error.target,
+    })?;
+    Ok((name, definition))
+}
+
+/// The body of the PUT that the form stands for.
+fn document(form: &Form) -> Result<Value, Refusal> {
+    let schema = form.text("inputSchema");
+    let mut properties = json!({
+        "inputSchema": form.filled("inputSchema"),
+        "disableLocalAuth": form.is_on("disableLocalAuth"),
+    });
+    if schema == CUSTOM {
+        properties["inputSchemaMapping"] = form.json("inputSchemaMapping")?;
+    }
+    Ok(json!({ "location": form.text("location"), "properties": properties }))
+}
+
+fn draw_form(visitor: &Visitor, form: &Form, refusal: Option<Refusal>) -> Response {
+    let status = match refusal {
+        None => StatusCode::OK,
+        Some(_) => StatusCode::UNPROCESSABLE_ENTITY,
+    };
+    let mut sections = sections(form);
+    let fields = sections.iter_mut().flat_map(|section| &mut section.fields);
+    let problem = mark(fields, refusal);
+    let page = TopicForm {
+        frame: Frame::new(visitor, "New topic"),
+        intro: "A topic has a URL to publish to and two keys. What it takes in cannot be changed \
+                later.",
+        problem,
+        sections,
+        button: "Create topic",
+        back: "/admin/topics",
+    };
+    draw_with(status, &page)
+}
+
+fn sections(form: &Form) -> Vec<Section> {
+    let name = Field::line("name", "Name", form)
+        .hint("3 to 50 letters, digits and hyphens, such as orders. It is part of the URL.")
+        .mono()
+        .required();
+    let schema = Field::choice("inputSchema", "Events come as", &SCHEMAS, form)
+        .hint("Event Grid is what Azure's clients send by default.");
+    let mapping = Field::area("inputSchemaMapping", "Mapping of custom events", 9, form)
+        .hint("Only for custom events: which of their properties stand for which part, as JSON.");
+    let local_auth = Field::tick("disableLocalAuth", "Refuse keys and signatures", form)
+        .hint("Then nobody can publish until bearer tokens are set up.");
+    let location = Field::line("location", "Location", form)
+        .hint("Azure's region; shown to clients that ask for it, without meaning here.")
+        .mono();
+    vec![
+        Section {
+            title: "Topic",
+            fields: vec![name, schema, mapping],
+        },
+        Section {
+            title: "For clients of Azure",
+            fields: vec![location, local_auth],
+        },
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_form_becomes_the_document_of_the_api() {
+        let form = Form::of([
+            ("location", "local".to_owned()),
+            ("inputSchema", "EventGridSchema".to_owned()),
+            ("inputSchemaMapping", "left over".to_owned()),
+        ]);
+        let document = document(&form).expect("a document");
+        assert!(resource::parse_topic(&document).is_ok(), "{document}");
+    }
+
+    #[test]
+    fn the_example_of_a_mapping_is_taken() {
+        let form = Form::of([
+            ("location", "local".to_owned()),
+            ("inputSchema", CUSTOM.to_owned()),
+            ("inputSchemaMapping", MAPPING_EXAMPLE.to_owned()),
+        ]);
+        let document = document(&form).expect("a document");
+        assert!(resource::parse_topic(&document).is_ok(), "{document}");
+    }
+
+    #[test]
+    fn what_the_document_lacks_is_told_by_the_field() {
+        for (schema, mapping, field) in [
+            ("Nonsense", "", "inputSchema"),
+            (CUSTOM, "{", "inputSchemaMapping"),
+            (CUSTOM, "{}", "inputSchemaMapping"),
+        ] {
+            let form = Form::of([
+                ("location", "local".to_owned()),
+                ("inputSchema", schema.to_owned()),
+                ("inputSchemaMapping", mapping.to_owned()),
+            ]);
+            let refusal = document(&form).and_then(|document| {
+                resource::parse_topic(&document)
+                    .map_err(|error| Refusal::of(&error.target, error.problem))
+            });
+            let refusal = refusal.expect_err("it is wrong");
+            assert!(refusal.is_about(field), "{refusal:?}");
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! The pages of topics.
+
+mod definition;
+mod delete;
+mod keys;
+mod publish;
+
+use std::sync::Arc;
+
+use askama::Template;
+use axum::extract::{Path, State};
+use axum::response::Response;
+
+pub(super) use definition::{create, draft};
+pub(super) use delete::{ask_to_delete, delete};
+pub(super) use keys::{ask_to_regenerate, regenerate, reveal_keys};
+pub(super) use publish::{compose, publish};
+
+use crate::admin::Site;
+use crate::admin::error::{PageError, PageResult};
+use crate::admin::events::EventTable;
+use crate::admin::identify::topic_page;
+use crate::admin::print;
+use crate::admin::queue_depths::QueueDepths;
+use crate::admin::recipe::Recipe;
+use crate::admin::session::Visitor;
+use crate::admin::subscriptions::SubscriptionTable;
+use crate::admin::view::{Empty, Frame, Moment, draw, part};
+use crate::model::registry::TopicEntry;
+use crate::store::views::EventQuery;
+
+/// Events shown on the page of their topic.
+const EVENTS_SHOWN: usize = 10;
+
+#[derive(Template)]
+#[template(path = "admin/topics.html")]
+struct TopicsPage {
+    frame: Frame,
+    table: TopicTable,
+    recipe: Recipe,
+}
+
+/// A list of topics.
+#[derive(Template)]
+#[template(path = "admin/parts/topic_table.html")]
+pub(super) struct TopicTable {
+    rows: Vec<TopicRow>,
+    empty: Empty,
+}
+
+part!(TopicTable);
+
+struct TopicRow {
+    name: String,
+    href: String,
+    schema: &'static str,
+    subscriptions: usize,
+    pending: String,
+    dead_letters: String,
+    has_dead_letters: bool,
+}
+
+impl TopicTable {
+    /// Of all topics.
+    pub(super) fn new<'a>(
+        topics: impl Iterator<Item = &'a Arc<TopicEntry>>,
+        depths: &QueueDepths,
+    ) -> Self {
+        Self {
+            rows: topics.map(|topic| TopicRow::new(topic, depths)).collect(),
+            empty: Empty {
+                text: "There are no topics yet. A topic is where publishers send events.",
+                step: Some(("/admin/new-topic".to_owned(), "Create the first topic")),
+            },
+        }
+    }
+}
+
+impl TopicRow {
+    fn new(topic: &TopicEntry, depths: &QueueDepths) -> Self {
+        let depth = depths.topic(topic);
+        Self {
+            name: topic.topic.name.to_string(),
+            href: topic_page(topic.topic.name.as_str()),
+            schema: topic.topic.definition.input_schema.name(),
+            subscriptions: topic.subscriptions.len(),
+            pending: print::count(depth.pending),
+            dead_letters: print::count(depth.dead_letters),
+            has_dead_letters: depth.dead_letters > 0,
+        }
+    }
+}
+
+/// All topics.
+pub(super) async fn list(visitor: Visitor, State(site): State<Arc<Site>>) -> PageResult {
+    let registry = site.broker.registry();
+    let depths = QueueDepths::of_all(&site, &registry).await?;
+    Ok(draw(&TopicsPage {
+        frame: Frame::new(&visitor, "Topics"),
+        table: TopicTable::new(registry.topics(), &depths),
+        recipe: Recipe::get(&site.management_url("/topics")).everpost("everpost topics list"),
+    }))
+}
+
+#[derive(Template)]
+#[template(path = "admin/topic.html")]
+struct TopicPage {
+    frame: Frame,
+    path: String,
+    name: String,
+    schema: &'static str,
+    publish_url: String,
+    resource_id: String,
+    created_at: Moment,
+    local_auth: &'static str,
+    /// Both keys, while they are shown.
+    keys: Option<[String; 2]>,
+    publish_command: String,
+    subscriptions: SubscriptionTable,
+    events: EventTable,
+    recipe: Recipe,
+}
+
+/// One topic, its keys hidden.
+pub(super) async fn show(
+    visitor: Visitor,
+    State(site): State<Arc<Site>>,
+    Path(topic): Path<String>,
+) -> PageResult {
+    let topic = site.topic(&topic)?;
+    draw_topic(&site, &visitor, &topic, false).await
+}
+
+async fn draw_topic(
+    site: &Site,
+    visitor: &Visitor,
+    topic: &TopicEntry,
+    with_keys: bool,
+) -> Result<Response, PageError> {
+    let depths = QueueDepths::of_topic(site, topic).await?;
+    let recent = EventQuery {
+        topic: Some(topic.topic.id),
+        limit: EVENTS_SHOWN,
+        ..EventQuery::default()
+    };
+    let recent = site.views.events(recent).await?;
+    let name = &topic.topic.name;
+    let keys = &topic.topic.keys;
+    let keys = [&keys.key1, &keys.key2].map(|key| key.reveal().to_owned());
+    let definition = &topic.topic.definition;
+    Ok(draw(&TopicPage {
+        frame: Frame::new(visitor, format!("Topic {name}")),
+        path: topic_page(name.as_str()),
+        name: name.to_string(),
+        schema: definition.input_schema.name(),
+        publish_url: site.publish_url(topic),
+        resource_id: topic.resource_id.to_string(),
+        created_at: Moment::at(topic.topic.created_at),
+        local_auth: match definition.disable_local_auth {
+            false => "keys and shared access signatures",
+            true => "no keys: local authentication is disabled",
+        },
+        publish_command: publish::command(site, topic, with_keys.then_some(keys[0].as_str())),
+        keys: with_keys.then_some(keys),
+        subscriptions: SubscriptionTable::of_topic(topic, &depths, visitor.now),
+        events: EventTable::new(recent.rows),
+        recipe: Recipe::get(&site.management_url(&format!("/topics/{name}")))
+            .everpost(format!("everpost topics show {name}")),
+    }))
+}
