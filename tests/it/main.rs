@@ -9,4 +9,5 @@ mod manage;
 mod publish;
 mod retry;
 mod store_conformance;
+mod templates;
 mod tidy;
