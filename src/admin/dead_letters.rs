@@ -16,7 +16,7 @@ use crate::admin::recipe::Recipe;
 use crate::admin::session::Visitor;
 use crate::admin::timeline::{self, DeliveryCard};
 use crate::admin::view::{Badge, Empty, Flash, Frame, Moment, Pager, draw};
-use crate::admin::{Site, print};
+use crate::admin::{Site, hint, print};
 use crate::model::delivery::{DeliveryId, DeliveryState};
 use crate::model::name::{SubscriptionName, TopicName};
 use crate::model::registry::Registry;
@@ -79,8 +79,9 @@ struct DeadLetterText {
     topic: String,
     subscription: String,
     reason: &'static str,
+    reason_text: &'static str,
     last: String,
-    attempts: u32,
+    attempts: String,
     ended_at: Option<Moment>,
 }
 
@@ -92,7 +93,8 @@ impl DeadLetterText {
             event_href: event_page(row.event),
             last: last(&row),
             reason: row.dead_letter_reason.map_or("", |reason| reason.name()),
-            attempts: row.attempts,
+            reason_text: row.dead_letter_reason.map_or("", hint::for_reason),
+            attempts: print::plural(u64::from(row.attempts), "attempt", "attempts"),
             ended_at: row.ended_at.map(Moment::at),
             event_id: row.event_id,
             event_type: row.event_type,

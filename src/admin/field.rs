@@ -144,6 +144,10 @@ impl Field {
         self
     }
 
+    fn has_notes(&self) -> bool {
+        self.problem.is_some() || !self.hint.is_empty()
+    }
+
     fn with_kind(kind: &'static str, name: &'static str, label: &'static str, form: &Form) -> Self {
         let control = Control::Line {
             kind,

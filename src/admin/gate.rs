@@ -75,7 +75,40 @@ pub(super) fn is_page(path: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use axum::body::Body;
+    use axum::middleware::from_fn_with_state;
+    use axum::routing::get;
+    use axum::{Extension, Router};
+    use http::StatusCode;
+    use tower::ServiceExt;
+
     use super::*;
+
+    async fn check(role: Role, needed: Role, method: Method, expected: StatusCode) {
+        let page = get(|| async { "shown" }).post(|| async { "done" });
+        let router: Router = Router::new()
+            .route("/", page.layer(from_fn_with_state(needed, authorize)))
+            .layer(Extension(Visitor::with_role(role)));
+        let request = Request::builder().method(method.clone()).uri("/");
+        let request = request.body(Body::empty()).expect("a request");
+        let response = router.oneshot(request).await.expect("an answer");
+        assert_eq!(response.status(), expected, "{role:?} {needed:?} {method}");
+    }
+
+    #[tokio::test]
+    async fn changes_take_a_role_and_reading_takes_none() {
+        for (role, needed, expected) in [
+            (Role::Viewer, Role::Viewer, StatusCode::OK),
+            (Role::Viewer, Role::Operator, StatusCode::FORBIDDEN),
+            (Role::Viewer, Role::Admin, StatusCode::FORBIDDEN),
+            (Role::Operator, Role::Operator, StatusCode::OK),
+            (Role::Operator, Role::Admin, StatusCode::FORBIDDEN),
+            (Role::Admin, Role::Admin, StatusCode::OK),
+        ] {
+            check(role, needed, Method::POST, expected).await;
+            check(role, needed, Method::GET, StatusCode::OK).await;
+        }
+    }
 
     #[test]
     fn only_our_own_pages_are_returned_to() {

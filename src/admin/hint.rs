@@ -1,5 +1,6 @@
 //! What a failed attempt means, in plain language, and what to look at.
 
+use crate::model::dead_letter::DeadLetterReason;
 use crate::model::delivery::{Answer, Outcome};
 
 /// The hint for an attempt with this answer; `None` when nothing went wrong.
@@ -76,6 +77,23 @@ fn for_outcome(outcome: Outcome) -> Option<&'static str> {
         Outcome::GenericError => {
             Some("The receiver failed on its side. Its answer below and its own log say more.")
         }
+    }
+}
+
+/// Why a delivery was given up, in few words.
+pub(super) fn for_reason(reason: DeadLetterReason) -> &'static str {
+    match reason {
+        DeadLetterReason::MaxDeliveryAttemptsExceeded => "All attempts failed",
+        DeadLetterReason::TimeToLiveExceeded => "Its time to live was over",
+        DeadLetterReason::UndeliverableDueToHttpBadRequest => "Rejected as a bad request",
+        DeadLetterReason::UndeliverableDueToHttpUnauthorized => "Rejected as unauthorized",
+        DeadLetterReason::UndeliverableDueToHttpForbidden => "Rejected as forbidden",
+        DeadLetterReason::UndeliverableDueToHttpRequestEntityTooLarge => "Rejected as too large",
+        DeadLetterReason::UndeliverableDueToProbationCausedByClientError => {
+            "Not sent to a failing webhook"
+        }
+        DeadLetterReason::SubscriptionDeleted => "The subscription was deleted",
+        DeadLetterReason::Manual => "Given up by hand",
     }
 }
 

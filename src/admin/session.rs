@@ -157,6 +157,26 @@ impl Visitor {
         }
     }
 
+    /// Somebody with that role, for whom nothing is remembered.
+    #[cfg(test)]
+    pub(super) fn with_role(role: Role) -> Self {
+        let user = User {
+            id: 1,
+            name: "somebody".to_owned(),
+            password_hash: String::new(),
+            role,
+        };
+        let nowhere = Arc::new(tower_sessions::MemoryStore::default());
+        let session = Session::new(None, nowhere, None);
+        Self::of(
+            user,
+            String::new(),
+            session,
+            String::new(),
+            Timestamp::from_ms(0),
+        )
+    }
+
     /// The same, with what the last action had to say, which is then forgotten.
     pub(super) async fn with_flash(self) -> std::result::Result<Self, PageError> {
         Ok(Self {

@@ -13,7 +13,7 @@ use serde::Deserialize;
 use tokio::sync::watch;
 use tower_sessions::Session;
 
-use crate::admin::error::PageResult;
+use crate::admin::error::{PageResult, sentence};
 use crate::admin::field::{Field, Problem, mark};
 use crate::admin::form::{Form, Refusal};
 use crate::admin::view::{Bare, draw_with};
@@ -153,11 +153,11 @@ async fn submit(State(site): State<Arc<Site>>, session: Session, form: Form) -> 
         Ok(false) => Ok(Redirect::to("/admin/login").into_response()),
         Err(ClaimError::Store(error)) => Err(error.into()),
         Err(ClaimError::Name(problem)) => {
-            let refusal = Refusal::of("name", problem);
+            let refusal = Refusal::of("name", sentence(&problem));
             Ok(draw_form(token, &form, Some(refusal)))
         }
         Err(ClaimError::Password(problem)) => {
-            let refusal = Refusal::of("password", problem);
+            let refusal = Refusal::of("password", sentence(&problem));
             Ok(draw_form(token, &form, Some(refusal)))
         }
     }

@@ -2,6 +2,7 @@
 
 use askama::Template;
 
+use crate::admin::error::sentence;
 use crate::admin::hint;
 use crate::admin::identify::{dead_letter_page, event_page, subscription_page};
 use crate::admin::print;
@@ -113,7 +114,7 @@ impl AttemptRow {
             status: answer.status,
             started_at: Moment::exactly(attempt.started_at),
             took: print::span(attempt.duration),
-            error: answer.error,
+            error: answer.error.as_deref().map(sentence),
             remote_address: answer.remote_address,
             headers: answer.headers,
             body_note: match std::str::from_utf8(&answer.body) {

@@ -105,7 +105,7 @@ impl Tone {
         match self {
             Self::Good => "M2 6.5 5 9.5 10 3",
             Self::Bad => "M3 3 9 9M9 3 3 9",
-            Self::Waiting => "M6 2.5V6L8.5 7.5",
+            Self::Waiting => "M6 1.5a4.5 4.5 0 1 0 0 9 4.5 4.5 0 0 0 0-9M6 3.8V6l1.6 1",
             Self::Neutral => "M2.5 6H9.5",
         }
     }

@@ -199,9 +199,7 @@ fn fields(filters: &[(&'static str, String); 4], registry: &Registry) -> [Field;
     options.extend(topics.iter().map(|name| (name.as_str(), name.as_str())));
     [
         Field::choice("topic", "Topic", &options, &form),
-        Field::line("type", "Event type", &form)
-            .hint("Exact, or its beginning and *")
-            .mono(),
+        Field::line("type", "Event type (Order.* for its beginning)", &form).mono(),
         Field::line("id", "Event id", &form).mono(),
         Field::tick("unmatched", "Only events that nobody wanted", &form),
     ]

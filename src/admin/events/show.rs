@@ -57,6 +57,8 @@ struct EventPage {
 struct Fact {
     label: &'static str,
     value: String,
+    /// Whether people look for it elsewhere.
+    is_id: bool,
 }
 
 /// The data ready to print.
@@ -132,17 +134,21 @@ fn file(data: EventData) -> (Vec<u8>, &'static str, &'static str) {
 
 fn facts(event: &Event, output_id: &str) -> Vec<Fact> {
     let facts = [
-        ("Event id", Some(event.id.as_str())),
-        ("Type", Some(&event.event_type)),
-        ("Subject", event.subject.as_deref()),
-        ("Source", event.source.as_deref()),
-        ("Event time", event.time.as_deref()),
-        ("Data version", event.data_version.as_deref()),
-        ("Output id", Some(output_id)),
+        ("Event id", Some(event.id.as_str()), true),
+        ("Type", Some(&event.event_type), false),
+        ("Subject", event.subject.as_deref(), false),
+        ("Source", event.source.as_deref(), true),
+        ("Event time", event.time.as_deref(), false),
+        ("Data version", event.data_version.as_deref(), false),
+        ("Output id", Some(output_id), true),
     ];
-    let facts = facts.into_iter().filter_map(|(label, value)| {
+    let facts = facts.into_iter().filter_map(|(label, value, is_id)| {
         let value = value.filter(|value| !value.is_empty())?.to_owned();
-        Some(Fact { label, value })
+        Some(Fact {
+            label,
+            value,
+            is_id,
+        })
     });
     facts.collect()
 }

@@ -151,6 +151,7 @@ pub(super) async fn list(visitor: Visitor, State(site): State<Arc<Site>>) -> Pag
 
 #[derive(Deserialize)]
 pub(super) struct ChosenTopic {
+    #[serde(default)]
     topic: String,
 }
 

@@ -1,5 +1,6 @@
 //! Where an event subscription stands, in a word and a sentence.
 
+use crate::admin::error::sentence;
 use crate::admin::view::{Badge, Tone};
 use crate::base::Timestamp;
 use crate::model::subscription::{EventSubscription, ValidationState};
@@ -22,7 +23,11 @@ pub(in crate::admin) fn state(subscription: &EventSubscription, now: Timestamp) 
         };
     }
     let validation = &subscription.validation;
-    let why = validation.failure.clone().unwrap_or_default();
+    let why = validation
+        .failure
+        .as_deref()
+        .map(sentence)
+        .unwrap_or_default();
     let tone = match validation.state {
         ValidationState::Succeeded => Tone::Good,
         ValidationState::Failed => Tone::Bad,

@@ -32,6 +32,7 @@ struct PublishPage {
     frame: Frame,
     problem: Option<Problem>,
     field: Field,
+    topic: String,
     back: String,
     command: String,
 }
@@ -216,20 +217,29 @@ fn draw_form(
         Some(_) => StatusCode::UNPROCESSABLE_ENTITY,
     };
     let name = &topic.topic.name;
-    let schema = topic.topic.definition.input_schema.name();
+    let schema = &topic.topic.definition.input_schema;
     let mut field = Field::area("events", "Events", 16, form)
-        .hint(format!(
-            "One event or an array of them, as JSON in the {schema}."
-        ))
+        .hint(hint(schema))
         .required();
     let page = PublishPage {
         frame: Frame::new(visitor, format!("Publish to {name}")),
         problem: mark(std::iter::once(&mut field), refusal),
         field,
+        topic: name.to_string(),
         back: topic_page(name.as_str()),
         command: command(site, topic, None),
     };
     draw_with(status, &page)
+}
+
+fn hint(schema: &InputSchema) -> &'static str {
+    match schema {
+        InputSchema::EventGridSchema => "An array of events in the Event Grid schema, as JSON.",
+        InputSchema::CloudEventSchemaV1_0 => "A CloudEvent or an array of them, as JSON.",
+        InputSchema::CustomEventSchema(_) => {
+            "An array of objects with what the topic's mapping looks for, as JSON."
+        }
+    }
 }
 
 #[cfg(test)]
