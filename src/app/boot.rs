@@ -11,10 +11,11 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower_http::catch_panic::CatchPanicLayer;
 
+use crate::admin::{self, AdminState, SetupLink};
 use crate::api::{self, ApiOptions, ApiState, Intake};
 use crate::app::config::Config;
 use crate::app::interrupt::interrupted;
-use crate::app::{listen, management_token, telemetry};
+use crate::app::{claim, listen, management_token, telemetry};
 use crate::base::{Clock, Entropy, TimeScale};
 use crate::broker::{Broker, BrokerOptions};
 use crate::model::registry::ResourceScope;
@@ -31,9 +32,6 @@ const EXIT_INTERRUPTED: i32 = 130;
 
 /// The file in the data directory that tells the command line where the server is.
 pub const SERVER_URL_FILE: &str = "server.url";
-
-/// The file in the data directory that holds the set-up link while nobody has claimed the appliance.
-pub const SETUP_URL_FILE: &str = "setup-url";
 
 /// Serves until told to stop: `everpost serve`.
 pub fn serve(config: Config) -> anyhow::Result<ExitCode> {
@@ -85,6 +83,7 @@ impl Appliance {
         let data_dir = Arc::new(DataDir::open(&config.data_dir)?);
         let store = open_store(&config, &data_dir, &clock)?;
         let token = management_token::open(&data_dir, config.management.token.as_ref(), &entropy)?;
+        let needs_link = claim::needs_link(&config, &store, &clock).await?;
 
         let listener = bind(config.listen).await?;
         let address = listener
@@ -93,8 +92,25 @@ impl Appliance {
         let url = format!("http://{address}");
 
         let outbound = outbound(&config, &clock)?;
-        let options = broker_options(&config, clock, entropy, public_url(&config, &url));
+        let public_url = public_url(&config, &url);
+        let setup = SetupLink::new(&entropy, &clock);
+        let setup_url = match needs_link {
+            true => Some(claim::write_down(&setup, &public_url, data_dir.path())?),
+            false => {
+                claim::forget(data_dir.path());
+                None
+            }
+        };
+        let options = broker_options(&config, clock, entropy, public_url);
         let broker = Broker::start(store.clone(), outbound, options).await?;
+        let pages = config.admin.enabled.then(|| AdminState {
+            broker: broker.clone(),
+            views: store.views.clone(),
+            accounts: store.accounts.clone(),
+            setup,
+            require_https: config.egress.require_https,
+            publish_bytes_max: config.publish.bytes_max,
+        });
         let state = ApiState {
             broker: broker.clone(),
             views: store.views.clone(),
@@ -106,7 +122,7 @@ impl Appliance {
                 metrics_public: config.metrics.public,
             }),
         };
-        let router = router(state);
+        let router = router(state, pages);
 
         let requests = TaskTracker::new();
         tokio::spawn(broker.clone().dispatch(requests.clone()));
@@ -119,7 +135,6 @@ impl Appliance {
             stop_listening.clone(),
         ));
         write_private(&data_dir.file(SERVER_URL_FILE), &format!("{url}\n"))?;
-        let setup_url = None;
         Ok(Self {
             config,
             data_dir,
@@ -255,6 +270,10 @@ async fn bind(address: SocketAddr) -> anyhow::Result<TcpListener> {
     listener.with_context(|| format!("cannot listen on {address}; choose another --listen"))
 }
 
-fn router(state: ApiState) -> Router {
-    api::routes(state, Router::new()).layer(CatchPanicLayer::custom(api::catch_panic))
+fn router(state: ApiState, pages: Option<AdminState>) -> Router {
+    let pages = match pages {
+        Some(pages) => Router::new().nest("/admin", admin::routes(pages)),
+        None => Router::new(),
+    };
+    api::routes(state, pages).layer(CatchPanicLayer::custom(api::catch_panic))
 }

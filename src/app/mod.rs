@@ -1,6 +1,7 @@
 //! Configuration, command line, start and stop: everything that knows the whole.
 
 pub mod boot;
+mod claim;
 pub mod cli;
 pub mod config;
 pub mod interrupt;

@@ -3,6 +3,9 @@
 //! The numbered files in `migrations/` only ever go forward. A copy of the file is made before an older
 //! schema is changed; a file of a newer schema is refused.
 
+use std::fs::OpenOptions;
+use std::io::ErrorKind;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use refinery::{Migration, Runner};
@@ -23,6 +26,7 @@ const SQLITE_VERSION_MIN: i32 = 3_051_003;
 /// takes long.
 pub(super) fn migrate_file(path: &Path, progress: &dyn Fn(&str)) -> Result<(), StoreError> {
     check_sqlite(rusqlite::version_number())?;
+    make_private(path)?;
     let mut connection = db::open_writer(path)?;
     let have = schema_version(&connection)?;
     let want = newest();
@@ -53,6 +57,22 @@ pub(super) fn migrate(connection: &mut Connection) -> Result<(), StoreError> {
         .run(connection)
         .map_err(|error| StoreError::Other(format!("migration failed: {error}")))?;
     Ok(())
+}
+
+/// Makes an empty file that only its owner may read, if there is none; SQLite gives its log the same
+/// rights. (A database that is open must never be opened like this: closing it would drop its locks.)
+fn make_private(path: &Path) -> Result<(), StoreError> {
+    let made = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path);
+    match made {
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => {
+            Err(StoreError::Other(format!("{}: {error}", path.display())))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn check_sqlite(version: i32) -> Result<(), StoreError> {

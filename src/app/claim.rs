@@ -1,0 +1,71 @@
+//! Who owns the appliance: the account that the configuration names, or whoever opens the set-up link.
+
+use std::path::Path;
+
+use anyhow::{Context, bail};
+
+use crate::admin::{self, SetupLink};
+use crate::app::config::Config;
+use crate::base::Clock;
+use crate::store::{Store, write_private};
+
+/// The file in the data directory that holds the set-up link while nobody has claimed the appliance.
+const SETUP_URL_FILE: &str = "setup-url";
+
+/// Makes the configured account, if there is one to make. Says whether a set-up link is still needed:
+/// not once the appliance is claimed, nor where there are no admin pages.
+pub(super) async fn needs_link(
+    config: &Config,
+    store: &Store,
+    clock: &Clock,
+) -> anyhow::Result<bool> {
+    if !config.admin.enabled {
+        return Ok(false);
+    }
+    if let Some(account) = &config.admin.account {
+        let (name, password) = (account.user.as_str(), account.password.reveal());
+        let made = admin::claim(&store.accounts, name, password, clock.now()).await;
+        made.context("the administrator of the configuration cannot be made")?;
+    }
+    if store.accounts.is_claimed().await? {
+        return Ok(false);
+    }
+    refuse_exposure(config)?;
+    Ok(true)
+}
+
+/// Whoever reaches an appliance that nobody owns could try to own it.
+fn refuse_exposure(config: &Config) -> anyhow::Result<()> {
+    if config.listen.ip().is_loopback() || config.management.token.is_some() {
+        return Ok(());
+    }
+    bail!(
+        "{} can be reached from other machines, and nobody owns this appliance yet. Start it once on \
+         127.0.0.1 and open the set-up link, or configure admin.user and admin.password (or \
+         management.token)",
+        config.listen
+    )
+}
+
+/// Writes the link down, for containers and services whose output nobody reads, until it is used.
+pub(super) fn write_down(link: &SetupLink, base: &str, data_dir: &Path) -> anyhow::Result<String> {
+    let url = format!("{base}{}", link.path());
+    let file = data_dir.join(SETUP_URL_FILE);
+    write_private(&file, &format!("{url}\n")).context("the set-up link cannot be written")?;
+    let link = link.clone();
+    tokio::spawn(async move {
+        link.claimed().await;
+        remove(&file);
+    });
+    Ok(url)
+}
+
+/// Removes what an earlier start wrote down.
+pub(super) fn forget(data_dir: &Path) {
+    remove(&data_dir.join(SETUP_URL_FILE));
+}
+
+fn remove(file: &Path) {
+    // It may not be there, and what is left behind opens nothing.
+    let _ = std::fs::remove_file(file);
+}
