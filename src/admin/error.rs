@@ -115,7 +115,7 @@ impl From<ManageError> for PageError {
 impl From<PublishError> for PageError {
     fn from(error: PublishError) -> Self {
         match error {
-            PublishError::Stopping => Self::Unavailable(error.to_string()),
+            PublishError::Stopping | PublishError::DiskLow => Self::Unavailable(error.to_string()),
             PublishError::Store(error) => error.into(),
         }
     }

@@ -227,6 +227,10 @@ impl From<PublishError> for ApiError {
             PublishError::Stopping => {
                 Self::unavailable("The appliance is stopping; try again in a moment.")
             }
+            PublishError::DiskLow => Self::unavailable(
+                "The disk is almost full, so nothing more is accepted; what was accepted before is \
+                 still delivered.",
+            ),
             PublishError::Store(error) => error.into(),
         }
     }

@@ -23,6 +23,9 @@ pub(super) async fn readyz(State(state): State<ApiState>) -> Response {
     } else if let Err(error) = state.broker.check_writable().await {
         reasons.push(format!("the store cannot be written: {error}"));
     }
+    if state.broker.disk_is_low() {
+        reasons.push("less is free on the disk than storage.min_free_mb asks for".to_owned());
+    }
     let ready = reasons.is_empty();
     let status = if ready {
         StatusCode::OK

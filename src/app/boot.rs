@@ -253,6 +253,7 @@ fn broker_options(
         public_url,
         in_flight_per_subscription: config.delivery.in_flight_per_subscription,
         in_flight_max: config.delivery.in_flight_max,
+        free_bytes_min: config.storage.free_bytes_min,
         response_deadline: config.delivery.response_deadline,
     }
 }

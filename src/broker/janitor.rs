@@ -19,6 +19,7 @@ impl Broker {
     /// Goes round until the broker stops.
     pub async fn keep_house(self) {
         for round in 0_u32.. {
+            self.look_at_disk();
             self.expire_handshakes().await;
             if round.is_multiple_of(ROUNDS_PER_SWEEP)
                 && let Err(error) = self.sweep().await

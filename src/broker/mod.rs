@@ -8,6 +8,7 @@ mod meters;
 mod publish;
 mod validate;
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 use std::time::Duration;
 
@@ -39,6 +40,8 @@ pub struct BrokerOptions {
     pub public_url: String,
     pub in_flight_per_subscription: usize,
     pub in_flight_max: usize,
+    /// Bytes that must be free on the disk for publishers to be served.
+    pub free_bytes_min: u64,
     /// How long a webhook has to answer.
     pub response_deadline: Duration,
 }
@@ -59,6 +62,8 @@ struct Shared {
     agenda: Mutex<Agenda<Due>>,
     wake: Notify,
     last_poll: Mutex<Timestamp>,
+    /// Less is free on the disk than must be; looked up by the janitor.
+    disk_is_low: AtomicBool,
     handshakes: TaskTracker,
     stopping: CancellationToken,
     meters: Meters,
@@ -85,12 +90,14 @@ impl Broker {
                 agenda: Mutex::new(Agenda::new(limits)),
                 wake: Notify::new(),
                 last_poll: Mutex::new(options.clock.now()),
+                disk_is_low: AtomicBool::new(false),
                 handshakes: TaskTracker::new(),
                 stopping: CancellationToken::new(),
                 meters: Meters::new(),
                 options,
             }),
         };
+        broker.look_at_disk();
         broker.refresh_agenda().await;
         broker.resume_handshakes();
         Ok(broker)
@@ -123,6 +130,22 @@ impl Broker {
     /// Returns once [`Broker::stop`] has been called.
     pub async fn stopping(&self) {
         self.shared.stopping.cancelled().await;
+    }
+
+    /// Whether so little is free on the disk that nothing more is accepted.
+    pub fn disk_is_low(&self) -> bool {
+        self.shared.disk_is_low.load(Ordering::Relaxed)
+    }
+
+    fn look_at_disk(&self) {
+        let free = self.store().upkeep.free_bytes();
+        let low = free.is_some_and(|free| free < self.options().free_bytes_min);
+        if low != self.shared.disk_is_low.swap(low, Ordering::Relaxed) {
+            match low {
+                true => tracing::warn!(free_bytes = free, "the disk is low; publishers must wait"),
+                false => tracing::info!(free_bytes = free, "the disk has room again"),
+            }
+        }
     }
 
     /// Proves that the store can be written.

@@ -13,6 +13,8 @@ use crate::store::{Accepted, Receipt, RequestMark, StoreError};
 pub enum PublishError {
     #[error("the appliance is stopping")]
     Stopping,
+    #[error("the disk is almost full")]
+    DiskLow,
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -29,6 +31,9 @@ impl Broker {
     ) -> Result<Vec<EventKey>, PublishError> {
         if self.is_stopping() {
             return Err(PublishError::Stopping);
+        }
+        if self.disk_is_low() {
+            return Err(PublishError::DiskLow);
         }
         let now = self.clock().now();
         let events: Vec<_> = events

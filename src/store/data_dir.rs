@@ -73,6 +73,12 @@ impl DataDir {
         self.path.join(name)
     }
 
+    /// Bytes that are free on its disk for this process.
+    pub fn free_bytes(&self) -> io::Result<u64> {
+        let disk = rustix::fs::statvfs(&self.path)?;
+        Ok(disk.f_bavail.saturating_mul(disk.f_frsize))
+    }
+
     /// Makes sure that files made in it outlive a loss of power.
     pub fn sync(&self) -> io::Result<()> {
         File::open(&self.path)?.sync_all()

@@ -42,8 +42,6 @@ pub struct Store {
     pub views: Views,
     pub accounts: Accounts,
     pub upkeep: Upkeep,
-    /// Keeps the directory locked for as long as anybody can write to it.
-    _data_dir: Option<Arc<DataDir>>,
 }
 
 /// How a store is opened.
@@ -87,8 +85,7 @@ impl Store {
             deliveries: Deliveries::new(db.clone()),
             views: Views { db: db.clone() },
             accounts: Accounts { db: db.clone() },
-            upkeep: Upkeep { db },
-            _data_dir: data_dir,
+            upkeep: Upkeep { db, data_dir },
         }
     }
 }

@@ -1,8 +1,11 @@
 //! Housekeeping: what has outlived its use goes, in small bites, so that no commit takes long.
 
+use std::sync::Arc;
+
 use rusqlite::params;
 
 use crate::base::Timestamp;
+use crate::store::data_dir::DataDir;
 use crate::store::db::Db;
 use crate::store::error::StoreError;
 
@@ -10,9 +13,16 @@ use crate::store::error::StoreError;
 #[derive(Clone)]
 pub struct Upkeep {
     pub(super) db: Db,
+    /// `None` for a store in memory.
+    pub(super) data_dir: Option<Arc<DataDir>>,
 }
 
 impl Upkeep {
+    /// Bytes that are free for the store; `None` where that cannot be told, or does not matter.
+    pub fn free_bytes(&self) -> Option<u64> {
+        self.data_dir.as_ref()?.free_bytes().ok()
+    }
+
     /// Deletes up to `limit` marks of publish requests from before `since`. Returns how many there were.
     pub async fn forget_requests(
         &self,

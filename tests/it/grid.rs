@@ -29,7 +29,7 @@ use everpost::outbound::exchange::{
     Exchange, ExchangeAnswer, ExchangeError, ExchangeRequest, Script,
 };
 use everpost::outbound::{Outbound, OutboundOptions};
-use everpost::store::Store;
+use everpost::store::{DataDir, Store, StoreOptions};
 
 /// The bearer token of every grid.
 pub(crate) const TOKEN: &str = "management-token";
@@ -161,10 +161,30 @@ impl Grid {
             resource_group: "group".to_owned(),
         };
         let store = Store::open_inline(scope).expect("a store in memory");
-        Self::over(store, Clock::simulated(start), Arc::default()).await
+        Self::over(store, Clock::simulated(start), Arc::default(), 0).await
     }
 
-    async fn over(store: Store, clock: Clock, world: Arc<World>) -> Self {
+    /// An appliance on a real disk, of which so many bytes must be free.
+    pub(crate) async fn on_disk(free_bytes_min: u64) -> (Self, tempfile::TempDir) {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let data_dir = Arc::new(DataDir::open(dir.path()).expect("a data directory"));
+        let clock = Clock::simulated(START.parse().expect("a moment"));
+        let options = StoreOptions {
+            clock: clock.clone(),
+            scope: ResourceScope {
+                subscription: "sub".to_owned(),
+                resource_group: "group".to_owned(),
+            },
+            on_fatal: Box::new(|error| panic!("{error}")),
+        };
+        let store = Store::open(data_dir, options, &|_| ()).expect("a store");
+        (
+            Self::over(store, clock, Arc::default(), free_bytes_min).await,
+            dir,
+        )
+    }
+
+    async fn over(store: Store, clock: Clock, world: Arc<World>, free_bytes_min: u64) -> Self {
         let outbound = Outbound::new(OutboundOptions {
             exchange: Exchange::Scripted(Arc::clone(&world) as Arc<dyn Script>),
             clock: clock.clone(),
@@ -177,6 +197,7 @@ impl Grid {
             public_url: "http://everpost.test".to_owned(),
             in_flight_per_subscription: limits::IN_FLIGHT_PER_SUBSCRIPTION,
             in_flight_max: limits::IN_FLIGHT_MAX,
+            free_bytes_min,
             response_deadline: limits::RESPONSE_DEADLINE,
         };
         let broker = Broker::start(store.clone(), outbound, options)
@@ -216,7 +237,7 @@ impl Grid {
         );
         let started_at = self.started_at;
         drop(self);
-        let mut grid = Self::over(store, clock, world).await;
+        let mut grid = Self::over(store, clock, world, 0).await;
         grid.started_at = started_at;
         grid
     }

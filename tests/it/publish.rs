@@ -322,3 +322,17 @@ async fn data_leaves_byte_for_byte() {
         "the query goes with every request"
     );
 }
+
+#[tokio::test]
+async fn a_disk_that_is_almost_full_takes_nothing_more() {
+    let (grid, _dir) = Grid::on_disk(u64::MAX).await;
+    let grid = grid.topic("orders").await;
+    let reply = grid.post("orders", events()).await;
+    let why = reply.error(503, "ServiceUnavailable");
+    assert!(why.contains("almost full"), "{why}");
+    assert!(reply.headers.contains_key("retry-after"));
+    let ready = grid.manage(Method::GET, "/readyz", Value::Null).await;
+    assert_eq!(ready.status, StatusCode::SERVICE_UNAVAILABLE);
+    assert!(ready.text.contains("storage.min_free_mb"), "{}", ready.text);
+    grid.leave();
+}

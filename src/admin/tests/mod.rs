@@ -65,6 +65,7 @@ impl Appliance {
             public_url: public_url.to_owned(),
             in_flight_per_subscription: 8,
             in_flight_max: 8,
+            free_bytes_min: 0,
             response_deadline: Duration::from_secs(30),
         };
         let broker = Broker::start(store.clone(), outbound, options).await;

@@ -94,6 +94,9 @@ pub static KEYS: &[Key] = &[
         "Password of the administrator, at least 8 characters. Goes with admin.user."),
     setting("http.connections_max", Kind::Number, "10000",
         "Connections that are served at once, 1 to 1000000; more of them wait."),
+    setting("storage.min_free_mb", Kind::Number, "512",
+        "Mebibytes that must be free on the disk of the data directory; with less, publishers are told \
+         to come back later, while what is stored already is still delivered."),
     setting("shutdown.drain_s", Kind::Number, "25",
         "Seconds that a stop waits for deliveries under way, 0 to 3600. What takes longer is \
          delivered again after the next start."),

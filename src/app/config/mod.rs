@@ -50,6 +50,7 @@ pub struct Config {
     pub metrics: MetricsConfig,
     pub admin: AdminConfig,
     pub http: HttpConfig,
+    pub storage: StorageConfig,
     pub shutdown: ShutdownConfig,
 }
 
@@ -137,6 +138,13 @@ pub struct HttpConfig {
     pub connections_max: usize,
 }
 
+/// `storage.*`
+#[derive(Clone, Debug)]
+pub struct StorageConfig {
+    /// Bytes that must be free for publishers to be served.
+    pub free_bytes_min: u64,
+}
+
 /// `shutdown.*`
 #[derive(Clone, Debug)]
 pub struct ShutdownConfig {
@@ -203,6 +211,9 @@ impl Reader<'_> {
             },
             http: HttpConfig {
                 connections_max: self.value("http.connections_max", values::number(1..=1_000_000)),
+            },
+            storage: StorageConfig {
+                free_bytes_min: self.value("storage.min_free_mb", values::mebibytes),
             },
             shutdown: ShutdownConfig {
                 drain: self.value("shutdown.drain_s", values::seconds(0..=3_600)),

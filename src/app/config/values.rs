@@ -140,6 +140,11 @@ pub(super) fn seconds(bounds: RangeInclusive<u64>) -> impl Fn(&str) -> Parsed<Du
     move |text| number(bounds.clone())(text).map(Duration::from_secs)
 }
 
+/// Mebibytes, as bytes; a pebibyte is more than any disk has.
+pub(super) fn mebibytes(text: &str) -> Parsed<u64> {
+    number(0..=1_073_741_824)(text).map(|mebibytes: u64| mebibytes * 1_048_576)
+}
+
 /// A token that fits into a header. Its errors do not show it.
 pub(super) fn token(text: &str) -> Parsed<Secret> {
     match text.len() >= 16 && text.chars().all(|c| c.is_ascii_graphic()) {
