@@ -2,6 +2,7 @@
 
 mod crash;
 mod demo;
+mod failing_disk;
 mod filter;
 mod golden;
 mod grid;
