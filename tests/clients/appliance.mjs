@@ -54,6 +54,7 @@ export class Appliance {
   async #start(options) {
     const words = ["serve", "--data-dir", this.dataDir, "--listen", "127.0.0.1:0"];
     this.#process = spawn(BINARY, [...words, "--egress-allow", "127.0.0.0/8", ...options], {
+      env: environment(),
       stdio: ["ignore", "pipe", "pipe"],
     });
     this.#process.on("error", (error) => (this.#printed += `${error}\n`));
@@ -133,4 +134,10 @@ export class Appliance {
       throw new Error(`the appliance ended with ${exitCode ?? signalCode}:\n${this.#printed}`);
     }
   }
+}
+
+/** Without what is meant for the tests: the appliance refuses to start with a setting it does not know. */
+function environment() {
+  const variables = Object.entries(process.env);
+  return Object.fromEntries(variables.filter(([name]) => !name.startsWith("EVERPOST_")));
 }
