@@ -6,8 +6,8 @@ import { text } from "node:stream/consumers";
 import { eventually } from "./appliance.mjs";
 
 /**
- * Proves itself by whichever handshake is asked for and answers deliveries by its script: one status
- * each, and 200 once the script is used up.
+ * Proves itself by whichever handshake is asked for and answers deliveries by its script, and with 200
+ * once the script is used up.
  */
 export class Receiver {
   static async start() {
@@ -29,8 +29,9 @@ export class Receiver {
     return new Promise((resolve) => this.#server.close(resolve));
   }
 
-  script(...statuses) {
-    this.#script = statuses;
+  /** An answer for each delivery to come: a status, `{ status, headers, body }`, or a promise of one. */
+  script(...answers) {
+    this.#script = answers;
   }
 
   /** The first `count` deliveries, once there are so many. */
@@ -51,7 +52,9 @@ export class Receiver {
       response.end(JSON.stringify({ validationResponse }));
     } else {
       this.deliveries.push({ headers: request.headers, body: JSON.parse(body) });
-      response.writeHead(this.#script.shift() ?? 200).end();
+      const told = (await this.#script.shift()) ?? 200;
+      const answer = typeof told === "number" ? { status: told } : told;
+      response.writeHead(answer.status, answer.headers).end(answer.body);
     }
   }
 }
