@@ -30,7 +30,7 @@ export class Visitor {
   /** `options` are those of a browser context: `viewport`, `colorScheme`, `javaScriptEnabled` … */
   static async arrive(browser, baseURL, options = {}) {
     const context = await browser.newContext({ baseURL, ...options });
-    const visitor = new Visitor(await context.newPage());
+    const visitor = new this(await context.newPage());
     await visitor.#watch();
     return visitor;
   }

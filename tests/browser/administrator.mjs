@@ -1,0 +1,85 @@
+// Somebody who works with the pages: clicks what can be seen, and types where a label asks for it.
+
+import { eventually } from "../clients/appliance.mjs";
+import { Visitor } from "./visitor.mjs";
+
+export const NAME = "ann";
+export const PASSWORD = "a horse that staples batteries";
+
+// A busy machine may need long for what takes an idle one no time.
+const PATIENCE_MS = 60_000;
+
+export class Administrator extends Visitor {
+  constructor(page) {
+    super(page);
+    page.setDefaultTimeout(PATIENCE_MS);
+  }
+
+  /** Makes the first account by the link that the appliance printed. */
+  async claim(appliance) {
+    await this.page.goto(await appliance.setupUrl());
+    await this.type("Name", NAME);
+    await this.type("Password", PASSWORD);
+    await this.press("Create account");
+    await this.isOn("Overview");
+  }
+
+  async signIn(name = NAME, password = PASSWORD) {
+    await this.type("Name", name);
+    await this.type("Password", password);
+    await this.press("Sign in");
+  }
+
+  async type(label, text) {
+    await this.page.getByLabel(label, { exact: true }).fill(text);
+  }
+
+  async press(button) {
+    await this.page.getByRole("button", { name: button, exact: true }).click();
+  }
+
+  /** Follows a link of the page itself. */
+  async follow(link) {
+    await this.#main().getByRole("link", { name: link, exact: true }).click();
+  }
+
+  /** Follows a link of the navigation. */
+  async goesTo(title) {
+    await this.page.getByRole("navigation", { name: "Pages", exact: true }).getByText(title).click();
+  }
+
+  /** Waits for the page with this heading. */
+  async isOn(heading) {
+    await this.page.getByRole("heading", { level: 1, name: heading, exact: true }).waitFor();
+  }
+
+  /** Waits for what the page has to say about the last action. */
+  async isTold(text) {
+    await this.page.getByRole("status").filter({ hasText: text }).waitFor();
+  }
+
+  /** Waits until the page shows all of these texts. */
+  async sees(...texts) {
+    for (const text of texts) {
+      await this.#shown(text).first().waitFor();
+    }
+  }
+
+  /** Loads the page again and again until it shows the text. */
+  async reloadsUntil(text) {
+    const isShown = async () => {
+      await this.page.reload();
+      return this.#shown(text).first().isVisible();
+    };
+    await eventually(isShown, `${this.page.url()} shows ${text}`);
+  }
+
+  #shown(text) {
+    const inThisCase = new RegExp(text.replace(/[^\w\s]/g, "\\$&"));
+    return this.#main().getByText(inThisCase).filter({ visible: true });
+  }
+
+  #main() {
+    return this.page.getByRole("main");
+  }
+}
