@@ -12,15 +12,15 @@ use crate::admin::error::{PageError, PageResult};
 use crate::admin::field::Field;
 use crate::admin::form::{Form, Submitted};
 use crate::admin::identify::{dead_letter_page, delivery_id, event_page};
-use crate::admin::recipe::Recipe;
+use crate::admin::recipe::{Recipe, quoted};
 use crate::admin::session::Visitor;
 use crate::admin::timeline::{self, DeliveryCard};
-use crate::admin::view::{Badge, Empty, Flash, Frame, Moment, Pager, draw};
+use crate::admin::view::{Badge, Empty, Flash, Frame, Moment, Pager, draw, link};
 use crate::admin::{Site, hint, print};
 use crate::model::delivery::{DeliveryId, DeliveryState};
 use crate::model::name::{SubscriptionName, TopicName};
 use crate::model::registry::Registry;
-use crate::store::views::{DeadLetterQuery, DeliveryDetail, DeliveryRow};
+use crate::store::views::{DeadLetterQuery, DeliveryDetail, DeliveryRow, Page};
 
 /// Rows of one page.
 const ROWS: usize = 50;
@@ -121,25 +121,21 @@ pub(super) async fn list(
     Query(asked): Query<Asked>,
 ) -> PageResult {
     let registry = site.broker.registry();
-    let page = match asked.query(&registry) {
-        Some(query) => Some(site.views.dead_letters(query).await?),
-        None => None, // of something that there is not
+    let found = match asked.query(&registry) {
+        Some(query) => site.views.dead_letters(query).await?,
+        None => Page::default(), // of something that there is not
     };
-    let (rows, next) = page.map_or((Vec::new(), None), |page| (page.rows, page.next_before));
+    let next = found.next_before.map(|id| id.to_string());
     let is_filtered = !asked.of.is_empty();
     let filters = [("of", asked.of.clone())];
+    let later = !asked.before.is_empty();
     Ok(draw(&DeadLettersPage {
         frame: Frame::new(&visitor, "Dead letters"),
         field: field(&filters, &registry),
         is_filtered,
-        rows: rows.into_iter().map(DeadLetterText::new).collect(),
+        rows: found.rows.into_iter().map(DeadLetterText::new).collect(),
         empty: empty(is_filtered),
-        pager: Pager::new(
-            "/admin/dead-letters",
-            &filters,
-            !asked.before.is_empty(),
-            next.map(|id| id.to_string()),
-        ),
+        pager: Pager::new("/admin/dead-letters", &filters, later, next),
         recipe: recipe(&site, &asked.of),
     }))
 }
@@ -186,7 +182,7 @@ fn empty(is_filtered: bool) -> Empty {
 
 fn recipe(site: &Site, of: &str) -> Recipe {
     let (topic, subscription) = of.split_once('/').unwrap_or((of, ""));
-    let path = crate::admin::view::link(
+    let path = link(
         "/everpost/deadLetters",
         &[
             ("topic", topic.to_owned()),
@@ -196,7 +192,7 @@ fn recipe(site: &Site, of: &str) -> Recipe {
     let mut command = "everpost dead-letters list".to_owned();
     for (flag, value) in [("--topic", topic), ("--subscription", subscription)] {
         if !value.is_empty() {
-            command.push_str(&format!(" {flag} {}", crate::admin::recipe::quoted(value)));
+            command.push_str(&format!(" {flag} {}", quoted(value)));
         }
     }
     Recipe::get(&site.management_url(&path)).everpost(command)

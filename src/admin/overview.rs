@@ -15,8 +15,8 @@ use crate::admin::topics::TopicTable;
 use crate::admin::view::{Badge, Frame, Tone, draw, link};
 use crate::admin::{Site, print};
 use crate::base::Timestamp;
-use crate::model::registry::Registry;
-use crate::model::subscription::ValidationState;
+use crate::model::registry::{Registry, TopicEntry};
+use crate::model::subscription::EventSubscription;
 use crate::store::views::EventQuery;
 
 /// Events shown.
@@ -107,34 +107,40 @@ fn tiles(registry: &Registry, depths: &QueueDepths) -> Vec<Tile> {
 
 /// Subscriptions that do not deliver, then those with dead letters.
 fn concerns(registry: &Registry, depths: &QueueDepths, now: Timestamp) -> Vec<Concern> {
-    let mut concerns = Vec::new();
-    for (topic, subscription) in registry.subscriptions() {
-        let (of, name) = (topic.topic.name.as_str(), subscription.name.as_str());
-        if subscription.validation.state != ValidationState::Succeeded {
-            let SubscriptionState { badge, why } = state(subscription, now);
-            concerns.push(Concern {
-                badge,
-                title: format!("{of} / {name}"),
-                href: subscription_page(of, name),
-                text: why,
-            });
-        }
+    let all = || registry.subscriptions();
+    let unable = all().filter_map(|(topic, each)| Concern::undelivered(topic, each, now));
+    let given_up = all().filter_map(|(topic, each)| {
+        let dead_letters = depths.subscription(each.id).dead_letters;
+        Concern::given_up(topic, each, dead_letters)
+    });
+    unable.chain(given_up).collect()
+}
+
+impl Concern {
+    /// A subscription that may not deliver.
+    fn undelivered(topic: &TopicEntry, each: &EventSubscription, now: Timestamp) -> Option<Self> {
+        let (of, name) = (topic.topic.name.as_str(), each.name.as_str());
+        let SubscriptionState { badge, why } = state(each, now);
+        (!each.may_deliver()).then(|| Self {
+            badge,
+            title: format!("{of} / {name}"),
+            href: subscription_page(of, name),
+            text: why,
+        })
     }
-    for (topic, subscription) in registry.subscriptions() {
-        let (of, name) = (topic.topic.name.as_str(), subscription.name.as_str());
-        let dead = depths.subscription(subscription.id).dead_letters;
-        if dead > 0 {
-            concerns.push(Concern {
-                badge: Badge::new(Tone::Bad, "Dead letters"),
-                title: format!("{of} / {name}"),
-                href: link("/admin/dead-letters", &[("of", format!("{of}/{name}"))]),
-                text: print::plural(
-                    dead,
-                    "delivery has been given up.",
-                    "deliveries have been given up.",
-                ),
-            });
-        }
+
+    /// A subscription with dead letters.
+    fn given_up(topic: &TopicEntry, each: &EventSubscription, dead_letters: u64) -> Option<Self> {
+        let (of, name) = (topic.topic.name.as_str(), each.name.as_str());
+        let (one, many) = (
+            "delivery has been given up.",
+            "deliveries have been given up.",
+        );
+        (dead_letters > 0).then(|| Self {
+            badge: Badge::new(Tone::Bad, "Dead letters"),
+            title: format!("{of} / {name}"),
+            href: link("/admin/dead-letters", &[("of", format!("{of}/{name}"))]),
+            text: print::plural(dead_letters, one, many),
+        })
     }
-    concerns
 }

@@ -6,7 +6,7 @@ use crate::admin::error::sentence;
 use crate::admin::hint;
 use crate::admin::identify::{dead_letter_page, event_page, subscription_page};
 use crate::admin::print;
-use crate::admin::view::{Badge, Moment, Tone, part};
+use crate::admin::view::{Badge, Due, Moment, Tone, part};
 use crate::base::Timestamp;
 use crate::model::delivery::{DeliveryAttempt, DeliveryId, DeliveryState, Outcome};
 use crate::model::destination::Destination;
@@ -25,7 +25,7 @@ pub(super) struct DeliveryCard {
     endpoint: String,
     state: Badge,
     summary: String,
-    next_attempt: Option<(Moment, String)>,
+    next_attempt: Option<Due>,
     ended_at: Option<Moment>,
     reason: Option<&'static str>,
     hint: Option<&'static str>,
@@ -65,12 +65,12 @@ impl DeliveryCard {
     /// The delivery as it is seen at `now`.
     pub(super) fn new(delivery: DeliveryDetail, registry: &Registry, now: Timestamp) -> Self {
         let row = delivery.row;
-        let known = registry
-            .subscription(row.subscription_id)
-            .map(|(_, each)| each);
-        let last = delivery.attempts.last();
-        let newest = delivery.attempts.len();
-        let failed = row.state != DeliveryState::Delivered;
+        let known = registry.subscription(row.subscription_id);
+        let known = known.map(|(_, subscription)| subscription);
+        let hint = delivery
+            .attempts
+            .last()
+            .and_then(|last| hint::for_answer(&last.answer));
         Self {
             id: row.id.to_string(),
             subscription_href: known.map(|_| subscription_page(&row.topic, &row.subscription)),
@@ -80,26 +80,25 @@ impl DeliveryCard {
                 &row,
                 known.map(|each| each.definition.retry_policy.attempts_max),
             ),
-            next_attempt: row
-                .next_attempt_at
-                .map(|at| (Moment::at(at), print::relative(at.max(now), now))),
+            next_attempt: row.next_attempt_at.map(|at| Due::new(at, now)),
             ended_at: row.ended_at.map(Moment::at),
             reason: row.dead_letter_reason.map(|reason| reason.name()),
-            hint: last
-                .filter(|_| failed)
-                .and_then(|last| hint::for_answer(&last.answer)),
+            hint: hint.filter(|_| row.state != DeliveryState::Delivered),
             dead_letter_href: (row.state == DeliveryState::DeadLettered)
                 .then(|| dead_letter_page(row.id)),
             relatives: relatives(&row),
-            attempts: delivery
-                .attempts
-                .into_iter()
-                .enumerate()
-                .map(|(index, attempt)| AttemptRow::new(attempt, index + 1 == newest))
-                .collect(),
+            attempts: attempt_rows(delivery.attempts),
             subscription: row.subscription,
         }
     }
+}
+
+fn attempt_rows(attempts: Vec<DeliveryAttempt>) -> Vec<AttemptRow> {
+    let newest = attempts.len();
+    let numbered = attempts.into_iter().zip(1..);
+    numbered
+        .map(|(attempt, number)| AttemptRow::new(attempt, number == newest))
+        .collect()
 }
 
 impl AttemptRow {

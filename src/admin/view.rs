@@ -9,7 +9,7 @@ use http::StatusCode;
 use serde::{Deserialize, Serialize};
 
 use crate::admin::session::Visitor;
-use crate::admin::{assets, page};
+use crate::admin::{assets, page, print};
 use crate::base::Timestamp;
 
 /// What every page behind the login has around it.
@@ -179,6 +179,24 @@ impl Moment {
     }
 }
 
+/// A moment to come, with how far away it is.
+#[derive(Clone, Debug, Template)]
+#[template(path = "admin/parts/due.html")]
+pub(super) struct Due {
+    at: Moment,
+    from_now: String,
+}
+
+impl Due {
+    /// As it is seen at `now`; what is late is due now.
+    pub(super) fn new(at: Timestamp, now: Timestamp) -> Self {
+        Self {
+            at: Moment::at(at),
+            from_now: print::relative(at.max(now), now),
+        }
+    }
+}
+
 /// The way to older and newest rows of a list.
 #[derive(Clone, Debug, Default, Template)]
 #[template(path = "admin/parts/pager.html")]
@@ -235,7 +253,7 @@ macro_rules! part {
 }
 pub(super) use part;
 
-part!(Flash, Badge, Moment, Pager, Empty);
+part!(Flash, Badge, Moment, Due, Pager, Empty);
 
 #[cfg(test)]
 mod tests {

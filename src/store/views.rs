@@ -51,6 +51,16 @@ pub struct Page<T, K> {
     pub next_before: Option<K>,
 }
 
+/// Nothing, and nothing to follow.
+impl<T, K> Default for Page<T, K> {
+    fn default() -> Self {
+        Self {
+            rows: Vec::new(),
+            next_before: None,
+        }
+    }
+}
+
 /// An event in a list.
 #[derive(Clone, Debug)]
 pub struct EventRow {

@@ -14,14 +14,14 @@ use crate::admin::error::PageResult;
 use crate::admin::field::Field;
 use crate::admin::form::Form;
 use crate::admin::identify::event_page;
-use crate::admin::recipe::Recipe;
+use crate::admin::recipe::{Recipe, quoted};
 use crate::admin::session::Visitor;
 use crate::admin::view::{Badge, Empty, Frame, Moment, Pager, Tone, draw, link, part};
 use crate::admin::{Site, print, timeline};
 use crate::model::event::EventKey;
 use crate::model::name::TopicName;
 use crate::model::registry::Registry;
-use crate::store::views::{EventQuery, EventRow};
+use crate::store::views::{EventQuery, EventRow, Page};
 
 /// Rows of one page.
 const ROWS: usize = 50;
@@ -52,11 +52,7 @@ impl EventTable {
     pub(super) fn new(rows: Vec<EventRow>) -> Self {
         Self {
             rows: rows.into_iter().map(EventText::new).collect(),
-            empty: Empty {
-                text: "No events here yet. Publish one, by a client or by hand on the page of a \
-                       topic.",
-                step: Some(("/admin/topics".to_owned(), "Go to the topics")),
-            },
+            empty: empty(false),
         }
     }
 }
@@ -155,38 +151,46 @@ pub(super) async fn list(
     Query(asked): Query<Asked>,
 ) -> PageResult {
     let registry = site.broker.registry();
-    let filters = asked.filters();
-    let page = match asked.query(&registry) {
-        Some(query) => Some(site.views.events(query).await?),
-        None => None, // of a topic that there is not
+    let found = match asked.query(&registry) {
+        Some(query) => site.views.events(query).await?,
+        None => Page::default(), // of a topic that there is not
     };
-    let (rows, next) = page.map_or((Vec::new(), None), |page| (page.rows, page.next_before));
+    let filters = asked.filters();
+    let next = found.next_before.map(|key| key.to_string());
+    let later = !asked.before.is_empty();
     let is_filtered = filters.iter().any(|(_, value)| !value.is_empty());
-    let cut_short = next.is_some() && rows.len() < ROWS;
-    let mut table = EventTable::new(rows);
-    if is_filtered || !asked.before.is_empty() {
-        table.empty = Empty {
-            text: "No event fits.",
-            step: Some(("/admin/events".to_owned(), "Show all events")),
-        };
-    }
     Ok(draw(&EventsPage {
         frame: Frame::new(&visitor, "Events"),
         fields: fields(&filters, &registry),
         is_filtered,
-        table,
-        note: match cut_short {
-            true => "The search looked at many events and has not reached the oldest one yet.",
-            false => "",
+        note: note(&found),
+        table: EventTable {
+            empty: empty(is_filtered || later),
+            ..EventTable::new(found.rows)
         },
-        pager: Pager::new(
-            "/admin/events",
-            &filters,
-            !asked.before.is_empty(),
-            next.map(|key| key.to_string()),
-        ),
+        pager: Pager::new("/admin/events", &filters, later, next),
         recipe: recipe(&site, &filters),
     }))
+}
+
+fn note(found: &Page<EventRow, EventKey>) -> &'static str {
+    match found.next_before.is_some() && found.rows.len() < ROWS {
+        true => "The search looked at many events and has not reached the oldest one yet.",
+        false => "",
+    }
+}
+
+fn empty(is_search: bool) -> Empty {
+    match is_search {
+        true => Empty {
+            text: "No event fits.",
+            step: Some(("/admin/events".to_owned(), "Show all events")),
+        },
+        false => Empty {
+            text: "No events here yet. Publish one, by a client or by hand on the page of a topic.",
+            step: Some(("/admin/topics".to_owned(), "Go to the topics")),
+        },
+    }
 }
 
 fn fields(filters: &[(&'static str, String); 4], registry: &Registry) -> [Field; 4] {
@@ -209,10 +213,7 @@ fn recipe(site: &Site, filters: &[(&'static str, String); 4]) -> Recipe {
     let asked = &filters[..3];
     let mut command = "everpost events list".to_owned();
     for (name, value) in asked.iter().filter(|(_, value)| !value.is_empty()) {
-        command.push_str(&format!(
-            " --{name} {}",
-            crate::admin::recipe::quoted(value)
-        ));
+        command.push_str(&format!(" --{name} {}", quoted(value)));
     }
     Recipe::get(&site.management_url(&link("/everpost/events", asked))).everpost(command)
 }

@@ -127,17 +127,7 @@ pub(super) async fn list(visitor: Visitor, State(site): State<Arc<Site>>) -> Pag
     let table = SubscriptionTable {
         rows: rows.collect(),
         with_topic: true,
-        empty: match topics.is_empty() {
-            true => Empty {
-                text: "There are no event subscriptions, and no topics to subscribe to.",
-                step: Some(("/admin/new-topic".to_owned(), "Create a topic")),
-            },
-            false => Empty {
-                text: "There are no event subscriptions yet. One sends the events of a topic to a \
-                       webhook.",
-                step: None,
-            },
-        },
+        empty: empty(topics.is_empty()),
     };
     let frame = Frame::new(&visitor, "Event subscriptions");
     let recipe = Recipe::everpost_alone("everpost subscriptions list");
@@ -147,6 +137,20 @@ pub(super) async fn list(visitor: Visitor, State(site): State<Arc<Site>>) -> Pag
         table,
         recipe,
     }))
+}
+
+fn empty(without_topics: bool) -> Empty {
+    match without_topics {
+        true => Empty {
+            text: "There are no event subscriptions, and no topics to subscribe to.",
+            step: Some(("/admin/new-topic".to_owned(), "Create a topic")),
+        },
+        false => Empty {
+            text: "There are no event subscriptions yet. One sends the events of a topic to a \
+                   webhook.",
+            step: None,
+        },
+    }
 }
 
 #[derive(Deserialize)]

@@ -16,12 +16,15 @@ use crate::admin::retry_preview::RetryPreview;
 use crate::admin::session::Visitor;
 use crate::admin::subscriptions::headers::{self, HeaderRow};
 use crate::admin::subscriptions::{SubscriptionState, state};
-use crate::admin::view::{Badge, Flash, Frame, Moment, draw, link};
+use crate::admin::view::{Badge, Due, Flash, Frame, Moment, draw, link};
 use crate::admin::{json_text, print};
+use crate::base::{TimeScale, Timestamp};
 use crate::model::batch::BatchPolicy;
 use crate::model::destination::Destination;
 use crate::model::registry::TopicEntry;
-use crate::model::subscription::{DeadLetterDestination, EventSubscription, ValidationState};
+use crate::model::subscription::{
+    DeadLetterDestination, EventSubscription, SubscriptionDefinition, ValidationState,
+};
 use crate::store::views::QueueDepth;
 use crate::wire::filter;
 
@@ -33,30 +36,46 @@ struct SubscriptionPage {
     name: String,
     topic: String,
     topic_path: String,
-    state: Badge,
-    azure_state: &'static str,
-    why: String,
-    /// What to do about the state, if anything.
-    advice: &'static str,
-    endpoint: String,
-    /// The whole URL, while it is shown; a part of it is hidden otherwise.
-    full_url: Option<String>,
-    has_query: bool,
-    schema: &'static str,
+    state: StateText,
+    queue: QueueText,
+    webhook: WebhookText,
     filter: FilterText,
-    batching: String,
-    headers: Vec<HeaderRow>,
-    dead_letter_destination: String,
+    retry: RetryText,
     labels: Vec<String>,
     expires_at: Option<Moment>,
-    allowed_rate: Option<String>,
     created_at: Moment,
     updated_at: Moment,
-    queue: QueueText,
+    recipe: Recipe,
+}
+
+/// Where the subscription stands, ready to print.
+struct StateText {
+    badge: Badge,
+    why: String,
+    /// Azure's word for it.
+    azure: &'static str,
+    /// What to do about it; empty for nothing.
+    advice: &'static str,
+}
+
+/// Where and how it delivers, ready to print.
+struct WebhookText {
+    url: String,
+    /// Whether the URL is shown whole, and whether there is more of it to show.
+    is_whole: bool,
+    has_query: bool,
+    schema: &'static str,
+    batching: String,
+    headers: Vec<HeaderRow>,
+    allowed_rate: Option<String>,
+}
+
+/// How often it tries, and what becomes of what it gives up, ready to print.
+struct RetryText {
     attempts_max: u32,
     time_to_live: String,
     preview: RetryPreview,
-    recipe: Recipe,
+    given_up: String,
 }
 
 /// A filter ready to print.
@@ -72,7 +91,7 @@ struct FilterText {
 /// What lies in the queues, ready to print.
 struct QueueText {
     pending: String,
-    next_attempt: Option<(Moment, String)>,
+    next_attempt: Option<Due>,
     dead_letters: String,
     dead_letters_href: String,
 }
@@ -131,11 +150,6 @@ async fn draw_subscription(
     let depth = depths.first().copied().unwrap_or_default();
     let (of, name) = (topic.topic.name.as_str(), subscription.name.as_str());
     let definition = &subscription.definition;
-    let Destination::WebHook(webhook) = &definition.destination;
-    let url = webhook.endpoint_url.reveal();
-    let SubscriptionState { badge, why } = state(subscription, visitor.now);
-    let scale = site.broker.options().time_scale;
-    let validation = &subscription.validation;
     let management = format!("/topics/{of}/eventSubscriptions/{name}");
     Ok(draw(&SubscriptionPage {
         frame: Frame::new(visitor, format!("Event subscription {name}")),
@@ -143,45 +157,71 @@ async fn draw_subscription(
         name: name.to_owned(),
         topic: of.to_owned(),
         topic_path: topic_page(of),
-        state: badge,
-        azure_state: validation.state.name(),
-        why,
-        advice: advice(validation.state),
-        endpoint: webhook.endpoint_url.base(),
-        full_url: with_url.then(|| url.to_string()),
-        has_query: url.query().is_some(),
-        schema: definition.delivery_schema.name(),
+        state: StateText::new(subscription, visitor.now),
+        queue: QueueText::new(depth, of, name, visitor.now),
+        webhook: WebhookText::new(subscription, with_url),
         filter: FilterText::new(&filter::render(&definition.filter)),
-        batching: batching(&webhook.batch),
-        headers: headers::rows(&webhook.attribute_mappings),
-        dead_letter_destination: kept(&definition.dead_letter),
+        retry: RetryText::new(definition, visitor.now, site.broker.options().time_scale),
         labels: definition.labels.clone(),
         expires_at: definition.expires_at.map(Moment::at),
-        allowed_rate: validation
-            .allowed_rate
-            .map(|rate| format!("{rate} requests per minute")),
         created_at: Moment::at(subscription.created_at),
         updated_at: Moment::at(subscription.updated_at),
-        queue: QueueText::new(depth, of, name, visitor),
-        attempts_max: definition.retry_policy.attempts_max,
-        time_to_live: print::span(definition.retry_policy.time_to_live),
-        preview: RetryPreview::new(&definition.retry_policy, visitor.now, scale),
         recipe: Recipe::get(&site.management_url(&management))
             .everpost(format!("everpost subscriptions show {name} --topic {of}")),
     }))
 }
 
+impl StateText {
+    fn new(subscription: &EventSubscription, now: Timestamp) -> Self {
+        let SubscriptionState { badge, why } = state(subscription, now);
+        Self {
+            badge,
+            why,
+            azure: subscription.validation.state.name(),
+            advice: advice(subscription.validation.state),
+        }
+    }
+}
+
 impl QueueText {
-    fn new(depth: QueueDepth, topic: &str, name: &str, visitor: &Visitor) -> Self {
-        let next = depth.next_attempt_at.map(|at| {
-            let from_now = print::relative(at.max(visitor.now), visitor.now);
-            (Moment::at(at), from_now)
-        });
+    fn new(depth: QueueDepth, topic: &str, name: &str, now: Timestamp) -> Self {
         Self {
             pending: print::count(depth.pending),
-            next_attempt: next,
+            next_attempt: depth.next_attempt_at.map(|at| Due::new(at, now)),
             dead_letters: print::count(depth.dead_letters),
             dead_letters_href: link("/admin/dead-letters", &[("of", format!("{topic}/{name}"))]),
+        }
+    }
+}
+
+impl WebhookText {
+    fn new(subscription: &EventSubscription, with_url: bool) -> Self {
+        let Destination::WebHook(webhook) = &subscription.definition.destination;
+        let url = &webhook.endpoint_url;
+        let rate = subscription.validation.allowed_rate;
+        Self {
+            url: match with_url {
+                true => url.reveal().to_string(),
+                false => url.base(),
+            },
+            is_whole: with_url,
+            has_query: url.reveal().query().is_some(),
+            schema: subscription.definition.delivery_schema.name(),
+            batching: batching(&webhook.batch),
+            headers: headers::rows(&webhook.attribute_mappings),
+            allowed_rate: rate.map(|rate| format!("{rate} requests per minute")),
+        }
+    }
+}
+
+impl RetryText {
+    fn new(definition: &SubscriptionDefinition, now: Timestamp, scale: TimeScale) -> Self {
+        let policy = &definition.retry_policy;
+        Self {
+            attempts_max: policy.attempts_max,
+            time_to_live: print::span(policy.time_to_live),
+            preview: RetryPreview::new(policy, now, scale),
+            given_up: given_up(&definition.dead_letter),
         }
     }
 }
@@ -240,7 +280,7 @@ fn batching(batch: &BatchPolicy) -> String {
     format!("Up to {} events or {most} per request", batch.events_max())
 }
 
-fn kept(destination: &DeadLetterDestination) -> String {
+fn given_up(destination: &DeadLetterDestination) -> String {
     match destination {
         DeadLetterDestination::BuiltInQueue => "Kept in the queue of dead letters".to_owned(),
         DeadLetterDestination::Drop => "Dropped: nothing is kept".to_owned(),

@@ -23,29 +23,32 @@ pub(in crate::admin) fn state(subscription: &EventSubscription, now: Timestamp) 
         };
     }
     let validation = &subscription.validation;
-    let why = validation
-        .failure
-        .as_deref()
-        .map(sentence)
-        .unwrap_or_default();
-    let tone = match validation.state {
+    let said = validation.failure.as_deref();
+    State {
+        badge: Badge::new(tone(validation.state), word(validation.state)),
+        why: said.map_or_else(|| unsaid(validation.state).to_owned(), sentence),
+    }
+}
+
+fn tone(state: ValidationState) -> Tone {
+    match state {
         ValidationState::Succeeded => Tone::Good,
         ValidationState::Failed => Tone::Bad,
         ValidationState::Creating
         | ValidationState::Updating
         | ValidationState::AwaitingManualAction => Tone::Waiting,
-    };
-    let being_asked = matches!(
-        validation.state,
-        ValidationState::Creating | ValidationState::Updating
-    );
-    let why = match being_asked && why.is_empty() {
-        true => "The webhook is being asked whether it wants events.".to_owned(),
-        false => why,
-    };
-    State {
-        badge: Badge::new(tone, word(validation.state)),
-        why,
+    }
+}
+
+/// What is to be said of a handshake that has left nothing to say.
+fn unsaid(state: ValidationState) -> &'static str {
+    match state {
+        ValidationState::Creating | ValidationState::Updating => {
+            "The webhook is being asked whether it wants events."
+        }
+        ValidationState::AwaitingManualAction
+        | ValidationState::Succeeded
+        | ValidationState::Failed => "",
     }
 }
 

@@ -90,7 +90,7 @@ async fn an_account_from_the_configuration_is_the_first_or_none() {
         matches!(refused, Err(ClaimError::Password(_))),
         "{refused:?}"
     );
-    let refused = claim(accounts, "a b", PASSWORD, now).await;
+    let refused = claim(accounts, " a", PASSWORD, now).await;
     assert!(matches!(refused, Err(ClaimError::Name(_))), "{refused:?}");
     assert_eq!(claim(accounts, NAME, PASSWORD, now).await, Ok(true));
     assert_eq!(claim(accounts, "bob", PASSWORD, now).await, Ok(false));
