@@ -237,7 +237,7 @@ pub(super) async fn show(
         published_at: Moment::at(row.published_at),
         obstacle: obstacle(row, &registry),
         state: timeline::badge(row.state),
-        delivery: DeliveryCard::new(delivery, &registry, visitor.now),
+        delivery: DeliveryCard::new(delivery, &registry, visitor.now).on_its_own_page(),
         recipe: Recipe::get(&site.management_url(&format!("/everpost/deadLetters/{id}")))
             .everpost(format!("everpost dead-letters show {id}")),
     }))

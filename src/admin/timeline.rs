@@ -93,6 +93,16 @@ impl DeliveryCard {
     }
 }
 
+impl DeliveryCard {
+    /// The same on the page of the dead letter itself, which needs no link to it.
+    pub(super) fn on_its_own_page(self) -> Self {
+        Self {
+            dead_letter_href: None,
+            ..self
+        }
+    }
+}
+
 fn attempt_rows(attempts: Vec<DeliveryAttempt>) -> Vec<AttemptRow> {
     let newest = attempts.len();
     let numbered = attempts.into_iter().zip(1..);
