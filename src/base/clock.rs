@@ -43,16 +43,22 @@ impl Timestamp {
 
     /// RFC 3339 with seven fractional digits, as Azure writes moments: `2026-11-21T06:40:53.1380000Z`.
     pub fn to_azure(self) -> String {
+        format!("{}0000Z", self.to_milliseconds())
+    }
+
+    /// RFC 3339 to the millisecond, without the zone.
+    fn to_milliseconds(self) -> String {
         let at = self.to_utc();
+        let (date, time) = (at.date(), at.time());
         format!(
-            "{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}0000Z",
-            at.year(),
-            u8::from(at.month()),
-            at.day(),
-            at.hour(),
-            at.minute(),
-            at.second(),
-            at.millisecond()
+            "{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}",
+            date.year(),
+            u8::from(date.month()),
+            date.day(),
+            time.hour(),
+            time.minute(),
+            time.second(),
+            time.millisecond()
         )
     }
 }
@@ -60,18 +66,7 @@ impl Timestamp {
 /// RFC 3339 with milliseconds: `2026-11-21T06:40:53.138Z`.
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let at = self.to_utc();
-        write!(
-            f,
-            "{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}Z",
-            at.year(),
-            u8::from(at.month()),
-            at.day(),
-            at.hour(),
-            at.minute(),
-            at.second(),
-            at.millisecond()
-        )
+        write!(f, "{}Z", self.to_milliseconds())
     }
 }
 
