@@ -2,9 +2,8 @@
 
 use std::process::ExitCode;
 
-use clap::Parser;
 use everpost::app::cli::CommandLine;
 
 fn main() -> ExitCode {
-    CommandLine::parse().run()
+    CommandLine::of_process().run()
 }

@@ -281,7 +281,7 @@ pub(super) async fn ask_to_resubmit(
                 "Event {} would be sent to {} again, at once.",
                 row.event_id, row.subscription
             ),
-            "A new delivery takes the place of this one, with all of its attempts before it."
+            "A new delivery takes the place of this one; attempts and time to live start afresh."
                 .to_owned(),
             format!("The event was published {published}; no other subscription gets it again."),
         ],

@@ -128,7 +128,10 @@ async fn authenticate(
     let is_right = password::is_right(form.raw("password").to_owned(), hash.to_owned()).await;
     let Some(user) = user.filter(|_| is_right) else {
         // Without the name: people type their password into the wrong field.
-        tracing::warn!(client.address = ?address, "a sign-in failed");
+        tracing::warn!(
+            client.address = address.map(tracing::field::display),
+            "a sign-in failed"
+        );
         return Ok(Err(Refused::Wrong));
     };
     site.throttle.succeeded(name, address);

@@ -118,9 +118,14 @@ pub(super) async fn finish(
         return response;
     };
     let report = correlation(state.broker.entropy().uuid(), state.broker.clock().now());
+    let stop = if error.explanation.ends_with(['.', '!', '?']) {
+        ""
+    } else {
+        "."
+    };
     let mut body = error_body(
         error.code,
-        &format!("{}{report}", error.explanation),
+        &format!("{}{stop}{report}", error.explanation),
         error.detail,
     );
     if let Some(target) = error.target {

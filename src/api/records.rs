@@ -211,7 +211,7 @@ fn envelope(detail: &EventDetail) -> Envelope {
         event_time: event.time.clone(),
         data_version: event.data_version.clone(),
         received_at: received_at.to_string(),
-        size: event.size(),
+        size: event.data.len(),
         matched: detail.matched,
         data,
         data_base64,

@@ -9,7 +9,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 use crate::app::config::{LogConfig, LogFormat};
 
 /// Libraries that tell at `info` what we tell better, or nobody asks for.
-const QUIET: &str = "refinery_core=warn";
+const QUIET: &str = "refinery_core=warn,tower_sessions_core=error,tower_sessions=error";
 
 /// Starts the log. May be called once per process.
 pub(super) fn start(config: &LogConfig) -> anyhow::Result<()> {

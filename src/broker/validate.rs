@@ -127,6 +127,10 @@ impl Broker {
                     return self.end_handshake(id, &code, waiting).await;
                 }
                 HandshakeResult::Refused { why } => refusal = why,
+                HandshakeResult::Denied { why } => {
+                    let denied = failed(&subscription.validation, why);
+                    return self.end_handshake(id, &code, denied).await;
+                }
             }
             if attempt < HANDSHAKE_TRIES {
                 tokio::time::sleep(self.time_scale().shrink(HANDSHAKE_PAUSE)).await;

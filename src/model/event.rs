@@ -56,13 +56,25 @@ pub enum EventData {
     Base64(String),
 }
 
+impl EventData {
+    /// Bytes of its text.
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Absent => 0,
+            Self::Json(text) | Self::Base64(text) => text.len(),
+        }
+    }
+
+    /// Whether there is no data, or nothing in it.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
 impl Event {
     /// Bytes that the event occupies, near enough for limits and batches.
     pub fn size(&self) -> usize {
-        let data = match &self.data {
-            EventData::Absent => 0,
-            EventData::Json(text) | EventData::Base64(text) => text.len(),
-        };
+        let data = self.data.len();
         let attributes: usize = self
             .attributes
             .iter()

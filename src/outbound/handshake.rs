@@ -12,7 +12,7 @@ use crate::model::destination::{Destination, WebHook};
 use crate::model::subscription::EventSubscription;
 use crate::model::topic::DeliverySchema;
 use crate::outbound::Outbound;
-use crate::outbound::exchange::{ExchangeAnswer, ExchangeRequest};
+use crate::outbound::exchange::{ExchangeAnswer, ExchangeError, ExchangeRequest};
 use crate::outbound::webhook::{
     WEBHOOK_REQUEST_ORIGIN, aeg_headers, put, put_attributes, put_versions,
 };
@@ -55,6 +55,8 @@ pub enum HandshakeResult {
     AwaitingManualAction { why: String },
     /// It did not hear the question, or said no. Asking again may help.
     Refused { why: String },
+    /// It was not asked, and will not be: the egress policy forbids it.
+    Denied { why: String },
 }
 
 impl Outbound {
@@ -82,6 +84,9 @@ impl Outbound {
     ) -> HandshakeResult {
         match self.exchange.send(request).await {
             Ok(answer) => judge(answer),
+            Err(ExchangeError::Denied(denied)) => HandshakeResult::Denied {
+                why: format!("the webhook was not called: {denied}"),
+            },
             Err(error) => refused(format!("the handshake failed: {error}")),
         }
     }

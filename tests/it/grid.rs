@@ -25,6 +25,7 @@ use everpost::broker::{Broker, BrokerOptions};
 use everpost::model::access::Secret;
 use everpost::model::limits;
 use everpost::model::registry::ResourceScope;
+use everpost::outbound::egress::EgressPolicy;
 use everpost::outbound::exchange::{
     Exchange, ExchangeAnswer, ExchangeError, ExchangeRequest, Script,
 };
@@ -66,14 +67,16 @@ enum Reply {
     },
     TimedOut,
     Refused,
+    Denied,
 }
 
 impl Reply {
-    /// `503`, `503/30` (with `Retry-After: 30`), `timeout` or `refused`.
+    /// `503`, `503/30` (with `Retry-After: 30`), `timeout`, `refused` or `denied`.
     fn parse(word: &str) -> Self {
         match (word, word.split_once('/')) {
             ("timeout", _) => Self::TimedOut,
             ("refused", _) => Self::Refused,
+            ("denied", _) => Self::Denied,
             (_, Some((status, seconds))) => Self::Answer {
                 status: status.parse().expect("a status"),
                 headers: vec![("retry-after", seconds.to_owned())],
@@ -104,6 +107,12 @@ impl Script for World {
         };
         match reply {
             Reply::TimedOut => Err(ExchangeError::TimedOut),
+            Reply::Denied => {
+                let loopback = EgressPolicy::default().check_address([127, 0, 0, 1].into());
+                Err(ExchangeError::Denied(
+                    loopback.expect_err("it is not allowed"),
+                ))
+            }
             Reply::Refused => Err(ExchangeError::Socket("connection refused".to_owned())),
             Reply::Answer {
                 status,

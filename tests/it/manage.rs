@@ -251,6 +251,18 @@ async fn a_receiver_must_agree_before_it_gets_events() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_webhook_that_may_not_be_called_fails_at_once_and_says_why() {
+    let grid = Grid::new().await.topic("orders").await;
+    grid.script("local", "denied");
+    assert_eq!(create(&grid, "local", "EventGridSchema").await, "Failed");
+    assert_eq!(grid.heard("local").len(), 1);
+    let path = "/topics/orders/eventSubscriptions/local";
+    let shown = grid.manage(Method::GET, path, Value::Null).await.json();
+    let why = shown["properties"]["everpost"]["validationFailure"].to_string();
+    assert!(why.contains("--egress-allow 127.0.0.0/8"), "{why}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_handshake_that_nobody_finishes_fails_in_ten_minutes() {
     let grid = Grid::new().await.topic("orders").await;
     grid.script("silent", "200");

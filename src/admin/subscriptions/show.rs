@@ -263,8 +263,8 @@ fn advice(state: ValidationState) -> &'static str {
              whoever runs it can open within ten minutes of the request; nothing is delivered before."
         }
         ValidationState::Failed => {
-            "Nothing is delivered until the webhook agrees: it must answer the validation event \
-             with 200 and the code that it was sent. Correct it, or its URL, and validate again. A \
+            "Nothing is delivered until the webhook agrees, and a webhook that has never agreed \
+             misses what is published meanwhile. It must answer the validation event with 200 and the code that it was sent. Correct it, or its URL, and validate again. A \
              webhook of your own that knows nothing of validation can skip it: tick the box in the \
              subscription's form."
         }

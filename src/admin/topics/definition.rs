@@ -143,7 +143,7 @@ fn sections(form: &Form) -> Vec<Section> {
     let mapping = Field::area("inputSchemaMapping", "Mapping of custom events", 9, form)
         .hint("Only for custom events: which of their properties stand for which part, as JSON.");
     let local_auth = Field::tick("disableLocalAuth", "Refuse keys and signatures", form)
-        .hint("Then nobody can publish until bearer tokens are set up.");
+        .hint("Then only the bearer of the management token can publish.");
     let location = Field::line("location", "Location", form)
         .hint("Azure's region; shown to clients that ask for it, without meaning here.")
         .mono();

@@ -20,6 +20,7 @@ mod timeline;
 mod token;
 mod topics;
 
+use std::ffi::OsString;
 use std::future::Future;
 use std::io::{self, ErrorKind};
 use std::process::ExitCode;
@@ -61,6 +62,11 @@ enum Command {
 }
 
 impl CommandLine {
+    /// Understands the arguments of the process, or ends it with an explanation.
+    pub fn of_process() -> Self {
+        Self::parse_from(with_default_command(std::env::args_os().collect()))
+    }
+
     /// Does what the command line says and tells on standard error what went wrong.
     pub fn run(self) -> ExitCode {
         match self
@@ -96,6 +102,16 @@ impl Command {
         }?;
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// `everpost --listen …` means `everpost serve --listen …`.
+fn with_default_command(mut arguments: Vec<OsString>) -> Vec<OsString> {
+    const OWN: [&str; 4] = ["-h", "--help", "-V", "--version"];
+    let first = arguments.get(1).and_then(|first| first.to_str());
+    if first.is_some_and(|first| first.starts_with('-') && !OWN.contains(&first)) {
+        arguments.insert(1, "serve".into());
+    }
+    arguments
 }
 
 /// One thread is plenty for a command that waits for one thing at a time.
@@ -136,10 +152,16 @@ mod tests {
     #[test]
     fn commands_are_understood() {
         let check = |line: &str, is_valid: bool| {
-            let parsed = CommandLine::try_parse_from(line.split(' '));
+            let words = line.split(' ').map(OsString::from).collect();
+            let parsed = CommandLine::try_parse_from(with_default_command(words));
             assert_eq!(parsed.is_ok(), is_valid, "{line}: {:?}", parsed.err());
         };
         check("everpost", true);
+        check(
+            "everpost --listen 127.0.0.1:0 --egress-allow 127.0.0.0/8",
+            true,
+        );
+        check("everpost --lisen 127.0.0.1:0", false);
         check(
             "everpost serve --data-dir d --listen 127.0.0.1:0 --egress-allow 127.0.0.0/8 --time-scale 60",
             true,

@@ -8,12 +8,10 @@ use anyhow::{Context, bail};
 use clap::Args;
 use url::Url;
 
+use crate::app::boot::SERVER_URL_FILE;
 use crate::app::config::{Config, ConfigFlags, RawConfig};
 use crate::app::management_token;
 use crate::model::access::Secret;
-
-/// The file in which a running server leaves its URL.
-const URL_FILE: &str = "server.url";
 
 /// Which installation is meant.
 #[derive(Args, Clone, Debug)]
@@ -98,7 +96,7 @@ impl ServerArgs {
 }
 
 fn url_of(data_dir: &Path) -> anyhow::Result<(Url, String)> {
-    let path = data_dir.join(URL_FILE);
+    let path = data_dir.join(SERVER_URL_FILE);
     let shown = path.display().to_string();
     match fs::read_to_string(&path) {
         Ok(text) => Ok((
@@ -165,7 +163,11 @@ mod tests {
     #[test]
     fn a_running_server_is_found_by_its_data_directory() {
         let directory = tempfile::tempdir().expect("a directory");
-        fs::write(directory.path().join(URL_FILE), "http://127.0.0.1:8123\n").expect("written");
+        fs::write(
+            directory.path().join(SERVER_URL_FILE),
+            "http://127.0.0.1:8123\n",
+        )
+        .expect("written");
         let server = args(directory.path()).find().expect("found");
         assert_eq!(server.url.as_str(), "http://127.0.0.1:8123/");
         assert!(server.token.is_none());
@@ -189,7 +191,7 @@ mod tests {
         assert_eq!(format!("{error:#}"), expected);
         assert_eq!(here(Path::new("everpost-data")), "./everpost-data");
 
-        fs::write(directory.path().join(URL_FILE), "localhost").expect("written");
+        fs::write(directory.path().join(SERVER_URL_FILE), "localhost").expect("written");
         let error = args(directory.path()).find().expect_err("no URL");
         assert!(format!("{error:#}").contains("\"localhost\" is no URL of a server"));
     }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::app::cli::body;
 use crate::app::cli::client::Client;
 use crate::app::cli::definition::DefinitionArgs;
-use crate::app::cli::output::{Output, items, text};
+use crate::app::cli::output::{Output, items, tell, text};
 use crate::app::cli::server::ServerArgs;
 use crate::app::cli::table::Table;
 
@@ -76,6 +76,7 @@ impl SubscriptionsArgs {
             SubscriptionsCommand::Create(write) => {
                 let written = write.create(&client).await?;
                 self.output.show(&written, sheet)?;
+                tell_if_not_validated(&written);
             }
             SubscriptionsCommand::Show(named) => {
                 let found = client.get(&named.path(), &[]).await?;
@@ -84,6 +85,7 @@ impl SubscriptionsArgs {
             SubscriptionsCommand::Update(write) => {
                 let written = write.update(&client).await?;
                 self.output.show(&written, sheet)?;
+                tell_if_not_validated(&written);
             }
             SubscriptionsCommand::Delete(named) => {
                 client.send(Method::DELETE, &named.path(), None).await?;
@@ -100,6 +102,18 @@ impl SubscriptionsArgs {
             }
         }
         Ok(())
+    }
+}
+
+/// A webhook that has not agreed gets nothing, which is easily overlooked.
+fn tell_if_not_validated(subscription: &Value) {
+    let state = text(subscription, "/properties/provisioningState");
+    if state != "Succeeded" {
+        tell(&format!(
+            "note: the webhook has not agreed yet ({state}); events published before it has agreed \
+             once are not for it. Look again with `everpost subscriptions show`, or leave the question \
+             out with --skip-validation"
+        ));
     }
 }
 

@@ -36,6 +36,7 @@ fn told(result: &HandshakeResult) -> String {
         } => format!("agreed {rate}"),
         HandshakeResult::AwaitingManualAction { why } => format!("awaiting: {why}"),
         HandshakeResult::Refused { why } => format!("refused: {why}"),
+        HandshakeResult::Denied { why } => format!("denied: {why}"),
     }
 }
 
