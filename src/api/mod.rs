@@ -10,6 +10,7 @@ mod health;
 mod manage;
 mod publish;
 mod records;
+mod see_through;
 mod validate;
 
 use std::sync::Arc;
@@ -137,6 +138,7 @@ pub fn routes(state: ApiState, others: Router) -> Router {
         .layer(middleware::from_fn_with_state(state.clone(), error::finish))
         .with_state(state)
         .merge(others)
+        .layer(middleware::from_fn(see_through::see_through))
 }
 
 /// `GET /`: people want the admin pages.

@@ -1,0 +1,52 @@
+//! Requests that have begun are carried out, whoever waits for their answer.
+//!
+//! The HTTP server drops a handler as soon as its client hangs up. In the middle of a change that would
+//! leave the database and the registry in memory apart: a topic that is stored but not served, or a
+//! deleted subscription that still gets events.
+
+use axum::extract::Request;
+use axum::middleware::Next;
+use axum::response::Response;
+
+/// Runs the handler on its own, so that it ends even if the client does not wait for it.
+pub(super) async fn see_through(request: Request, next: Next) -> Response {
+    match tokio::spawn(next.run(request)).await {
+        Ok(response) => response,
+        // Nobody cancels it, so it has panicked; whoever answers panics shall hear of it.
+        Err(failure) => std::panic::resume_unwind(failure.into_panic()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use axum::Router;
+    use axum::body::Body;
+    use axum::middleware::from_fn;
+    use axum::routing::get;
+    use tokio::sync::Notify;
+    use tower::ServiceExt;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_hangs_up_does_not_stop_its_request() {
+        let (go_on, done) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+        let (wait, tell) = (Arc::clone(&go_on), Arc::clone(&done));
+        let change = async move || {
+            wait.notified().await;
+            tell.notify_one();
+        };
+        let router: Router = Router::new()
+            .route("/", get(change))
+            .layer(from_fn(see_through));
+        let answer = router.oneshot(Request::new(Body::empty()));
+        let hung_up = tokio::time::timeout(Duration::from_millis(1), answer).await;
+        assert!(hung_up.is_err(), "it waits");
+        go_on.notify_one();
+        let ended = tokio::time::timeout(Duration::from_secs(1), done.notified()).await;
+        assert!(ended.is_ok(), "it went on");
+    }
+}
