@@ -134,10 +134,8 @@ async fn accept(
     authorize_publisher(state, topic, &credential, &hosts, request.uri())?;
 
     let bytes_max = state.options.publish_bytes_max;
-    let _room = state
-        .intake
-        .room_for(announced_length(&request).unwrap_or(bytes_max))
-        .await?;
+    let room = room_needed(request.headers(), bytes_max);
+    let _room = state.intake.room_for(room).await?;
     let (parts, body) = request.into_parts();
     let body = read_body(body, bytes_max).await?;
     let schema = &topic.topic.definition.input_schema;
@@ -237,14 +235,13 @@ fn public_host(url: &str) -> &str {
     rest.split('/').next().unwrap_or(rest)
 }
 
-fn announced_length(request: &Request<Body>) -> Option<usize> {
-    request
-        .headers()
-        .get(header::CONTENT_LENGTH)?
-        .to_str()
-        .ok()?
-        .parse()
-        .ok()
+/// What a request may take of the memory: what it announces, but never more than is read of it.
+fn room_needed(headers: &HeaderMap, bytes_max: usize) -> usize {
+    let announced = headers.get(header::CONTENT_LENGTH);
+    let announced = announced.and_then(|length| length.to_str().ok()?.parse().ok());
+    announced.map_or(bytes_max, |length: u64| {
+        usize::try_from(length).map_or(bytes_max, |length| length.min(bytes_max))
+    })
 }
 
 async fn read_body(mut body: Body, bytes_max: usize) -> Result<Bytes, ApiError> {
@@ -296,4 +293,28 @@ fn sha256(bytes: &[u8]) -> [u8; 32] {
     let mut hash = [0; 32];
     hash.copy_from_slice(digest(&SHA256, bytes).as_ref());
     hash
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_great_announcement_takes_no_more_room_than_is_read() {
+        for (announced, expected) in [
+            (Some("0"), 0),
+            (Some("999"), 999),
+            (Some("1000"), 1_000),
+            (Some("1001"), 1_000),
+            (Some("18446744073709551615"), 1_000),
+            (Some("gibberish"), 1_000),
+            (None, 1_000),
+        ] {
+            let mut headers = HeaderMap::new();
+            if let Some(announced) = announced {
+                headers.insert(header::CONTENT_LENGTH, announced.parse().expect("a value"));
+            }
+            assert_eq!(room_needed(&headers, 1_000), expected, "{announced:?}");
+        }
+    }
 }
