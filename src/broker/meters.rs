@@ -14,7 +14,6 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry as Metrics;
 
 use crate::model::delivery::{Answer, Outcome, Settlement};
-use crate::model::event::Event;
 use crate::model::registry::{Registry, TopicEntry};
 use crate::model::subscription::{EventSubscription, SubscriptionId};
 use crate::store::Settled;
@@ -220,11 +219,10 @@ impl Meters {
         self.publish_fail.get_or_create(&labels).inc();
     }
 
-    pub(super) fn matched(&self, topic: &TopicEntry, events: &[(Event, Vec<SubscriptionId>)]) {
+    /// Events were stored: `targets` names a subscription once for each event that it wanted.
+    pub(super) fn matched(&self, topic: &TopicEntry, targets: &[SubscriptionId], unmatched: usize) {
         for subscription in topic.subscriptions.values() {
-            let matched = events
-                .iter()
-                .filter(|(_, targets)| targets.contains(&subscription.id));
+            let matched = targets.iter().filter(|target| **target == subscription.id);
             let matched = matched.count() as u64;
             if matched > 0 {
                 self.matched
@@ -232,14 +230,10 @@ impl Meters {
                     .inc_by(matched);
             }
         }
-        let unmatched = events
-            .iter()
-            .filter(|(_, targets)| targets.is_empty())
-            .count() as u64;
         if unmatched > 0 {
             self.unmatched
                 .get_or_create(&of_topic(topic))
-                .inc_by(unmatched);
+                .inc_by(unmatched as u64);
         }
     }
 

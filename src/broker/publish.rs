@@ -48,7 +48,10 @@ impl Broker {
             .flat_map(|(_, targets)| targets)
             .copied()
             .collect();
-        self.meters().matched(topic, &events);
+        let unmatched = events
+            .iter()
+            .filter(|(_, targets)| targets.is_empty())
+            .count();
         let accepted = Accepted {
             topic: topic.topic.id,
             received_at: now,
@@ -58,6 +61,7 @@ impl Broker {
         match self.store().deliveries.append(accepted).await? {
             Receipt::Repeated => Ok(Vec::new()),
             Receipt::Stored { events } => {
+                self.meters().matched(topic, &targets, unmatched);
                 targets.sort_unstable();
                 targets.dedup();
                 self.note_due(&targets, now);

@@ -248,6 +248,9 @@ async fn a_repeated_request_is_taken_once() {
         assert_eq!(send(id, body).await.status, StatusCode::OK);
         assert_eq!(stored(&grid).await, count, "{id}");
     }
+    let metrics = grid.manage(Method::GET, "/metrics", Value::Null).await.text;
+    let counted = "everpost_unmatched_events_total{topic=\"orders\"} 3";
+    assert!(metrics.contains(counted), "{metrics}");
     grid.clock.advance(std::time::Duration::from_secs(601));
     assert_eq!(send("b", events()).await.status, StatusCode::OK);
     assert_eq!(
