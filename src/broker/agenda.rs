@@ -179,6 +179,7 @@ impl<W> Agenda<W> {
         for at in noted.into_iter().chain(next_due) {
             self.note(subscription, at);
         }
+        self.forget_idle(subscription);
     }
 
     /// A request is over; `next_due` is when its deliveries fall due again, if they do.
@@ -202,6 +203,17 @@ impl<W> Agenda<W> {
         }
         if let Some(at) = next_due {
             self.note(subscription, at);
+        }
+        self.forget_idle(subscription);
+    }
+
+    /// Nothing is due and nothing is on the wire: the subscription may be gone for good.
+    fn forget_idle(&mut self, subscription: SubscriptionId) {
+        if let Some(entry) = self.entries.get(&subscription)
+            && entry.place == Place::Idle
+            && entry.in_flight == 0
+        {
+            self.entries.remove(&subscription);
         }
     }
 }
@@ -315,5 +327,18 @@ mod tests {
         agenda.note(A, at(5));
         agenda.end_turn(A, &[], vec![], None);
         assert_eq!(agenda.earliest(), Some(at(5)));
+    }
+
+    #[test]
+    fn nothing_is_kept_of_a_subscription_with_nothing_to_do() {
+        let mut agenda = agenda(2, 10);
+        for subscription in (1..100).map(SubscriptionId) {
+            agenda.note(subscription, at(0));
+            assert_eq!(taken(&mut agenda, 0), Some((subscription, 2)));
+            agenda.end_turn(subscription, &ids(1..2), vec![], None);
+            assert_eq!(agenda.held(subscription).len(), 1);
+            agenda.end_request(subscription, &[DeliveryId(1)], None);
+        }
+        assert!(agenda.entries.is_empty());
     }
 }
