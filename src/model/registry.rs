@@ -105,12 +105,6 @@ impl Registry {
         self.topics.get(self.topic_keys.get(&id)?)
     }
 
-    /// The topics that accept `presented` as one of their keys.
-    pub fn topics_admitting(&self, presented: &str) -> impl Iterator<Item = &Arc<TopicEntry>> {
-        self.topics()
-            .filter(move |entry| entry.topic.keys.admit(presented))
-    }
-
     /// The event subscription of that number, with its topic.
     pub fn subscription(
         &self,
