@@ -70,6 +70,7 @@ pub struct Appliance {
     url: String,
     /// The link that claims the appliance, while nobody has.
     setup_url: Option<String>,
+    dispatching: tokio::task::JoinHandle<()>,
     requests: TaskTracker,
     stop_listening: CancellationToken,
     listening: tokio::task::JoinHandle<()>,
@@ -125,7 +126,7 @@ impl Appliance {
         let router = router(state, pages);
 
         let requests = TaskTracker::new();
-        tokio::spawn(broker.clone().dispatch(requests.clone()));
+        let dispatching = tokio::spawn(broker.clone().dispatch(requests.clone()));
         tokio::spawn(broker.clone().keep_house());
         let stop_listening = CancellationToken::new();
         let listening = tokio::spawn(listen::serve(
@@ -141,6 +142,7 @@ impl Appliance {
             broker,
             url,
             setup_url,
+            dispatching,
             requests,
             stop_listening,
             listening,
@@ -182,7 +184,12 @@ impl Appliance {
     pub async fn stop(self) {
         self.broker.stop();
         self.requests.close();
-        let drained = tokio::time::timeout(self.config.shutdown.drain, self.requests.wait()).await;
+        let drained = tokio::time::timeout(self.config.shutdown.drain, async {
+            // First the dispatcher, since the turn that it is in may still start requests.
+            let _ = self.dispatching.await;
+            self.requests.wait().await;
+        })
+        .await;
         if drained.is_err() {
             tracing::warn!(
                 requests = self.requests.len(),

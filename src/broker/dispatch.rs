@@ -50,7 +50,7 @@ struct Filled {
 
 /// One request to one subscription: its deliveries and their events, in the same order.
 #[derive(Clone, Debug)]
-pub(super) struct Batch {
+struct Batch {
     topic: Arc<TopicEntry>,
     subscription: Arc<EventSubscription>,
     deliveries: Vec<Delivery>,
@@ -70,13 +70,7 @@ impl Broker {
             let woken = self.wake().notified();
             tokio::pin!(woken);
             woken.as_mut().enable();
-            if self.is_stopping() {
-                return;
-            }
-            for batch in self.start_due().await {
-                let broker = self.clone();
-                requests.spawn(async move { broker.deliver(batch).await });
-            }
+            self.start_due(&requests).await;
             tokio::select! {
                 () = &mut woken => {}
                 () = tokio::time::sleep(self.time_to_sleep()) => {}
@@ -84,6 +78,19 @@ impl Broker {
             }
             if self.poll_is_due() {
                 self.refresh_agenda().await;
+            }
+        }
+    }
+
+    /// Starts the requests of every turn that can be taken now. What a turn has found is on its way before
+    /// the next one is taken, so that nobody waits for a backlog that is given up bite by bite.
+    async fn start_due(&self, requests: &TaskTracker) {
+        while !self.is_stopping()
+            && let Some(batches) = self.serve_next().await
+        {
+            for batch in batches {
+                let broker = self.clone();
+                requests.spawn(async move { broker.deliver(batch).await });
             }
         }
     }
@@ -127,11 +134,7 @@ impl Broker {
     /// Serves everything that is due now, one request after the other, on the caller's task: for
     /// simulations, which bring their own time.
     pub async fn run_due(&self) {
-        loop {
-            let batches = self.start_due().await;
-            if batches.is_empty() {
-                return;
-            }
+        while let Some(batches) = self.serve_next().await {
             for batch in batches {
                 self.deliver(batch).await;
             }
@@ -143,16 +146,10 @@ impl Broker {
         self.agenda().earliest()
     }
 
-    /// Takes every turn there is, and returns the requests that are to be made now.
-    pub(super) async fn start_due(&self) -> Vec<Batch> {
-        let mut batches = Vec::new();
-        loop {
-            let turn = self.agenda().take(self.clock().now());
-            let Some(turn) = turn else {
-                return batches;
-            };
-            batches.extend(self.serve(turn).await);
-        }
+    /// The requests of the next turn; `None` when there is no turn to take.
+    async fn serve_next(&self) -> Option<Vec<Batch>> {
+        let turn = self.agenda().take(self.clock().now())?;
+        Some(self.serve(turn).await)
     }
 
     async fn serve(&self, turn: Turn<Due>) -> Vec<Batch> {
@@ -269,7 +266,7 @@ impl Broker {
     }
 
     /// Makes one request and settles its deliveries by the answer.
-    pub(super) async fn deliver(&self, batch: Batch) {
+    async fn deliver(&self, batch: Batch) {
         let started_at = self.clock().now();
         let events: Vec<&StoredEvent> = batch.events.iter().map(AsRef::as_ref).collect();
         let answer = self
