@@ -11,16 +11,16 @@ use tokio_util::task::TaskTracker;
 use crate::base::Timestamp;
 use crate::broker::Broker;
 use crate::broker::agenda::Turn;
-use crate::model::batch::BatchPolicy;
 use crate::model::delivery::{
     Answer, Delivery, DeliveryAttempt, DeliveryId, Settlement, admit, settle,
 };
-use crate::model::destination::Destination;
+use crate::model::destination::{AttributeValue, Destination, WebHook};
 use crate::model::event::StoredEvent;
 use crate::model::registry::TopicEntry;
 use crate::model::subscription::{EventSubscription, SubscriptionId};
 use crate::outbound::Shipment;
 use crate::store::{LeaseRequest, Leased, Settled, StoreError};
+use crate::wire::attribute::dynamic_value;
 
 /// The longest sleep without looking at the store.
 const POLL_INTERVAL: Duration = Duration::from_secs(30);
@@ -205,7 +205,7 @@ impl Broker {
             self.meters().settled(topic, subscription, &given_up);
             self.store().deliveries.settle(given_up, now).await?;
         }
-        let (batches, waiting) = group(topic, subscription, webhook.batch, due, turn.slots);
+        let (batches, waiting) = group(topic, subscription, webhook, due, turn.slots);
         if !waiting.is_empty() {
             next_due = Some(now);
         }
@@ -373,36 +373,68 @@ fn next_due(settled: &[Settled]) -> Option<Timestamp> {
     moments.min()
 }
 
-/// Fills up to `slots` requests; the rest waits. Deliveries with different counts of attempts never share
-/// a request, so that `aeg-delivery-count` is exact (spec A).
+/// What all deliveries of one request share (spec A).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Kinship {
+    /// So that `aeg-delivery-count` is exact.
+    attempts: u32,
+    /// The values of the subscription's dynamic headers.
+    headers: Vec<Option<String>>,
+}
+
+/// Fills up to `slots` requests, each beginning with what has waited longest and joined by what is akin to
+/// it; the rest waits, in the same order.
 fn group(
     topic: &Arc<TopicEntry>,
     subscription: &Arc<EventSubscription>,
-    policy: BatchPolicy,
-    mut due: Vec<Due>,
+    webhook: &WebHook,
+    due: Vec<Due>,
     slots: usize,
 ) -> (Vec<Batch>, Vec<Due>) {
-    if policy.is_on() {
-        due.sort_by_key(|(delivery, _)| delivery.attempts);
-    }
+    let mut due: Vec<(Kinship, Due)> = due
+        .into_iter()
+        .map(|each| (kinship(topic, webhook, &each), each))
+        .collect();
     let mut batches = Vec::new();
-    while let Some((first, _)) = due.first()
-        && batches.len() < slots
+    while batches.len() < slots
+        && let Some(first) = due.first().map(|(kinship, _)| kinship.clone())
     {
-        let alike = due
-            .iter()
-            .take_while(|(each, _)| each.attempts == first.attempts);
-        let filled = policy.fill(alike.map(|(_, event)| event.event.size()));
-        let rest = due.split_off(filled);
-        let (deliveries, events) = due.into_iter().unzip();
+        let akin = due.iter().filter(|(kinship, _)| *kinship == first);
+        let sizes = akin.map(|(_, (_, event))| event.event.size());
+        let mut room = webhook.batch.fill(sizes);
+        let (taken, rest): (Vec<_>, Vec<_>) = due.into_iter().partition(|(kinship, _)| {
+            let fits = room > 0 && *kinship == first;
+            room -= usize::from(fits);
+            fits
+        });
         due = rest;
-        let (topic, subscription) = (Arc::clone(topic), Arc::clone(subscription));
+        let (deliveries, events) = taken.into_iter().map(|(_, each)| each).unzip();
         batches.push(Batch {
-            topic,
-            subscription,
+            topic: Arc::clone(topic),
+            subscription: Arc::clone(subscription),
             deliveries,
             events,
         });
     }
-    (batches, due)
+    let waiting = due.into_iter().map(|(_, each)| each).collect();
+    (batches, waiting)
+}
+
+fn kinship(topic: &TopicEntry, webhook: &WebHook, (delivery, event): &Due) -> Kinship {
+    if !webhook.batch.is_on() {
+        return Kinship::default(); // each goes alone
+    }
+    let headers = webhook.attribute_mappings.iter();
+    let headers = headers.filter_map(|mapping| match &mapping.value {
+        AttributeValue::Static { .. } => None,
+        AttributeValue::Dynamic { source_field } => Some(dynamic_value(
+            &event.event,
+            &topic.resource_id,
+            source_field,
+        )),
+    });
+    Kinship {
+        attempts: delivery.attempts,
+        headers: headers.collect(),
+    }
 }

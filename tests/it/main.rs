@@ -1,5 +1,6 @@
 //! The integration tests: one binary, one module per subject.
 
+mod batch;
 mod crash;
 mod demo;
 mod failing_disk;
