@@ -3,7 +3,9 @@
 use std::any::Any;
 
 use axum::Json;
+use axum::body::{Body, to_bytes};
 use axum::extract::{Request, State};
+use axum::http::response::Parts;
 use axum::http::{Method, StatusCode, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
@@ -16,6 +18,9 @@ use crate::store::{ResubmitError, StoreError};
 use crate::wire::error_body::{correlation, error_body};
 use crate::wire::resource::InvalidResource;
 use crate::wire::{BadInput, BadInputKind};
+
+/// Bytes of a plain refusal; they quote little of what was sent.
+const PLAIN_REFUSAL_BYTES_MAX: usize = 16_384;
 
 /// A refusal. [`finish`] turns it into a body, which carries a number to ask the operator about.
 #[derive(Clone, Debug)]
@@ -114,8 +119,11 @@ pub(super) async fn finish(
     next: Next,
 ) -> Response {
     let response = next.run(request).await;
-    let Some(error) = response.extensions().get::<ApiError>().cloned() else {
-        return response;
+    let (mut parts, body) = response.into_parts();
+    let error = match parts.extensions.remove::<ApiError>() {
+        Some(error) => error,
+        None if is_plain_refusal(&parts) => in_our_words(parts.status, body).await,
+        None => return Response::from_parts(parts, body),
     };
     let report = correlation(state.broker.entropy().uuid(), state.broker.clock().now());
     let stop = if error.explanation.ends_with(['.', '!', '?']) {
@@ -131,9 +139,26 @@ pub(super) async fn finish(
     if let Some(target) = error.target {
         body["error"]["target"] = target.into();
     }
-    let (mut parts, _) = response.into_parts();
     parts.headers.remove(header::CONTENT_LENGTH);
+    parts.headers.remove(header::CONTENT_TYPE);
     (parts.status, parts.headers, Json(body)).into_response()
+}
+
+/// The framework refuses what it cannot take apart (a query, a number in the path, a body that is too
+/// large) before a handler sees it, in plain text.
+fn is_plain_refusal(parts: &Parts) -> bool {
+    let kind = parts.headers.get(header::CONTENT_TYPE);
+    parts.status.is_client_error()
+        && kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/plain"))
+}
+
+async fn in_our_words(status: StatusCode, body: Body) -> ApiError {
+    let text = to_bytes(body, PLAIN_REFUSAL_BYTES_MAX).await;
+    let explanation = format!("{}.", String::from_utf8_lossy(&text.unwrap_or_default()));
+    match status {
+        StatusCode::PAYLOAD_TOO_LARGE => ApiError::too_large(explanation),
+        _ => ApiError::bad_request(explanation),
+    }
 }
 
 /// Nobody lives here; says where the publisher probably wanted to go.

@@ -320,3 +320,20 @@ async fn a_changed_receiver_is_asked_while_its_events_wait() {
     grid.run_for(Duration::from_secs(1)).await;
     assert_eq!(grid.timeline("billing").await, "e1 +60s=200 Delivered");
 }
+
+#[tokio::test]
+async fn what_cannot_be_taken_apart_is_refused_in_azures_shape() {
+    let grid = Grid::new().await.topic("orders").await;
+    for path in [
+        "/everpost/events?limit=many",
+        "/everpost/events/first",
+        "/everpost/deadLetters?before=now",
+        "/topics/%ff",
+    ] {
+        let reply = grid.manage(Method::GET, path, Value::Null).await;
+        reply.error(400, "BadRequest");
+    }
+    let huge = json!({"location": "x".repeat(300_000)});
+    let reply = grid.manage(Method::PUT, "/topics/orders", huge).await;
+    reply.error(413, "RequestEntityTooLarge");
+}
