@@ -6,6 +6,8 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use axum::Router;
+use axum::response::Redirect;
+use axum::routing::get;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -280,7 +282,10 @@ async fn bind(address: SocketAddr) -> anyhow::Result<TcpListener> {
 
 fn router(state: ApiState, pages: Option<AdminState>) -> Router {
     let pages = match pages {
-        Some(pages) => Router::new().nest("/admin", admin::routes(pages)),
+        Some(pages) => Router::new()
+            .nest("/admin", admin::routes(pages))
+            // No part of what is nested there, but what people type.
+            .route("/admin/", get(async || Redirect::permanent("/admin"))),
         None => Router::new(),
     };
     api::routes(state, pages).layer(CatchPanicLayer::custom(api::catch_panic))
