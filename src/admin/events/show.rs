@@ -140,7 +140,7 @@ fn facts(event: &Event, output_id: &str) -> Vec<Fact> {
         ("Source", event.source.as_deref(), true),
         ("Event time", event.time.as_deref(), false),
         ("Data version", event.data_version.as_deref(), false),
-        ("Output id", Some(output_id), true),
+        ("Output event id", Some(output_id), true),
     ];
     let facts = facts.into_iter().filter_map(|(label, value, is_id)| {
         let value = value.filter(|value| !value.is_empty())?.to_owned();
@@ -156,8 +156,13 @@ fn facts(event: &Event, output_id: &str) -> Vec<Fact> {
 fn attributes(event: &Event) -> Vec<(String, String)> {
     let attributes = event.attributes.iter();
     attributes
-        .map(|each| (each.name.clone(), each.value.clone()))
+        .map(|each| (each.name.clone(), plain(&each.value)))
         .collect()
+}
+
+/// A value that is written as JSON, without the quotes of a text.
+fn plain(value: &str) -> String {
+    serde_json::from_str(value).unwrap_or_else(|_| value.to_owned())
 }
 
 impl DataText {
@@ -198,6 +203,17 @@ mod tests {
         assert!(big.is_cut && big.is_raw && big.text.len() <= SHOWN_MAX);
         let binary = DataText::new(&EventData::Base64("AAEC".to_owned()), false);
         assert_eq!((binary.text.as_str(), binary.kind), ("AAEC", "base64"));
+    }
+
+    #[test]
+    fn attributes_are_shown_without_quotes() {
+        for (json, shown) in [
+            (r#""a \"b\"""#, "a \"b\""),
+            ("1.50", "1.50"),
+            ("true", "true"),
+        ] {
+            assert_eq!(plain(json), shown);
+        }
     }
 
     #[test]
