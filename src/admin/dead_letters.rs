@@ -96,8 +96,8 @@ impl DeadLetterText {
             reason_text: row.dead_letter_reason.map_or("", hint::for_reason),
             attempts: print::plural(u64::from(row.attempts), "attempt", "attempts"),
             ended_at: row.ended_at.map(Moment::at),
-            event_id: row.event_id,
-            event_type: row.event_type,
+            event_id: print::visible(&row.event_id),
+            event_type: print::visible(&row.event_type),
             topic: row.topic,
             subscription: row.subscription,
         }
@@ -230,9 +230,9 @@ pub(super) async fn show(
         frame: Frame::new(&visitor, format!("Dead letter {id}")),
         id: id.to_string(),
         path: dead_letter_page(id),
-        event_id: row.event_id.clone(),
-        event_type: row.event_type.clone(),
-        subject: row.subject.clone().unwrap_or_default(),
+        event_id: print::visible(&row.event_id),
+        event_type: print::visible(&row.event_type),
+        subject: print::visible(row.subject.as_deref().unwrap_or_default()),
         event_href: event_page(row.event),
         published_at: Moment::at(row.published_at),
         obstacle: obstacle(row, &registry),
@@ -279,7 +279,8 @@ pub(super) async fn ask_to_resubmit(
         consequences: vec![
             format!(
                 "Event {} would be sent to {} again, at once.",
-                row.event_id, row.subscription
+                print::visible(&row.event_id),
+                row.subscription
             ),
             "A new delivery takes the place of this one; attempts and time to live start afresh."
                 .to_owned(),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::base::Timestamp;
+use crate::base::{Timestamp, is_hidden};
 use crate::store::views::COUNT_MAX;
 
 /// A count that stops at [`COUNT_MAX`], with thin spaces: `9 999`, `10 000+`.
@@ -74,6 +74,19 @@ pub(super) fn relative(at: Timestamp, now: Timestamp) -> String {
     }
 }
 
+/// The text of a stranger with nothing hidden in it: what steers is written out, as `\u{202e}`. Line
+/// breaks and tabs stay.
+pub(super) fn visible(text: &str) -> String {
+    let mut visible = String::with_capacity(text.len());
+    for c in text.chars() {
+        match is_hidden(c) && !matches!(c, '\n' | '\r' | '\t') {
+            true => visible.extend(c.escape_unicode()),
+            false => visible.push(c),
+        }
+    }
+    visible
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -112,6 +125,20 @@ mod tests {
         }
         assert_eq!(plural(1, "event", "events"), "1 event");
         assert_eq!(plural(2, "event", "events"), "2 events");
+    }
+
+    #[test]
+    fn nothing_stays_hidden_in_the_text_of_strangers() {
+        for (text, shown) in [
+            (
+                "größe, 注文, عدد, 👩\u{200d}🚀\r\n\t",
+                "größe, 注文, عدد, 👩\u{200d}🚀\r\n\t",
+            ),
+            ("\u{202e}gpj.exe", "\\u{202e}gpj.exe"),
+            ("a\0b\u{1b}[2J", "a\\u{0}b\\u{1b}[2J"),
+        ] {
+            assert_eq!(visible(text), shown);
+        }
     }
 
     #[test]

@@ -125,15 +125,22 @@ impl AttemptRow {
             took: print::span(attempt.duration),
             error: answer.error.as_deref().map(sentence),
             remote_address: answer.remote_address,
-            headers: answer.headers,
+            headers: headers(answer.headers),
             body_note: match std::str::from_utf8(&answer.body) {
                 Ok(_) => "",
                 Err(_) => "Not all of it is text; what is not shows as \u{fffd}.",
             },
-            body: String::from_utf8_lossy(&answer.body).into_owned(),
+            body: print::visible(&String::from_utf8_lossy(&answer.body)),
             open: newest && !delivered,
         }
     }
+}
+
+fn headers(headers: Vec<(String, String)>) -> Vec<(String, String)> {
+    let headers = headers.into_iter();
+    headers
+        .map(|(name, value)| (name, print::visible(&value)))
+        .collect()
 }
 
 /// The state of a delivery as a badge.

@@ -63,9 +63,9 @@ impl EventText {
             href: event_page(row.key),
             received_at: Moment::at(row.received_at),
             deliveries: deliveries(&row),
-            id: row.id,
-            event_type: row.event_type,
-            subject: row.subject.unwrap_or_default(),
+            id: print::visible(&row.id),
+            event_type: print::visible(&row.event_type),
+            subject: print::visible(&row.subject.unwrap_or_default()),
             topic: row.topic,
             size: print::bytes(row.data_bytes),
         }

@@ -85,7 +85,10 @@ pub(in crate::admin) async fn show(
     let deliveries = event.deliveries.into_iter();
     let deliveries = deliveries.map(|each| DeliveryCard::new(each, &registry, visitor.now));
     Ok(draw(&EventPage {
-        frame: Frame::new(&visitor, format!("Event {}", stored.event.event_type)),
+        frame: Frame::new(
+            &visitor,
+            format!("Event {}", print::visible(&stored.event.event_type)),
+        ),
         path: event_page(key),
         facts: facts(&stored.event, &stored.output_id()),
         topic_path: registry
@@ -143,7 +146,7 @@ fn facts(event: &Event, output_id: &str) -> Vec<Fact> {
         ("Output event id", Some(output_id), true),
     ];
     let facts = facts.into_iter().filter_map(|(label, value, is_id)| {
-        let value = value.filter(|value| !value.is_empty())?.to_owned();
+        let value = print::visible(value.filter(|value| !value.is_empty())?);
         Some(Fact {
             label,
             value,
@@ -156,7 +159,7 @@ fn facts(event: &Event, output_id: &str) -> Vec<Fact> {
 fn attributes(event: &Event) -> Vec<(String, String)> {
     let attributes = event.attributes.iter();
     attributes
-        .map(|each| (each.name.clone(), plain(&each.value)))
+        .map(|each| (each.name.clone(), print::visible(&plain(&each.value))))
         .collect()
 }
 
@@ -182,8 +185,8 @@ impl DataText {
             can_be_laid_out,
             is_cut: shown.len() < text.len(),
             text: match can_be_laid_out && !raw {
-                true => json_text::laid_out(shown),
-                false => shown.to_owned(),
+                true => print::visible(&json_text::laid_out(shown)),
+                false => print::visible(shown),
             },
         }
     }

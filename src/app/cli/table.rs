@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::base::is_hidden;
+
 /// Spaces between two columns.
 const GAP: usize = 2;
 
@@ -91,12 +93,9 @@ fn shortened(text: &str) -> String {
 pub(super) fn printable(text: &str) -> String {
     let mut printable = String::with_capacity(text.len());
     for c in text.chars() {
-        match c {
-            '\u{200e}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {
-                printable.extend(c.escape_unicode());
-            }
-            c if c.is_control() => printable.extend(c.escape_default()),
-            c => printable.push(c),
+        match is_hidden(c) {
+            true => printable.extend(c.escape_default()),
+            false => printable.push(c),
         }
     }
     printable
