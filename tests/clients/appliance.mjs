@@ -103,14 +103,23 @@ export class Appliance {
     return { name, id: resource.id, endpoint: resource.properties.endpoint, ...keys };
   }
 
-  /** Creates an event subscription and waits until its webhook is proven. */
-  async subscribe(topic, name, endpointUrl, properties = {}) {
+  /** Creates an event subscription and waits until its webhook is proven, or as `state` says otherwise. */
+  async subscribe(topic, name, endpointUrl, properties = {}, state = "Succeeded") {
     const path = `/topics/${topic.name}/eventSubscriptions/${name}`;
     const destination = { endpointType: "WebHook", properties: { endpointUrl } };
     await this.manage("PUT", path, { properties: { destination, ...properties } });
-    const isProven = async () =>
-      (await this.manage("GET", path)).properties.provisioningState === "Succeeded";
-    await eventually(isProven, `${name} is proven`);
+    const isSo = async () =>
+      (await this.manage("GET", path)).properties.provisioningState === state;
+    await eventually(isSo, `${name} is ${state}`);
+  }
+
+  /** Publishes a body, JSON by default, with the first key of the topic. */
+  async publish(topic, body, contentType = "application/json") {
+    const headers = { "aeg-sas-key": topic.key1, "Content-Type": contentType };
+    const answer = await fetch(topic.endpoint, { method: "POST", headers, body: JSON.stringify(body) });
+    if (!answer.ok) {
+      throw new Error(`publish to ${topic.name}: ${answer.status} ${await answer.text()}`);
+    }
   }
 
   /** What is stored of a topic's events, newest first. */
