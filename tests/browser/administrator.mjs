@@ -34,18 +34,20 @@ export class Administrator extends Visitor {
     await this.page.getByLabel(label, { exact: true }).fill(text);
   }
 
+  /** Presses a button that leads to another page, as all do but those that copy. */
   async press(button) {
-    await this.page.getByRole("button", { name: button, exact: true }).click();
+    await this.#arriveBy(this.page.getByRole("button", { name: button, exact: true }));
   }
 
   /** Follows a link of the page itself. */
   async follow(link) {
-    await this.#main().getByRole("link", { name: link, exact: true }).click();
+    await this.#arriveBy(this.#main().getByRole("link", { name: link, exact: true }));
   }
 
   /** Follows a link of the navigation. */
   async goesTo(title) {
-    await this.page.getByRole("navigation", { name: "Pages", exact: true }).getByText(title).click();
+    const navigation = this.page.getByRole("navigation", { name: "Pages", exact: true });
+    await this.#arriveBy(navigation.getByRole("link", { name: title, exact: true }));
   }
 
   /** Waits for the page with this heading. */
@@ -72,6 +74,12 @@ export class Administrator extends Visitor {
       return this.#shown(text).first().isVisible();
     };
     await eventually(isShown, `${this.page.url()} shows ${text}`);
+  }
+
+  async #arriveBy(locator) {
+    const arrived = this.page.waitForEvent("load");
+    await locator.click();
+    await arrived;
   }
 
   #shown(text) {

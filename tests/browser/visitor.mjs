@@ -55,9 +55,24 @@ export class Visitor {
   /** What axe finds against WCAG 2.2 AA and its own best practices, one line for each element. */
   async barriers() {
     const { violations } = await new AxeBuilder({ page: this.page }).analyze();
-    return violations.flatMap(({ id, help, nodes }) =>
-      nodes.map(({ target }) => `${id}: ${help} (${target.join(" ")})`),
+    return violations.flatMap(({ id, help, impact, nodes }) =>
+      nodes.map(({ target }) => `${id}: ${help} (${impact}, ${target.join(" ")})`),
     );
+  }
+
+  /** What makes the page wider than its window, so that people have to scroll sideways. */
+  async overhang() {
+    return this.page.evaluate(() => {
+      const { scrollWidth, clientWidth } = document.documentElement;
+      if (scrollWidth <= clientWidth) {
+        return [];
+      }
+      const isWide = (element) => element.getBoundingClientRect().right > clientWidth;
+      const isCause = (element) => isWide(element) && ![...element.children].some(isWide);
+      const wide = [...document.querySelectorAll("body *")].filter(isCause);
+      const name = ({ tagName, className }) => `${tagName.toLowerCase()}.${className}`;
+      return wide.map((element) => `at ${clientWidth} px too wide: ${name(element)}`);
+    });
   }
 
   /** Keeps a picture of the whole page outside of the repository; returns its path. */

@@ -1,0 +1,122 @@
+// What stands in an appliance that has been in use for a while: something in every state there is.
+
+import { eventually } from "../clients/appliance.mjs";
+import { Receiver } from "../clients/receiver.mjs";
+
+const LONG_TOPIC = `topic-with-a-name-as-long-as-names-may-be-${"x".repeat(8)}`;
+export const LONG_SUBSCRIPTION = `subscription-${"y".repeat(51)}`;
+const LONG_WORD = "Wordwithoutanyplacetobreakit".repeat(8);
+
+// Nobody listens there: it is reserved, and not given out by the system.
+const NOBODY = "http://127.0.0.1:1/events";
+
+const orderPaid = (changes) => ({
+  id: "order-1",
+  eventType: "Order.Paid",
+  subject: "/orders/1",
+  eventTime: "2026-11-21T06:40:53.138Z",
+  dataVersion: "1",
+  data: { customer: { name: "Zoë", since: 2019 }, lines: [{ sku: "A-1", count: 2 }], total: 12.5 },
+  ...changes,
+});
+
+/** Everything that a busy appliance shows. Returns what ends its receivers. */
+export async function furnish(appliance) {
+  const receivers = await Promise.all(Array.from({ length: 4 }, () => Receiver.start()));
+  const [warehouse, billing, reports, archive] = receivers;
+  const orders = await appliance.createTopic("orders");
+  await deliveries(appliance, orders, warehouse);
+  await retries(appliance, orders, billing);
+  await deadLetters(appliance, orders, reports);
+  await unproven(appliance, orders);
+  await everyOption(appliance, await appliance.createTopic(LONG_TOPIC), archive);
+  await cloudEvents(appliance);
+  return () => Promise.all(receivers.map((receiver) => receiver.stop()));
+}
+
+async function deliveries(appliance, orders, receiver) {
+  await appliance.subscribe(orders, "warehouse", `${receiver.url}?code=hush`, {
+    filter: { includedEventTypes: ["Order.Shipped"] },
+  });
+  const shipped = (index) => orderPaid({ id: `shipped-${index}`, eventType: "Order.Shipped" });
+  await appliance.publish(orders, Array.from({ length: 60 }, (_, index) => shipped(index)));
+  await receiver.waitFor(60);
+}
+
+async function retries(appliance, orders, receiver) {
+  receiver.script({ status: 503, body: "Closed for stocktaking until the evening." });
+  await appliance.subscribe(orders, "billing", receiver.url, {
+    filter: { includedEventTypes: ["Order.Paid"] },
+  });
+  await appliance.publish(orders, [orderPaid()]);
+  await receiver.waitFor(1);
+}
+
+async function deadLetters(appliance, orders, receiver) {
+  const body = JSON.stringify({ error: "no field total", hint: LONG_WORD });
+  receiver.script({ status: 400, headers: { "X-Reason": LONG_WORD }, body }, 401);
+  await appliance.subscribe(orders, "reports", receiver.url, {
+    filter: { includedEventTypes: ["Order.Refused"] },
+  });
+  const refused = { eventType: "Order.Refused", subject: `/orders/${LONG_WORD}` };
+  await appliance.publish(orders, [orderPaid({ ...refused, id: "refused-1" })]);
+  await appliance.publish(orders, [orderPaid({ ...refused, id: LONG_WORD, data: LONG_WORD })]);
+  const areDead = async () =>
+    (await appliance.manage("GET", "/everpost/deadLetters")).value.length === 2;
+  await eventually(areDead, "two dead letters");
+}
+
+async function unproven(appliance, orders) {
+  const filter = { includedEventTypes: ["Order.Lost"] };
+  await appliance.subscribe(orders, "audit", NOBODY, { filter }, "Failed");
+  await appliance.publish(orders, [orderPaid({ id: "lost-1", eventType: "Order.Lost" })]);
+}
+
+async function everyOption(appliance, topic, receiver) {
+  const destination = {
+    endpointType: "WebHook",
+    properties: {
+      endpointUrl: receiver.url,
+      maxEventsPerBatch: 10,
+      preferredBatchSizeInKilobytes: 64,
+      deliveryAttributeMappings: [
+        { name: "X-Tenant", type: "Static", properties: { value: LONG_WORD, isSecret: false } },
+        { name: "X-Key", type: "Static", properties: { value: "hush", isSecret: true } },
+        { name: "X-Order", type: "Dynamic", properties: { sourceField: "data.id" } },
+      ],
+    },
+  };
+  await appliance.subscribe(topic, LONG_SUBSCRIPTION, "", {
+    destination,
+    filter: {
+      includedEventTypes: ["Order.Paid", "Order.Refused", `Order.${LONG_WORD}`],
+      subjectBeginsWith: "/orders/",
+      subjectEndsWith: ".json",
+      isSubjectCaseSensitive: true,
+      advancedFilters: [
+        { operatorType: "NumberGreaterThan", key: "data.total", value: 100 },
+        { operatorType: "StringIn", key: "data.country", values: ["NL", "PT", LONG_WORD] },
+      ],
+    },
+    retryPolicy: { maxDeliveryAttempts: 5, eventTimeToLiveInMinutes: 90 },
+    labels: ["finance", "north", LONG_WORD],
+    expirationTimeUtc: "2099-01-01T00:00:00Z",
+  });
+  await appliance.publish(topic, [orderPaid({ id: "unwanted-1" })]);
+}
+
+/** Of which nobody wants any. */
+async function cloudEvents(appliance) {
+  const topic = await appliance.createTopic("cloud", { inputSchema: "CloudEventSchemaV1_0" });
+  const event = {
+    specversion: "1.0",
+    id: "c-1",
+    type: "com.example.parcel.delivered",
+    source: "https://shop.example/parcels",
+    subject: "parcel/7",
+    time: "2026-11-21T06:40:53.138Z",
+    traceparent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+    data_base64: "AAEC",
+  };
+  await appliance.publish(topic, event, "application/cloudevents+json");
+}

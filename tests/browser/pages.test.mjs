@@ -1,0 +1,178 @@
+// Every page, by every look: whether everybody can use it, and pictures to look at.
+
+import assert from "node:assert/strict";
+import { readFile } from "node:fs/promises";
+import { after, before, test } from "node:test";
+
+import { Appliance } from "../clients/appliance.mjs";
+import { Administrator, NAME } from "./administrator.mjs";
+import { furnish, LONG_SUBSCRIPTION } from "./furniture.mjs";
+import { openBrowser } from "./visitor.mjs";
+
+const LOOKS = {
+  "1280-light": { viewport: { width: 1280, height: 800 }, colorScheme: "light" },
+  "1280-dark": { viewport: { width: 1280, height: 800 }, colorScheme: "dark" },
+  "320-light": { viewport: { width: 320, height: 640 }, colorScheme: "light" },
+};
+
+// Windows of which none may scroll sideways, tried by one look; lists change their shape among them.
+const WIDTHS = { "1280-light": [480, 800, 1000, 1150, 1600] };
+
+const ORDERS = "/admin/topics/orders";
+const BILLING = `${ORDERS}/subscriptions/billing`;
+const REJECTED = "/admin/dead-letters/62";
+
+// A path of the registry, where it is to be found, and what to do there.
+const PAGES = [
+  ["/", "/admin"],
+  ["/topics", "/admin/topics"],
+  ["/new-topic", "/admin/new-topic"],
+  ["/topics/{topic}", ORDERS],
+  ["/topics/{topic}/keys", ORDERS, (ann) => ann.press("Show keys")],
+  ["/topics/{topic}/keys/{key}/regenerate", `${ORDERS}/keys/key1/regenerate`],
+  ["/topics/{topic}/delete", `${ORDERS}/delete`],
+  ["/topics/{topic}/publish", `${ORDERS}/publish`],
+  ["/subscriptions", "/admin/subscriptions"],
+  ["/new-subscription", "/admin/subscriptions", (ann) => ann.press("Create")],
+  ["/topics/{topic}/new-subscription", `${ORDERS}/new-subscription`],
+  ["/topics/{topic}/subscriptions/{name}", BILLING],
+  ["/topics/{topic}/subscriptions/{name}/edit", `${BILLING}/edit`],
+  ["/topics/{topic}/subscriptions/{name}/url", `${ORDERS}/subscriptions/warehouse`,
+    (ann) => ann.press("Show with its query")],
+  ["/topics/{topic}/subscriptions/{name}/validate", BILLING, (ann) => ann.press("Validate again")],
+  ["/topics/{topic}/subscriptions/{name}/delete", `${BILLING}/delete`],
+  ["/events", "/admin/events"],
+  ["/events/{key}", "/admin/events/61"],
+  ["/dead-letters", "/admin/dead-letters"],
+  ["/dead-letters/{id}", REJECTED],
+  ["/dead-letters/{id}/resubmit", `${REJECTED}/resubmit`],
+];
+
+// No pages to look at: a download, and the way out.
+const NO_PAGES = ["/events/{key}/data", "/logout"];
+
+// Pages as they look when something is missing, long or wrong.
+const STATES = [
+  ["topic nobody subscribed to", "/admin/topics/cloud"],
+  ["topic form refused", "/admin/new-topic", refuse("Name", "two words", "Create topic")],
+  ["subscription that failed", `${ORDERS}/subscriptions/audit`],
+  ["subscription with everything", "/admin/subscriptions", (ann) => ann.follow(LONG_SUBSCRIPTION)],
+  ["subscription form refused", `${ORDERS}/new-subscription`, refuseSubscription],
+  ["publish refused", `${ORDERS}/publish`, refuse("Events", "[{}]", "Publish")],
+  ["event delivered", "/admin/events/1"],
+  ["event long", "/admin/events/63?data=raw"],
+  ["event nobody wanted", "/admin/events/66"],
+  ["events none found", "/admin/events?id=nobody"],
+  ["events older", "/admin/events?before=40&topic=orders"],
+  ["dead letters of nothing", "/admin/dead-letters?of=orders/billing"],
+  ["commands", REJECTED, (ann) => ann.page.getByText("The same on the command line").click()],
+  ["no such page", "/admin/nowhere"],
+];
+
+const EMPTY = ["/", "/topics", "/subscriptions", "/events", "/dead-letters"];
+
+let browser;
+let appliance;
+let unfurnish;
+
+before(async () => {
+  browser = await openBrowser();
+  appliance = await Appliance.start();
+  const ann = await Administrator.arrive(browser, appliance.url);
+  await ann.claim(appliance);
+  await ann.leave();
+  unfurnish = await furnish(appliance);
+});
+
+after(async () => {
+  await browser?.close();
+  await appliance?.stop();
+  await unfurnish?.();
+});
+
+test("every page is looked at", async () => {
+  const registry = await readFile(new URL("../../src/admin/page.rs", import.meta.url), "utf8");
+  const table = registry.slice(registry.indexOf("PAGES: &[Page]"), registry.indexOf("];"));
+  const paths = [...table.matchAll(/\("(\/[^"]*)"/g)].map(([, path]) => path);
+
+  assert.deepEqual([...PAGES.map(([path]) => path), ...NO_PAGES].sort(), paths.sort());
+});
+
+for (const [look, options] of Object.entries(LOOKS)) {
+  test(`pages in use at ${look}`, async (t) => {
+    const ann = await signedIn(options);
+    for (const [name, url, act] of [...PAGES, ...STATES]) {
+      await t.test(name, async () => {
+        await ann.page.goto(url);
+        await act?.(ann);
+        await judge(ann, name, look);
+      });
+    }
+    await ann.leave();
+  });
+
+  test(`pages before anything is there at ${look}`, async (t) => {
+    const fresh = await Appliance.start();
+    t.after(() => fresh.stop());
+    const ann = await Administrator.arrive(browser, fresh.url, options);
+    ann.allow(/40[13]|422/); // what pages that refuse something answer with
+    const lookAt = async (name, url, act) => {
+      await ann.page.goto(url);
+      await act?.(ann);
+      await judge(ann, name, look);
+    };
+    await lookAt("not set up", "/admin");
+    await lookAt("broken link", "/admin/setup?token=wrong");
+    await lookAt("setup", await fresh.setupUrl());
+    await lookAt("setup refused", await fresh.setupUrl(), weakPassword);
+    await ann.claim(fresh);
+    for (const path of EMPTY) {
+      await lookAt(`${path} empty`, `/admin${path}`);
+    }
+    await ann.press("Sign out");
+    await lookAt("login", "/admin/login");
+    await lookAt("login refused", "/admin/login", (ann) => ann.signIn(NAME, "wrong"));
+    await ann.leave();
+  });
+}
+
+async function signedIn(options) {
+  const ann = await Administrator.arrive(browser, appliance.url, options);
+  ann.allow(/404|422/); // what pages that refuse something answer with
+  await ann.page.goto("/admin/login");
+  await ann.signIn();
+  await ann.isOn("Overview");
+  return ann;
+}
+
+/** Fails if anybody could not use the page that is open. */
+async function judge(ann, name, look) {
+  const file = name.replace(/\W+/g, "-").replace(/^-|-$/g, "") || "overview";
+  await ann.screenshot(`${file}-${look}`);
+  const found = [...(await ann.barriers()), ...(await ann.overhang())];
+  const size = ann.page.viewportSize();
+  for (const width of WIDTHS[look] ?? []) {
+    await ann.page.setViewportSize({ ...size, width });
+    found.push(...(await ann.overhang()));
+  }
+  await ann.page.setViewportSize(size);
+  assert.deepEqual(found, []);
+}
+
+function refuse(label, text, button) {
+  return async (ann) => {
+    await ann.type(label, text);
+    await ann.press(button);
+    await ann.page.getByRole("alert").waitFor();
+  };
+}
+
+async function refuseSubscription(ann) {
+  await ann.type("Name", "billing2");
+  await refuse("Webhook URL", "ftp://shop.example/events", "Create event subscription")(ann);
+}
+
+async function weakPassword(ann) {
+  await ann.type("Name", NAME);
+  await refuse("Password", "password", "Create account")(ann);
+}
