@@ -95,7 +95,9 @@ export class Visitor {
     this.page.on("pageerror", (error) => note(`exception: ${error.message}`));
     this.page.on("crash", () => note("the page crashed"));
     this.page.on("requestfailed", (request) => {
-      note(`request failed: ${request.url()} ${request.failure()?.errorText}`);
+      const why = request.failure()?.errorText;
+      // The browser itself gives up what a page still loads when the next one is asked for.
+      if (why !== "net::ERR_ABORTED") note(`request failed: ${request.url()} ${why}`);
     });
     this.page.on("console", (line) => {
       if (line.type() === "error") {
