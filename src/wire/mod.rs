@@ -8,6 +8,7 @@ mod cloud_events;
 mod content;
 mod custom;
 pub mod dead_letter;
+pub mod duration;
 mod envelope;
 pub mod error_body;
 mod event_grid;

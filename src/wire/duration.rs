@@ -1,0 +1,256 @@
+//! Durations as Azure writes them: ISO 8601 with days, hours, minutes and seconds.
+
+use std::time::Duration;
+
+/// The longest duration that Azure's clients can name, which stands for "for ever" with them.
+pub const DURATION_MAX: Duration = Duration::new(922_337_203_685, 477_580_700);
+
+/// [`DURATION_MAX`] in letters.
+const DURATION_MAX_TEXT: &str = "P10675199DT2H48M5.4775807S";
+
+/// Digits of a fraction that [`Duration`] can hold.
+const FRACTION_DIGITS_MAX: usize = 9;
+
+const DAY: u64 = 86_400;
+const HOUR: u64 = 3_600;
+const MINUTE: u64 = 60;
+
+/// Why a text is not a duration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidDuration {
+    #[error("it is no ISO 8601 duration such as PT30S, PT1H30M or P1DT12H")]
+    Malformed,
+    #[error("years and months differ in length; write days")]
+    Calendar,
+    #[error("it is longer than {DURATION_MAX_TEXT}")]
+    TooLong,
+}
+
+/// Reads a duration, strictly: capital letters, every unit at most once and in order, at least one of
+/// them, a fraction of seconds alone, no sign; or weeks alone.
+pub fn parse(text: &str) -> Result<Duration, InvalidDuration> {
+    let parts = text.strip_prefix('P').ok_or(InvalidDuration::Malformed)?;
+    let (date, time) = match parts.split_once('T') {
+        None => (parts, None),
+        Some((_, "")) => return Err(InvalidDuration::Malformed),
+        Some((date, time)) => (date, Some(time)),
+    };
+    let mut total = Total::default();
+    if date.ends_with('W') && time.is_none() {
+        total.add_units(date, &[('W', 7 * DAY)])?;
+    } else {
+        total.add_units(date, &[('Y', 0), ('M', 0), ('D', DAY)])?;
+        let time = time.unwrap_or_default();
+        total.add_units(time, &[('H', HOUR), ('M', MINUTE), ('S', 1)])?;
+    }
+    total.finish()
+}
+
+/// Writes a duration as [`parse`] reads it, without units that are zero: `PT1H30M`, `P1D`, `PT0S`.
+pub fn format(duration: Duration) -> String {
+    let seconds = duration.as_secs();
+    let date = unit(seconds / DAY, 'D');
+    let (hours, minutes) = (seconds % DAY / HOUR, seconds % HOUR / MINUTE);
+    let time = [unit(hours, 'H'), unit(minutes, 'M'), second(duration)].concat();
+    match (date.is_empty(), time.is_empty()) {
+        (true, true) => "PT0S".to_owned(),
+        (false, true) => format!("P{date}"),
+        (_, false) => format!("P{date}T{time}"),
+    }
+}
+
+fn unit(number: u64, letter: char) -> String {
+    match number {
+        0 => String::new(),
+        number => format!("{number}{letter}"),
+    }
+}
+
+fn second(duration: Duration) -> String {
+    let (seconds, nanos) = (duration.as_secs() % MINUTE, duration.subsec_nanos());
+    if nanos == 0 {
+        return unit(seconds, 'S');
+    }
+    let fraction = format!("{nanos:09}");
+    format!("{seconds}.{}S", fraction.trim_end_matches('0'))
+}
+
+/// What has been read of a duration.
+#[derive(Default)]
+struct Total {
+    seconds: u64,
+    nanos: u32,
+    has_units: bool,
+    has_calendar: bool,
+    is_too_long: bool,
+}
+
+impl Total {
+    /// Adds numbers with these letters, in this order; a letter worth nothing is one of the calendar.
+    fn add_units(&mut self, text: &str, units: &[(char, u64)]) -> Result<(), InvalidDuration> {
+        let mut rest = text;
+        for (letter, worth) in units {
+            // The next letter there is, whatever it is, must come behind a number.
+            let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.');
+            let Some((number, after)) = end.map(|end| rest.split_at(end)) else {
+                break;
+            };
+            if let Some(after) = after.strip_prefix(*letter) {
+                self.add(number, *worth)?;
+                rest = after;
+            }
+        }
+        match rest.is_empty() {
+            true => Ok(()),
+            false => Err(InvalidDuration::Malformed),
+        }
+    }
+
+    fn add(&mut self, number: &str, worth: u64) -> Result<(), InvalidDuration> {
+        let whole = match number.split_once('.') {
+            Some((whole, fraction)) if worth == 1 => {
+                self.nanos = nanos(fraction).ok_or(InvalidDuration::Malformed)?;
+                whole
+            }
+            Some(_) => return Err(InvalidDuration::Malformed),
+            None => number,
+        };
+        if whole.is_empty() {
+            return Err(InvalidDuration::Malformed);
+        }
+        self.has_units = true;
+        self.has_calendar |= worth == 0;
+        // Nothing but digits: what cannot be read is too long.
+        let seconds = whole.parse::<u64>().ok();
+        let seconds = seconds.and_then(|number| number.checked_mul(worth));
+        match seconds.and_then(|seconds| self.seconds.checked_add(seconds)) {
+            Some(seconds) => self.seconds = seconds,
+            None => self.is_too_long = true,
+        }
+        Ok(())
+    }
+
+    fn finish(self) -> Result<Duration, InvalidDuration> {
+        if !self.has_units {
+            return Err(InvalidDuration::Malformed);
+        }
+        if self.has_calendar {
+            return Err(InvalidDuration::Calendar);
+        }
+        let duration = Duration::new(self.seconds, self.nanos);
+        match self.is_too_long || duration > DURATION_MAX {
+            true => Err(InvalidDuration::TooLong),
+            false => Ok(duration),
+        }
+    }
+}
+
+/// `None` where there are no digits, or more than count.
+fn nanos(fraction: &str) -> Option<u32> {
+    let digits = fraction.len();
+    let is_number = fraction.bytes().all(|byte| byte.is_ascii_digit());
+    if !(1..=FRACTION_DIGITS_MAX).contains(&digits) || !is_number {
+        return None;
+    }
+    format!("{fraction:0<FRACTION_DIGITS_MAX$}").parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn check(text: &str, expected: Result<(u64, u32), InvalidDuration>) {
+        let read = parse(text).map(|duration| (duration.as_secs(), duration.subsec_nanos()));
+        assert_eq!(read, expected, "{text}");
+    }
+
+    #[test]
+    fn durations_are_read() {
+        for (text, seconds, nanos) in [
+            ("PT0S", 0, 0),
+            ("P0D", 0, 0),
+            ("PT1S", 1, 0),
+            ("PT30S", 30, 0),
+            ("PT90M", 5_400, 0),
+            ("PT1H30M", 5_400, 0),
+            ("P1D", 86_400, 0),
+            ("P1DT12H", 129_600, 0),
+            ("P1DT2H3M4S", 93_784, 0),
+            ("P2W", 1_209_600, 0),
+            ("PT0.5S", 0, 500_000_000),
+            ("PT1.000000001S", 1, 1),
+            ("PT007S", 7, 0),
+            (DURATION_MAX_TEXT, 922_337_203_685, 477_580_700),
+        ] {
+            check(text, Ok((seconds, nanos)));
+        }
+    }
+
+    #[test]
+    fn everything_else_is_refused() {
+        let malformed = "P PT P1 PT1 P1DT 1D PTS P1S P1H PT1D PT1M1H PT1S1S P1D1D P1DT1H1H pt1s P1d \
+             -PT1S +PT1S PT-1S PT+1S P-1D PT1.S PT.5S PT1.5M P1.5D PT1.5.5S PT1,5S PT0.1234567890S \
+             P1W1D P1WT1S PT1W P1DT1HX P1D2 PTT1S PPT1S ½ P½D PT1½S P١D";
+        for text in malformed
+            .split_whitespace()
+            .chain(["", " PT1S", "PT1S ", "PT1 S"])
+        {
+            check(text, Err(InvalidDuration::Malformed));
+        }
+        for text in "P1Y P1M P1Y2M P1Y2M3DT4H P99999999999999999999Y".split(' ') {
+            check(text, Err(InvalidDuration::Calendar));
+        }
+        for text in [
+            "P10675199DT2H48M5.4775808S",
+            "P10675200D",
+            "PT922337203686S",
+            "P18446744073709551615D",
+            "PT18446744073709551615S",
+            "PT99999999999999999999S",
+            "P9223372036854775807DT9223372036854775807H",
+        ] {
+            check(text, Err(InvalidDuration::TooLong));
+        }
+    }
+
+    #[test]
+    fn durations_are_written_short() {
+        for (seconds, nanos, expected) in [
+            (0, 0, "PT0S"),
+            (10, 0, "PT10S"),
+            (60, 0, "PT1M"),
+            (5_400, 0, "PT1H30M"),
+            (86_400, 0, "P1D"),
+            (86_401, 0, "P1DT1S"),
+            (0, 500_000_000, "PT0.5S"),
+            (922_337_203_685, 477_580_700, DURATION_MAX_TEXT),
+        ] {
+            assert_eq!(format(Duration::new(seconds, nanos)), expected);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read(seconds in 0..=922_337_203_684_u64, nanos in 0..1_000_000_000_u32) {
+            let duration = Duration::new(seconds, nanos);
+            prop_assert_eq!(parse(&format(duration)), Ok(duration));
+        }
+
+        #[test]
+        fn units_add_up(days in 0..9_999_999_u64, hours in 0..99_u64, minutes in 0..999_u64, seconds in 0..9_999_u64) {
+            let text = format!("P{days}DT{hours}H{minutes}M{seconds}S");
+            let total = ((days * 24 + hours) * 60 + minutes) * 60 + seconds;
+            prop_assert_eq!(parse(&text), Ok(Duration::from_secs(total)));
+        }
+
+        #[test]
+        fn no_text_ends_in_a_panic(text in "[-+PTYMWDHS.0-9]{0,24}|\\PC{0,9}") {
+            if let Ok(duration) = parse(&text) {
+                prop_assert!(duration <= DURATION_MAX);
+                prop_assert_eq!(parse(&format(duration)), Ok(duration));
+            }
+        }
+    }
+}
