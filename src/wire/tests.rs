@@ -2,7 +2,7 @@ use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderName};
 use proptest::prelude::*;
 
 use super::*;
-use crate::model::event::{EventData, EventKey};
+use crate::model::event::{Attribute, EventData, EventKey};
 use crate::model::limits::{JSON_DEPTH_MAX, PUBLISH_EVENTS_MAX};
 use crate::model::topic::{InputMapping, MappedField};
 
@@ -151,6 +151,39 @@ fn events_of_one_request_are_limited() {
         bad.to_string(),
         "the request holds 5001 events; at most 5000 are taken at once"
     );
+}
+
+#[test]
+fn sizes_of_written_events_are_known_beforehand() {
+    let grid = Event {
+        id: "1234".to_owned(),
+        source: None,
+        event_type: "Order.Paid".to_owned(),
+        subject: Some("/orders/1".to_owned()),
+        time: Some("2026-11-21T06:40:53Z".to_owned()),
+        data_version: Some("2.1".to_owned()),
+        attributes: Vec::new(),
+        data: EventData::Json(r#"{"a": [1, 2, "three"]}"#.to_owned()),
+    };
+    let mut cloud = grid.clone();
+    cloud.data_version = None;
+    cloud.source = Some("/shop".to_owned());
+    cloud.attributes = vec![Attribute {
+        name: "tenant".to_owned(),
+        value: r#""north""#.to_owned(),
+    }];
+    for (schema, event) in [
+        (DeliverySchema::EventGridSchema, &grid),
+        (DeliverySchema::CloudEventSchemaV1_0, &grid),
+        (DeliverySchema::CloudEventSchemaV1_0, &cloud),
+        (DeliverySchema::CustomInputSchema, &grid),
+    ] {
+        let stored = stored(event.clone());
+        let body = encode(schema, "/the/topic", &[&stored], true).body;
+        let size = encoded_size(schema, "/the/topic", &stored);
+        // The brackets of the array are not the event's.
+        assert_eq!(size + 2, body.len(), "{schema:?}");
+    }
 }
 
 fn stored(event: Event) -> StoredEvent {
