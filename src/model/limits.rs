@@ -36,6 +36,22 @@ pub const ATTEMPTS_MAX: u32 = 30;
 /// Minutes that a delivery may live (spec 3.3).
 pub const TIME_TO_LIVE_MINUTES_MAX: u32 = 1_440;
 
+/// Attempts of one delivery of a namespace topic (event-grid-namespaces.md 1.1).
+pub const NAMESPACE_ATTEMPTS_MAX: u32 = 10;
+
+/// The longest time that a delivery of a namespace topic may live: the longest retention of its topic
+/// (event-grid-namespaces.md 1.1).
+pub const NAMESPACE_TIME_TO_LIVE_MAX: Duration = Duration::from_secs(7 * 24 * 3_600);
+
+/// Waits in a retry schedule of one's own: as many as there can be between attempts, and one to spare.
+pub const OWN_WAITS_MAX: usize = 30;
+
+/// The shortest wait in a retry schedule of one's own; less would be no pause for the receiver.
+pub const OWN_WAIT_SHORTEST: Duration = Duration::from_secs(1);
+
+/// The longest wait in a retry schedule of one's own; after more, nothing would be alive any more.
+pub const OWN_WAIT_LONGEST: Duration = Duration::from_secs(24 * 3_600);
+
 /// Events in one delivery request (spec 8).
 pub const BATCH_EVENTS_MAX: u32 = 5_000;
 
@@ -56,6 +72,25 @@ pub const INBOUND_IP_RULES_MAX: usize = 128;
 
 /// How long a webhook has to answer (spec 6.1).
 pub const RESPONSE_DEADLINE: Duration = Duration::from_secs(30);
+
+/// Seconds that a subscription may give its webhook to answer (an extension).
+pub const RESPONSE_DEADLINE_S_MAX: u32 = 300;
+
+/// For how long after its request an answer is still listened to (spec 7.2).
+pub const LATE_ANSWER_WINDOW: Duration = Duration::from_secs(180);
+
+/// Requests whose late answers are listened to at once. Each holds a connection, and the body of its
+/// request while the receiver does not read it, up to 1 MiB.
+pub const LATE_ANSWERS_MAX: usize = 128;
+
+/// Failures in a row that put a subscription on probation (spec A, 7.4).
+pub const PROBATION_FAILURES: u32 = 10;
+
+/// The longest probation (spec A), and what a setting can make of it.
+pub const PROBATION_LONGEST: Duration = Duration::from_secs(3_600);
+
+/// The longest that the longest probation can be set to, in seconds (spec A).
+pub const PROBATION_LONGEST_S_MAX: u64 = 4 * 3_600;
 
 /// How much of a webhook's answer is read; the rest is dropped with the connection. More than what is
 /// kept, so that a slightly longer answer still leaves the connection reusable.
@@ -88,6 +123,10 @@ pub const REQUEST_ID_WINDOW: Duration = Duration::from_secs(10 * 60);
 /// Deliveries on the wire for one event subscription. Enough to keep a fast receiver busy over a LAN,
 /// few enough not to flatten a small one.
 pub const IN_FLIGHT_PER_SUBSCRIPTION: usize = 32;
+
+/// Deliveries on the wire that one event subscription may ask for itself (an extension): what over all
+/// subscriptions is the default.
+pub const IN_FLIGHT_OWN_MAX: u32 = 1_024;
 
 /// Deliveries on the wire over all event subscriptions: bounds memory (each may hold 1 MiB) and the
 /// duplicates that a crash can cause.

@@ -9,6 +9,7 @@ pub mod event;
 pub mod filter;
 pub mod limits;
 pub mod name;
+pub mod pace;
 pub mod registry;
 pub mod retry;
 pub mod subscription;
