@@ -74,6 +74,10 @@ fn for_outcome(outcome: Outcome) -> Option<&'static str> {
             "This address may not be called: it is not public. If it is yours, allow its network \
              with the setting egress.allow.",
         ),
+        Outcome::Probation => Some(
+            "It was not tried: the receiver has failed many times in a row. The attempt counts \
+             nevertheless, because the setting probation.mode is azure.",
+        ),
         Outcome::GenericError => {
             Some("The receiver failed on its side. Its answer below and its own log say more.")
         }
@@ -92,6 +96,7 @@ pub(super) fn for_reason(reason: DeadLetterReason) -> &'static str {
         DeadLetterReason::UndeliverableDueToProbationCausedByClientError => {
             "Not sent to a failing webhook"
         }
+        DeadLetterReason::UndeliverableDueToClientError => "Rejected by the webhook",
         DeadLetterReason::SubscriptionDeleted => "The subscription was deleted",
         DeadLetterReason::Manual => "Given up by hand",
     }

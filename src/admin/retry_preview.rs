@@ -8,7 +8,7 @@ use crate::base::{TimeScale, Timestamp};
 use crate::model::dead_letter::DeadLetterReason;
 use crate::model::delivery::{Delivery, DeliveryId, admit};
 use crate::model::event::EventKey;
-use crate::model::retry::{RetryPolicy, wait_after};
+use crate::model::retry::{FailedAttempt, RetryPolicy};
 
 /// The attempts of an event published now, the shortest way, and how it ends.
 pub(super) struct RetryPreview {
@@ -75,9 +75,15 @@ fn times(policy: &RetryPolicy, scale: TimeScale) -> (Vec<Duration>, DeadLetterRe
             times.push(before);
             return (times, DeadLetterReason::MaxDeliveryAttemptsExceeded);
         }
-        let next = before + scale.shrink(wait_after(delivery.attempts, None, None, 0.0));
-        times.push(next);
-        if let Err(reason) = admit(&delivery, policy, start + next, scale) {
+        let failed = FailedAttempt {
+            attempt: delivery.attempts,
+            published_at: start,
+            status: None,
+            retry_after: None,
+        };
+        let next_at = policy.next_attempt_at(&failed, start + before, scale, 0.0);
+        times.push(next_at.since(start));
+        if let Err(reason) = admit(&delivery, policy, next_at, scale) {
             return (times, reason);
         }
     }
@@ -91,6 +97,7 @@ mod tests {
         let policy = RetryPolicy {
             attempts_max,
             time_to_live: Duration::from_secs(minutes * 60),
+            ..RetryPolicy::default()
         };
         let (times, reason) = times(&policy, TimeScale::REAL);
         let times: Vec<String> = times

@@ -314,13 +314,14 @@ impl Broker {
             let attempt = delivery.attempts + 1;
             let policy = &definition.retry_policy;
             let scale = self.time_scale();
-            let settlement = settle(attempt, &answer, policy, now, scale, jitter)
+            let settlement = settle(delivery, &answer, policy, now, scale, jitter)
                 .kept_by(&definition.dead_letter);
             let attempt = Arc::new(DeliveryAttempt {
                 attempt,
                 started_at,
                 duration,
                 answer,
+                late: None,
             });
             Settled {
                 delivery: delivery.id,

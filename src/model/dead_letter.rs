@@ -10,13 +10,15 @@ pub enum DeadLetterReason {
     UndeliverableDueToHttpForbidden,
     UndeliverableDueToHttpRequestEntityTooLarge,
     UndeliverableDueToProbationCausedByClientError,
+    /// Of deliveries by the rules of namespace topics, which have one reason for all final statuses.
+    UndeliverableDueToClientError,
     SubscriptionDeleted,
     Manual,
 }
 
 impl DeadLetterReason {
     /// All reasons.
-    pub const ALL: [DeadLetterReason; 9] = [
+    pub const ALL: [DeadLetterReason; 10] = [
         Self::MaxDeliveryAttemptsExceeded,
         Self::TimeToLiveExceeded,
         Self::UndeliverableDueToHttpBadRequest,
@@ -24,6 +26,7 @@ impl DeadLetterReason {
         Self::UndeliverableDueToHttpForbidden,
         Self::UndeliverableDueToHttpRequestEntityTooLarge,
         Self::UndeliverableDueToProbationCausedByClientError,
+        Self::UndeliverableDueToClientError,
         Self::SubscriptionDeleted,
         Self::Manual,
     ];
@@ -42,6 +45,7 @@ impl DeadLetterReason {
             Self::UndeliverableDueToProbationCausedByClientError => {
                 "UndeliverableDueToProbationCausedByClientError"
             }
+            Self::UndeliverableDueToClientError => "UndeliverableDueToClientError",
             Self::SubscriptionDeleted => "SubscriptionDeleted",
             Self::Manual => "Manual",
         }

@@ -7,7 +7,8 @@ use std::time::Duration;
 use crate::base::{TimeScale, Timestamp};
 use crate::model::dead_letter::DeadLetterReason;
 use crate::model::event::EventKey;
-use crate::model::retry::{RetryPolicy, wait_after};
+use crate::model::probation::is_client_error;
+use crate::model::retry::{FailedAttempt, RetryPolicy};
 use crate::model::subscription::DeadLetterDestination;
 
 /// The appliance's own number of a delivery: ascending, never reused.
@@ -77,11 +78,13 @@ pub enum Outcome {
     Aborted,
     /// Any other status.
     GenericError,
+    /// Not tried: the subscription was on probation.
+    Probation,
 }
 
 impl Outcome {
     /// All outcomes.
-    pub const ALL: [Outcome; 12] = [
+    pub const ALL: [Outcome; 13] = [
         Self::Delivered,
         Self::BadRequest,
         Self::Unauthorized,
@@ -94,6 +97,7 @@ impl Outcome {
         Self::ResolutionError,
         Self::Aborted,
         Self::GenericError,
+        Self::Probation,
     ];
 
     /// Azure's spelling.
@@ -111,6 +115,7 @@ impl Outcome {
             Self::ResolutionError => "ResolutionError",
             Self::Aborted => "Aborted",
             Self::GenericError => "GenericError",
+            Self::Probation => "Probation",
         }
     }
 
@@ -133,28 +138,10 @@ impl Outcome {
             _ => Self::GenericError,
         }
     }
-
-    /// The reason with which a delivery is given up at once; `None` means that it may be tried again
-    /// (spec 6.5).
-    pub fn rejection(self) -> Option<DeadLetterReason> {
-        match self {
-            Self::BadRequest => Some(DeadLetterReason::UndeliverableDueToHttpBadRequest),
-            Self::Unauthorized => Some(DeadLetterReason::UndeliverableDueToHttpUnauthorized),
-            Self::Forbidden => Some(DeadLetterReason::UndeliverableDueToHttpForbidden),
-            Self::PayloadTooLarge => {
-                Some(DeadLetterReason::UndeliverableDueToHttpRequestEntityTooLarge)
-            }
-            Self::Delivered
-            | Self::NotFound
-            | Self::Busy
-            | Self::TimedOut
-            | Self::SocketError
-            | Self::ResolutionError
-            | Self::Aborted
-            | Self::GenericError => None,
-        }
-    }
 }
+
+/// The status that says that a receiver is gone for good.
+pub const GONE: u16 = 410;
 
 /// What an attempt brought back from the world.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -173,6 +160,27 @@ pub struct Answer {
     pub remote_address: Option<String>,
 }
 
+impl Answer {
+    /// Whether the receiver says that it is gone for good (section A).
+    pub fn is_gone(&self) -> bool {
+        self.status == Some(GONE)
+    }
+
+    /// That of an attempt which was counted but not made, because of a probation with this cause.
+    pub fn skipped(cause: Outcome) -> Self {
+        let cause = cause.name();
+        Self {
+            outcome: Outcome::Probation,
+            status: None,
+            error: Some(format!("not tried: on probation because of {cause}")),
+            retry_after: None,
+            headers: Vec::new(),
+            body: Vec::new(),
+            remote_address: None,
+        }
+    }
+}
+
 /// One try of one delivery, as it is recorded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeliveryAttempt {
@@ -181,6 +189,16 @@ pub struct DeliveryAttempt {
     pub started_at: Timestamp,
     pub duration: Duration,
     pub answer: Answer,
+    /// What the receiver answered after all, once the attempt was over.
+    pub late: Option<LateAnswer>,
+}
+
+/// An answer that came after its deadline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LateAnswer {
+    pub status: u16,
+    /// Since the start of the attempt.
+    pub after: Duration,
 }
 
 /// A delivery that is due, as the dispatcher holds it.
@@ -234,38 +252,68 @@ pub fn admit(
     Ok(())
 }
 
-/// Decides what follows from an attempt. `attempt` counts from 1; `jitter` lies in `0..1`.
+/// Decides what follows from an attempt that brought this answer; `jitter` lies in `0..1`.
 pub fn settle(
-    attempt: u32,
+    delivery: &Delivery,
     answer: &Answer,
     policy: &RetryPolicy,
     now: Timestamp,
     scale: TimeScale,
     jitter: f64,
 ) -> Settlement {
-    assert!(attempt >= 1, "an outcome needs an attempt");
     if answer.outcome == Outcome::Delivered {
         return Settlement::Complete;
     }
-    if let Some(reason) = answer.outcome.rejection() {
+    if let Some(reason) = policy.profile.rejection(answer.status) {
         return Settlement::DeadLetter(reason);
     }
+    let attempt = delivery.attempts + 1;
     if attempt >= policy.attempts_max {
         return Settlement::DeadLetter(DeadLetterReason::MaxDeliveryAttemptsExceeded);
     }
-    let wait = wait_after(attempt, answer.status, answer.retry_after, jitter);
+    let failed = FailedAttempt {
+        attempt,
+        published_at: delivery.published_at,
+        status: answer.status,
+        retry_after: answer.retry_after,
+    };
     Settlement::Retry {
-        at: now + scale.shrink(wait),
+        at: policy.next_attempt_at(&failed, now, scale, jitter),
     }
+}
+
+/// Decides what follows from an attempt that is counted but not made, because of a probation with this
+/// cause (section A, `azure`).
+pub fn settle_skipped(
+    delivery: &Delivery,
+    cause: Outcome,
+    policy: &RetryPolicy,
+    now: Timestamp,
+    scale: TimeScale,
+    jitter: f64,
+) -> Settlement {
+    if is_client_error(cause) {
+        let reason = DeadLetterReason::UndeliverableDueToProbationCausedByClientError;
+        return Settlement::DeadLetter(reason);
+    }
+    settle(
+        delivery,
+        &Answer::skipped(cause),
+        policy,
+        now,
+        scale,
+        jitter,
+    )
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::retry::DeliveryProfile;
 
     /// What becomes of a delivery whose attempts are answered like this, without jitter: the offset of
     /// each attempt after the first in seconds, and the end.
-    fn fate(answers: &str, policy: RetryPolicy) -> String {
+    fn fate(answers: &str, policy: &RetryPolicy) -> String {
         let start = Timestamp::from_ms(0);
         let (mut now, mut attempts, mut fate) = (start, 0, Vec::new());
         let mut answers = answers.split(' ');
@@ -277,7 +325,7 @@ mod tests {
                 attempts,
                 published_at: start,
             };
-            if let Err(reason) = admit(&delivery, &policy, now, TimeScale::REAL) {
+            if let Err(reason) = admit(&delivery, policy, now, TimeScale::REAL) {
                 fate.push(format!(
                     "+{}s expired:{}",
                     now.since(start).as_secs(),
@@ -293,14 +341,8 @@ mod tests {
             status = answers
                 .next()
                 .map_or(status, |word| word.parse().expect("a status"));
-            match settle(
-                attempts,
-                &answer(status),
-                &policy,
-                now,
-                TimeScale::REAL,
-                0.0,
-            ) {
+            let answer = answer(status);
+            match settle(&delivery, &answer, policy, now, TimeScale::REAL, 0.0) {
                 Settlement::Retry { at } => now = at,
                 Settlement::Complete => fate.push("done".to_owned()),
                 Settlement::DeadLetter(reason) | Settlement::Drop(reason) => {
@@ -329,7 +371,12 @@ mod tests {
         RetryPolicy {
             attempts_max,
             time_to_live: Duration::from_secs(minutes * 60),
+            ..RetryPolicy::default()
         }
+    }
+
+    fn namespace() -> RetryPolicy {
+        RetryPolicy::of(DeliveryProfile::Namespace)
     }
 
     #[test]
@@ -363,8 +410,18 @@ mod tests {
                 "+10s +40s +100s +400s +1000s +2800s +6400s +17200s +38800s +82000s \
                  +125200s expired:TimeToLiveExceeded",
             ),
+            // Namespaces 6.3: offsets, ten attempts, the last at minute 30; 404 is final.
+            (
+                "500",
+                namespace(),
+                "+10s +30s +60s +300s +600s +900s +1200s +1500s +1800s \
+                 dead:MaxDeliveryAttemptsExceeded",
+            ),
+            ("503 408 200", namespace(), "+30s +150s done"),
+            ("404", namespace(), "dead:UndeliverableDueToClientError"),
+            ("414", namespace(), "dead:UndeliverableDueToClientError"),
         ] {
-            assert_eq!(fate(answers, policy), expected, "{answers} {policy:?}");
+            assert_eq!(fate(answers, &policy), expected, "{answers} {policy:?}");
         }
     }
 
@@ -372,7 +429,13 @@ mod tests {
     fn waits_shrink_with_the_time_scale() {
         let scale = TimeScale::new(10).expect("a factor");
         let now = Timestamp::from_ms(1_000);
-        let settlement = settle(1, &answer(500), &policy(30, 1_440), now, scale, 0.0);
+        let first = Delivery {
+            id: DeliveryId(1),
+            event: EventKey(1),
+            attempts: 0,
+            published_at: now,
+        };
+        let settlement = settle(&first, &answer(500), &policy(30, 1_440), now, scale, 0.0);
         assert_eq!(
             settlement,
             Settlement::Retry {
@@ -388,6 +451,32 @@ mod tests {
         let at = |minutes: u64| Timestamp::from_ms(0) + Duration::from_secs(minutes * 60);
         assert!(admit(&delivery, &policy(30, 30), at(2), scale).is_ok());
         assert!(admit(&delivery, &policy(30, 30), at(3), scale).is_err());
+    }
+
+    #[test]
+    fn a_skipped_attempt_is_retried_or_given_up_by_its_cause() {
+        let now = Timestamp::from_ms(0);
+        let delivery = |attempts| Delivery {
+            id: DeliveryId(1),
+            event: EventKey(1),
+            attempts,
+            published_at: now,
+        };
+        let reason = DeadLetterReason::UndeliverableDueToProbationCausedByClientError;
+        let exceeded = DeadLetterReason::MaxDeliveryAttemptsExceeded;
+        let at = now + Duration::from_secs(30);
+        for (attempts, cause, expected) in [
+            (1, Outcome::Busy, Settlement::Retry { at }),
+            (1, Outcome::TimedOut, Settlement::Retry { at }),
+            (29, Outcome::Busy, Settlement::DeadLetter(exceeded)),
+            (1, Outcome::NotFound, Settlement::DeadLetter(reason)),
+            (1, Outcome::Unauthorized, Settlement::DeadLetter(reason)),
+            (1, Outcome::Forbidden, Settlement::DeadLetter(reason)),
+        ] {
+            let (delivery, policy) = (delivery(attempts), RetryPolicy::default());
+            let settled = settle_skipped(&delivery, cause, &policy, now, TimeScale::REAL, 0.0);
+            assert_eq!(settled, expected, "{attempts} {cause:?}");
+        }
     }
 
     #[test]

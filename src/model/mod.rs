@@ -10,6 +10,7 @@ pub mod filter;
 pub mod limits;
 pub mod name;
 pub mod pace;
+pub mod probation;
 pub mod registry;
 pub mod retry;
 pub mod subscription;

@@ -1,8 +1,14 @@
-//! When a failed delivery is tried again, and when it is given up: the published steps and waits.
+//! When a failed delivery is tried again, and when it is given up: the published steps and waits, as
+//! data of the delivery profiles.
 
 use std::time::Duration;
 
-use crate::model::limits::{ATTEMPTS_MAX, RETRY_AFTER_MAX, TIME_TO_LIVE_MINUTES_MAX};
+use crate::base::{TimeScale, Timestamp};
+use crate::model::dead_letter::DeadLetterReason;
+use crate::model::limits::{
+    ATTEMPTS_MAX, NAMESPACE_ATTEMPTS_MAX, NAMESPACE_TIME_TO_LIVE_MAX, RETRY_AFTER_MAX,
+    TIME_TO_LIVE_MINUTES_MAX,
+};
 
 const fn seconds(s: u64) -> Duration {
     Duration::from_secs(s)
@@ -16,89 +22,272 @@ const fn hours(h: u64) -> Duration {
     Duration::from_secs(h * 3_600)
 }
 
-/// The wait after each failed attempt; the last one repeats (spec 7.1).
-pub const RETRY_SCHEDULE: [Duration; 10] = [
-    seconds(10),
-    seconds(30),
-    minutes(1),
-    minutes(5),
-    minutes(10),
-    minutes(30),
-    hours(1),
-    hours(3),
-    hours(6),
-    hours(12),
-];
-
-/// The shortest wait after certain statuses (spec 6.5, section A).
-pub const MINIMUM_WAITS: [(u16, Duration); 3] =
-    [(404, minutes(5)), (408, minutes(2)), (503, seconds(30))];
-
-/// The shortest wait after any other failure (spec 6.5).
-pub const MINIMUM_WAIT: Duration = seconds(10);
-
 /// How much jitter may add to a wait, as a part of it; it never takes away (spec A).
 pub const JITTER: f64 = 0.1;
 
 /// How long and how often a delivery is tried (spec 3.3).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RetryPolicy {
+    /// Whose published rules hold.
+    pub profile: DeliveryProfile,
     /// Attempts in all, the first one included.
     pub attempts_max: u32,
     /// Measured from the moment of publishing.
     pub time_to_live: Duration,
+    /// Extension: the waits after each failed attempt, the last of which repeats, in the place of those
+    /// of the profile and of its minimum waits. Empty for the profile's.
+    pub own_waits: Vec<Duration>,
 }
 
-impl Default for RetryPolicy {
-    fn default() -> Self {
+impl RetryPolicy {
+    /// What the profile grants at most, which is also what it grants by default.
+    pub fn of(profile: DeliveryProfile) -> Self {
         Self {
-            attempts_max: ATTEMPTS_MAX,
-            time_to_live: minutes(TIME_TO_LIVE_MINUTES_MAX as u64),
+            profile,
+            attempts_max: profile.attempts_max(),
+            time_to_live: profile.time_to_live_max(),
+            own_waits: Vec::new(),
+        }
+    }
+
+    /// The moment of the attempt after the `failed` one, which ended at `now`: that of the schedule, or
+    /// what the status or the receiver asks for, whichever is later; `jitter` in `0..1` adds up to
+    /// [`JITTER`] of the wait.
+    pub fn next_attempt_at(
+        &self,
+        failed: &FailedAttempt,
+        now: Timestamp,
+        scale: TimeScale,
+        jitter: f64,
+    ) -> Timestamp {
+        assert!(failed.attempt >= 1, "attempts are counted from 1");
+        let planned = match self.step(failed.attempt) {
+            Step::Wait(wait) => now + scale.shrink(wait),
+            Step::Offset(offset) => failed.published_at + scale.shrink(offset),
+        };
+        let asked = failed.retry_after.unwrap_or_default().min(RETRY_AFTER_MAX);
+        let least = self.minimum_wait(failed.status).max(asked);
+        let wait = planned.max(now + scale.shrink(least)).since(now);
+        now + wait.mul_f64(1.0 + JITTER * jitter)
+    }
+
+    fn step(&self, attempt: u32) -> Step {
+        let Some(last) = self.own_waits.len().checked_sub(1) else {
+            return self.profile.rules().schedule.step(attempt);
+        };
+        Step::Wait(self.own_waits[(attempt as usize - 1).min(last)])
+    }
+
+    fn minimum_wait(&self, status: Option<u16>) -> Duration {
+        match self.own_waits.is_empty() {
+            true => self.profile.rules().minimum_wait(status),
+            false => Duration::ZERO,
         }
     }
 }
 
-/// The wait after the failed attempt number `attempt` (from 1): the schedule's step, the minimum for
-/// the status or what the receiver asked for, whichever is longest; `jitter` in `0..1` stretches it by
-/// up to [`JITTER`].
-pub fn wait_after(
-    attempt: u32,
-    status: Option<u16>,
-    retry_after: Option<Duration>,
-    jitter: f64,
-) -> Duration {
-    assert!(attempt >= 1, "attempts are counted from 1");
-    let last = RETRY_SCHEDULE.len() - 1;
-    let step = RETRY_SCHEDULE[(attempt as usize - 1).min(last)];
-    let asked = retry_after.unwrap_or_default().min(RETRY_AFTER_MAX);
-    step.max(minimum_wait(status))
-        .max(asked)
-        .mul_f64(1.0 + JITTER * jitter)
+impl Default for RetryPolicy {
+    fn default() -> Self {
+        Self::of(DeliveryProfile::Basic)
+    }
 }
 
-fn minimum_wait(status: Option<u16>) -> Duration {
-    MINIMUM_WAITS
-        .iter()
-        .find(|(listed, _)| Some(*listed) == status)
-        .map_or(MINIMUM_WAIT, |(_, wait)| *wait)
+/// What the moment of the next attempt depends on.
+#[derive(Clone, Copy, Debug)]
+pub struct FailedAttempt {
+    /// From 1.
+    pub attempt: u32,
+    pub published_at: Timestamp,
+    /// The HTTP status, if there was an answer at all.
+    pub status: Option<u16>,
+    /// What the receiver asked for with a 429 or 503.
+    pub retry_after: Option<Duration>,
+}
+
+/// Whose published rules of delivery hold: those of custom topics, or those of namespace topics.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DeliveryProfile {
+    #[default]
+    Basic,
+    Namespace,
+}
+
+impl DeliveryProfile {
+    /// Attempts of one delivery, the first one included, at most.
+    pub fn attempts_max(self) -> u32 {
+        self.rules().attempts_max
+    }
+
+    /// The longest time that a delivery may live.
+    pub fn time_to_live_max(self) -> Duration {
+        self.rules().time_to_live_max
+    }
+
+    /// The reason with which a delivery is given up at once after this status; `None` means that it may
+    /// be tried again.
+    pub fn rejection(self, status: Option<u16>) -> Option<DeadLetterReason> {
+        let mut rejections = self.rules().rejections.iter();
+        let found = rejections.find(|(listed, _)| Some(*listed) == status)?;
+        Some(found.1)
+    }
+
+    fn rules(self) -> &'static Rules {
+        match self {
+            Self::Basic => &BASIC,
+            Self::Namespace => &NAMESPACE,
+        }
+    }
+}
+
+/// The published rules of a profile.
+struct Rules {
+    schedule: Schedule,
+    /// The shortest wait after certain statuses.
+    minimum_waits: &'static [(u16, Duration)],
+    /// The shortest wait after any other failure.
+    minimum_wait: Duration,
+    /// The statuses that no other attempt follows.
+    rejections: &'static [(u16, DeadLetterReason)],
+    attempts_max: u32,
+    time_to_live_max: Duration,
+}
+
+/// Custom topics: event-grid.md 3.3, 6.5, 7.1 and section A.
+const BASIC: Rules = Rules {
+    schedule: Schedule::Waits(&[
+        seconds(10),
+        seconds(30),
+        minutes(1),
+        minutes(5),
+        minutes(10),
+        minutes(30),
+        hours(1),
+        hours(3),
+        hours(6),
+        hours(12),
+    ]),
+    minimum_waits: &[(404, minutes(5)), (408, minutes(2)), (503, seconds(30))],
+    minimum_wait: seconds(10),
+    rejections: &[
+        (400, DeadLetterReason::UndeliverableDueToHttpBadRequest),
+        (401, DeadLetterReason::UndeliverableDueToHttpUnauthorized),
+        (403, DeadLetterReason::UndeliverableDueToHttpForbidden),
+        (
+            413,
+            DeadLetterReason::UndeliverableDueToHttpRequestEntityTooLarge,
+        ),
+    ],
+    attempts_max: ATTEMPTS_MAX,
+    time_to_live_max: minutes(TIME_TO_LIVE_MINUTES_MAX as u64),
+};
+
+/// Namespace topics: event-grid-namespaces.md 6.3 and 7.
+const NAMESPACE: Rules = Rules {
+    schedule: Schedule::Offsets {
+        listed: &[
+            Duration::ZERO,
+            seconds(10),
+            seconds(30),
+            minutes(1),
+            minutes(5),
+        ],
+        then_every: minutes(5),
+    },
+    minimum_waits: &[(408, minutes(2)), (503, seconds(30))],
+    minimum_wait: seconds(10),
+    rejections: &[
+        (400, DeadLetterReason::UndeliverableDueToClientError),
+        (401, DeadLetterReason::UndeliverableDueToClientError),
+        (403, DeadLetterReason::UndeliverableDueToClientError),
+        (404, DeadLetterReason::UndeliverableDueToClientError),
+        (413, DeadLetterReason::UndeliverableDueToClientError),
+        (414, DeadLetterReason::UndeliverableDueToClientError),
+    ],
+    attempts_max: NAMESPACE_ATTEMPTS_MAX,
+    time_to_live_max: NAMESPACE_TIME_TO_LIVE_MAX,
+};
+
+impl Rules {
+    fn minimum_wait(&self, status: Option<u16>) -> Duration {
+        let mut waits = self.minimum_waits.iter();
+        waits
+            .find(|(listed, _)| Some(*listed) == status)
+            .map_or(self.minimum_wait, |(_, wait)| *wait)
+    }
+}
+
+/// When attempts are made if all before them failed.
+enum Schedule {
+    /// The wait after each failed attempt; the last one repeats.
+    Waits(&'static [Duration]),
+    /// The moment of each attempt, the first one included, since the publishing; then at equal
+    /// distances.
+    Offsets {
+        listed: &'static [Duration],
+        then_every: Duration,
+    },
+}
+
+/// What a schedule says about one attempt.
+enum Step {
+    /// Since the failure before it.
+    Wait(Duration),
+    /// Since the publishing.
+    Offset(Duration),
+}
+
+impl Schedule {
+    /// The attempt after the failed one of this number (from 1).
+    fn step(&self, attempt: u32) -> Step {
+        match self {
+            Self::Waits(waits) => {
+                let last = waits.len() - 1;
+                Step::Wait(waits[(attempt as usize - 1).min(last)])
+            }
+            Self::Offsets { listed, then_every } => {
+                let last = listed.len() - 1;
+                let beyond = attempt.saturating_sub(u32::try_from(last).unwrap_or(u32::MAX));
+                Step::Offset(listed[(attempt as usize).min(last)] + *then_every * beyond)
+            }
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn check(attempt: u32, status: u16, retry_after_s: u64, expected_s: u64) {
-        let asked = (retry_after_s > 0).then(|| seconds(retry_after_s));
-        let wait = wait_after(attempt, Some(status), asked, 0.0);
+    /// Published and failed now.
+    fn wait(
+        policy: &RetryPolicy,
+        attempt: u32,
+        status: u16,
+        asked_s: u64,
+        jitter: f64,
+    ) -> Duration {
+        let now = Timestamp::from_ms(0);
+        let failed = FailedAttempt {
+            attempt,
+            published_at: now,
+            status: Some(status),
+            retry_after: (asked_s > 0).then(|| seconds(asked_s)),
+        };
+        let at = policy.next_attempt_at(&failed, now, TimeScale::REAL, jitter);
+        at.since(now)
+    }
+
+    fn check(policy: &RetryPolicy, attempt: u32, status: u16, asked_s: u64, expected_s: u64) {
         assert_eq!(
-            wait,
+            wait(policy, attempt, status, asked_s, 0.0),
             seconds(expected_s),
-            "attempt {attempt}, {status}, {retry_after_s}"
+            "{:?}: attempt {attempt}, {status}, {asked_s}",
+            policy.profile
         );
     }
 
     #[test]
     fn waits_follow_schedule_status_and_retry_after() {
+        let basic = &RetryPolicy::default();
         // The schedule (spec 7.1).
         for (attempt, expected_s) in [
             (1, 10),
@@ -114,27 +303,92 @@ mod tests {
             (11, 43_200),
             (29, 43_200),
         ] {
-            check(attempt, 500, 0, expected_s);
+            check(basic, attempt, 500, 0, expected_s);
         }
         // Minimum waits (spec 6.5).
-        check(1, 404, 0, 300);
-        check(5, 404, 0, 600);
-        check(1, 408, 0, 120);
-        check(1, 503, 0, 30);
-        check(3, 503, 0, 60);
-        check(1, 429, 0, 10);
+        check(basic, 1, 404, 0, 300);
+        check(basic, 5, 404, 0, 600);
+        check(basic, 1, 408, 0, 120);
+        check(basic, 1, 503, 0, 30);
+        check(basic, 3, 503, 0, 60);
+        check(basic, 1, 429, 0, 10);
         // Retry-After lengthens, never shortens, and is capped at 24 h (spec A).
-        check(1, 429, 45, 45);
-        check(2, 429, 5, 30);
-        check(1, 503, 7_200, 7_200);
-        check(1, 503, 1_000_000, 86_400);
+        check(basic, 1, 429, 45, 45);
+        check(basic, 2, 429, 5, 30);
+        check(basic, 1, 503, 7_200, 7_200);
+        check(basic, 1, 503, 1_000_000, 86_400);
+    }
+
+    #[test]
+    fn namespace_topics_have_offsets_from_the_publishing() {
+        let namespace = &RetryPolicy::of(DeliveryProfile::Namespace);
+        // Namespaces 6.3: attempt 8 at minute 20, attempt 10 at minute 30.
+        for (attempt, expected_s) in [
+            (1, 10),
+            (2, 30),
+            (3, 60),
+            (4, 300),
+            (5, 600),
+            (6, 900),
+            (7, 1_200),
+            (9, 1_800),
+        ] {
+            check(namespace, attempt, 500, 0, expected_s);
+        }
+        check(namespace, 1, 408, 0, 120);
+        check(namespace, 1, 503, 0, 30);
+        check(namespace, 1, 503, 90, 90);
+        // A moment that has passed already leaves the minimum wait.
+        let late = FailedAttempt {
+            attempt: 2,
+            published_at: Timestamp::from_ms(0),
+            status: None,
+            retry_after: None,
+        };
+        let now = Timestamp::from_ms(3_600_000);
+        let next = namespace.next_attempt_at(&late, now, TimeScale::REAL, 0.0);
+        assert_eq!(next, now + seconds(10));
+    }
+
+    #[test]
+    fn waits_of_ones_own_stand_in_for_the_published_ones() {
+        let own = &RetryPolicy {
+            own_waits: vec![seconds(1), minutes(2)],
+            ..RetryPolicy::default()
+        };
+        check(own, 1, 500, 0, 1);
+        check(own, 2, 500, 0, 120);
+        check(own, 30, 500, 0, 120);
+        // Minimum waits belong to the published schedule; what the receiver asks for still counts.
+        check(own, 1, 404, 0, 1);
+        check(own, 1, 503, 45, 45);
+    }
+
+    #[test]
+    fn each_profile_rejects_its_own_statuses() {
+        // event-grid.md 6.5; event-grid-namespaces.md 6.3.
+        for (profile, rejected) in [
+            (DeliveryProfile::Basic, &[400, 401, 403, 413][..]),
+            (
+                DeliveryProfile::Namespace,
+                &[400, 401, 403, 404, 413, 414][..],
+            ),
+        ] {
+            for status in 100..600 {
+                let rejection = profile.rejection(Some(status));
+                let expected = rejected.contains(&status);
+                assert_eq!(rejection.is_some(), expected, "{profile:?} {status}");
+            }
+            assert_eq!(profile.rejection(None), None, "{profile:?}");
+        }
     }
 
     #[test]
     fn jitter_only_adds_and_at_most_a_tenth() {
+        let basic = &RetryPolicy::default();
         for step in 0..100 {
             let jitter = f64::from(step) / 100.0;
-            let wait = wait_after(1, Some(500), None, jitter);
+            let wait = wait(basic, 1, 500, 0, jitter);
             assert!(wait >= seconds(10) && wait <= seconds(11), "{wait:?}");
         }
     }

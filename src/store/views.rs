@@ -373,6 +373,7 @@ fn attempt(row: &Row<'_>) -> Result<DeliveryAttempt, StoreError> {
             headers: row::pairs_from(row.get::<_, Option<String>>(7)?.as_deref())?,
             body: row.get::<_, Option<Vec<u8>>>(8)?.unwrap_or_default(),
         },
+        late: None,
     })
 }
 

@@ -190,6 +190,7 @@ impl Fixture {
             started_at: at(now),
             duration: Duration::from_millis(7),
             answer,
+            late: None,
         };
         let settled = Settled {
             delivery,

@@ -229,6 +229,7 @@ fn read_retry_policy(fields: &Fields) -> Result<RetryPolicy, InvalidResource> {
         time_to_live: minutes.map_or(default.time_to_live, |minutes| {
             Duration::from_secs(u64::from(minutes) * 60)
         }),
+        ..default
     })
 }
 

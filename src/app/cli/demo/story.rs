@@ -14,7 +14,7 @@ use crate::app::cli::output::{items, moment, text};
 use crate::app::cli::table::Table;
 use crate::app::config::AdminAccount;
 use crate::base::{TimeScale, Timestamp};
-use crate::model::retry::wait_after;
+use crate::model::retry::{FailedAttempt, RetryPolicy};
 
 /// The first lines.
 pub(super) fn opening(time_scale: TimeScale) -> String {
@@ -35,7 +35,15 @@ Everpost demo: {EVENTS} events, two receivers that misbehave, and nothing is los
 
 /// The shortest wait after so many answers of 503.
 fn wait_after_busy(attempt: u32) -> Duration {
-    wait_after(attempt, Some(503), None, 0.0)
+    let now = Timestamp::default();
+    let failed = FailedAttempt {
+        attempt,
+        published_at: now,
+        status: Some(503),
+        retry_after: None,
+    };
+    let next = RetryPolicy::default().next_attempt_at(&failed, now, TimeScale::REAL, 0.0);
+    next.since(now)
 }
 
 /// Who takes part.

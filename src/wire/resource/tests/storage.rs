@@ -177,6 +177,7 @@ prop_compose! {
             retry_policy: RetryPolicy {
                 attempts_max,
                 time_to_live: Duration::from_secs(minutes * 60),
+                ..RetryPolicy::default()
             },
             dead_letter,
             labels,

@@ -1,0 +1,376 @@
+//! What has been seen of a subscription's receiver, and what follows for its deliveries: probation and
+//! delayed delivery (spec 7.4, section A), and receivers that are gone.
+
+use std::time::Duration;
+
+use crate::base::{TimeScale, Timestamp};
+use crate::model::delivery::{GONE, Outcome};
+use crate::model::limits::{PROBATION_FAILURES, PROBATION_LONGEST};
+
+const fn seconds(s: u64) -> Duration {
+    Duration::from_secs(s)
+}
+
+const fn minutes(m: u64) -> Duration {
+    Duration::from_secs(m * 60)
+}
+
+/// The outcomes that speak against the receiver, and how long the first probation lasts that each of
+/// them causes (spec 7.4). What is not listed (200 to 204, and 400 and 413, which are about the event)
+/// shows a receiver that works. The specification does not list `GenericError` and `Aborted`: the one
+/// passes as quickly as `Busy`, the other lasts until somebody changes a name's address.
+const FIRST_LENGTHS: [(Outcome, Duration); 9] = [
+    (Outcome::Busy, seconds(10)),
+    (Outcome::TimedOut, seconds(10)),
+    (Outcome::GenericError, seconds(10)),
+    (Outcome::SocketError, seconds(30)),
+    (Outcome::NotFound, minutes(5)),
+    (Outcome::ResolutionError, minutes(5)),
+    (Outcome::Unauthorized, minutes(5)),
+    (Outcome::Forbidden, minutes(5)),
+    (Outcome::Aborted, minutes(5)),
+];
+
+/// The causes with which the mode `Azure` gives skipped deliveries up (section A).
+const CLIENT_ERRORS: [Outcome; 3] = [Outcome::NotFound, Outcome::Unauthorized, Outcome::Forbidden];
+
+/// When a subscription is put on probation, for how long at most, and what that means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProbationRules {
+    /// Failures in a row that start it.
+    pub failures: u32,
+    pub longest: Duration,
+    pub mode: ProbationMode,
+}
+
+impl Default for ProbationRules {
+    fn default() -> Self {
+        Self {
+            failures: PROBATION_FAILURES,
+            longest: PROBATION_LONGEST,
+            mode: ProbationMode::Hold,
+        }
+    }
+}
+
+/// What becomes of deliveries that fall due during a probation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProbationMode {
+    /// They wait, and no attempt is counted.
+    Hold,
+    /// Each counts an attempt that was not made; after a client error it is given up.
+    Azure,
+}
+
+/// What has been seen of a subscription's receiver.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Health {
+    /// Failures in a row.
+    pub failures: u32,
+    pub probation: Option<Probation>,
+    /// Since when its answers are 410.
+    pub gone_since: Option<Timestamp>,
+}
+
+/// A time in which a subscription's deliveries are not attempted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Probation {
+    /// The outcome of the failure that started or prolonged it.
+    pub cause: Outcome,
+    pub since: Timestamp,
+    /// From then on one event probes the receiver, and its outcome decides.
+    pub until: Timestamp,
+    /// Of the present stretch, before the time scale.
+    length: Duration,
+    /// Whether the probe is on the wire.
+    probing: bool,
+}
+
+/// How one request came out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Observation {
+    pub outcome: Outcome,
+    /// The HTTP status, if there was an answer at all.
+    pub status: Option<u16>,
+    /// Whether it was the one with which a probation ends or goes on.
+    pub is_probe: bool,
+}
+
+/// What a subscription may do that has something due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Admission {
+    /// Deliver.
+    Free,
+    /// Deliver one event, whose outcome decides.
+    Probe,
+    /// Wait until then; `None` stands for the end of the probe.
+    Hold { until: Option<Timestamp> },
+    /// Count attempts that are not made.
+    Skip { cause: Outcome },
+}
+
+impl Health {
+    /// The same after one more request, which ended at `now`.
+    #[must_use]
+    pub fn observed(
+        self,
+        seen: Observation,
+        rules: &ProbationRules,
+        now: Timestamp,
+        scale: TimeScale,
+    ) -> Self {
+        let gone_since = match seen.status {
+            Some(GONE) => self.gone_since.or(Some(now)),
+            Some(_) => None,
+            None => self.gone_since,
+        };
+        let Some(first) = first_length(seen.outcome) else {
+            return Self {
+                gone_since,
+                ..Self::default()
+            };
+        };
+        let failures = self.failures.saturating_add(1);
+        let length = match self.probation {
+            None if failures >= rules.failures => Some(first),
+            Some(probation) if seen.is_probe => Some((probation.length * 2).max(first)),
+            // One of the requests that were on the wire when it began.
+            None | Some(_) => None,
+        };
+        let prolonged = length.map(|length| {
+            let length = length.min(rules.longest);
+            Probation {
+                cause: seen.outcome,
+                since: self.probation.map_or(now, |before| before.since),
+                until: now + scale.shrink(length),
+                length,
+                probing: false,
+            }
+        });
+        Self {
+            failures,
+            probation: prolonged.or(self.probation),
+            gone_since,
+        }
+    }
+
+    /// What the subscription may do at `now`.
+    pub fn admission(&self, mode: ProbationMode, now: Timestamp) -> Admission {
+        let Some(probation) = self.probation else {
+            return Admission::Free;
+        };
+        match (probation.probing, mode) {
+            (true, _) => Admission::Hold { until: None },
+            (false, _) if now >= probation.until => Admission::Probe,
+            (false, ProbationMode::Hold) => Admission::Hold {
+                until: Some(probation.until),
+            },
+            (false, ProbationMode::Azure) => Admission::Skip {
+                cause: probation.cause,
+            },
+        }
+    }
+
+    /// The same with the probe on the wire, or with no probe on the wire any more.
+    #[must_use]
+    pub fn probing(self, probing: bool) -> Self {
+        Self {
+            probation: self.probation.map(|probation| Probation {
+                probing,
+                ..probation
+            }),
+            ..self
+        }
+    }
+}
+
+/// Whether deliveries are given up that are skipped because of this outcome (section A).
+pub fn is_client_error(cause: Outcome) -> bool {
+    CLIENT_ERRORS.contains(&cause)
+}
+
+/// `None` for an outcome that does not speak against the receiver.
+fn first_length(outcome: Outcome) -> Option<Duration> {
+    let mut lengths = FIRST_LENGTHS.iter();
+    let found = lengths.find(|(cause, _)| *cause == outcome)?;
+    Some(found.1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RULES: ProbationRules = ProbationRules {
+        failures: 3,
+        longest: minutes(60),
+        mode: ProbationMode::Hold,
+    };
+
+    /// Plays requests one after the other, each at the earliest moment allowed: the words are statuses,
+    /// `timeout`, `refused` or `unknown`. Tells the length of each probation in seconds.
+    fn lengths(words: &str) -> String {
+        let (mut health, mut now) = (Health::default(), Timestamp::from_ms(0));
+        let mut told = Vec::new();
+        for word in words.split(' ') {
+            let is_probe = match health.admission(RULES.mode, now) {
+                Admission::Free => false,
+                Admission::Probe => true,
+                admission @ (Admission::Hold { .. } | Admission::Skip { .. }) => {
+                    panic!("{words}: not before {admission:?}")
+                }
+            };
+            if is_probe {
+                health = health.probing(true);
+                let waiting = health.admission(RULES.mode, now);
+                assert_eq!(waiting, Admission::Hold { until: None }, "{words}");
+            }
+            let seen = Observation {
+                is_probe,
+                ..observation(word)
+            };
+            health = health.observed(seen, &RULES, now, TimeScale::REAL);
+            told.push(match health.probation {
+                None => "-".to_owned(),
+                Some(probation) => {
+                    let length = probation.until.since(now).as_secs();
+                    now = probation.until;
+                    length.to_string()
+                }
+            });
+        }
+        told.join(" ")
+    }
+
+    fn observation(word: &str) -> Observation {
+        let (outcome, status) = match word {
+            "timeout" => (Outcome::TimedOut, None),
+            "refused" => (Outcome::SocketError, None),
+            "unknown" => (Outcome::ResolutionError, None),
+            "denied" => (Outcome::Aborted, None),
+            status => {
+                let status = status.parse().expect("a status");
+                (Outcome::of_status(status), Some(status))
+            }
+        };
+        Observation {
+            outcome,
+            status,
+            is_probe: false,
+        }
+    }
+
+    fn check(words: &str, expected: &str) {
+        assert_eq!(lengths(words), expected, "{words}");
+    }
+
+    #[test]
+    fn the_cause_decides_how_long_the_first_one_lasts() {
+        // The table of spec 7.4.
+        check("503 503 503", "- - 10");
+        check("429 429 429", "- - 10");
+        check("timeout timeout timeout", "- - 10");
+        check("408 408 408", "- - 10");
+        check("refused refused refused", "- - 30");
+        check("404 404 404", "- - 300");
+        check("unknown unknown unknown", "- - 300");
+        check("401 401 401", "- - 300");
+        check("403 403 403", "- - 300");
+        // Not in the table.
+        check("500 409 410", "- - 10");
+        check("denied denied denied", "- - 300");
+        // The failure that starts it is the cause.
+        check("404 404 503", "- - 10");
+    }
+
+    #[test]
+    fn each_failed_probe_doubles_it_and_success_ends_it() {
+        check("503 503 503 503 503 503", "- - 10 20 40 80");
+        check("503 503 503 404 404", "- - 10 300 600");
+        check("404 404 404 503 503", "- - 300 600 1200");
+        check(
+            "404 404 404 404 404 404 404 404",
+            "- - 300 600 1200 2400 3600 3600",
+        );
+        check("503 503 503 200 503 503 503", "- - 10 - - - 10");
+    }
+
+    #[test]
+    fn only_failures_of_the_receiver_in_a_row_count() {
+        check("503 503 200 503 503 503", "- - - - - 10");
+        // 400 and 413 are about the event.
+        check("400 400 400 413 413 413", "- - - - - -");
+        check("503 503 400 503 503", "- - - - -");
+        check("503 503 503 413 503 503", "- - 10 - - -");
+    }
+
+    #[test]
+    fn requests_on_the_wire_when_it_began_do_not_prolong_it() {
+        let mut health = Health::default();
+        let at = |ms| Timestamp::from_ms(ms);
+        for ms in 0..5 {
+            health = health.observed(observation("503"), &RULES, at(ms), TimeScale::REAL);
+        }
+        let probation = health.probation.expect("a probation");
+        assert_eq!((health.failures, probation.until), (5, at(10_002)));
+        // But one that succeeds shows that the receiver works again.
+        let healthy = health.observed(observation("200"), &RULES, at(9), TimeScale::REAL);
+        assert_eq!(healthy, Health::default());
+    }
+
+    #[test]
+    fn the_mode_decides_what_due_deliveries_do() {
+        let mut health = Health::default();
+        let at = |ms| Timestamp::from_ms(ms);
+        for _ in 0..3 {
+            health = health.observed(observation("404"), &RULES, at(0), TimeScale::REAL);
+        }
+        let until = at(300_000);
+        let hold = Admission::Hold { until: Some(until) };
+        let cause = Outcome::NotFound;
+        for (mode, now, expected) in [
+            (ProbationMode::Hold, at(299_999), hold),
+            (ProbationMode::Hold, until, Admission::Probe),
+            (ProbationMode::Azure, at(0), Admission::Skip { cause }),
+            (ProbationMode::Azure, until, Admission::Probe),
+        ] {
+            assert_eq!(health.admission(mode, now), expected, "{mode:?} {now}");
+        }
+        let given_up = Outcome::ALL
+            .into_iter()
+            .filter(|each| is_client_error(*each));
+        assert_eq!(
+            given_up.collect::<Vec<_>>(),
+            [Outcome::Unauthorized, Outcome::Forbidden, Outcome::NotFound]
+        );
+    }
+
+    #[test]
+    fn it_shrinks_with_the_time_scale() {
+        let scale = TimeScale::new(10).expect("a factor");
+        let mut health = Health::default();
+        for _ in 0..3 {
+            health = health.observed(observation("404"), &RULES, Timestamp::from_ms(0), scale);
+        }
+        let until = health.probation.map(|probation| probation.until);
+        assert_eq!(until, Some(Timestamp::from_ms(30_000)));
+    }
+
+    #[test]
+    fn the_newest_answer_tells_whether_the_receiver_is_gone() {
+        let mut health = Health::default();
+        for (ms, word, gone_since) in [
+            (1, "500", None),
+            (2, "410", Some(2)),
+            (3, "410", Some(2)),
+            (4, "timeout", Some(2)),
+            (5, "500", None),
+            (6, "410", Some(6)),
+            (7, "200", None),
+        ] {
+            let now = Timestamp::from_ms(ms);
+            health = health.observed(observation(word), &RULES, now, TimeScale::REAL);
+            let expected = gone_since.map(Timestamp::from_ms);
+            assert_eq!(health.gone_since, expected, "{ms} {word}");
+        }
+    }
+}
