@@ -269,7 +269,7 @@ impl Broker {
     async fn deliver(&self, batch: Batch) {
         let started_at = self.clock().now();
         let events: Vec<&StoredEvent> = batch.events.iter().map(AsRef::as_ref).collect();
-        let answer = self
+        let heard = self
             .outbound()
             .deliver(Shipment {
                 subscription: &batch.subscription,
@@ -284,6 +284,7 @@ impl Broker {
                 deadline: self.options().response_deadline,
             })
             .await;
+        let answer = heard.answer;
         let ended_at = self.clock().now();
         self.meters().attempted(
             &batch.topic,

@@ -4,6 +4,7 @@
 use std::error::Error;
 use std::io;
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,8 +14,9 @@ use reqwest::{Certificate, Client, redirect, retry};
 use url::Url;
 
 use crate::base::Clock;
-use crate::model::limits::{IN_FLIGHT_PER_SUBSCRIPTION, RESPONSE_READ_MAX};
+use crate::model::limits::{IN_FLIGHT_PER_SUBSCRIPTION, LATE_ANSWER_WINDOW, RESPONSE_READ_MAX};
 use crate::outbound::egress::{Denied, EgressPolicy};
+use crate::outbound::late::{LateExchange, LateInbox};
 use crate::outbound::resolver::{Guard, LOOKUP_DEADLINE, Lookup, ResolveError, system_lookup};
 
 #[cfg(test)]
@@ -47,6 +49,8 @@ pub struct ExchangeRequest {
     pub body: Bytes,
     /// From now to the answer's last byte.
     pub deadline: Duration,
+    /// Where the conversation is left if nothing came by then; without one the connection is closed.
+    pub late: Option<LateInbox>,
 }
 
 /// What came back.
@@ -91,6 +95,11 @@ pub enum Exchange {
 pub trait Script: Send + Sync {
     /// The answer to `request`.
     fn answer(&self, request: &ExchangeRequest) -> Result<ExchangeAnswer, ExchangeError>;
+
+    /// What may still come after `request` has timed out.
+    fn late_answer(&self, _request: &ExchangeRequest) -> Option<LateExchange> {
+        None
+    }
 }
 
 impl Exchange {
@@ -98,7 +107,13 @@ impl Exchange {
     pub async fn send(&self, request: ExchangeRequest) -> Result<ExchangeAnswer, ExchangeError> {
         match self {
             Self::Network(network) => network.send(request).await,
-            Self::Scripted(script) => script.answer(&request),
+            Self::Scripted(script) => script.answer(&request).inspect_err(|error| {
+                if let (ExchangeError::TimedOut, Some(inbox)) = (error, &request.late)
+                    && let Some(late) = script.late_answer(&request)
+                {
+                    inbox.put(late);
+                }
+            }),
         }
     }
 }
@@ -107,8 +122,14 @@ impl Exchange {
 /// needs a new one, so that no connection outlives the rule that allowed it.
 #[derive(Clone)]
 pub struct NetworkExchange {
-    policy: EgressPolicy,
+    policy: Arc<EgressPolicy>,
     client: Client,
+}
+
+/// An answer whose body is still to be read.
+struct Opened {
+    answer: ExchangeAnswer,
+    response: reqwest::Response,
 }
 
 /// What a [`NetworkExchange`] is made of.
@@ -154,7 +175,7 @@ impl NetworkExchange {
             .build()
             .map_err(|error| NetworkError::Client(innermost(&error)))?;
         Ok(Self {
-            policy: options.egress,
+            policy: Arc::new(options.egress),
             client,
         })
     }
@@ -162,22 +183,24 @@ impl NetworkExchange {
     /// The status decides what an exchange was worth, so from its arrival on there is an answer, even
     /// if the deadline or a broken connection cuts the body short.
     async fn send(&self, request: ExchangeRequest) -> Result<ExchangeAnswer, ExchangeError> {
-        let mut answer = None;
-        let deadline = request.deadline;
-        let conversation = self.converse(request, &mut answer);
-        let ended = tokio::time::timeout(deadline, conversation).await;
-        match (answer, ended) {
-            (Some(answer), _) => Ok(answer),
-            (None, Ok(Err(error))) => Err(error),
-            (None, Ok(Ok(())) | Err(_)) => Err(ExchangeError::TimedOut),
-        }
+        let (deadline, late) = (request.deadline, request.late.clone());
+        let mut over = pin!(tokio::time::sleep(deadline));
+        let mut opening = Box::pin(self.clone().open(request));
+        let opened = tokio::select! {
+            biased;
+            opened = &mut opening => opened?,
+            () = &mut over => {
+                if let Some(inbox) = late {
+                    let rest = LATE_ANSWER_WINDOW.saturating_sub(deadline);
+                    inbox.put(LateExchange::new(answer_within(rest, opening)));
+                }
+                return Err(ExchangeError::TimedOut);
+            }
+        };
+        Ok(opened.read_until(over).await)
     }
 
-    async fn converse(
-        &self,
-        request: ExchangeRequest,
-        answer: &mut Option<ExchangeAnswer>,
-    ) -> Result<(), ExchangeError> {
+    async fn open(self, request: ExchangeRequest) -> Result<Opened, ExchangeError> {
         // The client dials literal addresses without asking the resolver, hence the check at every
         // request; the one afterwards would only ever find a defect.
         self.policy.check_url(&request.url)?;
@@ -190,15 +213,37 @@ impl NetworkExchange {
             tracing::error!(%address, "a forbidden address has been called: the egress guard leaks");
             return Err(denied.into());
         }
-        let answer = answer.insert(ExchangeAnswer {
+        let answer = ExchangeAnswer {
             status: response.status().as_u16(),
             headers: std::mem::take(response.headers_mut()),
             body: Vec::new(),
             remote_address,
-        });
-        read_body(&mut response, &mut answer.body).await;
-        Ok(())
+        };
+        Ok(Opened { answer, response })
     }
+}
+
+impl Opened {
+    async fn read_until(mut self, over: impl Future<Output = ()>) -> ExchangeAnswer {
+        tokio::select! {
+            () = read_body(&mut self.response, &mut self.answer.body) => {}
+            () = over => {}
+        }
+        self.answer
+    }
+}
+
+/// What is still answered within `rest`, if anything is.
+async fn answer_within(
+    rest: Duration,
+    opening: impl Future<Output = Result<Opened, ExchangeError>>,
+) -> Option<ExchangeAnswer> {
+    let mut over = pin!(tokio::time::sleep(rest));
+    let opened = tokio::select! {
+        opened = opening => opened.ok()?,
+        () = &mut over => return None,
+    };
+    Some(opened.read_until(over).await)
 }
 
 fn authorities(pem: &[u8]) -> Result<Vec<Certificate>, NetworkError> {

@@ -144,6 +144,7 @@ fn addressed(
         headers,
         body: Bytes::from(body),
         deadline,
+        late: None,
     }
 }
 

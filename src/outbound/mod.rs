@@ -6,6 +6,7 @@ mod address;
 pub mod egress;
 pub mod exchange;
 mod handshake;
+mod late;
 mod resolver;
 mod retry_after;
 #[cfg(test)]
@@ -15,9 +16,9 @@ mod webhook;
 use std::time::Duration;
 
 pub use handshake::{HandshakeRequest, HandshakeResult};
+pub use late::{Heard, LateExchange, LateInbox, Listening};
 
 use crate::base::Clock;
-use crate::model::delivery::Answer;
 use crate::model::destination::Destination;
 use crate::model::event::StoredEvent;
 use crate::model::subscription::EventSubscription;
@@ -64,8 +65,8 @@ impl Outbound {
         }
     }
 
-    /// Makes one attempt, whose outcome is always an answer.
-    pub async fn deliver(&self, shipment: Shipment<'_>) -> Answer {
+    /// Makes one attempt, whose outcome is always an answer; a late one may follow a time-out.
+    pub async fn deliver(&self, shipment: Shipment<'_>) -> Heard {
         match &shipment.subscription.definition.destination {
             Destination::WebHook(webhook) => webhook::deliver(self, webhook, &shipment).await,
         }

@@ -15,7 +15,7 @@ use crate::model::subscription::EventSubscription;
 use crate::model::topic::DeliverySchema;
 use crate::outbound::exchange::{ExchangeAnswer, ExchangeError, ExchangeRequest};
 use crate::outbound::retry_after::retry_after;
-use crate::outbound::{Outbound, Shipment};
+use crate::outbound::{Heard, LateInbox, Listening, Outbound, Shipment};
 use crate::wire;
 
 #[cfg(test)]
@@ -35,12 +35,19 @@ pub(super) async fn deliver(
     outbound: &Outbound,
     webhook: &WebHook,
     shipment: &Shipment<'_>,
-) -> Answer {
-    let request = request(webhook, shipment, &outbound.origin);
-    match outbound.exchange.send(request).await {
+) -> Heard {
+    let late = LateInbox::default();
+    let request = ExchangeRequest {
+        late: Some(late.clone()),
+        ..request(webhook, shipment, &outbound.origin)
+    };
+    let answer = match outbound.exchange.send(request).await {
         Ok(answer) => answered(answer, outbound.clock.now()),
         Err(error) => unanswered(&error),
-    }
+    };
+    let clock = outbound.clock.clone();
+    let late = late.take().map(|exchange| Listening { exchange, clock });
+    Heard { answer, late }
 }
 
 fn request(webhook: &WebHook, shipment: &Shipment<'_>, origin: &str) -> ExchangeRequest {
@@ -79,6 +86,7 @@ fn request(webhook: &WebHook, shipment: &Shipment<'_>, origin: &str) -> Exchange
         headers,
         body: Bytes::from(payload.body),
         deadline: shipment.deadline,
+        late: None,
     }
 }
 
@@ -146,7 +154,7 @@ pub(super) fn put(headers: &mut HeaderMap, name: HeaderName, value: &str) {
     }
 }
 
-fn answered(answer: ExchangeAnswer, now: Timestamp) -> Answer {
+pub(super) fn answered(answer: ExchangeAnswer, now: Timestamp) -> Answer {
     let asks_to_wait = matches!(answer.status, 429 | 503);
     let mut body = answer.body;
     body.truncate(RESPONSE_KEPT_MAX);

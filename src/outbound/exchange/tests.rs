@@ -105,6 +105,7 @@ fn request(url: &str, deadline: Duration) -> ExchangeRequest {
         headers,
         body: Bytes::from_static(b"[{}]"),
         deadline,
+        late: None,
     }
 }
 
@@ -313,6 +314,45 @@ async fn a_silent_receiver_is_given_up_at_the_deadline() {
         "TimedOut: no answer within the deadline",
         "silence",
     );
+}
+
+#[tokio::test]
+async fn whoever_leaves_an_inbox_hears_late_answers() {
+    let (go_on, may_go_on) = tokio::sync::watch::channel(false);
+    let slow = Receiver::playing(move |mut stream| {
+        let mut may_go_on = may_go_on.clone();
+        async move {
+            read_request(&mut stream).await?;
+            may_go_on.wait_for(|go_on| *go_on).await.expect("a word");
+            stream
+                .write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nlate")
+                .await
+        }
+    })
+    .await;
+    let inbox = LateInbox::default();
+    let short = ExchangeRequest {
+        late: Some(inbox.clone()),
+        ..request(&slow.url("http"), Duration::from_millis(50))
+    };
+    let result = network("127.0.0.0/8").send(short).await;
+    compare(&result, "TimedOut", "a late answer");
+    go_on.send_replace(true);
+    let late = inbox.take().expect("a conversation").answer().await;
+    compare(
+        &late.ok_or(ExchangeError::TimedOut),
+        "200 late",
+        "a late answer",
+    );
+    assert_eq!(slow.connections(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_listens_for_ever() {
+    let never = std::future::pending::<Result<Opened, ExchangeError>>();
+    assert_eq!(answer_within(LATE_ANSWER_WINDOW, never).await, None);
+    let failed = std::future::ready(Err(ExchangeError::Socket(String::new())));
+    assert_eq!(answer_within(LATE_ANSWER_WINDOW, failed).await, None);
 }
 
 #[tokio::test]

@@ -33,8 +33,8 @@ async fn send(subscription: &EventSubscription, events: &[StoredEvent]) -> Strin
         delivery_count: 3,
         deadline: Duration::from_secs(30),
     };
-    let answer = receiver.outbound().deliver(shipment).await;
-    assert_eq!(answer.outcome, Outcome::Delivered);
+    let heard = receiver.outbound().deliver(shipment).await;
+    assert_eq!(heard.answer.outcome, Outcome::Delivered);
     receiver.only_request()
 }
 
@@ -204,7 +204,7 @@ async fn deliver_to(receiver: &std::sync::Arc<Receiver>) -> Answer {
         delivery_count: 0,
         deadline: Duration::from_secs(30),
     };
-    receiver.outbound().deliver(shipment).await
+    receiver.outbound().deliver(shipment).await.answer
 }
 
 #[tokio::test]
