@@ -50,6 +50,8 @@ struct AttemptRow {
     started_at: Moment,
     took: String,
     error: Option<String>,
+    /// What the receiver answered after all.
+    late: Option<String>,
     hint: Option<&'static str>,
     remote_address: Option<String>,
     headers: Vec<(String, String)>,
@@ -124,6 +126,10 @@ impl AttemptRow {
             started_at: Moment::exactly(attempt.started_at),
             took: print::span(attempt.duration),
             error: answer.error.as_deref().map(sentence),
+            late: attempt.late.map(|late| {
+                let (status, after) = (late.status, print::span(late.after));
+                format!("It answered {status} after all, {after} after the start.")
+            }),
             remote_address: answer.remote_address,
             headers: headers(answer.headers),
             body_note: match std::str::from_utf8(&answer.body) {

@@ -4,15 +4,17 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::body::Bytes;
-use axum::extract::{Path, State};
+use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
+use serde::Deserialize;
 use serde_json::Value;
 
 use crate::api::ApiState;
 use crate::api::error::ApiError;
 use crate::model::name::{SubscriptionName, TopicName};
 use crate::model::registry::TopicEntry;
+use crate::model::subscription::PendingFate;
 use crate::wire::resource::{self, SubscriptionContext};
 
 type Answer = Result<Response, ApiError>;
@@ -62,11 +64,10 @@ pub(super) async fn patch_topic(
 pub(super) async fn delete_topic(
     State(state): State<ApiState>,
     Path(topic): Path<String>,
+    Query(deletion): Query<Deletion>,
 ) -> Answer {
-    state
-        .broker
-        .delete_topic(&TopicName::parse(&topic)?)
-        .await?;
+    let (name, pending) = (TopicName::parse(&topic)?, deletion.pending()?);
+    state.broker.delete_topic(&name, pending).await?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
@@ -153,10 +154,34 @@ pub(super) async fn patch_subscription(
 pub(super) async fn delete_subscription(
     State(state): State<ApiState>,
     Path((topic, name)): Path<(String, String)>,
+    Query(deletion): Query<Deletion>,
 ) -> Answer {
     let (topic, name) = (TopicName::parse(&topic)?, SubscriptionName::parse(&name)?);
-    state.broker.delete_subscription(&topic, &name).await?;
+    let pending = deletion.pending()?;
+    state
+        .broker
+        .delete_subscription(&topic, &name, pending)
+        .await?;
     Ok(StatusCode::NO_CONTENT.into_response())
+}
+
+/// `?pending=discard|deadLetter`: what becomes of what is still to be delivered (an extension).
+#[derive(Deserialize)]
+pub(super) struct Deletion {
+    pending: Option<String>,
+}
+
+impl Deletion {
+    fn pending(&self) -> Result<PendingFate, ApiError> {
+        match self.pending.as_deref() {
+            None => Ok(PendingFate::default()),
+            Some(word) if word.eq_ignore_ascii_case("discard") => Ok(PendingFate::Discard),
+            Some(word) if word.eq_ignore_ascii_case("deadLetter") => Ok(PendingFate::DeadLetter),
+            Some(_) => Err(ApiError::bad_request(
+                "The parameter pending must be \"discard\" or \"deadLetter\".",
+            )),
+        }
+    }
 }
 
 /// `POST /topics/{topic}/eventSubscriptions/{name}/getFullUrl`

@@ -1,5 +1,7 @@
 //! Everpost's own door to what has been stored: events, deliveries and dead letters.
 
+use std::time::Duration;
+
 use axum::Json;
 use axum::extract::{Path, Query, State};
 use serde::{Deserialize, Serialize};
@@ -266,12 +268,18 @@ fn attempt(attempt: &DeliveryAttempt) -> Value {
     json!({
         "attempt": attempt.attempt,
         "startedAt": attempt.started_at.to_string(),
-        "durationMs": u64::try_from(attempt.duration.as_millis()).unwrap_or(u64::MAX),
+        "durationMs": millis(attempt.duration),
         "outcome": answer.outcome.name(),
         "httpStatusCode": answer.status,
         "error": answer.error,
         "remoteAddress": answer.remote_address,
         "responseHeaders": answer.headers,
         "responseBody": String::from_utf8_lossy(&answer.body),
+        "lateHttpStatusCode": attempt.late.map(|late| late.status),
+        "lateAfterMs": attempt.late.map(|late| millis(late.after)),
     })
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

@@ -36,7 +36,7 @@ impl Broker {
     /// One sweep of the store.
     pub(super) async fn sweep(&self) -> Result<(), StoreError> {
         let now = self.clock().now();
-        self.drop_orphans().await?;
+        self.end_orphans().await?;
         self.store().upkeep.forget_sessions(now).await?;
         while self
             .store()

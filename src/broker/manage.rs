@@ -4,14 +4,13 @@
 
 use std::sync::Arc;
 
-use crate::base::Timestamp;
 use crate::broker::Broker;
 use crate::model::access::{AccessKeys, KeyName};
 use crate::model::limits::SUBSCRIPTIONS_PER_TOPIC_MAX;
 use crate::model::name::{SubscriptionName, TopicName};
 use crate::model::registry::{Registry, TopicEntry};
 use crate::model::subscription::{
-    EventSubscription, SubscriptionDefinition, Validation, ValidationState,
+    EventSubscription, PendingFate, SubscriptionDefinition, Validation, ValidationState,
 };
 use crate::model::topic::TopicDefinition;
 use crate::store::{RegistryChange, StoreError};
@@ -38,7 +37,7 @@ pub enum ManageError {
 }
 
 /// How many pending deliveries of a deleted subscription end in one bite.
-const DROP_BITE: usize = 500;
+const ORPHANS_BITE: usize = 500;
 
 impl Broker {
     /// The topic of that name.
@@ -111,20 +110,25 @@ impl Broker {
         self.topic(name)
     }
 
-    /// Deletes a topic with its event subscriptions. What they still had to deliver is dropped, with a
+    /// Deletes a topic with its event subscriptions. What they still had to deliver ends as said, with a
     /// record. Says whether there was such a topic.
-    pub async fn delete_topic(&self, name: &TopicName) -> Result<bool, ManageError> {
+    pub async fn delete_topic(
+        &self,
+        name: &TopicName,
+        pending: PendingFate,
+    ) -> Result<bool, ManageError> {
         let one_at_a_time = self.shared.managing.lock().await;
         let Ok(entry) = self.topic(name) else {
             return Ok(false);
         };
-        self.save(RegistryChange::DeleteTopic { id: entry.topic.id })
+        let id = entry.topic.id;
+        self.save(RegistryChange::DeleteTopic { id, pending })
             .await?;
         drop(one_at_a_time);
         for subscription in entry.subscriptions.values() {
             self.say_farewell(&entry, subscription);
         }
-        self.drop_orphans().await?;
+        self.end_orphans().await?;
         Ok(true)
     }
 
@@ -185,24 +189,24 @@ impl Broker {
         self.subscription(topic, name)
     }
 
-    /// Deletes an event subscription. What it still had to deliver is dropped, with a record. Says
+    /// Deletes an event subscription. What it still had to deliver ends as said, with a record. Says
     /// whether there was one.
     pub async fn delete_subscription(
         &self,
         topic: &TopicName,
         name: &SubscriptionName,
+        pending: PendingFate,
     ) -> Result<bool, ManageError> {
         let one_at_a_time = self.shared.managing.lock().await;
         let Ok((entry, subscription)) = self.subscription(topic, name) else {
             return Ok(false);
         };
-        self.save(RegistryChange::DeleteSubscription {
-            id: subscription.id,
-        })
-        .await?;
+        let id = subscription.id;
+        self.save(RegistryChange::DeleteSubscription { id, pending })
+            .await?;
         drop(one_at_a_time);
         self.say_farewell(&entry, &subscription);
-        self.drop_orphans().await?;
+        self.end_orphans().await?;
         Ok(true)
     }
 
@@ -215,12 +219,16 @@ impl Broker {
     }
 
     /// Ends what deleted subscriptions still had to deliver, bite by bite.
-    pub(super) async fn drop_orphans(&self) -> Result<(), StoreError> {
+    pub(super) async fn end_orphans(&self) -> Result<(), StoreError> {
         loop {
-            let now: Timestamp = self.clock().now();
-            let dropped = self.store().deliveries.drop_orphans(DROP_BITE, now).await?;
-            self.meters().dropped_with_subscription(dropped);
-            if dropped < DROP_BITE {
+            let now = self.clock().now();
+            let ended = self
+                .store()
+                .deliveries
+                .end_orphans(ORPHANS_BITE, now)
+                .await?;
+            self.meters().ended_with_subscription(ended);
+            if ended.count() < ORPHANS_BITE {
                 return Ok(());
             }
         }

@@ -16,7 +16,7 @@ use prometheus_client::registry::Registry as Metrics;
 use crate::model::delivery::{Answer, Outcome, Settlement};
 use crate::model::registry::{Registry, TopicEntry};
 use crate::model::subscription::{EventSubscription, SubscriptionId};
-use crate::store::Settled;
+use crate::store::{Orphans, Settled};
 
 /// Seconds by which durations are sorted: from a fast disk to the response deadline.
 const SECONDS: [f64; 12] = [
@@ -68,6 +68,7 @@ pub struct Meters {
     dead_lettered: Family<OfSubscriptionReason, Counter>,
     dropped: Family<OfSubscriptionReason, Counter>,
     dropped_with_subscription: Counter,
+    dead_lettered_with_subscription: Counter,
     requests_in_flight: Gauge,
     topics: Gauge,
     subscriptions: Gauge,
@@ -102,6 +103,7 @@ impl Meters {
             dead_lettered: Family::default(),
             dropped: Family::default(),
             dropped_with_subscription: Counter::default(),
+            dead_lettered_with_subscription: Counter::default(),
             requests_in_flight: Gauge::default(),
             topics: Gauge::default(),
             subscriptions: Gauge::default(),
@@ -176,6 +178,12 @@ impl Meters {
         all.register(
             "dropped_with_subscription_events",
             "Deliveries dropped because their subscription was deleted",
+            each,
+        );
+        let each = self.dead_lettered_with_subscription.clone();
+        all.register(
+            "dead_lettered_with_subscription_events",
+            "Deliveries kept as dead letters because their subscription was deleted",
             each,
         );
         let each = self.requests_in_flight.clone();
@@ -290,8 +298,12 @@ impl Meters {
         }
     }
 
-    pub(super) fn dropped_with_subscription(&self, deliveries: usize) {
-        self.dropped_with_subscription.inc_by(deliveries as u64);
+    /// Pending deliveries of deleted subscriptions were ended.
+    pub(super) fn ended_with_subscription(&self, orphans: Orphans) {
+        self.dropped_with_subscription
+            .inc_by(orphans.dropped as u64);
+        self.dead_lettered_with_subscription
+            .inc_by(orphans.dead_lettered as u64);
     }
 }
 

@@ -45,6 +45,16 @@ pub struct SubscriptionDefinition {
     pub expires_at: Option<Timestamp>,
 }
 
+/// What becomes of the pending deliveries of a subscription that is deleted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PendingFate {
+    /// They are dropped, with a record.
+    #[default]
+    Discard,
+    /// They are kept as dead letters, wherever else the subscription's dead letters go.
+    DeadLetter,
+}
+
 /// What becomes of deliveries that are given up (spec A, "No dead-letter destination").
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DeadLetterDestination {

@@ -6,7 +6,7 @@ use crate::base::Timestamp;
 use crate::model::access::AccessKeys;
 use crate::model::name::{SubscriptionName, TopicName};
 use crate::model::registry::{Registry, ResourceScope};
-use crate::model::subscription::{SubscriptionDefinition, SubscriptionId, Validation};
+use crate::model::subscription::{PendingFate, SubscriptionDefinition, SubscriptionId, Validation};
 use crate::model::topic::{TopicDefinition, TopicId};
 use crate::store::db::Db;
 use crate::store::error::StoreError;
@@ -39,6 +39,7 @@ pub enum RegistryChange {
     /// Its event subscriptions go with it.
     DeleteTopic {
         id: TopicId,
+        pending: PendingFate,
     },
     AddSubscription {
         topic: TopicId,
@@ -57,6 +58,7 @@ pub enum RegistryChange {
     },
     DeleteSubscription {
         id: SubscriptionId,
+        pending: PendingFate,
     },
 }
 
@@ -136,11 +138,11 @@ fn save(tx: &Savepoint<'_>, change: RegistryChange, now: Timestamp) -> Result<()
             "UPDATE topic SET key1 = ?2, key2 = ?3, updated_at = ?4 WHERE id = ?1",
             params![id, keys.key1.reveal(), keys.key2.reveal(), now],
         )?,
-        RegistryChange::DeleteTopic { id } => {
+        RegistryChange::DeleteTopic { id, pending } => {
             tx.execute(
-                "UPDATE event_subscription SET deleted_at = ?2
+                "UPDATE event_subscription SET deleted_at = ?2, keeps_pending = ?3
                  WHERE topic_id = ?1 AND deleted_at IS NULL",
-                params![id, now],
+                params![id, now, pending == PendingFate::DeadLetter],
             )?;
             tx.execute(
                 "UPDATE topic SET deleted_at = ?2 WHERE id = ?1",
@@ -182,9 +184,9 @@ fn save(tx: &Savepoint<'_>, change: RegistryChange, now: Timestamp) -> Result<()
         RegistryChange::ChangeValidation { id, validation } => {
             save_validation(tx, id, &validation)?
         }
-        RegistryChange::DeleteSubscription { id } => tx.execute(
-            "UPDATE event_subscription SET deleted_at = ?2 WHERE id = ?1",
-            params![id, now],
+        RegistryChange::DeleteSubscription { id, pending } => tx.execute(
+            "UPDATE event_subscription SET deleted_at = ?2, keeps_pending = ?3 WHERE id = ?1",
+            params![id, now, pending == PendingFate::DeadLetter],
         )?,
     };
     Ok(())

@@ -12,7 +12,7 @@ use rusqlite::{Connection, OptionalExtension, Savepoint, params};
 use crate::base::Timestamp;
 use crate::model::dead_letter::DeadLetterReason;
 use crate::model::delivery::{
-    Delivery, DeliveryAttempt, DeliveryId, DeliveryState, Outcome, Settlement,
+    Delivery, DeliveryAttempt, DeliveryId, DeliveryState, LateAnswer, Outcome, Settlement,
 };
 use crate::model::event::{Event, EventKey, StoredEvent};
 use crate::model::subscription::SubscriptionId;
@@ -93,6 +93,31 @@ pub struct Settled {
     pub settlement: Settlement,
 }
 
+/// The late answer to an attempt (spec 7.2).
+#[derive(Clone, Copy, Debug)]
+pub struct Late {
+    pub delivery: DeliveryId,
+    /// The attempt that it belongs to.
+    pub attempt: u32,
+    pub answer: LateAnswer,
+    /// Whether it completes the delivery, if that still waits for the next attempt.
+    pub completes: bool,
+}
+
+/// What became of pending deliveries of deleted subscriptions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Orphans {
+    pub dropped: usize,
+    pub dead_lettered: usize,
+}
+
+impl Orphans {
+    /// All of them.
+    pub fn count(self) -> usize {
+        self.dropped + self.dead_lettered
+    }
+}
+
 /// Why a delivery was not resubmitted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ResubmitError {
@@ -143,6 +168,26 @@ impl Deliveries {
             .await
     }
 
+    /// Records late answers with their attempts, and completes the deliveries that they complete, unless
+    /// those have ended, or have been attempted again, meanwhile. Returns the completed ones.
+    pub async fn settle_late(
+        &self,
+        late: Vec<Late>,
+        now: Timestamp,
+    ) -> Result<Vec<DeliveryId>, StoreError> {
+        self.db
+            .write_in_group(move |tx| {
+                let mut completed = Vec::new();
+                for each in late {
+                    if settle_late(tx, &each, now)? {
+                        completed.push(each.delivery);
+                    }
+                }
+                Ok(completed)
+            })
+            .await
+    }
+
     /// Puts a new delivery in the place of a dead-lettered one: to the same subscription alone, with
     /// attempts and time to live starting afresh.
     pub async fn resubmit(
@@ -169,10 +214,10 @@ impl Deliveries {
             .await
     }
 
-    /// Ends up to `limit` pending deliveries of deleted subscriptions, with the record that they were
-    /// dropped. Returns how many there were.
-    pub async fn drop_orphans(&self, limit: usize, now: Timestamp) -> Result<usize, StoreError> {
-        self.db.write(move |tx| drop_orphans(tx, limit, now)).await
+    /// Ends up to `limit` pending deliveries of deleted subscriptions, as it was said when those were
+    /// deleted, with a record.
+    pub async fn end_orphans(&self, limit: usize, now: Timestamp) -> Result<Orphans, StoreError> {
+        self.db.write(move |tx| end_orphans(tx, limit, now)).await
     }
 }
 
@@ -418,6 +463,33 @@ impl LastAttempt {
 const RECORD: &str = "INSERT OR REPLACE INTO delivery_attempt (delivery_id, attempt, started_at, \
      duration_ms, outcome, status, error, remote_address, response_headers, response_body) \
      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
+const RECORD_LATE: &str = "UPDATE delivery_attempt SET late_status = ?3, late_ms = ?4 \
+     WHERE delivery_id = ?1 AND attempt = ?2";
+const COMPLETE_LATE: &str = "UPDATE delivery SET state = ?3, ended_at = ?4, last_outcome = ?5, \
+     last_status = ?6 WHERE id = ?1 AND state = 0 AND attempts = ?2";
+
+/// Says whether the delivery is complete by it.
+fn settle_late(tx: &Connection, late: &Late, now: Timestamp) -> Result<bool, StoreError> {
+    let after_ms = i64::try_from(late.answer.after.as_millis()).unwrap_or(i64::MAX);
+    tx.prepare_cached(RECORD_LATE)?.execute(params![
+        late.delivery,
+        late.attempt,
+        late.answer.status,
+        after_ms
+    ])?;
+    if !late.completes {
+        return Ok(false);
+    }
+    let completed = tx.prepare_cached(COMPLETE_LATE)?.execute(params![
+        late.delivery,
+        late.attempt,
+        row::state_number(DeliveryState::Delivered),
+        now.as_ms(),
+        Outcome::Delivered.name(),
+        late.answer.status
+    ])?;
+    Ok(completed > 0)
+}
 
 fn record(tx: &Connection, id: DeliveryId, attempt: &DeliveryAttempt) -> Result<(), StoreError> {
     let answer = &attempt.answer;
@@ -489,16 +561,32 @@ fn replace(tx: &Savepoint<'_>, id: DeliveryId, now: Timestamp) -> rusqlite::Resu
     Ok(fresh)
 }
 
-fn drop_orphans(tx: &Savepoint<'_>, limit: usize, now: Timestamp) -> Result<usize, StoreError> {
+fn end_orphans(tx: &Savepoint<'_>, limit: usize, now: Timestamp) -> Result<Orphans, StoreError> {
+    let dropped = end_orphans_as(tx, DeliveryState::Dropped, limit, now)?;
+    let rest = limit - dropped;
+    Ok(Orphans {
+        dropped,
+        dead_lettered: end_orphans_as(tx, DeliveryState::DeadLettered, rest, now)?,
+    })
+}
+
+fn end_orphans_as(
+    tx: &Savepoint<'_>,
+    state: DeliveryState,
+    limit: usize,
+    now: Timestamp,
+) -> Result<usize, StoreError> {
     let orphaned = "UPDATE delivery SET state = ?1, ended_at = ?2, dead_letter_reason = ?3 \
          WHERE id IN (SELECT delivery.id FROM event_subscription \
              CROSS JOIN delivery ON delivery.subscription_id = event_subscription.id \
                  AND delivery.state = 0 \
-             WHERE event_subscription.deleted_at IS NOT NULL LIMIT ?4)";
+             WHERE event_subscription.deleted_at IS NOT NULL \
+                 AND event_subscription.keeps_pending = ?4 LIMIT ?5)";
     Ok(tx.prepare_cached(orphaned)?.execute(params![
-        row::state_number(DeliveryState::Dropped),
+        row::state_number(state),
         now.as_ms(),
         DeadLetterReason::SubscriptionDeleted.name(),
+        state == DeliveryState::DeadLettered,
         i64::try_from(limit).unwrap_or(i64::MAX),
     ])?)
 }

@@ -21,7 +21,8 @@ pub use catalog::{Catalog, RegistryChange};
 pub use data_dir::{DataDir, DataDirError, write_private};
 pub use db::OnFatal;
 pub use deliveries::{
-    Accepted, Deliveries, LeaseRequest, Leased, Receipt, RequestMark, ResubmitError, Settled,
+    Accepted, Deliveries, Late, LeaseRequest, Leased, Orphans, Receipt, RequestMark, ResubmitError,
+    Settled,
 };
 pub use error::StoreError;
 pub use upkeep::Upkeep;

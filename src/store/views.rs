@@ -6,7 +6,9 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::base::Timestamp;
 use crate::model::dead_letter::DeadLetterReason;
-use crate::model::delivery::{Answer, DeliveryAttempt, DeliveryId, DeliveryState, Outcome};
+use crate::model::delivery::{
+    Answer, DeliveryAttempt, DeliveryId, DeliveryState, LateAnswer, Outcome,
+};
 use crate::model::event::{EventKey, StoredEvent};
 use crate::model::subscription::SubscriptionId;
 use crate::model::topic::TopicId;
@@ -348,7 +350,7 @@ fn delivery_row(row: &Row<'_>) -> Result<DeliveryRow, StoreError> {
 
 fn with_attempts(tx: &Connection, row: DeliveryRow) -> Result<DeliveryDetail, StoreError> {
     let select = "SELECT attempt, started_at, duration_ms, outcome, status, error, remote_address, \
-         response_headers, response_body FROM delivery_attempt WHERE delivery_id = ?1 \
+         response_headers, response_body, late_status, late_ms FROM delivery_attempt WHERE delivery_id = ?1 \
          ORDER BY attempt";
     let mut select = tx.prepare_cached(select)?;
     let mut rows = select.query([row.id])?;
@@ -373,8 +375,16 @@ fn attempt(row: &Row<'_>) -> Result<DeliveryAttempt, StoreError> {
             headers: row::pairs_from(row.get::<_, Option<String>>(7)?.as_deref())?,
             body: row.get::<_, Option<Vec<u8>>>(8)?.unwrap_or_default(),
         },
-        late: None,
+        late: late_answer(row)?,
     })
+}
+
+fn late_answer(row: &Row<'_>) -> rusqlite::Result<Option<LateAnswer>> {
+    let (status, after): (Option<u16>, Option<i64>) = (row.get(9)?, row.get(10)?);
+    Ok(status.zip(after).map(|(status, after)| LateAnswer {
+        status,
+        after: Duration::from_millis(after.unsigned_abs()),
+    }))
 }
 
 fn dead_letters(

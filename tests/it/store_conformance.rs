@@ -9,17 +9,17 @@ use everpost::base::{Clock, Entropy, Timestamp};
 use everpost::model::access::AccessKeys;
 use everpost::model::dead_letter::DeadLetterReason;
 use everpost::model::delivery::{
-    Answer, Delivery, DeliveryAttempt, DeliveryId, DeliveryState, Outcome, Settlement,
+    Answer, Delivery, DeliveryAttempt, DeliveryId, DeliveryState, LateAnswer, Outcome, Settlement,
 };
 use everpost::model::event::{Attribute, Event, EventData, EventKey, StoredEvent};
 use everpost::model::name::{SubscriptionName, TopicName};
 use everpost::model::registry::ResourceScope;
-use everpost::model::subscription::{SubscriptionId, Validation};
+use everpost::model::subscription::{PendingFate, SubscriptionId, Validation};
 use everpost::model::topic::TopicId;
 use everpost::store::views::{DeadLetterQuery, EventQuery};
 use everpost::store::{
-    Accepted, DataDir, LeaseRequest, Leased, Receipt, RegistryChange, RequestMark, ResubmitError,
-    Settled, Store, StoreOptions,
+    Accepted, DataDir, Late, LeaseRequest, Leased, Orphans, Receipt, RegistryChange, RequestMark,
+    ResubmitError, Settled, Store, StoreOptions,
 };
 use everpost::wire::resource;
 use serde_json::json;
@@ -450,12 +450,19 @@ async fn a_deleted_subscription_leaves_a_record(f: Fixture) {
         f.publish(id, &[f.billing, f.audit], 0).await;
     }
     let delivery = ids(&f.lease(f.billing, 0, 1).await)[0];
-    let delete = RegistryChange::DeleteSubscription { id: f.billing };
+    let delete = RegistryChange::DeleteSubscription {
+        id: f.billing,
+        pending: PendingFate::Discard,
+    };
     let registry = f.store.catalog.save(delete, at(1)).await.expect("deleted");
     assert!(registry.subscription(f.billing).is_none());
-    assert_eq!(f.store.deliveries.drop_orphans(2, at(2)).await, Ok(2));
-    assert_eq!(f.store.deliveries.drop_orphans(2, at(2)).await, Ok(1));
-    assert_eq!(f.store.deliveries.drop_orphans(2, at(2)).await, Ok(0));
+    for dropped in [2, 1, 0] {
+        let orphans = Orphans {
+            dropped,
+            dead_lettered: 0,
+        };
+        assert_eq!(f.store.deliveries.end_orphans(2, at(2)).await, Ok(orphans));
+    }
     let found = f
         .store
         .views
@@ -474,6 +481,86 @@ async fn a_deleted_subscription_leaves_a_record(f: Fixture) {
         3,
         "nobody else is touched"
     );
+}
+
+async fn pending_deliveries_of_a_deleted_subscription_can_be_kept(f: Fixture) {
+    for id in ["a", "b", "c"] {
+        f.publish(id, &[f.billing, f.audit], 0).await;
+    }
+    for (id, pending) in [
+        (f.billing, PendingFate::DeadLetter),
+        (f.audit, PendingFate::Discard),
+    ] {
+        let delete = RegistryChange::DeleteSubscription { id, pending };
+        f.store.catalog.save(delete, at(1)).await.expect("deleted");
+    }
+    let mut ended = Vec::new();
+    for _ in 0..4 {
+        let orphans = f.store.deliveries.end_orphans(2, at(2)).await;
+        let orphans = orphans.expect("an answer");
+        ended.push((orphans.dropped, orphans.dead_lettered));
+    }
+    assert_eq!(ended, [(2, 0), (1, 1), (0, 2), (0, 0)]);
+    let query = DeadLetterQuery {
+        limit: 9,
+        ..DeadLetterQuery::default()
+    };
+    let dead = f.store.views.dead_letters(query).await.expect("a page");
+    assert_eq!(dead.rows.len(), 3);
+    for row in dead.rows {
+        assert_eq!(row.subscription, "billing");
+        let reason = Some(DeadLetterReason::SubscriptionDeleted);
+        assert_eq!(row.dead_letter_reason, reason);
+    }
+}
+
+async fn a_late_answer_completes_what_still_waits(f: Fixture) {
+    for id in ["waits", "again", "dead", "late failure"] {
+        f.publish(id, &[f.billing], 0).await;
+    }
+    let [waits, again, dead, failed] = ids(&f.lease(f.billing, 0, 9).await)[..] else {
+        panic!("four are due");
+    };
+    let retry = Settlement::Retry { at: at(100) };
+    let reason = DeadLetterReason::MaxDeliveryAttemptsExceeded;
+    for id in [waits, again, failed] {
+        f.settle(id, 1, retry, 1).await;
+    }
+    f.settle(again, 2, retry, 2).await;
+    f.settle(dead, 1, Settlement::DeadLetter(reason), 1).await;
+    let late = |delivery, status, completes| Late {
+        delivery,
+        attempt: 1,
+        answer: LateAnswer {
+            status,
+            after: Duration::from_secs(45),
+        },
+        completes,
+    };
+    let all = vec![
+        late(waits, 200, true),
+        late(again, 200, true),
+        late(dead, 200, true),
+        late(failed, 500, false),
+    ];
+    let completed = f.store.deliveries.settle_late(all, at(50)).await;
+    assert_eq!(completed, Ok(vec![waits]));
+    for (id, state, status) in [
+        (waits, DeliveryState::Delivered, 200),
+        (again, DeliveryState::Pending, 200),
+        (dead, DeliveryState::DeadLettered, 200),
+        (failed, DeliveryState::Pending, 500),
+    ] {
+        let found = f.store.views.delivery(id).await.expect("an answer");
+        let found = found.expect("it");
+        assert_eq!(found.row.state, state, "{id}");
+        let first = found.attempts[0].late.expect("a late answer");
+        assert_eq!((first.status, first.after.as_secs()), (status, 45));
+        assert_eq!(
+            found.attempts.last().map(|last| last.late.is_some()),
+            Some(id != again)
+        );
+    }
 }
 
 async fn pages_cover_everything_once(f: Fixture) {
@@ -637,6 +724,8 @@ conformance! {
     a_repeated_request_is_stored_once
     a_dead_letter_is_resubmitted_once
     a_deleted_subscription_leaves_a_record
+    pending_deliveries_of_a_deleted_subscription_can_be_kept
+    a_late_answer_completes_what_still_waits
     pages_cover_everything_once
     the_first_user_claims_and_sessions_end
 }

@@ -13,6 +13,7 @@ use crate::admin::identify::{subscription_page, topic_page};
 use crate::admin::print;
 use crate::admin::session::Visitor;
 use crate::admin::view::{Flash, Frame, draw};
+use crate::model::subscription::PendingFate;
 
 /// Asks, with what would be lost.
 pub(in crate::admin) async fn ask_to_delete(
@@ -53,7 +54,9 @@ pub(in crate::admin) async fn delete(
 ) -> PageResult {
     let (topic, subscription) = site.subscription(&topic, &name)?;
     let (topic, name) = (&topic.topic.name, &subscription.name);
-    site.broker.delete_subscription(topic, name).await?;
+    site.broker
+        .delete_subscription(topic, name, PendingFate::Discard)
+        .await?;
     tracing::info!(user.name = visitor.name, topic.name = %topic, subscription.name = %name,
         "an event subscription was deleted");
     visitor

@@ -78,8 +78,23 @@ fn attempt_cells(attempt: &Value, after: String) -> [String; 8] {
         text(attempt, "/outcome"),
         text(attempt, "/httpStatusCode"),
         text(attempt, "/remoteAddress"),
-        text(attempt, "/error"),
+        error(attempt),
     ]
+}
+
+/// What went wrong, and what the receiver answered after all.
+fn error(attempt: &Value) -> String {
+    let error = text(attempt, "/error");
+    match attempt["lateAfterMs"].as_u64() {
+        None => error,
+        Some(ms) => {
+            let (late, after) = (
+                text(attempt, "/lateHttpStatusCode"),
+                span(Duration::from_millis(ms)),
+            );
+            format!("{error}; answered {late} after {after}")
+        }
+    }
 }
 
 fn next_cells(at: Timestamp, now: Timestamp) -> [String; 8] {
@@ -151,6 +166,18 @@ billing (topic orders): Pending; delivery 5
   ATTEMPT  STARTED (UTC)            AFTER  TOOK  OUTCOME  STATUS  ADDRESS  ERROR
   next     2026-11-21 06:41:29.000  due
 ",
+        );
+    }
+
+    #[test]
+    fn a_late_answer_stands_behind_the_error() {
+        let mut late = attempt(1, "06:40:53.138", 0);
+        late["error"] = json!("no answer within the deadline");
+        late["lateHttpStatusCode"] = json!(200);
+        late["lateAfterMs"] = json!(45_000);
+        assert_eq!(
+            error(&late),
+            "no answer within the deadline; answered 200 after 45 s"
         );
     }
 
