@@ -80,6 +80,18 @@ impl Form {
     }
 }
 
+impl Form {
+    /// The same for a number with decimals.
+    pub(super) fn decimal(&self, name: &str) -> Value {
+        match self.filled(name) {
+            None => Value::Null,
+            Some(text) => text
+                .parse::<f64>()
+                .map_or_else(|_| text.into(), Value::from),
+        }
+    }
+}
+
 impl<S: Send + Sync> FromRequest<S> for Form {
     type Rejection = PageError;
 

@@ -13,8 +13,9 @@ use serde_json::Value;
 use crate::api::ApiState;
 use crate::api::error::ApiError;
 use crate::model::name::{SubscriptionName, TopicName};
+use crate::model::probation::Health;
 use crate::model::registry::TopicEntry;
-use crate::model::subscription::PendingFate;
+use crate::model::subscription::{EventSubscription, PendingFate};
 use crate::wire::resource::{self, SubscriptionContext};
 
 type Answer = Result<Response, ApiError>;
@@ -99,7 +100,7 @@ pub(super) async fn list_subscriptions(
     let entry = state.broker.topic(&TopicName::parse(&topic)?)?;
     let all = entry.subscriptions.values();
     let all = all
-        .map(|each| resource::render_subscription(&entry, each))
+        .map(|each| show_subscription(&state, &entry, each))
         .collect();
     Ok(Json(resource::render_list(all)).into_response())
 }
@@ -112,7 +113,7 @@ pub(super) async fn get_subscription(
     let (entry, subscription) = state
         .broker
         .subscription(&TopicName::parse(&topic)?, &SubscriptionName::parse(&name)?)?;
-    Ok(Json(resource::render_subscription(&entry, &subscription)).into_response())
+    Ok(Json(show_subscription(&state, &entry, &subscription)).into_response())
 }
 
 /// `PUT /topics/{topic}/eventSubscriptions/{name}`: 201, for the same reason as with topics.
@@ -128,7 +129,7 @@ pub(super) async fn put_subscription(
         .broker
         .put_subscription(&topic, name, definition)
         .await?;
-    let shown = resource::render_subscription(&entry, &subscription);
+    let shown = show_subscription(&state, &entry, &subscription);
     Ok((StatusCode::CREATED, Json(shown)).into_response())
 }
 
@@ -146,7 +147,7 @@ pub(super) async fn patch_subscription(
         .broker
         .put_subscription(&topic, name, definition)
         .await?;
-    let shown = resource::render_subscription(&entry, &subscription);
+    let shown = show_subscription(&state, &entry, &subscription);
     Ok((StatusCode::CREATED, Json(shown)).into_response())
 }
 
@@ -216,13 +217,22 @@ pub(super) async fn validate(
 ) -> Answer {
     let (topic, name) = (TopicName::parse(&topic)?, SubscriptionName::parse(&name)?);
     let (entry, subscription) = state.broker.validate_again(&topic, &name).await?;
-    Ok(Json(resource::render_subscription(&entry, &subscription)).into_response())
+    Ok(Json(show_subscription(&state, &entry, &subscription)).into_response())
 }
 
 fn show_topic(state: &ApiState, entry: &Arc<TopicEntry>) -> Value {
     let base = &state.broker.options().public_url;
     let endpoint = format!("{base}/topics/{}/api/events", entry.topic.name);
     resource::render_topic(entry, &endpoint)
+}
+
+fn show_subscription(
+    state: &ApiState,
+    entry: &TopicEntry,
+    subscription: &EventSubscription,
+) -> Value {
+    let now = state.broker.clock().now();
+    resource::render_subscription(entry, subscription, &Health::default(), now)
 }
 
 fn context<'a>(state: &ApiState, entry: &'a TopicEntry) -> SubscriptionContext<'a> {

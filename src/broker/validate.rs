@@ -72,7 +72,7 @@ impl Broker {
     /// Runs the handshake that is due, if one is, and waits a little for its outcome. A destination that
     /// needs none is told to the dispatcher at once.
     pub(super) async fn settle_validation(&self, subscription: &EventSubscription) {
-        if subscription.may_deliver() {
+        if subscription.has_agreed() {
             self.note_due(&[subscription.id], self.clock().now());
             return;
         }
@@ -209,7 +209,7 @@ impl Broker {
         topic: &Arc<TopicEntry>,
         subscription: &Arc<EventSubscription>,
     ) {
-        if !subscription.may_deliver() {
+        if !subscription.has_agreed() {
             return;
         }
         let (broker, topic) = (self.clone(), Arc::clone(topic));

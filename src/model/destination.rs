@@ -4,6 +4,7 @@ use url::Url;
 
 use crate::model::access::Secret;
 use crate::model::batch::BatchPolicy;
+use crate::model::pace::Pace;
 
 /// The target of an event subscription.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,6 +17,7 @@ pub enum Destination {
 pub struct WebHook {
     pub endpoint_url: EndpointUrl,
     pub batch: BatchPolicy,
+    pub pace: Pace,
     pub attribute_mappings: Vec<DeliveryAttributeMapping>,
     /// Extension: takes the destination without a handshake, for receivers that the operator owns.
     pub skip_validation: bool,

@@ -7,6 +7,8 @@ use crate::model::access::Secret;
 use crate::model::destination::Destination;
 use crate::model::filter::Filter;
 use crate::model::name::SubscriptionName;
+use crate::model::pace::Rate;
+use crate::model::probation::Health;
 use crate::model::retry::RetryPolicy;
 use crate::model::topic::{DeliverySchema, TopicId};
 
@@ -41,8 +43,24 @@ pub struct SubscriptionDefinition {
     pub retry_policy: RetryPolicy,
     pub dead_letter: DeadLetterDestination,
     pub labels: Vec<String>,
-    /// From this moment on the subscription matches nothing.
+    /// From this moment on the subscription matches nothing; what it matched before is still delivered.
     pub expires_at: Option<Timestamp>,
+    /// Extension: delivers nothing, but goes on matching.
+    pub paused: bool,
+    /// Extension: matches and delivers nothing; what it matched before waits.
+    pub disabled: Option<Disabled>,
+    /// Extension: an answer of 410 disables the subscription (section A).
+    pub disable_on_gone: bool,
+}
+
+/// Who disabled a subscription.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Disabled {
+    ByOperator,
+    /// The appliance, when the receiver answered 410.
+    Gone {
+        at: Timestamp,
+    },
 }
 
 /// What becomes of the pending deliveries of a subscription that is deleted.
@@ -135,19 +153,213 @@ impl Validation {
     }
 }
 
+/// Where a subscription stands: the first of these that applies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// `expirationTimeUtc` has passed.
+    Expired,
+    Disabled(Disabled),
+    Paused,
+    /// Its destination has not agreed (yet).
+    NotValidated(ValidationState),
+    OnProbation,
+    /// The newest answer was 410.
+    Gone,
+    Active,
+}
+
+impl Standing {
+    /// The word for it in answers; Azure's own while the destination has not agreed.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Expired => "Expired",
+            Self::Disabled(_) => "Disabled",
+            Self::Paused => "Paused",
+            Self::NotValidated(state) => state.name(),
+            Self::OnProbation => "OnProbation",
+            Self::Gone => "Gone",
+            Self::Active => "Active",
+        }
+    }
+}
+
 impl EventSubscription {
     /// Whether events published at `now` are for this subscription at all, its filter aside.
     pub fn takes_events(&self, now: Timestamp) -> bool {
-        self.validation.validated_once && !self.is_expired(now)
+        self.validation.validated_once
+            && self.definition.disabled.is_none()
+            && !self.is_expired(now)
     }
 
-    /// Whether its deliveries may be sent.
-    pub fn may_deliver(&self) -> bool {
+    /// Whether its destination has agreed to receive events.
+    pub fn has_agreed(&self) -> bool {
         self.validation.state == ValidationState::Succeeded
+    }
+
+    /// Whether its deliveries may be sent. One that has expired finishes what it accepted before.
+    pub fn may_deliver(&self) -> bool {
+        self.has_agreed() && !self.definition.paused && self.definition.disabled.is_none()
     }
 
     /// Whether `expirationTimeUtc` has passed.
     pub fn is_expired(&self, now: Timestamp) -> bool {
         self.definition.expires_at.is_some_and(|at| at <= now)
+    }
+
+    /// Where it stands at `now`, its receiver having been seen like this.
+    pub fn standing(&self, health: &Health, now: Timestamp) -> Standing {
+        let definition = &self.definition;
+        match (definition.disabled, self.validation.state) {
+            _ if self.is_expired(now) => Standing::Expired,
+            (Some(disabled), _) => Standing::Disabled(disabled),
+            _ if definition.paused => Standing::Paused,
+            (None, ValidationState::Succeeded) => match (health.probation, health.gone_since) {
+                (Some(_), _) => Standing::OnProbation,
+                (None, Some(_)) => Standing::Gone,
+                (None, None) => Standing::Active,
+            },
+            (None, state) => Standing::NotValidated(state),
+        }
+    }
+
+    /// The requests per second that it may be sent: its own rate, and what its destination granted in
+    /// the handshake (section A), whichever is less; `None` for any number.
+    pub fn rate(&self) -> Option<Rate> {
+        let Destination::WebHook(webhook) = &self.definition.destination;
+        let granted = self.validation.allowed_rate.map(Rate::per_minute);
+        granted.into_iter().chain(webhook.pace.rate).min()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::model::batch::BatchPolicy;
+    use crate::model::delivery::Outcome;
+    use crate::model::destination::{EndpointUrl, WebHook};
+    use crate::model::pace::Pace;
+    use crate::model::probation::{Observation, ProbationRules};
+
+    const NOW: Timestamp = Timestamp::from_ms(1_000_000);
+
+    fn subscription() -> EventSubscription {
+        EventSubscription {
+            id: SubscriptionId(1),
+            topic_id: TopicId(1),
+            name: SubscriptionName::parse("billing").expect("a name"),
+            definition: SubscriptionDefinition {
+                destination: Destination::WebHook(WebHook {
+                    endpoint_url: EndpointUrl::parse("https://shop.example/").expect("a URL"),
+                    batch: BatchPolicy::default(),
+                    pace: Pace::default(),
+                    attribute_mappings: Vec::new(),
+                    skip_validation: false,
+                }),
+                filter: Filter::default(),
+                delivery_schema: DeliverySchema::EventGridSchema,
+                retry_policy: RetryPolicy::default(),
+                dead_letter: DeadLetterDestination::BuiltInQueue,
+                labels: Vec::new(),
+                expires_at: None,
+                paused: false,
+                disabled: None,
+                disable_on_gone: false,
+            },
+            validation: Validation::succeeded(None),
+            created_at: NOW,
+            updated_at: NOW,
+        }
+    }
+
+    /// One failure after which a receiver answers 410, which is also enough for a probation.
+    fn gone() -> Health {
+        let rules = ProbationRules {
+            failures: 1,
+            ..ProbationRules::default()
+        };
+        let seen = Observation {
+            outcome: Outcome::GenericError,
+            status: Some(410),
+            is_probe: false,
+        };
+        Health::default().observed(seen, &rules, NOW, crate::base::TimeScale::REAL)
+    }
+
+    #[test]
+    fn each_standing_matches_and_delivers_as_it_says() {
+        let only_gone = Health {
+            probation: None,
+            ..gone()
+        };
+        let failed = ValidationState::Failed;
+        let of = |change: &dyn Fn(&mut EventSubscription)| {
+            let mut subscription = subscription();
+            change(&mut subscription);
+            subscription
+        };
+        let disabled = Disabled::Gone { at: NOW };
+        for (subscription, health, standing, takes, delivers) in [
+            (of(&|_| ()), Health::default(), Standing::Active, true, true),
+            (of(&|_| ()), gone(), Standing::OnProbation, true, true),
+            (of(&|_| ()), only_gone, Standing::Gone, true, true),
+            (
+                of(&|each| each.validation.state = failed),
+                gone(),
+                Standing::NotValidated(failed),
+                true,
+                false,
+            ),
+            (
+                of(&|each| each.definition.paused = true),
+                gone(),
+                Standing::Paused,
+                true,
+                false,
+            ),
+            (
+                of(&|each| {
+                    each.definition.disabled = Some(disabled);
+                    each.definition.paused = true;
+                }),
+                gone(),
+                Standing::Disabled(disabled),
+                false,
+                false,
+            ),
+            (
+                of(&|each| each.definition.expires_at = Some(NOW)),
+                gone(),
+                Standing::Expired,
+                false,
+                true,
+            ),
+        ] {
+            assert_eq!(subscription.standing(&health, NOW), standing);
+            assert_eq!(subscription.takes_events(NOW), takes, "{standing:?}");
+            assert_eq!(subscription.may_deliver(), delivers, "{standing:?}");
+        }
+        let mut early = subscription();
+        early.definition.expires_at = Some(NOW + Duration::from_millis(1));
+        assert!(early.takes_events(NOW));
+    }
+
+    #[test]
+    fn the_lower_rate_holds() {
+        for (own, granted, expected) in [
+            (None, None, None),
+            (Some(500), None, Some(500)),
+            (None, Some(120), Some(2_000)),
+            (Some(500), Some(120), Some(500)),
+            (Some(5_000), Some(120), Some(2_000)),
+        ] {
+            let mut subscription = subscription();
+            let Destination::WebHook(webhook) = &mut subscription.definition.destination;
+            webhook.pace.rate = own.and_then(Rate::per_1000_s);
+            subscription.validation.allowed_rate = granted;
+            let rate = subscription.rate().map(Rate::in_1000_s);
+            assert_eq!(rate, expected, "{own:?} {granted:?}");
+        }
     }
 }

@@ -12,6 +12,7 @@ use crate::model::batch::BatchPolicy;
 use crate::model::destination::{AttributeValue, DeliveryAttributeMapping, EndpointUrl, WebHook};
 use crate::model::filter::Filter;
 use crate::model::name::SubscriptionName;
+use crate::model::pace::Pace;
 use crate::model::retry::RetryPolicy;
 use crate::model::subscription::{
     DeadLetterDestination, SubscriptionDefinition, SubscriptionId, Validation,
@@ -39,6 +40,7 @@ pub(super) fn subscription(
             destination: Destination::WebHook(WebHook {
                 endpoint_url: EndpointUrl::parse(endpoint_url).expect("a URL"),
                 batch,
+                pace: Pace::default(),
                 attribute_mappings,
                 skip_validation: false,
             }),
@@ -48,6 +50,9 @@ pub(super) fn subscription(
             dead_letter: DeadLetterDestination::BuiltInQueue,
             labels: Vec::new(),
             expires_at: None,
+            paused: false,
+            disabled: None,
+            disable_on_gone: false,
         },
         validation: Validation::succeeded(None),
         created_at: NOW,

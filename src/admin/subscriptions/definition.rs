@@ -8,8 +8,10 @@ use crate::admin::field::{Field, Section};
 use crate::admin::form::{Form, Refusal};
 use crate::model::destination::Destination;
 use crate::model::limits::{
-    ATTEMPTS_MAX, BATCH_EVENTS_MAX, BATCH_KILOBYTES_MAX, TIME_TO_LIVE_MINUTES_MAX,
+    ATTEMPTS_MAX, BATCH_EVENTS_MAX, BATCH_KILOBYTES_MAX, IN_FLIGHT_OWN_MAX,
+    RESPONSE_DEADLINE_S_MAX, TIME_TO_LIVE_MINUTES_MAX,
 };
+use crate::model::probation::Health;
 use crate::model::registry::TopicEntry;
 use crate::model::subscription::{
     DeadLetterDestination, EventSubscription, SubscriptionDefinition,
@@ -43,7 +45,9 @@ pub(super) fn blank() -> Form {
 
 /// The form with what answers show of `subscription`: everything but its secrets.
 pub(super) fn form_of(topic: &TopicEntry, subscription: &EventSubscription) -> Form {
-    let document = resource::render_subscription(topic, subscription);
+    // Of the document only what was defined is used, not how things stand.
+    let (health, now) = (Health::default(), subscription.updated_at);
+    let document = resource::render_subscription(topic, subscription, &health, now);
     let properties = &document["properties"];
     let (filter, retry) = (&properties["filter"], &properties["retryPolicy"]);
     let destination = &properties["destination"]["properties"];
@@ -64,12 +68,17 @@ pub(super) fn form_of(topic: &TopicEntry, subscription: &EventSubscription) -> F
         ),
         ("maxEventsPerBatch", text(&destination["maxEventsPerBatch"])),
         (KILOBYTES, text(&destination[KILOBYTES])),
+        (DEADLINE, text(&destination[DEADLINE])),
+        (IN_FLIGHT, text(&destination[IN_FLIGHT])),
+        (RATE, text(&destination[RATE])),
         (HEADERS, list(&destination[HEADERS])),
         ("maxDeliveryAttempts", text(&retry["maxDeliveryAttempts"])),
         (
             "eventTimeToLiveInMinutes",
             text(&retry["eventTimeToLiveInMinutes"]),
         ),
+        ("schedule", lines(&retry["schedule"]).replace('\n', ", ")),
+        (ON_GONE, ticked(&properties[ON_GONE])),
         (
             "deadLetterDestination",
             choice_of(&subscription.definition.dead_letter).to_owned(),
@@ -85,6 +94,10 @@ pub(super) fn form_of(topic: &TopicEntry, subscription: &EventSubscription) -> F
 const ON_ARRAYS: &str = "enableAdvancedFilteringOnArrays";
 const KILOBYTES: &str = "preferredBatchSizeInKilobytes";
 const HEADERS: &str = "deliveryAttributeMappings";
+const DEADLINE: &str = "responseDeadlineInSeconds";
+const IN_FLIGHT: &str = "maxRequestsInFlight";
+const RATE: &str = "maxRequestsPerSecond";
+const ON_GONE: &str = "disableOnGone";
 
 /// Choices of what becomes of dead letters.
 const KEEP: &str = "keep";
@@ -182,6 +195,7 @@ fn refusal(error: InvalidResource) -> Refusal {
 
 /// The `properties` of the document that the form stands for.
 fn properties(form: &Form) -> Result<Value, Refusal> {
+    let schedule = words(form.text("schedule"), ',');
     Ok(json!({
         "destination": {
             "endpointType": "WebHook",
@@ -190,6 +204,9 @@ fn properties(form: &Form) -> Result<Value, Refusal> {
                 "skipValidation": form.is_on("skipValidation"),
                 "maxEventsPerBatch": form.number("maxEventsPerBatch"),
                 KILOBYTES: form.number(KILOBYTES),
+                DEADLINE: form.number(DEADLINE),
+                IN_FLIGHT: form.number(IN_FLIGHT),
+                RATE: form.decimal(RATE),
                 HEADERS: form.json(HEADERS)?,
             },
         },
@@ -198,7 +215,9 @@ fn properties(form: &Form) -> Result<Value, Refusal> {
         "retryPolicy": {
             "maxDeliveryAttempts": form.number("maxDeliveryAttempts"),
             "eventTimeToLiveInMinutes": form.number("eventTimeToLiveInMinutes"),
+            "schedule": (!schedule.is_empty()).then_some(schedule),
         },
+        ON_GONE: form.is_on(ON_GONE),
         "labels": words(form.text("labels"), ','),
         "expirationTimeUtc": form.filled("expirationTimeUtc").map(with_seconds),
     }))
@@ -321,6 +340,16 @@ fn delivery_fields(form: &Form, input: &InputSchema) -> Vec<Field> {
         Field::number(KILOBYTES, "Preferred size of a request in KiB", form).hint(format!(
             "1 to {BATCH_KILOBYTES_MAX}. A bigger event still goes, alone."
         )),
+        Field::number(DEADLINE, "Seconds to answer", form).hint(format!(
+            "1 to {RESPONSE_DEADLINE_S_MAX}. Empty leaves it to the setting \
+             delivery.response_deadline_s."
+        )),
+        Field::number(IN_FLIGHT, "Requests at once", form).hint(format!(
+            "1 to {IN_FLIGHT_OWN_MAX}. Empty leaves it to the setting \
+             delivery.in_flight_per_subscription."
+        )),
+        Field::line(RATE, "Requests per second", form)
+            .hint("Such as 5 or 0.5. Empty sends as fast as the webhook answers."),
         Field::area(HEADERS, "Headers of your own", 4, form).hint(
             "A JSON array in Azure's form, such as [{\"name\": \"X-Tenant\", \"type\": \"Static\", \
              \"properties\": {\"value\": \"north\", \"isSecret\": true}}]. A secret value that is \
@@ -344,6 +373,11 @@ fn retry_fields(form: &Form, current: Option<&SubscriptionDefinition>) -> Vec<Fi
         Field::number("eventTimeToLiveInMinutes", "Time to live in minutes", form).hint(format!(
             "1 to {TIME_TO_LIVE_MINUTES_MAX}, from the publishing."
         )),
+        Field::line("schedule", "Waits between attempts", form).hint(
+            "ISO 8601, separated by commas, such as PT10S, PT1M, PT1H; the last one repeats. Empty \
+             follows the published schedule.",
+        ),
+        Field::tick(ON_GONE, "Disable it when the webhook answers 410", form),
         Field::choice(
             "deadLetterDestination",
             "Deliveries that are given up",
@@ -363,8 +397,11 @@ fn note_fields(form: &Form) -> Vec<Field> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::base::Timestamp;
+    use crate::model::pace::{Pace, Rate};
 
     const CONTEXT: SubscriptionContext<'_> = SubscriptionContext {
         input_schema: &InputSchema::EventGridSchema,
@@ -400,12 +437,40 @@ mod tests {
             (HEADERS, "[{\"name\": \"Host\"}]"),
             (HEADERS, "{"),
             ("advancedFilters", "{}"),
+            (DEADLINE, "301"),
+            (IN_FLIGHT, "0"),
+            (RATE, "fast"),
+            (RATE, "0"),
+            ("schedule", "10"),
+            ("schedule", "PT0S"),
         ] {
             let form =
                 Form::of_pairs([(field, value), ("endpointUrl", "https://shop.example/")].iter());
             let refusal = new(&form, &CONTEXT).expect_err(value);
             assert!(refusal.is_about(field), "{field} = {value}: {refusal:?}");
         }
+    }
+
+    #[test]
+    fn waits_and_paces_of_ones_own_come_back() {
+        let fields = [
+            (DEADLINE, "60"),
+            (IN_FLIGHT, "2"),
+            (RATE, "0.5"),
+            ("schedule", "PT1S, PT1M"),
+            (ON_GONE, "on"),
+        ];
+        let definition = new(&form(&fields), &CONTEXT).expect("a definition");
+        let Destination::WebHook(webhook) = &definition.destination;
+        let expected = Pace {
+            response_deadline: Some(Duration::from_secs(60)),
+            in_flight_max: Some(2),
+            rate: Rate::per_1000_s(500),
+        };
+        assert_eq!(webhook.pace, expected);
+        let waits = [1, 60].map(Duration::from_secs);
+        assert_eq!(definition.retry_policy.own_waits, waits);
+        assert!(definition.disable_on_gone);
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! The `destination` of an event subscription: a webhook with its batches and headers (spec 3.3, 6.4).
 
+use std::time::Duration;
+
 use http::{HeaderName, HeaderValue};
 use serde_json::{Value, json};
 
@@ -12,8 +14,9 @@ use crate::model::destination::{
 };
 use crate::model::limits::{
     BATCH_EVENTS_MAX, BATCH_KILOBYTES_MAX, DELIVERY_ATTRIBUTE_BYTES_MAX, DELIVERY_ATTRIBUTES_MAX,
-    ENDPOINT_URL_BYTES_MAX,
+    ENDPOINT_URL_BYTES_MAX, IN_FLIGHT_OWN_MAX, RESPONSE_DEADLINE_S_MAX,
 };
+use crate::model::pace::{Pace, Rate};
 use crate::wire::bad_input::quoted;
 
 const WEB_HOOK: &str = "WebHook";
@@ -31,15 +34,18 @@ const UNSUPPORTED_TYPES: [&str; 9] = [
     "PartnerDestination",
 ];
 
-/// Names inside the `properties` of a webhook. `skipValidation` is an extension; `endpointBaseUrl` is
-/// for answers only.
-const PROPERTIES: [&str; 9] = [
+/// Names inside the `properties` of a webhook. `skipValidation` and the three about its pace are
+/// extensions; `endpointBaseUrl` is for answers only.
+const PROPERTIES: [&str; 12] = [
     "endpointUrl",
     "endpointBaseUrl",
     "maxEventsPerBatch",
     "preferredBatchSizeInKilobytes",
     "deliveryAttributeMappings",
     "skipValidation",
+    DEADLINE,
+    IN_FLIGHT,
+    RATE,
     "azureActiveDirectoryTenantId",
     "azureActiveDirectoryApplicationIdOrUri",
     "minimumTlsVersionAllowed",
@@ -70,6 +76,11 @@ const FORBIDDEN_HEADERS: [&str; 10] = [
 ];
 
 const ATTRIBUTES: &str = "deliveryAttributeMappings";
+
+/// Extensions: how fast the webhook is called.
+const DEADLINE: &str = "responseDeadlineInSeconds";
+const IN_FLIGHT: &str = "maxRequestsInFlight";
+const RATE: &str = "maxRequestsPerSecond";
 
 /// Reads `destination`. In an update, what answers never show is kept where it is left out: the URL and
 /// the values of secret headers.
@@ -116,6 +127,7 @@ fn read_web_hook(
             preferred_kilobytes: properties
                 .number("preferredBatchSizeInKilobytes", 1..=BATCH_KILOBYTES_MAX)?,
         },
+        pace: read_pace(properties)?,
         attribute_mappings: properties
             .objects(ATTRIBUTES)?
             .unwrap_or_default()
@@ -123,6 +135,16 @@ fn read_web_hook(
             .map(|mapping| read_mapping(mapping, kept))
             .collect::<Result<_, _>>()?,
         skip_validation: properties.flag("skipValidation")?.unwrap_or(false),
+    })
+}
+
+fn read_pace(properties: &Fields) -> Result<Pace, InvalidResource> {
+    let seconds = properties.number(DEADLINE, 1..=RESPONSE_DEADLINE_S_MAX)?;
+    let rate = properties.thousandths(RATE, Rate::BOUNDS)?;
+    Ok(Pace {
+        response_deadline: seconds.map(|seconds| Duration::from_secs(seconds.into())),
+        in_flight_max: properties.number(IN_FLIGHT, 1..=IN_FLIGHT_OWN_MAX)?,
+        rate: rate.and_then(Rate::per_1000_s),
     })
 }
 
@@ -332,31 +354,50 @@ pub(super) fn render(destination: &Destination) -> Value {
         // Azure's default for requests of one event each, whose size is what it is.
         false => batch.preferred_kilobytes.unwrap_or(64) as usize,
     };
-    json!({
-        "endpointType": WEB_HOOK,
-        "properties": {
-            "endpointBaseUrl": webhook.endpoint_url.base(),
-            "maxEventsPerBatch": batch.events_max(),
-            "preferredBatchSizeInKilobytes": kilobytes,
-            ATTRIBUTES: render_mappings(destination, hidden),
-            "skipValidation": webhook.skip_validation,
-        },
-    })
+    let mut properties = json!({
+        "endpointBaseUrl": webhook.endpoint_url.base(),
+        "maxEventsPerBatch": batch.events_max(),
+        "preferredBatchSizeInKilobytes": kilobytes,
+        ATTRIBUTES: render_mappings(destination, hidden),
+        "skipValidation": webhook.skip_validation,
+    });
+    add_pace(&mut properties, &webhook.pace);
+    json!({ "endpointType": WEB_HOOK, "properties": properties })
 }
 
 /// `destination` as the store keeps it: everything, as it was given.
 pub(super) fn render_stored(destination: &Destination) -> Value {
     let Destination::WebHook(webhook) = destination;
-    json!({
-        "endpointType": WEB_HOOK,
-        "properties": {
-            "endpointUrl": webhook.endpoint_url.reveal().as_str(),
-            "maxEventsPerBatch": webhook.batch.max_events,
-            "preferredBatchSizeInKilobytes": webhook.batch.preferred_kilobytes,
-            ATTRIBUTES: render_mappings(destination, revealed),
-            "skipValidation": webhook.skip_validation,
-        },
-    })
+    let mut properties = json!({
+        "endpointUrl": webhook.endpoint_url.reveal().as_str(),
+        "maxEventsPerBatch": webhook.batch.max_events,
+        "preferredBatchSizeInKilobytes": webhook.batch.preferred_kilobytes,
+        ATTRIBUTES: render_mappings(destination, revealed),
+        "skipValidation": webhook.skip_validation,
+    });
+    add_pace(&mut properties, &webhook.pace);
+    json!({ "endpointType": WEB_HOOK, "properties": properties })
+}
+
+/// What is left to the settings is left out.
+fn add_pace(properties: &mut Value, pace: &Pace) {
+    let seconds = pace.response_deadline.map(|each| json!(each.as_secs()));
+    let in_flight = pace.in_flight_max.map(|each| json!(each));
+    let rate = pace.rate.map(render_rate);
+    for (name, value) in [(DEADLINE, seconds), (IN_FLIGHT, in_flight), (RATE, rate)] {
+        if let Some(value) = value {
+            properties[name] = value;
+        }
+    }
+}
+
+/// `2`, `2.5`: requests per second.
+fn render_rate(rate: Rate) -> Value {
+    let thousandths = rate.in_1000_s();
+    match thousandths % 1_000 {
+        0 => json!(thousandths / 1_000),
+        _ => json!(f64::from(thousandths) / 1_000.0),
+    }
 }
 
 /// The headers, their values by `show`.

@@ -156,6 +156,28 @@ impl<'a> Fields<'a> {
         }
     }
 
+    /// A number with up to three decimals within `range`, both in thousandths.
+    pub(super) fn thousandths(
+        &self,
+        name: &str,
+        range: RangeInclusive<u32>,
+    ) -> Result<Option<u32>, InvalidResource> {
+        let Some(value) = self.value(name) else {
+            return Ok(None);
+        };
+        let found = value.as_f64().and_then(in_thousandths);
+        match found.filter(|number| range.contains(number)) {
+            Some(number) => Ok(Some(number)),
+            None => {
+                let (low, high) = range.into_inner();
+                let (low, high) = (f64::from(low) / 1_000.0, f64::from(high) / 1_000.0);
+                let expected =
+                    format!("it must be a number from {low} to {high} with up to three decimals");
+                Err(self.invalid(name, format!("{expected}, but it is {}", shown(value))))
+            }
+        }
+    }
+
     /// One of a few words, in any letter case.
     pub(super) fn choice<T: Copy>(
         &self,
@@ -235,6 +257,11 @@ impl<'a> Fields<'a> {
         }
     }
 
+    /// Whether the appliance itself wrote the document.
+    pub(super) fn is_stored(&self) -> bool {
+        self.from == Origin::Store
+    }
+
     /// Refuses names that look like misspellings of `known` ones.
     pub(super) fn expect_names(&self, known: &[&str]) -> Result<(), InvalidResource> {
         if self.from == Origin::Store {
@@ -262,6 +289,16 @@ impl<'a> Fields<'a> {
             Some(_) | None => Ok(()),
         }
     }
+}
+
+/// `None` for what has more decimals, or does not fit.
+fn in_thousandths(number: f64) -> Option<u32> {
+    let thousandths = number * 1_000.0;
+    let whole = thousandths.round();
+    // What a decimal fraction can be off by in binary.
+    let is_whole = (thousandths - whole).abs() < 1e-6;
+    let fits = (0.0..=f64::from(u32::MAX)).contains(&whole);
+    (is_whole && fits).then_some(whole as u32)
 }
 
 fn text(value: &Value, path: impl FnOnce() -> String) -> Result<&str, InvalidResource> {

@@ -7,6 +7,7 @@
 
 mod destination;
 mod fields;
+mod standing;
 mod subscription;
 #[cfg(test)]
 mod tests;
@@ -16,6 +17,7 @@ use serde_json::{Value, json};
 
 use crate::base::Timestamp;
 
+pub use standing::standing_reason;
 pub use subscription::{
     SubscriptionContext, parse_subscription, patch_subscription, render_delivery_attributes,
     render_full_url, render_subscription, subscription_from_text, subscription_to_text,

@@ -6,25 +6,30 @@ use serde_json::{Value, json};
 
 use super::destination;
 use super::fields::{Fields, Origin, one_of};
+use super::standing;
 use super::{InvalidResource, read_stored, render_system_data};
 use crate::base::Timestamp;
 use crate::model::destination::Destination;
 use crate::model::filter::Filter;
-use crate::model::limits::{ATTEMPTS_MAX, TIME_TO_LIVE_MINUTES_MAX};
+use crate::model::limits::{
+    ATTEMPTS_MAX, OWN_WAIT_LONGEST, OWN_WAIT_SHORTEST, OWN_WAITS_MAX, TIME_TO_LIVE_MINUTES_MAX,
+};
+use crate::model::probation::Health;
 use crate::model::registry::TopicEntry;
 use crate::model::retry::RetryPolicy;
 use crate::model::subscription::{
-    DeadLetterDestination, EventSubscription, SubscriptionDefinition, Validation,
+    DeadLetterDestination, Disabled, EventSubscription, SubscriptionDefinition,
 };
 use crate::model::topic::{DeliverySchema, InputSchema};
 use crate::wire::bad_input::quoted;
-use crate::wire::{filter, moment};
+use crate::wire::{duration, filter, moment};
 
 /// Names of the envelope.
 const ENVELOPE: [&str; 5] = ["id", "name", "type", "systemData", "properties"];
 
-/// Names inside `properties`; the last three are for answers only.
-const PROPERTIES: [&str; 12] = [
+/// Names inside `properties`; `paused`, `disabled` and `disableOnGone` are extensions, the last three for
+/// answers only.
+const PROPERTIES: [&str; 15] = [
     "destination",
     "deliveryWithResourceIdentity",
     "filter",
@@ -34,6 +39,9 @@ const PROPERTIES: [&str; 12] = [
     "retryPolicy",
     "deadLetterDestination",
     "deadLetterWithResourceIdentity",
+    "paused",
+    "disabled",
+    "disableOnGone",
     "topic",
     "provisioningState",
     "everpost",
@@ -93,8 +101,13 @@ pub fn patch_subscription(
 }
 
 /// The answer that shows an event subscription: no query of its URL, no secret values (spec 3.3).
-/// `everpost` holds what Azure has no place for.
-pub fn render_subscription(entry: &TopicEntry, subscription: &EventSubscription) -> Value {
+/// `everpost` holds what Azure has no place for, as it is at `now`.
+pub fn render_subscription(
+    entry: &TopicEntry,
+    subscription: &EventSubscription,
+    health: &Health,
+    now: Timestamp,
+) -> Value {
     let topic = &*entry.resource_id;
     let name = subscription.name.as_str();
     let definition = &subscription.definition;
@@ -102,7 +115,7 @@ pub fn render_subscription(entry: &TopicEntry, subscription: &EventSubscription)
         render_properties(definition, destination::render(&definition.destination));
     properties["topic"] = json!(topic);
     properties["provisioningState"] = json!(subscription.validation.state.name());
-    properties["everpost"] = render_validation(&subscription.validation);
+    properties["everpost"] = standing::render(subscription, health, now);
     json!({
         "id": format!("{topic}/eventSubscriptions/{name}"),
         "name": name,
@@ -127,8 +140,15 @@ pub fn render_delivery_attributes(definition: &SubscriptionDefinition) -> Value 
 /// The form in which the store keeps a definition, secrets included.
 pub fn subscription_to_text(definition: &SubscriptionDefinition) -> String {
     let destination = destination::render_stored(&definition.destination);
-    json!({ "properties": render_properties(definition, destination) }).to_string()
+    let mut properties = render_properties(definition, destination);
+    if let Some(Disabled::Gone { at }) = definition.disabled {
+        properties[GONE_AT] = json!(at.to_string());
+    }
+    json!({ "properties": properties }).to_string()
 }
+
+/// When a 410 disabled the subscription; for the store alone.
+const GONE_AT: &str = "goneAt";
 
 /// Reads what [`subscription_to_text`] wrote, whatever the rules for new ones have become.
 pub fn subscription_from_text(text: &str) -> Result<SubscriptionDefinition, InvalidResource> {
@@ -196,7 +216,34 @@ fn read(
             current.map(|each| &each.expires_at),
             read_expiration,
         )?,
+        paused: fields.updated("paused", current.map(|each| &each.paused), |fields| {
+            Ok(fields.flag("paused")?.unwrap_or(false))
+        })?,
+        disabled: fields.updated(
+            "disabled",
+            current.map(|each| &each.disabled),
+            read_disabled,
+        )?,
+        disable_on_gone: fields.updated(
+            "disableOnGone",
+            current.map(|each| &each.disable_on_gone),
+            |fields| Ok(fields.flag("disableOnGone")?.unwrap_or(false)),
+        )?,
     })
+}
+
+fn read_disabled(fields: &Fields) -> Result<Option<Disabled>, InvalidResource> {
+    if !fields.flag("disabled")?.unwrap_or(false) {
+        return Ok(None);
+    }
+    let gone_at = match fields.is_stored() {
+        true => fields.text(GONE_AT)?.and_then(|text| text.parse().ok()),
+        false => None,
+    };
+    Ok(Some(match gone_at {
+        Some(at) => Disabled::Gone { at },
+        None => Disabled::ByOperator,
+    }))
 }
 
 fn read_filter(fields: &Fields) -> Result<Filter, InvalidResource> {
@@ -220,7 +267,7 @@ fn read_delivery_schema(
 
 fn read_retry_policy(fields: &Fields) -> Result<RetryPolicy, InvalidResource> {
     let policy = fields.object_or_empty("retryPolicy")?;
-    policy.expect_names(&["maxDeliveryAttempts", "eventTimeToLiveInMinutes"])?;
+    policy.expect_names(&["maxDeliveryAttempts", "eventTimeToLiveInMinutes", SCHEDULE])?;
     let attempts = policy.number("maxDeliveryAttempts", 1..=ATTEMPTS_MAX)?;
     let minutes = policy.number("eventTimeToLiveInMinutes", 1..=TIME_TO_LIVE_MINUTES_MAX)?;
     let default = RetryPolicy::default();
@@ -229,8 +276,41 @@ fn read_retry_policy(fields: &Fields) -> Result<RetryPolicy, InvalidResource> {
         time_to_live: minutes.map_or(default.time_to_live, |minutes| {
             Duration::from_secs(u64::from(minutes) * 60)
         }),
+        own_waits: read_own_waits(&policy)?,
         ..default
     })
+}
+
+/// Extension: waits of one's own in the place of the published ones.
+const SCHEDULE: &str = "schedule";
+
+fn read_own_waits(policy: &Fields) -> Result<Vec<Duration>, InvalidResource> {
+    let Some(texts) = policy.texts(SCHEDULE)? else {
+        return Ok(Vec::new());
+    };
+    if !(1..=OWN_WAITS_MAX).contains(&texts.len()) {
+        let problem = format!(
+            "it must have 1 to {OWN_WAITS_MAX} waits, but it has {}; leave it out for the published \
+             schedule",
+            texts.len()
+        );
+        return Err(policy.invalid(SCHEDULE, problem));
+    }
+    let read = |(at, text): (usize, &String)| {
+        let problem = |problem| policy.invalid(&format!("{SCHEDULE}[{at}]"), problem);
+        let wait = duration::parse(text)
+            .map_err(|invalid| problem(format!("{} is no wait: {invalid}", quoted(text))))?;
+        if (OWN_WAIT_SHORTEST..=OWN_WAIT_LONGEST).contains(&wait) {
+            return Ok(wait);
+        }
+        let (least, most) = (OWN_WAIT_SHORTEST, OWN_WAIT_LONGEST);
+        let (least, most) = (duration::format(least), duration::format(most));
+        let found = quoted(text);
+        Err(problem(format!(
+            "it must be from {least} to {most}, but it is {found}"
+        )))
+    };
+    texts.iter().enumerate().map(read).collect()
 }
 
 /// Left out and `null` differ here (spec A): by default the built-in queue keeps dead letters.
@@ -384,7 +464,14 @@ fn render_properties(definition: &SubscriptionDefinition, destination: Value) ->
             "maxDeliveryAttempts": retry.attempts_max,
             "eventTimeToLiveInMinutes": retry.time_to_live.as_secs() / 60,
         },
+        "paused": definition.paused,
+        "disabled": definition.disabled.is_some(),
+        "disableOnGone": definition.disable_on_gone,
     });
+    if !retry.own_waits.is_empty() {
+        let waits = retry.own_waits.iter().copied().map(duration::format);
+        properties["retryPolicy"][SCHEDULE] = waits.collect();
+    }
     properties["destination"] = destination;
     if let Some(dead_letter) = render_dead_letter(&definition.dead_letter) {
         properties["deadLetterDestination"] = dead_letter;
@@ -405,14 +492,4 @@ fn render_dead_letter(dead_letter: &DeadLetterDestination) -> Option<Value> {
             "properties": { "resourceId": resource_id, "blobContainerName": container },
         })),
     }
-}
-
-/// How the handshake stands, for our own pages and command line.
-fn render_validation(validation: &Validation) -> Value {
-    json!({
-        "validatedOnce": validation.validated_once,
-        "validationExpiresAt": validation.expires_at.map(|at| at.to_string()),
-        "validationFailure": validation.failure,
-        "allowedRequestsPerMinute": validation.allowed_rate,
-    })
 }

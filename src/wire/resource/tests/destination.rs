@@ -82,6 +82,35 @@ fn plain_http_is_a_setting() {
 }
 
 #[test]
+fn paces_are_checked_and_shown_where_they_are_set() {
+    let table = "
+        {}                                    => /responseDeadlineInSeconds = null
+        {'responseDeadlineInSeconds': 1}      => /responseDeadlineInSeconds = 1
+        {'responseDeadlineInSeconds': 300}    => /responseDeadlineInSeconds = 300
+        {'responseDeadlineInSeconds': 0}      => ! responseDeadlineInSeconds: from 1 to 300, but it is 0
+        {'responseDeadlineInSeconds': 301}    => ! responseDeadlineInSeconds: from 1 to 300, but it is 301
+        {'responseDeadlineInSecond': 1}       => ! responseDeadlineInSecond: \"responseDeadlineInSeconds\"
+        {}                                    => /maxRequestsInFlight = null
+        {'maxRequestsInFlight': 1}            => /maxRequestsInFlight = 1
+        {'maxRequestsInFlight': 1025}         => ! maxRequestsInFlight: from 1 to 1024
+        {}                                    => /maxRequestsPerSecond = null
+        {'maxRequestsPerSecond': 5}           => /maxRequestsPerSecond = 5
+        {'maxRequestsPerSecond': 0.1}         => /maxRequestsPerSecond = 0.1
+        {'maxRequestsPerSecond': 0.001}       => /maxRequestsPerSecond = 0.001
+        {'maxRequestsPerSecond': 9999.999}    => /maxRequestsPerSecond = 9999.999
+        {'maxRequestsPerSecond': 10000}       => /maxRequestsPerSecond = 10000
+        {'maxRequestsPerSecond': 0}           => ! maxRequestsPerSecond: from 0.001 to 10000 with up to three decimals, but it is 0
+        {'maxRequestsPerSecond': 0.0005}      => ! maxRequestsPerSecond: but it is 0.0005
+        {'maxRequestsPerSecond': 1.0001}      => ! maxRequestsPerSecond: but it is 1.0001
+        {'maxRequestsPerSecond': 10000.001}   => ! maxRequestsPerSecond: but it is 10000.001
+        {'maxRequestsPerSecond': -1}          => ! maxRequestsPerSecond: but it is -1
+        {'maxRequestsPerSecond': 1e300}       => ! maxRequestsPerSecond: but it is
+        {'maxRequestsPerSecond': '5'}         => ! maxRequestsPerSecond: but it is \"5\"
+    ";
+    each_line(table, check_webhook);
+}
+
+#[test]
 fn batches_are_checked_and_shown_as_they_are_in_effect() {
     let table = "
         {}                           => /maxEventsPerBatch = 1

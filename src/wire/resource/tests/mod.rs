@@ -15,6 +15,7 @@ use serde_json::Value;
 use super::*;
 use crate::model::access::{AccessKeys, Secret};
 use crate::model::name::{SubscriptionName, TopicName};
+use crate::model::probation::Health;
 use crate::model::registry::{ResourceScope, TopicEntry};
 use crate::model::subscription::{
     EventSubscription, SubscriptionDefinition, SubscriptionId, Validation,
@@ -124,15 +125,27 @@ fn show(definition: SubscriptionDefinition) -> Value {
 
 fn show_validated(definition: SubscriptionDefinition, validation: Validation) -> Value {
     let subscription = EventSubscription {
+        validation,
+        ..billing(definition)
+    };
+    show_seen(&subscription, &Health::default())
+}
+
+/// A subscription of this definition, whose destination has agreed.
+fn billing(definition: SubscriptionDefinition) -> EventSubscription {
+    EventSubscription {
         id: SubscriptionId(1),
         topic_id: TopicId(7),
         name: SubscriptionName::parse("billing").expect("a name"),
         definition,
-        validation,
+        validation: Validation::succeeded(None),
         created_at: now(),
         updated_at: now(),
-    };
-    render_subscription(&entry(topic("{}")), &subscription)
+    }
+}
+
+fn show_seen(subscription: &EventSubscription, health: &Health) -> Value {
+    render_subscription(&entry(topic("{}")), subscription, health, now())
 }
 
 /// The body of a PUT to a webhook, with `changes` to the webhook's properties.

@@ -15,8 +15,9 @@ use crate::model::destination::{
     AttributeValue, DeliveryAttributeMapping, Destination, EndpointUrl, WebHook,
 };
 use crate::model::filter::Filter;
+use crate::model::pace::{Pace, Rate};
 use crate::model::retry::RetryPolicy;
-use crate::model::subscription::DeadLetterDestination;
+use crate::model::subscription::{DeadLetterDestination, Disabled};
 use crate::model::topic::{DeliverySchema, InputMapping, MappedField, NetworkAccess};
 use crate::wire::filter;
 
@@ -169,6 +170,9 @@ prop_compose! {
         dead_letter in any_dead_letter(),
         labels in vec(text(), 0..4),
         expires_at in option::of(0..=LAST_MS),
+        own_waits in vec((1_000..=86_400_000u64).prop_map(Duration::from_millis), 0..=30),
+        (paused, disable_on_gone) in any::<(bool, bool)>(),
+        disabled in any_disabled(),
     ) -> SubscriptionDefinition {
         SubscriptionDefinition {
             destination,
@@ -177,11 +181,15 @@ prop_compose! {
             retry_policy: RetryPolicy {
                 attempts_max,
                 time_to_live: Duration::from_secs(minutes * 60),
+                own_waits,
                 ..RetryPolicy::default()
             },
             dead_letter,
             labels,
             expires_at: expires_at.map(Timestamp::from_ms),
+            paused,
+            disabled,
+            disable_on_gone,
         }
     }
 }
@@ -191,12 +199,43 @@ prop_compose! {
         endpoint_url in any_url(),
         max_events in option::of(1..=5_000u32),
         preferred_kilobytes in option::of(1..=1_024u32),
+        pace in any_pace(),
         attribute_mappings in vec(any_attribute(), 0..4),
         skip_validation in any::<bool>(),
     ) -> Destination {
         let batch = BatchPolicy { max_events, preferred_kilobytes };
-        Destination::WebHook(WebHook { endpoint_url, batch, attribute_mappings, skip_validation })
+        Destination::WebHook(WebHook {
+            endpoint_url,
+            batch,
+            pace,
+            attribute_mappings,
+            skip_validation,
+        })
     }
+}
+
+prop_compose! {
+    fn any_pace()(
+        seconds in option::of(1..=300u64),
+        in_flight_max in option::of(1..=1_024u32),
+        rate in option::of(Rate::BOUNDS),
+    ) -> Pace {
+        Pace {
+            response_deadline: seconds.map(Duration::from_secs),
+            in_flight_max,
+            rate: rate.and_then(Rate::per_1000_s),
+        }
+    }
+}
+
+fn any_disabled() -> impl Strategy<Value = Option<Disabled>> {
+    prop_oneof![
+        Just(None),
+        Just(Some(Disabled::ByOperator)),
+        (0..=LAST_MS).prop_map(|ms| Some(Disabled::Gone {
+            at: Timestamp::from_ms(ms),
+        })),
+    ]
 }
 
 fn any_url() -> impl Strategy<Value = EndpointUrl> {

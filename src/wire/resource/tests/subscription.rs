@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use super::*;
+use crate::base::TimeScale;
+use crate::model::delivery::Outcome;
 use crate::model::destination::{Destination, EndpointUrl};
+use crate::model::probation::{Observation, ProbationRules};
 use crate::model::subscription::{DeadLetterDestination, ValidationState};
 use crate::model::topic::DeliverySchema;
 
@@ -97,6 +100,32 @@ fn properties_are_read_and_shown() {
         {'retryPolicy': {'eventTimeToLiveInMinutes': 0}}      => ! retryPolicy.eventTimeToLiveInMinutes: but it is 0
         {'retryPolicy': {'eventTimeToLiveInMinutes': 1441}}   => ! retryPolicy.eventTimeToLiveInMinutes: from 1 to 1440
         {'retryPolicy': 5}                                    => ! retryPolicy: it must be an object
+
+        # Extensions.
+        {}                                                    => /retryPolicy/schedule = null
+        {'retryPolicy': {'schedule': null}}                   => /retryPolicy/schedule = null
+        {'retryPolicy': {'schedule': ['PT1S', 'PT1M', 'P1D']}} => /retryPolicy/schedule = ['PT1S', 'PT1M', 'P1D']
+        {'retryPolicy': {'schedule': ['PT90S']}}              => /retryPolicy/schedule = ['PT1M30S']
+        {'retryPolicy': {'schedule': []}}                     => ! retryPolicy.schedule: it must have 1 to 30 waits, but it has 0
+        {'retryPolicy': {'schedule': 'PT1S'}}                 => ! retryPolicy.schedule: it must be a list
+        {'retryPolicy': {'schedule': [10]}}                   => ! retryPolicy.schedule[0]: it must be a string
+        {'retryPolicy': {'schedule': ['PT1S', '10s']}}        => ! retryPolicy.schedule[1]: \"10s\" is no wait: it is no ISO 8601 duration
+        {'retryPolicy': {'schedule': ['P1M']}}                => ! retryPolicy.schedule[0]: write days
+        {'retryPolicy': {'schedule': ['PT0.9S']}}             => ! retryPolicy.schedule[0]: it must be from PT1S to P1D, but it is \"PT0.9S\"
+        {'retryPolicy': {'schedule': ['P1DT1S']}}             => ! retryPolicy.schedule[0]: it must be from PT1S to P1D
+        {'retryPolicy': {'shedule': ['PT1S']}}                => ! retryPolicy.shedule: \"schedule\"
+        {}                         => /paused = false
+        {'paused': true}           => /paused = true
+        {'paused': true}           => /everpost/state = 'Paused'
+        {'paused': 'yes'}          => ! paused: it must be true or false, but it is a string
+        {'pause': true}            => ! pause: \"paused\"
+        {}                         => /disabled = false
+        {'disabled': true}         => /disabled = true
+        {'disabled': true}         => /everpost/state = 'Disabled'
+        {'disabled': true, 'goneAt': '2026-11-21T06:40:53Z'} => /everpost/gone = null
+        {}                         => /disableOnGone = false
+        {'disableOnGone': true}    => /disableOnGone = true
+        {'disableOnGone': 1}       => ! disableOnGone: it must be true or false
 
         # Slips are refused, later names and those for answers passed over.
         {'label': []}                                   => ! label: \"labels\"
@@ -284,9 +313,53 @@ fn the_handshake_is_shown() {
         let shown = show_validated(definition.clone(), validation);
         assert!(!shown.to_string().contains("canary"));
         assert_eq!(shown["properties"]["provisioningState"], state.name());
-        let expected = "{'validatedOnce': false, 'validationFailure': 'it answered 404',
-            'validationExpiresAt': '2026-11-21T06:40:53.000Z', 'allowedRequestsPerMinute': 120}";
-        assert_eq!(shown["properties"]["everpost"], read(expected));
+        let everpost = &shown["properties"]["everpost"];
+        assert_eq!(everpost["validatedOnce"], false);
+        assert_eq!(everpost["validationFailure"], "it answered 404");
+        assert_eq!(everpost["validationExpiresAt"], "2026-11-21T06:40:53.000Z");
+        assert_eq!(everpost["allowedRequestsPerMinute"], 120);
+        let (word, reason) = match state {
+            ValidationState::Succeeded => ("Active", Value::Null),
+            ValidationState::Creating
+            | ValidationState::Updating
+            | ValidationState::AwaitingManualAction
+            | ValidationState::Failed => (state.name(), "it answered 404".into()),
+        };
+        assert_eq!(everpost["state"], word);
+        assert_eq!(everpost["stateReason"], reason);
+    }
+}
+
+#[test]
+fn what_is_wrong_with_the_receiver_is_shown() {
+    let rules = ProbationRules {
+        failures: 2,
+        ..ProbationRules::default()
+    };
+    let gone = Observation {
+        outcome: Outcome::GenericError,
+        status: Some(410),
+        is_probe: false,
+    };
+    let once = Health::default().observed(gone, &rules, now(), TimeScale::REAL);
+    let twice = once.observed(gone, &rules, now(), TimeScale::REAL);
+    let since =
+        "{'since': '2026-11-21T06:40:53.000Z', 'reason': 'the receiver answers 410 (Gone)'}";
+    let probation = "{'cause': 'GenericError', 'failures': 2,
+        'since': '2026-11-21T06:40:53.000Z', 'until': '2026-11-21T06:41:03.000Z'}";
+    for (health, state, gone, probation) in [
+        (Health::default(), "Active", "null", "null"),
+        (once, "Gone", since, "null"),
+        (twice, "OnProbation", since, probation),
+    ] {
+        let definition = parse(&webhook("{}")).expect("a valid body");
+        let shown = show_seen(&billing(definition), &health);
+        let everpost = &shown["properties"]["everpost"];
+        assert_eq!(everpost["state"], state);
+        assert_eq!(everpost["gone"], read(gone), "{state}");
+        assert_eq!(everpost["probation"], read(probation), "{state}");
+        let has_reason = everpost["stateReason"].is_string();
+        assert_eq!(has_reason, state != "Active", "{everpost}");
     }
 }
 
