@@ -7,7 +7,7 @@ use axum::http::Uri;
 use axum::http::uri::PathAndQuery;
 
 /// Fixed words of the paths, as the routes spell them.
-const WORDS: [&str; 7] = [
+const WORDS: [&str; 9] = [
     "topics",
     "eventSubscriptions",
     "listKeys",
@@ -15,6 +15,8 @@ const WORDS: [&str; 7] = [
     "getFullUrl",
     "getDeliveryAttributes",
     "validate",
+    "pause",
+    "resume",
 ];
 
 /// Rewrites the path of `uri` if it is in Resource Manager's form.

@@ -13,7 +13,6 @@ use serde_json::Value;
 use crate::api::ApiState;
 use crate::api::error::ApiError;
 use crate::model::name::{SubscriptionName, TopicName};
-use crate::model::probation::Health;
 use crate::model::registry::TopicEntry;
 use crate::model::subscription::{EventSubscription, PendingFate};
 use crate::wire::resource::{self, SubscriptionContext};
@@ -185,6 +184,26 @@ impl Deletion {
     }
 }
 
+/// `POST /topics/{topic}/eventSubscriptions/{name}/pause` (an extension)
+pub(super) async fn pause(
+    State(state): State<ApiState>,
+    Path((topic, name)): Path<(String, String)>,
+) -> Answer {
+    let (topic, name) = (TopicName::parse(&topic)?, SubscriptionName::parse(&name)?);
+    let (entry, subscription) = state.broker.pause_subscription(&topic, &name).await?;
+    Ok(Json(show_subscription(&state, &entry, &subscription)).into_response())
+}
+
+/// `POST /topics/{topic}/eventSubscriptions/{name}/resume` (an extension)
+pub(super) async fn resume(
+    State(state): State<ApiState>,
+    Path((topic, name)): Path<(String, String)>,
+) -> Answer {
+    let (topic, name) = (TopicName::parse(&topic)?, SubscriptionName::parse(&name)?);
+    let (entry, subscription) = state.broker.resume_subscription(&topic, &name).await?;
+    Ok(Json(show_subscription(&state, &entry, &subscription)).into_response())
+}
+
 /// `POST /topics/{topic}/eventSubscriptions/{name}/getFullUrl`
 pub(super) async fn get_full_url(
     State(state): State<ApiState>,
@@ -231,8 +250,9 @@ fn show_subscription(
     entry: &TopicEntry,
     subscription: &EventSubscription,
 ) -> Value {
+    let health = state.broker.health_of(subscription.id);
     let now = state.broker.clock().now();
-    resource::render_subscription(entry, subscription, &Health::default(), now)
+    resource::render_subscription(entry, subscription, &health, now)
 }
 
 fn context<'a>(state: &ApiState, entry: &'a TopicEntry) -> SubscriptionContext<'a> {

@@ -109,6 +109,14 @@ pub fn routes(state: ApiState, others: Router) -> Router {
             "/topics/{topic}/eventSubscriptions/{name}/validate",
             post(manage::validate),
         )
+        .route(
+            "/topics/{topic}/eventSubscriptions/{name}/pause",
+            post(manage::pause),
+        )
+        .route(
+            "/topics/{topic}/eventSubscriptions/{name}/resume",
+            post(manage::resume),
+        )
         .route("/everpost/events", get(records::list_events))
         .route("/everpost/events/{key}", get(records::get_event))
         .route("/everpost/deadLetters", get(records::list_dead_letters))

@@ -264,6 +264,7 @@ fn broker_options(
         in_flight_max: config.delivery.in_flight_max,
         free_bytes_min: config.storage.free_bytes_min,
         response_deadline: config.delivery.response_deadline,
+        probation: config.probation,
     }
 }
 

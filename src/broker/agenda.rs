@@ -2,13 +2,15 @@
 //!
 //! A subscription is in one of three places: waiting for its moment (`later`), in the queue for its turn
 //! (`ready`, first come first served, which is what makes it fair), or parked because all of its slots
-//! are taken; then the end of a request brings it back. What is due exactly is in the store; the agenda
+//! are taken; then the end of a request brings it back. One that has used up its rate waits for the moment
+//! of its next request. What is due exactly is in the store; the agenda
 //! only remembers when it is worth looking.
 
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 
 use crate::base::Timestamp;
 use crate::model::delivery::DeliveryId;
+use crate::model::pace::{Allowance, Rate};
 use crate::model::subscription::SubscriptionId;
 
 /// How many requests may be on the wire.
@@ -16,6 +18,14 @@ use crate::model::subscription::SubscriptionId;
 pub(super) struct SlotLimits {
     pub(super) per_subscription: usize,
     pub(super) overall: usize,
+}
+
+/// What a subscription itself asks for.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct OwnLimits {
+    /// In the place of [`SlotLimits::per_subscription`].
+    pub(super) in_flight_max: Option<usize>,
+    pub(super) rate: Option<Rate>,
 }
 
 /// A subscription's turn: it may start up to `slots` requests, and must end in [`Agenda::end_turn`].
@@ -46,6 +56,9 @@ struct Entry<W> {
     /// Deliveries on the wire.
     held: HashSet<DeliveryId>,
     waiting: Vec<W>,
+    /// When the present turn was taken, and the rate that its requests count against.
+    paced: Option<(Timestamp, Rate)>,
+    allowance: Allowance,
 }
 
 impl<W> Default for Entry<W> {
@@ -56,6 +69,8 @@ impl<W> Default for Entry<W> {
             in_flight: 0,
             held: HashSet::new(),
             waiting: Vec::new(),
+            paced: None,
+            allowance: Allowance::default(),
         }
     }
 }
@@ -114,8 +129,12 @@ impl<W> Agenda<W> {
         self.in_flight
     }
 
-    /// The next subscription whose moment has come and that has a free slot.
-    pub(super) fn take(&mut self, now: Timestamp) -> Option<Turn<W>> {
+    /// The next subscription whose moment has come, that has a free slot and has not used up its rate.
+    pub(super) fn take(
+        &mut self,
+        now: Timestamp,
+        own: impl Fn(SubscriptionId) -> OwnLimits,
+    ) -> Option<Turn<W>> {
         self.promote(now);
         let overall = self.limits.overall.saturating_sub(self.in_flight);
         if overall == 0 {
@@ -125,15 +144,28 @@ impl<W> Agenda<W> {
             let Some(entry) = self.entries.get_mut(&subscription) else {
                 continue;
             };
-            let own = self.limits.per_subscription.saturating_sub(entry.in_flight);
-            if own == 0 {
+            let OwnLimits {
+                in_flight_max,
+                rate,
+            } = own(subscription);
+            let most = in_flight_max.unwrap_or(self.limits.per_subscription);
+            let free = most.saturating_sub(entry.in_flight);
+            if free == 0 {
                 entry.place = Place::Parked;
                 continue;
             }
+            let allowed = rate.map_or(usize::MAX, |rate| entry.allowance.available(rate, now));
+            if let (0, Some(rate)) = (allowed, rate) {
+                let at = entry.allowance.next_at(rate);
+                entry.place = Place::Later(at);
+                self.later.insert((at, subscription));
+                continue;
+            }
             entry.place = Place::InTurn;
+            entry.paced = rate.map(|rate| (now, rate));
             return Some(Turn {
                 subscription,
-                slots: own.min(overall),
+                slots: free.min(overall).min(allowed),
                 waiting: std::mem::take(&mut entry.waiting),
             });
         }
@@ -158,6 +190,13 @@ impl<W> Agenda<W> {
             .unwrap_or_default()
     }
 
+    /// Takes out of what waits for a slot whatever is not to be kept.
+    pub(super) fn recall(&mut self, subscription: SubscriptionId, keep: impl Fn(&W) -> bool) {
+        if let Some(entry) = self.entries.get_mut(&subscription) {
+            entry.waiting.retain(keep);
+        }
+    }
+
     /// Ends a turn that started the requests `started` (each a list of deliveries) and leaves `waiting`
     /// for the next one. `next_due` is when that is worth taking.
     pub(super) fn end_turn(
@@ -173,6 +212,9 @@ impl<W> Agenda<W> {
         entry.in_flight += started.len();
         self.in_flight += started.len();
         entry.held.extend(started.iter().flatten());
+        if let Some((taken_at, rate)) = entry.paced.take() {
+            entry.allowance.spend(started.len(), rate, taken_at);
+        }
         entry.waiting = waiting;
         entry.place = Place::Idle;
         let noted = entry.noted.take();
@@ -207,11 +249,13 @@ impl<W> Agenda<W> {
         self.forget_idle(subscription);
     }
 
-    /// Nothing is due and nothing is on the wire: the subscription may be gone for good.
+    /// Nothing is due and nothing is on the wire: the subscription may be gone for good. One that has a
+    /// rate is remembered, lest it be served more than that.
     fn forget_idle(&mut self, subscription: SubscriptionId) {
         if let Some(entry) = self.entries.get(&subscription)
             && entry.place == Place::Idle
             && entry.in_flight == 0
+            && entry.allowance == Allowance::default()
         {
             self.entries.remove(&subscription);
         }
@@ -238,7 +282,7 @@ mod tests {
 
     fn taken(agenda: &mut Agenda<i32>, now: i64) -> Option<(SubscriptionId, usize)> {
         agenda
-            .take(at(now))
+            .take(at(now), |_| OwnLimits::default())
             .map(|turn| (turn.subscription, turn.slots))
     }
 
@@ -291,7 +335,9 @@ mod tests {
         assert_eq!(taken(&mut agenda, 0), Some((B, 2)));
         agenda.end_turn(B, &[], vec![], None);
         agenda.end_request(A, &[DeliveryId(1)], None);
-        let turn = agenda.take(at(0)).expect("a free slot");
+        let turn = agenda
+            .take(at(0), |_| OwnLimits::default())
+            .expect("a free slot");
         assert_eq!((turn.subscription, turn.slots), (A, 1));
         assert_eq!(agenda.held(A), HashSet::from([DeliveryId(2)]));
     }
@@ -315,7 +361,9 @@ mod tests {
         assert_eq!(taken(&mut agenda, 0), Some((A, 2)));
         agenda.end_turn(A, &ids(1..3), vec![7, 8], Some(at(0)));
         agenda.end_request(A, &[DeliveryId(1)], None);
-        let turn = agenda.take(at(0)).expect("a free slot");
+        let turn = agenda
+            .take(at(0), |_| OwnLimits::default())
+            .expect("a free slot");
         assert_eq!((turn.slots, turn.waiting), (1, vec![7, 8]));
     }
 
@@ -340,5 +388,73 @@ mod tests {
             agenda.end_request(subscription, &[DeliveryId(1)], None);
         }
         assert!(agenda.entries.is_empty());
+    }
+
+    #[test]
+    fn a_subscriptions_own_number_of_slots_holds() {
+        let mut agenda = agenda(2, 10);
+        let own = |most| {
+            move |_| OwnLimits {
+                in_flight_max: Some(most),
+                rate: None,
+            }
+        };
+        agenda.note(A, at(0));
+        let turn = agenda.take(at(0), own(5)).expect("free slots");
+        assert_eq!(turn.slots, 5);
+        agenda.end_turn(A, &ids(1..2), vec![], Some(at(0)));
+        assert!(agenda.take(at(0), own(1)).is_none());
+        agenda.end_request(A, &[DeliveryId(1)], None);
+        assert!(agenda.take(at(0), own(1)).is_some());
+    }
+
+    #[test]
+    fn a_rate_spaces_the_turns() {
+        let mut agenda = agenda(9, 9);
+        let own = |_| OwnLimits {
+            in_flight_max: None,
+            rate: Rate::per_1000_s(2_000),
+        };
+        agenda.note(A, at(1_000));
+        let mut started = Vec::new();
+        for now in (1_000..3_000).step_by(50) {
+            while let Some(turn) = agenda.take(at(now), own) {
+                started.push((now, turn.slots));
+                let id = DeliveryId(now);
+                agenda.end_turn(A, &[vec![id]], vec![], Some(at(now)));
+                agenda.end_request(A, &[id], None);
+            }
+        }
+        let moments = [1_000, 1_500, 2_000, 2_500];
+        assert_eq!(started, moments.map(|moment| (moment, 1)));
+        assert_eq!(agenda.earliest(), Some(at(3_000)));
+    }
+
+    #[test]
+    fn a_turn_without_requests_costs_no_rate() {
+        let mut agenda = agenda(9, 9);
+        let own = |_| OwnLimits {
+            in_flight_max: None,
+            rate: Rate::per_1000_s(1),
+        };
+        for _ in 0..3 {
+            agenda.note(A, at(1_000));
+            assert!(agenda.take(at(1_000), own).is_some());
+            agenda.end_turn(A, &[], vec![], None);
+        }
+    }
+
+    #[test]
+    fn what_waits_can_be_recalled() {
+        let mut agenda = agenda(1, 10);
+        agenda.note(A, at(0));
+        assert_eq!(taken(&mut agenda, 0), Some((A, 1)));
+        agenda.end_turn(A, &ids(1..2), vec![7, 8, 9], Some(at(0)));
+        agenda.recall(A, |waiting| *waiting != 8);
+        agenda.end_request(A, &[DeliveryId(1)], None);
+        let turn = agenda
+            .take(at(0), |_| OwnLimits::default())
+            .expect("a turn");
+        assert_eq!(turn.waiting, [7, 9]);
     }
 }

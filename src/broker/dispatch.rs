@@ -10,17 +10,17 @@ use tokio_util::task::TaskTracker;
 
 use crate::base::Timestamp;
 use crate::broker::Broker;
-use crate::broker::agenda::Turn;
+use crate::broker::agenda::{OwnLimits, Turn};
+use crate::broker::batch::{Batch, Due, Portion, fill};
+use crate::broker::deliver::next_due;
 use crate::model::delivery::{
-    Answer, Delivery, DeliveryAttempt, DeliveryId, Settlement, admit, settle,
+    Answer, Delivery, DeliveryAttempt, Outcome, Settlement, admit, settle_skipped,
 };
-use crate::model::destination::{AttributeValue, Destination, WebHook};
-use crate::model::event::StoredEvent;
-use crate::model::registry::TopicEntry;
+use crate::model::destination::Destination;
+use crate::model::probation::Admission;
+use crate::model::registry::{Registry, TopicEntry};
 use crate::model::subscription::{EventSubscription, SubscriptionId};
-use crate::outbound::Shipment;
 use crate::store::{LeaseRequest, Leased, Settled, StoreError};
-use crate::wire::attribute::dynamic_value;
 
 /// The longest sleep without looking at the store.
 const POLL_INTERVAL: Duration = Duration::from_secs(30);
@@ -35,32 +35,15 @@ const LEASE_AHEAD: usize = 128;
 /// Bytes of events leased in one turn: a batch of the greatest size, or one event of it.
 const LEASE_BYTES_MAX: usize = 1_024 * 1_024;
 
-/// Pause before a settlement that the store could not take is offered again.
-const SETTLE_PAUSE: Duration = Duration::from_secs(1);
-
-/// A delivery that is due, with its event.
-pub(super) type Due = (Delivery, Arc<StoredEvent>);
+/// Pause before a turn that the store could not serve is taken again.
+const STORE_PAUSE: Duration = Duration::from_secs(1);
 
 /// What a turn comes to.
+#[derive(Default)]
 struct Filled {
     batches: Vec<Batch>,
     waiting: Vec<Due>,
     next_due: Option<Timestamp>,
-}
-
-/// One request to one subscription: its deliveries and their events, in the same order.
-#[derive(Clone, Debug)]
-struct Batch {
-    topic: Arc<TopicEntry>,
-    subscription: Arc<EventSubscription>,
-    deliveries: Vec<Delivery>,
-    events: Vec<Arc<StoredEvent>>,
-}
-
-impl Batch {
-    fn ids(&self) -> Vec<DeliveryId> {
-        self.deliveries.iter().map(|delivery| delivery.id).collect()
-    }
 }
 
 impl Broker {
@@ -148,42 +131,46 @@ impl Broker {
 
     /// The requests of the next turn; `None` when there is no turn to take.
     async fn serve_next(&self) -> Option<Vec<Batch>> {
-        let turn = self.agenda().take(self.clock().now())?;
+        let registry = self.registry();
+        let own = |id| own_limits(&registry, id);
+        let turn = self.agenda().take(self.clock().now(), own)?;
         Some(self.serve(turn).await)
     }
 
     async fn serve(&self, turn: Turn<Due>) -> Vec<Batch> {
         let registry = self.registry();
-        let found = registry.subscription(turn.subscription);
+        let id = turn.subscription;
+        let found = registry.subscription(id);
         let Some((topic, subscription)) = found.filter(|(_, each)| each.may_deliver()) else {
-            // Deleted, or waiting for its handshake: whoever lets it deliver again notes it.
-            self.agenda()
-                .end_turn(turn.subscription, &[], Vec::new(), None);
+            // Deleted, paused, or waiting for its handshake: whoever lets it deliver again notes it.
+            self.agenda().end_turn(id, &[], Vec::new(), None);
             return Vec::new();
         };
-        let id = turn.subscription;
-        match self.fill_turn(topic, subscription, turn).await {
+        match self.fill_admitted(topic, subscription, turn).await {
             Ok(Filled {
                 batches,
                 waiting,
                 next_due,
             }) => {
                 let started: Vec<_> = batches.iter().map(Batch::ids).collect();
+                if batches.iter().any(|batch| batch.is_probe) {
+                    self.health().begin_probe(id);
+                }
                 self.agenda().end_turn(id, &started, waiting, next_due);
                 batches
             }
             Err(error) => {
                 tracing::error!(%error, subscription.name = %subscription.name,
                     "due deliveries could not be read");
-                let again = self.clock().now() + SETTLE_PAUSE;
+                let again = self.clock().now() + STORE_PAUSE;
                 self.agenda().end_turn(id, &[], Vec::new(), Some(again));
                 Vec::new()
             }
         }
     }
 
-    /// Leases what the turn can use, and a little ahead, so that the next turns need not ask the store.
-    async fn fill_turn(
+    /// Fills the turn as far as the health of the receiver admits.
+    async fn fill_admitted(
         &self,
         topic: &Arc<TopicEntry>,
         subscription: &Arc<EventSubscription>,
@@ -191,21 +178,49 @@ impl Broker {
     ) -> Result<Filled, StoreError> {
         let Destination::WebHook(webhook) = &subscription.definition.destination;
         let now = self.clock().now();
-        let wanted = (webhook.batch.events_max() * turn.slots).min(LEASE_MAX);
-        let (mut due, mut next_due) = (turn.waiting, Some(now));
+        let admission = self.health().admission(subscription.id, now);
+        let portion = match admission {
+            Admission::Free => Portion {
+                requests: turn.slots,
+                batch: webhook.batch,
+                is_probe: false,
+            },
+            Admission::Probe => Portion::PROBE,
+            Admission::Hold { until } => {
+                return Ok(Filled {
+                    next_due: until,
+                    ..Filled::default()
+                });
+            }
+            Admission::Skip { cause } => return self.skip_due(topic, subscription, cause).await,
+        };
+        self.fill_turn(topic, subscription, turn.waiting, portion)
+            .await
+    }
+
+    /// Leases what the portion can use, and a little ahead, so that the next turns need not ask the
+    /// store.
+    async fn fill_turn(
+        &self,
+        topic: &Arc<TopicEntry>,
+        subscription: &Arc<EventSubscription>,
+        waiting: Vec<Due>,
+        portion: Portion,
+    ) -> Result<Filled, StoreError> {
+        let now = self.clock().now();
+        let wanted = portion.deliveries_max().min(LEASE_MAX);
+        let (mut due, mut next_due) = (waiting, Some(now));
         if due.len() < wanted {
-            let leased = self
-                .lease(subscription.id, &due, wanted.max(LEASE_AHEAD))
-                .await?;
+            let limit = match portion.is_probe {
+                true => wanted,
+                false => wanted.max(LEASE_AHEAD),
+            };
+            let leased = self.lease(subscription.id, &due, limit).await?;
             due.extend(leased.deliveries);
             next_due = leased.next_due;
         }
-        let (due, given_up) = self.admitted(due, subscription, now);
-        if !given_up.is_empty() {
-            self.meters().settled(topic, subscription, &given_up);
-            self.store().deliveries.settle(given_up, now).await?;
-        }
-        let (batches, waiting) = group(topic, subscription, webhook, due, turn.slots);
+        let due = self.admitted(topic, subscription, due).await?;
+        let (batches, waiting) = fill(topic, subscription, due, portion);
         if !waiting.is_empty() {
             next_due = Some(now);
         }
@@ -214,6 +229,57 @@ impl Broker {
             waiting,
             next_due,
         })
+    }
+
+    /// Counts attempts that are not made, because the subscription is on probation with this cause.
+    async fn skip_due(
+        &self,
+        topic: &Arc<TopicEntry>,
+        subscription: &Arc<EventSubscription>,
+        cause: Outcome,
+    ) -> Result<Filled, StoreError> {
+        let leased = self.lease(subscription.id, &[], LEASE_AHEAD).await?;
+        let due = self
+            .admitted(topic, subscription, leased.deliveries)
+            .await?;
+        let now = self.clock().now();
+        let settled: Vec<Settled> = due
+            .iter()
+            .map(|(delivery, _)| self.skipped(subscription, delivery, cause, now))
+            .collect();
+        self.meters().skipped(topic, subscription, settled.len());
+        self.meters().settled(topic, subscription, &settled);
+        let retried = next_due(&settled);
+        self.store().deliveries.settle(settled, now).await?;
+        Ok(Filled {
+            next_due: leased.next_due.into_iter().chain(retried).min(),
+            ..Filled::default()
+        })
+    }
+
+    fn skipped(
+        &self,
+        subscription: &EventSubscription,
+        delivery: &Delivery,
+        cause: Outcome,
+        now: Timestamp,
+    ) -> Settled {
+        let definition = &subscription.definition;
+        let (policy, scale) = (&definition.retry_policy, self.time_scale());
+        let jitter = self.entropy().fraction();
+        let settlement = settle_skipped(delivery, cause, policy, now, scale, jitter);
+        let attempt = DeliveryAttempt {
+            attempt: delivery.attempts + 1,
+            started_at: now,
+            duration: Duration::ZERO,
+            answer: Answer::skipped(cause),
+            late: None,
+        };
+        Settled {
+            delivery: delivery.id,
+            attempt: Some(Arc::new(attempt)),
+            settlement: settlement.kept_by(&definition.dead_letter),
+        }
     }
 
     async fn lease(
@@ -234,209 +300,43 @@ impl Broker {
         self.store().deliveries.lease(request).await
     }
 
-    /// Parts what may be attempted from what has outlived its policy.
-    fn admitted(
+    /// Leaves what may be attempted, and gives up what has outlived its policy.
+    async fn admitted(
         &self,
-        due: Vec<Due>,
+        topic: &TopicEntry,
         subscription: &EventSubscription,
-        now: Timestamp,
-    ) -> (Vec<Due>, Vec<Settled>) {
-        let policy = &subscription.definition.retry_policy;
+        due: Vec<Due>,
+    ) -> Result<Vec<Due>, StoreError> {
+        let (now, scale) = (self.clock().now(), self.time_scale());
+        let definition = &subscription.definition;
         let mut given_up = Vec::new();
-        let admitted = due
-            .into_iter()
-            .filter(
-                |(delivery, _)| match admit(delivery, policy, now, self.time_scale()) {
-                    Ok(()) => true,
-                    Err(reason) => {
-                        let settlement = Settlement::DeadLetter(reason)
-                            .kept_by(&subscription.definition.dead_letter);
-                        let delivery = delivery.id;
-                        given_up.push(Settled {
-                            delivery,
-                            attempt: None,
-                            settlement,
-                        });
-                        false
-                    }
-                },
-            )
-            .collect();
-        (admitted, given_up)
-    }
-
-    /// Makes one request and settles its deliveries by the answer.
-    async fn deliver(&self, batch: Batch) {
-        let started_at = self.clock().now();
-        let events: Vec<&StoredEvent> = batch.events.iter().map(AsRef::as_ref).collect();
-        let heard = self
-            .outbound()
-            .deliver(Shipment {
-                subscription: &batch.subscription,
-                topic_resource_id: &batch.topic.resource_id,
-                events: &events,
-                delivery_count: batch
-                    .deliveries
-                    .iter()
-                    .map(|each| each.attempts)
-                    .max()
-                    .unwrap_or(0),
-                deadline: self.options().response_deadline,
-            })
-            .await;
-        let answer = heard.answer;
-        let ended_at = self.clock().now();
-        self.meters().attempted(
-            &batch.topic,
-            &batch.subscription,
-            &answer,
-            ended_at.since(started_at),
-        );
-        let settled = self.settlements(&batch, answer, started_at, ended_at);
-        let next_due = next_due(&settled);
-        self.meters()
-            .settled(&batch.topic, &batch.subscription, &settled);
-        self.settle_for_sure(settled, ended_at).await;
-        self.end_request(batch.subscription.id, &batch.ids(), next_due);
-    }
-
-    fn settlements(
-        &self,
-        batch: &Batch,
-        answer: Answer,
-        started_at: Timestamp,
-        now: Timestamp,
-    ) -> Vec<Settled> {
-        let definition = &batch.subscription.definition;
-        let duration = now.since(started_at);
-        // One answer serves the whole batch.
-        let jitter = self.entropy().fraction();
-        let settle_one = |delivery: &Delivery, answer: Answer| {
-            let attempt = delivery.attempts + 1;
-            let policy = &definition.retry_policy;
-            let scale = self.time_scale();
-            let settlement = settle(delivery, &answer, policy, now, scale, jitter)
-                .kept_by(&definition.dead_letter);
-            let attempt = Arc::new(DeliveryAttempt {
-                attempt,
-                started_at,
-                duration,
-                answer,
-                late: None,
-            });
-            Settled {
+        let may_go = |(delivery, _): &Due| {
+            let Err(reason) = admit(delivery, &definition.retry_policy, now, scale) else {
+                return true;
+            };
+            given_up.push(Settled {
                 delivery: delivery.id,
-                attempt: Some(attempt),
-                settlement,
-            }
+                attempt: None,
+                settlement: Settlement::DeadLetter(reason).kept_by(&definition.dead_letter),
+            });
+            false
         };
-        let (last, others) = batch
-            .deliveries
-            .split_last()
-            .expect("a batch is never empty");
-        let mut settled: Vec<_> = others
-            .iter()
-            .map(|each| settle_one(each, answer.clone()))
-            .collect();
-        settled.push(settle_one(last, answer));
-        settled
-    }
-
-    /// Stores settlements, however long a full disk takes to get room. The deliveries stay leased in the
-    /// meantime, so nobody delivers them twice; a stop or a crash leaves them due.
-    async fn settle_for_sure(&self, settled: Vec<Settled>, now: Timestamp) {
-        while let Err(error) = self.store().deliveries.settle(settled.clone(), now).await {
-            tracing::error!(%error, deliveries = settled.len(), "a settlement could not be stored");
-            if error != StoreError::Full || self.is_stopping() {
-                return;
-            }
-            tokio::time::sleep(SETTLE_PAUSE).await;
+        let admitted = due.into_iter().filter(may_go).collect();
+        if !given_up.is_empty() {
+            self.meters().settled(topic, subscription, &given_up);
+            self.store().deliveries.settle(given_up, now).await?;
         }
-    }
-
-    fn end_request(
-        &self,
-        subscription: SubscriptionId,
-        deliveries: &[DeliveryId],
-        next_due: Option<Timestamp>,
-    ) {
-        self.agenda()
-            .end_request(subscription, deliveries, next_due);
-        // The freed slot may be what somebody waits for.
-        self.wake().notify_one();
+        Ok(admitted)
     }
 }
 
-fn next_due(settled: &[Settled]) -> Option<Timestamp> {
-    let moments = settled.iter().filter_map(|each| match each.settlement {
-        Settlement::Retry { at } => Some(at),
-        Settlement::Complete | Settlement::DeadLetter(_) | Settlement::Drop(_) => None,
-    });
-    moments.min()
-}
-
-/// What all deliveries of one request share (spec A).
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Kinship {
-    /// So that `aeg-delivery-count` is exact.
-    attempts: u32,
-    /// The values of the subscription's dynamic headers.
-    headers: Vec<Option<String>>,
-}
-
-/// Fills up to `slots` requests, each beginning with what has waited longest and joined by what is akin to
-/// it; the rest waits, in the same order.
-fn group(
-    topic: &Arc<TopicEntry>,
-    subscription: &Arc<EventSubscription>,
-    webhook: &WebHook,
-    due: Vec<Due>,
-    slots: usize,
-) -> (Vec<Batch>, Vec<Due>) {
-    let mut due: Vec<(Kinship, Due)> = due
-        .into_iter()
-        .map(|each| (kinship(topic, webhook, &each), each))
-        .collect();
-    let mut batches = Vec::new();
-    while batches.len() < slots
-        && let Some(first) = due.first().map(|(kinship, _)| kinship.clone())
-    {
-        let akin = due.iter().filter(|(kinship, _)| *kinship == first);
-        let sizes = akin.map(|(_, (_, event))| event.event.size());
-        let mut room = webhook.batch.fill(sizes);
-        let (taken, rest): (Vec<_>, Vec<_>) = due.into_iter().partition(|(kinship, _)| {
-            let fits = room > 0 && *kinship == first;
-            room -= usize::from(fits);
-            fits
-        });
-        due = rest;
-        let (deliveries, events) = taken.into_iter().map(|(_, each)| each).unzip();
-        batches.push(Batch {
-            topic: Arc::clone(topic),
-            subscription: Arc::clone(subscription),
-            deliveries,
-            events,
-        });
-    }
-    let waiting = due.into_iter().map(|(_, each)| each).collect();
-    (batches, waiting)
-}
-
-fn kinship(topic: &TopicEntry, webhook: &WebHook, (delivery, event): &Due) -> Kinship {
-    if !webhook.batch.is_on() {
-        return Kinship::default(); // each goes alone
-    }
-    let headers = webhook.attribute_mappings.iter();
-    let headers = headers.filter_map(|mapping| match &mapping.value {
-        AttributeValue::Static { .. } => None,
-        AttributeValue::Dynamic { source_field } => Some(dynamic_value(
-            &event.event,
-            &topic.resource_id,
-            source_field,
-        )),
-    });
-    Kinship {
-        attempts: delivery.attempts,
-        headers: headers.collect(),
+fn own_limits(registry: &Registry, id: SubscriptionId) -> OwnLimits {
+    let Some((_, subscription)) = registry.subscription(id) else {
+        return OwnLimits::default();
+    };
+    let Destination::WebHook(webhook) = &subscription.definition.destination;
+    OwnLimits {
+        in_flight_max: webhook.pace.in_flight_max.map(|most| most as usize),
+        rate: subscription.rate(),
     }
 }

@@ -4,13 +4,16 @@
 
 use std::sync::Arc;
 
+use crate::base::Timestamp;
 use crate::broker::Broker;
 use crate::model::access::{AccessKeys, KeyName};
+use crate::model::destination::{Destination, EndpointUrl};
 use crate::model::limits::SUBSCRIPTIONS_PER_TOPIC_MAX;
 use crate::model::name::{SubscriptionName, TopicName};
 use crate::model::registry::{Registry, TopicEntry};
 use crate::model::subscription::{
-    EventSubscription, PendingFate, SubscriptionDefinition, Validation, ValidationState,
+    Disabled, EventSubscription, PendingFate, SubscriptionDefinition, SubscriptionId, Validation,
+    ValidationState,
 };
 use crate::model::topic::TopicDefinition;
 use crate::store::{RegistryChange, StoreError};
@@ -126,6 +129,7 @@ impl Broker {
             .await?;
         drop(one_at_a_time);
         for subscription in entry.subscriptions.values() {
+            self.health().forget(subscription.id);
             self.say_farewell(&entry, subscription);
         }
         self.end_orphans().await?;
@@ -143,7 +147,8 @@ impl Broker {
     ) -> Result<(Arc<TopicEntry>, Arc<EventSubscription>), ManageError> {
         let one_at_a_time = self.shared.managing.lock().await;
         let entry = self.topic(topic)?;
-        let change = match entry.subscription(&name) {
+        let replaced = entry.subscription(&name).cloned();
+        let change = match &replaced {
             Some(current) => {
                 let validation = self.validation_after_change(current, &definition);
                 RegistryChange::ChangeSubscription {
@@ -165,8 +170,93 @@ impl Broker {
         self.save(change).await?;
         drop(one_at_a_time);
         let (_, subscription) = self.subscription(topic, &name)?;
+        let destination = &subscription.definition.destination;
+        if replaced.is_some_and(|replaced| replaced.definition.destination != *destination) {
+            self.health().forgive(subscription.id, self.clock().now());
+        }
         self.settle_validation(&subscription).await;
         self.subscription(topic, &name)
+    }
+
+    /// Stops the deliveries of an event subscription, which goes on matching events.
+    pub async fn pause_subscription(
+        &self,
+        topic: &TopicName,
+        name: &SubscriptionName,
+    ) -> Result<(Arc<TopicEntry>, Arc<EventSubscription>), ManageError> {
+        self.redefine(topic, name, |definition| SubscriptionDefinition {
+            paused: true,
+            ..definition
+        })
+        .await
+    }
+
+    /// Lets an event subscription deliver that was paused or disabled, whatever its receiver was like.
+    pub async fn resume_subscription(
+        &self,
+        topic: &TopicName,
+        name: &SubscriptionName,
+    ) -> Result<(Arc<TopicEntry>, Arc<EventSubscription>), ManageError> {
+        let resumed = self
+            .redefine(topic, name, |definition| SubscriptionDefinition {
+                paused: false,
+                disabled: None,
+                ..definition
+            })
+            .await?;
+        self.forgive(resumed.1.id, self.clock().now());
+        Ok(resumed)
+    }
+
+    /// Gives an event subscription a definition that no receiver need be asked about.
+    async fn redefine(
+        &self,
+        topic: &TopicName,
+        name: &SubscriptionName,
+        change: impl FnOnce(SubscriptionDefinition) -> SubscriptionDefinition,
+    ) -> Result<(Arc<TopicEntry>, Arc<EventSubscription>), ManageError> {
+        let _one_at_a_time = self.shared.managing.lock().await;
+        let (_, current) = self.subscription(topic, name)?;
+        self.save(RegistryChange::ChangeSubscription {
+            id: current.id,
+            definition: change(current.definition.clone()),
+            validation: current.validation.clone(),
+        })
+        .await?;
+        self.subscription(topic, name)
+    }
+
+    /// Disables a subscription whose receiver `asked` answered 410, if that is its wish and it has not
+    /// been changed meanwhile.
+    pub(super) async fn disable_gone(&self, asked: &EventSubscription, now: Timestamp) {
+        if !asked.definition.disable_on_gone {
+            return;
+        }
+        let _one_at_a_time = self.shared.managing.lock().await;
+        let registry = self.registry();
+        let current = registry.subscription(asked.id).map(|(_, current)| current);
+        let Some(current) = current.filter(|current| current.definition == asked.definition) else {
+            return;
+        };
+        let disable = RegistryChange::ChangeSubscription {
+            id: current.id,
+            definition: SubscriptionDefinition {
+                disabled: Some(Disabled::Gone { at: now }),
+                ..current.definition.clone()
+            },
+            validation: current.validation.clone(),
+        };
+        match self.save(disable).await {
+            Ok(_) => tracing::warn!(subscription.name = %asked.name,
+                "an event subscription is disabled, because its receiver answered 410"),
+            Err(error) => tracing::error!(%error, "a subscription could not be disabled"),
+        }
+    }
+
+    /// Forgets what was wrong with the receiver of a subscription, and looks what is due.
+    pub(super) fn forgive(&self, id: SubscriptionId, now: Timestamp) {
+        self.health().forgive(id, now);
+        self.note_due(&[id], now);
     }
 
     /// Asks the destination for consent again.
@@ -205,6 +295,7 @@ impl Broker {
         self.save(RegistryChange::DeleteSubscription { id, pending })
             .await?;
         drop(one_at_a_time);
+        self.health().forget(id);
         self.say_farewell(&entry, &subscription);
         self.end_orphans().await?;
         Ok(true)
@@ -245,7 +336,8 @@ impl Broker {
         self.new_handshake(ValidationState::Creating, &unasked)
     }
 
-    /// A destination must consent again when it is another one, or has never consented.
+    /// A destination must consent again when it is another one, is to hear another schema, or has never
+    /// consented; its other settings are none of its business.
     fn validation_after_change(
         &self,
         current: &EventSubscription,
@@ -254,7 +346,7 @@ impl Broker {
         if skips_validation(definition) {
             return Validation::succeeded(None);
         }
-        let same = current.definition.destination == definition.destination
+        let same = endpoint(&current.definition) == endpoint(definition)
             && current.definition.delivery_schema == definition.delivery_schema;
         if same && current.validation.state == ValidationState::Succeeded {
             return current.validation.clone();
@@ -264,6 +356,11 @@ impl Broker {
 }
 
 fn skips_validation(definition: &SubscriptionDefinition) -> bool {
-    let crate::model::destination::Destination::WebHook(webhook) = &definition.destination;
+    let Destination::WebHook(webhook) = &definition.destination;
     webhook.skip_validation
+}
+
+fn endpoint(definition: &SubscriptionDefinition) -> &EndpointUrl {
+    let Destination::WebHook(webhook) = &definition.destination;
+    &webhook.endpoint_url
 }

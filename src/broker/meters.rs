@@ -3,6 +3,7 @@
 //! They count since the start of the process. Labels are names of existing topics and subscriptions and
 //! words of closed lists, so their number is bounded by the registry.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use prometheus_client::encoding::EncodeLabelSet;
@@ -69,6 +70,7 @@ pub struct Meters {
     dropped: Family<OfSubscriptionReason, Counter>,
     dropped_with_subscription: Counter,
     dead_lettered_with_subscription: Counter,
+    on_probation: Family<OfSubscription, Gauge>,
     requests_in_flight: Gauge,
     topics: Gauge,
     subscriptions: Gauge,
@@ -104,6 +106,7 @@ impl Meters {
             dropped: Family::default(),
             dropped_with_subscription: Counter::default(),
             dead_lettered_with_subscription: Counter::default(),
+            on_probation: Family::default(),
             requests_in_flight: Gauge::default(),
             topics: Gauge::default(),
             subscriptions: Gauge::default(),
@@ -186,6 +189,12 @@ impl Meters {
             "Deliveries kept as dead letters because their subscription was deleted",
             each,
         );
+        let each = self.on_probation.clone();
+        all.register(
+            "subscription_on_probation",
+            "1 while nothing but a probe is sent, because of failures in a row",
+            each,
+        );
         let each = self.requests_in_flight.clone();
         all.register("requests_in_flight", "Delivery requests on the wire", each);
         all.register("topics", "Topics", self.topics.clone());
@@ -197,12 +206,25 @@ impl Meters {
     }
 
     /// Everything, in the text format of OpenMetrics.
-    pub(super) fn text(&self, requests_in_flight: usize, registry: &Registry) -> String {
+    pub(super) fn text(
+        &self,
+        requests_in_flight: usize,
+        on_probation: &HashSet<SubscriptionId>,
+        registry: &Registry,
+    ) -> String {
         let gauge = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
         self.requests_in_flight.set(gauge(requests_in_flight));
         self.topics.set(gauge(registry.topics().count()));
         self.subscriptions
             .set(gauge(registry.subscriptions().count()));
+        self.on_probation.clear();
+        for (topic, subscription) in registry.subscriptions() {
+            let labels = of_subscription(topic, subscription);
+            let is_on = on_probation.contains(&subscription.id);
+            self.on_probation
+                .get_or_create(&labels)
+                .set(i64::from(is_on));
+        }
         let mut text = String::new();
         encode(&mut text, &self.metrics).expect("writing to a String cannot fail");
         text
@@ -269,6 +291,39 @@ impl Meters {
             };
             self.delivery_attempt_fail.get_or_create(&labels).inc();
         }
+    }
+
+    /// Attempts were counted without being made, because of a probation.
+    pub(super) fn skipped(
+        &self,
+        topic: &TopicEntry,
+        subscription: &EventSubscription,
+        attempts: usize,
+    ) {
+        let OfSubscription {
+            topic,
+            subscription,
+        } = of_subscription(topic, subscription);
+        let labels = OfSubscriptionError {
+            topic,
+            subscription,
+            error: Outcome::Probation.name(),
+        };
+        self.delivery_attempt_fail
+            .get_or_create(&labels)
+            .inc_by(attempts as u64);
+    }
+
+    /// Deliveries were completed by a late answer.
+    pub(super) fn completed_late(
+        &self,
+        topic: &TopicEntry,
+        subscription: &EventSubscription,
+        deliveries: usize,
+    ) {
+        self.delivery_success
+            .get_or_create(&of_subscription(topic, subscription))
+            .inc_by(deliveries as u64);
     }
 
     /// Deliveries were settled, with or without an attempt.

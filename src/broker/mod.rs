@@ -1,7 +1,10 @@
 //! The verbs: publish, manage, dispatch, settle. The doors hold a [`Broker`] and nothing else.
 
 mod agenda;
+mod batch;
+mod deliver;
 mod dispatch;
+mod health;
 mod janitor;
 mod manage;
 mod meters;
@@ -12,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 use std::time::Duration;
 
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -23,12 +26,15 @@ pub use validate::UnknownCode;
 
 use crate::base::{Clock, Entropy, TimeScale, Timestamp};
 use crate::model::delivery::DeliveryId;
+use crate::model::limits::LATE_ANSWERS_MAX;
+use crate::model::probation::{Health, ProbationRules};
 use crate::model::registry::Registry;
 use crate::model::subscription::SubscriptionId;
 use crate::outbound::Outbound;
 use crate::store::{ResubmitError, Store, StoreError};
 use agenda::{Agenda, SlotLimits};
-use dispatch::Due;
+use batch::Due;
+use health::HealthBook;
 
 /// How a broker works.
 #[derive(Clone, Debug)]
@@ -44,6 +50,7 @@ pub struct BrokerOptions {
     pub free_bytes_min: u64,
     /// How long a webhook has to answer.
     pub response_deadline: Duration,
+    pub probation: ProbationRules,
 }
 
 /// The handle that the doors hold. Cheap to clone.
@@ -60,6 +67,9 @@ struct Shared {
     /// One change of the registry at a time, so that each decides on what it replaces.
     managing: tokio::sync::Mutex<()>,
     agenda: Mutex<Agenda<Due>>,
+    health: Mutex<HealthBook>,
+    /// Free places for requests whose late answers are listened to.
+    late_answers: Arc<Semaphore>,
     wake: Notify,
     last_poll: Mutex<Timestamp>,
     /// Less is free on the disk than must be; looked up by the janitor.
@@ -88,6 +98,8 @@ impl Broker {
                 registry: RwLock::new(Arc::new(registry)),
                 managing: tokio::sync::Mutex::new(()),
                 agenda: Mutex::new(Agenda::new(limits)),
+                health: Mutex::new(HealthBook::new(options.probation, options.time_scale)),
+                late_answers: Arc::new(Semaphore::new(LATE_ANSWERS_MAX)),
                 wake: Notify::new(),
                 last_poll: Mutex::new(options.clock.now()),
                 disk_is_low: AtomicBool::new(false),
@@ -170,13 +182,19 @@ impl Broker {
 
     /// The counters and gauges, as Prometheus reads them.
     pub fn metrics_text(&self) -> String {
+        let (in_flight, on_probation) = (self.agenda().in_flight(), self.health().on_probation());
         self.meters()
-            .text(self.agenda().in_flight(), &self.registry())
+            .text(in_flight, &on_probation, &self.registry())
     }
 
     /// The counters, for the doors that count what they refuse.
     pub fn meters(&self) -> &Meters {
         &self.shared.meters
+    }
+
+    /// What has been seen of the receiver of an event subscription since the start.
+    pub fn health_of(&self, subscription: SubscriptionId) -> Health {
+        self.health().of(subscription)
     }
 
     fn time_scale(&self) -> TimeScale {
@@ -193,6 +211,10 @@ impl Broker {
 
     fn agenda(&self) -> MutexGuard<'_, Agenda<Due>> {
         self.shared.agenda.lock().unwrap()
+    }
+
+    fn health(&self) -> MutexGuard<'_, HealthBook> {
+        self.shared.health.lock().unwrap()
     }
 
     fn wake(&self) -> &Notify {

@@ -48,7 +48,7 @@ impl Broker {
         let validation = Validation::succeeded(allowed_rate);
         self.save(RegistryChange::ChangeValidation { id, validation })
             .await?;
-        self.note_due(&[id], now);
+        self.forgive(id, now);
         Ok(())
     }
 
@@ -176,7 +176,7 @@ impl Broker {
             .await
         {
             Ok(_) if state == ValidationState::Succeeded => {
-                self.note_due(&[id], self.clock().now());
+                self.forgive(id, self.clock().now());
             }
             Ok(_) => {}
             Err(error) => tracing::error!(%error, "the outcome of a handshake could not be stored"),

@@ -6,6 +6,8 @@ use serde_json::{Value, json};
 
 use crate::grid::{Grid, event};
 
+const SECOND: Duration = Duration::from_secs(1);
+
 /// The ids of the events of each request to `name`, oldest request first.
 fn requests(grid: &Grid, name: &str) -> String {
     let bodies = grid.heard(name).into_iter().map(|request| {
@@ -61,8 +63,68 @@ async fn what_waits_longest_goes_first_even_if_it_has_failed_before() {
         .await;
     grid.publish("orders", event("old")).await;
     grid.run_for(Duration::ZERO).await;
-    grid.clock.advance(Duration::from_secs(12));
+    grid.clock.advance(SECOND * 12);
     grid.post("orders", json!(["a", "b", "c"].map(event))).await;
     grid.run_for(Duration::ZERO).await;
     assert_eq!(requests(&grid, "billing"), "old old a+b c");
+}
+
+/// The ids of each request's events, with the value of one header.
+fn told(grid: &Grid, header: &str) -> Vec<String> {
+    let requests = grid.heard("billing");
+    let tell = |request: &everpost::outbound::exchange::ExchangeRequest| {
+        let events: Vec<Value> = serde_json::from_slice(&request.body).expect("an array");
+        let ids: Vec<&str> = events
+            .iter()
+            .filter_map(|each| each["id"].as_str())
+            .collect();
+        let value = request.headers.get(header);
+        let value = value.map_or("-", |value| value.to_str().expect("text"));
+        format!("{value}: {}", ids.join(" "))
+    };
+    requests.iter().map(tell).collect()
+}
+
+#[tokio::test]
+async fn events_of_one_request_share_their_delivery_count() {
+    let properties = json!({"retryPolicy": {"schedule": ["PT2S"]},
+        "destination": {"properties": {"maxEventsPerBatch": 10}}});
+    let grid = Grid::new().await.topic("orders").await;
+    let grid = grid
+        .push_with("orders", "billing", "500 200", properties)
+        .await;
+    grid.publish("orders", event("1")).await;
+    grid.publish("orders", event("2")).await;
+    grid.run_for(SECOND).await;
+    grid.clock.advance(SECOND * 2);
+    grid.publish("orders", event("3")).await;
+    grid.run_for(SECOND).await;
+    let mut told = told(&grid, "aeg-delivery-count");
+    told[1..].sort();
+    assert_eq!(told, ["0: 1 2", "0: 3", "1: 1 2"]);
+}
+
+#[tokio::test]
+async fn the_preferred_size_is_that_of_the_body() {
+    let properties = json!({"destination": {"properties": {"preferredBatchSizeInKilobytes": 4}}});
+    let grid = Grid::new().await.topic("orders").await;
+    let grid = grid.push_with("orders", "billing", "200", properties).await;
+    let mut big = event("big");
+    big["data"] = json!("x".repeat(10_000));
+    let mut events: Vec<Value> = (0..40).map(|number| event(&format!("e{number}"))).collect();
+    events.push(big);
+    assert_eq!(grid.post("orders", json!(events)).await.status, 200);
+    grid.run_for(SECOND).await;
+    let sizes: Vec<usize> = grid
+        .heard("billing")
+        .iter()
+        .map(|each| each.body.len())
+        .collect();
+    let (alone, full) = (sizes.iter().max(), &sizes[..sizes.len() - 2]);
+    assert!(alone.is_some_and(|size| *size > 10_000), "{sizes:?}");
+    // Nearly four kilobytes each, but never more.
+    assert!(
+        full.iter().all(|size| (3_600..=4_096).contains(size)),
+        "{sizes:?}"
+    );
 }

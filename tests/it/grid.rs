@@ -17,6 +17,7 @@ use axum::body::Body;
 use axum::http::{HeaderMap, Method, Request, StatusCode};
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
+use tokio::sync::oneshot;
 use tower::ServiceExt;
 
 use everpost::api::{self, ApiOptions, ApiState, Intake, ManagementToken};
@@ -24,12 +25,13 @@ use everpost::base::{Clock, Entropy, TimeScale, Timestamp};
 use everpost::broker::{Broker, BrokerOptions};
 use everpost::model::access::Secret;
 use everpost::model::limits;
+use everpost::model::probation::ProbationRules;
 use everpost::model::registry::ResourceScope;
 use everpost::outbound::egress::EgressPolicy;
 use everpost::outbound::exchange::{
     Exchange, ExchangeAnswer, ExchangeError, ExchangeRequest, Script,
 };
-use everpost::outbound::{Outbound, OutboundOptions};
+use everpost::outbound::{LateExchange, Outbound, OutboundOptions};
 use everpost::store::{DataDir, Store, StoreOptions};
 
 /// The bearer token of every grid.
@@ -47,7 +49,15 @@ pub(crate) struct Grid {
     router: Router,
     world: Arc<World>,
     started_at: Timestamp,
+    settings: Settings,
     pending_expected: bool,
+}
+
+/// What an appliance can be told that matters to a test.
+#[derive(Clone, Copy, Default)]
+struct Settings {
+    free_bytes_min: u64,
+    probation: ProbationRules,
 }
 
 /// What the receivers answer, by the host of their URL, and what they were asked.
@@ -55,6 +65,8 @@ pub(crate) struct Grid {
 struct World {
     scripts: Mutex<HashMap<String, Vec<Reply>>>,
     heard: Mutex<Vec<ExchangeRequest>>,
+    /// Where requests wait for their late answers, by host.
+    late: Mutex<HashMap<String, Vec<oneshot::Sender<ExchangeAnswer>>>>,
 }
 
 /// One scripted answer.
@@ -66,15 +78,18 @@ enum Reply {
         body: String,
     },
     TimedOut,
+    /// Nothing in time; the test may answer later (see [`Grid::answer_late`]).
+    Late,
     Refused,
     Denied,
 }
 
 impl Reply {
-    /// `503`, `503/30` (with `Retry-After: 30`), `timeout`, `refused` or `denied`.
+    /// `503`, `503/30` (with `Retry-After: 30`), `timeout`, `late`, `refused` or `denied`.
     fn parse(word: &str) -> Self {
         match (word, word.split_once('/')) {
             ("timeout", _) => Self::TimedOut,
+            ("late", _) => Self::Late,
             ("refused", _) => Self::Refused,
             ("denied", _) => Self::Denied,
             (_, Some((status, seconds))) => Self::Answer {
@@ -113,6 +128,11 @@ impl Script for World {
                     loopback.expect_err("it is not allowed"),
                 ))
             }
+            Reply::Late => {
+                let mut late = self.late.lock().unwrap();
+                late.entry(host.to_owned()).or_default();
+                Err(ExchangeError::TimedOut)
+            }
             Reply::Refused => Err(ExchangeError::Socket("connection refused".to_owned())),
             Reply::Answer {
                 status,
@@ -131,6 +151,24 @@ impl Script for World {
                 })
             }
         }
+    }
+
+    fn late_answer(&self, request: &ExchangeRequest) -> Option<LateExchange> {
+        let mut late = self.late.lock().unwrap();
+        let waiting = late.get_mut(request.url.host_str()?)?;
+        let (tell, told) = oneshot::channel();
+        waiting.push(tell);
+        Some(LateExchange::new(async { told.await.ok() }))
+    }
+}
+
+/// What a receiver says in so many words.
+fn plain(status: u16) -> ExchangeAnswer {
+    ExchangeAnswer {
+        status,
+        headers: HeaderMap::new(),
+        body: Vec::new(),
+        remote_address: None,
     }
 }
 
@@ -164,13 +202,22 @@ impl Heard {
 impl Grid {
     /// An appliance with nothing in it.
     pub(crate) async fn new() -> Self {
+        Self::by(ProbationRules::default()).await
+    }
+
+    /// One with rules of its own for probation.
+    pub(crate) async fn by(probation: ProbationRules) -> Self {
         let start: Timestamp = START.parse().expect("a moment");
         let scope = ResourceScope {
             subscription: "sub".to_owned(),
             resource_group: "group".to_owned(),
         };
         let store = Store::open_inline(scope).expect("a store in memory");
-        Self::over(store, Clock::simulated(start), Arc::default(), 0).await
+        let settings = Settings {
+            probation,
+            ..Settings::default()
+        };
+        Self::over(store, Clock::simulated(start), Arc::default(), settings).await
     }
 
     /// An appliance on a real disk, of which so many bytes must be free.
@@ -187,13 +234,15 @@ impl Grid {
             on_fatal: Box::new(|error| panic!("{error}")),
         };
         let store = Store::open(data_dir, options, &|_| ()).expect("a store");
-        (
-            Self::over(store, clock, Arc::default(), free_bytes_min).await,
-            dir,
-        )
+        let settings = Settings {
+            free_bytes_min,
+            ..Settings::default()
+        };
+        let grid = Self::over(store, clock, Arc::default(), settings).await;
+        (grid, dir)
     }
 
-    async fn over(store: Store, clock: Clock, world: Arc<World>, free_bytes_min: u64) -> Self {
+    async fn over(store: Store, clock: Clock, world: Arc<World>, settings: Settings) -> Self {
         let outbound = Outbound::new(OutboundOptions {
             exchange: Exchange::Scripted(Arc::clone(&world) as Arc<dyn Script>),
             clock: clock.clone(),
@@ -206,8 +255,9 @@ impl Grid {
             public_url: "http://everpost.test".to_owned(),
             in_flight_per_subscription: limits::IN_FLIGHT_PER_SUBSCRIPTION,
             in_flight_max: limits::IN_FLIGHT_MAX,
-            free_bytes_min,
+            free_bytes_min: settings.free_bytes_min,
             response_deadline: limits::RESPONSE_DEADLINE,
+            probation: settings.probation,
         };
         let broker = Broker::start(store.clone(), outbound, options)
             .await
@@ -232,6 +282,7 @@ impl Grid {
             router,
             world,
             started_at,
+            settings,
             pending_expected: false,
         }
     }
@@ -244,9 +295,9 @@ impl Grid {
             self.clock.clone(),
             Arc::clone(&self.world),
         );
-        let started_at = self.started_at;
+        let (started_at, settings) = (self.started_at, self.settings);
         drop(self);
-        let mut grid = Self::over(store, clock, world, 0).await;
+        let mut grid = Self::over(store, clock, world, settings).await;
         grid.started_at = started_at;
         grid
     }
@@ -321,6 +372,24 @@ impl Grid {
             .insert(format!("{name}.test"), reply);
     }
 
+    /// The receiver of `name` answers everything that it left waiting (the word `late`).
+    pub(crate) async fn answer_late(&self, name: &str, status: u16) {
+        let waiting = self
+            .world
+            .late
+            .lock()
+            .unwrap()
+            .remove(&format!("{name}.test"));
+        for tell in waiting.expect("requests that wait") {
+            // Nobody listens any more where the appliance has stopped.
+            let _ = tell.send(plain(status));
+        }
+        // The store works on the caller's thread, so whoever listens is done within a few turns.
+        for _ in 0..32 {
+            tokio::task::yield_now().await;
+        }
+    }
+
     /// What the receiver of `name` was asked, oldest first.
     pub(crate) fn heard(&self, name: &str) -> Vec<ExchangeRequest> {
         let heard = self.world.heard.lock().unwrap();
@@ -368,6 +437,14 @@ impl Grid {
             .header("content-type", "application/json")
             .body(Body::from(text));
         self.send(request.expect("a request")).await
+    }
+
+    /// An event subscription as the management API shows it: its properties.
+    pub(crate) async fn show(&self, topic: &str, name: &str) -> Value {
+        let path = format!("/topics/{topic}/eventSubscriptions/{name}");
+        let shown = self.manage(Method::GET, &path, Value::Null).await;
+        assert_eq!(shown.status, StatusCode::OK, "{}", shown.text);
+        shown.json()["properties"].clone()
     }
 
     /// The first key of a topic.

@@ -206,6 +206,7 @@ async fn a_dead_receiver_holds_up_nobody_else() {
     }
     grid.run_for(Duration::from_secs(1)).await;
     assert_eq!(grid.heard("alive").len(), 200);
-    assert_eq!(grid.heard("dead").len(), 200);
+    // It is on probation; more than ten, because so many requests were on the wire when it began.
+    assert_eq!(grid.heard("dead").len(), 32);
     grid.leave();
 }

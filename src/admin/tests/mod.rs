@@ -19,6 +19,7 @@ use crate::admin::{AdminState, SetupLink, routes};
 use crate::base::{Clock, Entropy, TimeScale, Timestamp};
 use crate::broker::{Broker, BrokerOptions};
 use crate::model::limits::PUBLISH_BYTES_MAX;
+use crate::model::probation::ProbationRules;
 use crate::model::registry::ResourceScope;
 use crate::outbound::exchange::{Exchange, ExchangeAnswer, ExchangeError, ExchangeRequest, Script};
 use crate::outbound::{Outbound, OutboundOptions};
@@ -67,6 +68,7 @@ impl Appliance {
             in_flight_max: 8,
             free_bytes_min: 0,
             response_deadline: Duration::from_secs(30),
+            probation: ProbationRules::default(),
         };
         let broker = Broker::start(store.clone(), outbound, options).await;
         let broker = broker.expect("a broker");

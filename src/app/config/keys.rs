@@ -78,6 +78,13 @@ pub static KEYS: &[Key] = &[
         "Requests that may be under way at once over all event subscriptions, 1 to 10000."),
     setting("delivery.response_deadline_s", Kind::Number, "30",
         "Seconds that a webhook has to answer, 1 to 600."),
+    setting("probation.mode", Kind::Text("hold|azure"), "hold",
+        "What becomes of events that fall due while a subscription is on probation: \"hold\" lets them \
+         wait, \"azure\" counts an attempt that is not made, and gives them up after a client error."),
+    setting("probation.failures", Kind::Number, "10",
+        "Failures in a row that put a subscription on probation, 1 to 1000000."),
+    setting("probation.longest_s", Kind::Number, "3600",
+        "Seconds that a probation lasts at most, 10 to 14400; each failed probe doubles it up to there."),
     setting("publish.bytes_max", Kind::Number, "1048576",
         "Bytes of one publish request, and of one event in it, 1024 to 67108864."),
     secret("management.token",

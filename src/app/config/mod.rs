@@ -30,6 +30,8 @@ pub use self::raw::{CONFIG_FILE, Origin, RawConfig};
 
 use crate::base::TimeScale;
 use crate::model::access::Secret;
+use crate::model::limits::PROBATION_LONGEST_S_MAX;
+use crate::model::probation::ProbationRules;
 
 /// The whole configuration, checked.
 #[derive(Clone, Debug)]
@@ -45,6 +47,7 @@ pub struct Config {
     pub azure: AzureConfig,
     pub webhook: WebhookConfig,
     pub delivery: DeliveryConfig,
+    pub probation: ProbationRules,
     pub publish: PublishConfig,
     pub management: ManagementConfig,
     pub metrics: MetricsConfig,
@@ -196,6 +199,7 @@ impl Reader<'_> {
                 origin: self.value("webhook.origin", values::host_name),
             },
             delivery: self.delivery(),
+            probation: self.probation(),
             publish: PublishConfig {
                 bytes_max: self.value("publish.bytes_max", values::number(1_024..=67_108_864)),
             },
@@ -228,6 +232,15 @@ impl Reader<'_> {
                 .value("delivery.in_flight_per_subscription", &in_flight),
             in_flight_max: self.value("delivery.in_flight_max", &in_flight),
             response_deadline: self.value("delivery.response_deadline_s", values::seconds(1..=600)),
+        }
+    }
+
+    fn probation(&mut self) -> ProbationRules {
+        let longest = values::seconds(10..=PROBATION_LONGEST_S_MAX);
+        ProbationRules {
+            failures: self.value("probation.failures", values::number(1..=1_000_000)),
+            longest: self.value("probation.longest_s", longest),
+            mode: self.value("probation.mode", values::probation_mode),
         }
     }
 

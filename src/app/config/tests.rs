@@ -9,6 +9,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::model::limits;
+use crate::model::probation::ProbationRules;
 
 #[derive(Parser)]
 struct CommandLine {
@@ -76,6 +77,7 @@ fn defaults_are_the_documented_ones() {
     assert_eq!(config.delivery.in_flight_max, limits::IN_FLIGHT_MAX);
     let per_subscription = config.delivery.in_flight_per_subscription;
     assert_eq!(per_subscription, limits::IN_FLIGHT_PER_SUBSCRIPTION);
+    assert_eq!(config.probation, ProbationRules::default());
 }
 
 #[test]
@@ -323,6 +325,8 @@ fn values_are_judged() {
     refuse("WEBHOOK_ORIGIN=https://x", "no host name");
     refuse("DELIVERY_IN_FLIGHT_MAX=-1", "from 1 to 10000");
     refuse("DELIVERY_RESPONSE_DEADLINE_S=30s", "from 1 to 600");
+    refuse("PROBATION_MODE=Azure", "\"hold\" or \"azure\"");
+    refuse("PROBATION_LONGEST_S=14401", "from 10 to 14400");
     refuse("PUBLISH_BYTES_MAX=1023", "from 1024");
     refuse("SHUTDOWN_DRAIN_S=3601", "from 0 to 3600");
     refuse("MANAGEMENT_TOKEN=short", "at least 16 characters");

@@ -14,6 +14,7 @@ use uuid::Uuid;
 use crate::app::config::LogFormat;
 use crate::base::TimeScale;
 use crate::model::access::Secret;
+use crate::model::probation::ProbationMode;
 
 type Parsed<T> = Result<T, String>;
 
@@ -59,6 +60,14 @@ pub(super) fn log_format(text: &str) -> Parsed<LogFormat> {
         "text" => Ok(LogFormat::Text),
         "json" => Ok(LogFormat::Json),
         _ => Err(format!("is {text:?}; write \"text\" or \"json\"")),
+    }
+}
+
+pub(super) fn probation_mode(text: &str) -> Parsed<ProbationMode> {
+    match text {
+        "hold" => Ok(ProbationMode::Hold),
+        "azure" => Ok(ProbationMode::Azure),
+        _ => Err(format!("is {text:?}; write \"hold\" or \"azure\"")),
     }
 }
 

@@ -35,6 +35,10 @@ const INTERRUPTED: u8 = 130;
 /// Seconds that the stop waits for deliveries; they are thrown away with everything else.
 const DRAIN_S: u32 = 3;
 
+/// Never reached: the receivers refuse every event anew, whatever they took before, which probation would
+/// take for one long failure.
+const PROBATION_FAILURES: u32 = 1_000_000;
+
 /// Name of the administrator of an appliance that stays.
 const USER: &str = "demo";
 
@@ -85,6 +89,7 @@ impl DemoArgs {
         flags.set("egress.allow", "127.0.0.0/8");
         flags.set("log.level", &self.log_level);
         flags.set("shutdown.drain_s", DRAIN_S.to_string());
+        flags.set("probation.failures", PROBATION_FAILURES.to_string());
         let mut config = Config::resolve(&RawConfig::gather(flags, []))?;
         config.admin.account = self.stay.then(guest_account);
         Ok(config)

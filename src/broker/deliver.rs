@@ -1,0 +1,241 @@
+//! One request: its answer, the settlement of its deliveries, and what the receiver says later.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::base::Timestamp;
+use crate::broker::Broker;
+use crate::broker::batch::Batch;
+use crate::model::delivery::{
+    Answer, Delivery, DeliveryAttempt, DeliveryId, LateAnswer, Outcome, Settlement, settle,
+};
+use crate::model::destination::Destination;
+use crate::model::event::StoredEvent;
+use crate::model::probation::Observation;
+use crate::model::subscription::SubscriptionId;
+use crate::outbound::{Heard, Listening, Shipment};
+use crate::store::{Late, Settled, StoreError};
+
+/// Pause before a settlement that the store could not take is offered again.
+const SETTLE_PAUSE: Duration = Duration::from_secs(1);
+
+impl Broker {
+    /// Makes one request and settles its deliveries by the answer.
+    pub(super) async fn deliver(&self, batch: Batch) {
+        let started_at = self.clock().now();
+        let Heard { answer, late } = self.send(&batch).await;
+        let ended_at = self.clock().now();
+        let (topic, subscription) = (&batch.topic, &batch.subscription);
+        let took = ended_at.since(started_at);
+        self.meters().attempted(topic, subscription, &answer, took);
+        let look_again_at = self.observe(&batch, &answer, started_at, ended_at);
+        if answer.is_gone() {
+            self.disable_gone(subscription, ended_at).await;
+        }
+        let settled = self.settlements(&batch, answer, started_at, ended_at);
+        let next_due = next_due(&settled);
+        self.meters().settled(topic, subscription, &settled);
+        self.settle_for_sure(settled, ended_at).await;
+        let next_due = next_due.into_iter().chain(look_again_at).min();
+        self.end_request(subscription.id, &batch.ids(), next_due);
+        if let Some(listening) = late {
+            self.listen(batch, listening, started_at);
+        }
+    }
+
+    async fn send(&self, batch: &Batch) -> Heard {
+        let Destination::WebHook(webhook) = &batch.subscription.definition.destination;
+        let events: Vec<&StoredEvent> = batch.events.iter().map(AsRef::as_ref).collect();
+        let counts = batch.deliveries.iter().map(|each| each.attempts);
+        let own_deadline = webhook.pace.response_deadline;
+        let shipment = Shipment {
+            subscription: &batch.subscription,
+            topic_resource_id: &batch.topic.resource_id,
+            events: &events,
+            delivery_count: counts.max().unwrap_or(0),
+            deadline: own_deadline.unwrap_or(self.options().response_deadline),
+        };
+        self.outbound().deliver(shipment).await
+    }
+
+    /// Takes note of how a request came out. Returns when the subscription deserves a look because of
+    /// it: when its probation is over, or its next probe is due.
+    fn observe(
+        &self,
+        batch: &Batch,
+        answer: &Answer,
+        started_at: Timestamp,
+        now: Timestamp,
+    ) -> Option<Timestamp> {
+        let id = batch.subscription.id;
+        // Nobody asks about the health of a deleted one any more.
+        self.registry().subscription(id)?;
+        let seen = Observation {
+            outcome: answer.outcome,
+            status: answer.status,
+            is_probe: batch.is_probe,
+        };
+        let change = self.health().observe(id, seen, started_at, now);
+        let name = &batch.subscription.name;
+        match (change.before.probation, change.after.probation) {
+            (None, Some(begun)) => {
+                let cause = begun.cause.name();
+                tracing::warn!(subscription.name = %name, cause, until = %begun.until,
+                    "an event subscription is on probation");
+                Some(begun.until)
+            }
+            (Some(_), Some(goes_on)) => batch.is_probe.then_some(goes_on.until),
+            (Some(_), None) => {
+                tracing::info!(subscription.name = %name, "a probation is over");
+                Some(now)
+            }
+            (None, None) => None,
+        }
+    }
+
+    fn settlements(
+        &self,
+        batch: &Batch,
+        answer: Answer,
+        started_at: Timestamp,
+        now: Timestamp,
+    ) -> Vec<Settled> {
+        let definition = &batch.subscription.definition;
+        let duration = now.since(started_at);
+        // One answer serves the whole batch.
+        let jitter = self.entropy().fraction();
+        let settle_one = |delivery: &Delivery, answer: Answer| {
+            let policy = &definition.retry_policy;
+            let scale = self.time_scale();
+            let settlement = settle(delivery, &answer, policy, now, scale, jitter)
+                .kept_by(&definition.dead_letter);
+            let attempt = Arc::new(DeliveryAttempt {
+                attempt: delivery.attempts + 1,
+                started_at,
+                duration,
+                answer,
+                late: None,
+            });
+            Settled {
+                delivery: delivery.id,
+                attempt: Some(attempt),
+                settlement,
+            }
+        };
+        let (last, others) = batch
+            .deliveries
+            .split_last()
+            .expect("a batch is never empty");
+        let mut settled: Vec<_> = others
+            .iter()
+            .map(|each| settle_one(each, answer.clone()))
+            .collect();
+        settled.push(settle_one(last, answer));
+        settled
+    }
+
+    /// Stores settlements, however long a full disk takes to get room. The deliveries stay leased in the
+    /// meantime, so nobody delivers them twice; a stop or a crash leaves them due.
+    async fn settle_for_sure(&self, settled: Vec<Settled>, now: Timestamp) {
+        while let Err(error) = self.store().deliveries.settle(settled.clone(), now).await {
+            tracing::error!(%error, deliveries = settled.len(), "a settlement could not be stored");
+            if error != StoreError::Full || self.is_stopping() {
+                return;
+            }
+            tokio::time::sleep(SETTLE_PAUSE).await;
+        }
+    }
+
+    fn end_request(
+        &self,
+        subscription: SubscriptionId,
+        deliveries: &[DeliveryId],
+        next_due: Option<Timestamp>,
+    ) {
+        self.agenda()
+            .end_request(subscription, deliveries, next_due);
+        // The freed slot may be what somebody waits for.
+        self.wake().notify_one();
+    }
+
+    /// Goes on listening to a receiver that did not answer in time. Beyond
+    /// [`crate::model::limits::LATE_ANSWERS_MAX`] nobody does, and the connection is closed.
+    fn listen(&self, batch: Batch, listening: Listening, started_at: Timestamp) {
+        let Ok(permit) = Arc::clone(&self.shared.late_answers).try_acquire_owned() else {
+            return;
+        };
+        let broker = self.clone();
+        // What was sent is not needed any more.
+        let batch = Batch {
+            events: Vec::new(),
+            ..batch
+        };
+        tokio::spawn(async move {
+            let _permit = permit;
+            tokio::select! {
+                answer = listening.answer() => {
+                    if let Some(answer) = answer {
+                        broker.settle_late(&batch, &answer, started_at).await;
+                    }
+                }
+                () = broker.stopping() => {}
+            }
+        });
+    }
+
+    /// Records a late answer. A success completes what still waits for its next attempt; what is being
+    /// attempted already is not recalled (spec 7.2).
+    async fn settle_late(&self, batch: &Batch, answer: &Answer, started_at: Timestamp) {
+        let Some(status) = answer.status else {
+            return;
+        };
+        let (id, now) = (batch.subscription.id, self.clock().now());
+        let is_success = answer.outcome == Outcome::Delivered;
+        let on_the_wire = self.agenda().held(id);
+        let after = now.since(started_at);
+        let late = batch.deliveries.iter().map(|delivery| Late {
+            delivery: delivery.id,
+            attempt: delivery.attempts + 1,
+            answer: LateAnswer { status, after },
+            completes: is_success && !on_the_wire.contains(&delivery.id),
+        });
+        match self
+            .store()
+            .deliveries
+            .settle_late(late.collect(), now)
+            .await
+        {
+            Ok(completed) => {
+                let (topic, subscription) = (&batch.topic, &batch.subscription);
+                self.meters()
+                    .completed_late(topic, subscription, completed.len());
+                self.agenda()
+                    .recall(id, |(delivery, _)| !completed.contains(&delivery.id));
+            }
+            Err(error) => tracing::warn!(%error, "a late answer could not be stored"),
+        }
+        if is_success {
+            self.observe_late(batch, answer, started_at, now);
+        }
+    }
+
+    /// A late success counts like one in time, though not as that of a probe, which has been judged.
+    fn observe_late(&self, batch: &Batch, answer: &Answer, started_at: Timestamp, now: Timestamp) {
+        let batch = Batch {
+            is_probe: false,
+            ..batch.clone()
+        };
+        if let Some(at) = self.observe(&batch, answer, started_at, now) {
+            self.note_due(&[batch.subscription.id], at);
+        }
+    }
+}
+
+/// When the first of the settled deliveries falls due again.
+pub(super) fn next_due(settled: &[Settled]) -> Option<Timestamp> {
+    let moments = settled.iter().filter_map(|each| match each.settlement {
+        Settlement::Retry { at } => Some(at),
+        Settlement::Complete | Settlement::DeadLetter(_) | Settlement::Drop(_) => None,
+    });
+    moments.min()
+}

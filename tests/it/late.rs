@@ -1,0 +1,113 @@
+//! Answers that come after their deadline, through the whole appliance (spec 7.2).
+
+use std::time::Duration;
+
+use axum::http::Method;
+use serde_json::{Value, json};
+
+use crate::grid::{Grid, event};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// A subscription with this policy whose receiver does not answer in time, and an event on its way.
+async fn unanswered(script: &str, properties: Value) -> Grid {
+    let grid = Grid::new().await.topic("orders").await;
+    let grid = grid
+        .push_with("orders", "billing", script, properties)
+        .await;
+    grid.publish("orders", event("e1")).await;
+    grid.run_for(SECOND * 5).await;
+    grid
+}
+
+async fn attempts(grid: &Grid) -> Value {
+    let event = grid
+        .manage(Method::GET, "/everpost/events/1", Value::Null)
+        .await;
+    event.json()["deliveries"][0]["deliveryAttempts"].clone()
+}
+
+#[tokio::test]
+async fn a_late_success_cancels_the_retry() {
+    let grid = unanswered("late 200", json!({})).await;
+    grid.answer_late("billing", 204).await;
+    assert_eq!(grid.timeline("billing").await, "e1 +0s=TimedOut Delivered");
+    let attempt = &attempts(&grid).await[0];
+    assert_eq!(attempt["outcome"], "TimedOut");
+    assert_eq!(attempt["lateHttpStatusCode"], 204);
+    assert_eq!(attempt["lateAfterMs"], 5_000);
+    grid.run_for(SECOND * 3_600).await;
+    assert_eq!(grid.heard("billing").len(), 1);
+    let metrics = grid.manage(Method::GET, "/metrics", Value::Null).await.text;
+    let delivered = "everpost_delivered_events_total{topic=\"orders\",subscription=\"billing\"} 1";
+    assert!(metrics.contains(delivered), "{metrics}");
+}
+
+#[tokio::test]
+async fn a_late_failure_changes_nothing_but_is_kept() {
+    let grid = unanswered("late 200", json!({})).await;
+    grid.answer_late("billing", 500).await;
+    assert_eq!(attempts(&grid).await[0]["lateHttpStatusCode"], 500);
+    grid.run_for(SECOND * 60).await;
+    assert_eq!(grid.heard("billing").len(), 2);
+    let timeline = grid.timeline("billing").await;
+    assert!(timeline.starts_with("e1 +0s=TimedOut +1"), "{timeline}");
+    assert!(timeline.ends_with("=200 Delivered"), "{timeline}");
+}
+
+#[tokio::test]
+async fn a_success_after_the_next_attempt_is_too_late() {
+    let grid = unanswered("late 500", json!({})).await;
+    grid.run_for(SECOND * 10).await;
+    assert_eq!(grid.heard("billing").len(), 2);
+    grid.answer_late("billing", 200).await;
+    assert_eq!(attempts(&grid).await[0]["lateHttpStatusCode"], 200);
+    assert!(grid.timeline("billing").await.contains(" next "));
+    grid.leave();
+}
+
+#[tokio::test]
+async fn what_has_been_given_up_stays_given_up() {
+    let once = json!({"retryPolicy": {"maxDeliveryAttempts": 1}});
+    let grid = unanswered("late", once).await;
+    grid.answer_late("billing", 200).await;
+    assert_eq!(
+        grid.timeline("billing").await,
+        "e1 +0s=TimedOut DeadLettered +0s MaxDeliveryAttemptsExceeded"
+    );
+    assert_eq!(attempts(&grid).await[0]["lateHttpStatusCode"], 200);
+}
+
+#[tokio::test]
+async fn a_whole_batch_is_completed() {
+    let grid = Grid::new().await.topic("orders").await;
+    let batched = json!({"destination": {"properties": {"maxEventsPerBatch": 10}}});
+    let grid = grid.push_with("orders", "billing", "late", batched).await;
+    for id in ["e1", "e2", "e3"] {
+        grid.publish("orders", event(id)).await;
+    }
+    grid.run_for(SECOND).await;
+    grid.answer_late("billing", 200).await;
+    let timeline = grid.timeline("billing").await;
+    assert_eq!(timeline.matches("+0s=TimedOut Delivered").count(), 3);
+}
+
+/// A receiver that always answers late works nevertheless.
+#[tokio::test]
+async fn late_successes_end_a_probation() {
+    let grid = Grid::new().await.topic("orders").await;
+    let grid = grid.push("orders", "billing", "late").await;
+    for number in 0..10 {
+        grid.publish("orders", event(&format!("e{number}"))).await;
+    }
+    grid.run_for(SECOND).await;
+    assert_eq!(
+        grid.show("orders", "billing").await["everpost"]["state"],
+        "OnProbation"
+    );
+    grid.answer_late("billing", 200).await;
+    assert_eq!(
+        grid.show("orders", "billing").await["everpost"]["state"],
+        "Active"
+    );
+}
