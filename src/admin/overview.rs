@@ -15,6 +15,7 @@ use crate::admin::topics::TopicTable;
 use crate::admin::view::{Badge, Frame, Tone, draw, link};
 use crate::admin::{Site, print};
 use crate::base::Timestamp;
+use crate::model::probation::Health;
 use crate::model::registry::{Registry, TopicEntry};
 use crate::model::subscription::EventSubscription;
 use crate::store::views::EventQuery;
@@ -108,7 +109,9 @@ fn tiles(registry: &Registry, depths: &QueueDepths) -> Vec<Tile> {
 /// Subscriptions that do not deliver, then those with dead letters.
 fn concerns(registry: &Registry, depths: &QueueDepths, now: Timestamp) -> Vec<Concern> {
     let all = || registry.subscriptions();
-    let unable = all().filter_map(|(topic, each)| Concern::undelivered(topic, each, now));
+    let unable = all().filter_map(|(topic, each)| {
+        Concern::undelivered(topic, each, &depths.health(each.id), now)
+    });
     let given_up = all().filter_map(|(topic, each)| {
         let dead_letters = depths.subscription(each.id).dead_letters;
         Concern::given_up(topic, each, dead_letters)
@@ -117,11 +120,17 @@ fn concerns(registry: &Registry, depths: &QueueDepths, now: Timestamp) -> Vec<Co
 }
 
 impl Concern {
-    /// A subscription that may not deliver.
-    fn undelivered(topic: &TopicEntry, each: &EventSubscription, now: Timestamp) -> Option<Self> {
+    /// A subscription that may not deliver, or whose receiver takes nothing.
+    fn undelivered(
+        topic: &TopicEntry,
+        each: &EventSubscription,
+        health: &Health,
+        now: Timestamp,
+    ) -> Option<Self> {
         let (of, name) = (topic.topic.name.as_str(), each.name.as_str());
-        let SubscriptionState { badge, why } = state(each, now);
-        (!each.may_deliver()).then(|| Self {
+        let is_ill = health.probation.is_some() || health.gone_since.is_some();
+        let SubscriptionState { badge, why } = state(each, health, now);
+        (is_ill || !each.may_deliver()).then(|| Self {
             badge,
             title: format!("{of} / {name}"),
             href: subscription_page(of, name),

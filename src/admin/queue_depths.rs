@@ -1,8 +1,10 @@
-//! How much waits and how much has been given up, over all event subscriptions.
+//! How much waits and how much has been given up, over all event subscriptions, and what has been seen of
+//! their receivers.
 
 use std::collections::HashMap;
 
 use crate::admin::Site;
+use crate::model::probation::Health;
 use crate::model::registry::{Registry, TopicEntry};
 use crate::model::subscription::SubscriptionId;
 use crate::store::StoreError;
@@ -11,6 +13,7 @@ use crate::store::views::QueueDepth;
 /// The depths of all queues.
 pub(super) struct QueueDepths {
     by_subscription: HashMap<SubscriptionId, QueueDepth>,
+    healths: HashMap<SubscriptionId, Health>,
 }
 
 impl QueueDepths {
@@ -28,7 +31,9 @@ impl QueueDepths {
 
     async fn read(site: &Site, ids: Vec<SubscriptionId>) -> Result<Self, StoreError> {
         let depths = site.views.depths(ids.clone()).await?;
+        let healths = ids.iter().map(|id| (*id, site.broker.health_of(*id)));
         Ok(Self {
+            healths: healths.collect(),
             by_subscription: ids.into_iter().zip(depths).collect(),
         })
     }
@@ -36,6 +41,11 @@ impl QueueDepths {
     /// Of one subscription.
     pub(super) fn subscription(&self, id: SubscriptionId) -> QueueDepth {
         self.by_subscription.get(&id).copied().unwrap_or_default()
+    }
+
+    /// What has been seen of the receiver of one subscription.
+    pub(super) fn health(&self, id: SubscriptionId) -> Health {
+        self.healths.get(&id).copied().unwrap_or_default()
     }
 
     /// Of all subscriptions of a topic together.

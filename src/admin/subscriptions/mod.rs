@@ -85,7 +85,8 @@ impl SubscriptionRow {
         let (topic, name) = (topic.topic.name.as_str(), subscription.name.as_str());
         let Destination::WebHook(webhook) = &subscription.definition.destination;
         let depth = depths.subscription(subscription.id);
-        let SubscriptionState { badge, why } = state(subscription, now);
+        let SubscriptionState { badge, why } =
+            state(subscription, &depths.health(subscription.id), now);
         Self {
             name: name.to_owned(),
             href: subscription_page(topic, name),

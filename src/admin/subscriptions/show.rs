@@ -21,6 +21,7 @@ use crate::admin::{json_text, print};
 use crate::base::{TimeScale, Timestamp};
 use crate::model::batch::BatchPolicy;
 use crate::model::destination::Destination;
+use crate::model::probation::Health;
 use crate::model::registry::TopicEntry;
 use crate::model::subscription::{
     DeadLetterDestination, EventSubscription, SubscriptionDefinition, ValidationState,
@@ -74,6 +75,8 @@ struct WebhookText {
 struct RetryText {
     attempts_max: u32,
     time_to_live: String,
+    /// Whether the waits are the subscription's own, and not the published ones.
+    has_own_waits: bool,
     preview: RetryPreview,
     given_up: String,
 }
@@ -150,6 +153,7 @@ async fn draw_subscription(
     let depth = depths.first().copied().unwrap_or_default();
     let (of, name) = (topic.topic.name.as_str(), subscription.name.as_str());
     let definition = &subscription.definition;
+    let health = site.broker.health_of(subscription.id);
     let management = format!("/topics/{of}/eventSubscriptions/{name}");
     Ok(draw(&SubscriptionPage {
         frame: Frame::new(visitor, format!("Event subscription {name}")),
@@ -157,7 +161,7 @@ async fn draw_subscription(
         name: name.to_owned(),
         topic: of.to_owned(),
         topic_path: topic_page(of),
-        state: StateText::new(subscription, visitor.now),
+        state: StateText::new(subscription, &health, visitor.now),
         queue: QueueText::new(depth, of, name, visitor.now),
         webhook: WebhookText::new(subscription, with_url),
         filter: FilterText::new(&filter::render(&definition.filter)),
@@ -172,8 +176,8 @@ async fn draw_subscription(
 }
 
 impl StateText {
-    fn new(subscription: &EventSubscription, now: Timestamp) -> Self {
-        let SubscriptionState { badge, why } = state(subscription, now);
+    fn new(subscription: &EventSubscription, health: &Health, now: Timestamp) -> Self {
+        let SubscriptionState { badge, why } = state(subscription, health, now);
         Self {
             badge,
             why,
@@ -220,6 +224,7 @@ impl RetryText {
         Self {
             attempts_max: policy.attempts_max,
             time_to_live: print::span(policy.time_to_live),
+            has_own_waits: !policy.own_waits.is_empty(),
             preview: RetryPreview::new(policy, now, scale),
             given_up: given_up(&definition.dead_letter),
         }

@@ -3,7 +3,9 @@
 use crate::admin::error::sentence;
 use crate::admin::view::{Badge, Tone};
 use crate::base::Timestamp;
-use crate::model::subscription::{EventSubscription, ValidationState};
+use crate::model::probation::Health;
+use crate::model::subscription::{Disabled, EventSubscription, Standing, ValidationState};
+use crate::wire::resource::standing_reason;
 
 /// The state ready to print.
 pub(in crate::admin) struct State {
@@ -12,52 +14,72 @@ pub(in crate::admin) struct State {
     pub(in crate::admin) why: String,
 }
 
-/// Where `subscription` stands at `now`.
-pub(in crate::admin) fn state(subscription: &EventSubscription, now: Timestamp) -> State {
-    if let Some(at) = subscription.definition.expires_at
-        && subscription.is_expired(now)
-    {
-        return State {
-            badge: Badge::new(Tone::Neutral, "Expired"),
-            why: format!("It has matched nothing since {at}."),
-        };
-    }
-    let validation = &subscription.validation;
-    let said = validation.failure.as_deref();
+/// Where `subscription` stands at `now`, its receiver having been seen like this.
+pub(in crate::admin) fn state(
+    subscription: &EventSubscription,
+    health: &Health,
+    now: Timestamp,
+) -> State {
+    let standing = subscription.standing(health, now);
+    let said = standing_reason(subscription, health, now);
     State {
-        badge: Badge::new(tone(validation.state), word(validation.state)),
-        why: said.map_or_else(|| unsaid(validation.state).to_owned(), sentence),
+        badge: Badge::new(tone(standing), word(standing)),
+        why: said.map_or_else(|| unsaid(standing).to_owned(), |said| sentence(&said)),
     }
 }
 
-fn tone(state: ValidationState) -> Tone {
-    match state {
-        ValidationState::Succeeded => Tone::Good,
-        ValidationState::Failed => Tone::Bad,
-        ValidationState::Creating
-        | ValidationState::Updating
-        | ValidationState::AwaitingManualAction => Tone::Waiting,
+fn tone(standing: Standing) -> Tone {
+    match standing {
+        Standing::Active => Tone::Good,
+        Standing::Expired | Standing::Disabled(Disabled::ByOperator) | Standing::Paused => {
+            Tone::Neutral
+        }
+        Standing::Disabled(Disabled::Gone { .. })
+        | Standing::Gone
+        | Standing::OnProbation
+        | Standing::NotValidated(ValidationState::Failed) => Tone::Bad,
+        Standing::NotValidated(
+            ValidationState::Succeeded
+            | ValidationState::Creating
+            | ValidationState::Updating
+            | ValidationState::AwaitingManualAction,
+        ) => Tone::Waiting,
     }
 }
 
 /// What is to be said of a handshake that has left nothing to say.
-fn unsaid(state: ValidationState) -> &'static str {
-    match state {
-        ValidationState::Creating | ValidationState::Updating => {
+fn unsaid(standing: Standing) -> &'static str {
+    match standing {
+        Standing::NotValidated(ValidationState::Creating | ValidationState::Updating) => {
             "The webhook is being asked whether it wants events."
         }
-        ValidationState::AwaitingManualAction
-        | ValidationState::Succeeded
-        | ValidationState::Failed => "",
+        Standing::NotValidated(
+            ValidationState::AwaitingManualAction
+            | ValidationState::Succeeded
+            | ValidationState::Failed,
+        )
+        | Standing::Expired
+        | Standing::Disabled(_)
+        | Standing::Paused
+        | Standing::OnProbation
+        | Standing::Gone
+        | Standing::Active => "",
     }
 }
 
 /// The state in words of ours; Azure's are on the page of the subscription.
-fn word(state: ValidationState) -> &'static str {
-    match state {
-        ValidationState::Creating | ValidationState::Updating => "Validating",
-        ValidationState::AwaitingManualAction => "Awaits confirmation",
-        ValidationState::Succeeded => "Active",
-        ValidationState::Failed => "Validation failed",
+fn word(standing: Standing) -> &'static str {
+    match standing {
+        Standing::Expired => "Expired",
+        Standing::Disabled(_) => "Disabled",
+        Standing::Paused => "Paused",
+        Standing::NotValidated(ValidationState::AwaitingManualAction) => "Awaits confirmation",
+        Standing::NotValidated(ValidationState::Failed) => "Validation failed",
+        Standing::NotValidated(
+            ValidationState::Creating | ValidationState::Updating | ValidationState::Succeeded,
+        ) => "Validating",
+        Standing::OnProbation => "On probation",
+        Standing::Gone => "Gone",
+        Standing::Active => "Active",
     }
 }
