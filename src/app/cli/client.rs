@@ -80,6 +80,15 @@ impl Client {
         self.manage(request).await
     }
 
+    /// Deletes the resource at the path of these segments.
+    pub(super) async fn delete(&self, path: &[&str], query: &[(&str, &str)]) -> anyhow::Result<()> {
+        let mut url = self.url(path);
+        if !query.is_empty() {
+            url.query_pairs_mut().extend_pairs(query);
+        }
+        self.manage(self.http.delete(url)).await.map(drop)
+    }
+
     /// Publishes a body of events with a key of the topic.
     pub(super) async fn publish(
         &self,

@@ -39,6 +39,28 @@ pub(super) struct DefinitionArgs {
     /// Minutes after which an event is given up, 1 to 1440
     #[arg(long, value_name = "MINUTES")]
     time_to_live: Option<u32>,
+    /// Waits between attempts in ISO 8601, such as PT10S,PT1M,PT1H, of which the last repeats;
+    /// "published" for the published ones
+    #[arg(long, value_name = "WAITS", value_delimiter = ',')]
+    schedule: Vec<String>,
+    /// Seconds that the webhook has to answer, 1 to 300
+    #[arg(long, value_name = "SECONDS")]
+    response_deadline: Option<u32>,
+    /// Requests under way at once, 1 to 1024
+    #[arg(long, value_name = "N")]
+    max_in_flight: Option<u32>,
+    /// Requests per second, such as 5 or 0.5
+    #[arg(long, value_name = "RATE")]
+    max_rate: Option<f64>,
+    /// Disable the subscription when the webhook answers 410 (Gone)
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "true|false")]
+    disable_on_gone: Option<bool>,
+    /// Collect events without delivering them
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "true|false")]
+    paused: Option<bool>,
+    /// Neither collect nor deliver events
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "true|false")]
+    disabled: Option<bool>,
     /// Events in one request, 1 to 5000
     #[arg(long, value_name = "N")]
     max_events_per_batch: Option<u32>,
@@ -91,6 +113,9 @@ impl DefinitionArgs {
                 "expirationTimeUtc",
                 self.expires_at.as_ref().map(|at| json!(at)),
             ),
+            ("disableOnGone", self.disable_on_gone.map(|on| json!(on))),
+            ("paused", self.paused.map(|on| json!(on))),
+            ("disabled", self.disabled.map(|on| json!(on))),
         ];
         let mut properties: Map<String, Value> = changed
             .into_iter()
@@ -120,6 +145,15 @@ impl DefinitionArgs {
                 (
                     "preferredBatchSizeInKilobytes",
                     self.preferred_batch_size.map(|kb| json!(kb)),
+                ),
+                (
+                    "responseDeadlineInSeconds",
+                    self.response_deadline.map(|seconds| json!(seconds)),
+                ),
+                ("maxRequestsInFlight", self.max_in_flight.map(|n| json!(n))),
+                (
+                    "maxRequestsPerSecond",
+                    self.max_rate.map(|rate| json!(rate)),
                 ),
                 (
                     "deliveryAttributeMappings",
@@ -180,8 +214,17 @@ impl DefinitionArgs {
                     "eventTimeToLiveInMinutes",
                     self.time_to_live.map(|minutes| json!(minutes)),
                 ),
+                ("schedule", self.schedule()),
             ],
         )
+    }
+
+    fn schedule(&self) -> Option<Value> {
+        match self.schedule.as_slice() {
+            [] => None,
+            [word] if word == "published" => Some(Value::Null),
+            waits => Some(json!(waits)),
+        }
     }
 }
 
@@ -286,6 +329,34 @@ mod tests {
                 "labels": ["l"],
                 "expirationTimeUtc": "2030-01-01T00:00:00Z",
             }),
+        );
+        check(
+            &[
+                "--schedule",
+                "PT1S,PT1M",
+                "--response-deadline",
+                "60",
+                "--max-in-flight",
+                "2",
+                "--max-rate",
+                "0.5",
+                "--disable-on-gone",
+                "--paused=false",
+                "--disabled",
+            ],
+            none,
+            &json!({
+                "destination": { "endpointType": "WebHook", "properties": { "responseDeadlineInSeconds": 60, "maxRequestsInFlight": 2, "maxRequestsPerSecond": 0.5 } },
+                "retryPolicy": { "schedule": ["PT1S", "PT1M"] },
+                "disableOnGone": true,
+                "paused": false,
+                "disabled": true,
+            }),
+        );
+        check(
+            &["--schedule", "published"],
+            &json!({ "retryPolicy": { "maxDeliveryAttempts": 3, "schedule": ["PT1S"] } }),
+            &json!({ "retryPolicy": { "maxDeliveryAttempts": 3, "schedule": null } }),
         );
         check(
             &[

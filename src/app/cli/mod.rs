@@ -10,6 +10,7 @@ mod events;
 mod healthcheck;
 mod moment;
 mod output;
+mod pending;
 mod publish;
 mod receive;
 mod serve;
@@ -51,7 +52,7 @@ enum Command {
     Receive(receive::ReceiveArgs),
     Publish(publish::PublishArgs),
     Topics(topics::TopicsArgs),
-    Subscriptions(subscriptions::SubscriptionsArgs),
+    Subscriptions(Box<subscriptions::SubscriptionsArgs>),
     Events(events::EventsArgs),
     DeadLetters(dead_letters::DeadLettersArgs),
     Token(token::TokenArgs),

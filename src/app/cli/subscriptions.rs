@@ -11,6 +11,7 @@ use crate::app::cli::body;
 use crate::app::cli::client::Client;
 use crate::app::cli::definition::DefinitionArgs;
 use crate::app::cli::output::{Output, items, tell, text};
+use crate::app::cli::pending::PendingArgs;
 use crate::app::cli::server::ServerArgs;
 use crate::app::cli::table::Table;
 
@@ -40,7 +41,11 @@ enum SubscriptionsCommand {
     /// Change what the flags say and keep the rest
     Update(Write),
     /// Delete an event subscription
-    Delete(Named),
+    Delete(Delete),
+    /// Stop delivering, but go on collecting events
+    Pause(Named),
+    /// Deliver again what was paused or disabled
+    Resume(Named),
     /// Ask the webhook again whether it wants events
     Validate(Named),
 }
@@ -52,6 +57,14 @@ struct Named {
     /// Topic that it belongs to
     #[arg(long)]
     topic: String,
+}
+
+#[derive(Args, Debug)]
+struct Delete {
+    #[command(flatten)]
+    named: Named,
+    #[command(flatten)]
+    pending: PendingArgs,
 }
 
 #[derive(Args, Debug)]
@@ -87,18 +100,24 @@ impl SubscriptionsArgs {
                 self.output.show(&written, sheet)?;
                 tell_if_not_validated(&written);
             }
-            SubscriptionsCommand::Delete(named) => {
-                client.send(Method::DELETE, &named.path(), None).await?;
+            SubscriptionsCommand::Delete(Delete { named, pending }) => {
+                client.delete(&named.path(), &pending.query()).await?;
                 let Named { name, topic } = &named;
                 let text = format!("event subscription {name} of topic {topic} is deleted\n");
                 let deleted = json!({ "deleted": name, "topic": topic });
                 self.output.show(&deleted, |_| text)?;
             }
+            SubscriptionsCommand::Pause(named) => {
+                self.output
+                    .show(&named.act(&client, "pause").await?, sheet)?;
+            }
+            SubscriptionsCommand::Resume(named) => {
+                self.output
+                    .show(&named.act(&client, "resume").await?, sheet)?;
+            }
             SubscriptionsCommand::Validate(named) => {
-                let path = [&named.path()[..], &["validate"]].concat();
-                client.send(Method::POST, &path, None).await?;
-                let found = client.get(&named.path(), &[]).await?;
-                self.output.show(&found, sheet)?;
+                self.output
+                    .show(&named.act(&client, "validate").await?, sheet)?;
             }
         }
         Ok(())
@@ -120,6 +139,13 @@ fn tell_if_not_validated(subscription: &Value) {
 impl Named {
     fn path(&self) -> [&str; 4] {
         ["topics", &self.topic, "eventSubscriptions", &self.name]
+    }
+
+    /// Has something done with the subscription; returns it as it is then.
+    async fn act(&self, client: &Client, verb: &str) -> anyhow::Result<Value> {
+        let path = [&self.path()[..], &[verb]].concat();
+        client.send(Method::POST, &path, None).await?;
+        client.get(&self.path(), &[]).await
     }
 }
 
@@ -185,7 +211,7 @@ fn list(subscriptions: &Value) -> String {
         table.row([
             topic_name(subscription),
             text(subscription, "/name"),
-            text(subscription, "/properties/provisioningState"),
+            state(subscription),
             text(subscription, "/properties/eventDeliverySchema"),
             text(
                 subscription,
@@ -208,8 +234,8 @@ fn sheet(subscription: &Value) -> String {
     let property = |name: &str| text(subscription, &format!("/properties/{name}"));
     line("name", text(subscription, "/name"));
     line("topic", topic_name(subscription));
-    line("state", property("provisioningState"));
-    line("why", property("everpost/validationFailure"));
+    line("state", state(subscription));
+    line("why", property("everpost/stateReason"));
     line(
         "endpoint",
         property("destination/properties/endpointBaseUrl"),
@@ -223,6 +249,10 @@ fn sheet(subscription: &Value) -> String {
         "time to live",
         minutes(&property("retryPolicy/eventTimeToLiveInMinutes")),
     );
+    let schedule = &subscription["properties"]["retryPolicy"]["schedule"];
+    line("schedule", list_of(schedule));
+    line("pace", pace(subscription));
+    line("if gone", if_gone(subscription));
     line("batch", batch(subscription));
     line("headers", headers(subscription));
     line("labels", list_of(&subscription["properties"]["labels"]));
@@ -263,6 +293,33 @@ fn batch(subscription: &Value) -> String {
             "{events} events, {} KB",
             property("preferredBatchSizeInKilobytes")
         ),
+    }
+}
+
+/// How things stand, in one word.
+fn state(subscription: &Value) -> String {
+    text(subscription, "/properties/everpost/state")
+}
+
+/// What is not left to the settings of the server.
+fn pace(subscription: &Value) -> String {
+    let told = |name: &str, unit: &str| {
+        let pointer = format!("/properties/destination/properties/{name}");
+        let value = text(subscription, &pointer);
+        (!value.is_empty()).then(|| format!("{value} {unit}"))
+    };
+    let all = [
+        told("responseDeadlineInSeconds", "s to answer"),
+        told("maxRequestsInFlight", "requests at once"),
+        told("maxRequestsPerSecond", "requests per second"),
+    ];
+    all.into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
+fn if_gone(subscription: &Value) -> String {
+    match subscription["properties"]["disableOnGone"].as_bool() {
+        Some(true) => "disabled".to_owned(),
+        _ => String::new(),
     }
 }
 
@@ -329,7 +386,7 @@ mod tests {
                 expected.map_err(str::to_owned)
             );
         };
-        let retry = json!({ "retryPolicy": { "maxDeliveryAttempts": 3, "eventTimeToLiveInMinutes": 1440 } });
+        let retry = json!({ "retryPolicy": { "maxDeliveryAttempts": 3, "eventTimeToLiveInMinutes": 1440, "schedule": ["PT1S", "PT1M"] } });
         check(" --max-attempts 3", Ok(retry)).await;
         check(" --label a --label b", Ok(json!({ "labels": ["a", "b"] }))).await;
         check(
@@ -345,11 +402,13 @@ mod tests {
             "properties": {
                 "topic": "/subscriptions/0/resourceGroups/everpost/providers/Microsoft.EventGrid/topics/orders",
                 "provisioningState": "Failed",
-                "everpost": { "validationFailure": "the receiver answered 404" },
+                "everpost": { "state": "Failed", "stateReason": "the receiver answered 404" },
                 "destination": { "endpointType": "WebHook", "properties": {
                     "endpointBaseUrl": "http://127.0.0.1:9000/",
                     "maxEventsPerBatch": 20,
                     "preferredBatchSizeInKilobytes": 128,
+                    "responseDeadlineInSeconds": 60,
+                    "maxRequestsPerSecond": 0.5,
                     "deliveryAttributeMappings": [
                         { "name": "X-A", "type": "Static", "properties": { "value": "1", "isSecret": false } },
                         { "name": "X-B", "type": "Static", "properties": { "value": null, "isSecret": true } },
@@ -358,7 +417,8 @@ mod tests {
                 } },
                 "eventDeliverySchema": "EventGridSchema",
                 "filter": { "includedEventTypes": ["A", "B"], "subjectBeginsWith": "", "advancedFilters": [{ "key": "data.x" }] },
-                "retryPolicy": { "maxDeliveryAttempts": 30, "eventTimeToLiveInMinutes": 1440 },
+                "retryPolicy": { "maxDeliveryAttempts": 30, "eventTimeToLiveInMinutes": 1440, "schedule": ["PT1S", "PT1M"] },
+                "disableOnGone": true,
                 "labels": [],
                 "expirationTimeUtc": null,
             },
@@ -391,6 +451,9 @@ event types   A, B
 filter        {\"key\":\"data.x\"}
 attempts      30
 time to live  1440 min
+schedule      PT1S, PT1M
+pace          60 s to answer, 0.5 requests per second
+if gone       disabled
 batch         20 events, 128 KB
 headers       X-A=1, X-B=***, X-C=<data.id>
 dead letters  kept

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use crate::app::cli::body;
 use crate::app::cli::client::Client;
 use crate::app::cli::output::{Output, items, text};
+use crate::app::cli::pending::PendingArgs;
 use crate::app::cli::server::ServerArgs;
 use crate::app::cli::table::Table;
 
@@ -33,7 +34,11 @@ enum TopicsCommand {
     /// Show one topic
     Show { topic: String },
     /// Delete a topic with its event subscriptions
-    Delete { topic: String },
+    Delete {
+        topic: String,
+        #[command(flatten)]
+        pending: PendingArgs,
+    },
     /// Show the two keys of a topic, either of which publishes
     Keys { topic: String },
     /// Replace one of the two keys of a topic
@@ -89,10 +94,8 @@ impl TopicsArgs {
                 let topic = client.get(&["topics", &topic], &[]).await?;
                 output.show(&topic, sheet)?;
             }
-            TopicsCommand::Delete { topic } => {
-                client
-                    .send(Method::DELETE, &["topics", &topic], None)
-                    .await?;
+            TopicsCommand::Delete { topic, pending } => {
+                client.delete(&["topics", &topic], &pending.query()).await?;
                 let deleted = json!({ "deleted": topic });
                 output.show(&deleted, |_| format!("topic {topic} is deleted\n"))?;
             }
