@@ -239,7 +239,7 @@ impl From<StoreError> for ApiError {
                 tracing::error!(%error, "the store met a defect");
                 Self::unavailable("The events could not be stored; try again in a moment.")
             }
-            StoreError::Other(_) => {
+            StoreError::MasterKey(_) | StoreError::Other(_) => {
                 tracing::error!(%error, "the store met a defect");
                 Self::new(
                     StatusCode::INTERNAL_SERVER_ERROR,

@@ -207,7 +207,9 @@ impl Appliance {
 fn open_store(config: &Config, data_dir: &Arc<DataDir>, clock: &Clock) -> anyhow::Result<Store> {
     let options = StoreOptions {
         clock: clock.clone(),
+        entropy: Entropy::Os,
         scope: scope(config),
+        master_keys: config.master_keys.clone(),
         on_fatal: on_fatal(),
     };
     let store = Store::open(Arc::clone(data_dir), options, &|line| println!("{line}"))?;

@@ -3,17 +3,19 @@
 use std::fmt;
 
 use aws_lc_rs::constant_time::verify_slices_are_equal;
+use zeroize::Zeroizing;
 
 use crate::base::Entropy;
 
-/// A secret text. Its `Debug` form hides it, so it cannot slip into a log.
+/// A secret text. Its `Debug` form hides it, so it cannot slip into a log, and its memory is overwritten
+/// when it is not needed any more.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Secret(String);
+pub struct Secret(Zeroizing<String>);
 
 impl Secret {
     /// Wraps a secret.
     pub fn new(text: impl Into<String>) -> Self {
-        Self(text.into())
+        Self(Zeroizing::new(text.into()))
     }
 
     /// The secret itself: for sending, signing and storing, never for showing.

@@ -1,6 +1,7 @@
 //! Topics and event subscriptions: few, so they are loaded whole.
 
 use rusqlite::{Savepoint, params};
+use zeroize::Zeroizing;
 
 use crate::base::Timestamp;
 use crate::model::access::AccessKeys;
@@ -11,6 +12,7 @@ use crate::model::topic::{TopicDefinition, TopicId};
 use crate::store::db::Db;
 use crate::store::error::StoreError;
 use crate::store::row;
+use crate::store::seal::{SUBSCRIPTION_DEFINITION, Seals, TOPIC_KEY1, TOPIC_KEY2, VALIDATION_CODE};
 use crate::wire::resource;
 
 /// The book of topics and event subscriptions.
@@ -18,6 +20,7 @@ use crate::wire::resource;
 pub struct Catalog {
     pub(super) db: Db,
     pub(super) scope: ResourceScope,
+    pub(super) seals: Seals,
 }
 
 /// One whole change of the catalogue.
@@ -65,8 +68,8 @@ pub enum RegistryChange {
 impl Catalog {
     /// The stored topics and event subscriptions.
     pub async fn load(&self) -> Result<Registry, StoreError> {
-        let scope = self.scope.clone();
-        self.db.read(move |tx| load(tx, &scope)).await
+        let (scope, seals) = (self.scope.clone(), self.seals.clone());
+        self.db.read(move |tx| load(tx, &scope, &seals)).await
     }
 
     /// Stores `change`, made at `now`, and returns the registry as it is then.
@@ -75,24 +78,27 @@ impl Catalog {
         change: RegistryChange,
         now: Timestamp,
     ) -> Result<Registry, StoreError> {
-        let scope = self.scope.clone();
+        let (scope, seals) = (self.scope.clone(), self.seals.clone());
         self.db
             .write(move |tx| {
-                save(tx, change, now)?;
-                load(tx, &scope)
+                save(tx, &seals, change, now)?;
+                load(tx, &scope, &seals)
             })
             .await
     }
 }
 
-fn load(tx: &rusqlite::Connection, scope: &ResourceScope) -> Result<Registry, StoreError> {
-    let topics = all(tx, "topic", row::TOPIC_COLUMNS, row::topic)?;
-    let subscriptions = all(
-        tx,
-        "event_subscription",
-        row::SUBSCRIPTION_COLUMNS,
-        row::subscription,
-    )?;
+fn load(
+    tx: &rusqlite::Connection,
+    scope: &ResourceScope,
+    seals: &Seals,
+) -> Result<Registry, StoreError> {
+    let topics = all(tx, "topic", row::TOPIC_COLUMNS, |row| {
+        row::topic(row, seals)
+    })?;
+    let subscriptions = all(tx, "event_subscription", row::SUBSCRIPTION_COLUMNS, |row| {
+        row::subscription(row, seals)
+    })?;
     Ok(Registry::new(scope, topics, subscriptions))
 }
 
@@ -112,32 +118,38 @@ fn all<T>(
     Ok(values)
 }
 
-fn save(tx: &Savepoint<'_>, change: RegistryChange, now: Timestamp) -> Result<(), StoreError> {
+fn save(
+    tx: &Savepoint<'_>,
+    seals: &Seals,
+    change: RegistryChange,
+    now: Timestamp,
+) -> Result<(), StoreError> {
     let now = now.as_ms();
     match change {
         RegistryChange::AddTopic {
             name,
             definition,
             keys,
-        } => tx.execute(
-            "INSERT INTO topic (name, definition, key1, key2, created_at, updated_at)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?5)",
-            params![
-                name.as_str(),
-                resource::topic_to_text(&definition),
-                keys.key1.reveal(),
-                keys.key2.reveal(),
-                now
-            ],
-        )?,
+        } => {
+            // The keys are sealed for the row, whose number is known only now.
+            tx.execute(
+                "INSERT INTO topic (name, definition, key1, key2, created_at, updated_at)
+                 VALUES (?1, ?2, '', '', ?3, ?3)",
+                params![name.as_str(), resource::topic_to_text(&definition), now],
+            )?;
+            save_keys(tx, seals, TopicId(tx.last_insert_rowid()), &keys)?
+        }
         RegistryChange::ChangeTopic { id, definition } => tx.execute(
             "UPDATE topic SET definition = ?2, updated_at = ?3 WHERE id = ?1",
             params![id, resource::topic_to_text(&definition), now],
         )?,
-        RegistryChange::ChangeKeys { id, keys } => tx.execute(
-            "UPDATE topic SET key1 = ?2, key2 = ?3, updated_at = ?4 WHERE id = ?1",
-            params![id, keys.key1.reveal(), keys.key2.reveal(), now],
-        )?,
+        RegistryChange::ChangeKeys { id, keys } => {
+            tx.execute(
+                "UPDATE topic SET updated_at = ?2 WHERE id = ?1",
+                params![id, now],
+            )?;
+            save_keys(tx, seals, id, &keys)?
+        }
         RegistryChange::DeleteTopic { id, pending } => {
             tx.execute(
                 "UPDATE event_subscription SET deleted_at = ?2, keeps_pending = ?3
@@ -158,17 +170,18 @@ fn save(tx: &Savepoint<'_>, change: RegistryChange, now: Timestamp) -> Result<()
             tx.execute(
                 "INSERT INTO event_subscription (topic_id, name, definition, validation_state,
                      validated_once, created_at, updated_at)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6)",
+                 VALUES (?1, ?2, '', ?3, ?4, ?5, ?5)",
                 params![
                     topic,
                     name.as_str(),
-                    resource::subscription_to_text(&definition),
                     validation.state.name(),
                     validation.validated_once,
                     now
                 ],
             )?;
-            save_validation(tx, SubscriptionId(tx.last_insert_rowid()), &validation)?
+            let id = SubscriptionId(tx.last_insert_rowid());
+            save_definition(tx, seals, id, &definition)?;
+            save_validation(tx, seals, id, &validation)?
         }
         RegistryChange::ChangeSubscription {
             id,
@@ -176,13 +189,14 @@ fn save(tx: &Savepoint<'_>, change: RegistryChange, now: Timestamp) -> Result<()
             validation,
         } => {
             tx.execute(
-                "UPDATE event_subscription SET definition = ?2, updated_at = ?3 WHERE id = ?1",
-                params![id, resource::subscription_to_text(&definition), now],
+                "UPDATE event_subscription SET updated_at = ?2 WHERE id = ?1",
+                params![id, now],
             )?;
-            save_validation(tx, id, &validation)?
+            save_definition(tx, seals, id, &definition)?;
+            save_validation(tx, seals, id, &validation)?
         }
         RegistryChange::ChangeValidation { id, validation } => {
-            save_validation(tx, id, &validation)?
+            save_validation(tx, seals, id, &validation)?
         }
         RegistryChange::DeleteSubscription { id, pending } => tx.execute(
             "UPDATE event_subscription SET deleted_at = ?2, keeps_pending = ?3 WHERE id = ?1",
@@ -192,8 +206,36 @@ fn save(tx: &Savepoint<'_>, change: RegistryChange, now: Timestamp) -> Result<()
     Ok(())
 }
 
+fn save_keys(
+    tx: &Savepoint<'_>,
+    seals: &Seals,
+    id: TopicId,
+    keys: &AccessKeys,
+) -> rusqlite::Result<usize> {
+    let key1 = seals.seal(TOPIC_KEY1, id.0, keys.key1.reveal());
+    let key2 = seals.seal(TOPIC_KEY2, id.0, keys.key2.reveal());
+    tx.execute(
+        "UPDATE topic SET key1 = ?2, key2 = ?3 WHERE id = ?1",
+        params![id, key1, key2],
+    )
+}
+
+fn save_definition(
+    tx: &Savepoint<'_>,
+    seals: &Seals,
+    id: SubscriptionId,
+    definition: &SubscriptionDefinition,
+) -> rusqlite::Result<usize> {
+    let text = Zeroizing::new(resource::subscription_to_text(definition));
+    tx.execute(
+        "UPDATE event_subscription SET definition = ?2 WHERE id = ?1",
+        params![id, seals.seal(SUBSCRIPTION_DEFINITION, id.0, &text)],
+    )
+}
+
 fn save_validation(
     tx: &Savepoint<'_>,
+    seals: &Seals,
     id: SubscriptionId,
     validation: &Validation,
 ) -> rusqlite::Result<usize> {
@@ -209,7 +251,7 @@ fn save_validation(
             validation
                 .code
                 .as_ref()
-                .map(|code| code.reveal().to_owned()),
+                .map(|code| seals.seal(VALIDATION_CODE, id.0, code.reveal())),
             validation.expires_at.map(Timestamp::as_ms),
             validation.failure,
             validation.allowed_rate

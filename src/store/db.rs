@@ -308,6 +308,7 @@ fn undone(cause: StoreError) -> StoreError {
         | StoreError::Closed
         | StoreError::TooSlow
         | StoreError::Undone(_)
+        | StoreError::MasterKey(_)
         | StoreError::Failed(_) => cause,
     }
 }

@@ -31,6 +31,9 @@ pub enum StoreError {
     /// The file cannot be written or trusted any more: the process must end, and start again.
     #[error("the database has failed: {0}")]
     Failed(String),
+    /// A master key is missing or another one: the database stays closed.
+    #[error("{0}")]
+    MasterKey(String),
     /// Anything else: a defect of ours, or a row that cannot be read.
     #[error("{0}")]
     Other(String),

@@ -11,7 +11,9 @@ mod deliveries;
 mod error;
 mod migrate;
 mod row;
+mod seal;
 mod upkeep;
+mod vault;
 pub mod views;
 
 use std::sync::Arc;
@@ -25,12 +27,16 @@ pub use deliveries::{
     Settled,
 };
 pub use error::StoreError;
+pub use seal::{InvalidMasterKey, MasterKeys};
 pub use upkeep::Upkeep;
+pub use vault::{MASTER_KEY_FILE, Rekeyed};
 pub use views::Views;
 
-use crate::base::Clock;
+use crate::base::{Clock, Entropy};
 use crate::model::registry::ResourceScope;
 use db::Db;
+use seal::Seals;
+use vault::Vault;
 
 /// The name of the database file in the data directory.
 const FILE: &str = "everpost.db";
@@ -48,7 +54,11 @@ pub struct Store {
 /// How a store is opened.
 pub struct StoreOptions {
     pub clock: Clock,
+    pub entropy: Entropy,
     pub scope: ResourceScope,
+    /// The keys that secrets are sealed by; without them those of the data directory, which gets one if
+    /// it has none.
+    pub master_keys: Option<MasterKeys>,
     /// Told once, from the writer's thread, when the process must end.
     pub on_fatal: OnFatal,
 }
@@ -62,11 +72,17 @@ impl Store {
     ) -> Result<Self, StoreError> {
         let path = data_dir.file(FILE);
         migrate::migrate_file(&path, progress)?;
+        let vault = Vault {
+            data_dir: &data_dir,
+            configured: options.master_keys.as_ref(),
+            entropy: &options.entropy,
+        };
+        let seals = vault.unlock(&mut db::open_writer(&path)?, progress)?;
         let db = Db::open(&path, &options.clock, options.on_fatal)?;
         data_dir.sync().map_err(|error| {
             StoreError::Failed(format!("{}: {error}", data_dir.path().display()))
         })?;
-        Ok(Self::of(db, options.scope, Some(data_dir)))
+        Ok(Self::of(db, options.scope, seals, Some(data_dir)))
     }
 
     /// Opens a database in memory that does everything on the caller's thread: for simulations, which
@@ -74,14 +90,33 @@ impl Store {
     pub fn open_inline(scope: ResourceScope) -> Result<Self, StoreError> {
         let mut connection = db::open_in_memory()?;
         migrate::migrate(&mut connection)?;
-        Ok(Self::of(Db::inline(connection), scope, None))
+        // Nobody ever has to open it again.
+        let seals = Seals::new(&MasterKeys::generate(&Entropy::Os), Entropy::Os);
+        Ok(Self::of(Db::inline(connection), scope, seals, None))
     }
 
-    fn of(db: Db, scope: ResourceScope, data_dir: Option<Arc<DataDir>>) -> Self {
+    /// Seals the secrets of the database in `data_dir` by a new master key; tells `progress` how it goes.
+    pub fn rekey(
+        data_dir: &DataDir,
+        entropy: &Entropy,
+        progress: &dyn Fn(&str),
+    ) -> Result<Rekeyed, StoreError> {
+        let path = data_dir.file(FILE);
+        migrate::migrate_file(&path, progress)?;
+        let vault = Vault {
+            data_dir,
+            configured: None,
+            entropy,
+        };
+        vault.rekey(&mut db::open_writer(&path)?, progress)
+    }
+
+    fn of(db: Db, scope: ResourceScope, seals: Seals, data_dir: Option<Arc<DataDir>>) -> Self {
         Self {
             catalog: Catalog {
                 db: db.clone(),
                 scope,
+                seals,
             },
             deliveries: Deliveries::new(db.clone()),
             views: Views { db: db.clone() },

@@ -11,6 +11,7 @@ use crate::model::name::{SubscriptionName, TopicName};
 use crate::model::subscription::{EventSubscription, SubscriptionId, Validation, ValidationState};
 use crate::model::topic::{Topic, TopicId};
 use crate::store::error::StoreError;
+use crate::store::seal::{SUBSCRIPTION_DEFINITION, Seals, TOPIC_KEY1, TOPIC_KEY2, VALIDATION_CODE};
 use crate::wire::resource;
 
 /// Columns of an event, in the order that [`event`] reads.
@@ -42,30 +43,39 @@ fn unreadable(what: &str, cause: impl std::fmt::Display) -> StoreError {
     StoreError::Other(format!("a stored {what} cannot be read: {cause}"))
 }
 
-pub(super) fn topic(row: &Row<'_>) -> Result<Topic, StoreError> {
+pub(super) fn topic(row: &Row<'_>, seals: &Seals) -> Result<Topic, StoreError> {
+    let id = row.get(0)?;
+    let key = |column, index| -> Result<Secret, StoreError> {
+        let sealed: String = row.get(index)?;
+        Ok(Secret::new(seals.open(column, id, &sealed)?.as_str()))
+    };
     let name: String = row.get(1)?;
     let definition: String = row.get(2)?;
     Ok(Topic {
-        id: TopicId(row.get(0)?),
+        id: TopicId(id),
         name: TopicName::parse(&name).map_err(|error| unreadable("topic", error))?,
         definition: resource::topic_from_text(&definition)
             .map_err(|error| unreadable("topic", error))?,
         keys: AccessKeys {
-            key1: Secret::new(row.get::<_, String>(3)?),
-            key2: Secret::new(row.get::<_, String>(4)?),
+            key1: key(TOPIC_KEY1, 3)?,
+            key2: key(TOPIC_KEY2, 4)?,
         },
         created_at: timestamp(row, 5)?,
         updated_at: timestamp(row, 6)?,
     })
 }
 
-pub(super) fn subscription(row: &Row<'_>) -> Result<EventSubscription, StoreError> {
+pub(super) fn subscription(row: &Row<'_>, seals: &Seals) -> Result<EventSubscription, StoreError> {
     let what = "event subscription";
+    let id = row.get(0)?;
     let name: String = row.get(2)?;
     let definition: String = row.get(3)?;
+    let definition = seals.open(SUBSCRIPTION_DEFINITION, id, &definition)?;
+    let code: Option<String> = row.get(6)?;
+    let code = code.map(|code| seals.open(VALIDATION_CODE, id, &code));
     let state: String = row.get(4)?;
     Ok(EventSubscription {
-        id: SubscriptionId(row.get(0)?),
+        id: SubscriptionId(id),
         topic_id: TopicId(row.get(1)?),
         name: SubscriptionName::parse(&name).map_err(|error| unreadable(what, error))?,
         definition: resource::subscription_from_text(&definition)
@@ -76,7 +86,7 @@ pub(super) fn subscription(row: &Row<'_>) -> Result<EventSubscription, StoreErro
                 .find(|each| each.name() == state)
                 .ok_or_else(|| unreadable(what, format!("state {state}")))?,
             validated_once: row.get(5)?,
-            code: row.get::<_, Option<String>>(6)?.map(Secret::new),
+            code: code.transpose()?.map(|code| Secret::new(code.as_str())),
             expires_at: timestamp_or_null(row, 7)?,
             failure: row.get(8)?,
             allowed_rate: row.get(9)?,

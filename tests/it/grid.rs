@@ -227,6 +227,8 @@ impl Grid {
         let clock = Clock::simulated(START.parse().expect("a moment"));
         let options = StoreOptions {
             clock: clock.clone(),
+            entropy: Entropy::seeded(1),
+            master_keys: None,
             scope: ResourceScope {
                 subscription: "sub".to_owned(),
                 resource_group: "group".to_owned(),

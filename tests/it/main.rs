@@ -12,6 +12,7 @@ mod manage;
 mod pace;
 mod probation;
 mod publish;
+mod rekey;
 mod retry;
 mod standing;
 mod store_conformance;

@@ -49,6 +49,8 @@ async fn threaded() -> Fixture {
     let data_dir = Arc::new(DataDir::open(&dir.path().join("data")).expect("a data directory"));
     let options = StoreOptions {
         clock: Clock::system(),
+        entropy: Entropy::seeded(1),
+        master_keys: None,
         scope: scope(),
         on_fatal: Box::new(|error| panic!("{error}")),
     };

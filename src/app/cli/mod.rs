@@ -13,6 +13,7 @@ mod output;
 mod pending;
 mod publish;
 mod receive;
+mod rekey;
 mod serve;
 mod server;
 mod subscriptions;
@@ -30,11 +31,12 @@ use anyhow::Context;
 use clap::{Parser, Subcommand};
 
 use crate::app::config::ConfigFaults;
+use crate::store::StoreError;
 
 /// The exit code for a command that was understood but failed.
 const FAILED: u8 = 1;
 
-/// The exit code for a command line or a configuration that is wrong; clap uses the same.
+/// The exit code for a command line, a configuration or a master key that is wrong; clap uses the same.
 const MISUSED: u8 = 2;
 
 /// Self-hosted event delivery, compatible with Azure Event Grid
@@ -56,6 +58,7 @@ enum Command {
     Events(events::EventsArgs),
     DeadLetters(dead_letters::DeadLettersArgs),
     Token(token::TokenArgs),
+    Rekey(rekey::RekeyArgs),
     Config(config::ConfigArgs),
     Healthcheck(healthcheck::HealthcheckArgs),
     /// Print the version
@@ -93,6 +96,7 @@ impl Command {
             Self::Events(args) => wait_for(args.run()),
             Self::DeadLetters(args) => wait_for(args.run()),
             Self::Token(args) => args.run(),
+            Self::Rekey(args) => args.run(),
             Self::Config(args) => args.run(),
             Self::Healthcheck(args) => wait_for(args.run()),
             Self::Version => Ok(output::print(concat!(
@@ -133,9 +137,10 @@ fn failure(error: &anyhow::Error) -> ExitCode {
         return ExitCode::SUCCESS;
     }
     output::tell(&format!("error: {error:#}"));
-    match error.downcast_ref::<ConfigFaults>() {
-        Some(_) => ExitCode::from(MISUSED),
-        None => ExitCode::from(FAILED),
+    let is_wrong_key = matches!(error.downcast_ref(), Some(StoreError::MasterKey(_)));
+    match error.is::<ConfigFaults>() || is_wrong_key {
+        true => ExitCode::from(MISUSED),
+        false => ExitCode::from(FAILED),
     }
 }
 
@@ -228,6 +233,7 @@ mod tests {
         check("everpost dead-letters resubmit 5 --all", false);
         check("everpost token", true);
         check("everpost token rotate --data-dir d", true);
+        check("everpost rekey --data-dir d", true);
         check(
             "everpost config check --listen 1.1.1.1:1 --egress-allow 10.0.0.0/8",
             true,

@@ -90,6 +90,11 @@ pub static KEYS: &[Key] = &[
     secret("management.token",
         "Bearer token of the management API, at least 16 characters. Without it one is made and \
          kept in the file management.token of the data directory."),
+    secret("master_key",
+        "Key that the secrets in the database are sealed by: 32 bytes in base64, as from \
+         `openssl rand -base64 32`. Without it one is made and kept in the file master.key of the data \
+         directory. Older keys may stand behind it, a line each; what they sealed is sealed anew at the \
+         next start."),
     setting("metrics.public", Kind::Switch, "false",
         "Answers /metrics without the management token."),
     setting("admin.enabled", Kind::Switch, "true",

@@ -32,6 +32,7 @@ use crate::base::TimeScale;
 use crate::model::access::Secret;
 use crate::model::limits::PROBATION_LONGEST_S_MAX;
 use crate::model::probation::ProbationRules;
+use crate::store::MasterKeys;
 
 /// The whole configuration, checked.
 #[derive(Clone, Debug)]
@@ -42,6 +43,8 @@ pub struct Config {
     /// `None`: the address that is listened on.
     pub public_url: Option<Url>,
     pub time_scale: TimeScale,
+    /// In place of those in the data directory.
+    pub master_keys: Option<MasterKeys>,
     pub log: LogConfig,
     pub egress: EgressConfig,
     pub azure: AzureConfig,
@@ -183,6 +186,7 @@ impl Reader<'_> {
             listen: self.value("listen", values::socket_address),
             public_url: self.optional("public_url", values::public_url),
             time_scale: self.value("time_scale", values::time_scale),
+            master_keys: self.optional("master_key", values::master_keys),
             log: LogConfig {
                 format: self.value("log.format", values::log_format),
                 level: self.value("log.level", values::log_level),

@@ -15,6 +15,7 @@ use crate::app::config::LogFormat;
 use crate::base::TimeScale;
 use crate::model::access::Secret;
 use crate::model::probation::ProbationMode;
+use crate::store::MasterKeys;
 
 type Parsed<T> = Result<T, String>;
 
@@ -163,6 +164,13 @@ pub(super) fn token(text: &str) -> Parsed<Secret> {
                 .to_owned(),
         ),
     }
+}
+
+/// Master keys. Their errors do not show them.
+pub(super) fn master_keys(text: &str) -> Parsed<MasterKeys> {
+    MasterKeys::parse(text).map_err(|_| {
+        "is no master key; write 32 bytes in base64, as from `openssl rand -base64 32`".to_owned()
+    })
 }
 
 /// A password. Its errors do not show it.

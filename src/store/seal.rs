@@ -1,0 +1,293 @@
+//! Secrets at rest: AES-256-GCM-SIV under a master key, bound to the cell that they stand in.
+//!
+//! A sealed text is `v1.<key id>.<nonce>.<ciphertext>`, the last two in base64url. The cell (table,
+//! column, number of the row) and the key's id are authenticated with it, so a sealed text opens nowhere
+//! else. What is sealed stands in [`COLUMNS`]; nothing on the way of an event is.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Arc;
+
+use aws_lc_rs::aead::{AES_256_GCM_SIV, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
+use aws_lc_rs::digest::{SHA256, digest};
+use base64::Engine;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use zeroize::Zeroizing;
+
+use crate::base::Entropy;
+use crate::store::error::StoreError;
+
+/// Bytes of a master key: what AES-256 takes.
+const KEY_BYTES: usize = 32;
+
+/// Bytes of a key's hash that make up its id: enough to tell a handful of keys apart.
+const ID_BYTES: usize = 4;
+
+/// What every sealed text of this form begins with. No unsealed one does: keys and codes are base64,
+/// definitions are JSON objects.
+const FORM: &str = "v1.";
+
+/// A column whose texts are sealed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Column {
+    pub(super) table: &'static str,
+    pub(super) column: &'static str,
+}
+
+pub(super) const TOPIC_KEY1: Column = column("topic", "key1");
+pub(super) const TOPIC_KEY2: Column = column("topic", "key2");
+pub(super) const SUBSCRIPTION_DEFINITION: Column = column("event_subscription", "definition");
+pub(super) const VALIDATION_CODE: Column = column("event_subscription", "validation_code");
+
+/// Every sealed column. Their tables have a number `id` for each row.
+pub(super) const COLUMNS: [Column; 4] = [
+    TOPIC_KEY1,
+    TOPIC_KEY2,
+    SUBSCRIPTION_DEFINITION,
+    VALIDATION_CODE,
+];
+
+const fn column(table: &'static str, column: &'static str) -> Column {
+    Column { table, column }
+}
+
+/// Master keys: the first one seals, all of them open. More than one is there only while sealed texts
+/// pass from one key to the next.
+#[derive(Clone, PartialEq, Eq)]
+pub struct MasterKeys(Vec<Zeroizing<[u8; KEY_BYTES]>>);
+
+/// Why a text holds no master keys. It does not show the text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("it is no master key: 32 bytes in base64, as from `openssl rand -base64 32`")]
+pub struct InvalidMasterKey;
+
+impl MasterKeys {
+    /// A new key.
+    pub(super) fn generate(entropy: &Entropy) -> Self {
+        let mut key = Zeroizing::new([0; KEY_BYTES]);
+        entropy.fill(&mut *key);
+        Self(vec![key])
+    }
+
+    /// Reads keys in base64, separated by line ends or spaces.
+    pub fn parse(text: &str) -> Result<Self, InvalidMasterKey> {
+        let keys: Result<Vec<_>, _> = text.split_ascii_whitespace().map(parse_key).collect();
+        match keys {
+            Ok(keys) if !keys.is_empty() => Ok(Self(keys)),
+            Ok(_) | Err(_) => Err(InvalidMasterKey),
+        }
+    }
+
+    /// What [`MasterKeys::parse`] reads: a line for each key.
+    pub(super) fn to_text(&self) -> Zeroizing<String> {
+        let lines = self.0.iter().map(|key| STANDARD.encode(**key) + "\n");
+        Zeroizing::new(lines.collect())
+    }
+
+    /// These keys behind a new one, which seals from now on.
+    pub(super) fn behind(&self, newer: Self) -> Self {
+        let Self(mut keys) = newer;
+        keys.extend(self.0.iter().cloned());
+        Self(keys)
+    }
+
+    /// The key that seals, alone.
+    pub(super) fn newest(&self) -> Self {
+        Self(self.0[..1].to_vec())
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The ids of all keys.
+    pub(super) fn ids(&self) -> BTreeSet<String> {
+        self.0.iter().map(|key| id_of(key)).collect()
+    }
+
+    /// The id of the key that seals. It tells nothing about the key.
+    pub fn id(&self) -> String {
+        id_of(&self.0[0])
+    }
+}
+
+fn parse_key(text: &str) -> Result<Zeroizing<[u8; KEY_BYTES]>, InvalidMasterKey> {
+    let bytes = Zeroizing::new(STANDARD.decode(text).map_err(|_| InvalidMasterKey)?);
+    let key = bytes.as_slice().try_into().map_err(|_| InvalidMasterKey)?;
+    Ok(Zeroizing::new(key))
+}
+
+fn id_of(key: &[u8; KEY_BYTES]) -> String {
+    let hash = digest(&SHA256, key);
+    let bytes = hash.as_ref()[..ID_BYTES].iter();
+    bytes.map(|byte| format!("{byte:02x}")).collect()
+}
+
+impl fmt::Debug for MasterKeys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("***")
+    }
+}
+
+/// Seals and opens. Cheap to clone.
+#[derive(Clone)]
+pub(super) struct Seals {
+    keys: Arc<Vec<(String, LessSafeKey)>>,
+    entropy: Entropy,
+}
+
+impl Seals {
+    pub(super) fn new(keys: &MasterKeys, entropy: Entropy) -> Self {
+        let ready = |key: &Zeroizing<[u8; KEY_BYTES]>| {
+            let unbound = UnboundKey::new(&AES_256_GCM_SIV, &**key);
+            (
+                id_of(key),
+                LessSafeKey::new(unbound.expect("the key has its length")),
+            )
+        };
+        Self {
+            keys: Arc::new(keys.0.iter().map(ready).collect()),
+            entropy,
+        }
+    }
+
+    /// What texts sealed by the present key begin with.
+    pub(super) fn prefix(&self) -> String {
+        format!("{FORM}{}.", self.keys[0].0)
+    }
+
+    /// Seals `text` for the cell of `column` in the row `row`.
+    pub(super) fn seal(&self, column: Column, row: i64, text: &str) -> String {
+        let (id, key) = &self.keys[0];
+        let mut nonce = [0; NONCE_LEN];
+        self.entropy.fill(&mut nonce);
+        let mut sealed = text.as_bytes().to_vec();
+        let bound = Aad::from(bound_to(column, row, id));
+        let nonce_used = Nonce::assume_unique_for_key(nonce);
+        key.seal_in_place_append_tag(nonce_used, bound, &mut sealed)
+            .expect("what is stored is far from the limits of the cipher");
+        let (nonce, sealed) = (
+            URL_SAFE_NO_PAD.encode(nonce),
+            URL_SAFE_NO_PAD.encode(sealed),
+        );
+        format!("{FORM}{id}.{nonce}.{sealed}")
+    }
+
+    /// The text that was sealed for this cell.
+    pub(super) fn open(
+        &self,
+        column: Column,
+        row: i64,
+        sealed: &str,
+    ) -> Result<Zeroizing<String>, StoreError> {
+        let damaged = || {
+            let Column { table, column } = column;
+            StoreError::Other(format!(
+                "{table}.{column} of row {row} is damaged, or was sealed for another place"
+            ))
+        };
+        let (id, nonce, ciphertext) = parts(sealed).ok_or_else(damaged)?;
+        let known = self.keys.iter().find(|(known, _)| known == id);
+        let (_, key) = known.ok_or_else(|| {
+            StoreError::MasterKey(format!(
+                "the master key {id}, which sealed it, is not there"
+            ))
+        })?;
+        let mut text = Zeroizing::new(ciphertext);
+        let bound = Aad::from(bound_to(column, row, id));
+        let length = key
+            .open_in_place(Nonce::assume_unique_for_key(nonce), bound, &mut text)
+            .map_err(|_| damaged())?
+            .len();
+        let text = std::str::from_utf8(&text[..length]).map_err(|_| damaged())?;
+        Ok(Zeroizing::new(text.to_owned()))
+    }
+}
+
+/// Whether a text is sealed, by whichever key.
+pub(super) fn is_sealed(text: &str) -> bool {
+    text.starts_with(FORM)
+}
+
+/// The id of the key that sealed a text.
+pub(super) fn key_id(sealed: &str) -> Option<&str> {
+    Some(sealed.strip_prefix(FORM)?.split_once('.')?.0)
+}
+
+fn parts(sealed: &str) -> Option<(&str, [u8; NONCE_LEN], Vec<u8>)> {
+    let (id, rest) = sealed.strip_prefix(FORM)?.split_once('.')?;
+    let (nonce, ciphertext) = rest.split_once('.')?;
+    let nonce = URL_SAFE_NO_PAD.decode(nonce).ok()?.try_into().ok()?;
+    Some((id, nonce, URL_SAFE_NO_PAD.decode(ciphertext).ok()?))
+}
+
+fn bound_to(column: Column, row: i64, key: &str) -> String {
+    let Column { table, column } = column;
+    format!("{table}|{column}|{row}|{key}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seals(seed: u64) -> Seals {
+        let entropy = Entropy::seeded(seed);
+        Seals::new(&MasterKeys::generate(&entropy), entropy)
+    }
+
+    #[test]
+    fn what_is_sealed_opens_in_its_own_cell_alone() {
+        let seals = seals(1);
+        let sealed = seals.seal(TOPIC_KEY1, 7, "geheim");
+        let opened = seals.open(TOPIC_KEY1, 7, &sealed).expect("its own cell");
+        assert_eq!(*opened, "geheim");
+        assert!(!sealed.contains("geheim") && sealed.starts_with(&seals.prefix()));
+        for (column, row) in [(TOPIC_KEY2, 7), (TOPIC_KEY1, 8), (VALIDATION_CODE, 7)] {
+            let error = seals.open(column, row, &sealed).expect_err("another cell");
+            assert!(error.to_string().contains("damaged"), "{error}");
+        }
+        assert_ne!(sealed, seals.seal(TOPIC_KEY1, 7, "geheim"), "nonces differ");
+    }
+
+    #[test]
+    fn every_changed_byte_is_noticed() {
+        let seals = seals(1);
+        let sealed = seals.seal(TOPIC_KEY1, 7, "geheim");
+        for at in 0..sealed.len() {
+            let mut bytes = sealed.clone().into_bytes();
+            bytes[at] = if bytes[at] == b'A' { b'B' } else { b'A' };
+            let changed = String::from_utf8(bytes).expect("ASCII");
+            assert!(seals.open(TOPIC_KEY1, 7, &changed).is_err(), "{changed}");
+        }
+    }
+
+    #[test]
+    fn a_missing_key_is_named_and_an_older_one_opens() {
+        let entropy = Entropy::seeded(3);
+        let old = MasterKeys::generate(&entropy);
+        let both = old.behind(MasterKeys::generate(&entropy));
+        let sealed = Seals::new(&old, entropy.clone()).seal(TOPIC_KEY1, 1, "x");
+        let (newer, new) = (
+            Seals::new(&both, entropy.clone()),
+            Seals::new(&both.newest(), entropy),
+        );
+        assert_eq!(*newer.open(TOPIC_KEY1, 1, &sealed).expect("opened"), "x");
+        assert_ne!(newer.prefix(), format!("v1.{}.", old.id()));
+        let error = new.open(TOPIC_KEY1, 1, &sealed).expect_err("no such key");
+        let StoreError::MasterKey(text) = error else {
+            panic!("{error}");
+        };
+        assert!(text.contains(&old.id()), "{text}");
+    }
+
+    #[test]
+    fn keys_are_read_as_they_are_written_and_never_shown() {
+        let entropy = Entropy::seeded(5);
+        let keys = MasterKeys::generate(&entropy).behind(MasterKeys::generate(&entropy));
+        assert!(MasterKeys::parse(&keys.to_text()).as_ref() == Ok(&keys));
+        assert_eq!(format!("{keys:?}"), "***");
+        for wrong in ["", " \n", "c2hvcnQ=", "no base64 at all", &"A".repeat(60)] {
+            assert!(MasterKeys::parse(wrong).is_err(), "{wrong:?}");
+        }
+    }
+}
