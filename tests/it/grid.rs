@@ -81,16 +81,24 @@ enum Reply {
     /// Nothing in time; the test may answer later (see [`Grid::answer_late`]).
     Late,
     Refused,
+    /// The host has no address.
+    Unknown,
     Denied,
+    /// A success whose body is made of the request.
+    Echo {
+        headers: Vec<(&'static str, String)>,
+        body: Arc<dyn Fn(&ExchangeRequest) -> String + Send + Sync>,
+    },
 }
 
 impl Reply {
-    /// `503`, `503/30` (with `Retry-After: 30`), `timeout`, `late`, `refused` or `denied`.
+    /// `503`, `503/30` (with `Retry-After: 30`), `timeout`, `late`, `refused`, `unknown` or `denied`.
     fn parse(word: &str) -> Self {
         match (word, word.split_once('/')) {
             ("timeout", _) => Self::TimedOut,
             ("late", _) => Self::Late,
             ("refused", _) => Self::Refused,
+            ("unknown", _) => Self::Unknown,
             ("denied", _) => Self::Denied,
             (_, Some((status, seconds))) => Self::Answer {
                 status: status.parse().expect("a status"),
@@ -134,22 +142,13 @@ impl Script for World {
                 Err(ExchangeError::TimedOut)
             }
             Reply::Refused => Err(ExchangeError::Socket("connection refused".to_owned())),
+            Reply::Unknown => Err(ExchangeError::Resolution("no such host".to_owned())),
             Reply::Answer {
                 status,
                 headers,
                 body,
-            } => {
-                let mut map = HeaderMap::new();
-                for (name, value) in headers {
-                    map.insert(name, value.parse().expect("a header"));
-                }
-                Ok(ExchangeAnswer {
-                    status,
-                    headers: map,
-                    body: body.into_bytes(),
-                    remote_address: Some(SocketAddr::from(([127, 0, 0, 1], 9_000))),
-                })
-            }
+            } => Ok(full(status, headers, body)),
+            Reply::Echo { headers, body } => Ok(full(200, headers, body(request))),
         }
     }
 
@@ -159,6 +158,20 @@ impl Script for World {
         let (tell, told) = oneshot::channel();
         waiting.push(tell);
         Some(LateExchange::new(async { told.await.ok() }))
+    }
+}
+
+/// What a receiver says, headers and body included.
+fn full(status: u16, headers: Vec<(&'static str, String)>, body: String) -> ExchangeAnswer {
+    let mut map = HeaderMap::new();
+    for (name, value) in headers {
+        map.insert(name, value.parse().expect("a header"));
+    }
+    ExchangeAnswer {
+        headers: map,
+        body: body.into_bytes(),
+        remote_address: Some(SocketAddr::from(([127, 0, 0, 1], 9_000))),
+        ..plain(status)
     }
 }
 
@@ -347,11 +360,7 @@ impl Grid {
     /// From now on the receiver of `name` answers by `script`.
     pub(crate) fn script(&self, name: &str, script: &str) {
         let replies = script.split_whitespace().map(Reply::parse).collect();
-        self.world
-            .scripts
-            .lock()
-            .unwrap()
-            .insert(format!("{name}.test"), replies);
+        self.reply(name, replies);
     }
 
     /// From now on the receiver of `name` answers this.
@@ -362,16 +371,28 @@ impl Grid {
         headers: Vec<(&'static str, String)>,
         body: String,
     ) {
-        let reply = vec![Reply::Answer {
+        let reply = Reply::Answer {
             status,
             headers,
             body,
-        }];
-        self.world
-            .scripts
-            .lock()
-            .unwrap()
-            .insert(format!("{name}.test"), reply);
+        };
+        self.reply(name, vec![reply]);
+    }
+
+    /// From now on the receiver of `name` answers 200 with a body that it makes of the request.
+    pub(crate) fn echo(
+        &self,
+        name: &str,
+        headers: Vec<(&'static str, String)>,
+        body: impl Fn(&ExchangeRequest) -> String + Send + Sync + 'static,
+    ) {
+        let body = Arc::new(body);
+        self.reply(name, vec![Reply::Echo { headers, body }]);
+    }
+
+    fn reply(&self, name: &str, replies: Vec<Reply>) {
+        let mut scripts = self.world.scripts.lock().unwrap();
+        scripts.insert(format!("{name}.test"), replies);
     }
 
     /// The receiver of `name` answers everything that it left waiting (the word `late`).

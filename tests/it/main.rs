@@ -14,6 +14,7 @@ mod probation;
 mod publish;
 mod rekey;
 mod retry;
+mod rows;
 mod standing;
 mod store_conformance;
 mod templates;
