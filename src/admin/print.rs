@@ -3,9 +3,8 @@
 use std::time::Duration;
 
 use crate::base::{Timestamp, is_hidden};
-use crate::store::views::COUNT_MAX;
 
-/// A count that stops at [`COUNT_MAX`], with thin spaces: `9 999`, `10 000+`.
+/// A count with thin spaces: `9 999`, `10 000`.
 pub(super) fn count(count: u64) -> String {
     let digits = count.to_string();
     let mut text = String::new();
@@ -14,9 +13,6 @@ pub(super) fn count(count: u64) -> String {
             text.push('\u{2009}');
         }
         text.push(digit);
-    }
-    if count >= COUNT_MAX {
-        text.push('+');
     }
     text
 }
@@ -97,7 +93,7 @@ mod tests {
             (0, "0"),
             (999, "999"),
             (1_000, "1\u{2009}000"),
-            (10_000, "10\u{2009}000+"),
+            (10_000, "10\u{2009}000"),
         ] {
             assert_eq!(count(number), text);
         }

@@ -5,6 +5,7 @@
 
 mod arm;
 mod auth;
+mod counts;
 mod error;
 mod health;
 mod manage;
@@ -117,6 +118,8 @@ pub fn routes(state: ApiState, others: Router) -> Router {
             "/topics/{topic}/eventSubscriptions/{name}/resume",
             post(manage::resume),
         )
+        .route("/everpost/counts", get(counts::list_counts))
+        .route("/everpost/traffic", get(counts::list_traffic))
         .route("/everpost/events", get(records::list_events))
         .route("/everpost/events/{key}", get(records::get_event))
         .route("/everpost/deadLetters", get(records::list_dead_letters))

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use crate::base::Timestamp;
 use crate::broker::Broker;
-use crate::model::limits::REQUEST_ID_WINDOW;
-use crate::store::StoreError;
+use crate::model::limits::{DAYS_KEPT, HOURS_KEPT, MINUTES_KEPT, REQUEST_ID_WINDOW};
+use crate::store::{Grain, StoreError};
 
 /// Pause between two rounds. Handshakes end within a second of their window.
 const ROUND_INTERVAL: Duration = Duration::from_secs(1);
@@ -34,7 +35,7 @@ impl Broker {
     }
 
     /// One sweep of the store.
-    pub(super) async fn sweep(&self) -> Result<(), StoreError> {
+    pub async fn sweep(&self) -> Result<(), StoreError> {
         let now = self.clock().now();
         self.end_orphans().await?;
         self.store().upkeep.forget_sessions(now).await?;
@@ -45,6 +46,15 @@ impl Broker {
             .await?
             == BITE
         {}
+        self.fold_counters(now).await
+    }
+
+    /// Old counters become coarser, and go in the end.
+    async fn fold_counters(&self, now: Timestamp) -> Result<(), StoreError> {
+        let upkeep = &self.store().upkeep;
+        while upkeep.fold_rollups(Grain::Hour, now - MINUTES_KEPT).await? {}
+        while upkeep.fold_rollups(Grain::Day, now - HOURS_KEPT).await? {}
+        while upkeep.forget_rollups(now - DAYS_KEPT, BITE).await? == BITE {}
         Ok(())
     }
 }

@@ -134,3 +134,12 @@ pub const IN_FLIGHT_MAX: usize = 1_024;
 
 /// What a publisher is told to wait when the appliance cannot take its events right now, in seconds.
 pub const RETRY_AFTER_BUSY_S: u64 = 5;
+
+/// For how long counters are kept by the minute: what the finest chart shows, and some more.
+pub const MINUTES_KEPT: Duration = Duration::from_secs(6 * 3_600);
+
+/// For how long counters are kept by the hour.
+pub const HOURS_KEPT: Duration = Duration::from_secs(32 * 24 * 3_600);
+
+/// For how long counters are kept by the day.
+pub const DAYS_KEPT: Duration = Duration::from_secs(400 * 24 * 3_600);

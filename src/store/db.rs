@@ -19,6 +19,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::base::Clock;
 use crate::store::error::StoreError;
+use crate::store::tally::Tally;
 
 /// Changes in one commit: bounds how long the first one waits for the others.
 const GROUP_MAX: usize = 512;
@@ -63,7 +64,7 @@ const PRAGMAS: &str = "
 /// Statements kept prepared per connection: more than there are.
 const STATEMENTS_CACHED: usize = 128;
 
-type Change = Box<dyn FnOnce(&mut Transaction<'_>) -> Ran + Send>;
+type Change = Box<dyn FnOnce(&mut Group<'_>) -> Ran + Send>;
 type Answer = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
 type Query = Box<dyn FnOnce(&mut Reader) + Send>;
 
@@ -90,7 +91,19 @@ enum Lanes {
         queries: mpsc::Sender<Query>,
     },
     /// On the caller's thread, so that a simulation stays deterministic.
-    Inline(Arc<Mutex<Connection>>),
+    Inline(Arc<Mutex<Ledger>>),
+}
+
+/// The connection that writes, and what counts its changes.
+struct Ledger {
+    connection: Connection,
+    tally: Tally,
+}
+
+/// Changes on their way to a common commit.
+struct Group<'a> {
+    transaction: Transaction<'a>,
+    tally: &'a Tally,
 }
 
 struct Reader {
@@ -105,7 +118,7 @@ impl Db {
     pub(super) fn open(path: &Path, clock: &Clock, on_fatal: OnFatal) -> Result<Self, StoreError> {
         let (changes, waiting) = mpsc::channel(WRITE_QUEUE_MAX);
         let writer = Writer {
-            connection: open_writer(path)?,
+            ledger: Ledger::open(open_writer(path)?)?,
             wal: wal_of(path),
             commits: 0,
         };
@@ -129,10 +142,11 @@ impl Db {
     }
 
     /// Runs everything on the caller's thread, over `connection`.
-    pub(super) fn inline(connection: Connection) -> Self {
-        Self {
-            lanes: Lanes::Inline(Arc::new(Mutex::new(connection))),
-        }
+    pub(super) fn inline(connection: Connection) -> Result<Self, StoreError> {
+        let ledger = Ledger::open(connection)?;
+        Ok(Self {
+            lanes: Lanes::Inline(Arc::new(Mutex::new(ledger))),
+        })
     }
 
     /// Runs `change` inside the next group and returns once that group is on disk.
@@ -169,7 +183,7 @@ impl Db {
     {
         let (tell, told) = oneshot::channel();
         self.submit(Box::new(move |group| {
-            let result = change(group);
+            let result = change(&group.transaction);
             let ruined = result.as_ref().err().cloned();
             let answer: Answer = Box::new(move |commit| drop(tell.send(commit.and(result))));
             Ran { answer, ruined }
@@ -183,9 +197,9 @@ impl Db {
             Lanes::Threads { changes, .. } => {
                 changes.send(change).await.map_err(|_| StoreError::Closed)
             }
-            Lanes::Inline(connection) => {
+            Lanes::Inline(ledger) => {
                 // The answers carry the outcome of the commit, so there is nothing else to report.
-                let _ = commit_group(&mut connection.lock().unwrap(), change, || None);
+                let _ = commit_group(&mut ledger.lock().unwrap(), change, || None);
                 Ok(())
             }
         }
@@ -198,7 +212,7 @@ impl Db {
         F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
     {
         match &self.lanes {
-            Lanes::Inline(connection) => query(&connection.lock().unwrap()),
+            Lanes::Inline(ledger) => query(&ledger.lock().unwrap().connection),
             Lanes::Threads { queries, .. } => {
                 let (tell, told) = oneshot::channel();
                 let query: Query = Box::new(move |reader| drop(tell.send(reader.answer(query))));
@@ -209,8 +223,16 @@ impl Db {
     }
 }
 
+impl Ledger {
+    /// Over a connection whose schema is the newest.
+    fn open(connection: Connection) -> Result<Self, StoreError> {
+        let tally = Tally::watch(&connection)?;
+        Ok(Self { connection, tally })
+    }
+}
+
 struct Writer {
-    connection: Connection,
+    ledger: Ledger,
     wal: PathBuf,
     commits: u32,
 }
@@ -219,7 +241,7 @@ impl Writer {
     fn run(mut self, mut waiting: mpsc::Receiver<Change>, on_fatal: OnFatal) {
         let on_fatal = TellPanic(on_fatal);
         while let Some(first) = waiting.blocking_recv() {
-            let commit = commit_group(&mut self.connection, first, || waiting.try_recv().ok());
+            let commit = commit_group(&mut self.ledger, first, || waiting.try_recv().ok());
             if let Err(error) = commit
                 && error.is_fatal()
             {
@@ -230,6 +252,7 @@ impl Writer {
         }
         // Nobody holds a handle any more: leave a file without a log behind.
         let _ = self
+            .ledger
             .connection
             .execute_batch("PRAGMA wal_checkpoint(TRUNCATE);");
     }
@@ -244,6 +267,7 @@ impl Writer {
         if bytes > WAL_RESTART_BYTES {
             // A reader in the way makes it "busy", not an error; the next look tries again.
             let _ = self
+                .ledger
                 .connection
                 .execute_batch("PRAGMA wal_checkpoint(RESTART);");
         }
@@ -264,7 +288,7 @@ impl Drop for TellPanic {
 }
 
 fn commit_group(
-    writer: &mut Connection,
+    writer: &mut Ledger,
     first: Change,
     next: impl FnMut() -> Option<Change>,
 ) -> Result<(), StoreError> {
@@ -277,12 +301,17 @@ fn commit_group(
 }
 
 fn run_group(
-    writer: &mut Connection,
+    writer: &mut Ledger,
     first: Change,
     mut next: impl FnMut() -> Option<Change>,
     answers: &mut Vec<Answer>,
 ) -> Result<(), StoreError> {
-    let mut group = writer.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let Ledger { connection, tally } = writer;
+    tally.set_aside(); // of a group that was undone
+    let mut group = Group {
+        transaction: connection.transaction_with_behavior(TransactionBehavior::Immediate)?,
+        tally,
+    };
     let mut change = Some(first);
     while let Some(run) = change.take() {
         let Ran { answer, ruined } = run(&mut group);
@@ -292,11 +321,12 @@ fn run_group(
         }
         // Some errors, a full disk among them, make SQLite roll the whole group back. Then stop, and
         // let the commit fail: what ran before the error is gone as well.
-        if answers.len() < GROUP_MAX && !group.is_autocommit() {
+        if answers.len() < GROUP_MAX && !group.transaction.is_autocommit() {
             change = next();
         }
     }
-    Ok(group.commit()?)
+    tally.write(&group.transaction)?;
+    Ok(group.transaction.commit()?)
 }
 
 /// What a group is told after one of its changes failed: the cause, where others can do something about
@@ -314,10 +344,23 @@ fn undone(cause: StoreError) -> StoreError {
 }
 
 fn undo_alone<T, E: From<StoreError>>(
-    group: &mut Transaction<'_>,
+    group: &mut Group<'_>,
     change: impl FnOnce(&Savepoint<'_>) -> Result<T, E>,
 ) -> Result<T, E> {
-    let savepoint = group.savepoint().map_err(StoreError::from)?; // dropped means rolled back
+    let before = group.tally.set_aside();
+    let result = in_savepoint(&mut group.transaction, change);
+    match result {
+        Ok(_) => group.tally.join(before),
+        Err(_) => group.tally.put_back(before),
+    }
+    result
+}
+
+fn in_savepoint<T, E: From<StoreError>>(
+    transaction: &mut Transaction<'_>,
+    change: impl FnOnce(&Savepoint<'_>) -> Result<T, E>,
+) -> Result<T, E> {
+    let savepoint = transaction.savepoint().map_err(StoreError::from)?; // dropped means rolled back
     let value = change(&savepoint)?;
     savepoint.commit().map_err(StoreError::from)?;
     Ok(value)

@@ -1,4 +1,5 @@
 use super::*;
+use crate::store::migrate::migrate;
 
 fn threaded() -> (tempfile::TempDir, Db) {
     with_clock(&Clock::system())
@@ -7,7 +8,8 @@ fn threaded() -> (tempfile::TempDir, Db) {
 fn with_clock(clock: &Clock) -> (tempfile::TempDir, Db) {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let path = dir.path().join("test.db");
-    let writer = open_writer(&path).expect("a new database");
+    let mut writer = open_writer(&path).expect("a new database");
+    migrate(&mut writer).expect("the schema");
     writer
         .execute_batch("CREATE TABLE t (n INTEGER UNIQUE) STRICT;")
         .expect("a table");
@@ -58,8 +60,11 @@ async fn a_change_that_fails_undoes_itself_alone() {
 /// failed, and must say so.
 #[test]
 fn a_group_that_sqlite_rolls_back_fails_as_a_whole() {
-    let mut writer = open_in_memory().expect("a database");
+    let mut connection = open_in_memory().expect("a database");
+    migrate(&mut connection).expect("the schema");
+    let mut writer = Ledger::open(connection).expect("a ledger");
     writer
+        .connection
         .execute_batch("CREATE TABLE t (n INTEGER UNIQUE) STRICT;")
         .expect("a table");
     let told = Arc::new(Mutex::new(Vec::new()));
@@ -85,6 +90,7 @@ fn a_group_that_sqlite_rolls_back_fails_as_a_whole() {
     assert!(commit.is_err());
     assert_eq!(*told.lock().unwrap(), [false, false]);
     let left: i64 = writer
+        .connection
         .query_row("SELECT count(*) FROM t", [], |row| row.get(0))
         .expect("a count");
     assert_eq!(

@@ -9,9 +9,11 @@ mod data_dir;
 mod db;
 mod deliveries;
 mod error;
+mod fold;
 mod migrate;
 mod row;
 mod seal;
+mod tally;
 mod upkeep;
 mod vault;
 pub mod views;
@@ -27,6 +29,7 @@ pub use deliveries::{
     Settled,
 };
 pub use error::StoreError;
+pub use fold::Grain;
 pub use seal::{InvalidMasterKey, MasterKeys};
 pub use upkeep::Upkeep;
 pub use vault::{MASTER_KEY_FILE, Rekeyed};
@@ -92,7 +95,7 @@ impl Store {
         migrate::migrate(&mut connection)?;
         // Nobody ever has to open it again.
         let seals = Seals::new(&MasterKeys::generate(&Entropy::Os), Entropy::Os);
-        Ok(Self::of(Db::inline(connection), scope, seals, None))
+        Ok(Self::of(Db::inline(connection)?, scope, seals, None))
     }
 
     /// Seals the secrets of the database in `data_dir` by a new master key; tells `progress` how it goes.

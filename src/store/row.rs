@@ -171,10 +171,13 @@ pub(super) fn state_number(state: DeliveryState) -> i64 {
 
 pub(super) fn state(row: &Row<'_>, index: usize) -> Result<DeliveryState, StoreError> {
     let number: i64 = row.get(index)?;
-    usize::try_from(number)
-        .ok()
-        .and_then(|place| DeliveryState::ALL.get(place).copied())
-        .ok_or_else(|| unreadable("delivery", format!("state {number}")))
+    state_of(number).ok_or_else(|| unreadable("delivery", format!("state {number}")))
+}
+
+/// The state that the store knows by `number`.
+pub(super) fn state_of(number: i64) -> Option<DeliveryState> {
+    let place = usize::try_from(number).ok()?;
+    DeliveryState::ALL.get(place).copied()
 }
 
 pub(super) fn outcome(row: &Row<'_>, index: usize) -> Result<Option<Outcome>, StoreError> {

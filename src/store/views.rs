@@ -1,7 +1,13 @@
 //! What lists and pages read: bounded questions, newest first, by keyset and never by offset.
 
+mod counters;
+
 use std::time::Duration;
 
+pub use counters::{
+    Bound, DeadLetterGroup, DeliveryTotals, Latency, Recount, SLOTS_MAX, TrafficOf, TrafficQuery,
+    TrafficSlot,
+};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::base::Timestamp;
@@ -21,9 +27,6 @@ pub const PAGE_ROWS_MAX: usize = 200;
 
 /// Events that one search looks at before it answers with what it has; the next page goes on there.
 const SEARCH_EVENTS_MAX: i64 = 50_000;
-
-/// Counts on pages stop here and say "more than", so that no page counts for ever.
-pub const COUNT_MAX: u64 = 10_000;
 
 /// The book of lists and pages; reads only.
 #[derive(Clone)]
@@ -132,7 +135,7 @@ pub struct DeadLetterQuery {
     pub limit: usize,
 }
 
-/// How much lies in a subscription's queues; both figures stop at [`COUNT_MAX`].
+/// How much lies in a subscription's queues.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueueDepth {
     pub pending: u64,
@@ -419,22 +422,12 @@ fn dead_letters(
 }
 
 fn depth(tx: &Connection, id: SubscriptionId) -> Result<QueueDepth, StoreError> {
-    let pending = "SELECT count(*) FROM (SELECT 1 FROM delivery \
-         WHERE subscription_id = ?1 AND state = 0 LIMIT ?2)";
-    let dead = "SELECT count(*) FROM (SELECT 1 FROM delivery \
-         WHERE subscription_id = ?1 AND state = 2 LIMIT ?2)";
     let next = "SELECT min(next_attempt_at) FROM delivery WHERE subscription_id = ?1 AND state = 0";
-    let most = i64::try_from(COUNT_MAX).unwrap_or(i64::MAX);
-    let count = |sql: &str| -> rusqlite::Result<u64> {
-        let count: i64 = tx
-            .prepare_cached(sql)?
-            .query_row(params![id, most], |row| row.get(0))?;
-        Ok(count.unsigned_abs())
-    };
     let next: Option<i64> = tx.prepare_cached(next)?.query_row([id], |row| row.get(0))?;
+    let totals = counters::totals(tx, id)?;
     Ok(QueueDepth {
-        pending: count(pending)?,
-        dead_letters: count(dead)?,
+        pending: totals.pending,
+        dead_letters: totals.dead_letters,
         next_attempt_at: next.map(Timestamp::from_ms),
     })
 }

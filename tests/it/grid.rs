@@ -27,6 +27,7 @@ use everpost::model::access::Secret;
 use everpost::model::limits;
 use everpost::model::probation::ProbationRules;
 use everpost::model::registry::ResourceScope;
+use everpost::model::subscription::SubscriptionId;
 use everpost::outbound::egress::EgressPolicy;
 use everpost::outbound::exchange::{
     Exchange, ExchangeAnswer, ExchangeError, ExchangeRequest, Script,
@@ -51,6 +52,7 @@ pub(crate) struct Grid {
     started_at: Timestamp,
     settings: Settings,
     pending_expected: bool,
+    is_on_disk: bool,
 }
 
 /// What an appliance can be told that matters to a test.
@@ -253,7 +255,8 @@ impl Grid {
             free_bytes_min,
             ..Settings::default()
         };
-        let grid = Self::over(store, clock, Arc::default(), settings).await;
+        let mut grid = Self::over(store, clock, Arc::default(), settings).await;
+        grid.is_on_disk = true;
         (grid, dir)
     }
 
@@ -299,6 +302,7 @@ impl Grid {
             started_at,
             settings,
             pending_expected: false,
+            is_on_disk: false,
         }
     }
 
@@ -567,19 +571,41 @@ impl Grid {
     }
 }
 
+impl Grid {
+    /// Every delivery is accounted for, and the counters say what the rows say.
+    fn check_accounts(&self, id: SubscriptionId) {
+        let totals = at_once(self.store.views.totals(vec![id])).expect("totals")[0];
+        let recount = at_once(self.store.views.recount(id)).expect("a recount");
+        assert!(totals.balance(), "{totals:?}");
+        let counted = (totals.pending, totals.dead_letters);
+        assert_eq!(counted, (recount.pending, recount.dead_letters));
+    }
+}
+
+/// The result of a future that is ready at once: the store of a grid works on the caller's thread.
+fn at_once<T>(future: impl Future<Output = T>) -> T {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(result) => result,
+        Poll::Pending => panic!("the store of a grid answers at once"),
+    }
+}
+
 impl Drop for Grid {
     fn drop(&mut self) {
-        if self.pending_expected || std::thread::panicking() {
+        if std::thread::panicking() {
             return;
         }
         let registry = self.broker.registry();
-        let all = registry.subscriptions().map(|(_, each)| each.id).collect();
-        // The store works on the caller's thread, so its futures are ready at once.
-        let agenda = pin!(self.store.deliveries.agenda(all));
-        let Poll::Ready(agenda) = agenda.poll(&mut Context::from_waker(Waker::noop())) else {
-            panic!("the store of a grid answers at once");
-        };
-        let pending = agenda.expect("an agenda");
+        let all: Vec<_> = registry.subscriptions().map(|(_, each)| each.id).collect();
+        if !self.is_on_disk {
+            for id in &all {
+                self.check_accounts(*id);
+            }
+        }
+        if self.pending_expected {
+            return;
+        }
+        let pending = at_once(self.store.deliveries.agenda(all)).expect("an agenda");
         assert!(
             pending.is_empty(),
             "deliveries are neither settled nor expected to be pending: {pending:?}"

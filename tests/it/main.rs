@@ -1,6 +1,8 @@
 //! The integration tests: one binary, one module per subject.
 
 mod batch;
+
+mod counters;
 mod crash;
 mod demo;
 mod failing_disk;

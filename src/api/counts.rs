@@ -1,0 +1,171 @@
+//! Everpost's own door to counters: how the deliveries of every event subscription stand, and what
+//! happened when.
+
+use axum::Json;
+use axum::extract::{Query, State};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::api::ApiState;
+use crate::api::error::ApiError;
+use crate::model::name::TopicName;
+use crate::model::registry::TopicEntry;
+use crate::model::subscription::EventSubscription;
+use crate::store::views::{
+    Bound, DeliveryTotals, Recount, SLOTS_MAX, TrafficOf, TrafficQuery, TrafficSlot,
+};
+
+/// The slots of a series where the client does not say: the last hour by the minute.
+const SLOTS: i64 = 60;
+
+/// The length of a slot where the client does not say, and the unit of all lengths.
+const MINUTE_S: i64 = 60;
+
+#[derive(Deserialize)]
+pub(super) struct CountsFilter {
+    /// Compare with a count of the rows themselves.
+    #[serde(default)]
+    verify: bool,
+}
+
+/// `GET /everpost/counts`
+pub(super) async fn list_counts(
+    State(state): State<ApiState>,
+    Query(filter): Query<CountsFilter>,
+) -> Result<Json<Value>, ApiError> {
+    let registry = state.broker.registry();
+    let ids = registry.subscriptions().map(|(_, each)| each.id).collect();
+    let totals = state.views.totals(ids).await?;
+    let mut rows = Vec::new();
+    for ((topic, subscription), totals) in registry.subscriptions().zip(totals) {
+        let mut row = counts(topic, subscription, &totals);
+        if filter.verify {
+            verify(&state, subscription, &mut row).await?;
+        }
+        rows.push(row);
+    }
+    Ok(Json(json!({ "value": rows })))
+}
+
+fn counts(topic: &TopicEntry, subscription: &EventSubscription, totals: &DeliveryTotals) -> Value {
+    json!({
+        "topic": topic.topic.name.as_str(),
+        "subscription": subscription.name.as_str(),
+        "matched": totals.matched,
+        "pending": totals.pending,
+        "delivered": totals.delivered,
+        "deadLettered": totals.dead_lettered,
+        "dropped": totals.dropped,
+        "deadLetters": totals.dead_letters,
+        "balance": totals.balance(),
+    })
+}
+
+/// Counts the rows. Deliveries go on meanwhile, so the counters are read again beside them until both
+/// stand still, or a few times over.
+async fn verify(
+    state: &ApiState,
+    subscription: &EventSubscription,
+    row: &mut Value,
+) -> Result<(), ApiError> {
+    const TRIES: usize = 5;
+    let mut recount = Recount::default();
+    let mut agrees = false;
+    for _ in 0..TRIES {
+        let before = state.views.totals(vec![subscription.id]).await?;
+        recount = state.views.recount(subscription.id).await?;
+        let after = state.views.totals(vec![subscription.id]).await?;
+        let is_within = |count: u64, of: fn(&DeliveryTotals) -> u64| {
+            let ends = || before.iter().chain(&after).map(of);
+            ends().min() <= Some(count) && Some(count) <= ends().max()
+        };
+        agrees = is_within(recount.pending, |totals| totals.pending)
+            && is_within(recount.dead_letters, |totals| totals.dead_letters);
+        if agrees {
+            break;
+        }
+    }
+    row["recount"] = json!({
+        "pending": recount.pending,
+        "deadLetters": recount.dead_letters,
+        "agrees": agrees,
+    });
+    Ok(())
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct TrafficFilter {
+    topic: Option<String>,
+    subscription: Option<String>,
+    step_seconds: Option<i64>,
+    slots: Option<i64>,
+}
+
+/// `GET /everpost/traffic`
+pub(super) async fn list_traffic(
+    State(state): State<ApiState>,
+    Query(filter): Query<TrafficFilter>,
+) -> Result<Json<Value>, ApiError> {
+    let of = traffic_of(&state, &filter)?;
+    let step = filter.step_seconds.unwrap_or(MINUTE_S);
+    if step < MINUTE_S || step % MINUTE_S != 0 {
+        return Err(ApiError::bad_request(format!(
+            "stepSeconds is {step}; it must be a multiple of {MINUTE_S}."
+        )));
+    }
+    let slots = filter.slots.unwrap_or(SLOTS);
+    if !(1..=SLOTS_MAX).contains(&slots) {
+        return Err(ApiError::bad_request(format!(
+            "slots is {slots}; it must lie between 1 and {SLOTS_MAX}."
+        )));
+    }
+    let now = state.broker.clock().now();
+    let query = TrafficQuery::until(now, of, step.saturating_mul(1_000), slots);
+    let series = state.views.traffic(query).await?;
+    let rows: Vec<Value> = series.iter().map(slot).collect();
+    Ok(Json(json!({ "stepSeconds": step, "value": rows })))
+}
+
+fn traffic_of(state: &ApiState, filter: &TrafficFilter) -> Result<TrafficOf, ApiError> {
+    let Some(topic) = &filter.topic else {
+        return match &filter.subscription {
+            None => Ok(TrafficOf::Everything),
+            Some(_) => Err(ApiError::bad_request(
+                "subscription needs topic beside it.".to_owned(),
+            )),
+        };
+    };
+    let entry = state.broker.topic(&TopicName::parse(topic)?)?;
+    let Some(name) = &filter.subscription else {
+        return Ok(TrafficOf::Topic(entry.topic.id));
+    };
+    let found = entry
+        .subscriptions
+        .values()
+        .find(|each| each.name.as_str().eq_ignore_ascii_case(name));
+    let found = found.ok_or_else(|| {
+        ApiError::not_found(format!("There is no event subscription {topic}/{name}."))
+    })?;
+    Ok(TrafficOf::Subscription(found.id))
+}
+
+fn slot(slot: &TrafficSlot) -> Value {
+    let within = |share| match slot.latency.within_ms(share) {
+        Some(Bound::Within(ms)) => json!(ms),
+        Some(Bound::Longer) => json!("longer"),
+        None => Value::Null,
+    };
+    json!({
+        "from": slot.start_at.to_string(),
+        "published": slot.published,
+        "unmatched": slot.unmatched,
+        "bytes": slot.bytes,
+        "matched": slot.matched,
+        "attempts": slot.attempts,
+        "delivered": slot.delivered,
+        "deadLettered": slot.dead_lettered,
+        "dropped": slot.dropped,
+        "latencyMs": { "p50": within(0.5), "p95": within(0.95), "p99": within(0.99) },
+    })
+}

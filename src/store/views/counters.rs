@@ -1,0 +1,374 @@
+//! Counters for pages: how deliveries stand, and what happened when. They are read from the roll-ups that
+//! `store::tally` keeps; nothing here counts events or deliveries, except [`Views::recount`].
+
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use crate::base::Timestamp;
+use crate::model::subscription::SubscriptionId;
+use crate::model::topic::TopicId;
+use crate::store::error::StoreError;
+use crate::store::tally::{LATENCY_BOUNDS_MS, LATENCY_PLACES};
+use crate::store::views::Views;
+
+/// Slots of one series, at most: a chart draws no more.
+pub const SLOTS_MAX: i64 = 400;
+
+/// How a subscription's deliveries stand.
+///
+/// At any moment `matched = pending + delivered + dead_lettered + dropped`, whatever has been pruned.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DeliveryTotals {
+    /// Deliveries ever made, resubmissions among them.
+    pub matched: u64,
+    pub pending: u64,
+    pub delivered: u64,
+    /// Dead letters ever made.
+    pub dead_lettered: u64,
+    pub dropped: u64,
+    /// Dead letters that are in the queue now.
+    pub dead_letters: u64,
+}
+
+impl DeliveryTotals {
+    /// Whether every delivery is accounted for.
+    pub fn balance(&self) -> bool {
+        self.matched == self.pending + self.delivered + self.dead_lettered + self.dropped
+            && self.dead_letters <= self.dead_lettered
+    }
+
+    /// Both together.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            matched: self.matched + other.matched,
+            pending: self.pending + other.pending,
+            delivered: self.delivered + other.delivered,
+            dead_lettered: self.dead_lettered + other.dead_lettered,
+            dropped: self.dropped + other.dropped,
+            dead_letters: self.dead_letters + other.dead_letters,
+        }
+    }
+}
+
+/// What a count of the rows themselves finds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Recount {
+    pub pending: u64,
+    pub dead_letters: u64,
+}
+
+/// Whose traffic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TrafficOf {
+    Everything,
+    Topic(TopicId),
+    Subscription(SubscriptionId),
+}
+
+/// A series of equal slots of time.
+#[derive(Clone, Copy, Debug)]
+pub struct TrafficQuery {
+    pub of: TrafficOf,
+    /// Start of the first slot; a multiple of `step_ms`.
+    pub from: Timestamp,
+    /// A multiple of a minute; of an hour or a day, where the roll-ups have been folded to those.
+    pub step_ms: i64,
+    /// At most [`SLOTS_MAX`].
+    pub slots: i64,
+}
+
+impl TrafficQuery {
+    /// The series whose last slot is the one that `now` lies in.
+    pub fn until(now: Timestamp, of: TrafficOf, step_ms: i64, slots: i64) -> Self {
+        let last = now.as_ms() - now.as_ms().rem_euclid(step_ms);
+        let before = (slots - 1).saturating_mul(step_ms);
+        Self {
+            of,
+            from: Timestamp::from_ms(last.saturating_sub(before)),
+            step_ms,
+            slots,
+        }
+    }
+}
+
+/// What happened within one slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TrafficSlot {
+    pub start_at: Timestamp,
+    pub published: u64,
+    pub unmatched: u64,
+    /// Bytes of the published events' data.
+    pub bytes: u64,
+    pub matched: u64,
+    pub delivered: u64,
+    pub dead_lettered: u64,
+    pub dropped: u64,
+    pub attempts: u64,
+    pub latency: Latency,
+}
+
+/// How long deliveries took from publishing to the receiver's success, sorted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Latency {
+    places: [u64; LATENCY_PLACES],
+}
+
+impl Latency {
+    /// Both together.
+    #[must_use]
+    pub fn plus(mut self, other: Self) -> Self {
+        for (sum, more) in self.places.iter_mut().zip(other.places) {
+            *sum += more;
+        }
+        self
+    }
+
+    /// The time within which `share` of the deliveries (`0.0..=1.0`) were made, in milliseconds, rounded
+    /// up to the next bound; `None` without deliveries.
+    pub fn within_ms(&self, share: f64) -> Option<Bound> {
+        let all: u64 = self.places.iter().sum();
+        if all == 0 {
+            return None;
+        }
+        let wanted = (all as f64 * share).ceil();
+        let mut seen = 0;
+        let place = self.places.iter().position(|count| {
+            seen += count;
+            seen as f64 >= wanted
+        });
+        let bound = place.and_then(|place| LATENCY_BOUNDS_MS.get(place));
+        Some(bound.map_or(Bound::Longer, |ms| Bound::Within(ms.unsigned_abs())))
+    }
+}
+
+/// An upper bound of a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bound {
+    /// At most so many milliseconds.
+    Within(u64),
+    /// Longer than the last bound that is told apart.
+    Longer,
+}
+
+/// Dead letters of one subscription that were given up for one reason on one day.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeadLetterGroup {
+    pub subscription: SubscriptionId,
+    pub reason: String,
+    /// The day's beginning.
+    pub day: Timestamp,
+    pub dead_letters: u64,
+}
+
+impl Views {
+    /// How the deliveries of these subscriptions stand, in their order.
+    pub async fn totals(
+        &self,
+        subscriptions: Vec<SubscriptionId>,
+    ) -> Result<Vec<DeliveryTotals>, StoreError> {
+        self.db
+            .read(move |tx| subscriptions.into_iter().map(|id| totals(tx, id)).collect())
+            .await
+    }
+
+    /// Counts the rows of a subscription that are pending, and that are dead letters: what
+    /// [`Views::totals`] must agree with. It takes its time: for checks, not for pages.
+    pub async fn recount(&self, subscription: SubscriptionId) -> Result<Recount, StoreError> {
+        self.db
+            .read(move |tx| {
+                let count = |state: i64| -> rusqlite::Result<u64> {
+                    let count = format!(
+                        "SELECT count(*) FROM delivery WHERE subscription_id = ?1 AND state = {state}"
+                    );
+                    tx.prepare_cached(&count)?
+                        .query_row([subscription], |row| unsigned(row, 0))
+                };
+                Ok(Recount {
+                    pending: count(0)?,
+                    dead_letters: count(2)?,
+                })
+            })
+            .await
+    }
+
+    /// What happened when, oldest slot first; slots in which nothing happened are there as well.
+    pub async fn traffic(&self, query: TrafficQuery) -> Result<Vec<TrafficSlot>, StoreError> {
+        self.db.read(move |tx| traffic(tx, query)).await
+    }
+
+    /// What the dead-letter queues hold, newest day first.
+    pub async fn dead_letter_groups(&self) -> Result<Vec<DeadLetterGroup>, StoreError> {
+        self.db.read(dead_letter_groups).await
+    }
+}
+
+fn unsigned(row: &Row<'_>, index: usize) -> rusqlite::Result<u64> {
+    row.get::<_, i64>(index)
+        .map(|number| u64::try_from(number).unwrap_or(0))
+}
+
+pub(super) fn totals(tx: &Connection, id: SubscriptionId) -> Result<DeliveryTotals, StoreError> {
+    let find = "SELECT matched, pending, delivered, dead_lettered, dropped, dead_letters \
+         FROM subscription_total WHERE subscription_id = ?1";
+    let found = tx.prepare_cached(find)?.query_row([id], |row| {
+        Ok(DeliveryTotals {
+            matched: unsigned(row, 0)?,
+            pending: unsigned(row, 1)?,
+            delivered: unsigned(row, 2)?,
+            dead_lettered: unsigned(row, 3)?,
+            dropped: unsigned(row, 4)?,
+            dead_letters: unsigned(row, 5)?,
+        })
+    });
+    Ok(found.optional()?.unwrap_or_default())
+}
+
+fn traffic(tx: &Connection, query: TrafficQuery) -> Result<Vec<TrafficSlot>, StoreError> {
+    let step = query.step_ms.max(1);
+    let start = |slot: i64| query.from.as_ms() + slot * step;
+    let count = query.slots.clamp(0, SLOTS_MAX);
+    let mut slots: Vec<TrafficSlot> = (0..count)
+        .map(|slot| TrafficSlot::empty(Timestamp::from_ms(start(slot))))
+        .collect();
+    let (whose_topics, whose_subscriptions, id) = match query.of {
+        TrafficOf::Everything => ("?4 IS NULL", "?4 IS NULL", None),
+        TrafficOf::Topic(id) => (
+            "topic_id = ?4",
+            "subscription_id IN (SELECT id FROM event_subscription WHERE topic_id = ?4)",
+            Some(id.0),
+        ),
+        TrafficOf::Subscription(id) => ("?4 IS NULL AND FALSE", "subscription_id = ?4", Some(id.0)),
+    };
+    let values = params![query.from.as_ms(), start(count), step, id];
+    let topics = format!(
+        "SELECT (start_at - ?1) / ?3, sum(published), sum(unmatched), sum(bytes) FROM topic_rollup \
+         WHERE start_at >= ?1 AND start_at < ?2 AND {whose_topics} GROUP BY 1"
+    );
+    let mut topics = tx.prepare_cached(&topics)?;
+    let mut rows = topics.query(values)?;
+    while let Some(row) = rows.next()? {
+        if let Some(slot) = slot_of(row, &mut slots)? {
+            slot.read_topics(row)?;
+        }
+    }
+    let within: Vec<String> = (0..LATENCY_PLACES)
+        .map(|place| format!("sum(within_{place})"))
+        .collect();
+    let subscriptions = format!(
+        "SELECT (start_at - ?1) / ?3, sum(matched), sum(delivered), sum(dead_lettered), sum(dropped), \
+         sum(attempts), {} FROM subscription_rollup \
+         WHERE start_at >= ?1 AND start_at < ?2 AND {whose_subscriptions} GROUP BY 1",
+        within.join(", ")
+    );
+    let mut subscriptions = tx.prepare_cached(&subscriptions)?;
+    let mut rows = subscriptions.query(values)?;
+    while let Some(row) = rows.next()? {
+        if let Some(slot) = slot_of(row, &mut slots)? {
+            slot.read_subscriptions(row)?;
+        }
+    }
+    Ok(slots)
+}
+
+fn slot_of<'a>(
+    row: &Row<'_>,
+    slots: &'a mut [TrafficSlot],
+) -> rusqlite::Result<Option<&'a mut TrafficSlot>> {
+    let index: i64 = row.get(0)?;
+    Ok(usize::try_from(index)
+        .ok()
+        .and_then(|index| slots.get_mut(index)))
+}
+
+impl TrafficSlot {
+    fn empty(start_at: Timestamp) -> Self {
+        Self {
+            start_at,
+            published: 0,
+            unmatched: 0,
+            bytes: 0,
+            matched: 0,
+            delivered: 0,
+            dead_lettered: 0,
+            dropped: 0,
+            attempts: 0,
+            latency: Latency::default(),
+        }
+    }
+
+    fn read_topics(&mut self, row: &Row<'_>) -> rusqlite::Result<()> {
+        self.published = unsigned(row, 1)?;
+        self.unmatched = unsigned(row, 2)?;
+        self.bytes = unsigned(row, 3)?;
+        Ok(())
+    }
+
+    fn read_subscriptions(&mut self, row: &Row<'_>) -> rusqlite::Result<()> {
+        self.matched = unsigned(row, 1)?;
+        self.delivered = unsigned(row, 2)?;
+        self.dead_lettered = unsigned(row, 3)?;
+        self.dropped = unsigned(row, 4)?;
+        self.attempts = unsigned(row, 5)?;
+        for (place, count) in self.latency.places.iter_mut().enumerate() {
+            *count = unsigned(row, 6 + place)?;
+        }
+        Ok(())
+    }
+}
+
+fn dead_letter_groups(tx: &Connection) -> Result<Vec<DeadLetterGroup>, StoreError> {
+    let all = "SELECT subscription_id, reason, day, dead_letters FROM dead_letter_total \
+         WHERE dead_letters > 0 ORDER BY day DESC, dead_letters DESC";
+    let mut all = tx.prepare_cached(all)?;
+    let groups = all.query_map([], |row| {
+        Ok(DeadLetterGroup {
+            subscription: SubscriptionId(row.get(0)?),
+            reason: row.get(1)?,
+            day: Timestamp::from_ms(row.get(2)?),
+            dead_letters: unsigned(row, 3)?,
+        })
+    })?;
+    Ok(groups.collect::<Result<_, _>>()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_are_the_bounds_of_their_places() {
+        let mut latency = Latency::default();
+        assert_eq!(latency.within_ms(0.5), None);
+        latency.places[0] = 98; // within 5 ms
+        latency.places[6] = 1; // within 1 s
+        latency.places[LATENCY_PLACES - 1] = 1;
+        for (share, expected) in [
+            (0.0, Bound::Within(5)),
+            (0.5, Bound::Within(5)),
+            (0.98, Bound::Within(5)),
+            (0.99, Bound::Within(1_000)),
+            (1.0, Bound::Longer),
+        ] {
+            assert_eq!(latency.within_ms(share), Some(expected), "{share}");
+        }
+    }
+
+    #[test]
+    fn totals_balance_or_do_not() {
+        let mut totals = DeliveryTotals {
+            matched: 10,
+            pending: 1,
+            delivered: 5,
+            dead_lettered: 3,
+            dropped: 1,
+            dead_letters: 2,
+        };
+        assert!(totals.balance());
+        totals.dead_letters = 4;
+        assert!(!totals.balance());
+        totals.dead_letters = 3;
+        totals.delivered = 6;
+        assert!(!totals.balance());
+        assert_eq!(totals.plus(totals).delivered, 12);
+    }
+}

@@ -1,0 +1,191 @@
+//! The counters behind lists and pages say what happened, at any moment and whatever fails.
+
+use std::time::Duration;
+
+use axum::http::Method;
+use serde_json::{Value, json};
+
+use crate::grid::{Grid, event};
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+async fn counts(grid: &Grid) -> Value {
+    let counts = grid
+        .manage(Method::GET, "/everpost/counts?verify=true", Value::Null)
+        .await;
+    assert_eq!(counts.status, 200, "{}", counts.text);
+    counts.json()["value"].clone()
+}
+
+fn expected(subscription: &str, counts: [u64; 6]) -> Value {
+    let [
+        matched,
+        pending,
+        delivered,
+        dead_lettered,
+        dropped,
+        dead_letters,
+    ] = counts;
+    json!({
+        "topic": "orders", "subscription": subscription, "matched": matched, "pending": pending,
+        "delivered": delivered, "deadLettered": dead_lettered, "dropped": dropped,
+        "deadLetters": dead_letters, "balance": true,
+        "recount": {"pending": pending, "deadLetters": dead_letters, "agrees": true},
+    })
+}
+
+#[tokio::test]
+async fn every_delivery_is_accounted_for() {
+    let drops = json!({"deadLetterDestination": null});
+    let grid = Grid::new().await.topic("orders").await;
+    let grid = grid.push("orders", "audit", "200").await;
+    let grid = grid.push("orders", "billing", "400").await;
+    let grid = grid.push_with("orders", "crm", "413", drops).await;
+    for number in 1..=3 {
+        grid.publish("orders", event(&format!("e{number}"))).await;
+    }
+    assert_eq!(
+        counts(&grid).await,
+        json!([
+            expected("audit", [3, 3, 0, 0, 0, 0]),
+            expected("billing", [3, 3, 0, 0, 0, 0]),
+            expected("crm", [3, 3, 0, 0, 0, 0]),
+        ])
+    );
+    grid.run_for(MINUTE).await;
+    let (audit, crm) = (
+        expected("audit", [3, 0, 3, 0, 0, 0]),
+        expected("crm", [3, 0, 0, 0, 3, 0]),
+    );
+    assert_eq!(
+        counts(&grid).await,
+        json!([audit, expected("billing", [3, 0, 0, 3, 0, 3]), crm])
+    );
+
+    // A resubmission is a delivery of its own; the dead letter was one all the same.
+    grid.script("billing", "503 200");
+    let letters = grid
+        .manage(Method::GET, "/everpost/deadLetters", Value::Null)
+        .await
+        .json();
+    let path = format!(
+        "/everpost/deadLetters/{}/resubmit",
+        letters["value"][0]["deliveryId"]
+    );
+    grid.manage(Method::POST, &path, Value::Null).await;
+    let waiting = expected("billing", [4, 1, 0, 3, 0, 2]);
+    assert_eq!(counts(&grid).await[1], waiting);
+    grid.run_for(MINUTE).await;
+    let delivered = expected("billing", [4, 0, 1, 3, 0, 2]);
+    assert_eq!(counts(&grid).await, json!([audit, delivered, crm]));
+
+    // What another one did is told by the minute.
+    let traffic = grid
+        .manage(
+            Method::GET,
+            "/everpost/traffic?topic=orders&subscription=billing&slots=3",
+            Value::Null,
+        )
+        .await
+        .json();
+    let slots = traffic["value"].as_array().expect("slots");
+    let seen: Vec<_> = slots
+        .iter()
+        .map(|slot| {
+            let count = |name: &str| slot[name].as_u64().expect("a count");
+            let names = ["matched", "attempts", "deadLettered", "delivered"];
+            names.map(count)
+        })
+        .collect();
+    assert_eq!(seen, [[3, 3, 3, 0], [1, 2, 0, 1], [0, 0, 0, 0]]);
+    assert_eq!(slots[1]["from"], "2026-11-21T12:01:00.000Z");
+    assert_eq!(slots[1]["latencyMs"]["p50"], 300_000);
+}
+
+#[tokio::test]
+async fn a_topic_counts_what_was_published_to_it() {
+    let grid = Grid::new().await.topic("orders").await.topic("other").await;
+    let none = json!({"filter": {"includedEventTypes": ["Nothing"]}});
+    let grid = grid.push_with("orders", "billing", "200", none).await;
+    for number in 1..=2 {
+        grid.publish("orders", event(&format!("e{number}"))).await;
+    }
+    let published = async |path: &str| {
+        let traffic = grid.manage(Method::GET, path, Value::Null).await.json();
+        let slot = traffic["value"][0].clone();
+        (
+            slot["published"].as_u64().expect("a count"),
+            slot["unmatched"].as_u64().expect("a count"),
+            slot["bytes"].as_u64().expect("a count"),
+        )
+    };
+    let bytes = 2 * r#"{"total":12.5}"#.len() as u64;
+    for (path, expected) in [
+        ("/everpost/traffic?slots=1", (2, 2, bytes)),
+        ("/everpost/traffic?slots=1&topic=orders", (2, 2, bytes)),
+        ("/everpost/traffic?slots=1&topic=other", (0, 0, 0)),
+    ] {
+        assert_eq!(published(path).await, expected, "{path}");
+    }
+    for (path, message) in [
+        (
+            "/everpost/traffic?stepSeconds=90",
+            "stepSeconds is 90; it must be a multiple of 60.",
+        ),
+        (
+            "/everpost/traffic?slots=0",
+            "slots is 0; it must lie between 1 and 400.",
+        ),
+        (
+            "/everpost/traffic?subscription=billing",
+            "subscription needs topic beside it.",
+        ),
+    ] {
+        let refused = grid.manage(Method::GET, path, Value::Null).await;
+        let said = refused.error(400, "BadRequest");
+        assert!(said.starts_with(message), "{said}");
+    }
+}
+
+/// Minutes become hours, and hours days, and their sums stay.
+#[tokio::test]
+async fn old_counters_become_coarser() {
+    let grid = Grid::new().await.topic("orders").await;
+    let grid = grid.push("orders", "billing", "200").await;
+    for minute in 0..120 {
+        grid.publish("orders", event(&format!("e{minute}"))).await;
+        grid.run_for(MINUTE).await;
+    }
+    let delivered = async |step: u32, slots: u32| -> Vec<u64> {
+        let path = format!("/everpost/traffic?stepSeconds={step}&slots={slots}");
+        let traffic = grid.manage(Method::GET, &path, Value::Null).await.json();
+        let slots = traffic["value"].as_array().expect("slots").iter();
+        slots
+            .map(|slot| {
+                assert_eq!(slot["published"], slot["delivered"]);
+                slot["delivered"].as_u64().expect("a count")
+            })
+            .filter(|count| *count > 0)
+            .collect()
+    };
+    assert_eq!(delivered(60, 200).await, vec![1; 120]);
+    grid.run_for(MINUTE * 60 * 10).await;
+    grid.broker.sweep().await.expect("a sweep");
+    assert_eq!(delivered(3_600, 48).await, [60, 60]);
+    assert_eq!(
+        delivered(60, 400).await,
+        Vec::<u64>::new(),
+        "the minutes are gone"
+    );
+    grid.run_for(MINUTE * 60 * 24 * 40).await;
+    grid.broker.sweep().await.expect("a sweep");
+    assert_eq!(delivered(86_400, 60).await, [120]);
+    assert_eq!(delivered(3_600, 400).await, Vec::<u64>::new());
+    grid.run_for(MINUTE * 60 * 24 * 400).await;
+    grid.broker.sweep().await.expect("a sweep");
+    assert_eq!(
+        delivered(86_400, 400).await,
+        Vec::<u64>::new(),
+        "nothing is kept for ever"
+    );
+}
