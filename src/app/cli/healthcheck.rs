@@ -35,7 +35,8 @@ impl HealthcheckArgs {
     }
 }
 
-fn reasons(answer: &[u8]) -> String {
+/// Why a server says that it is not ready, after a colon; `""` where it gives no reasons.
+pub(super) fn reasons(answer: &[u8]) -> String {
     let answer: Value = serde_json::from_slice(answer).unwrap_or_default();
     let reasons = items(&answer, "/reasons")
         .iter()

@@ -6,6 +6,7 @@ mod config;
 mod dead_letters;
 mod definition;
 mod demo;
+mod doctor;
 mod events;
 mod healthcheck;
 mod moment;
@@ -61,6 +62,7 @@ enum Command {
     Rekey(rekey::RekeyArgs),
     Config(config::ConfigArgs),
     Healthcheck(healthcheck::HealthcheckArgs),
+    Doctor(doctor::DoctorArgs),
     /// Print the version
     Version,
 }
@@ -99,6 +101,7 @@ impl Command {
             Self::Rekey(args) => args.run(),
             Self::Config(args) => args.run(),
             Self::Healthcheck(args) => wait_for(args.run()),
+            Self::Doctor(args) => wait_for(args.run()),
             Self::Version => Ok(output::print(concat!(
                 "everpost ",
                 env!("CARGO_PKG_VERSION"),
@@ -241,5 +244,6 @@ mod tests {
         check("everpost config show --origin --metrics-public", true);
         check("everpost config sample", true);
         check("everpost healthcheck --live", true);
+        check("everpost doctor --json", true);
     }
 }
