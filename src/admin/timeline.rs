@@ -9,7 +9,6 @@ use crate::admin::print;
 use crate::admin::view::{Badge, Due, Moment, Tone, part};
 use crate::base::Timestamp;
 use crate::model::delivery::{DeliveryAttempt, DeliveryId, DeliveryState, Outcome};
-use crate::model::destination::Destination;
 use crate::model::registry::Registry;
 use crate::model::subscription::EventSubscription;
 use crate::store::views::{DeliveryDetail, DeliveryRow};
@@ -176,8 +175,7 @@ pub(super) fn word(state: DeliveryState) -> &'static str {
 }
 
 fn endpoint(subscription: &EventSubscription) -> String {
-    let Destination::WebHook(webhook) = &subscription.definition.destination;
-    webhook.endpoint_url.authority().to_owned()
+    subscription.definition.destination.brief().to_owned()
 }
 
 fn summary(row: &DeliveryRow, attempts_max: Option<u32>) -> String {

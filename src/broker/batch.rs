@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::model::batch::BatchPolicy;
 use crate::model::delivery::{Delivery, DeliveryId};
-use crate::model::destination::{AttributeValue, DeliveryAttributeMapping, Destination, WebHook};
+use crate::model::destination::{AttributeValue, DeliveryAttributeMapping};
 use crate::model::event::StoredEvent;
 use crate::model::registry::TopicEntry;
 use crate::model::subscription::EventSubscription;
@@ -120,11 +120,11 @@ fn groups(
     if !policy.is_on() {
         return vec![due.collect()];
     }
-    let Destination::WebHook(webhook) = &subscription.definition.destination;
+    let mappings = subscription.definition.destination.attribute_mappings();
     let mut groups: Vec<Group> = Vec::new();
     let mut known: HashMap<(u32, Vec<Option<String>>), usize> = HashMap::new();
     for (place, due) in due {
-        let headers = dynamic_headers(webhook, &due.1, &topic.resource_id);
+        let headers = dynamic_headers(mappings, &due.1, &topic.resource_id);
         let group = *known.entry((due.0.attempts, headers)).or_insert_with(|| {
             groups.push(Group::new());
             groups.len() - 1
@@ -135,15 +135,18 @@ fn groups(
 }
 
 /// The values that the subscription's own headers take from the event.
-fn dynamic_headers(webhook: &WebHook, event: &StoredEvent, topic: &str) -> Vec<Option<String>> {
-    let mappings = webhook.attribute_mappings.iter();
+fn dynamic_headers(
+    mappings: &[DeliveryAttributeMapping],
+    event: &StoredEvent,
+    topic: &str,
+) -> Vec<Option<String>> {
     let value = |mapping: &DeliveryAttributeMapping| match &mapping.value {
         AttributeValue::Static { .. } => None,
         AttributeValue::Dynamic { source_field } => {
             Some(dynamic_value(&event.event, topic, source_field))
         }
     };
-    mappings.filter_map(value).collect()
+    mappings.iter().filter_map(value).collect()
 }
 
 #[cfg(test)]
@@ -231,10 +234,9 @@ mod tests {
     /// `due` are words `id/attempts/tenant`; tells the batches and, behind a bar, what waits.
     fn check(webhook: &serde_json::Value, requests: usize, words: &str, expected: &str) {
         let (topic, subscription) = scene(webhook);
-        let Destination::WebHook(destination) = &subscription.definition.destination;
         let portion = Portion {
             requests,
-            batch: destination.batch,
+            batch: subscription.definition.destination.batch(),
             is_probe: false,
         };
         let all = words.split(' ').map(|word| {

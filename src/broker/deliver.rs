@@ -9,7 +9,6 @@ use crate::broker::batch::Batch;
 use crate::model::delivery::{
     Answer, Delivery, DeliveryAttempt, DeliveryId, LateAnswer, Outcome, Settlement, settle,
 };
-use crate::model::destination::Destination;
 use crate::model::event::StoredEvent;
 use crate::model::probation::Observation;
 use crate::model::subscription::SubscriptionId;
@@ -44,10 +43,10 @@ impl Broker {
     }
 
     async fn send(&self, batch: &Batch) -> Heard {
-        let Destination::WebHook(webhook) = &batch.subscription.definition.destination;
         let events: Vec<&StoredEvent> = batch.events.iter().map(AsRef::as_ref).collect();
         let counts = batch.deliveries.iter().map(|each| each.attempts);
-        let own_deadline = webhook.pace.response_deadline;
+        let destination = &batch.subscription.definition.destination;
+        let own_deadline = destination.pace().response_deadline;
         let shipment = Shipment {
             subscription: &batch.subscription,
             topic_resource_id: &batch.topic.resource_id,

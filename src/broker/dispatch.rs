@@ -16,7 +16,6 @@ use crate::broker::deliver::next_due;
 use crate::model::delivery::{
     Answer, Delivery, DeliveryAttempt, Outcome, Settlement, admit, settle_skipped,
 };
-use crate::model::destination::Destination;
 use crate::model::probation::Admission;
 use crate::model::registry::{Registry, TopicEntry};
 use crate::model::subscription::{EventSubscription, SubscriptionId};
@@ -176,13 +175,12 @@ impl Broker {
         subscription: &Arc<EventSubscription>,
         turn: Turn<Due>,
     ) -> Result<Filled, StoreError> {
-        let Destination::WebHook(webhook) = &subscription.definition.destination;
         let now = self.clock().now();
         let admission = self.health().admission(subscription.id, now);
         let portion = match admission {
             Admission::Free => Portion {
                 requests: turn.slots,
-                batch: webhook.batch,
+                batch: subscription.definition.destination.batch(),
                 is_probe: false,
             },
             Admission::Probe => Portion::PROBE,
@@ -334,9 +332,9 @@ fn own_limits(registry: &Registry, id: SubscriptionId) -> OwnLimits {
     let Some((_, subscription)) = registry.subscription(id) else {
         return OwnLimits::default();
     };
-    let Destination::WebHook(webhook) = &subscription.definition.destination;
+    let pace = subscription.definition.destination.pace();
     OwnLimits {
-        in_flight_max: webhook.pace.in_flight_max.map(|most| most as usize),
+        in_flight_max: pace.in_flight_max.map(|most| most as usize),
         rate: subscription.rate(),
     }
 }

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use crate::base::Timestamp;
 use crate::broker::Broker;
 use crate::model::access::{AccessKeys, KeyName};
-use crate::model::destination::{Destination, EndpointUrl};
 use crate::model::limits::SUBSCRIPTIONS_PER_TOPIC_MAX;
 use crate::model::name::{SubscriptionName, TopicName};
 use crate::model::registry::{Registry, TopicEntry};
@@ -326,7 +325,7 @@ impl Broker {
     }
 
     fn first_validation(&self, definition: &SubscriptionDefinition) -> Validation {
-        if skips_validation(definition) {
+        if definition.destination.skips_validation() {
             return Validation::succeeded(None);
         }
         let unasked = Validation {
@@ -343,24 +342,15 @@ impl Broker {
         current: &EventSubscription,
         definition: &SubscriptionDefinition,
     ) -> Validation {
-        if skips_validation(definition) {
+        if definition.destination.skips_validation() {
             return Validation::succeeded(None);
         }
-        let same = endpoint(&current.definition) == endpoint(definition)
-            && current.definition.delivery_schema == definition.delivery_schema;
+        let former = &current.definition;
+        let same = former.destination.is_same_receiver(&definition.destination)
+            && former.delivery_schema == definition.delivery_schema;
         if same && current.validation.state == ValidationState::Succeeded {
             return current.validation.clone();
         }
         self.new_handshake(ValidationState::Updating, &current.validation)
     }
-}
-
-fn skips_validation(definition: &SubscriptionDefinition) -> bool {
-    let Destination::WebHook(webhook) = &definition.destination;
-    webhook.skip_validation
-}
-
-fn endpoint(definition: &SubscriptionDefinition) -> &EndpointUrl {
-    let Destination::WebHook(webhook) = &definition.destination;
-    &webhook.endpoint_url
 }

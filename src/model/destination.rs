@@ -12,6 +12,52 @@ pub enum Destination {
     WebHook(WebHook),
 }
 
+/// What the appliance asks of any destination. How events get there is the business of `outbound`, how
+/// it is written that of `wire`.
+impl Destination {
+    /// How many events it takes at once.
+    pub fn batch(&self) -> BatchPolicy {
+        match self {
+            Self::WebHook(webhook) => webhook.batch,
+        }
+    }
+
+    /// How fast it wants to be served.
+    pub fn pace(&self) -> &Pace {
+        match self {
+            Self::WebHook(webhook) => &webhook.pace,
+        }
+    }
+
+    /// What goes along with each request; events of one request have the same values.
+    pub fn attribute_mappings(&self) -> &[DeliveryAttributeMapping] {
+        match self {
+            Self::WebHook(webhook) => &webhook.attribute_mappings,
+        }
+    }
+
+    /// Whether it is taken without being asked whether it wants events.
+    pub fn skips_validation(&self) -> bool {
+        match self {
+            Self::WebHook(webhook) => webhook.skip_validation,
+        }
+    }
+
+    /// Whether whoever agreed to the one gets the events of the other.
+    pub fn is_same_receiver(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::WebHook(one), Self::WebHook(other)) => one.endpoint_url == other.endpoint_url,
+        }
+    }
+
+    /// In a few words without secrets, for lists.
+    pub fn brief(&self) -> &str {
+        match self {
+            Self::WebHook(webhook) => webhook.endpoint_url.authority(),
+        }
+    }
+}
+
 /// An HTTP receiver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WebHook {

@@ -225,9 +225,9 @@ impl EventSubscription {
     /// The requests per second that it may be sent: its own rate, and what its destination granted in
     /// the handshake (section A), whichever is less; `None` for any number.
     pub fn rate(&self) -> Option<Rate> {
-        let Destination::WebHook(webhook) = &self.definition.destination;
         let granted = self.validation.allowed_rate.map(Rate::per_minute);
-        granted.into_iter().chain(webhook.pace.rate).min()
+        let own = self.definition.destination.pace().rate;
+        granted.into_iter().chain(own).min()
     }
 }
 

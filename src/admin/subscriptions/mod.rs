@@ -28,7 +28,6 @@ use crate::admin::recipe::Recipe;
 use crate::admin::session::Visitor;
 use crate::admin::view::{Badge, Empty, Frame, draw, part};
 use crate::base::Timestamp;
-use crate::model::destination::Destination;
 use crate::model::registry::TopicEntry;
 use crate::model::subscription::EventSubscription;
 
@@ -83,7 +82,6 @@ impl SubscriptionRow {
         now: Timestamp,
     ) -> Self {
         let (topic, name) = (topic.topic.name.as_str(), subscription.name.as_str());
-        let Destination::WebHook(webhook) = &subscription.definition.destination;
         let depth = depths.subscription(subscription.id);
         let SubscriptionState { badge, why } =
             state(subscription, &depths.health(subscription.id), now);
@@ -92,7 +90,7 @@ impl SubscriptionRow {
             href: subscription_page(topic, name),
             topic: topic.to_owned(),
             topic_href: topic_page(topic),
-            endpoint: webhook.endpoint_url.authority().to_owned(),
+            endpoint: subscription.definition.destination.brief().to_owned(),
             state: badge,
             why,
             pending: print::count(depth.pending),

@@ -365,6 +365,12 @@ pub(super) fn render(destination: &Destination) -> Value {
     json!({ "endpointType": WEB_HOOK, "properties": properties })
 }
 
+/// The URL with its query.
+pub(super) fn render_full_url(destination: &Destination) -> Value {
+    let Destination::WebHook(webhook) = destination;
+    json!({ "endpointUrl": webhook.endpoint_url.reveal().as_str() })
+}
+
 /// `destination` as the store keeps it: everything, as it was given.
 pub(super) fn render_stored(destination: &Destination) -> Value {
     let Destination::WebHook(webhook) = destination;
@@ -405,7 +411,6 @@ pub(super) fn render_mappings(
     destination: &Destination,
     show: fn(&Secret, bool) -> Option<&str>,
 ) -> Vec<Value> {
-    let Destination::WebHook(webhook) = destination;
     let render = |mapping: &DeliveryAttributeMapping| match &mapping.value {
         AttributeValue::Static { value, is_secret } => json!({
             "name": mapping.name,
@@ -418,7 +423,7 @@ pub(super) fn render_mappings(
             "properties": { "sourceField": source_field },
         }),
     };
-    webhook.attribute_mappings.iter().map(render).collect()
+    destination.attribute_mappings().iter().map(render).collect()
 }
 
 /// For answers: no secrets.

@@ -9,7 +9,6 @@ use super::fields::{Fields, Origin, one_of};
 use super::standing;
 use super::{InvalidResource, read_stored, render_system_data};
 use crate::base::Timestamp;
-use crate::model::destination::Destination;
 use crate::model::filter::Filter;
 use crate::model::limits::{
     ATTEMPTS_MAX, OWN_WAIT_LONGEST, OWN_WAIT_SHORTEST, OWN_WAITS_MAX, TIME_TO_LIVE_MINUTES_MAX,
@@ -127,8 +126,7 @@ pub fn render_subscription(
 
 /// The answer to `getFullUrl`: the URL with its query.
 pub fn render_full_url(definition: &SubscriptionDefinition) -> Value {
-    let Destination::WebHook(webhook) = &definition.destination;
-    json!({ "endpointUrl": webhook.endpoint_url.reveal().as_str() })
+    destination::render_full_url(&definition.destination)
 }
 
 /// The answer to `getDeliveryAttributes`; secret values are `null` here too.
