@@ -10,7 +10,7 @@ use crate::model::event::Event;
 use crate::model::filter::EventView;
 use crate::model::name::{SubscriptionName, TopicName};
 use crate::model::subscription::{EventSubscription, SubscriptionId};
-use crate::model::topic::{InputSchema, Topic, TopicId};
+use crate::model::topic::{Topic, TopicId};
 
 /// The Azure subscription and resource group that resource ids are written with. Both are settings
 /// without further meaning here.
@@ -132,13 +132,9 @@ impl TopicEntry {
 
     /// `event` as the filters of this topic's subscriptions see it.
     pub fn view<'a>(&'a self, event: &'a Event) -> EventView<'a> {
-        match self.topic.definition.input_schema {
-            InputSchema::CustomEventSchema(_) => {
-                EventView::of_custom_input(event, &self.resource_id)
-            }
-            InputSchema::EventGridSchema | InputSchema::CloudEventSchemaV1_0 => {
-                EventView::new(event, &self.resource_id)
-            }
+        match self.topic.definition.input_schema.is_of_any_shape() {
+            true => EventView::of_custom_input(event, &self.resource_id),
+            false => EventView::new(event, &self.resource_id),
         }
     }
 

@@ -74,6 +74,14 @@ impl InputSchema {
             Self::CustomEventSchema(_) => "CustomEventSchema",
         }
     }
+
+    /// Whether publishers send objects of their own, whose properties filters may name without `data.`.
+    pub fn is_of_any_shape(&self) -> bool {
+        match self {
+            Self::EventGridSchema | Self::CloudEventSchemaV1_0 => false,
+            Self::CustomEventSchema(_) => true,
+        }
+    }
 }
 
 /// What webhooks receive (spec 2.1).

@@ -4,7 +4,9 @@ mod binary;
 mod context;
 
 use http::HeaderMap;
+use serde_json::{Value, json};
 
+use crate::base::Timestamp;
 use crate::model::event::{Event, EventData, StoredEvent};
 use crate::wire::bad_input::{BadInput, BadInputKind, quoted};
 use crate::wire::content::{self, ContentType};
@@ -112,6 +114,19 @@ fn json_data(json: &str, content_type: Option<&ContentType>) -> Result<EventData
         kind.noun()
     );
     Err(BadInput::in_field("data", problem))
+}
+
+/// What a publisher would send.
+pub(super) fn example(id: &str, now: Timestamp) -> Value {
+    json!({
+        "specversion": SPEC_VERSION,
+        "id": id,
+        "type": "Example.Created",
+        "source": "/examples",
+        "subject": "1",
+        "time": now.to_string(),
+        "data": { "number": 1 },
+    })
 }
 
 /// Writes an event.

@@ -1,5 +1,7 @@
 //! Custom events: objects of any shape, with a mapping to the parts of the envelope (spec 2.4).
 
+use serde_json::{Value, json};
+
 use crate::base::{Entropy, Timestamp};
 use crate::model::event::{Event, EventData, StoredEvent};
 use crate::model::topic::{InputMapping, MappedField};
@@ -106,6 +108,39 @@ fn nested<'a>(members: &Members<'a>, source_field: &str) -> Option<&'a str> {
     let (first, rest) = source_field.split_once('.')?;
     let path: Vec<&str> = rest.split('.').collect();
     json::value_at(members.get(first)?, &path)
+}
+
+/// What a publisher would send: an object with every property that the mapping looks for.
+pub(super) fn example(mapping: &InputMapping, id: &str, now: Timestamp) -> Value {
+    let source = |field: &MappedField| field.source_field.clone();
+    let mut event = json!({ "number": 1 });
+    for (path, value) in [
+        (mapping.id.clone(), id),
+        (mapping.event_time.clone(), &now.to_string()),
+        (source(&mapping.event_type), "Example.Created"),
+        (source(&mapping.subject), "/examples/1"),
+        (source(&mapping.data_version), "1.0"),
+    ] {
+        if let Some(path) = path {
+            put(&mut event, &path, value);
+        }
+    }
+    json!([event])
+}
+
+/// Puts `value` where the dotted `path` leads, unless something else stands in the way.
+fn put(event: &mut Value, path: &str, value: &str) {
+    let mut place = event;
+    for name in path.split('.') {
+        if place.is_null() {
+            *place = json!({});
+        }
+        let Some(object) = place.as_object_mut() else {
+            return;
+        };
+        place = object.entry(name).or_insert(Value::Null);
+    }
+    *place = json!(value);
 }
 
 /// Writes the original object (spec A). Only a topic whose schema was changed has others stored; these

@@ -1,5 +1,8 @@
 //! The Event Grid schema: arrays of events in, arrays of events out (spec 1.3, 2.2).
 
+use serde_json::{Value, json};
+
+use crate::base::Timestamp;
 use crate::model::event::{Event, EventData, StoredEvent};
 use crate::wire::bad_input::{BadInput, quoted};
 use crate::wire::json::{Members, ObjectWriter, to_string};
@@ -103,6 +106,18 @@ fn unexpected(name: &str) -> BadInput {
             quoted(name)
         ),
     )
+}
+
+/// What a publisher would send.
+pub(super) fn example(id: &str, now: Timestamp) -> Value {
+    json!([{
+        "id": id,
+        "eventType": "Example.Created",
+        "subject": "/examples/1",
+        "eventTime": now.to_string(),
+        "dataVersion": "1.0",
+        "data": { "number": 1 },
+    }])
 }
 
 /// Writes an event with what it was published without stamped on (spec 2.2).

@@ -21,6 +21,7 @@ pub mod sas;
 pub mod validation;
 
 use http::HeaderMap;
+use serde_json::Value;
 
 use crate::base::{Entropy, Timestamp};
 use crate::model::event::{Event, EventData, StoredEvent};
@@ -50,6 +51,25 @@ pub fn decode(
             let text = content::json_text(headers, body)?;
             custom::decode(mapping, text, now, entropy)
         }
+    }
+}
+
+/// The content type by which publishers of this schema send an array of events, or an event alone.
+pub fn content_type(schema: &InputSchema, is_array: bool) -> &'static str {
+    match (schema, is_array) {
+        (InputSchema::CloudEventSchemaV1_0, true) => "application/cloudevents-batch+json",
+        (InputSchema::CloudEventSchemaV1_0, false) => "application/cloudevents+json",
+        (InputSchema::EventGridSchema | InputSchema::CustomEventSchema(_), _) => "application/json",
+    }
+}
+
+/// One event as a publisher of this schema would send it.
+pub fn example(schema: &InputSchema, entropy: &Entropy, now: Timestamp) -> Value {
+    let id = entropy.uuid().to_string();
+    match schema {
+        InputSchema::EventGridSchema => event_grid::example(&id, now),
+        InputSchema::CloudEventSchemaV1_0 => cloud_events::example(&id, now),
+        InputSchema::CustomEventSchema(mapping) => custom::example(mapping, &id, now),
     }
 }
 

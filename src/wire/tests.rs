@@ -186,6 +186,36 @@ fn sizes_of_written_events_are_known_beforehand() {
     }
 }
 
+#[test]
+fn examples_are_taken_by_their_own_schema() {
+    let from = |path: &str| MappedField {
+        source_field: Some(path.to_owned()),
+        default_value: None,
+    };
+    let mapping = InputMapping {
+        id: Some("meta.id".to_owned()),
+        event_time: Some("meta.at".to_owned()),
+        event_type: from("kind"),
+        subject: from("meta.what"),
+        data_version: from("version"),
+        ..InputMapping::default()
+    };
+    let now = Timestamp::from_ms(1_800_000_000_000);
+    for schema in [
+        InputSchema::EventGridSchema,
+        InputSchema::CloudEventSchemaV1_0,
+        InputSchema::CustomEventSchema(Box::new(mapping)),
+    ] {
+        let example = example(&schema, &Entropy::seeded(1), now);
+        let headers = with(CONTENT_TYPE, content_type(&schema, example.is_array()));
+        let text = example.to_string();
+        let events = read(&schema, &headers, text.as_bytes());
+        let events = events.unwrap_or_else(|error| panic!("{text}: {error}"));
+        assert_eq!(events.len(), 1, "{text}");
+        assert_eq!(events[0].event_type, "Example.Created", "{text}");
+    }
+}
+
 fn stored(event: Event) -> StoredEvent {
     StoredEvent {
         key: EventKey(1),

@@ -8,7 +8,6 @@ use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Redirect, Response};
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderValue, StatusCode};
-use serde_json::{Value, json};
 
 use crate::admin::Site;
 use crate::admin::error::{PageResult, sentence};
@@ -20,10 +19,10 @@ use crate::admin::print;
 use crate::admin::recipe::quoted;
 use crate::admin::session::Visitor;
 use crate::admin::view::{Flash, Frame, draw_with, link};
-use crate::base::{Entropy, Timestamp};
+use crate::base::Timestamp;
 use crate::model::event::{Event, EventKey};
 use crate::model::registry::TopicEntry;
-use crate::model::topic::{InputMapping, InputSchema, MappedField};
+use crate::model::topic::InputSchema;
 use crate::wire;
 
 #[derive(Template)]
@@ -45,7 +44,7 @@ pub(in crate::admin) async fn compose(
 ) -> PageResult {
     let topic = site.topic(&topic)?;
     let schema = &topic.topic.definition.input_schema;
-    let example = example(schema, site.broker.entropy(), visitor.now);
+    let example = wire::example(schema, site.broker.entropy(), visitor.now);
     let form = Form::of([("events", json_text::laid_out(&example.to_string()))]);
     Ok(draw_form(&site, &visitor, &topic, &form, None))
 }
@@ -120,89 +119,23 @@ fn read(
 
 /// The content type by which a client would send this.
 fn headers(schema: &InputSchema, text: &str) -> HeaderMap {
-    let kind = content_type(schema, text.trim_start().starts_with('['));
+    let kind = wire::content_type(schema, text.trim_start().starts_with('['));
     HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static(kind))])
-}
-
-fn content_type(schema: &InputSchema, is_array: bool) -> &'static str {
-    match (schema, is_array) {
-        (InputSchema::CloudEventSchemaV1_0, true) => "application/cloudevents-batch+json",
-        (InputSchema::CloudEventSchemaV1_0, false) => "application/cloudevents+json",
-        (InputSchema::EventGridSchema | InputSchema::CustomEventSchema(_), _) => "application/json",
-    }
 }
 
 /// The command that publishes an example with the first key, or with `$KEY` while that is hidden.
 pub(super) fn command(site: &Site, topic: &TopicEntry, key: Option<&str>) -> String {
     let schema = &topic.topic.definition.input_schema;
-    let example = example(schema, site.broker.entropy(), site.broker.clock().now());
+    let example = wire::example(schema, site.broker.entropy(), site.broker.clock().now());
     let key = key.map_or("\"aeg-sas-key: $KEY\"".to_owned(), |key| {
         quoted(&format!("aeg-sas-key: {key}"))
     });
     format!(
         "curl -H {key} \\\n  -H 'Content-Type: {}' \\\n  -d {} \\\n  {}",
-        content_type(schema, example.is_array()),
+        wire::content_type(schema, example.is_array()),
         quoted(&example.to_string()),
         quoted(&site.publish_url(topic))
     )
-}
-
-/// One event as a publisher of this schema would send it.
-fn example(schema: &InputSchema, entropy: &Entropy, now: Timestamp) -> Value {
-    let id = entropy.uuid().to_string();
-    match schema {
-        InputSchema::EventGridSchema => json!([{
-            "id": id,
-            "eventType": "Example.Created",
-            "subject": "/examples/1",
-            "eventTime": now.to_string(),
-            "dataVersion": "1.0",
-            "data": { "number": 1 },
-        }]),
-        InputSchema::CloudEventSchemaV1_0 => json!({
-            "specversion": "1.0",
-            "id": id,
-            "type": "Example.Created",
-            "source": "/examples",
-            "subject": "1",
-            "time": now.to_string(),
-            "data": { "number": 1 },
-        }),
-        InputSchema::CustomEventSchema(mapping) => json!([custom_example(mapping, &id, now)]),
-    }
-}
-
-/// An object with every property that the mapping looks for.
-fn custom_example(mapping: &InputMapping, id: &str, now: Timestamp) -> Value {
-    let source = |field: &MappedField| field.source_field.clone();
-    let mut event = json!({ "number": 1 });
-    for (path, value) in [
-        (mapping.id.clone(), id),
-        (mapping.event_time.clone(), &now.to_string()),
-        (source(&mapping.event_type), "Example.Created"),
-        (source(&mapping.subject), "/examples/1"),
-        (source(&mapping.data_version), "1.0"),
-    ] {
-        if let Some(path) = path {
-            put(&mut event, &path, value);
-        }
-    }
-    event
-}
-
-/// Puts `value` where the dotted `path` leads, unless something else stands in the way.
-fn put(event: &mut Value, path: &str, value: &str) {
-    let mut place = event;
-    for name in path.split('.') {
-        if place.is_null() {
-            *place = json!({});
-        }
-        let Some(object) = place.as_object_mut() else {
-            return;
-        };
-        place = object.entry(name).or_insert(Value::Null);
-    }
-    *place = json!(value);
 }
 
 fn draw_form(
@@ -217,9 +150,8 @@ fn draw_form(
         Some(_) => StatusCode::UNPROCESSABLE_ENTITY,
     };
     let name = &topic.topic.name;
-    let schema = &topic.topic.definition.input_schema;
     let mut field = Field::area("events", "Events", 16, form)
-        .hint(hint(schema))
+        .hint("As JSON, in the form that the topic's publishers use.")
         .required();
     let page = PublishPage {
         frame: Frame::new(visitor, format!("Publish to {name}")),
@@ -230,53 +162,4 @@ fn draw_form(
         command: command(site, topic, None),
     };
     draw_with(status, &page)
-}
-
-fn hint(schema: &InputSchema) -> &'static str {
-    match schema {
-        InputSchema::EventGridSchema => "An array of events in the Event Grid schema, as JSON.",
-        InputSchema::CloudEventSchemaV1_0 => "A CloudEvent or an array of them, as JSON.",
-        InputSchema::CustomEventSchema(_) => {
-            "An array of objects with what the topic's mapping looks for, as JSON."
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn examples_are_taken_by_their_own_schema() {
-        let mapping = InputMapping {
-            id: Some("meta.id".to_owned()),
-            event_time: Some("meta.at".to_owned()),
-            event_type: MappedField {
-                source_field: Some("kind".to_owned()),
-                default_value: None,
-            },
-            subject: MappedField {
-                source_field: Some("meta.what".to_owned()),
-                default_value: None,
-            },
-            data_version: MappedField {
-                source_field: None,
-                default_value: Some("1".to_owned()),
-            },
-            ..InputMapping::default()
-        };
-        let now = Timestamp::from_ms(1_800_000_000_000);
-        for schema in [
-            InputSchema::EventGridSchema,
-            InputSchema::CloudEventSchemaV1_0,
-            InputSchema::CustomEventSchema(Box::new(mapping)),
-        ] {
-            let text = example(&schema, &Entropy::Os, now).to_string();
-            let headers = headers(&schema, &text);
-            let events = wire::decode(&schema, "/t", &headers, text.as_bytes(), now, &Entropy::Os);
-            let events = events.unwrap_or_else(|error| panic!("{text}: {error}"));
-            assert_eq!(events.len(), 1, "{text}");
-            assert_eq!(events[0].event_type, "Example.Created", "{text}");
-        }
-    }
 }

@@ -423,7 +423,11 @@ pub(super) fn render_mappings(
             "properties": { "sourceField": source_field },
         }),
     };
-    destination.attribute_mappings().iter().map(render).collect()
+    destination
+        .attribute_mappings()
+        .iter()
+        .map(render)
+        .collect()
 }
 
 /// For answers: no secrets.
