@@ -104,9 +104,9 @@ impl From<ManageError> for PageError {
             ManageError::SubscriptionNotFound(topic, name) => {
                 Self::NotFound(format!("event subscription {name} of the topic {topic}"))
             }
-            ManageError::InputSchemaFixed | ManageError::TooManySubscriptions(_) => {
-                Self::Conflict(sentence(&error.to_string()))
-            }
+            ManageError::InputSchemaFixed
+            | ManageError::TooManySubscriptions(_)
+            | ManageError::TooManySecrets(_) => Self::Conflict(sentence(&error.to_string())),
             ManageError::Store(error) => error.into(),
         }
     }

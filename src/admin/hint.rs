@@ -74,6 +74,10 @@ fn for_outcome(outcome: Outcome) -> Option<&'static str> {
             "This address may not be called: it is not public. If it is yours, allow its network \
              with the setting egress.allow.",
         ),
+        Outcome::TokenError => Some(
+            "The authorization server gave no access token, so the receiver was not called. Look at \
+             the token URL, the client id and its secret.",
+        ),
         Outcome::Probation => Some(
             "It was not tried: the receiver has failed many times in a row. The attempt counts \
              nevertheless, because the setting probation.mode is azure.",

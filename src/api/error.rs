@@ -276,7 +276,9 @@ impl From<ManageError> for ApiError {
             ManageError::InputSchemaFixed => {
                 Self::new(StatusCode::BAD_REQUEST, "InvalidRequest", explanation)
             }
-            ManageError::TooManySubscriptions(_) => Self::conflict(explanation),
+            ManageError::TooManySubscriptions(_) | ManageError::TooManySecrets(_) => {
+                Self::conflict(explanation)
+            }
             ManageError::Store(error) => error.into(),
         }
     }

@@ -123,7 +123,12 @@ pub(super) async fn put_subscription(
 ) -> Answer {
     let (topic, name) = (TopicName::parse(&topic)?, SubscriptionName::parse(&name)?);
     let entry = state.broker.topic(&topic)?;
-    let definition = resource::parse_subscription(&json(&body)?, &context(&state, &entry))?;
+    let replaced = entry.subscription(&name);
+    let context = SubscriptionContext {
+        replaces: replaced.map(|replaced| &replaced.definition),
+        ..context(&state, &entry)
+    };
+    let definition = resource::parse_subscription(&json(&body)?, &context)?;
     let (entry, subscription) = state
         .broker
         .put_subscription(&topic, name, definition)
@@ -229,6 +234,34 @@ pub(super) async fn get_delivery_attributes(
     .into_response())
 }
 
+/// `POST /topics/{topic}/eventSubscriptions/{name}/listSigningSecrets`: fingerprints (an extension)
+pub(super) async fn list_signing_secrets(
+    State(state): State<ApiState>,
+    Path((topic, name)): Path<(String, String)>,
+) -> Answer {
+    let (topic, name) = (TopicName::parse(&topic)?, SubscriptionName::parse(&name)?);
+    let (_, subscription) = state.broker.subscription(&topic, &name)?;
+    Ok(Json(resource::render_signing_secrets(&subscription.definition)).into_response())
+}
+
+/// `POST /topics/{topic}/eventSubscriptions/{name}/rotateSigningSecret` (an extension)
+pub(super) async fn rotate_signing_secret(
+    State(state): State<ApiState>,
+    Path((topic, name)): Path<(String, String)>,
+    body: Bytes,
+) -> Answer {
+    let (topic, name) = (TopicName::parse(&topic)?, SubscriptionName::parse(&name)?);
+    let rotation = match body.is_empty() {
+        true => Value::Object(serde_json::Map::new()),
+        false => json(&body)?,
+    };
+    let rotation = resource::parse_rotation(&rotation)?;
+    let rotated = state.broker.rotate_signing_secret(&topic, &name, rotation);
+    let (secret, subscription) = rotated.await?;
+    let shown = resource::render_rotated(&secret, &subscription.definition);
+    Ok(Json(shown).into_response())
+}
+
 /// `POST /topics/{topic}/eventSubscriptions/{name}/validate`: asks the destination again (an extension).
 pub(super) async fn validate(
     State(state): State<ApiState>,
@@ -259,6 +292,7 @@ fn context<'a>(state: &ApiState, entry: &'a TopicEntry) -> SubscriptionContext<'
     SubscriptionContext {
         input_schema: &entry.topic.definition.input_schema,
         now: state.broker.clock().now(),
+        replaces: None,
         require_https: state.options.require_https,
     }
 }

@@ -120,6 +120,14 @@ pub fn routes(state: ApiState, others: Router) -> Router {
         )
         .route("/everpost/counts", get(counts::list_counts))
         .route("/everpost/traffic", get(counts::list_traffic))
+        .route(
+            "/topics/{topic}/eventSubscriptions/{name}/listSigningSecrets",
+            post(manage::list_signing_secrets),
+        )
+        .route(
+            "/topics/{topic}/eventSubscriptions/{name}/rotateSigningSecret",
+            post(manage::rotate_signing_secret),
+        )
         .route("/everpost/events", get(records::list_events))
         .route("/everpost/events/{key}", get(records::get_event))
         .route("/everpost/deadLetters", get(records::list_dead_letters))

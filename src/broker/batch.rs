@@ -178,6 +178,7 @@ mod tests {
         let context = SubscriptionContext {
             input_schema: &definition.input_schema,
             now: NOW,
+            replaces: None,
             require_https: false,
         };
         let subscription = EventSubscription {

@@ -10,6 +10,7 @@ use crate::model::access::{AccessKeys, KeyName};
 use crate::model::limits::SUBSCRIPTIONS_PER_TOPIC_MAX;
 use crate::model::name::{SubscriptionName, TopicName};
 use crate::model::registry::{Registry, TopicEntry};
+use crate::model::signing::TooManySecrets;
 use crate::model::subscription::{
     Disabled, EventSubscription, PendingFate, SubscriptionDefinition, SubscriptionId, Validation,
     ValidationState,
@@ -34,6 +35,8 @@ pub enum ManageError {
          can have"
     )]
     TooManySubscriptions(TopicName),
+    #[error(transparent)]
+    TooManySecrets(#[from] TooManySecrets),
     #[error(transparent)]
     Store(#[from] StoreError),
 }

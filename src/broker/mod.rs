@@ -9,6 +9,7 @@ mod janitor;
 mod manage;
 mod meters;
 mod publish;
+mod signing;
 mod validate;
 
 use std::sync::atomic::{AtomicBool, Ordering};

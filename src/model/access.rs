@@ -1,6 +1,7 @@
 //! Access keys of a topic.
 
 use std::fmt;
+use std::hash::{Hash, Hasher};
 
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use zeroize::Zeroizing;
@@ -26,6 +27,12 @@ impl Secret {
     /// Whether `presented` is the secret, in time that does not depend on where they differ.
     pub fn admits(&self, presented: &str) -> bool {
         verify_slices_are_equal(self.0.as_bytes(), presented.as_bytes()).is_ok()
+    }
+}
+
+impl Hash for Secret {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.as_str().hash(state);
     }
 }
 

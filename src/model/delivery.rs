@@ -78,13 +78,15 @@ pub enum Outcome {
     Aborted,
     /// Any other status.
     GenericError,
+    /// Not tried: no access token could be fetched for it (an extension).
+    TokenError,
     /// Not tried: the subscription was on probation.
     Probation,
 }
 
 impl Outcome {
     /// All outcomes.
-    pub const ALL: [Outcome; 13] = [
+    pub const ALL: [Outcome; 14] = [
         Self::Delivered,
         Self::BadRequest,
         Self::Unauthorized,
@@ -97,6 +99,7 @@ impl Outcome {
         Self::ResolutionError,
         Self::Aborted,
         Self::GenericError,
+        Self::TokenError,
         Self::Probation,
     ];
 
@@ -115,6 +118,7 @@ impl Outcome {
             Self::ResolutionError => "ResolutionError",
             Self::Aborted => "Aborted",
             Self::GenericError => "GenericError",
+            Self::TokenError => "TokenError",
             Self::Probation => "Probation",
         }
     }

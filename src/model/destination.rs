@@ -4,6 +4,7 @@ use url::Url;
 
 use crate::model::access::Secret;
 use crate::model::batch::BatchPolicy;
+use crate::model::credentials::Credentials;
 use crate::model::pace::Pace;
 
 /// The target of an event subscription.
@@ -65,6 +66,8 @@ pub struct WebHook {
     pub batch: BatchPolicy,
     pub pace: Pace,
     pub attribute_mappings: Vec<DeliveryAttributeMapping>,
+    /// Extension: what it is shown besides.
+    pub credentials: Credentials,
     /// Extension: takes the destination without a handshake, for receivers that the operator owns.
     pub skip_validation: bool,
 }

@@ -67,6 +67,38 @@ pub const DELIVERY_ATTRIBUTE_BYTES_MAX: usize = 4_096;
 /// Bytes of a webhook's URL. Longer request lines are refused by nearly every server.
 pub const ENDPOINT_URL_BYTES_MAX: usize = 8_192;
 
+/// Signing secrets of one event subscription that sign at once: each adds 48 bytes to every request.
+pub const SIGNING_SECRETS_MAX: usize = 5;
+
+/// How long a replaced signing secret goes on signing unless it is said otherwise (Standard Webhooks
+/// leaves it open; a day is what its authors offer).
+pub const SIGNING_GRACE: Duration = Duration::from_secs(24 * 3_600);
+
+/// The longest grace time of a replaced signing secret.
+pub const SIGNING_GRACE_MAX: Duration = Duration::from_secs(30 * 24 * 3_600);
+
+/// Bytes of a user name, password, token, client id or scope: what servers take in one header.
+pub const CREDENTIAL_BYTES_MAX: usize = 8_192;
+
+/// Bytes of a certificate with its chain, of a key, and of a bundle of authorities.
+pub const PEM_BYTES_MAX: usize = 65_536;
+
+/// HTTP clients that are kept for webhooks with TLS material of their own. Each holds its connections
+/// and some 100 KiB of trusted certificates.
+pub const TLS_CLIENTS_MAX: usize = 256;
+
+/// How long an authorization server has to answer with a token.
+pub const TOKEN_DEADLINE: Duration = Duration::from_secs(10);
+
+/// For how long a token that could not be fetched is not asked for again.
+pub const TOKEN_PAUSE: Duration = Duration::from_secs(5);
+
+/// How long before its end a token is not used any more; of short-lived ones it is a tenth of their life.
+pub const TOKEN_MARGIN: Duration = Duration::from_secs(60);
+
+/// How long a token is used whose life the authorization server does not tell.
+pub const TOKEN_LIFE: Duration = Duration::from_secs(300);
+
 /// Inbound IP rules of one topic (spec 13).
 pub const INBOUND_IP_RULES_MAX: usize = 128;
 

@@ -2,6 +2,7 @@
 
 pub mod access;
 pub mod batch;
+pub mod credentials;
 pub mod dead_letter;
 pub mod delivery;
 pub mod destination;
@@ -13,5 +14,6 @@ pub mod pace;
 pub mod probation;
 pub mod registry;
 pub mod retry;
+pub mod signing;
 pub mod subscription;
 pub mod topic;

@@ -17,13 +17,14 @@ const fn minutes(m: u64) -> Duration {
 
 /// The outcomes that speak against the receiver, and how long the first probation lasts that each of
 /// them causes (spec 7.4). What is not listed (200 to 204, and 400 and 413, which are about the event)
-/// shows a receiver that works. The specification does not list `GenericError` and `Aborted`: the one
-/// passes as quickly as `Busy`, the other lasts until somebody changes a name's address.
-const FIRST_LENGTHS: [(Outcome, Duration); 9] = [
+/// shows a receiver that works. The specification does not list `GenericError`, `TokenError` and
+/// `Aborted`: the first passes as quickly as `Busy`, the second as `SocketError`, the last lasts until somebody changes a name's address.
+const FIRST_LENGTHS: [(Outcome, Duration); 10] = [
     (Outcome::Busy, seconds(10)),
     (Outcome::TimedOut, seconds(10)),
     (Outcome::GenericError, seconds(10)),
     (Outcome::SocketError, seconds(30)),
+    (Outcome::TokenError, seconds(30)),
     (Outcome::NotFound, minutes(5)),
     (Outcome::ResolutionError, minutes(5)),
     (Outcome::Unauthorized, minutes(5)),

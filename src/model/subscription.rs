@@ -237,6 +237,7 @@ mod tests {
 
     use super::*;
     use crate::model::batch::BatchPolicy;
+    use crate::model::credentials::Credentials;
     use crate::model::delivery::Outcome;
     use crate::model::destination::{EndpointUrl, WebHook};
     use crate::model::pace::Pace;
@@ -255,6 +256,7 @@ mod tests {
                     batch: BatchPolicy::default(),
                     pace: Pace::default(),
                     attribute_mappings: Vec::new(),
+                    credentials: Credentials::default(),
                     skip_validation: false,
                 }),
                 filter: Filter::default(),

@@ -10,11 +10,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, Method};
-use reqwest::{Certificate, Client, redirect, retry};
 use url::Url;
 
 use crate::base::Clock;
-use crate::model::limits::{IN_FLIGHT_PER_SUBSCRIPTION, LATE_ANSWER_WINDOW, RESPONSE_READ_MAX};
+use crate::model::credentials::TlsMaterial;
+use crate::model::limits::{LATE_ANSWER_WINDOW, RESPONSE_READ_MAX};
+use crate::outbound::clients::{Clients, read_authorities};
 use crate::outbound::egress::{Denied, EgressPolicy};
 use crate::outbound::late::{LateExchange, LateInbox};
 use crate::outbound::resolver::{Guard, LOOKUP_DEADLINE, Lookup, ResolveError, system_lookup};
@@ -23,18 +24,18 @@ use crate::outbound::resolver::{Guard, LOOKUP_DEADLINE, Lookup, ResolveError, sy
 mod tests;
 
 /// How the appliance names itself.
-const USER_AGENT: &str = concat!("Everpost/", env!("CARGO_PKG_VERSION"));
+pub(super) const USER_AGENT: &str = concat!("Everpost/", env!("CARGO_PKG_VERSION"));
 
 /// How long TCP and TLS may take to connect, on top of the look-up (security.md B2).
-const CONNECT_DEADLINE: Duration = Duration::from_secs(5);
+pub(super) const CONNECT_DEADLINE: Duration = Duration::from_secs(5);
 
 /// How long an unused connection is kept. Shorter than receivers keep theirs (Node.js: 5 s), so that a
 /// request hardly ever runs into a connection that is being closed and counts as a failed attempt.
-const IDLE_KEPT: Duration = Duration::from_secs(4);
+pub(super) const IDLE_KEPT: Duration = Duration::from_secs(4);
 
 /// Bytes of an answer's header block over HTTP/2 (security.md B2). Over HTTP/1 the client itself stops
 /// at 100 headers.
-const HEADER_BLOCK_MAX: u32 = 16_384;
+pub(super) const HEADER_BLOCK_MAX: u32 = 16_384;
 
 /// Bytes of an error's text: certificates can be talkative.
 const ERROR_TEXT_MAX: usize = 500;
@@ -51,6 +52,8 @@ pub struct ExchangeRequest {
     pub deadline: Duration,
     /// Where the conversation is left if nothing came by then; without one the connection is closed.
     pub late: Option<LateInbox>,
+    /// The caller's own part in TLS; its connections are not shared with other callers.
+    pub tls: Option<Arc<TlsMaterial>>,
 }
 
 /// What came back.
@@ -77,6 +80,9 @@ pub enum ExchangeError {
     /// No agreement on TLS, or a certificate that is not trusted.
     #[error("TLS failed: {0}")]
     Tls(String),
+    /// The caller's credentials need a token, and there is none.
+    #[error("no access token: {0}")]
+    Token(String),
     /// The egress policy forbids the request.
     #[error("not called: {0}")]
     Denied(#[from] Denied),
@@ -123,7 +129,7 @@ impl Exchange {
 #[derive(Clone)]
 pub struct NetworkExchange {
     policy: Arc<EgressPolicy>,
-    client: Client,
+    clients: Arc<Clients>,
 }
 
 /// An answer whose body is still to be read.
@@ -157,26 +163,10 @@ impl NetworkExchange {
 
     fn with_lookup(options: NetworkOptions, lookup: Lookup) -> Result<Self, NetworkError> {
         let guard = Guard::new(options.egress.clone(), options.clock, lookup);
-        let authorities = authorities(&options.extra_authorities)?;
-        let client = Client::builder()
-            .dns_resolver(guard)
-            .redirect(redirect::Policy::none())
-            .retry(retry::never())
-            .no_proxy()
-            .referer(false)
-            .user_agent(USER_AGENT)
-            .tls_certs_merge(authorities)
-            // The client's timer runs over the look-up too.
-            .connect_timeout(LOOKUP_DEADLINE + CONNECT_DEADLINE)
-            .tcp_nodelay(true)
-            .pool_idle_timeout(IDLE_KEPT)
-            .pool_max_idle_per_host(IN_FLIGHT_PER_SUBSCRIPTION)
-            .http2_max_header_list_size(HEADER_BLOCK_MAX)
-            .build()
-            .map_err(|error| NetworkError::Client(innermost(&error)))?;
+        let authorities = read_authorities(&options.extra_authorities)?;
         Ok(Self {
             policy: Arc::new(options.egress),
-            client,
+            clients: Arc::new(Clients::new(guard, authorities)?),
         })
     }
 
@@ -204,7 +194,9 @@ impl NetworkExchange {
         // The client dials literal addresses without asking the resolver, hence the check at every
         // request; the one afterwards would only ever find a defect.
         self.policy.check_url(&request.url)?;
-        let response = self.client.execute(prepared(request)).await;
+        let client = self.clients.find(request.tls.as_ref());
+        let client = client.map_err(|error| ExchangeError::Tls(error.to_string()))?;
+        let response = client.execute(prepared(request)).await;
         let mut response = response.map_err(|error| cause(&error))?;
         let remote_address = response.remote_addr();
         if let Some(address) = remote_address
@@ -246,15 +238,6 @@ async fn answer_within(
     Some(opened.read_until(over).await)
 }
 
-fn authorities(pem: &[u8]) -> Result<Vec<Certificate>, NetworkError> {
-    let found = Certificate::from_pem_bundle(pem)
-        .map_err(|error| NetworkError::Authorities(innermost(&error)))?;
-    if found.is_empty() && !pem.is_empty() {
-        return Err(NetworkError::Authorities("there is none in it".to_owned()));
-    }
-    Ok(found)
-}
-
 fn prepared(request: ExchangeRequest) -> reqwest::Request {
     let mut prepared = reqwest::Request::new(request.method, request.url);
     *prepared.headers_mut() = request.headers;
@@ -292,6 +275,8 @@ fn cause(error: &reqwest::Error) -> ExchangeError {
     }
     match sources(error).find_map(innermost_io) {
         Some(failure) if error.is_connect() => connect_failure(failure),
+        // A server that misses a client certificate says so only after its own part of the handshake.
+        Some(failure) if is_tls(failure) => ExchangeError::Tls(innermost(failure)),
         Some(failure) => ExchangeError::Socket(in_words(failure)),
         None => ExchangeError::Socket(innermost(error)),
     }
@@ -308,6 +293,11 @@ fn connect_failure(failure: &io::Error) -> ExchangeError {
         return ExchangeError::Tls(text.to_owned());
     }
     ExchangeError::Socket(in_words(failure))
+}
+
+fn is_tls(failure: &io::Error) -> bool {
+    let inner = failure.get_ref();
+    inner.is_some_and(|inner| inner.downcast_ref::<rustls::Error>().is_some())
 }
 
 fn in_words(failure: &io::Error) -> String {
@@ -345,7 +335,7 @@ fn innermost_io<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a io::Error> {
     Some(found)
 }
 
-fn innermost(error: &(dyn Error + 'static)) -> String {
+pub(super) fn innermost(error: &(dyn Error + 'static)) -> String {
     let mut text = sources(error)
         .last()
         .map_or_else(String::new, ToString::to_string);

@@ -14,7 +14,7 @@ use crate::model::topic::DeliverySchema;
 use crate::outbound::Outbound;
 use crate::outbound::exchange::{ExchangeAnswer, ExchangeError, ExchangeRequest};
 use crate::outbound::webhook::{
-    WEBHOOK_REQUEST_ORIGIN, aeg_headers, put, put_attributes, put_versions,
+    WEBHOOK_REQUEST_ORIGIN, aeg_headers, put, put_attributes, put_signature, put_versions,
 };
 use crate::wire::validation::{deletion_event, validation_event, validation_response};
 
@@ -67,22 +67,23 @@ impl Outbound {
             DeliverySchema::EventGridSchema | DeliverySchema::CustomInputSchema => {
                 let asked = validation_request(webhook, &request);
                 let judge = |answer| judge_validation(&answer, request.code);
-                self.ask(asked, judge).await
+                self.ask(request.subscription, asked, judge).await
             }
             DeliverySchema::CloudEventSchemaV1_0 => {
                 let asked = options_request(webhook, &request, &self.origin);
                 let judge = |answer: ExchangeAnswer| judge_options(&answer, &self.origin);
-                self.ask(asked, judge).await
+                self.ask(request.subscription, asked, judge).await
             }
         }
     }
 
     async fn ask(
         &self,
+        subscription: &EventSubscription,
         request: ExchangeRequest,
         judge: impl FnOnce(ExchangeAnswer) -> HandshakeResult,
     ) -> HandshakeResult {
-        match self.exchange.send(request).await {
+        match self.send(subscription, request).await {
             Ok(answer) => judge(answer),
             Err(ExchangeError::Denied(denied)) => HandshakeResult::Denied {
                 why: format!("the webhook was not called: {denied}"),
@@ -98,7 +99,7 @@ impl Outbound {
         let subscription = format!("{topic}/eventSubscriptions/{}", request.subscription.name);
         let body = deletion_event(topic, &subscription, request.event_id, request.now);
         let said = system_request(webhook, &request, "SubscriptionDeletion", body);
-        let result = self.exchange.send(said).await;
+        let result = self.send(request.subscription, said).await;
         tracing::debug!(subscription = %request.subscription.name, heard = result.is_ok(), "farewell");
     }
 }
@@ -125,6 +126,9 @@ fn system_request(
     put_versions(&mut headers, Some("1"));
     let content_type = HeaderValue::from_static("application/json; charset=utf-8");
     headers.insert(CONTENT_TYPE, content_type);
+    // Receivers that check signatures check those of all requests.
+    let id = || request.event_id.to_string();
+    put_signature(&mut headers, webhook, id, request.now, &body);
     addressed(webhook, Method::POST, headers, body, request.deadline)
 }
 
@@ -145,6 +149,7 @@ fn addressed(
         body: Bytes::from(body),
         deadline,
         late: None,
+        tls: None,
     }
 }
 

@@ -3,6 +3,8 @@
 //! Invariant: every request leaves through [`exchange`], so nothing gets past [`egress`].
 
 mod address;
+mod authorize;
+mod clients;
 pub mod egress;
 pub mod exchange;
 mod handshake;
@@ -22,6 +24,7 @@ use crate::base::Clock;
 use crate::model::destination::Destination;
 use crate::model::event::StoredEvent;
 use crate::model::subscription::EventSubscription;
+use crate::outbound::authorize::TokenBook;
 use crate::outbound::exchange::Exchange;
 
 /// What [`Outbound`] is made of.
@@ -40,6 +43,7 @@ pub struct Outbound {
     exchange: Exchange,
     clock: Clock,
     origin: String,
+    tokens: TokenBook,
 }
 
 /// Events of one topic on their way to one subscription, in one request.
@@ -62,6 +66,7 @@ impl Outbound {
             exchange: options.exchange,
             clock: options.clock,
             origin: options.origin,
+            tokens: TokenBook::default(),
         }
     }
 

@@ -9,6 +9,7 @@ use super::*;
 use crate::base::Timestamp;
 use crate::model::access::Secret;
 use crate::model::batch::BatchPolicy;
+use crate::model::credentials::Credentials;
 use crate::model::destination::{AttributeValue, DeliveryAttributeMapping, EndpointUrl, WebHook};
 use crate::model::filter::Filter;
 use crate::model::name::SubscriptionName;
@@ -42,6 +43,7 @@ pub(super) fn subscription(
                 batch,
                 pace: Pace::default(),
                 attribute_mappings,
+                credentials: Credentials::default(),
                 skip_validation: false,
             }),
             filter: Filter::default(),

@@ -16,7 +16,7 @@ use crate::model::topic::DeliverySchema;
 use crate::outbound::exchange::{ExchangeAnswer, ExchangeError, ExchangeRequest};
 use crate::outbound::retry_after::retry_after;
 use crate::outbound::{Heard, LateInbox, Listening, Outbound, Shipment};
-use crate::wire;
+use crate::wire::{self, signature};
 
 #[cfg(test)]
 mod tests;
@@ -27,6 +27,9 @@ const AEG_DELIVERY_COUNT: HeaderName = HeaderName::from_static("aeg-delivery-cou
 const AEG_DATA_VERSION: HeaderName = HeaderName::from_static("aeg-data-version");
 const AEG_METADATA_VERSION: HeaderName = HeaderName::from_static("aeg-metadata-version");
 const AEG_OUTPUT_EVENT_ID: HeaderName = HeaderName::from_static("aeg-output-event-id");
+const WEBHOOK_ID: HeaderName = HeaderName::from_static(signature::ID);
+const WEBHOOK_TIMESTAMP: HeaderName = HeaderName::from_static(signature::TIMESTAMP);
+const WEBHOOK_SIGNATURE: HeaderName = HeaderName::from_static(signature::SIGNATURE);
 pub(super) const WEBHOOK_REQUEST_ORIGIN: HeaderName =
     HeaderName::from_static("webhook-request-origin");
 
@@ -39,9 +42,9 @@ pub(super) async fn deliver(
     let late = LateInbox::default();
     let request = ExchangeRequest {
         late: Some(late.clone()),
-        ..request(webhook, shipment, &outbound.origin)
+        ..request(webhook, shipment, &outbound.origin, outbound.clock.now())
     };
-    let answer = match outbound.exchange.send(request).await {
+    let answer = match outbound.send(shipment.subscription, request).await {
         Ok(answer) => answered(answer, outbound.clock.now()),
         Err(error) => unanswered(&error),
     };
@@ -50,7 +53,12 @@ pub(super) async fn deliver(
     Heard { answer, late }
 }
 
-fn request(webhook: &WebHook, shipment: &Shipment<'_>, origin: &str) -> ExchangeRequest {
+fn request(
+    webhook: &WebHook,
+    shipment: &Shipment<'_>,
+    origin: &str,
+    now: Timestamp,
+) -> ExchangeRequest {
     let schema = shipment.subscription.definition.delivery_schema;
     let batching = webhook.batch.is_on() || shipment.events.len() != 1;
     let payload = wire::encode(
@@ -70,6 +78,9 @@ fn request(webhook: &WebHook, shipment: &Shipment<'_>, origin: &str) -> Exchange
         put(&mut headers, ORIGIN, origin);
         put(&mut headers, WEBHOOK_REQUEST_ORIGIN, origin);
     }
+    let ids = shipment.events.iter().map(|event| event.output_id());
+    let id = || signature::request_id(&ids.collect::<Vec<_>>());
+    put_signature(&mut headers, webhook, id, now, &payload.body);
     if let Some(first) = shipment.events.first() {
         put_event_headers(&mut headers, schema, first);
         put_attributes(&mut headers, webhook, |source_field| {
@@ -87,7 +98,27 @@ fn request(webhook: &WebHook, shipment: &Shipment<'_>, origin: &str) -> Exchange
         body: Bytes::from(payload.body),
         deadline: shipment.deadline,
         late: None,
+        tls: None,
     }
+}
+
+/// Signs a request of a subscription that has signing secrets.
+pub(super) fn put_signature(
+    headers: &mut HeaderMap,
+    webhook: &WebHook,
+    id: impl FnOnce() -> String,
+    now: Timestamp,
+    body: &[u8],
+) {
+    let mut active = webhook.credentials.signing.active(now).peekable();
+    if active.peek().is_none() {
+        return;
+    }
+    let id = id();
+    let signatures = signature::sign(active.map(|each| &each.secret), &id, now, body);
+    put(headers, WEBHOOK_ID, &id);
+    headers.insert(WEBHOOK_TIMESTAMP, signature::seconds(now).into());
+    put(headers, WEBHOOK_SIGNATURE, &signatures);
 }
 
 /// The headers that every POST to a webhook has.
@@ -176,6 +207,7 @@ fn unanswered(error: &ExchangeError) -> Answer {
         ExchangeError::TimedOut => Outcome::TimedOut,
         ExchangeError::Resolution(_) => Outcome::ResolutionError,
         ExchangeError::Socket(_) | ExchangeError::Tls(_) => Outcome::SocketError,
+        ExchangeError::Token(_) => Outcome::TokenError,
         ExchangeError::Denied(_) => Outcome::Aborted,
     };
     Answer {

@@ -4,6 +4,7 @@
 
 pub mod attribute;
 mod bad_input;
+pub mod client_credentials;
 mod cloud_events;
 mod content;
 mod custom;
@@ -16,8 +17,10 @@ mod field;
 pub mod filter;
 pub mod json;
 mod moment;
+mod pem;
 pub mod resource;
 pub mod sas;
+pub mod signature;
 pub mod validation;
 
 use http::HeaderMap;

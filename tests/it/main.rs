@@ -4,6 +4,7 @@ mod batch;
 
 mod counters;
 mod crash;
+mod credentials;
 mod demo;
 mod failing_disk;
 mod filter;
@@ -11,6 +12,7 @@ mod golden;
 mod grid;
 mod late;
 mod manage;
+mod mutual_tls;
 mod pace;
 mod probation;
 mod publish;

@@ -80,6 +80,7 @@ async fn fill(store: Store, dir: Option<tempfile::TempDir>) -> Fixture {
     let context = resource::SubscriptionContext {
         input_schema: &entry.topic.definition.input_schema,
         now: at(0),
+        replaces: None,
         require_https: false,
     };
     let body = json!({"properties": {"destination": {"endpointType": "WebHook",

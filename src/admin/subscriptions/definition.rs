@@ -99,6 +99,12 @@ const IN_FLIGHT: &str = "maxRequestsInFlight";
 const RATE: &str = "maxRequestsPerSecond";
 const ON_GONE: &str = "disableOnGone";
 
+const CREDENTIALS: [&str; 3] = [
+    "authentication",
+    "clientCertificate",
+    "certificateAuthorities",
+];
+
 /// Choices of what becomes of dead letters.
 const KEEP: &str = "keep";
 const DROP: &str = "drop";
@@ -153,13 +159,18 @@ pub(super) fn new(
     Ok(with_dead_letters(form, definition, None))
 }
 
-/// What the form makes of `current`. A URL, and the values of secret headers, that are left out stay.
+/// What the form makes of `current`. A URL, and the values of secret headers, that are left out stay, and
+/// so do credentials, which the form does not have.
 pub(super) fn changed(
     form: &Form,
     current: &SubscriptionDefinition,
     context: &SubscriptionContext<'_>,
 ) -> Result<SubscriptionDefinition, Refusal> {
-    let body = properties(form)?;
+    let mut body = properties(form)?;
+    let known = resource::render_destination(current);
+    for name in CREDENTIALS {
+        body["destination"]["properties"][name] = known["properties"][name].clone();
+    }
     let definition = resource::patch_subscription(current, &body, context).map_err(refusal)?;
     Ok(with_dead_letters(
         form,
@@ -406,6 +417,7 @@ mod tests {
     const CONTEXT: SubscriptionContext<'_> = SubscriptionContext {
         input_schema: &InputSchema::EventGridSchema,
         now: Timestamp::from_ms(1_700_000_000_000),
+        replaces: None,
         require_https: false,
     };
 
@@ -473,12 +485,27 @@ mod tests {
         assert!(definition.disable_on_gone);
     }
 
+    fn with_credentials(current: &SubscriptionDefinition) -> SubscriptionDefinition {
+        let authentication = json!({"type": "Bearer", "token": "hush"});
+        let patch = json!({"destination": {"endpointType": "WebHook", "properties": {
+            "authentication": authentication,
+            "signingSecrets": [{"secret": "whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"}],
+        }}});
+        let given = resource::patch_subscription(current, &patch, &CONTEXT).expect("valid");
+        let Destination::WebHook(given) = given.destination;
+        let mut definition = current.clone();
+        let Destination::WebHook(webhook) = &mut definition.destination;
+        webhook.credentials = given.credentials;
+        definition
+    }
+
     #[test]
     fn a_change_keeps_what_is_not_shown() {
         let secret = r#"[{"name": "X-Key", "type": "Static",
             "properties": {"value": "hush", "isSecret": true}}]"#;
         let first = form(&[(HEADERS, secret), ("deadLetterDestination", DROP)]);
         let current = new(&first, &CONTEXT).expect("a definition");
+        let current = with_credentials(&current);
         assert_eq!(current.dead_letter, DeadLetterDestination::Drop);
 
         let hidden = r#"[{"name": "X-Key", "type": "Static",

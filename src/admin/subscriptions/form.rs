@@ -141,6 +141,7 @@ fn context<'a>(site: &Site, topic: &'a TopicEntry, visitor: &Visitor) -> Subscri
     SubscriptionContext {
         input_schema: &topic.topic.definition.input_schema,
         now: visitor.now,
+        replaces: None,
         require_https: site.require_https,
     }
 }

@@ -4,6 +4,9 @@ use anyhow::Context;
 use clap::{Args, ValueEnum};
 use serde_json::{Map, Value, json};
 
+use crate::app::cli::credentials::{CredentialArgs, secret_header};
+use crate::model::access::Secret;
+
 /// What an event subscription is made of; what is not given stays as it is.
 #[derive(Args, Clone, Debug, Default)]
 #[group(id = "definition", multiple = true)]
@@ -73,6 +76,9 @@ pub(super) struct DefinitionArgs {
     /// Header whose value is never shown again, may be repeated
     #[arg(long = "secret-header", value_name = "NAME=VALUE", value_parser = parse_pair)]
     secret_headers: Vec<(String, String)>,
+    /// The same with the value in a file, may be repeated
+    #[arg(long = "secret-header-file", value_name = "NAME=FILE", value_parser = secret_header)]
+    secret_header_files: Vec<(String, Secret)>,
     /// Header with a value from the event, such as X-Order=data.orderId, may be repeated
     #[arg(long = "dynamic-header", value_name = "NAME=PATH", value_parser = parse_pair)]
     dynamic_headers: Vec<(String, String)>,
@@ -95,10 +101,18 @@ enum DeliverySchemaName {
 }
 
 impl DefinitionArgs {
-    /// The properties that the flags touch, each whole: the `current` ones with the changes made.
-    pub(super) fn properties(&self, current: &Value) -> Map<String, Value> {
+    /// The properties that the flags touch, those of `credentials` included, each whole: the `current`
+    /// ones with the changes made.
+    pub(super) fn properties(
+        &self,
+        credentials: &CredentialArgs,
+        current: &Value,
+    ) -> Map<String, Value> {
         let changed = [
-            ("destination", self.destination(&current["destination"])),
+            (
+                "destination",
+                self.destination(credentials, &current["destination"]),
+            ),
             ("filter", self.filter(&current["filter"])),
             ("retryPolicy", self.retry_policy(&current["retryPolicy"])),
             (
@@ -128,10 +142,12 @@ impl DefinitionArgs {
         properties
     }
 
-    fn destination(&self, current: &Value) -> Option<Value> {
+    fn destination(&self, credentials: &CredentialArgs, current: &Value) -> Option<Value> {
         let headers = self.attribute_mappings();
+        let known = without_idle_batch(&current["properties"], self.touches_batch());
+        let own = credentials.properties();
         let properties = changed(
-            &without_idle_batch(&current["properties"], self.touches_batch()),
+            &known,
             [
                 ("endpointUrl", self.endpoint.as_ref().map(|url| json!(url))),
                 (
@@ -160,7 +176,14 @@ impl DefinitionArgs {
                     (!headers.is_empty()).then(|| json!(headers)),
                 ),
             ],
-        )?;
+        );
+        let mut properties = match (properties, own.is_empty()) {
+            (None, true) => return None,
+            (properties, _) => properties.unwrap_or(known),
+        };
+        for (name, value) in own {
+            properties[name] = value;
+        }
         Some(json!({ "endpointType": "WebHook", "properties": properties }))
     }
 
@@ -173,8 +196,11 @@ impl DefinitionArgs {
         let dynamic = |(name, path): &(String, String)| json!({ "name": name, "type": "Dynamic", "properties": { "sourceField": path } });
         let plain = self.headers.iter().map(|pair| fixed(pair, false));
         let secret = self.secret_headers.iter().map(|pair| fixed(pair, true));
+        let in_files = self.secret_header_files.iter();
+        let in_files = in_files.map(|(name, value)| (name.clone(), value.reveal().to_owned()));
+        let in_files = in_files.map(|pair| fixed(&pair, true));
         let dynamic = self.dynamic_headers.iter().map(dynamic);
-        plain.chain(secret).chain(dynamic).collect()
+        plain.chain(secret).chain(in_files).chain(dynamic).collect()
     }
 
     fn filter(&self, current: &Value) -> Option<Value> {
@@ -286,12 +312,14 @@ mod tests {
     struct CommandLine {
         #[command(flatten)]
         definition: DefinitionArgs,
+        #[command(flatten)]
+        credentials: CredentialArgs,
     }
 
     fn check(flags: &[&str], current: &Value, expected: &Value) {
         let line = std::iter::once(&"everpost").chain(flags);
         let parsed = CommandLine::try_parse_from(line).unwrap_or_else(|error| panic!("{error}"));
-        let properties = Value::Object(parsed.definition.properties(current));
+        let properties = Value::Object(parsed.definition.properties(&parsed.credentials, current));
         assert_eq!(&properties, expected, "{flags:?}");
     }
 
@@ -376,6 +404,14 @@ mod tests {
                     { "name": "X-B", "type": "Static", "properties": { "value": "s", "isSecret": true } },
                     { "name": "X-C", "type": "Dynamic", "properties": { "sourceField": "data.id" } },
                 ],
+            } } }),
+        );
+        // Beside what is shown of the others, since a destination is sent whole.
+        check(
+            &["--no-authentication", "--max-rate", "2"],
+            &json!({ "destination": { "properties": { "authentication": { "type": "Bearer" }, "skipValidation": true } } }),
+            &json!({ "destination": { "endpointType": "WebHook", "properties": {
+                "authentication": null, "maxRequestsPerSecond": 2.0, "skipValidation": true,
             } } }),
         );
         check(

@@ -3,6 +3,7 @@
 mod body;
 mod client;
 mod config;
+mod credentials;
 mod dead_letters;
 mod definition;
 mod demo;
@@ -229,6 +230,23 @@ mod tests {
             "everpost events list --topic orders --type T --limit 5 --before 9",
             true,
         );
+        check(
+            "everpost subscriptions rotate-signing-secret billing --topic orders --grace PT1H",
+            true,
+        );
+        check(
+            "everpost subscriptions signing-secrets billing --topic orders",
+            true,
+        );
+        check(
+            "everpost subscriptions create billing --topic orders --file x --no-signing",
+            false,
+        );
+        check(
+            "everpost receive --secret whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA",
+            true,
+        );
+        check("everpost receive --secret hush", false);
         check("everpost events show 12", true);
         check("everpost dead-letters resubmit 5 6", true);
         check("everpost dead-letters resubmit --all --topic orders", true);

@@ -8,6 +8,7 @@ use anyhow::Context;
 use clap::Args;
 use serde_json::{Map, Value, json};
 
+use crate::app::cli::credentials::secret_line;
 use crate::app::cli::moment::date;
 use crate::app::cli::output::{print, tell};
 use crate::app::cli::table::printable;
@@ -17,6 +18,8 @@ use crate::app::receive::{
     ScriptedAnswer,
 };
 use crate::base::Clock;
+use crate::model::signing::SigningSecret;
+use crate::wire::signature::NotSigned;
 
 /// Headers that say nothing about events.
 const DULL_HEADERS: [&str; 7] = [
@@ -55,6 +58,12 @@ pub(super) struct ReceiveArgs {
     /// Let every event go through the answers on its own
     #[arg(long)]
     per_event: bool,
+    /// Check signatures by this secret (whsec_…), may be repeated
+    #[arg(long = "secret", value_name = "SECRET", value_parser = SigningSecret::parse)]
+    secrets: Vec<SigningSecret>,
+    /// Check signatures by the secret in this file; - for standard input
+    #[arg(long = "secret-file", value_name = "FILE", value_parser = signing_secret)]
+    secret_files: Vec<SigningSecret>,
     /// Print one line of JSON for each request
     #[arg(long)]
     json: bool,
@@ -68,6 +77,7 @@ impl ReceiveArgs {
             delay: self.delay,
             retry_after_s: self.retry_after,
             per_event: self.per_event,
+            signing_secrets: [self.secrets, self.secret_files].concat(),
             clock: Clock::system(),
         })
         .await
@@ -139,11 +149,23 @@ fn paragraph(request: &ReceivedRequest) -> String {
             request.body.len()
         ),
     });
+    lines.extend(request.signature.as_ref().map(signature_text));
     lines.extend(
         telling_headers(request).map(|(name, value)| format!("{name}: {}", printable(&value))),
     );
     lines.extend(request.events.iter().map(event_line));
     lines.join("\n  ") + "\n"
+}
+
+fn signature_text(signature: &Result<(), NotSigned>) -> String {
+    match signature {
+        Ok(()) => "signature: good".to_owned(),
+        Err(why) => format!("signature: NOT GOOD, {why}"),
+    }
+}
+
+fn signing_secret(path: &str) -> anyhow::Result<SigningSecret> {
+    Ok(SigningSecret::parse(secret_line(path)?.reveal())?)
 }
 
 fn event_line(event: &ReceivedEvent) -> String {
@@ -201,6 +223,10 @@ fn json_line(request: &ReceivedRequest) -> String {
         "events": request.events.iter().map(event_json).collect::<Vec<_>>(),
         "body": body_json(&request.body),
         "answer": answer_text(request.answer),
+        "signature": request.signature.as_ref().map(|signature| match signature {
+            Ok(()) => "good".to_owned(),
+            Err(why) => why.to_string(),
+        }),
     });
     format!("{line}\n")
 }
@@ -254,6 +280,7 @@ mod tests {
             .to_vec(),
             body: Bytes::from_static(b"[{}]"),
             kind,
+            signature: None,
             events: vec![ReceivedEvent {
                 id: Some("a-1".to_owned()),
                 event_type: Some("Order.Paid".to_owned()),
@@ -275,6 +302,21 @@ mod tests {
   event a-1  Order.Paid  -
 "
         );
+        let told = |signature| {
+            let mut signed = request(RequestKind::Delivery);
+            signed.signature = Some(signature);
+            (paragraph(&signed), json_line(&signed))
+        };
+        let (text, line) = told(Ok(()));
+        assert!(text.contains("\n  signature: good\n"), "{text}");
+        assert!(line.contains(r#""signature":"good""#), "{line}");
+        let (text, line) = told(Err(NotSigned::Mismatch));
+        let why = "no signature fits the secret";
+        assert!(
+            text.contains(&format!("\n  signature: NOT GOOD, {why}\n")),
+            "{text}"
+        );
+        assert!(line.contains(&format!(r#""signature":"{why}""#)), "{line}");
         let handshake = paragraph(&request(RequestKind::Validation {
             code: "c".to_owned(),
         }));

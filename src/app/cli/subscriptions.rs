@@ -9,11 +9,13 @@ use serde_json::{Value, json};
 
 use crate::app::cli::body;
 use crate::app::cli::client::Client;
+use crate::app::cli::credentials::{self, CredentialArgs, secret_line};
 use crate::app::cli::definition::DefinitionArgs;
 use crate::app::cli::output::{Output, items, tell, text};
 use crate::app::cli::pending::PendingArgs;
 use crate::app::cli::server::ServerArgs;
 use crate::app::cli::table::Table;
+use crate::model::access::Secret;
 
 /// Manage event subscriptions
 #[derive(Args, Debug)]
@@ -48,6 +50,10 @@ enum SubscriptionsCommand {
     Resume(Named),
     /// Ask the webhook again whether it wants events
     Validate(Named),
+    /// List the secrets that requests are signed by, by their fingerprints
+    SigningSecrets(Named),
+    /// Sign requests by a new secret, and print it this once
+    RotateSigningSecret(Rotate),
 }
 
 #[derive(Args, Debug)]
@@ -68,13 +74,27 @@ struct Delete {
 }
 
 #[derive(Args, Debug)]
+struct Rotate {
+    #[command(flatten)]
+    named: Named,
+    /// File with the new secret (whsec_…), - for standard input [default: a secret made by the server]
+    #[arg(long = "secret-file", value_name = "FILE", value_parser = secret_line)]
+    secret: Option<Secret>,
+    /// How long the older secrets go on signing, in ISO 8601 [default: P1D]
+    #[arg(long, value_name = "DURATION")]
+    grace: Option<String>,
+}
+
+#[derive(Args, Debug)]
 struct Write {
     #[command(flatten)]
     named: Named,
     #[command(flatten)]
     definition: DefinitionArgs,
+    #[command(flatten)]
+    credentials: CredentialArgs,
     /// File with the whole body of the request in Azure's form; - for standard input
-    #[arg(long, value_name = "FILE", conflicts_with = "definition")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["definition", "credentials"])]
     file: Option<PathBuf>,
 }
 
@@ -119,6 +139,19 @@ impl SubscriptionsArgs {
                 self.output
                     .show(&named.act(&client, "validate").await?, sheet)?;
             }
+            SubscriptionsCommand::SigningSecrets(named) => {
+                let path = [&named.path()[..], &["listSigningSecrets"]].concat();
+                let listed = client.send(Method::POST, &path, None).await?;
+                self.output
+                    .show(&listed, |listed| secrets(&listed["value"]))?;
+            }
+            SubscriptionsCommand::RotateSigningSecret(rotate) => {
+                let rotated = rotate.run(&client).await?;
+                self.output.show(&rotated, |rotated| {
+                    let secret = text(rotated, "/secret");
+                    format!("{secret}\n{}", secrets(&rotated["signingSecrets"]))
+                })?;
+            }
         }
         Ok(())
     }
@@ -149,15 +182,45 @@ impl Named {
     }
 }
 
+impl Rotate {
+    async fn run(&self, client: &Client) -> anyhow::Result<Value> {
+        let path = [&self.named.path()[..], &["rotateSigningSecret"]].concat();
+        let secret = self.secret.as_ref().map(Secret::reveal);
+        let body = json!({ "secret": secret, "gracePeriod": self.grace });
+        client.send(Method::POST, &path, Some(&body)).await
+    }
+}
+
+fn secrets(secrets: &Value) -> String {
+    let secrets = items(secrets, "");
+    if secrets.is_empty() {
+        return "requests are not signed: begin with `everpost subscriptions rotate-signing-secret`\n"
+            .to_owned();
+    }
+    let mut table = Table::headed(["FINGERPRINT", "CREATED", "SIGNS UNTIL"]);
+    for secret in secrets {
+        table.row([
+            text(secret, "/fingerprint"),
+            text(secret, "/createdAt"),
+            text(secret, "/expiresAt"),
+        ]);
+    }
+    table.to_string()
+}
+
 impl Write {
     async fn create(&self, client: &Client) -> anyhow::Result<Value> {
         let body = match &self.file {
             Some(file) => body::read(file)?,
-            None => json!({ "properties": self.definition.properties(&Value::Null) }),
+            None => json!({ "properties": self.properties(&Value::Null) }),
         };
         client
             .send(Method::PUT, &self.named.path(), Some(&body))
             .await
+    }
+
+    fn properties(&self, current: &Value) -> serde_json::Map<String, Value> {
+        self.definition.properties(&self.credentials, current)
     }
 
     async fn update(&self, client: &Client) -> anyhow::Result<Value> {
@@ -165,7 +228,7 @@ impl Write {
             Some(file) => body::read(file)?,
             None => {
                 let current = client.get(&self.named.path(), &[]).await?;
-                Value::Object(self.definition.properties(&current["properties"]))
+                Value::Object(self.properties(&current["properties"]))
             }
         };
         if body.as_object().is_some_and(serde_json::Map::is_empty) {
@@ -255,6 +318,10 @@ fn sheet(subscription: &Value) -> String {
     line("if gone", if_gone(subscription));
     line("batch", batch(subscription));
     line("headers", headers(subscription));
+    let webhook = &subscription["properties"]["destination"]["properties"];
+    for (name, value) in credentials::lines(webhook) {
+        line(name, value);
+    }
     line("labels", list_of(&subscription["properties"]["labels"]));
     line("expires", property("expirationTimeUtc"));
     line("dead letters", dead_letters(subscription));
@@ -409,6 +476,12 @@ mod tests {
                     "preferredBatchSizeInKilobytes": 128,
                     "responseDeadlineInSeconds": 60,
                     "maxRequestsPerSecond": 0.5,
+                    "authentication": { "type": "Basic", "username": "ada", "password": null },
+                    "clientCertificate": { "certificate": "x", "key": null },
+                    "signingSecrets": [
+                        { "fingerprint": "ab", "createdAt": "c", "expiresAt": null },
+                        { "fingerprint": "cd", "createdAt": "c", "expiresAt": "2030-01-01T00:00:00.000Z" },
+                    ],
                     "deliveryAttributeMappings": [
                         { "name": "X-A", "type": "Static", "properties": { "value": "1", "isSecret": false } },
                         { "name": "X-B", "type": "Static", "properties": { "value": null, "isSecret": true } },
@@ -456,6 +529,9 @@ pace          60 s to answer, 0.5 requests per second
 if gone       disabled
 batch         20 events, 128 KB
 headers       X-A=1, X-B=***, X-C=<data.id>
+credentials   basic, as ada
+certificate   shown to the webhook
+signed by     ab, cd until 2030-01-01T00:00:00.000Z
 dead letters  kept
 "
         );

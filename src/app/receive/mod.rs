@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::request::Parts;
-use http::{HeaderMap, Request, Response, StatusCode};
+use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
@@ -33,7 +33,9 @@ pub use self::script::{AnswerScript, InvalidScript, ScriptedAnswer};
 
 use self::log::RequestLog;
 use self::turns::Turns;
-use crate::base::Clock;
+use crate::base::{Clock, Timestamp};
+use crate::model::signing::SigningSecret;
+use crate::wire::signature::{self, NotSigned};
 
 /// Bytes of a request's body: a batch of the largest size, and then some.
 const BODY_MAX: usize = 8 * 1_024 * 1_024;
@@ -62,6 +64,8 @@ pub struct ReceiverOptions {
     pub retry_after_s: Option<u32>,
     /// Every event goes through the answers on its own.
     pub per_event: bool,
+    /// Secrets that requests are to be signed by; none leaves signatures alone.
+    pub signing_secrets: Vec<SigningSecret>,
     /// Tells when requests came.
     pub clock: Clock,
 }
@@ -75,6 +79,7 @@ impl ReceiverOptions {
             delay: Duration::ZERO,
             retry_after_s: None,
             per_event: false,
+            signing_secrets: Vec::new(),
             clock: Clock::system(),
         }
     }
@@ -238,9 +243,11 @@ impl Answering {
                 self.options.answers.answer(turn)
             }
         };
+        let received_at = self.options.clock.now();
         self.log.push(ReceivedRequest {
             number: 0, // the log gives it
-            received_at: self.options.clock.now(),
+            received_at,
+            signature: self.check_signature(head, &body, received_at),
             remote_address: peer,
             method: head.method.to_string(),
             path: path(head),
@@ -251,6 +258,19 @@ impl Answering {
             answer,
         });
         (kind, answer)
+    }
+
+    /// Only POSTs are signed: the OPTIONS of a handshake has no body that could be.
+    fn check_signature(
+        &self,
+        head: &Parts,
+        body: &[u8],
+        now: Timestamp,
+    ) -> Option<Result<(), NotSigned>> {
+        let secrets = &self.options.signing_secrets;
+        let header = |name: &'static str| head.headers.get(name)?.to_str().ok();
+        let is_expected = !secrets.is_empty() && head.method == Method::POST;
+        is_expected.then(|| signature::verify(secrets, header, body, now))
     }
 
     async fn scripted(&self, answer: ScriptedAnswer) -> Result<Reply, HangUp> {

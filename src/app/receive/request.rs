@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use crate::app::receive::script::ScriptedAnswer;
 use crate::base::Timestamp;
+use crate::wire::signature::NotSigned;
 
 /// The type of the event that opens Event Grid's handshake (spec 5.1).
 const VALIDATION_EVENT_TYPE: &str = "Microsoft.EventGrid.SubscriptionValidationEvent";
@@ -28,6 +29,8 @@ pub struct ReceivedRequest {
     pub headers: Vec<(String, String)>,
     pub body: Bytes,
     pub kind: RequestKind,
+    /// Whether its signature is good; `None` where none is expected.
+    pub signature: Option<Result<(), NotSigned>>,
     pub events: Vec<ReceivedEvent>,
     pub answer: ScriptedAnswer,
 }

@@ -106,6 +106,7 @@ fn request(url: &str, deadline: Duration) -> ExchangeRequest {
         body: Bytes::from_static(b"[{}]"),
         deadline,
         late: None,
+        tls: None,
     }
 }
 
@@ -155,6 +156,7 @@ fn told(result: &Result<ExchangeAnswer, ExchangeError>) -> String {
                 ExchangeError::Resolution(_) => "Resolution",
                 ExchangeError::Socket(_) => "Socket",
                 ExchangeError::Tls(_) => "Tls",
+                ExchangeError::Token(_) => "Token",
                 ExchangeError::Denied(_) => "Denied",
             };
             format!("{kind}: {error}")

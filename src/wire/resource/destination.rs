@@ -5,8 +5,10 @@ use std::time::Duration;
 use http::{HeaderName, HeaderValue};
 use serde_json::{Value, json};
 
+use super::credentials::{self, Secrets};
 use super::fields::{Fields, one_of};
 use super::{InvalidResource, TLS_VERSIONS};
+use crate::base::Timestamp;
 use crate::model::access::Secret;
 use crate::model::batch::BatchPolicy;
 use crate::model::destination::{
@@ -34,9 +36,9 @@ const UNSUPPORTED_TYPES: [&str; 9] = [
     "PartnerDestination",
 ];
 
-/// Names inside the `properties` of a webhook. `skipValidation` and the three about its pace are
-/// extensions; `endpointBaseUrl` is for answers only.
-const PROPERTIES: [&str; 12] = [
+/// Names inside the `properties` of a webhook. `skipValidation`, the three about its pace and the four
+/// about credentials are extensions; `endpointBaseUrl` is for answers only.
+const PROPERTIES: [&str; 16] = [
     "endpointUrl",
     "endpointBaseUrl",
     "maxEventsPerBatch",
@@ -46,6 +48,10 @@ const PROPERTIES: [&str; 12] = [
     DEADLINE,
     IN_FLIGHT,
     RATE,
+    credentials::AUTHENTICATION,
+    credentials::CERTIFICATE,
+    credentials::AUTHORITIES,
+    credentials::SIGNING,
     "azureActiveDirectoryTenantId",
     "azureActiveDirectoryApplicationIdOrUri",
     "minimumTlsVersionAllowed",
@@ -82,13 +88,21 @@ const DEADLINE: &str = "responseDeadlineInSeconds";
 const IN_FLIGHT: &str = "maxRequestsInFlight";
 const RATE: &str = "maxRequestsPerSecond";
 
-/// Reads `destination`. In an update, what answers never show is kept where it is left out: the URL and
-/// the values of secret headers.
+/// What was there before.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Before<'a> {
+    /// What an update changes: of it is kept what answers never show, where it is left out.
+    pub(super) updated: Option<&'a Destination>,
+    /// What a new definition replaces: of it only the secrets of credentials are kept.
+    pub(super) replaced: Option<&'a Destination>,
+}
+
+/// Reads `destination`.
 pub(super) fn read(
     fields: &Fields,
-    current: Option<&Destination>,
+    before: Before<'_>,
+    now: Timestamp,
 ) -> Result<Destination, InvalidResource> {
-    let current = current.map(|Destination::WebHook(webhook)| webhook);
     let destination = fields.object("destination")?;
     let destination =
         destination.ok_or_else(|| fields.missing("destination", "where the events are to go"))?;
@@ -97,7 +111,8 @@ pub(super) fn read(
     expect_web_hook(&destination)?;
     let properties = destination.object_or_empty("properties")?;
     properties.expect_names(&PROPERTIES)?;
-    Ok(Destination::WebHook(read_web_hook(&properties, current)?))
+    let webhook = read_web_hook(&properties, before, now)?;
+    Ok(Destination::WebHook(webhook))
 }
 
 fn expect_web_hook(destination: &Fields) -> Result<(), InvalidResource> {
@@ -116,8 +131,11 @@ fn expect_web_hook(destination: &Fields) -> Result<(), InvalidResource> {
 
 fn read_web_hook(
     properties: &Fields,
-    current: Option<&WebHook>,
+    before: Before<'_>,
+    now: Timestamp,
 ) -> Result<WebHook, InvalidResource> {
+    let current = before.updated.map(web_hook);
+    let known = current.or(before.replaced.map(web_hook));
     let kept = current.map_or(&[][..], |webhook| &webhook.attribute_mappings);
     properties.choice("minimumTlsVersionAllowed", &TLS_VERSIONS)?;
     Ok(WebHook {
@@ -134,8 +152,13 @@ fn read_web_hook(
             .iter()
             .map(|mapping| read_mapping(mapping, kept))
             .collect::<Result<_, _>>()?,
+        credentials: credentials::read(properties, known.map(|each| &each.credentials), now)?,
         skip_validation: properties.flag("skipValidation")?.unwrap_or(false),
     })
+}
+
+fn web_hook(Destination::WebHook(webhook): &Destination) -> &WebHook {
+    webhook
 }
 
 fn read_pace(properties: &Fields) -> Result<Pace, InvalidResource> {
@@ -258,7 +281,8 @@ pub(super) fn check(
         return Err(properties.invalid(name, problem));
     }
     check_url(&properties, &webhook.endpoint_url, require_https)?;
-    check_headers(&properties, &webhook.attribute_mappings)
+    check_headers(&properties, &webhook.attribute_mappings)?;
+    credentials::check(&properties, webhook, require_https)
 }
 
 fn check_url(
@@ -362,6 +386,7 @@ pub(super) fn render(destination: &Destination) -> Value {
         "skipValidation": webhook.skip_validation,
     });
     add_pace(&mut properties, &webhook.pace);
+    credentials::add(&mut properties, &webhook.credentials, Secrets::Hidden);
     json!({ "endpointType": WEB_HOOK, "properties": properties })
 }
 
@@ -382,6 +407,7 @@ pub(super) fn render_stored(destination: &Destination) -> Value {
         "skipValidation": webhook.skip_validation,
     });
     add_pace(&mut properties, &webhook.pace);
+    credentials::add(&mut properties, &webhook.credentials, Secrets::Shown);
     json!({ "endpointType": WEB_HOOK, "properties": properties })
 }
 

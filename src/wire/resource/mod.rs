@@ -5,8 +5,10 @@
 //! keeps has the same shape with the secrets in it, and is read without those checks, so that
 //! a definition once accepted stays readable.
 
+mod credentials;
 mod destination;
 mod fields;
+mod signing;
 mod standing;
 mod subscription;
 #[cfg(test)]
@@ -17,10 +19,12 @@ use serde_json::{Value, json};
 
 use crate::base::Timestamp;
 
+pub use signing::{Rotation, parse_rotation, render_rotated, render_signing_secrets};
 pub use standing::standing_reason;
 pub use subscription::{
     SubscriptionContext, parse_subscription, patch_subscription, render_delivery_attributes,
-    render_full_url, render_subscription, subscription_from_text, subscription_to_text,
+    render_destination, render_full_url, render_subscription, subscription_from_text,
+    subscription_to_text,
 };
 pub use topic::{
     parse_key_name, parse_topic, patch_topic, render_keys, render_topic, topic_from_text,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::destination;
+use super::destination::{self, Before};
 use super::fields::{Fields, Origin, one_of};
 use super::standing;
 use super::{InvalidResource, read_stored, render_system_data};
@@ -60,6 +60,8 @@ pub struct SubscriptionContext<'a> {
     /// What the topic's publishers send.
     pub input_schema: &'a InputSchema,
     pub now: Timestamp,
+    /// What a PUT replaces: the secrets of credentials are taken over where they are not given again.
+    pub replaces: Option<&'a SubscriptionDefinition>,
     /// Whether webhooks must be called over TLS (a setting, spec A).
     pub require_https: bool,
 }
@@ -124,6 +126,11 @@ pub fn render_subscription(
     })
 }
 
+/// The destination as answers show it.
+pub fn render_destination(definition: &SubscriptionDefinition) -> Value {
+    destination::render(&definition.destination)
+}
+
 /// The answer to `getFullUrl`: the URL with its query.
 pub fn render_full_url(definition: &SubscriptionDefinition) -> Value {
     destination::render_full_url(&definition.destination)
@@ -152,8 +159,16 @@ const GONE_AT: &str = "goneAt";
 pub fn subscription_from_text(text: &str) -> Result<SubscriptionDefinition, InvalidResource> {
     let body = read_stored(text)?;
     let properties = Fields::root(&body, Origin::Store)?.object_or_empty("properties")?;
-    // The text always names its delivery schema.
-    read(&properties, None, DeliverySchema::EventGridSchema)
+    // The text always names its delivery schema, and when its secrets were made.
+    read(
+        &properties,
+        &Given {
+            current: None,
+            replaced: None,
+            default_schema: DeliverySchema::EventGridSchema,
+            now: Timestamp::default(),
+        },
+    )
 }
 
 fn read_and_check(
@@ -163,8 +178,13 @@ fn read_and_check(
 ) -> Result<SubscriptionDefinition, InvalidResource> {
     fields.expect_names(&PROPERTIES)?;
     refuse_identities(fields)?;
-    let default_schema = DeliverySchema::default_for(context.input_schema);
-    let definition = read(fields, current, default_schema)?;
+    let given = Given {
+        current,
+        replaced: context.replaces,
+        default_schema: DeliverySchema::default_for(context.input_schema),
+        now: context.now,
+    };
+    let definition = read(fields, &given)?;
     check(fields, &definition, context)?;
     Ok(definition)
 }
@@ -180,21 +200,32 @@ fn refuse_identities(fields: &Fields) -> Result<(), InvalidResource> {
     }
 }
 
-fn read(
-    fields: &Fields,
-    current: Option<&SubscriptionDefinition>,
+/// What a document is read against.
+struct Given<'a> {
+    /// What an update changes.
+    current: Option<&'a SubscriptionDefinition>,
+    /// What a new definition takes the place of.
+    replaced: Option<&'a SubscriptionDefinition>,
     default_schema: DeliverySchema,
-) -> Result<SubscriptionDefinition, InvalidResource> {
+    now: Timestamp,
+}
+
+fn read(fields: &Fields, given: &Given<'_>) -> Result<SubscriptionDefinition, InvalidResource> {
+    let current = given.current;
+    let before = Before {
+        updated: current.map(|each| &each.destination),
+        replaced: given.replaced.map(|each| &each.destination),
+    };
     Ok(SubscriptionDefinition {
         destination: match current {
             Some(current) if fields.value("destination").is_none() => current.destination.clone(),
-            _ => destination::read(fields, current.map(|each| &each.destination))?,
+            _ => destination::read(fields, before, given.now)?,
         },
         filter: fields.updated("filter", current.map(|each| &each.filter), read_filter)?,
         delivery_schema: fields.updated(
             "eventDeliverySchema",
             current.map(|each| &each.delivery_schema),
-            |fields| read_delivery_schema(fields, default_schema),
+            |fields| read_delivery_schema(fields, given.default_schema),
         )?,
         retry_policy: fields.updated(
             "retryPolicy",

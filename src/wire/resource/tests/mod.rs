@@ -3,6 +3,7 @@
 //! A line is `what is sent => what comes of it`: either `/pointer = value` in the answer that shows the
 //! resource, or `! target: a part of the problem`. JSON is written with single quotes.
 
+mod credentials;
 mod destination;
 mod storage;
 mod subscription;
@@ -103,6 +104,7 @@ fn context(input_schema: &InputSchema) -> SubscriptionContext<'_> {
     SubscriptionContext {
         input_schema,
         now: now(),
+        replaces: None,
         require_https: true,
     }
 }

@@ -1,6 +1,7 @@
 //! What the store keeps comes back, whatever the rules for new definitions have become.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use ipnet::IpNet;
@@ -10,13 +11,18 @@ use proptest::prelude::*;
 use proptest::sample::select;
 
 use super::*;
+use crate::base::Entropy;
 use crate::model::batch::BatchPolicy;
+use crate::model::credentials::{
+    Authentication, ClientCertificate, ClientCredentials, Credentials, SecretPlace, TlsMaterial,
+};
 use crate::model::destination::{
     AttributeValue, DeliveryAttributeMapping, Destination, EndpointUrl, WebHook,
 };
 use crate::model::filter::Filter;
 use crate::model::pace::{Pace, Rate};
 use crate::model::retry::RetryPolicy;
+use crate::model::signing::{ActiveSecret, Signing, SigningSecret};
 use crate::model::subscription::{DeadLetterDestination, Disabled};
 use crate::model::topic::{DeliverySchema, InputMapping, MappedField, NetworkAccess};
 use crate::wire::filter;
@@ -201,6 +207,7 @@ prop_compose! {
         preferred_kilobytes in option::of(1..=1_024u32),
         pace in any_pace(),
         attribute_mappings in vec(any_attribute(), 0..4),
+        credentials in any_credentials(),
         skip_validation in any::<bool>(),
     ) -> Destination {
         let batch = BatchPolicy { max_events, preferred_kilobytes };
@@ -209,6 +216,7 @@ prop_compose! {
             batch,
             pace,
             attribute_mappings,
+            credentials,
             skip_validation,
         })
     }
@@ -226,6 +234,53 @@ prop_compose! {
             rate: rate.and_then(Rate::per_1000_s),
         }
     }
+}
+
+prop_compose! {
+    fn any_credentials()(
+        authentication in option::of(any_authentication()),
+        certificate in option::of((some_text(), some_text())),
+        authorities in option::of(text()),
+        signing in vec((any::<u64>(), 0..=LAST_MS, option::of(0..=LAST_MS)), 0..3),
+    ) -> Credentials {
+        let client_certificate = certificate.map(|(certificate, key)| ClientCertificate {
+            certificate,
+            key: Secret::new(key),
+        });
+        let has_tls = client_certificate.is_some() || authorities.is_some();
+        let signing = signing.into_iter().map(|(seed, created_ms, expires_ms)| ActiveSecret {
+            secret: SigningSecret::generate(&Entropy::seeded(seed)),
+            created_at: Timestamp::from_ms(created_ms),
+            expires_at: expires_ms.map(Timestamp::from_ms),
+        });
+        Credentials {
+            authentication,
+            tls: has_tls.then(|| Arc::new(TlsMaterial { client_certificate, authorities })),
+            signing: Signing(signing.collect()),
+        }
+    }
+}
+
+fn any_authentication() -> impl Strategy<Value = Authentication> {
+    let secret = || some_text().prop_map(Secret::new);
+    let basic = (some_text(), secret())
+        .prop_map(|(username, password)| Authentication::Basic { username, password });
+    let bearer = secret().prop_map(|token| Authentication::Bearer { token });
+    let place = select(vec![SecretPlace::Header, SecretPlace::Body]);
+    let optional = (option::of(text()), option::of(text()));
+    let client = (any_url(), some_text(), secret(), optional, place).prop_map(
+        |(token_url, client_id, client_secret, (scope, audience), sent_in)| {
+            Authentication::ClientCredentials(ClientCredentials {
+                token_url,
+                client_id,
+                client_secret,
+                scope,
+                audience,
+                sent_in,
+            })
+        },
+    );
+    prop_oneof![basic, bearer, client]
 }
 
 fn any_disabled() -> impl Strategy<Value = Option<Disabled>> {

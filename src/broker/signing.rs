@@ -1,0 +1,38 @@
+//! Giving an event subscription a new signing secret.
+
+use std::sync::Arc;
+
+use crate::broker::{Broker, ManageError};
+use crate::model::destination::Destination;
+use crate::model::name::{SubscriptionName, TopicName};
+use crate::model::signing::SigningSecret;
+use crate::model::subscription::EventSubscription;
+use crate::store::RegistryChange;
+use crate::wire::resource::Rotation;
+
+impl Broker {
+    /// Signs with a new secret from now on, and with the older ones for the time of grace. Returns the new
+    /// secret.
+    pub async fn rotate_signing_secret(
+        &self,
+        topic: &TopicName,
+        name: &SubscriptionName,
+        rotation: Rotation,
+    ) -> Result<(SigningSecret, Arc<EventSubscription>), ManageError> {
+        let _one_at_a_time = self.shared.managing.lock().await;
+        let (_, current) = self.subscription(topic, name)?;
+        let made = || SigningSecret::generate(self.entropy());
+        let secret = rotation.secret.unwrap_or_else(made);
+        let mut definition = current.definition.clone();
+        let Destination::WebHook(webhook) = &mut definition.destination;
+        let signing = &mut webhook.credentials.signing;
+        *signing = signing.rotated(secret.clone(), self.clock().now(), rotation.grace)?;
+        self.save(RegistryChange::ChangeSubscription {
+            id: current.id,
+            definition,
+            validation: current.validation.clone(),
+        })
+        .await?;
+        Ok((secret, self.subscription(topic, name)?.1))
+    }
+}

@@ -1,0 +1,63 @@
+//! What the appliance shows a webhook of itself: credentials, a certificate, signatures.
+
+use std::sync::Arc;
+
+use crate::model::access::Secret;
+use crate::model::destination::EndpointUrl;
+use crate::model::signing::Signing;
+
+/// What one webhook is shown, and by what it is recognised itself; nothing by default.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Credentials {
+    pub authentication: Option<Authentication>,
+    /// Shared, since a client is kept for each.
+    pub tls: Option<Arc<TlsMaterial>>,
+    pub signing: Signing,
+}
+
+/// What goes into the header `Authorization`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Authentication {
+    /// RFC 7617.
+    Basic { username: String, password: Secret },
+    /// RFC 6750, with a token that never changes.
+    Bearer { token: Secret },
+    /// A bearer token that is fetched (RFC 6749, section 4.4).
+    ClientCredentials(ClientCredentials),
+}
+
+/// How a token is fetched from an authorization server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientCredentials {
+    pub token_url: EndpointUrl,
+    pub client_id: String,
+    pub client_secret: Secret,
+    pub scope: Option<String>,
+    /// Sent as `audience`, which some authorization servers want.
+    pub audience: Option<String>,
+    pub sent_in: SecretPlace,
+}
+
+/// Where the client's secret is sent (RFC 6749, section 2.3.1).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SecretPlace {
+    /// As basic authentication, which every authorization server must take.
+    #[default]
+    Header,
+    Body,
+}
+
+/// A subscription's part in TLS. All texts are PEM.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct TlsMaterial {
+    pub client_certificate: Option<ClientCertificate>,
+    /// Authorities that are trusted besides the system's.
+    pub authorities: Option<String>,
+}
+
+/// A certificate with its chain, and its private key.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ClientCertificate {
+    pub certificate: String,
+    pub key: Secret,
+}

@@ -1,0 +1,199 @@
+//! Showing a webhook who calls: its own TLS material, and the header `Authorization`.
+//!
+//! Tokens of authorization servers are fetched through the same exchange as everything else, one fetch at
+//! a time for each subscription, and kept until shortly before they end or until a webhook refuses one.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
+use http::{HeaderMap, HeaderValue, Method};
+
+use crate::base::Timestamp;
+use crate::model::access::Secret;
+use crate::model::credentials::{Authentication, ClientCredentials, TlsMaterial};
+use crate::model::destination::Destination;
+use crate::model::limits::{TOKEN_DEADLINE, TOKEN_LIFE, TOKEN_MARGIN, TOKEN_PAUSE};
+use crate::model::subscription::{EventSubscription, SubscriptionId};
+use crate::outbound::Outbound;
+use crate::outbound::exchange::{ExchangeAnswer, ExchangeError, ExchangeRequest};
+use crate::wire::client_credentials::{self as wire, Grant};
+
+/// The status that says that a token is not good any more.
+const UNAUTHORIZED: u16 = 401;
+
+/// Subscriptions whose tokens are kept; past it those that nobody waits for are forgotten.
+const SLOTS_MAX: usize = 4_096;
+
+/// The tokens at hand. Cheap to clone; clones share them.
+#[derive(Clone, Default)]
+pub(super) struct TokenBook(Arc<Mutex<HashMap<SubscriptionId, Slot>>>);
+
+/// What is known of one subscription's token; locked while it is fetched.
+type Slot = Arc<tokio::sync::Mutex<Option<Known>>>;
+
+struct Known {
+    /// By what it was fetched: of changed credentials it says nothing.
+    client: ClientCredentials,
+    /// A failure is kept for a moment too, so that not everybody who waits asks again.
+    fetched: Result<Secret, String>,
+    until: Timestamp,
+}
+
+/// A token to call with.
+struct Token {
+    value: Secret,
+    /// Fetched just now, so that to be refused is no matter of age.
+    is_fresh: bool,
+}
+
+impl TokenBook {
+    fn slot(&self, id: SubscriptionId) -> Slot {
+        let mut slots = self.0.lock().unwrap();
+        if slots.len() >= SLOTS_MAX {
+            slots.retain(|_, slot| Arc::strong_count(slot) > 1);
+        }
+        Arc::clone(slots.entry(id).or_default())
+    }
+
+    /// Forgets a token that was refused, unless another one is there by now.
+    async fn forget(&self, id: SubscriptionId, refused: &Secret) {
+        let slot = self.slot(id);
+        let mut known = slot.lock().await;
+        if known.as_ref().and_then(|known| known.fetched.as_ref().ok()) == Some(refused) {
+            *known = None;
+        }
+    }
+}
+
+impl Outbound {
+    /// Sends a request as the subscription's credentials say.
+    pub(super) async fn send(
+        &self,
+        subscription: &EventSubscription,
+        mut request: ExchangeRequest,
+    ) -> Result<ExchangeAnswer, ExchangeError> {
+        let Destination::WebHook(webhook) = &subscription.definition.destination;
+        let credentials = &webhook.credentials;
+        request.tls.clone_from(&credentials.tls);
+        match &credentials.authentication {
+            None => {}
+            Some(Authentication::Basic { username, password }) => {
+                authorize(&mut request, &wire::basic(username, password.reveal()));
+            }
+            Some(Authentication::Bearer { token }) => {
+                authorize(&mut request, &wire::bearer(token));
+            }
+            Some(Authentication::ClientCredentials(client)) => {
+                return self.send_with_token(subscription.id, client, request).await;
+            }
+        }
+        self.exchange.send(request).await
+    }
+
+    /// A token that was kept may have been withdrawn meanwhile: refused, the request is made once more
+    /// with a new one, since a 401 would be the end of the delivery.
+    async fn send_with_token(
+        &self,
+        id: SubscriptionId,
+        client: &ClientCredentials,
+        request: ExchangeRequest,
+    ) -> Result<ExchangeAnswer, ExchangeError> {
+        let token = self.token(id, client, request.tls.as_ref()).await?;
+        let answer = self.exchange.send(with(&request, &token)).await?;
+        if answer.status != UNAUTHORIZED {
+            return Ok(answer);
+        }
+        self.tokens.forget(id, &token.value).await;
+        if token.is_fresh {
+            return Ok(answer);
+        }
+        let token = self.token(id, client, request.tls.as_ref()).await?;
+        self.exchange.send(with(&request, &token)).await
+    }
+
+    async fn token(
+        &self,
+        id: SubscriptionId,
+        client: &ClientCredentials,
+        tls: Option<&Arc<TlsMaterial>>,
+    ) -> Result<Token, ExchangeError> {
+        let slot = self.tokens.slot(id);
+        let mut known = slot.lock().await;
+        let now = self.clock.now();
+        if let Some(known) = known.as_ref()
+            && known.client == *client
+            && now < known.until
+        {
+            let value = known.fetched.clone().map_err(ExchangeError::Token)?;
+            return Ok(Token {
+                value,
+                is_fresh: false,
+            });
+        }
+        let fetched = self.fetch(client, tls).await;
+        let lasts = match &fetched {
+            Ok(grant) => lasts(grant.life),
+            Err(_) => TOKEN_PAUSE,
+        };
+        let fetched = fetched.map(|grant| grant.token);
+        *known = Some(Known {
+            client: client.clone(),
+            fetched: fetched.clone(),
+            until: self.clock.now() + lasts,
+        });
+        Ok(Token {
+            value: fetched.map_err(ExchangeError::Token)?,
+            is_fresh: true,
+        })
+    }
+
+    async fn fetch(
+        &self,
+        client: &ClientCredentials,
+        tls: Option<&Arc<TlsMaterial>>,
+    ) -> Result<Grant, String> {
+        let mut headers = HeaderMap::new();
+        let form = HeaderValue::from_static("application/x-www-form-urlencoded");
+        headers.insert(CONTENT_TYPE, form);
+        headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
+        let mut request = ExchangeRequest {
+            method: Method::POST,
+            url: client.token_url.reveal().clone(),
+            headers,
+            body: Bytes::copy_from_slice(wire::form(client).as_bytes()),
+            deadline: TOKEN_DEADLINE,
+            late: None,
+            tls: tls.cloned(),
+        };
+        if let Some(authorization) = wire::authorization(client) {
+            authorize(&mut request, &authorization);
+        }
+        match self.exchange.send(request).await {
+            Ok(answer) => wire::read(answer.status, &answer.body),
+            Err(error) => Err(format!("the authorization server was not reached: {error}")),
+        }
+    }
+}
+
+/// How long a token is used.
+fn lasts(life: Option<Duration>) -> Duration {
+    let life = life.unwrap_or(TOKEN_LIFE);
+    life.saturating_sub(TOKEN_MARGIN.min(life / 10))
+}
+
+fn with(request: &ExchangeRequest, token: &Token) -> ExchangeRequest {
+    let mut request = request.clone();
+    authorize(&mut request, &wire::bearer(&token.value));
+    request
+}
+
+/// What cannot stand in a header was refused when it was given.
+fn authorize(request: &mut ExchangeRequest, value: &Secret) {
+    if let Ok(mut value) = HeaderValue::from_str(value.reveal()) {
+        value.set_sensitive(true);
+        request.headers.insert(AUTHORIZATION, value);
+    }
+}

@@ -1,0 +1,62 @@
+//! Certificates and keys in PEM: judged when they are given, so that no delivery fails over them later.
+
+use rustls::RootCertStore;
+use rustls::crypto::aws_lc_rs::default_provider;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::sign::CertifiedKey;
+
+/// Which of two texts is at fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Part {
+    Certificate,
+    Key,
+}
+
+/// What is wrong with a client's certificate chain and key, if anything is.
+pub(super) fn identity_problem(certificate: &str, key: &str) -> Option<(Part, String)> {
+    let chain = match certificates(certificate) {
+        Ok(chain) => chain,
+        Err(problem) => return Some((Part::Certificate, problem)),
+    };
+    if RootCertStore::empty().add(chain[0].clone()).is_err() {
+        let problem = "its first certificate cannot be read".to_owned();
+        return Some((Part::Certificate, problem));
+    }
+    let Ok(key) = PrivateKeyDer::from_pem_slice(key.as_bytes()) else {
+        let problem = "there is no private key in it; it must be PEM (PKCS#8, PKCS#1 or SEC1) without \
+                       a password";
+        return Some((Part::Key, problem.to_owned()));
+    };
+    let problem = match CertifiedKey::from_der(chain, key, &default_provider()) {
+        Ok(_) => return None,
+        Err(rustls::Error::InconsistentKeys(_)) => {
+            "it does not belong to the first certificate of the chain"
+        }
+        Err(_) => "it is no key that can be used; RSA, ECDSA and Ed25519 are",
+    };
+    Some((Part::Key, problem.to_owned()))
+}
+
+/// What is wrong with a bundle of certificate authorities, if anything is.
+pub(super) fn authorities_problem(text: &str) -> Option<String> {
+    let found = match certificates(text) {
+        Ok(found) => found,
+        Err(problem) => return Some(problem),
+    };
+    let mut store = RootCertStore::empty();
+    let unreadable = found.into_iter().position(|each| store.add(each).is_err());
+    unreadable.map(|at| format!("certificate {} of it cannot be read", at + 1))
+}
+
+/// At least one.
+fn certificates(text: &str) -> Result<Vec<CertificateDer<'static>>, String> {
+    let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(text.as_bytes()).collect();
+    match all {
+        Ok(all) if all.is_empty() => {
+            Err("there is no certificate in it; it must be PEM".to_owned())
+        }
+        Ok(all) => Ok(all),
+        Err(_) => Err("it is no valid PEM".to_owned()),
+    }
+}
