@@ -102,6 +102,7 @@ pub(super) fn for_reason(reason: DeadLetterReason) -> &'static str {
         }
         DeadLetterReason::UndeliverableDueToClientError => "Rejected by the webhook",
         DeadLetterReason::SubscriptionDeleted => "The subscription was deleted",
+        DeadLetterReason::EventUnreadable => "The stored event is damaged",
         DeadLetterReason::Manual => "Given up by hand",
     }
 }

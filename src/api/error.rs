@@ -239,6 +239,14 @@ impl From<StoreError> for ApiError {
                 tracing::error!(%error, "the store met a defect");
                 Self::unavailable("The events could not be stored; try again in a moment.")
             }
+            StoreError::Unreadable(why) => {
+                tracing::error!(why, "what is stored cannot be read");
+                Self::new(
+                    StatusCode::INTERNAL_SERVER_ERROR,
+                    "InternalServerError",
+                    format!("What is stored cannot be read: {why}."),
+                )
+            }
             StoreError::MasterKey(_) | StoreError::Other(_) => {
                 tracing::error!(%error, "the store met a defect");
                 Self::new(

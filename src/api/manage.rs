@@ -54,9 +54,12 @@ pub(super) async fn patch_topic(
     body: Bytes,
 ) -> Answer {
     let name = TopicName::parse(&topic)?;
-    let current = state.broker.topic(&name)?;
-    let definition = resource::patch_topic(&current.topic.definition, &json(&body)?)?;
-    let entry = state.broker.put_topic(name, definition).await?;
+    let patch = json(&body)?;
+    let change = |current: &TopicEntry| {
+        let definition = resource::patch_topic(&current.topic.definition, &patch);
+        definition.map_err(ApiError::from)
+    };
+    let entry = state.broker.patch_topic(name, change).await?;
     Ok(Json(show_topic(&state, &entry)).into_response())
 }
 
@@ -144,12 +147,15 @@ pub(super) async fn patch_subscription(
     body: Bytes,
 ) -> Answer {
     let (topic, name) = (TopicName::parse(&topic)?, SubscriptionName::parse(&name)?);
-    let (entry, current) = state.broker.subscription(&topic, &name)?;
-    let context = context(&state, &entry);
-    let definition = resource::patch_subscription(&current.definition, &json(&body)?, &context)?;
+    let patch = json(&body)?;
+    let change = |entry: &TopicEntry, current: &EventSubscription| {
+        let context = context(&state, entry);
+        let definition = resource::patch_subscription(&current.definition, &patch, &context);
+        definition.map_err(ApiError::from)
+    };
     let (entry, subscription) = state
         .broker
-        .put_subscription(&topic, name, definition)
+        .patch_subscription(&topic, name, change)
         .await?;
     let shown = show_subscription(&state, &entry, &subscription);
     Ok((StatusCode::CREATED, Json(shown)).into_response())

@@ -280,8 +280,13 @@ fn request_mark(
     now: Timestamp,
 ) -> Option<RequestMark> {
     let id = headers.get("x-ms-client-request-id")?;
+    // An empty one names no request, or all of them.
+    let id = id.as_bytes().trim_ascii();
+    if id.is_empty() {
+        return None;
+    }
     let mut named = topic.0.to_be_bytes().to_vec();
-    named.extend_from_slice(id.as_bytes());
+    named.extend_from_slice(id);
     Some(RequestMark {
         fingerprint: sha256(&named),
         body_hash: sha256(body),

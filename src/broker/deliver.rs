@@ -1,6 +1,10 @@
 //! One request: its answer, the settlement of its deliveries, and what the receiver says later.
 
+use std::future::{Future, poll_fn};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use crate::base::Timestamp;
@@ -13,16 +17,70 @@ use crate::model::event::StoredEvent;
 use crate::model::probation::Observation;
 use crate::model::subscription::SubscriptionId;
 use crate::outbound::{Heard, Listening, Shipment};
-use crate::store::{Late, Settled, StoreError};
+use crate::store::{Late, Settled};
 
-/// Pause before a settlement that the store could not take is offered again.
-const SETTLE_PAUSE: Duration = Duration::from_secs(1);
+/// Pause before what the store could not take is offered again. It doubles from time to time, so that a
+/// settlement which is itself what undoes its commits does not hold up everybody.
+const STORE_PAUSE: Duration = Duration::from_secs(1);
+
+/// The longest of those pauses.
+const STORE_PAUSE_MAX: Duration = Duration::from_secs(60);
+
+/// When the deliveries of a request that met a defect of ours are looked at again.
+const DEFECT_PAUSE: Duration = Duration::from_secs(10);
+
+/// A request's place on the wire, and its deliveries' leases. Dropping it gives both back, however the
+/// request ends.
+struct Slot<'a> {
+    broker: &'a Broker,
+    subscription: SubscriptionId,
+    deliveries: Vec<DeliveryId>,
+    is_probe: bool,
+    /// When its deliveries fall due again, if they do; `Err` until the request has ended properly.
+    next_due: Result<Option<Timestamp>, ()>,
+}
+
+impl Drop for Slot<'_> {
+    fn drop(&mut self) {
+        let next_due = self.next_due.unwrap_or_else(|()| self.cut_off());
+        self.broker
+            .agenda()
+            .end_request(self.subscription, &self.deliveries, next_due);
+        // The freed place may be what somebody waits for.
+        self.broker.wake().notify_one();
+    }
+}
+
+impl Slot<'_> {
+    /// The request was dropped, at a stop or by a defect in how its answer is dealt with. Its deliveries
+    /// are still due.
+    fn cut_off(&self) -> Option<Timestamp> {
+        if std::thread::panicking() {
+            tracing::error!(deliveries = ?self.deliveries, "a settlement met a defect of the appliance");
+            self.broker.meters().panicked();
+        }
+        if self.is_probe {
+            self.broker.health().end_probe(self.subscription);
+        }
+        Some(self.broker.clock().now() + DEFECT_PAUSE)
+    }
+}
 
 impl Broker {
     /// Makes one request and settles its deliveries by the answer.
     pub(super) async fn deliver(&self, batch: Batch) {
+        let mut slot = Slot {
+            broker: self,
+            subscription: batch.subscription.id,
+            deliveries: batch.ids(),
+            is_probe: batch.is_probe,
+            next_due: Err(()),
+        };
         let started_at = self.clock().now();
-        let Heard { answer, late } = self.send(&batch).await;
+        let Heard { answer, late } = match unless_it_panics(self.send(&batch)).await {
+            Ok(heard) => heard,
+            Err(why) => self.defect(&batch, &why),
+        };
         let ended_at = self.clock().now();
         let (topic, subscription) = (&batch.topic, &batch.subscription);
         let took = ended_at.since(started_at);
@@ -35,10 +93,31 @@ impl Broker {
         let next_due = next_due(&settled);
         self.meters().settled(topic, subscription, &settled);
         self.settle_for_sure(settled, ended_at).await;
-        let next_due = next_due.into_iter().chain(look_again_at).min();
-        self.end_request(subscription.id, &batch.ids(), next_due);
+        slot.next_due = Ok(next_due.into_iter().chain(look_again_at).min());
+        drop(slot);
         if let Some(listening) = late {
             self.listen(batch, listening, started_at);
+        }
+    }
+
+    /// What is taken for the answer where the request could not be made because of a defect of ours: a
+    /// failed attempt like others, so that it is tried again with pauses and not for ever.
+    fn defect(&self, batch: &Batch, why: &str) -> Heard {
+        tracing::error!(why, deliveries = ?batch.ids(), "a delivery met a defect of the appliance");
+        self.meters().panicked();
+        Heard {
+            answer: Answer {
+                outcome: Outcome::GenericError,
+                status: None,
+                error: Some(format!(
+                    "not sent because of a defect of the appliance: {why}"
+                )),
+                retry_after: None,
+                headers: Vec::new(),
+                body: Vec::new(),
+                remote_address: None,
+            },
+            late: None,
         }
     }
 
@@ -133,28 +212,20 @@ impl Broker {
         settled
     }
 
-    /// Stores settlements, however long a full disk takes to get room. The deliveries stay leased in the
-    /// meantime, so nobody delivers them twice; a stop or a crash leaves them due.
+    /// Stores settlements, however long that takes: a full disk may get room, and a commit that was
+    /// undone by somebody else's change is made again. The deliveries stay leased in the meantime, so
+    /// nobody delivers them twice. Only the end of the process, or of the store, ends the tries, and
+    /// leaves them due.
     async fn settle_for_sure(&self, settled: Vec<Settled>, now: Timestamp) {
+        let mut pause = STORE_PAUSE;
         while let Err(error) = self.store().deliveries.settle(settled.clone(), now).await {
             tracing::error!(%error, deliveries = settled.len(), "a settlement could not be stored");
-            if error != StoreError::Full || self.is_stopping() {
+            if error.is_final() {
                 return;
             }
-            tokio::time::sleep(SETTLE_PAUSE).await;
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(STORE_PAUSE_MAX);
         }
-    }
-
-    fn end_request(
-        &self,
-        subscription: SubscriptionId,
-        deliveries: &[DeliveryId],
-        next_due: Option<Timestamp>,
-    ) {
-        self.agenda()
-            .end_request(subscription, deliveries, next_due);
-        // The freed slot may be what somebody waits for.
-        self.wake().notify_one();
     }
 
     /// Goes on listening to a receiver that did not answer in time. Beyond
@@ -228,6 +299,23 @@ impl Broker {
             self.note_due(&[batch.subscription.id], at);
         }
     }
+}
+
+/// The result of `work`, or with what words it panicked.
+async fn unless_it_panics<T>(work: impl Future<Output = T>) -> Result<T, String> {
+    let mut work = pin!(work);
+    poll_fn(|context| {
+        let polled = catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(context)));
+        match polled {
+            Ok(poll) => poll.map(Ok),
+            Err(panic) => {
+                let text = panic.downcast_ref::<String>().map(String::as_str);
+                let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+                Poll::Ready(Err(text.unwrap_or("a panic without words").to_owned()))
+            }
+        }
+    })
+    .await
 }
 
 /// When the first of the settled deliveries falls due again.

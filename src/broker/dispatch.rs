@@ -13,6 +13,7 @@ use crate::broker::Broker;
 use crate::broker::agenda::{OwnLimits, Turn};
 use crate::broker::batch::{Batch, Due, Portion, fill};
 use crate::broker::deliver::next_due;
+use crate::model::dead_letter::DeadLetterReason;
 use crate::model::delivery::{
     Answer, Delivery, DeliveryAttempt, Outcome, Settlement, admit, settle_skipped,
 };
@@ -213,7 +214,7 @@ impl Broker {
                 true => wanted,
                 false => wanted.max(LEASE_AHEAD),
             };
-            let leased = self.lease(subscription.id, &due, limit).await?;
+            let leased = self.lease(topic, subscription, &due, limit).await?;
             due.extend(leased.deliveries);
             next_due = leased.next_due;
         }
@@ -236,7 +237,7 @@ impl Broker {
         subscription: &Arc<EventSubscription>,
         cause: Outcome,
     ) -> Result<Filled, StoreError> {
-        let leased = self.lease(subscription.id, &[], LEASE_AHEAD).await?;
+        let leased = self.lease(topic, subscription, &[], LEASE_AHEAD).await?;
         let due = self
             .admitted(topic, subscription, leased.deliveries)
             .await?;
@@ -245,10 +246,10 @@ impl Broker {
             .iter()
             .map(|(delivery, _)| self.skipped(subscription, delivery, cause, now))
             .collect();
+        let retried = next_due(&settled);
+        self.store().deliveries.settle(settled.clone(), now).await?;
         self.meters().skipped(topic, subscription, settled.len());
         self.meters().settled(topic, subscription, &settled);
-        let retried = next_due(&settled);
-        self.store().deliveries.settle(settled, now).await?;
         Ok(Filled {
             next_due: leased.next_due.into_iter().chain(retried).min(),
             ..Filled::default()
@@ -282,20 +283,58 @@ impl Broker {
 
     async fn lease(
         &self,
-        subscription: SubscriptionId,
+        topic: &TopicEntry,
+        subscription: &EventSubscription,
         waiting: &[Due],
         limit: usize,
     ) -> Result<Leased, StoreError> {
-        let mut held = self.agenda().held(subscription);
+        let mut held = self.agenda().held(subscription.id);
         held.extend(waiting.iter().map(|(delivery, _)| delivery.id));
         let request = LeaseRequest {
-            subscription,
+            subscription: subscription.id,
             now: self.clock().now(),
             limit: limit.saturating_sub(waiting.len()),
             bytes_max: LEASE_BYTES_MAX,
             held,
         };
-        self.store().deliveries.lease(request).await
+        let mut leased = self.store().deliveries.lease(request).await?;
+        let unreadable = std::mem::take(&mut leased.unreadable);
+        self.quarantine(topic, subscription, &unreadable).await?;
+        Ok(leased)
+    }
+
+    /// Gives up deliveries whose events cannot be read, so that they keep nobody else's.
+    async fn quarantine(
+        &self,
+        topic: &TopicEntry,
+        subscription: &EventSubscription,
+        unreadable: &[(Delivery, String)],
+    ) -> Result<(), StoreError> {
+        for (delivery, why) in unreadable {
+            tracing::error!(delivery.id = %delivery.id, event.key = %delivery.event,
+                subscription.name = %subscription.name, why, "an event cannot be delivered");
+        }
+        let given_up = unreadable.iter().map(|(delivery, _)| {
+            given_up(subscription, delivery, DeadLetterReason::EventUnreadable)
+        });
+        self.give_up(topic, subscription, given_up.collect()).await
+    }
+
+    async fn give_up(
+        &self,
+        topic: &TopicEntry,
+        subscription: &EventSubscription,
+        given_up: Vec<Settled>,
+    ) -> Result<(), StoreError> {
+        if !given_up.is_empty() {
+            let now = self.clock().now();
+            self.store()
+                .deliveries
+                .settle(given_up.clone(), now)
+                .await?;
+            self.meters().settled(topic, subscription, &given_up);
+        }
+        Ok(())
     }
 
     /// Leaves what may be attempted, and gives up what has outlived its policy.
@@ -306,25 +345,32 @@ impl Broker {
         due: Vec<Due>,
     ) -> Result<Vec<Due>, StoreError> {
         let (now, scale) = (self.clock().now(), self.time_scale());
-        let definition = &subscription.definition;
-        let mut given_up = Vec::new();
-        let may_go = |(delivery, _): &Due| {
-            let Err(reason) = admit(delivery, &definition.retry_policy, now, scale) else {
-                return true;
-            };
-            given_up.push(Settled {
-                delivery: delivery.id,
-                attempt: None,
-                settlement: Settlement::DeadLetter(reason).kept_by(&definition.dead_letter),
-            });
-            false
+        let policy = &subscription.definition.retry_policy;
+        let mut outlived = Vec::new();
+        let may_go = |(delivery, _): &Due| match admit(delivery, policy, now, scale) {
+            Ok(()) => true,
+            Err(reason) => {
+                outlived.push(given_up(subscription, delivery, reason));
+                false
+            }
         };
         let admitted = due.into_iter().filter(may_go).collect();
-        if !given_up.is_empty() {
-            self.meters().settled(topic, subscription, &given_up);
-            self.store().deliveries.settle(given_up, now).await?;
-        }
+        self.give_up(topic, subscription, outlived).await?;
         Ok(admitted)
+    }
+}
+
+/// The end of a delivery without another attempt.
+fn given_up(
+    subscription: &EventSubscription,
+    delivery: &Delivery,
+    reason: DeadLetterReason,
+) -> Settled {
+    let kept_by = &subscription.definition.dead_letter;
+    Settled {
+        delivery: delivery.id,
+        attempt: None,
+        settlement: Settlement::DeadLetter(reason).kept_by(kept_by),
     }
 }
 

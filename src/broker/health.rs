@@ -84,6 +84,13 @@ impl HealthBook {
         }
     }
 
+    /// The probe of the subscription has ended without an outcome, so that another one may be made.
+    pub(super) fn end_probe(&mut self, subscription: SubscriptionId) {
+        if let Some(entry) = self.entries.get_mut(&subscription) {
+            entry.health = entry.health.probing(false);
+        }
+    }
+
     /// Starts afresh: whatever was wrong has been seen to.
     pub(super) fn forgive(&mut self, subscription: SubscriptionId, now: Timestamp) {
         let entry = Entry {

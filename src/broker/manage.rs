@@ -77,6 +77,27 @@ impl Broker {
         definition: TopicDefinition,
     ) -> Result<Arc<TopicEntry>, ManageError> {
         let _one_at_a_time = self.shared.managing.lock().await;
+        self.define_topic(name, definition).await
+    }
+
+    /// Gives an existing topic the definition that `change` makes of its present one, so that of two
+    /// changes at once none is lost.
+    pub async fn patch_topic<E: From<ManageError>>(
+        &self,
+        name: TopicName,
+        change: impl FnOnce(&TopicEntry) -> Result<TopicDefinition, E>,
+    ) -> Result<Arc<TopicEntry>, E> {
+        let _one_at_a_time = self.shared.managing.lock().await;
+        let definition = change(&*self.topic(&name)?)?;
+        Ok(self.define_topic(name, definition).await?)
+    }
+
+    /// The caller holds `managing`.
+    async fn define_topic(
+        &self,
+        name: TopicName,
+        definition: TopicDefinition,
+    ) -> Result<Arc<TopicEntry>, ManageError> {
         let change = match self.registry().topic(&name) {
             None => {
                 let keys = AccessKeys::generate(self.entropy());
@@ -148,8 +169,37 @@ impl Broker {
         definition: SubscriptionDefinition,
     ) -> Result<(Arc<TopicEntry>, Arc<EventSubscription>), ManageError> {
         let one_at_a_time = self.shared.managing.lock().await;
+        let replaced = self.define(topic, &name, definition).await?;
+        drop(one_at_a_time);
+        self.look_at_destination(topic, &name, replaced).await
+    }
+
+    /// Gives an existing event subscription the definition that `change` makes of its present one, so
+    /// that of two changes at once none is lost; else like [`Broker::put_subscription`].
+    pub async fn patch_subscription<E: From<ManageError>>(
+        &self,
+        topic: &TopicName,
+        name: SubscriptionName,
+        change: impl FnOnce(&TopicEntry, &EventSubscription) -> Result<SubscriptionDefinition, E>,
+    ) -> Result<(Arc<TopicEntry>, Arc<EventSubscription>), E> {
+        let one_at_a_time = self.shared.managing.lock().await;
+        let (entry, current) = self.subscription(topic, &name)?;
+        let definition = change(&entry, &current)?;
+        let replaced = self.define(topic, &name, definition).await?;
+        drop(one_at_a_time);
+        Ok(self.look_at_destination(topic, &name, replaced).await?)
+    }
+
+    /// Stores the definition of a subscription and returns the one that it replaces. The caller holds
+    /// `managing`.
+    async fn define(
+        &self,
+        topic: &TopicName,
+        name: &SubscriptionName,
+        definition: SubscriptionDefinition,
+    ) -> Result<Option<Arc<EventSubscription>>, ManageError> {
         let entry = self.topic(topic)?;
-        let replaced = entry.subscription(&name).cloned();
+        let replaced = entry.subscription(name).cloned();
         let change = match &replaced {
             Some(current) => {
                 let validation = self.validation_after_change(current, &definition);
@@ -170,14 +220,24 @@ impl Broker {
             },
         };
         self.save(change).await?;
-        drop(one_at_a_time);
-        let (_, subscription) = self.subscription(topic, &name)?;
+        Ok(replaced)
+    }
+
+    /// Sees to a subscription that has been defined: forgets what was wrong with another destination, and
+    /// asks for consent where that is due.
+    async fn look_at_destination(
+        &self,
+        topic: &TopicName,
+        name: &SubscriptionName,
+        replaced: Option<Arc<EventSubscription>>,
+    ) -> Result<(Arc<TopicEntry>, Arc<EventSubscription>), ManageError> {
+        let (_, subscription) = self.subscription(topic, name)?;
         let destination = &subscription.definition.destination;
         if replaced.is_some_and(|replaced| replaced.definition.destination != *destination) {
             self.health().forgive(subscription.id, self.clock().now());
         }
         self.settle_validation(&subscription).await;
-        self.subscription(topic, &name)
+        self.subscription(topic, name)
     }
 
     /// Stops the deliveries of an event subscription, which goes on matching events.

@@ -72,6 +72,7 @@ pub struct Meters {
     dead_lettered_with_subscription: Counter,
     on_probation: Family<OfSubscription, Gauge>,
     requests_in_flight: Gauge,
+    request_panics: Counter,
     topics: Gauge,
     subscriptions: Gauge,
 }
@@ -108,6 +109,7 @@ impl Meters {
             dead_lettered_with_subscription: Counter::default(),
             on_probation: Family::default(),
             requests_in_flight: Gauge::default(),
+            request_panics: Counter::default(),
             topics: Gauge::default(),
             subscriptions: Gauge::default(),
         };
@@ -197,6 +199,12 @@ impl Meters {
         );
         let each = self.requests_in_flight.clone();
         all.register("requests_in_flight", "Delivery requests on the wire", each);
+        let each = self.request_panics.clone();
+        all.register(
+            "request_panics",
+            "Delivery requests that a defect of the appliance cut off",
+            each,
+        );
         all.register("topics", "Topics", self.topics.clone());
         all.register(
             "event_subscriptions",
@@ -351,6 +359,11 @@ impl Meters {
                 Settlement::Retry { .. } => {}
             }
         }
+    }
+
+    /// A request was cut off by a panic.
+    pub(super) fn panicked(&self) {
+        self.request_panics.inc();
     }
 
     /// Pending deliveries of deleted subscriptions were ended.

@@ -13,12 +13,14 @@ pub enum DeadLetterReason {
     /// Of deliveries by the rules of namespace topics, which have one reason for all final statuses.
     UndeliverableDueToClientError,
     SubscriptionDeleted,
+    /// What is stored of the event cannot be read any more (an extension).
+    EventUnreadable,
     Manual,
 }
 
 impl DeadLetterReason {
     /// All reasons.
-    pub const ALL: [DeadLetterReason; 10] = [
+    pub const ALL: [DeadLetterReason; 11] = [
         Self::MaxDeliveryAttemptsExceeded,
         Self::TimeToLiveExceeded,
         Self::UndeliverableDueToHttpBadRequest,
@@ -28,6 +30,7 @@ impl DeadLetterReason {
         Self::UndeliverableDueToProbationCausedByClientError,
         Self::UndeliverableDueToClientError,
         Self::SubscriptionDeleted,
+        Self::EventUnreadable,
         Self::Manual,
     ];
 
@@ -47,6 +50,7 @@ impl DeadLetterReason {
             }
             Self::UndeliverableDueToClientError => "UndeliverableDueToClientError",
             Self::SubscriptionDeleted => "SubscriptionDeleted",
+            Self::EventUnreadable => "EventUnreadable",
             Self::Manual => "Manual",
         }
     }

@@ -4,11 +4,14 @@
 //! commit, hence one fsync, and nobody hears "done" before it. A change that fails undoes itself alone.
 //! Readers each see one snapshot and never wait for the writer.
 //!
+//! An error after which the file cannot be written or trusted ends the process, wherever it shows: in a
+//! change, in a commit or in a read (see [`Alarm`]). Nobody above has to look for it.
+//!
 //! A change does no I/O of its own and no hashing of payloads: it is prepared outside and only written
 //! inside, because everybody behind it waits.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
@@ -18,7 +21,7 @@ use rusqlite::{Connection, OpenFlags, Savepoint, Transaction, TransactionBehavio
 use tokio::sync::{mpsc, oneshot};
 
 use crate::base::Clock;
-use crate::store::error::StoreError;
+use crate::store::error::{ChangeError, StoreError};
 use crate::store::tally::Tally;
 
 /// Changes in one commit: bounds how long the first one waits for the others.
@@ -76,7 +79,28 @@ struct Ran {
 }
 
 /// Told once, when the database can no longer be trusted or written: the process must end.
-pub type OnFatal = Box<dyn Fn(&StoreError) + Send>;
+pub type OnFatal = Box<dyn Fn(&StoreError) + Send + Sync>;
+
+/// Rings once, at the first error after which the file cannot be written or trusted any more.
+struct Alarm {
+    on_fatal: OnFatal,
+    has_rung: AtomicBool,
+}
+
+impl Alarm {
+    fn new(on_fatal: OnFatal) -> Self {
+        Self {
+            on_fatal,
+            has_rung: AtomicBool::new(false),
+        }
+    }
+
+    fn hear(&self, error: &StoreError) {
+        if error.is_fatal() && !self.has_rung.swap(true, Ordering::Relaxed) {
+            (self.on_fatal)(error);
+        }
+    }
+}
 
 /// A handle on the database. Cheap to clone; the threads end when the last one is gone.
 #[derive(Clone)]
@@ -108,6 +132,7 @@ struct Group<'a> {
 
 struct Reader {
     connection: Connection,
+    alarm: Arc<Alarm>,
     /// When the present query must be over, by `clock`.
     deadline: Arc<AtomicI64>,
     clock: Clock,
@@ -116,20 +141,22 @@ struct Reader {
 impl Db {
     /// Opens the writer and the readers on the file `path`, which must have been migrated.
     pub(super) fn open(path: &Path, clock: &Clock, on_fatal: OnFatal) -> Result<Self, StoreError> {
+        let alarm = Arc::new(Alarm::new(on_fatal));
         let (changes, waiting) = mpsc::channel(WRITE_QUEUE_MAX);
         let writer = Writer {
             ledger: Ledger::open(open_writer(path)?)?,
             wal: wal_of(path),
             commits: 0,
+            alarm: Arc::clone(&alarm),
         };
         thread::Builder::new()
             .name("store-writer".to_owned())
-            .spawn(move || writer.run(waiting, on_fatal))
+            .spawn(move || writer.run(waiting))
             .map_err(|cause| StoreError::Other(format!("cannot start the writer: {cause}")))?;
         let (queries, waiting) = mpsc::channel(READ_QUEUE_MAX);
         let waiting = Arc::new(Mutex::new(waiting));
         for _ in 0..READERS {
-            let reader = Reader::open(path, clock)?;
+            let reader = Reader::open(path, clock, Arc::clone(&alarm))?;
             let waiting = Arc::clone(&waiting);
             thread::Builder::new()
                 .name("store-reader".to_owned())
@@ -156,18 +183,18 @@ impl Db {
     pub(super) async fn write<T, E, F>(&self, change: F) -> Result<T, E>
     where
         T: Send + 'static,
-        E: From<StoreError> + Send + 'static,
+        E: ChangeError,
         F: FnOnce(&Savepoint<'_>) -> Result<T, E> + Send + 'static,
     {
         let (tell, told) = oneshot::channel();
         self.submit(Box::new(move |group| {
             let result = undo_alone(group, change);
+            // A failure of the file concerns everybody; any other one has been undone.
+            let failed = result.as_ref().err().and_then(E::store_error);
+            let ruined = failed.filter(|error| error.is_fatal()).cloned();
             let answer: Answer =
                 Box::new(move |commit| drop(tell.send(commit.map_err(E::from).and(result))));
-            Ran {
-                answer,
-                ruined: None,
-            }
+            Ran { answer, ruined }
         }))
         .await?;
         told.await.map_err(|_| StoreError::Closed)?
@@ -175,7 +202,7 @@ impl Db {
 
     /// The same for the hot path, for a change that refuses nothing: it goes without the savepoint,
     /// whose copies of pages cost more than the change itself. Should it fail nevertheless, the whole
-    /// group is undone, and everybody in it hears [`StoreError::Undone`].
+    /// group is undone; it hears its own error, and everybody else in it [`StoreError::Undone`].
     pub(super) async fn write_in_group<T, F>(&self, change: F) -> Result<T, StoreError>
     where
         T: Send + 'static,
@@ -185,7 +212,9 @@ impl Db {
         self.submit(Box::new(move |group| {
             let result = change(&group.transaction);
             let ruined = result.as_ref().err().cloned();
-            let answer: Answer = Box::new(move |commit| drop(tell.send(commit.and(result))));
+            let answer: Answer = Box::new(move |commit| {
+                drop(tell.send(result.and_then(|value| commit.map(|()| value))));
+            });
             Ran { answer, ruined }
         }))
         .await?;
@@ -235,18 +264,19 @@ struct Writer {
     ledger: Ledger,
     wal: PathBuf,
     commits: u32,
+    alarm: Arc<Alarm>,
 }
 
 impl Writer {
-    fn run(mut self, mut waiting: mpsc::Receiver<Change>, on_fatal: OnFatal) {
-        let on_fatal = TellPanic(on_fatal);
+    fn run(mut self, mut waiting: mpsc::Receiver<Change>) {
+        let _panics_too = TellPanic(Arc::clone(&self.alarm));
         while let Some(first) = waiting.blocking_recv() {
             let commit = commit_group(&mut self.ledger, first, || waiting.try_recv().ok());
-            if let Err(error) = commit
-                && error.is_fatal()
-            {
-                (on_fatal.0)(&error);
-                return;
+            if let Err(error) = commit {
+                self.alarm.hear(&error);
+                if error.is_fatal() {
+                    return;
+                }
             }
             self.bound_wal();
         }
@@ -275,12 +305,12 @@ impl Writer {
 }
 
 /// A panic inside a change ends the writer's thread, and with it the process's use.
-struct TellPanic(OnFatal);
+struct TellPanic(Arc<Alarm>);
 
 impl Drop for TellPanic {
     fn drop(&mut self) {
         if thread::panicking() {
-            (self.0)(&StoreError::Failed(
+            self.0.hear(&StoreError::Failed(
                 "a change of the database panicked".to_owned(),
             ));
         }
@@ -333,7 +363,7 @@ fn run_group(
 /// it, else that nothing was stored.
 fn undone(cause: StoreError) -> StoreError {
     match cause {
-        StoreError::Other(why) => StoreError::Undone(why),
+        StoreError::Other(why) | StoreError::Unreadable(why) => StoreError::Undone(why),
         StoreError::Full
         | StoreError::Closed
         | StoreError::TooSlow
@@ -343,7 +373,7 @@ fn undone(cause: StoreError) -> StoreError {
     }
 }
 
-fn undo_alone<T, E: From<StoreError>>(
+fn undo_alone<T, E: ChangeError>(
     group: &mut Group<'_>,
     change: impl FnOnce(&Savepoint<'_>) -> Result<T, E>,
 ) -> Result<T, E> {
@@ -356,7 +386,7 @@ fn undo_alone<T, E: From<StoreError>>(
     result
 }
 
-fn in_savepoint<T, E: From<StoreError>>(
+fn in_savepoint<T, E: ChangeError>(
     transaction: &mut Transaction<'_>,
     change: impl FnOnce(&Savepoint<'_>) -> Result<T, E>,
 ) -> Result<T, E> {
@@ -367,7 +397,7 @@ fn in_savepoint<T, E: From<StoreError>>(
 }
 
 impl Reader {
-    fn open(path: &Path, clock: &Clock) -> Result<Self, StoreError> {
+    fn open(path: &Path, clock: &Clock, alarm: Arc<Alarm>) -> Result<Self, StoreError> {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let mut connection = Connection::open_with_flags(path, flags)?;
         configure(&connection)?;
@@ -378,6 +408,7 @@ impl Reader {
         connection.progress_handler(PROGRESS_STEPS, Some(is_late))?;
         Ok(Self {
             connection,
+            alarm,
             deadline,
             clock: clock.clone(),
         })
@@ -397,8 +428,11 @@ impl Reader {
     ) -> Result<T, StoreError> {
         let ends_at = self.clock.now() + READ_DEADLINE;
         self.deadline.store(ends_at.as_ms(), Ordering::Relaxed);
-        let snapshot = self.connection.transaction()?;
-        query(&snapshot)
+        let snapshot = self.connection.transaction();
+        let result = snapshot
+            .map_err(StoreError::from)
+            .and_then(|snapshot| query(&snapshot));
+        result.inspect_err(|error| self.alarm.hear(error))
     }
 }
 

@@ -18,6 +18,37 @@ fn with_clock(clock: &Clock) -> (tempfile::TempDir, Db) {
     (dir, db)
 }
 
+/// A database that is closed, then damaged, and opened again; and what its alarm is told.
+fn damaged() -> (tempfile::TempDir, Db, std::sync::mpsc::Receiver<StoreError>) {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let path = dir.path().join("test.db");
+    let mut writer = open_writer(&path).expect("a new database");
+    migrate(&mut writer).expect("the schema");
+    writer
+        .execute_batch(
+            "CREATE TABLE t (n INTEGER UNIQUE) STRICT; CREATE TABLE rotten (n TEXT) STRICT;
+             INSERT INTO rotten VALUES ('x'); PRAGMA wal_checkpoint(TRUNCATE);",
+        )
+        .expect("tables");
+    let root: u32 = writer
+        .query_row(
+            "SELECT rootpage FROM sqlite_schema WHERE name = 'rotten'",
+            [],
+            |r| r.get(0),
+        )
+        .expect("its page");
+    drop(writer);
+    let mut bytes = std::fs::read(&path).expect("the file");
+    let start = (root as usize - 1) * PAGE_BYTES as usize;
+    bytes[start..start + 64].fill(0xff);
+    std::fs::write(&path, bytes).expect("the damage");
+    let (tell, told) = std::sync::mpsc::channel();
+    let tell = Mutex::new(tell);
+    let alarm = Box::new(move |error: &StoreError| drop(tell.lock().unwrap().send(error.clone())));
+    let db = Db::open(&path, &Clock::system(), alarm).expect("an open database");
+    (dir, db, told)
+}
+
 async fn insert(db: &Db, n: i64) -> Result<(), StoreError> {
     db.write(move |tx| {
         tx.execute("INSERT INTO t VALUES (?1)", [n])?;
@@ -173,7 +204,7 @@ async fn a_change_without_a_savepoint_takes_its_group_with_it() {
         Ok(())
     });
     let (_, twice) = tokio::join!(before, twice);
-    assert!(matches!(twice, Err(StoreError::Undone(_))), "{twice:?}");
+    assert!(matches!(twice, Err(StoreError::Other(_))), "{twice:?}");
     let left = rows(&db).await;
     assert!(
         !left.contains(&3),
@@ -183,4 +214,78 @@ async fn a_change_without_a_savepoint_takes_its_group_with_it() {
         .await
         .expect("goes on");
     assert!(rows(&db).await.contains(&4));
+}
+
+#[tokio::test]
+async fn damage_is_fatal_wherever_it_shows() {
+    let (_dir, db, told) = damaged();
+    let read = db
+        .read(|tx| Ok(tx.query_row("SELECT count(*) FROM rotten", [], |r| r.get::<_, i64>(0))?))
+        .await;
+    assert!(matches!(read, Err(StoreError::Failed(_))), "{read:?}");
+    assert!(
+        told.try_recv().is_ok_and(|error| error.is_fatal()),
+        "a read"
+    );
+
+    let (_dir, db, told) = damaged();
+    let before = insert(&db, 1);
+    let change = db.write(|tx| {
+        tx.execute("INSERT INTO rotten VALUES ('y')", [])?;
+        Ok::<_, StoreError>(())
+    });
+    let (_, change) = tokio::join!(before, change);
+    assert!(matches!(change, Err(StoreError::Failed(_))), "{change:?}");
+    let rung = told.recv_timeout(std::time::Duration::from_secs(60));
+    assert!(
+        rung.is_ok_and(|error| error.is_fatal()),
+        "a change with a savepoint"
+    );
+    assert_eq!(
+        insert(&db, 2).await,
+        Err(StoreError::Closed),
+        "nothing more is written"
+    );
+    assert!(told.try_recv().is_err(), "it rings once");
+}
+
+/// Only whoever caused it may conclude that trying again is of no use.
+#[test]
+fn the_others_of_a_ruined_group_hear_that_it_was_not_their_fault() {
+    let mut connection = open_in_memory().expect("a database");
+    migrate(&mut connection).expect("the schema");
+    let mut writer = Ledger::open(connection).expect("a ledger");
+    writer
+        .connection
+        .execute_batch("CREATE TABLE t (n INTEGER UNIQUE) STRICT; INSERT INTO t VALUES (1);")
+        .expect("a table");
+    let shared = Arc::new(Mutex::new(Vec::new()));
+    let told = Arc::clone(&shared);
+    let first: Change = Box::new(move |group| {
+        let result = undo_alone(group, |tx| {
+            Ok::<_, StoreError>(tx.execute("INSERT INTO t VALUES (2)", [])?)
+        });
+        let answer: Answer = Box::new(move |commit| told.lock().unwrap().push(commit.and(result)));
+        Ran {
+            answer,
+            ruined: None,
+        }
+    });
+    let mut second: Option<Change> = Some(Box::new(|group| {
+        let twice = group
+            .transaction
+            .execute("INSERT INTO t VALUES (1)", [])
+            .map_err(StoreError::from);
+        Ran {
+            answer: Box::new(|_| ()),
+            ruined: twice.err(),
+        }
+    }));
+    let commit = commit_group(&mut writer, first, || second.take());
+    assert!(matches!(commit, Err(StoreError::Undone(_))), "{commit:?}");
+    let told = shared.lock().unwrap();
+    assert!(
+        matches!(told.as_slice(), [Err(StoreError::Undone(_))]),
+        "{told:?}"
+    );
 }

@@ -18,7 +18,7 @@ use crate::model::event::{Event, EventKey, StoredEvent};
 use crate::model::subscription::SubscriptionId;
 use crate::model::topic::TopicId;
 use crate::store::db::Db;
-use crate::store::error::StoreError;
+use crate::store::error::{ChangeError, StoreError};
 use crate::store::row;
 
 /// Bytes of events kept in memory after their publication. A few seconds of a busy appliance.
@@ -80,6 +80,8 @@ pub struct LeaseRequest {
 pub struct Leased {
     /// Oldest first.
     pub deliveries: Vec<(Delivery, Arc<StoredEvent>)>,
+    /// Those whose events cannot be read, and why.
+    pub unreadable: Vec<(Delivery, String)>,
     /// When the next delivery of the subscription falls due that was neither returned nor held.
     pub next_due: Option<Timestamp>,
 }
@@ -129,6 +131,15 @@ pub enum ResubmitError {
     SubscriptionDeleted(DeliveryId),
     #[error(transparent)]
     Store(#[from] StoreError),
+}
+
+impl ChangeError for ResubmitError {
+    fn store_error(&self) -> Option<&StoreError> {
+        match self {
+            Self::Store(error) => Some(error),
+            Self::NotFound(_) | Self::NotDeadLettered(..) | Self::SubscriptionDeleted(_) => None,
+        }
+    }
 }
 
 impl Deliveries {
@@ -323,15 +334,22 @@ fn lease(
             continue;
         }
         let due_at = row::timestamp(row, 4)?;
-        let enough = leased.deliveries.len() == request.limit || bytes > request.bytes_max;
+        let found = leased.deliveries.len() + leased.unreadable.len();
+        let enough = found == request.limit || bytes > request.bytes_max;
         if due_at > request.now || enough {
             leased.next_due = Some(due_at);
             break;
         }
         let known = recent.lock().unwrap().get(delivery.event);
-        let event = known.map_or_else(|| load_event(tx, delivery.event).map(Arc::new), Ok)?;
-        bytes += event.event.size();
-        leased.deliveries.push((delivery, event));
+        match known.map_or_else(|| load_event(tx, delivery.event).map(Arc::new), Ok) {
+            Ok(event) => {
+                bytes += event.event.size();
+                leased.deliveries.push((delivery, event));
+            }
+            // One event that cannot be read must not keep the others.
+            Err(StoreError::Unreadable(why)) => leased.unreadable.push((delivery, why)),
+            Err(error) => return Err(error),
+        }
     }
     Ok(leased)
 }
@@ -342,7 +360,7 @@ fn load_event(tx: &Connection, key: EventKey) -> Result<StoredEvent, StoreError>
     let mut rows = select.query([key])?;
     let row = rows
         .next()?
-        .ok_or_else(|| StoreError::Other(format!("event {key} is missing")))?;
+        .ok_or_else(|| StoreError::Unreadable(format!("event {key} is missing")))?;
     row::event(row)
 }
 

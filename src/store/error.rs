@@ -34,22 +34,48 @@ pub enum StoreError {
     /// A master key is missing or another one: the database stays closed.
     #[error("{0}")]
     MasterKey(String),
-    /// Anything else: a defect of ours, or a row that cannot be read.
+    /// What is stored cannot be read: somebody else wrote to the file, or the disk lost something.
+    #[error("{0}")]
+    Unreadable(String),
+    /// Anything else: a defect of ours.
     #[error("{0}")]
     Other(String),
 }
 
 impl StoreError {
+    /// Whether this store will never do anything again.
+    pub fn is_final(&self) -> bool {
+        matches!(self, Self::Closed | Self::Failed(_))
+    }
+
     /// Whether the process must end.
     pub fn is_fatal(&self) -> bool {
         matches!(self, Self::Failed(_))
     }
 }
 
+/// What a change may fail with: an error of the store, or a refusal in the words of its book.
+pub(super) trait ChangeError: From<StoreError> + Send + 'static {
+    /// The error of the store, where it is one.
+    fn store_error(&self) -> Option<&StoreError>;
+}
+
+impl ChangeError for StoreError {
+    fn store_error(&self) -> Option<&StoreError> {
+        Some(self)
+    }
+}
+
 impl From<rusqlite::Error> for StoreError {
     fn from(error: rusqlite::Error) -> Self {
-        let rusqlite::Error::SqliteFailure(failure, _) = &error else {
-            return Self::Other(error.to_string());
+        let failure = match &error {
+            rusqlite::Error::SqliteFailure(failure, _) => failure,
+            // The type of a column's value, or its UTF-8.
+            rusqlite::Error::FromSqlConversionFailure(..)
+            | rusqlite::Error::InvalidColumnType(..)
+            | rusqlite::Error::IntegralValueOutOfRange(..)
+            | rusqlite::Error::Utf8Error(..) => return Self::Unreadable(error.to_string()),
+            _ => return Self::Other(error.to_string()),
         };
         let code = failure.code;
         if code == ErrorCode::DiskFull || failure.extended_code == IOERR_SHMSIZE {

@@ -1,5 +1,8 @@
 //! Columns to model and back, written once.
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use rusqlite::types::ValueRef;
 use rusqlite::{Row, ToSql};
 
 use crate::base::Timestamp;
@@ -38,9 +41,22 @@ pub(super) fn timestamp_or_null(
     Ok(row.get::<_, Option<i64>>(index)?.map(Timestamp::from_ms))
 }
 
+/// A text for a list, which one damaged row must not spoil.
+pub(super) fn text_or_null(row: &Row<'_>, index: usize) -> rusqlite::Result<Option<String>> {
+    match row.get_ref(index)? {
+        ValueRef::Text(bytes) => Ok(Some(String::from_utf8_lossy(bytes).into_owned())),
+        _ => row.get(index),
+    }
+}
+
+/// The same for a column that is never NULL.
+pub(super) fn text(row: &Row<'_>, index: usize) -> rusqlite::Result<String> {
+    Ok(text_or_null(row, index)?.unwrap_or_default())
+}
+
 /// What cannot be read is a defect, or a file that somebody else wrote to.
 fn unreadable(what: &str, cause: impl std::fmt::Display) -> StoreError {
-    StoreError::Other(format!("a stored {what} cannot be read: {cause}"))
+    StoreError::Unreadable(format!("a stored {what} cannot be read: {cause}"))
 }
 
 pub(super) fn topic(row: &Row<'_>, seals: &Seals) -> Result<Topic, StoreError> {
@@ -97,12 +113,6 @@ pub(super) fn subscription(row: &Row<'_>, seals: &Seals) -> Result<EventSubscrip
 }
 
 pub(super) fn event(row: &Row<'_>) -> Result<StoredEvent, StoreError> {
-    let data: Option<String> = row.get(10)?;
-    let data = match (row.get::<_, i64>(9)?, data) {
-        (1, Some(text)) => EventData::Json(text),
-        (2, Some(text)) => EventData::Base64(text),
-        _ => EventData::Absent,
-    };
     Ok(StoredEvent {
         key: EventKey(row.get(0)?),
         received_at: timestamp(row, 1)?,
@@ -114,9 +124,25 @@ pub(super) fn event(row: &Row<'_>) -> Result<StoredEvent, StoreError> {
             time: row.get(6)?,
             data_version: row.get(7)?,
             attributes: attributes_from(row.get::<_, Option<String>>(8)?.as_deref())?,
-            data,
+            data: data_from(row)?,
         },
     })
+}
+
+/// Damaged data is found here, before it spoils the request that it would be part of.
+fn data_from(row: &Row<'_>) -> Result<EventData, StoreError> {
+    match (row.get::<_, i64>(9)?, row.get::<_, Option<String>>(10)?) {
+        (1, Some(text)) => match serde_json::from_str::<serde::de::IgnoredAny>(&text) {
+            Ok(_) => Ok(EventData::Json(text)),
+            Err(error) => Err(unreadable("event", error)),
+        },
+        (2, Some(text)) => match STANDARD.decode(&text) {
+            Ok(_) => Ok(EventData::Base64(text)),
+            Err(error) => Err(unreadable("event", error)),
+        },
+        (0, None) => Ok(EventData::Absent),
+        (kind, _) => Err(unreadable("event", format!("data of kind {kind}"))),
+    }
 }
 
 /// Number and text of an event's data, for the columns `data_kind` and `data`.

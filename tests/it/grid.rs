@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::future::Future;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::pin::pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
@@ -91,10 +92,13 @@ enum Reply {
         headers: Vec<(&'static str, String)>,
         body: Arc<dyn Fn(&ExchangeRequest) -> String + Send + Sync>,
     },
+    /// A defect of the appliance.
+    Panic,
 }
 
 impl Reply {
-    /// `503`, `503/30` (with `Retry-After: 30`), `timeout`, `late`, `refused`, `unknown` or `denied`.
+    /// `503`, `503/30` (with `Retry-After: 30`), `timeout`, `late`, `refused`, `unknown`, `denied` or
+    /// `panic`.
     fn parse(word: &str) -> Self {
         match (word, word.split_once('/')) {
             ("timeout", _) => Self::TimedOut,
@@ -102,6 +106,7 @@ impl Reply {
             ("refused", _) => Self::Refused,
             ("unknown", _) => Self::Unknown,
             ("denied", _) => Self::Denied,
+            ("panic", _) => Self::Panic,
             (_, Some((status, seconds))) => Self::Answer {
                 status: status.parse().expect("a status"),
                 headers: vec![("retry-after", seconds.to_owned())],
@@ -116,21 +121,27 @@ impl Reply {
     }
 }
 
+impl World {
+    fn next_reply(&self, host: &str) -> Reply {
+        let mut scripts = self.scripts.lock().unwrap();
+        let script = scripts
+            .get_mut(host)
+            .unwrap_or_else(|| panic!("no script for {host}"));
+        if script.len() > 1 {
+            script.remove(0)
+        } else {
+            script[0].clone()
+        }
+    }
+}
+
 impl Script for World {
     /// The next reply of the host's script; the last one repeats.
     fn answer(&self, request: &ExchangeRequest) -> Result<ExchangeAnswer, ExchangeError> {
         self.heard.lock().unwrap().push(request.clone());
         let host = request.url.host_str().unwrap_or_default();
-        let mut scripts = self.scripts.lock().unwrap();
-        let script = scripts
-            .get_mut(host)
-            .unwrap_or_else(|| panic!("no script for {host}"));
-        let reply = if script.len() > 1 {
-            script.remove(0)
-        } else {
-            script[0].clone()
-        };
-        match reply {
+        match self.next_reply(host) {
+            Reply::Panic => panic!("as the script says"),
             Reply::TimedOut => Err(ExchangeError::TimedOut),
             Reply::Denied => {
                 let loopback = EgressPolicy::default().check_address([127, 0, 0, 1].into());
@@ -238,7 +249,20 @@ impl Grid {
     /// An appliance on a real disk, of which so many bytes must be free.
     pub(crate) async fn on_disk(free_bytes_min: u64) -> (Self, tempfile::TempDir) {
         let dir = tempfile::tempdir().expect("a temporary directory");
-        let data_dir = Arc::new(DataDir::open(dir.path()).expect("a data directory"));
+        let settings = Settings {
+            free_bytes_min,
+            ..Settings::default()
+        };
+        (Self::at(dir.path(), settings).await, dir)
+    }
+
+    /// The appliance of a data directory, with what it left behind there.
+    pub(crate) async fn reopened(dir: &Path) -> Self {
+        Self::at(dir, Settings::default()).await
+    }
+
+    async fn at(dir: &Path, settings: Settings) -> Self {
+        let data_dir = Arc::new(DataDir::open(dir).expect("a data directory"));
         let clock = Clock::simulated(START.parse().expect("a moment"));
         let options = StoreOptions {
             clock: clock.clone(),
@@ -251,13 +275,9 @@ impl Grid {
             on_fatal: Box::new(|error| panic!("{error}")),
         };
         let store = Store::open(data_dir, options, &|_| ()).expect("a store");
-        let settings = Settings {
-            free_bytes_min,
-            ..Settings::default()
-        };
         let mut grid = Self::over(store, clock, Arc::default(), settings).await;
         grid.is_on_disk = true;
-        (grid, dir)
+        grid
     }
 
     async fn over(store: Store, clock: Clock, world: Arc<World>, settings: Settings) -> Self {

@@ -18,6 +18,7 @@ mod probation;
 mod publish;
 mod rekey;
 mod retry;
+mod robust;
 mod rows;
 mod standing;
 mod store_conformance;

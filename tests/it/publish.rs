@@ -244,18 +244,21 @@ async fn a_repeated_request_is_taken_once() {
         ("a", events(), 1),
         ("b", events(), 2),
         ("a", json!([event("other")]), 3),
+        // An empty id names no request.
+        ("", events(), 4),
+        ("", events(), 5),
     ] {
         assert_eq!(send(id, body).await.status, StatusCode::OK);
         assert_eq!(stored(&grid).await, count, "{id}");
     }
     let metrics = grid.manage(Method::GET, "/metrics", Value::Null).await.text;
-    let counted = "everpost_unmatched_events_total{topic=\"orders\"} 3";
+    let counted = "everpost_unmatched_events_total{topic=\"orders\"} 5";
     assert!(metrics.contains(counted), "{metrics}");
     grid.clock.advance(std::time::Duration::from_secs(601));
     assert_eq!(send("b", events()).await.status, StatusCode::OK);
     assert_eq!(
         stored(&grid).await,
-        4,
+        6,
         "after ten minutes it is another request"
     );
 }

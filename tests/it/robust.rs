@@ -1,0 +1,170 @@
+//! What goes wrong inside of the appliance: damaged rows, commits that fail, defects of its own. One of
+//! them must not cost anything but itself.
+
+use std::path::Path;
+use std::time::Duration;
+
+use axum::http::{Method, StatusCode};
+use rusqlite::Connection;
+use serde_json::{Value, json};
+
+use crate::grid::{Grid, event};
+
+/// Another connection to the database of the appliance in `dir`, through which things go wrong.
+fn saboteur(dir: &Path) -> Connection {
+    Connection::open(dir.join("everpost.db")).expect("a connection")
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_settlement_is_offered_until_it_is_stored() {
+    let (grid, dir) = Grid::on_disk(0).await;
+    let grid = grid
+        .topic("orders")
+        .await
+        .push("orders", "billing", "200")
+        .await;
+    grid.publish("orders", event("e1")).await;
+    let saboteur = saboteur(dir.path());
+    let fail = "CREATE TRIGGER fail BEFORE UPDATE ON delivery BEGIN SELECT raise(ABORT, 'no'); END";
+    saboteur.execute_batch(fail).expect("a trigger");
+    let repair = async {
+        while grid.heard("billing").is_empty() {
+            tokio::task::yield_now().await;
+        }
+        // Behind the settlement in the store's queue: once it is answered, that has failed.
+        let _ = grid.broker.check_writable().await;
+        saboteur
+            .execute_batch("DROP TRIGGER fail")
+            .expect("no trigger");
+    };
+    tokio::join!(grid.broker.run_due(), repair);
+    assert_eq!(grid.timeline("billing").await, "e1 +0s=200 Delivered");
+    grid.run_for(Duration::from_secs(60)).await;
+    assert_eq!(grid.heard("billing").len(), 1, "nobody hears it twice");
+    grid.leave();
+}
+
+#[tokio::test]
+async fn an_event_that_cannot_be_read_keeps_no_other() {
+    let damages = [
+        "UPDATE event SET attributes = '{' WHERE event_id = 'e1'",
+        "UPDATE event SET data = '{\"total\":' WHERE event_id = 'e1'",
+        "UPDATE event SET data = CAST(x'22ff22' AS TEXT) WHERE event_id = 'e1'",
+        "UPDATE event SET subject = CAST(x'ff' AS TEXT) WHERE event_id = 'e1'",
+    ];
+    for damage in damages {
+        let (grid, dir) = Grid::on_disk(0).await;
+        let grid = grid
+            .topic("orders")
+            .await
+            .push("orders", "billing", "503")
+            .await;
+        for id in ["e0", "e1", "e2"] {
+            grid.publish("orders", event(id)).await;
+        }
+        grid.leave();
+        let damaged = saboteur(dir.path()).execute(damage, []);
+        assert_eq!(damaged.expect("a damaged row"), 1, "{damage}");
+
+        let grid = Grid::reopened(dir.path()).await;
+        grid.script("billing", "200");
+        grid.run_for(Duration::from_secs(3_600)).await;
+        let heard = grid.heard("billing");
+        let told = |id: &str| {
+            let named = |body: &[u8]| String::from_utf8_lossy(body).contains(id);
+            heard.iter().filter(|request| named(&request.body)).count()
+        };
+        assert_eq!((told("e0"), told("e1"), told("e2")), (1, 0, 1), "{damage}");
+        let list = grid
+            .manage(Method::GET, "/everpost/deadLetters", Value::Null)
+            .await;
+        assert_eq!(list.status, StatusCode::OK, "{}", list.text);
+        let dead = &list.json()["value"];
+        assert_eq!(
+            dead.as_array().expect("a list").len(),
+            1,
+            "{damage}: {dead}"
+        );
+        assert_eq!(
+            dead[0]["deadLetterReason"], "EventUnreadable",
+            "{damage}: {dead}"
+        );
+        let events = grid
+            .manage(Method::GET, "/everpost/events", Value::Null)
+            .await;
+        assert_eq!(
+            events.json()["value"].as_array().map(Vec::len),
+            Some(3),
+            "{damage}"
+        );
+        let shown = format!("/everpost/events/{}", dead[0]["eventKey"]);
+        let shown = grid.manage(Method::GET, &shown, Value::Null).await;
+        let why = shown.error(500, "InternalServerError");
+        assert!(why.contains("cannot be read"), "{damage}: {why}");
+        grid.leave();
+    }
+}
+
+#[tokio::test]
+async fn a_defect_in_a_delivery_costs_one_attempt() {
+    let properties = json!({"destination": {"properties": {"maxRequestsInFlight": 1}}});
+    let grid = Grid::new().await.topic("orders").await;
+    let grid = grid
+        .push_with("orders", "billing", "panic 200", properties)
+        .await;
+    grid.publish("orders", event("e1")).await;
+    grid.publish("orders", event("e2")).await;
+    grid.run_for(Duration::from_secs(60)).await;
+    assert_eq!(
+        grid.timeline("billing").await,
+        "e1 +0s=GenericError +10s=200 Delivered\ne2 +0s=200 Delivered"
+    );
+    let metrics = grid.manage(Method::GET, "/metrics", Value::Null).await.text;
+    assert!(
+        metrics.contains("everpost_request_panics_total 1"),
+        "{metrics}"
+    );
+}
+
+#[tokio::test]
+async fn of_two_changes_at_once_none_is_lost() {
+    let (grid, _dir) = Grid::on_disk(0).await;
+    let grid = grid
+        .topic("orders")
+        .await
+        .push("orders", "billing", "200")
+        .await;
+    let path = "/topics/orders/eventSubscriptions/billing";
+    let (one, other) = tokio::join!(
+        grid.manage(Method::PATCH, path, json!({"labels": ["a"]})),
+        grid.manage(
+            Method::PATCH,
+            path,
+            json!({"retryPolicy": {"maxDeliveryAttempts": 3}})
+        ),
+    );
+    assert_eq!(
+        (one.status, other.status),
+        (StatusCode::CREATED, StatusCode::CREATED)
+    );
+    let shown = grid.show("orders", "billing").await;
+    assert_eq!(shown["labels"], json!(["a"]));
+    assert_eq!(shown["retryPolicy"]["maxDeliveryAttempts"], 3);
+
+    let (one, other) = tokio::join!(
+        grid.manage(Method::PATCH, "/topics/orders", json!({"tags": {"a": "1"}})),
+        grid.manage(
+            Method::PATCH,
+            "/topics/orders",
+            json!({"properties": {"publicNetworkAccess": "Disabled"}})
+        ),
+    );
+    assert_eq!((one.status, other.status), (StatusCode::OK, StatusCode::OK));
+    let topic = grid
+        .manage(Method::GET, "/topics/orders", Value::Null)
+        .await
+        .json();
+    assert_eq!(topic["tags"], json!({"a": "1"}));
+    assert_eq!(topic["properties"]["publicNetworkAccess"], "Disabled");
+    grid.leave();
+}
