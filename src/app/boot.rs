@@ -134,7 +134,10 @@ impl Appliance {
         let listening = tokio::spawn(listen::serve(
             listener,
             router,
-            config.http.connections_max,
+            listen::ConnectionLimits {
+                overall: config.http.connections_max,
+                per_client: config.http.connections_per_client,
+            },
             stop_listening.clone(),
         ));
         write_private(&data_dir.file(SERVER_URL_FILE), &format!("{url}\n"))?;

@@ -1,11 +1,13 @@
-//! Accepting connections: bounded in number, in the time they take to ask, and at a stop.
+//! Accepting connections: bounded in number, for each client and over all, in the time they take to ask,
+//! and at a stop.
 
+use std::collections::HashMap;
 use std::fmt::Display;
 use std::future::Future;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use axum::Router;
@@ -39,23 +41,47 @@ const HEADERS_MAX: usize = 100;
 /// Streams of one HTTP/2 connection.
 const STREAMS_MAX: u32 = 100;
 
+/// How long an HTTP/2 connection may be silent before it is asked for a sign of life. (HTTP/1 has the
+/// deadline for the next head.) Shorter than the minutes after which firewalls forget a connection.
+const PING_INTERVAL: Duration = Duration::from_secs(30);
+
+/// How long the sign of life may take.
+const PING_DEADLINE: Duration = Duration::from_secs(20);
+
+/// Bits of an IPv6 address that name a client's network: one client has all the addresses of its own.
+const CLIENT_PREFIX_BITS: u32 = 64;
+
 /// Pause after an accept that failed, so that a process out of file descriptors does not spin.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// How long open connections may take to end their requests at a stop.
 const GOODBYE: Duration = Duration::from_secs(2);
 
+/// How many connections are served at once.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ConnectionLimits {
+    /// Over all clients; more of them wait.
+    pub(super) overall: usize,
+    /// From one client address; more of them are closed, so that nobody takes all places.
+    pub(super) per_client: usize,
+}
+
 /// Serves `router` on `listener` until `stop`.
 pub(super) async fn serve(
     listener: TcpListener,
     router: Router,
-    connections_max: usize,
+    limits: ConnectionLimits,
     stop: CancellationToken,
 ) {
-    let places = Arc::new(Semaphore::new(connections_max));
+    let places = Arc::new(Semaphore::new(limits.overall));
+    let clients = Arc::new(Clients::default());
     let server = server();
     let graceful = GracefulShutdown::new();
     while let Some((stream, address)) = accept(&listener, &stop).await {
+        let Some(of_client) = clients.enter(address.ip(), limits.per_client) else {
+            tracing::debug!(%address, "a client has too many connections");
+            continue;
+        };
         let Ok(place) = Arc::clone(&places).acquire_owned().await else {
             break;
         };
@@ -71,10 +97,59 @@ pub(super) async fn serve(
         let connection = graceful.watch(connection);
         tokio::spawn(async move {
             attend(connection, &asked, address).await;
-            drop(place);
+            drop((place, of_client));
         });
     }
     let _ = tokio::time::timeout(GOODBYE, graceful.shutdown()).await;
+}
+
+/// Connections by client. It holds nothing of clients that have none.
+#[derive(Default)]
+struct Clients(Mutex<HashMap<IpAddr, usize>>);
+
+/// One connection of a client, until it is dropped.
+struct OfClient {
+    clients: Arc<Clients>,
+    client: IpAddr,
+}
+
+impl Clients {
+    /// `None` for a client that has `most` connections already.
+    fn enter(self: &Arc<Self>, address: IpAddr, most: usize) -> Option<OfClient> {
+        let client = client_of(address);
+        let mut open = self.0.lock().unwrap();
+        let count = open.get(&client).copied().unwrap_or(0);
+        (count < most).then(|| {
+            open.insert(client, count + 1);
+            OfClient {
+                clients: Arc::clone(self),
+                client,
+            }
+        })
+    }
+}
+
+impl Drop for OfClient {
+    fn drop(&mut self) {
+        let mut open = self.clients.0.lock().unwrap();
+        match open.get_mut(&self.client) {
+            Some(count) if *count > 1 => *count -= 1,
+            _ => {
+                open.remove(&self.client);
+            }
+        }
+    }
+}
+
+/// Who is behind an address.
+fn client_of(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V4(address) => address.into(),
+        IpAddr::V6(address) => {
+            let network = !0 << (Ipv6Addr::BITS - CLIENT_PREFIX_BITS);
+            Ipv6Addr::from_bits(address.to_bits() & network).into()
+        }
+    }
 }
 
 fn prepared(mut request: Request<Incoming>, address: SocketAddr) -> Request<TimeoutBody<Incoming>> {
@@ -117,6 +192,8 @@ fn server() -> Builder<TokioExecutor> {
         .max_headers(HEADERS_MAX)
         .http2()
         .timer(TokioTimer::new())
+        .keep_alive_interval(PING_INTERVAL)
+        .keep_alive_timeout(PING_DEADLINE)
         .max_concurrent_streams(STREAMS_MAX)
         .max_header_list_size(HEADER_BYTES_MAX as u32);
     server
@@ -154,20 +231,76 @@ mod tests {
     use super::*;
 
     /// Says `said` and then nothing; whether it is still listened to after a minute.
-    async fn check(said: &str, expected: &str) {
+    async fn check(said: impl AsRef<[u8]>, expected: &str) {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a port");
         let address = listener.local_addr().expect("its address");
         let stop = CancellationToken::new();
         let router = Router::new().route("/", post(|_: Bytes| async {}));
-        tokio::spawn(serve(listener, router, 1, stop.clone()));
+        let limits = ConnectionLimits {
+            overall: 1,
+            per_client: 1,
+        };
+        tokio::spawn(serve(listener, router, limits, stop.clone()));
         let mut client = TcpStream::connect(address).await.expect("a connection");
-        client.write_all(said.as_bytes()).await.expect("sent");
-        let mut heard = String::new();
-        let closed = client.read_to_string(&mut heard);
+        let said = said.as_ref();
+        client.write_all(said).await.expect("sent");
+        let mut heard = Vec::new();
+        let closed = client.read_to_end(&mut heard);
         let closed = tokio::time::timeout(Duration::from_secs(60), closed).await;
+        let said = String::from_utf8_lossy(said);
         assert!(closed.is_ok(), "after {said:?} the connection is kept");
+        let heard = String::from_utf8_lossy(&heard);
         assert!(heard.starts_with(expected), "{said:?}: {heard:?}");
         stop.cancel();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_silent_http2_client_is_asked_for_a_sign_of_life() {
+        let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+        let settings = [0, 0, 0, 4, 0, 0, 0, 0, 0];
+        // A whole request, GET http://a/, after which nothing more is said.
+        let request = [0, 0, 6, 1, 5, 0, 0, 0, 1, 0x82, 0x86, 0x84, 0x41, 1, b'a'];
+        check([&preface[..], &settings, &request].concat(), "").await;
+    }
+
+    #[tokio::test]
+    async fn one_client_cannot_take_every_place() {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a port");
+        let address = listener.local_addr().expect("its address");
+        let stop = CancellationToken::new();
+        let router = Router::new().route("/", post(|_: Bytes| async {}));
+        let limits = ConnectionLimits {
+            overall: 10,
+            per_client: 2,
+        };
+        tokio::spawn(serve(listener, router, limits, stop.clone()));
+        let connect = async || TcpStream::connect(address).await.expect("a connection");
+        let ask = async |client: &mut TcpStream| {
+            let head = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n";
+            let mut heard = [0; 1_024];
+            let asked = client.write_all(head).await;
+            asked.is_ok() && client.read(&mut heard).await.is_ok() && &heard[9..12] == b"200"
+        };
+        let (mut first, mut second) = (connect().await, connect().await);
+        assert!(ask(&mut first).await && ask(&mut second).await);
+        assert!(
+            !ask(&mut connect().await).await,
+            "a third connection is closed"
+        );
+        assert!(ask(&mut first).await, "the others go on");
+        drop(second);
+        while !ask(&mut connect().await).await {
+            tokio::task::yield_now().await; // until the appliance has seen the end of the second
+        }
+        stop.cancel();
+    }
+
+    #[test]
+    fn a_client_is_an_address_or_a_network() {
+        let client = |text: &str| client_of(text.parse().expect("an address")).to_string();
+        assert_eq!(client("192.0.2.7"), "192.0.2.7");
+        assert_eq!(client("::ffff:192.0.2.7"), "192.0.2.7");
+        assert_eq!(client("2001:db8:1:2:3:4:5:6"), "2001:db8:1:2::");
     }
 
     #[tokio::test(start_paused = true)]

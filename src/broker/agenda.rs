@@ -13,11 +13,19 @@ use crate::model::delivery::DeliveryId;
 use crate::model::pace::{Allowance, Rate};
 use crate::model::subscription::SubscriptionId;
 
-/// How many requests may be on the wire.
+/// How many requests may be on the wire, and how much may wait for that.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SlotLimits {
     pub(super) per_subscription: usize,
     pub(super) overall: usize,
+    /// Bytes of all that waits in memory for a slot.
+    pub(super) waiting_bytes: usize,
+}
+
+/// What is kept for a slot takes memory.
+pub(super) trait Weighty {
+    /// Bytes of it.
+    fn weight(&self) -> usize;
 }
 
 /// What a subscription itself asks for.
@@ -45,6 +53,8 @@ pub(super) struct Agenda<W> {
     later: BTreeSet<(Timestamp, SubscriptionId)>,
     ready: VecDeque<SubscriptionId>,
     in_flight: usize,
+    /// Bytes of what waits, over all entries.
+    waiting_bytes: usize,
 }
 
 #[derive(Debug)]
@@ -86,7 +96,7 @@ enum Place {
     Parked,
 }
 
-impl<W> Agenda<W> {
+impl<W: Weighty> Agenda<W> {
     pub(super) fn new(limits: SlotLimits) -> Self {
         Self {
             limits,
@@ -94,6 +104,7 @@ impl<W> Agenda<W> {
             later: BTreeSet::new(),
             ready: VecDeque::new(),
             in_flight: 0,
+            waiting_bytes: 0,
         }
     }
 
@@ -162,11 +173,13 @@ impl<W> Agenda<W> {
                 continue;
             }
             entry.place = Place::InTurn;
+            let waiting = std::mem::take(&mut entry.waiting);
+            self.waiting_bytes -= weight_of(&waiting);
             entry.paced = rate.map(|rate| (now, rate));
             return Some(Turn {
                 subscription,
                 slots: free.min(overall).min(allowed),
-                waiting: std::mem::take(&mut entry.waiting),
+                waiting,
             });
         }
         None
@@ -193,17 +206,25 @@ impl<W> Agenda<W> {
     /// Takes out of what waits for a slot whatever is not to be kept.
     pub(super) fn recall(&mut self, subscription: SubscriptionId, keep: impl Fn(&W) -> bool) {
         if let Some(entry) = self.entries.get_mut(&subscription) {
+            self.waiting_bytes -= weight_of(&entry.waiting);
             entry.waiting.retain(keep);
+            self.waiting_bytes += weight_of(&entry.waiting);
         }
     }
 
+    /// Whether more may be leased than there are slots for.
+    pub(super) fn may_lease_ahead(&self) -> bool {
+        self.waiting_bytes < self.limits.waiting_bytes
+    }
+
     /// Ends a turn that started the requests `started` (each a list of deliveries) and leaves `waiting`
-    /// for the next one. `next_due` is when that is worth taking.
+    /// for the next one, as far as there is room for it; the rest is leased no longer. `next_due` is when
+    /// the next turn is worth taking.
     pub(super) fn end_turn(
         &mut self,
         subscription: SubscriptionId,
         started: &[Vec<DeliveryId>],
-        waiting: Vec<W>,
+        mut waiting: Vec<W>,
         next_due: Option<Timestamp>,
     ) {
         let Some(entry) = self.entries.get_mut(&subscription) else {
@@ -215,6 +236,15 @@ impl<W> Agenda<W> {
         if let Some((taken_at, rate)) = entry.paced.take() {
             entry.allowance.spend(started.len(), rate, taken_at);
         }
+        let mut room = self.limits.waiting_bytes.saturating_sub(self.waiting_bytes);
+        let fits = waiting.iter().take_while(|each| {
+            let left = room.checked_sub(each.weight());
+            room = left.unwrap_or(0);
+            left.is_some()
+        });
+        let fits = fits.count();
+        waiting.truncate(fits);
+        self.waiting_bytes += weight_of(&waiting);
         entry.waiting = waiting;
         entry.place = Place::Idle;
         let noted = entry.noted.take();
@@ -255,6 +285,7 @@ impl<W> Agenda<W> {
         if let Some(entry) = self.entries.get(&subscription)
             && entry.place == Place::Idle
             && entry.in_flight == 0
+            && entry.waiting.is_empty()
             && entry.allowance == Allowance::default()
         {
             self.entries.remove(&subscription);
@@ -262,9 +293,20 @@ impl<W> Agenda<W> {
     }
 }
 
+fn weight_of<W: Weighty>(all: &[W]) -> usize {
+    all.iter().map(Weighty::weight).sum()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Each weighs as much as it says.
+    impl Weighty for i32 {
+        fn weight(&self) -> usize {
+            usize::try_from(*self).expect("a weight")
+        }
+    }
 
     const A: SubscriptionId = SubscriptionId(1);
     const B: SubscriptionId = SubscriptionId(2);
@@ -273,6 +315,7 @@ mod tests {
         Agenda::new(SlotLimits {
             per_subscription,
             overall,
+            waiting_bytes: 100,
         })
     }
 
@@ -456,5 +499,32 @@ mod tests {
             .take(at(0), |_| OwnLimits::default())
             .expect("a turn");
         assert_eq!(turn.waiting, [7, 9]);
+    }
+
+    #[test]
+    fn what_waits_fits_into_the_memory_that_it_may_take() {
+        let mut agenda = agenda(1, 10);
+        let mut serve = |subscription, waiting: Vec<i32>| {
+            agenda.note(subscription, at(0));
+            let turn = agenda.take(at(0), |_| OwnLimits::default());
+            let found = turn.expect("a turn").waiting;
+            agenda.end_turn(subscription, &[], waiting, None);
+            (found, agenda.may_lease_ahead())
+        };
+        assert_eq!(serve(A, vec![30, 30]), (vec![], true));
+        assert_eq!(
+            serve(B, vec![30, 20, 5]),
+            (vec![], true),
+            "the third does not fit"
+        );
+        assert_eq!(
+            serve(A, vec![70]),
+            (vec![30, 30], false),
+            "70 and 30 are all there may be"
+        );
+        assert_eq!(serve(B, vec![30, 1]), (vec![30], false));
+        assert_eq!(serve(A, vec![]), (vec![70], true));
+        agenda.recall(B, |_| false);
+        assert_eq!(agenda.waiting_bytes, 0);
     }
 }

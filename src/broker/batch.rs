@@ -3,6 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
+use crate::broker::agenda::Weighty;
 use crate::model::batch::BatchPolicy;
 use crate::model::delivery::{Delivery, DeliveryId};
 use crate::model::destination::{AttributeValue, DeliveryAttributeMapping};
@@ -14,6 +15,12 @@ use crate::wire::attribute::dynamic_value;
 
 /// A delivery that is due, with its event.
 pub(super) type Due = (Delivery, Arc<StoredEvent>);
+
+impl Weighty for Due {
+    fn weight(&self) -> usize {
+        self.1.event.size() + size_of::<StoredEvent>()
+    }
+}
 
 /// One request to one subscription: its deliveries and their events, in the same order.
 #[derive(Clone, Debug)]

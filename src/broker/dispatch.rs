@@ -210,7 +210,7 @@ impl Broker {
         let wanted = portion.deliveries_max().min(LEASE_MAX);
         let (mut due, mut next_due) = (waiting, Some(now));
         if due.len() < wanted {
-            let limit = match portion.is_probe {
+            let limit = match portion.is_probe || !self.agenda().may_lease_ahead() {
                 true => wanted,
                 false => wanted.max(LEASE_AHEAD),
             };

@@ -27,7 +27,7 @@ pub use validate::UnknownCode;
 
 use crate::base::{Clock, Entropy, TimeScale, Timestamp};
 use crate::model::delivery::DeliveryId;
-use crate::model::limits::LATE_ANSWERS_MAX;
+use crate::model::limits::{LATE_ANSWERS_MAX, LEASED_AHEAD_BYTES_MAX};
 use crate::model::probation::{Health, ProbationRules};
 use crate::model::registry::Registry;
 use crate::model::subscription::SubscriptionId;
@@ -91,6 +91,7 @@ impl Broker {
         let limits = SlotLimits {
             per_subscription: options.in_flight_per_subscription,
             overall: options.in_flight_max,
+            waiting_bytes: LEASED_AHEAD_BYTES_MAX,
         };
         let broker = Self {
             shared: Arc::new(Shared {

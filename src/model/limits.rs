@@ -164,6 +164,10 @@ pub const IN_FLIGHT_OWN_MAX: u32 = 1_024;
 /// duplicates that a crash can cause.
 pub const IN_FLIGHT_MAX: usize = 1_024;
 
+/// Bytes of events, over all event subscriptions, that are kept in memory for deliveries which wait for a
+/// place on the wire. Beyond it nothing is leased ahead; the store has it all.
+pub const LEASED_AHEAD_BYTES_MAX: usize = 64 * 1_024 * 1_024;
+
 /// What a publisher is told to wait when the appliance cannot take its events right now, in seconds.
 pub const RETRY_AFTER_BUSY_S: u64 = 5;
 

@@ -106,6 +106,9 @@ pub static KEYS: &[Key] = &[
         "Password of the administrator, at least 8 characters. Goes with admin.user."),
     setting("http.connections_max", Kind::Number, "10000",
         "Connections that are served at once, 1 to 1000000; more of them wait."),
+    setting("http.connections_per_client", Kind::Number, "1000",
+        "Connections that are served at once from one address (from one /64 network of IPv6), 1 to \
+         1000000; more of them are closed. Behind a reverse proxy, as many as that opens."),
     setting("storage.min_free_mb", Kind::Number, "512",
         "Mebibytes that must be free on the disk of the data directory; with less, publishers are told \
          to come back later, while what is stored already is still delivered."),

@@ -142,6 +142,7 @@ pub struct AdminAccount {
 #[derive(Clone, Debug)]
 pub struct HttpConfig {
     pub connections_max: usize,
+    pub connections_per_client: usize,
 }
 
 /// `storage.*`
@@ -219,6 +220,8 @@ impl Reader<'_> {
             },
             http: HttpConfig {
                 connections_max: self.value("http.connections_max", values::number(1..=1_000_000)),
+                connections_per_client: self
+                    .value("http.connections_per_client", values::number(1..=1_000_000)),
             },
             storage: StorageConfig {
                 free_bytes_min: self.value("storage.min_free_mb", values::mebibytes),
