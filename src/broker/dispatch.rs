@@ -35,6 +35,9 @@ const LEASE_AHEAD: usize = 128;
 /// Bytes of events leased in one turn: a batch of the greatest size, or one event of it.
 const LEASE_BYTES_MAX: usize = 1_024 * 1_024;
 
+/// Deliveries of a subscription that may not deliver which are looked at at once.
+const OUTLIVED_BITE: usize = 500;
+
 /// Pause before a turn that the store could not serve is taken again.
 const STORE_PAUSE: Duration = Duration::from_secs(1);
 
@@ -344,19 +347,58 @@ impl Broker {
         subscription: &EventSubscription,
         due: Vec<Due>,
     ) -> Result<Vec<Due>, StoreError> {
-        let (now, scale) = (self.clock().now(), self.time_scale());
-        let policy = &subscription.definition.retry_policy;
         let mut outlived = Vec::new();
-        let may_go = |(delivery, _): &Due| match admit(delivery, policy, now, scale) {
-            Ok(()) => true,
-            Err(reason) => {
-                outlived.push(given_up(subscription, delivery, reason));
-                false
-            }
+        let may_go = |(delivery, _): &Due| {
+            let ended = self.outlived(subscription, delivery);
+            let may_go = ended.is_none();
+            outlived.extend(ended);
+            may_go
         };
         let admitted = due.into_iter().filter(may_go).collect();
         self.give_up(topic, subscription, outlived).await?;
         Ok(admitted)
+    }
+
+    /// The end of a due delivery that may not be attempted any more.
+    fn outlived(&self, subscription: &EventSubscription, delivery: &Delivery) -> Option<Settled> {
+        let (now, scale) = (self.clock().now(), self.time_scale());
+        let policy = &subscription.definition.retry_policy;
+        let reason = admit(delivery, policy, now, scale).err()?;
+        Some(given_up(subscription, delivery, reason))
+    }
+
+    /// Gives up what has outlived its policy while its subscription may not deliver. It looks at what has
+    /// been due the longest, as a lease would; what was attempted before is looked at once its wait for
+    /// the next attempt is over.
+    pub(super) async fn give_up_outlived(&self) -> Result<(), StoreError> {
+        let registry = self.registry();
+        for (topic, subscription) in registry.subscriptions() {
+            while !self.may_deliver_now(subscription.id) {
+                let now = self.clock().now();
+                let deliveries = &self.store().deliveries;
+                let due = deliveries
+                    .oldest_due(subscription.id, now, OUTLIVED_BITE)
+                    .await?;
+                let on_the_wire = self.agenda().held(subscription.id);
+                let outlived = due
+                    .iter()
+                    .filter(|delivery| !on_the_wire.contains(&delivery.id))
+                    .filter_map(|delivery| self.outlived(subscription, delivery));
+                let outlived: Vec<_> = outlived.collect();
+                let goes_on = outlived.len() == OUTLIVED_BITE;
+                self.give_up(topic, subscription, outlived).await?;
+                if !goes_on {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn may_deliver_now(&self, id: SubscriptionId) -> bool {
+        let registry = self.registry();
+        let found = registry.subscription(id);
+        found.is_none_or(|(_, subscription)| subscription.may_deliver())
     }
 }
 

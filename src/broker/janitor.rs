@@ -34,10 +34,11 @@ impl Broker {
         }
     }
 
-    /// One sweep of the store.
+    /// One sweep of the store. Simulations, which bring their own time, sweep by themselves.
     pub async fn sweep(&self) -> Result<(), StoreError> {
         let now = self.clock().now();
         self.end_orphans().await?;
+        self.give_up_outlived().await?;
         self.store().upkeep.forget_sessions(now).await?;
         while self
             .store()

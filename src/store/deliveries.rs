@@ -7,7 +7,7 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex};
 
-use rusqlite::{Connection, OptionalExtension, Savepoint, params};
+use rusqlite::{Connection, OptionalExtension, Row, Savepoint, params};
 
 use crate::base::Timestamp;
 use crate::model::dead_letter::DeadLetterReason;
@@ -171,6 +171,31 @@ impl Deliveries {
         self.db.read(move |tx| lease(tx, &request, &recent)).await
     }
 
+    /// The due deliveries of one subscription without their events, oldest first, at most `limit`: for
+    /// those that are only looked at.
+    pub async fn oldest_due(
+        &self,
+        subscription: SubscriptionId,
+        now: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<Delivery>, StoreError> {
+        self.db
+            .read(move |tx| {
+                let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+                let mut find = tx.prepare_cached(FIND_DUE)?;
+                let mut rows = find.query(params![subscription, limit])?;
+                let mut due = Vec::new();
+                while let Some(row) = rows.next()? {
+                    if row::timestamp(row, 4)? > now {
+                        break;
+                    }
+                    due.push(delivery(row)?);
+                }
+                Ok(due)
+            })
+            .await
+    }
+
     /// Ends leases: records the attempts and moves the deliveries on. A delivery that has ended
     /// meanwhile (its subscription was deleted) stays as it is.
     pub async fn settle(&self, settled: Vec<Settled>, now: Timestamp) -> Result<(), StoreError> {
@@ -324,12 +349,7 @@ fn lease(
     let mut leased = Leased::default();
     let mut bytes = 0;
     while let Some(row) = rows.next()? {
-        let delivery = Delivery {
-            id: DeliveryId(row.get(0)?),
-            event: EventKey(row.get(1)?),
-            attempts: row.get(2)?,
-            published_at: row::timestamp(row, 3)?,
-        };
+        let delivery = delivery(row)?;
         if request.held.contains(&delivery.id) {
             continue;
         }
@@ -352,6 +372,16 @@ fn lease(
         }
     }
     Ok(leased)
+}
+
+/// A row of [`FIND_DUE`].
+fn delivery(row: &Row<'_>) -> rusqlite::Result<Delivery> {
+    Ok(Delivery {
+        id: DeliveryId(row.get(0)?),
+        event: EventKey(row.get(1)?),
+        attempts: row.get(2)?,
+        published_at: row::timestamp(row, 3)?,
+    })
 }
 
 fn load_event(tx: &Connection, key: EventKey) -> Result<StoredEvent, StoreError> {

@@ -68,14 +68,18 @@ impl ChangeError for StoreError {
 
 impl From<rusqlite::Error> for StoreError {
     fn from(error: rusqlite::Error) -> Self {
-        let failure = match &error {
-            rusqlite::Error::SqliteFailure(failure, _) => failure,
-            // The type of a column's value, or its UTF-8.
+        // The type of a column's value, or its UTF-8.
+        if matches!(
+            error,
             rusqlite::Error::FromSqlConversionFailure(..)
-            | rusqlite::Error::InvalidColumnType(..)
-            | rusqlite::Error::IntegralValueOutOfRange(..)
-            | rusqlite::Error::Utf8Error(..) => return Self::Unreadable(error.to_string()),
-            _ => return Self::Other(error.to_string()),
+                | rusqlite::Error::InvalidColumnType(..)
+                | rusqlite::Error::IntegralValueOutOfRange(..)
+                | rusqlite::Error::Utf8Error(..)
+        ) {
+            return Self::Unreadable(error.to_string());
+        }
+        let rusqlite::Error::SqliteFailure(failure, _) = &error else {
+            return Self::Other(error.to_string());
         };
         let code = failure.code;
         if code == ErrorCode::DiskFull || failure.extended_code == IOERR_SHMSIZE {

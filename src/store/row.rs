@@ -43,10 +43,10 @@ pub(super) fn timestamp_or_null(
 
 /// A text for a list, which one damaged row must not spoil.
 pub(super) fn text_or_null(row: &Row<'_>, index: usize) -> rusqlite::Result<Option<String>> {
-    match row.get_ref(index)? {
-        ValueRef::Text(bytes) => Ok(Some(String::from_utf8_lossy(bytes).into_owned())),
-        _ => row.get(index),
+    if let ValueRef::Text(bytes) = row.get_ref(index)? {
+        return Ok(Some(String::from_utf8_lossy(bytes).into_owned()));
     }
+    row.get(index)
 }
 
 /// The same for a column that is never NULL.

@@ -168,3 +168,24 @@ async fn of_two_changes_at_once_none_is_lost() {
     assert_eq!(topic["properties"]["publicNetworkAccess"], "Disabled");
     grid.leave();
 }
+
+#[tokio::test]
+async fn a_paused_subscription_gives_up_what_has_outlived_its_policy() {
+    let policy = json!({"retryPolicy": {"eventTimeToLiveInMinutes": 10}});
+    let grid = Grid::new().await.topic("orders").await;
+    let grid = grid.push_with("orders", "billing", "200", policy).await;
+    let path = "/topics/orders/eventSubscriptions/billing/pause";
+    let paused = grid.manage(Method::POST, path, Value::Null).await;
+    assert_eq!(paused.status, StatusCode::OK, "{}", paused.text);
+    for number in 0..3 {
+        grid.publish("orders", event(&format!("e{number}"))).await;
+        grid.clock.advance(Duration::from_secs(240));
+    }
+    grid.broker.sweep().await.expect("a sweep");
+    let expected = "e0 DeadLettered +720s TimeToLiveExceeded\ne1 next +240s\ne2 next +480s";
+    assert_eq!(grid.timeline("billing").await, expected);
+    let path = "/topics/orders/eventSubscriptions/billing/resume";
+    grid.manage(Method::POST, path, Value::Null).await;
+    grid.run_for(Duration::from_secs(1)).await;
+    assert_eq!(grid.heard("billing").len(), 2);
+}
