@@ -1,6 +1,7 @@
 //! The integration tests: one binary, one module per subject.
 
 mod batch;
+mod canary;
 
 mod counters;
 mod crash;
