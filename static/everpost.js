@@ -1,28 +1,104 @@
-// Comforts that the pages work without: buttons that copy, and the reader's own time on hovering.
+// Comforts that the pages work without: buttons that copy, the reader's own time on hovering, and pages
+// that read themselves again when something has changed.
 
-for (const source of document.querySelectorAll("[data-copy]")) {
-  const button = document.createElement("button");
-  button.type = "button";
-  button.className = "copy";
-  button.textContent = "Copy";
-  button.setAttribute("aria-label", `Copy ${source.dataset.copy}`);
-  button.addEventListener("click", async () => {
-    try {
-      await navigator.clipboard.writeText(source.textContent);
-      button.textContent = "Copied";
-    } catch {
-      // Browsers offer the clipboard over https alone; then the text is at least selected.
-      getSelection().selectAllChildren(source);
-      button.textContent = "Selected";
-    }
-    setTimeout(() => (button.textContent = "Copy"), 2_000);
-  });
-  source.after(button);
+function addCopyButtons(part) {
+  for (const source of part.querySelectorAll("[data-copy]")) {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.className = "copy";
+    button.textContent = "Copy";
+    button.setAttribute("aria-label", `Copy ${source.dataset.copy}`);
+    button.addEventListener("click", async () => {
+      try {
+        await navigator.clipboard.writeText(source.textContent);
+        button.textContent = "Copied";
+      } catch {
+        // Browsers offer the clipboard over https alone; then the text is at least selected.
+        getSelection().selectAllChildren(source);
+        button.textContent = "Selected";
+      }
+      setTimeout(() => (button.textContent = "Copy"), 2_000);
+    });
+    source.after(button);
+  }
 }
 
-for (const moment of document.querySelectorAll("time[datetime]")) {
-  const local = new Date(moment.dateTime);
-  if (!Number.isNaN(local.getTime())) {
-    moment.title = `${local.toLocaleString()} in your time zone`;
+function addLocalTimes(part) {
+  for (const moment of part.querySelectorAll("time[datetime]")) {
+    const local = new Date(moment.dateTime);
+    if (!Number.isNaN(local.getTime())) {
+      moment.title = `${local.toLocaleString()} in your time zone`;
+    }
   }
+}
+
+function addComforts(part) {
+  addCopyButtons(part);
+  addLocalTimes(part);
+}
+
+addComforts(document);
+
+// Live pages
+
+const content = document.getElementById("content");
+let stream;
+let leaving = false;
+
+// A reader who writes, or has marked something, is not disturbed.
+function isBusy() {
+  const focus = document.activeElement;
+  const writes = content.contains(focus) && focus.matches("input, select, textarea");
+  return leaving || writes || !getSelection().isCollapsed;
+}
+
+async function readAgain() {
+  if (isBusy()) return;
+  const answer = await fetch(location.href, { headers: { "everpost-refresh": "true" } });
+  if (!answer.ok || answer.redirected) {
+    stream.close();
+    return;
+  }
+  const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+  if (isBusy()) return;
+  replace("content", page);
+  replace("clock", page);
+}
+
+// What was open stays open, and what had the focus keeps it.
+function replace(id, page) {
+  const present = document.getElementById(id);
+  const next = page.getElementById(id);
+  if (!next) return;
+  const opened = [...present.querySelectorAll("details")].map((each) => each.open);
+  const focusable = "a[href], button, summary";
+  const focus = [...present.querySelectorAll(focusable)].indexOf(document.activeElement);
+  present.replaceChildren(...next.childNodes);
+  present.querySelectorAll("details").forEach((each, index) => (each.open ||= opened[index] === true));
+  addComforts(present);
+  if (focus >= 0) present.querySelectorAll(focusable)[focus]?.focus({ preventScroll: true });
+}
+
+function listen() {
+  stream?.close();
+  if (document.hidden) return;
+  stream = new EventSource("/admin/live");
+  stream.addEventListener("changed", () => readAgain().catch(() => stream.close()));
+}
+
+if (content && "live" in content.dataset) {
+  listen();
+  document.addEventListener("visibilitychange", () => {
+    listen();
+    if (!document.hidden) readAgain().catch(() => stream?.close());
+  });
+  addEventListener("submit", () => (leaving = true));
+  addEventListener("pagehide", () => {
+    leaving = true;
+    stream?.close();
+  });
+  addEventListener("pageshow", (shown) => {
+    leaving = false;
+    if (shown.persisted) listen();
+  });
 }

@@ -12,7 +12,7 @@ use tower_sessions::Session;
 
 use crate::admin::error::PageError;
 use crate::admin::session::{self, Visitor};
-use crate::admin::{Site, setup};
+use crate::admin::{Site, live, setup};
 use crate::store::accounts::Role;
 
 /// Lets the signed in pass, as a [`Visitor`] in the request's extensions.
@@ -27,10 +27,11 @@ pub(super) async fn admit(
         return Ok(setup::unclaimed());
     }
     let path = uri.path().to_owned();
-    let Some(visitor) = session::visitor(&site, session, path).await? else {
+    let by_reader = !live::is_refresh(request.headers());
+    let Some(visitor) = session::visitor(&site, session, path, by_reader).await? else {
         return Ok(to_login(request.method(), &uri));
     };
-    let visitor = match request.method().is_safe() {
+    let visitor = match request.method().is_safe() && by_reader {
         true => visitor.with_flash().await?,
         false => visitor,
     };

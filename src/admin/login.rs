@@ -47,7 +47,7 @@ async fn show(
     if !site.is_claimed().await? {
         return Ok(setup::unclaimed());
     }
-    if session::visitor(&site, session, String::new())
+    if session::visitor(&site, session, String::new(), true)
         .await?
         .is_some()
     {

@@ -17,6 +17,7 @@ mod harden;
 mod hint;
 mod identify;
 mod json_text;
+mod live;
 mod login;
 mod overview;
 mod page;
@@ -33,6 +34,7 @@ mod tests;
 mod throttle;
 mod timeline;
 mod topics;
+mod traffic;
 mod view;
 
 use std::sync::Arc;
@@ -45,6 +47,8 @@ use axum::middleware::{from_fn_with_state, map_response};
 pub use setup::{ClaimError, SetupLink, claim};
 
 use crate::admin::throttle::Throttle;
+use tokio::sync::Semaphore;
+
 use crate::broker::Broker;
 use crate::store::StoreError;
 use crate::store::accounts::Accounts;
@@ -95,6 +99,8 @@ struct Site {
     throttle: Throttle,
     /// Remembers a claim, which is never undone, so that not every request asks for it.
     claimed: AtomicBool,
+    /// Room for live pages.
+    streams: Arc<Semaphore>,
 }
 
 impl Site {
@@ -108,6 +114,7 @@ impl Site {
             publish_bytes_max: state.publish_bytes_max,
             throttle: Throttle::default(),
             claimed: AtomicBool::new(false),
+            streams: Arc::new(Semaphore::new(live::STREAMS_MAX)),
         }
     }
 

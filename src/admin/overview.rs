@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use askama::Template;
-use axum::extract::State;
+use axum::extract::{Query, State};
 
 use crate::admin::error::PageResult;
 use crate::admin::events::EventTable;
@@ -12,13 +12,14 @@ use crate::admin::queue_depths::QueueDepths;
 use crate::admin::session::Visitor;
 use crate::admin::subscriptions::{SubscriptionState, state};
 use crate::admin::topics::TopicTable;
+use crate::admin::traffic::{RangeChoice, Traffic};
 use crate::admin::view::{Badge, Frame, Tone, draw, link};
 use crate::admin::{Site, print};
 use crate::base::Timestamp;
 use crate::model::probation::Health;
 use crate::model::registry::{Registry, TopicEntry};
 use crate::model::subscription::EventSubscription;
-use crate::store::views::EventQuery;
+use crate::store::views::{EventQuery, TrafficOf};
 
 /// Events shown.
 const EVENTS_SHOWN: usize = 10;
@@ -35,6 +36,7 @@ struct OverviewPage {
     tiles: Vec<Tile>,
     concerns: Vec<Concern>,
     more_concerns: usize,
+    traffic: Traffic,
     topics: TopicTable,
     events: EventTable,
 }
@@ -55,7 +57,11 @@ struct Concern {
 }
 
 /// The overview.
-pub(super) async fn show(visitor: Visitor, State(site): State<Arc<Site>>) -> PageResult {
+pub(super) async fn show(
+    visitor: Visitor,
+    State(site): State<Arc<Site>>,
+    Query(range): Query<RangeChoice>,
+) -> PageResult {
     let registry = site.broker.registry();
     let depths = QueueDepths::of_all(&site, &registry).await?;
     let recent = EventQuery {
@@ -63,6 +69,7 @@ pub(super) async fn show(visitor: Visitor, State(site): State<Arc<Site>>) -> Pag
         ..EventQuery::default()
     };
     let recent = site.views.events(recent).await?;
+    let traffic = Traffic::read(&site, TrafficOf::Everything, &range, "/admin").await?;
     let mut concerns = concerns(&registry, &depths, visitor.now);
     let more_concerns = concerns.len().saturating_sub(CONCERNS_SHOWN);
     let health = health(concerns.len());
@@ -73,6 +80,7 @@ pub(super) async fn show(visitor: Visitor, State(site): State<Arc<Site>>) -> Pag
         tiles: tiles(&registry, &depths),
         concerns,
         more_concerns,
+        traffic,
         topics: TopicTable::new(registry.topics(), &depths),
         events: EventTable::new(recent.rows),
     }))

@@ -8,7 +8,7 @@ use axum::routing::{MethodRouter, get, post};
 
 use crate::admin::view::NavLink;
 use crate::admin::{
-    Site, dead_letters, error, events, gate, login, overview, subscriptions, topics,
+    Site, dead_letters, error, events, gate, live, login, overview, subscriptions, topics,
 };
 use crate::store::accounts::Role;
 
@@ -53,6 +53,7 @@ pub(super) static PAGES: &[Page] = &[
     page("/dead-letters/{id}", || get(dead_letters::show)),
     operated("/dead-letters/{id}/resubmit",
         || get(dead_letters::ask_to_resubmit).post(dead_letters::resubmit)),
+    page("/live", || get(live::stream)),
     anybodys("/logout", || post(login::log_out)),
 ];
 

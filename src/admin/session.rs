@@ -124,11 +124,13 @@ pub(super) async fn sign_out(session: &Session) -> std::result::Result<(), PageE
     Ok(session.flush().await?)
 }
 
-/// Who makes the request; `None` for nobody that we know.
+/// Who makes the request; `None` for nobody that we know. A request that no reader made does not keep the
+/// session alive.
 pub(super) async fn visitor(
     site: &Site,
     session: Session,
     path: String,
+    by_reader: bool,
 ) -> std::result::Result<Option<Visitor>, PageError> {
     let Some(mut signed_in) = session.get::<SignedIn>(SIGNED_IN).await? else {
         return Ok(None);
@@ -137,7 +139,7 @@ pub(super) async fn visitor(
         return Ok(None);
     };
     let now = site.broker.clock().now();
-    if now.since(Timestamp::from_ms(signed_in.touched_ms)) >= TOUCHED_EVERY {
+    if by_reader && now.since(Timestamp::from_ms(signed_in.touched_ms)) >= TOUCHED_EVERY {
         signed_in.touched_ms = now.as_ms();
         session.insert(SIGNED_IN, &signed_in).await?;
     }

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, Savepoint, Transaction, TransactionBehavior};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::base::Clock;
 use crate::store::error::{ChangeError, StoreError};
@@ -106,6 +106,8 @@ impl Alarm {
 #[derive(Clone)]
 pub(super) struct Db {
     lanes: Lanes,
+    /// Told of every commit.
+    changes: watch::Sender<()>,
 }
 
 #[derive(Clone)]
@@ -143,7 +145,9 @@ impl Db {
     pub(super) fn open(path: &Path, clock: &Clock, on_fatal: OnFatal) -> Result<Self, StoreError> {
         let alarm = Arc::new(Alarm::new(on_fatal));
         let (changes, waiting) = mpsc::channel(WRITE_QUEUE_MAX);
+        let told = watch::Sender::new(());
         let writer = Writer {
+            changes: told.clone(),
             ledger: Ledger::open(open_writer(path)?)?,
             wal: wal_of(path),
             commits: 0,
@@ -165,6 +169,7 @@ impl Db {
         }
         Ok(Self {
             lanes: Lanes::Threads { changes, queries },
+            changes: told,
         })
     }
 
@@ -173,6 +178,7 @@ impl Db {
         let ledger = Ledger::open(connection)?;
         Ok(Self {
             lanes: Lanes::Inline(Arc::new(Mutex::new(ledger))),
+            changes: watch::Sender::new(()),
         })
     }
 
@@ -221,6 +227,11 @@ impl Db {
         told.await.map_err(|_| StoreError::Closed)?
     }
 
+    /// Tells whenever a group has been committed.
+    pub(super) fn changes(&self) -> watch::Receiver<()> {
+        self.changes.subscribe()
+    }
+
     async fn submit(&self, change: Change) -> Result<(), StoreError> {
         match &self.lanes {
             Lanes::Threads { changes, .. } => {
@@ -229,6 +240,7 @@ impl Db {
             Lanes::Inline(ledger) => {
                 // The answers carry the outcome of the commit, so there is nothing else to report.
                 let _ = commit_group(&mut ledger.lock().unwrap(), change, || None);
+                self.changes.send_replace(());
                 Ok(())
             }
         }
@@ -262,6 +274,7 @@ impl Ledger {
 
 struct Writer {
     ledger: Ledger,
+    changes: watch::Sender<()>,
     wal: PathBuf,
     commits: u32,
     alarm: Arc<Alarm>,
@@ -278,6 +291,7 @@ impl Writer {
                     return;
                 }
             }
+            self.changes.send_replace(());
             self.bound_wal();
         }
         // Nobody holds a handle any more: leave a file without a log behind.

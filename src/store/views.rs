@@ -9,6 +9,7 @@ pub use counters::{
     TrafficSlot,
 };
 use rusqlite::{Connection, OptionalExtension, Row, params};
+use tokio::sync::watch;
 
 use crate::base::Timestamp;
 use crate::model::dead_letter::DeadLetterReason;
@@ -145,6 +146,11 @@ pub struct QueueDepth {
 }
 
 impl Views {
+    /// Tells whenever something has been stored.
+    pub fn changes(&self) -> watch::Receiver<()> {
+        self.db.changes()
+    }
+
     /// Events, newest first. A search for an id or type looks at a bounded number of events; where the
     /// page is short and `next_before` is set, the search has not reached the end yet.
     pub async fn events(&self, query: EventQuery) -> Result<Page<EventRow, EventKey>, StoreError> {

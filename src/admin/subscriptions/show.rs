@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use askama::Template;
-use axum::extract::{Path, State};
+use axum::extract::{Path, Query, State};
 use axum::response::{IntoResponse, Redirect, Response};
 use serde_json::Value;
 
@@ -16,6 +16,7 @@ use crate::admin::retry_preview::RetryPreview;
 use crate::admin::session::Visitor;
 use crate::admin::subscriptions::headers::{self, HeaderRow};
 use crate::admin::subscriptions::{SubscriptionState, state};
+use crate::admin::traffic::{RangeChoice, Traffic};
 use crate::admin::view::{Badge, Due, Flash, Frame, Moment, draw, link};
 use crate::admin::{json_text, print};
 use crate::base::{TimeScale, Timestamp};
@@ -26,7 +27,7 @@ use crate::model::registry::TopicEntry;
 use crate::model::subscription::{
     DeadLetterDestination, EventSubscription, SubscriptionDefinition, ValidationState,
 };
-use crate::store::views::QueueDepth;
+use crate::store::views::{QueueDepth, TrafficOf};
 use crate::wire::filter;
 
 #[derive(Template)]
@@ -39,6 +40,7 @@ struct SubscriptionPage {
     topic_path: String,
     state: StateText,
     queue: QueueText,
+    traffic: Traffic,
     webhook: WebhookText,
     filter: FilterText,
     retry: RetryText,
@@ -104,9 +106,10 @@ pub(in crate::admin) async fn show(
     visitor: Visitor,
     State(site): State<Arc<Site>>,
     Path((topic, name)): Path<(String, String)>,
+    Query(range): Query<RangeChoice>,
 ) -> PageResult {
     let (topic, subscription) = site.subscription(&topic, &name)?;
-    draw_subscription(&site, &visitor, &topic, &subscription, false).await
+    draw_subscription(&site, &visitor, (&topic, &subscription), &range, false).await
 }
 
 /// The page with the whole URL on it.
@@ -119,7 +122,8 @@ pub(in crate::admin) async fn reveal_url(
     let (of, name) = (&topic.topic.name, &subscription.name);
     tracing::info!(user.name = visitor.name, topic.name = %of, subscription.name = %name,
         "a webhook's URL was shown");
-    draw_subscription(&site, &visitor, &topic, &subscription, true).await
+    let range = RangeChoice::default();
+    draw_subscription(&site, &visitor, (&topic, &subscription), &range, true).await
 }
 
 /// Asks the webhook again.
@@ -145,8 +149,8 @@ pub(in crate::admin) async fn validate(
 async fn draw_subscription(
     site: &Site,
     visitor: &Visitor,
-    topic: &TopicEntry,
-    subscription: &EventSubscription,
+    (topic, subscription): (&TopicEntry, &EventSubscription),
+    range: &RangeChoice,
     with_url: bool,
 ) -> Result<Response, PageError> {
     let depths = site.views.depths(vec![subscription.id]).await?;
@@ -154,10 +158,12 @@ async fn draw_subscription(
     let (of, name) = (topic.topic.name.as_str(), subscription.name.as_str());
     let definition = &subscription.definition;
     let health = site.broker.health_of(subscription.id);
+    let (id, path) = (subscription.id, subscription_page(of, name));
     let management = format!("/topics/{of}/eventSubscriptions/{name}");
     Ok(draw(&SubscriptionPage {
         frame: Frame::new(visitor, format!("Event subscription {name}")),
-        path: subscription_page(of, name),
+        traffic: Traffic::read(site, TrafficOf::Subscription(id), range, &path).await?,
+        path,
         name: name.to_owned(),
         topic: of.to_owned(),
         topic_path: topic_page(of),

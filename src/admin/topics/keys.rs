@@ -12,6 +12,7 @@ use crate::admin::form::Submitted;
 use crate::admin::identify::topic_page;
 use crate::admin::session::Visitor;
 use crate::admin::topics::draw_topic;
+use crate::admin::traffic::RangeChoice;
 use crate::admin::view::{Flash, Frame, draw};
 use crate::model::access::KeyName;
 
@@ -23,7 +24,7 @@ pub(in crate::admin) async fn reveal_keys(
 ) -> PageResult {
     let topic = site.topic(&topic)?;
     tracing::info!(user.name = visitor.name, topic.name = %topic.topic.name, "keys were shown");
-    draw_topic(&site, &visitor, &topic, true).await
+    draw_topic(&site, &visitor, &topic, &RangeChoice::default(), true).await
 }
 
 /// Asks before a key is renewed.

@@ -8,7 +8,7 @@ mod publish;
 use std::sync::Arc;
 
 use askama::Template;
-use axum::extract::{Path, State};
+use axum::extract::{Path, Query, State};
 use axum::response::Response;
 
 pub(super) use definition::{create, draft};
@@ -25,9 +25,10 @@ use crate::admin::queue_depths::QueueDepths;
 use crate::admin::recipe::Recipe;
 use crate::admin::session::Visitor;
 use crate::admin::subscriptions::SubscriptionTable;
+use crate::admin::traffic::{RangeChoice, Traffic};
 use crate::admin::view::{Empty, Frame, Moment, draw, part};
 use crate::model::registry::TopicEntry;
-use crate::store::views::EventQuery;
+use crate::store::views::{EventQuery, TrafficOf};
 
 /// Events shown on the page of their topic.
 const EVENTS_SHOWN: usize = 10;
@@ -116,6 +117,7 @@ struct TopicPage {
     /// Both keys, while they are shown.
     keys: Option<[String; 2]>,
     publish_command: String,
+    traffic: Traffic,
     subscriptions: SubscriptionTable,
     events: EventTable,
     recipe: Recipe,
@@ -126,15 +128,17 @@ pub(super) async fn show(
     visitor: Visitor,
     State(site): State<Arc<Site>>,
     Path(topic): Path<String>,
+    Query(range): Query<RangeChoice>,
 ) -> PageResult {
     let topic = site.topic(&topic)?;
-    draw_topic(&site, &visitor, &topic, false).await
+    draw_topic(&site, &visitor, &topic, &range, false).await
 }
 
 async fn draw_topic(
     site: &Site,
     visitor: &Visitor,
     topic: &TopicEntry,
+    range: &RangeChoice,
     with_keys: bool,
 ) -> Result<Response, PageError> {
     let depths = QueueDepths::of_topic(site, topic).await?;
@@ -145,12 +149,14 @@ async fn draw_topic(
     };
     let recent = site.views.events(recent).await?;
     let name = &topic.topic.name;
+    let (of, path) = (TrafficOf::Topic(topic.topic.id), topic_page(name.as_str()));
     let keys = &topic.topic.keys;
     let keys = [&keys.key1, &keys.key2].map(|key| key.reveal().to_owned());
     let definition = &topic.topic.definition;
     Ok(draw(&TopicPage {
         frame: Frame::new(visitor, format!("Topic {name}")),
-        path: topic_page(name.as_str()),
+        traffic: Traffic::read(site, of, range, &path).await?,
+        path,
         name: name.to_string(),
         schema: definition.input_schema.name(),
         publish_url: site.publish_url(topic),

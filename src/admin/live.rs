@@ -1,0 +1,96 @@
+//! Live pages: an event stream that says when something has changed, and nothing else. The page's script
+//! then reads the page again, so that there is one way to draw a page, with and without the script.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::response::{IntoResponse, Response};
+use futures_util::stream;
+use http::HeaderMap;
+use tokio::sync::{OwnedSemaphorePermit, watch};
+use tokio::time::Instant;
+
+use crate::admin::Site;
+use crate::admin::session::Visitor;
+
+/// Streams at once. Each is an open connection; past it, pages are read again by hand.
+pub(super) const STREAMS_MAX: usize = 64;
+
+/// The pause between two notices: a busy appliance changes all the time.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// How long a stream lasts. The browser asks for the next one by itself, if its session still lives.
+const LIFE_MAX: Duration = Duration::from_secs(10 * 60);
+
+/// The header of a request by which the script, not the reader, reads a page again.
+const REFRESH: &str = "everpost-refresh";
+
+/// Whether the page's script reads the page again. It leaves messages for the reader alone.
+pub(super) fn is_refresh(headers: &HeaderMap) -> bool {
+    headers.contains_key(REFRESH)
+}
+
+/// Tells of changes until somebody stops.
+pub(super) async fn stream(_: Visitor, State(site): State<Arc<Site>>) -> Response {
+    let Ok(permit) = Arc::clone(&site.streams).try_acquire_owned() else {
+        let busy = "Too many pages are live already.";
+        return (StatusCode::SERVICE_UNAVAILABLE, busy).into_response();
+    };
+    let live = Live {
+        changes: site.views.changes(),
+        ends_at: Instant::now() + LIFE_MAX,
+        _permit: permit,
+        site,
+    };
+    let notices = stream::unfold(live, |mut live| async move {
+        live.next_change().await.then(|| (changed(), live))
+    });
+    Sse::new(notices)
+        .keep_alive(KeepAlive::default())
+        .into_response()
+}
+
+fn changed() -> Result<Event, Infallible> {
+    Ok(Event::default().event("changed").data("now"))
+}
+
+/// One stream.
+struct Live {
+    site: Arc<Site>,
+    changes: watch::Receiver<()>,
+    ends_at: Instant,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Live {
+    /// Waits for the next change. Returns whether there was one; if not, the stream is over.
+    async fn next_change(&mut self) -> bool {
+        let changed = tokio::select! {
+            changed = self.changes.changed() => changed.is_ok(),
+            () = tokio::time::sleep_until(self.ends_at) => false,
+            () = self.site.broker.stopping() => false,
+        };
+        changed
+            && tokio::select! {
+                () = tokio::time::sleep(PAUSE) => true,
+                () = self.site.broker.stopping() => false,
+            }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refresh_is_told_apart() {
+        let mut headers = HeaderMap::new();
+        assert!(!is_refresh(&headers));
+        headers.insert(REFRESH, "true".parse().expect("a value"));
+        assert!(is_refresh(&headers));
+    }
+}
