@@ -31,9 +31,10 @@ pub(super) async fn admit(
     let Some(visitor) = session::visitor(&site, session, path, by_reader).await? else {
         return Ok(to_login(request.method(), &uri));
     };
-    let visitor = match request.method().is_safe() && by_reader {
-        true => visitor.with_flash().await?,
-        false => visitor,
+    let visitor = match (request.method().is_safe(), by_reader) {
+        (true, true) => visitor.only_reading().with_flash().await?,
+        (true, false) => visitor.only_reading(),
+        (false, _) => visitor,
     };
     request.extensions_mut().insert(visitor);
     Ok(next.run(request).await)

@@ -62,6 +62,8 @@ pub(super) struct Visitor {
     pub(super) path: String,
     /// What the last action has to say.
     pub(super) flash: Option<Flash>,
+    /// Whether the page can be read again: it answers no form.
+    pub(super) only_reads: bool,
     session: Session,
 }
 
@@ -155,6 +157,7 @@ impl Visitor {
             now,
             path,
             flash: None,
+            only_reads: false,
             session,
         }
     }
@@ -177,6 +180,14 @@ impl Visitor {
             String::new(),
             Timestamp::from_ms(0),
         )
+    }
+
+    /// The same, by a request that changes nothing.
+    pub(super) fn only_reading(self) -> Self {
+        Self {
+            only_reads: true,
+            ..self
+        }
     }
 
     /// The same, with what the last action had to say, which is then forgotten.

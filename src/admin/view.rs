@@ -19,6 +19,8 @@ pub(super) struct Frame {
     pub(super) user: String,
     pub(super) csrf: String,
     pub(super) flash: Option<Flash>,
+    /// Whether the page may read itself again when something has changed.
+    pub(super) live: bool,
     pub(super) now: Moment,
     pub(super) version: &'static str,
     pub(super) icon: String,
@@ -42,6 +44,7 @@ impl Frame {
             user: visitor.name.clone(),
             csrf: visitor.csrf.clone(),
             flash: visitor.flash.clone(),
+            live: visitor.only_reads,
             now: Moment::at(visitor.now),
             version: env!("CARGO_PKG_VERSION"),
             icon: assets::url("icon.svg"),

@@ -67,7 +67,16 @@ export class Administrator extends Visitor {
     }
   }
 
-  /** Loads the page again and again until it shows the text. */
+  /** Waits until the page shows it: by itself where it has its script, by reading it again without. */
+  async comesToSee(text) {
+    if (this.isScripted) {
+      await this.#shown(text).first().waitFor();
+    } else {
+      await this.reloadsUntil(text);
+    }
+  }
+
+  /** Reads the page again and again until it shows it. */
   async reloadsUntil(text) {
     const isShown = async () => {
       await this.page.reload();

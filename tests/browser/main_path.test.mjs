@@ -61,7 +61,7 @@ async function subscribe(ann, receiver) {
   await ann.press("Create event subscription");
   await ann.isTold("Event subscription billing has been created.");
   await ann.isOn("billing");
-  await ann.reloadsUntil("Active");
+  await ann.comesToSee("Active");
 }
 
 /** Publishes by the form; what is on the page then is the page of the event. */
@@ -82,12 +82,12 @@ async function watchRetries(ann, receiver) {
   receiver.script(503, 503, new Promise((resolve) => (recover = resolve)));
   await publish(ann, "order-1");
 
-  await ann.reloadsUntil("2 attempts of 30");
+  await ann.comesToSee("2 attempts of 30");
   await ann.sees("Pending", "Attempt 1", "Attempt 2", "Busy", "503");
   await ann.sees("The receiver says that it is not available right now.");
 
   recover(200);
-  await ann.reloadsUntil("Delivered");
+  await ann.comesToSee("Delivered");
   await ann.sees("3 attempts", "Attempt 1", "Attempt 2", "Attempt 3", "200");
   assert.deepEqual(ids(receiver), ["order-1", "order-1", "order-1"]);
 }
@@ -96,7 +96,7 @@ async function watchRetries(ann, receiver) {
 async function findDeadLetter(ann, receiver) {
   receiver.script({ status: 400, body: "no field total" });
   await publish(ann, "order-2");
-  await ann.reloadsUntil("UndeliverableDueToHttpBadRequest");
+  await ann.comesToSee("UndeliverableDueToHttpBadRequest");
   await ann.sees("Dead letter", "no field total", "A 400 is never retried.");
 
   await ann.goesTo("Dead letters");
@@ -115,7 +115,7 @@ async function resubmit(ann, receiver, rejected) {
   await ann.sees("Event order-2 would be sent to billing again, at once.");
   await ann.press("Resubmit");
   await ann.isTold(`Dead letter ${rejected} has been resubmitted as delivery`);
-  await ann.reloadsUntil("Delivered");
+  await ann.comesToSee("Delivered");
   await ann.sees("Resubmitted", `Resubmission of delivery ${rejected}`);
   assert.deepEqual(ids(receiver).slice(3), ["order-2", "order-2"]);
 

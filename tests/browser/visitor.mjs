@@ -31,6 +31,7 @@ export class Visitor {
   static async arrive(browser, baseURL, options = {}) {
     const context = await browser.newContext({ baseURL, ...options });
     const visitor = new this(await context.newPage());
+    visitor.isScripted = options.javaScriptEnabled ?? true;
     await visitor.#watch();
     return visitor;
   }

@@ -2,6 +2,7 @@
 
 mod deliver;
 mod hostile;
+mod live;
 mod person;
 mod protect;
 mod sign_in;

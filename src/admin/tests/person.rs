@@ -76,6 +76,19 @@ impl Person {
         self.follow(Method::POST, path, body).await
     }
 
+    /// Asks for `path` and looks at the answer alone.
+    pub(super) async fn get(&self, path: &str) -> Response<Body> {
+        self.request(&Method::GET, path, String::new()).await
+    }
+
+    /// Sends a form like [`Person::send`], but goes nowhere afterwards.
+    pub(super) async fn send_alone(&self, path: &str, fields: &[(&str, &str)]) -> Response<Body> {
+        let hidden = hidden_fields(&self.page, path);
+        let mut body = url::form_urlencoded::Serializer::new(String::new());
+        let body = body.extend_pairs(hidden).extend_pairs(fields).finish();
+        self.request(&Method::POST, path, body).await
+    }
+
     /// Cookies by name.
     pub(super) fn cookies(&self) -> &BTreeMap<String, String> {
         &self.cookies
