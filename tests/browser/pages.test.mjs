@@ -49,7 +49,7 @@ const PAGES = [
 ];
 
 // No pages to look at: a download, and the way out.
-const NO_PAGES = ["/events/{key}/data", "/logout"];
+const NO_PAGES = ["/events/{key}/data", "/live", "/logout"];
 
 // Pages as they look when something is missing, long or wrong.
 const STATES = [
