@@ -12,6 +12,7 @@ mod manage;
 mod publish;
 mod records;
 mod see_through;
+mod storage;
 mod validate;
 
 use std::sync::Arc;
@@ -130,6 +131,7 @@ pub fn routes(state: ApiState, others: Router) -> Router {
         )
         .route("/everpost/events", get(records::list_events))
         .route("/everpost/events/{key}", get(records::get_event))
+        .route("/everpost/storage", get(storage::show))
         .route("/everpost/deadLetters", get(records::list_dead_letters))
         .route("/everpost/deadLetters/{id}", get(records::get_dead_letter))
         .route(

@@ -130,6 +130,7 @@ impl Appliance {
         let requests = TaskTracker::new();
         let dispatching = tokio::spawn(broker.clone().dispatch(requests.clone()));
         tokio::spawn(broker.clone().keep_house());
+        tokio::spawn(broker.clone().keep_bounds());
         let stop_listening = CancellationToken::new();
         let listening = tokio::spawn(listen::serve(
             listener,
@@ -270,6 +271,7 @@ fn broker_options(
         free_bytes_min: config.storage.free_bytes_min,
         response_deadline: config.delivery.response_deadline,
         probation: config.probation,
+        retention: config.retention,
     }
 }
 

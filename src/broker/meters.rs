@@ -17,7 +17,7 @@ use prometheus_client::registry::Registry as Metrics;
 use crate::model::delivery::{Answer, Outcome, Settlement};
 use crate::model::registry::{Registry, TopicEntry};
 use crate::model::subscription::{EventSubscription, SubscriptionId};
-use crate::store::{Orphans, Settled};
+use crate::store::{Orphans, Pruned, Settled, Sizes};
 
 /// Seconds by which durations are sorted: from a fast disk to the response deadline.
 const SECONDS: [f64; 12] = [
@@ -73,6 +73,13 @@ pub struct Meters {
     on_probation: Family<OfSubscription, Gauge>,
     requests_in_flight: Gauge,
     request_panics: Counter,
+    pruned_events: Counter,
+    pruned_deliveries: Counter,
+    pruned_attempts: Counter,
+    database_bytes: Gauge,
+    database_free_bytes: Gauge,
+    database_log_bytes: Gauge,
+    disk_free_bytes: Gauge,
     topics: Gauge,
     subscriptions: Gauge,
 }
@@ -110,6 +117,13 @@ impl Meters {
             on_probation: Family::default(),
             requests_in_flight: Gauge::default(),
             request_panics: Counter::default(),
+            pruned_events: Counter::default(),
+            pruned_deliveries: Counter::default(),
+            pruned_attempts: Counter::default(),
+            database_bytes: Gauge::default(),
+            database_free_bytes: Gauge::default(),
+            database_log_bytes: Gauge::default(),
+            disk_free_bytes: Gauge::default(),
             topics: Gauge::default(),
             subscriptions: Gauge::default(),
         };
@@ -205,6 +219,49 @@ impl Meters {
             "Delivery requests that a defect of the appliance cut off",
             each,
         );
+        for (name, help, counter) in [
+            (
+                "pruned_events",
+                "Events that retention deleted",
+                &self.pruned_events,
+            ),
+            (
+                "pruned_deliveries",
+                "Deliveries that went with them",
+                &self.pruned_deliveries,
+            ),
+            (
+                "pruned_attempts",
+                "Attempts that went with them",
+                &self.pruned_attempts,
+            ),
+        ] {
+            all.register(name, help, counter.clone());
+        }
+        for (name, help, gauge) in [
+            (
+                "database_bytes",
+                "Size of the database",
+                &self.database_bytes,
+            ),
+            (
+                "database_free_bytes",
+                "What of it holds nothing",
+                &self.database_free_bytes,
+            ),
+            (
+                "database_log_bytes",
+                "Size of its write-ahead log",
+                &self.database_log_bytes,
+            ),
+            (
+                "disk_free_bytes",
+                "Free on the disk of the data directory",
+                &self.disk_free_bytes,
+            ),
+        ] {
+            all.register(name, help, gauge.clone());
+        }
         all.register("topics", "Topics", self.topics.clone());
         all.register(
             "event_subscriptions",
@@ -359,6 +416,32 @@ impl Meters {
                 Settlement::Retry { .. } => {}
             }
         }
+    }
+
+    /// Retention deleted these.
+    pub(super) fn pruned(&self, pruned: Pruned) {
+        self.pruned_events.inc_by(pruned.events);
+        self.pruned_deliveries.inc_by(pruned.deliveries);
+        self.pruned_attempts.inc_by(pruned.attempts);
+    }
+
+    /// What retention has deleted since the start of the process.
+    pub(super) fn pruned_so_far(&self) -> Pruned {
+        Pruned {
+            events: self.pruned_events.get(),
+            deliveries: self.pruned_deliveries.get(),
+            attempts: self.pruned_attempts.get(),
+        }
+    }
+
+    /// The store was measured.
+    pub(super) fn measured(&self, sizes: &Sizes) {
+        let gauge = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
+        self.database_bytes.set(gauge(sizes.file));
+        self.database_free_bytes.set(gauge(sizes.free));
+        self.database_log_bytes.set(gauge(sizes.log));
+        self.disk_free_bytes
+            .set(gauge(sizes.disk_free.unwrap_or(0)));
     }
 
     /// A request was cut off by a panic.

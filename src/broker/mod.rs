@@ -9,6 +9,7 @@ mod janitor;
 mod manage;
 mod meters;
 mod publish;
+mod retention;
 mod signing;
 mod validate;
 
@@ -23,6 +24,7 @@ use tokio_util::task::TaskTracker;
 pub use manage::ManageError;
 pub use meters::Meters;
 pub use publish::PublishError;
+pub use retention::{Preview, StorageReport};
 pub use validate::UnknownCode;
 
 use crate::base::{Clock, Entropy, TimeScale, Timestamp};
@@ -30,12 +32,14 @@ use crate::model::delivery::DeliveryId;
 use crate::model::limits::{LATE_ANSWERS_MAX, LEASED_AHEAD_BYTES_MAX};
 use crate::model::probation::{Health, ProbationRules};
 use crate::model::registry::Registry;
+use crate::model::retention::{Pressure, RetentionRules};
 use crate::model::subscription::SubscriptionId;
 use crate::outbound::Outbound;
 use crate::store::{ResubmitError, Store, StoreError};
 use agenda::{Agenda, SlotLimits};
 use batch::Due;
 use health::HealthBook;
+use retention::Walk;
 
 /// How a broker works.
 #[derive(Clone, Debug)]
@@ -52,6 +56,7 @@ pub struct BrokerOptions {
     /// How long a webhook has to answer.
     pub response_deadline: Duration,
     pub probation: ProbationRules,
+    pub retention: RetentionRules,
 }
 
 /// The handle that the doors hold. Cheap to clone.
@@ -75,6 +80,10 @@ struct Shared {
     last_poll: Mutex<Timestamp>,
     /// Less is free on the disk than must be; looked up by the janitor.
     disk_is_low: AtomicBool,
+    /// How far retention has come; one round at a time.
+    walk: tokio::sync::Mutex<Walk>,
+    /// Why delivered events go early, if they do.
+    pressure: Mutex<Option<Pressure>>,
     handshakes: TaskTracker,
     stopping: CancellationToken,
     meters: Meters,
@@ -105,6 +114,8 @@ impl Broker {
                 wake: Notify::new(),
                 last_poll: Mutex::new(options.clock.now()),
                 disk_is_low: AtomicBool::new(false),
+                walk: tokio::sync::Mutex::new(Walk::new()),
+                pressure: Mutex::new(None),
                 handshakes: TaskTracker::new(),
                 stopping: CancellationToken::new(),
                 meters: Meters::new(),

@@ -164,6 +164,9 @@ pub const IN_FLIGHT_OWN_MAX: u32 = 1_024;
 /// duplicates that a crash can cause.
 pub const IN_FLIGHT_MAX: usize = 1_024;
 
+/// The longest age for which anything can be kept, in hours: a century.
+pub const RETENTION_HOURS_MAX: u64 = 876_000;
+
 /// Bytes of events, over all event subscriptions, that are kept in memory for deliveries which wait for a
 /// place on the wire. Beyond it nothing is leased ahead; the store has it all.
 pub const LEASED_AHEAD_BYTES_MAX: usize = 64 * 1_024 * 1_024;

@@ -13,6 +13,7 @@ pub mod name;
 pub mod pace;
 pub mod probation;
 pub mod registry;
+pub mod retention;
 pub mod retry;
 pub mod signing;
 pub mod subscription;

@@ -115,6 +115,7 @@ enum Lanes {
     Threads {
         changes: mpsc::Sender<Change>,
         queries: mpsc::Sender<Query>,
+        log: Arc<Log>,
     },
     /// On the caller's thread, so that a simulation stays deterministic.
     Inline(Arc<Mutex<Ledger>>),
@@ -132,6 +133,19 @@ struct Group<'a> {
     tally: &'a Tally,
 }
 
+/// The write-ahead log.
+struct Log {
+    path: PathBuf,
+    /// It is to be cut off after the next commit.
+    to_cut: AtomicBool,
+}
+
+impl Log {
+    fn bytes(&self) -> u64 {
+        std::fs::metadata(&self.path).map_or(0, |file| file.len())
+    }
+}
+
 struct Reader {
     connection: Connection,
     alarm: Arc<Alarm>,
@@ -146,10 +160,14 @@ impl Db {
         let alarm = Arc::new(Alarm::new(on_fatal));
         let (changes, waiting) = mpsc::channel(WRITE_QUEUE_MAX);
         let told = watch::Sender::new(());
+        let log = Arc::new(Log {
+            path: wal_of(path),
+            to_cut: AtomicBool::new(false),
+        });
         let writer = Writer {
             changes: told.clone(),
             ledger: Ledger::open(open_writer(path)?)?,
-            wal: wal_of(path),
+            log: Arc::clone(&log),
             commits: 0,
             alarm: Arc::clone(&alarm),
         };
@@ -168,7 +186,11 @@ impl Db {
                 .map_err(|cause| StoreError::Other(format!("cannot start a reader: {cause}")))?;
         }
         Ok(Self {
-            lanes: Lanes::Threads { changes, queries },
+            lanes: Lanes::Threads {
+                changes,
+                queries,
+                log,
+            },
             changes: told,
         })
     }
@@ -232,6 +254,23 @@ impl Db {
         self.changes.subscribe()
     }
 
+    /// Writes the log back to the file and cuts it off, after a commit. It costs the next commits, which
+    /// must make the log grow again, so it is for the rare moment when the disk is to have room.
+    pub(super) async fn cut_log(&self) -> Result<(), StoreError> {
+        if let Lanes::Threads { log, .. } = &self.lanes {
+            log.to_cut.store(true, Ordering::Relaxed);
+        }
+        self.write_in_group(|_| Ok(())).await
+    }
+
+    /// Bytes of the log.
+    pub(super) fn log_bytes(&self) -> u64 {
+        match &self.lanes {
+            Lanes::Threads { log, .. } => log.bytes(),
+            Lanes::Inline(_) => 0,
+        }
+    }
+
     async fn submit(&self, change: Change) -> Result<(), StoreError> {
         match &self.lanes {
             Lanes::Threads { changes, .. } => {
@@ -275,7 +314,7 @@ impl Ledger {
 struct Writer {
     ledger: Ledger,
     changes: watch::Sender<()>,
-    wal: PathBuf,
+    log: Arc<Log>,
     commits: u32,
     alarm: Arc<Alarm>,
 }
@@ -292,7 +331,7 @@ impl Writer {
                 }
             }
             self.changes.send_replace(());
-            self.bound_wal();
+            self.bound_log();
         }
         // Nobody holds a handle any more: leave a file without a log behind.
         let _ = self
@@ -302,19 +341,19 @@ impl Writer {
     }
 
     /// Under constant writing SQLite's own checkpoints never let the log start over, so it would grow.
-    fn bound_wal(&mut self) {
+    fn bound_log(&mut self) {
         self.commits += 1;
-        if !self.commits.is_multiple_of(COMMITS_PER_WAL_LOOK) {
+        let checkpoint = if self.log.to_cut.swap(false, Ordering::Relaxed) {
+            "PRAGMA wal_checkpoint(TRUNCATE);"
+        } else if self.commits.is_multiple_of(COMMITS_PER_WAL_LOOK)
+            && self.log.bytes() > WAL_RESTART_BYTES
+        {
+            "PRAGMA wal_checkpoint(RESTART);"
+        } else {
             return;
-        }
-        let bytes = std::fs::metadata(&self.wal).map_or(0, |file| file.len());
-        if bytes > WAL_RESTART_BYTES {
-            // A reader in the way makes it "busy", not an error; the next look tries again.
-            let _ = self
-                .ledger
-                .connection
-                .execute_batch("PRAGMA wal_checkpoint(RESTART);");
-        }
+        };
+        // A reader in the way makes it "busy", not an error; the next look tries again.
+        let _ = self.ledger.connection.execute_batch(checkpoint);
     }
 }
 

@@ -41,7 +41,21 @@ pub(super) fn migrate_file(path: &Path, progress: &dyn Fn(&str)) -> Result<(), S
             copy.display()
         ));
     }
-    migrate(&mut connection)
+    migrate(&mut connection)?;
+    make_shrinkable(&connection, progress)
+}
+
+/// Rewrites a file that cannot get smaller, such as one that another program has put together: new ones can
+/// from the start. It takes room for a second copy on the disk, once.
+fn make_shrinkable(connection: &Connection, progress: &dyn Fn(&str)) -> Result<(), StoreError> {
+    const INCREMENTAL: i64 = 2;
+    let vacuum: i64 = connection.query_row("PRAGMA auto_vacuum", [], |row| row.get(0))?;
+    if vacuum != INCREMENTAL {
+        progress("rewriting the database, so that it can get smaller");
+        connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
+        connection.execute_batch("VACUUM;")?;
+    }
+    Ok(())
 }
 
 /// Migrates an open database.
@@ -181,5 +195,36 @@ mod tests {
             .and_then(|copy| copy.query_row("SELECT name FROM user", [], |row| row.get(0)))
             .expect("the row in the copy");
         assert_eq!(name, "ada");
+    }
+
+    #[test]
+    fn a_file_that_cannot_get_smaller_is_rewritten_once() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let path = dir.path().join("everpost.db");
+        migrate_file(&path, &|_| ()).expect("a new database");
+        let connection = db::open_writer(&path).expect("the same database");
+        let fixed = "PRAGMA auto_vacuum = NONE; VACUUM; PRAGMA auto_vacuum = NONE;
+            INSERT INTO user VALUES (1, 'ada', 'hash', 'admin', 0);";
+        connection
+            .execute_batch(fixed)
+            .expect("a file of fixed size");
+        drop(connection);
+        let mode = || -> i64 {
+            let connection = Connection::open(&path).expect("the database");
+            let mode = connection.query_row("PRAGMA auto_vacuum", [], |row| row.get(0));
+            mode.expect("its mode")
+        };
+        assert_eq!(mode(), 0);
+        let told = std::cell::Cell::new(0);
+        let progress = |_: &str| told.set(told.get() + 1);
+        migrate_file(&path, &progress).expect("a database that can");
+        assert_eq!((mode(), told.get()), (2, 1));
+        migrate_file(&path, &progress).expect("no change");
+        assert_eq!(told.get(), 1);
+        let users = Connection::open(&path).expect("the database");
+        let users: i64 = users
+            .query_row("SELECT count(*) FROM user", [], |row| row.get(0))
+            .expect("a count");
+        assert_eq!(users, 1);
     }
 }

@@ -11,6 +11,7 @@ mod deliveries;
 mod error;
 mod fold;
 mod migrate;
+mod retention;
 mod row;
 mod seal;
 mod tally;
@@ -30,6 +31,7 @@ pub use deliveries::{
 };
 pub use error::StoreError;
 pub use fold::Grain;
+pub use retention::{Bite, Prunable, Pruned, Sizes};
 pub use seal::{InvalidMasterKey, MasterKeys};
 pub use upkeep::Upkeep;
 pub use vault::{MASTER_KEY_FILE, Rekeyed};

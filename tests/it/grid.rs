@@ -28,6 +28,7 @@ use everpost::model::access::Secret;
 use everpost::model::limits;
 use everpost::model::probation::ProbationRules;
 use everpost::model::registry::ResourceScope;
+use everpost::model::retention::RetentionRules;
 use everpost::model::subscription::SubscriptionId;
 use everpost::outbound::egress::EgressPolicy;
 use everpost::outbound::exchange::{
@@ -61,6 +62,7 @@ pub(crate) struct Grid {
 struct Settings {
     free_bytes_min: u64,
     probation: ProbationRules,
+    retention: RetentionRules,
 }
 
 /// What the receivers answer, by the host of their URL, and what they were asked.
@@ -256,6 +258,16 @@ impl Grid {
         (Self::at(dir.path(), settings).await, dir)
     }
 
+    /// An appliance on a real disk that keeps what has ended by these rules.
+    pub(crate) async fn keeping(retention: RetentionRules) -> (Self, tempfile::TempDir) {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let settings = Settings {
+            retention,
+            ..Settings::default()
+        };
+        (Self::at(dir.path(), settings).await, dir)
+    }
+
     /// The appliance of a data directory, with what it left behind there.
     pub(crate) async fn reopened(dir: &Path) -> Self {
         Self::at(dir, Settings::default()).await
@@ -296,6 +308,7 @@ impl Grid {
             free_bytes_min: settings.free_bytes_min,
             response_deadline: limits::RESPONSE_DEADLINE,
             probation: settings.probation,
+            retention: settings.retention,
         };
         let broker = Broker::start(store.clone(), outbound, options)
             .await

@@ -18,6 +18,7 @@ mod pace;
 mod probation;
 mod publish;
 mod rekey;
+mod retention;
 mod retry;
 mod robust;
 mod rows;

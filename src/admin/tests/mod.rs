@@ -22,6 +22,7 @@ use crate::broker::{Broker, BrokerOptions};
 use crate::model::limits::PUBLISH_BYTES_MAX;
 use crate::model::probation::ProbationRules;
 use crate::model::registry::ResourceScope;
+use crate::model::retention::RetentionRules;
 use crate::outbound::exchange::{Exchange, ExchangeAnswer, ExchangeError, ExchangeRequest, Script};
 use crate::outbound::{Outbound, OutboundOptions};
 use crate::store::Store;
@@ -70,6 +71,7 @@ impl Appliance {
             free_bytes_min: 0,
             response_deadline: Duration::from_secs(30),
             probation: ProbationRules::default(),
+            retention: RetentionRules::default(),
         };
         let broker = Broker::start(store.clone(), outbound, options).await;
         let broker = broker.expect("a broker");

@@ -18,6 +18,7 @@ mod receive;
 mod rekey;
 mod serve;
 mod server;
+mod storage;
 mod subscriptions;
 mod table;
 mod timeline;
@@ -59,6 +60,7 @@ enum Command {
     Subscriptions(Box<subscriptions::SubscriptionsArgs>),
     Events(events::EventsArgs),
     DeadLetters(dead_letters::DeadLettersArgs),
+    Storage(storage::StorageArgs),
     Token(token::TokenArgs),
     Rekey(rekey::RekeyArgs),
     Config(config::ConfigArgs),
@@ -98,6 +100,7 @@ impl Command {
             Self::Subscriptions(args) => wait_for(args.run()),
             Self::Events(args) => wait_for(args.run()),
             Self::DeadLetters(args) => wait_for(args.run()),
+            Self::Storage(args) => wait_for(args.run()),
             Self::Token(args) => args.run(),
             Self::Rekey(args) => args.run(),
             Self::Config(args) => args.run(),
@@ -252,6 +255,10 @@ mod tests {
         check("everpost dead-letters resubmit --all --topic orders", true);
         check("everpost dead-letters resubmit", false);
         check("everpost dead-letters resubmit 5 --all", false);
+        check(
+            "everpost storage --hours 24 --dead-letter-hours 720 --json",
+            true,
+        );
         check("everpost token", true);
         check("everpost token rotate --data-dir d", true);
         check("everpost rekey --data-dir d", true);

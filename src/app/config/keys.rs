@@ -112,6 +112,15 @@ pub static KEYS: &[Key] = &[
     setting("storage.min_free_mb", Kind::Number, "512",
         "Mebibytes that must be free on the disk of the data directory; with less, publishers are told \
          to come back later, while what is stored already is still delivered."),
+    setting("retention.hours", Kind::Number, "168",
+        "Hours for which an event is kept once all of its deliveries have ended, or once it was published \
+         where nobody wanted it, 0 to 876000. What is still to be delivered stays, and so do dead letters."),
+    setting("retention.max_mb", Kind::Number, "2048",
+        "Mebibytes of the database past which delivered events go early, the oldest first; 0 for any \
+         number."),
+    optional("retention.dead_letter_hours", Kind::Number, "720",
+        "Hours for which dead letters are kept, 0 to 876000. Without it they stay until they are \
+         resubmitted."),
     setting("shutdown.drain_s", Kind::Number, "25",
         "Seconds that a stop waits for deliveries under way, 0 to 3600. What takes longer is \
          delivered again after the next start."),

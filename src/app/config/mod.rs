@@ -30,8 +30,9 @@ pub use self::raw::{CONFIG_FILE, Origin, RawConfig};
 
 use crate::base::TimeScale;
 use crate::model::access::Secret;
-use crate::model::limits::PROBATION_LONGEST_S_MAX;
+use crate::model::limits::{PROBATION_LONGEST_S_MAX, RETENTION_HOURS_MAX};
 use crate::model::probation::ProbationRules;
+use crate::model::retention::RetentionRules;
 use crate::store::MasterKeys;
 
 /// The whole configuration, checked.
@@ -57,6 +58,7 @@ pub struct Config {
     pub admin: AdminConfig,
     pub http: HttpConfig,
     pub storage: StorageConfig,
+    pub retention: RetentionRules,
     pub shutdown: ShutdownConfig,
 }
 
@@ -226,6 +228,7 @@ impl Reader<'_> {
             storage: StorageConfig {
                 free_bytes_min: self.value("storage.min_free_mb", values::mebibytes),
             },
+            retention: self.retention(),
             shutdown: ShutdownConfig {
                 drain: self.value("shutdown.drain_s", values::seconds(0..=3_600)),
             },
@@ -248,6 +251,18 @@ impl Reader<'_> {
             failures: self.value("probation.failures", values::number(1..=1_000_000)),
             longest: self.value("probation.longest_s", longest),
             mode: self.value("probation.mode", values::probation_mode),
+        }
+    }
+
+    fn retention(&mut self) -> RetentionRules {
+        let most: u64 = self.value("retention.max_mb", values::mebibytes);
+        RetentionRules {
+            delivered: self.value("retention.hours", values::hours(0..=RETENTION_HOURS_MAX)),
+            dead_letters: self.optional(
+                "retention.dead_letter_hours",
+                values::hours(0..=RETENTION_HOURS_MAX),
+            ),
+            bytes_max: (most > 0).then_some(most),
         }
     }
 

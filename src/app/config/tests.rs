@@ -10,6 +10,7 @@ use tempfile::TempDir;
 use super::*;
 use crate::model::limits;
 use crate::model::probation::ProbationRules;
+use crate::model::retention::RetentionRules;
 
 #[derive(Parser)]
 struct CommandLine {
@@ -78,6 +79,7 @@ fn defaults_are_the_documented_ones() {
     let per_subscription = config.delivery.in_flight_per_subscription;
     assert_eq!(per_subscription, limits::IN_FLIGHT_PER_SUBSCRIPTION);
     assert_eq!(config.probation, ProbationRules::default());
+    assert_eq!(config.retention, RetentionRules::default());
 }
 
 #[test]
@@ -448,10 +450,19 @@ fn the_sample_uncommented_is_the_default() {
     let scene = Scene::new().file("c.toml", &without_user.join("\n"));
     let shown = show(&scene.gather(&["--config", "@/c.toml"], &[]), false);
     let defaults = show(&RawConfig::default(), false);
-    let shown = shown.replace(
-        "public_url = \"https://events.example.com\"",
-        "# public_url is not set",
-    );
+    let unset = [
+        (
+            "public_url = \"https://events.example.com\"",
+            "# public_url is not set",
+        ),
+        (
+            "retention.dead_letter_hours = 720",
+            "# retention.dead_letter_hours is not set",
+        ),
+    ];
+    let shown = unset.iter().fold(shown, |shown, (example, default)| {
+        shown.replace(example, default)
+    });
     assert_eq!(shown, defaults);
     assert!(
         sample.lines().all(|line| line.len() <= 90),

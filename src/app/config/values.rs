@@ -150,6 +150,10 @@ pub(super) fn seconds(bounds: RangeInclusive<u64>) -> impl Fn(&str) -> Parsed<Du
     move |text| number(bounds.clone())(text).map(Duration::from_secs)
 }
 
+pub(super) fn hours(bounds: RangeInclusive<u64>) -> impl Fn(&str) -> Parsed<Duration> {
+    move |text| number(bounds.clone())(text).map(|hours| Duration::from_secs(hours * 3_600))
+}
+
 /// Mebibytes, as bytes; a pebibyte is more than any disk has.
 pub(super) fn mebibytes(text: &str) -> Parsed<u64> {
     number(0..=1_073_741_824)(text).map(|mebibytes: u64| mebibytes * 1_048_576)
