@@ -2,6 +2,7 @@
 //! then reads the page again, so that there is one way to draw a page, with and without the script.
 
 use std::convert::Infallible;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use axum::response::{IntoResponse, Response};
 use futures_util::stream;
 use http::HeaderMap;
 use tokio::sync::{OwnedSemaphorePermit, watch};
-use tokio::time::Instant;
+use tokio::time::Sleep;
 
 use crate::admin::Site;
 use crate::admin::session::Visitor;
@@ -42,7 +43,7 @@ pub(super) async fn stream(_: Visitor, State(site): State<Arc<Site>>) -> Respons
     };
     let live = Live {
         changes: site.views.changes(),
-        ends_at: Instant::now() + LIFE_MAX,
+        end: Box::pin(tokio::time::sleep(LIFE_MAX)),
         _permit: permit,
         site,
     };
@@ -62,7 +63,7 @@ fn changed() -> Result<Event, Infallible> {
 struct Live {
     site: Arc<Site>,
     changes: watch::Receiver<()>,
-    ends_at: Instant,
+    end: Pin<Box<Sleep>>,
     _permit: OwnedSemaphorePermit,
 }
 
@@ -71,7 +72,7 @@ impl Live {
     async fn next_change(&mut self) -> bool {
         let changed = tokio::select! {
             changed = self.changes.changed() => changed.is_ok(),
-            () = tokio::time::sleep_until(self.ends_at) => false,
+            () = &mut self.end => false,
             () = self.site.broker.stopping() => false,
         };
         changed
