@@ -78,8 +78,8 @@ struct DeadLetterText {
     event_href: String,
     topic: String,
     subscription: String,
-    reason: &'static str,
-    reason_text: &'static str,
+    reason: String,
+    reason_text: String,
     last: String,
     attempts: String,
     ended_at: Option<Moment>,
@@ -92,8 +92,8 @@ impl DeadLetterText {
             href: dead_letter_page(row.id),
             event_href: event_page(row.event),
             last: last(&row),
-            reason: row.dead_letter_reason.map_or("", |reason| reason.name()),
-            reason_text: row.dead_letter_reason.map_or("", hint::for_reason),
+            reason: print::visible(row.reason().unwrap_or_default()),
+            reason_text: reason_text(&row),
             attempts: print::plural(u64::from(row.attempts), "attempt", "attempts"),
             ended_at: row.ended_at.map(Moment::at),
             event_id: print::visible(&row.event_id),
@@ -101,6 +101,14 @@ impl DeadLetterText {
             topic: row.topic,
             subscription: row.subscription,
         }
+    }
+}
+
+/// What the receiver said about it, or what the reason means.
+fn reason_text(row: &DeliveryRow) -> String {
+    match (&row.dead_letter.description, row.dead_letter_reason) {
+        (Some(own), _) => print::visible(own),
+        (None, reason) => reason.map_or("", hint::for_reason).to_owned(),
     }
 }
 

@@ -125,9 +125,9 @@ impl From<ResubmitError> for PageError {
     fn from(error: ResubmitError) -> Self {
         match error {
             ResubmitError::NotFound(id) => Self::NotFound(format!("delivery {id}")),
-            ResubmitError::NotDeadLettered(..) | ResubmitError::SubscriptionDeleted(_) => {
-                Self::Conflict(sentence(&error.to_string()))
-            }
+            ResubmitError::NotDeadLettered(..)
+            | ResubmitError::SubscriptionDeleted(_)
+            | ResubmitError::Locked(..) => Self::Conflict(sentence(&error.to_string())),
             ResubmitError::Store(error) => error.into(),
         }
     }

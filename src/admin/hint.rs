@@ -82,6 +82,17 @@ fn for_outcome(outcome: Outcome) -> Option<&'static str> {
             "It was not tried: the receiver has failed many times in a row. The attempt counts \
              nevertheless, because the setting probation.mode is azure.",
         ),
+        Outcome::Released => Some("The receiver gave the event back without a word."),
+        Outcome::Rejected => Some(
+            "The receiver dead-lettered the event itself; its reason is shown with the delivery.",
+        ),
+        Outcome::Deferred => Some(
+            "The receiver put the event aside. Nobody gets it before asking for it by its number.",
+        ),
+        Outcome::LockLost => Some(
+            "The receiver took the event and did not say what became of it before its lock lapsed. It \
+             should renew the lock while it works, or take a longer one.",
+        ),
         Outcome::GenericError => {
             Some("The receiver failed on its side. Its answer below and its own log say more.")
         }
@@ -104,6 +115,7 @@ pub(super) fn for_reason(reason: DeadLetterReason) -> &'static str {
         DeadLetterReason::SubscriptionDeleted => "The subscription was deleted",
         DeadLetterReason::EventUnreadable => "The stored event is damaged",
         DeadLetterReason::Manual => "Given up by hand",
+        DeadLetterReason::Application => "Dead-lettered by the receiver",
     }
 }
 

@@ -26,7 +26,11 @@ pub(super) struct DeliveryCard {
     summary: String,
     next_attempt: Option<Due>,
     ended_at: Option<Moment>,
-    reason: Option<&'static str>,
+    reason: Option<String>,
+    /// What the receiver said, if it dead-lettered the event itself.
+    description: Option<String>,
+    /// Name and value, likewise.
+    properties: Vec<(String, String)>,
     hint: Option<&'static str>,
     /// Where it can be looked at and resubmitted, for a dead letter.
     dead_letter_href: Option<String>,
@@ -83,7 +87,9 @@ impl DeliveryCard {
             ),
             next_attempt: row.next_attempt_at.map(|at| Due::new(at, now)),
             ended_at: row.ended_at.map(Moment::at),
-            reason: row.dead_letter_reason.map(|reason| reason.name()),
+            reason: row.reason().map(print::visible),
+            description: row.dead_letter.description.as_deref().map(print::visible),
+            properties: row.dead_letter.properties.iter().map(shown).collect(),
             hint: hint.filter(|_| row.state != DeliveryState::Delivered),
             dead_letter_href: (row.state == DeliveryState::DeadLettered)
                 .then(|| dead_letter_page(row.id)),
@@ -102,6 +108,10 @@ impl DeliveryCard {
             ..self
         }
     }
+}
+
+fn shown((name, value): &(String, String)) -> (String, String) {
+    (print::visible(name), print::visible(value))
 }
 
 fn attempt_rows(attempts: Vec<DeliveryAttempt>) -> Vec<AttemptRow> {
@@ -159,7 +169,7 @@ pub(super) fn tone(state: DeliveryState) -> Tone {
         DeliveryState::Pending => Tone::Waiting,
         DeliveryState::Delivered => Tone::Good,
         DeliveryState::DeadLettered | DeliveryState::Dropped => Tone::Bad,
-        DeliveryState::Resubmitted => Tone::Neutral,
+        DeliveryState::Resubmitted | DeliveryState::Removed => Tone::Neutral,
     }
 }
 
@@ -171,6 +181,7 @@ pub(super) fn word(state: DeliveryState) -> &'static str {
         DeliveryState::DeadLettered => "Dead letter",
         DeliveryState::Dropped => "Dropped",
         DeliveryState::Resubmitted => "Resubmitted",
+        DeliveryState::Removed => "Removed",
     }
 }
 

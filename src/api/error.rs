@@ -297,9 +297,9 @@ impl From<ResubmitError> for ApiError {
         let explanation = error.to_string();
         match error {
             ResubmitError::NotFound(_) => Self::not_found(explanation),
-            ResubmitError::NotDeadLettered(..) | ResubmitError::SubscriptionDeleted(_) => {
-                Self::conflict(explanation)
-            }
+            ResubmitError::NotDeadLettered(..)
+            | ResubmitError::SubscriptionDeleted(_)
+            | ResubmitError::Locked(..) => Self::conflict(explanation),
             ResubmitError::Store(error) => error.into(),
         }
     }

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::api::ApiState;
 use crate::api::error::ApiError;
 use crate::base::Timestamp;
-use crate::model::dead_letter::DeadLetterReason;
+use crate::model::dead_letter::DeadLetterDetails;
 use crate::model::delivery::{DeliveryAttempt, DeliveryId, DeliveryState, Outcome};
 use crate::model::event::{EventData, EventKey, StoredEvent};
 use crate::model::name::{SubscriptionName, TopicName};
@@ -143,7 +143,7 @@ pub(super) async fn resubmit(
 /// A dead letter that was resubmitted can still be looked at.
 fn was_dead(state: DeliveryState) -> bool {
     match state {
-        DeliveryState::DeadLettered | DeliveryState::Resubmitted => true,
+        DeliveryState::DeadLettered | DeliveryState::Resubmitted | DeliveryState::Removed => true,
         DeliveryState::Pending | DeliveryState::Delivered | DeliveryState::Dropped => false,
     }
 }
@@ -248,13 +248,27 @@ fn delivery_row(row: &DeliveryRow) -> Value {
         "publishedAt": row.published_at.to_string(),
         "nextAttemptAt": moment(row.next_attempt_at),
         "endedAt": moment(row.ended_at),
-        "deadLetterReason": row.dead_letter_reason.map(DeadLetterReason::name),
+        "removedAt": moment(row.removed_at),
+        "lockedUntil": moment(row.locked_until),
+        "deferred": row.deferred,
+        "deadLetterReason": row.reason(),
+        "deadLetterErrorDescription": row.reason_description(),
+        "deadLetterProperties": properties(&row.dead_letter),
         "lastDeliveryOutcome": row.last_outcome.map(Outcome::name),
         "lastHttpStatusCode": row.last_status,
         "lastAttemptAt": moment(row.last_attempt_at),
         "resubmissionOf": row.resubmission_of.map(|id| id.0),
         "resubmittedAs": row.resubmitted_as.map(|id| id.0),
     })
+}
+
+/// The properties of a dead letter as an object.
+pub(super) fn properties(details: &DeadLetterDetails) -> Value {
+    let properties = details.properties.iter();
+    properties
+        .map(|(name, value)| (name.clone(), Value::from(value.as_str())))
+        .collect::<serde_json::Map<_, _>>()
+        .into()
 }
 
 fn delivery(detail: &DeliveryDetail) -> Value {

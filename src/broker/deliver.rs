@@ -107,15 +107,10 @@ impl Broker {
         self.meters().panicked();
         Heard {
             answer: Answer {
-                outcome: Outcome::GenericError,
-                status: None,
                 error: Some(format!(
                     "not sent because of a defect of the appliance: {why}"
                 )),
-                retry_after: None,
-                headers: Vec::new(),
-                body: Vec::new(),
-                remote_address: None,
+                ..Answer::of(Outcome::GenericError)
             },
             late: None,
         }

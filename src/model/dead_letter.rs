@@ -1,5 +1,9 @@
 //! Deliveries that were given up, and why.
 
+use crate::model::limits::{
+    DEAD_LETTER_PROPERTIES_MAX, DEAD_LETTER_PROPERTY_NAME_MAX, DEAD_LETTER_TEXT_MAX,
+};
+
 /// Why a delivery was given up; Azure's spelling on the wire (spec A).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeadLetterReason {
@@ -16,6 +20,8 @@ pub enum DeadLetterReason {
     /// What is stored of the event cannot be read any more (an extension).
     EventUnreadable,
     Manual,
+    /// A receiver said so, in words of its own: [`DeadLetterDetails`].
+    Application,
 }
 
 impl DeadLetterReason {
@@ -32,6 +38,7 @@ impl DeadLetterReason {
         Self::SubscriptionDeleted,
         Self::EventUnreadable,
         Self::Manual,
+        Self::Application,
     ];
 
     /// Azure's spelling.
@@ -52,11 +59,147 @@ impl DeadLetterReason {
             Self::SubscriptionDeleted => "SubscriptionDeleted",
             Self::EventUnreadable => "EventUnreadable",
             Self::Manual => "Manual",
+            Self::Application => "Application",
+        }
+    }
+
+    /// What happened, in a sentence: the `DeadLetterErrorDescription` of a dead letter whose receiver said
+    /// nothing about it.
+    pub fn description(self) -> &'static str {
+        match self {
+            Self::MaxDeliveryAttemptsExceeded => {
+                "The event could not be delivered with as many attempts as its subscription allows."
+            }
+            Self::TimeToLiveExceeded => "The event could not be delivered within its time to live.",
+            Self::UndeliverableDueToHttpBadRequest => "The webhook answered 400 Bad Request.",
+            Self::UndeliverableDueToHttpUnauthorized => "The webhook answered 401 Unauthorized.",
+            Self::UndeliverableDueToHttpForbidden => "The webhook answered 403 Forbidden.",
+            Self::UndeliverableDueToHttpRequestEntityTooLarge => {
+                "The webhook answered 413 Content Too Large."
+            }
+            Self::UndeliverableDueToProbationCausedByClientError => {
+                "The webhook was on probation because it refused its requests."
+            }
+            Self::UndeliverableDueToClientError => "The webhook refused the request for good.",
+            Self::SubscriptionDeleted => {
+                "The event subscription was deleted before the event was delivered."
+            }
+            Self::Manual => "Somebody gave the delivery up by hand.",
+            Self::Application => "The receiver dead-lettered the event.",
         }
     }
 
     /// The reason of that name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|reason| reason.name() == name)
+    }
+}
+
+/// What a receiver says about an event that it dead-letters itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DeadLetterDetails {
+    pub reason: Option<String>,
+    pub description: Option<String>,
+    /// Name and value, as far as the receiver gave any.
+    pub properties: Vec<(String, String)>,
+}
+
+/// What is wrong with [`DeadLetterDetails`].
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidDetails {
+    #[error("{field} has {found} characters; at most {DEAD_LETTER_TEXT_MAX} are kept")]
+    TooLong { field: String, found: usize },
+    #[error("there are {0} properties; at most {DEAD_LETTER_PROPERTIES_MAX} are kept")]
+    TooMany(usize),
+    #[error(
+        "{0:?} is not the name of a property: 1 to {DEAD_LETTER_PROPERTY_NAME_MAX} letters, digits, \
+         hyphens, dots and underscores"
+    )]
+    Name(String),
+}
+
+impl DeadLetterDetails {
+    /// Refuses what is too long to be kept, and names that could be no header of an answer.
+    pub fn checked(self) -> Result<Self, InvalidDetails> {
+        let texts = [("reason", &self.reason), ("description", &self.description)];
+        for (field, text) in texts {
+            check_length(field, text.as_deref().unwrap_or_default())?;
+        }
+        if self.properties.len() > DEAD_LETTER_PROPERTIES_MAX {
+            return Err(InvalidDetails::TooMany(self.properties.len()));
+        }
+        for (name, value) in &self.properties {
+            if !is_property_name(name) {
+                return Err(InvalidDetails::Name(name.clone()));
+            }
+            check_length(name, value)?;
+        }
+        Ok(self)
+    }
+
+    /// Cuts what is too long, for senders that nobody can tell.
+    pub fn cut(reason: &str, description: Option<&str>) -> Self {
+        let cut = |text: &str| text.chars().take(DEAD_LETTER_TEXT_MAX).collect();
+        Self {
+            reason: Some(cut(reason)),
+            description: description.map(cut),
+            properties: Vec::new(),
+        }
+    }
+}
+
+fn check_length(field: &str, text: &str) -> Result<(), InvalidDetails> {
+    let found = text.chars().count();
+    if found > DEAD_LETTER_TEXT_MAX {
+        let field = field.to_owned();
+        return Err(InvalidDetails::TooLong { field, found });
+    }
+    Ok(())
+}
+
+fn is_property_name(name: &str) -> bool {
+    let fits = (1..=DEAD_LETTER_PROPERTY_NAME_MAX).contains(&name.len());
+    fits && name
+        .chars()
+        .all(|c| c.is_ascii_alphanumeric() || "-._".contains(c))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn details_have_limits() {
+        let with = |reason: &str, properties: &[(&str, &str)]| DeadLetterDetails {
+            reason: Some(reason.to_owned()),
+            description: None,
+            properties: properties
+                .iter()
+                .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+                .collect(),
+        };
+        let longest = "ü".repeat(DEAD_LETTER_TEXT_MAX);
+        assert!(
+            with(&longest, &[("Order-No.1_a", &longest)])
+                .checked()
+                .is_ok()
+        );
+        let longer = format!("{longest}x");
+        for (details, fault) in [
+            (with(&longer, &[]), "reason has 4097 characters"),
+            (with("r", &[("a", &longer)]), "a has 4097 characters"),
+            (with("r", &[("a b", "")]), "is not the name of a property"),
+            (with("r", &[("", "")]), "is not the name of a property"),
+            (
+                with("r", &[("a", ""); DEAD_LETTER_PROPERTIES_MAX + 1]),
+                "there are 33 properties",
+            ),
+        ] {
+            let error = details.checked().expect_err(fault).to_string();
+            assert!(error.contains(fault), "{error}");
+        }
+        let cut = DeadLetterDetails::cut(&longer, Some(&longer));
+        assert_eq!(cut.reason, Some(longest.clone()));
+        assert_eq!(cut.description, Some(longest));
     }
 }

@@ -2,10 +2,11 @@
 //! done about it.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::base::{TimeScale, Timestamp};
-use crate::model::dead_letter::DeadLetterReason;
+use crate::model::dead_letter::{DeadLetterDetails, DeadLetterReason};
 use crate::model::event::EventKey;
 use crate::model::probation::is_client_error;
 use crate::model::retry::{FailedAttempt, RetryPolicy};
@@ -24,7 +25,8 @@ impl fmt::Display for DeliveryId {
 /// Where a delivery stands.
 ///
 /// `Pending` until its last settlement; then exactly one of the others, for good, except that a
-/// dead-lettered delivery becomes `Resubmitted` when a new delivery takes its place.
+/// dead-lettered delivery becomes `Resubmitted` when a new delivery takes its place, and `Removed` when a
+/// receiver of its queue completes it or somebody purges it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeliveryState {
     Pending,
@@ -33,16 +35,19 @@ pub enum DeliveryState {
     /// Given up with nowhere to keep it: dropped by the subscription's own wish.
     Dropped,
     Resubmitted,
+    /// Taken out of the dead-letter queue for good.
+    Removed,
 }
 
 impl DeliveryState {
     /// All states, in the order of the numbers that the store knows them by.
-    pub const ALL: [DeliveryState; 5] = [
+    pub const ALL: [DeliveryState; 6] = [
         Self::Pending,
         Self::Delivered,
         Self::DeadLettered,
         Self::Dropped,
         Self::Resubmitted,
+        Self::Removed,
     ];
 
     /// The word for it in answers and pages.
@@ -53,6 +58,7 @@ impl DeliveryState {
             Self::DeadLettered => "DeadLettered",
             Self::Dropped => "Dropped",
             Self::Resubmitted => "Resubmitted",
+            Self::Removed => "Removed",
         }
     }
 }
@@ -82,11 +88,19 @@ pub enum Outcome {
     TokenError,
     /// Not tried: the subscription was on probation.
     Probation,
+    /// A receiver gave it back.
+    Released,
+    /// A receiver dead-lettered it.
+    Rejected,
+    /// A receiver put it aside.
+    Deferred,
+    /// A receiver let its lock lapse.
+    LockLost,
 }
 
 impl Outcome {
     /// All outcomes.
-    pub const ALL: [Outcome; 14] = [
+    pub const ALL: [Outcome; 18] = [
         Self::Delivered,
         Self::BadRequest,
         Self::Unauthorized,
@@ -101,6 +115,10 @@ impl Outcome {
         Self::GenericError,
         Self::TokenError,
         Self::Probation,
+        Self::Released,
+        Self::Rejected,
+        Self::Deferred,
+        Self::LockLost,
     ];
 
     /// Azure's spelling.
@@ -120,6 +138,10 @@ impl Outcome {
             Self::GenericError => "GenericError",
             Self::TokenError => "TokenError",
             Self::Probation => "Probation",
+            Self::Released => "Released",
+            Self::Rejected => "Rejected",
+            Self::Deferred => "Deferred",
+            Self::LockLost => "LockLost",
         }
     }
 
@@ -162,6 +184,8 @@ pub struct Answer {
     pub body: Vec<u8>,
     /// The address that was spoken to.
     pub remote_address: Option<String>,
+    /// What the receiver said if it dead-lettered the event itself.
+    pub dead_letter: Option<Arc<DeadLetterDetails>>,
 }
 
 impl Answer {
@@ -174,13 +198,22 @@ impl Answer {
     pub fn skipped(cause: Outcome) -> Self {
         let cause = cause.name();
         Self {
-            outcome: Outcome::Probation,
-            status: None,
             error: Some(format!("not tried: on probation because of {cause}")),
+            ..Self::of(Outcome::Probation)
+        }
+    }
+
+    /// What came out of a delivery that nobody answered over HTTP.
+    pub fn of(outcome: Outcome) -> Self {
+        Self {
+            outcome,
+            status: None,
+            error: None,
             retry_after: None,
             headers: Vec::new(),
             body: Vec::new(),
             remote_address: None,
+            dead_letter: None,
         }
     }
 }
@@ -267,6 +300,9 @@ pub fn settle(
 ) -> Settlement {
     if answer.outcome == Outcome::Delivered {
         return Settlement::Complete;
+    }
+    if answer.dead_letter.is_some() {
+        return Settlement::DeadLetter(DeadLetterReason::Application);
     }
     if let Some(reason) = policy.profile.rejection(answer.status) {
         return Settlement::DeadLetter(reason);
@@ -361,13 +397,8 @@ mod tests {
 
     fn answer(status: u16) -> Answer {
         Answer {
-            outcome: Outcome::of_status(status),
             status: Some(status),
-            error: None,
-            retry_after: None,
-            headers: Vec::new(),
-            body: Vec::new(),
-            remote_address: None,
+            ..Answer::of(Outcome::of_status(status))
         }
     }
 

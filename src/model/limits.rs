@@ -182,3 +182,36 @@ pub const HOURS_KEPT: Duration = Duration::from_secs(32 * 24 * 3_600);
 
 /// For how long counters are kept by the day.
 pub const DAYS_KEPT: Duration = Duration::from_secs(400 * 24 * 3_600);
+
+/// Characters of a reason, a description or a property that a receiver gives with a dead letter
+/// (service-bus.md 4.1).
+pub const DEAD_LETTER_TEXT_MAX: usize = 4_096;
+
+/// Properties that a receiver gives with a dead letter. With all of them at their longest, an answer's head
+/// is still one that clients take.
+pub const DEAD_LETTER_PROPERTIES_MAX: usize = 32;
+
+/// Characters of the name of such a property; longer header names are refused by many clients.
+pub const DEAD_LETTER_PROPERTY_NAME_MAX: usize = 128;
+
+/// How long a lock lasts unless its receiver says otherwise (service-bus.md 1, LockDuration).
+pub const LOCK_DURATION: Duration = Duration::from_secs(60);
+
+/// The shortest and the longest lock that a receiver may ask for (service-bus.md 1).
+pub const LOCK_SECONDS: std::ops::RangeInclusive<u64> = 5..=300;
+
+/// Locks that one request takes or settles (event-grid-namespaces.md 5 has 100 for `maxEvents`).
+pub const LOCKS_PER_REQUEST_MAX: usize = 100;
+
+/// Bytes of events past which a request takes no further lock; the first one is always taken.
+pub const LOCK_BYTES_MAX: usize = 4 * 1_024 * 1_024;
+
+/// How long a receiver waits for something to take unless it says otherwise (service-bus.md 8).
+pub const RECEIVE_WAIT: Duration = Duration::from_secs(60);
+
+/// The longest that a receiver is let wait (event-grid-namespaces.md 5 has 120 s for `maxWaitTime`); who asks
+/// for longer is answered then and asks again.
+pub const RECEIVE_WAIT_MAX: Duration = Duration::from_secs(120);
+
+/// Receivers that wait at once, over all queues. Each holds a connection and little else.
+pub const RECEIVERS_WAITING_MAX: usize = 1_024;

@@ -8,6 +8,7 @@ pub mod delivery;
 pub mod destination;
 pub mod event;
 pub mod filter;
+pub mod lease;
 pub mod limits;
 pub mod name;
 pub mod pace;

@@ -1,10 +1,13 @@
 //! Delivery to a webhook: what is written on the request (spec 6.3), and what its answer means.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, ORIGIN, SET_COOKIE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 
 use crate::base::Timestamp;
+use crate::model::dead_letter::DeadLetterDetails;
 use crate::model::delivery::{Answer, Outcome};
 use crate::model::destination::{AttributeValue, DeliveryAttributeMapping, WebHook};
 use crate::model::event::StoredEvent;
@@ -30,6 +33,9 @@ const AEG_OUTPUT_EVENT_ID: HeaderName = HeaderName::from_static("aeg-output-even
 const WEBHOOK_ID: HeaderName = HeaderName::from_static(signature::ID);
 const WEBHOOK_TIMESTAMP: HeaderName = HeaderName::from_static(signature::TIMESTAMP);
 const WEBHOOK_SIGNATURE: HeaderName = HeaderName::from_static(signature::SIGNATURE);
+const DEAD_LETTER_REASON: HeaderName = HeaderName::from_static("everpost-dead-letter-reason");
+const DEAD_LETTER_DESCRIPTION: HeaderName =
+    HeaderName::from_static("everpost-dead-letter-description");
 pub(super) const WEBHOOK_REQUEST_ORIGIN: HeaderName =
     HeaderName::from_static("webhook-request-origin");
 
@@ -187,6 +193,7 @@ pub(super) fn put(headers: &mut HeaderMap, name: HeaderName, value: &str) {
 
 pub(super) fn answered(answer: ExchangeAnswer, now: Timestamp) -> Answer {
     let asks_to_wait = matches!(answer.status, 429 | 503);
+    let dead_letter = dead_letter(&answer);
     let mut body = answer.body;
     body.truncate(RESPONSE_KEPT_MAX);
     Answer {
@@ -196,10 +203,26 @@ pub(super) fn answered(answer: ExchangeAnswer, now: Timestamp) -> Answer {
         retry_after: asks_to_wait
             .then(|| retry_after(&answer.headers, now))
             .flatten(),
+        dead_letter,
         headers: kept(&answer.headers),
         body,
         remote_address: answer.remote_address.map(|address| address.to_string()),
     }
+}
+
+/// What a webhook says that dead-letters the event itself: a refusal with a reason (an extension). What it
+/// says beyond the limits is cut.
+fn dead_letter(answer: &ExchangeAnswer) -> Option<Arc<DeadLetterDetails>> {
+    if !matches!(answer.status, 400 | 422) {
+        return None;
+    }
+    let text = |name| {
+        let value = answer.headers.get(name)?;
+        Some(String::from_utf8_lossy(value.as_bytes()).trim().to_owned())
+    };
+    let reason = text(DEAD_LETTER_REASON).filter(|reason| !reason.is_empty())?;
+    let details = DeadLetterDetails::cut(&reason, text(DEAD_LETTER_DESCRIPTION).as_deref());
+    Some(Arc::new(details))
 }
 
 fn unanswered(error: &ExchangeError) -> Answer {
@@ -211,13 +234,8 @@ fn unanswered(error: &ExchangeError) -> Answer {
         ExchangeError::Denied(_) => Outcome::Aborted,
     };
     Answer {
-        outcome,
-        status: None,
         error: Some(error.to_string()),
-        retry_after: None,
-        headers: Vec::new(),
-        body: Vec::new(),
-        remote_address: None,
+        ..Answer::of(outcome)
     }
 }
 

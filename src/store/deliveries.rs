@@ -10,11 +10,12 @@ use std::sync::{Arc, Mutex};
 use rusqlite::{Connection, OptionalExtension, Row, Savepoint, params};
 
 use crate::base::Timestamp;
-use crate::model::dead_letter::DeadLetterReason;
+use crate::model::dead_letter::{DeadLetterDetails, DeadLetterReason};
 use crate::model::delivery::{
     Delivery, DeliveryAttempt, DeliveryId, DeliveryState, LateAnswer, Outcome, Settlement,
 };
 use crate::model::event::{Event, EventKey, StoredEvent};
+use crate::model::lease::is_held;
 use crate::model::subscription::SubscriptionId;
 use crate::model::topic::TopicId;
 use crate::store::db::Db;
@@ -30,8 +31,8 @@ const RECENT_OVERHEAD: usize = 512;
 /// The book of events and deliveries.
 #[derive(Clone)]
 pub struct Deliveries {
-    db: Db,
-    recent: Arc<Mutex<RecentEvents>>,
+    pub(super) db: Db,
+    pub(super) recent: Arc<Mutex<RecentEvents>>,
 }
 
 /// A publish request that has been checked and matched, ready to be stored whole.
@@ -129,6 +130,8 @@ pub enum ResubmitError {
     NotDeadLettered(DeliveryId, DeliveryState),
     #[error("the event subscription of delivery {0} has been deleted")]
     SubscriptionDeleted(DeliveryId),
+    #[error("a receiver holds delivery {0} locked until {1}")]
+    Locked(DeliveryId, Timestamp),
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -384,7 +387,7 @@ fn delivery(row: &Row<'_>) -> rusqlite::Result<Delivery> {
     })
 }
 
-fn load_event(tx: &Connection, key: EventKey) -> Result<StoredEvent, StoreError> {
+pub(super) fn load_event(tx: &Connection, key: EventKey) -> Result<StoredEvent, StoreError> {
     let select = format!("SELECT {} FROM event WHERE id = ?1", row::EVENT_COLUMNS);
     let mut select = tx.prepare_cached(&select)?;
     let mut rows = select.query([key])?;
@@ -407,16 +410,22 @@ fn next_due(
 }
 
 const RETRY: &str = "UPDATE delivery SET next_attempt_at = ?2, attempts = ?3, last_attempt_at = ?4, \
-     last_outcome = ?5, last_status = ?6 WHERE id = ?1 AND state = 0";
-const RETRY_UNATTEMPTED: &str =
-    "UPDATE delivery SET next_attempt_at = ?2 WHERE id = ?1 AND state = 0";
-const END: &str = "UPDATE delivery SET state = ?2, ended_at = ?3, dead_letter_reason = ?4, \
-     attempts = ?5, last_attempt_at = ?6, last_outcome = ?7, last_status = ?8 \
+     last_outcome = ?5, last_status = ?6, lock_token = NULL, locked_at = NULL, locked_until = NULL \
      WHERE id = ?1 AND state = 0";
+const RETRY_UNATTEMPTED: &str = "UPDATE delivery SET next_attempt_at = ?2, lock_token = NULL, \
+     locked_at = NULL, locked_until = NULL WHERE id = ?1 AND state = 0";
+// What ends is due once more, as a dead letter; whoever held it has lost it.
+const END: &str = "UPDATE delivery SET state = ?2, ended_at = ?3, next_attempt_at = ?3, \
+     dead_letter_reason = ?4, attempts = ?5, last_attempt_at = ?6, last_outcome = ?7, \
+     last_status = ?8, lock_token = NULL, locked_at = NULL, locked_until = NULL, \
+     first_locked_at = NULL, deferred = 0 WHERE id = ?1 AND state = 0";
 const END_UNATTEMPTED: &str = "UPDATE delivery SET state = ?2, ended_at = ?3, \
-     dead_letter_reason = ?4 WHERE id = ?1 AND state = 0";
+     next_attempt_at = ?3, dead_letter_reason = ?4, lock_token = NULL, locked_at = NULL, \
+     locked_until = NULL, first_locked_at = NULL, deferred = 0 WHERE id = ?1 AND state = 0";
+const EXPLAIN: &str = "UPDATE delivery SET dead_letter_own_reason = ?2, \
+     dead_letter_description = ?3, dead_letter_properties = ?4 WHERE id = ?1";
 
-fn settle(tx: &Connection, settled: &Settled, now: Timestamp) -> Result<(), StoreError> {
+pub(super) fn settle(tx: &Connection, settled: &Settled, now: Timestamp) -> Result<(), StoreError> {
     let changed = match (settled.settlement, settled.attempt.as_deref()) {
         (Settlement::Retry { at }, Some(attempt)) => {
             let last = LastAttempt::of(attempt);
@@ -477,7 +486,7 @@ fn end(
         return tx.prepare_cached(END_UNATTEMPTED)?.execute(values);
     };
     let last = LastAttempt::of(attempt);
-    tx.prepare_cached(END)?.execute(params![
+    let changed = tx.prepare_cached(END)?.execute(params![
         id,
         state,
         now.as_ms(),
@@ -486,7 +495,21 @@ fn end(
         last.at,
         last.outcome,
         last.status
-    ])
+    ])?;
+    match attempt.answer.dead_letter.as_deref() {
+        Some(details) if changed > 0 => explain(tx, id, details)?,
+        _ => {}
+    }
+    Ok(changed)
+}
+
+/// Keeps what a receiver said with its dead letter.
+fn explain(tx: &Connection, id: DeliveryId, details: &DeadLetterDetails) -> rusqlite::Result<()> {
+    let properties = &details.properties;
+    let properties = (!properties.is_empty()).then(|| row::pairs_column(properties));
+    let values = params![id, details.reason, details.description, properties];
+    tx.prepare_cached(EXPLAIN)?.execute(values)?;
+    Ok(())
 }
 
 /// What a delivery itself remembers of its newest attempt.
@@ -514,7 +537,7 @@ const RECORD: &str = "INSERT OR REPLACE INTO delivery_attempt (delivery_id, atte
 const RECORD_LATE: &str = "UPDATE delivery_attempt SET late_status = ?3, late_ms = ?4 \
      WHERE delivery_id = ?1 AND attempt = ?2";
 const COMPLETE_LATE: &str = "UPDATE delivery SET state = ?3, ended_at = ?4, last_outcome = ?5, \
-     last_status = ?6 WHERE id = ?1 AND state = 0 AND attempts = ?2";
+     lock_token = NULL, locked_at = NULL, locked_until = NULL, last_status = ?6 WHERE id = ?1 AND state = 0 AND attempts = ?2";
 
 /// Says whether the delivery is complete by it.
 fn settle_late(tx: &Connection, late: &Late, now: Timestamp) -> Result<bool, StoreError> {
@@ -539,7 +562,11 @@ fn settle_late(tx: &Connection, late: &Late, now: Timestamp) -> Result<bool, Sto
     Ok(completed > 0)
 }
 
-fn record(tx: &Connection, id: DeliveryId, attempt: &DeliveryAttempt) -> Result<(), StoreError> {
+pub(super) fn record(
+    tx: &Connection,
+    id: DeliveryId,
+    attempt: &DeliveryAttempt,
+) -> Result<(), StoreError> {
     let answer = &attempt.answer;
     let headers = (!answer.headers.is_empty()).then(|| row::pairs_column(&answer.headers));
     tx.prepare_cached(RECORD)?.execute(params![
@@ -568,6 +595,9 @@ fn resubmit(
         return Err(ResubmitError::NotDeadLettered(id, state));
     }
     let subscription = subscription.ok_or(ResubmitError::SubscriptionDeleted(id))?;
+    if let Some(until) = locked_until(tx, id)?.filter(|until| is_held(*until, now)) {
+        return Err(ResubmitError::Locked(id, until));
+    }
     replace(tx, id, now)
         .map(|fresh| (fresh, subscription))
         .map_err(|e| StoreError::from(e).into())
@@ -594,6 +624,11 @@ fn find_for_resubmission(
     }
 }
 
+fn locked_until(tx: &Savepoint<'_>, id: DeliveryId) -> Result<Option<Timestamp>, StoreError> {
+    let find = "SELECT locked_until FROM delivery WHERE id = ?1";
+    Ok(tx.query_row(find, [id], |row| row::timestamp_or_null(row, 0))?)
+}
+
 fn replace(tx: &Savepoint<'_>, id: DeliveryId, now: Timestamp) -> rusqlite::Result<DeliveryId> {
     tx.execute(
         "INSERT INTO delivery (event_id, subscription_id, next_attempt_at, published_at, \
@@ -603,7 +638,8 @@ fn replace(tx: &Savepoint<'_>, id: DeliveryId, now: Timestamp) -> rusqlite::Resu
     )?;
     let fresh = DeliveryId(tx.last_insert_rowid());
     tx.execute(
-        "UPDATE delivery SET state = ?2, resubmitted_as = ?3 WHERE id = ?1",
+        "UPDATE delivery SET state = ?2, resubmitted_as = ?3, lock_token = NULL, \
+             locked_at = NULL, locked_until = NULL WHERE id = ?1",
         params![id, row::state_number(DeliveryState::Resubmitted), fresh],
     )?;
     Ok(fresh)
@@ -624,7 +660,9 @@ fn end_orphans_as(
     limit: usize,
     now: Timestamp,
 ) -> Result<usize, StoreError> {
-    let orphaned = "UPDATE delivery SET state = ?1, ended_at = ?2, dead_letter_reason = ?3 \
+    let orphaned = "UPDATE delivery SET state = ?1, ended_at = ?2, next_attempt_at = ?2, \
+             dead_letter_reason = ?3, lock_token = NULL, locked_at = NULL, locked_until = NULL, \
+             first_locked_at = NULL, deferred = 0 \
          WHERE id IN (SELECT delivery.id FROM event_subscription \
              CROSS JOIN delivery ON delivery.subscription_id = event_subscription.id \
                  AND delivery.state = 0 \
@@ -641,7 +679,7 @@ fn end_orphans_as(
 
 /// Events that were published a moment ago, oldest first out.
 #[derive(Default)]
-struct RecentEvents {
+pub(super) struct RecentEvents {
     events: HashMap<EventKey, Arc<StoredEvent>>,
     order: VecDeque<EventKey>,
     bytes: usize,
@@ -662,7 +700,7 @@ impl RecentEvents {
         }
     }
 
-    fn get(&self, key: EventKey) -> Option<Arc<StoredEvent>> {
+    pub(super) fn get(&self, key: EventKey) -> Option<Arc<StoredEvent>> {
         self.events.get(&key).cloned()
     }
 }

@@ -10,6 +10,7 @@ mod db;
 mod deliveries;
 mod error;
 mod fold;
+mod locks;
 mod migrate;
 mod retention;
 mod row;
@@ -32,6 +33,7 @@ pub use deliveries::{
 pub use error::StoreError;
 pub use fold::Grain;
 pub use retention::{Bite, Prunable, Pruned, Sizes};
+pub use locks::{DeadLetter, LockRequest, Locked, SettledLock, Which};
 pub use seal::{InvalidMasterKey, MasterKeys};
 pub use upkeep::Upkeep;
 pub use vault::{MASTER_KEY_FILE, Rekeyed};

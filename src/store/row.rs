@@ -7,9 +7,10 @@ use rusqlite::{Row, ToSql};
 
 use crate::base::Timestamp;
 use crate::model::access::{AccessKeys, Secret};
-use crate::model::dead_letter::DeadLetterReason;
+use crate::model::dead_letter::{DeadLetterDetails, DeadLetterReason};
 use crate::model::delivery::{DeliveryId, DeliveryState, Outcome};
 use crate::model::event::{Attribute, Event, EventData, EventKey, StoredEvent};
+use crate::model::lease::LockToken;
 use crate::model::name::{SubscriptionName, TopicName};
 use crate::model::subscription::{EventSubscription, SubscriptionId, Validation, ValidationState};
 use crate::model::topic::{Topic, TopicId};
@@ -216,6 +217,15 @@ pub(super) fn reason(row: &Row<'_>, index: usize) -> Result<Option<DeadLetterRea
     Ok(name.as_deref().and_then(DeadLetterReason::from_name))
 }
 
+/// What a receiver said with its dead letter, from three columns on.
+pub(super) fn details(row: &Row<'_>, index: usize) -> Result<DeadLetterDetails, StoreError> {
+    Ok(DeadLetterDetails {
+        reason: row.get(index)?,
+        description: row.get(index + 1)?,
+        properties: pairs_from(row.get::<_, Option<String>>(index + 2)?.as_deref())?,
+    })
+}
+
 pub(super) fn delivery_id(row: &Row<'_>, index: usize) -> rusqlite::Result<Option<DeliveryId>> {
     Ok(row.get::<_, Option<i64>>(index)?.map(DeliveryId))
 }
@@ -241,5 +251,11 @@ impl ToSql for SubscriptionId {
 impl ToSql for TopicId {
     fn to_sql(&self) -> rusqlite::Result<rusqlite::types::ToSqlOutput<'_>> {
         Ok(self.0.into())
+    }
+}
+
+impl ToSql for LockToken {
+    fn to_sql(&self) -> rusqlite::Result<rusqlite::types::ToSqlOutput<'_>> {
+        Ok(self.as_bytes().as_slice().into())
     }
 }

@@ -165,7 +165,10 @@ impl Counts {
                 total.dead_letters -= 1;
                 *self.dead_letters.entry(row.of_day(old)).or_default() -= 1;
             }
-            DeliveryState::Delivered | DeliveryState::Dropped | DeliveryState::Resubmitted => (),
+            DeliveryState::Delivered
+            | DeliveryState::Dropped
+            | DeliveryState::Resubmitted
+            | DeliveryState::Removed => (),
         }
     }
 
@@ -178,13 +181,17 @@ impl Counts {
                 total.dead_letters += 1;
                 *self.dead_letters.entry(row.of_day(new)).or_default() += 1;
             }
-            DeliveryState::Delivered | DeliveryState::Dropped | DeliveryState::Resubmitted => (),
+            DeliveryState::Delivered
+            | DeliveryState::Dropped
+            | DeliveryState::Resubmitted
+            | DeliveryState::Removed => (),
         }
         if row.old.is_none() {
             self.rollup(row, row.published_at).matched += 1;
         }
         let attempts = new.attempts - row.old.as_ref().map_or(0, |old| old.attempts);
-        if attempts > 0 {
+        // One that was counted and then not made takes back what was counted at the same moment.
+        if attempts != 0 {
             let at = row.last_attempt_at.unwrap_or(row.published_at);
             self.rollup(row, at).attempts += attempts;
         }
@@ -202,7 +209,10 @@ impl Counts {
         match state {
             DeliveryState::Delivered => total.delivered += 1,
             DeliveryState::Dropped => total.dropped += 1,
-            DeliveryState::Pending | DeliveryState::DeadLettered | DeliveryState::Resubmitted => {
+            DeliveryState::Pending
+            | DeliveryState::DeadLettered
+            | DeliveryState::Resubmitted
+            | DeliveryState::Removed => {
                 total.dead_lettered += 1;
             }
         }
@@ -213,7 +223,10 @@ impl Counts {
                 rollup.within[place(ended_at - row.published_at)] += 1;
             }
             DeliveryState::Dropped => rollup.dropped += 1,
-            DeliveryState::Pending | DeliveryState::DeadLettered | DeliveryState::Resubmitted => {
+            DeliveryState::Pending
+            | DeliveryState::DeadLettered
+            | DeliveryState::Resubmitted
+            | DeliveryState::Removed => {
                 rollup.dead_lettered += 1;
             }
         }

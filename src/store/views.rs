@@ -12,7 +12,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use tokio::sync::watch;
 
 use crate::base::Timestamp;
-use crate::model::dead_letter::DeadLetterReason;
+use crate::model::dead_letter::{DeadLetterDetails, DeadLetterReason};
 use crate::model::delivery::{
     Answer, DeliveryAttempt, DeliveryId, DeliveryState, LateAnswer, Outcome,
 };
@@ -114,9 +114,31 @@ pub struct DeliveryRow {
     pub last_outcome: Option<Outcome>,
     pub last_status: Option<u16>,
     pub dead_letter_reason: Option<DeadLetterReason>,
+    /// What the receiver said, where it dead-lettered the event itself.
+    pub dead_letter: DeadLetterDetails,
     pub ended_at: Option<Timestamp>,
+    /// Of a dead letter that was taken out of its queue.
+    pub removed_at: Option<Timestamp>,
+    /// When the newest lock of a receiver ends, or has lapsed.
+    pub locked_until: Option<Timestamp>,
+    /// A receiver has put it aside.
+    pub deferred: bool,
     pub resubmission_of: Option<DeliveryId>,
     pub resubmitted_as: Option<DeliveryId>,
+}
+
+impl DeliveryRow {
+    /// Why it was given up: in the receiver's words if it has said so, else in Azure's.
+    pub fn reason(&self) -> Option<&str> {
+        let own = self.dead_letter.reason.as_deref();
+        own.or(self.dead_letter_reason.map(DeadLetterReason::name))
+    }
+
+    /// The same in a sentence.
+    pub fn reason_description(&self) -> Option<&str> {
+        let own = self.dead_letter.description.as_deref();
+        own.or(self.dead_letter_reason.map(DeadLetterReason::description))
+    }
 }
 
 /// A delivery with all of its attempts, oldest first.
@@ -312,7 +334,9 @@ const DELIVERY_ROW: &str = "SELECT delivery.id, delivery.event_id, event.event_i
      delivery.subscription_id, delivery.state, delivery.attempts, delivery.next_attempt_at, \
      delivery.published_at, delivery.last_attempt_at, delivery.last_outcome, \
      delivery.last_status, delivery.dead_letter_reason, delivery.ended_at, \
-     delivery.resubmission_of, delivery.resubmitted_as \
+     delivery.resubmission_of, delivery.resubmitted_as, delivery.dead_letter_own_reason, \
+     delivery.dead_letter_description, delivery.dead_letter_properties, delivery.removed_at, \
+     delivery.locked_until, delivery.deferred \
      FROM delivery JOIN event ON event.id = delivery.event_id \
      JOIN event_subscription ON event_subscription.id = delivery.subscription_id \
      JOIN topic ON topic.id = event_subscription.topic_id";
@@ -334,6 +358,7 @@ fn deliveries(
 fn delivery_row(row: &Row<'_>) -> Result<DeliveryRow, StoreError> {
     let state = row::state(row, 8)?;
     let next_attempt_at = row::timestamp(row, 10)?;
+    let deferred: bool = row.get(24)?;
     Ok(DeliveryRow {
         id: DeliveryId(row.get(0)?),
         event: EventKey(row.get(1)?),
@@ -345,7 +370,7 @@ fn delivery_row(row: &Row<'_>) -> Result<DeliveryRow, StoreError> {
         subscription_id: SubscriptionId(row.get(7)?),
         state,
         attempts: row.get(9)?,
-        next_attempt_at: (state == DeliveryState::Pending).then_some(next_attempt_at),
+        next_attempt_at: (state == DeliveryState::Pending && !deferred).then_some(next_attempt_at),
         published_at: row::timestamp(row, 11)?,
         last_attempt_at: row::timestamp_or_null(row, 12)?,
         last_outcome: row::outcome(row, 13)?,
@@ -354,6 +379,10 @@ fn delivery_row(row: &Row<'_>) -> Result<DeliveryRow, StoreError> {
         ended_at: row::timestamp_or_null(row, 16)?,
         resubmission_of: row::delivery_id(row, 17)?,
         resubmitted_as: row::delivery_id(row, 18)?,
+        dead_letter: row::details(row, 19)?,
+        removed_at: row::timestamp_or_null(row, 22)?,
+        locked_until: row::timestamp_or_null(row, 23)?,
+        deferred,
     })
 }
 
@@ -383,6 +412,7 @@ fn attempt(row: &Row<'_>) -> Result<DeliveryAttempt, StoreError> {
             remote_address: row.get(6)?,
             headers: row::pairs_from(row.get::<_, Option<String>>(7)?.as_deref())?,
             body: row.get::<_, Option<Vec<u8>>>(8)?.unwrap_or_default(),
+            dead_letter: None, // the delivery shows it
         },
         late: late_answer(row)?,
     })

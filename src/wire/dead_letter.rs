@@ -1,7 +1,7 @@
 //! The record of an event that was given up: the event, and why (spec 9.3).
 
 use crate::base::Timestamp;
-use crate::model::dead_letter::DeadLetterReason;
+use crate::model::dead_letter::{DeadLetterDetails, DeadLetterReason};
 use crate::model::delivery::Outcome;
 use crate::model::event::StoredEvent;
 use crate::model::topic::DeliverySchema;
@@ -9,9 +9,11 @@ use crate::wire::json::ObjectWriter;
 use crate::wire::{cloud_events, event_grid};
 
 /// What a record adds to the event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeadLetterFacts {
     pub reason: DeadLetterReason,
+    /// What the receiver said, where it dead-lettered the event itself.
+    pub details: DeadLetterDetails,
     /// Attempts made in all.
     pub attempts: u32,
     /// The outcome of the last attempt; `None` when there was none, as with an event that expired first.
@@ -25,6 +27,7 @@ pub struct DeadLetterFacts {
 /// The names of what a record adds.
 struct Names {
     reason: &'static str,
+    description: &'static str,
     attempts: &'static str,
     last_outcome: &'static str,
     last_status: &'static str,
@@ -34,6 +37,7 @@ struct Names {
 
 const EVENT_GRID: Names = Names {
     reason: "deadLetterReason",
+    description: "deadLetterErrorDescription",
     attempts: "deliveryAttempts",
     last_outcome: "lastDeliveryOutcome",
     last_status: "lastHttpStatusCode",
@@ -44,6 +48,7 @@ const EVENT_GRID: Names = Names {
 /// As extension attributes, which have no capital letters.
 const CLOUD_EVENTS: Names = Names {
     reason: "deadletterreason",
+    description: "deadlettererrordescription",
     attempts: "deliveryattempts",
     last_outcome: "lastdeliveryoutcome",
     last_status: "lasthttpstatuscode",
@@ -78,9 +83,10 @@ pub fn record(
 }
 
 impl Names {
-    fn all(&self) -> [&'static str; 6] {
+    fn all(&self) -> [&'static str; 7] {
         [
             self.reason,
+            self.description,
             self.attempts,
             self.last_outcome,
             self.last_status,
@@ -90,7 +96,11 @@ impl Names {
     }
 
     fn write(&self, object: &mut ObjectWriter<'_>, facts: &DeadLetterFacts) {
-        object.text(self.reason, facts.reason.name());
+        let own = facts.details.reason.as_deref();
+        object.text(self.reason, own.unwrap_or(facts.reason.name()));
+        if let Some(description) = &facts.details.description {
+            object.text(self.description, description);
+        }
         object.raw(self.attempts, &facts.attempts.to_string());
         if let Some(outcome) = facts.last_outcome {
             object.text(self.last_outcome, outcome.name());
@@ -113,6 +123,7 @@ mod tests {
     fn facts() -> DeadLetterFacts {
         DeadLetterFacts {
             reason: DeadLetterReason::UndeliverableDueToHttpBadRequest,
+            details: DeadLetterDetails::default(),
             attempts: 1,
             last_outcome: Some(Outcome::BadRequest),
             last_status: Some(400),
@@ -197,5 +208,20 @@ mod tests {
             &facts,
             &expected,
         );
+    }
+
+    #[test]
+    fn the_words_of_a_receiver_stand_in_the_place_of_ours() {
+        let facts = DeadLetterFacts {
+            reason: DeadLetterReason::Application,
+            details: DeadLetterDetails::cut("Unknown customer", Some("no customer 7")),
+            ..facts()
+        };
+        let expected = format!(
+            "{EVENT}{}",
+            r#""deadLetterReason":"Unknown customer","deadLetterErrorDescription":"no customer 7","deliveryAttempts":1,"lastDeliveryOutcome":"BadRequest","lastHttpStatusCode":400,"publishTime":"2026-11-21T06:40:53.1380000Z","lastDeliveryAttemptTime":"2026-11-21T06:40:54.0000000Z"}"#
+        );
+        let event = stored(Some("2"), &[]);
+        check(DeliverySchema::EventGridSchema, &event, &facts, &expected);
     }
 }

@@ -9,7 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use everpost::base::{Entropy, Timestamp};
-use everpost::model::dead_letter::DeadLetterReason;
+use everpost::model::dead_letter::{DeadLetterDetails, DeadLetterReason};
 use everpost::model::delivery::Outcome;
 use everpost::model::event::{EventKey, StoredEvent};
 use everpost::model::topic::{DeliverySchema, InputMapping, InputSchema, MappedField};
@@ -116,6 +116,7 @@ fn shown(payload: &Payload) -> String {
 fn dead_letters(schema: DeliverySchema, events: &[StoredEvent]) -> String {
     let facts = DeadLetterFacts {
         reason: DeadLetterReason::MaxDeliveryAttemptsExceeded,
+        details: DeadLetterDetails::default(),
         attempts: 30,
         last_outcome: Some(Outcome::Busy),
         last_status: Some(503),

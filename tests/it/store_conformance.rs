@@ -187,6 +187,7 @@ impl Fixture {
             headers: vec![("x-a".to_owned(), "b".to_owned())],
             body: b"no\0pe".to_vec(),
             remote_address: Some("127.0.0.1:9".to_owned()),
+            dead_letter: None,
         };
         let attempt = DeliveryAttempt {
             attempt,

@@ -11,7 +11,7 @@ use crate::base::Timestamp;
 
 /// One delivery with its attempts, as it stands `now`.
 pub(super) fn timeline(delivery: &Value, now: Timestamp) -> String {
-    let mut told = format!("{}\n", headline(delivery));
+    let mut told = format!("{}\n{}", headline(delivery), explanation(delivery));
     let attempts = items(delivery, "/deliveryAttempts");
     let next = moment(delivery, "/nextAttemptAt");
     if attempts.is_empty() && next.is_none() {
@@ -41,6 +41,14 @@ pub(super) fn timeline(delivery: &Value, now: Timestamp) -> String {
     told
 }
 
+/// Why it was given up, in a sentence; nothing where it was not.
+fn explanation(delivery: &Value) -> String {
+    match text(delivery, "/deadLetterErrorDescription") {
+        none if none.is_empty() => none,
+        description => format!("  {description}\n"),
+    }
+}
+
 /// `billing (topic orders): DeadLettered at …, MaxDeliveryAttemptsExceeded; delivery 5`
 fn headline(delivery: &Value) -> String {
     let mut line = format!(
@@ -57,6 +65,9 @@ fn headline(delivery: &Value) -> String {
         line.push_str(&format!(", {reason}"));
     }
     line.push_str(&format!("; delivery {}", text(delivery, "/deliveryId")));
+    if let Some(at) = moment(delivery, "/removedAt") {
+        line.push_str(&format!(", removed at {}", date(Some(at))));
+    }
     for (pointer, words) in [
         ("/resubmissionOf", "again for"),
         ("/resubmittedAs", "resubmitted as"),

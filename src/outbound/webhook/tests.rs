@@ -228,6 +228,7 @@ async fn answers_are_kept_with_their_meaning() {
             ],
             body: b"busy".to_vec(),
             remote_address: Some("192.0.2.7:443".to_owned()),
+            dead_letter: None,
         }
     );
 }

@@ -2,7 +2,7 @@
 
 use axum::http::Method;
 use everpost::base::{Entropy, Timestamp};
-use everpost::model::dead_letter::DeadLetterReason;
+use everpost::model::dead_letter::{DeadLetterDetails, DeadLetterReason};
 use everpost::model::delivery::Outcome;
 use everpost::model::event::{EventKey, StoredEvent};
 use everpost::model::topic::{DeliverySchema, InputMapping, InputSchema, MappedField};
@@ -29,6 +29,7 @@ fn recorded(input: &InputSchema, body: &str, delivery: DeliverySchema) -> Result
     };
     let facts = DeadLetterFacts {
         reason: DeadLetterReason::MaxDeliveryAttemptsExceeded,
+        details: DeadLetterDetails::default(),
         attempts: 30,
         last_outcome: Some(Outcome::Busy),
         last_status: Some(503),

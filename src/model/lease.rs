@@ -1,0 +1,213 @@
+//! Leases on deliveries: locks that receivers outside hold, what they may do with them, and until when.
+//!
+//! A lock is a token, which no two locks share, and a moment. Whoever presents the token before the moment
+//! renews or settles; afterwards the delivery is due again, and the token is worth nothing. (Our own
+//! dispatcher leases in memory alone. Its settlement counts however late it comes, because the delivery has
+//! happened; nobody else can have taken the delivery meanwhile. A receiver outside is told instead that it
+//! lost its lock, because it can still undo its work.)
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use uuid::Uuid;
+
+use crate::base::{Entropy, Timestamp};
+use crate::model::dead_letter::{DeadLetterDetails, DeadLetterReason};
+use crate::model::delivery::{Answer, DeliveryAttempt, DeliveryId, Outcome, Settlement};
+use crate::model::subscription::{DeadLetterDestination, SubscriptionId};
+
+/// When what is put aside falls due: never. The moment that Azure shows for "no end" (service-bus.md 2).
+pub const NEVER: Timestamp = Timestamp::from_ms(253_402_300_799_999);
+
+/// What proves a lock: 16 random bytes, written as a UUID.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct LockToken(Uuid);
+
+impl LockToken {
+    /// One that nobody has had or will have.
+    pub fn generate(entropy: &Entropy) -> Self {
+        Self(entropy.uuid())
+    }
+
+    /// The token of these bytes.
+    pub fn from_bytes(bytes: [u8; 16]) -> Self {
+        Self(Uuid::from_bytes(bytes))
+    }
+
+    /// Its bytes.
+    pub fn as_bytes(&self) -> &[u8; 16] {
+        self.0.as_bytes()
+    }
+}
+
+impl fmt::Display for LockToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// The text is not a token that anybody was given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a lock token is a UUID as it was received")]
+pub struct BadToken;
+
+impl FromStr for LockToken {
+    type Err = BadToken;
+
+    fn from_str(text: &str) -> Result<Self, BadToken> {
+        Uuid::parse_str(text).map(Self).map_err(|_| BadToken)
+    }
+}
+
+/// The two queues of an event subscription. A delivery lies in one of them at most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Queue {
+    /// What still is to be delivered.
+    Pending,
+    /// What was given up.
+    DeadLetters,
+}
+
+/// A lock as the store knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lock {
+    pub token: LockToken,
+    pub delivery: DeliveryId,
+    pub subscription: SubscriptionId,
+    pub queue: Queue,
+    pub until: Timestamp,
+    /// When the delivery was locked for the first time in this queue: pull delivery renews for an hour from
+    /// then on (event-grid-namespaces.md 5).
+    pub first_locked_at: Timestamp,
+    /// The publisher's id of the event.
+    pub event_id: String,
+}
+
+/// Whether a lock until that moment still is one.
+pub fn is_held(until: Timestamp, now: Timestamp) -> bool {
+    now < until
+}
+
+/// What a receiver does with what it holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Disposition {
+    /// Done with.
+    Complete,
+    /// Not now: it goes back to its place in the queue.
+    Abandon,
+    /// Not before this moment.
+    Release { at: Timestamp },
+    /// Put aside until somebody asks for it by its number.
+    Defer,
+    /// Never.
+    DeadLetter(Arc<DeadLetterDetails>),
+}
+
+/// What becomes of a locked delivery.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LockSettlement {
+    Settle(Settlement),
+    /// Back to its place in the queue.
+    Abandon,
+    Defer,
+}
+
+/// Why nothing becomes of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LockRefusal {
+    #[error("the lock has expired, was settled before, or never was")]
+    LockLost,
+    #[error("a dead letter cannot be dead-lettered again")]
+    IsDeadLetter,
+}
+
+/// Decides what becomes of a delivery of `queue`, with the outcome for its record.
+pub fn dispose(
+    queue: Queue,
+    disposition: Disposition,
+    destination: &DeadLetterDestination,
+) -> Result<(LockSettlement, Answer), LockRefusal> {
+    let settle = LockSettlement::Settle;
+    Ok(match (disposition, queue) {
+        (Disposition::Complete, _) => {
+            (settle(Settlement::Complete), Answer::of(Outcome::Delivered))
+        }
+        (Disposition::Abandon, _) => (LockSettlement::Abandon, Answer::of(Outcome::Released)),
+        (Disposition::Release { at }, _) => (
+            settle(Settlement::Retry { at }),
+            Answer::of(Outcome::Released),
+        ),
+        (Disposition::Defer, _) => (LockSettlement::Defer, Answer::of(Outcome::Deferred)),
+        (Disposition::DeadLetter(_), Queue::DeadLetters) => return Err(LockRefusal::IsDeadLetter),
+        (Disposition::DeadLetter(details), Queue::Pending) => {
+            let settlement = Settlement::DeadLetter(DeadLetterReason::Application);
+            let answer = Answer {
+                dead_letter: Some(details),
+                ..Answer::of(Outcome::Rejected)
+            };
+            (settle(settlement.kept_by(destination)), answer)
+        }
+    })
+}
+
+/// The record of a receiver's turn: from the moment of its lock to the end of it.
+pub fn attempt(
+    number: u32,
+    locked_at: Timestamp,
+    ended_at: Timestamp,
+    answer: Answer,
+) -> DeliveryAttempt {
+    DeliveryAttempt {
+        attempt: number,
+        started_at: locked_at,
+        duration: ended_at.since(locked_at),
+        answer,
+        late: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_ends_at_its_moment() {
+        let at = Timestamp::from_ms;
+        assert!(is_held(at(10), at(9)));
+        assert!(!is_held(at(10), at(10)));
+    }
+
+    #[test]
+    fn tokens_are_read_as_they_are_written_and_in_capitals() {
+        let token = LockToken::generate(&Entropy::seeded(1));
+        let text = token.to_string();
+        assert_eq!(text.parse(), Ok(token));
+        assert_eq!(text.to_uppercase().parse(), Ok(token));
+        assert_eq!(LockToken::from_bytes(*token.as_bytes()), token);
+        for text in ["", "1", &text[1..], "not-a-token"] {
+            assert_eq!(text.parse::<LockToken>(), Err(BadToken), "{text}");
+        }
+    }
+
+    #[test]
+    fn dead_letters_are_not_dead_lettered_again() {
+        let details = Arc::new(DeadLetterDetails::default());
+        let dead_letter = || Disposition::DeadLetter(Arc::clone(&details));
+        let kept = DeadLetterDestination::BuiltInQueue;
+        let refused = dispose(Queue::DeadLetters, dead_letter(), &kept);
+        assert_eq!(refused, Err(LockRefusal::IsDeadLetter));
+        for (destination, expected) in [
+            (kept, Settlement::DeadLetter(DeadLetterReason::Application)),
+            (
+                DeadLetterDestination::Drop,
+                Settlement::Drop(DeadLetterReason::Application),
+            ),
+        ] {
+            let (settlement, answer) =
+                dispose(Queue::Pending, dead_letter(), &destination).expect("it may");
+            assert_eq!(settlement, LockSettlement::Settle(expected));
+            assert_eq!(answer.dead_letter.as_ref(), Some(&details));
+        }
+    }
+}

@@ -1,0 +1,513 @@
+//! Locks against a naive reference: random turns of several receivers, lapses, crashes and late comers.
+//!
+//! All along the store shows exactly what the reference says: nobody holds what another holds, a stale
+//! token changes nothing, and every turn is on record.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use proptest::prelude::*;
+
+use everpost::base::{Clock, Entropy, Timestamp};
+use everpost::model::access::AccessKeys;
+use everpost::model::dead_letter::{DeadLetterDetails, DeadLetterReason};
+use everpost::model::delivery::{DeliveryId, DeliveryState, Outcome, Settlement};
+use everpost::model::event::{Event, EventData};
+use everpost::model::lease::{Disposition, LockRefusal, LockSettlement, LockToken, Queue, dispose};
+use everpost::model::name::{SubscriptionName, TopicName};
+use everpost::model::registry::ResourceScope;
+use everpost::model::subscription::{DeadLetterDestination, SubscriptionId, Validation};
+use everpost::model::topic::TopicId;
+use everpost::store::{
+    Accepted, DataDir, LockRequest, RegistryChange, SettledLock, Store, StoreOptions, Which,
+};
+use everpost::wire::resource;
+use serde_json::json;
+
+/// One step. Indices count modulo what there is at that moment.
+#[derive(Clone, Debug)]
+enum Step {
+    Publish,
+    Pass(u64),
+    Lock(Queue, usize, u64),
+    LockDeferred(Queue, usize, u64),
+    Renew(usize, u64),
+    Settle(usize, Disposition),
+    /// Handed out to nobody: given up for its age.
+    GiveUp(usize),
+    Resubmit(usize),
+    Crash,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let queue = prop_oneof![Just(Queue::Pending), Just(Queue::DeadLetters)];
+    let seconds = 1_u64..60;
+    prop_oneof![
+        3 => Just(Step::Publish),
+        4 => seconds.clone().prop_map(Step::Pass),
+        6 => (queue.clone(), 1_usize..4, seconds.clone())
+            .prop_map(|(queue, count, length)| Step::Lock(queue, count, length)),
+        2 => (queue, any::<usize>(), seconds.clone())
+            .prop_map(|(queue, which, length)| Step::LockDeferred(queue, which, length)),
+        2 => (any::<usize>(), seconds).prop_map(|(token, length)| Step::Renew(token, length)),
+        8 => (any::<usize>(), disposition()).prop_map(|(token, how)| Step::Settle(token, how)),
+        1 => any::<usize>().prop_map(Step::GiveUp),
+        1 => any::<usize>().prop_map(Step::Resubmit),
+        1 => Just(Step::Crash),
+    ]
+}
+
+fn disposition() -> impl Strategy<Value = Disposition> {
+    prop_oneof![
+        2 => Just(Disposition::Complete),
+        3 => Just(Disposition::Abandon),
+        1 => (0_i64..200_000).prop_map(|ms| Disposition::Release { at: START + Duration::from_millis(ms.unsigned_abs()) }),
+        1 => Just(Disposition::Defer),
+        3 => Just(Disposition::DeadLetter(Arc::new(DeadLetterDetails::cut("Odd", None)))),
+    ]
+}
+
+/// Steps between two comparisons of every row, which take longer than the steps themselves.
+const COMPARE_EVERY: usize = 16;
+
+const START: Timestamp = Timestamp::from_ms(1_000_000);
+
+/// A delivery as the reference knows it.
+#[derive(Clone, Debug)]
+struct Row {
+    state: DeliveryState,
+    attempts: u32,
+    due_at: Timestamp,
+    queued_at: Timestamp,
+    deferred: bool,
+    /// Token and end of the newest lock, which may have lapsed.
+    lock: Option<(LockToken, Timestamp)>,
+    recorded: Vec<Outcome>,
+}
+
+impl Row {
+    fn queue(&self) -> Option<Queue> {
+        match self.state {
+            DeliveryState::Pending => Some(Queue::Pending),
+            DeliveryState::DeadLettered => Some(Queue::DeadLetters),
+            DeliveryState::Delivered
+            | DeliveryState::Dropped
+            | DeliveryState::Resubmitted
+            | DeliveryState::Removed => None,
+        }
+    }
+
+    fn is_locked(&self, now: Timestamp) -> bool {
+        self.lock.is_some_and(|(_, until)| now < until)
+    }
+
+    fn take(&mut self, token: LockToken, until: Timestamp) {
+        if self.state == DeliveryState::Pending {
+            if self.lock.is_some() {
+                self.recorded.push(Outcome::LockLost);
+            }
+            self.attempts += 1;
+        }
+        self.lock = Some((token, until));
+        if !self.deferred {
+            self.due_at = until;
+        }
+    }
+
+    fn end(&mut self, state: DeliveryState, now: Timestamp) {
+        self.state = state;
+        self.deferred = false;
+        (self.queued_at, self.due_at) = (now, now);
+    }
+}
+
+/// The store under test beside its reference.
+struct Trial {
+    home: Home,
+    store: Store,
+    topic: TopicId,
+    subscription: SubscriptionId,
+    entropy: Entropy,
+    now: Timestamp,
+    rows: HashMap<DeliveryId, Row>,
+    /// All that were ever given out, and one that never was.
+    tokens: Vec<LockToken>,
+}
+
+enum Home {
+    Memory,
+    Disk(Arc<DataDir>),
+}
+
+fn scope() -> ResourceScope {
+    ResourceScope {
+        subscription: "s".to_owned(),
+        resource_group: "g".to_owned(),
+    }
+}
+
+fn open(data_dir: &Arc<DataDir>) -> Store {
+    let options = StoreOptions {
+        clock: Clock::system(),
+        entropy: Entropy::seeded(1),
+        master_keys: None,
+        scope: scope(),
+        on_fatal: Box::new(|error| panic!("{error}")),
+    };
+    Store::open(Arc::clone(data_dir), options, &|_| ()).expect("an open store")
+}
+
+impl Trial {
+    async fn new(home: Home) -> Self {
+        let store = match &home {
+            Home::Memory => Store::open_inline(scope()).expect("a store in memory"),
+            Home::Disk(dir) => open(dir),
+        };
+        let name = TopicName::parse("orders").expect("a name");
+        let definition = resource::parse_topic(&json!({"location": "local"})).expect("a topic");
+        let add = RegistryChange::AddTopic {
+            name: name.clone(),
+            definition,
+            keys: AccessKeys::generate(&Entropy::seeded(1)),
+        };
+        let registry = store.catalog.save(add, START).await.expect("a topic");
+        let entry = registry.topic(&name).expect("the topic").clone();
+        let context = resource::SubscriptionContext {
+            input_schema: &entry.topic.definition.input_schema,
+            now: START,
+            require_https: false,
+        };
+        let body = json!({"properties": {"destination": {"endpointType": "WebHook",
+            "properties": {"endpointUrl": "http://localhost:9/hook"}}}});
+        let add = RegistryChange::AddSubscription {
+            topic: entry.topic.id,
+            name: SubscriptionName::parse("billing").expect("a name"),
+            definition: resource::parse_subscription(&body, &context).expect("a subscription"),
+            validation: Validation::succeeded(None),
+        };
+        let registry = store
+            .catalog
+            .save(add, START)
+            .await
+            .expect("a subscription");
+        let (_, subscription) = registry.subscriptions().next().expect("the subscription");
+        let entropy = Entropy::seeded(7);
+        Self {
+            topic: entry.topic.id,
+            subscription: subscription.id,
+            tokens: vec![LockToken::generate(&entropy)],
+            home,
+            store,
+            entropy,
+            now: START,
+            rows: HashMap::new(),
+        }
+    }
+
+    async fn take(&mut self, step: Step) {
+        // No two moments are the same, so the order of what is due is no accident.
+        self.now = self.now + Duration::from_millis(1);
+        match step {
+            Step::Publish => self.publish().await,
+            Step::Pass(seconds) => self.now = self.now + Duration::from_secs(seconds),
+            Step::Lock(queue, count, seconds) => {
+                let mut due: Vec<_> = self
+                    .in_queue(queue)
+                    .filter(|(_, row)| row.due_at <= self.now)
+                    .map(|(id, row)| (row.due_at, id.0))
+                    .collect();
+                due.sort_unstable();
+                let due = due.iter().map(|(_, id)| DeliveryId(*id));
+                let expected = due.take(count).collect();
+                self.lock(queue, Which::Due, count, seconds, expected).await;
+            }
+            Step::LockDeferred(queue, which, seconds) => {
+                let mut ids: Vec<_> = self.rows.keys().copied().collect();
+                ids.sort_unstable();
+                let Some(id) = ids.get(which % ids.len().max(1)).copied() else {
+                    return;
+                };
+                let row = &self.rows[&id];
+                let may = row.queue() == Some(queue) && row.deferred && !row.is_locked(self.now);
+                let expected = if may { vec![id] } else { Vec::new() };
+                let which = Which::Deferred(vec![id]);
+                self.lock(queue, which, 1, seconds, expected).await;
+            }
+            Step::Renew(token, seconds) => self.renew(self.token(token), seconds).await,
+            Step::Settle(token, how) => self.settle(self.token(token), how).await,
+            Step::GiveUp(token) => self.give_up(self.token(token)).await,
+            Step::Resubmit(which) => self.resubmit(which).await,
+            Step::Crash => self.crash(),
+        }
+    }
+
+    fn token(&self, index: usize) -> LockToken {
+        // The newest ones more often than the stale ones.
+        let age = index % self.tokens.len().min(1 + index % 7);
+        self.tokens[self.tokens.len() - 1 - age]
+    }
+
+    fn in_queue(&self, queue: Queue) -> impl Iterator<Item = (&DeliveryId, &Row)> {
+        self.rows
+            .iter()
+            .filter(move |(_, row)| row.queue() == Some(queue))
+    }
+
+    fn holder(&mut self, token: LockToken) -> Option<&mut Row> {
+        let now = self.now;
+        let holds = |row: &&mut Row| {
+            row.lock
+                .is_some_and(|(held, until)| held == token && now < until)
+        };
+        self.rows.values_mut().find(holds)
+    }
+
+    async fn publish(&mut self) {
+        let event = Event {
+            id: "1".to_owned(),
+            source: None,
+            event_type: "T".to_owned(),
+            subject: None,
+            time: None,
+            data_version: None,
+            attributes: Vec::new(),
+            data: EventData::Absent,
+        };
+        let accepted = Accepted {
+            topic: self.topic,
+            received_at: self.now,
+            events: vec![(event, vec![self.subscription])],
+            request: None,
+        };
+        self.store
+            .deliveries
+            .append(accepted)
+            .await
+            .expect("stored");
+        self.add();
+    }
+
+    fn add(&mut self) {
+        let id = i64::try_from(self.rows.len() + 1).expect("few");
+        let row = Row {
+            state: DeliveryState::Pending,
+            attempts: 0,
+            due_at: self.now,
+            queued_at: self.now,
+            deferred: false,
+            lock: None,
+            recorded: Vec::new(),
+        };
+        self.rows.insert(DeliveryId(id), row);
+    }
+
+    async fn lock(
+        &mut self,
+        queue: Queue,
+        which: Which,
+        count: usize,
+        seconds: u64,
+        expected: Vec<DeliveryId>,
+    ) {
+        let until = self.now + Duration::from_secs(seconds);
+        let fresh = std::iter::repeat_with(|| LockToken::generate(&self.entropy));
+        let request = LockRequest {
+            subscription: self.subscription,
+            queue,
+            which,
+            now: self.now,
+            until,
+            tokens: fresh.take(count).collect(),
+            bytes_max: usize::MAX,
+        };
+        let locked = self.store.deliveries.lock(request).await.expect("locks");
+        let found: Vec<_> = locked.iter().map(|each| each.delivery.id).collect();
+        assert_eq!(found, expected);
+        for each in locked {
+            let row = self.rows.get_mut(&each.delivery.id).expect("a row");
+            assert!(
+                !row.is_locked(self.now),
+                "two locks on {}",
+                each.delivery.id
+            );
+            assert_eq!(each.delivery.attempts, row.attempts);
+            assert_eq!(each.dead_letter.is_some(), queue == Queue::DeadLetters);
+            row.take(each.token, until);
+            self.tokens.push(each.token);
+        }
+    }
+
+    async fn renew(&mut self, token: LockToken, seconds: u64) {
+        let (now, until) = (self.now, self.now + Duration::from_secs(seconds));
+        let renewed = self.store.deliveries.renew(vec![token], until, now).await;
+        let expected = match self.holder(token) {
+            None => Err(LockRefusal::LockLost),
+            Some(row) => {
+                row.lock = Some((token, until));
+                if !row.deferred {
+                    row.due_at = until;
+                }
+                Ok(())
+            }
+        };
+        assert_eq!(renewed.expect("an answer"), [expected]);
+    }
+
+    async fn settle(&mut self, token: LockToken, how: Disposition) {
+        let now = self.now;
+        let held = self.store.deliveries.locks(vec![token], now).await;
+        let held = held.expect("an answer").remove(0);
+        let queue = self.holder(token).and_then(|row| row.queue());
+        assert_eq!(held.as_ref().map(|lock| lock.queue), queue);
+        // Who lost a lock may try nevertheless, as a pending delivery or a dead letter.
+        let assumed = queue.unwrap_or(Queue::Pending);
+        let kept = DeadLetterDestination::BuiltInQueue;
+        let Ok((settlement, answer)) = dispose(assumed, how.clone(), &kept) else {
+            return;
+        };
+        let outcome = answer.outcome;
+        let settled = SettledLock {
+            token,
+            settlement,
+            answer: Some(answer),
+        };
+        let settled = self.store.deliveries.settle_locks(vec![settled], now).await;
+        let settled = settled.expect("an answer").remove(0);
+        let Some(row) = self.holder(token) else {
+            assert_eq!(settled, Err(LockRefusal::LockLost));
+            return;
+        };
+        assert!(settled.is_ok());
+        row.lock = None;
+        if row.state == DeliveryState::Pending {
+            row.recorded.push(outcome);
+        }
+        match (how, row.state) {
+            (Disposition::Complete, DeliveryState::Pending) => {
+                row.end(DeliveryState::Delivered, now);
+            }
+            (Disposition::Complete, _) => row.state = DeliveryState::Removed,
+            (Disposition::DeadLetter(_), _) => row.end(DeliveryState::DeadLettered, now),
+            (Disposition::Defer, _) => row.deferred = true,
+            (Disposition::Abandon, _) => row.due_at = row.queued_at,
+            (Disposition::Release { at }, _) => row.due_at = at,
+        }
+        if row.deferred {
+            row.due_at = everpost::model::lease::NEVER;
+        }
+    }
+
+    async fn give_up(&mut self, token: LockToken) {
+        let now = self.now;
+        let settled = SettledLock {
+            token,
+            settlement: LockSettlement::Settle(Settlement::DeadLetter(
+                DeadLetterReason::TimeToLiveExceeded,
+            )),
+            answer: None,
+        };
+        let settled = self.store.deliveries.settle_locks(vec![settled], now).await;
+        let settled = settled.expect("an answer").remove(0).map(|_| ());
+        let expected = match self.holder(token) {
+            None => Err(LockRefusal::LockLost),
+            Some(row) if row.state == DeliveryState::DeadLettered => Err(LockRefusal::IsDeadLetter),
+            Some(row) => {
+                row.attempts -= 1;
+                row.lock = None;
+                row.end(DeliveryState::DeadLettered, now);
+                Ok(())
+            }
+        };
+        assert_eq!(settled, expected);
+    }
+
+    async fn resubmit(&mut self, which: usize) {
+        let id = DeliveryId(i64::try_from(which % (self.rows.len() + 1)).expect("few"));
+        let resubmitted = self.store.deliveries.resubmit(id, self.now).await;
+        let now = self.now;
+        let may = |row: &&mut Row| row.state == DeliveryState::DeadLettered && !row.is_locked(now);
+        let row = self.rows.get_mut(&id).filter(may);
+        assert_eq!(resubmitted.is_ok(), row.is_some(), "{resubmitted:?}");
+        if let Some(row) = row {
+            row.state = DeliveryState::Resubmitted;
+            row.lock = None;
+            self.add();
+        }
+    }
+
+    fn crash(&mut self) {
+        if let Home::Disk(dir) = &self.home {
+            self.store = open(dir);
+        }
+    }
+
+    async fn compare(&self) {
+        for (id, row) in &self.rows {
+            let shown = self.store.views.delivery(*id).await.expect("an answer");
+            let shown = shown.expect("the delivery");
+            let recorded: Vec<_> = shown
+                .attempts
+                .iter()
+                .map(|each| each.answer.outcome)
+                .collect();
+            assert_eq!(
+                (
+                    shown.row.state,
+                    shown.row.attempts,
+                    shown.row.deferred,
+                    shown.row.locked_until,
+                    recorded
+                ),
+                (
+                    row.state,
+                    row.attempts,
+                    row.deferred,
+                    row.lock.map(|(_, until)| until),
+                    row.recorded.clone()
+                ),
+                "delivery {id}"
+            );
+            if row.recorded.is_empty() {
+                continue;
+            }
+            assert_eq!(shown.row.last_outcome, row.recorded.last().copied());
+        }
+    }
+}
+
+fn run(home: Home, steps: Vec<Step>) {
+    let runtime = tokio::runtime::Builder::new_current_thread().build();
+    runtime.expect("a runtime").block_on(async move {
+        let mut trial = Trial::new(home).await;
+        for (number, step) in steps.into_iter().enumerate() {
+            trial.take(step).await;
+            if number.is_multiple_of(COMPARE_EVERY) {
+                trial.compare().await;
+            }
+        }
+        trial.compare().await;
+    });
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 32, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn locks_are_exclusive_and_stale_tokens_change_nothing(
+        steps in prop::collection::vec(step(), 200..260)
+    ) {
+        run(Home::Memory, steps);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2, max_shrink_iters: 20, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn locks_outlive_a_crash(steps in prop::collection::vec(step(), 200..220)) {
+let dir = tempfile::tempdir().expect("a temporary directory");
+        let data_dir = DataDir::open(dir.path()).expect("a data directory");
+        run(Home::Disk(Arc::new(data_dir)), steps);
+    }
+}
