@@ -7,7 +7,7 @@
 //! |---|---|---|
 //! | 7 | [`app`] | configuration, command line, start and stop |
 //! | 6 | [`api`], [`admin`] | the doors: protocol in, protocol out |
-//! | 5 | [`broker`] | the verbs: publish, manage, dispatch, settle |
+//! | 5 | [`broker`] | the verbs: publish, manage, dispatch, receive, settle |
 //! | 4 | [`store`], [`outbound`] | the durable state; the world outside |
 //! | 3 | [`wire`] | bytes to model and back, pure |
 //! | 2 | [`model`] | nouns and rules, pure |

@@ -180,15 +180,20 @@ impl ManagementToken {
 
     /// Whether `presented` is the token.
     pub fn admits(&self, presented: &Secret) -> bool {
+        self.secret().admits(presented.reveal())
+    }
+
+    /// The token itself, as it is right now: tokens of others are signed with it.
+    pub(super) fn secret(&self) -> Secret {
         match self.source.as_ref() {
-            TokenSource::Configured(token) => token.admits(presented.reveal()),
+            TokenSource::Configured(token) => token.clone(),
             TokenSource::File { path, last_read } => {
                 // A file that is gone or empty changes nothing: the last token holds.
                 let text = std::fs::read_to_string(path).unwrap_or_default();
                 if !text.trim().is_empty() {
                     *last_read.write().unwrap() = Secret::new(text.trim());
                 }
-                last_read.read().unwrap().admits(presented.reveal())
+                last_read.read().unwrap().clone()
             }
         }
     }

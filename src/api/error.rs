@@ -11,7 +11,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
 use crate::api::ApiState;
-use crate::broker::{ManageError, PublishError, UnknownCode};
+use crate::broker::{ManageError, PublishError, ReceiveError, UnknownCode};
 use crate::model::limits::RETRY_AFTER_BUSY_S;
 use crate::model::name::InvalidName;
 use crate::store::{ResubmitError, StoreError};
@@ -288,6 +288,18 @@ impl From<ManageError> for ApiError {
                 Self::conflict(explanation)
             }
             ManageError::Store(error) => error.into(),
+        }
+    }
+}
+
+impl From<ReceiveError> for ApiError {
+    fn from(error: ReceiveError) -> Self {
+        let explanation = error.to_string();
+        match error {
+            ReceiveError::SubscriptionDeleted => Self::not_found(explanation),
+            ReceiveError::Pushed(_) => Self::bad_request(explanation),
+            ReceiveError::TooManyWaiting => Self::too_many(explanation),
+            ReceiveError::Store(error) => error.into(),
         }
     }
 }

@@ -6,12 +6,15 @@
 mod arm;
 mod auth;
 mod counts;
+mod dead_letters;
 mod error;
 mod health;
+mod locks;
 mod manage;
 mod publish;
 mod records;
 mod see_through;
+mod service_bus;
 mod storage;
 mod validate;
 
@@ -132,12 +135,16 @@ pub fn routes(state: ApiState, others: Router) -> Router {
         .route("/everpost/events", get(records::list_events))
         .route("/everpost/events/{key}", get(records::get_event))
         .route("/everpost/storage", get(storage::show))
-        .route("/everpost/deadLetters", get(records::list_dead_letters))
+        .route("/everpost/deadLetters", get(dead_letters::list))
+        .route("/everpost/deadLetters/count", get(dead_letters::count))
+        .route("/everpost/deadLetters/purge", post(dead_letters::purge))
         .route("/everpost/deadLetters/{id}", get(records::get_dead_letter))
         .route(
             "/everpost/deadLetters/{id}/resubmit",
             post(records::resubmit),
         )
+        .route("/everpost/deadLetters/receive", post(locks::receive))
+        .route("/everpost/locks/{verb}", post(locks::settle))
         .layer(DefaultBodyLimit::max(MANAGEMENT_BYTES_MAX))
         .route_layer(middleware::from_fn_with_state(
             state.clone(),
@@ -157,9 +164,10 @@ pub fn routes(state: ApiState, others: Router) -> Router {
         .fallback(error::no_such_path)
         .method_not_allowed_fallback(error::no_such_method)
         .layer(middleware::from_fn_with_state(state.clone(), error::finish))
-        .with_state(state)
+        .with_state(state.clone())
         .merge(others)
         .layer(middleware::from_fn(see_through::see_through))
+        .layer(middleware::from_fn_with_state(state, service_bus::divert))
 }
 
 /// `GET /`: people want the admin pages.

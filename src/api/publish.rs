@@ -217,7 +217,7 @@ fn no_such_topic(name: &str) -> ApiError {
 }
 
 /// The host that the client meant, with its port.
-fn host_of(request: &Request<Body>) -> Option<String> {
+pub(super) fn host_of(request: &Request<Body>) -> Option<String> {
     let header = request
         .headers()
         .get(header::HOST)
@@ -230,7 +230,7 @@ fn host_of(request: &Request<Body>) -> Option<String> {
         .map(str::to_owned)
 }
 
-fn public_host(url: &str) -> &str {
+pub(super) fn public_host(url: &str) -> &str {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
     rest.split('/').next().unwrap_or(rest)
 }

@@ -14,13 +14,11 @@ use crate::base::Timestamp;
 use crate::model::dead_letter::DeadLetterDetails;
 use crate::model::delivery::{DeliveryAttempt, DeliveryId, DeliveryState, Outcome};
 use crate::model::event::{EventData, EventKey, StoredEvent};
-use crate::model::name::{SubscriptionName, TopicName};
-use crate::store::views::{
-    DeadLetterQuery, DeliveryDetail, DeliveryRow, EventDetail, EventQuery, EventRow,
-};
+use crate::model::name::TopicName;
+use crate::store::views::{DeliveryDetail, DeliveryRow, EventDetail, EventQuery, EventRow};
 
 /// Rows of a page when the client does not say.
-const PAGE_ROWS: usize = 50;
+pub(super) const PAGE_ROWS: usize = 50;
 
 #[derive(Deserialize)]
 pub(super) struct EventFilter {
@@ -68,46 +66,6 @@ pub(super) async fn get_event(
     let event = state.views.event(EventKey(key)).await?;
     let event = event.ok_or_else(|| ApiError::not_found(format!("There is no event {key}.")))?;
     Ok(Json(event_body(&event)))
-}
-
-#[derive(Deserialize)]
-pub(super) struct DeadLetterFilter {
-    topic: Option<String>,
-    subscription: Option<String>,
-    limit: Option<usize>,
-    before: Option<i64>,
-}
-
-/// `GET /everpost/deadLetters`
-pub(super) async fn list_dead_letters(
-    State(state): State<ApiState>,
-    Query(filter): Query<DeadLetterFilter>,
-) -> Result<Json<Value>, ApiError> {
-    let mut query = DeadLetterQuery {
-        before: filter.before.map(DeliveryId),
-        limit: filter.limit.unwrap_or(PAGE_ROWS),
-        ..DeadLetterQuery::default()
-    };
-    match (filter.topic, filter.subscription) {
-        (Some(topic), Some(name)) => {
-            let (topic, name) = (TopicName::parse(&topic)?, SubscriptionName::parse(&name)?);
-            query.subscription = Some(state.broker.subscription(&topic, &name)?.1.id);
-        }
-        (Some(topic), None) => {
-            query.topic = Some(state.broker.topic(&TopicName::parse(&topic)?)?.topic.id);
-        }
-        (None, Some(_)) => {
-            return Err(ApiError::bad_request(
-                "A subscription is named together with its topic.",
-            ));
-        }
-        (None, None) => {}
-    }
-    let page = state.views.dead_letters(query).await?;
-    let rows: Vec<Value> = page.rows.iter().map(delivery_row).collect();
-    Ok(Json(
-        json!({ "value": rows, "nextBefore": page.next_before.map(|id| id.0) }),
-    ))
 }
 
 /// `GET /everpost/deadLetters/{id}`
@@ -233,7 +191,7 @@ fn event_row(row: &EventRow) -> Value {
     })
 }
 
-fn delivery_row(row: &DeliveryRow) -> Value {
+pub(super) fn delivery_row(row: &DeliveryRow) -> Value {
     let moment = |at: Option<Timestamp>| at.map(|at| at.to_string());
     json!({
         "deliveryId": row.id.0,

@@ -92,7 +92,8 @@ impl Broker {
         let settled = self.settlements(&batch, answer, started_at, ended_at);
         let next_due = next_due(&settled);
         self.meters().settled(topic, subscription, &settled);
-        self.settle_for_sure(settled, ended_at).await;
+        self.settle_for_sure(subscription.id, settled, ended_at)
+            .await;
         slot.next_due = Ok(next_due.into_iter().chain(look_again_at).min());
         drop(slot);
         if let Some(listening) = late {
@@ -211,7 +212,12 @@ impl Broker {
     /// undone by somebody else's change is made again. The deliveries stay leased in the meantime, so
     /// nobody delivers them twice. Only the end of the process, or of the store, ends the tries, and
     /// leaves them due.
-    async fn settle_for_sure(&self, settled: Vec<Settled>, now: Timestamp) {
+    async fn settle_for_sure(
+        &self,
+        subscription: SubscriptionId,
+        settled: Vec<Settled>,
+        now: Timestamp,
+    ) {
         let mut pause = STORE_PAUSE;
         while let Err(error) = self.store().deliveries.settle(settled.clone(), now).await {
             tracing::error!(%error, deliveries = settled.len(), "a settlement could not be stored");
@@ -221,6 +227,7 @@ impl Broker {
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(STORE_PAUSE_MAX);
         }
+        self.announce_dead_letters(subscription, &settled);
     }
 
     /// Goes on listening to a receiver that did not answer in time. Beyond

@@ -253,6 +253,7 @@ impl Broker {
         self.store().deliveries.settle(settled.clone(), now).await?;
         self.meters().skipped(topic, subscription, settled.len());
         self.meters().settled(topic, subscription, &settled);
+        self.announce_dead_letters(subscription.id, &settled);
         Ok(Filled {
             next_due: leased.next_due.into_iter().chain(retried).min(),
             ..Filled::default()
@@ -336,6 +337,7 @@ impl Broker {
                 .settle(given_up.clone(), now)
                 .await?;
             self.meters().settled(topic, subscription, &given_up);
+            self.announce_dead_letters(subscription.id, &given_up);
         }
         Ok(())
     }

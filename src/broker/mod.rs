@@ -1,4 +1,4 @@
-//! The verbs: publish, manage, dispatch, settle. The doors hold a [`Broker`] and nothing else.
+//! The verbs: publish, manage, dispatch, receive, settle. The doors hold a [`Broker`] and nothing else.
 
 mod agenda;
 mod batch;
@@ -9,6 +9,7 @@ mod janitor;
 mod manage;
 mod meters;
 mod publish;
+mod receive;
 mod retention;
 mod signing;
 mod validate;
@@ -24,6 +25,7 @@ use tokio_util::task::TaskTracker;
 pub use manage::ManageError;
 pub use meters::Meters;
 pub use publish::PublishError;
+pub use receive::{ReceiveError, Reception};
 pub use retention::{Preview, StorageReport};
 pub use validate::UnknownCode;
 
@@ -39,6 +41,7 @@ use crate::store::{ResubmitError, Store, StoreError};
 use agenda::{Agenda, SlotLimits};
 use batch::Due;
 use health::HealthBook;
+use receive::Arrivals;
 use retention::Walk;
 
 /// How a broker works.
@@ -77,6 +80,7 @@ struct Shared {
     /// Free places for requests whose late answers are listened to.
     late_answers: Arc<Semaphore>,
     wake: Notify,
+    arrivals: Arrivals,
     last_poll: Mutex<Timestamp>,
     /// Less is free on the disk than must be; looked up by the janitor.
     disk_is_low: AtomicBool,
@@ -112,6 +116,7 @@ impl Broker {
                 health: Mutex::new(HealthBook::new(options.probation, options.time_scale)),
                 late_answers: Arc::new(Semaphore::new(LATE_ANSWERS_MAX)),
                 wake: Notify::new(),
+                arrivals: Arrivals::default(),
                 last_poll: Mutex::new(options.clock.now()),
                 disk_is_low: AtomicBool::new(false),
                 walk: tokio::sync::Mutex::new(Walk::new()),

@@ -26,7 +26,7 @@ pub enum DeadLetterReason {
 
 impl DeadLetterReason {
     /// All reasons.
-    pub const ALL: [DeadLetterReason; 11] = [
+    pub const ALL: [DeadLetterReason; 12] = [
         Self::MaxDeliveryAttemptsExceeded,
         Self::TimeToLiveExceeded,
         Self::UndeliverableDueToHttpBadRequest,
@@ -84,6 +84,7 @@ impl DeadLetterReason {
             Self::SubscriptionDeleted => {
                 "The event subscription was deleted before the event was delivered."
             }
+            Self::EventUnreadable => "The stored event is damaged and cannot be read.",
             Self::Manual => "Somebody gave the delivery up by hand.",
             Self::Application => "The receiver dead-lettered the event.",
         }

@@ -140,7 +140,10 @@ impl ChangeError for ResubmitError {
     fn store_error(&self) -> Option<&StoreError> {
         match self {
             Self::Store(error) => Some(error),
-            Self::NotFound(_) | Self::NotDeadLettered(..) | Self::SubscriptionDeleted(_) => None,
+            Self::NotFound(_)
+            | Self::NotDeadLettered(..)
+            | Self::SubscriptionDeleted(_)
+            | Self::Locked(..) => None,
         }
     }
 }

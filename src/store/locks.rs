@@ -123,6 +123,25 @@ impl Deliveries {
             .await
     }
 
+    /// Takes those of these that are dead letters out of their queues, unless a receiver holds them.
+    /// Returns how many it took.
+    pub async fn remove(
+        &self,
+        dead_letters: Vec<DeliveryId>,
+        now: Timestamp,
+    ) -> Result<usize, StoreError> {
+        self.db
+            .write(move |tx| {
+                let mut remove = tx.prepare_cached(REMOVE_UNLOCKED)?;
+                let mut removed = 0;
+                for id in dead_letters {
+                    removed += remove.execute(params![id, now.as_ms()])?;
+                }
+                Ok(removed)
+            })
+            .await
+    }
+
     /// When the first delivery of a queue can be taken, or could have been.
     pub async fn first_due(
         &self,
@@ -227,7 +246,11 @@ fn lock(
         ])?;
         let key = found.delivery.event;
         let known = recent.lock().unwrap().get(key);
-        let event = known.map_or_else(|| load_event(tx, key).map(Arc::new), Ok)?;
+        let event = match known.map_or_else(|| load_event(tx, key).map(Arc::new), Ok) {
+            // It stays locked for nobody, and out of the way of those behind it.
+            Err(StoreError::Unreadable(_)) => continue,
+            event => event?,
+        };
         bytes += event.event.size();
         locked.push(Locked {
             token: *token,
@@ -350,6 +373,10 @@ const UNLOCK: &str = "UPDATE delivery SET lock_token = NULL, locked_at = NULL, l
      next_attempt_at = ?2 WHERE id = ?1";
 const REMOVE: &str = "UPDATE delivery SET state = 5, removed_at = ?2, lock_token = NULL, \
      locked_at = NULL, locked_until = NULL WHERE id = ?1";
+
+const REMOVE_UNLOCKED: &str = "UPDATE delivery SET state = 5, removed_at = ?2, lock_token = NULL, \
+     locked_at = NULL, locked_until = NULL WHERE id = ?1 AND state = 2 \
+     AND (locked_until IS NULL OR locked_until <= ?2)";
 
 fn renew(
     tx: &Connection,

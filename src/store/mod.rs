@@ -32,8 +32,8 @@ pub use deliveries::{
 };
 pub use error::StoreError;
 pub use fold::Grain;
-pub use retention::{Bite, Prunable, Pruned, Sizes};
 pub use locks::{DeadLetter, LockRequest, Locked, SettledLock, Which};
+pub use retention::{Bite, Prunable, Pruned, Sizes};
 pub use seal::{InvalidMasterKey, MasterKeys};
 pub use upkeep::Upkeep;
 pub use vault::{MASTER_KEY_FILE, Rekeyed};

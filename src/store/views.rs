@@ -1,6 +1,7 @@
 //! What lists and pages read: bounded questions, newest first, by keyset and never by offset.
 
 mod counters;
+mod dead_letters;
 
 use std::time::Duration;
 
@@ -8,6 +9,7 @@ pub use counters::{
     Bound, DeadLetterGroup, DeliveryTotals, Latency, Recount, SLOTS_MAX, TrafficOf, TrafficQuery,
     TrafficSlot,
 };
+pub use dead_letters::{DeadLetterQuery, NUMBERS_MAX};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use tokio::sync::watch;
 
@@ -148,16 +150,6 @@ pub struct DeliveryDetail {
     pub attempts: Vec<DeliveryAttempt>,
 }
 
-/// Which dead letters to list.
-#[derive(Clone, Debug, Default)]
-pub struct DeadLetterQuery {
-    /// `None` lists those of every subscription.
-    pub subscription: Option<SubscriptionId>,
-    pub topic: Option<TopicId>,
-    pub before: Option<DeliveryId>,
-    pub limit: usize,
-}
-
 /// How much lies in a subscription's queues.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueueDepth {
@@ -196,14 +188,6 @@ impl Views {
                     .transpose()
             })
             .await
-    }
-
-    /// Dead letters, newest delivery first.
-    pub async fn dead_letters(
-        &self,
-        query: DeadLetterQuery,
-    ) -> Result<Page<DeliveryRow, DeliveryId>, StoreError> {
-        self.db.read(move |tx| dead_letters(tx, &query)).await
     }
 
     /// What lies in the queues of these subscriptions, in their order.
@@ -424,37 +408,6 @@ fn late_answer(row: &Row<'_>) -> rusqlite::Result<Option<LateAnswer>> {
         status,
         after: Duration::from_millis(after.unsigned_abs()),
     }))
-}
-
-fn dead_letters(
-    tx: &Connection,
-    query: &DeadLetterQuery,
-) -> Result<Page<DeliveryRow, DeliveryId>, StoreError> {
-    let limit = query.limit.clamp(1, PAGE_ROWS_MAX);
-    let newest = query
-        .before
-        .map_or(i64::MAX, |before| before.0.saturating_sub(1));
-    let rows = i64::try_from(limit).unwrap_or(i64::MAX);
-    let rows = match query.subscription {
-        Some(subscription) => deliveries(
-            tx,
-            "WHERE delivery.subscription_id = ?1 AND delivery.state = 2 AND delivery.id <= ?2 \
-             ORDER BY delivery.id DESC LIMIT ?3",
-            params![subscription, newest, rows],
-        )?,
-        None => deliveries(
-            tx,
-            "WHERE delivery.state = 2 AND delivery.id <= ?1 \
-             AND (?2 IS NULL OR event_subscription.topic_id = ?2) \
-             ORDER BY delivery.id DESC LIMIT ?3",
-            params![newest, query.topic, rows],
-        )?,
-    };
-    let next_before = rows
-        .last()
-        .filter(|_| rows.len() == limit)
-        .map(|last| last.id);
-    Ok(Page { rows, next_before })
 }
 
 fn depth(tx: &Connection, id: SubscriptionId) -> Result<QueueDepth, StoreError> {

@@ -20,6 +20,7 @@ mod moment;
 mod pem;
 pub mod resource;
 pub mod sas;
+pub mod service_bus;
 pub mod signature;
 pub mod validation;
 
@@ -108,12 +109,7 @@ pub fn encode(
             }),
         },
         DeliverySchema::CloudEventSchemaV1_0 => {
-            let mut body = Vec::with_capacity(written_size(events[0]));
-            cloud_events::write(&mut body, topic_resource_id, events[0]);
-            Payload {
-                content_type: content::CLOUD_EVENT,
-                body,
-            }
+            encode_message(schema, topic_resource_id, events[0])
         }
         DeliverySchema::CustomInputSchema => Payload {
             content_type: content::JSON,
@@ -122,6 +118,30 @@ pub fn encode(
             }),
         },
     }
+}
+
+/// Writes an event as the body of a message: on its own, also in a schema in which webhooks get arrays.
+pub fn encode_message(
+    schema: DeliverySchema,
+    topic_resource_id: &str,
+    event: &StoredEvent,
+) -> Payload {
+    let mut body = Vec::with_capacity(written_size(event));
+    let content_type = match schema {
+        DeliverySchema::EventGridSchema => {
+            event_grid::write(&mut body, topic_resource_id, event);
+            content::JSON
+        }
+        DeliverySchema::CloudEventSchemaV1_0 => {
+            cloud_events::write(&mut body, topic_resource_id, event);
+            content::CLOUD_EVENT
+        }
+        DeliverySchema::CustomInputSchema => {
+            custom::write(&mut body, topic_resource_id, event);
+            content::JSON
+        }
+    };
+    Payload { content_type, body }
 }
 
 /// Bytes that an event takes in the body of a delivery, near enough for batches: escapes in its texts

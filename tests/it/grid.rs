@@ -499,6 +499,11 @@ impl Grid {
         self.send(request.expect("a request")).await
     }
 
+    /// Time passes, and nobody serves what falls due.
+    pub(crate) fn pass(&self, time: Duration) {
+        self.clock.advance(time);
+    }
+
     /// An event subscription as the management API shows it: its properties.
     pub(crate) async fn show(&self, topic: &str, name: &str) -> Value {
         let path = format!("/topics/{topic}/eventSubscriptions/{name}");

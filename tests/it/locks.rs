@@ -177,6 +177,7 @@ impl Trial {
             input_schema: &entry.topic.definition.input_schema,
             now: START,
             require_https: false,
+            replaces: None,
         };
         let body = json!({"properties": {"destination": {"endpointType": "WebHook",
             "properties": {"endpointUrl": "http://localhost:9/hook"}}}});

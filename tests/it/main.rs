@@ -6,6 +6,7 @@ mod canary;
 mod counters;
 mod crash;
 mod credentials;
+mod dead_letter_search;
 mod dead_letters;
 mod demo;
 mod failing_disk;

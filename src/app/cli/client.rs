@@ -80,6 +80,17 @@ impl Client {
         self.manage(request).await
     }
 
+    /// Acts upon what these parameters say.
+    pub(super) async fn post(
+        &self,
+        path: &[&str],
+        query: &[(&str, String)],
+    ) -> anyhow::Result<Value> {
+        let mut url = self.url(path);
+        url.query_pairs_mut().extend_pairs(query);
+        self.manage(self.http.post(url)).await
+    }
+
     /// Deletes the resource at the path of these segments.
     pub(super) async fn delete(&self, path: &[&str], query: &[(&str, &str)]) -> anyhow::Result<()> {
         let mut url = self.url(path);

@@ -4,6 +4,7 @@ mod body;
 mod client;
 mod config;
 mod credentials;
+mod dead_letter_filter;
 mod dead_letters;
 mod definition;
 mod demo;

@@ -1,0 +1,154 @@
+//! Everpost's own door to searches in the dead-letter queues: list, count, purge.
+
+use axum::Json;
+use axum::extract::{Query, State};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::api::ApiState;
+use crate::api::error::ApiError;
+use crate::api::records::{PAGE_ROWS, delivery_row};
+use crate::base::Timestamp;
+use crate::model::delivery::{DeliveryId, Outcome};
+use crate::model::name::{SubscriptionName, TopicName};
+use crate::store::views::{DeadLetterQuery, NUMBERS_MAX};
+
+/// The filters as a query has them.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct DeadLetterFilter {
+    topic: Option<String>,
+    subscription: Option<String>,
+    reason: Option<String>,
+    outcome: Option<String>,
+    status: Option<u16>,
+    from: Option<String>,
+    to: Option<String>,
+    #[serde(rename = "type")]
+    event_type: Option<String>,
+    subject: Option<String>,
+    text: Option<String>,
+    limit: Option<usize>,
+    before: Option<i64>,
+    /// Says that a purge without any filter is meant.
+    #[serde(default)]
+    all: bool,
+}
+
+impl DeadLetterFilter {
+    fn query(self, state: &ApiState) -> Result<DeadLetterQuery, ApiError> {
+        let mut query = DeadLetterQuery {
+            reason: self.reason,
+            outcome: self.outcome.as_deref().map(outcome).transpose()?,
+            status: self.status,
+            from: moment("from", self.from.as_deref())?,
+            to: moment("to", self.to.as_deref())?,
+            event_type: self.event_type,
+            subject: self.subject,
+            text: self.text,
+            before: self.before.map(DeliveryId),
+            limit: self.limit.unwrap_or(PAGE_ROWS),
+            ..DeadLetterQuery::default()
+        };
+        match (self.topic, self.subscription) {
+            (Some(topic), Some(name)) => {
+                let (topic, name) = (TopicName::parse(&topic)?, SubscriptionName::parse(&name)?);
+                query.subscription = Some(state.broker.subscription(&topic, &name)?.1.id);
+            }
+            (Some(topic), None) => {
+                query.topic = Some(state.broker.topic(&TopicName::parse(&topic)?)?.topic.id);
+            }
+            (None, Some(_)) => {
+                return Err(ApiError::bad_request(
+                    "A subscription is named together with its topic.",
+                ));
+            }
+            (None, None) => {}
+        }
+        Ok(query)
+    }
+
+    fn is_empty(&self) -> bool {
+        let texts = [
+            &self.topic,
+            &self.reason,
+            &self.outcome,
+            &self.from,
+            &self.to,
+            &self.event_type,
+            &self.subject,
+            &self.text,
+        ];
+        self.status.is_none() && texts.iter().all(|text| text.is_none())
+    }
+}
+
+fn outcome(name: &str) -> Result<Outcome, ApiError> {
+    Outcome::from_name(name).ok_or_else(|| {
+        let names: Vec<_> = Outcome::ALL.iter().map(|each| each.name()).collect();
+        ApiError::bad_request(format!(
+            "The parameter outcome must be one of {}, not {name:?}.",
+            names.join(", ")
+        ))
+    })
+}
+
+fn moment(name: &str, text: Option<&str>) -> Result<Option<Timestamp>, ApiError> {
+    let parse = |text: &str| {
+        text.parse().map_err(|_| {
+            ApiError::bad_request(format!(
+                "The parameter {name} must be a moment such as 2026-11-21T06:40:53Z, not {text:?}."
+            ))
+        })
+    };
+    text.map(parse).transpose()
+}
+
+/// `GET /everpost/deadLetters`
+pub(super) async fn list(
+    State(state): State<ApiState>,
+    Query(filter): Query<DeadLetterFilter>,
+) -> Result<Json<Value>, ApiError> {
+    let query = filter.query(&state)?;
+    let page = state.views.dead_letters(query).await?;
+    let rows: Vec<Value> = page.rows.iter().map(delivery_row).collect();
+    Ok(Json(
+        json!({ "value": rows, "nextBefore": page.next_before.map(|id| id.0) }),
+    ))
+}
+
+/// `GET /everpost/deadLetters/count`
+pub(super) async fn count(
+    State(state): State<ApiState>,
+    Query(filter): Query<DeadLetterFilter>,
+) -> Result<Json<Value>, ApiError> {
+    let query = filter.query(&state)?;
+    let count = state.views.count_dead_letters(query).await?;
+    Ok(Json(json!({ "count": count })))
+}
+
+/// `POST /everpost/deadLetters/purge`: one bite of a purge. Whoever wants it all asks again with `before` set
+/// to `nextBefore`, until there is none.
+pub(super) async fn purge(
+    State(state): State<ApiState>,
+    Query(filter): Query<DeadLetterFilter>,
+) -> Result<Json<Value>, ApiError> {
+    if filter.is_empty() && !filter.all {
+        return Err(ApiError::bad_request(
+            "A purge needs a filter, or all=true where all dead letters are meant.",
+        ));
+    }
+    let limit = filter.limit.unwrap_or(NUMBERS_MAX);
+    let query = DeadLetterQuery {
+        limit,
+        ..filter.query(&state)?
+    };
+    let found = state.views.dead_letter_numbers(query).await?;
+    let matching = found.rows.len();
+    let removed = state.broker.remove_dead_letters(&found.rows).await?;
+    Ok(Json(json!({
+        "removed": removed,
+        "locked": matching - removed,
+        "nextBefore": found.next_before.map(|id| id.0),
+    })))
+}

@@ -1,0 +1,263 @@
+//! Everpost's own door to what Service Bus' REST API lacks: many dead letters locked, settled or put aside
+//! with one request.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::{Path, State};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use crate::api::ApiState;
+use crate::api::error::ApiError;
+use crate::api::records::properties;
+use crate::broker::Reception;
+use crate::model::dead_letter::DeadLetterDetails;
+use crate::model::delivery::DeliveryId;
+use crate::model::lease::{BadToken, Disposition, Lock, LockRefusal, LockToken, Queue};
+use crate::model::limits::{LOCK_DURATION, LOCK_SECONDS, LOCKS_PER_REQUEST_MAX};
+use crate::model::name::{SubscriptionName, TopicName};
+use crate::store::{Locked, Which};
+use crate::wire::{self, Payload};
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct ReceiveBody {
+    topic: String,
+    subscription: String,
+    count: Option<usize>,
+    /// Of those that were put aside: these and no others.
+    sequence_numbers: Option<Vec<i64>>,
+    lock_duration_in_seconds: Option<u64>,
+}
+
+/// `POST /everpost/deadLetters/receive`: locks dead letters of a subscription.
+pub(super) async fn receive(
+    State(state): State<ApiState>,
+    body: Bytes,
+) -> Result<Json<ReceivedBody>, ApiError> {
+    let asked: ReceiveBody = parse(&body)?;
+    let topic = TopicName::parse(&asked.topic)?;
+    let name = SubscriptionName::parse(&asked.subscription)?;
+    let (topic, subscription) = state.broker.subscription(&topic, &name)?;
+    let lock = lock_duration(asked.lock_duration_in_seconds)?;
+    let (which, limit) = match asked.sequence_numbers {
+        None => (Which::Due, asked.count.unwrap_or(1)),
+        Some(numbers) => {
+            let limit = numbers.len();
+            let numbers = numbers.into_iter().map(DeliveryId).collect();
+            (Which::Deferred(numbers), limit)
+        }
+    };
+    check_count("count, or of sequenceNumbers,", limit)?;
+    let reception = Reception {
+        subscription: subscription.id,
+        queue: Queue::DeadLetters,
+        which,
+        limit,
+        lock,
+    };
+    let locked = state.broker.receive(&reception).await?;
+    let schema = subscription.definition.delivery_schema;
+    let value = locked.iter().map(|each| LockedBody {
+        lock: show(each),
+        event: raw(wire::encode_message(
+            schema,
+            &topic.resource_id,
+            &each.event,
+        )),
+    });
+    Ok(Json(ReceivedBody {
+        value: value.collect(),
+    }))
+}
+
+#[derive(Serialize)]
+pub(super) struct ReceivedBody {
+    value: Vec<LockedBody>,
+}
+
+#[derive(Serialize)]
+struct LockedBody {
+    #[serde(flatten)]
+    lock: Value,
+    /// In the subscription's delivery schema, its data byte for byte.
+    event: Option<Box<RawValue>>,
+}
+
+fn raw(payload: Payload) -> Option<Box<RawValue>> {
+    let text = String::from_utf8(payload.body).ok()?;
+    RawValue::from_string(text).ok()
+}
+
+fn show(locked: &Locked) -> Value {
+    let dead = locked.dead_letter.as_ref();
+    let own = dead.map(|dead| &dead.details);
+    let reason = own.and_then(|details| details.reason.as_deref());
+    let description = own.and_then(|details| details.description.as_deref());
+    json!({
+        "lockToken": locked.token.to_string(),
+        "lockedUntil": locked.until.to_string(),
+        "sequenceNumber": locked.delivery.id.0,
+        "deliveryCount": locked.delivery.attempts,
+        "publishedAt": locked.delivery.published_at.to_string(),
+        "deadLetteredAt": dead.map(|dead| dead.at.to_string()),
+        "deadLetterReason": reason.or(dead.map(|dead| dead.reason.name())),
+        "deadLetterErrorDescription": description.or(dead.map(|dead| dead.reason.description())),
+        "deadLetterProperties": own.map(properties),
+        "deferred": locked.deferred,
+    })
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct LocksBody {
+    lock_tokens: Vec<String>,
+    lock_duration_in_seconds: Option<u64>,
+    dead_letter_reason: Option<String>,
+    dead_letter_error_description: Option<String>,
+    #[serde(default)]
+    properties: serde_json::Map<String, Value>,
+}
+
+/// `POST /everpost/locks/{verb}`: settles or renews many locks. One that is refused does not keep the others
+/// from it.
+pub(super) async fn settle(
+    State(state): State<ApiState>,
+    Path(verb): Path<String>,
+    body: Bytes,
+) -> Result<Json<Value>, ApiError> {
+    let asked: LocksBody = parse(&body)?;
+    check_count("lockTokens", asked.lock_tokens.len())?;
+    let tokens: Vec<Result<LockToken, BadToken>> =
+        asked.lock_tokens.iter().map(|text| text.parse()).collect();
+    let known = tokens.iter().filter_map(|token| token.ok()).collect();
+    let held: Vec<Lock> = state
+        .broker
+        .locks(known)
+        .await?
+        .into_iter()
+        .flatten()
+        .collect();
+    let ended = match verb.as_str() {
+        "complete" => end(&state, &held, Disposition::Complete).await?,
+        "abandon" => end(&state, &held, Disposition::Abandon).await?,
+        "defer" => end(&state, &held, Disposition::Defer).await?,
+        "deadLetter" => {
+            let details = Arc::new(details(&asked)?);
+            end(&state, &held, Disposition::DeadLetter(details)).await?
+        }
+        "renew" => {
+            let lock = lock_duration(asked.lock_duration_in_seconds)?;
+            let renewed = state.broker.renew_locks(&held, lock).await?;
+            renewed.into_iter().map(|each| each.map(|_| ())).collect()
+        }
+        _ => {
+            return Err(ApiError::not_found(format!(
+                "Locks know no {verb:?}; they know complete, abandon, defer, deadLetter and renew."
+            )));
+        }
+    };
+    let (mut succeeded, mut failed) = (Vec::new(), Vec::new());
+    for (text, token) in asked.lock_tokens.iter().zip(tokens) {
+        let outcome = token.map_err(Fault::from).and_then(|token| {
+            let place = held.iter().position(|lock| lock.token == token);
+            let ended = place.map_or(Err(LockRefusal::LockLost), |place| ended[place]);
+            ended.map_err(Fault::from)
+        });
+        match outcome {
+            Ok(()) => succeeded.push(json!(text)),
+            Err(Fault { code, message }) => failed.push(json!({
+                "lockToken": text, "error": { "code": code, "message": message },
+            })),
+        }
+    }
+    Ok(Json(json!({
+        "succeededLockTokens": succeeded, "failedLockTokens": failed,
+    })))
+}
+
+async fn end(
+    state: &ApiState,
+    held: &[Lock],
+    disposition: Disposition,
+) -> Result<Vec<Result<(), LockRefusal>>, ApiError> {
+    let ended = state.broker.settle_locks(held, &disposition).await?;
+    Ok(ended.into_iter().map(|each| each.map(|_| ())).collect())
+}
+
+/// Why one lock was refused (event-grid-namespaces.md 5 for the codes).
+struct Fault {
+    code: &'static str,
+    message: String,
+}
+
+impl From<BadToken> for Fault {
+    fn from(error: BadToken) -> Self {
+        Self {
+            code: "BadToken",
+            message: error.to_string(),
+        }
+    }
+}
+
+impl From<LockRefusal> for Fault {
+    fn from(refusal: LockRefusal) -> Self {
+        let code = match refusal {
+            LockRefusal::LockLost => "TokenLost",
+            LockRefusal::IsDeadLetter => "NotAllowed",
+        };
+        Self {
+            code,
+            message: refusal.to_string(),
+        }
+    }
+}
+
+fn details(asked: &LocksBody) -> Result<DeadLetterDetails, ApiError> {
+    let properties = asked.properties.iter().map(|(name, value)| {
+        let text = value.as_str().ok_or_else(|| {
+            ApiError::bad_request(format!("The property {name:?} must be a text."))
+        })?;
+        Ok((name.clone(), text.to_owned()))
+    });
+    let details = DeadLetterDetails {
+        reason: asked.dead_letter_reason.clone(),
+        description: asked.dead_letter_error_description.clone(),
+        properties: properties.collect::<Result<_, ApiError>>()?,
+    };
+    details
+        .checked()
+        .map_err(|error| ApiError::bad_request(error.to_string()))
+}
+
+fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiError> {
+    serde_json::from_slice(body).map_err(|error| {
+        ApiError::bad_request(format!("The body is not what it should be: {error}."))
+    })
+}
+
+fn check_count(what: &str, count: usize) -> Result<(), ApiError> {
+    match (1..=LOCKS_PER_REQUEST_MAX).contains(&count) {
+        true => Ok(()),
+        false => Err(ApiError::bad_request(format!(
+            "The number of {what} must be 1 to {LOCKS_PER_REQUEST_MAX}, not {count}."
+        ))),
+    }
+}
+
+fn lock_duration(asked: Option<u64>) -> Result<Duration, ApiError> {
+    match asked {
+        None => Ok(LOCK_DURATION),
+        Some(seconds) if LOCK_SECONDS.contains(&seconds) => Ok(Duration::from_secs(seconds)),
+        Some(seconds) => Err(ApiError::bad_request(format!(
+            "lockDurationInSeconds must be {} to {}, not {seconds}.",
+            LOCK_SECONDS.start(),
+            LOCK_SECONDS.end()
+        ))),
+    }
+}

@@ -1,0 +1,171 @@
+//! Searches, counts and purges of dead letters.
+
+use std::time::Duration;
+
+use axum::http::{Method, StatusCode};
+use serde_json::{Value, json};
+
+use crate::grid::{Grid, event};
+
+/// Ten minutes apart: `a` is refused as bad at 12:00, `b` in the receiver's own words at 12:10, and `c`
+/// expires at another subscription.
+async fn filled() -> Grid {
+    let grid = Grid::new()
+        .await
+        .topic("orders")
+        .await
+        .topic("parcels")
+        .await;
+    let grid = grid.push("orders", "billing", "400").await;
+    let short = json!({"retryPolicy": {"maxDeliveryAttempts": 1}});
+    let grid = grid.push_with("parcels", "tracking", "503", short).await;
+    let mut paid = event("a");
+    paid["subject"] = json!("/orders/100%_sure");
+    grid.publish("orders", paid).await;
+    grid.broker.run_due().await;
+    grid.pass(Duration::from_secs(600));
+    let words = vec![("everpost-dead-letter-reason", "Unknown customer".to_owned())];
+    grid.answer("billing", 422, words, String::new());
+    let mut sent = event("b");
+    sent["eventType"] = json!("Order.Sent");
+    grid.publish("orders", sent).await;
+    grid.broker.run_due().await;
+    grid.pass(Duration::from_secs(600));
+    grid.publish("parcels", event("c")).await;
+    grid.broker.run_due().await;
+    grid
+}
+
+/// The ids of the events that a search finds, newest first, checked against the count.
+async fn found(grid: &Grid, query: &str) -> String {
+    let path = format!("/everpost/deadLetters?{query}");
+    let page = grid.manage(Method::GET, &path, Value::Null).await;
+    assert_eq!(page.status, StatusCode::OK, "{query}: {}", page.text);
+    let page = page.json();
+    let rows = page["value"].as_array().expect("a list").clone();
+    let path = format!("/everpost/deadLetters/count?{query}");
+    let count = grid.manage(Method::GET, &path, Value::Null).await.json();
+    assert_eq!(count["count"], rows.len(), "{query}");
+    assert_eq!(page["nextBefore"], Value::Null, "{query}");
+    let ids: Vec<_> = rows
+        .iter()
+        .map(|row| row["eventId"].as_str().expect("an id"))
+        .collect();
+    ids.join(" ")
+}
+
+#[tokio::test]
+async fn dead_letters_are_found_by_what_is_known_of_them() {
+    let grid = filled().await;
+    for (query, expected) in [
+        ("", "c b a"),
+        ("topic=orders", "b a"),
+        ("topic=orders&subscription=billing", "b a"),
+        ("topic=parcels&subscription=tracking", "c"),
+        ("reason=UndeliverableDueToHttpBadRequest", "a"),
+        ("reason=Unknown+customer", "b"),
+        ("reason=Application", "b"),
+        ("reason=MaxDeliveryAttemptsExceeded&topic=orders", ""),
+        ("status=422", "b"),
+        ("status=503", "c"),
+        ("outcome=Busy", "c"),
+        ("outcome=BadRequest&status=400", "a"),
+        ("from=2026-11-21T12:10:00Z", "c b"),
+        ("to=2026-11-21T12:10:00Z", "a"),
+        ("from=2026-11-21T12:10:00Z&to=2026-11-21T12:20:00Z", "b"),
+        ("type=Order.Sent", "b"),
+        ("type=Order.*", "c b a"),
+        ("type=Order.S*&status=400", ""),
+        ("subject=/orders/7", "c b"),
+        ("subject=/orders/100%25_*", "a"),
+        ("subject=/orders", ""),
+        ("text=SENT", "b"),
+        ("text=%25_SURE", "a"),
+        ("text=_", "a"),
+        ("topic=orders&subscription=billing&text=order", "b a"),
+        (
+            "topic=orders&subscription=billing&reason=Application&status=422",
+            "b",
+        ),
+    ] {
+        assert_eq!(found(&grid, query).await, expected, "{query}");
+    }
+}
+
+#[tokio::test]
+async fn pages_follow_each_other() {
+    let grid = filled().await;
+    for query in ["", "topic=orders&subscription=billing&", "type=Order*&"] {
+        let path = format!("/everpost/deadLetters?{query}limit=1");
+        let first = grid.manage(Method::GET, &path, Value::Null).await.json();
+        let next = first["nextBefore"].as_i64().expect("there is more");
+        let path = format!("{path}&before={next}");
+        let second = grid.manage(Method::GET, &path, Value::Null).await.json();
+        assert!(
+            second["value"][0]["deliveryId"].as_i64() < Some(next),
+            "{query}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_purge_takes_what_fits_and_nobody_holds() {
+    let grid = filled().await;
+    let purge = |query: &'static str| grid.manage(Method::POST, query, Value::Null);
+    let refused = purge("/everpost/deadLetters/purge").await;
+    assert!(refused.error(400, "BadRequest").contains("all=true"));
+    let lock = json!({"topic": "orders", "subscription": "billing"});
+    let locked = grid
+        .manage(Method::POST, "/everpost/deadLetters/receive", lock)
+        .await
+        .json();
+    assert_eq!(locked["value"][0]["event"]["id"], "a");
+
+    let purged = purge("/everpost/deadLetters/purge?topic=orders")
+        .await
+        .json();
+    assert_eq!(
+        purged,
+        json!({"removed": 1, "locked": 1, "nextBefore": null})
+    );
+    assert_eq!(found(&grid, "").await, "c a");
+    let shown = grid
+        .manage(Method::GET, "/everpost/deadLetters/2", Value::Null)
+        .await
+        .json();
+    assert_eq!(
+        (&shown["state"], shown["removedAt"].is_string()),
+        (&json!("Removed"), true)
+    );
+
+    grid.pass(Duration::from_secs(61));
+    let first = purge("/everpost/deadLetters/purge?all=true&limit=1")
+        .await
+        .json();
+    assert_eq!(
+        (&first["removed"], &first["nextBefore"]),
+        (&json!(1), &json!(3))
+    );
+    let rest = purge("/everpost/deadLetters/purge?all=true&before=3")
+        .await
+        .json();
+    assert_eq!(rest["removed"], 1);
+    assert_eq!(found(&grid, "").await, "");
+}
+
+#[tokio::test]
+async fn filters_that_mean_nothing_are_refused() {
+    let grid = filled().await;
+    for (query, word) in [
+        ("outcome=Fine", "GenericError"),
+        ("from=yesterday", "2026-11-21T06:40:53Z"),
+        ("subscription=billing", "topic"),
+        ("raeson=x", "raeson"),
+        ("status=many", "status"),
+    ] {
+        let path = format!("/everpost/deadLetters?{query}");
+        let heard = grid.manage(Method::GET, &path, Value::Null).await;
+        let message = heard.error(400, "BadRequest");
+        assert!(message.contains(word), "{query}: {message}");
+    }
+}
