@@ -7,7 +7,7 @@ use axum::http::Uri;
 use axum::http::uri::PathAndQuery;
 
 /// Fixed words of the paths, as the routes spell them.
-const WORDS: [&str; 9] = [
+const WORDS: [&str; 11] = [
     "topics",
     "eventSubscriptions",
     "listKeys",
@@ -17,6 +17,8 @@ const WORDS: [&str; 9] = [
     "validate",
     "pause",
     "resume",
+    "explain",
+    "tryFilter",
 ];
 
 /// Rewrites the path of `uri` if it is in Resource Manager's form.
@@ -123,6 +125,14 @@ mod tests {
         check(
             "/SUBSCRIPTIONS/s/resourcegroups/g/providers/microsoft.eventgrid/TOPICS/o/eventsubscriptions",
             Some("/topics/o/eventSubscriptions"),
+        );
+        check(
+            &format!("{G}/topics/o/eventSubscriptions/b/EXPLAIN"),
+            Some("/topics/o/eventSubscriptions/b/explain"),
+        );
+        check(
+            &format!("{G}/topics/o/tryfilter"),
+            Some("/topics/o/tryFilter"),
         );
         check("/topics/orders", None);
         check("/subscriptions", None);

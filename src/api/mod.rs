@@ -8,11 +8,13 @@ mod auth;
 mod counts;
 mod dead_letters;
 mod error;
+mod explain;
 mod health;
 mod locks;
 mod manage;
 mod publish;
 mod records;
+mod rejections;
 mod see_through;
 mod service_bus;
 mod storage;
@@ -77,6 +79,13 @@ pub fn routes(state: ApiState, others: Router) -> Router {
         )
         .layer(DefaultBodyLimit::disable());
 
+    let pasted_event = || {
+        let bytes_max = state
+            .options
+            .publish_bytes_max
+            .saturating_add(MANAGEMENT_BYTES_MAX);
+        DefaultBodyLimit::max(bytes_max)
+    };
     let manage = Router::new()
         .route("/topics", get(manage::list_topics))
         .route(
@@ -132,12 +141,27 @@ pub fn routes(state: ApiState, others: Router) -> Router {
             "/topics/{topic}/eventSubscriptions/{name}/rotateSigningSecret",
             post(manage::rotate_signing_secret),
         )
+        .route(
+            "/topics/{topic}/eventSubscriptions/{name}/explain",
+            post(explain::explain_one).layer(pasted_event()),
+        )
+        .route(
+            "/topics/{topic}/explain",
+            post(explain::explain_all).layer(pasted_event()),
+        )
+        .route("/topics/{topic}/tryFilter", post(explain::try_filter))
         .route("/everpost/events", get(records::list_events))
         .route("/everpost/events/{key}", get(records::get_event))
         .route("/everpost/storage", get(storage::show))
         .route("/everpost/deadLetters", get(dead_letters::list))
         .route("/everpost/deadLetters/count", get(dead_letters::count))
         .route("/everpost/deadLetters/purge", post(dead_letters::purge))
+        .route(
+            "/everpost/events/{key}/explanations",
+            get(explain::explain_stored),
+        )
+        .route("/everpost/rejectedEvents", get(rejections::list))
+        .route("/everpost/rejectedEvents/{id}", get(rejections::get))
         .route("/everpost/deadLetters/{id}", get(records::get_dead_letter))
         .route(
             "/everpost/deadLetters/{id}/resubmit",

@@ -7,6 +7,7 @@ use std::time::Duration;
 use aws_lc_rs::digest::{SHA256, digest};
 use axum::body::Body;
 use axum::extract::{ConnectInfo, Path, State};
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, Request, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use bytes::{Bytes, BytesMut};
@@ -17,9 +18,11 @@ use crate::api::ApiState;
 use crate::api::auth::{Credential, authorize_publisher, query_value};
 use crate::api::error::ApiError;
 use crate::base::Timestamp;
+use crate::model::event::Event;
 use crate::model::limits::REQUEST_ID_WINDOW;
 use crate::model::name::TopicName;
 use crate::model::registry::{Registry, TopicEntry};
+use crate::model::rejection::Rejection;
 use crate::model::topic::TopicId;
 use crate::store::RequestMark;
 use crate::wire;
@@ -123,37 +126,82 @@ async fn accept(
     request: Request<Body>,
     now: Timestamp,
 ) -> Result<usize, ApiError> {
-    check_version(request.uri())?;
-    check_address(topic, &request)?;
-    let credential = Credential::of(request.headers(), request.uri());
-    let host = host_of(&request).unwrap_or_default();
-    let hosts = [
-        host.as_str(),
-        public_host(&state.broker.options().public_url),
-    ];
-    authorize_publisher(state, topic, &credential, &hosts, request.uri())?;
-
+    authorize(state, topic, &request)?;
     let bytes_max = state.options.publish_bytes_max;
     let room = room_needed(request.headers(), bytes_max);
     let _room = state.intake.room_for(room).await?;
     let (parts, body) = request.into_parts();
     let body = read_body(body, bytes_max).await?;
-    let schema = &topic.topic.definition.input_schema;
-    let entropy = state.broker.entropy();
-    let events = wire::decode(
-        schema,
-        &topic.resource_id,
-        &parts.headers,
-        &body,
-        now,
-        entropy,
-    )?;
+    let events = judge(state, topic, &parts, &body, now).inspect_err(|error| {
+        let rejection = rejection(topic, &parts.headers, &body, error, now);
+        state.broker.note_rejection(rejection);
+    })?;
     if events.is_empty() {
         return Ok(0);
     }
-    let mark = request_mark(&parts.headers, topic.topic.id, &body, now);
+    let mark = request_mark(&parts.headers, topic.topic.id, &body.bytes, now);
     drop(body); // the events hold what is needed of it
     Ok(state.broker.publish(topic, events, mark).await?.len())
+}
+
+/// Whether somebody may publish like this. What those send who may not is neither read nor kept.
+fn authorize(
+    state: &ApiState,
+    topic: &TopicEntry,
+    request: &Request<Body>,
+) -> Result<(), ApiError> {
+    check_address(topic, request)?;
+    let credential = Credential::of(request.headers(), request.uri());
+    let host = host_of(request).unwrap_or_default();
+    let hosts = [
+        host.as_str(),
+        public_host(&state.broker.options().public_url),
+    ];
+    authorize_publisher(state, topic, &credential, &hosts, request.uri())
+}
+
+/// The events of a request, or what is wrong with it.
+fn judge(
+    state: &ApiState,
+    topic: &TopicEntry,
+    parts: &Parts,
+    body: &ReadBody,
+    now: Timestamp,
+) -> Result<Vec<Event>, ApiError> {
+    check_version(&parts.uri)?;
+    if body.excess > 0 {
+        return Err(ApiError::too_large(format!(
+            "The request is larger than {} bytes, which is the most that can be published at once.",
+            state.options.publish_bytes_max
+        )));
+    }
+    let schema = &topic.topic.definition.input_schema;
+    let entropy = state.broker.entropy();
+    let (id, headers) = (&topic.resource_id, &parts.headers);
+    let events = wire::decode(schema, id, headers, &body.bytes, now, entropy)?;
+    Ok(events)
+}
+
+fn rejection(
+    topic: &TopicEntry,
+    headers: &HeaderMap,
+    body: &ReadBody,
+    error: &ApiError,
+    now: Timestamp,
+) -> Rejection {
+    let content_type = headers.get(header::CONTENT_TYPE);
+    let content_type = content_type.map(|value| String::from_utf8_lossy(value.as_bytes()));
+    let content_type = content_type.map(|text| Rejection::text_of(&text));
+    Rejection {
+        topic: topic.topic.id,
+        received_at: now,
+        status: error.status.as_u16(),
+        code: error.code.to_owned(),
+        reason: Rejection::text_of(&error.explanation),
+        content_type,
+        bytes: body.bytes.len() + body.excess,
+        beginning: Rejection::beginning_of(&body.bytes),
+    }
 }
 
 fn check_version(uri: &Uri) -> Result<(), ApiError> {
@@ -244,32 +292,34 @@ fn room_needed(headers: &HeaderMap, bytes_max: usize) -> usize {
     })
 }
 
-async fn read_body(mut body: Body, bytes_max: usize) -> Result<Bytes, ApiError> {
+/// What was read of a body.
+struct ReadBody {
+    bytes: Bytes,
+    /// Bytes that were read past the limit, and forgotten.
+    excess: usize,
+}
+
+async fn read_body(mut body: Body, bytes_max: usize) -> Result<ReadBody, ApiError> {
     let mut read = BytesMut::new();
     let mut excess = 0;
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|cause| {
             ApiError::bad_request(format!("The request body could not be read: {cause}."))
         })?;
-        let Ok(data) = frame.into_data() else {
+        let Ok(mut data) = frame.into_data() else {
             continue;
         };
-        if excess == 0 && read.len() + data.len() <= bytes_max {
-            read.extend_from_slice(&data);
-            continue;
-        }
+        let room = bytes_max - read.len();
+        read.extend_from_slice(&data.split_to(data.len().min(room)));
         excess += data.len();
         if excess > EXCESS_READ_MAX {
             break;
         }
     }
-    if excess > 0 {
-        return Err(ApiError::too_large(format!(
-            "The request is larger than {bytes_max} bytes, which is the most that can be published \
-             at once."
-        )));
-    }
-    Ok(read.freeze())
+    Ok(ReadBody {
+        bytes: read.freeze(),
+        excess,
+    })
 }
 
 /// How a repetition of this request is recognised: by the client's id for it, and the same body.

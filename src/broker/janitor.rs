@@ -4,10 +4,13 @@ use std::time::Duration;
 
 use crate::base::Timestamp;
 use crate::broker::Broker;
-use crate::model::limits::{DAYS_KEPT, HOURS_KEPT, MINUTES_KEPT, REQUEST_ID_WINDOW};
+use crate::model::limits::{
+    DAYS_KEPT, HOURS_KEPT, MINUTES_KEPT, REJECTION_LIFE, REQUEST_ID_WINDOW,
+};
 use crate::store::{Grain, StoreError};
 
-/// Pause between two rounds. Handshakes end within a second of their window.
+/// Pause between two rounds. Handshakes end within a second of their window, and refusals are counted
+/// by the second.
 const ROUND_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Rounds between two sweeps of the store, which need not be so punctual.
@@ -22,6 +25,7 @@ impl Broker {
         for round in 0_u32.. {
             self.look_at_disk();
             self.expire_handshakes().await;
+            self.keep_rejections().await;
             if round.is_multiple_of(ROUNDS_PER_SWEEP)
                 && let Err(error) = self.sweep().await
             {
@@ -29,9 +33,10 @@ impl Broker {
             }
             tokio::select! {
                 () = tokio::time::sleep(ROUND_INTERVAL) => {}
-                () = self.stopping() => return,
+                () = self.stopping() => break,
             }
         }
+        self.keep_rejections().await;
     }
 
     /// One sweep of the store. Simulations, which bring their own time, sweep by themselves.
@@ -40,6 +45,7 @@ impl Broker {
         self.end_orphans().await?;
         self.give_up_outlived().await?;
         self.store().upkeep.forget_sessions(now).await?;
+        self.store().rejections.forget(now - REJECTION_LIFE).await?;
         while self
             .store()
             .upkeep

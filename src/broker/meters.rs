@@ -36,6 +36,11 @@ struct OfTopicError {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfReason {
+    reason: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct OfSubscription {
     topic: String,
     subscription: String,
@@ -61,6 +66,8 @@ pub struct Meters {
     publish_success: Family<OfTopic, Counter>,
     publish_fail: Family<OfTopicError, Counter>,
     publish_latency: Family<OfTopic, Histogram, fn() -> Histogram>,
+    rejections_kept: Counter,
+    rejections_lost: Family<OfReason, Counter>,
     matched: Family<OfSubscription, Counter>,
     unmatched: Family<OfTopic, Counter>,
     delivery_success: Family<OfSubscription, Counter>,
@@ -105,6 +112,8 @@ impl Meters {
             publish_success: Family::default(),
             publish_fail: Family::default(),
             publish_latency: Family::new_with_constructor(histogram),
+            rejections_kept: Counter::default(),
+            rejections_lost: Family::default(),
             matched: Family::default(),
             unmatched: Family::default(),
             delivery_success: Family::default(),
@@ -149,6 +158,18 @@ impl Meters {
         all.register(
             "publish_latency_seconds",
             "Time from request to durable acceptance (PublishSuccessLatencyInMs)",
+            each,
+        );
+        let each = self.rejections_kept.clone();
+        all.register(
+            "rejected_requests_kept",
+            "Refused publish requests that can be looked at",
+            each,
+        );
+        let each = self.rejections_lost.clone();
+        all.register(
+            "rejected_requests_not_kept",
+            "Refused publish requests that are counted alone, by why",
             each,
         );
         let each = self.matched.clone();
@@ -312,6 +333,18 @@ impl Meters {
             error,
         };
         self.publish_fail.get_or_create(&labels).inc();
+    }
+
+    /// Refused publish requests were stored.
+    pub(super) fn rejections_kept(&self, count: usize) {
+        self.rejections_kept.inc_by(count as u64);
+    }
+
+    /// Refused publish requests were not stored.
+    pub(super) fn rejections_lost(&self, reason: &'static str, count: usize) {
+        self.rejections_lost
+            .get_or_create(&OfReason { reason })
+            .inc_by(count as u64);
     }
 
     /// Events were stored: `targets` names a subscription once for each event that it wanted.

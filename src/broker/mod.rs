@@ -10,8 +10,10 @@ mod manage;
 mod meters;
 mod publish;
 mod receive;
+mod rejections;
 mod retention;
 mod signing;
+mod try_filter;
 mod validate;
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -90,6 +92,8 @@ struct Shared {
     pressure: Mutex<Option<Pressure>>,
     handshakes: TaskTracker,
     stopping: CancellationToken,
+    /// Refused publish requests on their way to the store.
+    rejections: rejections::Waiting,
     meters: Meters,
 }
 
@@ -123,6 +127,7 @@ impl Broker {
                 pressure: Mutex::new(None),
                 handshakes: TaskTracker::new(),
                 stopping: CancellationToken::new(),
+                rejections: rejections::Waiting::default(),
                 meters: Meters::new(),
                 options,
             }),

@@ -215,3 +215,32 @@ pub const RECEIVE_WAIT_MAX: Duration = Duration::from_secs(120);
 
 /// Receivers that wait at once, over all queues. Each holds a connection and little else.
 pub const RECEIVERS_WAITING_MAX: usize = 1_024;
+
+/// Events that a filter is tried on when the client does not say.
+pub const TRIAL_EVENTS: usize = 1_000;
+
+/// Events that a filter is tried on at most: enough to judge by, and read in
+/// seconds.
+pub const TRIAL_EVENTS_MAX: usize = 10_000;
+
+/// How long a filter is tried; then it is answered with what has been found.
+pub const TRIAL_DEADLINE: Duration = Duration::from_secs(5);
+
+/// How much of a refused publish request is kept.
+pub const REJECTED_BYTES_KEPT_MAX: usize = 16_384;
+
+/// Characters that are kept of the content type of a refused publish request, and of its reason.
+pub const REJECTED_TEXT_KEPT_MAX: usize = 1_000;
+
+/// Refused publish requests that are kept, the newest: 16 MiB of bodies.
+pub const REJECTIONS_MAX: usize = 1_000;
+
+/// How long a refused publish request is kept: somebody who was away for a week still finds it.
+pub const REJECTION_LIFE: Duration = Duration::from_secs(7 * 24 * 3_600);
+
+/// Refused publish requests that are kept a second, over all topics: a broken publisher costs one short
+/// commit a second and no more.
+pub const REJECTIONS_PER_SECOND_MAX: usize = 16;
+
+/// Those of one topic, so that a broken publisher hides no other's.
+pub const REJECTIONS_PER_SECOND_OF_TOPIC_MAX: usize = 4;

@@ -183,12 +183,43 @@ impl Standing {
     }
 }
 
+/// Why events are not for a subscription at all, whatever its filter says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Abstention {
+    /// The event is older than the subscription.
+    CreatedLater,
+    /// Its destination has never agreed.
+    NotValidated(ValidationState),
+    Disabled(Disabled),
+    Expired,
+}
+
+impl Abstention {
+    /// The word for it in answers.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::CreatedLater => "CreatedLater",
+            Self::NotValidated(_) => "NotValidated",
+            Self::Disabled(_) => "Disabled",
+            Self::Expired => "Expired",
+        }
+    }
+}
+
 impl EventSubscription {
     /// Whether events published at `now` are for this subscription at all, its filter aside.
     pub fn takes_events(&self, now: Timestamp) -> bool {
-        self.validation.validated_once
-            && self.definition.disabled.is_none()
-            && !self.is_expired(now)
+        self.abstains(now).is_none()
+    }
+
+    /// Why it takes no events published at `now`, if it takes none.
+    pub fn abstains(&self, now: Timestamp) -> Option<Abstention> {
+        let validation = &self.validation;
+        match self.definition.disabled {
+            _ if !validation.validated_once => Some(Abstention::NotValidated(validation.state)),
+            Some(disabled) => Some(Abstention::Disabled(disabled)),
+            None => self.is_expired(now).then_some(Abstention::Expired),
+        }
     }
 
     /// Whether its destination has agreed to receive events.

@@ -12,6 +12,7 @@ mod error;
 mod fold;
 mod locks;
 mod migrate;
+mod rejections;
 mod retention;
 mod row;
 mod seal;
@@ -33,6 +34,7 @@ pub use deliveries::{
 pub use error::StoreError;
 pub use fold::Grain;
 pub use locks::{DeadLetter, LockRequest, Locked, SettledLock, Which};
+pub use rejections::Rejections;
 pub use retention::{Bite, Prunable, Pruned, Sizes};
 pub use seal::{InvalidMasterKey, MasterKeys};
 pub use upkeep::Upkeep;
@@ -53,6 +55,7 @@ const FILE: &str = "everpost.db";
 pub struct Store {
     pub catalog: Catalog,
     pub deliveries: Deliveries,
+    pub rejections: Rejections,
     pub views: Views,
     pub accounts: Accounts,
     pub upkeep: Upkeep,
@@ -126,6 +129,7 @@ impl Store {
                 seals,
             },
             deliveries: Deliveries::new(db.clone()),
+            rejections: Rejections { db: db.clone() },
             views: Views { db: db.clone() },
             accounts: Accounts { db: db.clone() },
             upkeep: Upkeep { db, data_dir },

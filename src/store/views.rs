@@ -25,11 +25,16 @@ use crate::store::db::Db;
 use crate::store::error::StoreError;
 use crate::store::row;
 
+pub use crate::store::rejections::RejectionQuery;
+
 /// Rows on one page of a list, at most.
 pub const PAGE_ROWS_MAX: usize = 200;
 
 /// Events that one search looks at before it answers with what it has; the next page goes on there.
 const SEARCH_EVENTS_MAX: i64 = 50_000;
+
+/// Numbers of events that one bite of a [`ReadBack`] passes, whichever topic they are of.
+const READ_BACK_SPAN: i64 = 10_000;
 
 /// The book of lists and pages; reads only.
 #[derive(Clone)]
@@ -50,6 +55,17 @@ pub struct EventQuery {
     /// Only events older than this one.
     pub before: Option<EventKey>,
     pub limit: usize,
+}
+
+/// Which events of a topic to read back whole.
+#[derive(Clone, Copy, Debug)]
+pub struct ReadBack {
+    pub topic: TopicId,
+    /// Only events older than this one.
+    pub before: Option<EventKey>,
+    pub limit: usize,
+    /// Bytes after which the bite ends; the event that passes it is still in it.
+    pub bytes_max: usize,
 }
 
 /// A page of a list, and the key to ask for the next one with.
@@ -171,6 +187,14 @@ impl Views {
         self.db.read(move |tx| events(tx, &query)).await
     }
 
+    /// One bite of a topic's events, newest first. It may be short or even empty, and yet not the last.
+    pub async fn read_back(
+        &self,
+        bite: ReadBack,
+    ) -> Result<Page<StoredEvent, EventKey>, StoreError> {
+        self.db.read(move |tx| read_back(tx, &bite)).await
+    }
+
     /// One event.
     pub async fn event(&self, key: EventKey) -> Result<Option<EventDetail>, StoreError> {
         self.db.read(move |tx| event(tx, key)).await
@@ -210,13 +234,18 @@ fn events(tx: &Connection, query: &EventQuery) -> Result<Page<EventRow, EventKey
         .before
         .map_or(i64::MAX, |before| before.0.saturating_sub(1));
     let limit = query.limit.clamp(1, PAGE_ROWS_MAX);
+    // Those that nobody wanted have an index of their own.
+    let among = match query.unmatched {
+        true => "matched = 0 AND id <= ?1",
+        false => "id <= ?1",
+    };
     let select = format!(
         "{EVENT_ROW} WHERE event.id IN \
-             (SELECT id FROM event WHERE id <= ?1 ORDER BY id DESC LIMIT ?2) \
+             (SELECT id FROM event WHERE {among} ORDER BY id DESC LIMIT ?2) \
          AND (?3 IS NULL OR event.topic_id = ?3) AND (?4 IS NULL OR event.event_id = ?4) \
          AND (?5 IS NULL OR event.event_type = ?5) \
          AND (?6 IS NULL OR substr(event.event_type, 1, length(?6)) = ?6) \
-         AND (NOT ?7 OR event.matched = 0) ORDER BY event.id DESC LIMIT ?8"
+         ORDER BY event.id DESC LIMIT ?7"
     );
     let prefix = query
         .event_type
@@ -230,7 +259,6 @@ fn events(tx: &Connection, query: &EventQuery) -> Result<Page<EventRow, EventKey
         query.id,
         whole,
         prefix,
-        query.unmatched,
         i64::try_from(limit).unwrap_or(i64::MAX)
     ];
     let mut select = tx.prepare_cached(&select)?;
@@ -244,7 +272,7 @@ fn events(tx: &Connection, query: &EventQuery) -> Result<Page<EventRow, EventKey
     }
     page.next_before = match page.rows.last() {
         Some(last) if page.rows.len() == limit => Some(last.key),
-        _ => end_of_search(tx, newest)?,
+        _ => end_of_search(tx, among, newest)?,
     };
     Ok(page)
 }
@@ -276,13 +304,53 @@ fn states_of(tx: &Connection, key: EventKey) -> Result<Vec<(DeliveryState, u64)>
 }
 
 /// Where a search that found less than a page stopped looking; `None` at the oldest event.
-fn end_of_search(tx: &Connection, newest: i64) -> Result<Option<EventKey>, StoreError> {
-    let last = "SELECT id FROM event WHERE id <= ?1 ORDER BY id DESC LIMIT 1 OFFSET ?2";
+fn end_of_search(
+    tx: &Connection,
+    among: &str,
+    newest: i64,
+) -> Result<Option<EventKey>, StoreError> {
+    let last = format!("SELECT id FROM event WHERE {among} ORDER BY id DESC LIMIT 1 OFFSET ?2");
     let last = tx
-        .prepare_cached(last)?
+        .prepare_cached(&last)?
         .query_row([newest, SEARCH_EVENTS_MAX - 1], |row| row.get(0))
         .optional()?;
     Ok(last.map(EventKey))
+}
+
+fn read_back(tx: &Connection, bite: &ReadBack) -> Result<Page<StoredEvent, EventKey>, StoreError> {
+    // Two look-ups at the ends of the table; together they would be a walk through it.
+    let end = |which: &str| -> rusqlite::Result<Option<i64>> {
+        let select = format!("SELECT {which}(id) FROM event");
+        tx.prepare_cached(&select)?.query_row([], |row| row.get(0))
+    };
+    let (Some(oldest), Some(newest)) = (end("min")?, end("max")?) else {
+        return Ok(Page::default());
+    };
+    let newest = bite
+        .before
+        .map_or(newest, |before| before.0 - 1)
+        .min(newest);
+    let floor = newest.saturating_sub(READ_BACK_SPAN);
+    let select = format!(
+        "SELECT {} FROM event WHERE id <= ?1 AND id > ?2 AND topic_id = ?3 ORDER BY id DESC",
+        row::EVENT_COLUMNS
+    );
+    let mut select = tx.prepare_cached(&select)?;
+    let mut rows = select.query(params![newest, floor, bite.topic])?;
+    let mut page = Page::default();
+    let mut bytes = 0;
+    while let Some(row) = rows.next()? {
+        let stored = row::event(row)?;
+        bytes += stored.event.size();
+        let key = stored.key;
+        page.rows.push(stored);
+        if page.rows.len() >= bite.limit || bytes >= bite.bytes_max {
+            page.next_before = Some(key);
+            return Ok(page);
+        }
+    }
+    page.next_before = (oldest <= floor).then_some(EventKey(floor + 1));
+    Ok(page)
 }
 
 fn event(tx: &Connection, key: EventKey) -> Result<Option<EventDetail>, StoreError> {

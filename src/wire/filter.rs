@@ -246,7 +246,8 @@ fn range(value: &Value, path: &str) -> Result<(Decimal, Decimal), InvalidFilter>
     Ok((low, high))
 }
 
-fn render_clause(clause: &Clause) -> Value {
+/// Writes one advanced filter.
+pub(super) fn render_clause(clause: &Clause) -> Value {
     let mut object = json!({
         "operatorType": clause.operator.name(),
         "key": clause.key.as_str(),

@@ -13,8 +13,10 @@ pub mod duration;
 mod envelope;
 pub mod error_body;
 mod event_grid;
+pub mod explanation;
 mod field;
 pub mod filter;
+pub mod filter_trial;
 pub mod json;
 mod moment;
 mod pem;
@@ -24,7 +26,10 @@ pub mod service_bus;
 pub mod signature;
 pub mod validation;
 
-use http::HeaderMap;
+use std::borrow::Cow;
+
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, HeaderValue};
 use serde_json::Value;
 
 use crate::base::{Entropy, Timestamp};
@@ -74,6 +79,37 @@ pub fn example(schema: &InputSchema, entropy: &Entropy, now: Timestamp) -> Value
         InputSchema::EventGridSchema => event_grid::example(&id, now),
         InputSchema::CloudEventSchemaV1_0 => cloud_events::example(&id, now),
         InputSchema::CustomEventSchema(mapping) => custom::example(mapping, &id, now),
+    }
+}
+
+/// Reads one event as somebody pastes it: the object, or an array of nothing else.
+pub fn decode_one(
+    schema: &InputSchema,
+    topic_resource_id: &str,
+    json: &str,
+    now: Timestamp,
+    entropy: &Entropy,
+) -> Result<Event, BadInput> {
+    let mut headers = HeaderMap::new();
+    headers.insert(
+        CONTENT_TYPE,
+        HeaderValue::from_static(content_type(schema, true)),
+    );
+    let array = match json.trim_ascii_start().starts_with('[') {
+        true => Cow::Borrowed(json),
+        false => Cow::Owned(format!("[{json}]")),
+    };
+    let body = array.as_bytes();
+    let mut events = decode(schema, topic_resource_id, &headers, body, now, entropy)?;
+    match (events.pop(), events.len()) {
+        (Some(event), 0) => Ok(event),
+        (None, _) => Err(BadInput::malformed(
+            "it must be an event, not an empty list",
+        )),
+        (Some(_), more) => Err(BadInput::malformed(format!(
+            "it must be one event, not {}",
+            more + 1
+        ))),
     }
 }
 

@@ -14,9 +14,10 @@ use everpost::model::delivery::{
 use everpost::model::event::{Attribute, Event, EventData, EventKey, StoredEvent};
 use everpost::model::name::{SubscriptionName, TopicName};
 use everpost::model::registry::ResourceScope;
+use everpost::model::rejection::{Rejection, RejectionId};
 use everpost::model::subscription::{PendingFate, SubscriptionId, Validation};
 use everpost::model::topic::TopicId;
-use everpost::store::views::{DeadLetterQuery, EventQuery};
+use everpost::store::views::{DeadLetterQuery, EventQuery, ReadBack, RejectionQuery};
 use everpost::store::{
     Accepted, DataDir, Late, LeaseRequest, Leased, Orphans, Receipt, RegistryChange, RequestMark,
     ResubmitError, Settled, Store, StoreOptions,
@@ -710,6 +711,121 @@ async fn the_first_user_claims_and_sessions_end(f: Fixture) {
     assert_eq!(f.store.upkeep.forget_sessions(at(10)).await, Ok(1));
 }
 
+async fn refusals_are_kept_in_number_and_age(f: Fixture) {
+    let refusal = |now: i64| Rejection {
+        topic: f.topic,
+        received_at: at(now),
+        status: 413,
+        code: "RequestEntityTooLarge".to_owned(),
+        reason: "too large".to_owned(),
+        content_type: (now > 10).then(|| "text/plain".to_owned()),
+        bytes: 3_000_000_000,
+        beginning: b"[\0\xff".to_vec(),
+    };
+    let keep = async |moments: &[i64], most| {
+        let all = moments.iter().map(|now| refusal(*now)).collect();
+        f.store.rejections.keep(all, most).await.expect("kept");
+    };
+    keep(&[10, 20], 3).await;
+    keep(&[30, 40], 3).await;
+    let list = async |query: RejectionQuery| {
+        let page = f.store.views.rejections(query).await.expect("a page");
+        let ids: Vec<_> = page.rows.iter().map(|row| row.id.0).collect();
+        (ids, page.next_before)
+    };
+    let all = RejectionQuery {
+        limit: 10,
+        ..RejectionQuery::default()
+    };
+    assert_eq!(list(all).await, (vec![4, 3, 2], None), "the newest three");
+    let two = RejectionQuery { limit: 2, ..all };
+    assert_eq!(list(two).await, (vec![4, 3], Some(RejectionId(3))));
+    let before = Some(RejectionId(3));
+    assert_eq!(list(RejectionQuery { before, ..two }).await.0, [2]);
+    let topic = Some(f.topic);
+    assert_eq!(list(RejectionQuery { topic, ..all }).await.0, [4, 3, 2]);
+    let topic = Some(TopicId(99));
+    assert_eq!(list(RejectionQuery { topic, ..all }).await.0, [0; 0]);
+
+    let found = f.store.views.rejection(RejectionId(2)).await;
+    let found = found.expect("an answer").expect("the refusal");
+    assert_eq!(found.rejection, refusal(20));
+    assert_eq!(found.topic, "orders");
+    assert_eq!(f.store.views.rejection(RejectionId(1)).await, Ok(None));
+    assert_eq!(f.store.rejections.forget(at(40)).await, Ok(2));
+    assert_eq!(list(all).await.0, [4]);
+    keep(&[50], 3).await;
+    assert_eq!(list(all).await.0, [5, 4], "numbers are never used again");
+}
+
+async fn events_of_one_topic_are_read_back_in_bites(f: Fixture) {
+    let bite = |before, limit, bytes_max| ReadBack {
+        topic: f.topic,
+        before,
+        limit,
+        bytes_max,
+    };
+    let read = async |bite| {
+        let page = f.store.views.read_back(bite).await.expect("a bite");
+        let keys: Vec<_> = page.rows.iter().map(|stored| stored.key.0).collect();
+        (keys, page.next_before.map(|key| key.0))
+    };
+    assert_eq!(read(bite(None, 9, usize::MAX)).await, (vec![], None));
+    for number in 0..5 {
+        f.publish(&number.to_string(), &[], number).await;
+    }
+    assert_eq!(
+        read(bite(None, 9, usize::MAX)).await,
+        (vec![5, 4, 3, 2, 1], None)
+    );
+    assert_eq!(read(bite(None, 2, usize::MAX)).await, (vec![5, 4], Some(4)));
+    let rest = bite(Some(EventKey(4)), 9, usize::MAX);
+    assert_eq!(read(rest).await, (vec![3, 2, 1], None));
+    assert_eq!(read(bite(None, 9, 1)).await, (vec![5], Some(5)), "bytes");
+    let elsewhere = ReadBack {
+        topic: TopicId(99),
+        ..bite(None, 9, usize::MAX)
+    };
+    assert_eq!(read(elsewhere).await, (vec![], None));
+    // One bite passes a bounded number of events of other topics.
+    let accepted = Accepted {
+        topic: TopicId(99),
+        received_at: at(9),
+        events: vec![(event("other"), Vec::new()); 10_000],
+        request: None,
+    };
+    f.store.deliveries.append(accepted).await.expect("stored");
+    assert_eq!(
+        read(bite(None, 9, usize::MAX)).await,
+        (vec![], Some(6)),
+        "short, and yet not the last"
+    );
+    let rest = bite(Some(EventKey(6)), 9, usize::MAX);
+    assert_eq!(read(rest).await, (vec![5, 4, 3, 2, 1], None));
+}
+
+async fn unmatched_events_are_listed_by_themselves(f: Fixture) {
+    for number in 0..10 {
+        let targets: &[_] = if number % 2 == 0 { &[] } else { &[f.billing] };
+        f.publish(&number.to_string(), targets, number).await;
+    }
+    let list = async |before: Option<EventKey>, limit| {
+        let query = EventQuery {
+            unmatched: true,
+            topic: Some(f.topic),
+            before,
+            limit,
+            ..EventQuery::default()
+        };
+        let page = f.store.views.events(query).await.expect("a page");
+        let keys: Vec<_> = page.rows.iter().map(|row| row.key.0).collect();
+        (keys, page.next_before)
+    };
+    assert_eq!(list(None, 9).await, (vec![9, 7, 5, 3, 1], None));
+    assert_eq!(list(None, 2).await, (vec![9, 7], Some(EventKey(7))));
+    assert_eq!(list(Some(EventKey(7)), 9).await.0, [5, 3, 1]);
+}
+
 macro_rules! conformance {
     ($($check:ident)*) => {
         mod on_threads {
@@ -732,4 +848,7 @@ conformance! {
     a_late_answer_completes_what_still_waits
     pages_cover_everything_once
     the_first_user_claims_and_sessions_end
+    refusals_are_kept_in_number_and_age
+    events_of_one_topic_are_read_back_in_bites
+    unmatched_events_are_listed_by_themselves
 }

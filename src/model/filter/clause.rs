@@ -9,6 +9,10 @@ use crate::model::filter::operator::{Operator, Takes};
 use crate::model::filter::text::Text;
 use crate::model::filter::value::{Node, Scalar, Value, show_text};
 use crate::model::filter::view::EventView;
+use crate::model::filter::{FilterPart, PartVerdict};
+
+/// Values of other types than the operator's are no values to it (spec A).
+const OF_ANOTHER_TYPE: &str = "a value of another type than the operator takes counts as missing";
 
 /// An advanced filter.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,17 +45,43 @@ pub struct Conditions {
 }
 
 impl Conditions {
-    /// The position of the first filter that `event` fails; `None` if it passes.
-    pub fn first_failed(&self, event: &EventView<'_>) -> Option<usize> {
+    /// Whether `event` passes all of them.
+    pub(super) fn hold(&self, event: &EventView<'_>) -> bool {
         let mut clauses = self.clauses.iter();
-        clauses.position(|clause| !clause.passes(clause.key.find(event), self.on_arrays))
+        clauses.all(|clause| clause.passes(clause.key.find(event), self.on_arrays))
+    }
+
+    /// How `event` fares with each.
+    pub(super) fn explain(&self, event: &EventView<'_>) -> impl Iterator<Item = PartVerdict> {
+        let clauses = self.clauses.iter().enumerate();
+        clauses.map(|(index, clause)| {
+            let found = clause.key.find(event);
+            PartVerdict {
+                part: FilterPart::Advanced(index),
+                wanted: clause.to_string(),
+                saw: found.map(Node::shown),
+                holds: clause.passes(found, self.on_arrays),
+                remark: clause.remark(found, self.on_arrays),
+            }
+        })
     }
 }
 
 impl Clause {
-    /// What `event` has at the key, as JSON text shortened where it is long; `None` if nothing.
-    pub(super) fn shown_in(&self, event: &EventView<'_>) -> Option<String> {
-        self.key.find(event).map(Node::shown)
+    /// Why the value at the key decides otherwise than it looks.
+    fn remark(&self, found: Option<&Node<'_>>, on_arrays: bool) -> Option<&'static str> {
+        if self.operator.row().takes == Takes::Nothing {
+            return None;
+        }
+        match found?.value() {
+            Value::Null => Some("null counts as missing"),
+            Value::Object(_) => Some(OF_ANOTHER_TYPE),
+            Value::Scalar(value) if self.hits(value).is_none() => Some(OF_ANOTHER_TYPE),
+            Value::Array(_) if !on_arrays => {
+                Some("an array fails unless enableAdvancedFilteringOnArrays is true")
+            }
+            Value::Scalar(_) | Value::Array(_) => None,
+        }
     }
 
     fn passes(&self, found: Option<&Node<'_>>, on_arrays: bool) -> bool {

@@ -8,6 +8,8 @@ mod text;
 mod value;
 mod view;
 
+use std::fmt;
+
 pub use clause::{Clause, Conditions, Operand};
 pub use key::{InvalidKey, Key};
 pub use number::Decimal;
@@ -29,50 +31,84 @@ pub struct Filter {
     pub advanced: Conditions,
 }
 
-/// Whether an event passes a filter, and if not, why.
+/// How an event fares with every part of a filter that asks for something.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    Matched,
-    NotMatched {
-        /// The first part of the filter that the event fails:
-        /// `advancedFilters[1] NumberGreaterThan data.total 100`.
-        clause: String,
-        /// What the event has there, as JSON text shortened where it is long, or `missing`.
-        saw: String,
-    },
+pub struct Verdict {
+    pub parts: Vec<PartVerdict>,
 }
 
-/// The part of a filter that an event fails.
-enum Failed {
-    EventType,
-    SubjectStart,
-    SubjectEnd,
+/// How an event fares with one part of a filter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PartVerdict {
+    pub part: FilterPart,
+    /// What it asks for: `NumberGreaterThan data.total 100`.
+    pub wanted: String,
+    /// What the event has there, as JSON text shortened where it is long; `None` if nothing.
+    pub saw: Option<String>,
+    pub holds: bool,
+    /// What is not plain from the values, and decides.
+    pub remark: Option<&'static str>,
+}
+
+/// A part of a filter; written as its path in the filter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FilterPart {
+    IncludedEventTypes,
+    SubjectBeginsWith,
+    SubjectEndsWith,
+    /// By its position.
     Advanced(usize),
 }
 
+impl fmt::Display for FilterPart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::IncludedEventTypes => f.write_str("includedEventTypes"),
+            Self::SubjectBeginsWith => f.write_str("subjectBeginsWith"),
+            Self::SubjectEndsWith => f.write_str("subjectEndsWith"),
+            Self::Advanced(index) => write!(f, "advancedFilters[{index}]"),
+        }
+    }
+}
+
+impl Verdict {
+    /// Whether every part holds.
+    pub fn matched(&self) -> bool {
+        self.first_failed().is_none()
+    }
+
+    /// The first part that does not hold.
+    pub fn first_failed(&self) -> Option<&PartVerdict> {
+        self.parts.iter().find(|part| !part.holds)
+    }
+}
+
+impl PartVerdict {
+    /// What the event has there, or that it has nothing.
+    pub fn saw_or_missing(&self) -> &str {
+        self.saw.as_deref().unwrap_or("missing")
+    }
+}
+
 impl Filter {
-    /// Whether `event` passes.
+    /// Whether `event` passes. Asks only as far as the first part that it fails.
     pub fn matches(&self, event: &EventView<'_>) -> bool {
-        self.first_failed(event).is_none()
+        self.type_matches(event.event_type())
+            && self.subject_begins(event)
+            && self.subject_ends(event)
+            && self.advanced.hold(event)
     }
 
-    /// Whether `event` passes, and which part of the filter it fails first.
+    /// How `event` fares with every part; the verdict is that of [`Filter::matches`].
     pub fn explain(&self, event: &EventView<'_>) -> Verdict {
-        self.first_failed(event)
-            .map_or(Verdict::Matched, |failed| self.describe(&failed, event))
-    }
-
-    fn first_failed(&self, event: &EventView<'_>) -> Option<Failed> {
-        let (for_start, start) = self.comparable(event, &self.subject_begins_with);
-        let (for_end, end) = self.comparable(event, &self.subject_ends_with);
-        if !self.type_matches(event.event_type()) {
-            Some(Failed::EventType)
-        } else if !for_start.starts_with(start) {
-            Some(Failed::SubjectStart)
-        } else if !for_end.ends_with(end) {
-            Some(Failed::SubjectEnd)
-        } else {
-            self.advanced.first_failed(event).map(Failed::Advanced)
+        let basic = [
+            self.explain_type(event),
+            self.explain_beginning(event),
+            self.explain_end(event),
+        ];
+        let advanced = self.advanced.explain(event);
+        Verdict {
+            parts: basic.into_iter().flatten().chain(advanced).collect(),
         }
     }
 
@@ -81,6 +117,16 @@ impl Filter {
         self.included_event_types
             .as_ref()
             .is_none_or(|types| types.iter().any(|included| included == event_type))
+    }
+
+    fn subject_begins(&self, event: &EventView<'_>) -> bool {
+        let (subject, start) = self.comparable(event, &self.subject_begins_with);
+        subject.starts_with(start)
+    }
+
+    fn subject_ends(&self, event: &EventView<'_>) -> bool {
+        let (subject, end) = self.comparable(event, &self.subject_ends_with);
+        subject.ends_with(end)
     }
 
     /// The subject and the part that it is asked for, in the forms that are compared.
@@ -94,36 +140,49 @@ impl Filter {
         }
     }
 
-    fn describe(&self, failed: &Failed, event: &EventView<'_>) -> Verdict {
-        let subject = || event.subject().map_or_else(missing, show_text);
-        let (clause, saw) = match failed {
-            Failed::EventType => (self.show_types(), show_text(event.event_type())),
-            Failed::SubjectStart => {
-                let start = show_text(self.subject_begins_with.as_str());
-                (format!("subjectBeginsWith {start}"), subject())
-            }
-            Failed::SubjectEnd => {
-                let end = show_text(self.subject_ends_with.as_str());
-                (format!("subjectEndsWith {end}"), subject())
-            }
-            Failed::Advanced(index) => {
-                let clause = &self.advanced.clauses[*index];
-                let saw = clause.shown_in(event).unwrap_or_else(missing);
-                (format!("advancedFilters[{index}] {clause}"), saw)
-            }
+    fn explain_type(&self, event: &EventView<'_>) -> Option<PartVerdict> {
+        let types = self.included_event_types.as_ref()?;
+        let shown: Vec<String> = types.iter().map(|each| show_text(each)).collect();
+        Some(PartVerdict {
+            part: FilterPart::IncludedEventTypes,
+            wanted: format!("eventType in [{}]", shown.join(",")),
+            saw: Some(show_text(event.event_type())),
+            holds: self.type_matches(event.event_type()),
+            remark: None,
+        })
+    }
+
+    fn explain_beginning(&self, event: &EventView<'_>) -> Option<PartVerdict> {
+        let start = self.show_asked("begins", &self.subject_begins_with)?;
+        Some(PartVerdict {
+            part: FilterPart::SubjectBeginsWith,
+            wanted: start,
+            saw: event.subject().map(show_text),
+            holds: self.subject_begins(event),
+            remark: None,
+        })
+    }
+
+    fn explain_end(&self, event: &EventView<'_>) -> Option<PartVerdict> {
+        let end = self.show_asked("ends", &self.subject_ends_with)?;
+        Some(PartVerdict {
+            part: FilterPart::SubjectEndsWith,
+            wanted: end,
+            saw: event.subject().map(show_text),
+            holds: self.subject_ends(event),
+            remark: None,
+        })
+    }
+
+    /// What a subject is asked for; `None` if for nothing.
+    fn show_asked(&self, verb: &str, part: &Text) -> Option<String> {
+        let case = match self.subject_case_sensitive {
+            true => " in this letter case",
+            false => "",
         };
-        Verdict::NotMatched { clause, saw }
+        let text = part.as_str();
+        (!text.is_empty()).then(|| format!("subject {verb} with {}{case}", show_text(text)))
     }
-
-    fn show_types(&self) -> String {
-        let types = self.included_event_types.iter().flatten();
-        let types: Vec<String> = types.map(|each| show_text(each)).collect();
-        format!("includedEventTypes [{}]", types.join(","))
-    }
-}
-
-fn missing() -> String {
-    "missing".to_owned()
 }
 
 #[cfg(test)]

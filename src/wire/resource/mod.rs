@@ -32,7 +32,7 @@ pub use topic::{
 };
 
 /// Azure's code for everything that is wrong with a body.
-const INVALID_REQUEST: &str = "InvalidRequest";
+pub(super) const INVALID_REQUEST: &str = "InvalidRequest";
 
 /// Values of `minimumTlsVersionAllowed` (spec 3.2, 3.3). Deliveries and doors never go below 1.2.
 const TLS_VERSIONS: [(&str, ()); 3] = [("1.0", ()), ("1.1", ()), ("1.2", ())];

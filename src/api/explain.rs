@@ -1,0 +1,183 @@
+//! Everpost's own door to the question why: who gets an event, who does not, and what another filter
+//! would do.
+
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::{Path, State};
+use serde_json::Value;
+
+use crate::api::ApiState;
+use crate::api::error::ApiError;
+use crate::base::Timestamp;
+use crate::model::delivery::DeliveryId;
+use crate::model::event::{Event, EventKey};
+use crate::model::explanation::Explanation;
+use crate::model::filter_trial::FilterTrial;
+use crate::model::limits::TRIAL_DEADLINE;
+use crate::model::name::{SubscriptionName, TopicName};
+use crate::model::registry::TopicEntry;
+use crate::model::subscription::SubscriptionId;
+use crate::store::views::{EventDetail, EventQuery};
+use crate::wire::explanation::{Asked, Question, parse_question, render};
+use crate::wire::filter_trial;
+use crate::wire::resource::render_list;
+
+/// The event that is asked about, and what became of it.
+struct AskedEvent {
+    event: Event,
+    key: Option<EventKey>,
+    /// When it was published, or would be.
+    at: Timestamp,
+    deliveries: Vec<(SubscriptionId, DeliveryId)>,
+}
+
+/// `POST /topics/{topic}/eventSubscriptions/{name}/explain` (an extension)
+pub(super) async fn explain_one(
+    State(state): State<ApiState>,
+    Path((topic, name)): Path<(String, String)>,
+    body: Bytes,
+) -> Result<Json<Value>, ApiError> {
+    let (topic, name) = (TopicName::parse(&topic)?, SubscriptionName::parse(&name)?);
+    let (entry, subscription) = state.broker.subscription(&topic, &name)?;
+    let asked = asked_event(&state, &entry, &body).await?;
+    let view = entry.view(&asked.event);
+    let explanation = Explanation::new(&subscription, &view, asked.at);
+    Ok(Json(asked.show(&entry, &explanation)))
+}
+
+/// `POST /topics/{topic}/explain` (an extension): every event subscription of the topic.
+pub(super) async fn explain_all(
+    State(state): State<ApiState>,
+    Path(topic): Path<String>,
+    body: Bytes,
+) -> Result<Json<Value>, ApiError> {
+    let entry = state.broker.topic(&TopicName::parse(&topic)?)?;
+    let asked = asked_event(&state, &entry, &body).await?;
+    Ok(Json(asked.show_all(&entry)))
+}
+
+/// `GET /everpost/events/{key}/explanations`: every event subscription of the event's topic.
+pub(super) async fn explain_stored(
+    State(state): State<ApiState>,
+    Path(key): Path<i64>,
+) -> Result<Json<Value>, ApiError> {
+    let event = state.views.event(EventKey(key)).await?;
+    let event = event.ok_or_else(|| ApiError::not_found(format!("There is no event {key}.")))?;
+    let registry = state.broker.registry();
+    let entry = registry.topic_by_id(event.topic_id).ok_or_else(|| {
+        ApiError::not_found(format!(
+            "The topic {} of event {key} is deleted.",
+            event.topic
+        ))
+    })?;
+    Ok(Json(AskedEvent::of(event).show_all(entry)))
+}
+
+/// `POST /topics/{topic}/tryFilter` (an extension)
+pub(super) async fn try_filter(
+    State(state): State<ApiState>,
+    Path(topic): Path<String>,
+    body: Bytes,
+) -> Result<Json<Value>, ApiError> {
+    let topic = TopicName::parse(&topic)?;
+    let entry = state.broker.topic(&topic)?;
+    let request = filter_trial::parse(&body)?;
+    let current = request
+        .subscription
+        .as_ref()
+        .map(|name| state.broker.subscription(&topic, name))
+        .transpose()?;
+    let current = current.map(|(_, current)| current.definition.filter.clone());
+    let trial = FilterTrial::new(request.filter.clone(), current);
+    let deadline = state.broker.clock().now() + TRIAL_DEADLINE;
+    let tried = state
+        .broker
+        .try_filter(&entry, trial, request.last, deadline);
+    let (findings, is_complete) = tried.await?;
+    Ok(Json(filter_trial::render(&request, &findings, is_complete)))
+}
+
+async fn asked_event(
+    state: &ApiState,
+    entry: &TopicEntry,
+    body: &[u8],
+) -> Result<AskedEvent, ApiError> {
+    let now = state.broker.clock().now();
+    match parse_question(entry, body, now, state.broker.entropy())? {
+        Question::Stored(key) => stored(state, entry, key)
+            .await?
+            .ok_or_else(|| no_such_event(entry, &format!("has no event with the number {key}"))),
+        Question::Published(id) => {
+            let problem = format!("has no event with the id {id:?} among the newest");
+            let query = EventQuery {
+                topic: Some(entry.topic.id),
+                id: Some(id),
+                limit: 1,
+                ..EventQuery::default()
+            };
+            let page = state.views.events(query).await?;
+            let found = match page.rows.first() {
+                Some(row) => stored(state, entry, row.key).await?,
+                None => None,
+            };
+            found.ok_or_else(|| no_such_event(entry, &problem))
+        }
+        Question::Pasted(event) => Ok(AskedEvent {
+            event: *event,
+            key: None,
+            at: now,
+            deliveries: Vec::new(),
+        }),
+    }
+}
+
+/// The event of that number, if it is one of the topic's.
+async fn stored(
+    state: &ApiState,
+    entry: &TopicEntry,
+    key: EventKey,
+) -> Result<Option<AskedEvent>, ApiError> {
+    let event = state.views.event(key).await?;
+    let event = event.filter(|event| event.topic_id == entry.topic.id);
+    Ok(event.map(AskedEvent::of))
+}
+
+fn no_such_event(entry: &TopicEntry, problem: &str) -> ApiError {
+    let topic = &entry.topic.name;
+    let mut error = ApiError::not_found(format!("eventId: the topic {topic} {problem}."));
+    error.target = Some("eventId".to_owned());
+    error
+}
+
+impl AskedEvent {
+    fn of(detail: EventDetail) -> Self {
+        let deliveries = detail.deliveries.iter();
+        Self {
+            key: Some(detail.stored.key),
+            at: detail.stored.received_at,
+            deliveries: deliveries
+                .map(|each| (each.row.subscription_id, each.row.id))
+                .collect(),
+            event: detail.stored.event,
+        }
+    }
+
+    fn show(&self, entry: &TopicEntry, explanation: &Explanation) -> Value {
+        let asked = Asked {
+            event: &self.event,
+            key: self.key,
+        };
+        let subscription = explanation.subscription.id;
+        let deliveries = self.deliveries.iter();
+        let deliveries: Vec<_> = deliveries
+            .filter(|(each, _)| *each == subscription)
+            .map(|(_, delivery)| *delivery)
+            .collect();
+        render(entry, asked, explanation, &deliveries)
+    }
+
+    fn show_all(&self, entry: &TopicEntry) -> Value {
+        let all = entry.explain(&self.event, self.at);
+        render_list(all.iter().map(|each| self.show(entry, each)).collect())
+    }
+}

@@ -1,0 +1,99 @@
+//! Everpost's own door to the publish requests that were refused.
+
+use axum::Json;
+use axum::extract::{Path, Query, State};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::api::ApiState;
+use crate::api::error::ApiError;
+use crate::api::records::PAGE_ROWS;
+use crate::model::name::TopicName;
+use crate::model::rejection::{RejectionId, StoredRejection};
+use crate::store::views::RejectionQuery;
+
+#[derive(Deserialize)]
+pub(super) struct Asked {
+    topic: Option<String>,
+    limit: Option<usize>,
+    before: Option<i64>,
+}
+
+/// `GET /everpost/rejectedEvents`
+pub(super) async fn list(
+    State(state): State<ApiState>,
+    Query(asked): Query<Asked>,
+) -> Result<Json<Value>, ApiError> {
+    let topic = match asked.topic {
+        Some(name) => Some(state.broker.topic(&TopicName::parse(&name)?)?.topic.id),
+        None => None,
+    };
+    let query = RejectionQuery {
+        topic,
+        before: asked.before.map(RejectionId),
+        limit: asked.limit.unwrap_or(PAGE_ROWS),
+    };
+    let page = state.views.rejections(query).await?;
+    let rows: Vec<Value> = page.rows.iter().map(row).collect();
+    Ok(Json(
+        json!({ "value": rows, "nextBefore": page.next_before.map(|id| id.0) }),
+    ))
+}
+
+/// `GET /everpost/rejectedEvents/{id}`
+pub(super) async fn get(
+    State(state): State<ApiState>,
+    Path(id): Path<i64>,
+) -> Result<Json<Value>, ApiError> {
+    let found = state.views.rejection(RejectionId(id)).await?;
+    let found =
+        found.ok_or_else(|| ApiError::not_found(format!("There is no refused request {id}.")))?;
+    let mut body = row(&found);
+    let beginning = &found.rejection.beginning;
+    body["truncated"] = json!(beginning.len() < found.rejection.bytes);
+    match text(beginning) {
+        Some(text) => body["body"] = json!(text),
+        None => body["bodyBase64"] = json!(STANDARD.encode(beginning)),
+    }
+    Ok(Json(body))
+}
+
+fn row(stored: &StoredRejection) -> Value {
+    let rejection = &stored.rejection;
+    json!({
+        "id": stored.id.0,
+        "topic": stored.topic,
+        "receivedAt": rejection.received_at.to_string(),
+        "httpStatusCode": rejection.status,
+        "code": rejection.code,
+        "reason": rejection.reason,
+        "contentType": rejection.content_type,
+        "size": rejection.bytes,
+    })
+}
+
+/// The beginning of a body as text; a character that was cut in two at the end is left out.
+fn text(beginning: &[u8]) -> Option<&str> {
+    match std::str::from_utf8(beginning) {
+        Ok(text) => Some(text),
+        Err(error) if error.error_len().is_none() => {
+            std::str::from_utf8(&beginning[..error.valid_up_to()]).ok()
+        }
+        Err(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cut_character_does_not_make_text_binary() {
+        assert_eq!(text("aä".as_bytes()), Some("aä"));
+        assert_eq!(text(&"aä".as_bytes()[..2]), Some("a"));
+        assert_eq!(text(b"a\xff\xfeb"), None);
+        assert_eq!(text(b""), Some(""));
+    }
+}

@@ -1,0 +1,54 @@
+//! Why an event subscription gets an event, or does not.
+
+use std::sync::Arc;
+
+use crate::base::Timestamp;
+use crate::model::event::Event;
+use crate::model::filter::{EventView, Verdict};
+use crate::model::registry::TopicEntry;
+use crate::model::subscription::{Abstention, EventSubscription};
+
+/// What decides between an event and an event subscription as it is now.
+#[derive(Clone, Debug)]
+pub struct Explanation {
+    pub subscription: Arc<EventSubscription>,
+    /// Why it takes no events of that moment at all.
+    pub abstains: Option<Abstention>,
+    pub verdict: Verdict,
+    /// The subscription was changed after the event: back then, something else may have held.
+    pub changed_since: bool,
+}
+
+impl Explanation {
+    /// What decides about an event that was, or is, published at `at`.
+    pub fn new(
+        subscription: &Arc<EventSubscription>,
+        event: &EventView<'_>,
+        at: Timestamp,
+    ) -> Self {
+        let is_younger = subscription.created_at > at;
+        let abstains = is_younger.then_some(Abstention::CreatedLater);
+        Self {
+            abstains: abstains.or_else(|| subscription.abstains(at)),
+            verdict: subscription.definition.filter.explain(event),
+            changed_since: !is_younger && subscription.updated_at > at,
+            subscription: Arc::clone(subscription),
+        }
+    }
+
+    /// Whether the subscription gets the event.
+    pub fn matched(&self) -> bool {
+        self.abstains.is_none() && self.verdict.matched()
+    }
+}
+
+impl TopicEntry {
+    /// What decides between `event`, published at `at`, and each of the subscriptions, by name.
+    pub fn explain(&self, event: &Event, at: Timestamp) -> Vec<Explanation> {
+        let view = self.view(event);
+        let subscriptions = self.subscriptions.values();
+        subscriptions
+            .map(|each| Explanation::new(each, &view, at))
+            .collect()
+    }
+}
