@@ -100,6 +100,20 @@ class Appliance:
     def token(self):
         return (self.data_dir / "management.token").read_text().strip()
 
+    def command(self, *words, given=None):
+        """What a command of the command line prints, which must succeed."""
+        words = [BINARY, *words, "--url", self.url]
+        ran = subprocess.run(
+            [str(word) for word in words],
+            env={**environment(), "EVERPOST_MANAGEMENT_TOKEN": self.token},
+            input=given,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+        )
+        assert ran.returncode == 0, f"{words}: {ran.stdout}{ran.stderr}"
+        return ran.stdout
+
     def request(self, method, path, body=None):
         """One management request."""
         return requests.request(

@@ -6,26 +6,44 @@ use std::path::Path;
 
 use anyhow::{Context, bail};
 use serde_json::Value;
+use serde_json::value::RawValue;
 
-use crate::model::limits::MANAGEMENT_BYTES_MAX;
+use crate::model::limits::{MANAGEMENT_BYTES_MAX, PUBLISH_BYTES_MAX};
+
+/// Bytes of an event, laid out generously. Servers may be set to take more than by default.
+const EVENT_BYTES_MAX: usize = 16 * PUBLISH_BYTES_MAX;
 
 /// Reads a JSON object from a file; `-` is standard input.
 pub(super) fn read(path: &Path) -> anyhow::Result<Value> {
-    let mut text = String::new();
-    let mut source = open(path)?.take(MANAGEMENT_BYTES_MAX as u64 + 1);
+    let text = read_text(path, MANAGEMENT_BYTES_MAX)?;
     let shown = path.display();
-    source
-        .read_to_string(&mut text)
-        .with_context(|| format!("cannot read {shown}"))?;
-    if text.len() > MANAGEMENT_BYTES_MAX {
-        bail!("{shown} is longer than {MANAGEMENT_BYTES_MAX} bytes, more than any server takes");
-    }
     let value: Value =
         serde_json::from_str(&text).with_context(|| format!("{shown} is no JSON"))?;
     match value.is_object() {
         true => Ok(value),
         false => bail!("{shown} holds no JSON object"),
     }
+}
+
+/// Reads an event from a file as it is written there; `-` is standard input.
+pub(super) fn read_event(path: &Path) -> anyhow::Result<String> {
+    let text = read_text(path, EVENT_BYTES_MAX)?;
+    let event: Box<RawValue> =
+        serde_json::from_str(&text).with_context(|| format!("{} is no JSON", path.display()))?;
+    Ok(event.get().to_owned())
+}
+
+fn read_text(path: &Path, bytes_max: usize) -> anyhow::Result<String> {
+    let mut text = String::new();
+    let mut source = open(path)?.take(bytes_max as u64 + 1);
+    let shown = path.display();
+    source
+        .read_to_string(&mut text)
+        .with_context(|| format!("cannot read {shown}"))?;
+    if text.len() > bytes_max {
+        bail!("{shown} is longer than {bytes_max} bytes, more than any server takes");
+    }
+    Ok(text)
 }
 
 /// Opens a file; `-` is standard input.

@@ -71,12 +71,21 @@ impl Client {
         path: &[&str],
         body: Option<&Value>,
     ) -> anyhow::Result<Value> {
-        let mut request = self.http.request(method, self.url(path));
-        if let Some(body) = body {
-            request = request
-                .header(CONTENT_TYPE, "application/json")
-                .body(body.to_string());
+        match body {
+            Some(body) => self.send_text(method, path, body.to_string()).await,
+            None => self.manage(self.http.request(method, self.url(path))).await,
         }
+    }
+
+    /// The same with JSON that is not parsed before, which would round long numbers.
+    pub(super) async fn send_text(
+        &self,
+        method: Method,
+        path: &[&str],
+        json: String,
+    ) -> anyhow::Result<Value> {
+        let request = self.http.request(method, self.url(path));
+        let request = request.header(CONTENT_TYPE, "application/json").body(json);
         self.manage(request).await
     }
 

@@ -5,9 +5,10 @@ use clap::{Args, ValueEnum};
 use serde_json::{Map, Value, json};
 
 use crate::app::cli::credentials::{CredentialArgs, secret_header};
+use crate::app::cli::filter::{FilterArgs, changed};
 use crate::model::access::Secret;
 
-/// What an event subscription is made of; what is not given stays as it is.
+/// What an event subscription is made of, its filter aside; what is not given stays as it is.
 #[derive(Args, Clone, Debug, Default)]
 #[group(id = "definition", multiple = true)]
 pub(super) struct DefinitionArgs {
@@ -20,22 +21,6 @@ pub(super) struct DefinitionArgs {
     /// Take the webhook without a handshake, because it is your own
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "true|false")]
     skip_validation: Option<bool>,
-    /// Type of events to deliver, may be repeated [default: all]
-    #[arg(long = "event-type", value_name = "TYPE")]
-    event_types: Vec<String>,
-    /// Deliver events whose subject begins like this
-    #[arg(long, value_name = "TEXT")]
-    subject_begins_with: Option<String>,
-    /// Deliver events whose subject ends like this
-    #[arg(long, value_name = "TEXT")]
-    subject_ends_with: Option<String>,
-    /// Tell upper from lower case in subjects
-    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "true|false")]
-    subject_case_sensitive: Option<bool>,
-    /// Advanced filter, may be repeated, such as
-    /// '{"operatorType":"NumberGreaterThan","key":"data.total","value":100}'
-    #[arg(long = "filter", value_name = "JSON", value_parser = parse_filter)]
-    filters: Vec<Value>,
     /// Attempts per event, 1 to 30
     #[arg(long, value_name = "N")]
     max_attempts: Option<u32>,
@@ -101,10 +86,11 @@ enum DeliverySchemaName {
 }
 
 impl DefinitionArgs {
-    /// The properties that the flags touch, those of `credentials` included, each whole: the `current`
-    /// ones with the changes made.
+    /// The properties that the flags touch, those of `filter` and `credentials` included, each whole:
+    /// the `current` ones with the changes made.
     pub(super) fn properties(
         &self,
+        filter: &FilterArgs,
         credentials: &CredentialArgs,
         current: &Value,
     ) -> Map<String, Value> {
@@ -113,7 +99,7 @@ impl DefinitionArgs {
                 "destination",
                 self.destination(credentials, &current["destination"]),
             ),
-            ("filter", self.filter(&current["filter"])),
+            ("filter", filter.changed(&current["filter"])),
             ("retryPolicy", self.retry_policy(&current["retryPolicy"])),
             (
                 "eventDeliverySchema",
@@ -203,34 +189,6 @@ impl DefinitionArgs {
         plain.chain(secret).chain(in_files).chain(dynamic).collect()
     }
 
-    fn filter(&self, current: &Value) -> Option<Value> {
-        changed(
-            current,
-            [
-                (
-                    "includedEventTypes",
-                    (!self.event_types.is_empty()).then(|| json!(self.event_types)),
-                ),
-                (
-                    "subjectBeginsWith",
-                    self.subject_begins_with.as_ref().map(|text| json!(text)),
-                ),
-                (
-                    "subjectEndsWith",
-                    self.subject_ends_with.as_ref().map(|text| json!(text)),
-                ),
-                (
-                    "isSubjectCaseSensitive",
-                    self.subject_case_sensitive.map(|on| json!(on)),
-                ),
-                (
-                    "advancedFilters",
-                    (!self.filters.is_empty()).then(|| json!(self.filters)),
-                ),
-            ],
-        )
-    }
-
     fn retry_policy(&self, current: &Value) -> Option<Value> {
         changed(
             current,
@@ -264,19 +222,6 @@ impl DeliverySchemaName {
     }
 }
 
-/// `current` with the members that are given; `None` if none is.
-fn changed<const N: usize>(current: &Value, members: [(&str, Option<Value>); N]) -> Option<Value> {
-    let mut object = current.as_object().cloned().unwrap_or_default();
-    let given = members
-        .into_iter()
-        .filter_map(|(name, value)| Some((name.to_owned(), value?)));
-    let given: Map<String, Value> = given.collect();
-    (!given.is_empty()).then(|| {
-        object.extend(given);
-        Value::Object(object)
-    })
-}
-
 /// Answers show numbers for batching that is off as well; sent back beside the other one, they would
 /// be taken for a wish.
 fn without_idle_batch(properties: &Value, is_changed: bool) -> Value {
@@ -289,12 +234,6 @@ fn without_idle_batch(properties: &Value, is_changed: bool) -> Value {
         object.remove("preferredBatchSizeInKilobytes");
     }
     properties
-}
-
-fn parse_filter(text: &str) -> anyhow::Result<Value> {
-    let filter: Value = serde_json::from_str(text).context("it is no JSON")?;
-    anyhow::ensure!(filter.is_object(), "it is no JSON object");
-    Ok(filter)
 }
 
 fn parse_pair(text: &str) -> anyhow::Result<(String, String)> {
@@ -314,12 +253,15 @@ mod tests {
         definition: DefinitionArgs,
         #[command(flatten)]
         credentials: CredentialArgs,
+        #[command(flatten)]
+        filter: FilterArgs,
     }
 
     fn check(flags: &[&str], current: &Value, expected: &Value) {
         let line = std::iter::once(&"everpost").chain(flags);
         let parsed = CommandLine::try_parse_from(line).unwrap_or_else(|error| panic!("{error}"));
-        let properties = Value::Object(parsed.definition.properties(&parsed.credentials, current));
+        let (filter, credentials) = (&parsed.filter, &parsed.credentials);
+        let properties = Value::Object(parsed.definition.properties(filter, credentials, current));
         assert_eq!(&properties, expected, "{flags:?}");
     }
 

@@ -10,12 +10,15 @@ mod definition;
 mod demo;
 mod doctor;
 mod events;
+mod explain;
+mod filter;
 mod healthcheck;
 mod moment;
 mod output;
 mod pending;
 mod publish;
 mod receive;
+mod rejected;
 mod rekey;
 mod serve;
 mod server;
@@ -25,6 +28,7 @@ mod table;
 mod timeline;
 mod token;
 mod topics;
+mod try_filter;
 
 use std::ffi::OsString;
 use std::future::Future;
@@ -62,6 +66,8 @@ enum Command {
     Events(events::EventsArgs),
     DeadLetters(dead_letters::DeadLettersArgs),
     Storage(storage::StorageArgs),
+    Explain(explain::ExplainArgs),
+    Rejected(rejected::RejectedArgs),
     Token(token::TokenArgs),
     Rekey(rekey::RekeyArgs),
     Config(config::ConfigArgs),
@@ -102,6 +108,8 @@ impl Command {
             Self::Events(args) => wait_for(args.run()),
             Self::DeadLetters(args) => wait_for(args.run()),
             Self::Storage(args) => wait_for(args.run()),
+            Self::Explain(args) => wait_for(args.run()),
+            Self::Rejected(args) => wait_for(args.run()),
             Self::Token(args) => args.run(),
             Self::Rekey(args) => args.run(),
             Self::Config(args) => args.run(),
@@ -223,6 +231,10 @@ mod tests {
             false,
         );
         check(
+            "everpost subscriptions create billing --topic orders --file x --event-type T",
+            false,
+        );
+        check(
             "everpost subscriptions update billing --topic orders --skip-validation=false",
             true,
         );
@@ -259,6 +271,29 @@ mod tests {
         check(
             "everpost storage --hours 24 --dead-letter-hours 720 --json",
             true,
+        );
+        check("everpost explain 12", true);
+        check("everpost explain", false);
+        check("everpost explain --id a-1", false);
+        check("everpost explain --id a-1 --topic orders --json", true);
+        check(
+            "everpost explain --file - --topic orders --subscription billing",
+            true,
+        );
+        check("everpost explain 12 --subscription billing", false);
+        check("everpost explain 12 --file - --topic orders", false);
+        check(
+            "everpost rejected list --topic orders --limit 5 --before 9",
+            true,
+        );
+        check("everpost rejected show 5", true);
+        check(
+            "everpost topics try-filter orders --event-type T --last 100 --compare billing",
+            true,
+        );
+        check(
+            "everpost topics try-filter orders --file - --event-type T",
+            false,
         );
         check("everpost token", true);
         check("everpost token rotate --data-dir d", true);

@@ -11,6 +11,7 @@ use crate::app::cli::body;
 use crate::app::cli::client::Client;
 use crate::app::cli::credentials::{self, CredentialArgs, secret_line};
 use crate::app::cli::definition::DefinitionArgs;
+use crate::app::cli::filter::FilterArgs;
 use crate::app::cli::output::{Output, items, tell, text};
 use crate::app::cli::pending::PendingArgs;
 use crate::app::cli::server::ServerArgs;
@@ -92,9 +93,11 @@ struct Write {
     #[command(flatten)]
     definition: DefinitionArgs,
     #[command(flatten)]
+    filter: FilterArgs,
+    #[command(flatten)]
     credentials: CredentialArgs,
     /// File with the whole body of the request in Azure's form; - for standard input
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["definition", "credentials"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["definition", "filter_flags", "credentials"])]
     file: Option<PathBuf>,
 }
 
@@ -220,7 +223,8 @@ impl Write {
     }
 
     fn properties(&self, current: &Value) -> serde_json::Map<String, Value> {
-        self.definition.properties(&self.credentials, current)
+        self.definition
+            .properties(&self.filter, &self.credentials, current)
     }
 
     async fn update(&self, client: &Client) -> anyhow::Result<Value> {

@@ -13,6 +13,7 @@ use crate::app::cli::output::{Output, items, text};
 use crate::app::cli::pending::PendingArgs;
 use crate::app::cli::server::ServerArgs;
 use crate::app::cli::table::Table;
+use crate::app::cli::try_filter::{self, TryFilter};
 
 /// Manage topics
 #[derive(Args, Debug)]
@@ -33,6 +34,8 @@ enum TopicsCommand {
     Create(Create),
     /// Show one topic
     Show { topic: String },
+    /// Try a filter on stored events of a topic; without one, every event matches
+    TryFilter(TryFilter),
     /// Delete a topic with its event subscriptions
     Delete {
         topic: String,
@@ -93,6 +96,13 @@ impl TopicsArgs {
             TopicsCommand::Show { topic } => {
                 let topic = client.get(&["topics", &topic], &[]).await?;
                 output.show(&topic, sheet)?;
+            }
+            TopicsCommand::TryFilter(trial) => {
+                let path = ["topics", &trial.topic, "tryFilter"];
+                let found = client
+                    .send(Method::POST, &path, Some(&trial.body()?))
+                    .await?;
+                output.show(&found, try_filter::findings)?;
             }
             TopicsCommand::Delete { topic, pending } => {
                 client.delete(&["topics", &topic], &pending.query()).await?;

@@ -1,0 +1,80 @@
+//! Filters as flags.
+
+use anyhow::Context;
+use clap::Args;
+use serde_json::{Map, Value, json};
+
+/// Which events are wanted.
+#[derive(Args, Clone, Debug, Default)]
+#[group(id = "filter_flags", multiple = true)]
+pub(super) struct FilterArgs {
+    /// Type of events to deliver, may be repeated [default: all]
+    #[arg(long = "event-type", value_name = "TYPE")]
+    event_types: Vec<String>,
+    /// Deliver events whose subject begins like this
+    #[arg(long, value_name = "TEXT")]
+    subject_begins_with: Option<String>,
+    /// Deliver events whose subject ends like this
+    #[arg(long, value_name = "TEXT")]
+    subject_ends_with: Option<String>,
+    /// Tell upper from lower case in subjects
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "true|false")]
+    subject_case_sensitive: Option<bool>,
+    /// Advanced filter, may be repeated, such as
+    /// '{"operatorType":"NumberGreaterThan","key":"data.total","value":100}'
+    #[arg(long = "filter", value_name = "JSON", value_parser = parse_filter)]
+    filters: Vec<Value>,
+}
+
+impl FilterArgs {
+    /// The `current` filter with what the flags say; `None` if they say nothing.
+    pub(super) fn changed(&self, current: &Value) -> Option<Value> {
+        changed(
+            current,
+            [
+                (
+                    "includedEventTypes",
+                    (!self.event_types.is_empty()).then(|| json!(self.event_types)),
+                ),
+                (
+                    "subjectBeginsWith",
+                    self.subject_begins_with.as_ref().map(|text| json!(text)),
+                ),
+                (
+                    "subjectEndsWith",
+                    self.subject_ends_with.as_ref().map(|text| json!(text)),
+                ),
+                (
+                    "isSubjectCaseSensitive",
+                    self.subject_case_sensitive.map(|on| json!(on)),
+                ),
+                (
+                    "advancedFilters",
+                    (!self.filters.is_empty()).then(|| json!(self.filters)),
+                ),
+            ],
+        )
+    }
+}
+
+/// `current` with the members that are given; `None` if none is.
+pub(super) fn changed<const N: usize>(
+    current: &Value,
+    members: [(&str, Option<Value>); N],
+) -> Option<Value> {
+    let mut object = current.as_object().cloned().unwrap_or_default();
+    let given = members
+        .into_iter()
+        .filter_map(|(name, value)| Some((name.to_owned(), value?)));
+    let given: Map<String, Value> = given.collect();
+    (!given.is_empty()).then(|| {
+        object.extend(given);
+        Value::Object(object)
+    })
+}
+
+fn parse_filter(text: &str) -> anyhow::Result<Value> {
+    let filter: Value = serde_json::from_str(text).context("it is no JSON")?;
+    anyhow::ensure!(filter.is_object(), "it is no JSON object");
+    Ok(filter)
+}
