@@ -1,6 +1,7 @@
 //! The pages of events.
 
 mod show;
+mod why;
 
 use std::sync::Arc;
 

@@ -11,6 +11,7 @@ use http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use serde::Deserialize;
 
 use crate::admin::error::{PageError, PageResult};
+use crate::admin::events::why::WhyTable;
 use crate::admin::identify::{event_key, event_page, topic_page};
 use crate::admin::recipe::Recipe;
 use crate::admin::session::Visitor;
@@ -49,6 +50,8 @@ struct EventPage {
     data: DataText,
     /// Subscriptions that wanted it.
     matched: u64,
+    /// `None` once the topic is deleted.
+    why: Option<WhyTable>,
     deliveries: Vec<DeliveryCard>,
     recipe: Recipe,
 }
@@ -80,6 +83,9 @@ pub(in crate::admin) async fn show(
 ) -> PageResult {
     let event = find(&site, &key).await?;
     let registry = site.broker.registry();
+    let topic = registry.topic_by_id(event.topic_id);
+    let why = topic.map(|topic| WhyTable::new(&event, topic));
+    let topic_path = topic.map(|_| topic_page(&event.topic));
     let stored = &event.stored;
     let key = stored.key;
     let deliveries = event.deliveries.into_iter();
@@ -91,14 +97,13 @@ pub(in crate::admin) async fn show(
         ),
         path: event_page(key),
         facts: facts(&stored.event, &stored.output_id()),
-        topic_path: registry
-            .topic_by_id(event.topic_id)
-            .map(|_| topic_page(&event.topic)),
+        topic_path,
         topic: event.topic,
         received_at: Moment::exactly(stored.received_at),
         attributes: attributes(&stored.event),
         data: DataText::new(&stored.event.data, asked.data == "raw"),
         matched: event.matched,
+        why: why.filter(|why| !why.is_empty()),
         deliveries: deliveries.collect(),
         recipe: Recipe::get(&site.management_url(&format!("/everpost/events/{key}")))
             .everpost(format!("everpost events show {key}")),

@@ -319,3 +319,39 @@ async fn events_are_found_by_topic_id_and_type_and_paged() {
         assert_eq!(page.status, 200, "{query}");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_page_of_an_event_says_why_a_subscription_did_not_get_it() {
+    let (appliance, mut person) = with_subscription().await;
+    person.open("/admin/topics/orders/new-subscription").await;
+    let fields = [
+        ("name", "invoices"),
+        ("endpointUrl", "https://shop.example/events"),
+        ("maxDeliveryAttempts", "30"),
+        ("subjectBeginsWith", "/invoices/<b>"),
+    ];
+    let created = person
+        .send("/admin/topics/orders/new-subscription", &fields)
+        .await;
+    created.expect(&["Event subscription invoices has been created."]);
+    let event = publish(&mut person).await;
+    settle(&appliance, 1, DeliveryState::Delivered).await;
+    appliance.clock.advance(std::time::Duration::from_secs(1));
+    person.open("/admin/topics/orders/new-subscription").await;
+    let fields = [
+        ("name", "late"),
+        ("endpointUrl", "https://shop.example/events"),
+        ("maxDeliveryAttempts", "30"),
+    ];
+    person
+        .send("/admin/topics/orders/new-subscription", &fields)
+        .await;
+    let page = person.open(&event).await;
+    page.expect(&[
+        "Matched</span>",
+        "Not matched</span>",
+        "The filter wants subject begins with",
+        "/invoices/&#60;b&#62;",
+        "The event subscription was created after the event",
+    ]);
+}

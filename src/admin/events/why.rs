@@ -1,0 +1,75 @@
+//! Which event subscriptions of the topic got an event, and why the others did not.
+
+use std::collections::HashSet;
+
+use askama::Template;
+
+use crate::admin::identify::subscription_page;
+use crate::admin::print;
+use crate::admin::view::{Badge, Tone, part};
+use crate::model::explanation::Explanation;
+use crate::model::registry::TopicEntry;
+use crate::model::subscription::SubscriptionId;
+use crate::store::views::EventDetail;
+use crate::wire::explanation::why_not;
+
+/// The answer, subscription by subscription.
+#[derive(Template)]
+#[template(path = "admin/parts/why_table.html")]
+pub(super) struct WhyTable {
+    rows: Vec<WhyRow>,
+}
+
+struct WhyRow {
+    name: String,
+    href: String,
+    matched: Badge,
+    why: String,
+}
+
+part!(WhyTable);
+
+impl WhyTable {
+    /// What the subscriptions that `topic` has now make of `event`, and made of it.
+    pub(super) fn new(event: &EventDetail, topic: &TopicEntry) -> Self {
+        let deliveries = event.deliveries.iter();
+        let got_it: HashSet<SubscriptionId> = deliveries
+            .map(|delivery| delivery.row.subscription_id)
+            .collect();
+        let explained = topic.explain(&event.stored.event, event.stored.received_at);
+        let rows = explained.iter().map(|each| {
+            let name = each.subscription.name.to_string();
+            let got_it = got_it.contains(&each.subscription.id);
+            WhyRow {
+                href: subscription_page(topic.topic.name.as_str(), &name),
+                name,
+                matched: match got_it {
+                    true => Badge::new(Tone::Good, "Matched"),
+                    false => Badge::new(Tone::Neutral, "Not matched"),
+                },
+                why: print::visible(&why(each, got_it)),
+            }
+        });
+        Self {
+            rows: rows.collect(),
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+}
+
+/// What is not plain from whether the subscription got the event.
+fn why(explanation: &Explanation, got_it: bool) -> String {
+    let changed = match explanation.changed_since {
+        true => " The event subscription was changed after the event.",
+        false => "",
+    };
+    match (got_it, why_not(explanation)) {
+        (true, None) => String::new(),
+        (true, Some(why)) => format!("As things are now, it would not match: {why}"),
+        (false, Some(why)) => format!("{why}{changed}"),
+        (false, None) => format!("As things are now, it would match.{changed}"),
+    }
+}
