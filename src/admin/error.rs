@@ -5,9 +5,9 @@ use axum::response::{IntoResponse, Redirect, Response};
 use http::StatusCode;
 
 use crate::admin::view::{Bare, draw_with};
-use crate::broker::{ManageError, PublishError};
+use crate::broker::{ManageError, PublishError, ResubmitError};
+use crate::store::StoreError;
 use crate::store::accounts::Role;
-use crate::store::{ResubmitError, StoreError};
 
 /// What a handler gives.
 pub(super) type PageResult = Result<Response, PageError>;
@@ -126,8 +126,13 @@ impl From<ResubmitError> for PageError {
         match error {
             ResubmitError::NotFound(id) => Self::NotFound(format!("delivery {id}")),
             ResubmitError::NotDeadLettered(..)
-            | ResubmitError::SubscriptionDeleted(_)
-            | ResubmitError::Locked(..) => Self::Conflict(sentence(&error.to_string())),
+            | ResubmitError::Locked(..)
+            | ResubmitError::Refused(..)
+            | ResubmitError::NotTaken(..)
+            | ResubmitError::InvalidEvent(_) => Self::Conflict(sentence(&error.to_string())),
+            ResubmitError::Stopping | ResubmitError::DiskLow => {
+                Self::Unavailable(error.to_string())
+            }
             ResubmitError::Store(error) => error.into(),
         }
     }

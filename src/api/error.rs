@@ -11,10 +11,12 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
 use crate::api::ApiState;
-use crate::broker::{ManageError, PublishError, ReceiveError, UnknownCode};
+use crate::broker::{
+    ManageError, PublishError, ReceiveError, ReplayError, ResubmitError, UnknownCode,
+};
 use crate::model::limits::RETRY_AFTER_BUSY_S;
 use crate::model::name::InvalidName;
-use crate::store::{ResubmitError, StoreError};
+use crate::store::StoreError;
 use crate::wire::error_body::{correlation, error_body};
 use crate::wire::resource::InvalidResource;
 use crate::wire::{BadInput, BadInputKind};
@@ -310,9 +312,26 @@ impl From<ResubmitError> for ApiError {
         match error {
             ResubmitError::NotFound(_) => Self::not_found(explanation),
             ResubmitError::NotDeadLettered(..)
-            | ResubmitError::SubscriptionDeleted(_)
-            | ResubmitError::Locked(..) => Self::conflict(explanation),
+            | ResubmitError::Locked(..)
+            | ResubmitError::Refused(..) => Self::conflict(explanation),
+            ResubmitError::NotTaken(..) => {
+                Self::new(StatusCode::BAD_GATEWAY, "BadGateway", explanation)
+            }
+            ResubmitError::InvalidEvent(input) => input.into(),
+            ResubmitError::Stopping => PublishError::Stopping.into(),
+            ResubmitError::DiskLow => PublishError::DiskLow.into(),
             ResubmitError::Store(error) => error.into(),
+        }
+    }
+}
+
+impl From<ReplayError> for ApiError {
+    fn from(error: ReplayError) -> Self {
+        let explanation = error.to_string();
+        match error {
+            ReplayError::NotFound(_) => Self::not_found(explanation),
+            ReplayError::Ended(..) | ReplayError::TooMany => Self::conflict(explanation),
+            ReplayError::Store(error) => error.into(),
         }
     }
 }

@@ -303,7 +303,7 @@ fn context<'a>(state: &ApiState, entry: &'a TopicEntry) -> SubscriptionContext<'
     }
 }
 
-fn json(body: &Bytes) -> Result<Value, ApiError> {
+pub(super) fn json(body: &Bytes) -> Result<Value, ApiError> {
     serde_json::from_slice(body).map_err(|cause| {
         ApiError::bad_request(format!("The request body is not valid JSON: {cause}."))
     })

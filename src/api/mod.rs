@@ -15,6 +15,8 @@ mod manage;
 mod publish;
 mod records;
 mod rejections;
+mod replays;
+mod resubmit;
 mod see_through;
 mod service_bus;
 mod storage;
@@ -163,13 +165,21 @@ pub fn routes(state: ApiState, others: Router) -> Router {
         .route("/everpost/rejectedEvents", get(rejections::list))
         .route("/everpost/rejectedEvents/{id}", get(rejections::get))
         .route("/everpost/deadLetters/{id}", get(records::get_dead_letter))
-        .route(
-            "/everpost/deadLetters/{id}/resubmit",
-            post(records::resubmit),
-        )
+        .route("/everpost/deadLetters/resubmit", post(resubmit::selection))
+        .route("/everpost/replays", get(replays::list).post(replays::start))
+        .route("/everpost/replays/preview", post(replays::preview))
+        .route("/everpost/replays/{id}", get(replays::show))
+        .route("/everpost/replays/{id}/pause", post(replays::pause))
+        .route("/everpost/replays/{id}/resume", post(replays::resume))
+        .route("/everpost/replays/{id}/cancel", post(replays::cancel))
         .route("/everpost/deadLetters/receive", post(locks::receive))
         .route("/everpost/locks/{verb}", post(locks::settle))
         .layer(DefaultBodyLimit::max(MANAGEMENT_BYTES_MAX))
+        // An edited event is as large as a published one.
+        .route(
+            "/everpost/deadLetters/{id}/resubmit",
+            post(resubmit::one).layer(DefaultBodyLimit::max(state.options.publish_bytes_max)),
+        )
         .route_layer(middleware::from_fn_with_state(
             state.clone(),
             auth::require_management,

@@ -15,7 +15,9 @@ use crate::model::dead_letter::DeadLetterDetails;
 use crate::model::delivery::{DeliveryAttempt, DeliveryId, DeliveryState, Outcome};
 use crate::model::event::{EventData, EventKey, StoredEvent};
 use crate::model::name::TopicName;
-use crate::store::views::{DeliveryDetail, DeliveryRow, EventDetail, EventQuery, EventRow};
+use crate::store::views::{
+    DeliveryDetail, DeliveryRow, EventDetail, EventQuery, EventRow, LineageRow,
+};
 
 /// Rows of a page when the client does not say.
 pub(super) const PAGE_ROWS: usize = 50;
@@ -89,15 +91,6 @@ pub(super) async fn get_dead_letter(
     }))
 }
 
-/// `POST /everpost/deadLetters/{id}/resubmit`
-pub(super) async fn resubmit(
-    State(state): State<ApiState>,
-    Path(id): Path<i64>,
-) -> Result<Json<Value>, ApiError> {
-    let fresh = state.broker.resubmit(DeliveryId(id)).await?;
-    Ok(Json(json!({ "deliveryId": fresh.0 })))
-}
-
 /// A dead letter that was resubmitted can still be looked at.
 fn was_dead(state: DeliveryState) -> bool {
     match state {
@@ -112,6 +105,9 @@ pub(super) struct EventBody {
     #[serde(flatten)]
     envelope: Envelope,
     deliveries: Vec<Value>,
+    /// The resubmission that made it; `null` for what a publisher sent.
+    made_by: Option<Value>,
+    resubmissions: Vec<Value>,
 }
 
 #[derive(Serialize)]
@@ -147,7 +143,21 @@ fn event_body(event: &EventDetail) -> EventBody {
     EventBody {
         envelope: envelope(event),
         deliveries: event.deliveries.iter().map(delivery).collect(),
+        made_by: event.lineage.made_by.as_ref().map(line),
+        resubmissions: event.lineage.resubmissions.iter().map(line).collect(),
     }
+}
+
+fn line(line: &LineageRow) -> Value {
+    json!({
+        "deliveryId": line.delivery.0,
+        "eventKey": line.event.0,
+        "asDeliveryId": line.as_delivery.map(|id| id.0),
+        "asEventKey": line.as_event.map(|key| key.0),
+        "url": line.url,
+        "replayJob": line.replay_job.map(|id| id.0),
+        "resubmittedAt": line.resubmitted_at.to_string(),
+    })
 }
 
 fn envelope(detail: &EventDetail) -> Envelope {

@@ -73,6 +73,7 @@ pub struct Appliance {
     /// The link that claims the appliance, while nobody has.
     setup_url: Option<String>,
     dispatching: tokio::task::JoinHandle<()>,
+    replaying: tokio::task::JoinHandle<()>,
     requests: TaskTracker,
     stop_listening: CancellationToken,
     listening: tokio::task::JoinHandle<()>,
@@ -129,6 +130,7 @@ impl Appliance {
 
         let requests = TaskTracker::new();
         let dispatching = tokio::spawn(broker.clone().dispatch(requests.clone()));
+        let replaying = tokio::spawn(broker.clone().replay());
         tokio::spawn(broker.clone().keep_house());
         tokio::spawn(broker.clone().keep_bounds());
         let stop_listening = CancellationToken::new();
@@ -149,6 +151,7 @@ impl Appliance {
             url,
             setup_url,
             dispatching,
+            replaying,
             requests,
             stop_listening,
             listening,
@@ -193,6 +196,7 @@ impl Appliance {
         let drained = tokio::time::timeout(self.config.shutdown.drain, async {
             // First the dispatcher, since the turn that it is in may still start requests.
             let _ = self.dispatching.await;
+            let _ = self.replaying.await;
             self.requests.wait().await;
         })
         .await;
@@ -272,6 +276,7 @@ fn broker_options(
         response_deadline: config.delivery.response_deadline,
         probation: config.probation,
         retention: config.retention,
+        resubmissions_max: config.replay.resubmissions_max,
     }
 }
 

@@ -17,7 +17,7 @@ use prometheus_client::registry::Registry as Metrics;
 use crate::model::delivery::{Answer, Outcome, Settlement};
 use crate::model::registry::{Registry, TopicEntry};
 use crate::model::subscription::{EventSubscription, SubscriptionId};
-use crate::store::{Orphans, Pruned, Settled, Sizes};
+use crate::store::{Bitten, Orphans, Pruned, Settled, Sizes};
 
 /// Seconds by which durations are sorted: from a fast disk to the response deadline.
 const SECONDS: [f64; 12] = [
@@ -54,6 +54,11 @@ struct OfSubscriptionError {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfResult {
+    result: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct OfSubscriptionReason {
     topic: String,
     subscription: String,
@@ -77,6 +82,9 @@ pub struct Meters {
     dropped: Family<OfSubscriptionReason, Counter>,
     dropped_with_subscription: Counter,
     dead_lettered_with_subscription: Counter,
+    resubmitted: Counter,
+    replayed: Family<OfResult, Counter>,
+    replay_jobs_running: Gauge,
     on_probation: Family<OfSubscription, Gauge>,
     requests_in_flight: Gauge,
     request_panics: Counter,
@@ -123,6 +131,9 @@ impl Meters {
             dropped: Family::default(),
             dropped_with_subscription: Counter::default(),
             dead_lettered_with_subscription: Counter::default(),
+            resubmitted: Counter::default(),
+            replayed: Family::default(),
+            replay_jobs_running: Gauge::default(),
             on_probation: Family::default(),
             requests_in_flight: Gauge::default(),
             request_panics: Counter::default(),
@@ -226,6 +237,20 @@ impl Meters {
             "Deliveries kept as dead letters because their subscription was deleted",
             each,
         );
+        let each = self.resubmitted.clone();
+        all.register(
+            "resubmitted_events",
+            "Deliveries sent again, by hand or by replay jobs",
+            each,
+        );
+        let each = self.replayed.clone();
+        all.register(
+            "replay_events",
+            "Deliveries that replay jobs dealt with",
+            each,
+        );
+        let each = self.replay_jobs_running.clone();
+        all.register("replay_jobs_running", "Replay jobs that are running", each);
         let each = self.on_probation.clone();
         all.register(
             "subscription_on_probation",
@@ -480,6 +505,30 @@ impl Meters {
     /// A request was cut off by a panic.
     pub(super) fn panicked(&self) {
         self.request_panics.inc();
+    }
+
+    /// Deliveries were sent again.
+    pub(super) fn resubmitted(&self, deliveries: usize) {
+        self.resubmitted.inc_by(deliveries as u64);
+    }
+
+    /// A replay job took a bite.
+    pub(super) fn replayed(&self, bitten: &Bitten) {
+        for (result, count) in [
+            ("resubmitted", bitten.resubmitted.len() as u64),
+            ("skipped", bitten.skipped),
+            ("failed", bitten.failed),
+        ] {
+            self.replayed
+                .get_or_create(&OfResult { result })
+                .inc_by(count);
+        }
+    }
+
+    /// So many replay jobs are running.
+    pub(super) fn replaying(&self, jobs: usize) {
+        self.replay_jobs_running
+            .set(i64::try_from(jobs).unwrap_or(i64::MAX));
     }
 
     /// Pending deliveries of deleted subscriptions were ended.

@@ -11,6 +11,8 @@ mod meters;
 mod publish;
 mod receive;
 mod rejections;
+mod replay;
+mod resubmit;
 mod retention;
 mod signing;
 mod try_filter;
@@ -24,26 +26,29 @@ use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+pub use crate::store::Resubmitted;
 pub use manage::ManageError;
 pub use meters::Meters;
 pub use publish::PublishError;
 pub use receive::{ReceiveError, Reception};
+pub use replay::ReplayError;
+pub use resubmit::{EventEdit, ResubmitError, ResubmitRequest};
 pub use retention::{Preview, StorageReport};
 pub use validate::UnknownCode;
 
 use crate::base::{Clock, Entropy, TimeScale, Timestamp};
-use crate::model::delivery::DeliveryId;
 use crate::model::limits::{LATE_ANSWERS_MAX, LEASED_AHEAD_BYTES_MAX};
 use crate::model::probation::{Health, ProbationRules};
 use crate::model::registry::Registry;
 use crate::model::retention::{Pressure, RetentionRules};
 use crate::model::subscription::SubscriptionId;
 use crate::outbound::Outbound;
-use crate::store::{ResubmitError, Store, StoreError};
+use crate::store::{Store, StoreError};
 use agenda::{Agenda, SlotLimits};
 use batch::Due;
 use health::HealthBook;
 use receive::Arrivals;
+use replay::ReplayBook;
 use retention::Walk;
 
 /// How a broker works.
@@ -62,6 +67,8 @@ pub struct BrokerOptions {
     pub response_deadline: Duration,
     pub probation: ProbationRules,
     pub retention: RetentionRules,
+    /// Resubmissions that may lead from an event to what it has become.
+    pub resubmissions_max: u32,
 }
 
 /// The handle that the doors hold. Cheap to clone.
@@ -90,6 +97,8 @@ struct Shared {
     walk: tokio::sync::Mutex<Walk>,
     /// Why delivered events go early, if they do.
     pressure: Mutex<Option<Pressure>>,
+    replays: Mutex<ReplayBook>,
+    replay_wake: Notify,
     handshakes: TaskTracker,
     stopping: CancellationToken,
     /// Refused publish requests on their way to the store.
@@ -125,6 +134,8 @@ impl Broker {
                 disk_is_low: AtomicBool::new(false),
                 walk: tokio::sync::Mutex::new(Walk::new()),
                 pressure: Mutex::new(None),
+                replays: Mutex::default(),
+                replay_wake: Notify::new(),
                 handshakes: TaskTracker::new(),
                 stopping: CancellationToken::new(),
                 rejections: rejections::Waiting::default(),
@@ -141,15 +152,6 @@ impl Broker {
     /// The present topics and event subscriptions.
     pub fn registry(&self) -> Arc<Registry> {
         Arc::clone(&self.shared.registry.read().unwrap())
-    }
-
-    /// Puts a new delivery in the place of a dead-lettered one, to its own subscription alone. Returns
-    /// the new delivery.
-    pub async fn resubmit(&self, id: DeliveryId) -> Result<DeliveryId, ResubmitError> {
-        let now = self.clock().now();
-        let (fresh, subscription) = self.store().deliveries.resubmit(id, now).await?;
-        self.note_due(&[subscription], now);
-        Ok(fresh)
     }
 
     /// Stops accepting and leasing. Requests on the wire go on.

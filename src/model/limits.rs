@@ -244,3 +244,39 @@ pub const REJECTIONS_PER_SECOND_MAX: usize = 16;
 
 /// Those of one topic, so that a broken publisher hides no other's.
 pub const REJECTIONS_PER_SECOND_OF_TOPIC_MAX: usize = 4;
+
+/// Resubmissions that may lead from an event to what it has become, by default: more than a person has
+/// patience for, few enough to end a loop of two machines soon.
+pub const RESUBMISSIONS_MAX: u32 = 10;
+
+/// Deliveries that one request resubmits, and that one bite of a replay job does: a change of the store
+/// that takes a few milliseconds, so that publishers and settlements behind it hardly notice.
+pub const REPLAY_BITE_MAX: usize = 200;
+
+/// Requests that a resubmission to a URL has on the wire at once; what a kill can double.
+pub const REPLAY_REQUESTS_MAX: usize = 16;
+
+/// Bytes of events that one bite of a replay job holds in memory.
+pub const REPLAY_BYTES_MAX: usize = 4 * 1_024 * 1_024;
+
+/// Deliveries that one read for a replay job looks at: some tens of milliseconds of a reader.
+pub const REPLAY_WINDOW: usize = 5_000;
+
+/// Pending deliveries of a subscription at which a replay job that feeds it waits: a few seconds of a
+/// busy receiver, so that new events wait no longer than that behind old ones.
+pub const REPLAY_BACKLOG_MAX: usize = 2_000;
+
+/// How long a replay job waits before it looks again at a backlog.
+pub const REPLAY_BACKLOG_PAUSE: Duration = Duration::from_millis(100);
+
+/// The rest between two bites of replay jobs, which the writer has for others.
+pub const REPLAY_PAUSE: Duration = Duration::from_millis(5);
+
+/// Replay jobs that are running or paused at once: each costs a read and a change per round.
+pub const REPLAY_JOBS_MAX: usize = 32;
+
+/// Ended replay jobs that are kept to look at.
+pub const REPLAY_JOBS_KEPT: usize = 1_000;
+
+/// Errors that a replay job keeps: enough to see what is wrong.
+pub const REPLAY_ERRORS_KEPT_MAX: usize = 20;

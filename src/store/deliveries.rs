@@ -7,7 +7,7 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex};
 
-use rusqlite::{Connection, OptionalExtension, Row, Savepoint, params};
+use rusqlite::{Connection, Row, Savepoint, params};
 
 use crate::base::Timestamp;
 use crate::model::dead_letter::{DeadLetterDetails, DeadLetterReason};
@@ -15,11 +15,10 @@ use crate::model::delivery::{
     Delivery, DeliveryAttempt, DeliveryId, DeliveryState, LateAnswer, Outcome, Settlement,
 };
 use crate::model::event::{Event, EventKey, StoredEvent};
-use crate::model::lease::is_held;
 use crate::model::subscription::SubscriptionId;
 use crate::model::topic::TopicId;
 use crate::store::db::Db;
-use crate::store::error::{ChangeError, StoreError};
+use crate::store::error::StoreError;
 use crate::store::row;
 
 /// Bytes of events kept in memory after their publication. A few seconds of a busy appliance.
@@ -121,33 +120,6 @@ impl Orphans {
     }
 }
 
-/// Why a delivery was not resubmitted.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ResubmitError {
-    #[error("there is no delivery {0}")]
-    NotFound(DeliveryId),
-    #[error("delivery {0} is {state}, and only a dead-lettered one can be resubmitted", state = .1.name())]
-    NotDeadLettered(DeliveryId, DeliveryState),
-    #[error("the event subscription of delivery {0} has been deleted")]
-    SubscriptionDeleted(DeliveryId),
-    #[error("a receiver holds delivery {0} locked until {1}")]
-    Locked(DeliveryId, Timestamp),
-    #[error(transparent)]
-    Store(#[from] StoreError),
-}
-
-impl ChangeError for ResubmitError {
-    fn store_error(&self) -> Option<&StoreError> {
-        match self {
-            Self::Store(error) => Some(error),
-            Self::NotFound(_)
-            | Self::NotDeadLettered(..)
-            | Self::SubscriptionDeleted(_)
-            | Self::Locked(..) => None,
-        }
-    }
-}
-
 impl Deliveries {
     pub(super) fn new(db: Db) -> Self {
         Self {
@@ -230,16 +202,6 @@ impl Deliveries {
             .await
     }
 
-    /// Puts a new delivery in the place of a dead-lettered one: to the same subscription alone, with
-    /// attempts and time to live starting afresh.
-    pub async fn resubmit(
-        &self,
-        id: DeliveryId,
-        now: Timestamp,
-    ) -> Result<(DeliveryId, SubscriptionId), ResubmitError> {
-        self.db.write(move |tx| resubmit(tx, id, now)).await
-    }
-
     /// When the first pending delivery of each of these subscriptions falls due, where there is one.
     pub async fn agenda(
         &self,
@@ -315,7 +277,7 @@ fn is_repeated(tx: &Connection, mark: &RequestMark) -> rusqlite::Result<bool> {
     ])
 }
 
-fn insert_event(
+pub(super) fn insert_event(
     tx: &Connection,
     topic: TopicId,
     received_at: Timestamp,
@@ -585,67 +547,6 @@ pub(super) fn record(
         (!answer.body.is_empty()).then_some(&answer.body),
     ])?;
     Ok(())
-}
-
-fn resubmit(
-    tx: &Savepoint<'_>,
-    id: DeliveryId,
-    now: Timestamp,
-) -> Result<(DeliveryId, SubscriptionId), ResubmitError> {
-    let (state, subscription) =
-        find_for_resubmission(tx, id)?.ok_or(ResubmitError::NotFound(id))?;
-    if state != DeliveryState::DeadLettered {
-        return Err(ResubmitError::NotDeadLettered(id, state));
-    }
-    let subscription = subscription.ok_or(ResubmitError::SubscriptionDeleted(id))?;
-    if let Some(until) = locked_until(tx, id)?.filter(|until| is_held(*until, now)) {
-        return Err(ResubmitError::Locked(id, until));
-    }
-    replace(tx, id, now)
-        .map(|fresh| (fresh, subscription))
-        .map_err(|e| StoreError::from(e).into())
-}
-
-/// State of a delivery, and its subscription unless that is deleted.
-fn find_for_resubmission(
-    tx: &Savepoint<'_>,
-    id: DeliveryId,
-) -> Result<Option<(DeliveryState, Option<SubscriptionId>)>, StoreError> {
-    let find = "SELECT delivery.state, event_subscription.id FROM delivery \
-         LEFT JOIN event_subscription ON event_subscription.id = delivery.subscription_id \
-             AND event_subscription.deleted_at IS NULL \
-         WHERE delivery.id = ?1";
-    let found = tx.query_row(find, [id], |row| {
-        Ok((
-            row::state(row, 0),
-            row.get::<_, Option<i64>>(1)?.map(SubscriptionId),
-        ))
-    });
-    match found.optional()? {
-        None => Ok(None),
-        Some((state, subscription)) => Ok(Some((state?, subscription))),
-    }
-}
-
-fn locked_until(tx: &Savepoint<'_>, id: DeliveryId) -> Result<Option<Timestamp>, StoreError> {
-    let find = "SELECT locked_until FROM delivery WHERE id = ?1";
-    Ok(tx.query_row(find, [id], |row| row::timestamp_or_null(row, 0))?)
-}
-
-fn replace(tx: &Savepoint<'_>, id: DeliveryId, now: Timestamp) -> rusqlite::Result<DeliveryId> {
-    tx.execute(
-        "INSERT INTO delivery (event_id, subscription_id, next_attempt_at, published_at, \
-             resubmission_of) \
-         SELECT event_id, subscription_id, ?2, ?2, id FROM delivery WHERE id = ?1",
-        params![id, now.as_ms()],
-    )?;
-    let fresh = DeliveryId(tx.last_insert_rowid());
-    tx.execute(
-        "UPDATE delivery SET state = ?2, resubmitted_as = ?3, lock_token = NULL, \
-             locked_at = NULL, locked_until = NULL WHERE id = ?1",
-        params![id, row::state_number(DeliveryState::Resubmitted), fresh],
-    )?;
-    Ok(fresh)
 }
 
 fn end_orphans(tx: &Savepoint<'_>, limit: usize, now: Timestamp) -> Result<Orphans, StoreError> {

@@ -7,12 +7,15 @@ pub mod accounts;
 mod catalog;
 mod data_dir;
 mod db;
+mod dead_letter_filter;
 mod deliveries;
 mod error;
 mod fold;
 mod locks;
 mod migrate;
 mod rejections;
+mod replays;
+mod resubmissions;
 mod retention;
 mod row;
 mod seal;
@@ -28,13 +31,14 @@ pub use catalog::{Catalog, RegistryChange};
 pub use data_dir::{DataDir, DataDirError, write_private};
 pub use db::OnFatal;
 pub use deliveries::{
-    Accepted, Deliveries, Late, LeaseRequest, Leased, Orphans, Receipt, RequestMark, ResubmitError,
-    Settled,
+    Accepted, Deliveries, Late, LeaseRequest, Leased, Orphans, Receipt, RequestMark, Settled,
 };
 pub use error::StoreError;
 pub use fold::Grain;
 pub use locks::{DeadLetter, LockRequest, Locked, SettledLock, Which};
 pub use rejections::Rejections;
+pub use replays::{Bitten, Counted, Found, ReplayBite, Replays, Stretch};
+pub use resubmissions::{Candidate, Destined, Resubmission, Resubmissions, Resubmitted};
 pub use retention::{Bite, Prunable, Pruned, Sizes};
 pub use seal::{InvalidMasterKey, MasterKeys};
 pub use upkeep::Upkeep;
@@ -56,6 +60,8 @@ pub struct Store {
     pub catalog: Catalog,
     pub deliveries: Deliveries,
     pub rejections: Rejections,
+    pub resubmissions: Resubmissions,
+    pub replays: Replays,
     pub views: Views,
     pub accounts: Accounts,
     pub upkeep: Upkeep,
@@ -126,11 +132,19 @@ impl Store {
             catalog: Catalog {
                 db: db.clone(),
                 scope,
-                seals,
+                seals: seals.clone(),
             },
             deliveries: Deliveries::new(db.clone()),
             rejections: Rejections { db: db.clone() },
-            views: Views { db: db.clone() },
+            resubmissions: Resubmissions { db: db.clone() },
+            replays: Replays {
+                db: db.clone(),
+                seals: seals.clone(),
+            },
+            views: Views {
+                db: db.clone(),
+                seals,
+            },
             accounts: Accounts { db: db.clone() },
             upkeep: Upkeep { db, data_dir },
         }

@@ -24,7 +24,7 @@ const KEY_BYTES: usize = 32;
 const ID_BYTES: usize = 4;
 
 /// What every sealed text of this form begins with. No unsealed one does: keys and codes are base64,
-/// definitions are JSON objects.
+/// definitions are JSON objects, URLs begin with their scheme.
 const FORM: &str = "v1.";
 
 /// A column whose texts are sealed.
@@ -38,13 +38,15 @@ pub(super) const TOPIC_KEY1: Column = column("topic", "key1");
 pub(super) const TOPIC_KEY2: Column = column("topic", "key2");
 pub(super) const SUBSCRIPTION_DEFINITION: Column = column("event_subscription", "definition");
 pub(super) const VALIDATION_CODE: Column = column("event_subscription", "validation_code");
+pub(super) const REPLAY_URL: Column = column("replay_job", "target_url");
 
 /// Every sealed column. Their tables have a number `id` for each row.
-pub(super) const COLUMNS: [Column; 4] = [
+pub(super) const COLUMNS: [Column; 5] = [
     TOPIC_KEY1,
     TOPIC_KEY2,
     SUBSCRIPTION_DEFINITION,
     VALIDATION_CODE,
+    REPLAY_URL,
 ];
 
 const fn column(table: &'static str, column: &'static str) -> Column {

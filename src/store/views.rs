@@ -23,7 +23,10 @@ use crate::model::subscription::SubscriptionId;
 use crate::model::topic::TopicId;
 use crate::store::db::Db;
 use crate::store::error::StoreError;
+use crate::store::resubmissions::lineage;
+pub use crate::store::resubmissions::{LINEAGE_MAX, Lineage, LineageRow};
 use crate::store::row;
+use crate::store::seal::Seals;
 
 pub use crate::store::rejections::RejectionQuery;
 
@@ -40,6 +43,7 @@ const READ_BACK_SPAN: i64 = 10_000;
 #[derive(Clone)]
 pub struct Views {
     pub(super) db: Db,
+    pub(super) seals: Seals,
 }
 
 /// Which events to list.
@@ -110,6 +114,7 @@ pub struct EventDetail {
     pub stored: StoredEvent,
     pub matched: u64,
     pub deliveries: Vec<DeliveryDetail>,
+    pub lineage: Lineage,
 }
 
 /// A delivery in a list.
@@ -378,6 +383,7 @@ fn event(tx: &Connection, key: EventKey) -> Result<Option<EventDetail>, StoreErr
             .into_iter()
             .map(|row| with_attempts(tx, row))
             .collect::<Result<_, _>>()?,
+        lineage: lineage(tx, key)?,
     }))
 }
 

@@ -5,6 +5,7 @@ mod appliance;
 mod ledger;
 mod load;
 mod receiver;
+mod replay;
 
 use std::path::Path;
 use std::time::Duration;

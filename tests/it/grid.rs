@@ -309,6 +309,7 @@ impl Grid {
             response_deadline: limits::RESPONSE_DEADLINE,
             probation: settings.probation,
             retention: settings.retention,
+            resubmissions_max: limits::RESUBMISSIONS_MAX,
         };
         let broker = Broker::start(store.clone(), outbound, options)
             .await

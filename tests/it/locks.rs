@@ -20,7 +20,8 @@ use everpost::model::registry::ResourceScope;
 use everpost::model::subscription::{DeadLetterDestination, SubscriptionId, Validation};
 use everpost::model::topic::TopicId;
 use everpost::store::{
-    Accepted, DataDir, LockRequest, RegistryChange, SettledLock, Store, StoreOptions, Which,
+    Accepted, DataDir, Destined, LockRequest, RegistryChange, Resubmission, SettledLock, Store,
+    StoreOptions, Which,
 };
 use everpost::wire::resource;
 use serde_json::json;
@@ -425,11 +426,20 @@ impl Trial {
 
     async fn resubmit(&mut self, which: usize) {
         let id = DeliveryId(i64::try_from(which % (self.rows.len() + 1)).expect("few"));
-        let resubmitted = self.store.deliveries.resubmit(id, self.now).await;
+        let found = self.store.resubmissions.candidates(vec![id]).await;
+        let mut found = found.expect("an answer");
+        found.retain(|each| each.state == DeliveryState::DeadLettered);
+        let again = |of| Resubmission {
+            of,
+            to: Destined::Subscription { edited: None },
+        };
+        let again = found.into_iter().map(again).collect();
+        let done = self.store.resubmissions.resubmit(again, self.now).await;
+        let resubmitted = done.expect("an answer").into_iter().flatten().next();
         let now = self.now;
         let may = |row: &&mut Row| row.state == DeliveryState::DeadLettered && !row.is_locked(now);
         let row = self.rows.get_mut(&id).filter(may);
-        assert_eq!(resubmitted.is_ok(), row.is_some(), "{resubmitted:?}");
+        assert_eq!(resubmitted.is_some(), row.is_some(), "{resubmitted:?}");
         if let Some(row) = row {
             row.state = DeliveryState::Resubmitted;
             row.lock = None;

@@ -23,6 +23,7 @@ mod probation;
 mod publish;
 mod rejections;
 mod rekey;
+mod replay;
 mod retention;
 mod retry;
 mod robust;

@@ -1,6 +1,8 @@
 //! What every store must do, through its public books alone. Runs over the threaded one and the inline
 //! one; another engine would only add its opener.
 
+mod resubmissions;
+
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,10 +22,12 @@ use everpost::model::topic::TopicId;
 use everpost::store::views::{DeadLetterQuery, EventQuery, ReadBack, RejectionQuery};
 use everpost::store::{
     Accepted, DataDir, Late, LeaseRequest, Leased, Orphans, Receipt, RegistryChange, RequestMark,
-    ResubmitError, Settled, Store, StoreOptions,
+    Settled, Store, StoreOptions,
 };
 use everpost::wire::resource;
 use serde_json::json;
+
+use resubmissions::*;
 
 /// A store with the topic `orders` and its subscriptions `billing` and `audit`.
 struct Fixture {
@@ -397,57 +401,6 @@ async fn a_repeated_request_is_stored_once(f: Fixture) {
         .await
         .expect("an answer");
     assert_eq!(forgotten, 2);
-}
-
-async fn a_dead_letter_is_resubmitted_once(f: Fixture) {
-    f.publish("x", &[f.billing, f.audit], 0).await;
-    let dead = ids(&f.lease(f.billing, 0, 1).await)[0];
-    let early = f.store.deliveries.resubmit(dead, at(1)).await;
-    assert_eq!(
-        early,
-        Err(ResubmitError::NotDeadLettered(dead, DeliveryState::Pending))
-    );
-    let reason = DeadLetterReason::MaxDeliveryAttemptsExceeded;
-    f.settle(dead, 1, Settlement::DeadLetter(reason), 1).await;
-    let (fresh, subscription) = f.store.deliveries.resubmit(dead, at(50)).await.expect("ok");
-    assert_eq!(subscription, f.billing);
-    let again = f.store.deliveries.resubmit(dead, at(51)).await;
-    assert_eq!(
-        again,
-        Err(ResubmitError::NotDeadLettered(
-            dead,
-            DeliveryState::Resubmitted
-        ))
-    );
-    let leased = f.lease(f.billing, 50, 9).await;
-    assert_eq!(ids(&leased), [fresh]);
-    assert_eq!(
-        (
-            leased.deliveries[0].0.attempts,
-            leased.deliveries[0].0.published_at
-        ),
-        (0, at(50))
-    );
-    let (old, new) = (
-        f.store.views.delivery(dead).await,
-        f.store.views.delivery(fresh).await,
-    );
-    assert_eq!(
-        old.expect("ok").expect("it").row.resubmitted_as,
-        Some(fresh)
-    );
-    assert_eq!(
-        new.expect("ok").expect("it").row.resubmission_of,
-        Some(dead)
-    );
-    assert_eq!(
-        f.lease(f.audit, 50, 9).await.deliveries.len(),
-        1,
-        "others never see it again"
-    );
-    let nobody = DeliveryId(9_999);
-    let missing = f.store.deliveries.resubmit(nobody, at(1)).await;
-    assert_eq!(missing, Err(ResubmitError::NotFound(nobody)));
 }
 
 async fn a_deleted_subscription_leaves_a_record(f: Fixture) {
@@ -843,6 +796,11 @@ conformance! {
     settlements_end_or_move_a_delivery
     a_repeated_request_is_stored_once
     a_dead_letter_is_resubmitted_once
+    an_edited_event_stands_beside_the_original
+    a_bite_and_its_cursor_are_one_change
+    a_filter_means_what_it_says
+    a_source_is_gone_through_in_stretches
+    commands_end_what_they_end
     a_deleted_subscription_leaves_a_record
     pending_deliveries_of_a_deleted_subscription_can_be_kept
     a_late_answer_completes_what_still_waits

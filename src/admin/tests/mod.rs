@@ -19,7 +19,7 @@ use crate::admin::tests::person::Person;
 use crate::admin::{AdminState, SetupLink, routes};
 use crate::base::{Clock, Entropy, TimeScale, Timestamp};
 use crate::broker::{Broker, BrokerOptions};
-use crate::model::limits::PUBLISH_BYTES_MAX;
+use crate::model::limits::{PUBLISH_BYTES_MAX, RESUBMISSIONS_MAX};
 use crate::model::probation::ProbationRules;
 use crate::model::registry::ResourceScope;
 use crate::model::retention::RetentionRules;
@@ -72,6 +72,7 @@ impl Appliance {
             response_deadline: Duration::from_secs(30),
             probation: ProbationRules::default(),
             retention: RetentionRules::default(),
+            resubmissions_max: RESUBMISSIONS_MAX,
         };
         let broker = Broker::start(store.clone(), outbound, options).await;
         let broker = broker.expect("a broker");

@@ -1,6 +1,7 @@
 //! Which dead letters, as flags.
 
 use clap::Args;
+use serde_json::Value;
 
 /// Filters; a dead letter has to pass all of them.
 #[derive(Args, Clone, Debug, Default)]
@@ -38,6 +39,34 @@ pub(super) struct DeadLetterFilter {
 }
 
 impl DeadLetterFilter {
+    /// The names of the arguments, for those that exclude them.
+    pub(super) const NAMES: [&str; 10] = [
+        "topic",
+        "subscription",
+        "reason",
+        "outcome",
+        "status",
+        "from",
+        "to",
+        "event_type",
+        "subject",
+        "text",
+    ];
+
+    /// The same as the document of a replay job has them.
+    pub(super) fn to_json(&self) -> Value {
+        let status = self.status.map(|status| ("status", status.into()));
+        let texts = self
+            .query()
+            .into_iter()
+            .filter(|(name, _)| *name != "status");
+        let texts = texts.map(|(name, text)| (name, Value::from(text)));
+        texts
+            .chain(status)
+            .map(|(name, value)| (name.to_owned(), value))
+            .collect()
+    }
+
     /// The same as parameters of a query.
     pub(super) fn query(&self) -> Vec<(&'static str, String)> {
         let filters = [
@@ -56,5 +85,26 @@ impl DeadLetterFilter {
             .filter_map(|(name, value)| Some((name, value.clone()?)));
         let status = self.status.map(|status| ("status", status.to_string()));
         texts.chain(status).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn filters_become_what_a_replay_job_takes() {
+        let filter = DeadLetterFilter {
+            topic: Some("orders".to_owned()),
+            status: Some(503),
+            ..DeadLetterFilter::default()
+        };
+        assert_eq!(
+            filter.to_json(),
+            json!({ "topic": "orders", "status": 503 })
+        );
+        assert_eq!(DeadLetterFilter::default().to_json(), json!({}));
     }
 }

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
-use reqwest::Method;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -13,6 +12,7 @@ use crate::app::cli::dead_letter_filter::DeadLetterFilter;
 use crate::app::cli::events::{EventWithData, Page, more};
 use crate::app::cli::moment::date;
 use crate::app::cli::output::{Output, items, moment, text};
+use crate::app::cli::resubmit::Resubmit;
 use crate::app::cli::server::ServerArgs;
 use crate::app::cli::table::Table;
 use crate::app::cli::timeline::timeline;
@@ -21,9 +21,6 @@ use crate::wire::service_bus::address::queue_path;
 use crate::wire::service_bus::sas::{RULE, sign};
 
 const PATH: [&str; 2] = ["everpost", "deadLetters"];
-
-/// Dead letters that are asked for at once when all are resubmitted.
-const PAGE_LIMIT: u32 = 100;
 
 /// Look at dead letters and deliver them again
 #[derive(Args, Debug)]
@@ -83,27 +80,7 @@ enum DeadLettersCommand {
         yes: bool,
     },
     /// Deliver again, as new deliveries with all their attempts before them
-    Resubmit {
-        /// Numbers of deliveries, as `dead-letters list` shows them
-        #[arg(required_unless_present = "all", conflicts_with = "all")]
-        deliveries: Vec<i64>,
-        /// All dead letters, or all of a topic or an event subscription
-        #[arg(long)]
-        all: bool,
-        #[command(flatten)]
-        of: Of,
-    },
-}
-
-/// Which dead letters.
-#[derive(Args, Clone, Debug)]
-struct Of {
-    /// Those of this topic
-    #[arg(long)]
-    topic: Option<String>,
-    /// Those of this event subscription
-    #[arg(long)]
-    subscription: Option<String>,
+    Resubmit(Box<Resubmit>),
 }
 
 impl DeadLettersArgs {
@@ -153,32 +130,9 @@ impl DeadLettersArgs {
                 };
                 self.output.show(&purged, purge_told)?;
             }
-            DeadLettersCommand::Resubmit {
-                deliveries,
-                all,
-                of,
-            } => {
-                let deliveries = match all {
-                    true => every(&client, &of).await?,
-                    false => deliveries,
-                };
-                let resubmitted = resubmit(&client, &deliveries).await?;
-                self.output.show(&resubmitted, resubmissions)?;
-            }
+            DeadLettersCommand::Resubmit(args) => args.run(&client, self.output).await?,
         }
         Ok(())
-    }
-}
-
-impl Of {
-    fn query(&self) -> impl Iterator<Item = (&'static str, String)> {
-        let filters = [
-            ("topic", self.topic.clone()),
-            ("subscription", self.subscription.clone()),
-        ];
-        filters
-            .into_iter()
-            .filter_map(|(name, value)| Some((name, value?)))
     }
 }
 
@@ -233,49 +187,6 @@ fn purge_told(purged: &Value) -> String {
     }
 }
 
-/// The numbers of all dead letters as they are now, oldest first. They are collected before the first
-/// is resubmitted, so that one that fails again meanwhile is not taken twice.
-async fn every(client: &Client, of: &Of) -> anyhow::Result<Vec<i64>> {
-    let mut found: Vec<i64> = Vec::new();
-    let mut before: Option<i64> = None;
-    loop {
-        let page = [("limit", PAGE_LIMIT.to_string())];
-        let below = before.map(|before| ("before", before.to_string()));
-        let query: Vec<_> = of.query().chain(page).chain(below).collect();
-        let page = client.get(&PATH, &query).await?;
-        let numbers = items(&page, "/value").iter();
-        found.extend(numbers.filter_map(|each| each["deliveryId"].as_i64()));
-        let next = page["nextBefore"].as_i64();
-        // Each page lies below the last: a server that breaks this is not followed in circles.
-        match next.filter(|next| before.is_none_or(|before| *next < before)) {
-            Some(next) => before = Some(next),
-            None => break,
-        }
-    }
-    found.reverse();
-    Ok(found)
-}
-
-async fn resubmit(client: &Client, deliveries: &[i64]) -> anyhow::Result<Value> {
-    let mut resubmitted = Vec::new();
-    for delivery in deliveries {
-        let number = delivery.to_string();
-        let path = [PATH[0], PATH[1], &number, "resubmit"];
-        match client.send(Method::POST, &path, None).await {
-            Ok(new) => resubmitted
-                .push(json!({ "resubmissionOf": delivery, "deliveryId": new["deliveryId"] })),
-            Err(error) => {
-                let before = match resubmitted.len() {
-                    0 => String::new(),
-                    count => format!(", {count} before it are"),
-                };
-                bail!("delivery {delivery} is not resubmitted{before}: {error:#}");
-            }
-        }
-    }
-    Ok(json!({ "value": resubmitted }))
-}
-
 fn list(page: &Value) -> String {
     let dead_letters = items(page, "/value");
     if dead_letters.is_empty() {
@@ -326,83 +237,16 @@ fn sheet(dead_letter: &DeadLetter, now: Timestamp) -> String {
     )
 }
 
-fn resubmissions(resubmitted: &Value) -> String {
-    let resubmitted = items(resubmitted, "/value");
-    if resubmitted.is_empty() {
-        return "no dead letters\n".to_owned();
-    }
-    let lines = resubmitted.iter().map(|each| {
-        let (old, new) = (text(each, "/resubmissionOf"), text(each, "/deliveryId"));
-        format!("delivery {old} is resubmitted as delivery {new}\n")
-    });
-    lines.collect()
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::HashMap;
 
     use axum::extract::Query;
-    use axum::routing::{get, post};
+    use axum::routing::post;
     use axum::{Json, Router};
 
     use super::*;
     use crate::app::cli::client::tests::serving;
-
-    /// Pages of two below `before`, from 5 on.
-    async fn page(Query(query): Query<HashMap<String, String>>) -> Json<Value> {
-        let before: i64 = query
-            .get("before")
-            .map_or(6, |text| text.parse().expect("a number"));
-        let numbers: Vec<i64> = (1..before).rev().take(2).collect();
-        let value: Vec<Value> = numbers.iter().map(|n| json!({ "deliveryId": n })).collect();
-        // The last page claims that there is more, and there is nothing below.
-        Json(json!({ "value": value, "nextBefore": numbers.last().unwrap_or(&1) }))
-    }
-
-    #[tokio::test]
-    async fn all_dead_letters_are_resubmitted_oldest_first() {
-        let router = Router::new()
-            .route("/everpost/deadLetters", get(page))
-            .route(
-                "/everpost/deadLetters/{n}/resubmit",
-                post(async || Json(json!({ "deliveryId": 77 }))),
-            );
-        let client = serving(router).await;
-        let of = Of {
-            topic: Some("orders".to_owned()),
-            subscription: None,
-        };
-        let found = every(&client, &of).await.expect("pages");
-        assert_eq!(found, [1, 2, 3, 4, 5]);
-        let resubmitted = resubmit(&client, &found[..2]).await.expect("resubmitted");
-        let expected = json!({ "value": [
-            { "resubmissionOf": 1, "deliveryId": 77 },
-            { "resubmissionOf": 2, "deliveryId": 77 },
-        ] });
-        assert_eq!(resubmitted, expected);
-    }
-
-    #[tokio::test]
-    async fn a_refused_resubmission_says_how_far_it_came() {
-        let router = Router::new().route(
-            "/everpost/deadLetters/5/resubmit",
-            post(async || Json(json!({ "deliveryId": 77 }))),
-        );
-        let client = serving(router).await;
-        let check = async |deliveries: &[i64], expected: &str| {
-            let error = resubmit(&client, deliveries).await.expect_err("refused");
-            assert_eq!(error.to_string(), expected);
-        };
-        let refused = "the server answers 404 Not Found";
-        check(
-            &[6, 5],
-            &format!("delivery 6 is not resubmitted: {refused}"),
-        )
-        .await;
-        let after_one = format!("delivery 6 is not resubmitted, 1 before it are: {refused}");
-        check(&[5, 6], &after_one).await;
-    }
 
     #[test]
     fn dead_letters_are_listed_in_columns() {
@@ -457,14 +301,5 @@ there is more: add --before 5
             "7 dead letters removed; 1 are held by receivers and stay\n"
         );
         assert!(purge_told(&json!({ "count": 3 })).contains("--yes"));
-    }
-
-    #[test]
-    fn resubmissions_name_both_deliveries() {
-        let value = json!({ "value": [{ "resubmissionOf": 5, "deliveryId": 77 }] });
-        assert_eq!(
-            resubmissions(&value),
-            "delivery 5 is resubmitted as delivery 77\n"
-        );
     }
 }

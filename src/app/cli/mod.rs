@@ -20,6 +20,8 @@ mod publish;
 mod receive;
 mod rejected;
 mod rekey;
+mod replay;
+mod resubmit;
 mod serve;
 mod server;
 mod storage;
@@ -64,7 +66,8 @@ enum Command {
     Topics(topics::TopicsArgs),
     Subscriptions(Box<subscriptions::SubscriptionsArgs>),
     Events(events::EventsArgs),
-    DeadLetters(dead_letters::DeadLettersArgs),
+    DeadLetters(Box<dead_letters::DeadLettersArgs>),
+    Replay(replay::ReplayArgs),
     Storage(storage::StorageArgs),
     Explain(explain::ExplainArgs),
     Rejected(rejected::RejectedArgs),
@@ -107,6 +110,7 @@ impl Command {
             Self::Subscriptions(args) => wait_for(args.run()),
             Self::Events(args) => wait_for(args.run()),
             Self::DeadLetters(args) => wait_for(args.run()),
+            Self::Replay(args) => wait_for(args.run()),
             Self::Storage(args) => wait_for(args.run()),
             Self::Explain(args) => wait_for(args.run()),
             Self::Rejected(args) => wait_for(args.run()),
@@ -266,6 +270,30 @@ mod tests {
         check("everpost events show 12", true);
         check("everpost dead-letters resubmit 5 6", true);
         check("everpost dead-letters resubmit --all --topic orders", true);
+        check(
+            "everpost dead-letters resubmit --topic orders --reason Manual --yes --json",
+            true,
+        );
+        check(
+            "everpost dead-letters resubmit 5 --data x --to-url http://h",
+            true,
+        );
+        check("everpost dead-letters resubmit 5 --topic orders", false);
+        check("everpost dead-letters resubmit 5 --event x --data y", false);
+        check("everpost dead-letters resubmit --all --event x", false);
+        check("everpost dead-letters resubmit --subscription s", false);
+        check(
+            "everpost replay start --delivered --topic orders --subscription s --from x --rate 2.5",
+            true,
+        );
+        check("everpost replay start --delivered --topic orders", false);
+        check(
+            "everpost replay start --to-topic t --to-url http://h",
+            false,
+        );
+        check("everpost replay list --limit 5", true);
+        check("everpost replay show 1 --follow", true);
+        check("everpost replay pause 1", true);
         check("everpost dead-letters resubmit", false);
         check("everpost dead-letters resubmit 5 --all", false);
         check(

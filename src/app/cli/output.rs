@@ -17,6 +17,11 @@ pub(super) struct Output {
 }
 
 impl Output {
+    /// Whether programs read it.
+    pub(super) fn is_json(self) -> bool {
+        self.json
+    }
+
     /// Prints `value` itself, or what `text` makes of it.
     pub(super) fn show(self, value: &Value, text: impl FnOnce(&Value) -> String) -> io::Result<()> {
         match self.json {

@@ -85,6 +85,9 @@ pub static KEYS: &[Key] = &[
         "Failures in a row that put a subscription on probation, 1 to 1000000."),
     setting("probation.longest_s", Kind::Number, "3600",
         "Seconds that a probation lasts at most, 10 to 14400; each failed probe doubles it up to there."),
+    setting("replay.resubmissions_max", Kind::Number, "10",
+        "How many resubmissions may lead from an event to what it has become, 1 to 1000; one more is \
+         refused, because something is going round in circles."),
     setting("publish.bytes_max", Kind::Number, "1048576",
         "Bytes of one publish request, and of one event in it, 1024 to 67108864."),
     secret("management.token",

@@ -52,6 +52,7 @@ pub struct Config {
     pub webhook: WebhookConfig,
     pub delivery: DeliveryConfig,
     pub probation: ProbationRules,
+    pub replay: ReplayConfig,
     pub publish: PublishConfig,
     pub management: ManagementConfig,
     pub metrics: MetricsConfig,
@@ -105,6 +106,13 @@ pub struct DeliveryConfig {
     pub in_flight_per_subscription: usize,
     pub in_flight_max: usize,
     pub response_deadline: Duration,
+}
+
+/// `replay.*`
+#[derive(Clone, Debug)]
+pub struct ReplayConfig {
+    /// The loop guard.
+    pub resubmissions_max: u32,
 }
 
 /// `publish.*`
@@ -207,6 +215,10 @@ impl Reader<'_> {
             },
             delivery: self.delivery(),
             probation: self.probation(),
+            replay: ReplayConfig {
+                resubmissions_max: self
+                    .value("replay.resubmissions_max", values::number(1..=1_000)),
+            },
             publish: PublishConfig {
                 bytes_max: self.value("publish.bytes_max", values::number(1_024..=67_108_864)),
             },

@@ -80,6 +80,7 @@ fn defaults_are_the_documented_ones() {
     assert_eq!(per_subscription, limits::IN_FLIGHT_PER_SUBSCRIPTION);
     assert_eq!(config.probation, ProbationRules::default());
     assert_eq!(config.retention, RetentionRules::default());
+    assert_eq!(config.replay.resubmissions_max, limits::RESUBMISSIONS_MAX);
 }
 
 #[test]

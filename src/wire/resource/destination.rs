@@ -424,7 +424,7 @@ fn add_pace(properties: &mut Value, pace: &Pace) {
 }
 
 /// `2`, `2.5`: requests per second.
-fn render_rate(rate: Rate) -> Value {
+pub(super) fn render_rate(rate: Rate) -> Value {
     let thousandths = rate.in_1000_s();
     match thousandths % 1_000 {
         0 => json!(thousandths / 1_000),

@@ -8,6 +8,7 @@
 mod credentials;
 mod destination;
 mod fields;
+mod replay;
 mod signing;
 mod standing;
 mod subscription;
@@ -19,6 +20,7 @@ use serde_json::{Value, json};
 
 use crate::base::Timestamp;
 
+pub use replay::{ReplayContext, ReplayRequest, parse_replay, parse_target, render_replay};
 pub use signing::{Rotation, parse_rotation, render_rotated, render_signing_secrets};
 pub use standing::standing_reason;
 pub use subscription::{

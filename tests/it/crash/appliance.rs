@@ -53,7 +53,7 @@ impl Appliance {
             .append(true)
             .open(folder.join("log"));
         let log = log.expect("a file for the log");
-        let process = Command::new(env!("CARGO_BIN_EXE_everpost"))
+        let process = Command::new(binary())
             .args([
                 "serve",
                 "--listen",
@@ -103,6 +103,15 @@ impl Appliance {
         self.manage(Method::GET, path, None).await
     }
 
+    /// The metrics as text.
+    pub(super) async fn metrics(&self) -> String {
+        let token = fs::read_to_string(self.data_dir.join("management.token"));
+        let request = self.client.get(format!("{}/metrics", self.url));
+        let request = request.bearer_auth(token.expect("a management token").trim());
+        let answer = request.send().await.expect("an answer");
+        answer.text().await.expect("a whole answer")
+    }
+
     fn insist_on_life(&mut self) {
         let ended = self.process.try_wait().expect("the state of the process");
         if let Some(status) = ended {
@@ -117,6 +126,12 @@ impl Drop for Appliance {
         self.process.kill().ok();
         self.process.wait().ok();
     }
+}
+
+/// The binary of this build, or another one that is given.
+fn binary() -> std::ffi::OsString {
+    let given = std::env::var_os("EVERPOST_BINARY");
+    given.unwrap_or_else(|| env!("CARGO_BIN_EXE_everpost").into())
 }
 
 /// A client that goes straight to loopback.

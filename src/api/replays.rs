@@ -1,0 +1,123 @@
+//! Everpost's own door to replay jobs.
+
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::{Path, Query, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::api::ApiState;
+use crate::api::error::ApiError;
+use crate::api::manage::json as parse;
+use crate::model::replay::{ReplayCommand, ReplayJob, ReplayJobId};
+use crate::store::views::PAGE_ROWS_MAX;
+use crate::wire::resource::{self, ReplayContext, ReplayRequest};
+
+/// Rows of a page when the client does not say.
+const PAGE_ROWS: usize = 50;
+
+#[derive(Deserialize)]
+pub(super) struct Paging {
+    limit: Option<usize>,
+    before: Option<i64>,
+}
+
+/// `GET /everpost/replays`
+pub(super) async fn list(
+    State(state): State<ApiState>,
+    Query(paging): Query<Paging>,
+) -> Result<Json<Value>, ApiError> {
+    let limit = paging.limit.unwrap_or(PAGE_ROWS).clamp(1, PAGE_ROWS_MAX);
+    let before = paging.before.map(ReplayJobId);
+    let page = state.views.replay_jobs(before, limit).await?;
+    let rows: Vec<Value> = page.rows.iter().map(|job| shown(&state, job)).collect();
+    Ok(Json(
+        json!({ "value": rows, "nextBefore": page.next_before.map(|id| id.0) }),
+    ))
+}
+
+/// `POST /everpost/replays`
+pub(super) async fn start(
+    State(state): State<ApiState>,
+    body: Bytes,
+) -> Result<Response, ApiError> {
+    let ReplayRequest {
+        source,
+        target,
+        rate,
+    } = request(&state, &body)?;
+    let job = state.broker.start_replay(source, target, rate).await?;
+    Ok((StatusCode::CREATED, Json(shown(&state, &job))).into_response())
+}
+
+/// `POST /everpost/replays/preview`: counts what a replay would cover, and starts nothing.
+pub(super) async fn preview(
+    State(state): State<ApiState>,
+    body: Bytes,
+) -> Result<Json<Value>, ApiError> {
+    let request = request(&state, &body)?;
+    let (total, _) = state.broker.preview_replay(&request.source).await?;
+    Ok(Json(json!({ "total": total })))
+}
+
+/// `GET /everpost/replays/{id}`
+pub(super) async fn show(
+    State(state): State<ApiState>,
+    Path(id): Path<i64>,
+) -> Result<Json<Value>, ApiError> {
+    let job = state.views.replay_job(ReplayJobId(id)).await?;
+    let job = job.ok_or_else(|| ApiError::not_found(format!("There is no replay job {id}.")))?;
+    Ok(Json(shown(&state, &job)))
+}
+
+/// `POST /everpost/replays/{id}/pause`
+pub(super) async fn pause(
+    State(state): State<ApiState>,
+    Path(id): Path<i64>,
+) -> Result<Json<Value>, ApiError> {
+    command(&state, id, ReplayCommand::Pause).await
+}
+
+/// `POST /everpost/replays/{id}/resume`
+pub(super) async fn resume(
+    State(state): State<ApiState>,
+    Path(id): Path<i64>,
+) -> Result<Json<Value>, ApiError> {
+    command(&state, id, ReplayCommand::Resume).await
+}
+
+/// `POST /everpost/replays/{id}/cancel`
+pub(super) async fn cancel(
+    State(state): State<ApiState>,
+    Path(id): Path<i64>,
+) -> Result<Json<Value>, ApiError> {
+    command(&state, id, ReplayCommand::Cancel).await
+}
+
+async fn command(
+    state: &ApiState,
+    id: i64,
+    command: ReplayCommand,
+) -> Result<Json<Value>, ApiError> {
+    let job = state
+        .broker
+        .command_replay(ReplayJobId(id), command)
+        .await?;
+    Ok(Json(shown(state, &job)))
+}
+
+fn request(state: &ApiState, body: &Bytes) -> Result<ReplayRequest, ApiError> {
+    let registry = state.broker.registry();
+    let context = ReplayContext {
+        registry: &registry,
+        require_https: state.options.require_https,
+    };
+    Ok(resource::parse_replay(&parse(body)?, context)?)
+}
+
+fn shown(state: &ApiState, job: &ReplayJob) -> Value {
+    let waits_for = state.broker.replay_waits_for(job.id);
+    resource::render_replay(job, &state.broker.registry(), waits_for)
+}

@@ -1,0 +1,134 @@
+//! Everpost's own door for sending dead letters again.
+
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::{Path, State};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use crate::api::ApiState;
+use crate::api::error::ApiError;
+use crate::broker::{EventEdit, ResubmitError, ResubmitRequest, Resubmitted};
+use crate::model::delivery::DeliveryId;
+use crate::model::limits::{REPLAY_BITE_MAX, REPLAY_REQUESTS_MAX};
+use crate::model::replay::ReplayTarget;
+use crate::wire::resource::{self, ReplayContext};
+
+/// How one dead letter is to be sent again. Event and data are taken byte for byte.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct OneBody {
+    target: Option<Value>,
+    event: Option<Box<RawValue>>,
+    data: Option<Box<RawValue>>,
+}
+
+impl OneBody {
+    fn edit(&self) -> Result<Option<EventEdit>, ApiError> {
+        let text = |raw: &RawValue| raw.get().to_owned();
+        match (&self.event, &self.data) {
+            (None, None) => Ok(None),
+            (Some(event), None) => Ok(Some(EventEdit::Event(text(event)))),
+            (None, Some(data)) => Ok(Some(EventEdit::Data(text(data)))),
+            (Some(_), Some(_)) => Err(ApiError::bad_request(
+                "The properties event and data exclude each other: an event brings its data along.",
+            )),
+        }
+    }
+}
+
+/// Which dead letters are to be sent again.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct SelectionBody {
+    delivery_ids: Vec<i64>,
+    target: Option<Value>,
+}
+
+/// `POST /everpost/deadLetters/{id}/resubmit`
+pub(super) async fn one(
+    State(state): State<ApiState>,
+    Path(id): Path<i64>,
+    body: Bytes,
+) -> Result<Json<Value>, ApiError> {
+    let body: OneBody = match body.is_empty() {
+        true => OneBody::default(),
+        false => parse(&body)?,
+    };
+    let request = ResubmitRequest {
+        deliveries: vec![DeliveryId(id)],
+        target: target(&state, body.target.as_ref())?,
+        edit: body.edit()?,
+    };
+    let mut done = state.broker.resubmit_all(request).await?;
+    let (id, resubmitted) = done.pop().expect("one result for each");
+    Ok(Json(shown(id, &resubmitted?)))
+}
+
+/// `POST /everpost/deadLetters/resubmit`
+pub(super) async fn selection(
+    State(state): State<ApiState>,
+    body: Bytes,
+) -> Result<Json<Value>, ApiError> {
+    let body: SelectionBody = parse(&body)?;
+    let target = target(&state, body.target.as_ref())?;
+    let most = match target {
+        ReplayTarget::Subscription | ReplayTarget::Topic(_) => REPLAY_BITE_MAX,
+        ReplayTarget::Url(_) => REPLAY_REQUESTS_MAX,
+    };
+    if body.delivery_ids.len() > most {
+        return Err(ApiError::bad_request(format!(
+            "The property deliveryIds has {} elements, and at most {most} are taken at once; start a \
+             replay for more.",
+            body.delivery_ids.len()
+        )));
+    }
+    let request = ResubmitRequest {
+        deliveries: body.delivery_ids.into_iter().map(DeliveryId).collect(),
+        target,
+        edit: None,
+    };
+    let done = state.broker.resubmit_all(request).await?;
+    let rows: Vec<Value> = done
+        .into_iter()
+        .map(|(id, result)| match result {
+            Ok(resubmitted) => shown(id, &resubmitted),
+            Err(error) => refused(id, error),
+        })
+        .collect();
+    Ok(Json(json!({ "value": rows })))
+}
+
+fn parse<'a, T: Deserialize<'a>>(body: &'a Bytes) -> Result<T, ApiError> {
+    serde_json::from_slice(body).map_err(|cause| {
+        ApiError::bad_request(format!("The request body cannot be read: {cause}."))
+    })
+}
+
+fn target(state: &ApiState, target: Option<&Value>) -> Result<ReplayTarget, ApiError> {
+    let registry = state.broker.registry();
+    let context = ReplayContext {
+        registry: &registry,
+        require_https: state.options.require_https,
+    };
+    let body = json!({ "target": target });
+    Ok(resource::parse_target(&body, context)?)
+}
+
+fn shown(id: DeliveryId, resubmitted: &Resubmitted) -> Value {
+    json!({
+        "resubmissionOf": id.0,
+        "deliveryId": resubmitted.delivery.map(|id| id.0),
+        "eventKey": resubmitted.event.0,
+        "matched": resubmitted.subscriptions.len(),
+    })
+}
+
+fn refused(id: DeliveryId, error: ResubmitError) -> Value {
+    let error = ApiError::from(error);
+    json!({
+        "resubmissionOf": id.0,
+        "error": { "code": error.code, "message": error.explanation },
+    })
+}

@@ -1,0 +1,408 @@
+//! Sending again what was given up: one dead letter, a selection of them, or the bite of a replay job.
+//!
+//! What is made of a delivery is decided here, on what was read of it; the store then does it in one
+//! change, and leaves alone what has changed in between. To a URL there is one request, whose answer
+//! decides.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use http::HeaderMap;
+use http::header::CONTENT_TYPE;
+use tokio::task::JoinSet;
+
+use crate::base::Timestamp;
+use crate::broker::Broker;
+use crate::model::batch::BatchPolicy;
+use crate::model::credentials::Credentials;
+use crate::model::delivery::{Answer, DeliveryAttempt, DeliveryId, DeliveryState, Outcome};
+use crate::model::destination::{Destination, EndpointUrl, WebHook};
+use crate::model::event::{Event, EventData, StoredEvent};
+use crate::model::lease::is_held;
+use crate::model::registry::{Registry, TopicEntry};
+use crate::model::replay::{Refusal, ReplayTarget, admit};
+use crate::model::subscription::{EventSubscription, SubscriptionId};
+use crate::model::topic::InputSchema;
+use crate::outbound::Shipment;
+use crate::store::{Candidate, Destined, Resubmission, Resubmitted, StoreError};
+use crate::wire::{self, BadInput};
+
+/// Dead letters to be sent again.
+#[derive(Clone, Debug)]
+pub struct ResubmitRequest {
+    /// At most [`crate::model::limits::REPLAY_BITE_MAX`], to a URL at most
+    /// [`crate::model::limits::REPLAY_REQUESTS_MAX`].
+    pub deliveries: Vec<DeliveryId>,
+    pub target: ReplayTarget,
+    /// For a single one.
+    pub edit: Option<EventEdit>,
+}
+
+/// What is sent in place of an event, as JSON text.
+#[derive(Clone, Debug)]
+pub enum EventEdit {
+    /// A whole event in the input schema of its topic.
+    Event(String),
+    /// Other data; of a custom event, which is all data, the event.
+    Data(String),
+}
+
+/// Why a dead letter was not sent again. It stays as it is.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ResubmitError {
+    #[error("there is no delivery {0}")]
+    NotFound(DeliveryId),
+    #[error("delivery {0} is {state}, and only a dead-lettered one can be resubmitted", state = .1.name())]
+    NotDeadLettered(DeliveryId, DeliveryState),
+    #[error("a receiver holds delivery {0} locked until {1}")]
+    Locked(DeliveryId, Timestamp),
+    #[error("delivery {0} is not resubmitted: {explanation}", explanation = .1.explanation())]
+    Refused(DeliveryId, Refusal),
+    #[error("delivery {0} is not resubmitted: {1}")]
+    NotTaken(DeliveryId, String),
+    #[error(transparent)]
+    InvalidEvent(#[from] BadInput),
+    #[error("the appliance is stopping")]
+    Stopping,
+    #[error("the disk is almost full")]
+    DiskLow,
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// What a candidate has come to so far.
+pub(super) type Decided = Result<Resubmission, (Candidate, Refusal)>;
+
+/// A request to a URL that has not been made yet.
+struct Asking {
+    of: Candidate,
+    topic: Arc<TopicEntry>,
+    /// A stand-in of the delivery's own.
+    subscription: EventSubscription,
+    url: EndpointUrl,
+    event: StoredEvent,
+    edited: Option<Event>,
+}
+
+enum Step {
+    Store(Box<Destined>),
+    Ask(Box<Asking>),
+}
+
+impl Broker {
+    /// Puts a new delivery in the place of a dead-lettered one, to its own subscription alone. Returns
+    /// the new delivery.
+    pub async fn resubmit(&self, id: DeliveryId) -> Result<DeliveryId, ResubmitError> {
+        let request = ResubmitRequest {
+            deliveries: vec![id],
+            target: ReplayTarget::Subscription,
+            edit: None,
+        };
+        let mut done = self.resubmit_all(request).await?;
+        let (_, resubmitted) = done.pop().expect("one result for each");
+        let fresh = resubmitted?.delivery;
+        Ok(fresh.expect("its own subscription gets a delivery"))
+    }
+
+    /// Sends dead letters again. One result for each, in their order; those that are named twice are sent
+    /// once.
+    pub async fn resubmit_all(
+        &self,
+        request: ResubmitRequest,
+    ) -> Result<Vec<(DeliveryId, Result<Resubmitted, ResubmitError>)>, ResubmitError> {
+        if self.is_stopping() {
+            return Err(ResubmitError::Stopping);
+        }
+        if self.disk_is_low() {
+            return Err(ResubmitError::DiskLow);
+        }
+        let mut ids = request.deliveries;
+        let mut seen = HashSet::new();
+        ids.retain(|id| seen.insert(*id));
+        let found = self.store().resubmissions.candidates(ids.clone()).await?;
+        let (dead, others): (Vec<_>, Vec<_>) = found
+            .into_iter()
+            .partition(|each| each.state == DeliveryState::DeadLettered);
+        let mut results: HashMap<_, _> = others
+            .iter()
+            .map(|each| {
+                let error = ResubmitError::NotDeadLettered(each.delivery, each.state);
+                (each.delivery, Err(error))
+            })
+            .collect();
+        let edited = match (&request.edit, dead.first()) {
+            (Some(edit), Some(of)) => Some(self.edited(edit, of)?),
+            _ => None,
+        };
+        let decided = self.decide_all(dead, &request.target, edited).await;
+        results.extend(self.carry_out(decided).await?);
+        Ok(ids
+            .into_iter()
+            .map(|id| {
+                let result = results.remove(&id);
+                (id, result.unwrap_or(Err(ResubmitError::NotFound(id))))
+            })
+            .collect())
+    }
+
+    /// Stores what has been decided.
+    async fn carry_out(
+        &self,
+        decided: Vec<Decided>,
+    ) -> Result<Vec<(DeliveryId, Result<Resubmitted, ResubmitError>)>, StoreError> {
+        let mut results = Vec::new();
+        let mut resubmissions = Vec::new();
+        for each in decided {
+            match each {
+                Ok(resubmission) => resubmissions.push(resubmission),
+                Err((of, refusal)) => {
+                    let error = match (refusal, of.locked_until) {
+                        (Refusal::Locked, Some(until)) => ResubmitError::Locked(of.delivery, until),
+                        _ => ResubmitError::Refused(of.delivery, refusal),
+                    };
+                    results.push((of.delivery, Err(error)));
+                }
+            }
+        }
+        let now = self.clock().now();
+        let asked = resubmissions.clone();
+        let done = self
+            .store()
+            .resubmissions
+            .resubmit(resubmissions, now)
+            .await?;
+        for (asked, done) in asked.into_iter().zip(done) {
+            let id = asked.of.delivery;
+            let result = match (done, not_taken(&asked)) {
+                (None, _) => Err(ResubmitError::Refused(id, Refusal::NotDeadLettered)),
+                (Some(_), Some(error)) => Err(ResubmitError::NotTaken(id, error)),
+                (Some(done), None) => {
+                    self.follow_up(std::slice::from_ref(&done), now);
+                    Ok(done)
+                }
+            };
+            results.push((id, result));
+        }
+        Ok(results)
+    }
+
+    /// Tells the dispatcher and the meters what is there now.
+    /// Returns the subscriptions that have something due because of it.
+    pub(super) fn follow_up(&self, done: &[Resubmitted], now: Timestamp) -> Vec<SubscriptionId> {
+        let registry = self.registry();
+        self.meters().resubmitted(done.len());
+        for each in done {
+            if let Some(topic) = each.topic.and_then(|id| registry.topic_by_id(id)) {
+                self.meters().matched(topic, &each.subscriptions, 0);
+            }
+        }
+        let fed = done.iter().flat_map(|each| &each.subscriptions);
+        let mut fed: Vec<_> = fed.copied().collect();
+        fed.sort_unstable();
+        fed.dedup();
+        self.note_due(&fed, now);
+        fed
+    }
+
+    /// The event as somebody has edited it.
+    fn edited(&self, edit: &EventEdit, of: &Candidate) -> Result<Event, ResubmitError> {
+        let registry = self.registry();
+        let deleted = || ResubmitError::Refused(of.delivery, Refusal::TopicDeleted);
+        let entry = registry.topic_by_id(of.topic).ok_or_else(deleted)?;
+        let schema = &entry.topic.definition.input_schema;
+        let unreadable = || ResubmitError::Refused(of.delivery, Refusal::EventUnreadable);
+        let original = of.event.as_ref().ok_or_else(unreadable)?;
+        match (edit, schema) {
+            (
+                EventEdit::Data(data),
+                InputSchema::EventGridSchema | InputSchema::CloudEventSchemaV1_0,
+            ) => Ok(Event {
+                data: EventData::Json(data.clone()),
+                ..original.event.clone()
+            }),
+            (EventEdit::Event(event), _)
+            | (EventEdit::Data(event), InputSchema::CustomEventSchema(_)) => {
+                Ok(self.decode_one(entry, event)?)
+            }
+        }
+    }
+
+    /// One event, as its publisher would send it.
+    fn decode_one(&self, entry: &TopicEntry, event: &str) -> Result<Event, BadInput> {
+        let schema = &entry.topic.definition.input_schema;
+        let (kind, body) = match schema {
+            InputSchema::CloudEventSchemaV1_0 => ("application/cloudevents+json", event.to_owned()),
+            InputSchema::EventGridSchema | InputSchema::CustomEventSchema(_) => {
+                ("application/json", format!("[{event}]"))
+            }
+        };
+        let mut headers = HeaderMap::new();
+        headers.insert(CONTENT_TYPE, http::HeaderValue::from_static(kind));
+        let (topic, now) = (&entry.resource_id, self.clock().now());
+        let body = body.as_bytes();
+        let mut events = wire::decode(schema, topic, &headers, body, now, self.entropy())?;
+        Ok(events.pop().expect("one event goes in, so one comes out"))
+    }
+
+    /// Decides on each candidate. Requests to a URL are made all at once.
+    pub(super) async fn decide_all(
+        &self,
+        candidates: Vec<Candidate>,
+        target: &ReplayTarget,
+        edited: Option<Event>,
+    ) -> Vec<Decided> {
+        let (registry, now) = (self.registry(), self.clock().now());
+        let mut decided = Vec::with_capacity(candidates.len());
+        let mut asking = JoinSet::new();
+        for of in candidates {
+            match self.decide(&registry, &of, target, edited.clone(), now) {
+                Err(refusal) => decided.push(Err((of, refusal))),
+                Ok(Step::Store(to)) => decided.push(Ok(Resubmission { of, to: *to })),
+                Ok(Step::Ask(question)) => {
+                    let broker = self.clone();
+                    asking.spawn(async move { broker.send_anew(*question).await });
+                }
+            }
+        }
+        while let Some(asked) = asking.join_next().await {
+            decided.push(Ok(asked.expect("a request does not panic")));
+        }
+        decided
+    }
+
+    fn decide(
+        &self,
+        registry: &Registry,
+        of: &Candidate,
+        target: &ReplayTarget,
+        edited: Option<Event>,
+        now: Timestamp,
+    ) -> Result<Step, Refusal> {
+        if of.locked_until.is_some_and(|until| is_held(until, now)) {
+            return Err(Refusal::Locked);
+        }
+        admit(of.generation, self.options().resubmissions_max)?;
+        let event = || of.event.as_deref().cloned().ok_or(Refusal::EventUnreadable);
+        match target {
+            ReplayTarget::Subscription => {
+                let own = registry.subscription(of.subscription);
+                own.ok_or(Refusal::SubscriptionDeleted)?;
+                Ok(Step::Store(Box::new(Destined::Subscription { edited })))
+            }
+            ReplayTarget::Topic(other) => {
+                let own = registry.topic_by_id(of.topic);
+                let own = own.ok_or(Refusal::TopicDeleted)?;
+                let to = registry.topic_by_id(other.unwrap_or(of.topic));
+                let to = to.ok_or(Refusal::TopicDeleted)?;
+                let event = match edited {
+                    Some(edited) => edited,
+                    None => event()?.event,
+                };
+                publish_anew(own, to, event, now)
+            }
+            ReplayTarget::Url(url) => {
+                let own = registry.subscription(of.subscription);
+                let (topic, own) = own.ok_or(Refusal::SubscriptionDeleted)?;
+                let mut event = event()?;
+                if let Some(edited) = &edited {
+                    event.event = edited.clone();
+                }
+                Ok(Step::Ask(Box::new(Asking {
+                    of: of.clone(),
+                    topic: Arc::clone(topic),
+                    subscription: stand_in(own, url),
+                    url: url.clone(),
+                    event,
+                    edited,
+                })))
+            }
+        }
+    }
+
+    /// Makes one request. A late answer is not waited for: nothing would come of it.
+    async fn send_anew(&self, question: Asking) -> Resubmission {
+        let started_at = self.clock().now();
+        let shipment = Shipment {
+            subscription: &question.subscription,
+            topic_resource_id: &question.topic.resource_id,
+            events: &[&question.event],
+            delivery_count: question.of.attempts,
+            deadline: self.options().response_deadline,
+        };
+        let answer = self.outbound().deliver(shipment).await.answer;
+        let is_taken = answer.outcome == Outcome::Delivered;
+        let attempt = Arc::new(DeliveryAttempt {
+            attempt: question.of.attempts + 1,
+            started_at,
+            duration: self.clock().now().since(started_at),
+            answer,
+            late: None,
+        });
+        let to = match is_taken {
+            true => Destined::Url {
+                url: question.url,
+                attempt,
+                edited: question.edited,
+            },
+            false => Destined::Refused { attempt },
+        };
+        Resubmission {
+            of: question.of,
+            to,
+        }
+    }
+}
+
+fn publish_anew(
+    own: &TopicEntry,
+    to: &TopicEntry,
+    event: Event,
+    now: Timestamp,
+) -> Result<Step, Refusal> {
+    if own.topic.definition.input_schema != to.topic.definition.input_schema {
+        return Err(Refusal::OtherSchema);
+    }
+    let targets = to.fan_out(&event, now);
+    if targets.is_empty() {
+        return Err(Refusal::Unmatched);
+    }
+    Ok(Step::Store(Box::new(Destined::Topic {
+        topic: to.topic.id,
+        event,
+        targets,
+    })))
+}
+
+/// The subscription with another webhook. Its own headers and credentials stay away from it: they are
+/// secrets of the receiver that they are for.
+fn stand_in(own: &EventSubscription, url: &EndpointUrl) -> EventSubscription {
+    let Destination::WebHook(webhook) = &own.definition.destination;
+    let mut subscription = own.clone();
+    subscription.definition.destination = Destination::WebHook(WebHook {
+        endpoint_url: url.clone(),
+        batch: BatchPolicy::default(),
+        pace: webhook.pace,
+        attribute_mappings: Vec::new(),
+        credentials: Credentials::default(),
+        skip_validation: true,
+    });
+    subscription
+}
+
+/// What a URL said that did not take the event.
+pub(super) fn not_taken(resubmission: &Resubmission) -> Option<String> {
+    let Destined::Refused { attempt } = &resubmission.to else {
+        return None;
+    };
+    let Answer {
+        outcome,
+        status,
+        error,
+        ..
+    } = &attempt.answer;
+    Some(match (status, error) {
+        (Some(status), _) => format!("the URL answered {status}"),
+        (None, Some(error)) => format!("the URL could not be called: {error}"),
+        (None, None) => format!("the URL could not be called: {}", outcome.name()),
+    })
+}

@@ -1,0 +1,337 @@
+//! Sending again what was given up, or what a receiver has lost: what may go where, and how a replay job
+//! goes about it.
+//!
+//! What a replay job covers is fixed when it starts: the deliveries that there are then and that its
+//! filter means. It goes through them in the order of their numbers, so that what comes of its own work
+//! lies behind its end and is never taken up.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use crate::base::Timestamp;
+use crate::model::dead_letter_filter::DeadLetterFilter;
+use crate::model::delivery::{DeliveryId, DeliveryState};
+use crate::model::destination::EndpointUrl;
+use crate::model::limits::REPLAY_ERRORS_KEPT_MAX;
+use crate::model::pace::Rate;
+use crate::model::topic::TopicId;
+
+/// The appliance's own number of a replay job: ascending, never reused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ReplayJobId(pub i64);
+
+impl fmt::Display for ReplayJobId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// Which deliveries are sent again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReplaySource {
+    pub of: Replayed,
+    pub filter: DeadLetterFilter,
+}
+
+/// The deliveries that a filter chooses from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Replayed {
+    DeadLetters,
+    /// What a subscription has got already, and its receiver has lost.
+    Delivered,
+}
+
+impl Replayed {
+    /// Both.
+    pub const ALL: [Replayed; 2] = [Self::DeadLetters, Self::Delivered];
+
+    /// The word for it in requests and answers.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::DeadLetters => "DeadLetters",
+            Self::Delivered => "Delivered",
+        }
+    }
+
+    /// The state that its deliveries are in.
+    pub fn state(self) -> DeliveryState {
+        match self {
+            Self::DeadLetters => DeliveryState::DeadLettered,
+            Self::Delivered => DeliveryState::Delivered,
+        }
+    }
+}
+
+/// Where deliveries are sent again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ReplayTarget {
+    /// To their own subscription alone.
+    Subscription,
+    /// To a topic, or each to its own one: matched anew, as a new event.
+    Topic(Option<TopicId>),
+    /// In one request to a webhook that no subscription has.
+    Url(EndpointUrl),
+}
+
+impl ReplayTarget {
+    /// The word for it in requests and answers.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Subscription => "Subscription",
+            Self::Topic(_) => "Topic",
+            Self::Url(_) => "Url",
+        }
+    }
+}
+
+/// Why a delivery is not sent again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Refusal {
+    /// It is no dead letter, or has been resubmitted or attempted meanwhile.
+    NotDeadLettered,
+    /// A receiver holds it.
+    Locked,
+    SubscriptionDeleted,
+    TopicDeleted,
+    /// The loop guard: so many resubmissions lead to it already.
+    ResubmittedTooOften,
+    /// No event subscription of the topic wants it.
+    Unmatched,
+    /// The other topic takes events of another schema.
+    OtherSchema,
+    /// Its event is damaged.
+    EventUnreadable,
+}
+
+impl Refusal {
+    /// All of them.
+    pub const ALL: [Refusal; 8] = [
+        Self::NotDeadLettered,
+        Self::Locked,
+        Self::SubscriptionDeleted,
+        Self::TopicDeleted,
+        Self::ResubmittedTooOften,
+        Self::Unmatched,
+        Self::OtherSchema,
+        Self::EventUnreadable,
+    ];
+
+    /// The word for it in answers.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::NotDeadLettered => "NotDeadLettered",
+            Self::Locked => "Locked",
+            Self::SubscriptionDeleted => "SubscriptionDeleted",
+            Self::TopicDeleted => "TopicDeleted",
+            Self::ResubmittedTooOften => "ResubmittedTooOften",
+            Self::Unmatched => "Unmatched",
+            Self::OtherSchema => "OtherSchema",
+            Self::EventUnreadable => "EventUnreadable",
+        }
+    }
+
+    /// The refusal of that name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|refusal| refusal.name() == name)
+    }
+
+    /// What is in the way, in plain words.
+    pub fn explanation(self) -> &'static str {
+        match self {
+            Self::NotDeadLettered => "it has been resubmitted or attempted meanwhile",
+            Self::Locked => "a receiver holds it locked",
+            Self::SubscriptionDeleted => "its event subscription has been deleted",
+            Self::TopicDeleted => "the topic has been deleted",
+            Self::ResubmittedTooOften => {
+                "its event has been resubmitted as often as the setting replay.resubmissions_max \
+                 allows, so something is going round in circles"
+            }
+            Self::Unmatched => "no event subscription of the topic wants it, so it would be lost",
+            Self::OtherSchema => "the topic takes events of another schema",
+            Self::EventUnreadable => "its event cannot be read any more",
+        }
+    }
+}
+
+/// The loop guard: whether an event that `resubmissions` lead to may be resubmitted once more.
+pub fn admit(resubmissions: u32, resubmissions_max: u32) -> Result<(), Refusal> {
+    match resubmissions < resubmissions_max {
+        true => Ok(()),
+        false => Err(Refusal::ResubmittedTooOften),
+    }
+}
+
+/// Where a replay job stands. `Running` and `Paused` alternate until one of the others ends it for good.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReplayState {
+    Running,
+    Paused,
+    Completed,
+    Cancelled,
+}
+
+/// What people ask of a replay job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReplayCommand {
+    Pause,
+    Resume,
+    Cancel,
+}
+
+impl ReplayState {
+    /// All states, in the order of the numbers that the store knows them by.
+    pub const ALL: [ReplayState; 4] = [
+        Self::Running,
+        Self::Paused,
+        Self::Completed,
+        Self::Cancelled,
+    ];
+
+    /// The word for it in answers.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Running => "Running",
+            Self::Paused => "Paused",
+            Self::Completed => "Completed",
+            Self::Cancelled => "Cancelled",
+        }
+    }
+
+    /// Whether it is over.
+    pub fn is_ended(self) -> bool {
+        match self {
+            Self::Running | Self::Paused => false,
+            Self::Completed | Self::Cancelled => true,
+        }
+    }
+
+    /// Where a command leads; `None` for a job that is over. Pausing what is paused changes nothing.
+    pub fn after(self, command: ReplayCommand) -> Option<Self> {
+        let next = match command {
+            ReplayCommand::Pause => Self::Paused,
+            ReplayCommand::Resume => Self::Running,
+            ReplayCommand::Cancel => Self::Cancelled,
+        };
+        (!self.is_ended()).then_some(next)
+    }
+}
+
+/// A replay that has been asked for: what it covers is settled.
+#[derive(Clone, Debug)]
+pub struct NewReplayJob {
+    pub source: ReplaySource,
+    pub target: ReplayTarget,
+    /// Events per second; `None` for as fast as the receivers keep up.
+    pub rate: Option<Rate>,
+    /// The newest delivery that it covers.
+    pub until: DeliveryId,
+    /// Deliveries that it covers, counted at the start.
+    pub total: u64,
+}
+
+/// A replay job.
+#[derive(Clone, Debug)]
+pub struct ReplayJob {
+    pub id: ReplayJobId,
+    pub request: NewReplayJob,
+    pub state: ReplayState,
+    pub created_at: Timestamp,
+    /// When it last got on, or was paused or resumed.
+    pub updated_at: Timestamp,
+    pub ended_at: Option<Timestamp>,
+    /// Everything up to this delivery has been dealt with.
+    pub cursor: DeliveryId,
+    pub progress: Progress,
+}
+
+/// What a replay job has done so far.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    pub resubmitted: u64,
+    /// Sent to the URL, and not taken.
+    pub failed: u64,
+    pub skipped: BTreeMap<Refusal, u64>,
+    /// The first things that went wrong, in words.
+    pub errors: Vec<(DeliveryId, String)>,
+}
+
+impl Progress {
+    /// Deliveries dealt with.
+    pub fn done(&self) -> u64 {
+        self.resubmitted + self.failed + self.skipped.values().sum::<u64>()
+    }
+
+    /// Counts a delivery that is not sent again.
+    pub fn skip(&mut self, delivery: DeliveryId, refusal: Refusal) {
+        *self.skipped.entry(refusal).or_default() += 1;
+        self.note(delivery, refusal.explanation());
+    }
+
+    /// Counts a delivery that the URL did not take.
+    pub fn fail(&mut self, delivery: DeliveryId, error: &str) {
+        self.failed += 1;
+        self.note(delivery, error);
+    }
+
+    fn note(&mut self, delivery: DeliveryId, error: &str) {
+        if self.errors.len() < REPLAY_ERRORS_KEPT_MAX {
+            self.errors.push((delivery, error.to_owned()));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_loop_guard_counts_what_leads_to_a_delivery() {
+        assert_eq!(admit(0, 1), Ok(()));
+        assert_eq!(admit(9, 10), Ok(()));
+        assert_eq!(admit(10, 10), Err(Refusal::ResubmittedTooOften));
+        assert_eq!(admit(11, 10), Err(Refusal::ResubmittedTooOften));
+    }
+
+    #[test]
+    fn what_is_over_stays_over() {
+        use ReplayCommand::{Cancel, Pause, Resume};
+        for (state, commands) in [
+            (
+                ReplayState::Running,
+                [Some("Paused"), Some("Running"), Some("Cancelled")],
+            ),
+            (
+                ReplayState::Paused,
+                [Some("Paused"), Some("Running"), Some("Cancelled")],
+            ),
+            (ReplayState::Completed, [None; 3]),
+            (ReplayState::Cancelled, [None; 3]),
+        ] {
+            let after = [Pause, Resume, Cancel].map(|command| state.after(command));
+            assert_eq!(
+                after.map(|next| next.map(ReplayState::name)),
+                commands,
+                "{state:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn only_the_first_errors_are_kept() {
+        let mut progress = Progress::default();
+        for number in 0..100 {
+            progress.skip(DeliveryId(number), Refusal::Unmatched);
+            progress.fail(DeliveryId(number), "no");
+        }
+        assert_eq!(progress.done(), 200);
+        assert_eq!(progress.errors.len(), REPLAY_ERRORS_KEPT_MAX);
+        assert_eq!(progress.errors[1], (DeliveryId(0), "no".to_owned()));
+    }
+
+    #[test]
+    fn names_lead_back() {
+        for refusal in Refusal::ALL {
+            assert_eq!(Refusal::from_name(refusal.name()), Some(refusal));
+        }
+    }
+}

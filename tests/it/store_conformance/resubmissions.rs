@@ -1,0 +1,585 @@
+//! Sending again, and the replay jobs.
+
+use everpost::model::dead_letter_filter::DeadLetterFilter;
+use everpost::model::destination::EndpointUrl;
+use everpost::model::pace::Rate;
+use everpost::model::replay::{
+    NewReplayJob, Refusal, ReplayCommand, ReplayJob, ReplayJobId, ReplaySource, ReplayState,
+    ReplayTarget, Replayed,
+};
+use everpost::store::{Candidate, Counted, Destined, Found, ReplayBite, Resubmission, Stretch};
+
+use super::*;
+
+const AFRESH: Destined = Destined::Subscription { edited: None };
+
+impl Fixture {
+    /// A dead letter of `billing`, given up at `now`.
+    async fn dead(&self, id: &str, reason: DeadLetterReason, now: i64) -> DeliveryId {
+        self.publish(id, &[self.billing], now).await;
+        let delivery = ids(&self.lease(self.billing, now, 1).await)[0];
+        let settlement = Settlement::DeadLetter(reason);
+        self.settle(delivery, 1, settlement, now).await;
+        delivery
+    }
+
+    async fn candidate(&self, id: DeliveryId) -> Candidate {
+        let found = self.store.resubmissions.candidates(vec![id]).await;
+        found.expect("an answer").pop().expect("a candidate")
+    }
+
+    async fn again(&self, id: DeliveryId, to: Destined, now: i64) -> Option<DeliveryId> {
+        let of = self.candidate(id).await;
+        let resubmission = Resubmission { of, to };
+        let done = self
+            .store
+            .resubmissions
+            .resubmit(vec![resubmission], at(now));
+        let done = done.await.expect("a change").pop().expect("one result");
+        done.and_then(|done| done.delivery)
+    }
+
+    async fn find(&self, filter: DeadLetterFilter) -> Vec<DeliveryId> {
+        let found = self
+            .store
+            .replays
+            .find(source(filter), all(100), 100, false);
+        let found: Found = found.await.expect("an answer");
+        assert!(found.is_end);
+        found.candidates.iter().map(|each| each.delivery).collect()
+    }
+
+    async fn job(&self, id: ReplayJobId) -> ReplayJob {
+        let job = self.store.views.replay_job(id).await;
+        job.expect("an answer").expect("the job")
+    }
+}
+
+fn source(filter: DeadLetterFilter) -> ReplaySource {
+    ReplaySource {
+        of: Replayed::DeadLetters,
+        filter,
+    }
+}
+
+fn all(window: usize) -> Stretch {
+    Stretch {
+        after: DeliveryId(0),
+        until: DeliveryId(i64::MAX),
+        window,
+    }
+}
+
+fn new_job(total: u64, until: DeliveryId) -> NewReplayJob {
+    NewReplayJob {
+        source: source(DeadLetterFilter::default()),
+        target: ReplayTarget::Subscription,
+        rate: None,
+        until,
+        total,
+    }
+}
+
+pub(super) async fn a_dead_letter_is_resubmitted_once(f: Fixture) {
+    f.publish("x", &[f.billing, f.audit], 0).await;
+    let dead = ids(&f.lease(f.billing, 0, 1).await)[0];
+    let reason = DeadLetterReason::MaxDeliveryAttemptsExceeded;
+    f.settle(dead, 1, Settlement::DeadLetter(reason), 1).await;
+    let before = f.candidate(dead).await;
+    assert_eq!((before.attempts, before.generation), (1, 0));
+    let fresh = f.again(dead, AFRESH, 50).await.expect("a delivery");
+    assert_eq!(f.state(dead).await, DeliveryState::Resubmitted);
+    assert_eq!(f.candidate(fresh).await.generation, 1);
+    // Whoever looked before that comes too late.
+    let late = Resubmission {
+        of: before,
+        to: AFRESH,
+    };
+    let late = f.store.resubmissions.resubmit(vec![late], at(51)).await;
+    assert_eq!(late, Ok(vec![None]));
+    let leased = f.lease(f.billing, 50, 9).await;
+    assert_eq!(ids(&leased), [fresh]);
+    let delivery = &leased.deliveries[0].0;
+    assert_eq!((delivery.attempts, delivery.published_at), (0, at(50)));
+    let old = f.store.views.delivery(dead).await.expect("ok").expect("it");
+    let new = f
+        .store
+        .views
+        .delivery(fresh)
+        .await
+        .expect("ok")
+        .expect("it");
+    assert_eq!(old.row.resubmitted_as, Some(fresh));
+    assert_eq!(new.row.resubmission_of, Some(dead));
+    let others = f.lease(f.audit, 50, 9).await.deliveries.len();
+    assert_eq!(others, 1, "others never see it again");
+    let nobody = f.store.resubmissions.candidates(vec![DeliveryId(9_999)]);
+    assert!(nobody.await.expect("an answer").is_empty());
+}
+
+pub(super) async fn an_edited_event_stands_beside_the_original(f: Fixture) {
+    let reason = DeadLetterReason::UndeliverableDueToHttpBadRequest;
+    let dead = f.dead("x", reason, 0).await;
+    let original = f.candidate(dead).await.event.expect("its event");
+    let edited = Event {
+        data: EventData::Json("{\"n\":2}".to_owned()),
+        ..original.event.clone()
+    };
+    let to = Destined::Subscription {
+        edited: Some(edited.clone()),
+    };
+    let fresh = f.again(dead, to, 5).await.expect("a delivery");
+    let sent = f.candidate(fresh).await;
+    assert_eq!(sent.generation, 1);
+    let sent = sent.event.expect("its event");
+    assert_eq!(sent.event, edited);
+    let event = async |key| f.store.views.event(key).await.expect("ok").expect("it");
+    let (old, new) = (event(original.key).await, event(sent.key).await);
+    assert_eq!(old.stored.event, original.event);
+    assert_eq!(old.lineage.resubmissions.len(), 1);
+    let made_by = new.lineage.made_by.expect("a resubmission");
+    assert_eq!(made_by, old.lineage.resubmissions[0]);
+    assert_eq!((made_by.delivery, made_by.event), (dead, original.key));
+    assert_eq!(
+        (made_by.as_delivery, made_by.as_event),
+        (Some(fresh), Some(sent.key))
+    );
+
+    // To a topic: a new event for others, one generation on.
+    f.settle(fresh, 1, Settlement::DeadLetter(reason), 6).await;
+    let to = Destined::Topic {
+        topic: f.topic,
+        event: edited,
+        targets: vec![f.audit],
+    };
+    assert_eq!(f.again(fresh, to, 7).await, None, "no delivery of its own");
+    assert_eq!(f.state(fresh).await, DeliveryState::Resubmitted);
+    let published = ids(&f.lease(f.audit, 7, 9).await)[0];
+    assert_eq!(f.candidate(published).await.generation, 2);
+}
+
+pub(super) async fn a_bite_and_its_cursor_are_one_change(f: Fixture) {
+    let reason = DeadLetterReason::TimeToLiveExceeded;
+    let dead = [f.dead("a", reason, 0).await, f.dead("b", reason, 1).await];
+    let other = f.dead("c", reason, 2).await;
+    let job = f
+        .store
+        .replays
+        .start(new_job(3, other), at(9))
+        .await
+        .expect("a job");
+    assert_eq!(
+        (job.state, job.cursor),
+        (ReplayState::Running, DeliveryId(0))
+    );
+    let url = EndpointUrl::parse("https://a.test/?code=secret").expect("a URL");
+    let attempt = DeliveryAttempt {
+        attempt: 2,
+        started_at: at(9),
+        duration: Duration::ZERO,
+        answer: Answer::skipped(Outcome::Aborted),
+        late: None,
+    };
+    let refused = Resubmission {
+        of: f.candidate(other).await,
+        to: Destined::Refused {
+            attempt: Arc::new(attempt.clone()),
+        },
+    };
+    let bite = ReplayBite {
+        job: job.id,
+        from: DeliveryId(0),
+        to: other,
+        resubmissions: vec![Resubmission {
+            of: f.candidate(dead[0]).await,
+            to: AFRESH,
+        }],
+        skipped: vec![(dead[1], Refusal::ResubmittedTooOften)],
+        failed: vec![(refused, "no".to_owned())],
+        completes: false,
+    };
+    let bitten = f
+        .store
+        .replays
+        .bite(bite.clone(), at(10))
+        .await
+        .expect("a change");
+    let bitten = bitten.expect("the job runs");
+    assert_eq!(
+        (bitten.resubmitted.len(), bitten.skipped, bitten.failed),
+        (1, 1, 1)
+    );
+    let job = f.job(job.id).await;
+    assert_eq!((job.cursor, job.progress.done()), (other, 3));
+    assert_eq!(job.progress.skipped[&Refusal::ResubmittedTooOften], 1);
+    assert_eq!(job.progress.errors[1], (other, "no".to_owned()));
+    let row = f
+        .store
+        .views
+        .delivery(other)
+        .await
+        .expect("ok")
+        .expect("it")
+        .row;
+    assert_eq!((row.attempts, row.state), (2, DeliveryState::DeadLettered));
+
+    // The same once more, as after an answer that was lost: nothing happens.
+    let again = f
+        .store
+        .replays
+        .bite(bite.clone(), at(11))
+        .await
+        .expect("an answer");
+    assert!(again.is_none());
+    assert_eq!(f.job(job.id).await.progress, job.progress);
+    // What has changed since it was looked at is skipped.
+    let stale = ReplayBite {
+        from: other,
+        completes: true,
+        failed: Vec::new(),
+        skipped: Vec::new(),
+        resubmissions: bite.resubmissions,
+        ..bite
+    };
+    let bitten = f.store.replays.bite(stale, at(12)).await.expect("a change");
+    assert_eq!(bitten.expect("the job runs").skipped, 1);
+    let job = f.job(job.id).await;
+    assert_eq!(
+        (job.state, job.ended_at),
+        (ReplayState::Completed, Some(at(12)))
+    );
+
+    // The URL that takes it ends the dead letter.
+    let taken = Destined::Url {
+        url,
+        attempt: Arc::new(DeliveryAttempt {
+            attempt: 3,
+            ..attempt
+        }),
+        edited: None,
+    };
+    assert_eq!(f.again(other, taken, 13).await, None);
+    assert_eq!(f.state(other).await, DeliveryState::Resubmitted);
+    let event = f.candidate(other).await.event.expect("its event").key;
+    let event = f.store.views.event(event).await.expect("ok").expect("it");
+    let url = event.lineage.resubmissions[0].url.as_deref();
+    assert_eq!(url, Some("https://a.test/"), "without its query");
+}
+
+pub(super) async fn a_filter_means_what_it_says(f: Fixture) {
+    let exceeded = DeadLetterReason::MaxDeliveryAttemptsExceeded;
+    let expired = DeadLetterReason::TimeToLiveExceeded;
+    let a = f.dead("a%_A", exceeded, 10).await;
+    let b = f.dead("b", expired, 20).await;
+    let none = DeadLetterFilter::default;
+    let text = |text: &str| Some(text.to_owned());
+    let checks: [(DeadLetterFilter, &[DeliveryId]); 16] = [
+        (none(), &[a, b]),
+        (
+            DeadLetterFilter {
+                topic: Some(f.topic),
+                ..none()
+            },
+            &[a, b],
+        ),
+        (
+            DeadLetterFilter {
+                topic: Some(TopicId(99)),
+                ..none()
+            },
+            &[],
+        ),
+        (
+            DeadLetterFilter {
+                subscription: Some(f.billing),
+                ..none()
+            },
+            &[a, b],
+        ),
+        (
+            DeadLetterFilter {
+                subscription: Some(f.audit),
+                ..none()
+            },
+            &[],
+        ),
+        (
+            DeadLetterFilter {
+                reason: text("TimeToLiveExceeded"),
+                ..none()
+            },
+            &[b],
+        ),
+        (
+            DeadLetterFilter {
+                outcome: Some(Outcome::Busy),
+                ..none()
+            },
+            &[a, b],
+        ),
+        (
+            DeadLetterFilter {
+                status: Some(500),
+                ..none()
+            },
+            &[],
+        ),
+        (
+            DeadLetterFilter {
+                from: Some(at(20)),
+                ..none()
+            },
+            &[b],
+        ),
+        (
+            DeadLetterFilter {
+                to: Some(at(20)),
+                ..none()
+            },
+            &[a],
+        ),
+        (
+            DeadLetterFilter {
+                event_type: text("Order.Paid"),
+                ..none()
+            },
+            &[a, b],
+        ),
+        (
+            DeadLetterFilter {
+                event_type: text("Order"),
+                ..none()
+            },
+            &[],
+        ),
+        (
+            DeadLetterFilter {
+                event_type: text("Order.*"),
+                ..none()
+            },
+            &[a, b],
+        ),
+        (
+            DeadLetterFilter {
+                subject: text("/orders/%"),
+                ..none()
+            },
+            &[],
+        ),
+        (
+            DeadLetterFilter {
+                text: text("A%_a"),
+                ..none()
+            },
+            &[a],
+        ),
+        (
+            DeadLetterFilter {
+                text: text("\"N\":  1"),
+                ..none()
+            },
+            &[a, b],
+        ),
+    ];
+    for (filter, expected) in checks {
+        assert_eq!(f.find(filter.clone()).await, expected, "{filter:?}");
+        let counted = f.store.replays.count(source(filter), all(100)).await;
+        let matched = expected.len() as u64;
+        assert_eq!(
+            counted,
+            Ok(Counted {
+                matched,
+                cursor: None
+            })
+        );
+    }
+}
+
+pub(super) async fn a_source_is_gone_through_in_stretches(f: Fixture) {
+    let mut dead = Vec::new();
+    for number in 0..5 {
+        let reason = DeadLetterReason::Manual;
+        dead.push(f.dead(&number.to_string(), reason, number).await);
+    }
+    let meant = source(DeadLetterFilter {
+        text: Some("3".to_owned()),
+        ..DeadLetterFilter::default()
+    });
+    // Two looked at, none meant; two more, and one is.
+    let first = f
+        .store
+        .replays
+        .find(meant.clone(), all(2), 9, true)
+        .await
+        .expect("ok");
+    assert_eq!(
+        (first.candidates.len(), first.cursor, first.is_end),
+        (0, dead[1], false)
+    );
+    let stretch = Stretch {
+        after: first.cursor,
+        ..all(2)
+    };
+    let second = f
+        .store
+        .replays
+        .find(meant, stretch, 9, true)
+        .await
+        .expect("ok");
+    assert_eq!((second.cursor, second.is_end), (dead[3], false));
+    assert_eq!(
+        second.candidates[0]
+            .event
+            .as_ref()
+            .expect("asked for")
+            .event
+            .id,
+        "3"
+    );
+    // The limit ends a stretch as well.
+    let every = source(DeadLetterFilter::default());
+    let two = f
+        .store
+        .replays
+        .find(every.clone(), all(9), 2, false)
+        .await
+        .expect("ok");
+    assert_eq!(
+        (two.candidates.len(), two.cursor, two.is_end),
+        (2, dead[1], false)
+    );
+    let some = Stretch {
+        until: dead[2],
+        ..all(9)
+    };
+    let counted = f.store.replays.count(every, some).await;
+    assert_eq!(
+        counted,
+        Ok(Counted {
+            matched: 3,
+            cursor: None
+        })
+    );
+    assert_eq!(f.store.replays.newest_delivery().await, Ok(dead[4]));
+    // What was delivered is no dead letter, and has no index of its own.
+    f.publish("d", &[f.billing], 9).await;
+    let delivered = ids(&f.lease(f.billing, 9, 1).await)[0];
+    f.settle(delivered, 1, Settlement::Complete, 9).await;
+    let source = ReplaySource {
+        of: Replayed::Delivered,
+        filter: DeadLetterFilter {
+            subscription: Some(f.billing),
+            ..DeadLetterFilter::default()
+        },
+    };
+    let found = f
+        .store
+        .replays
+        .find(source, all(100), 9, false)
+        .await
+        .expect("ok");
+    assert_eq!(found.candidates[0].delivery, delivered);
+    assert_eq!(found.candidates.len(), 1);
+    let fresh = f.again(delivered, AFRESH, 10).await;
+    assert!(fresh.is_some());
+    assert_eq!(f.state(delivered).await, DeliveryState::Delivered);
+    let over = |pending| {
+        f.store
+            .replays
+            .backlogged(vec![f.audit, f.billing], pending)
+    };
+    assert_eq!(over(1).await, Ok(Some(f.billing)));
+    assert_eq!(over(2).await, Ok(None));
+}
+
+pub(super) async fn commands_end_what_they_end(f: Fixture) {
+    let url = EndpointUrl::parse("https://a.test/?code=secret").expect("a URL");
+    let filter = DeadLetterFilter {
+        topic: Some(f.topic),
+        subscription: Some(f.billing),
+        reason: Some("Manual".to_owned()),
+        outcome: Some(Outcome::Busy),
+        status: Some(503),
+        event_type: Some("T*".to_owned()),
+        subject: Some("s".to_owned()),
+        from: Some(at(1)),
+        to: Some(at(2)),
+        text: Some("t".to_owned()),
+    };
+    let request = NewReplayJob {
+        source: source(filter),
+        target: ReplayTarget::Url(url),
+        rate: Rate::per_1000_s(2_500),
+        until: DeliveryId(7),
+        total: 3,
+    };
+    let started = f
+        .store
+        .replays
+        .start(request.clone(), at(5))
+        .await
+        .expect("a job");
+    let kept = f.job(started.id).await.request;
+    assert_eq!(
+        (kept.source, kept.target, kept.rate, kept.until, kept.total),
+        (
+            request.source,
+            request.target,
+            request.rate,
+            request.until,
+            request.total
+        )
+    );
+    let command = async |command, now| {
+        let done = f.store.replays.command(started.id, command, at(now)).await;
+        let (job, obeyed) = done.expect("an answer").expect("the job");
+        (job.state, obeyed)
+    };
+    assert_eq!(
+        command(ReplayCommand::Pause, 6).await,
+        (ReplayState::Paused, true)
+    );
+    assert_eq!(f.store.replays.open().await.expect("ok").len(), 1);
+    let bite = ReplayBite {
+        job: started.id,
+        from: DeliveryId(0),
+        to: DeliveryId(7),
+        resubmissions: Vec::new(),
+        skipped: Vec::new(),
+        failed: Vec::new(),
+        completes: true,
+    };
+    let bitten = f.store.replays.bite(bite, at(7)).await.expect("an answer");
+    assert!(bitten.is_none(), "it is paused");
+    assert_eq!(
+        command(ReplayCommand::Resume, 8).await,
+        (ReplayState::Running, true)
+    );
+    assert_eq!(
+        command(ReplayCommand::Cancel, 9).await,
+        (ReplayState::Cancelled, true)
+    );
+    assert_eq!(
+        command(ReplayCommand::Resume, 10).await,
+        (ReplayState::Cancelled, false)
+    );
+    assert_eq!(f.job(started.id).await.ended_at, Some(at(9)));
+    assert!(f.store.replays.open().await.expect("ok").is_empty());
+    let nobody = f
+        .store
+        .replays
+        .command(ReplayJobId(99), ReplayCommand::Pause, at(1))
+        .await;
+    assert!(nobody.expect("an answer").is_none());
+    let second = f
+        .store
+        .replays
+        .start(new_job(0, DeliveryId(0)), at(11))
+        .await
+        .expect("a job");
+    let page = f.store.views.replay_jobs(None, 1).await.expect("a page");
+    assert_eq!(
+        (page.rows[0].id, page.next_before),
+        (second.id, Some(second.id))
+    );
+}
