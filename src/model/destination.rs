@@ -7,6 +7,28 @@ use crate::model::batch::BatchPolicy;
 use crate::model::credentials::Credentials;
 use crate::model::pace::Pace;
 
+/// How an event subscription of a namespace topic hands over its events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeliveryMode {
+    /// Receivers come and take them.
+    Queue,
+    /// They are sent to a destination.
+    Push,
+}
+
+impl DeliveryMode {
+    /// Both modes.
+    pub const ALL: [DeliveryMode; 2] = [Self::Queue, Self::Push];
+
+    /// Azure's spelling.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Queue => "Queue",
+            Self::Push => "Push",
+        }
+    }
+}
+
 /// The target of an event subscription.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Destination {
@@ -16,6 +38,13 @@ pub enum Destination {
 /// What the appliance asks of any destination. How events get there is the business of `outbound`, how
 /// it is written that of `wire`.
 impl Destination {
+    /// Whether events are sent there, or fetched.
+    pub fn delivery_mode(&self) -> DeliveryMode {
+        match self {
+            Self::WebHook(_) => DeliveryMode::Push,
+        }
+    }
+
     /// How many events it takes at once.
     pub fn batch(&self) -> BatchPolicy {
         match self {

@@ -36,6 +36,28 @@ pub const ATTEMPTS_MAX: u32 = 30;
 /// Minutes that a delivery may live (spec 3.3).
 pub const TIME_TO_LIVE_MINUTES_MAX: u32 = 1_440;
 
+/// Events in one publish request to a namespace topic (event-grid-namespaces.md 3).
+pub const NAMESPACE_PUBLISH_EVENTS_MAX: usize = 1_000;
+
+/// Characters of the name of a CloudEvents extension attribute in a namespace topic
+/// (event-grid-namespaces.md 3).
+pub const NAMESPACE_EXTENSION_NAME_MAX: usize = 20;
+
+/// Namespaces of one appliance (event-grid-namespaces.md 1: of one Azure subscription).
+pub const NAMESPACES_MAX: usize = 50;
+
+/// Throughput units of one namespace (event-grid-namespaces.md 1).
+pub const THROUGHPUT_UNITS_MAX: u32 = 40;
+
+/// Topics of a namespace for each of its throughput units (event-grid-namespaces.md 9).
+pub const TOPICS_PER_UNIT_MAX: usize = 100;
+
+/// Days that a namespace topic keeps events (event-grid-namespaces.md 1).
+pub const EVENT_RETENTION_DAYS_MAX: u32 = 7;
+
+/// Days for which Azure tries to write a dead letter of a namespace topic (event-grid-namespaces.md 1.1).
+pub const DEAD_LETTER_RETRY_DAYS_MAX: u32 = 2;
+
 /// Attempts of one delivery of a namespace topic (event-grid-namespaces.md 1.1).
 pub const NAMESPACE_ATTEMPTS_MAX: u32 = 10;
 

@@ -14,6 +14,7 @@ pub mod filter_trial;
 pub mod lease;
 pub mod limits;
 pub mod name;
+pub mod namespace;
 pub mod pace;
 pub mod probation;
 pub mod registry;

@@ -1,6 +1,7 @@
-//! Names of topics and event subscriptions: checked once, at the door.
+//! Names of namespaces, topics and event subscriptions: checked once, at the door.
 
 use std::fmt;
+use std::ops::RangeInclusive;
 
 /// Prefixes that Azure keeps for its own topics (spec 3.2).
 const RESERVED_PREFIXES: [&str; 3] = ["microsoft", "eventgrid", "system"];
@@ -15,20 +16,12 @@ pub struct InvalidName {
 }
 
 macro_rules! name {
-    ($(#[$doc:meta])* $name:ident, $what:literal, $shortest:literal..=$longest:literal, $reserved:expr) => {
+    ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
         #[derive(Clone, Debug)]
         pub struct $name(String);
 
         impl $name {
-            /// Checks `text` and keeps it as it is written. Two names that differ in case alone are equal.
-            pub fn parse(text: &str) -> Result<Self, InvalidName> {
-                match problem(text, $shortest, $longest, $reserved) {
-                    None => Ok(Self(text.to_owned())),
-                    Some(problem) => Err(InvalidName { what: $what, text: text.to_owned(), problem }),
-                }
-            }
-
             /// The name as it was written.
             pub fn as_str(&self) -> &str {
                 &self.0
@@ -57,17 +50,107 @@ macro_rules! name {
 }
 
 name! {
-    /// The name of a topic: 3 to 50 letters, digits and hyphens (spec 3.2).
-    TopicName, "a topic", 3..=50, &RESERVED_PREFIXES
+    /// The name of a namespace: 3 to 50 letters, digits and hyphens (event-grid-namespaces.md 1).
+    NamespaceName
+}
+
+name! {
+    /// The name of a topic: 3 to 50 letters, digits and hyphens (spec 3.2). That of a namespace topic
+    /// stands behind its namespace's: `shop/orders`.
+    TopicName
 }
 
 name! {
     /// The name of an event subscription: 3 to 64 letters, digits and hyphens (spec 3.3).
-    SubscriptionName, "an event subscription", 3..=64, &[]
+    SubscriptionName
 }
 
-fn problem(text: &str, shortest: usize, longest: usize, reserved: &[&str]) -> Option<String> {
-    if !(shortest..=longest).contains(&text.chars().count()) {
+impl NamespaceName {
+    /// Checks `text` and keeps it as it is written. Two names that differ in case alone are equal.
+    pub fn parse(text: &str) -> Result<Self, InvalidName> {
+        checked(text, "a namespace", 3..=50, &RESERVED_PREFIXES).map(Self)
+    }
+}
+
+impl TopicName {
+    /// The name of a topic of either kind: `orders`, or `shop/orders` in a namespace.
+    pub fn parse(text: &str) -> Result<Self, InvalidName> {
+        match text.split_once(IN_NAMESPACE) {
+            Some((namespace, topic)) => {
+                Self::in_namespace(&NamespaceName::parse(namespace)?, topic)
+            }
+            None => Self::custom(text),
+        }
+    }
+
+    /// The name of a custom topic, which belongs to no namespace.
+    pub fn custom(text: &str) -> Result<Self, InvalidName> {
+        checked(text, "a topic", 3..=50, &RESERVED_PREFIXES).map(Self)
+    }
+
+    /// The name of the topic `text` of a namespace.
+    pub fn in_namespace(namespace: &NamespaceName, text: &str) -> Result<Self, InvalidName> {
+        let topic = Self::custom(text)?;
+        Ok(Self(format!("{namespace}{IN_NAMESPACE}{topic}")))
+    }
+
+    /// The namespace that it belongs to; `None` for a custom topic.
+    pub fn namespace(&self) -> Option<NamespaceName> {
+        let (namespace, _) = self.0.split_once(IN_NAMESPACE)?;
+        Some(NamespaceName(namespace.to_owned()))
+    }
+
+    /// The path of the topic in the management API: `/topics/orders`, `/namespaces/shop/topics/orders`.
+    pub fn path(&self) -> String {
+        match self.namespace() {
+            None => format!("/topics/{self}"),
+            Some(namespace) => format!("/namespaces/{namespace}/topics/{}", self.own()),
+        }
+    }
+
+    /// The name without that of its namespace.
+    pub fn own(&self) -> &str {
+        self.0
+            .split_once(IN_NAMESPACE)
+            .map_or(&self.0, |(_, own)| own)
+    }
+}
+
+impl SubscriptionName {
+    /// Checks `text` and keeps it as it is written. Two names that differ in case alone are equal.
+    pub fn parse(text: &str) -> Result<Self, InvalidName> {
+        checked(text, "an event subscription", 3..=64, &[]).map(Self)
+    }
+
+    /// The same for a subscription of a namespace topic, whose name has up to 50 characters
+    /// (event-grid-namespaces.md 1).
+    pub fn of_namespace_topic(text: &str) -> Result<Self, InvalidName> {
+        checked(text, "an event subscription", 3..=50, &[]).map(Self)
+    }
+}
+
+/// Between the name of a namespace and that of a topic in it; no name can have it in it.
+const IN_NAMESPACE: char = '/';
+
+fn checked(
+    text: &str,
+    what: &'static str,
+    length: RangeInclusive<usize>,
+    reserved: &[&str],
+) -> Result<String, InvalidName> {
+    match problem(text, &length, reserved) {
+        None => Ok(text.to_owned()),
+        Some(problem) => Err(InvalidName {
+            what,
+            text: text.to_owned(),
+            problem,
+        }),
+    }
+}
+
+fn problem(text: &str, length: &RangeInclusive<usize>, reserved: &[&str]) -> Option<String> {
+    if !length.contains(&text.chars().count()) {
+        let (shortest, longest) = (length.start(), length.end());
         return Some(format!("it must have {shortest} to {longest} characters"));
     }
     if !text.chars().all(|c| c.is_ascii_alphanumeric() || c == '-') {
@@ -101,10 +184,36 @@ mod tests {
             assert_eq!(TopicName::parse(text).is_ok(), valid, "{text}");
         }
         assert!(SubscriptionName::parse(&"x".repeat(64)).is_ok());
+        assert!(SubscriptionName::of_namespace_topic(&"x".repeat(50)).is_ok());
+        assert!(SubscriptionName::of_namespace_topic(&"x".repeat(51)).is_err());
         assert!(SubscriptionName::parse("system-x").is_ok());
         assert_eq!(
             TopicName::parse("ORDERS").ok(),
             TopicName::parse("orders").ok()
         );
+    }
+
+    #[test]
+    fn topics_of_namespaces_are_named_behind_them() {
+        let shop = NamespaceName::parse("Shop").expect("a name");
+        let orders = TopicName::in_namespace(&shop, "orders").expect("a name");
+        assert_eq!(
+            (orders.as_str(), orders.own(), orders.namespace()),
+            ("Shop/orders", "orders", Some(shop))
+        );
+        assert_eq!(TopicName::parse("shop/ORDERS").ok(), Some(orders));
+        let custom = TopicName::parse("orders").expect("a name");
+        assert_eq!((custom.own(), custom.namespace()), ("orders", None));
+        for text in [
+            "shop/",
+            "/orders",
+            "shop/or/ders",
+            "sh/orders",
+            "system/orders",
+        ] {
+            assert!(TopicName::parse(text).is_err(), "{text}");
+        }
+        assert!(TopicName::custom("shop/orders").is_err());
+        assert!(NamespaceName::parse(&"x".repeat(51)).is_err());
     }
 }

@@ -1,4 +1,4 @@
-//! All topics and event subscriptions, as one immutable snapshot.
+//! All namespaces, topics and event subscriptions, as one immutable snapshot.
 //!
 //! Readers hold an `Arc` of it for as long as they need one consistent view; a change makes a new one.
 
@@ -6,28 +6,51 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use crate::base::Timestamp;
+use crate::model::access::AccessKeys;
 use crate::model::event::Event;
 use crate::model::filter::EventView;
-use crate::model::name::{SubscriptionName, TopicName};
+use crate::model::name::{NamespaceName, SubscriptionName, TopicName};
+use crate::model::namespace::Namespace;
+use crate::model::retry::RetryPolicy;
 use crate::model::subscription::{EventSubscription, SubscriptionId};
-use crate::model::topic::{Topic, TopicId};
+use crate::model::topic::{NetworkAccess, Topic, TopicId};
 
 /// The Azure subscription and resource group that resource ids are written with. Both are settings
 /// without further meaning here.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ResourceScope {
     pub subscription: String,
     pub resource_group: String,
 }
 
 impl ResourceScope {
+    /// The resource id of a namespace.
+    pub fn namespace_id(&self, name: &NamespaceName) -> String {
+        format!("{}/namespaces/{name}", self.provider())
+    }
+
     /// The resource id of a topic (spec A).
     pub fn topic_id(&self, name: &TopicName) -> String {
+        let parent = match name.namespace() {
+            Some(namespace) => self.namespace_id(&namespace),
+            None => self.provider(),
+        };
+        format!("{parent}/topics/{}", name.own())
+    }
+
+    fn provider(&self) -> String {
         format!(
-            "/subscriptions/{}/resourceGroups/{}/providers/Microsoft.EventGrid/topics/{name}",
+            "/subscriptions/{}/resourceGroups/{}/providers/Microsoft.EventGrid",
             self.subscription, self.resource_group
         )
     }
+}
+
+/// A namespace with what it is called by clients.
+#[derive(Clone, Debug)]
+pub struct NamespaceEntry {
+    pub namespace: Namespace,
+    pub resource_id: Arc<str>,
 }
 
 /// A topic with its event subscriptions.
@@ -35,6 +58,8 @@ impl ResourceScope {
 pub struct TopicEntry {
     pub topic: Topic,
     pub resource_id: Arc<str>,
+    /// `None` for a custom topic.
+    pub namespace: Option<Arc<NamespaceEntry>>,
     /// By the name's key, hence in alphabetical order.
     pub subscriptions: BTreeMap<String, Arc<EventSubscription>>,
 }
@@ -42,6 +67,9 @@ pub struct TopicEntry {
 /// The snapshot.
 #[derive(Clone, Debug, Default)]
 pub struct Registry {
+    scope: ResourceScope,
+    /// By the name's key, hence in alphabetical order.
+    namespaces: BTreeMap<String, Arc<NamespaceEntry>>,
     /// By the name's key, hence in alphabetical order.
     topics: BTreeMap<String, Arc<TopicEntry>>,
     topic_keys: HashMap<TopicId, String>,
@@ -53,25 +81,41 @@ impl Registry {
     /// Puts the stored rows together. Subscriptions of unknown topics are left out.
     pub fn new(
         scope: &ResourceScope,
+        namespaces: Vec<Namespace>,
         topics: Vec<Topic>,
         subscriptions: Vec<EventSubscription>,
     ) -> Self {
+        let mut registry = Self {
+            scope: scope.clone(),
+            ..Self::default()
+        };
+        for namespace in namespaces {
+            let resource_id = scope.namespace_id(&namespace.name).into();
+            let key = namespace.name.key();
+            let entry = NamespaceEntry {
+                namespace,
+                resource_id,
+            };
+            registry.namespaces.insert(key, Arc::new(entry));
+        }
         let mut entries: HashMap<TopicId, TopicEntry> = topics
             .into_iter()
             .map(|topic| {
                 let resource_id = scope.topic_id(&topic.name).into();
+                let namespace = topic.name.namespace();
+                let namespace = namespace.and_then(|name| registry.namespace(&name).cloned());
                 let subscriptions = BTreeMap::new();
                 (
                     topic.id,
                     TopicEntry {
                         topic,
                         resource_id,
+                        namespace,
                         subscriptions,
                     },
                 )
             })
             .collect();
-        let mut registry = Self::default();
         for subscription in subscriptions {
             let Some(entry) = entries.get_mut(&subscription.topic_id) else {
                 continue;
@@ -90,7 +134,35 @@ impl Registry {
         registry
     }
 
-    /// All topics by name.
+    /// The resource id of a topic, also of one that there is no more.
+    pub fn resource_id(&self, topic: &TopicName) -> String {
+        self.scope.topic_id(topic)
+    }
+
+    /// All namespaces by name.
+    pub fn namespaces(&self) -> impl Iterator<Item = &Arc<NamespaceEntry>> {
+        self.namespaces.values()
+    }
+
+    /// The namespace of that name, in any letter case.
+    pub fn namespace(&self, name: &NamespaceName) -> Option<&Arc<NamespaceEntry>> {
+        self.namespaces.get(&name.key())
+    }
+
+    /// The topics of a namespace.
+    pub fn topics_of(&self, namespace: &NamespaceName) -> impl Iterator<Item = &Arc<TopicEntry>> {
+        let is_in_it = move |entry: &&Arc<TopicEntry>| {
+            entry.topic.name.namespace().as_ref() == Some(namespace)
+        };
+        self.topics().filter(is_in_it)
+    }
+
+    /// The topics that belong to no namespace.
+    pub fn custom_topics(&self) -> impl Iterator<Item = &Arc<TopicEntry>> {
+        self.topics().filter(|entry| entry.namespace.is_none())
+    }
+
+    /// All topics of both kinds by name.
     pub fn topics(&self) -> impl Iterator<Item = &Arc<TopicEntry>> {
         self.topics.values()
     }
@@ -125,6 +197,41 @@ impl Registry {
 }
 
 impl TopicEntry {
+    /// The keys that open it: its own, and those of its namespace.
+    pub fn access_keys(&self) -> impl Iterator<Item = &AccessKeys> {
+        let shared = self.namespace.iter().map(|entry| &entry.namespace.keys);
+        std::iter::once(&self.topic.keys).chain(shared)
+    }
+
+    /// Where its publishers send events; `base` is where the appliance is reached.
+    pub fn publish_url(&self, base: &str) -> String {
+        let path = self.topic.name.path();
+        match self.namespace {
+            None => format!("{base}{path}/api/events"),
+            Some(_) => format!("{base}{path}:publish"),
+        }
+    }
+
+    /// The network rules for its publishers.
+    pub fn network_access(&self) -> &NetworkAccess {
+        match &self.namespace {
+            Some(entry) => &entry.namespace.definition.network_access,
+            None => &self.topic.definition.network_access,
+        }
+    }
+
+    /// How long and how often a delivery to one of its subscriptions is tried: nothing outlives the
+    /// retention of a namespace topic (event-grid-namespaces.md 1.1).
+    pub fn retry_policy(&self, subscription: &EventSubscription) -> RetryPolicy {
+        let policy = &subscription.definition.retry_policy;
+        let retention = self.topic.definition.event_retention;
+        RetryPolicy {
+            time_to_live: retention
+                .map_or(policy.time_to_live, |most| policy.time_to_live.min(most)),
+            ..policy.clone()
+        }
+    }
+
     /// The event subscription of that name, in any letter case.
     pub fn subscription(&self, name: &SubscriptionName) -> Option<&Arc<EventSubscription>> {
         self.subscriptions.get(&name.key())

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::time::Duration;
 
 use ipnet::IpNet;
 
@@ -24,7 +25,8 @@ pub struct Topic {
     pub updated_at: Timestamp,
 }
 
-/// What the operator decides about a topic (spec 3.2).
+/// What the operator decides about a topic (spec 3.2). A namespace topic has no more of its own than how
+/// long it keeps events; who may publish is decided for its whole namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TopicDefinition {
     /// Azure's region. Without meaning here, kept because every client sends and expects one.
@@ -34,6 +36,9 @@ pub struct TopicDefinition {
     /// Refuses keys and SAS tokens, so that only bearer tokens publish.
     pub disable_local_auth: bool,
     pub network_access: NetworkAccess,
+    /// How long deliveries of a namespace topic may live at most; `None` for custom topics, where each
+    /// subscription says so for itself.
+    pub event_retention: Option<Duration>,
     /// Properties that are kept and shown but have no effect here, as JSON text by their names:
     /// `minimumTlsVersionAllowed`, `dataResidencyBoundary`, `eventTypeInfo`, `identity`, `sku`.
     pub inert: BTreeMap<String, String>,

@@ -3,13 +3,14 @@
 use std::fmt;
 use std::slice;
 
+use crate::model::filter::Dialect;
+use crate::model::filter::PartVerdict;
 use crate::model::filter::key::Key;
 use crate::model::filter::number::Decimal;
 use crate::model::filter::operator::{Operator, Takes};
 use crate::model::filter::text::Text;
 use crate::model::filter::value::{Node, Scalar, Value, show_text};
 use crate::model::filter::view::EventView;
-use crate::model::filter::{FilterPart, PartVerdict};
 
 /// Values of other types than the operator's are no values to it (spec A).
 const OF_ANOTHER_TYPE: &str = "a value of another type than the operator takes counts as missing";
@@ -46,21 +47,25 @@ pub struct Conditions {
 
 impl Conditions {
     /// Whether `event` passes all of them.
-    pub(super) fn hold(&self, event: &EventView<'_>) -> bool {
+    pub(super) fn hold(&self, event: &EventView<'_>, dialect: Dialect) -> bool {
         let mut clauses = self.clauses.iter();
-        clauses.all(|clause| clause.passes(clause.key.find(event), self.on_arrays))
+        clauses.all(|clause| clause.passes(clause.key.find(event), self.on_arrays, dialect))
     }
 
     /// How `event` fares with each.
-    pub(super) fn explain(&self, event: &EventView<'_>) -> impl Iterator<Item = PartVerdict> {
+    pub(super) fn explain(
+        &self,
+        event: &EventView<'_>,
+        dialect: Dialect,
+    ) -> impl Iterator<Item = PartVerdict> {
         let clauses = self.clauses.iter().enumerate();
-        clauses.map(|(index, clause)| {
+        clauses.map(move |(index, clause)| {
             let found = clause.key.find(event);
             PartVerdict {
-                part: FilterPart::Advanced(index),
+                part: dialect.part(index),
                 wanted: clause.to_string(),
                 saw: found.map(Node::shown),
-                holds: clause.passes(found, self.on_arrays),
+                holds: clause.passes(found, self.on_arrays, dialect),
                 remark: clause.remark(found, self.on_arrays),
             }
         })
@@ -84,16 +89,17 @@ impl Clause {
         }
     }
 
-    fn passes(&self, found: Option<&Node<'_>>, on_arrays: bool) -> bool {
+    fn passes(&self, found: Option<&Node<'_>>, on_arrays: bool, dialect: Dialect) -> bool {
         let row = self.operator.row();
+        let without_key = dialect.passes_without_key(self.operator);
         match found.map(Node::value) {
-            None | Some(Value::Null) => row.passes_without_key,
+            None | Some(Value::Null) => without_key,
             Some(_) if row.takes == Takes::Nothing => !row.passes_without_key,
             // Of another type, hence as good as missing.
-            Some(Value::Object(_)) => row.passes_without_key,
+            Some(Value::Object(_)) => without_key,
             Some(Value::Scalar(value)) => self
                 .hits(value)
-                .map_or(row.passes_without_key, |hit| hit != row.negated),
+                .map_or(without_key, |hit| hit != row.negated),
             Some(Value::Array(elements)) => {
                 let hit = elements.iter().any(|each| self.hits(each) == Some(true));
                 on_arrays && hit != row.negated

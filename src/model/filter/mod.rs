@@ -15,13 +15,26 @@ pub use key::{InvalidKey, Key};
 pub use number::Decimal;
 pub use operator::{Operator, OperatorRow, Takes};
 pub use text::Text;
+use text::fold;
 pub use view::EventView;
 
 use value::show_text;
 
+/// Whose published rules a filter follows where they differ: those of custom topics (event-grid.md 4) or
+/// those of namespace topics (event-grid-namespaces.md 4).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Dialect {
+    #[default]
+    Basic,
+    /// Types of events count in any letter case, and of the operators that pass without a key
+    /// `NumberNotInRange` does not.
+    Namespace,
+}
+
 /// The filter of an event subscription; all of its parts must agree (spec 4.1).
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Filter {
+    pub dialect: Dialect,
     /// `None` means every type.
     pub included_event_types: Option<Vec<String>>,
     pub subject_begins_with: Text,
@@ -58,6 +71,23 @@ pub enum FilterPart {
     SubjectEndsWith,
     /// By its position.
     Advanced(usize),
+    /// The same in a namespace, where the list has another name.
+    Configured(usize),
+}
+
+impl Dialect {
+    /// The advanced filter at `index`, as this dialect calls it.
+    fn part(self, index: usize) -> FilterPart {
+        match self {
+            Self::Basic => FilterPart::Advanced(index),
+            Self::Namespace => FilterPart::Configured(index),
+        }
+    }
+
+    fn passes_without_key(self, operator: Operator) -> bool {
+        let is_exception = self == Self::Namespace && operator == Operator::NumberNotInRange;
+        operator.row().passes_without_key && !is_exception
+    }
 }
 
 impl fmt::Display for FilterPart {
@@ -67,6 +97,7 @@ impl fmt::Display for FilterPart {
             Self::SubjectBeginsWith => f.write_str("subjectBeginsWith"),
             Self::SubjectEndsWith => f.write_str("subjectEndsWith"),
             Self::Advanced(index) => write!(f, "advancedFilters[{index}]"),
+            Self::Configured(index) => write!(f, "filters[{index}]"),
         }
     }
 }
@@ -96,7 +127,7 @@ impl Filter {
         self.type_matches(event.event_type())
             && self.subject_begins(event)
             && self.subject_ends(event)
-            && self.advanced.hold(event)
+            && self.advanced.hold(event, self.dialect)
     }
 
     /// How `event` fares with every part; the verdict is that of [`Filter::matches`].
@@ -106,17 +137,20 @@ impl Filter {
             self.explain_beginning(event),
             self.explain_end(event),
         ];
-        let advanced = self.advanced.explain(event);
+        let advanced = self.advanced.explain(event, self.dialect);
         Verdict {
             parts: basic.into_iter().flatten().chain(advanced).collect(),
         }
     }
 
-    /// Ordinal equality with one of the types (spec A).
+    /// Equality with one of the types: ordinal (spec A), or in any letter case.
     fn type_matches(&self, event_type: &str) -> bool {
-        self.included_event_types
-            .as_ref()
-            .is_none_or(|types| types.iter().any(|included| included == event_type))
+        let is_type = |included: &String| match self.dialect {
+            Dialect::Basic => included == event_type,
+            Dialect::Namespace => fold(included) == fold(event_type),
+        };
+        let types = self.included_event_types.as_ref();
+        types.is_none_or(|types| types.iter().any(is_type))
     }
 
     fn subject_begins(&self, event: &EventView<'_>) -> bool {

@@ -436,6 +436,7 @@ fn keys_are_checked() {
 fn check_basic(types: &str, start: &str, end: &str, exact: bool, expected: bool) {
     let part = |text: &str| Text::from(text.trim_start_matches('-'));
     let filter = Filter {
+        dialect: Dialect::Basic,
         included_event_types: (types != "-").then(|| types.split(' ').map(str::to_owned).collect()),
         subject_begins_with: part(start),
         subject_ends_with: part(end),
@@ -819,6 +820,7 @@ mod against_the_table {
                 && subject.ends_with(&fold(&end))
                 && cases.iter().all(|case| on_arrays(case).expected(&data));
             let filter = Filter {
+                dialect: Dialect::Basic,
                 included_event_types: types,
                 subject_begins_with: start.into(),
                 subject_ends_with: end.into(),

@@ -1,0 +1,46 @@
+//! A namespace: topics of CloudEvents under one name, with keys and network rules in common.
+
+use std::collections::BTreeMap;
+
+use crate::base::Timestamp;
+use crate::model::access::AccessKeys;
+use crate::model::limits::TOPICS_PER_UNIT_MAX;
+use crate::model::name::NamespaceName;
+use crate::model::topic::NetworkAccess;
+
+/// The appliance's own number of a namespace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NamespaceId(pub i64);
+
+/// A namespace as it is stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Namespace {
+    pub id: NamespaceId,
+    pub name: NamespaceName,
+    pub definition: NamespaceDefinition,
+    /// They open every topic of the namespace.
+    pub keys: AccessKeys,
+    pub created_at: Timestamp,
+    pub updated_at: Timestamp,
+}
+
+/// What the operator decides about a namespace (event-grid-namespaces.md 1).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamespaceDefinition {
+    /// Azure's region. Without meaning here, kept because every client sends and expects one.
+    pub location: String,
+    pub tags: BTreeMap<String, String>,
+    /// Throughput units (`sku.capacity`). They bound the number of topics and nothing else here.
+    pub capacity: u32,
+    pub network_access: NetworkAccess,
+    /// Properties that are kept and shown but have no effect here, as JSON text by their names:
+    /// `minimumTlsVersionAllowed`, `isZoneRedundant`, `identity`.
+    pub inert: BTreeMap<String, String>,
+}
+
+impl Namespace {
+    /// How many topics it can have.
+    pub fn topics_max(&self) -> usize {
+        TOPICS_PER_UNIT_MAX * self.definition.capacity as usize
+    }
+}
