@@ -8,6 +8,9 @@ use serde_json::{Value, json};
 
 use crate::base::Timestamp;
 use crate::model::event::{Event, EventData, StoredEvent};
+use crate::model::limits::{
+    NAMESPACE_EXTENSION_NAME_MAX, NAMESPACE_PUBLISH_EVENTS_MAX, PUBLISH_EVENTS_MAX,
+};
 use crate::wire::bad_input::{BadInput, BadInputKind, quoted};
 use crate::wire::content::{self, ContentType};
 use crate::wire::json::{Kind, Members, ObjectWriter};
@@ -35,6 +38,54 @@ pub(super) fn decode(headers: &HeaderMap, body: &[u8]) -> Result<Vec<Event>, Bad
     }
 }
 
+/// Reads the events of a request to a namespace topic (event-grid-namespaces.md 3). Either JSON content
+/// type takes an event as well as an array, since the SDKs send arrays under both.
+pub(super) fn decode_for_namespace(
+    headers: &HeaderMap,
+    body: &[u8],
+) -> Result<Vec<Event>, BadInput> {
+    let content_type = ContentType::of(headers)?;
+    let essence = content_type.as_ref().map_or("", |each| &each.essence);
+    let events = match essence {
+        "application/cloudevents-batch+json" | "application/cloudevents+json" => {
+            one_or_many(content::json_text_of(content_type.as_ref(), body)?)?
+        }
+        other if other.starts_with("application/cloudevents") => return Err(unsupported(other)),
+        _ if binary::is_meant(headers) => vec![binary::decode(headers, content_type, body)?],
+        "" | "application/json" => {
+            one_or_many(content::json_text_of(content_type.as_ref(), body)?)?
+        }
+        other => return Err(unsupported(other)),
+    };
+    for (index, event) in events.iter().enumerate() {
+        refuse_long_names(event).map_err(|bad| bad.at(index))?;
+    }
+    Ok(events)
+}
+
+fn one_or_many(text: &str) -> Result<Vec<Event>, BadInput> {
+    if Kind::of(text) != Kind::Array {
+        return structured(text);
+    }
+    envelope::array(text, NAMESPACE_PUBLISH_EVENTS_MAX, |_, members| {
+        read(members)
+    })
+}
+
+fn refuse_long_names(event: &Event) -> Result<(), BadInput> {
+    let mut attributes = event.attributes.iter();
+    match attributes.find(|each| each.name.len() > NAMESPACE_EXTENSION_NAME_MAX) {
+        None => Ok(()),
+        Some(attribute) => Err(BadInput::in_field(
+            &attribute.name,
+            format!(
+                "the name of an extension attribute has at most {NAMESPACE_EXTENSION_NAME_MAX} \
+                 characters"
+            ),
+        )),
+    }
+}
+
 fn unsupported(content_type: &str) -> BadInput {
     BadInput {
         field: Some("Content-Type".to_owned()),
@@ -50,7 +101,7 @@ fn unsupported(content_type: &str) -> BadInput {
 }
 
 fn batch(text: &str) -> Result<Vec<Event>, BadInput> {
-    envelope::array(text, |_, members| read(members))
+    envelope::array(text, PUBLISH_EVENTS_MAX, |_, members| read(members))
 }
 
 fn structured(text: &str) -> Result<Vec<Event>, BadInput> {

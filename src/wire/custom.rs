@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use crate::base::{Entropy, Timestamp};
 use crate::model::event::{Event, EventData, StoredEvent};
+use crate::model::limits::PUBLISH_EVENTS_MAX;
 use crate::model::topic::{InputMapping, MappedField};
 use crate::wire::bad_input::BadInput;
 use crate::wire::json::{self, Kind, Members};
@@ -16,7 +17,7 @@ pub(super) fn decode(
     now: Timestamp,
     entropy: &Entropy,
 ) -> Result<Vec<Event>, BadInput> {
-    envelope::array(text, |original, members| {
+    envelope::array(text, PUBLISH_EVENTS_MAX, |original, members| {
         let id = optional(members, &mapping.id)?.unwrap_or_else(|| entropy.uuid().to_string());
         Ok(Event {
             id,

@@ -1,10 +1,16 @@
-//! The record of an event that was given up: the event, and why (spec 9.3).
+//! The record of an event that was given up: the event, and why (spec 9.3; of namespace topics
+//! event-grid-namespaces.md 7).
+
+use http::StatusCode;
+use serde_json::{Map, Value, json};
 
 use crate::base::Timestamp;
 use crate::model::dead_letter::{DeadLetterDetails, DeadLetterReason};
 use crate::model::delivery::Outcome;
-use crate::model::event::StoredEvent;
+use crate::model::destination::{AttributeValue, WebHook};
+use crate::model::event::{Event, StoredEvent};
 use crate::model::topic::DeliverySchema;
+use crate::wire::attribute::dynamic_value;
 use crate::wire::json::ObjectWriter;
 use crate::wire::{cloud_events, event_grid};
 
@@ -82,6 +88,90 @@ pub fn record(
     out
 }
 
+/// Writes the record of an event of a namespace topic, one JSON object: the event as it would have been
+/// delivered, the headers of its own that `webhook` would have got with it, secrets aside, and the
+/// facts, each in an object of its own.
+pub fn namespace_record(
+    topic_resource_id: &str,
+    event: &StoredEvent,
+    webhook: Option<&WebHook>,
+    facts: &DeadLetterFacts,
+) -> Vec<u8> {
+    let mut whole = Vec::with_capacity(event.event.size() + 768);
+    cloud_events::write(&mut whole, topic_resource_id, event);
+    let mut out = Vec::with_capacity(whole.len() + 512);
+    let mut object = ObjectWriter::open(&mut out);
+    object.raw("event", &String::from_utf8_lossy(&whole));
+    let headers = webhook.map(|webhook| shown_headers(webhook, &event.event, topic_resource_id));
+    object.raw(
+        "customDeliveryProperties",
+        &Value::Object(headers.unwrap_or_default()).to_string(),
+    );
+    object.raw("deadletterProperties", &broker_facts(facts).to_string());
+    object.close();
+    out
+}
+
+fn shown_headers(webhook: &WebHook, event: &Event, topic: &str) -> Map<String, Value> {
+    let mappings = webhook.attribute_mappings.iter();
+    let shown = mappings.filter_map(|mapping| {
+        let value = match &mapping.value {
+            AttributeValue::Static { is_secret, .. } if *is_secret => return None,
+            AttributeValue::Static { value, .. } => value.reveal().to_owned(),
+            AttributeValue::Dynamic { source_field } => dynamic_value(event, topic, source_field)?,
+        };
+        Some((mapping.name.clone(), Value::from(value)))
+    });
+    shown.collect()
+}
+
+/// `deadletterProperties`. What never happened is left out.
+fn broker_facts(facts: &DeadLetterFacts) -> Value {
+    // A receiver that rejects an event may say why in its own words.
+    let reason = facts.details.reason.as_deref();
+    let mut object = json!({
+        "deadletterreason": reason.unwrap_or(sentence_for(facts.reason)),
+        "deliveryattempts": facts.attempts,
+        "publishutc": facts.publish_time.to_azure(),
+    });
+    if let Some(outcome) = facts.last_outcome {
+        object["deliveryresult"] = result_name(outcome, facts.last_status).into();
+    }
+    if let Some(at) = facts.last_attempt_at {
+        object["deliveryattemptutc"] = at.to_azure().into();
+    }
+    object
+}
+
+/// Azure's sentences as far as they are published; the others are ours, and stay as they are.
+fn sentence_for(reason: DeadLetterReason) -> &'static str {
+    match reason {
+        DeadLetterReason::MaxDeliveryAttemptsExceeded => "Maximum delivery attempts was exceeded.",
+        DeadLetterReason::TimeToLiveExceeded => "Event time to live has expired.",
+        DeadLetterReason::UndeliverableDueToClientError
+        | DeadLetterReason::UndeliverableDueToProbationCausedByClientError
+        | DeadLetterReason::UndeliverableDueToHttpBadRequest
+        | DeadLetterReason::UndeliverableDueToHttpUnauthorized
+        | DeadLetterReason::UndeliverableDueToHttpForbidden
+        | DeadLetterReason::UndeliverableDueToHttpRequestEntityTooLarge => {
+            "Undeliverable due to client error"
+        }
+        DeadLetterReason::SubscriptionDeleted => "Event subscription was deleted.",
+        DeadLetterReason::EventUnreadable => "Event could not be read.",
+        DeadLetterReason::Application => "Event was rejected.",
+        DeadLetterReason::Manual => "Event was dead-lettered by an operator.",
+    }
+}
+
+/// The name of the status, where there was one; else what happened instead of an answer.
+fn result_name(outcome: Outcome, status: Option<u16>) -> String {
+    let status = status.and_then(|status| StatusCode::from_u16(status).ok());
+    match status.and_then(|status| status.canonical_reason()) {
+        Some(reason) => reason.replace([' ', '-'], ""),
+        None => outcome.name().to_owned(),
+    }
+}
+
 impl Names {
     fn all(&self) -> [&'static str; 7] {
         [
@@ -118,7 +208,12 @@ impl Names {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::event::{Attribute, Event, EventData, EventKey};
+    use crate::model::access::Secret;
+    use crate::model::batch::BatchPolicy;
+    use crate::model::credentials::Credentials;
+    use crate::model::destination::{DeliveryAttributeMapping, EndpointUrl};
+    use crate::model::event::{Attribute, EventData, EventKey};
+    use crate::model::pace::Pace;
 
     fn facts() -> DeadLetterFacts {
         DeadLetterFacts {
@@ -186,6 +281,88 @@ mod tests {
             &facts(),
             expected,
         );
+    }
+
+    fn namespace_facts(reason: DeadLetterReason, status: Option<u16>) -> DeadLetterFacts {
+        DeadLetterFacts {
+            reason,
+            attempts: 3,
+            last_outcome: Some(status.map_or(Outcome::SocketError, Outcome::of_status)),
+            last_status: status,
+            ..facts()
+        }
+    }
+
+    #[test]
+    fn namespaces_wrap_the_event_and_tell_no_secrets() {
+        let static_header = |name: &str, is_secret| DeliveryAttributeMapping {
+            name: name.to_owned(),
+            value: AttributeValue::Static {
+                value: Secret::new("value1"),
+                is_secret,
+            },
+        };
+        let webhook = WebHook {
+            endpoint_url: EndpointUrl::parse("https://shop.example/").expect("a URL"),
+            batch: BatchPolicy::default(),
+            pace: Pace::default(),
+            attribute_mappings: vec![
+                static_header("custom-header-1", false),
+                static_header("custom-header-2", true),
+                DeliveryAttributeMapping {
+                    name: "custom-header-3".to_owned(),
+                    value: AttributeValue::Dynamic {
+                        source_field: "data.a".to_owned(),
+                    },
+                },
+            ],
+            credentials: Credentials::default(),
+            skip_validation: false,
+        };
+        let event = stored(None, &[("tenant", "\"n\"")]);
+        let reason = DeadLetterReason::UndeliverableDueToClientError;
+        let facts = namespace_facts(reason, Some(401));
+        let record = namespace_record("/t", &event, Some(&webhook), &facts);
+        let record: Value = serde_json::from_slice(&record).expect("JSON");
+        let expected = json!({
+            "event": {"id": "1", "source": "/t", "specversion": "1.0", "type": "T", "subject": "/s",
+                "time": "2026-11-21T06:40:53Z", "tenant": "n", "data": {"a": 1}},
+            "customDeliveryProperties": {"custom-header-1": "value1", "custom-header-3": "1"},
+            "deadletterProperties": {
+                "deadletterreason": "Undeliverable due to client error", "deliveryattempts": 3,
+                "deliveryresult": "Unauthorized", "publishutc": "2026-11-21T06:40:53.1380000Z",
+                "deliveryattemptutc": "2026-11-21T06:40:54.0000000Z",
+            },
+        });
+        assert_eq!(record, expected);
+    }
+
+    #[test]
+    fn namespaces_have_words_of_their_own() {
+        for (reason, status, sentence, result) in [
+            (
+                DeadLetterReason::MaxDeliveryAttemptsExceeded,
+                Some(500),
+                "Maximum delivery attempts was exceeded.",
+                "InternalServerError",
+            ),
+            (
+                DeadLetterReason::UndeliverableDueToClientError,
+                Some(414),
+                "Undeliverable due to client error",
+                "URITooLong",
+            ),
+            (
+                DeadLetterReason::TimeToLiveExceeded,
+                None,
+                "Event time to live has expired.",
+                "SocketError",
+            ),
+        ] {
+            let facts = broker_facts(&namespace_facts(reason, status));
+            assert_eq!(facts["deadletterreason"], sentence);
+            assert_eq!(facts["deliveryresult"], result);
+        }
     }
 
     #[test]

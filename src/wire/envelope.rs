@@ -3,18 +3,18 @@
 use serde_json::value::RawValue;
 
 use crate::model::event::Event;
-use crate::model::limits::PUBLISH_EVENTS_MAX;
 use crate::wire::bad_input::{BadInput, BadInputKind};
 use crate::wire::json::{Kind, Members};
 
-/// Reads the events of a JSON array of objects. `read` is given each object's text and properties.
+/// Reads the events of a JSON array of at most `events_max` objects. `read` is given each object's text and properties.
 pub(super) fn array<'a>(
     text: &'a str,
+    events_max: usize,
     read: impl Fn(&'a str, &Members<'a>) -> Result<Event, BadInput>,
 ) -> Result<Vec<Event>, BadInput> {
     expect(Kind::Array, text)?;
     let elements: Vec<&RawValue> = serde_json::from_str(text).map_err(|error| not_json(&error))?;
-    refuse_too_many(elements.len())?;
+    refuse_too_many(elements.len(), events_max)?;
     let events = elements.iter().enumerate().map(|(index, element)| {
         let event = object(element.get()).and_then(|members| read(element.get(), &members));
         event.map_err(|bad| bad.at(index))
@@ -37,15 +37,13 @@ pub(super) fn not_json(error: &serde_json::Error) -> BadInput {
     BadInput::malformed(format!("it is not valid JSON: {error}"))
 }
 
-fn refuse_too_many(events: usize) -> Result<(), BadInput> {
-    if events <= PUBLISH_EVENTS_MAX {
+fn refuse_too_many(events: usize, events_max: usize) -> Result<(), BadInput> {
+    if events <= events_max {
         return Ok(());
     }
     Err(BadInput::new(
         BadInputKind::TooLarge,
-        format!(
-            "the request holds {events} events; at most {PUBLISH_EVENTS_MAX} are taken at once"
-        ),
+        format!("the request holds {events} events; at most {events_max} are taken at once"),
     ))
 }
 

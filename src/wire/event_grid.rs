@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use crate::base::Timestamp;
 use crate::model::event::{Event, EventData, StoredEvent};
+use crate::model::limits::PUBLISH_EVENTS_MAX;
 use crate::wire::bad_input::{BadInput, quoted};
 use crate::wire::json::{Members, ObjectWriter, to_string};
 use crate::wire::{envelope, field};
@@ -13,7 +14,7 @@ pub(super) const METADATA_VERSION: &str = "1";
 
 /// Reads the events of a request.
 pub(super) fn decode(topic_resource_id: &str, text: &str) -> Result<Vec<Event>, BadInput> {
-    envelope::array(text, |_, members| {
+    envelope::array(text, PUBLISH_EVENTS_MAX, |_, members| {
         Draft::read(topic_resource_id, members)?.finish()
     })
 }

@@ -137,7 +137,9 @@ pub(super) fn render_part(filter: &Filter, part: &PartVerdict) -> Value {
         FilterPart::SubjectEndsWith => {
             json!({ "key": "subject", "value": filter.subject_ends_with.as_str() })
         }
-        FilterPart::Advanced(index) => render_clause(&filter.advanced.clauses[index]),
+        FilterPart::Advanced(index) | FilterPart::Configured(index) => {
+            render_clause(&filter.advanced.clauses[index])
+        }
     };
     value["clause"] = json!(part.part.to_string());
     value["wanted"] = json!(part.wanted);

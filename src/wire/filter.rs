@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Number, Value, json};
 
 use crate::model::filter::{
-    Clause, Conditions, Decimal, Filter, Key, Operand, Operator, Takes, Text,
+    Clause, Conditions, Decimal, Dialect, Filter, Key, Operand, Operator, Takes, Text,
 };
 use crate::model::limits::{FILTER_STRING_MAX, FILTER_VALUES_MAX, FILTERS_MAX};
 use crate::wire::bad_input::{quoted, shortened};
@@ -30,6 +30,9 @@ const FILTER_NAMES: &[&str] = &[
     "advancedFilters",
 ];
 
+/// What may stand in the `filtersConfiguration` of a namespace topic's subscription.
+const CONFIGURATION_NAMES: &[&str] = &["includedEventTypes", "filters"];
+
 /// What may stand in an advanced filter.
 const CLAUSE_NAMES: &[&str] = &["operatorType", "key", "value", "values"];
 
@@ -39,8 +42,11 @@ const CLAUSE_NAMES: &[&str] = &["operatorType", "key", "value", "values"];
 /// Numbers are what the JSON reader makes of them: integers of 64 bits exactly, others as doubles.
 pub fn parse(filter: &Map<String, Value>) -> Result<Filter, InvalidFilter> {
     let fields = Fields::read(filter, "", FILTER_NAMES)?;
+    let types = included_event_types(&fields)?;
+    let every = types.iter().any(|each| each == "All");
     Ok(Filter {
-        included_event_types: included_event_types(&fields)?,
+        dialect: Dialect::Basic,
+        included_event_types: (!every && !types.is_empty()).then_some(types),
         subject_begins_with: subject_part(&fields, "subjectBeginsWith")?,
         subject_ends_with: subject_part(&fields, "subjectEndsWith")?,
         subject_case_sensitive: flag(&fields, "isSubjectCaseSensitive")?,
@@ -64,16 +70,37 @@ pub fn render(filter: &Filter) -> Value {
     })
 }
 
-/// `None` stands for every type: nothing listed, or `All` among the types (spec 4.1).
-fn included_event_types(fields: &Fields<'_>) -> Result<Option<Vec<String>>, InvalidFilter> {
+/// Reads the `filtersConfiguration` of a namespace topic's subscription. There arrays are always looked
+/// into, and conditions on the subject are filters like any other (event-grid-namespaces.md 4).
+pub fn parse_configuration(filter: &Map<String, Value>) -> Result<Filter, InvalidFilter> {
+    let fields = Fields::read(filter, "", CONFIGURATION_NAMES)?;
+    let types = included_event_types(&fields)?;
+    Ok(Filter {
+        dialect: Dialect::Namespace,
+        included_event_types: (!types.is_empty()).then_some(types),
+        advanced: Conditions {
+            clauses: clauses(&fields, "filters")?,
+            on_arrays: true,
+        },
+        ..Filter::default()
+    })
+}
+
+/// Writes the `filtersConfiguration`; [`parse_configuration`] reads it back as the same filter.
+pub fn render_configuration(filter: &Filter) -> Value {
+    let clauses: Vec<Value> = filter.advanced.clauses.iter().map(render_clause).collect();
+    json!({ "includedEventTypes": filter.included_event_types, "filters": clauses })
+}
+
+/// The listed types; an empty list stands for every type, and so does `All` in it (spec 4.1), though not
+/// in namespaces.
+fn included_event_types(fields: &Fields<'_>) -> Result<Vec<String>, InvalidFilter> {
     let name = "includedEventTypes";
-    let types = match fields.get(name) {
-        None => return Ok(None),
-        Some(Value::Array(types)) => each(types, &fields.path_of(name), text)?,
-        Some(value) => return Err(wrong(fields.path_of(name), "a list of event types", value)),
-    };
-    let every = types.is_empty() || types.iter().any(|each| each == "All");
-    Ok((!every).then_some(types))
+    match fields.get(name) {
+        None => Ok(Vec::new()),
+        Some(Value::Array(types)) => each(types, &fields.path_of(name), text),
+        Some(value) => Err(wrong(fields.path_of(name), "a list of event types", value)),
+    }
 }
 
 fn subject_part(fields: &Fields<'_>, name: &str) -> Result<Text, InvalidFilter> {

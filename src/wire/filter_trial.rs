@@ -9,6 +9,7 @@ use crate::model::filter::Filter;
 use crate::model::filter_trial::{Sample, Tally, TrialFindings};
 use crate::model::limits::{TRIAL_EVENTS, TRIAL_EVENTS_MAX};
 use crate::model::name::SubscriptionName;
+use crate::model::registry::TopicEntry;
 use crate::wire::explanation::{invalid, read, render_part};
 use crate::wire::filter;
 use crate::wire::resource::InvalidResource;
@@ -32,11 +33,11 @@ struct Body {
 }
 
 /// Reads `{"filter": {…}, "last": 1000, "eventSubscription": "billing"}`; the filter is written as in an
-/// event subscription.
-pub fn parse(body: &[u8]) -> Result<TrialRequest, InvalidResource> {
+/// event subscription of `topic`.
+pub fn parse(topic: &TopicEntry, body: &[u8]) -> Result<TrialRequest, InvalidResource> {
     let body: Body = read(body)?;
     Ok(TrialRequest {
-        filter: proposed(body.filter.as_ref())?,
+        filter: proposed(topic, body.filter.as_ref())?,
         last: last(body.last.as_ref())?,
         subscription: body
             .event_subscription
@@ -46,12 +47,16 @@ pub fn parse(body: &[u8]) -> Result<TrialRequest, InvalidResource> {
     })
 }
 
-fn proposed(given: Option<&Value>) -> Result<Filter, InvalidResource> {
+fn proposed(topic: &TopicEntry, given: Option<&Value>) -> Result<Filter, InvalidResource> {
     let Some(Value::Object(object)) = given else {
         let problem = "it must be an object as in an event subscription; {} matches every event";
         return Err(invalid("filter", problem));
     };
-    filter::parse(object).map_err(|error| invalid(&format!("filter.{}", error.path), error.problem))
+    let parse = match topic.namespace {
+        None => filter::parse,
+        Some(_) => filter::parse_configuration,
+    };
+    parse(object).map_err(|error| invalid(&format!("filter.{}", error.path), error.problem))
 }
 
 fn subscription(given: &Value) -> Result<SubscriptionName, InvalidResource> {

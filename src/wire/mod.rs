@@ -34,9 +34,26 @@ use serde_json::Value;
 
 use crate::base::{Entropy, Timestamp};
 use crate::model::event::{Event, EventData, StoredEvent};
+use crate::model::registry::TopicEntry;
 use crate::model::topic::{DeliverySchema, InputSchema};
 
 pub use bad_input::{BadInput, BadInputKind};
+
+/// Reads the body of a request to publish to `topic`, in the manner of its kind; see [`decode`].
+pub fn decode_for(
+    topic: &TopicEntry,
+    headers: &HeaderMap,
+    body: &[u8],
+    now: Timestamp,
+    entropy: &Entropy,
+) -> Result<Vec<Event>, BadInput> {
+    if topic.namespace.is_some() {
+        content::refuse_content_encoding(headers)?;
+        return cloud_events::decode_for_namespace(headers, body);
+    }
+    let schema = &topic.topic.definition.input_schema;
+    decode(schema, &topic.resource_id, headers, body, now, entropy)
+}
 
 /// Reads the body of a publish request: all of its events, or why none of them is taken (spec 1.3).
 ///

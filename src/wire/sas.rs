@@ -168,7 +168,8 @@ fn is_at_or_above(path: &str, request_path: &str) -> bool {
     let Some((above, below)) = request_path.split_at_checked(path.len()) else {
         return false;
     };
-    above.eq_ignore_ascii_case(path) && matches!(below.first(), None | Some(b'/'))
+    // What a namespace topic is asked to do stands behind a colon: `/topics/orders:publish`.
+    above.eq_ignore_ascii_case(path) && matches!(below.first(), None | Some(b'/' | b':'))
 }
 
 #[cfg(test)]

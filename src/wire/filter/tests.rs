@@ -369,6 +369,7 @@ proptest! {
         clauses in prop::collection::vec(any_clause(), 0..6),
     ) {
         let filter = Filter {
+            dialect: Dialect::Basic,
             included_event_types: types,
             subject_begins_with: start.into(),
             subject_ends_with: end.into(),

@@ -1,5 +1,5 @@
-//! The management documents of Azure Resource Manager for topics and event subscriptions, to the
-//! model and back (spec 3).
+//! The management documents of Azure Resource Manager for namespaces, topics and event subscriptions, to
+//! the model and back (spec 3, event-grid-namespaces.md 1).
 //!
 //! What a client sends is checked in full and with the name of the property at fault. What the store
 //! keeps has the same shape with the secrets in it, and is read without those checks, so that
@@ -8,6 +8,10 @@
 mod credentials;
 mod destination;
 mod fields;
+mod namespace;
+mod namespace_subscription;
+mod namespace_topic;
+mod network;
 mod replay;
 mod signing;
 mod standing;
@@ -20,6 +24,10 @@ use serde_json::{Value, json};
 
 use crate::base::Timestamp;
 
+pub use namespace::{
+    namespace_from_text, namespace_to_text, parse_namespace, patch_namespace, render_namespace,
+};
+pub use namespace_topic::{parse_namespace_topic, patch_namespace_topic};
 pub use replay::{ReplayContext, ReplayRequest, parse_replay, parse_target, render_replay};
 pub use signing::{Rotation, parse_rotation, render_rotated, render_signing_secrets};
 pub use standing::standing_reason;

@@ -2,25 +2,27 @@
 
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::destination::{self, Before};
 use super::fields::{Fields, Origin, one_of};
-use super::standing;
 use super::{InvalidResource, read_stored, render_system_data};
+use super::{namespace_subscription, standing};
 use crate::base::Timestamp;
+use crate::model::destination::Destination;
 use crate::model::filter::Filter;
 use crate::model::limits::{
     ATTEMPTS_MAX, OWN_WAIT_LONGEST, OWN_WAIT_SHORTEST, OWN_WAITS_MAX, TIME_TO_LIVE_MINUTES_MAX,
 };
 use crate::model::probation::Health;
 use crate::model::registry::TopicEntry;
-use crate::model::retry::RetryPolicy;
+use crate::model::retry::{DeliveryProfile, RetryPolicy};
 use crate::model::subscription::{
     DeadLetterDestination, Disabled, EventSubscription, SubscriptionDefinition,
 };
 use crate::model::topic::{DeliverySchema, InputSchema};
 use crate::wire::bad_input::quoted;
+use crate::wire::filter::InvalidFilter;
 use crate::wire::{duration, filter, moment};
 
 /// Names of the envelope.
@@ -59,11 +61,27 @@ const STORAGE_BLOB: &str = "StorageBlob";
 pub struct SubscriptionContext<'a> {
     /// What the topic's publishers send.
     pub input_schema: &'a InputSchema,
+    /// How long a namespace topic keeps events; `None` for a custom topic.
+    pub event_retention: Option<Duration>,
     pub now: Timestamp,
     /// What a PUT replaces: the secrets of credentials are taken over where they are not given again.
     pub replaces: Option<&'a SubscriptionDefinition>,
     /// Whether webhooks must be called over TLS (a setting, spec A).
     pub require_https: bool,
+}
+
+impl<'a> SubscriptionContext<'a> {
+    /// For the subscriptions of this topic.
+    pub fn of(topic: &'a TopicEntry, now: Timestamp, require_https: bool) -> Self {
+        let definition = &topic.topic.definition;
+        Self {
+            input_schema: &definition.input_schema,
+            event_retention: definition.event_retention,
+            now,
+            replaces: None,
+            require_https,
+        }
+    }
 }
 
 /// Reads the body of a PUT.
@@ -76,6 +94,9 @@ pub fn parse_subscription(
     context: &SubscriptionContext<'_>,
 ) -> Result<SubscriptionDefinition, InvalidResource> {
     let body = Fields::root(body, Origin::Request)?;
+    if let Some(retention) = context.event_retention {
+        return namespace_subscription::parse(&body, None, retention, context);
+    }
     body.expect_names(&ENVELOPE)?;
     body.expect_inside("properties", &PROPERTIES)?;
     let properties = body.object("properties")?;
@@ -84,7 +105,7 @@ pub fn parse_subscription(
     read_and_check(&properties, None, context)
 }
 
-/// Applies the body of a PATCH, which is flat (spec 3.1): a property that is given replaces its whole
+/// Applies the body of a PATCH, which is flat (spec 3.1), though not in namespaces: a property that is given replaces its whole
 /// old value, `null` restores its default (the destination, which has none, stays), the others stay.
 /// What answers never show, the URL and the values of secret headers, is kept where a new destination
 /// leaves it out.
@@ -94,6 +115,9 @@ pub fn patch_subscription(
     context: &SubscriptionContext<'_>,
 ) -> Result<SubscriptionDefinition, InvalidResource> {
     let fields = Fields::root(body, Origin::Request)?;
+    if let Some(retention) = context.event_retention {
+        return namespace_subscription::parse(&fields, Some(current), retention, context);
+    }
     if !fields.is_absent("properties") {
         let problem = "it must be left out; an update takes what stands inside directly";
         return Err(fields.invalid("properties", problem));
@@ -112,15 +136,25 @@ pub fn render_subscription(
     let topic = &*entry.resource_id;
     let name = subscription.name.as_str();
     let definition = &subscription.definition;
-    let mut properties =
-        render_properties(definition, destination::render(&definition.destination));
+    let destination = destination::render(&definition.destination);
+    let policy = entry.retry_policy(subscription);
+    let (mut properties, kind) = match policy.profile {
+        DeliveryProfile::Basic => (
+            render_properties(definition, destination),
+            "Microsoft.EventGrid/topics/eventSubscriptions",
+        ),
+        DeliveryProfile::Namespace => (
+            namespace_subscription::render_properties(definition, &policy, destination),
+            "Microsoft.EventGrid/namespaces/topics/eventSubscriptions",
+        ),
+    };
     properties["topic"] = json!(topic);
     properties["provisioningState"] = json!(subscription.validation.state.name());
     properties["everpost"] = standing::render(subscription, health, now);
     json!({
         "id": format!("{topic}/eventSubscriptions/{name}"),
         "name": name,
-        "type": "Microsoft.EventGrid/topics/eventSubscriptions",
+        "type": kind,
         "systemData": render_system_data(subscription.created_at, subscription.updated_at),
         "properties": properties,
     })
@@ -145,7 +179,13 @@ pub fn render_delivery_attributes(definition: &SubscriptionDefinition) -> Value 
 /// The form in which the store keeps a definition, secrets included.
 pub fn subscription_to_text(definition: &SubscriptionDefinition) -> String {
     let destination = destination::render_stored(&definition.destination);
-    let mut properties = render_properties(definition, destination);
+    let policy = &definition.retry_policy;
+    let mut properties = match policy.profile {
+        DeliveryProfile::Basic => render_properties(definition, destination),
+        DeliveryProfile::Namespace => {
+            namespace_subscription::render_properties(definition, policy, destination)
+        }
+    };
     if let Some(Disabled::Gone { at }) = definition.disabled {
         properties[GONE_AT] = json!(at.to_string());
     }
@@ -160,15 +200,16 @@ pub fn subscription_from_text(text: &str) -> Result<SubscriptionDefinition, Inva
     let body = read_stored(text)?;
     let properties = Fields::root(&body, Origin::Store)?.object_or_empty("properties")?;
     // The text always names its delivery schema, and when its secrets were made.
-    read(
-        &properties,
-        &Given {
-            current: None,
-            replaced: None,
-            default_schema: DeliverySchema::EventGridSchema,
-            now: Timestamp::default(),
-        },
-    )
+    let given = Given {
+        current: None,
+        replaced: None,
+        default_schema: DeliverySchema::EventGridSchema,
+        now: Timestamp::default(),
+    };
+    match namespace_subscription::is_meant(&properties) {
+        true => namespace_subscription::read(&properties, &given),
+        false => read(&properties, &given),
+    }
 }
 
 fn read_and_check(
@@ -178,13 +219,7 @@ fn read_and_check(
 ) -> Result<SubscriptionDefinition, InvalidResource> {
     fields.expect_names(&PROPERTIES)?;
     refuse_identities(fields)?;
-    let given = Given {
-        current,
-        replaced: context.replaces,
-        default_schema: DeliverySchema::default_for(context.input_schema),
-        now: context.now,
-    };
-    let definition = read(fields, &given)?;
+    let definition = read(fields, &Given::new(current, context))?;
     check(fields, &definition, context)?;
     Ok(definition)
 }
@@ -201,27 +236,50 @@ fn refuse_identities(fields: &Fields) -> Result<(), InvalidResource> {
 }
 
 /// What a document is read against.
-struct Given<'a> {
+pub(super) struct Given<'a> {
     /// What an update changes.
-    current: Option<&'a SubscriptionDefinition>,
+    pub(super) current: Option<&'a SubscriptionDefinition>,
     /// What a new definition takes the place of.
     replaced: Option<&'a SubscriptionDefinition>,
     default_schema: DeliverySchema,
     now: Timestamp,
 }
 
+impl<'a> Given<'a> {
+    pub(super) fn new(
+        current: Option<&'a SubscriptionDefinition>,
+        context: &SubscriptionContext<'a>,
+    ) -> Self {
+        Self {
+            current,
+            replaced: context.replaces,
+            default_schema: DeliverySchema::default_for(context.input_schema),
+            now: context.now,
+        }
+    }
+
+    /// Reads the `destination` of `fields`, which an update may leave out.
+    pub(super) fn read_destination(&self, fields: &Fields) -> Result<Destination, InvalidResource> {
+        let before = Before {
+            updated: self.current.map(|each| &each.destination),
+            replaced: self.replaced.map(|each| &each.destination),
+        };
+        match self.current {
+            Some(current) if fields.value("destination").is_none() => {
+                Ok(current.destination.clone())
+            }
+            _ => destination::read(fields, before, self.now),
+        }
+    }
+}
+
 fn read(fields: &Fields, given: &Given<'_>) -> Result<SubscriptionDefinition, InvalidResource> {
     let current = given.current;
-    let before = Before {
-        updated: current.map(|each| &each.destination),
-        replaced: given.replaced.map(|each| &each.destination),
-    };
     Ok(SubscriptionDefinition {
-        destination: match current {
-            Some(current) if fields.value("destination").is_none() => current.destination.clone(),
-            _ => destination::read(fields, before, given.now)?,
-        },
-        filter: fields.updated("filter", current.map(|each| &each.filter), read_filter)?,
+        destination: given.read_destination(fields)?,
+        filter: fields.updated("filter", current.map(|each| &each.filter), |fields| {
+            read_filter(fields, "filter", filter::parse)
+        })?,
         delivery_schema: fields.updated(
             "eventDeliverySchema",
             current.map(|each| &each.delivery_schema),
@@ -261,7 +319,7 @@ fn read(fields: &Fields, given: &Given<'_>) -> Result<SubscriptionDefinition, In
     })
 }
 
-fn read_disabled(fields: &Fields) -> Result<Option<Disabled>, InvalidResource> {
+pub(super) fn read_disabled(fields: &Fields) -> Result<Option<Disabled>, InvalidResource> {
     if !fields.flag("disabled")?.unwrap_or(false) {
         return Ok(None);
     }
@@ -275,12 +333,15 @@ fn read_disabled(fields: &Fields) -> Result<Option<Disabled>, InvalidResource> {
     }))
 }
 
-fn read_filter(fields: &Fields) -> Result<Filter, InvalidResource> {
-    let Some(object) = fields.object("filter")? else {
-        return Ok(Filter::default());
-    };
-    filter::parse(object.raw()).map_err(|invalid| match invalid.path.as_str() {
-        "" => fields.invalid("filter", invalid.problem),
+/// The filter under that name; without one, what `parse` makes of an empty one.
+pub(super) fn read_filter(
+    fields: &Fields,
+    name: &str,
+    parse: fn(&Map<String, Value>) -> Result<Filter, InvalidFilter>,
+) -> Result<Filter, InvalidResource> {
+    let object = fields.object_or_empty(name)?;
+    parse(object.raw()).map_err(|invalid| match invalid.path.as_str() {
+        "" => fields.invalid(name, invalid.problem),
         path => object.invalid(path, invalid.problem),
     })
 }
@@ -311,9 +372,9 @@ fn read_retry_policy(fields: &Fields) -> Result<RetryPolicy, InvalidResource> {
 }
 
 /// Extension: waits of one's own in the place of the published ones.
-const SCHEDULE: &str = "schedule";
+pub(super) const SCHEDULE: &str = "schedule";
 
-fn read_own_waits(policy: &Fields) -> Result<Vec<Duration>, InvalidResource> {
+pub(super) fn read_own_waits(policy: &Fields) -> Result<Vec<Duration>, InvalidResource> {
     let Some(texts) = policy.texts(SCHEDULE)? else {
         return Ok(Vec::new());
     };
@@ -343,7 +404,7 @@ fn read_own_waits(policy: &Fields) -> Result<Vec<Duration>, InvalidResource> {
 }
 
 /// Left out and `null` differ here (spec A): by default the built-in queue keeps dead letters.
-fn read_dead_letter(fields: &Fields) -> Result<DeadLetterDestination, InvalidResource> {
+pub(super) fn read_dead_letter(fields: &Fields) -> Result<DeadLetterDestination, InvalidResource> {
     let Some(destination) = fields.object("deadLetterDestination")? else {
         return Ok(match fields.is_absent("deadLetterDestination") {
             true => DeadLetterDestination::BuiltInQueue,
@@ -365,7 +426,7 @@ fn read_dead_letter(fields: &Fields) -> Result<DeadLetterDestination, InvalidRes
     })
 }
 
-fn read_expiration(fields: &Fields) -> Result<Option<Timestamp>, InvalidResource> {
+pub(super) fn read_expiration(fields: &Fields) -> Result<Option<Timestamp>, InvalidResource> {
     let Some(text) = fields.text("expirationTimeUtc")? else {
         return Ok(None);
     };
@@ -419,7 +480,7 @@ fn check(
     Ok(())
 }
 
-fn check_expiration(
+pub(super) fn check_expiration(
     fields: &Fields,
     expires_at: Option<Timestamp>,
     now: Timestamp,
@@ -457,7 +518,7 @@ fn check_schemas(
 }
 
 /// Azure's rule for names of containers; such names are also safe as those of directories.
-fn check_container(
+pub(super) fn check_container(
     fields: &Fields,
     dead_letter: &DeadLetterDestination,
 ) -> Result<(), InvalidResource> {
@@ -497,10 +558,7 @@ fn render_properties(definition: &SubscriptionDefinition, destination: Value) ->
         "disabled": definition.disabled.is_some(),
         "disableOnGone": definition.disable_on_gone,
     });
-    if !retry.own_waits.is_empty() {
-        let waits = retry.own_waits.iter().copied().map(duration::format);
-        properties["retryPolicy"][SCHEDULE] = waits.collect();
-    }
+    add_own_waits(&mut properties["retryPolicy"], retry);
     properties["destination"] = destination;
     if let Some(dead_letter) = render_dead_letter(&definition.dead_letter) {
         properties["deadLetterDestination"] = dead_letter;
@@ -508,8 +566,16 @@ fn render_properties(definition: &SubscriptionDefinition, destination: Value) ->
     properties
 }
 
+/// What is left to the published schedule is left out.
+pub(super) fn add_own_waits(place: &mut Value, retry: &RetryPolicy) {
+    if !retry.own_waits.is_empty() {
+        let waits = retry.own_waits.iter().copied().map(duration::format);
+        place[SCHEDULE] = waits.collect();
+    }
+}
+
 /// `None` for the default: an explicit `null` means to drop (spec A).
-fn render_dead_letter(dead_letter: &DeadLetterDestination) -> Option<Value> {
+pub(super) fn render_dead_letter(dead_letter: &DeadLetterDestination) -> Option<Value> {
     match dead_letter {
         DeadLetterDestination::BuiltInQueue => None,
         DeadLetterDestination::Drop => Some(Value::Null),

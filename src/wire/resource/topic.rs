@@ -1,21 +1,16 @@
 //! Topics as Azure Resource Manager writes them (spec 3.2).
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 
-use ipnet::IpNet;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::fields::{Fields, Origin};
 use super::{InvalidResource, TLS_VERSIONS, read_stored, render_system_data};
+use super::{namespace_topic, network};
 use crate::model::access::{AccessKeys, KeyName};
-use crate::model::limits::INBOUND_IP_RULES_MAX;
 use crate::model::registry::TopicEntry;
-use crate::model::topic::{
-    InputMapping, InputSchema, MappedField, NetworkAccess, TopicDefinition, TopicId,
-};
-use crate::wire::bad_input::quoted;
+use crate::model::topic::{InputMapping, InputSchema, MappedField, TopicDefinition, TopicId};
 
 /// Names of the envelope.
 const ENVELOPE: [&str; 11] = [
@@ -88,13 +83,22 @@ pub fn patch_topic(
     read(&body, Some(current))
 }
 
-/// The answer that shows a topic. `endpoint` is the URL to publish to.
+/// The answer that shows a topic of either kind. `endpoint` is the URL to publish to.
 pub fn render_topic(entry: &TopicEntry, endpoint: &str) -> Value {
     let topic = &entry.topic;
-    let mut document = render_definition(&topic.definition);
+    let (mut document, kind) = match topic.definition.event_retention {
+        Some(retention) => (
+            namespace_topic::render_definition(retention),
+            "Microsoft.EventGrid/namespaces/topics",
+        ),
+        None => (
+            render_definition(&topic.definition),
+            "Microsoft.EventGrid/topics",
+        ),
+    };
     document["id"] = json!(&*entry.resource_id);
-    document["name"] = json!(topic.name.as_str());
-    document["type"] = json!("Microsoft.EventGrid/topics");
+    document["name"] = json!(topic.name.own());
+    document["type"] = json!(kind);
     document["systemData"] = render_system_data(topic.created_at, topic.updated_at);
     let properties = &mut document["properties"];
     properties["provisioningState"] = json!("Succeeded");
@@ -124,13 +128,20 @@ pub fn parse_key_name(body: &Value) -> Result<KeyName, InvalidResource> {
 
 /// The form in which the store keeps a definition.
 pub fn topic_to_text(definition: &TopicDefinition) -> String {
-    render_definition(definition).to_string()
+    match definition.event_retention {
+        Some(retention) => namespace_topic::render_definition(retention).to_string(),
+        None => render_definition(definition).to_string(),
+    }
 }
 
 /// Reads what [`topic_to_text`] wrote.
 pub fn topic_from_text(text: &str) -> Result<TopicDefinition, InvalidResource> {
     let body = read_stored(text)?;
-    read(&Fields::root(&body, Origin::Store)?, None)
+    let body = Fields::root(&body, Origin::Store)?;
+    match namespace_topic::is_meant(&body)? {
+        true => namespace_topic::read(&body),
+        false => read(&body, None),
+    }
 }
 
 fn read(
@@ -158,64 +169,19 @@ fn read(
             current.map(|each| &each.disable_local_auth),
             |properties| Ok(properties.flag("disableLocalAuth")?.unwrap_or(false)),
         )?,
-        network_access: read_network_access(&properties, current.map(|each| &each.network_access))?,
+        network_access: network::read(&properties, current.map(|each| &each.network_access))?,
+        event_retention: None,
         inert: read_inert(body, &properties, current.map(|each| &each.inert))?,
     })
 }
 
-fn read_location(body: &Fields) -> Result<String, InvalidResource> {
+pub(super) fn read_location(body: &Fields) -> Result<String, InvalidResource> {
     let location = body.required_text("location", "the name of a region; any name will do");
     let required = |error| InvalidResource {
         code: "LocationRequired",
         ..error
     };
     Ok(location.map_err(required)?.to_owned())
-}
-
-fn read_network_access(
-    properties: &Fields,
-    current: Option<&NetworkAccess>,
-) -> Result<NetworkAccess, InvalidResource> {
-    let options = [("Enabled", false), ("Disabled", true)];
-    Ok(NetworkAccess {
-        disabled: properties.updated(
-            "publicNetworkAccess",
-            current.map(|each| &each.disabled),
-            |properties| {
-                let disabled = properties.choice("publicNetworkAccess", &options)?;
-                Ok(disabled.unwrap_or(false))
-            },
-        )?,
-        allowed: properties.updated(
-            "inboundIpRules",
-            current.map(|each| &each.allowed),
-            read_ip_rules,
-        )?,
-    })
-}
-
-fn read_ip_rules(properties: &Fields) -> Result<Vec<IpNet>, InvalidResource> {
-    let rules = properties.objects("inboundIpRules")?.unwrap_or_default();
-    if rules.len() > INBOUND_IP_RULES_MAX {
-        let problem = format!(
-            "at most {INBOUND_IP_RULES_MAX} rules are allowed, but there are {}",
-            rules.len()
-        );
-        return Err(properties.invalid("inboundIpRules", problem));
-    }
-    rules.iter().map(read_ip_rule).collect()
-}
-
-fn read_ip_rule(rule: &Fields) -> Result<IpNet, InvalidResource> {
-    rule.expect_names(&["ipMask", "action"])?;
-    rule.choice("action", &[("Allow", ())])?;
-    let expected = "an address or a network such as \"10.1.0.0/16\"";
-    let text = rule.required_text("ipMask", expected)?;
-    let address = || text.parse::<IpAddr>().map(IpNet::from);
-    let problem = || format!("it must be {expected}, but it is {}", quoted(text));
-    text.parse::<IpNet>()
-        .or_else(|_| address())
-        .map_err(|_| rule.invalid("ipMask", problem()))
 }
 
 fn read_input_schema(properties: &Fields) -> Result<InputSchema, InvalidResource> {
@@ -358,19 +324,16 @@ fn check_inert(body: &Fields, properties: &Fields) -> Result<(), InvalidResource
 
 /// What the operator decided, in Azure's shape: the document without its answer-only parts.
 fn render_definition(definition: &TopicDefinition) -> Value {
-    let access = &definition.network_access;
-    let rules: Vec<Value> = access.allowed.iter().map(render_ip_rule).collect();
     let mut document = json!({
         "location": definition.location,
         "tags": definition.tags,
         "properties": {
             "inputSchema": definition.input_schema.name(),
             "inputSchemaMapping": render_mapping(&definition.input_schema),
-            "publicNetworkAccess": if access.disabled { "Disabled" } else { "Enabled" },
-            "inboundIpRules": rules,
             "disableLocalAuth": definition.disable_local_auth,
         },
     });
+    network::render(&mut document["properties"], &definition.network_access);
     for (name, text) in &definition.inert {
         let place = match INERT_ENVELOPE.contains(&name.as_str()) {
             true => &mut document,
@@ -379,10 +342,6 @@ fn render_definition(definition: &TopicDefinition) -> Value {
         place[name] = serde_json::from_str(text).unwrap_or_default();
     }
     document
-}
-
-fn render_ip_rule(allowed: &IpNet) -> Value {
-    json!({ "ipMask": allowed.to_string(), "action": "Allow" })
 }
 
 /// The mapping of custom events (spec 2.4); `null` for the other schemas, which have none.

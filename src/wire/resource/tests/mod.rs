@@ -96,6 +96,7 @@ fn entry(definition: TopicDefinition) -> TopicEntry {
             created_at: now(),
             updated_at: now(),
         },
+        namespace: None,
         subscriptions: BTreeMap::new(),
     }
 }
@@ -103,6 +104,7 @@ fn entry(definition: TopicDefinition) -> TopicEntry {
 fn context(input_schema: &InputSchema) -> SubscriptionContext<'_> {
     SubscriptionContext {
         input_schema,
+        event_retention: None,
         now: now(),
         replaces: None,
         require_https: true,
