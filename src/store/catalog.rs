@@ -1,4 +1,4 @@
-//! Topics and event subscriptions: few, so they are loaded whole.
+//! Namespaces, topics and event subscriptions: few, so they are loaded whole.
 
 use rusqlite::{Savepoint, params};
 use zeroize::Zeroizing;
@@ -6,16 +6,18 @@ use zeroize::Zeroizing;
 use crate::base::Timestamp;
 use crate::model::access::AccessKeys;
 use crate::model::name::{SubscriptionName, TopicName};
+use crate::model::namespace::NamespaceId;
 use crate::model::registry::{Registry, ResourceScope};
 use crate::model::subscription::{PendingFate, SubscriptionDefinition, SubscriptionId, Validation};
 use crate::model::topic::{TopicDefinition, TopicId};
 use crate::store::db::Db;
 use crate::store::error::StoreError;
+use crate::store::namespaces::{self, NamespaceChange};
 use crate::store::row;
 use crate::store::seal::{SUBSCRIPTION_DEFINITION, Seals, TOPIC_KEY1, TOPIC_KEY2, VALIDATION_CODE};
 use crate::wire::resource;
 
-/// The book of topics and event subscriptions.
+/// The book of namespaces, topics and event subscriptions.
 #[derive(Clone)]
 pub struct Catalog {
     pub(super) db: Db,
@@ -26,7 +28,10 @@ pub struct Catalog {
 /// One whole change of the catalogue.
 #[derive(Clone, Debug)]
 pub enum RegistryChange {
+    Namespace(NamespaceChange),
     AddTopic {
+        /// `None` for a custom topic.
+        namespace: Option<NamespaceId>,
         name: TopicName,
         definition: TopicDefinition,
         keys: AccessKeys,
@@ -66,7 +71,7 @@ pub enum RegistryChange {
 }
 
 impl Catalog {
-    /// The stored topics and event subscriptions.
+    /// The stored namespaces, topics and event subscriptions.
     pub async fn load(&self) -> Result<Registry, StoreError> {
         let (scope, seals) = (self.scope.clone(), self.seals.clone());
         self.db.read(move |tx| load(tx, &scope, &seals)).await
@@ -93,13 +98,16 @@ fn load(
     scope: &ResourceScope,
     seals: &Seals,
 ) -> Result<Registry, StoreError> {
+    let namespaces = all(tx, "namespace", row::NAMESPACE_COLUMNS, |row| {
+        row::namespace(row, seals)
+    })?;
     let topics = all(tx, "topic", row::TOPIC_COLUMNS, |row| {
         row::topic(row, seals)
     })?;
     let subscriptions = all(tx, "event_subscription", row::SUBSCRIPTION_COLUMNS, |row| {
         row::subscription(row, seals)
     })?;
-    Ok(Registry::new(scope, topics, subscriptions))
+    Ok(Registry::new(scope, namespaces, topics, subscriptions))
 }
 
 fn all<T>(
@@ -126,16 +134,18 @@ fn save(
 ) -> Result<(), StoreError> {
     let now = now.as_ms();
     match change {
+        RegistryChange::Namespace(change) => namespaces::save(tx, seals, change, now)?,
         RegistryChange::AddTopic {
+            namespace,
             name,
             definition,
             keys,
         } => {
             // The keys are sealed for the row, whose number is known only now.
             tx.execute(
-                "INSERT INTO topic (name, definition, key1, key2, created_at, updated_at)
-                 VALUES (?1, ?2, '', '', ?3, ?3)",
-                params![name.as_str(), resource::topic_to_text(&definition), now],
+                "INSERT INTO topic (name, definition, key1, key2, created_at, updated_at, namespace_id)
+                 VALUES (?1, ?2, '', '', ?3, ?3, ?4)",
+                params![name.as_str(), resource::topic_to_text(&definition), now, namespace],
             )?;
             save_keys(tx, seals, TopicId(tx.last_insert_rowid()), &keys)?
         }

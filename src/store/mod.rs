@@ -13,6 +13,7 @@ mod error;
 mod fold;
 mod locks;
 mod migrate;
+mod namespaces;
 mod rejections;
 mod replays;
 mod resubmissions;
@@ -36,6 +37,7 @@ pub use deliveries::{
 pub use error::StoreError;
 pub use fold::Grain;
 pub use locks::{DeadLetter, LockRequest, Locked, SettledLock, Which};
+pub use namespaces::NamespaceChange;
 pub use rejections::Rejections;
 pub use replays::{Bitten, Counted, Found, ReplayBite, Replays, Stretch};
 pub use resubmissions::{Candidate, Destined, Resubmission, Resubmissions, Resubmitted};

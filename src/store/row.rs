@@ -11,17 +11,25 @@ use crate::model::dead_letter::{DeadLetterDetails, DeadLetterReason};
 use crate::model::delivery::{DeliveryId, DeliveryState, Outcome};
 use crate::model::event::{Attribute, Event, EventData, EventKey, StoredEvent};
 use crate::model::lease::LockToken;
-use crate::model::name::{SubscriptionName, TopicName};
+use crate::model::name::{NamespaceName, SubscriptionName, TopicName};
+use crate::model::namespace::{Namespace, NamespaceId};
 use crate::model::subscription::{EventSubscription, SubscriptionId, Validation, ValidationState};
 use crate::model::topic::{Topic, TopicId};
 use crate::store::error::StoreError;
-use crate::store::seal::{SUBSCRIPTION_DEFINITION, Seals, TOPIC_KEY1, TOPIC_KEY2, VALIDATION_CODE};
+use crate::store::seal::{
+    Column, NAMESPACE_KEY1, NAMESPACE_KEY2, SUBSCRIPTION_DEFINITION, Seals, TOPIC_KEY1, TOPIC_KEY2,
+    VALIDATION_CODE,
+};
 use crate::wire::resource;
 
 /// Columns of an event, in the order that [`event`] reads.
 pub(super) const EVENT_COLUMNS: &str = "event.id, event.received_at, event.event_id, \
     event.event_type, event.source, event.subject, event.event_time, event.data_version, \
     event.attributes, event.data_kind, event.data";
+
+/// Columns of a namespace, in the order that [`namespace`] reads.
+pub(super) const NAMESPACE_COLUMNS: &str =
+    "id, name, definition, key1, key2, created_at, updated_at";
 
 /// Columns of a topic, in the order that [`topic`] reads.
 pub(super) const TOPIC_COLUMNS: &str = "id, name, definition, key1, key2, created_at, updated_at";
@@ -60,22 +68,42 @@ fn unreadable(what: &str, cause: impl std::fmt::Display) -> StoreError {
     StoreError::Unreadable(format!("a stored {what} cannot be read: {cause}"))
 }
 
+pub(super) fn namespace(row: &Row<'_>, seals: &Seals) -> Result<Namespace, StoreError> {
+    let what = "namespace";
+    let name: String = row.get(1)?;
+    let definition: String = row.get(2)?;
+    Ok(Namespace {
+        id: NamespaceId(row.get(0)?),
+        name: NamespaceName::parse(&name).map_err(|error| unreadable(what, error))?,
+        definition: resource::namespace_from_text(&definition)
+            .map_err(|error| unreadable(what, error))?,
+        keys: AccessKeys {
+            key1: key(row, seals, NAMESPACE_KEY1, 3)?,
+            key2: key(row, seals, NAMESPACE_KEY2, 4)?,
+        },
+        created_at: timestamp(row, 5)?,
+        updated_at: timestamp(row, 6)?,
+    })
+}
+
+/// A sealed access key in the column `index`, of a row that begins with its number.
+fn key(row: &Row<'_>, seals: &Seals, column: Column, index: usize) -> Result<Secret, StoreError> {
+    let sealed: String = row.get(index)?;
+    let opened = seals.open(column, row.get(0)?, &sealed)?;
+    Ok(Secret::new(opened.as_str()))
+}
+
 pub(super) fn topic(row: &Row<'_>, seals: &Seals) -> Result<Topic, StoreError> {
-    let id = row.get(0)?;
-    let key = |column, index| -> Result<Secret, StoreError> {
-        let sealed: String = row.get(index)?;
-        Ok(Secret::new(seals.open(column, id, &sealed)?.as_str()))
-    };
     let name: String = row.get(1)?;
     let definition: String = row.get(2)?;
     Ok(Topic {
-        id: TopicId(id),
+        id: TopicId(row.get(0)?),
         name: TopicName::parse(&name).map_err(|error| unreadable("topic", error))?,
         definition: resource::topic_from_text(&definition)
             .map_err(|error| unreadable("topic", error))?,
         keys: AccessKeys {
-            key1: key(TOPIC_KEY1, 3)?,
-            key2: key(TOPIC_KEY2, 4)?,
+            key1: key(row, seals, TOPIC_KEY1, 3)?,
+            key2: key(row, seals, TOPIC_KEY2, 4)?,
         },
         created_at: timestamp(row, 5)?,
         updated_at: timestamp(row, 6)?,
@@ -243,6 +271,12 @@ impl ToSql for DeliveryId {
 }
 
 impl ToSql for SubscriptionId {
+    fn to_sql(&self) -> rusqlite::Result<rusqlite::types::ToSqlOutput<'_>> {
+        Ok(self.0.into())
+    }
+}
+
+impl ToSql for NamespaceId {
     fn to_sql(&self) -> rusqlite::Result<rusqlite::types::ToSqlOutput<'_>> {
         Ok(self.0.into())
     }

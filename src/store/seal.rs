@@ -34,6 +34,8 @@ pub(super) struct Column {
     pub(super) column: &'static str,
 }
 
+pub(super) const NAMESPACE_KEY1: Column = column("namespace", "key1");
+pub(super) const NAMESPACE_KEY2: Column = column("namespace", "key2");
 pub(super) const TOPIC_KEY1: Column = column("topic", "key1");
 pub(super) const TOPIC_KEY2: Column = column("topic", "key2");
 pub(super) const SUBSCRIPTION_DEFINITION: Column = column("event_subscription", "definition");
@@ -41,7 +43,9 @@ pub(super) const VALIDATION_CODE: Column = column("event_subscription", "validat
 pub(super) const REPLAY_URL: Column = column("replay_job", "target_url");
 
 /// Every sealed column. Their tables have a number `id` for each row.
-pub(super) const COLUMNS: [Column; 5] = [
+pub(super) const COLUMNS: [Column; 7] = [
+    NAMESPACE_KEY1,
+    NAMESPACE_KEY2,
     TOPIC_KEY1,
     TOPIC_KEY2,
     SUBSCRIPTION_DEFINITION,
