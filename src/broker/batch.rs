@@ -184,6 +184,7 @@ mod tests {
             {"endpointType": "WebHook", "properties": properties}}});
         let context = SubscriptionContext {
             input_schema: &definition.input_schema,
+            event_retention: None,
             now: NOW,
             replaces: None,
             require_https: false,
@@ -208,6 +209,7 @@ mod tests {
         let entry = TopicEntry {
             topic,
             resource_id: "/t".into(),
+            namespace: None,
             subscriptions: BTreeMap::new(),
         };
         (Arc::new(entry), Arc::new(subscription))

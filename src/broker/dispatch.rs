@@ -351,7 +351,7 @@ impl Broker {
     ) -> Result<Vec<Due>, StoreError> {
         let mut outlived = Vec::new();
         let may_go = |(delivery, _): &Due| {
-            let ended = self.outlived(subscription, delivery);
+            let ended = self.outlived(topic, subscription, delivery);
             let may_go = ended.is_none();
             outlived.extend(ended);
             may_go
@@ -362,10 +362,15 @@ impl Broker {
     }
 
     /// The end of a due delivery that may not be attempted any more.
-    fn outlived(&self, subscription: &EventSubscription, delivery: &Delivery) -> Option<Settled> {
+    fn outlived(
+        &self,
+        topic: &TopicEntry,
+        subscription: &EventSubscription,
+        delivery: &Delivery,
+    ) -> Option<Settled> {
         let (now, scale) = (self.clock().now(), self.time_scale());
-        let policy = &subscription.definition.retry_policy;
-        let reason = admit(delivery, policy, now, scale).err()?;
+        let policy = topic.retry_policy(subscription);
+        let reason = admit(delivery, &policy, now, scale).err()?;
         Some(given_up(subscription, delivery, reason))
     }
 
@@ -385,7 +390,7 @@ impl Broker {
                 let outlived = due
                     .iter()
                     .filter(|delivery| !on_the_wire.contains(&delivery.id))
-                    .filter_map(|delivery| self.outlived(subscription, delivery));
+                    .filter_map(|delivery| self.outlived(topic, subscription, delivery));
                 let outlived: Vec<_> = outlived.collect();
                 let goes_on = outlived.len() == OUTLIVED_BITE;
                 self.give_up(topic, subscription, outlived).await?;

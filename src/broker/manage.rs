@@ -1,4 +1,4 @@
-//! Creating, changing and deleting topics and event subscriptions.
+//! Creating, changing and deleting namespaces, topics and event subscriptions.
 //!
 //! Every change goes to the store first and then replaces the registry's snapshot, one at a time.
 
@@ -7,9 +7,11 @@ use std::sync::Arc;
 use crate::base::Timestamp;
 use crate::broker::Broker;
 use crate::model::access::{AccessKeys, KeyName};
-use crate::model::limits::SUBSCRIPTIONS_PER_TOPIC_MAX;
-use crate::model::name::{SubscriptionName, TopicName};
+use crate::model::limits::{NAMESPACES_MAX, SUBSCRIPTIONS_PER_TOPIC_MAX};
+use crate::model::name::{NamespaceName, SubscriptionName, TopicName};
+use crate::model::namespace::NamespaceId;
 use crate::model::registry::{Registry, TopicEntry};
+use crate::model::retry::DeliveryProfile;
 use crate::model::signing::TooManySecrets;
 use crate::model::subscription::{
     Disabled, EventSubscription, PendingFate, SubscriptionDefinition, SubscriptionId, Validation,
@@ -18,9 +20,28 @@ use crate::model::subscription::{
 use crate::model::topic::TopicDefinition;
 use crate::store::{RegistryChange, StoreError};
 
-/// Why a topic or an event subscription was not changed.
+/// Why a namespace, a topic or an event subscription was not changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ManageError {
+    #[error("there is no namespace {0}")]
+    NamespaceNotFound(NamespaceName),
+    #[error("there are {NAMESPACES_MAX} namespaces, which is the most there can be")]
+    TooManyNamespaces,
+    #[error(
+        "the namespace {0} has {1} topics, which is the most it can have with its throughput units; \
+         give it a greater sku.capacity"
+    )]
+    TooManyTopics(NamespaceName, usize),
+    /// There is no pending state in namespaces (event-grid-namespaces.md 6.1): nothing was changed.
+    #[error(
+        "webhook validation handshake failed for {endpoint}: {why}. A webhook agrees by answering \
+         OPTIONS with status 200 and the header WebHook-Allowed-Origin"
+    )]
+    NotValidated {
+        /// Without its query.
+        endpoint: String,
+        why: String,
+    },
     #[error("there is no topic {0}")]
     TopicNotFound(TopicName),
     #[error("the topic {0} has no event subscription {1}")]
@@ -98,10 +119,12 @@ impl Broker {
         name: TopicName,
         definition: TopicDefinition,
     ) -> Result<Arc<TopicEntry>, ManageError> {
-        let change = match self.registry().topic(&name) {
+        let registry = self.registry();
+        let change = match registry.topic(&name) {
             None => {
                 let keys = AccessKeys::generate(self.entropy());
                 RegistryChange::AddTopic {
+                    namespace: room_in_namespace(&registry, &name)?,
                     name: name.clone(),
                     definition,
                     keys,
@@ -151,23 +174,29 @@ impl Broker {
         self.save(RegistryChange::DeleteTopic { id, pending })
             .await?;
         drop(one_at_a_time);
-        for subscription in entry.subscriptions.values() {
-            self.health().forget(subscription.id);
-            self.say_farewell(&entry, subscription);
-        }
+        self.part_with(&entry);
         self.end_orphans().await?;
         Ok(true)
     }
 
+    /// What is due to the subscriptions of a topic that has been deleted.
+    pub(super) fn part_with(&self, entry: &Arc<TopicEntry>) {
+        for subscription in entry.subscriptions.values() {
+            self.health().forget(subscription.id);
+            self.say_farewell(entry, subscription);
+        }
+    }
+
     /// Creates an event subscription or gives an existing one a new definition, and asks its destination
     /// for consent where that is due. Returns the state reached within
-    /// [`crate::model::limits::HANDSHAKE_PUT_WAIT`].
+    /// [`crate::model::limits::HANDSHAKE_PUT_WAIT`]. In a namespace nothing is stored without consent.
     pub async fn put_subscription(
         &self,
         topic: &TopicName,
         name: SubscriptionName,
         definition: SubscriptionDefinition,
     ) -> Result<(Arc<TopicEntry>, Arc<EventSubscription>), ManageError> {
+        self.agree_first(topic, &name, &definition).await?;
         let one_at_a_time = self.shared.managing.lock().await;
         let replaced = self.define(topic, &name, definition).await?;
         drop(one_at_a_time);
@@ -175,13 +204,18 @@ impl Broker {
     }
 
     /// Gives an existing event subscription the definition that `change` makes of its present one, so
-    /// that of two changes at once none is lost; else like [`Broker::put_subscription`].
+    /// that of two changes at once none is lost; else like [`Broker::put_subscription`]. It is made twice:
+    /// for the receiver that is asked, and for good.
     pub async fn patch_subscription<E: From<ManageError>>(
         &self,
         topic: &TopicName,
         name: SubscriptionName,
-        change: impl FnOnce(&TopicEntry, &EventSubscription) -> Result<SubscriptionDefinition, E>,
+        change: impl Fn(&TopicEntry, &EventSubscription) -> Result<SubscriptionDefinition, E>,
     ) -> Result<(Arc<TopicEntry>, Arc<EventSubscription>), E> {
+        let (entry, current) = self.subscription(topic, &name)?;
+        // Whoever is asked may take long, so that the others must not wait for it.
+        self.agree_first(topic, &name, &change(&entry, &current)?)
+            .await?;
         let one_at_a_time = self.shared.managing.lock().await;
         let (entry, current) = self.subscription(topic, &name)?;
         let definition = change(&entry, &current)?;
@@ -327,6 +361,11 @@ impl Broker {
         topic: &TopicName,
         name: &SubscriptionName,
     ) -> Result<(Arc<TopicEntry>, Arc<EventSubscription>), ManageError> {
+        let (entry, current) = self.subscription(topic, name)?;
+        if entry.namespace.is_some() {
+            self.ask_consent(&current).await?;
+            return Ok((entry, current));
+        }
         let one_at_a_time = self.shared.managing.lock().await;
         let (_, current) = self.subscription(topic, name)?;
         let validation = self.new_handshake(ValidationState::Updating, &current.validation);
@@ -388,7 +427,7 @@ impl Broker {
     }
 
     fn first_validation(&self, definition: &SubscriptionDefinition) -> Validation {
-        if definition.destination.skips_validation() {
+        if needs_no_handshake(definition) {
             return Validation::succeeded(None);
         }
         let unasked = Validation {
@@ -405,15 +444,47 @@ impl Broker {
         current: &EventSubscription,
         definition: &SubscriptionDefinition,
     ) -> Validation {
-        if definition.destination.skips_validation() {
+        if needs_no_handshake(definition) {
             return Validation::succeeded(None);
         }
-        let former = &current.definition;
-        let same = former.destination.is_same_receiver(&definition.destination)
-            && former.delivery_schema == definition.delivery_schema;
-        if same && current.validation.state == ValidationState::Succeeded {
+        if is_same_receiver(&current.definition, definition)
+            && current.validation.state == ValidationState::Succeeded
+        {
             return current.validation.clone();
         }
         self.new_handshake(ValidationState::Updating, &current.validation)
     }
+}
+
+/// Whether the destination is taken without a handshake, or has agreed beforehand.
+fn needs_no_handshake(definition: &SubscriptionDefinition) -> bool {
+    definition.destination.skips_validation()
+        || definition.retry_policy.profile == DeliveryProfile::Namespace
+}
+
+/// Whether the same receiver is to hear the same schema.
+pub(super) fn is_same_receiver(
+    current: &SubscriptionDefinition,
+    changed: &SubscriptionDefinition,
+) -> bool {
+    current.destination.is_same_receiver(&changed.destination)
+        && current.delivery_schema == changed.delivery_schema
+}
+
+/// The number of the namespace that a new topic goes into, if that has room; `None` for a custom topic.
+fn room_in_namespace(
+    registry: &Registry,
+    topic: &TopicName,
+) -> Result<Option<NamespaceId>, ManageError> {
+    let Some(name) = topic.namespace() else {
+        return Ok(None);
+    };
+    let Some(entry) = registry.namespace(&name) else {
+        return Err(ManageError::NamespaceNotFound(name));
+    };
+    let most = entry.namespace.topics_max();
+    if registry.topics_of(&name).count() >= most {
+        return Err(ManageError::TooManyTopics(name, most));
+    }
+    Ok(Some(entry.namespace.id))
 }

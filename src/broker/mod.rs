@@ -8,6 +8,7 @@ mod health;
 mod janitor;
 mod manage;
 mod meters;
+mod namespaces;
 mod publish;
 mod receive;
 mod rejections;

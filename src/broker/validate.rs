@@ -203,13 +203,14 @@ impl Broker {
         }
     }
 
-    /// Tells the destination of a deleted subscription, once, whatever it answers.
+    /// Tells the destination of a deleted subscription, once, whatever it answers. In namespaces there
+    /// are no events of the appliance's own.
     pub(super) fn say_farewell(
         &self,
         topic: &Arc<TopicEntry>,
         subscription: &Arc<EventSubscription>,
     ) {
-        if !subscription.has_agreed() {
+        if !subscription.has_agreed() || topic.namespace.is_some() {
             return;
         }
         let (broker, topic) = (self.clone(), Arc::clone(topic));

@@ -77,6 +77,26 @@ impl Outbound {
         }
     }
 
+    /// Asks in the manner of namespace topics, without a callback or a rate: agreed is what the answer
+    /// says, and only that (event-grid-namespaces.md 6.1). Returns why it is no agreement.
+    pub async fn ask_consent(
+        &self,
+        subscription: &EventSubscription,
+        deadline: Duration,
+    ) -> Result<(), String> {
+        let Destination::WebHook(webhook) = &subscription.definition.destination;
+        let mut headers = HeaderMap::new();
+        put(&mut headers, WEBHOOK_REQUEST_ORIGIN, &self.origin);
+        let asked = addressed(webhook, Method::OPTIONS, headers, Vec::new(), deadline);
+        let judge = |answer: ExchangeAnswer| judge_consent(&answer, &self.origin);
+        match self.ask(subscription, asked, judge).await {
+            HandshakeResult::Agreed { .. } => Ok(()),
+            HandshakeResult::AwaitingManualAction { why }
+            | HandshakeResult::Refused { why }
+            | HandshakeResult::Denied { why } => Err(why),
+        }
+    }
+
     async fn ask(
         &self,
         subscription: &EventSubscription,
@@ -190,6 +210,34 @@ fn options_request(
     )
 }
 
+/// Status 200 and the header; what rate it would allow is not read.
+fn judge_consent(answer: &ExchangeAnswer, origin: &str) -> HandshakeResult {
+    let status = answer.status;
+    let mut allowed = words(&answer.headers, WEBHOOK_ALLOWED_ORIGIN).peekable();
+    if status != 200 {
+        return refused(format!(
+            "the receiver answered {status} to OPTIONS; only 200 counts"
+        ));
+    }
+    if allowed.peek().is_none() {
+        return refused("the receiver answered 200 to OPTIONS, but without WebHook-Allowed-Origin");
+    }
+    match allowed.any(|each| is_origin(each, origin)) {
+        true => HandshakeResult::Agreed { allowed_rate: None },
+        false => foreign_origin(origin),
+    }
+}
+
+fn is_origin(allowed: &str, origin: &str) -> bool {
+    allowed == "*" || allowed.eq_ignore_ascii_case(origin)
+}
+
+fn foreign_origin(origin: &str) -> HandshakeResult {
+    refused(format!(
+        "the receiver's WebHook-Allowed-Origin is neither {origin:?} nor \"*\""
+    ))
+}
+
 /// The headers alone are consent, whatever the status (spec 5.2). A success without them leaves the
 /// callback.
 fn judge_options(answer: &ExchangeAnswer, origin: &str) -> HandshakeResult {
@@ -205,10 +253,8 @@ fn judge_options(answer: &ExchangeAnswer, origin: &str) -> HandshakeResult {
             "the receiver answered {status} to OPTIONS, without WebHook-Allowed-Origin"
         ));
     }
-    if !allowed.any(|each| each == "*" || each.eq_ignore_ascii_case(origin)) {
-        return refused(format!(
-            "the receiver's WebHook-Allowed-Origin is neither {origin:?} nor \"*\""
-        ));
+    if !allowed.any(|each| is_origin(each, origin)) {
+        return foreign_origin(origin);
     }
     match allowed_rate(&answer.headers) {
         Ok(allowed_rate) => HandshakeResult::Agreed { allowed_rate },

@@ -1,0 +1,160 @@
+//! Creating, changing and deleting namespaces, and the consent of receivers in them.
+
+use std::sync::Arc;
+
+use crate::broker::Broker;
+use crate::broker::manage::{ManageError, is_same_receiver};
+use crate::model::access::{AccessKeys, KeyName};
+use crate::model::destination::Destination;
+use crate::model::limits::NAMESPACES_MAX;
+use crate::model::name::{NamespaceName, SubscriptionName, TopicName};
+use crate::model::namespace::NamespaceDefinition;
+use crate::model::registry::{NamespaceEntry, TopicEntry};
+use crate::model::subscription::{
+    EventSubscription, PendingFate, SubscriptionDefinition, SubscriptionId, Validation,
+};
+use crate::store::{NamespaceChange, RegistryChange};
+
+impl Broker {
+    /// The namespace of that name.
+    pub fn namespace(&self, name: &NamespaceName) -> Result<Arc<NamespaceEntry>, ManageError> {
+        let registry = self.registry();
+        let found = registry.namespace(name).cloned();
+        found.ok_or_else(|| ManageError::NamespaceNotFound(name.clone()))
+    }
+
+    /// Creates a namespace with new keys, or gives an existing one a new definition.
+    pub async fn put_namespace(
+        &self,
+        name: NamespaceName,
+        definition: NamespaceDefinition,
+    ) -> Result<Arc<NamespaceEntry>, ManageError> {
+        let _one_at_a_time = self.shared.managing.lock().await;
+        self.define_namespace(name, definition).await
+    }
+
+    /// Gives an existing namespace the definition that `change` makes of its present one, so that of two
+    /// changes at once none is lost.
+    pub async fn patch_namespace<E: From<ManageError>>(
+        &self,
+        name: NamespaceName,
+        change: impl FnOnce(&NamespaceDefinition) -> Result<NamespaceDefinition, E>,
+    ) -> Result<Arc<NamespaceEntry>, E> {
+        let _one_at_a_time = self.shared.managing.lock().await;
+        let definition = change(&self.namespace(&name)?.namespace.definition)?;
+        Ok(self.define_namespace(name, definition).await?)
+    }
+
+    /// The caller holds `managing`.
+    async fn define_namespace(
+        &self,
+        name: NamespaceName,
+        definition: NamespaceDefinition,
+    ) -> Result<Arc<NamespaceEntry>, ManageError> {
+        let registry = self.registry();
+        let change = match registry.namespace(&name) {
+            Some(entry) => NamespaceChange::Change {
+                id: entry.namespace.id,
+                definition,
+            },
+            None if registry.namespaces().count() >= NAMESPACES_MAX => {
+                return Err(ManageError::TooManyNamespaces);
+            }
+            None => NamespaceChange::Add {
+                name: name.clone(),
+                definition,
+                keys: AccessKeys::generate(self.entropy()),
+            },
+        };
+        self.save(RegistryChange::Namespace(change)).await?;
+        self.namespace(&name)
+    }
+
+    /// Renews one of the two keys of a namespace.
+    pub async fn regenerate_namespace_key(
+        &self,
+        name: &NamespaceName,
+        key: KeyName,
+    ) -> Result<Arc<NamespaceEntry>, ManageError> {
+        let _one_at_a_time = self.shared.managing.lock().await;
+        let entry = self.namespace(name)?;
+        let keys = entry.namespace.keys.regenerated(key, self.entropy());
+        let id = entry.namespace.id;
+        let change = NamespaceChange::ChangeKeys { id, keys };
+        self.save(RegistryChange::Namespace(change)).await?;
+        self.namespace(name)
+    }
+
+    /// Deletes a namespace with its topics and their event subscriptions. What these still had to
+    /// deliver ends as said, with a record. Says whether there was such a namespace.
+    pub async fn delete_namespace(
+        &self,
+        name: &NamespaceName,
+        pending: PendingFate,
+    ) -> Result<bool, ManageError> {
+        let one_at_a_time = self.shared.managing.lock().await;
+        let Ok(entry) = self.namespace(name) else {
+            return Ok(false);
+        };
+        let id = entry.namespace.id;
+        let topics: Vec<Arc<TopicEntry>> = self.registry().topics_of(name).cloned().collect();
+        let change = NamespaceChange::Delete { id, pending };
+        self.save(RegistryChange::Namespace(change)).await?;
+        drop(one_at_a_time);
+        for topic in &topics {
+            self.part_with(topic);
+        }
+        self.end_orphans().await?;
+        Ok(true)
+    }
+
+    /// Asks the receiver of a namespace topic's subscription before that is stored, unless it has agreed
+    /// to the same before (event-grid-namespaces.md 6.1).
+    pub(super) async fn agree_first(
+        &self,
+        topic: &TopicName,
+        name: &SubscriptionName,
+        definition: &SubscriptionDefinition,
+    ) -> Result<(), ManageError> {
+        let entry = self.topic(topic)?;
+        if entry.namespace.is_none() {
+            return Ok(());
+        }
+        let has_agreed = |current: &SubscriptionDefinition| {
+            !current.destination.skips_validation() && is_same_receiver(current, definition)
+        };
+        let current = entry.subscription(name);
+        if current.is_some_and(|current| has_agreed(&current.definition)) {
+            return Ok(());
+        }
+        let now = self.clock().now();
+        let asked = EventSubscription {
+            // A new one has no number yet.
+            id: current.map_or(SubscriptionId(0), |current| current.id),
+            topic_id: entry.topic.id,
+            name: name.clone(),
+            definition: definition.clone(),
+            validation: Validation::succeeded(None),
+            created_at: now,
+            updated_at: now,
+        };
+        self.ask_consent(&asked).await
+    }
+
+    /// Asks the receiver once whether it wants events; whoever asks may ask again.
+    pub(super) async fn ask_consent(
+        &self,
+        subscription: &EventSubscription,
+    ) -> Result<(), ManageError> {
+        let Destination::WebHook(webhook) = &subscription.definition.destination;
+        if webhook.skip_validation {
+            return Ok(());
+        }
+        let deadline = self.options().response_deadline;
+        let answer = self.outbound().ask_consent(subscription, deadline).await;
+        answer.map_err(|why| ManageError::NotValidated {
+            endpoint: webhook.endpoint_url.base(),
+            why,
+        })
+    }
+}
