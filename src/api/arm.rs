@@ -1,13 +1,14 @@
 //! Paths in the manner of Azure Resource Manager, brought to the short form that the routes know.
 //!
-//! `/subscriptions/{s}/resourceGroups/{rg}/providers/Microsoft.EventGrid/topics/…` becomes `/topics/…`, in
-//! any letter case of the fixed words. What `{s}` and `{rg}` are makes no difference here.
+//! `/subscriptions/{s}/resourceGroups/{rg}/providers/Microsoft.EventGrid/topics/…` becomes `/topics/…`, and
+//! `…/namespaces/…` becomes `/namespaces/…`, in any letter case of the fixed words. What `{s}` and `{rg}` are makes no difference here.
 
 use axum::http::Uri;
 use axum::http::uri::PathAndQuery;
 
 /// Fixed words of the paths, as the routes spell them.
-const WORDS: [&str; 11] = [
+const WORDS: [&str; 12] = [
+    "namespaces",
     "topics",
     "eventSubscriptions",
     "listKeys",
@@ -45,20 +46,23 @@ fn short_path(path: &str) -> Option<String> {
         rest => rest,
     };
     let rest = without_provider(rest)?;
-    let (topics, rest) = rest.split_first()?;
-    let mut short = format!("/{}", word(topics));
-    let Some((topic, rest)) = rest.split_first() else {
-        return Some(short);
-    };
-    short = format!("{short}/{topic}");
-    // The older form of a subscription's path names the provider a second time.
-    let rest = without_provider(rest).unwrap_or(rest);
-    for (place, segment) in rest.iter().enumerate() {
-        // Places 0 and 2 are fixed words, place 1 is the subscription's name.
+    let mut short = String::new();
+    let mut add = |place: usize, segment: &str| {
         short.push('/');
-        short.push_str(if place == 1 { segment } else { word(segment) });
+        // Fixed words and names take turns.
+        short.push_str(if place.is_multiple_of(2) {
+            word(segment)
+        } else {
+            segment
+        });
+    };
+    let parent = rest.len().min(2);
+    // The older form of a subscription's path names the provider a second time.
+    let below = without_provider(&rest[parent..]).unwrap_or(&rest[parent..]);
+    for (place, segment) in rest[..parent].iter().chain(below).enumerate() {
+        add(place, segment);
     }
-    Some(short)
+    (!short.is_empty()).then_some(short)
 }
 
 fn without_provider<'a, 'b>(segments: &'a [&'b str]) -> Option<&'a [&'b str]> {
@@ -133,6 +137,14 @@ mod tests {
         check(
             &format!("{G}/topics/o/tryfilter"),
             Some("/topics/o/tryFilter"),
+        );
+        check(
+            &format!("{G}/Namespaces/shop/Topics/Topics/EVENTSUBSCRIPTIONS/Pause/getfullurl"),
+            Some("/namespaces/shop/topics/Topics/eventSubscriptions/Pause/getFullUrl"),
+        );
+        check(
+            &format!("{G}/namespaces/shop/regeneratekey"),
+            Some("/namespaces/shop/regenerateKey"),
         );
         check("/topics/orders", None);
         check("/subscriptions", None);

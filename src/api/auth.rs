@@ -13,7 +13,7 @@ use crate::api::error::ApiError;
 use crate::base::Timestamp;
 use crate::model::access::{AccessKeys, Secret};
 use crate::model::registry::TopicEntry;
-use crate::wire::sas::{self, SasError};
+use crate::wire::sas::{self, SasClaims, SasError};
 
 /// What a publisher presents (spec 1.2).
 #[derive(Debug)]
@@ -68,10 +68,8 @@ impl Credential {
     /// Whether it opens `topic`, whatever the request is for: to choose a topic by its key.
     pub(super) fn opens(&self, topic: &TopicEntry, now: Timestamp) -> bool {
         match self {
-            Self::Key { key, .. } => topic.topic.keys.admit(key.reveal()),
-            Self::Token { token, .. } => {
-                sas::verify(token.reveal(), &topic.topic.keys, now).is_ok()
-            }
+            Self::Key { key, .. } => has_key(topic, key),
+            Self::Token { token, .. } => verify(token, topic, now).is_ok(),
             Self::None | Self::Bearer(_) => false,
         }
     }
@@ -106,15 +104,14 @@ pub(super) fn authorize_publisher(
             topic.topic.name
         )));
     }
-    let keys = &topic.topic.keys;
     match credential {
-        Credential::Key { key, .. } if keys.admit(key.reveal()) => Ok(()),
+        Credential::Key { key, .. } if has_key(topic, key) => Ok(()),
         Credential::Key { from, .. } => Err(ApiError::unauthorized(format!(
             "The request authorization key is not authorized for {}. It was read from {from}.",
             topic.topic.name
         ))),
         Credential::Token { token, from } => {
-            check_token(state, keys, token, hosts, uri).map_err(|error| explain(error, from))
+            check_token(state, topic, token, hosts, uri).map_err(|error| explain(error, from))
         }
         Credential::None | Credential::Bearer(_) => Err(ApiError::unauthorized(
             "Request must contain one of the following authorization signature: aeg-sas-token, \
@@ -123,14 +120,31 @@ pub(super) fn authorize_publisher(
     }
 }
 
+/// Whether it is a key of the topic or of its namespace; always compares with all of them.
+fn has_key(topic: &TopicEntry, key: &Secret) -> bool {
+    let admits = |keys: &AccessKeys| keys.admit(key.reveal());
+    topic
+        .access_keys()
+        .fold(false, |any, keys| any | admits(keys))
+}
+
+/// What a token grants that was signed with a key of the topic or of its namespace.
+fn verify(token: &Secret, topic: &TopicEntry, now: Timestamp) -> Result<SasClaims, SasError> {
+    let mut results = topic
+        .access_keys()
+        .map(|keys| sas::verify(token.reveal(), keys, now));
+    let signed = results.find(|result| *result != Err(SasError::WrongSignature));
+    signed.unwrap_or(Err(SasError::WrongSignature))
+}
+
 fn check_token(
     state: &ApiState,
-    keys: &AccessKeys,
+    topic: &TopicEntry,
     token: &Secret,
     hosts: &[&str],
     uri: &Uri,
 ) -> Result<(), SasError> {
-    let claims = sas::verify(token.reveal(), keys, state.broker.clock().now())?;
+    let claims = verify(token, topic, state.broker.clock().now())?;
     let covers = |host: &&str| sas::resource_covers(&claims.resource, host, uri.path());
     if hosts.iter().any(covers) {
         Ok(())

@@ -6,7 +6,7 @@ use axum::Json;
 use axum::body::{Body, to_bytes};
 use axum::extract::{Request, State};
 use axum::http::response::Parts;
-use axum::http::{Method, StatusCode, Uri, header};
+use axum::http::{HeaderName, HeaderValue, Method, StatusCode, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
@@ -20,6 +20,12 @@ use crate::store::StoreError;
 use crate::wire::error_body::{correlation, error_body};
 use crate::wire::resource::InvalidResource;
 use crate::wire::{BadInput, BadInputKind};
+
+/// Azure's code for a webhook that has not agreed (spec 5).
+const VALIDATION_FAILED: &str = "Url validation";
+
+/// Where clients of namespaces look for the code (event-grid-namespaces.md 3).
+const ERROR_CODE: HeaderName = HeaderName::from_static("x-ms-error-code");
 
 /// Bytes of a plain refusal; they quote little of what was sent.
 const PLAIN_REFUSAL_BYTES_MAX: usize = 16_384;
@@ -143,6 +149,9 @@ pub(super) async fn finish(
     }
     parts.headers.remove(header::CONTENT_LENGTH);
     parts.headers.remove(header::CONTENT_TYPE);
+    parts
+        .headers
+        .insert(ERROR_CODE, HeaderValue::from_static(error.code));
     (parts.status, parts.headers, Json(body)).into_response()
 }
 
@@ -170,7 +179,7 @@ pub(super) async fn no_such_path(method: Method, uri: Uri) -> ApiError {
         "Events are published with POST /topics/{topic}/api/events; the endpoint given to an Event \
          Grid client is http://HOST/topics/{topic}/api/events."
     } else {
-        "Topics are under /topics, the admin pages under /admin, health under /healthz."
+        "Topics are under /topics and /namespaces, the admin pages under /admin, health under /healthz."
     };
     ApiError::not_found(format!("There is nothing at {method} {path}. {hint}"))
 }
@@ -280,14 +289,20 @@ impl From<ManageError> for ApiError {
     fn from(error: ManageError) -> Self {
         let explanation = error.to_string();
         match error {
-            ManageError::TopicNotFound(_) | ManageError::SubscriptionNotFound(..) => {
+            ManageError::NamespaceNotFound(_)
+            | ManageError::TopicNotFound(_)
+            | ManageError::SubscriptionNotFound(..) => {
                 Self::new(StatusCode::NOT_FOUND, "ResourceNotFound", explanation)
             }
             ManageError::InputSchemaFixed => {
                 Self::new(StatusCode::BAD_REQUEST, "InvalidRequest", explanation)
             }
-            ManageError::TooManySubscriptions(_) | ManageError::TooManySecrets(_) => {
-                Self::conflict(explanation)
+            ManageError::TooManyNamespaces
+            | ManageError::TooManyTopics(..)
+            | ManageError::TooManySubscriptions(_)
+            | ManageError::TooManySecrets(_) => Self::conflict(explanation),
+            ManageError::NotValidated { .. } => {
+                Self::new(StatusCode::BAD_REQUEST, VALIDATION_FAILED, explanation)
             }
             ManageError::Store(error) => error.into(),
         }

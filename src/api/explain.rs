@@ -8,13 +8,13 @@ use serde_json::Value;
 
 use crate::api::ApiState;
 use crate::api::error::ApiError;
+use crate::api::manage::{SubscriptionPath, TopicPath};
 use crate::base::Timestamp;
 use crate::model::delivery::DeliveryId;
 use crate::model::event::{Event, EventKey};
 use crate::model::explanation::Explanation;
 use crate::model::filter_trial::FilterTrial;
 use crate::model::limits::TRIAL_DEADLINE;
-use crate::model::name::{SubscriptionName, TopicName};
 use crate::model::registry::TopicEntry;
 use crate::model::subscription::SubscriptionId;
 use crate::store::views::{EventDetail, EventQuery};
@@ -34,10 +34,10 @@ struct AskedEvent {
 /// `POST /topics/{topic}/eventSubscriptions/{name}/explain` (an extension)
 pub(super) async fn explain_one(
     State(state): State<ApiState>,
-    Path((topic, name)): Path<(String, String)>,
+    Path(path): Path<SubscriptionPath>,
     body: Bytes,
 ) -> Result<Json<Value>, ApiError> {
-    let (topic, name) = (TopicName::parse(&topic)?, SubscriptionName::parse(&name)?);
+    let (topic, name) = path.names()?;
     let (entry, subscription) = state.broker.subscription(&topic, &name)?;
     let asked = asked_event(&state, &entry, &body).await?;
     let view = entry.view(&asked.event);
@@ -48,10 +48,10 @@ pub(super) async fn explain_one(
 /// `POST /topics/{topic}/explain` (an extension): every event subscription of the topic.
 pub(super) async fn explain_all(
     State(state): State<ApiState>,
-    Path(topic): Path<String>,
+    Path(topic): Path<TopicPath>,
     body: Bytes,
 ) -> Result<Json<Value>, ApiError> {
-    let entry = state.broker.topic(&TopicName::parse(&topic)?)?;
+    let entry = state.broker.topic(&topic.name()?)?;
     let asked = asked_event(&state, &entry, &body).await?;
     Ok(Json(asked.show_all(&entry)))
 }
@@ -76,12 +76,12 @@ pub(super) async fn explain_stored(
 /// `POST /topics/{topic}/tryFilter` (an extension)
 pub(super) async fn try_filter(
     State(state): State<ApiState>,
-    Path(topic): Path<String>,
+    Path(topic): Path<TopicPath>,
     body: Bytes,
 ) -> Result<Json<Value>, ApiError> {
-    let topic = TopicName::parse(&topic)?;
+    let topic = topic.name()?;
     let entry = state.broker.topic(&topic)?;
-    let request = filter_trial::parse(&body)?;
+    let request = filter_trial::parse(&entry, &body)?;
     let current = request
         .subscription
         .as_ref()

@@ -1,4 +1,5 @@
-//! The door for those who manage topics and event subscriptions (spec 3).
+//! The door for those who manage topics and event subscriptions (spec 3), in namespaces or not
+//! (event-grid-namespaces.md 1).
 
 use std::sync::Arc;
 
@@ -12,37 +13,81 @@ use serde_json::Value;
 
 use crate::api::ApiState;
 use crate::api::error::ApiError;
-use crate::model::name::{SubscriptionName, TopicName};
+use crate::model::name::{InvalidName, NamespaceName, SubscriptionName, TopicName};
 use crate::model::registry::TopicEntry;
 use crate::model::subscription::{EventSubscription, PendingFate};
 use crate::wire::resource::{self, SubscriptionContext};
 
-type Answer = Result<Response, ApiError>;
+pub(super) type Answer = Result<Response, ApiError>;
+
+/// What a path says about a topic: `/topics/{topic}`, in namespaces behind `/namespaces/{namespace}`.
+#[derive(Deserialize)]
+pub(super) struct TopicPath {
+    namespace: Option<String>,
+    topic: String,
+}
+
+impl TopicPath {
+    pub(super) fn name(&self) -> Result<TopicName, InvalidName> {
+        match &self.namespace {
+            None => TopicName::custom(&self.topic),
+            Some(namespace) => {
+                TopicName::in_namespace(&NamespaceName::parse(namespace)?, &self.topic)
+            }
+        }
+    }
+}
+
+/// What a path says about an event subscription: that of its topic, and `/eventSubscriptions/{name}`.
+#[derive(Deserialize)]
+pub(super) struct SubscriptionPath {
+    namespace: Option<String>,
+    topic: String,
+    name: String,
+}
+
+impl SubscriptionPath {
+    pub(super) fn names(self) -> Result<(TopicName, SubscriptionName), InvalidName> {
+        let name = match self.namespace {
+            None => SubscriptionName::parse(&self.name),
+            Some(_) => SubscriptionName::of_namespace_topic(&self.name),
+        };
+        let (namespace, topic) = (self.namespace, self.topic);
+        Ok((TopicPath { namespace, topic }.name()?, name?))
+    }
+}
 
 /// `GET /topics`
 pub(super) async fn list_topics(State(state): State<ApiState>) -> Response {
     let registry = state.broker.registry();
     let topics = registry
-        .topics()
+        .custom_topics()
         .map(|entry| show_topic(&state, entry))
         .collect();
     Json(resource::render_list(topics)).into_response()
 }
 
 /// `GET /topics/{topic}`
-pub(super) async fn get_topic(State(state): State<ApiState>, Path(topic): Path<String>) -> Answer {
-    let entry = state.broker.topic(&TopicName::parse(&topic)?)?;
+pub(super) async fn get_topic(
+    State(state): State<ApiState>,
+    Path(topic): Path<TopicPath>,
+) -> Answer {
+    let entry = state.broker.topic(&topic.name()?)?;
     Ok(Json(show_topic(&state, &entry)).into_response())
 }
 
 /// `PUT /topics/{topic}`: 201, whether it was there before or not, because the clients take nothing else.
 pub(super) async fn put_topic(
     State(state): State<ApiState>,
-    Path(topic): Path<String>,
+    Path(topic): Path<TopicPath>,
     body: Bytes,
 ) -> Answer {
-    let name = TopicName::parse(&topic)?;
-    let definition = resource::parse_topic(&json(&body)?)?;
+    let name = topic.name()?;
+    let body = json(&body)?;
+    let definition = match name.namespace() {
+        None => resource::parse_topic(&body)?,
+        Some(_) => resource::parse_namespace_topic(&body)?,
+    };
     let entry = state.broker.put_topic(name, definition).await?;
     Ok((StatusCode::CREATED, Json(show_topic(&state, &entry))).into_response())
 }
@@ -50,13 +95,16 @@ pub(super) async fn put_topic(
 /// `PATCH /topics/{topic}`
 pub(super) async fn patch_topic(
     State(state): State<ApiState>,
-    Path(topic): Path<String>,
+    Path(topic): Path<TopicPath>,
     body: Bytes,
 ) -> Answer {
-    let name = TopicName::parse(&topic)?;
-    let patch = json(&body)?;
+    let (name, patch) = (topic.name()?, json(&body)?);
     let change = |current: &TopicEntry| {
-        let definition = resource::patch_topic(&current.topic.definition, &patch);
+        let definition = &current.topic.definition;
+        let definition = match current.namespace {
+            None => resource::patch_topic(definition, &patch),
+            Some(_) => resource::patch_namespace_topic(definition, &patch),
+        };
         definition.map_err(ApiError::from)
     };
     let entry = state.broker.patch_topic(name, change).await?;
@@ -66,40 +114,40 @@ pub(super) async fn patch_topic(
 /// `DELETE /topics/{topic}`
 pub(super) async fn delete_topic(
     State(state): State<ApiState>,
-    Path(topic): Path<String>,
+    Path(topic): Path<TopicPath>,
     Query(deletion): Query<Deletion>,
 ) -> Answer {
-    let (name, pending) = (TopicName::parse(&topic)?, deletion.pending()?);
+    let (name, pending) = (topic.name()?, deletion.pending()?);
     state.broker.delete_topic(&name, pending).await?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
 /// `POST /topics/{topic}/listKeys`
-pub(super) async fn list_keys(State(state): State<ApiState>, Path(topic): Path<String>) -> Answer {
-    let entry = state.broker.topic(&TopicName::parse(&topic)?)?;
+pub(super) async fn list_keys(
+    State(state): State<ApiState>,
+    Path(topic): Path<TopicPath>,
+) -> Answer {
+    let entry = state.broker.topic(&topic.name()?)?;
     Ok(Json(resource::render_keys(&entry.topic.keys)).into_response())
 }
 
 /// `POST /topics/{topic}/regenerateKey`
 pub(super) async fn regenerate_key(
     State(state): State<ApiState>,
-    Path(topic): Path<String>,
+    Path(topic): Path<TopicPath>,
     body: Bytes,
 ) -> Answer {
     let key = resource::parse_key_name(&json(&body)?)?;
-    let entry = state
-        .broker
-        .regenerate_key(&TopicName::parse(&topic)?, key)
-        .await?;
+    let entry = state.broker.regenerate_key(&topic.name()?, key).await?;
     Ok(Json(resource::render_keys(&entry.topic.keys)).into_response())
 }
 
 /// `GET /topics/{topic}/eventSubscriptions`
 pub(super) async fn list_subscriptions(
     State(state): State<ApiState>,
-    Path(topic): Path<String>,
+    Path(topic): Path<TopicPath>,
 ) -> Answer {
-    let entry = state.broker.topic(&TopicName::parse(&topic)?)?;
+    let entry = state.broker.topic(&topic.name()?)?;
     let all = entry.subscriptions.values();
     let all = all
         .map(|each| show_subscription(&state, &entry, each))
@@ -110,21 +158,20 @@ pub(super) async fn list_subscriptions(
 /// `GET /topics/{topic}/eventSubscriptions/{name}`
 pub(super) async fn get_subscription(
     State(state): State<ApiState>,
-    Path((topic, name)): Path<(String, String)>,
+    Path(path): Path<SubscriptionPath>,
 ) -> Answer {
-    let (entry, subscription) = state
-        .broker
-        .subscription(&TopicName::parse(&topic)?, &SubscriptionName::parse(&name)?)?;
+    let (topic, name) = path.names()?;
+    let (entry, subscription) = state.broker.subscription(&topic, &name)?;
     Ok(Json(show_subscription(&state, &entry, &subscription)).into_response())
 }
 
 /// `PUT /topics/{topic}/eventSubscriptions/{name}`: 201, for the same reason as with topics.
 pub(super) async fn put_subscription(
     State(state): State<ApiState>,
-    Path((topic, name)): Path<(String, String)>,
+    Path(path): Path<SubscriptionPath>,
     body: Bytes,
 ) -> Answer {
-    let (topic, name) = (TopicName::parse(&topic)?, SubscriptionName::parse(&name)?);
+    let (topic, name) = path.names()?;
     let entry = state.broker.topic(&topic)?;
     let replaced = entry.subscription(&name);
     let context = SubscriptionContext {
@@ -140,13 +187,14 @@ pub(super) async fn put_subscription(
     Ok((StatusCode::CREATED, Json(shown)).into_response())
 }
 
-/// `PATCH /topics/{topic}/eventSubscriptions/{name}`: 201 (spec 3.1).
+/// `PATCH /topics/{topic}/eventSubscriptions/{name}`: 201 (spec 3.1); in namespaces 200, because the
+/// clients take nothing else.
 pub(super) async fn patch_subscription(
     State(state): State<ApiState>,
-    Path((topic, name)): Path<(String, String)>,
+    Path(path): Path<SubscriptionPath>,
     body: Bytes,
 ) -> Answer {
-    let (topic, name) = (TopicName::parse(&topic)?, SubscriptionName::parse(&name)?);
+    let (topic, name) = path.names()?;
     let patch = json(&body)?;
     let change = |entry: &TopicEntry, current: &EventSubscription| {
         let context = context(&state, entry);
@@ -158,16 +206,20 @@ pub(super) async fn patch_subscription(
         .patch_subscription(&topic, name, change)
         .await?;
     let shown = show_subscription(&state, &entry, &subscription);
-    Ok((StatusCode::CREATED, Json(shown)).into_response())
+    let status = match entry.namespace {
+        None => StatusCode::CREATED,
+        Some(_) => StatusCode::OK,
+    };
+    Ok((status, Json(shown)).into_response())
 }
 
 /// `DELETE /topics/{topic}/eventSubscriptions/{name}`
 pub(super) async fn delete_subscription(
     State(state): State<ApiState>,
-    Path((topic, name)): Path<(String, String)>,
+    Path(path): Path<SubscriptionPath>,
     Query(deletion): Query<Deletion>,
 ) -> Answer {
-    let (topic, name) = (TopicName::parse(&topic)?, SubscriptionName::parse(&name)?);
+    let (topic, name) = path.names()?;
     let pending = deletion.pending()?;
     state
         .broker
@@ -183,7 +235,7 @@ pub(super) struct Deletion {
 }
 
 impl Deletion {
-    fn pending(&self) -> Result<PendingFate, ApiError> {
+    pub(super) fn pending(&self) -> Result<PendingFate, ApiError> {
         match self.pending.as_deref() {
             None => Ok(PendingFate::default()),
             Some(word) if word.eq_ignore_ascii_case("discard") => Ok(PendingFate::Discard),
@@ -198,9 +250,9 @@ impl Deletion {
 /// `POST /topics/{topic}/eventSubscriptions/{name}/pause` (an extension)
 pub(super) async fn pause(
     State(state): State<ApiState>,
-    Path((topic, name)): Path<(String, String)>,
+    Path(path): Path<SubscriptionPath>,
 ) -> Answer {
-    let (topic, name) = (TopicName::parse(&topic)?, SubscriptionName::parse(&name)?);
+    let (topic, name) = path.names()?;
     let (entry, subscription) = state.broker.pause_subscription(&topic, &name).await?;
     Ok(Json(show_subscription(&state, &entry, &subscription)).into_response())
 }
@@ -208,9 +260,9 @@ pub(super) async fn pause(
 /// `POST /topics/{topic}/eventSubscriptions/{name}/resume` (an extension)
 pub(super) async fn resume(
     State(state): State<ApiState>,
-    Path((topic, name)): Path<(String, String)>,
+    Path(path): Path<SubscriptionPath>,
 ) -> Answer {
-    let (topic, name) = (TopicName::parse(&topic)?, SubscriptionName::parse(&name)?);
+    let (topic, name) = path.names()?;
     let (entry, subscription) = state.broker.resume_subscription(&topic, &name).await?;
     Ok(Json(show_subscription(&state, &entry, &subscription)).into_response())
 }
@@ -218,22 +270,20 @@ pub(super) async fn resume(
 /// `POST /topics/{topic}/eventSubscriptions/{name}/getFullUrl`
 pub(super) async fn get_full_url(
     State(state): State<ApiState>,
-    Path((topic, name)): Path<(String, String)>,
+    Path(path): Path<SubscriptionPath>,
 ) -> Answer {
-    let (_, subscription) = state
-        .broker
-        .subscription(&TopicName::parse(&topic)?, &SubscriptionName::parse(&name)?)?;
+    let (topic, name) = path.names()?;
+    let (_, subscription) = state.broker.subscription(&topic, &name)?;
     Ok(Json(resource::render_full_url(&subscription.definition)).into_response())
 }
 
 /// `POST /topics/{topic}/eventSubscriptions/{name}/getDeliveryAttributes`
 pub(super) async fn get_delivery_attributes(
     State(state): State<ApiState>,
-    Path((topic, name)): Path<(String, String)>,
+    Path(path): Path<SubscriptionPath>,
 ) -> Answer {
-    let (_, subscription) = state
-        .broker
-        .subscription(&TopicName::parse(&topic)?, &SubscriptionName::parse(&name)?)?;
+    let (topic, name) = path.names()?;
+    let (_, subscription) = state.broker.subscription(&topic, &name)?;
     Ok(Json(resource::render_delivery_attributes(
         &subscription.definition,
     ))
@@ -243,9 +293,9 @@ pub(super) async fn get_delivery_attributes(
 /// `POST /topics/{topic}/eventSubscriptions/{name}/listSigningSecrets`: fingerprints (an extension)
 pub(super) async fn list_signing_secrets(
     State(state): State<ApiState>,
-    Path((topic, name)): Path<(String, String)>,
+    Path(path): Path<SubscriptionPath>,
 ) -> Answer {
-    let (topic, name) = (TopicName::parse(&topic)?, SubscriptionName::parse(&name)?);
+    let (topic, name) = path.names()?;
     let (_, subscription) = state.broker.subscription(&topic, &name)?;
     Ok(Json(resource::render_signing_secrets(&subscription.definition)).into_response())
 }
@@ -253,10 +303,10 @@ pub(super) async fn list_signing_secrets(
 /// `POST /topics/{topic}/eventSubscriptions/{name}/rotateSigningSecret` (an extension)
 pub(super) async fn rotate_signing_secret(
     State(state): State<ApiState>,
-    Path((topic, name)): Path<(String, String)>,
+    Path(path): Path<SubscriptionPath>,
     body: Bytes,
 ) -> Answer {
-    let (topic, name) = (TopicName::parse(&topic)?, SubscriptionName::parse(&name)?);
+    let (topic, name) = path.names()?;
     let rotation = match body.is_empty() {
         true => Value::Object(serde_json::Map::new()),
         false => json(&body)?,
@@ -271,17 +321,18 @@ pub(super) async fn rotate_signing_secret(
 /// `POST /topics/{topic}/eventSubscriptions/{name}/validate`: asks the destination again (an extension).
 pub(super) async fn validate(
     State(state): State<ApiState>,
-    Path((topic, name)): Path<(String, String)>,
+    Path(path): Path<SubscriptionPath>,
 ) -> Answer {
-    let (topic, name) = (TopicName::parse(&topic)?, SubscriptionName::parse(&name)?);
+    let (topic, name) = path.names()?;
     let (entry, subscription) = state.broker.validate_again(&topic, &name).await?;
     Ok(Json(show_subscription(&state, &entry, &subscription)).into_response())
 }
 
-fn show_topic(state: &ApiState, entry: &Arc<TopicEntry>) -> Value {
-    let base = &state.broker.options().public_url;
-    let endpoint = format!("{base}/topics/{}/api/events", entry.topic.name);
-    resource::render_topic(entry, &endpoint)
+pub(super) fn show_topic(state: &ApiState, entry: &Arc<TopicEntry>) -> Value {
+    resource::render_topic(
+        entry,
+        &entry.publish_url(&state.broker.options().public_url),
+    )
 }
 
 fn show_subscription(
@@ -295,12 +346,8 @@ fn show_subscription(
 }
 
 fn context<'a>(state: &ApiState, entry: &'a TopicEntry) -> SubscriptionContext<'a> {
-    SubscriptionContext {
-        input_schema: &entry.topic.definition.input_schema,
-        now: state.broker.clock().now(),
-        replaces: None,
-        require_https: state.options.require_https,
-    }
+    let now = state.broker.clock().now();
+    SubscriptionContext::of(entry, now, state.options.require_https)
 }
 
 pub(super) fn json(body: &Bytes) -> Result<Value, ApiError> {

@@ -12,7 +12,9 @@ mod explain;
 mod health;
 mod locks;
 mod manage;
+mod namespaces;
 mod publish;
+mod publish_in_namespace;
 mod records;
 mod rejections;
 mod replays;
@@ -60,6 +62,15 @@ pub struct ApiOptions {
     pub metrics_public: bool,
 }
 
+impl ApiState {
+    /// The host that others reach the appliance by, with its port if that is not the default one.
+    fn public_host(&self) -> &str {
+        let url = &self.broker.options().public_url;
+        let rest = url.split_once("://").map_or(&**url, |(_, rest)| rest);
+        rest.split('/').next().unwrap_or(rest)
+    }
+}
+
 /// Every route of ours, and those of `others` (the admin pages) beside them.
 pub fn routes(state: ApiState, others: Router) -> Router {
     let publish = Router::new()
@@ -79,79 +90,43 @@ pub fn routes(state: ApiState, others: Router) -> Router {
             "/api/events",
             post(publish::to_host).options(publish::options),
         )
+        .route("/topics/{topic}", post(publish_in_namespace::by_topic))
+        .route(
+            "/namespaces/{namespace}/topics/{topic}",
+            post(publish_in_namespace::by_path),
+        )
         .layer(DefaultBodyLimit::disable());
 
-    let pasted_event = || {
-        let bytes_max = state
-            .options
-            .publish_bytes_max
-            .saturating_add(MANAGEMENT_BYTES_MAX);
-        DefaultBodyLimit::max(bytes_max)
-    };
+    let publish_bytes_max = state.options.publish_bytes_max;
     let manage = Router::new()
         .route("/topics", get(manage::list_topics))
+        .route("/namespaces", get(namespaces::list))
         .route(
-            "/topics/{topic}",
-            get(manage::get_topic)
-                .put(manage::put_topic)
-                .patch(manage::patch_topic)
-                .delete(manage::delete_topic),
-        )
-        .route("/topics/{topic}/listKeys", post(manage::list_keys))
-        .route(
-            "/topics/{topic}/regenerateKey",
-            post(manage::regenerate_key),
+            "/namespaces/{namespace}",
+            get(namespaces::get)
+                .put(namespaces::put)
+                .patch(namespaces::patch)
+                .delete(namespaces::delete),
         )
         .route(
-            "/topics/{topic}/eventSubscriptions",
-            get(manage::list_subscriptions),
+            "/namespaces/{namespace}/listKeys",
+            post(namespaces::list_keys),
         )
         .route(
-            "/topics/{topic}/eventSubscriptions/{name}",
-            get(manage::get_subscription)
-                .put(manage::put_subscription)
-                .patch(manage::patch_subscription)
-                .delete(manage::delete_subscription),
+            "/namespaces/{namespace}/regenerateKey",
+            post(namespaces::regenerate_key),
         )
         .route(
-            "/topics/{topic}/eventSubscriptions/{name}/getFullUrl",
-            post(manage::get_full_url),
+            "/namespaces/{namespace}/topics",
+            get(namespaces::list_topics),
         )
-        .route(
-            "/topics/{topic}/eventSubscriptions/{name}/getDeliveryAttributes",
-            post(manage::get_delivery_attributes),
-        )
-        .route(
-            "/topics/{topic}/eventSubscriptions/{name}/validate",
-            post(manage::validate),
-        )
-        .route(
-            "/topics/{topic}/eventSubscriptions/{name}/pause",
-            post(manage::pause),
-        )
-        .route(
-            "/topics/{topic}/eventSubscriptions/{name}/resume",
-            post(manage::resume),
-        )
+        .merge(topic_routes("/topics/{topic}", publish_bytes_max))
+        .merge(topic_routes(
+            "/namespaces/{namespace}/topics/{topic}",
+            publish_bytes_max,
+        ))
         .route("/everpost/counts", get(counts::list_counts))
         .route("/everpost/traffic", get(counts::list_traffic))
-        .route(
-            "/topics/{topic}/eventSubscriptions/{name}/listSigningSecrets",
-            post(manage::list_signing_secrets),
-        )
-        .route(
-            "/topics/{topic}/eventSubscriptions/{name}/rotateSigningSecret",
-            post(manage::rotate_signing_secret),
-        )
-        .route(
-            "/topics/{topic}/eventSubscriptions/{name}/explain",
-            post(explain::explain_one).layer(pasted_event()),
-        )
-        .route(
-            "/topics/{topic}/explain",
-            post(explain::explain_all).layer(pasted_event()),
-        )
-        .route("/topics/{topic}/tryFilter", post(explain::try_filter))
         .route("/everpost/events", get(records::list_events))
         .route("/everpost/events/{key}", get(records::get_event))
         .route("/everpost/storage", get(storage::show))
@@ -202,6 +177,66 @@ pub fn routes(state: ApiState, others: Router) -> Router {
         .merge(others)
         .layer(middleware::from_fn(see_through::see_through))
         .layer(middleware::from_fn_with_state(state, service_bus::divert))
+}
+
+/// What can be managed at `topic`, the path of a topic, and below it; pasted events may be as long as
+/// published ones.
+fn topic_routes(topic: &str, publish_bytes_max: usize) -> Router<ApiState> {
+    let pasted_event =
+        || DefaultBodyLimit::max(publish_bytes_max.saturating_add(MANAGEMENT_BYTES_MAX));
+    let subscription = format!("{topic}/eventSubscriptions/{{name}}");
+    Router::new()
+        .route(
+            topic,
+            get(manage::get_topic)
+                .put(manage::put_topic)
+                .patch(manage::patch_topic)
+                .delete(manage::delete_topic),
+        )
+        .route(&format!("{topic}/listKeys"), post(manage::list_keys))
+        .route(
+            &format!("{topic}/regenerateKey"),
+            post(manage::regenerate_key),
+        )
+        .route(
+            &format!("{topic}/eventSubscriptions"),
+            get(manage::list_subscriptions),
+        )
+        .route(
+            &subscription,
+            get(manage::get_subscription)
+                .put(manage::put_subscription)
+                .patch(manage::patch_subscription)
+                .delete(manage::delete_subscription),
+        )
+        .route(
+            &format!("{subscription}/getFullUrl"),
+            post(manage::get_full_url),
+        )
+        .route(
+            &format!("{subscription}/getDeliveryAttributes"),
+            post(manage::get_delivery_attributes),
+        )
+        .route(
+            &format!("{subscription}/listSigningSecrets"),
+            post(manage::list_signing_secrets),
+        )
+        .route(
+            &format!("{subscription}/rotateSigningSecret"),
+            post(manage::rotate_signing_secret),
+        )
+        .route(
+            &format!("{topic}/explain"),
+            post(explain::explain_all).layer(pasted_event()),
+        )
+        .route(
+            &format!("{subscription}/explain"),
+            post(explain::explain_one).layer(pasted_event()),
+        )
+        .route(&format!("{topic}/tryFilter"), post(explain::try_filter))
+        .route(&format!("{subscription}/validate"), post(manage::validate))
+        .route(&format!("{subscription}/pause"), post(manage::pause))
+        .route(&format!("{subscription}/resume"), post(manage::resume))
 }
 
 /// `GET /`: people want the admin pages.

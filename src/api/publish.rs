@@ -76,7 +76,7 @@ pub(super) async fn to_topic(
     request: Request<Body>,
 ) -> Result<Response, ApiError> {
     let registry = state.broker.registry();
-    let known = TopicName::parse(&topic)
+    let known = TopicName::custom(&topic)
         .ok()
         .and_then(|name| registry.topic(&name).cloned());
     let topic = known.ok_or_else(|| no_such_topic(&topic))?;
@@ -106,12 +106,23 @@ async fn publish(
     topic: &Arc<TopicEntry>,
     request: Request<Body>,
 ) -> Result<Response, ApiError> {
+    take_in(state, topic, request, &[API_VERSION]).await?;
+    Ok(StatusCode::OK.into_response())
+}
+
+/// Accepts a request for `topic`, all or nothing, in one of these versions of the data plane.
+pub(super) async fn take_in(
+    state: &ApiState,
+    topic: &Arc<TopicEntry>,
+    request: Request<Body>,
+    versions: &[&str],
+) -> Result<(), ApiError> {
     let started_at = state.broker.clock().now();
-    match accept(state, topic, request, started_at).await {
+    match accept(state, topic, request, versions, started_at).await {
         Ok(events) => {
             let took = state.broker.clock().now().since(started_at);
             state.broker.meters().published(topic, events, took);
-            Ok(StatusCode::OK.into_response())
+            Ok(())
         }
         Err(error) => {
             state.broker.meters().publish_failed(topic, error.code);
@@ -124,6 +135,7 @@ async fn accept(
     state: &ApiState,
     topic: &Arc<TopicEntry>,
     request: Request<Body>,
+    versions: &[&str],
     now: Timestamp,
 ) -> Result<usize, ApiError> {
     authorize(state, topic, &request)?;
@@ -132,7 +144,7 @@ async fn accept(
     let _room = state.intake.room_for(room).await?;
     let (parts, body) = request.into_parts();
     let body = read_body(body, bytes_max).await?;
-    let events = judge(state, topic, &parts, &body, now).inspect_err(|error| {
+    let events = judge(state, topic, &parts, &body, versions, now).inspect_err(|error| {
         let rejection = rejection(topic, &parts.headers, &body, error, now);
         state.broker.note_rejection(rejection);
     })?;
@@ -153,10 +165,7 @@ fn authorize(
     check_address(topic, request)?;
     let credential = Credential::of(request.headers(), request.uri());
     let host = host_of(request).unwrap_or_default();
-    let hosts = [
-        host.as_str(),
-        public_host(&state.broker.options().public_url),
-    ];
+    let hosts = [host.as_str(), state.public_host()];
     authorize_publisher(state, topic, &credential, &hosts, request.uri())
 }
 
@@ -166,20 +175,24 @@ fn judge(
     topic: &TopicEntry,
     parts: &Parts,
     body: &ReadBody,
+    versions: &[&str],
     now: Timestamp,
 ) -> Result<Vec<Event>, ApiError> {
-    check_version(&parts.uri)?;
+    check_version(&parts.uri, versions)?;
     if body.excess > 0 {
         return Err(ApiError::too_large(format!(
             "The request is larger than {} bytes, which is the most that can be published at once.",
             state.options.publish_bytes_max
         )));
     }
-    let schema = &topic.topic.definition.input_schema;
     let entropy = state.broker.entropy();
-    let (id, headers) = (&topic.resource_id, &parts.headers);
-    let events = wire::decode(schema, id, headers, &body.bytes, now, entropy)?;
-    Ok(events)
+    Ok(wire::decode_for(
+        topic,
+        &parts.headers,
+        &body.bytes,
+        now,
+        entropy,
+    )?)
 }
 
 fn rejection(
@@ -204,10 +217,11 @@ fn rejection(
     }
 }
 
-fn check_version(uri: &Uri) -> Result<(), ApiError> {
+fn check_version(uri: &Uri, versions: &[&str]) -> Result<(), ApiError> {
     match query_value(uri, "api-version") {
-        Some(version) if version != API_VERSION => Err(ApiError::bad_request(format!(
-            "The api-version {version:?} is not supported; use {API_VERSION}, or leave it out."
+        Some(version) if !versions.contains(&&*version) => Err(ApiError::bad_request(format!(
+            "The api-version {version:?} is not supported; use {}, or leave it out.",
+            versions.join(", ")
         ))),
         _ => Ok(()),
     }
@@ -217,11 +231,11 @@ fn check_address(topic: &TopicEntry, request: &Request<Body>) -> Result<(), ApiE
     let Some(ConnectInfo(address)) = request.extensions().get::<ConnectInfo<SocketAddr>>() else {
         return Ok(());
     };
-    if topic.topic.definition.network_access.admits(address.ip()) {
+    if topic.network_access().admits(address.ip()) {
         return Ok(());
     }
     Err(ApiError::forbidden(format!(
-        "Publishing to {} from {} is forbidden by publicNetworkAccess or inboundIpRules of the topic.",
+        "Publishing to {} from {} is forbidden by publicNetworkAccess or inboundIpRules.",
         topic.topic.name,
         address.ip()
     )))
@@ -236,13 +250,13 @@ fn choose_topic(
 ) -> Result<Arc<TopicEntry>, ApiError> {
     let label = host.split(['.', ':']).next().unwrap_or_default();
     if host.contains('.')
-        && let Ok(name) = TopicName::parse(label)
+        && let Ok(name) = TopicName::custom(label)
         && let Some(topic) = registry.topic(&name)
     {
         return Ok(Arc::clone(topic));
     }
     let mut opened = registry
-        .topics()
+        .custom_topics()
         .filter(|topic| credential.opens(topic, now));
     match (opened.next(), opened.next()) {
         (Some(topic), None) => Ok(Arc::clone(topic)),
@@ -276,11 +290,6 @@ pub(super) fn host_of(request: &Request<Body>) -> Option<String> {
             .authority()
             .map(|authority| authority.as_str()))
         .map(str::to_owned)
-}
-
-pub(super) fn public_host(url: &str) -> &str {
-    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
-    rest.split('/').next().unwrap_or(rest)
 }
 
 /// What a request may take of the memory: what it announces, but never more than is read of it.

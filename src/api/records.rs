@@ -13,11 +13,16 @@ use crate::api::error::ApiError;
 use crate::base::Timestamp;
 use crate::model::dead_letter::DeadLetterDetails;
 use crate::model::delivery::{DeliveryAttempt, DeliveryId, DeliveryState, Outcome};
-use crate::model::event::{EventData, EventKey, StoredEvent};
+use crate::model::destination::Destination;
+use crate::model::event::{Event, EventData, EventKey, StoredEvent};
 use crate::model::name::TopicName;
+use crate::model::registry::Registry;
+use crate::model::topic::DeliverySchema;
 use crate::store::views::{
     DeliveryDetail, DeliveryRow, EventDetail, EventQuery, EventRow, LineageRow,
 };
+use crate::wire;
+use crate::wire::dead_letter::{DeadLetterFacts, namespace_record};
 
 /// Rows of a page when the client does not say.
 pub(super) const PAGE_ROWS: usize = 50;
@@ -86,9 +91,52 @@ pub(super) async fn get_dead_letter(
         .await?
         .ok_or_else(missing)?;
     Ok(Json(DeadLetterBody {
+        record: record(&state.broker.registry(), &detail.row, &event),
         delivery: delivery(&detail),
         event: envelope(&event),
     }))
+}
+
+/// What Azure would have written to storage: by the rules of the topic's kind, in the schema of the
+/// subscription or, once that is deleted, in the one that the event was published in.
+fn record(registry: &Registry, row: &DeliveryRow, event: &EventDetail) -> Option<Box<RawValue>> {
+    let topic = TopicName::parse(&row.topic).ok()?;
+    let resource_id = registry.resource_id(&topic);
+    let facts = DeadLetterFacts {
+        reason: row.dead_letter_reason?,
+        details: row.dead_letter.clone(),
+        attempts: row.attempts,
+        last_outcome: row.last_outcome,
+        last_status: row.last_status,
+        publish_time: row.published_at,
+        last_attempt_at: row.last_attempt_at,
+    };
+    let subscription = registry.subscription(row.subscription_id);
+    let definition = subscription.map(|(_, each)| &each.definition);
+    let bytes = match topic.namespace() {
+        Some(_) => {
+            let webhook = definition.map(|each| {
+                let Destination::WebHook(webhook) = &each.destination;
+                webhook
+            });
+            namespace_record(&resource_id, &event.stored, webhook, &facts)
+        }
+        None => {
+            let schema = definition.map_or(published_schema(&event.stored.event), |definition| {
+                definition.delivery_schema
+            });
+            wire::dead_letter::record(schema, &resource_id, &event.stored, &facts)
+        }
+    };
+    RawValue::from_string(String::from_utf8(bytes).ok()?).ok()
+}
+
+/// Only CloudEvents come without a data version.
+fn published_schema(event: &Event) -> DeliverySchema {
+    match event.data_version {
+        Some(_) => DeliverySchema::EventGridSchema,
+        None => DeliverySchema::CloudEventSchemaV1_0,
+    }
 }
 
 /// A dead letter that was resubmitted can still be looked at.
@@ -116,6 +164,7 @@ pub(super) struct DeadLetterBody {
     #[serde(flatten)]
     delivery: Value,
     event: Envelope,
+    record: Option<Box<RawValue>>,
 }
 
 /// An event as it is stored; `data` byte for byte.

@@ -15,7 +15,7 @@ use axum::response::{IntoResponse, Response};
 
 use crate::api::ApiState;
 use crate::api::auth::{Credential, query_value};
-use crate::api::publish::{host_of, public_host};
+use crate::api::publish::host_of;
 use crate::base::Timestamp;
 use crate::broker::{ManageError, ReceiveError, Reception};
 use crate::model::dead_letter::DeadLetterReason;
@@ -93,7 +93,11 @@ impl From<ManageError> for Refusal {
     fn from(error: ManageError) -> Self {
         match error {
             ManageError::Store(error) => error.into(),
-            ManageError::TopicNotFound(_)
+            ManageError::NamespaceNotFound(_)
+            | ManageError::TooManyNamespaces
+            | ManageError::TooManyTopics(..)
+            | ManageError::NotValidated { .. }
+            | ManageError::TopicNotFound(_)
             | ManageError::SubscriptionNotFound(..)
             | ManageError::InputSchemaFixed
             | ManageError::TooManySubscriptions(_)
@@ -223,10 +227,7 @@ fn check_token(
         .verify(&state.token.secret(), now)
         .map_err(|error| explain(&error))?;
     let host = host_of(request).unwrap_or_default();
-    let hosts = [
-        host.as_str(),
-        public_host(&state.broker.options().public_url),
-    ];
+    let hosts = [host.as_str(), state.public_host()];
     let path = request.uri().path();
     match hosts
         .iter()

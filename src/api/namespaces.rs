@@ -1,0 +1,99 @@
+//! The door for those who manage namespaces (event-grid-namespaces.md 1).
+
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::{Path, Query, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use serde_json::Value;
+
+use crate::api::ApiState;
+use crate::api::error::ApiError;
+use crate::api::manage::{Answer, Deletion, json, show_topic};
+use crate::model::name::NamespaceName;
+use crate::model::namespace::NamespaceDefinition;
+use crate::model::registry::NamespaceEntry;
+use crate::wire::resource;
+
+/// `GET /namespaces`
+pub(super) async fn list(State(state): State<ApiState>) -> Response {
+    let registry = state.broker.registry();
+    let all = registry.namespaces();
+    let all = all.map(|entry| show(&state, entry)).collect();
+    Json(resource::render_list(all)).into_response()
+}
+
+/// `GET /namespaces/{namespace}`
+pub(super) async fn get(State(state): State<ApiState>, Path(name): Path<String>) -> Answer {
+    let entry = state.broker.namespace(&NamespaceName::parse(&name)?)?;
+    Ok(Json(show(&state, &entry)).into_response())
+}
+
+/// `PUT /namespaces/{namespace}`: 201, as with topics.
+pub(super) async fn put(
+    State(state): State<ApiState>,
+    Path(name): Path<String>,
+    body: Bytes,
+) -> Answer {
+    let name = NamespaceName::parse(&name)?;
+    let definition = resource::parse_namespace(&json(&body)?)?;
+    let entry = state.broker.put_namespace(name, definition).await?;
+    Ok((StatusCode::CREATED, Json(show(&state, &entry))).into_response())
+}
+
+/// `PATCH /namespaces/{namespace}`
+pub(super) async fn patch(
+    State(state): State<ApiState>,
+    Path(name): Path<String>,
+    body: Bytes,
+) -> Answer {
+    let name = NamespaceName::parse(&name)?;
+    let patch = json(&body)?;
+    let change = |current: &NamespaceDefinition| {
+        resource::patch_namespace(current, &patch).map_err(ApiError::from)
+    };
+    let entry = state.broker.patch_namespace(name, change).await?;
+    Ok(Json(show(&state, &entry)).into_response())
+}
+
+/// `DELETE /namespaces/{namespace}`, with everything in it
+pub(super) async fn delete(
+    State(state): State<ApiState>,
+    Path(name): Path<String>,
+    Query(deletion): Query<Deletion>,
+) -> Answer {
+    let (name, pending) = (NamespaceName::parse(&name)?, deletion.pending()?);
+    state.broker.delete_namespace(&name, pending).await?;
+    Ok(StatusCode::NO_CONTENT.into_response())
+}
+
+/// `POST /namespaces/{namespace}/listKeys`
+pub(super) async fn list_keys(State(state): State<ApiState>, Path(name): Path<String>) -> Answer {
+    let entry = state.broker.namespace(&NamespaceName::parse(&name)?)?;
+    Ok(Json(resource::render_keys(&entry.namespace.keys)).into_response())
+}
+
+/// `POST /namespaces/{namespace}/regenerateKey`
+pub(super) async fn regenerate_key(
+    State(state): State<ApiState>,
+    Path(name): Path<String>,
+    body: Bytes,
+) -> Answer {
+    let name = NamespaceName::parse(&name)?;
+    let key = resource::parse_key_name(&json(&body)?)?;
+    let entry = state.broker.regenerate_namespace_key(&name, key).await?;
+    Ok(Json(resource::render_keys(&entry.namespace.keys)).into_response())
+}
+
+/// `GET /namespaces/{namespace}/topics`
+pub(super) async fn list_topics(State(state): State<ApiState>, Path(name): Path<String>) -> Answer {
+    let entry = state.broker.namespace(&NamespaceName::parse(&name)?)?;
+    let registry = state.broker.registry();
+    let topics = registry.topics_of(&entry.namespace.name);
+    let topics = topics.map(|topic| show_topic(&state, topic)).collect();
+    Ok(Json(resource::render_list(topics)).into_response())
+}
+
+fn show(state: &ApiState, entry: &NamespaceEntry) -> Value {
+    resource::render_namespace(entry, state.public_host())
+}
