@@ -41,11 +41,10 @@ impl Asked {
             limit: ROWS,
             ..DeadLetterQuery::default()
         };
-        let (topic, name) = match self.of.split_once('/') {
-            None if self.of.is_empty() => return Some(query),
-            None => (self.of.as_str(), None),
-            Some((topic, name)) => (topic, Some(name)),
-        };
+        if self.of.is_empty() {
+            return Some(query);
+        }
+        let (topic, name) = taken_apart(&self.of);
         let topic = registry.topic(&TopicName::parse(topic).ok()?)?;
         match name {
             None => query.topic = Some(topic.topic.id),
@@ -55,6 +54,24 @@ impl Asked {
             }
         }
         Some(query)
+    }
+}
+
+/// How the filter names all of a topic: behind that of a namespace topic stands a slash, since
+/// `shop/orders` would be a subscription of the topic `shop`.
+pub(super) fn whole_topic(topic: &TopicName) -> String {
+    match topic.namespace() {
+        None => topic.to_string(),
+        Some(_) => format!("{topic}/"),
+    }
+}
+
+/// The topic and, if one is named, the subscription.
+fn taken_apart(of: &str) -> (&str, Option<&str>) {
+    match of.rsplit_once('/') {
+        None => (of, None),
+        Some((topic, "")) => (topic, None),
+        Some((topic, name)) => (topic, Some(name)),
     }
 }
 
@@ -152,7 +169,7 @@ fn field(filters: &[(&'static str, String); 1], registry: &Registry) -> Field {
     let mut options = vec![(String::new(), "All topics".to_owned())];
     for topic in registry.topics() {
         let name = topic.topic.name.as_str();
-        options.push((name.to_owned(), name.to_owned()));
+        options.push((whole_topic(&topic.topic.name), name.to_owned()));
         let subscriptions = topic.subscriptions.values().map(|each| {
             let subscription = each.name.as_str();
             (
@@ -189,7 +206,8 @@ fn empty(is_filtered: bool) -> Empty {
 }
 
 fn recipe(site: &Site, of: &str) -> Recipe {
-    let (topic, subscription) = of.split_once('/').unwrap_or((of, ""));
+    let (topic, subscription) = taken_apart(of);
+    let subscription = subscription.unwrap_or_default();
     let path = link(
         "/everpost/deadLetters",
         &[

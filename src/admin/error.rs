@@ -104,7 +104,11 @@ impl From<ManageError> for PageError {
             ManageError::SubscriptionNotFound(topic, name) => {
                 Self::NotFound(format!("event subscription {name} of the topic {topic}"))
             }
+            ManageError::NamespaceNotFound(name) => Self::NotFound(format!("namespace {name}")),
             ManageError::InputSchemaFixed
+            | ManageError::TooManyNamespaces
+            | ManageError::TooManyTopics(..)
+            | ManageError::NotValidated { .. }
             | ManageError::TooManySubscriptions(_)
             | ManageError::TooManySecrets(_) => Self::Conflict(sentence(&error.to_string())),
             ManageError::Store(error) => error.into(),

@@ -18,6 +18,19 @@ impl Site {
         Ok(self.broker.topic(&name)?)
     }
 
+    /// The custom topic that a URL names: what is made and changed with forms.
+    pub(super) fn custom_topic(&self, name: &str) -> Result<Arc<TopicEntry>, PageError> {
+        let topic = self.topic(name)?;
+        match topic.namespace {
+            None => Ok(topic),
+            Some(_) => Err(PageError::Conflict(format!(
+                "{} is a topic of a namespace; its event subscriptions are made and changed with the \
+                 management API or `everpost subscriptions`.",
+                topic.topic.name
+            ))),
+        }
+    }
+
     /// The event subscription that a URL names, with its topic.
     pub(super) fn subscription(
         &self,
@@ -35,11 +48,7 @@ impl Site {
 
     /// Where publishers of the topic send events.
     pub(super) fn publish_url(&self, topic: &TopicEntry) -> String {
-        format!(
-            "{}/topics/{}/api/events",
-            self.public_url(),
-            topic.topic.name
-        )
+        topic.publish_url(self.public_url())
     }
 
     /// A URL of the management API.
@@ -62,12 +71,13 @@ pub(super) fn delivery_id(text: &str) -> Result<DeliveryId, PageError> {
 
 /// The page of a topic.
 pub(super) fn topic_page(topic: &str) -> String {
-    format!("/admin/topics/{topic}")
+    // Between a namespace and its topic there is a slash, which must not end the segment.
+    format!("/admin/topics/{}", topic.replace('/', "%2F"))
 }
 
 /// The page of an event subscription.
 pub(super) fn subscription_page(topic: &str, name: &str) -> String {
-    format!("/admin/topics/{topic}/subscriptions/{name}")
+    format!("{}/subscriptions/{name}", topic_page(topic))
 }
 
 /// The page of an event.

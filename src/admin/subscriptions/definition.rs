@@ -416,6 +416,7 @@ mod tests {
 
     const CONTEXT: SubscriptionContext<'_> = SubscriptionContext {
         input_schema: &InputSchema::EventGridSchema,
+        event_retention: None,
         now: Timestamp::from_ms(1_700_000_000_000),
         replaces: None,
         require_https: false,

@@ -38,7 +38,7 @@ pub(in crate::admin) async fn draft(
     State(site): State<Arc<Site>>,
     Path(topic): Path<String>,
 ) -> PageResult {
-    let topic = site.topic(&topic)?;
+    let topic = site.custom_topic(&topic)?;
     Ok(draw_new(&visitor, &topic, &definition::blank(), None))
 }
 
@@ -48,7 +48,7 @@ pub(in crate::admin) async fn create(
     Path(topic): Path<String>,
     Submitted { visitor, form }: Submitted,
 ) -> PageResult {
-    let topic = site.topic(&topic)?;
+    let topic = site.custom_topic(&topic)?;
     match put_new(&site, &topic, &form, &visitor).await? {
         Ok(subscription) => tell_and_show(&visitor, &topic, &subscription, "created").await,
         Err(refusal) => Ok(draw_new(&visitor, &topic, &form, Some(refusal))),
@@ -61,6 +61,7 @@ pub(in crate::admin) async fn edit(
     State(site): State<Arc<Site>>,
     Path((topic, name)): Path<(String, String)>,
 ) -> PageResult {
+    site.custom_topic(&topic)?;
     let (topic, subscription) = site.subscription(&topic, &name)?;
     let form = definition::form_of(&topic, &subscription);
     Ok(draw_change(&visitor, &topic, &subscription, &form, None))
@@ -72,6 +73,7 @@ pub(in crate::admin) async fn change(
     Path((topic, name)): Path<(String, String)>,
     Submitted { visitor, form }: Submitted,
 ) -> PageResult {
+    site.custom_topic(&topic)?;
     let (topic, current) = site.subscription(&topic, &name)?;
     let context = context(&site, &topic, &visitor);
     let put = match definition::changed(&form, &current.definition, &context) {
@@ -138,12 +140,7 @@ async fn put(
 }
 
 fn context<'a>(site: &Site, topic: &'a TopicEntry, visitor: &Visitor) -> SubscriptionContext<'a> {
-    SubscriptionContext {
-        input_schema: &topic.topic.definition.input_schema,
-        now: visitor.now,
-        replaces: None,
-        require_https: site.require_https,
-    }
+    SubscriptionContext::of(topic, visitor.now, site.require_https)
 }
 
 async fn tell_and_show(

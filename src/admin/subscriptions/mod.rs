@@ -68,7 +68,10 @@ impl SubscriptionTable {
             with_topic: false,
             empty: Empty {
                 text: "Nobody has subscribed to this topic yet, so its events go nowhere.",
-                step: Some((create, "Create an event subscription")),
+                step: match topic.namespace {
+                    None => Some((create, "Create an event subscription")),
+                    Some(_) => None,
+                },
             },
         }
     }
@@ -120,7 +123,7 @@ pub(super) async fn list(visitor: Visitor, State(site): State<Arc<Site>>) -> Pag
     let rows = registry.subscriptions();
     let rows = rows.map(|(topic, each)| SubscriptionRow::new(topic, each, &depths, visitor.now));
     let topics: Vec<String> = registry
-        .topics()
+        .custom_topics()
         .map(|each| each.topic.name.to_string())
         .collect();
     let table = SubscriptionTable {

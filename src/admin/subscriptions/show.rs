@@ -24,9 +24,8 @@ use crate::model::batch::BatchPolicy;
 use crate::model::destination::Destination;
 use crate::model::probation::Health;
 use crate::model::registry::TopicEntry;
-use crate::model::subscription::{
-    DeadLetterDestination, EventSubscription, SubscriptionDefinition, ValidationState,
-};
+use crate::model::retry::DeliveryProfile;
+use crate::model::subscription::{DeadLetterDestination, EventSubscription, ValidationState};
 use crate::store::views::{QueueDepth, TrafficOf};
 use crate::wire::filter;
 
@@ -38,6 +37,8 @@ struct SubscriptionPage {
     name: String,
     topic: String,
     topic_path: String,
+    /// Whether there is a form to change it with.
+    has_form: bool,
     state: StateText,
     queue: QueueText,
     traffic: Traffic,
@@ -80,6 +81,8 @@ struct RetryText {
     /// Whether the waits are the subscription's own, and not the published ones.
     has_own_waits: bool,
     preview: RetryPreview,
+    /// The statuses that no other attempt follows.
+    final_statuses: &'static str,
     given_up: String,
 }
 
@@ -159,7 +162,7 @@ async fn draw_subscription(
     let definition = &subscription.definition;
     let health = site.broker.health_of(subscription.id);
     let (id, path) = (subscription.id, subscription_page(of, name));
-    let management = format!("/topics/{of}/eventSubscriptions/{name}");
+    let management = format!("{}/eventSubscriptions/{name}", topic.topic.name.path());
     Ok(draw(&SubscriptionPage {
         frame: Frame::new(visitor, format!("Event subscription {name}")),
         traffic: Traffic::read(site, TrafficOf::Subscription(id), range, &path).await?,
@@ -167,11 +170,17 @@ async fn draw_subscription(
         name: name.to_owned(),
         topic: of.to_owned(),
         topic_path: topic_page(of),
+        has_form: topic.namespace.is_none(),
         state: StateText::new(subscription, &health, visitor.now),
         queue: QueueText::new(depth, of, name, visitor.now),
         webhook: WebhookText::new(subscription, with_url),
         filter: FilterText::new(&filter::render(&definition.filter)),
-        retry: RetryText::new(definition, visitor.now, site.broker.options().time_scale),
+        retry: RetryText::new(
+            topic,
+            subscription,
+            visitor.now,
+            site.broker.options().time_scale,
+        ),
         labels: definition.labels.clone(),
         expires_at: definition.expires_at.map(Moment::at),
         created_at: Moment::at(subscription.created_at),
@@ -225,14 +234,23 @@ impl WebhookText {
 }
 
 impl RetryText {
-    fn new(definition: &SubscriptionDefinition, now: Timestamp, scale: TimeScale) -> Self {
-        let policy = &definition.retry_policy;
+    fn new(
+        topic: &TopicEntry,
+        subscription: &EventSubscription,
+        now: Timestamp,
+        scale: TimeScale,
+    ) -> Self {
+        let policy = &topic.retry_policy(subscription);
         Self {
             attempts_max: policy.attempts_max,
             time_to_live: print::span(policy.time_to_live),
             has_own_waits: !policy.own_waits.is_empty(),
             preview: RetryPreview::new(policy, now, scale),
-            given_up: given_up(&definition.dead_letter),
+            final_statuses: match policy.profile {
+                DeliveryProfile::Basic => "400, 401, 403 or 413",
+                DeliveryProfile::Namespace => "400, 401, 403, 404, 413 or 414",
+            },
+            given_up: given_up(&subscription.definition.dead_letter),
         }
     }
 }

@@ -3,6 +3,7 @@
 mod deliver;
 mod hostile;
 mod live;
+mod namespaces;
 mod person;
 mod protect;
 mod sign_in;

@@ -84,7 +84,7 @@ pub(in crate::admin) async fn create(
 }
 
 fn read(site: &Site, form: &Form) -> Result<(TopicName, TopicDefinition), Refusal> {
-    let name = TopicName::parse(form.text("name"));
+    let name = TopicName::custom(form.text("name"));
     let name = name.map_err(|error| Refusal::of("name", sentence(&error.to_string())))?;
     if site.broker.registry().topic(&name).is_some() {
         return Err(Refusal::of(

@@ -17,6 +17,7 @@ pub(super) use keys::{ask_to_regenerate, regenerate, reveal_keys};
 pub(super) use publish::{compose, publish};
 
 use crate::admin::Site;
+use crate::admin::dead_letters::whole_topic;
 use crate::admin::error::{PageError, PageResult};
 use crate::admin::events::EventTable;
 use crate::admin::identify::topic_page;
@@ -26,7 +27,7 @@ use crate::admin::recipe::Recipe;
 use crate::admin::session::Visitor;
 use crate::admin::subscriptions::SubscriptionTable;
 use crate::admin::traffic::{RangeChoice, Traffic};
-use crate::admin::view::{Empty, Frame, Moment, draw, part};
+use crate::admin::view::{Empty, Frame, Moment, draw, link, part};
 use crate::model::registry::TopicEntry;
 use crate::store::views::{EventQuery, TrafficOf};
 
@@ -59,6 +60,7 @@ struct TopicRow {
     pending: String,
     dead_letters: String,
     has_dead_letters: bool,
+    dead_letters_href: String,
 }
 
 impl TopicTable {
@@ -88,6 +90,10 @@ impl TopicRow {
             pending: print::count(depth.pending),
             dead_letters: print::count(depth.dead_letters),
             has_dead_letters: depth.dead_letters > 0,
+            dead_letters_href: link(
+                "/admin/dead-letters",
+                &[("of", whole_topic(&topic.topic.name))],
+            ),
         }
     }
 }
@@ -110,6 +116,8 @@ struct TopicPage {
     path: String,
     name: String,
     schema: &'static str,
+    /// Whether there is a form to subscribe with.
+    has_form: bool,
     publish_url: String,
     resource_id: String,
     created_at: Moment,
@@ -159,6 +167,7 @@ async fn draw_topic(
         path,
         name: name.to_string(),
         schema: definition.input_schema.name(),
+        has_form: topic.namespace.is_none(),
         publish_url: site.publish_url(topic),
         resource_id: topic.resource_id.to_string(),
         created_at: Moment::at(topic.topic.created_at),
@@ -170,7 +179,7 @@ async fn draw_topic(
         keys: with_keys.then_some(keys),
         subscriptions: SubscriptionTable::of_topic(topic, &depths, visitor.now),
         events: EventTable::new(recent.rows),
-        recipe: Recipe::get(&site.management_url(&format!("/topics/{name}")))
+        recipe: Recipe::get(&site.management_url(&name.path()))
             .everpost(format!("everpost topics show {name}")),
     }))
 }

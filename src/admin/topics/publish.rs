@@ -102,15 +102,8 @@ fn read(
     let schema = &topic.topic.definition.input_schema;
     let headers = headers(schema, text);
     let entropy = site.broker.entropy();
-    let events = wire::decode(
-        schema,
-        &topic.resource_id,
-        &headers,
-        text.as_bytes(),
-        now,
-        entropy,
-    )
-    .map_err(|error| refuse(sentence(&error.to_string())))?;
+    let events = wire::decode_for(topic, &headers, text.as_bytes(), now, entropy)
+        .map_err(|error| refuse(sentence(&error.to_string())))?;
     match events.is_empty() {
         true => Err(refuse("There is no event in it.".to_owned())),
         false => Ok(events),
