@@ -109,10 +109,10 @@ impl Client {
         self.manage(self.http.delete(url)).await.map(drop)
     }
 
-    /// Publishes a body of events with a key of the topic.
+    /// Publishes a body of events to the path of a topic, with one of its keys.
     pub(super) async fn publish(
         &self,
-        topic: &str,
+        path: &[impl AsRef<str>],
         key: &str,
         content_type: &str,
         body: String,
@@ -121,7 +121,7 @@ impl Client {
         key.set_sensitive(true);
         let request = self
             .http
-            .post(self.url(&["topics", topic, "api", "events"]))
+            .post(self.url(path))
             .header("aeg-sas-key", key)
             .header(CONTENT_TYPE, content_type)
             .body(body);
@@ -225,12 +225,12 @@ impl Client {
         )
     }
 
-    fn url(&self, path: &[&str]) -> Url {
+    fn url(&self, path: &[impl AsRef<str>]) -> Url {
         let mut url = self.server.url.clone();
         url.path_segments_mut()
             .expect("http URLs have paths")
             .pop_if_empty()
-            .extend(path);
+            .extend(path.iter().map(AsRef::as_ref));
         url
     }
 }
@@ -378,7 +378,12 @@ pub(super) mod tests {
         let mut told = Vec::new();
         for _ in 0..3 {
             let sent = client
-                .publish("orders", "k=1", "application/json", "[]".to_owned())
+                .publish(
+                    &["topics", "orders", "api", "events"],
+                    "k=1",
+                    "application/json",
+                    "[]".to_owned(),
+                )
                 .await;
             told.push(sent.map_err(|error| error.to_string()));
         }

@@ -5,7 +5,7 @@ use clap::{Args, ValueEnum};
 use serde_json::{Map, Value, json};
 
 use crate::app::cli::credentials::{CredentialArgs, secret_header};
-use crate::app::cli::filter::{FilterArgs, changed};
+use crate::app::cli::filter::{FilterArgs, changed, given};
 use crate::model::access::Secret;
 
 /// What an event subscription is made of, its filter aside; what is not given stays as it is.
@@ -21,10 +21,11 @@ pub(super) struct DefinitionArgs {
     /// Take the webhook without a handshake, because it is your own
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "true|false")]
     skip_validation: Option<bool>,
-    /// Attempts per event, 1 to 30
+    /// Attempts per event, 1 to 30; in a namespace up to 10
     #[arg(long, value_name = "N")]
     max_attempts: Option<u32>,
-    /// Minutes after which an event is given up, 1 to 1440
+    /// Minutes after which an event is given up, 1 to 1440; in a namespace as long as its topic keeps
+    /// events
     #[arg(long, value_name = "MINUTES")]
     time_to_live: Option<u32>,
     /// Waits between attempts in ISO 8601, such as PT10S,PT1M,PT1H, of which the last repeats;
@@ -105,6 +106,63 @@ impl DefinitionArgs {
                 "eventDeliverySchema",
                 self.schema.map(|schema| json!(schema.azure())),
             ),
+        ];
+        let mut properties = given(changed);
+        properties.extend(self.properties_of_both_kinds());
+        // Left out, dead letters are kept; `null` drops them (spec A).
+        if self.drop_dead_letters {
+            properties.insert("deadLetterDestination".to_owned(), Value::Null);
+        }
+        properties
+    }
+
+    /// The same for a subscription of a namespace topic, whose `push` takes single properties.
+    pub(super) fn properties_in_namespace(
+        &self,
+        filter: &FilterArgs,
+        credentials: &CredentialArgs,
+        current: &Value,
+    ) -> anyhow::Result<Map<String, Value>> {
+        self.refuse_foreign()?;
+        let shown = &current["deliveryConfiguration"]["push"]["destination"];
+        let minutes = self.time_to_live.map(|minutes| format!("PT{minutes}M"));
+        let push = changed(
+            &Value::Null,
+            [
+                ("destination", self.destination(credentials, shown)),
+                ("maxDeliveryCount", self.max_attempts.map(|n| json!(n))),
+                ("eventTimeToLive", minutes.map(|minutes| json!(minutes))),
+                ("schedule", self.schedule()),
+                // Left out, dead letters are kept; `null` drops them (spec A).
+                (
+                    "deadLetterDestinationWithResourceIdentity",
+                    self.drop_dead_letters.then_some(Value::Null),
+                ),
+            ],
+        );
+        let filters = filter.changed_in_namespace(&current["filtersConfiguration"])?;
+        let mut properties = self.properties_of_both_kinds();
+        if let Some(push) = push {
+            properties.insert("deliveryConfiguration".to_owned(), json!({ "push": push }));
+        }
+        if let Some(filters) = filters {
+            properties.insert("filtersConfiguration".to_owned(), filters);
+        }
+        Ok(properties)
+    }
+
+    /// Refuses flags that mean nothing in a namespace.
+    fn refuse_foreign(&self) -> anyhow::Result<()> {
+        anyhow::ensure!(
+            matches!(self.schema, None | Some(DeliverySchemaName::Cloudevents)),
+            "in a namespace everything is a CloudEvent; leave --schema out"
+        );
+        Ok(())
+    }
+
+    /// What stands under the same names in a namespace and elsewhere.
+    fn properties_of_both_kinds(&self) -> Map<String, Value> {
+        let changed = [
             (
                 "labels",
                 (!self.labels.is_empty()).then(|| json!(self.labels)),
@@ -117,15 +175,7 @@ impl DefinitionArgs {
             ("paused", self.paused.map(|on| json!(on))),
             ("disabled", self.disabled.map(|on| json!(on))),
         ];
-        let mut properties: Map<String, Value> = changed
-            .into_iter()
-            .filter_map(|(name, value)| Some((name.to_owned(), value?)))
-            .collect();
-        // Left out, dead letters are kept; `null` drops them (spec A).
-        if self.drop_dead_letters {
-            properties.insert("deadLetterDestination".to_owned(), Value::Null);
-        }
-        properties
+        given(changed)
     }
 
     fn destination(&self, credentials: &CredentialArgs, current: &Value) -> Option<Value> {

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use crate::app::cli::body;
 use crate::app::cli::client::Client;
 use crate::app::cli::output::{Output, items, text};
+use crate::app::cli::place::NamespaceArgs;
 use crate::app::cli::server::ServerArgs;
 use crate::app::cli::table::Table;
 
@@ -31,6 +32,8 @@ pub(super) struct ExplainArgs {
     /// The topic of the event
     #[arg(long)]
     topic: Option<String>,
+    #[command(flatten)]
+    namespace: NamespaceArgs,
     /// Only this event subscription [default: all of the topic]
     #[arg(long, value_name = "NAME", requires = "topic")]
     subscription: Option<String>,
@@ -47,11 +50,11 @@ impl ExplainArgs {
                 client.get(&path, &[]).await?
             }
             (Some(topic), _) => {
-                let mut path = vec!["topics", topic];
-                if let Some(subscription) = &self.subscription {
-                    path.extend(["eventSubscriptions", subscription]);
-                }
-                path.push("explain");
+                let below = match &self.subscription {
+                    Some(subscription) => vec!["eventSubscriptions", subscription, "explain"],
+                    None => vec!["explain"],
+                };
+                let path = self.namespace.place(topic).path(&below);
                 client.send_text(Method::POST, &path, question).await?
             }
         };

@@ -57,16 +57,46 @@ impl FilterArgs {
     }
 }
 
+impl FilterArgs {
+    /// The same for a `filtersConfiguration` of a namespace topic.
+    pub(super) fn changed_in_namespace(&self, current: &Value) -> anyhow::Result<Option<Value>> {
+        let on_subject = self.subject_begins_with.is_some()
+            || self.subject_ends_with.is_some()
+            || self.subject_case_sensitive.is_some();
+        anyhow::ensure!(
+            !on_subject,
+            "in a namespace conditions on the subject are filters like others: --filter \
+             '{{\"operatorType\":\"StringBeginsWith\",\"key\":\"subject\",\"values\":[\"/orders\"]}}'"
+        );
+        let members = [
+            (
+                "includedEventTypes",
+                (!self.event_types.is_empty()).then(|| json!(self.event_types)),
+            ),
+            (
+                "filters",
+                (!self.filters.is_empty()).then(|| json!(self.filters)),
+            ),
+        ];
+        Ok(changed(current, members))
+    }
+}
+
+/// The members that are there at all.
+pub(super) fn given<const N: usize>(members: [(&str, Option<Value>); N]) -> Map<String, Value> {
+    let given = members.into_iter();
+    given
+        .filter_map(|(name, value)| Some((name.to_owned(), value?)))
+        .collect()
+}
+
 /// `current` with the members that are given; `None` if none is.
 pub(super) fn changed<const N: usize>(
     current: &Value,
     members: [(&str, Option<Value>); N],
 ) -> Option<Value> {
     let mut object = current.as_object().cloned().unwrap_or_default();
-    let given = members
-        .into_iter()
-        .filter_map(|(name, value)| Some((name.to_owned(), value?)));
-    let given: Map<String, Value> = given.collect();
+    let given = given(members);
     (!given.is_empty()).then(|| {
         object.extend(given);
         Value::Object(object)

@@ -14,8 +14,10 @@ mod explain;
 mod filter;
 mod healthcheck;
 mod moment;
+mod namespaces;
 mod output;
 mod pending;
+mod place;
 mod publish;
 mod receive;
 mod rejected;
@@ -63,6 +65,7 @@ enum Command {
     Demo(demo::DemoArgs),
     Receive(receive::ReceiveArgs),
     Publish(publish::PublishArgs),
+    Namespaces(namespaces::NamespacesArgs),
     Topics(topics::TopicsArgs),
     Subscriptions(Box<subscriptions::SubscriptionsArgs>),
     Events(events::EventsArgs),
@@ -106,6 +109,7 @@ impl Command {
             Self::Demo(args) => return args.run(),
             Self::Receive(args) => wait_for(args.run()),
             Self::Publish(args) => wait_for(args.run()),
+            Self::Namespaces(args) => wait_for(args.run()),
             Self::Topics(args) => wait_for(args.run()),
             Self::Subscriptions(args) => wait_for(args.run()),
             Self::Events(args) => wait_for(args.run()),
@@ -210,6 +214,33 @@ mod tests {
         );
         check("everpost publish --topic orders --file - --count 2", false);
         check("everpost publish --topic orders --type T --count 0", false);
+        check(
+            "everpost namespaces create shop --capacity 2 --tag a=b",
+            true,
+        );
+        check("everpost namespaces regenerate-key shop key2", true);
+        check("everpost namespaces delete shop", true);
+        check(
+            "everpost topics create orders --namespace shop --retention-days 7",
+            true,
+        );
+        check(
+            "everpost topics create orders --namespace shop --schema eventgrid",
+            false,
+        );
+        check(
+            "everpost topics create orders --retention-days 7 --tag a=b",
+            false,
+        );
+        check("everpost topics list --namespace shop", true);
+        check(
+            "everpost subscriptions pause billing --namespace shop --topic orders",
+            true,
+        );
+        check(
+            "everpost publish --namespace shop --topic orders --type T",
+            true,
+        );
         check("everpost topics list --url http://h --json", true);
         check("everpost topics --url http://h list", true);
         check(

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::bail;
 use clap::{Args, Subcommand};
 use reqwest::Method;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::app::cli::body;
 use crate::app::cli::client::Client;
@@ -14,6 +14,7 @@ use crate::app::cli::definition::DefinitionArgs;
 use crate::app::cli::filter::FilterArgs;
 use crate::app::cli::output::{Output, items, tell, text};
 use crate::app::cli::pending::PendingArgs;
+use crate::app::cli::place::{NamespaceArgs, Place};
 use crate::app::cli::server::ServerArgs;
 use crate::app::cli::table::Table;
 use crate::model::access::Secret;
@@ -36,6 +37,8 @@ enum SubscriptionsCommand {
         /// Those of this topic alone
         #[arg(long)]
         topic: Option<String>,
+        #[command(flatten)]
+        namespace: NamespaceArgs,
     },
     /// Create an event subscription, or replace its definition
     Create(Write),
@@ -64,6 +67,8 @@ struct Named {
     /// Topic that it belongs to
     #[arg(long)]
     topic: String,
+    #[command(flatten)]
+    namespace: NamespaceArgs,
 }
 
 #[derive(Args, Debug)]
@@ -105,8 +110,8 @@ impl SubscriptionsArgs {
     pub(super) async fn run(self) -> anyhow::Result<()> {
         let client = Client::new(self.server.find()?)?;
         match self.command {
-            SubscriptionsCommand::List { topic } => {
-                let subscriptions = all(&client, topic).await?;
+            SubscriptionsCommand::List { topic, namespace } => {
+                let subscriptions = all(&client, topic.as_deref(), &namespace).await?;
                 self.output.show(&subscriptions, list)?;
             }
             SubscriptionsCommand::Create(write) => {
@@ -125,7 +130,7 @@ impl SubscriptionsArgs {
             }
             SubscriptionsCommand::Delete(Delete { named, pending }) => {
                 client.delete(&named.path(), &pending.query()).await?;
-                let Named { name, topic } = &named;
+                let (name, topic) = (&named.name, named.place().name());
                 let text = format!("event subscription {name} of topic {topic} is deleted\n");
                 let deleted = json!({ "deleted": name, "topic": topic });
                 self.output.show(&deleted, |_| text)?;
@@ -173,8 +178,12 @@ fn tell_if_not_validated(subscription: &Value) {
 }
 
 impl Named {
-    fn path(&self) -> [&str; 4] {
-        ["topics", &self.topic, "eventSubscriptions", &self.name]
+    fn place(&self) -> Place<'_> {
+        self.namespace.place(&self.topic)
+    }
+
+    fn path(&self) -> Vec<&str> {
+        self.place().path(&["eventSubscriptions", &self.name])
     }
 
     /// Has something done with the subscription; returns it as it is then.
@@ -212,19 +221,27 @@ fn secrets(secrets: &Value) -> String {
 }
 
 impl Write {
+    /// What the flags say, in the shape of the topic's kind.
+    fn properties(&self, current: &Value) -> anyhow::Result<Map<String, Value>> {
+        match self.named.place().is_in_namespace() {
+            true => {
+                self.definition
+                    .properties_in_namespace(&self.filter, &self.credentials, current)
+            }
+            false => Ok(self
+                .definition
+                .properties(&self.filter, &self.credentials, current)),
+        }
+    }
+
     async fn create(&self, client: &Client) -> anyhow::Result<Value> {
         let body = match &self.file {
             Some(file) => body::read(file)?,
-            None => json!({ "properties": self.properties(&Value::Null) }),
+            None => json!({ "properties": self.properties(&Value::Null)? }),
         };
         client
             .send(Method::PUT, &self.named.path(), Some(&body))
             .await
-    }
-
-    fn properties(&self, current: &Value) -> serde_json::Map<String, Value> {
-        self.definition
-            .properties(&self.filter, &self.credentials, current)
     }
 
     async fn update(&self, client: &Client) -> anyhow::Result<Value> {
@@ -232,35 +249,36 @@ impl Write {
             Some(file) => body::read(file)?,
             None => {
                 let current = client.get(&self.named.path(), &[]).await?;
-                Value::Object(self.properties(&current["properties"]))
+                let changed = self.properties(&current["properties"])?;
+                if changed.is_empty() {
+                    bail!("nothing to change: name a flag, or a body with --file");
+                }
+                match self.named.place().is_in_namespace() {
+                    true => json!({ "properties": changed }),
+                    false => Value::Object(changed),
+                }
             }
         };
-        if body.as_object().is_some_and(serde_json::Map::is_empty) {
-            bail!("nothing to change: name a flag, or a body with --file");
-        }
         client
             .send(Method::PATCH, &self.named.path(), Some(&body))
             .await
     }
 }
 
-/// The subscriptions of one topic, or of all of them.
-async fn all(client: &Client, topic: Option<String>) -> anyhow::Result<Value> {
+/// The subscriptions of one topic, of all topics of a namespace, or of all topics.
+async fn all(
+    client: &Client,
+    topic: Option<&str>,
+    namespace: &NamespaceArgs,
+) -> anyhow::Result<Value> {
     let topics = match topic {
-        Some(topic) => vec![topic],
-        None => {
-            let topics = client.get(&["topics"], &[]).await?;
-            items(&topics, "/value")
-                .iter()
-                .map(|topic| text(topic, "/name"))
-                .collect()
-        }
+        Some(topic) => vec![topic.to_owned()],
+        None => namespace.topic_names(client).await?,
     };
     let mut subscriptions = Vec::new();
-    for topic in topics {
-        let of_topic = client
-            .get(&["topics", &topic, "eventSubscriptions"], &[])
-            .await?;
+    for topic in &topics {
+        let path = namespace.place(topic).path(&["eventSubscriptions"]);
+        let of_topic = client.get(&path, &[]).await?;
         subscriptions.extend_from_slice(items(&of_topic, "/value"));
     }
     Ok(json!({ "value": subscriptions }))
@@ -281,7 +299,7 @@ fn list(subscriptions: &Value) -> String {
             state(subscription),
             text(subscription, "/properties/eventDeliverySchema"),
             text(
-                subscription,
+                &in_one_shape(subscription),
                 "/properties/destination/properties/endpointBaseUrl",
             ),
         ]);
@@ -289,13 +307,43 @@ fn list(subscriptions: &Value) -> String {
     table.to_string()
 }
 
-/// The last part of the topic's resource id.
+/// The names at the end of the topic's resource id: `orders`, `shop/orders`.
 fn topic_name(subscription: &Value) -> String {
     let id = text(subscription, "/properties/topic");
-    id.rsplit('/').next().unwrap_or_default().to_owned()
+    let parts: Vec<&str> = id.split('/').collect();
+    match parts.as_slice() {
+        [.., "namespaces", namespace, "topics", topic] => format!("{namespace}/{topic}"),
+        parts => parts.last().copied().unwrap_or_default().to_owned(),
+    }
+}
+
+/// A subscription with the names that it would have outside of a namespace.
+fn in_one_shape(subscription: &Value) -> Value {
+    let properties = &subscription["properties"];
+    let Some(push) = properties.pointer("/deliveryConfiguration/push") else {
+        return subscription.clone();
+    };
+    let mut shaped = subscription.clone();
+    let place = &mut shaped["properties"];
+    place["destination"] = push["destination"].clone();
+    place["retryPolicy"] = json!({
+        "maxDeliveryAttempts": push["maxDeliveryCount"],
+        "schedule": push["schedule"],
+    });
+    place["timeToLive"] = push["eventTimeToLive"].clone();
+    let filters = &properties["filtersConfiguration"];
+    place["filter"] = json!({
+        "includedEventTypes": filters["includedEventTypes"],
+        "advancedFilters": filters["filters"],
+    });
+    if let Some(wrapped) = push.get("deadLetterDestinationWithResourceIdentity") {
+        place["deadLetterDestination"] = wrapped["deadLetterDestination"].clone();
+    }
+    shaped
 }
 
 fn sheet(subscription: &Value) -> String {
+    let subscription = &in_one_shape(subscription);
     let mut table = Table::sheet();
     let mut line = |name: &str, value: String| table.line(name, value);
     let property = |name: &str| text(subscription, &format!("/properties/{name}"));
@@ -314,7 +362,7 @@ fn sheet(subscription: &Value) -> String {
     line("attempts", property("retryPolicy/maxDeliveryAttempts"));
     line(
         "time to live",
-        minutes(&property("retryPolicy/eventTimeToLiveInMinutes")),
+        minutes(&property("retryPolicy/eventTimeToLiveInMinutes")) + &property("timeToLive"),
     );
     let schedule = &subscription["properties"]["retryPolicy"]["schedule"];
     line("schedule", list_of(schedule));
@@ -465,6 +513,61 @@ mod tests {
             Err("nothing to change: name a flag, or a body with --file"),
         )
         .await;
+    }
+
+    #[tokio::test]
+    async fn in_a_namespace_an_update_sends_what_changes() {
+        let path = "/namespaces/shop/topics/orders/eventSubscriptions/billing";
+        let echo = async |Json(body): Json<Value>| Json(body);
+        let shown = json!({ "properties": {
+            "deliveryConfiguration": { "deliveryMode": "Push", "push": { "maxDeliveryCount": 10,
+                "destination": { "endpointType": "WebHook", "properties": { "endpointBaseUrl": "http://h/" } } } },
+            "filtersConfiguration": { "includedEventTypes": ["A"], "filters": [] },
+        } });
+        let router = Router::new().route(path, get(async || Json(shown)).patch(echo));
+        let client = serving(router).await;
+        let line =
+            "everpost billing --namespace shop --topic orders --max-attempts 3 --event-type B";
+        let line = CommandLine::try_parse_from(line.split(' '));
+        let line = line.unwrap_or_else(|error| panic!("{error}"));
+        let sent = line.write.update(&client).await.expect("an answer");
+        let expected = json!({ "properties": {
+            "deliveryConfiguration": { "push": { "maxDeliveryCount": 3 } },
+            "filtersConfiguration": { "includedEventTypes": ["B"], "filters": [] },
+        } });
+        assert_eq!(sent, expected);
+    }
+
+    #[test]
+    fn a_subscription_in_a_namespace_is_shown_like_others() {
+        let shown = json!({
+            "name": "billing",
+            "properties": {
+                "topic": "/subscriptions/0/resourceGroups/g/providers/Microsoft.EventGrid/namespaces/shop/topics/orders",
+                "everpost": { "state": "Active" },
+                "deliveryConfiguration": { "deliveryMode": "Push", "push": {
+                    "maxDeliveryCount": 10, "eventTimeToLive": "P1D",
+                    "destination": { "properties": { "endpointBaseUrl": "http://h/" } },
+                    "deadLetterDestinationWithResourceIdentity": null } },
+                "filtersConfiguration": { "includedEventTypes": ["A"], "filters": [{ "key": "subject" }] },
+                "eventDeliverySchema": "CloudEventSchemaV1_0",
+            },
+        });
+        assert_eq!(
+            sheet(&shown),
+            "\
+name          billing
+topic         shop/orders
+state         Active
+endpoint      http://h/
+schema        CloudEventSchemaV1_0
+event types   A
+filter        {\"key\":\"subject\"}
+attempts      10
+time to live  P1D
+dead letters  dropped
+"
+        );
     }
 
     fn billing() -> Value {

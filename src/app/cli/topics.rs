@@ -5,12 +5,13 @@ use std::path::PathBuf;
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand, ValueEnum};
 use reqwest::Method;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::app::cli::body;
 use crate::app::cli::client::Client;
 use crate::app::cli::output::{Output, items, text};
 use crate::app::cli::pending::PendingArgs;
+use crate::app::cli::place::{NamespaceArgs, Place};
 use crate::app::cli::server::ServerArgs;
 use crate::app::cli::table::Table;
 use crate::app::cli::try_filter::{self, TryFilter};
@@ -28,40 +29,62 @@ pub(super) struct TopicsArgs {
 
 #[derive(Subcommand, Debug)]
 enum TopicsCommand {
-    /// List all topics
-    List,
+    /// List topics
+    List(NamespaceArgs),
     /// Create a topic, or replace its definition
     Create(Create),
     /// Show one topic
-    Show { topic: String },
+    Show(Named),
     /// Try a filter on stored events of a topic; without one, every event matches
     TryFilter(TryFilter),
     /// Delete a topic with its event subscriptions
     Delete {
-        topic: String,
+        #[command(flatten)]
+        named: Named,
         #[command(flatten)]
         pending: PendingArgs,
     },
     /// Show the two keys of a topic, either of which publishes
-    Keys { topic: String },
+    Keys(Named),
     /// Replace one of the two keys of a topic
-    RegenerateKey { topic: String, key: KeyName },
+    RegenerateKey {
+        #[command(flatten)]
+        named: Named,
+        key: KeyName,
+    },
+}
+
+#[derive(Args, Debug)]
+struct Named {
+    topic: String,
+    #[command(flatten)]
+    namespace: NamespaceArgs,
+}
+
+impl Named {
+    fn place(&self) -> Place<'_> {
+        self.namespace.place(&self.topic)
+    }
 }
 
 #[derive(Args, Debug)]
 struct Create {
-    topic: String,
-    /// What publishers send
-    #[arg(long, value_enum, default_value_t = InputSchemaName::Eventgrid)]
-    schema: InputSchemaName,
-    /// Region to show to clients that expect one
-    #[arg(long, default_value = "local")]
-    location: String,
+    #[command(flatten)]
+    named: Named,
+    /// What publishers send [default: eventgrid; in a namespace, cloudevents and nothing else]
+    #[arg(long, value_enum, conflicts_with = "namespace")]
+    schema: Option<InputSchemaName>,
+    /// Region to show to clients that expect one [default: local]
+    #[arg(long, conflicts_with = "namespace")]
+    location: Option<String>,
     /// Tag, may be repeated
-    #[arg(long = "tag", value_name = "NAME=VALUE")]
+    #[arg(long = "tag", value_name = "NAME=VALUE", conflicts_with = "namespace")]
     tags: Vec<String>,
+    /// Days that a namespace topic keeps events, 1 to 7
+    #[arg(long, value_name = "DAYS", conflicts_with_all = ["schema", "location", "tags"])]
+    retention_days: Option<u32>,
     /// File with the whole definition in Azure's form; - for standard input. Needed for custom schemas
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["schema", "location", "tags"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["schema", "location", "tags", "retention_days"])]
     file: Option<PathBuf>,
 }
 
@@ -73,7 +96,7 @@ enum InputSchemaName {
 }
 
 #[derive(ValueEnum, Clone, Copy, Debug)]
-enum KeyName {
+pub(super) enum KeyName {
     Key1,
     Key2,
 }
@@ -83,39 +106,41 @@ impl TopicsArgs {
         let client = Client::new(self.server.find()?)?;
         let output = self.output;
         match self.command {
-            TopicsCommand::List => {
-                let topics = client.get(&["topics"], &[]).await?;
+            TopicsCommand::List(namespace) => {
+                let topics = client.get(&namespace.topics(), &[]).await?;
                 output.show(&topics, list)?;
             }
             TopicsCommand::Create(create) => {
                 let body = create.body()?;
-                let path = ["topics", &create.topic];
+                let path = create.named.place().path(&[]);
                 let topic = client.send(Method::PUT, &path, Some(&body)).await?;
                 output.show(&topic, sheet)?;
             }
-            TopicsCommand::Show { topic } => {
-                let topic = client.get(&["topics", &topic], &[]).await?;
+            TopicsCommand::Show(named) => {
+                let topic = client.get(&named.place().path(&[]), &[]).await?;
                 output.show(&topic, sheet)?;
             }
             TopicsCommand::TryFilter(trial) => {
-                let path = ["topics", &trial.topic, "tryFilter"];
+                let path = trial.place().path(&["tryFilter"]);
                 let found = client
                     .send(Method::POST, &path, Some(&trial.body()?))
                     .await?;
                 output.show(&found, try_filter::findings)?;
             }
-            TopicsCommand::Delete { topic, pending } => {
-                client.delete(&["topics", &topic], &pending.query()).await?;
+            TopicsCommand::Delete { named, pending } => {
+                let place = named.place();
+                client.delete(&place.path(&[]), &pending.query()).await?;
+                let topic = place.name();
                 let deleted = json!({ "deleted": topic });
                 output.show(&deleted, |_| format!("topic {topic} is deleted\n"))?;
             }
-            TopicsCommand::Keys { topic } => {
-                let path = ["topics", &topic, "listKeys"];
+            TopicsCommand::Keys(named) => {
+                let path = named.place().path(&["listKeys"]);
                 let keys = client.send(Method::POST, &path, None).await?;
                 output.show(&keys, key_sheet)?;
             }
-            TopicsCommand::RegenerateKey { topic, key } => {
-                let path = ["topics", &topic, "regenerateKey"];
+            TopicsCommand::RegenerateKey { named, key } => {
+                let path = named.place().path(&["regenerateKey"]);
                 let keys = client.send(Method::POST, &path, Some(&key.body())).await?;
                 output.show(&keys, key_sheet)?;
             }
@@ -129,18 +154,35 @@ impl Create {
         if let Some(file) = &self.file {
             return body::read(file);
         }
-        let tags = self.tags.iter().map(|tag| {
-            let (name, value) = tag
-                .split_once('=')
-                .with_context(|| format!("--tag {tag:?} has no value; write NAME=VALUE"))?;
-            Ok((name.to_owned(), Value::from(value)))
-        });
+        if self.named.place().is_in_namespace() {
+            anyhow::ensure!(
+                self.schema.is_none() && self.location.is_none() && self.tags.is_empty(),
+                "a topic of a namespace takes CloudEvents and has no location or tags of its own"
+            );
+            let days = self.retention_days;
+            return Ok(json!({ "properties": { "eventRetentionInDays": days } }));
+        }
+        if self.retention_days.is_some() {
+            bail!("--retention-days is for topics of namespaces; name one with --namespace");
+        }
+        let schema = self.schema.unwrap_or(InputSchemaName::Eventgrid);
         Ok(json!({
-            "location": self.location,
-            "tags": tags.collect::<anyhow::Result<serde_json::Map<_, _>>>()?,
-            "properties": { "inputSchema": self.schema.azure() },
+            "location": self.location.as_deref().unwrap_or("local"),
+            "tags": tag_map(&self.tags)?,
+            "properties": { "inputSchema": schema.azure() },
         }))
     }
+}
+
+/// Tags as the definition of a resource has them.
+pub(super) fn tag_map(tags: &[String]) -> anyhow::Result<Map<String, Value>> {
+    let tags = tags.iter().map(|tag| {
+        let (name, value) = tag
+            .split_once('=')
+            .with_context(|| format!("--tag {tag:?} has no value; write NAME=VALUE"))?;
+        Ok((name.to_owned(), Value::from(value)))
+    });
+    tags.collect()
 }
 
 impl InputSchemaName {
@@ -153,7 +195,7 @@ impl InputSchemaName {
 }
 
 impl KeyName {
-    fn body(self) -> Value {
+    pub(super) fn body(self) -> Value {
         match self {
             Self::Key1 => json!({ "keyName": "key1" }),
             Self::Key2 => json!({ "keyName": "key2" }),
@@ -162,13 +204,15 @@ impl KeyName {
 }
 
 /// The first key of a topic, with which to publish to it.
-pub(super) async fn first_key(client: &Client, topic: &str) -> anyhow::Result<String> {
-    let keys = client
-        .send(Method::POST, &["topics", topic, "listKeys"], None)
-        .await?;
+pub(super) async fn first_key(client: &Client, topic: Place<'_>) -> anyhow::Result<String> {
+    let path = topic.path(&["listKeys"]);
+    let keys = client.send(Method::POST, &path, None).await?;
     match keys["key1"].as_str() {
         Some(key) => Ok(key.to_owned()),
-        None => bail!("the server does not tell the keys of topic {topic}; pass one with --key"),
+        None => bail!(
+            "the server does not tell the keys of topic {}; pass one with --key",
+            topic.name()
+        ),
     }
 }
 
@@ -197,6 +241,7 @@ fn sheet(topic: &Value) -> String {
     line("schema", text(topic, "/properties/inputSchema"));
     line("location", text(topic, "/location"));
     line("tags", tags(topic));
+    line("keeps events", days(topic));
     let network = text(topic, "/properties/publicNetworkAccess");
     line("network", network.replace("Enabled", ""));
     line(
@@ -207,7 +252,16 @@ fn sheet(topic: &Value) -> String {
     table.to_string()
 }
 
-fn tags(topic: &Value) -> String {
+/// Of namespace topics alone.
+fn days(topic: &Value) -> String {
+    match text(topic, "/properties/eventRetentionInDays").as_str() {
+        "" => String::new(),
+        "1" => "1 day".to_owned(),
+        days => format!("{days} days"),
+    }
+}
+
+pub(super) fn tags(topic: &Value) -> String {
     let tags = topic["tags"].as_object().into_iter().flatten();
     let tags: Vec<String> = tags
         .map(|(name, _)| format!("{name}={}", text(topic, &format!("/tags/{name}"))))
@@ -215,7 +269,7 @@ fn tags(topic: &Value) -> String {
     tags.join(", ")
 }
 
-fn key_sheet(keys: &Value) -> String {
+pub(super) fn key_sheet(keys: &Value) -> String {
     let mut table = Table::sheet();
     for name in ["key1", "key2"] {
         table.row([name.to_owned(), text(keys, &format!("/{name}"))]);

@@ -9,11 +9,14 @@ use crate::app::cli::body;
 use crate::app::cli::filter::FilterArgs;
 use crate::app::cli::moment::date;
 use crate::app::cli::output::{items, moment, text};
+use crate::app::cli::place::{NamespaceArgs, Place};
 use crate::app::cli::table::Table;
 
 #[derive(Args, Debug)]
 pub(super) struct TryFilter {
-    pub(super) topic: String,
+    topic: String,
+    #[command(flatten)]
+    namespace: NamespaceArgs,
     #[command(flatten)]
     filter: FilterArgs,
     /// File with the filter in Azure's form; - for standard input
@@ -28,13 +31,20 @@ pub(super) struct TryFilter {
 }
 
 impl TryFilter {
+    pub(super) fn place(&self) -> Place<'_> {
+        self.namespace.place(&self.topic)
+    }
+
     pub(super) fn body(&self) -> anyhow::Result<Value> {
         let filter = match &self.file {
             Some(file) => body::read(file)?,
-            None => self
-                .filter
-                .changed(&Value::Null)
-                .unwrap_or_else(|| json!({})),
+            None => {
+                let given = match self.place().is_in_namespace() {
+                    true => self.filter.changed_in_namespace(&Value::Null)?,
+                    false => self.filter.changed(&Value::Null),
+                };
+                given.unwrap_or_else(|| json!({}))
+            }
         };
         Ok(json!({ "filter": filter, "last": self.last, "eventSubscription": self.compare }))
     }

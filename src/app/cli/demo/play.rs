@@ -14,6 +14,7 @@ use crate::app::cli::demo::role::{CANCELLED, CANCELLED_EVERY, EVENTS, PLACED, TO
 use crate::app::cli::demo::stage::{Actor, Stage};
 use crate::app::cli::demo::story::{self, Invitation};
 use crate::app::cli::output::{items, print, text};
+use crate::app::cli::place::Place;
 use crate::app::cli::topics::first_key;
 use crate::app::config::AdminAccount;
 use crate::base::Timestamp;
@@ -85,11 +86,13 @@ fn is_shaking_hands(subscription: &Value) -> bool {
 }
 
 async fn publish(stage: &Stage) -> anyhow::Result<()> {
-    let key = first_key(&stage.client, TOPIC).await?;
+    let place = Place::custom(TOPIC);
+    let key = first_key(&stage.client, place).await?;
+    let path = place.publish_path();
     for first in (1..=EVENTS).step_by(EVENTS_PER_REQUEST) {
         let numbers = first..=(first + EVENTS_PER_REQUEST - 1).min(EVENTS);
         let body = body(numbers, stage.clock.now());
-        let sent = stage.client.publish(TOPIC, &key, "application/json", body);
+        let sent = stage.client.publish(&path, &key, "application/json", body);
         let sent = sent.await;
         sent.with_context(|| format!("the events from number {first} on are not published"))?;
     }
@@ -152,7 +155,7 @@ async fn ended(stage: &Stage, key: &str) -> anyhow::Result<Value> {
 
 /// What somebody who stays can do, with everything filled in.
 pub(super) async fn invitation(stage: &Stage, account: &AdminAccount) -> anyhow::Result<String> {
-    let key = first_key(&stage.client, TOPIC).await?;
+    let key = first_key(&stage.client, Place::custom(TOPIC)).await?;
     Ok(story::invitation(&Invitation {
         url: stage.url(),
         account,

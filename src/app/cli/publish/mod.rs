@@ -16,6 +16,7 @@ use crate::app::cli::body;
 use crate::app::cli::client::Client;
 use crate::app::cli::moment::span;
 use crate::app::cli::output::{Output, text};
+use crate::app::cli::place::{NamespaceArgs, Place};
 use crate::app::cli::server::ServerArgs;
 use crate::app::cli::topics::first_key;
 use crate::base::{Clock, Entropy};
@@ -38,6 +39,8 @@ pub(super) struct PublishArgs {
     /// Topic to publish to
     #[arg(long)]
     topic: String,
+    #[command(flatten)]
+    namespace: NamespaceArgs,
     /// Type of the event
     #[arg(long = "type", value_name = "TYPE")]
     event_type: Option<String>,
@@ -56,7 +59,8 @@ pub(super) struct PublishArgs {
     /// File with events in the topic's schema, one after the other or in arrays; - for standard input
     #[arg(long, value_name = "FILE", conflicts_with_all = ["event_type", "subject", "data", "id", "count"])]
     file: Option<PathBuf>,
-    /// What the topic takes [default: what the server says; with --key, eventgrid]
+    /// What the topic takes [default: what the server says; with --key, eventgrid, or cloudevents in a
+    /// namespace]
     #[arg(long, value_enum)]
     schema: Option<Schema>,
     /// Key of the topic [default: asked of the server]
@@ -89,7 +93,9 @@ struct Access {
 impl PublishArgs {
     pub(super) async fn run(self) -> anyhow::Result<()> {
         let client = Client::new(self.server.find()?)?;
-        let access = self.access(&client).await?;
+        let place = self.namespace.place(&self.topic);
+        let path = place.publish_path();
+        let access = self.access(&client, place).await?;
         let clock = Clock::system();
         let batches = self.batches(access.schema, &clock)?;
         let total = self.file.is_none().then_some(self.count);
@@ -100,31 +106,34 @@ impl PublishArgs {
             let batch = batch.with_context(|| published.so_far())?;
             let body = batch.body();
             let content_type = access.schema.content_type();
-            let sent = client
-                .publish(&self.topic, &access.key, content_type, body)
-                .await;
+            let sent = client.publish(&path, &access.key, content_type, body).await;
             sent.with_context(|| published.so_far())?;
             published.add(batch.len());
             progress.show(published.events)?;
         }
         progress.end()?;
         let took = clock.now().since(started_at);
-        Ok(self.output.show(&published.json(&self.topic, took), told)?)
+        Ok(self
+            .output
+            .show(&published.json(&place.name(), took), told)?)
     }
 
-    async fn access(&self, client: &Client) -> anyhow::Result<Access> {
+    async fn access(&self, client: &Client, place: Place<'_>) -> anyhow::Result<Access> {
         if let Some(key) = self.given_key()? {
-            let schema = self.schema.unwrap_or(Schema::Eventgrid);
+            let schema = self.schema.unwrap_or(match place.is_in_namespace() {
+                true => Schema::Cloudevents,
+                false => Schema::Eventgrid,
+            });
             return Ok(Access { key, schema });
         }
         let schema = match self.schema {
             Some(schema) => schema,
             None => {
-                let topic = client.get(&["topics", &self.topic], &[]).await?;
+                let topic = client.get(&place.path(&[]), &[]).await?;
                 Schema::from_azure(&text(&topic, "/properties/inputSchema"))?
             }
         };
-        let key = first_key(client, &self.topic).await?;
+        let key = first_key(client, place).await?;
         Ok(Access { key, schema })
     }
 
