@@ -168,6 +168,7 @@ impl Trial {
         let name = TopicName::parse("orders").expect("a name");
         let definition = resource::parse_topic(&json!({"location": "local"})).expect("a topic");
         let add = RegistryChange::AddTopic {
+            namespace: None,
             name: name.clone(),
             definition,
             keys: AccessKeys::generate(&Entropy::seeded(1)),
@@ -175,6 +176,7 @@ impl Trial {
         let registry = store.catalog.save(add, START).await.expect("a topic");
         let entry = registry.topic(&name).expect("the topic").clone();
         let context = resource::SubscriptionContext {
+            event_retention: None,
             input_schema: &entry.topic.definition.input_schema,
             now: START,
             require_https: false,

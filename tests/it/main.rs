@@ -18,6 +18,7 @@ mod late;
 mod locks;
 mod manage;
 mod mutual_tls;
+mod namespaces;
 mod pace;
 mod probation;
 mod publish;

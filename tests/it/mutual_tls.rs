@@ -140,6 +140,7 @@ fn subscription(id: i64, properties: &Value) -> EventSubscription {
     let body = json!({"properties": {"destination":
         {"endpointType": "WebHook", "properties": properties}}});
     let context = SubscriptionContext {
+        event_retention: None,
         input_schema: &InputSchema::EventGridSchema,
         now: Timestamp::from_ms(0),
         replaces: None,

@@ -9,16 +9,16 @@ use std::time::Duration;
 
 use everpost::base::{Clock, Entropy};
 use everpost::model::access::AccessKeys;
-use everpost::model::name::TopicName;
+use everpost::model::name::{NamespaceName, TopicName};
 use everpost::model::registry::{Registry, ResourceScope};
-use everpost::store::{DataDir, RegistryChange, Store, StoreOptions};
+use everpost::store::{DataDir, NamespaceChange, RegistryChange, Store, StoreOptions};
 use everpost::wire::resource;
 use serde_json::json;
 
 /// The exit code that the README names.
 const MISUSED: i32 = 2;
 
-/// Enough for several bites.
+/// Enough for several bites, together with a namespace, which has two keys as well.
 const TOPICS: usize = 120;
 
 fn open(dir: &Path) -> Store {
@@ -41,6 +41,7 @@ async fn fill(dir: &Path) -> Vec<AccessKeys> {
     let definition = resource::parse_topic(&json!({"location": "l"})).expect("a topic");
     for number in 0..TOPICS {
         let add = RegistryChange::AddTopic {
+            namespace: None,
             name: TopicName::parse(&format!("topic-{number:03}")).expect("a name"),
             definition: definition.clone(),
             keys: AccessKeys::generate(&Entropy::Os),
@@ -48,12 +49,20 @@ async fn fill(dir: &Path) -> Vec<AccessKeys> {
         let now = Clock::system().now();
         store.catalog.save(add, now).await.expect("a topic");
     }
+    let add = NamespaceChange::Add {
+        name: NamespaceName::parse("shop").expect("a name"),
+        definition: resource::parse_namespace(&json!({"location": "l"})).expect("a namespace"),
+        keys: AccessKeys::generate(&Entropy::Os),
+    };
+    let (add, now) = (RegistryChange::Namespace(add), Clock::system().now());
+    store.catalog.save(add, now).await.expect("a namespace");
     keys(&store.catalog.load().await.expect("a registry"))
 }
 
 fn keys(registry: &Registry) -> Vec<AccessKeys> {
-    let topics = registry.topics();
-    topics.map(|entry| entry.topic.keys.clone()).collect()
+    let topics = registry.topics().map(|entry| &entry.topic.keys);
+    let namespaces = registry.namespaces().map(|entry| &entry.namespace.keys);
+    topics.chain(namespaces).cloned().collect()
 }
 
 fn everpost(arguments: &[&str], dir: &Path) -> Command {
@@ -93,7 +102,7 @@ async fn a_killed_rekey_loses_nothing() {
     let done = run(&["rekey"], folder.path());
     let said = String::from_utf8_lossy(&done.stdout).into_owned();
     assert!(
-        done.status.success() && said.contains("240 secrets"),
+        done.status.success() && said.contains("242 secrets"),
         "{done:?}"
     );
     assert_eq!(lines(folder.path()), 1);

@@ -76,18 +76,14 @@ async fn fill(store: Store, dir: Option<tempfile::TempDir>) -> Fixture {
     let definition = resource::parse_topic(&json!({"location": "local"})).expect("a topic");
     let keys = AccessKeys::generate(&Entropy::seeded(1));
     let add = RegistryChange::AddTopic {
+        namespace: None,
         name: topic.clone(),
         definition,
         keys,
     };
     let registry = store.catalog.save(add, at(0)).await.expect("a topic");
     let entry = registry.topic(&topic).expect("the topic").clone();
-    let context = resource::SubscriptionContext {
-        input_schema: &entry.topic.definition.input_schema,
-        now: at(0),
-        replaces: None,
-        require_https: false,
-    };
+    let context = resource::SubscriptionContext::of(&entry, at(0), false);
     let body = json!({"properties": {"destination": {"endpointType": "WebHook",
         "properties": {"endpointUrl": "http://localhost:9/hook"}}}});
     let definition = resource::parse_subscription(&body, &context).expect("a subscription");
