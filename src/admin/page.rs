@@ -44,6 +44,8 @@ pub(super) static PAGES: &[Page] = &[
         || get(subscriptions::edit).post(subscriptions::change)),
     page("/topics/{topic}/subscriptions/{name}/url", || post(subscriptions::reveal_url)),
     operated("/topics/{topic}/subscriptions/{name}/validate", || post(subscriptions::validate)),
+    operated("/topics/{topic}/subscriptions/{name}/pause", || post(subscriptions::pause)),
+    operated("/topics/{topic}/subscriptions/{name}/resume", || post(subscriptions::resume)),
     page("/topics/{topic}/subscriptions/{name}/delete",
         || get(subscriptions::ask_to_delete).post(subscriptions::delete)),
     listed("/events", "Events", || get(events::list)),

@@ -174,6 +174,13 @@ impl Moment {
         Self { iso, text }
     }
 
+    /// The day alone.
+    pub(super) fn day(at: Timestamp) -> Self {
+        let iso = at.to_string();
+        let text = iso[..iso.len().min(10)].to_owned();
+        Self { iso, text }
+    }
+
     /// To the millisecond.
     pub(super) fn exactly(at: Timestamp) -> Self {
         let iso = at.to_string();

@@ -40,6 +40,8 @@ const PAGES = [
   ["/topics/{topic}/subscriptions/{name}/url", `${ORDERS}/subscriptions/warehouse`,
     (ann) => ann.press("Show with its query")],
   ["/topics/{topic}/subscriptions/{name}/validate", BILLING, (ann) => ann.press("Validate again")],
+  ["/topics/{topic}/subscriptions/{name}/pause", BILLING, (ann) => ann.press("Pause deliveries")],
+  ["/topics/{topic}/subscriptions/{name}/resume", BILLING, (ann) => ann.press("Resume deliveries")],
   ["/topics/{topic}/subscriptions/{name}/delete", `${BILLING}/delete`],
   ["/events", "/admin/events"],
   ["/events/{key}", "/admin/events/61"],

@@ -16,7 +16,7 @@ use serde::Deserialize;
 
 pub(super) use delete::{ask_to_delete, delete};
 pub(super) use form::{change, create, draft, edit};
-pub(super) use show::{reveal_url, show, validate};
+pub(super) use show::{pause, resume, reveal_url, show, validate};
 pub(super) use state::{State as SubscriptionState, state};
 
 use crate::admin::Site;

@@ -50,6 +50,8 @@ struct SubscriptionPage {
     created_at: Moment,
     updated_at: Moment,
     recipe: Recipe,
+    /// Whether it waits for somebody to let it go on.
+    is_stopped: bool,
 }
 
 /// Where the subscription stands, ready to print.
@@ -149,6 +151,39 @@ pub(in crate::admin) async fn validate(
     Ok(Redirect::to(&subscription_page(topic.as_str(), name.as_str())).into_response())
 }
 
+/// Stops the deliveries for a while; what is matched meanwhile waits.
+pub(in crate::admin) async fn pause(
+    State(site): State<Arc<Site>>,
+    Path((topic, name)): Path<(String, String)>,
+    Submitted { visitor, .. }: Submitted,
+) -> PageResult {
+    let (topic, subscription) = site.subscription(&topic, &name)?;
+    let (topic, name) = (&topic.topic.name, &subscription.name);
+    site.broker.pause_subscription(topic, name).await?;
+    tracing::info!(user.name = visitor.name, topic.name = %topic, subscription.name = %name,
+        "a subscription was paused");
+    let told = "The subscription is paused. Its events wait, and their time to live goes on.";
+    visitor.tell(Flash::done(told)).await?;
+    Ok(Redirect::to(&subscription_page(topic.as_str(), name.as_str())).into_response())
+}
+
+/// Lets the deliveries of a paused or disabled subscription go on.
+pub(in crate::admin) async fn resume(
+    State(site): State<Arc<Site>>,
+    Path((topic, name)): Path<(String, String)>,
+    Submitted { visitor, .. }: Submitted,
+) -> PageResult {
+    let (topic, subscription) = site.subscription(&topic, &name)?;
+    let (topic, name) = (&topic.topic.name, &subscription.name);
+    site.broker.resume_subscription(topic, name).await?;
+    tracing::info!(user.name = visitor.name, topic.name = %topic, subscription.name = %name,
+        "a subscription was resumed");
+    visitor
+        .tell(Flash::done("The subscription goes on."))
+        .await?;
+    Ok(Redirect::to(&subscription_page(topic.as_str(), name.as_str())).into_response())
+}
+
 async fn draw_subscription(
     site: &Site,
     visitor: &Visitor,
@@ -181,6 +216,7 @@ async fn draw_subscription(
             visitor.now,
             site.broker.options().time_scale,
         ),
+        is_stopped: definition.paused || definition.disabled.is_some(),
         labels: definition.labels.clone(),
         expires_at: definition.expires_at.map(Moment::at),
         created_at: Moment::at(subscription.created_at),

@@ -1,7 +1,9 @@
 //! From a topic to a dead letter and back.
 
+use std::time::Duration;
+
 use super::{Appliance, Person};
-use crate::model::delivery::DeliveryState;
+use crate::model::delivery::{DeliveryId, DeliveryState};
 
 /// A topic `orders` with the subscription `billing`.
 async fn with_subscription() -> (Appliance, Person) {
@@ -107,6 +109,27 @@ async fn a_rejected_event_is_a_dead_letter_and_can_be_resubmitted() {
     }
     let other = person.open("/admin/dead-letters?of=orders/other").await;
     other.expect(&["No dead letters here."]);
+    // What they are about together, and what leads to them.
+    let all = person.open("/admin/dead-letters").await;
+    all.expect(&[
+        "By subscription and reason",
+        "/admin/dead-letters?of=orders%2Fbilling&#38;reason=UndeliverableDueToHttpUnauthorized",
+    ]);
+    for (filter, finds) in [
+        ("reason=UndeliverableDueToHttpUnauthorized", true),
+        ("reason=TimeToLiveExceeded", false),
+        ("outcome=Unauthorized&type=Example.*&subject=", true),
+        ("outcome=Busy", false),
+        ("outcome=Sunny", false),
+        ("type=Other", false),
+        ("text=CREATED", true),
+        ("subject=nowhere", false),
+    ] {
+        let page = person.open(&format!("/admin/dead-letters?{filter}")).await;
+        let found = page.body.contains("Resubmit delivery 1");
+        assert_eq!(found, finds, "{filter}");
+        page.expect(&["everpost dead-letters list --"]);
+    }
 
     person
         .open("/admin/dead-letters/1")
@@ -130,6 +153,27 @@ async fn a_rejected_event_is_a_dead_letter_and_can_be_resubmitted() {
         .expect(&["Nothing needs attention"]);
     let again = person.open("/admin/dead-letters/1/resubmit").await;
     assert_eq!(again.status, 409);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_paused_subscription_keeps_what_comes_and_goes_on() {
+    let (appliance, mut person) = with_subscription().await;
+    let page = "/admin/topics/orders/subscriptions/billing";
+    person.open(page).await.expect(&["Pause deliveries"]);
+    let paused = person.send(&format!("{page}/pause"), &[]).await;
+    paused.expect(&["The subscription is paused.", "Resume deliveries", "Paused"]);
+    publish(&mut person).await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let waiting = appliance.store.views.delivery(DeliveryId(1)).await;
+    let waiting = waiting.expect("a read").expect("a delivery").row;
+    assert_eq!(
+        (waiting.state, waiting.attempts),
+        (DeliveryState::Pending, 0)
+    );
+    person.open(page).await;
+    let resumed = person.send(&format!("{page}/resume"), &[]).await;
+    resumed.expect(&["The subscription goes on.", "Pause deliveries", "Active"]);
+    settle(&appliance, 1, DeliveryState::Delivered).await;
 }
 
 #[tokio::test(start_paused = true)]

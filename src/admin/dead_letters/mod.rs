@@ -1,0 +1,141 @@
+//! The pages of dead letters: find them, see why, resubmit them.
+
+mod list;
+
+use std::sync::Arc;
+
+use askama::Template;
+use axum::extract::{Path, State};
+use axum::response::{IntoResponse, Redirect};
+
+pub(super) use list::{list, whole_topic};
+
+use crate::admin::confirm::Confirm;
+use crate::admin::error::{PageError, PageResult};
+use crate::admin::form::Submitted;
+use crate::admin::identify::{dead_letter_page, delivery_id, event_page};
+use crate::admin::recipe::Recipe;
+use crate::admin::session::Visitor;
+use crate::admin::timeline::{self, DeliveryCard};
+use crate::admin::view::{Badge, Flash, Frame, Moment, draw};
+use crate::admin::{Site, print};
+use crate::model::delivery::DeliveryState;
+use crate::model::registry::Registry;
+use crate::store::views::{DeliveryDetail, DeliveryRow};
+
+#[derive(Template)]
+#[template(path = "admin/dead_letter.html")]
+struct DeadLetterPage {
+    frame: Frame,
+    id: String,
+    path: String,
+    event_id: String,
+    event_type: String,
+    subject: String,
+    event_href: String,
+    published_at: Moment,
+    /// Why it cannot be resubmitted; empty when it can.
+    obstacle: String,
+    state: Badge,
+    delivery: DeliveryCard,
+    recipe: Recipe,
+}
+
+/// One dead letter; its page stays when it has been resubmitted.
+pub(super) async fn show(
+    visitor: Visitor,
+    State(site): State<Arc<Site>>,
+    Path(id): Path<String>,
+) -> PageResult {
+    let delivery = find(&site, &id).await?;
+    let registry = site.broker.registry();
+    let row = &delivery.row;
+    let id = row.id;
+    Ok(draw(&DeadLetterPage {
+        frame: Frame::new(&visitor, format!("Dead letter {id}")),
+        id: id.to_string(),
+        path: dead_letter_page(id),
+        event_id: print::visible(&row.event_id),
+        event_type: print::visible(&row.event_type),
+        subject: print::visible(row.subject.as_deref().unwrap_or_default()),
+        event_href: event_page(row.event),
+        published_at: Moment::at(row.published_at),
+        obstacle: obstacle(row, &registry),
+        state: timeline::badge(row.state),
+        delivery: DeliveryCard::new(delivery, &registry, visitor.now).on_its_own_page(),
+        recipe: Recipe::get(&site.management_url(&format!("/everpost/deadLetters/{id}")))
+            .everpost(format!("everpost dead-letters show {id}")),
+    }))
+}
+
+fn obstacle(row: &DeliveryRow, registry: &Registry) -> String {
+    if row.state != DeliveryState::DeadLettered {
+        let word = timeline::word(row.state).to_lowercase();
+        return format!("This delivery is {word}; only a dead letter can be resubmitted.");
+    }
+    match registry.subscription(row.subscription_id) {
+        Some(_) => String::new(),
+        None => format!(
+            "Its event subscription {} has been deleted.",
+            row.subscription
+        ),
+    }
+}
+
+async fn find(site: &Site, id: &str) -> Result<DeliveryDetail, PageError> {
+    let delivery = site.views.delivery(delivery_id(id)?).await?;
+    delivery.ok_or_else(|| PageError::NotFound(format!("delivery {id}")))
+}
+
+/// Asks before a dead letter is sent again.
+pub(super) async fn ask_to_resubmit(
+    visitor: Visitor,
+    State(site): State<Arc<Site>>,
+    Path(id): Path<String>,
+) -> PageResult {
+    let row = find(&site, &id).await?.row;
+    let obstacle = obstacle(&row, &site.broker.registry());
+    if !obstacle.is_empty() {
+        return Err(PageError::Conflict(obstacle));
+    }
+    let published = print::relative(row.published_at, visitor.now);
+    Ok(draw(&Confirm {
+        frame: Frame::new(&visitor, format!("Resubmit dead letter {}?", row.id)),
+        consequences: vec![
+            format!(
+                "Event {} would be sent to {} again, at once.",
+                print::visible(&row.event_id),
+                row.subscription
+            ),
+            "A new delivery takes the place of this one; attempts and time to live start afresh."
+                .to_owned(),
+            format!("The event was published {published}; no other subscription gets it again."),
+        ],
+        button: "Resubmit",
+        dangerous: false,
+        back: dead_letter_page(row.id),
+        action: visitor.path.clone(),
+    }))
+}
+
+/// Sends it again.
+pub(super) async fn resubmit(
+    State(site): State<Arc<Site>>,
+    Path(id): Path<String>,
+    Submitted { visitor, .. }: Submitted,
+) -> PageResult {
+    let row = find(&site, &id).await?.row;
+    let fresh = site.broker.resubmit(row.id).await?;
+    tracing::info!(
+        user.name = visitor.name,
+        delivery.id = row.id.0,
+        "a dead letter was resubmitted"
+    );
+    let told = format!(
+        "Dead letter {} has been resubmitted as delivery {fresh}.",
+        row.id
+    );
+    visitor.tell(Flash::done(told)).await?;
+    let page = format!("{}#delivery-{fresh}", event_page(row.event));
+    Ok(Redirect::to(&page).into_response())
+}
