@@ -100,6 +100,23 @@ class Scenario:
         return self.faults + [f"{each.name}: {fault}" for each in self.timelines for fault in each.faults]
 
 
+class NamespaceScenario(Scenario):
+    """The same with a topic of a namespace."""
+
+    def begin(self, appliance, number):
+        self.appliance = appliance
+        namespace, topic = f"shop-{number}", "orders"
+        self.receiver = Receiver(self.answers, *self.receiver_arguments)
+        appliance.create_namespace_topic(namespace, topic)
+        appliance.subscribe_in_namespace(namespace, topic, self.receiver.url, self.properties)
+        for each in self.events:
+            appliance.publish_in_namespace(namespace, topic, each)
+        self.keys = appliance.keys(f"{namespace}/{topic}")
+
+    def is_disabled(self):
+        return False
+
+
 def waits_after(answer, wait, *, retry_after=None):
     """One failure with this answer, then success."""
     receiver = () if retry_after is None else ("--retry-after", retry_after)
@@ -120,6 +137,15 @@ def time_to_live(scenario):
     timeline.expect_waits(SCHEDULE)
     timeline.expect_end("DeadLettered", "TimeToLiveExceeded")
     scenario.expect(len(scenario.receiver.requests()) == 6, "the receiver got another number of requests than 6")
+
+
+def time_to_live_in_namespace(scenario):
+    """The moments count from the publishing: the eighth attempt falls due when 20 minutes have passed."""
+    timeline = scenario.tell(scenario.keys[0])
+    timeline.expect_answers(["500"] * 7)
+    timeline.expect_offsets([10, 30, 60, 300, 600, 900, 1_200])
+    timeline.expect_end("DeadLettered", "TimeToLiveExceeded")
+    scenario.expect(len(scenario.receiver.requests()) == 7, "the receiver got another number of requests than 7")
 
 
 def probation_held(scenario):
@@ -213,6 +239,13 @@ def all_scenarios():
             "500",
             properties={"retryPolicy": {"maxDeliveryAttempts": 10, "eventTimeToLiveInMinutes": 30}},
             check=time_to_live,
+        ),
+        NamespaceScenario(
+            "a namespace, 20 minutes and 10 attempts: dead-lettered when the eighth falls due",
+            "500",
+            properties={"maxDeliveryCount": 10, "eventTimeToLive": "PT20M"},
+            events=[{"specversion": "1.0", "id": "e1", "source": "/shop", "type": "Order.Paid"}],
+            check=time_to_live_in_namespace,
         ),
         Scenario(
             "probation, due events are held: one probe after 10, 20 and 40 s",

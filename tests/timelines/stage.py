@@ -119,6 +119,22 @@ class Appliance(Process):
         body = {"properties": {"destination": destination, **properties}}
         self.ask("PUT", f"/topics/{topic}/eventSubscriptions/only", body)
 
+    def create_namespace_topic(self, namespace, topic):
+        self.ask("PUT", f"/namespaces/{namespace}", {"location": "local"})
+        self.ask("PUT", f"/namespaces/{namespace}/topics/{topic}", {"properties": {}})
+
+    def subscribe_in_namespace(self, namespace, topic, url, push):
+        """With the rules of namespaces for attempts and time to live."""
+        settings = {"endpointUrl": f"{url}/inbox", "skipValidation": True}
+        push = {**push, "destination": {"endpointType": "WebHook", "properties": settings}}
+        body = {"properties": {"deliveryConfiguration": {"deliveryMode": "Push", "push": push}}}
+        self.ask("PUT", f"/namespaces/{namespace}/topics/{topic}/eventSubscriptions/only", body)
+
+    def publish_in_namespace(self, namespace, topic, event):
+        key = self.ask("POST", f"/namespaces/{namespace}/listKeys")["key1"]
+        headers = {"Authorization": f"SharedAccessKey {key}", "Content-Type": "application/cloudevents+json"}
+        self.ask("POST", f"/namespaces/{namespace}/topics/{topic}:publish", event, headers)
+
     def subscription(self, topic):
         return self.ask("GET", f"/topics/{topic}/eventSubscriptions/only")["properties"]
 
