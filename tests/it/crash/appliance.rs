@@ -63,6 +63,10 @@ impl Appliance {
             ])
             .args(["--time-scale", TIME_SCALE, "--data-dir"])
             .arg(&data_dir)
+            // What tells the test how to go about it is no setting.
+            .env_remove("EVERPOST_BINARY")
+            .env_remove("EVERPOST_DEAD_LETTERS")
+            .env_remove("EVERPOST_SEED")
             .stdin(Stdio::null())
             .stdout(log.try_clone().expect("the log once more"))
             .stderr(log)
