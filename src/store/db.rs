@@ -22,6 +22,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::base::Clock;
 use crate::store::error::{ChangeError, StoreError};
+use crate::store::inline::InlineDatabase;
 use crate::store::tally::Tally;
 
 /// Changes in one commit: bounds how long the first one waits for the others.
@@ -118,11 +119,11 @@ enum Lanes {
         log: Arc<Log>,
     },
     /// On the caller's thread, so that a simulation stays deterministic.
-    Inline(Arc<Mutex<Ledger>>),
+    Inline(InlineDatabase),
 }
 
 /// The connection that writes, and what counts its changes.
-struct Ledger {
+pub(super) struct Ledger {
     connection: Connection,
     tally: Tally,
 }
@@ -195,13 +196,12 @@ impl Db {
         })
     }
 
-    /// Runs everything on the caller's thread, over `connection`.
-    pub(super) fn inline(connection: Connection) -> Result<Self, StoreError> {
-        let ledger = Ledger::open(connection)?;
-        Ok(Self {
-            lanes: Lanes::Inline(Arc::new(Mutex::new(ledger))),
+    /// Runs everything on the caller's thread.
+    pub(super) fn inline(database: InlineDatabase) -> Self {
+        Self {
+            lanes: Lanes::Inline(database),
             changes: watch::Sender::new(()),
-        })
+        }
     }
 
     /// Runs `change` inside the next group and returns once that group is on disk.
@@ -217,11 +217,14 @@ impl Db {
         let (tell, told) = oneshot::channel();
         self.submit(Box::new(move |group| {
             let result = undo_alone(group, change);
-            // A failure of the file concerns everybody; any other one has been undone.
+            // A failure of the file concerns everybody, and so does one that made SQLite roll the whole
+            // group back, such as a full disk; any other one has been undone.
             let failed = result.as_ref().err().and_then(E::store_error);
-            let ruined = failed.filter(|error| error.is_fatal()).cloned();
+            let concerns_all =
+                |error: &&StoreError| error.is_fatal() || group.transaction.is_autocommit();
+            let ruined = failed.filter(concerns_all).cloned();
             let answer: Answer =
-                Box::new(move |commit| drop(tell.send(commit.map_err(E::from).and(result))));
+                Box::new(move |commit| drop(tell.send(told_to_caller(result, commit))));
             Ran { answer, ruined }
         }))
         .await?;
@@ -240,9 +243,8 @@ impl Db {
         self.submit(Box::new(move |group| {
             let result = change(&group.transaction);
             let ruined = result.as_ref().err().cloned();
-            let answer: Answer = Box::new(move |commit| {
-                drop(tell.send(result.and_then(|value| commit.map(|()| value))));
-            });
+            let answer: Answer =
+                Box::new(move |commit| drop(tell.send(told_to_caller(result, commit))));
             Ran { answer, ruined }
         }))
         .await?;
@@ -276,10 +278,12 @@ impl Db {
             Lanes::Threads { changes, .. } => {
                 changes.send(change).await.map_err(|_| StoreError::Closed)
             }
-            Lanes::Inline(ledger) => {
+            Lanes::Inline(database) => {
+                database.pause().await;
                 // The answers carry the outcome of the commit, so there is nothing else to report.
-                let _ = commit_group(&mut ledger.lock().unwrap(), change, || None);
+                let _ = commit_group(&mut database.ledger(), change, || None);
                 self.changes.send_replace(());
+                database.pause().await;
                 Ok(())
             }
         }
@@ -292,7 +296,12 @@ impl Db {
         F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
     {
         match &self.lanes {
-            Lanes::Inline(ledger) => query(&ledger.lock().unwrap().connection),
+            Lanes::Inline(database) => {
+                database.pause().await;
+                let answer = query(database.ledger().connection());
+                database.pause().await;
+                answer
+            }
             Lanes::Threads { queries, .. } => {
                 let (tell, told) = oneshot::channel();
                 let query: Query = Box::new(move |reader| drop(tell.send(reader.answer(query))));
@@ -305,9 +314,13 @@ impl Db {
 
 impl Ledger {
     /// Over a connection whose schema is the newest.
-    fn open(connection: Connection) -> Result<Self, StoreError> {
+    pub(super) fn open(connection: Connection) -> Result<Self, StoreError> {
         let tally = Tally::watch(&connection)?;
         Ok(Self { connection, tally })
+    }
+
+    pub(super) fn connection(&self) -> &Connection {
+        &self.connection
     }
 }
 
@@ -402,9 +415,11 @@ fn run_group(
         if let Some(cause) = ruined {
             return Err(undone(cause)); // dropped means rolled back
         }
-        // Some errors, a full disk among them, make SQLite roll the whole group back. Then stop, and
-        // let the commit fail: what ran before the error is gone as well.
-        if answers.len() < GROUP_MAX && !group.transaction.is_autocommit() {
+        // What SQLite has rolled back by itself must not be told to be done, whatever the cause.
+        if group.transaction.is_autocommit() {
+            return Err(StoreError::Undone("SQLite rolled it back".to_owned()));
+        }
+        if answers.len() < GROUP_MAX {
             change = next();
         }
     }
@@ -424,6 +439,16 @@ fn undone(cause: StoreError) -> StoreError {
         | StoreError::MasterKey(_)
         | StoreError::Failed(_) => cause,
     }
+}
+
+/// What the caller of a change hears: its own error before that of the group, which may follow from it.
+fn told_to_caller<T, E: From<StoreError>>(
+    result: Result<T, E>,
+    commit: Result<(), StoreError>,
+) -> Result<T, E> {
+    let value = result?;
+    commit?;
+    Ok(value)
 }
 
 fn undo_alone<T, E: ChangeError>(
@@ -500,7 +525,7 @@ pub(super) fn open_writer(path: &Path) -> Result<Connection, StoreError> {
     Ok(connection)
 }
 
-/// A database in memory with the same settings, for [`Db::inline`].
+/// A database in memory with the same settings, for [`InlineDatabase`].
 pub(super) fn open_in_memory() -> Result<Connection, StoreError> {
     let connection = Connection::open_in_memory()?;
     configure(&connection)?;

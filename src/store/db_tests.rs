@@ -104,7 +104,7 @@ fn a_group_that_sqlite_rolls_back_fails_as_a_whole() {
         Box::new(move |group| {
             let result = undo_alone(group, |tx| Ok::<_, StoreError>(tx.execute_batch(sql)?));
             let answer: Answer =
-                Box::new(move |commit| told.lock().unwrap().push(commit.and(result).is_ok()));
+                Box::new(move |commit| told.lock().unwrap().push(told_to_caller(result, commit)));
             Ran {
                 answer,
                 ruined: None,
@@ -119,7 +119,11 @@ fn a_group_that_sqlite_rolls_back_fails_as_a_whole() {
         following.pop()
     });
     assert!(commit.is_err());
-    assert_eq!(*told.lock().unwrap(), [false, false]);
+    let told = std::mem::take(&mut *told.lock().unwrap());
+    let [Err(StoreError::Undone(_)), Err(StoreError::Other(own))] = &told[..] else {
+        panic!("{told:?}");
+    };
+    assert!(own.contains("UNIQUE"), "{own}");
     let left: i64 = writer
         .connection
         .query_row("SELECT count(*) FROM t", [], |row| row.get(0))
@@ -160,6 +164,24 @@ async fn a_full_disk_is_told_apart_and_loses_nothing() {
     limit("1000000").await.expect("room again");
     insert(&db, 2).await.expect("room again");
     assert_eq!(rows(&db).await, [1, 2]);
+}
+
+/// A full disk can cost more than the statement that met it.
+#[tokio::test]
+async fn a_full_disk_that_rolls_back_the_group_is_told_by_its_name() {
+    let database = InlineDatabase::new().expect("a database");
+    let db = Db::inline(database.clone());
+    let write = || {
+        db.write(|tx| {
+            let text = "x".repeat(100_000);
+            let insert = "INSERT INTO session (id, record, expires_at) VALUES ('a', ?1, 0)";
+            Ok::<_, StoreError>(tx.execute(insert, [text])?)
+        })
+    };
+    database.set_full(true).expect("a limit");
+    assert_eq!(write().await, Err(StoreError::Full));
+    database.set_full(false).expect("no limit");
+    assert_eq!(write().await, Ok(1));
 }
 
 #[tokio::test]

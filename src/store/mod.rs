@@ -11,6 +11,7 @@ mod dead_letter_filter;
 mod deliveries;
 mod error;
 mod fold;
+mod inline;
 mod locks;
 mod migrate;
 mod namespaces;
@@ -36,6 +37,7 @@ pub use deliveries::{
 };
 pub use error::StoreError;
 pub use fold::Grain;
+pub use inline::{InlineDatabase, Pauses};
 pub use locks::{DeadLetter, LockRequest, Locked, SettledLock, Which};
 pub use namespaces::NamespaceChange;
 pub use rejections::Rejections;
@@ -103,14 +105,15 @@ impl Store {
         Ok(Self::of(db, options.scope, seals, Some(data_dir)))
     }
 
-    /// Opens a database in memory that does everything on the caller's thread: for simulations, which
-    /// it keeps deterministic.
+    /// Opens a new database in memory, for simulations.
     pub fn open_inline(scope: ResourceScope) -> Result<Self, StoreError> {
-        let mut connection = db::open_in_memory()?;
-        migrate::migrate(&mut connection)?;
-        // Nobody ever has to open it again.
-        let seals = Seals::new(&MasterKeys::generate(&Entropy::Os), Entropy::Os);
-        Ok(Self::of(Db::inline(connection)?, scope, seals, None))
+        Ok(Self::open_on(InlineDatabase::new()?, scope))
+    }
+
+    /// Opens a database in memory that outlives the store, for simulations of a crash.
+    pub fn open_on(database: InlineDatabase, scope: ResourceScope) -> Self {
+        let seals = database.seals.clone();
+        Self::of(Db::inline(database), scope, seals, None)
     }
 
     /// Seals the secrets of the database in `data_dir` by a new master key; tells `progress` how it goes.
