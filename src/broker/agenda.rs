@@ -130,6 +130,19 @@ impl<W: Weighty> Agenda<W> {
         earliest.is_none_or(|earliest| at < earliest)
     }
 
+    /// What `subscription` asks for has changed: whatever it waited for may not hold it any more. Says
+    /// whether the dispatcher must look earlier than it would have.
+    pub(super) fn reconsider(&mut self, subscription: SubscriptionId, now: Timestamp) -> bool {
+        if let Some(entry) = self.entries.get_mut(&subscription)
+            && entry.place == Place::Parked
+        {
+            entry.place = Place::Ready;
+            self.ready.push_back(subscription);
+            return true;
+        }
+        self.note(subscription, now)
+    }
+
     /// When the next turn can be taken, as far as time decides it.
     pub(super) fn earliest(&self) -> Option<Timestamp> {
         self.later.first().map(|(at, _)| *at)
@@ -165,7 +178,10 @@ impl<W: Weighty> Agenda<W> {
                 entry.place = Place::Parked;
                 continue;
             }
-            let allowed = rate.map_or(usize::MAX, |rate| entry.allowance.available(rate, now));
+            let allowed = rate.map_or(usize::MAX, |rate| {
+                entry.allowance.come_under(rate, now);
+                entry.allowance.available(rate, now)
+            });
             if let (0, Some(rate)) = (allowed, rate) {
                 let at = entry.allowance.next_at(rate);
                 entry.place = Place::Later(at);
@@ -449,6 +465,32 @@ mod tests {
         assert!(agenda.take(at(0), own(1)).is_none());
         agenda.end_request(A, &[DeliveryId(1)], None);
         assert!(agenda.take(at(0), own(1)).is_some());
+    }
+
+    #[test]
+    fn what_waits_for_a_limit_does_not_wait_for_one_that_is_lifted() {
+        let limits = |in_flight_max, rate| {
+            move |_| OwnLimits {
+                in_flight_max,
+                rate,
+            }
+        };
+        let mut parked = agenda(9, 9);
+        parked.note(A, at(0));
+        assert!(parked.take(at(0), limits(Some(1), None)).is_some());
+        parked.end_turn(A, &ids(1..2), vec![], Some(at(0)));
+        assert!(parked.take(at(0), limits(Some(1), None)).is_none());
+        assert!(parked.reconsider(A, at(0)));
+        assert!(parked.take(at(0), limits(Some(2), None)).is_some());
+
+        let mut paced = agenda(9, 9);
+        let slow = limits(None, Rate::per_1000_s(1));
+        paced.note(A, at(0));
+        assert!(paced.take(at(0), slow).is_some());
+        paced.end_turn(A, &ids(1..2), vec![], Some(at(0)));
+        assert!(paced.take(at(0), slow).is_none());
+        assert!(paced.reconsider(A, at(0)));
+        assert!(paced.take(at(0), limits(None, None)).is_some());
     }
 
     #[test]

@@ -251,6 +251,13 @@ impl Broker {
         &self.shared.last_poll
     }
 
+    /// Tells the dispatcher that this subscription asks for something else now.
+    fn note_change(&self, subscription: SubscriptionId) {
+        if self.agenda().reconsider(subscription, self.clock().now()) {
+            self.wake().notify_one();
+        }
+    }
+
     /// Tells the dispatcher that these subscriptions have something due at `at`.
     fn note_due(&self, subscriptions: &[SubscriptionId], at: Timestamp) {
         let mut agenda = self.agenda();

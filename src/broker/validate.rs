@@ -73,7 +73,7 @@ impl Broker {
     /// needs none is told to the dispatcher at once.
     pub(super) async fn settle_validation(&self, subscription: &EventSubscription) {
         if subscription.has_agreed() {
-            self.note_due(&[subscription.id], self.clock().now());
+            self.note_change(subscription.id);
             return;
         }
         let handshake = self.spawn_handshake(subscription.id);

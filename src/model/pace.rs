@@ -70,6 +70,13 @@ pub struct Allowance {
 }
 
 impl Allowance {
+    /// From `now` on the rate is this one: what was spent under a slower one counts for no more than all
+    /// that may be spent at once.
+    pub fn come_under(&mut self, rate: Rate, now: Timestamp) {
+        let most_us = rate.burst().saturating_mul(rate.interval_us());
+        self.full_at_us = self.full_at_us.min(micros(now).saturating_add(most_us));
+    }
+
     /// Requests that may be started at `now`.
     pub fn available(&self, rate: Rate, now: Timestamp) -> usize {
         let missing_us = (self.full_at_us - micros(now)).max(0);
@@ -154,6 +161,19 @@ mod tests {
         assert_eq!(allowance.next_at(rate), at(1_000));
         assert_eq!(allowance.available(rate, at(1_000)), 1);
         assert_eq!(allowance.available(rate, at(3_600_000)), 1);
+    }
+
+    #[test]
+    fn a_slower_rate_leaves_no_debt_behind() {
+        let (slow, quick, mut allowance) = (rate(1), rate(1_000), Allowance::default());
+        let at = Timestamp::from_ms;
+        allowance.spend(1, slow, at(0));
+        assert_eq!(allowance.next_at(slow), at(1_000_000));
+        allowance.come_under(quick, at(500));
+        assert_eq!(allowance.available(quick, at(500)), 0);
+        assert_eq!(allowance.next_at(quick), at(1_500));
+        allowance.come_under(quick, at(1_500));
+        assert_eq!(allowance.available(quick, at(1_500)), 1);
     }
 
     #[test]
