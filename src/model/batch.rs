@@ -46,6 +46,8 @@ impl BatchPolicy {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn check(max_events: u32, kilobytes: u32, sizes: &[usize], expected: &[usize]) {
@@ -78,5 +80,31 @@ mod tests {
         check(10, 4, &[10_000, 10, 10], &[1, 2]);
         // Only the size set: up to 5,000 events.
         check(0, 1_024, &vec![1; 5_001], &[5_000, 1]);
+    }
+
+    proptest! {
+        /// Whatever the sizes: nothing is lost, nobody overtakes, and no request is fuller than it may be
+        /// or emptier than it need be.
+        #[test]
+        fn batches_keep_order_and_bounds(
+            max_events in proptest::option::of(1..20_u32),
+            preferred_kilobytes in proptest::option::of(1..5_u32),
+            sizes in proptest::collection::vec(0..3_000_usize, 1..80),
+        ) {
+            let policy = BatchPolicy { max_events, preferred_kilobytes };
+            let mut rest = &sizes[..];
+            while !rest.is_empty() {
+                let taken = policy.fill(rest.iter().copied());
+                prop_assert!((1..=rest.len()).contains(&taken));
+                prop_assert!(taken <= policy.events_max());
+                let bytes: usize = rest[..taken].iter().sum();
+                prop_assert!(taken == 1 || bytes <= policy.bytes_preferred());
+                if let Some(next) = rest.get(taken) {
+                    let is_full = taken == policy.events_max();
+                    prop_assert!(is_full || bytes + next > policy.bytes_preferred());
+                }
+                rest = &rest[taken..];
+            }
+        }
     }
 }

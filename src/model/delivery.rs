@@ -348,6 +348,8 @@ pub fn settle_skipped(
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
     use crate::model::retry::DeliveryProfile;
 
@@ -532,5 +534,36 @@ mod tests {
             Settlement::Complete.kept_by(&DeadLetterDestination::Drop),
             Settlement::Complete
         );
+    }
+
+    proptest! {
+        /// What outlives its policy is never tried, and whatever does not is.
+        #[test]
+        fn nothing_is_admitted_beyond_its_policy(
+            attempts in 0..40_u32,
+            attempts_max in 1..30_u32,
+            minutes in 1..1_440_u64,
+            age_ms in 0..100_000_000_i64,
+        ) {
+            let policy = RetryPolicy {
+                attempts_max,
+                time_to_live: Duration::from_secs(minutes * 60),
+                ..RetryPolicy::default()
+            };
+            let delivery = Delivery {
+                id: DeliveryId(1),
+                event: EventKey(1),
+                attempts,
+                published_at: Timestamp::from_ms(0),
+            };
+            let admitted = admit(&delivery, &policy, Timestamp::from_ms(age_ms), TimeScale::REAL);
+            let expired = age_ms.unsigned_abs() >= minutes * 60_000;
+            let expected = match (attempts >= attempts_max, expired) {
+                (true, _) => Err(DeadLetterReason::MaxDeliveryAttemptsExceeded),
+                (false, true) => Err(DeadLetterReason::TimeToLiveExceeded),
+                (false, false) => Ok(()),
+            };
+            prop_assert_eq!(admitted, expected);
+        }
     }
 }

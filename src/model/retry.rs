@@ -255,6 +255,8 @@ impl Schedule {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     /// Published and failed now.
@@ -390,6 +392,59 @@ mod tests {
             let jitter = f64::from(step) / 100.0;
             let wait = wait(basic, 1, 500, 0, jitter);
             assert!(wait >= seconds(10) && wait <= seconds(11), "{wait:?}");
+        }
+    }
+
+    /// A failed attempt of either profile, or with waits of one's own.
+    fn policies() -> impl Strategy<Value = RetryPolicy> {
+        let profile = prop_oneof![
+            Just(DeliveryProfile::Basic),
+            Just(DeliveryProfile::Namespace)
+        ];
+        let own = proptest::collection::vec(1..86_400_u64, 0..4);
+        (profile, own).prop_map(|(profile, own)| RetryPolicy {
+            own_waits: own.into_iter().map(seconds).collect(),
+            ..RetryPolicy::of(profile)
+        })
+    }
+
+    proptest! {
+        /// Never before the schedule, the status's minimum or what the receiver asked for, and never
+        /// more than a tenth beyond the greatest of them.
+        #[test]
+        fn a_wait_is_what_is_asked_for_and_at_most_a_tenth_more(
+            policy in policies(),
+            attempt in 1..30_u32,
+            status in proptest::option::of(100..600_u16),
+            asked in proptest::option::of(0..200_000_u64),
+            late_ms in 0..10_000_000_i64,
+            jitter in 0.0..1.0_f64,
+        ) {
+            let (published_at, now) = (Timestamp::from_ms(0), Timestamp::from_ms(late_ms));
+            let retry_after = asked.map(seconds);
+            let failed = FailedAttempt { attempt, published_at, status, retry_after };
+            let next = policy.next_attempt_at(&failed, now, TimeScale::REAL, jitter);
+            let planned = match policy.step(attempt) {
+                Step::Wait(wait) => now + wait,
+                Step::Offset(offset) => published_at + offset,
+            };
+            let asked = retry_after.unwrap_or_default().min(RETRY_AFTER_MAX);
+            let least = planned.max(now + policy.minimum_wait(status)).max(now + asked);
+            prop_assert!(next >= least, "{next} before {least}");
+            let most = now + least.since(now).mul_f64(1.0 + JITTER);
+            prop_assert!(next <= most, "{next} after {most}");
+        }
+
+        /// Later attempts never wait less than earlier ones, all else being equal.
+        #[test]
+        fn the_published_waits_never_shrink(
+            profile in prop_oneof![Just(DeliveryProfile::Basic), Just(DeliveryProfile::Namespace)],
+            attempt in 1..29_u32,
+            status in 100..600_u16,
+        ) {
+            let policy = RetryPolicy::of(profile);
+            let earlier = wait(&policy, attempt, status, 0, 0.0);
+            prop_assert!(wait(&policy, attempt + 1, status, 0, 0.0) >= earlier);
         }
     }
 }

@@ -309,6 +309,11 @@ proptest! {
             String::from_utf8(payload.body).expect("UTF-8"),
             format!("[{original},{original}]")
         );
+        let needle = format!("\"data\":{original}");
+        for schema in [DeliverySchema::EventGridSchema, DeliverySchema::CloudEventSchemaV1_0] {
+            let text = String::from_utf8(encode(schema, "/t", &references, true).body).expect("UTF-8");
+            prop_assert_eq!(text.matches(&needle).count(), 2, "{}", text);
+        }
     }
 
     #[test]
