@@ -8,6 +8,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use bytes::Bytes;
 use http::{HeaderMap, Method};
 use url::Url;
@@ -98,9 +99,10 @@ pub enum Exchange {
 }
 
 /// Answers in the world's place.
+#[async_trait]
 pub trait Script: Send + Sync {
-    /// The answer to `request`.
-    fn answer(&self, request: &ExchangeRequest) -> Result<ExchangeAnswer, ExchangeError>;
+    /// The answer to `request`, once it is there.
+    async fn answer(&self, request: &ExchangeRequest) -> Result<ExchangeAnswer, ExchangeError>;
 
     /// What may still come after `request` has timed out.
     fn late_answer(&self, _request: &ExchangeRequest) -> Option<LateExchange> {
@@ -113,7 +115,7 @@ impl Exchange {
     pub async fn send(&self, request: ExchangeRequest) -> Result<ExchangeAnswer, ExchangeError> {
         match self {
             Self::Network(network) => network.send(request).await,
-            Self::Scripted(script) => script.answer(&request).inspect_err(|error| {
+            Self::Scripted(script) => script.answer(&request).await.inspect_err(|error| {
                 if let (ExchangeError::TimedOut, Some(inbox)) = (error, &request.late)
                     && let Some(late) = script.late_answer(&request)
                 {

@@ -127,8 +127,9 @@ impl Receiver {
     }
 }
 
+#[async_trait::async_trait]
 impl Script for Receiver {
-    fn answer(&self, request: &ExchangeRequest) -> Result<ExchangeAnswer, ExchangeError> {
+    async fn answer(&self, request: &ExchangeRequest) -> Result<ExchangeAnswer, ExchangeError> {
         let mut lines: Vec<String> = request
             .headers
             .iter()

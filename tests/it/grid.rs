@@ -137,9 +137,10 @@ impl World {
     }
 }
 
+#[async_trait::async_trait]
 impl Script for World {
     /// The next reply of the host's script; the last one repeats.
-    fn answer(&self, request: &ExchangeRequest) -> Result<ExchangeAnswer, ExchangeError> {
+    async fn answer(&self, request: &ExchangeRequest) -> Result<ExchangeAnswer, ExchangeError> {
         self.heard.lock().unwrap().push(request.clone());
         let host = request.url.host_str().unwrap_or_default();
         match self.next_reply(host) {

@@ -29,6 +29,7 @@ mod retention;
 mod retry;
 mod robust;
 mod rows;
+mod sim;
 mod standing;
 mod store_conformance;
 mod templates;

@@ -136,8 +136,9 @@ impl Webhooks {
     }
 }
 
+#[async_trait::async_trait]
 impl Script for Webhooks {
-    fn answer(&self, request: &ExchangeRequest) -> Result<ExchangeAnswer, ExchangeError> {
+    async fn answer(&self, request: &ExchangeRequest) -> Result<ExchangeAnswer, ExchangeError> {
         let body = String::from_utf8_lossy(&request.body);
         let said = body.split("\"validationCode\":\"").nth(1);
         let code = said.and_then(|rest| rest.split('"').next());

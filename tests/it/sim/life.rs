@@ -1,0 +1,208 @@
+//! One life of the appliance, from its start to its crash: the real dispatcher and janitor over the
+//! simulated clock, disk and world.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::http::{Method, Request};
+use everpost::api::{self, ApiOptions, ApiState, Intake, ManagementToken};
+use everpost::base::{Clock, Entropy, TimeScale};
+use everpost::broker::{Broker, BrokerOptions};
+use everpost::model::access::Secret;
+use everpost::model::limits;
+use everpost::model::probation::ProbationRules;
+use everpost::model::registry::ResourceScope;
+use everpost::outbound::exchange::Exchange;
+use everpost::outbound::{Outbound, OutboundOptions};
+use everpost::store::{InlineDatabase, Pauses, Store, StoreError};
+use http_body_util::BodyExt;
+use serde_json::Value;
+use tokio::runtime::Runtime;
+use tokio_util::task::TaskTracker;
+use tower::ServiceExt;
+
+use super::dice::Dice;
+use super::ledger::Limits;
+use super::world::World;
+
+const TOKEN: &str = "management-token";
+
+/// Turns without anything happening after which nothing will.
+const QUIET_TURNS: u32 = 16;
+
+/// Turns after which an appliance that still does something never stops.
+const TURNS_MAX: u32 = 200_000;
+
+/// What outlives the appliance.
+pub(super) struct Ground {
+    pub(super) world: Arc<World>,
+    pub(super) database: InlineDatabase,
+    /// Whether the disk lets others go first.
+    hurried: Arc<AtomicBool>,
+    pub(super) probation: ProbationRules,
+    pub(super) limits: Limits,
+}
+
+/// The running appliance. Dropping it is the crash.
+pub(super) struct Life {
+    runtime: Runtime,
+    world: Arc<World>,
+    hurried: Arc<AtomicBool>,
+    pub(super) broker: Broker,
+    pub(super) store: Store,
+    pub(super) clock: Clock,
+    router: Router,
+}
+
+impl Ground {
+    pub(super) fn new(
+        world: Arc<World>,
+        dice: Dice,
+        probation: ProbationRules,
+        limits: Limits,
+    ) -> Self {
+        let hurried = Arc::new(AtomicBool::new(false));
+        let (watch, hurry) = (Arc::clone(&world), Arc::clone(&hurried));
+        let pauses: Pauses = Arc::new(move || {
+            watch.tick();
+            match hurry.load(Ordering::Relaxed) {
+                true => 0,
+                false => dice.weighted(&[6, 2, 1, 1]),
+            }
+        });
+        Self {
+            world,
+            database: InlineDatabase::with_pauses(pauses).expect("a database in memory"),
+            hurried,
+            probation,
+            limits,
+        }
+    }
+}
+
+impl Life {
+    /// Starts the appliance over what is on the disk.
+    pub(super) fn start(ground: &Ground, clock: &Clock, seed: u64) -> Result<Self, StoreError> {
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = runtime.enable_time().start_paused(true).build();
+        let runtime = runtime.expect("a runtime");
+        let scope = ResourceScope {
+            subscription: "s".to_owned(),
+            resource_group: "g".to_owned(),
+        };
+        let store = Store::open_on(ground.database.clone(), scope);
+        let outbound = Outbound::new(OutboundOptions {
+            exchange: Exchange::Scripted(Arc::clone(&ground.world) as _),
+            clock: clock.clone(),
+            origin: "eventgrid.azure.net".to_owned(),
+        });
+        let options = BrokerOptions {
+            clock: clock.clone(),
+            entropy: Entropy::seeded(seed),
+            time_scale: TimeScale::REAL,
+            public_url: "http://everpost.test".to_owned(),
+            in_flight_per_subscription: ground.limits.per_subscription,
+            in_flight_max: ground.limits.overall,
+            free_bytes_min: 0,
+            response_deadline: limits::RESPONSE_DEADLINE,
+            probation: ground.probation,
+        };
+        let broker = runtime.block_on(Broker::start(store.clone(), outbound, options))?;
+        let state = ApiState {
+            broker: broker.clone(),
+            views: store.views.clone(),
+            token: ManagementToken::configured(Secret::new(TOKEN)),
+            intake: Intake::default(),
+            options: Arc::new(ApiOptions {
+                publish_bytes_max: limits::PUBLISH_BYTES_MAX,
+                require_https: false,
+                metrics_public: false,
+            }),
+        };
+        runtime.spawn(broker.clone().dispatch(TaskTracker::new()));
+        runtime.spawn(broker.clone().keep_house());
+        let life = Self {
+            runtime,
+            world: Arc::clone(&ground.world),
+            hurried: Arc::clone(&ground.hurried),
+            broker,
+            store,
+            clock: clock.clone(),
+            router: api::routes(state, Router::new()),
+        };
+        life.act(async {});
+        Ok(life)
+    }
+
+    /// Does something, and waits until everything that follows from it at once has happened.
+    pub(super) fn act<T>(&self, action: impl Future<Output = T>) -> T {
+        self.runtime.block_on(async {
+            let outcome = action.await;
+            self.settle().await;
+            outcome
+        })
+    }
+
+    /// Asks the store something, with nobody in between.
+    pub(super) fn look<T>(&self, question: impl Future<Output = T>) -> T {
+        self.hurried.store(true, Ordering::Relaxed);
+        let answer = self.runtime.block_on(question);
+        self.hurried.store(false, Ordering::Relaxed);
+        answer
+    }
+
+    /// Lets time pass: the clock's, and that of everybody who sleeps.
+    pub(super) fn pass(&self, time: Duration) {
+        self.clock.advance(time);
+        self.world.scene().ledger.now = self.clock.now();
+        self.act(async {
+            tokio::time::advance(time).await;
+            self.world.scene().speak();
+        });
+    }
+
+    async fn settle(&self) {
+        let ticks = || self.world.ticks.load(Ordering::Relaxed);
+        let (mut quiet, mut seen) = (0, ticks());
+        for _ in 0..TURNS_MAX {
+            tokio::task::yield_now().await;
+            quiet = if ticks() == seen { quiet + 1 } else { 0 };
+            seen = ticks();
+            if quiet == QUIET_TURNS {
+                return;
+            }
+        }
+        self.world
+            .scene()
+            .ledger
+            .broken("the appliance never comes to rest");
+    }
+
+    /// A request with the management token. Returns the status and the body.
+    pub(super) async fn manage(&self, method: Method, path: &str, body: &Value) -> (u16, Value) {
+        let text = match body.is_null() {
+            true => String::new(),
+            false => body.to_string(),
+        };
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header("authorization", format!("Bearer {TOKEN}"))
+            .header("content-type", "application/json")
+            .body(Body::from(text));
+        let (status, text) = self.send(request.expect("a request")).await;
+        (status, serde_json::from_str(&text).unwrap_or(Value::Null))
+    }
+
+    /// Any request. Returns the status and the body.
+    pub(super) async fn send(&self, request: Request<Body>) -> (u16, String) {
+        let response = self.router.clone().oneshot(request).await;
+        let (parts, body) = response.expect("an answer").into_parts();
+        let bytes = body.collect().await.expect("a body").to_bytes();
+        let text = String::from_utf8(bytes.to_vec()).expect("text");
+        (parts.status.as_u16(), text)
+    }
+}

@@ -1,0 +1,289 @@
+//! Random event subscriptions, and what they mean: written down a second time, plainly, so that the
+//! product's rules are held against something.
+
+use std::time::Duration;
+
+use everpost::base::Timestamp;
+use serde_json::{Value, json};
+
+use super::dice::Dice;
+use super::event::{Draft, Input, TENANTS, TYPES};
+
+/// What an event subscription asks for.
+#[derive(Clone, Debug)]
+pub(super) struct Spec {
+    pub(super) host: String,
+    wanted: Wanted,
+    schema: &'static str,
+    pub(super) batch_events: Option<u32>,
+    pub(super) batch_kilobytes: Option<u32>,
+    pub(super) by_tenant: bool,
+    pub(super) in_flight: Option<u32>,
+    /// Requests in a hundred seconds.
+    pub(super) rate: Option<u32>,
+    deadline_s: Option<u32>,
+    pub(super) attempts_max: u32,
+    time_to_live_minutes: u32,
+    schedule_s: Vec<u64>,
+    pub(super) keeps_dead: bool,
+    expires_at: Option<Timestamp>,
+    pub(super) disable_on_gone: bool,
+    pub(super) paused: bool,
+    pub(super) disabled: bool,
+}
+
+/// Its filter.
+#[derive(Clone, Debug, Default)]
+struct Wanted {
+    types: Option<Vec<&'static str>>,
+    begins: Option<&'static str>,
+    ends: Option<&'static str>,
+    case_matters: bool,
+    greater_than: Option<i64>,
+    tenants: Option<Vec<&'static str>>,
+}
+
+/// The published waits after each failure (event-grid.md 7.1), in seconds.
+const WAITS_S: [u64; 10] = [10, 30, 60, 300, 600, 1_800, 3_600, 10_800, 21_600, 43_200];
+
+/// The longest `Retry-After` that is obeyed, in seconds.
+const RETRY_AFTER_MAX_S: u64 = 86_400;
+
+/// What an attempt came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Said {
+    Status(u16, Option<u64>),
+    TimedOut,
+    Refused,
+    /// Counted, but not made.
+    Skipped {
+        client_error: bool,
+    },
+}
+
+/// What must become of a delivery after an attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fate {
+    Delivered,
+    Dead(&'static str),
+    Again { from: Timestamp, to: Timestamp },
+}
+
+impl Spec {
+    pub(super) fn throw(dice: &Dice, host: String, input: Input, now: Timestamp) -> Self {
+        let quick = dice.percent(30);
+        Self {
+            host,
+            wanted: Wanted::throw(dice),
+            schema: *dice.pick(input.deliveries()),
+            batch_events: dice.maybe(40, || u32::try_from(dice.within(1, 4)).expect("small")),
+            batch_kilobytes: dice.maybe(25, || 1),
+            by_tenant: dice.percent(35),
+            in_flight: dice.maybe(30, || u32::try_from(dice.within(1, 3)).expect("small")),
+            rate: dice.maybe(15, || *dice.pick(&[10, 50, 100, 500, 3_000])),
+            deadline_s: dice.maybe(25, || u32::try_from(dice.within(1, 60)).expect("small")),
+            attempts_max: *dice.pick(&[1, 2, 3, 5, 10, 30]),
+            time_to_live_minutes: *dice.pick(&[1, 2, 10, 60, 600, 1_440]),
+            schedule_s: match quick {
+                true => (0..dice.within(1, 3)).map(|_| dice.within(1, 40)).collect(),
+                false => Vec::new(),
+            },
+            keeps_dead: dice.percent(75),
+            expires_at: dice.maybe(10, || now + seconds(dice.within(60, 20_000))),
+            disable_on_gone: dice.percent(25),
+            paused: dice.percent(4),
+            disabled: dice.percent(3),
+        }
+    }
+
+    pub(super) fn paused(mut self) -> Self {
+        self.paused = true;
+        self
+    }
+
+    pub(super) fn resumed(mut self) -> Self {
+        (self.paused, self.disabled) = (false, false);
+        self
+    }
+
+    pub(super) fn disabled(mut self) -> Self {
+        self.disabled = true;
+        self
+    }
+
+    /// The body of a PUT.
+    pub(super) fn body(&self) -> Value {
+        let mut webhook =
+            json!({"endpointUrl": format!("http://{}/", self.host), "skipValidation": true});
+        let mut put = |name: &str, value: Option<Value>| {
+            if let Some(value) = value {
+                webhook[name] = value;
+            }
+        };
+        put("maxEventsPerBatch", self.batch_events.map(Value::from));
+        let kilobytes = self.batch_kilobytes.map(Value::from);
+        put("preferredBatchSizeInKilobytes", kilobytes);
+        put("maxRequestsInFlight", self.in_flight.map(Value::from));
+        let rate = self.rate.map(|rate| Value::from(f64::from(rate) / 100.0));
+        put("maxRequestsPerSecond", rate);
+        put(
+            "responseDeadlineInSeconds",
+            self.deadline_s.map(Value::from),
+        );
+        let dynamic = json!([{"name": "X-Tenant", "type": "Dynamic",
+            "properties": {"sourceField": "data.tenant"}}]);
+        put(
+            "deliveryAttributeMappings",
+            self.by_tenant.then_some(dynamic),
+        );
+        let mut retry = json!({"maxDeliveryAttempts": self.attempts_max,
+            "eventTimeToLiveInMinutes": self.time_to_live_minutes});
+        if !self.schedule_s.is_empty() {
+            let waits = self.schedule_s.iter().map(|wait| format!("PT{wait}S"));
+            retry["schedule"] = waits.collect();
+        }
+        let mut properties = json!({
+            "destination": {"endpointType": "WebHook", "properties": webhook},
+            "filter": self.wanted.body(), "eventDeliverySchema": self.schema, "retryPolicy": retry,
+            "paused": self.paused, "disabled": self.disabled, "disableOnGone": self.disable_on_gone,
+        });
+        if !self.keeps_dead {
+            properties["deadLetterDestination"] = Value::Null;
+        }
+        if let Some(at) = self.expires_at {
+            properties["expirationTimeUtc"] = at.to_string().into();
+        }
+        json!({ "properties": properties })
+    }
+
+    pub(super) fn takes(&self, event: &Draft, now: Timestamp) -> bool {
+        let expired = self.expires_at.is_some_and(|at| at <= now);
+        !self.disabled && !expired && self.wanted.matches(event)
+    }
+
+    pub(super) fn delivers(&self) -> bool {
+        !self.paused && !self.disabled
+    }
+
+    pub(super) fn original(&self) -> bool {
+        self.schema == "CustomInputSchema"
+    }
+
+    pub(super) fn events_max(&self) -> usize {
+        match (self.batch_events, self.batch_kilobytes) {
+            (Some(events), _) => events as usize,
+            (None, Some(_)) => 5_000,
+            (None, None) => 1,
+        }
+    }
+
+    pub(super) fn time_to_live(&self) -> Duration {
+        seconds(u64::from(self.time_to_live_minutes) * 60)
+    }
+
+    /// What must follow from the attempt of this number that ended at `now`.
+    pub(super) fn fate(&self, attempt: u32, said: Said, now: Timestamp) -> Fate {
+        match said {
+            Said::Status(200..=204, _) => return Fate::Delivered,
+            Said::Status(400, _) => return Fate::Dead("UndeliverableDueToHttpBadRequest"),
+            Said::Status(401, _) => return Fate::Dead("UndeliverableDueToHttpUnauthorized"),
+            Said::Status(403, _) => return Fate::Dead("UndeliverableDueToHttpForbidden"),
+            Said::Status(413, _) => {
+                return Fate::Dead("UndeliverableDueToHttpRequestEntityTooLarge");
+            }
+            Said::Skipped { client_error: true } => {
+                return Fate::Dead("UndeliverableDueToProbationCausedByClientError");
+            }
+            Said::Status(..) | Said::TimedOut | Said::Refused | Said::Skipped { .. } => {}
+        }
+        if attempt >= self.attempts_max {
+            return Fate::Dead("MaxDeliveryAttemptsExceeded");
+        }
+        let at = attempt as usize - 1;
+        let (planned, least) = match self.schedule_s.last() {
+            Some(last) => (*self.schedule_s.get(at).unwrap_or(last), 0),
+            None => (WAITS_S[at.min(WAITS_S.len() - 1)], least_wait(said)),
+        };
+        let asked = match said {
+            Said::Status(429 | 503, Some(asked)) => asked.min(RETRY_AFTER_MAX_S),
+            Said::Status(..) | Said::TimedOut | Said::Refused | Said::Skipped { .. } => 0,
+        };
+        let wait = seconds(planned.max(least).max(asked));
+        Fate::Again {
+            from: now + wait,
+            to: now + wait.mul_f64(1.1) + Duration::from_millis(1),
+        }
+    }
+}
+
+/// The shortest wait after a status (event-grid.md 6.5), in seconds.
+fn least_wait(said: Said) -> u64 {
+    match said {
+        Said::Status(404, _) => 300,
+        Said::Status(408, _) => 120,
+        Said::Status(503, _) => 30,
+        Said::Status(..) | Said::TimedOut | Said::Refused | Said::Skipped { .. } => 10,
+    }
+}
+
+impl Wanted {
+    fn throw(dice: &Dice) -> Self {
+        if dice.percent(35) {
+            return Self::default();
+        }
+        let some = |from: &[&'static str]| -> Vec<&'static str> {
+            (0..dice.within(1, 2)).map(|_| *dice.pick(from)).collect()
+        };
+        Self {
+            types: dice.maybe(30, || some(&TYPES)),
+            begins: dice.maybe(30, || *dice.pick(&["/orders", "/ORDERS/2", "/Stock", "/"])),
+            ends: dice.maybe(15, || *dice.pick(&["1", "LINES", "9"])),
+            case_matters: dice.percent(20),
+            greater_than: dice.maybe(25, || {
+                i64::try_from(dice.within(0, 15)).expect("a small number") - 5
+            }),
+            tenants: dice.maybe(25, || some(&TENANTS)),
+        }
+    }
+
+    fn body(&self) -> Value {
+        let mut advanced = Vec::new();
+        if let Some(than) = self.greater_than {
+            advanced
+                .push(json!({"operatorType": "NumberGreaterThan", "key": "data.n", "value": than}));
+        }
+        if let Some(tenants) = &self.tenants {
+            advanced
+                .push(json!({"operatorType": "StringIn", "key": "data.tenant", "values": tenants}));
+        }
+        json!({
+            "includedEventTypes": self.types, "subjectBeginsWith": self.begins,
+            "subjectEndsWith": self.ends, "isSubjectCaseSensitive": self.case_matters,
+            "advancedFilters": advanced,
+        })
+    }
+
+    fn matches(&self, event: &Draft) -> bool {
+        let fold = |text: &str| match self.case_matters {
+            true => text.to_owned(),
+            false => text.to_ascii_lowercase(),
+        };
+        let subject = fold(event.subject);
+        self.types
+            .as_ref()
+            .is_none_or(|types| types.contains(&event.event_type))
+            && self
+                .begins
+                .is_none_or(|begin| subject.starts_with(&fold(begin)))
+            && self.ends.is_none_or(|end| subject.ends_with(&fold(end)))
+            && self.greater_than.is_none_or(|than| event.number > than)
+            && self
+                .tenants
+                .as_ref()
+                .is_none_or(|tenants| tenants.contains(&event.tenant))
+    }
+}
+
+pub(super) const fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}

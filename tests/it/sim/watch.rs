@@ -1,0 +1,383 @@
+//! The rules that what is stored keeps.
+
+use everpost::base::Timestamp;
+use everpost::broker::Broker;
+use everpost::model::dead_letter::DeadLetterReason;
+use everpost::model::delivery::{DeliveryAttempt, DeliveryState, Outcome};
+use everpost::store::views::{DeliveryDetail, EventDetail};
+
+use super::ledger::{Event, Ledger, Pair, Seen, Sent, Sub};
+use super::spec::{Fate, Said, Spec, seconds};
+
+/// Holds everything about an event that is stored against the rules.
+pub(super) fn check_event(
+    ledger: &mut Ledger,
+    event: usize,
+    stored: &EventDetail,
+) -> Result<(), String> {
+    let mut left: Vec<&DeliveryDetail> = stored.deliveries.iter().collect();
+    let subs: Vec<usize> = ledger.events[event].pairs.keys().copied().collect();
+    for sub in subs {
+        let id = ledger.subs[sub].id;
+        let (mine, others) = left
+            .into_iter()
+            .partition(|each| Some(each.row.subscription_id) == id);
+        left = others;
+        check_pair(ledger, event, sub, &mine).map_err(|rule| format!("r{sub}: {rule}"))?;
+    }
+    match left.first() {
+        None => Ok(()),
+        Some(stray) => Err(format!(
+            "it has a delivery to {}, which it does not match",
+            stray.row.subscription
+        )),
+    }
+}
+
+fn check_pair(
+    ledger: &mut Ledger,
+    event: usize,
+    sub: usize,
+    deliveries: &[&DeliveryDetail],
+) -> Result<(), String> {
+    let pair = &ledger.events[event].pairs[&sub];
+    if deliveries.is_empty() {
+        if !pair.maybe || !pair.sent.is_empty() {
+            return Err("there is no delivery".to_owned());
+        }
+        ledger.events[event].pairs.remove(&sub);
+        return Ok(());
+    }
+    let newest = chain(deliveries)?;
+    for delivery in deliveries {
+        check_delivery(ledger, event, sub, delivery)?;
+    }
+    let row = &newest.row;
+    let seen = Seen {
+        id: row.id.0,
+        state: row.state,
+        attempts: row.attempts,
+        next_attempt_at: row.next_attempt_at,
+        published_at: row.published_at,
+    };
+    let full = ledger.disk_was_full;
+    let life = ledger.life;
+    let pair = pair_of(ledger, event, sub);
+    check_change(pair, &seen)?;
+    mark_recorded(pair, deliveries);
+    let ended = row.ended_at;
+    let forgotten = |sent: &&Sent| {
+        let Some((at, _)) = sent.ended else {
+            return false;
+        };
+        let too_late = ended.is_some_and(|ended| ended <= at);
+        sent.life == life && !sent.recorded && !sent.excused && !too_late && !full
+    };
+    if let Some(sent) = pair.sent.iter().find(forgotten) {
+        return Err(format!("attempt {} is not recorded", sent.count + 1));
+    }
+    if pair.must_be_delivered && seen.state != DeliveryState::Delivered {
+        return Err("a late success does not complete it".to_owned());
+    }
+    pair.maybe = false;
+    pair.must_be_delivered = false;
+    pair.resubmitting = false;
+    pair.touched = false;
+    pair.seen = Some(seen);
+    Ok(())
+}
+
+fn pair_of(ledger: &mut Ledger, event: usize, sub: usize) -> &mut Pair {
+    ledger.events[event]
+        .pairs
+        .get_mut(&sub)
+        .expect("a known pair")
+}
+
+/// The deliveries of one pair: each but the last gave way to the next one. Returns the last.
+fn chain<'a>(deliveries: &[&'a DeliveryDetail]) -> Result<&'a DeliveryDetail, String> {
+    for (index, delivery) in deliveries.iter().enumerate() {
+        let row = &delivery.row;
+        let before = index.checked_sub(1).map(|before| deliveries[before].row.id);
+        let after = deliveries.get(index + 1).map(|after| after.row.id);
+        let gave_way = (row.state == DeliveryState::Resubmitted) == after.is_some();
+        if row.resubmission_of != before || row.resubmitted_as != after || !gave_way {
+            return Err(format!("delivery {} is there twice", row.id));
+        }
+    }
+    Ok(deliveries.last().expect("there is one"))
+}
+
+/// What has ended stays so, except that a dead letter may be resubmitted.
+fn check_change(pair: &Pair, seen: &Seen) -> Result<(), String> {
+    let Some(before) = &pair.seen else {
+        return Ok(());
+    };
+    let lawful = match before.state {
+        DeliveryState::Pending => before.id == seen.id && before.attempts <= seen.attempts,
+        DeliveryState::DeadLettered if pair.resubmitting => true,
+        DeliveryState::Delivered
+        | DeliveryState::DeadLettered
+        | DeliveryState::Dropped
+        | DeliveryState::Resubmitted => before == seen,
+    };
+    match lawful {
+        true => Ok(()),
+        false => Err(format!("it was {before:?} and is {seen:?}")),
+    }
+}
+
+fn mark_recorded(pair: &mut Pair, deliveries: &[&DeliveryDetail]) {
+    for attempt in deliveries.iter().flat_map(|delivery| &delivery.attempts) {
+        if let Some(sent) = pair
+            .sent
+            .iter_mut()
+            .rev()
+            .find(|sent| is_record_of(attempt, sent))
+        {
+            sent.recorded = true;
+        }
+    }
+}
+
+/// The newest one that fits is meant: a clock that went back can come by the same moment twice.
+fn is_record_of(attempt: &DeliveryAttempt, sent: &Sent) -> bool {
+    sent.started_at == attempt.started_at && sent.count + 1 == attempt.attempt
+}
+
+/// One delivery: its attempts are those that were made, and it stands where the last one leads.
+fn check_delivery(
+    ledger: &Ledger,
+    event: usize,
+    sub: usize,
+    delivery: &DeliveryDetail,
+) -> Result<(), String> {
+    let (event, row) = (&ledger.events[event], &delivery.row);
+    let pair = &event.pairs[&sub];
+    if delivery.attempts.len() != row.attempts as usize {
+        let (found, told) = (delivery.attempts.len(), row.attempts);
+        return Err(format!("{told} attempts, of which {found} are recorded"));
+    }
+    let mut earliest = row.published_at;
+    for (number, attempt) in (1..).zip(&delivery.attempts) {
+        if attempt.attempt != number {
+            return Err(format!("attempt {number} is missing"));
+        }
+        if attempt.started_at < earliest {
+            return Err(format!("attempt {number} came too early"));
+        }
+        let said = what_was_said(pair, attempt)?;
+        let ended = attempt.started_at + attempt.duration;
+        let fates = fates(ledger, sub, attempt, said, ended);
+        if number == row.attempts {
+            return check_end(ledger, sub, delivery, attempt, &fates);
+        }
+        let again = fates.iter().filter_map(|fate| match fate {
+            Fate::Again { from, .. } => Some(*from),
+            Fate::Delivered | Fate::Dead(_) => None,
+        });
+        earliest = again
+            .min()
+            .ok_or_else(|| format!("an attempt follows on attempt {number}: {said:?}"))?;
+    }
+    check_unattempted(ledger, sub, delivery)
+}
+
+/// Everything that may follow from an attempt, by whatever the subscription asked for then.
+fn fates(
+    ledger: &Ledger,
+    sub: usize,
+    attempt: &DeliveryAttempt,
+    said: Said,
+    ended: Timestamp,
+) -> Vec<Fate> {
+    let specs = ledger.specs_at(sub, attempt.started_at).into_iter();
+    specs
+        .map(|spec| spec.fate(attempt.attempt, said, ended))
+        .collect()
+}
+
+fn what_was_said(pair: &Pair, attempt: &DeliveryAttempt) -> Result<Said, String> {
+    let answer = &attempt.answer;
+    if answer.outcome == Outcome::Probation {
+        let error = answer.error.as_deref().unwrap_or_default();
+        let client_errors = ["Unauthorized", "Forbidden", "NotFound"];
+        let client_error = client_errors.iter().any(|cause| error.ends_with(cause));
+        return Ok(Said::Skipped { client_error });
+    }
+    let sent = pair
+        .sent
+        .iter()
+        .rev()
+        .find(|sent| is_record_of(attempt, sent));
+    let Some((sent, (ended, said))) = sent.and_then(|sent| Some((sent, sent.ended?))) else {
+        return Err(format!("attempt {} was never made", attempt.attempt));
+    };
+    let told = match said {
+        Said::Status(status, _) => Some(status),
+        Said::TimedOut | Said::Refused | Said::Skipped { .. } => None,
+    };
+    let late = attempt
+        .late
+        .map(|late| (sent.started_at + late.after, late.status));
+    if answer.status != told || attempt.started_at + attempt.duration != ended {
+        let found = answer.status;
+        return Err(format!(
+            "attempt {} brought {said:?}, not {found:?}",
+            attempt.attempt
+        ));
+    }
+    if late.is_some() && late != sent.late {
+        return Err(format!("attempt {} was not answered late", attempt.attempt));
+    }
+    Ok(said)
+}
+
+/// Where a delivery stands after its last attempt.
+fn check_end(
+    ledger: &Ledger,
+    sub: usize,
+    delivery: &DeliveryDetail,
+    last: &DeliveryAttempt,
+    fates: &[Fate],
+) -> Result<(), String> {
+    let row = &delivery.row;
+    let ended = last.started_at + last.duration;
+    let lawful = fates.iter().any(|fate| match (row.state, *fate) {
+        (DeliveryState::Delivered, Fate::Delivered) => row.ended_at == Some(ended),
+        (DeliveryState::Delivered, Fate::Again { .. }) => last.late.is_some_and(|late| {
+            matches!(late.status, 200..=204) && row.ended_at == Some(last.started_at + late.after)
+        }),
+        (DeliveryState::Pending, Fate::Again { from, to }) => row
+            .next_attempt_at
+            .is_some_and(|next| from <= next && next <= to),
+        (
+            DeliveryState::DeadLettered | DeliveryState::Dropped | DeliveryState::Resubmitted,
+            Fate::Dead(reason),
+        ) => {
+            row.ended_at == Some(ended)
+                && row.dead_letter_reason.map(DeadLetterReason::name) == Some(reason)
+                && is_kept_as_asked(ledger, sub, row.state, last.started_at)
+        }
+        (
+            DeliveryState::DeadLettered | DeliveryState::Dropped | DeliveryState::Resubmitted,
+            Fate::Again { from, .. },
+        ) => gave_up(ledger, sub, delivery, from),
+        (
+            DeliveryState::Pending
+            | DeliveryState::DeadLettered
+            | DeliveryState::Dropped
+            | DeliveryState::Resubmitted,
+            Fate::Delivered,
+        )
+        | (DeliveryState::Delivered | DeliveryState::Pending, Fate::Dead(_)) => false,
+    });
+    match lawful {
+        true => Ok(()),
+        false => Err(format!(
+            "after attempt {} with {:?} that ended {ended} it is {row:?}, but {fates:?} was due",
+            last.attempt, last.answer.status
+        )),
+    }
+}
+
+fn check_unattempted(ledger: &Ledger, sub: usize, delivery: &DeliveryDetail) -> Result<(), String> {
+    let row = &delivery.row;
+    let lawful = match row.state {
+        DeliveryState::Pending => row.next_attempt_at == Some(row.published_at),
+        DeliveryState::Delivered => false,
+        DeliveryState::DeadLettered | DeliveryState::Dropped | DeliveryState::Resubmitted => {
+            gave_up(ledger, sub, delivery, row.published_at)
+        }
+    };
+    match lawful {
+        true => Ok(()),
+        false => Err(format!("without an attempt it is {row:?}")),
+    }
+}
+
+/// Whether a delivery whose next attempt was due `from` then was rightly given up without it.
+fn gave_up(ledger: &Ledger, sub: usize, delivery: &DeliveryDetail, from: Timestamp) -> bool {
+    let row = &delivery.row;
+    let (Some(reason), Some(ended)) = (row.dead_letter_reason, row.ended_at) else {
+        return false;
+    };
+    let specs = ledger.specs_at(sub, ended);
+    let asked = |rule: &dyn Fn(&Spec) -> bool| {
+        ended >= from
+            && specs.iter().any(|spec| rule(spec))
+            && is_kept_as_asked(ledger, sub, row.state, ended)
+    };
+    match (reason, ledger.subs[sub].deleted) {
+        (DeadLetterReason::TimeToLiveExceeded, _) => {
+            asked(&|spec| ended.since(row.published_at) >= spec.time_to_live())
+        }
+        (DeadLetterReason::MaxDeliveryAttemptsExceeded, _) => {
+            asked(&|spec| row.attempts >= spec.attempts_max)
+        }
+        (DeadLetterReason::SubscriptionDeleted, Some((at, kept))) => {
+            ended >= at && (row.state == DeliveryState::Dropped) != kept
+        }
+        _ => false,
+    }
+}
+
+/// What is given up is kept, unless the subscription wished otherwise.
+fn is_kept_as_asked(ledger: &Ledger, sub: usize, state: DeliveryState, at: Timestamp) -> bool {
+    let kept = state != DeliveryState::Dropped;
+    ledger
+        .specs_at(sub, at)
+        .iter()
+        .any(|spec| spec.keeps_dead == kept)
+}
+
+/// Nobody forgets what is due: it is on the wire, or there is a reason why not.
+pub(super) fn check_not_forgotten(ledger: &Ledger, broker: &Broker) -> Result<(), String> {
+    let now = ledger.now;
+    let overdue = |next: Timestamp| next + GRAIN <= now;
+    if ledger.disk_was_full {
+        return Ok(());
+    }
+    let on_wire: usize = ledger.subs.iter().map(|sub| sub.on_wire).sum();
+    for event in ledger.live.iter().map(|event| &ledger.events[*event]) {
+        for (index, pair) in &event.pairs {
+            let next = pair.seen.as_ref().and_then(|seen| seen.next_attempt_at);
+            let sub = &ledger.subs[*index];
+            if next.is_some_and(overdue)
+                && !pair.on_wire
+                && on_wire < ledger.limits.overall
+                && !may_wait(ledger, sub, broker)
+            {
+                return Err(forgotten(event, *index, next));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// How much later than its moment something may be noticed: the dispatcher's clock has whole
+/// milliseconds.
+const GRAIN: std::time::Duration = std::time::Duration::from_millis(2);
+
+fn forgotten(event: &Event, sub: usize, next: Option<Timestamp>) -> String {
+    let (id, next) = (&event.draft.id, next.unwrap_or_default());
+    format!("{id} -> r{sub}, due at {next}, is forgotten")
+}
+
+fn may_wait(ledger: &Ledger, sub: &Sub, broker: &Broker) -> bool {
+    let (now, spec) = (ledger.now, sub.spec());
+    let health = sub.id.map(|id| broker.health_of(id)).unwrap_or_default();
+    let held = health
+        .probation
+        .is_some_and(|probation| probation.until + GRAIN > now || sub.on_wire > 0);
+    let most = spec
+        .in_flight
+        .map_or(ledger.limits.per_subscription, |most| most as usize);
+    let paced = spec.rate.is_some_and(|rate| {
+        let pause = seconds(100) / rate + GRAIN;
+        sub.starts
+            .last()
+            .is_some_and(|last| now.since(*last) < pause)
+    });
+    sub.deleted.is_some() || !spec.delivers() || held || sub.on_wire >= most || paced
+}
