@@ -70,6 +70,7 @@ pub(super) struct Event {
     pub(super) draft: Draft,
     pub(super) topic: usize,
     pub(super) key: Option<EventKey>,
+    pub(super) offered_at: Timestamp,
     pub(super) standing: Standing,
     /// By subscription.
     pub(super) pairs: BTreeMap<usize, Pair>,
@@ -81,6 +82,8 @@ pub(super) enum Standing {
     Offered,
     Accepted,
     Refused,
+    /// It had ended long ago.
+    Gone,
 }
 
 /// An event and a subscription that it matched.
@@ -120,6 +123,7 @@ pub(super) struct Seen {
     pub(super) attempts: u32,
     pub(super) next_attempt_at: Option<Timestamp>,
     pub(super) published_at: Timestamp,
+    pub(super) ended_at: Option<Timestamp>,
 }
 
 impl Ledger {
@@ -269,7 +273,7 @@ impl Sub {
 impl Event {
     /// Whether everything is at its end, as far as the store was asked.
     pub(super) fn has_ended(&self) -> bool {
-        self.standing == Standing::Refused
+        matches!(self.standing, Standing::Refused | Standing::Gone)
             || self.pairs.values().all(|pair| {
                 let ended = |seen: &Seen| seen.state != DeliveryState::Pending;
                 !pair.touched && !pair.on_wire && pair.seen.as_ref().is_some_and(ended)

@@ -15,6 +15,7 @@ use everpost::model::access::Secret;
 use everpost::model::limits;
 use everpost::model::probation::ProbationRules;
 use everpost::model::registry::ResourceScope;
+use everpost::model::retention::RetentionRules;
 use everpost::outbound::exchange::Exchange;
 use everpost::outbound::{Outbound, OutboundOptions};
 use everpost::store::{InlineDatabase, Pauses, Store, StoreError};
@@ -44,6 +45,7 @@ pub(super) struct Ground {
     hurried: Arc<AtomicBool>,
     pub(super) probation: ProbationRules,
     pub(super) limits: Limits,
+    pub(super) retention: RetentionRules,
 }
 
 /// The running appliance. Dropping it is the crash.
@@ -63,6 +65,7 @@ impl Ground {
         dice: Dice,
         probation: ProbationRules,
         limits: Limits,
+        retention: RetentionRules,
     ) -> Self {
         let hurried = Arc::new(AtomicBool::new(false));
         let (watch, hurry) = (Arc::clone(&world), Arc::clone(&hurried));
@@ -79,6 +82,7 @@ impl Ground {
             hurried,
             probation,
             limits,
+            retention,
         }
     }
 }
@@ -109,6 +113,8 @@ impl Life {
             free_bytes_min: 0,
             response_deadline: limits::RESPONSE_DEADLINE,
             probation: ground.probation,
+            retention: ground.retention,
+            resubmissions_max: u32::MAX,
         };
         let broker = runtime.block_on(Broker::start(store.clone(), outbound, options))?;
         let state = ApiState {

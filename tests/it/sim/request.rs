@@ -239,6 +239,9 @@ fn check_event(ledger: &Ledger, sub: usize, event: usize, count: u32) -> Result<
     if event.standing == Standing::Refused {
         return Err("its publisher heard that it is not accepted".to_owned());
     }
+    if event.standing == Standing::Gone {
+        return Err("it is gone from the store".to_owned());
+    }
     let pair = event.pairs.get(&sub).ok_or("it does not match")?;
     if pair.on_wire {
         return Err("it is on the wire already".to_owned());
@@ -256,7 +259,8 @@ fn check_event(ledger: &Ledger, sub: usize, event: usize, count: u32) -> Result<
             .then_some(())
             .ok_or(format!("{count} attempts before the first"));
     };
-    if pair.touched || pair.resubmitting {
+    // A full disk puts off what was decided long ago.
+    if pair.touched || pair.resubmitting || ledger.disk_was_full {
         return Ok(());
     }
     let Some(next) = seen.next_attempt_at else {

@@ -7,6 +7,7 @@ use axum::http::Method;
 use everpost::base::{Clock, Timestamp};
 use everpost::model::name::{SubscriptionName, TopicName};
 use everpost::model::probation::{ProbationMode, ProbationRules};
+use everpost::model::retention::RetentionRules;
 use everpost::store::views::EventQuery;
 use serde_json::Value;
 
@@ -60,7 +61,12 @@ pub(super) fn play(seed: u64) -> Ending {
     let other_dice = |number: u64| Dice::new(seed.wrapping_mul(31).wrapping_add(number << 40));
     let scene = Scene::new(Ledger::new(START, limits), other_dice(1));
     let world = Arc::new(World::new(scene));
-    let ground = Ground::new(world, other_dice(2), probation, limits);
+    let retention = RetentionRules {
+        delivered: seconds(*dice.pick(&[60, 3_600, 604_800])),
+        dead_letters: dice.maybe(30, || seconds(*dice.pick(&[60, 3_600, 86_400]))),
+        bytes_max: None,
+    };
+    let ground = Ground::new(world, other_dice(2), probation, limits, retention);
     let mut simulation = Simulation {
         seed,
         dice,
@@ -120,7 +126,7 @@ impl Simulation {
     }
 
     fn step(&mut self) {
-        match self.dice.weighted(&[32, 34, 8, 10, 4, 3, 3, 3]) {
+        match self.dice.weighted(&[32, 34, 8, 10, 4, 3, 3, 4, 3]) {
             0 => self.publish(),
             1 => self.let_time_pass(),
             2 => self.change_mood(),
@@ -128,6 +134,7 @@ impl Simulation {
             4 => self.crash(),
             5 => self.toggle_disk(),
             6 => self.resubmit(),
+            7 => self.prune(),
             _ => self.create_subscription(),
         }
         self.check();
@@ -167,11 +174,23 @@ impl Simulation {
         });
         self.ground.database.set_full(full).expect("a limit");
         if !full {
-            // Whoever waits for room asks again every second.
-            self.life().pass(seconds(3));
-            self.check();
+            // Whoever waits for room asks again within a minute.
+            let end = self.clock.now() + seconds(61);
+            self.run_until(end, MOMENTS_OF_THE_END_MAX);
             self.with(|ledger| ledger.disk_was_full = false);
         }
+    }
+
+    fn prune(&mut self) {
+        let life = self.life();
+        let done = life.act(life.broker.retain());
+        self.with(|ledger| {
+            ledger.note(format!("retention: {done:?}"));
+            if done.is_err() && !ledger.disk_was_full {
+                ledger.broken("retention fails");
+            }
+        });
+        self.check_all();
     }
 
     fn change_mood(&mut self) {
@@ -328,11 +347,11 @@ impl Simulation {
     fn check_these(&self, events: &[usize]) {
         self.see_gone();
         for event in events {
-            let (key, standing) = self.with(|ledger| {
+            let there = self.with(|ledger| {
                 let event = &ledger.events[*event];
-                (event.key, event.standing)
+                event.key.filter(|_| event.standing != Standing::Gone)
             });
-            let Some(key) = key else {
+            let Some(key) = there else {
                 continue;
             };
             let life = self.life();
@@ -340,7 +359,7 @@ impl Simulation {
             self.with(|ledger| {
                 let checked = match &stored {
                     Some(stored) => watch::check_event(ledger, *event, stored),
-                    None => Err(format!("it is lost, though {standing:?}")),
+                    None => watch::check_gone(ledger, *event, &self.ground.retention),
                 };
                 if let Err(rule) = checked {
                     let id = ledger.events[*event].draft.id.clone();

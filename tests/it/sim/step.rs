@@ -71,6 +71,7 @@ impl Simulation {
                     draft: draft.clone(),
                     topic,
                     key: None,
+                    offered_at: ledger.now,
                     standing: Standing::Offered,
                     pairs,
                 });
@@ -281,7 +282,9 @@ impl Simulation {
     /// Puts a dead letter back, whichever.
     pub(super) fn resubmit(&mut self) {
         let dead: Vec<(usize, usize, i64)> = self.with(|ledger| {
-            let pairs = ledger.events.iter().enumerate().flat_map(|(event, each)| {
+            let there = ledger.events.iter().enumerate();
+            let there = there.filter(|(_, event)| event.standing == Standing::Accepted);
+            let pairs = there.flat_map(|(event, each)| {
                 each.pairs
                     .iter()
                     .map(move |(sub, pair)| (event, *sub, pair))

@@ -1,12 +1,15 @@
 //! The rules that what is stored keeps.
 
+use std::time::Duration;
+
 use everpost::base::Timestamp;
 use everpost::broker::Broker;
 use everpost::model::dead_letter::DeadLetterReason;
 use everpost::model::delivery::{DeliveryAttempt, DeliveryState, Outcome};
+use everpost::model::retention::RetentionRules;
 use everpost::store::views::{DeliveryDetail, EventDetail};
 
-use super::ledger::{Event, Ledger, Pair, Seen, Sent, Sub};
+use super::ledger::{Event, Ledger, Pair, Seen, Sent, Standing, Sub};
 use super::spec::{Fate, Said, Spec, seconds};
 
 /// Holds everything about an event that is stored against the rules.
@@ -34,6 +37,34 @@ pub(super) fn check_event(
     }
 }
 
+/// An event may be gone once everything about it ended long enough ago.
+pub(super) fn check_gone(
+    ledger: &mut Ledger,
+    event: usize,
+    rules: &RetentionRules,
+) -> Result<(), String> {
+    let (now, event) = (ledger.now, &mut ledger.events[event]);
+    let is_old = |at: Timestamp, age: Duration| at + age <= now;
+    let may_go = |pair: &Pair| {
+        pair.seen.as_ref().is_some_and(|seen| match seen.state {
+            DeliveryState::Pending | DeliveryState::Resubmitted | DeliveryState::Removed => false,
+            DeliveryState::Delivered | DeliveryState::Dropped => seen
+                .ended_at
+                .is_some_and(|ended| is_old(ended, rules.delivered)),
+            DeliveryState::DeadLettered => seen
+                .ended_at
+                .zip(rules.dead_letters)
+                .is_some_and(|(ended, age)| is_old(ended, age)),
+        })
+    };
+    let unwanted_long_ago = is_old(event.offered_at, rules.delivered);
+    if !event.pairs.values().all(may_go) || event.pairs.is_empty() && !unwanted_long_ago {
+        return Err("it is lost".to_owned());
+    }
+    event.standing = Standing::Gone;
+    Ok(())
+}
+
 fn check_pair(
     ledger: &mut Ledger,
     event: usize,
@@ -59,6 +90,7 @@ fn check_pair(
         attempts: row.attempts,
         next_attempt_at: row.next_attempt_at,
         published_at: row.published_at,
+        ended_at: row.ended_at,
     };
     let full = ledger.disk_was_full;
     let life = ledger.life;
@@ -119,7 +151,8 @@ fn check_change(pair: &Pair, seen: &Seen) -> Result<(), String> {
         DeliveryState::Delivered
         | DeliveryState::DeadLettered
         | DeliveryState::Dropped
-        | DeliveryState::Resubmitted => before == seen,
+        | DeliveryState::Resubmitted
+        | DeliveryState::Removed => before == seen,
     };
     match lawful {
         true => Ok(()),
@@ -129,20 +162,26 @@ fn check_change(pair: &Pair, seen: &Seen) -> Result<(), String> {
 
 fn mark_recorded(pair: &mut Pair, deliveries: &[&DeliveryDetail]) {
     for attempt in deliveries.iter().flat_map(|delivery| &delivery.attempts) {
-        if let Some(sent) = pair
-            .sent
-            .iter_mut()
-            .rev()
-            .find(|sent| is_record_of(attempt, sent))
-        {
-            sent.recorded = true;
+        for sent in &mut pair.sent {
+            sent.recorded |= is_record_of(attempt, sent);
         }
     }
 }
 
-/// The newest one that fits is meant: a clock that went back can come by the same moment twice.
 fn is_record_of(attempt: &DeliveryAttempt, sent: &Sent) -> bool {
-    sent.started_at == attempt.started_at && sent.count + 1 == attempt.attempt
+    let ended = attempt.started_at + attempt.duration;
+    sent.started_at == attempt.started_at
+        && sent.count + 1 == attempt.attempt
+        && sent
+            .ended
+            .is_some_and(|(at, said)| at == ended && status(said) == attempt.answer.status)
+}
+
+fn status(said: Said) -> Option<u16> {
+    match said {
+        Said::Status(status, _) => Some(status),
+        Said::TimedOut | Said::Refused | Said::Skipped { .. } => None,
+    }
 }
 
 /// One delivery: its attempts are those that were made, and it stands where the last one leads.
@@ -205,28 +244,14 @@ fn what_was_said(pair: &Pair, attempt: &DeliveryAttempt) -> Result<Said, String>
         let client_error = client_errors.iter().any(|cause| error.ends_with(cause));
         return Ok(Said::Skipped { client_error });
     }
-    let sent = pair
-        .sent
-        .iter()
-        .rev()
-        .find(|sent| is_record_of(attempt, sent));
-    let Some((sent, (ended, said))) = sent.and_then(|sent| Some((sent, sent.ended?))) else {
-        return Err(format!("attempt {} was never made", attempt.attempt));
+    let mut sent = pair.sent.iter();
+    let made = sent.find(|sent| is_record_of(attempt, sent));
+    let Some((sent, (_, said))) = made.and_then(|sent| Some((sent, sent.ended?))) else {
+        let (number, found) = (attempt.attempt, answer.status);
+        return Err(format!("attempt {number} never brought {found:?}"));
     };
-    let told = match said {
-        Said::Status(status, _) => Some(status),
-        Said::TimedOut | Said::Refused | Said::Skipped { .. } => None,
-    };
-    let late = attempt
-        .late
-        .map(|late| (sent.started_at + late.after, late.status));
-    if answer.status != told || attempt.started_at + attempt.duration != ended {
-        let found = answer.status;
-        return Err(format!(
-            "attempt {} brought {said:?}, not {found:?}",
-            attempt.attempt
-        ));
-    }
+    let late = attempt.late.as_ref();
+    let late = late.map(|late| (sent.started_at + late.after, late.status));
     if late.is_some() && late != sent.late {
         return Err(format!("attempt {} was not answered late", attempt.attempt));
     }
@@ -270,7 +295,9 @@ fn check_end(
             | DeliveryState::Resubmitted,
             Fate::Delivered,
         )
-        | (DeliveryState::Delivered | DeliveryState::Pending, Fate::Dead(_)) => false,
+        | (DeliveryState::Delivered | DeliveryState::Pending, Fate::Dead(_))
+        // Nobody drains the queues of dead letters.
+        | (DeliveryState::Removed, _) => false,
     });
     match lawful {
         true => Ok(()),
@@ -285,7 +312,7 @@ fn check_unattempted(ledger: &Ledger, sub: usize, delivery: &DeliveryDetail) -> 
     let row = &delivery.row;
     let lawful = match row.state {
         DeliveryState::Pending => row.next_attempt_at == Some(row.published_at),
-        DeliveryState::Delivered => false,
+        DeliveryState::Delivered | DeliveryState::Removed => false,
         DeliveryState::DeadLettered | DeliveryState::Dropped | DeliveryState::Resubmitted => {
             gave_up(ledger, sub, delivery, row.published_at)
         }
@@ -357,7 +384,7 @@ pub(super) fn check_not_forgotten(ledger: &Ledger, broker: &Broker) -> Result<()
 
 /// How much later than its moment something may be noticed: the dispatcher's clock has whole
 /// milliseconds.
-const GRAIN: std::time::Duration = std::time::Duration::from_millis(2);
+const GRAIN: Duration = Duration::from_millis(2);
 
 fn forgotten(event: &Event, sub: usize, next: Option<Timestamp>) -> String {
     let (id, next) = (&event.draft.id, next.unwrap_or_default());
