@@ -53,6 +53,8 @@ pub(super) struct Sub {
     /// Requests of the present life, newest last.
     pub(super) starts: Vec<Timestamp>,
     pub(super) on_wire: usize,
+    /// Its newest request of the present life, or the change of its rate since then.
+    pub(super) paced_since: Option<Timestamp>,
     /// As it was found last.
     pub(super) probation_until: Option<Timestamp>,
     /// Since then something happened that may end a probation.
@@ -229,6 +231,7 @@ impl Ledger {
         for sub in &mut self.subs {
             sub.on_wire = 0;
             sub.starts.clear();
+            sub.paced_since = None;
             sub.probation_until = None;
         }
         for pair in self
@@ -256,6 +259,7 @@ impl Sub {
             deleted: None,
             starts: Vec::new(),
             on_wire: 0,
+            paced_since: None,
             probation_until: None,
             changed: true,
         }

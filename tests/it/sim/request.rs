@@ -55,6 +55,7 @@ pub(super) fn arrived(ledger: &mut Ledger, request: &ExchangeRequest) -> Cargo {
     let now = ledger.now;
     ledger.subs[sub].on_wire += 1;
     ledger.subs[sub].starts.push(now);
+    ledger.subs[sub].paced_since = Some(now);
     cargo
 }
 

@@ -243,6 +243,7 @@ impl Simulation {
             let sub = &mut ledger.subs[sub];
             sub.changed = true;
             sub.starts.clear();
+            sub.paced_since = sub.paced_since.map(|_| now);
             let old = sub.spec().clone();
             match change {
                 Change::Put(spec) => sub.specs.push((now, (**spec).clone())),

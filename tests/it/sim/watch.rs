@@ -402,9 +402,8 @@ fn may_wait(ledger: &Ledger, sub: &Sub, broker: &Broker) -> bool {
         .map_or(ledger.limits.per_subscription, |most| most as usize);
     let paced = spec.rate.is_some_and(|rate| {
         let pause = seconds(100) / rate + GRAIN;
-        sub.starts
-            .last()
-            .is_some_and(|last| now.since(*last) < pause)
+        sub.paced_since
+            .is_some_and(|since| now.since(since) < pause)
     });
     sub.deleted.is_some() || !spec.delivers() || held || sub.on_wire >= most || paced
 }
