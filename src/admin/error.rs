@@ -106,6 +106,8 @@ impl From<ManageError> for PageError {
             }
             ManageError::NamespaceNotFound(name) => Self::NotFound(format!("namespace {name}")),
             ManageError::InputSchemaFixed
+            | ManageError::DeliveryModeFixed(_)
+            | ManageError::NothingSent(_)
             | ManageError::TooManyNamespaces
             | ManageError::TooManyTopics(..)
             | ManageError::NotValidated { .. }

@@ -18,6 +18,7 @@ use crate::model::limits::RETRY_AFTER_BUSY_S;
 use crate::model::name::InvalidName;
 use crate::store::StoreError;
 use crate::wire::error_body::{correlation, error_body};
+use crate::wire::pull::InvalidPull;
 use crate::wire::resource::InvalidResource;
 use crate::wire::{BadInput, BadInputKind};
 
@@ -127,6 +128,11 @@ pub(super) async fn finish(
     next: Next,
 ) -> Response {
     let response = next.run(request).await;
+    dress(&state, response).await
+}
+
+/// The same for one answer.
+pub(super) async fn dress(state: &ApiState, response: Response) -> Response {
     let (mut parts, body) = response.into_parts();
     let error = match parts.extensions.remove::<ApiError>() {
         Some(error) => error,
@@ -226,6 +232,12 @@ impl From<InvalidResource> for ApiError {
     }
 }
 
+impl From<InvalidPull> for ApiError {
+    fn from(invalid: InvalidPull) -> Self {
+        Self::bad_request(invalid.to_string())
+    }
+}
+
 impl From<InvalidName> for ApiError {
     fn from(invalid: InvalidName) -> Self {
         Self::new(
@@ -294,7 +306,9 @@ impl From<ManageError> for ApiError {
             | ManageError::SubscriptionNotFound(..) => {
                 Self::new(StatusCode::NOT_FOUND, "ResourceNotFound", explanation)
             }
-            ManageError::InputSchemaFixed => {
+            ManageError::InputSchemaFixed
+            | ManageError::DeliveryModeFixed(_)
+            | ManageError::NothingSent(_) => {
                 Self::new(StatusCode::BAD_REQUEST, "InvalidRequest", explanation)
             }
             ManageError::TooManyNamespaces

@@ -209,7 +209,7 @@ impl From<LockRefusal> for Fault {
     fn from(refusal: LockRefusal) -> Self {
         let code = match refusal {
             LockRefusal::LockLost => "TokenLost",
-            LockRefusal::IsDeadLetter => "NotAllowed",
+            LockRefusal::IsDeadLetter | LockRefusal::HeldLongEnough => "NotAllowed",
         };
         Self {
             code,

@@ -13,6 +13,7 @@ use serde_json::Value;
 
 use crate::api::ApiState;
 use crate::api::error::ApiError;
+use crate::broker::ManageError;
 use crate::model::name::{InvalidName, NamespaceName, SubscriptionName, TopicName};
 use crate::model::registry::TopicEntry;
 use crate::model::subscription::{EventSubscription, PendingFate};
@@ -274,7 +275,9 @@ pub(super) async fn get_full_url(
 ) -> Answer {
     let (topic, name) = path.names()?;
     let (_, subscription) = state.broker.subscription(&topic, &name)?;
-    Ok(Json(resource::render_full_url(&subscription.definition)).into_response())
+    let url = resource::render_full_url(&subscription.definition);
+    let url = url.ok_or_else(|| ManageError::NothingSent(subscription.name.clone()))?;
+    Ok(Json(url).into_response())
 }
 
 /// `POST /topics/{topic}/eventSubscriptions/{name}/getDeliveryAttributes`

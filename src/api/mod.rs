@@ -15,6 +15,7 @@ mod manage;
 mod namespaces;
 mod publish;
 mod publish_in_namespace;
+mod pull;
 mod records;
 mod rejections;
 mod replays;
@@ -176,7 +177,11 @@ pub fn routes(state: ApiState, others: Router) -> Router {
         .with_state(state.clone())
         .merge(others)
         .layer(middleware::from_fn(see_through::see_through))
-        .layer(middleware::from_fn_with_state(state, service_bus::divert))
+        .layer(middleware::from_fn_with_state(
+            state.clone(),
+            service_bus::divert,
+        ))
+        .layer(middleware::from_fn_with_state(state, pull::divert))
 }
 
 /// What can be managed at `topic`, the path of a topic, and below it; pasted events may be as long as

@@ -156,8 +156,9 @@ async fn accept(
     Ok(state.broker.publish(topic, events, mark).await?.len())
 }
 
-/// Whether somebody may publish like this. What those send who may not is neither read nor kept.
-fn authorize(
+/// Lets only those through who may use `topic`, from where they are. What others send is neither read nor
+/// kept.
+pub(super) fn authorize(
     state: &ApiState,
     topic: &TopicEntry,
     request: &Request<Body>,
@@ -217,7 +218,7 @@ fn rejection(
     }
 }
 
-fn check_version(uri: &Uri, versions: &[&str]) -> Result<(), ApiError> {
+pub(super) fn check_version(uri: &Uri, versions: &[&str]) -> Result<(), ApiError> {
     match query_value(uri, "api-version") {
         Some(version) if !versions.contains(&&*version) => Err(ApiError::bad_request(format!(
             "The api-version {version:?} is not supported; use {}, or leave it out.",
@@ -235,7 +236,7 @@ fn check_address(topic: &TopicEntry, request: &Request<Body>) -> Result<(), ApiE
         return Ok(());
     }
     Err(ApiError::forbidden(format!(
-        "Publishing to {} from {} is forbidden by publicNetworkAccess or inboundIpRules.",
+        "Using {} from {} is forbidden by publicNetworkAccess or inboundIpRules.",
         topic.topic.name,
         address.ip()
     )))
@@ -302,13 +303,13 @@ fn room_needed(headers: &HeaderMap, bytes_max: usize) -> usize {
 }
 
 /// What was read of a body.
-struct ReadBody {
-    bytes: Bytes,
+pub(super) struct ReadBody {
+    pub(super) bytes: Bytes,
     /// Bytes that were read past the limit, and forgotten.
-    excess: usize,
+    pub(super) excess: usize,
 }
 
-async fn read_body(mut body: Body, bytes_max: usize) -> Result<ReadBody, ApiError> {
+pub(super) async fn read_body(mut body: Body, bytes_max: usize) -> Result<ReadBody, ApiError> {
     let mut read = BytesMut::new();
     let mut excess = 0;
     while let Some(frame) = body.frame().await {

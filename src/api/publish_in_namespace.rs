@@ -19,7 +19,7 @@ use crate::model::name::{NamespaceName, TopicName};
 use crate::model::registry::{Registry, TopicEntry};
 
 /// The versions of the data plane (event-grid-namespaces.md 3), oldest first.
-const API_VERSIONS: [&str; 4] = [
+pub(super) const API_VERSIONS: [&str; 4] = [
     "2023-06-01-preview",
     "2023-10-01-preview",
     "2023-11-01",
@@ -77,7 +77,7 @@ async fn asked_to_publish<'a>(segment: &'a str, uri: &Uri) -> Result<&'a str, Ap
     }
 }
 
-fn topic_in(
+pub(super) fn topic_in(
     registry: &Registry,
     namespace: &NamespaceName,
     topic: &str,
@@ -88,7 +88,7 @@ fn topic_in(
 
 /// By the first label of the host, if that names a namespace; else by the credential, if it opens one
 /// such topic alone; else the only topic of that name.
-fn choose_topic(
+pub(super) fn choose_topic(
     registry: &Registry,
     topic: &str,
     host: &str,
@@ -119,7 +119,7 @@ fn choose_topic(
     }
 }
 
-fn no_such_topic(topic: &str, place: &str) -> ApiError {
+pub(super) fn no_such_topic(topic: &str, place: &str) -> ApiError {
     ApiError::not_found(format!(
         "There is no topic {topic:?} {place}. Create it first with PUT \
          /namespaces/{{namespace}}/topics/{{topic}}, or with `everpost topics create --namespace`."

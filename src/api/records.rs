@@ -13,7 +13,6 @@ use crate::api::error::ApiError;
 use crate::base::Timestamp;
 use crate::model::dead_letter::DeadLetterDetails;
 use crate::model::delivery::{DeliveryAttempt, DeliveryId, DeliveryState, Outcome};
-use crate::model::destination::Destination;
 use crate::model::event::{Event, EventData, EventKey, StoredEvent};
 use crate::model::name::TopicName;
 use crate::model::registry::Registry;
@@ -115,10 +114,7 @@ fn record(registry: &Registry, row: &DeliveryRow, event: &EventDetail) -> Option
     let definition = subscription.map(|(_, each)| &each.definition);
     let bytes = match topic.namespace() {
         Some(_) => {
-            let webhook = definition.map(|each| {
-                let Destination::WebHook(webhook) = &each.destination;
-                webhook
-            });
+            let webhook = definition.and_then(|each| each.destination.webhook());
             namespace_record(&resource_id, &event.stored, webhook, &facts)
         }
         None => {

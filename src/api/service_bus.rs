@@ -100,6 +100,8 @@ impl From<ManageError> for Refusal {
             | ManageError::TopicNotFound(_)
             | ManageError::SubscriptionNotFound(..)
             | ManageError::InputSchemaFixed
+            | ManageError::DeliveryModeFixed(_)
+            | ManageError::NothingSent(_)
             | ManageError::TooManySubscriptions(_)
             | ManageError::TooManySecrets(_) => {
                 Self::not_found(format!("The messaging entity could not be found: {error}."))
@@ -124,7 +126,9 @@ impl From<LockRefusal> for Refusal {
     fn from(refusal: LockRefusal) -> Self {
         match refusal {
             LockRefusal::LockLost => Self::not_found(format!("MessageLockLost: {refusal}.")),
-            LockRefusal::IsDeadLetter => Self::new(StatusCode::BAD_REQUEST, format!("{refusal}.")),
+            LockRefusal::IsDeadLetter | LockRefusal::HeldLongEnough => {
+                Self::new(StatusCode::BAD_REQUEST, format!("{refusal}."))
+            }
         }
     }
 }

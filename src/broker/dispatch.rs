@@ -104,7 +104,7 @@ impl Broker {
         let registry = self.registry();
         let active = registry
             .subscriptions()
-            .filter(|(_, each)| each.may_deliver())
+            .filter(|(_, each)| each.may_send())
             .map(|(_, each)| each.id)
             .collect();
         match self.store().deliveries.agenda(active).await {
@@ -144,7 +144,7 @@ impl Broker {
         let registry = self.registry();
         let id = turn.subscription;
         let found = registry.subscription(id);
-        let Some((topic, subscription)) = found.filter(|(_, each)| each.may_deliver()) else {
+        let Some((topic, subscription)) = found.filter(|(_, each)| each.may_send()) else {
             // Deleted, paused, or waiting for its handshake: whoever lets it deliver again notes it.
             self.agenda().end_turn(id, &[], Vec::new(), None);
             return Vec::new();
@@ -374,38 +374,52 @@ impl Broker {
         Some(given_up(subscription, delivery, reason))
     }
 
-    /// Gives up what has outlived its policy while its subscription may not deliver. It looks at what has
-    /// been due the longest, as a lease would; what was attempted before is looked at once its wait for
-    /// the next attempt is over.
+    /// Gives up what has outlived its policy while nobody sends it, because its subscription may not deliver
+    /// or is pulled.
     pub(super) async fn give_up_outlived(&self) -> Result<(), StoreError> {
         let registry = self.registry();
         for (topic, subscription) in registry.subscriptions() {
-            while !self.may_deliver_now(subscription.id) {
-                let now = self.clock().now();
-                let deliveries = &self.store().deliveries;
-                let due = deliveries
-                    .oldest_due(subscription.id, now, OUTLIVED_BITE)
-                    .await?;
-                let on_the_wire = self.agenda().held(subscription.id);
-                let outlived = due
-                    .iter()
-                    .filter(|delivery| !on_the_wire.contains(&delivery.id))
-                    .filter_map(|delivery| self.outlived(topic, subscription, delivery));
-                let outlived: Vec<_> = outlived.collect();
-                let goes_on = outlived.len() == OUTLIVED_BITE;
-                self.give_up(topic, subscription, outlived).await?;
-                if !goes_on {
-                    break;
-                }
-            }
+            while !self.sends_now(subscription.id)
+                && self.give_up_oldest(topic, subscription).await?
+            {}
         }
         Ok(())
     }
 
-    fn may_deliver_now(&self, id: SubscriptionId) -> bool {
+    /// Gives up what of the oldest has outlived its policy, a bite at most; says whether there may be more.
+    /// It looks at what has been due the longest, as a lease would; what was attempted before is looked at
+    /// once its wait for the next attempt is over, and what is locked once it is free.
+    pub(super) async fn give_up_oldest(
+        &self,
+        topic: &TopicEntry,
+        subscription: &EventSubscription,
+    ) -> Result<bool, StoreError> {
+        let now = self.clock().now();
+        let deliveries = &self.store().deliveries;
+        let due = deliveries
+            .oldest_due(subscription.id, now, OUTLIVED_BITE)
+            .await?;
+        let on_the_wire = self.agenda().held(subscription.id);
+        let outlived = due
+            .iter()
+            .filter(|delivery| !on_the_wire.contains(&delivery.id))
+            .filter_map(|delivery| self.outlived(topic, subscription, delivery));
+        let outlived: Vec<_> = outlived.collect();
+        let goes_on = outlived.len() == OUTLIVED_BITE;
+        if !outlived.is_empty() {
+            // A receiver may have come for some of them meanwhile.
+            let ended = deliveries.settle_unlocked(outlived, now).await?;
+            self.meters().settled(topic, subscription, &ended);
+            self.announce_dead_letters(subscription.id, &ended);
+        }
+        Ok(goes_on)
+    }
+
+    /// Whether the dispatcher serves the subscription, or there is nothing to serve any more.
+    fn sends_now(&self, id: SubscriptionId) -> bool {
         let registry = self.registry();
         let found = registry.subscription(id);
-        found.is_none_or(|(_, subscription)| subscription.may_deliver())
+        found.is_none_or(|(_, subscription)| subscription.may_send())
     }
 }
 

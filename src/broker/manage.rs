@@ -7,6 +7,7 @@ use std::sync::Arc;
 use crate::base::Timestamp;
 use crate::broker::Broker;
 use crate::model::access::{AccessKeys, KeyName};
+use crate::model::destination::DeliveryMode;
 use crate::model::limits::{NAMESPACES_MAX, SUBSCRIPTIONS_PER_TOPIC_MAX};
 use crate::model::name::{NamespaceName, SubscriptionName, TopicName};
 use crate::model::namespace::NamespaceId;
@@ -42,6 +43,17 @@ pub enum ManageError {
         endpoint: String,
         why: String,
     },
+    /// What one kind of receiver holds, the other would get a second time.
+    #[error(
+        "the deliveryMode of an event subscription cannot be changed, and it is {}; delete the \
+         subscription and create it with the mode you want", .0.name()
+    )]
+    DeliveryModeFixed(DeliveryMode),
+    #[error(
+        "the events of the subscription {0} are pulled by their receivers; there is no webhook, so \
+         nothing is asked, sent or signed"
+    )]
+    NothingSent(SubscriptionName),
     #[error("there is no topic {0}")]
     TopicNotFound(TopicName),
     #[error("the topic {0} has no event subscription {1}")]
@@ -236,6 +248,7 @@ impl Broker {
         let replaced = entry.subscription(name).cloned();
         let change = match &replaced {
             Some(current) => {
+                check_mode(&current.definition, &definition)?;
                 let validation = self.validation_after_change(current, &definition);
                 RegistryChange::ChangeSubscription {
                     id: current.id,
@@ -352,7 +365,7 @@ impl Broker {
     /// Forgets what was wrong with the receiver of a subscription, and looks what is due.
     pub(super) fn forgive(&self, id: SubscriptionId, now: Timestamp) {
         self.health().forgive(id, now);
-        self.note_due(&[id], now);
+        self.set_free(id, now);
     }
 
     /// Asks the destination for consent again.
@@ -460,6 +473,18 @@ impl Broker {
 fn needs_no_handshake(definition: &SubscriptionDefinition) -> bool {
     definition.destination.skips_validation()
         || definition.retry_policy.profile == DeliveryProfile::Namespace
+}
+
+/// Refuses to make a subscription that sends one that is pulled, or the other way round.
+pub(super) fn check_mode(
+    current: &SubscriptionDefinition,
+    changed: &SubscriptionDefinition,
+) -> Result<(), ManageError> {
+    let mode = current.destination.delivery_mode();
+    match changed.destination.delivery_mode() == mode {
+        true => Ok(()),
+        false => Err(ManageError::DeliveryModeFixed(mode)),
+    }
 }
 
 /// Whether the same receiver is to hear the same schema.

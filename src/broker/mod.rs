@@ -10,6 +10,7 @@ mod manage;
 mod meters;
 mod namespaces;
 mod publish;
+mod pull;
 mod receive;
 mod rejections;
 mod replay;
@@ -38,6 +39,8 @@ pub use retention::{Preview, StorageReport};
 pub use validate::UnknownCode;
 
 use crate::base::{Clock, Entropy, TimeScale, Timestamp};
+use crate::model::destination::DeliveryMode;
+use crate::model::lease::Queue;
 use crate::model::limits::{LATE_ANSWERS_MAX, LEASED_AHEAD_BYTES_MAX};
 use crate::model::probation::{Health, ProbationRules};
 use crate::model::registry::Registry;
@@ -258,11 +261,27 @@ impl Broker {
         }
     }
 
-    /// Tells the dispatcher that these subscriptions have something due at `at`.
+    /// Tells whoever serves the subscription that something may be due: the dispatcher, or those who wait
+    /// to pull it.
+    fn set_free(&self, subscription: SubscriptionId, now: Timestamp) {
+        self.note_due(&[subscription], now);
+        self.shared
+            .arrivals
+            .announce_all(subscription, Queue::Pending);
+    }
+
+    /// Tells the dispatcher that these subscriptions have something due at `at`, as far as it serves them.
     fn note_due(&self, subscriptions: &[SubscriptionId], at: Timestamp) {
+        let registry = self.registry();
+        let is_sent = |id: &&SubscriptionId| {
+            let found = registry.subscription(**id);
+            found.is_some_and(|(_, each)| {
+                each.definition.destination.delivery_mode() == DeliveryMode::Push
+            })
+        };
         let mut agenda = self.agenda();
         let mut earlier = false;
-        for subscription in subscriptions {
+        for subscription in subscriptions.iter().filter(is_sent) {
             earlier |= agenda.note(*subscription, at);
         }
         drop(agenda); // the dispatcher wants it as soon as it wakes

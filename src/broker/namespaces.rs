@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use crate::broker::Broker;
-use crate::broker::manage::{ManageError, is_same_receiver};
+use crate::broker::manage::{ManageError, check_mode, is_same_receiver};
 use crate::model::access::{AccessKeys, KeyName};
-use crate::model::destination::Destination;
 use crate::model::limits::NAMESPACES_MAX;
 use crate::model::name::{NamespaceName, SubscriptionName, TopicName};
 use crate::model::namespace::NamespaceDefinition;
@@ -124,6 +123,9 @@ impl Broker {
             !current.destination.skips_validation() && is_same_receiver(current, definition)
         };
         let current = entry.subscription(name);
+        if let Some(current) = current {
+            check_mode(&current.definition, definition)?;
+        }
         if current.is_some_and(|current| has_agreed(&current.definition)) {
             return Ok(());
         }
@@ -146,10 +148,10 @@ impl Broker {
         &self,
         subscription: &EventSubscription,
     ) -> Result<(), ManageError> {
-        let Destination::WebHook(webhook) = &subscription.definition.destination;
-        if webhook.skip_validation {
+        let asked = subscription.definition.destination.webhook();
+        let Some(webhook) = asked.filter(|webhook| !webhook.skip_validation) else {
             return Ok(());
-        }
+        };
         let deadline = self.options().response_deadline;
         let answer = self.outbound().ask_consent(subscription, deadline).await;
         answer.map_err(|why| ManageError::NotValidated {

@@ -62,6 +62,7 @@ impl Broker {
             Receipt::Repeated => Ok(Vec::new()),
             Receipt::Stored { events } => {
                 self.meters().matched(topic, &targets, unmatched);
+                self.announce_arrivals(&targets);
                 targets.sort_unstable();
                 targets.dedup();
                 self.note_due(&targets, now);

@@ -9,7 +9,6 @@ use tokio::sync::Notify;
 use crate::base::Timestamp;
 use crate::broker::Broker;
 use crate::model::delivery::{DeliveryId, Settlement, admit};
-use crate::model::destination::Destination;
 use crate::model::lease::{
     Disposition, Lock, LockRefusal, LockSettlement, LockToken, Queue, dispose,
 };
@@ -59,11 +58,41 @@ impl Broker {
         let registry = self.registry();
         let found = registry.subscription(reception.subscription);
         let (topic, subscription) = found.ok_or(ReceiveError::SubscriptionDeleted)?;
-        check_pulled(subscription, reception.queue)?;
+        match (reception.queue, subscription.definition.destination.queue()) {
+            (Queue::DeadLetters, _) => Ok(self.lock(reception).await?),
+            // Our own leases are in memory, where no receiver sees them.
+            (Queue::Pending, None) => Err(ReceiveError::Pushed(subscription.name.clone())),
+            (Queue::Pending, Some(_)) => {
+                Ok(self.lock_pending(topic, subscription, reception).await?)
+            }
+        }
+    }
+
+    /// Locks pending deliveries that may be handed out: none of a subscription that may not deliver.
+    async fn lock_pending(
+        &self,
+        topic: &TopicEntry,
+        subscription: &EventSubscription,
+        reception: &Reception,
+    ) -> Result<Vec<Locked>, StoreError> {
+        while subscription.may_deliver() {
+            let locked = self.lock(reception).await?;
+            let found_any = !locked.is_empty();
+            let handed_out = self.handed_out(topic, subscription, locked).await?;
+            if !handed_out.is_empty() || !found_any {
+                return Ok(handed_out);
+            }
+            // All of them had outlived their policy, and so may many behind them.
+            self.give_up_oldest(topic, subscription).await?;
+        }
+        Ok(Vec::new())
+    }
+
+    async fn lock(&self, reception: &Reception) -> Result<Vec<Locked>, StoreError> {
         let now = self.clock().now();
         let tokens = std::iter::repeat_with(|| LockToken::generate(self.entropy()));
         let request = LockRequest {
-            subscription: subscription.id,
+            subscription: reception.subscription,
             queue: reception.queue,
             which: reception.which.clone(),
             now,
@@ -71,11 +100,7 @@ impl Broker {
             tokens: tokens.take(reception.limit).collect(),
             bytes_max: LOCK_BYTES_MAX,
         };
-        let locked = self.store().deliveries.lock(request).await?;
-        match reception.queue {
-            Queue::DeadLetters => Ok(locked),
-            Queue::Pending => Ok(self.handed_out(topic, subscription, locked, now).await?),
-        }
+        self.store().deliveries.lock(request).await
     }
 
     /// The same, but waits for the first one as long as `wait` if there is nothing to take. Whoever gives
@@ -129,15 +154,16 @@ impl Broker {
         topic: &TopicEntry,
         subscription: &EventSubscription,
         locked: Vec<Locked>,
-        now: Timestamp,
     ) -> Result<Vec<Locked>, StoreError> {
-        let (definition, scale) = (&subscription.definition, self.time_scale());
+        let (now, scale) = (self.clock().now(), self.time_scale());
+        let policy = topic.retry_policy(subscription);
         let (mut given_up, mut settlements) = (Vec::new(), Vec::new());
         let may_go = |each: &Locked| {
-            let Err(reason) = admit(&each.delivery, &definition.retry_policy, now, scale) else {
+            let Err(reason) = admit(&each.delivery, &policy, now, scale) else {
                 return true;
             };
-            let settlement = Settlement::DeadLetter(reason).kept_by(&definition.dead_letter);
+            let settlement =
+                Settlement::DeadLetter(reason).kept_by(&subscription.definition.dead_letter);
             given_up.push(SettledLock {
                 token: each.token,
                 settlement: LockSettlement::Settle(settlement),
@@ -187,12 +213,20 @@ impl Broker {
         locks: &[Lock],
         disposition: &Disposition,
     ) -> Result<Vec<Result<DeliveryId, LockRefusal>>, StoreError> {
+        self.settle_each(locks, |_| disposition.clone()).await
+    }
+
+    pub(super) async fn settle_each(
+        &self,
+        locks: &[Lock],
+        disposition: impl Fn(&Lock) -> Disposition,
+    ) -> Result<Vec<Result<DeliveryId, LockRefusal>>, StoreError> {
         let now = self.clock().now();
         let mut settled = Vec::new();
         let mut places = Vec::new(); // in `settled`, or the refusal
         for lock in locks {
             let kept = self.dead_letter_destination(lock.subscription);
-            places.push(dispose(lock.queue, disposition.clone(), &kept).map(
+            places.push(dispose(lock.queue, disposition(lock), &kept).map(
                 |(settlement, answer)| {
                     settled.push(SettledLock {
                         token: lock.token,
@@ -267,6 +301,14 @@ impl Broker {
         }
     }
 
+    /// Tells those who wait at pulled subscriptions what has been published for them: each is named as often
+    /// as it has got an event.
+    pub(super) fn announce_arrivals(&self, subscriptions: &[SubscriptionId]) {
+        self.shared
+            .arrivals
+            .announce_each(subscriptions, Queue::Pending);
+    }
+
     /// Tells those who wait for dead letters of a subscription.
     pub(super) fn announce_dead_letters(&self, subscription: SubscriptionId, settled: &[Settled]) {
         let is_dead = |each: &&Settled| matches!(each.settlement, Settlement::DeadLetter(_));
@@ -274,16 +316,6 @@ impl Broker {
         if dead > 0 {
             let arrivals = &self.shared.arrivals;
             arrivals.announce(subscription, Queue::DeadLetters, dead);
-        }
-    }
-}
-
-/// What is pushed is not received as well: our own leases are in memory, where no receiver sees them.
-fn check_pulled(subscription: &EventSubscription, queue: Queue) -> Result<(), ReceiveError> {
-    match (queue, &subscription.definition.destination) {
-        (Queue::DeadLetters, _) => Ok(()),
-        (Queue::Pending, Destination::WebHook(_)) => {
-            Err(ReceiveError::Pushed(subscription.name.clone()))
         }
     }
 }
@@ -333,8 +365,21 @@ impl Arrivals {
         }
     }
 
+    /// Something has come for each of these, as often as it is named; each wakes one who waits.
+    fn announce_each(&self, subscriptions: &[SubscriptionId], queue: Queue) {
+        let waiting = self.waiting.lock().unwrap();
+        if waiting.is_empty() {
+            return; // as with nearly every publishing
+        }
+        for subscription in subscriptions {
+            if let Some(here) = waiting.get(&(*subscription, queue)) {
+                here.bell.notify_one();
+            }
+        }
+    }
+
     /// Something will be there sooner than those who wait may think.
-    fn announce_all(&self, subscription: SubscriptionId, queue: Queue) {
+    pub(super) fn announce_all(&self, subscription: SubscriptionId, queue: Queue) {
         if let Some(here) = self.waiting.lock().unwrap().get(&(subscription, queue)) {
             here.bell.notify_waiters();
         }

@@ -186,7 +186,7 @@ impl Broker {
         Ok(results)
     }
 
-    /// Tells the dispatcher and the meters what is there now.
+    /// Tells the dispatcher, those who wait to pull, and the meters what is there now.
     /// Returns the subscriptions that have something due because of it.
     pub(super) fn follow_up(&self, done: &[Resubmitted], now: Timestamp) -> Vec<SubscriptionId> {
         let registry = self.registry();
@@ -198,6 +198,7 @@ impl Broker {
         }
         let fed = done.iter().flat_map(|each| &each.subscriptions);
         let mut fed: Vec<_> = fed.copied().collect();
+        self.announce_arrivals(&fed);
         fed.sort_unstable();
         fed.dedup();
         self.note_due(&fed, now);
@@ -376,12 +377,12 @@ fn publish_anew(
 /// The subscription with another webhook. Its own headers and credentials stay away from it: they are
 /// secrets of the receiver that they are for.
 fn stand_in(own: &EventSubscription, url: &EndpointUrl) -> EventSubscription {
-    let Destination::WebHook(webhook) = &own.definition.destination;
+    let pace = *own.definition.destination.pace();
     let mut subscription = own.clone();
     subscription.definition.destination = Destination::WebHook(WebHook {
         endpoint_url: url.clone(),
         batch: BatchPolicy::default(),
-        pace: webhook.pace,
+        pace,
         attribute_mappings: Vec::new(),
         credentials: Credentials::default(),
         skip_validation: true,

@@ -24,7 +24,9 @@ impl Broker {
         let made = || SigningSecret::generate(self.entropy());
         let secret = rotation.secret.unwrap_or_else(made);
         let mut definition = current.definition.clone();
-        let Destination::WebHook(webhook) = &mut definition.destination;
+        let Destination::WebHook(webhook) = &mut definition.destination else {
+            return Err(ManageError::NothingSent(name.clone()));
+        };
         let signing = &mut webhook.credentials.signing;
         *signing = signing.rotated(secret.clone(), self.clock().now(), rotation.grace)?;
         self.save(RegistryChange::ChangeSubscription {

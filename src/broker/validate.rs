@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use crate::broker::Broker;
 use crate::model::access::Secret;
+use crate::model::destination::DeliveryMode;
 use crate::model::limits::{
     HANDSHAKE_PAUSE, HANDSHAKE_PUT_WAIT, HANDSHAKE_TRIES, HANDSHAKE_WINDOW,
 };
@@ -73,7 +74,10 @@ impl Broker {
     /// needs none is told to the dispatcher at once.
     pub(super) async fn settle_validation(&self, subscription: &EventSubscription) {
         if subscription.has_agreed() {
-            self.note_change(subscription.id);
+            match subscription.definition.destination.delivery_mode() {
+                DeliveryMode::Push => self.note_change(subscription.id),
+                DeliveryMode::Queue => self.set_free(subscription.id, self.clock().now()),
+            }
             return;
         }
         let handshake = self.spawn_handshake(subscription.id);

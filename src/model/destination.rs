@@ -1,5 +1,7 @@
 //! Where a subscription's events go, and what each kind of destination must carry.
 
+use std::time::Duration;
+
 use url::Url;
 
 use crate::model::access::Secret;
@@ -31,9 +33,22 @@ impl DeliveryMode {
 
 /// The target of an event subscription.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "there is one for each subscription, and nearly all of them are webhooks"
+)]
 pub enum Destination {
     WebHook(WebHook),
+    /// Nowhere: receivers come and take the events, of namespace topics alone.
+    Queue(PullQueue),
 }
+
+/// The paces of what is sent nowhere.
+static NO_PACE: Pace = Pace {
+    response_deadline: None,
+    in_flight_max: None,
+    rate: None,
+};
 
 /// What the appliance asks of any destination. How events get there is the business of `outbound`, how
 /// it is written that of `wire`.
@@ -42,6 +57,23 @@ impl Destination {
     pub fn delivery_mode(&self) -> DeliveryMode {
         match self {
             Self::WebHook(_) => DeliveryMode::Push,
+            Self::Queue(_) => DeliveryMode::Queue,
+        }
+    }
+
+    /// The receiver that events are sent to, if they are sent.
+    pub fn webhook(&self) -> Option<&WebHook> {
+        match self {
+            Self::WebHook(webhook) => Some(webhook),
+            Self::Queue(_) => None,
+        }
+    }
+
+    /// The queue that receivers take events from, if they do.
+    pub fn queue(&self) -> Option<&PullQueue> {
+        match self {
+            Self::WebHook(_) => None,
+            Self::Queue(queue) => Some(queue),
         }
     }
 
@@ -49,6 +81,7 @@ impl Destination {
     pub fn batch(&self) -> BatchPolicy {
         match self {
             Self::WebHook(webhook) => webhook.batch,
+            Self::Queue(_) => BatchPolicy::default(),
         }
     }
 
@@ -56,6 +89,7 @@ impl Destination {
     pub fn pace(&self) -> &Pace {
         match self {
             Self::WebHook(webhook) => &webhook.pace,
+            Self::Queue(_) => &NO_PACE,
         }
     }
 
@@ -63,6 +97,7 @@ impl Destination {
     pub fn attribute_mappings(&self) -> &[DeliveryAttributeMapping] {
         match self {
             Self::WebHook(webhook) => &webhook.attribute_mappings,
+            Self::Queue(_) => &[],
         }
     }
 
@@ -70,6 +105,7 @@ impl Destination {
     pub fn skips_validation(&self) -> bool {
         match self {
             Self::WebHook(webhook) => webhook.skip_validation,
+            Self::Queue(_) => true, // there is nobody to ask
         }
     }
 
@@ -77,6 +113,8 @@ impl Destination {
     pub fn is_same_receiver(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::WebHook(one), Self::WebHook(other)) => one.endpoint_url == other.endpoint_url,
+            (Self::Queue(_), Self::Queue(_)) => true,
+            (Self::WebHook(_), Self::Queue(_)) | (Self::Queue(_), Self::WebHook(_)) => false,
         }
     }
 
@@ -84,8 +122,16 @@ impl Destination {
     pub fn brief(&self) -> &str {
         match self {
             Self::WebHook(webhook) => webhook.endpoint_url.authority(),
+            Self::Queue(_) => "pulled by receivers",
         }
     }
+}
+
+/// How events are handed to receivers that come for them (event-grid-namespaces.md 5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PullQueue {
+    /// How long a receiver holds an event unless it renews its lock.
+    pub lock_duration: Duration,
 }
 
 /// An HTTP receiver.

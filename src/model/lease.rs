@@ -9,12 +9,14 @@
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use uuid::Uuid;
 
-use crate::base::{Entropy, Timestamp};
+use crate::base::{Entropy, TimeScale, Timestamp};
 use crate::model::dead_letter::{DeadLetterDetails, DeadLetterReason};
 use crate::model::delivery::{Answer, DeliveryAttempt, DeliveryId, Outcome, Settlement};
+use crate::model::limits::RENEWAL_WINDOW;
 use crate::model::subscription::{DeadLetterDestination, SubscriptionId};
 
 /// When what is put aside falls due: never. The moment that Azure shows for "no end" (service-bus.md 2).
@@ -77,9 +79,10 @@ pub struct Lock {
     pub subscription: SubscriptionId,
     pub queue: Queue,
     pub until: Timestamp,
-    /// When the delivery was locked for the first time in this queue: pull delivery renews for an hour from
-    /// then on (event-grid-namespaces.md 5).
-    pub first_locked_at: Timestamp,
+    /// When its receiver got it; renewals leave it as it is.
+    pub locked_at: Timestamp,
+    /// When the delivery came into its queue: what is pending, when its time to live began.
+    pub queued_at: Timestamp,
     /// The publisher's id of the event.
     pub event_id: String,
 }
@@ -87,6 +90,36 @@ pub struct Lock {
 /// Whether a lock until that moment still is one.
 pub fn is_held(until: Timestamp, now: Timestamp) -> bool {
     now < until
+}
+
+impl Lock {
+    /// Whether a lock of a pulled subscription can be prolonged once more: within an hour of the receiving
+    /// (event-grid-namespaces.md 5).
+    pub fn may_be_renewed(&self, now: Timestamp, scale: TimeScale) -> bool {
+        now.since(self.locked_at) < scale.shrink(RENEWAL_WINDOW)
+    }
+
+    /// When what is released at `now` can be taken again: after the delay, though not after the end of its
+    /// life (event-grid-namespaces.md 5).
+    pub fn released_at(
+        &self,
+        delay: Duration,
+        time_to_live: Duration,
+        now: Timestamp,
+        scale: TimeScale,
+    ) -> Timestamp {
+        let end_of_life = self.queued_at + scale.shrink(time_to_live);
+        (now + scale.shrink(delay)).min(end_of_life).max(now)
+    }
+}
+
+/// What a receiver of a pulled subscription says of the events that it holds (event-grid-namespaces.md 5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    Acknowledge,
+    Release { delay: Duration },
+    Reject,
+    RenewLock,
 }
 
 /// What a receiver does with what it holds.
@@ -120,6 +153,8 @@ pub enum LockRefusal {
     LockLost,
     #[error("a dead letter cannot be dead-lettered again")]
     IsDeadLetter,
+    #[error("an event can be held for an hour after it was received, and not for longer")]
+    HeldLongEnough,
 }
 
 /// Decides what becomes of a delivery of `queue`, with the outcome for its record.
@@ -176,6 +211,34 @@ mod tests {
         let at = Timestamp::from_ms;
         assert!(is_held(at(10), at(9)));
         assert!(!is_held(at(10), at(10)));
+    }
+
+    #[test]
+    fn renewals_end_an_hour_after_the_receiving_and_releases_with_the_life_of_the_event() {
+        let at = Timestamp::from_ms;
+        let lock = Lock {
+            token: LockToken::generate(&Entropy::seeded(1)),
+            delivery: DeliveryId(1),
+            subscription: SubscriptionId(1),
+            queue: Queue::Pending,
+            until: at(60_000),
+            locked_at: at(1_000),
+            queued_at: at(0),
+            event_id: String::new(),
+        };
+        let real = TimeScale::REAL;
+        assert!(lock.may_be_renewed(at(3_600_999), real));
+        assert!(!lock.may_be_renewed(at(3_601_000), real));
+        let live = Duration::from_secs(100);
+        let released = |delay_s: u64, now_s: i64| {
+            let delay = Duration::from_secs(delay_s);
+            let at = lock.released_at(delay, live, at(now_s * 1_000), real);
+            at.as_ms() / 1_000
+        };
+        assert_eq!(released(0, 5), 5);
+        assert_eq!(released(60, 5), 65);
+        assert_eq!(released(600, 5), 100);
+        assert_eq!(released(10, 105), 105);
     }
 
     #[test]

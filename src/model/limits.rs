@@ -61,6 +61,31 @@ pub const DEAD_LETTER_RETRY_DAYS_MAX: u32 = 2;
 /// Attempts of one delivery of a namespace topic (event-grid-namespaces.md 1.1).
 pub const NAMESPACE_ATTEMPTS_MAX: u32 = 10;
 
+/// How long a receiver of a pulled subscription holds an event unless the subscription says otherwise
+/// (event-grid-namespaces.md 1.1).
+pub const RECEIVE_LOCK: Duration = Duration::from_secs(60);
+
+/// Seconds that a subscription may let its receivers hold an event (event-grid-namespaces.md 1.1).
+pub const RECEIVE_LOCK_SECONDS: std::ops::RangeInclusive<u32> = 60..=300;
+
+/// Events that one request receives (event-grid-namespaces.md 5).
+pub const RECEIVE_EVENTS: std::ops::RangeInclusive<usize> = 1..=100;
+
+/// Seconds that a receiver may wait for the first event (event-grid-namespaces.md 5).
+pub const RECEIVE_WAIT_SECONDS: std::ops::RangeInclusive<u64> = 10..=120;
+
+/// How long a receiver waits for the first event unless it says otherwise (event-grid-namespaces.md 5).
+pub const PULL_WAIT: Duration = Duration::from_secs(60);
+
+/// Seconds for which a released event may be held back (event-grid-namespaces.md 5).
+pub const RELEASE_DELAYS_S: [u64; 5] = [0, 10, 60, 600, 3_600];
+
+/// Lock tokens in one request to settle: ten times what one request receives.
+pub const SETTLED_LOCKS_MAX: usize = 1_000;
+
+/// For how long after it was received the lock of an event may be renewed (event-grid-namespaces.md 5).
+pub const RENEWAL_WINDOW: Duration = Duration::from_secs(3_600);
+
 /// The longest time that a delivery of a namespace topic may live: the longest retention of its topic
 /// (event-grid-namespaces.md 1.1).
 pub const NAMESPACE_TIME_TO_LIVE_MAX: Duration = Duration::from_secs(7 * 24 * 3_600);

@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::base::Timestamp;
 use crate::model::access::Secret;
-use crate::model::destination::Destination;
+use crate::model::destination::{DeliveryMode, Destination};
 use crate::model::filter::Filter;
 use crate::model::name::SubscriptionName;
 use crate::model::pace::Rate;
@@ -227,9 +227,17 @@ impl EventSubscription {
         self.validation.state == ValidationState::Succeeded
     }
 
-    /// Whether its deliveries may be sent. One that has expired finishes what it accepted before.
+    /// Whether its deliveries may be sent, or taken. One that has expired finishes what it accepted before.
     pub fn may_deliver(&self) -> bool {
         self.has_agreed() && !self.definition.paused && self.definition.disabled.is_none()
+    }
+
+    /// Whether its deliveries may be sent by ourselves: those of a queue are taken by their receivers.
+    pub fn may_send(&self) -> bool {
+        match self.definition.destination.delivery_mode() {
+            DeliveryMode::Push => self.may_deliver(),
+            DeliveryMode::Queue => false,
+        }
     }
 
     /// Whether `expirationTimeUtc` has passed.
@@ -388,7 +396,9 @@ mod tests {
             (Some(5_000), Some(120), Some(2_000)),
         ] {
             let mut subscription = subscription();
-            let Destination::WebHook(webhook) = &mut subscription.definition.destination;
+            let Destination::WebHook(webhook) = &mut subscription.definition.destination else {
+                panic!("a webhook");
+            };
             webhook.pace.rate = own.and_then(Rate::per_1000_s);
             subscription.validation.allowed_rate = granted;
             let rate = subscription.rate().map(Rate::in_1000_s);

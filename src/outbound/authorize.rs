@@ -14,7 +14,6 @@ use http::{HeaderMap, HeaderValue, Method};
 use crate::base::Timestamp;
 use crate::model::access::Secret;
 use crate::model::credentials::{Authentication, ClientCredentials, TlsMaterial};
-use crate::model::destination::Destination;
 use crate::model::limits::{TOKEN_DEADLINE, TOKEN_LIFE, TOKEN_MARGIN, TOKEN_PAUSE};
 use crate::model::subscription::{EventSubscription, SubscriptionId};
 use crate::outbound::Outbound;
@@ -75,7 +74,9 @@ impl Outbound {
         subscription: &EventSubscription,
         mut request: ExchangeRequest,
     ) -> Result<ExchangeAnswer, ExchangeError> {
-        let Destination::WebHook(webhook) = &subscription.definition.destination;
+        let Some(webhook) = subscription.definition.destination.webhook() else {
+            return self.exchange.send(request).await;
+        };
         let credentials = &webhook.credentials;
         request.tls.clone_from(&credentials.tls);
         match &credentials.authentication {

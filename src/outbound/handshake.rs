@@ -62,7 +62,9 @@ pub enum HandshakeResult {
 impl Outbound {
     /// Asks once, in the manner of the delivery schema.
     pub async fn shake(&self, request: HandshakeRequest<'_>) -> HandshakeResult {
-        let Destination::WebHook(webhook) = &request.subscription.definition.destination;
+        let Destination::WebHook(webhook) = &request.subscription.definition.destination else {
+            return HandshakeResult::Agreed { allowed_rate: None }; // there is nobody to ask
+        };
         match request.subscription.definition.delivery_schema {
             DeliverySchema::EventGridSchema | DeliverySchema::CustomInputSchema => {
                 let asked = validation_request(webhook, &request);
@@ -84,7 +86,9 @@ impl Outbound {
         subscription: &EventSubscription,
         deadline: Duration,
     ) -> Result<(), String> {
-        let Destination::WebHook(webhook) = &subscription.definition.destination;
+        let Destination::WebHook(webhook) = &subscription.definition.destination else {
+            return Ok(()); // there is nobody to ask
+        };
         let mut headers = HeaderMap::new();
         put(&mut headers, WEBHOOK_REQUEST_ORIGIN, &self.origin);
         let asked = addressed(webhook, Method::OPTIONS, headers, Vec::new(), deadline);
@@ -114,7 +118,9 @@ impl Outbound {
 
     /// Tells the receiver of a deleted subscription, once; what it answers does not matter (spec 5.3).
     pub async fn farewell(&self, request: HandshakeRequest<'_>) {
-        let Destination::WebHook(webhook) = &request.subscription.definition.destination;
+        let Destination::WebHook(webhook) = &request.subscription.definition.destination else {
+            return;
+        };
         let topic = request.topic_resource_id;
         let subscription = format!("{topic}/eventSubscriptions/{}", request.subscription.name);
         let body = deletion_event(topic, &subscription, request.event_id, request.now);

@@ -21,6 +21,7 @@ pub use handshake::{HandshakeRequest, HandshakeResult};
 pub use late::{Heard, LateExchange, LateInbox, Listening};
 
 use crate::base::Clock;
+use crate::model::delivery::{Answer, Outcome};
 use crate::model::destination::Destination;
 use crate::model::event::StoredEvent;
 use crate::model::subscription::EventSubscription;
@@ -74,6 +75,13 @@ impl Outbound {
     pub async fn deliver(&self, shipment: Shipment<'_>) -> Heard {
         match &shipment.subscription.definition.destination {
             Destination::WebHook(webhook) => webhook::deliver(self, webhook, &shipment).await,
+            Destination::Queue(_) => Heard {
+                answer: Answer {
+                    error: Some("not sent: the events of this subscription are pulled".to_owned()),
+                    ..Answer::of(Outcome::Aborted)
+                },
+                late: None,
+            },
         }
     }
 }

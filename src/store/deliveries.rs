@@ -383,10 +383,10 @@ const RETRY_UNATTEMPTED: &str = "UPDATE delivery SET next_attempt_at = ?2, lock_
 const END: &str = "UPDATE delivery SET state = ?2, ended_at = ?3, next_attempt_at = ?3, \
      dead_letter_reason = ?4, attempts = ?5, last_attempt_at = ?6, last_outcome = ?7, \
      last_status = ?8, lock_token = NULL, locked_at = NULL, locked_until = NULL, \
-     first_locked_at = NULL, deferred = 0 WHERE id = ?1 AND state = 0";
+     deferred = 0 WHERE id = ?1 AND state = 0";
 const END_UNATTEMPTED: &str = "UPDATE delivery SET state = ?2, ended_at = ?3, \
      next_attempt_at = ?3, dead_letter_reason = ?4, lock_token = NULL, locked_at = NULL, \
-     locked_until = NULL, first_locked_at = NULL, deferred = 0 WHERE id = ?1 AND state = 0";
+     locked_until = NULL, deferred = 0 WHERE id = ?1 AND state = 0";
 const EXPLAIN: &str = "UPDATE delivery SET dead_letter_own_reason = ?2, \
      dead_letter_description = ?3, dead_letter_properties = ?4 WHERE id = ?1";
 
@@ -566,7 +566,7 @@ fn end_orphans_as(
 ) -> Result<usize, StoreError> {
     let orphaned = "UPDATE delivery SET state = ?1, ended_at = ?2, next_attempt_at = ?2, \
              dead_letter_reason = ?3, lock_token = NULL, locked_at = NULL, locked_until = NULL, \
-             first_locked_at = NULL, deferred = 0 \
+             deferred = 0 \
          WHERE id IN (SELECT delivery.id FROM event_subscription \
              CROSS JOIN delivery ON delivery.subscription_id = event_subscription.id \
                  AND delivery.state = 0 \

@@ -123,6 +123,25 @@ impl Deliveries {
             .await
     }
 
+    /// Ends those of these deliveries that are due and that nobody holds; returns what it ended.
+    pub async fn settle_unlocked(
+        &self,
+        settled: Vec<Settled>,
+        now: Timestamp,
+    ) -> Result<Vec<Settled>, StoreError> {
+        self.db
+            .write(move |tx| {
+                let mut ended = Vec::new();
+                for each in settled {
+                    if settle_unlocked(tx, &each, now)? {
+                        ended.push(each);
+                    }
+                }
+                Ok(ended)
+            })
+            .await
+    }
+
     /// Takes those of these that are dead letters out of their queues, unless a receiver holds them.
     /// Returns how many it took.
     pub async fn remove(
@@ -177,8 +196,10 @@ const DUE_DEAD: &str = "WHERE subscription_id = ?1 AND state = 2 AND next_attemp
      ORDER BY next_attempt_at, id LIMIT ?3";
 const DEFERRED: &str = "WHERE id = ?1 AND subscription_id = ?2 AND state = ?3 AND deferred = 1 \
      AND (locked_until IS NULL OR locked_until <= ?4)";
+// A lock moves the moment at which the delivery is due to its own end.
+const UNLOCKED: &str = "WHERE id = ?1 AND state = 0 AND next_attempt_at <= ?2";
 const LOCK: &str = "UPDATE delivery SET lock_token = ?2, locked_at = ?3, locked_until = ?4, \
-     first_locked_at = coalesce(first_locked_at, ?3), attempts = attempts + ?5, \
+     attempts = attempts + ?5, \
      last_attempt_at = CASE WHEN ?5 THEN ?3 ELSE last_attempt_at END, \
      next_attempt_at = CASE WHEN deferred THEN next_attempt_at ELSE ?4 END WHERE id = ?1";
 const LAPSED: &str = "UPDATE delivery SET last_attempt_at = ?2, last_outcome = ?3, \
@@ -304,7 +325,19 @@ fn rows(
     Ok(found)
 }
 
-/// Nobody says that a lock lapses, so it is recorded when the delivery is locked again.
+fn settle_unlocked(tx: &Connection, settled: &Settled, now: Timestamp) -> Result<bool, StoreError> {
+    let values = params![settled.delivery, now.as_ms()];
+    let Some(found) = rows(tx, UNLOCKED, values)?.pop() else {
+        return Ok(false);
+    };
+    if let Some((from, until)) = found.lapsed {
+        record_lapse(tx, &found.delivery, from, until)?;
+    }
+    settle(tx, settled, now)?;
+    Ok(true)
+}
+
+/// Nobody says that a lock lapses, so it is recorded when the delivery is locked again, or given up.
 fn record_lapse(
     tx: &Connection,
     delivery: &Delivery,
@@ -329,21 +362,18 @@ fn record_lapse(
 struct Held {
     lock: Lock,
     attempts: u32,
-    locked_at: Timestamp,
-    /// When it came into its queue.
-    queued_at: Timestamp,
     deferred: bool,
 }
 
 fn held(tx: &Connection, token: LockToken, now: Timestamp) -> Result<Option<Held>, StoreError> {
-    let find = "SELECT delivery.id, subscription_id, locked_until, first_locked_at, attempts, \
-         locked_at, published_at, ended_at, deferred, event.event_id \
+    let find = "SELECT delivery.id, subscription_id, locked_until, locked_at, attempts, \
+         published_at, ended_at, deferred, event.event_id \
          FROM delivery JOIN event ON event.id = delivery.event_id WHERE lock_token = ?1";
     let held = tx
         .prepare_cached(find)?
         .query_row([token], |row| {
-            let ended_at = row::timestamp_or_null(row, 7)?;
-            let published_at = row::timestamp(row, 6)?;
+            let ended_at = row::timestamp_or_null(row, 6)?;
+            let published_at = row::timestamp(row, 5)?;
             Ok(Held {
                 lock: Lock {
                     token,
@@ -352,13 +382,12 @@ fn held(tx: &Connection, token: LockToken, now: Timestamp) -> Result<Option<Held
                     // What has ended and is locked is a dead letter.
                     queue: ended_at.map_or(Queue::Pending, |_| Queue::DeadLetters),
                     until: row::timestamp(row, 2)?,
-                    first_locked_at: row::timestamp(row, 3)?,
-                    event_id: row.get(9)?,
+                    locked_at: row::timestamp(row, 3)?,
+                    queued_at: ended_at.unwrap_or(published_at),
+                    event_id: row.get(8)?,
                 },
                 attempts: row.get(4)?,
-                locked_at: row::timestamp(row, 5)?,
-                queued_at: ended_at.unwrap_or(published_at),
-                deferred: row.get(8)?,
+                deferred: row.get(7)?,
             })
         })
         .optional()?;
@@ -367,7 +396,8 @@ fn held(tx: &Connection, token: LockToken, now: Timestamp) -> Result<Option<Held
 
 const RENEW: &str = "UPDATE delivery SET locked_until = ?2, \
      next_attempt_at = CASE WHEN deferred THEN next_attempt_at ELSE ?2 END WHERE lock_token = ?1";
-const UNCOUNT: &str = "UPDATE delivery SET attempts = attempts - 1 WHERE id = ?1";
+const UNCOUNT: &str = "UPDATE delivery SET attempts = attempts - 1, last_attempt_at = \
+     (SELECT max(started_at) FROM delivery_attempt WHERE delivery_id = ?1) WHERE id = ?1";
 const DEFER: &str = "UPDATE delivery SET deferred = 1 WHERE id = ?1";
 const UNLOCK: &str = "UPDATE delivery SET lock_token = NULL, locked_at = NULL, locked_until = NULL, \
      next_attempt_at = ?2 WHERE id = ?1";
@@ -422,7 +452,7 @@ fn settle_pending(
     let settlement = match settled.settlement {
         LockSettlement::Settle(Settlement::Retry { at }) => back(at),
         LockSettlement::Settle(settlement) => settlement,
-        LockSettlement::Abandon => back(held.queued_at),
+        LockSettlement::Abandon => back(held.lock.queued_at),
         LockSettlement::Defer => {
             tx.prepare_cached(DEFER)?.execute([id])?;
             Settlement::Retry { at: NEVER }
@@ -433,7 +463,7 @@ fn settle_pending(
     }
     let attempt = settled
         .answer
-        .map(|answer| Arc::new(attempt(held.attempts, held.locked_at, now, answer)));
+        .map(|answer| Arc::new(attempt(held.attempts, held.lock.locked_at, now, answer)));
     let settled = Settled {
         delivery: id,
         attempt,
@@ -463,7 +493,7 @@ fn settle_dead_letter(
             unlock(*at)?;
         }
         LockSettlement::Abandon => {
-            unlock(held.queued_at)?;
+            unlock(held.lock.queued_at)?;
         }
         LockSettlement::Defer => {
             tx.prepare_cached(DEFER)?.execute([id])?;

@@ -64,7 +64,10 @@ async fn read(dir: &Path, keys: Option<&MasterKeys>) -> Result<String, StoreErro
     let subscription = entry.subscriptions.values().next();
     let subscription = subscription.expect("a subscription");
     let crate::model::destination::Destination::WebHook(webhook) =
-        &subscription.definition.destination;
+        &subscription.definition.destination
+    else {
+        panic!("a webhook");
+    };
     Ok([
         entry.topic.keys.key1.reveal(),
         webhook.endpoint_url.reveal().query().unwrap_or_default(),

@@ -168,8 +168,14 @@ fn result_name(outcome: Outcome, status: Option<u16>) -> String {
     let status = status.and_then(|status| StatusCode::from_u16(status).ok());
     match status.and_then(|status| status.canonical_reason()) {
         Some(reason) => reason.replace([' ', '-'], ""),
+        None if is_undecided(outcome) => "Event was not acknowledged nor rejected.".to_owned(),
         None => outcome.name().to_owned(),
     }
+}
+
+/// Whether a receiver has had the event and left its end to others.
+fn is_undecided(outcome: Outcome) -> bool {
+    matches!(outcome, Outcome::LockLost | Outcome::Released)
 }
 
 impl Names {

@@ -20,6 +20,7 @@ pub mod filter_trial;
 pub mod json;
 mod moment;
 mod pem;
+pub mod pull;
 pub mod resource;
 pub mod sas;
 pub mod service_bus;

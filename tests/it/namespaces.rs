@@ -5,6 +5,7 @@ mod deliver;
 mod filter;
 mod manage;
 mod publish;
+mod pull;
 
 use std::time::Duration;
 

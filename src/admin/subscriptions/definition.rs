@@ -6,7 +6,6 @@ use serde_json::{Value, json};
 use crate::admin::error::sentence;
 use crate::admin::field::{Field, Section};
 use crate::admin::form::{Form, Refusal};
-use crate::model::destination::Destination;
 use crate::model::limits::{
     ATTEMPTS_MAX, BATCH_EVENTS_MAX, BATCH_KILOBYTES_MAX, IN_FLIGHT_OWN_MAX,
     RESPONSE_DEADLINE_S_MAX, TIME_TO_LIVE_MINUTES_MAX,
@@ -311,8 +310,9 @@ fn destination_fields(form: &Form, current: Option<&SubscriptionDefinition>) -> 
             skip,
         ],
         Some(definition) => {
-            let Destination::WebHook(webhook) = &definition.destination;
-            let base = webhook.endpoint_url.base();
+            let webhook = definition.destination.webhook();
+            let base = webhook.map(|webhook| webhook.endpoint_url.base());
+            let base = base.unwrap_or_default();
             let hint = format!("Leave it empty to keep {base} with whatever its query holds.");
             vec![url.hint(hint), skip]
         }
@@ -412,6 +412,7 @@ mod tests {
 
     use super::*;
     use crate::base::Timestamp;
+    use crate::model::destination::Destination;
     use crate::model::pace::{Pace, Rate};
 
     const CONTEXT: SubscriptionContext<'_> = SubscriptionContext {
@@ -474,7 +475,7 @@ mod tests {
             (ON_GONE, "on"),
         ];
         let definition = new(&form(&fields), &CONTEXT).expect("a definition");
-        let Destination::WebHook(webhook) = &definition.destination;
+        let webhook = definition.destination.webhook().expect("a webhook");
         let expected = Pace {
             response_deadline: Some(Duration::from_secs(60)),
             in_flight_max: Some(2),
@@ -493,9 +494,13 @@ mod tests {
             "signingSecrets": [{"secret": "whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"}],
         }}});
         let given = resource::patch_subscription(current, &patch, &CONTEXT).expect("valid");
-        let Destination::WebHook(given) = given.destination;
+        let Destination::WebHook(given) = given.destination else {
+            panic!("a webhook");
+        };
         let mut definition = current.clone();
-        let Destination::WebHook(webhook) = &mut definition.destination;
+        let Destination::WebHook(webhook) = &mut definition.destination else {
+            panic!("a webhook");
+        };
         webhook.credentials = given.credentials;
         definition
     }

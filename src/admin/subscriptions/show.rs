@@ -21,7 +21,6 @@ use crate::admin::view::{Badge, Due, Flash, Frame, Moment, draw, link};
 use crate::admin::{json_text, print};
 use crate::base::{TimeScale, Timestamp};
 use crate::model::batch::BatchPolicy;
-use crate::model::destination::Destination;
 use crate::model::probation::Health;
 use crate::model::registry::TopicEntry;
 use crate::model::retry::DeliveryProfile;
@@ -42,7 +41,11 @@ struct SubscriptionPage {
     state: StateText,
     queue: QueueText,
     traffic: Traffic,
-    webhook: WebhookText,
+    /// `None` for what is pulled.
+    webhook: Option<WebhookText>,
+    /// How long a receiver that pulls holds an event.
+    lock: String,
+    schema: &'static str,
     filter: FilterText,
     retry: RetryText,
     labels: Vec<String>,
@@ -70,7 +73,6 @@ struct WebhookText {
     /// Whether the URL is shown whole, and whether there is more of it to show.
     is_whole: bool,
     has_query: bool,
-    schema: &'static str,
     batching: String,
     headers: Vec<HeaderRow>,
     allowed_rate: Option<String>,
@@ -209,6 +211,11 @@ async fn draw_subscription(
         state: StateText::new(subscription, &health, visitor.now),
         queue: QueueText::new(depth, of, name, visitor.now),
         webhook: WebhookText::new(subscription, with_url),
+        lock: definition
+            .destination
+            .queue()
+            .map_or_else(String::new, |queue| print::span(queue.lock_duration)),
+        schema: definition.delivery_schema.name(),
         filter: FilterText::new(&filter::render(&definition.filter)),
         retry: RetryText::new(
             topic,
@@ -250,22 +257,21 @@ impl QueueText {
 }
 
 impl WebhookText {
-    fn new(subscription: &EventSubscription, with_url: bool) -> Self {
-        let Destination::WebHook(webhook) = &subscription.definition.destination;
+    fn new(subscription: &EventSubscription, with_url: bool) -> Option<Self> {
+        let webhook = subscription.definition.destination.webhook()?;
         let url = &webhook.endpoint_url;
         let rate = subscription.validation.allowed_rate;
-        Self {
+        Some(Self {
             url: match with_url {
                 true => url.reveal().to_string(),
                 false => url.base(),
             },
             is_whole: with_url,
             has_query: url.reveal().query().is_some(),
-            schema: subscription.definition.delivery_schema.name(),
             batching: batching(&webhook.batch),
             headers: headers::rows(&webhook.attribute_mappings),
             allowed_rate: rate.map(|rate| format!("{rate} requests per minute")),
-        }
+        })
     }
 }
 

@@ -117,17 +117,34 @@ impl Client {
         content_type: &str,
         body: String,
     ) -> anyhow::Result<()> {
+        let request = self.http.post(self.url(path));
+        let request = request.header(CONTENT_TYPE, content_type).body(body);
+        self.exchange_by_key(request, key).await.map(drop)
+    }
+
+    /// Receives events from the path of a pulled subscription, or settles them, with a key of the topic.
+    /// Returns the answer as the text that it is.
+    pub(super) async fn pull(
+        &self,
+        path: &[impl AsRef<str>],
+        query: &[(&str, String)],
+        key: &str,
+        body: String,
+    ) -> anyhow::Result<String> {
+        let mut url = self.url(path);
+        url.query_pairs_mut().extend_pairs(query);
+        let request = self.http.post(url).body(body);
+        let request = request.header(CONTENT_TYPE, "application/json");
+        let answer = self.exchange_by_key(request, key).await?;
+        String::from_utf8(answer).with_context(|| self.no_json())
+    }
+
+    async fn exchange_by_key(&self, request: RequestBuilder, key: &str) -> anyhow::Result<Vec<u8>> {
         let mut key = HeaderValue::from_str(key).context("the key does not fit into a header")?;
         key.set_sensitive(true);
-        let request = self
-            .http
-            .post(self.url(path))
-            .header("aeg-sas-key", key)
-            .header(CONTENT_TYPE, content_type)
-            .body(body);
-        let (status, answer) = self.exchange(request).await?;
+        let (status, answer) = self.exchange(request.header("aeg-sas-key", key)).await?;
         match status {
-            StatusCode::OK => Ok(()),
+            StatusCode::OK => Ok(answer),
             StatusCode::UNAUTHORIZED => {
                 bail!("the server refuses the key: {}", refusal(status, &answer))
             }

@@ -15,6 +15,12 @@ pub(super) struct DefinitionArgs {
     /// URL of the webhook
     #[arg(long, value_name = "URL")]
     endpoint: Option<String>,
+    /// Let receivers pull the events instead of sending them, in a namespace
+    #[arg(long, conflicts_with = "endpoint")]
+    queue: bool,
+    /// Seconds that a receiver which pulls holds an event, 60 to 300
+    #[arg(long, value_name = "SECONDS")]
+    lock_duration: Option<u32>,
     /// What the webhook receives [default: what publishers send]
     #[arg(long, value_enum)]
     schema: Option<DeliverySchemaName>,
@@ -124,12 +130,26 @@ impl DefinitionArgs {
         current: &Value,
     ) -> anyhow::Result<Map<String, Value>> {
         self.refuse_foreign()?;
-        let shown = &current["deliveryConfiguration"]["push"]["destination"];
+        let delivery = &current["deliveryConfiguration"];
+        let pulls = self.queue || delivery["deliveryMode"] == "Queue";
+        let destination = self.destination(credentials, &delivery["push"]["destination"]);
+        anyhow::ensure!(
+            !pulls || (destination.is_none() && self.schedule.is_empty()),
+            "the events of this subscription are pulled, so there is no webhook to be told how to call"
+        );
+        anyhow::ensure!(
+            pulls || self.lock_duration.is_none(),
+            "--lock-duration is for subscriptions that are pulled, which are made with --queue"
+        );
         let minutes = self.time_to_live.map(|minutes| format!("PT{minutes}M"));
-        let push = changed(
+        let particulars = changed(
             &Value::Null,
             [
-                ("destination", self.destination(credentials, shown)),
+                ("destination", destination),
+                (
+                    "receiveLockDurationInSeconds",
+                    self.lock_duration.map(|seconds| json!(seconds)),
+                ),
                 ("maxDeliveryCount", self.max_attempts.map(|n| json!(n))),
                 ("eventTimeToLive", minutes.map(|minutes| json!(minutes))),
                 ("schedule", self.schedule()),
@@ -142,13 +162,27 @@ impl DefinitionArgs {
         );
         let filters = filter.changed_in_namespace(&current["filtersConfiguration"])?;
         let mut properties = self.properties_of_both_kinds();
-        if let Some(push) = push {
-            properties.insert("deliveryConfiguration".to_owned(), json!({ "push": push }));
+        if particulars.is_some() || self.queue {
+            let object = if pulls { "queue" } else { "push" };
+            let mut delivery = json!({ object: particulars.unwrap_or_else(|| json!({})) });
+            if self.queue {
+                delivery["deliveryMode"] = json!("Queue");
+            }
+            properties.insert("deliveryConfiguration".to_owned(), delivery);
         }
         if let Some(filters) = filters {
             properties.insert("filtersConfiguration".to_owned(), filters);
         }
         Ok(properties)
+    }
+
+    /// Refuses flags that mean nothing outside of namespaces.
+    pub(super) fn refuse_pulling(&self) -> anyhow::Result<()> {
+        anyhow::ensure!(
+            !self.queue && self.lock_duration.is_none(),
+            "events are pulled from topics of namespaces alone: name one with --namespace"
+        );
+        Ok(())
     }
 
     /// Refuses flags that mean nothing in a namespace.

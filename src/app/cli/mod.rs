@@ -19,6 +19,7 @@ mod output;
 mod pending;
 mod place;
 mod publish;
+mod pull;
 mod receive;
 mod rejected;
 mod rekey;
@@ -204,6 +205,28 @@ mod tests {
             true,
         );
         check("everpost receive --answer maybe", false);
+        check(
+            "everpost receive --pull billing --topic shop/orders --count 5 --wait 20 --json",
+            true,
+        );
+        check(
+            "everpost receive --pull billing --namespace shop --topic orders --then release --release-delay 60",
+            true,
+        );
+        check("everpost receive --pull billing", false);
+        check(
+            "everpost receive --pull billing --topic shop/orders --then forget",
+            false,
+        );
+        check(
+            "everpost receive --pull billing --topic shop/orders --release-delay 7",
+            false,
+        );
+        check(
+            "everpost receive --pull billing --topic shop/orders --answer 500",
+            false,
+        );
+        check("everpost receive --topic shop/orders", false);
         check(
             "everpost publish --topic orders --type T --subject s --data {}",
             true,

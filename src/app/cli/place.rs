@@ -88,6 +88,14 @@ impl<'a> Place<'a> {
         path.map(str::to_owned).into()
     }
 
+    /// The path to receive from a subscription, or to settle what was received.
+    pub(super) fn pull_path(self, subscription: &str, operation: &str) -> Vec<String> {
+        let last = format!("{subscription}:{operation}");
+        let path = self.path(&["eventsubscriptions"]);
+        let path = path.into_iter().map(str::to_owned);
+        path.chain([last]).collect()
+    }
+
     /// What the topic is called everywhere: `orders`, `shop/orders`.
     pub(super) fn name(self) -> String {
         match self.namespace {

@@ -11,6 +11,7 @@ use serde_json::{Map, Value, json};
 use crate::app::cli::credentials::secret_line;
 use crate::app::cli::moment::date;
 use crate::app::cli::output::{print, tell};
+use crate::app::cli::pull::PullArgs;
 use crate::app::cli::table::printable;
 use crate::app::interrupt::interrupted;
 use crate::app::receive::{
@@ -37,7 +38,8 @@ Examples:
   everpost receive                                    take everything
   everpost receive --answer '503x3 200' --per-event   fail three times for each event
   everpost receive --answer 429 --retry-after 30      always ask for time
-  everpost receive --answer 'timeout close 200'       be slow, be rude, then behave";
+  everpost receive --answer 'timeout close 200'       be slow, be rude, then behave
+  everpost receive --pull billing --topic shop/orders take what a subscription of a namespace keeps";
 
 /// Receive events: a webhook that prints what comes and answers as it is told
 #[derive(Args, Debug)]
@@ -64,13 +66,18 @@ pub(super) struct ReceiveArgs {
     /// Check signatures by the secret in this file; - for standard input
     #[arg(long = "secret-file", value_name = "FILE", value_parser = signing_secret)]
     secret_files: Vec<SigningSecret>,
-    /// Print one line of JSON for each request
+    /// Print one line of JSON for each request, or for each event that is pulled
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    pull: PullArgs,
 }
 
 impl ReceiveArgs {
     pub(super) async fn run(self) -> anyhow::Result<()> {
+        if self.pull.is_meant() {
+            return self.pull.run(self.json).await;
+        }
         let receiver = Receiver::bind(ReceiverOptions {
             listen: self.listen,
             answers: self.answer,

@@ -228,9 +228,11 @@ impl Write {
                 self.definition
                     .properties_in_namespace(&self.filter, &self.credentials, current)
             }
-            false => Ok(self
-                .definition
-                .properties(&self.filter, &self.credentials, current)),
+            false => {
+                self.definition.refuse_pulling()?;
+                let definition = &self.definition;
+                Ok(definition.properties(&self.filter, &self.credentials, current))
+            }
         }
     }
 
@@ -298,10 +300,7 @@ fn list(subscriptions: &Value) -> String {
             text(subscription, "/name"),
             state(subscription),
             text(subscription, "/properties/eventDeliverySchema"),
-            text(
-                &in_one_shape(subscription),
-                "/properties/destination/properties/endpointBaseUrl",
-            ),
+            endpoint(&in_one_shape(subscription)),
         ]);
     }
     table.to_string()
@@ -320,7 +319,8 @@ fn topic_name(subscription: &Value) -> String {
 /// A subscription with the names that it would have outside of a namespace.
 fn in_one_shape(subscription: &Value) -> Value {
     let properties = &subscription["properties"];
-    let Some(push) = properties.pointer("/deliveryConfiguration/push") else {
+    let delivery = &properties["deliveryConfiguration"];
+    let Some(push) = delivery.get("push").or(delivery.get("queue")) else {
         return subscription.clone();
     };
     let mut shaped = subscription.clone();
@@ -331,6 +331,7 @@ fn in_one_shape(subscription: &Value) -> Value {
         "schedule": push["schedule"],
     });
     place["timeToLive"] = push["eventTimeToLive"].clone();
+    place["lock"] = push["receiveLockDurationInSeconds"].clone();
     let filters = &properties["filtersConfiguration"];
     place["filter"] = json!({
         "includedEventTypes": filters["includedEventTypes"],
@@ -351,10 +352,8 @@ fn sheet(subscription: &Value) -> String {
     line("topic", topic_name(subscription));
     line("state", state(subscription));
     line("why", property("everpost/stateReason"));
-    line(
-        "endpoint",
-        property("destination/properties/endpointBaseUrl"),
-    );
+    line("endpoint", endpoint(subscription));
+    line("lock", lock(&property("lock")));
     line("schema", property("eventDeliverySchema"));
     for (name, value) in filter_lines(&subscription["properties"]["filter"]) {
         line(name, value);
@@ -390,6 +389,30 @@ fn filter_lines(filter: &Value) -> Vec<(&'static str, String)> {
     let advanced = items(filter, "/advancedFilters").iter();
     lines.extend(advanced.map(|each| ("filter", each.to_string())));
     lines
+}
+
+/// Where events go: the webhook, or nowhere.
+fn endpoint(subscription: &Value) -> String {
+    match text(
+        subscription,
+        "/properties/deliveryConfiguration/deliveryMode",
+    )
+    .as_str()
+    {
+        "Queue" => "pulled by receivers".to_owned(),
+        _ => text(
+            subscription,
+            "/properties/destination/properties/endpointBaseUrl",
+        ),
+    }
+}
+
+/// How long a receiver that pulls holds an event.
+fn lock(seconds: &str) -> String {
+    match seconds {
+        "" => String::new(),
+        seconds => format!("{seconds} s"),
+    }
 }
 
 fn minutes(minutes: &str) -> String {
@@ -603,6 +626,57 @@ dead letters  dropped
                 "expirationTimeUtc": null,
             },
         })
+    }
+
+    #[tokio::test]
+    async fn pulled_subscriptions_are_made_and_changed_without_a_webhook() {
+        let path = "/namespaces/shop/topics/orders/eventSubscriptions/billing";
+        let shown = json!({ "name": "billing", "properties": {
+            "topic": "/providers/Microsoft.EventGrid/namespaces/shop/topics/orders",
+            "deliveryConfiguration": { "deliveryMode": "Queue", "queue": {
+                "receiveLockDurationInSeconds": 60, "maxDeliveryCount": 10, "eventTimeToLive": "P1D" } },
+        } });
+        let (echo, current) = (async |Json(body): Json<Value>| Json(body), shown.clone());
+        let router =
+            Router::new().route(path, get(async move || Json(current)).put(echo).patch(echo));
+        let client = serving(router).await;
+        let write = |flags: &str, place: &str| {
+            let line = format!("everpost billing --topic {place}{flags}");
+            let line = CommandLine::try_parse_from(line.split(' '));
+            line.unwrap_or_else(|error| panic!("{error}")).write
+        };
+        let made = write(" --queue --lock-duration 90", "shop/orders")
+            .create(&client)
+            .await;
+        let queue = json!({ "receiveLockDurationInSeconds": 90 });
+        let delivery = json!({ "deliveryMode": "Queue", "queue": queue });
+        let expected = json!({ "properties": { "deliveryConfiguration": delivery } });
+        assert_eq!(made.expect("it is sent"), expected);
+        let changed = write(" --max-attempts 3", "shop/orders")
+            .update(&client)
+            .await;
+        let delivery = json!({ "queue": { "maxDeliveryCount": 3 } });
+        let expected = json!({ "properties": { "deliveryConfiguration": delivery } });
+        assert_eq!(changed.expect("it is sent"), expected);
+        let refused = write(" --endpoint http://h", "shop/orders")
+            .update(&client)
+            .await;
+        assert!(
+            refused
+                .expect_err("no webhook")
+                .to_string()
+                .contains("are pulled")
+        );
+        let refused = write(" --queue", "orders").create(&client).await;
+        assert!(
+            refused
+                .expect_err("no namespace")
+                .to_string()
+                .contains("--namespace")
+        );
+        assert!(list(&json!({ "value": [&shown] })).contains("pulled by receivers"));
+        let sheet = sheet(&shown);
+        assert!(sheet.contains("lock          60 s\n"), "{sheet}");
     }
 
     #[test]

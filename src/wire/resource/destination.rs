@@ -134,8 +134,8 @@ fn read_web_hook(
     before: Before<'_>,
     now: Timestamp,
 ) -> Result<WebHook, InvalidResource> {
-    let current = before.updated.map(web_hook);
-    let known = current.or(before.replaced.map(web_hook));
+    let current = before.updated.and_then(Destination::webhook);
+    let known = current.or(before.replaced.and_then(Destination::webhook));
     let kept = current.map_or(&[][..], |webhook| &webhook.attribute_mappings);
     properties.choice("minimumTlsVersionAllowed", &TLS_VERSIONS)?;
     Ok(WebHook {
@@ -155,10 +155,6 @@ fn read_web_hook(
         credentials: credentials::read(properties, known.map(|each| &each.credentials), now)?,
         skip_validation: properties.flag("skipValidation")?.unwrap_or(false),
     })
-}
-
-fn web_hook(Destination::WebHook(webhook): &Destination) -> &WebHook {
-    webhook
 }
 
 fn read_pace(properties: &Fields) -> Result<Pace, InvalidResource> {
@@ -270,7 +266,9 @@ pub(super) fn check(
     destination: &Destination,
     require_https: bool,
 ) -> Result<(), InvalidResource> {
-    let Destination::WebHook(webhook) = destination;
+    let Destination::WebHook(webhook) = destination else {
+        return Ok(());
+    };
     let properties = fields
         .object_or_empty("destination")?
         .object_or_empty("properties")?;
@@ -369,9 +367,11 @@ fn value_problem(value: &AttributeValue) -> Option<String> {
 }
 
 /// `destination` in answers: without the URL's query and without secret values (spec 3.3), with the
-/// batch that is in effect.
+/// batch that is in effect; `null` for none.
 pub(super) fn render(destination: &Destination) -> Value {
-    let Destination::WebHook(webhook) = destination;
+    let Destination::WebHook(webhook) = destination else {
+        return Value::Null;
+    };
     let batch = &webhook.batch;
     let kilobytes = match batch.is_on() {
         true => batch.bytes_preferred() / 1_024,
@@ -391,14 +391,15 @@ pub(super) fn render(destination: &Destination) -> Value {
 }
 
 /// The URL with its query.
-pub(super) fn render_full_url(destination: &Destination) -> Value {
-    let Destination::WebHook(webhook) = destination;
+pub(super) fn render_full_url(webhook: &WebHook) -> Value {
     json!({ "endpointUrl": webhook.endpoint_url.reveal().as_str() })
 }
 
-/// `destination` as the store keeps it: everything, as it was given.
+/// `destination` as the store keeps it: everything, as it was given; `null` for none.
 pub(super) fn render_stored(destination: &Destination) -> Value {
-    let Destination::WebHook(webhook) = destination;
+    let Destination::WebHook(webhook) = destination else {
+        return Value::Null;
+    };
     let mut properties = json!({
         "endpointUrl": webhook.endpoint_url.reveal().as_str(),
         "maxEventsPerBatch": webhook.batch.max_events,

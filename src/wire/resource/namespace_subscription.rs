@@ -8,9 +8,10 @@ use serde_json::{Value, json};
 use super::fields::Fields;
 use super::subscription::{self, Given, SubscriptionContext};
 use super::{InvalidResource, destination};
-use crate::model::destination::{DeliveryMode, Destination};
+use crate::model::destination::{DeliveryMode, Destination, PullQueue};
 use crate::model::limits::{
-    DEAD_LETTER_RETRY_DAYS_MAX, NAMESPACE_ATTEMPTS_MAX, NAMESPACE_TIME_TO_LIVE_MAX,
+    DEAD_LETTER_RETRY_DAYS_MAX, NAMESPACE_ATTEMPTS_MAX, NAMESPACE_TIME_TO_LIVE_MAX, RECEIVE_LOCK,
+    RECEIVE_LOCK_SECONDS,
 };
 use crate::model::retry::{DeliveryProfile, RetryPolicy};
 use crate::model::subscription::{DeadLetterDestination, SubscriptionDefinition};
@@ -40,6 +41,9 @@ const PROPERTIES: [&str; 11] = [
 const DELIVERY: &str = "deliveryConfiguration";
 const FILTERS: &str = "filtersConfiguration";
 const MODE: &str = "deliveryMode";
+const PUSH: &str = "push";
+const QUEUE: &str = "queue";
+const LOCK: &str = "receiveLockDurationInSeconds";
 const DEAD_LETTER: &str = "deadLetterDestinationWithResourceIdentity";
 const TIME_TO_LIVE: &str = "eventTimeToLive";
 
@@ -77,11 +81,11 @@ pub(super) fn read(
         DeliverySchema::CloudEventSchemaV1_0,
     )];
     let schema = properties.choice("eventDeliverySchema", &schemas)?;
-    let push = read_push(properties, given)?;
+    let delivery = read_delivery(properties, given)?;
     Ok(SubscriptionDefinition {
-        destination: push.destination,
-        retry_policy: push.retry_policy,
-        dead_letter: push.dead_letter,
+        destination: delivery.destination,
+        retry_policy: delivery.retry_policy,
+        dead_letter: delivery.dead_letter,
         filter: properties.updated(FILTERS, current.map(|each| &each.filter), |properties| {
             subscription::read_filter(properties, FILTERS, filter::parse_configuration)
         })?,
@@ -110,8 +114,8 @@ pub(super) fn read(
     })
 }
 
-/// What `deliveryConfiguration` says of a subscription that sends.
-struct Push {
+/// What `deliveryConfiguration` says.
+struct Delivery {
     destination: Destination,
     retry_policy: RetryPolicy,
     dead_letter: DeadLetterDestination,
@@ -119,16 +123,38 @@ struct Push {
 
 /// Of an update, what it does not mention stays, down to the single properties of `push`: the URL is
 /// never shown, so nobody could send it again.
-fn read_push(properties: &Fields, given: &Given<'_>) -> Result<Push, InvalidResource> {
+fn read_delivery(properties: &Fields, given: &Given<'_>) -> Result<Delivery, InvalidResource> {
     let current = given.current;
-    let expected = "an object with the deliveryMode \"Push\" and the object push";
+    let expected =
+        "an object with the deliveryMode \"Push\" and the object push, or \"Queue\" and queue";
     if current.is_none() && properties.value(DELIVERY).is_none() {
         return Err(properties.missing(DELIVERY, expected));
     }
     let delivery = properties.object_or_empty(DELIVERY)?;
-    delivery.expect_names(&[MODE, "push", "queue"])?;
-    expect_push(&delivery, current)?;
-    let push = delivery.object_or_empty("push")?;
+    delivery.expect_names(&[MODE, PUSH, QUEUE])?;
+    let mode = read_mode(&delivery, current)?;
+    let inner = delivery.object_or_empty(object_of(mode))?;
+    // What was pushed and is to be pulled, or the other way round, is refused for that alone.
+    let current = current.filter(|current| current.destination.delivery_mode() == mode);
+    let destination = match mode {
+        DeliveryMode::Push => read_push(&inner, given)?,
+        DeliveryMode::Queue => {
+            let current = current.and_then(|current| current.destination.queue());
+            Destination::Queue(read_queue(&inner, current)?)
+        }
+    };
+    Ok(Delivery {
+        destination,
+        retry_policy: read_retry_policy(&inner, current.map(|each| &each.retry_policy))?,
+        dead_letter: inner.updated(
+            DEAD_LETTER,
+            current.map(|each| &each.dead_letter),
+            read_dead_letter,
+        )?,
+    })
+}
+
+fn read_push(push: &Fields, given: &Given<'_>) -> Result<Destination, InvalidResource> {
     push.expect_names(&[
         "maxDeliveryCount",
         TIME_TO_LIVE,
@@ -141,36 +167,48 @@ fn read_push(properties: &Fields, given: &Given<'_>) -> Result<Push, InvalidReso
         let problem = "there are no managed identities here; use \"destination\" instead";
         return Err(push.invalid("deliveryWithResourceIdentity", problem));
     }
-    Ok(Push {
-        destination: given.read_destination(&push)?,
-        retry_policy: read_retry_policy(&push, current.map(|each| &each.retry_policy))?,
-        dead_letter: push.updated(
-            DEAD_LETTER,
-            current.map(|each| &each.dead_letter),
-            read_dead_letter,
-        )?,
-    })
+    given.read_destination(push)
+}
+
+fn read_queue(queue: &Fields, current: Option<&PullQueue>) -> Result<PullQueue, InvalidResource> {
+    queue.expect_names(&[LOCK, "maxDeliveryCount", TIME_TO_LIVE, DEAD_LETTER])?;
+    let lock_duration = queue.updated(LOCK, current.map(|each| &each.lock_duration), |queue| {
+        let seconds = queue.number(LOCK, RECEIVE_LOCK_SECONDS)?;
+        Ok(seconds.map_or(RECEIVE_LOCK, |seconds| Duration::from_secs(seconds.into())))
+    })?;
+    Ok(PullQueue { lock_duration })
+}
+
+/// The object that tells the particulars of a mode.
+fn object_of(mode: DeliveryMode) -> &'static str {
+    match mode {
+        DeliveryMode::Push => PUSH,
+        DeliveryMode::Queue => QUEUE,
+    }
 }
 
 /// A mode that is left out is told by what else is there.
-fn expect_push(
+fn read_mode(
     delivery: &Fields,
     current: Option<&SubscriptionDefinition>,
-) -> Result<(), InvalidResource> {
+) -> Result<DeliveryMode, InvalidResource> {
     let modes = DeliveryMode::ALL.map(|mode| (mode.name(), mode));
-    let given = |name, mode| delivery.value(name).map(|_| mode);
+    let given = |mode: &DeliveryMode| delivery.value(object_of(*mode)).is_some();
     let mode = delivery
         .choice(MODE, &modes)?
-        .or_else(|| given("push", DeliveryMode::Push))
-        .or_else(|| given("queue", DeliveryMode::Queue))
+        .or_else(|| DeliveryMode::ALL.into_iter().find(given))
         .or_else(|| current.map(|current| current.destination.delivery_mode()));
-    match mode {
-        Some(DeliveryMode::Push) => Ok(()),
-        Some(DeliveryMode::Queue) => Err(delivery.invalid(
-            MODE,
-            "pull delivery (\"Queue\") is not supported here; it must be \"Push\"",
-        )),
-        None => Err(delivery.missing(MODE, "\"Push\"")),
+    let mode = mode.ok_or_else(|| delivery.missing(MODE, "\"Push\" or \"Queue\""))?;
+    let mut others = DeliveryMode::ALL.into_iter().filter(|other| *other != mode);
+    match others.find(given) {
+        None => Ok(mode),
+        Some(other) => {
+            let problem = format!(
+                "it does not go together with the deliveryMode {:?}",
+                mode.name()
+            );
+            Err(delivery.invalid(object_of(other), problem))
+        }
     }
 }
 
@@ -256,9 +294,10 @@ fn check(
     retention: Duration,
     context: &SubscriptionContext<'_>,
 ) -> Result<(), InvalidResource> {
+    let mode = definition.destination.delivery_mode();
     let push = properties
         .object_or_empty(DELIVERY)?
-        .object_or_empty("push")?;
+        .object_or_empty(object_of(mode))?;
     if push.value("destination").is_some() {
         destination::check(&push, &definition.destination, context.require_https)?;
     }
@@ -276,25 +315,29 @@ fn check(
     Ok(())
 }
 
-/// The properties with this `destination`, and with the policy that is in effect.
+/// The properties with this `destination`, if there is one, and with the policy that is in effect.
 pub(super) fn render_properties(
     definition: &SubscriptionDefinition,
     policy: &RetryPolicy,
     destination: Value,
 ) -> Value {
-    let mut push = json!({
+    let mode = definition.destination.delivery_mode();
+    let mut delivery = json!({
         "maxDeliveryCount": policy.attempts_max,
         TIME_TO_LIVE: duration::format(policy.time_to_live),
     });
-    push["destination"] = destination;
-    subscription::add_own_waits(&mut push, policy);
+    match &definition.destination {
+        Destination::WebHook(_) => delivery["destination"] = destination,
+        Destination::Queue(queue) => delivery[LOCK] = queue.lock_duration.as_secs().into(),
+    }
+    subscription::add_own_waits(&mut delivery, policy);
     match subscription::render_dead_letter(&definition.dead_letter) {
         None => {}
-        Some(Value::Null) => push[DEAD_LETTER] = Value::Null,
-        Some(inner) => push[DEAD_LETTER] = json!({ "deadLetterDestination": inner }),
+        Some(Value::Null) => delivery[DEAD_LETTER] = Value::Null,
+        Some(inner) => delivery[DEAD_LETTER] = json!({ "deadLetterDestination": inner }),
     }
     json!({
-        DELIVERY: { MODE: definition.destination.delivery_mode().name(), "push": push },
+        DELIVERY: { MODE: mode.name(), object_of(mode): delivery },
         FILTERS: filter::render_configuration(&definition.filter),
         "eventDeliverySchema": definition.delivery_schema.name(),
         "expirationTimeUtc": definition.expires_at.map(|at| at.to_string()),

@@ -7,9 +7,8 @@ use serde_json::{Value, json};
 use super::InvalidResource;
 use super::credentials::{SIGNING, render_fingerprints};
 use super::fields::{Fields, Origin};
-use crate::model::destination::Destination;
 use crate::model::limits::{SIGNING_GRACE, SIGNING_GRACE_MAX};
-use crate::model::signing::{Signing, SigningSecret};
+use crate::model::signing::SigningSecret;
 use crate::model::subscription::SubscriptionDefinition;
 use crate::wire::bad_input::quoted;
 use crate::wire::duration;
@@ -47,18 +46,19 @@ pub fn parse_rotation(body: &Value) -> Result<Rotation, InvalidResource> {
 
 /// The answer to `rotateSigningSecret`: the only one that shows the new secret.
 pub fn render_rotated(secret: &SigningSecret, definition: &SubscriptionDefinition) -> Value {
-    json!({
-        "secret": secret.reveal(),
-        SIGNING: render_fingerprints(signing(definition)),
-    })
+    json!({ "secret": secret.reveal(), SIGNING: fingerprints(definition) })
 }
 
 /// The answer to `listSigningSecrets`.
 pub fn render_signing_secrets(definition: &SubscriptionDefinition) -> Value {
-    json!({ "value": render_fingerprints(signing(definition)) })
+    json!({ "value": fingerprints(definition) })
 }
 
-fn signing(definition: &SubscriptionDefinition) -> &Signing {
-    let Destination::WebHook(webhook) = &definition.destination;
-    &webhook.credentials.signing
+/// None where nothing is sent.
+fn fingerprints(definition: &SubscriptionDefinition) -> Value {
+    let webhook = definition.destination.webhook();
+    webhook.map_or_else(
+        || json!([]),
+        |webhook| render_fingerprints(&webhook.credentials.signing),
+    )
 }

@@ -165,9 +165,10 @@ pub fn render_destination(definition: &SubscriptionDefinition) -> Value {
     destination::render(&definition.destination)
 }
 
-/// The answer to `getFullUrl`: the URL with its query.
-pub fn render_full_url(definition: &SubscriptionDefinition) -> Value {
-    destination::render_full_url(&definition.destination)
+/// The answer to `getFullUrl`: the URL with its query; `None` where nothing is sent.
+pub fn render_full_url(definition: &SubscriptionDefinition) -> Option<Value> {
+    let webhook = definition.destination.webhook()?;
+    Some(destination::render_full_url(webhook))
 }
 
 /// The answer to `getDeliveryAttributes`; secret values are `null` here too.

@@ -7,7 +7,7 @@ use super::{MINUTE, SECOND, cloud_event, get, publish, subscribed};
 use crate::grid::{Grid, event};
 
 /// The record of the only dead letter of a topic.
-async fn record(grid: &Grid, topic: &str) -> Value {
+pub(super) async fn record(grid: &Grid, topic: &str) -> Value {
     let page = get(grid, &format!("/everpost/deadLetters?topic={topic}")).await;
     assert_eq!(page["value"][0]["topic"], topic);
     assert_eq!(page["value"].as_array().map(Vec::len), Some(1), "{page}");

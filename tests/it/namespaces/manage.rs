@@ -317,11 +317,6 @@ async fn table_1_1_wrong_documents_are_refused_with_the_place() {
             "belongs into",
         ),
         (
-            own(json!({"deliveryConfiguration": {"deliveryMode": "Queue"}})),
-            format!("{at}.deliveryMode"),
-            "pull delivery",
-        ),
-        (
             own(json!({"deliveryConfiguration": {"deliveryMode": "Pull"}})),
             format!("{at}.deliveryMode"),
             "\"Queue\" or \"Push\"",

@@ -188,7 +188,9 @@ fn changed(changes: &Value) -> [Result<Credentials, InvalidResource>; 2] {
     };
     let put = parse_subscription(&json!({ "properties": properties }), &context);
     let credentials = |definition: SubscriptionDefinition| {
-        let Destination::WebHook(webhook) = definition.destination;
+        let Destination::WebHook(webhook) = definition.destination else {
+            panic!("a webhook");
+        };
         webhook.credentials
     };
     [

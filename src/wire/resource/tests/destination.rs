@@ -300,7 +300,9 @@ fn patch_webhook(properties: &str) -> Result<WebHook, InvalidResource> {
     let current = parse(&body).expect("a valid body");
     let destination = format!("{{'endpointType': 'WebHook', 'properties': {properties}}}");
     let patched = patch(&current, &format!("{{'destination': {destination}}}"))?;
-    let Destination::WebHook(webhook) = patched.destination;
+    let Destination::WebHook(webhook) = patched.destination else {
+        panic!("a webhook");
+    };
     Ok(webhook)
 }
 

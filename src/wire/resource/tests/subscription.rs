@@ -292,7 +292,7 @@ fn the_body_of_a_real_client_comes_back() {
         assert_eq!(shown.pointer(pointer), body.pointer(pointer), "{pointer}");
     }
     // Sent back with the URL that the answer leaves out, it means the same.
-    let url = render_full_url(&definition)["endpointUrl"].clone();
+    let url = render_full_url(&definition).expect("a webhook")["endpointUrl"].clone();
     assert_eq!(url, "https://shop.example/hooks/eg?k=abc");
     shown["properties"]["destination"]["properties"]["endpointUrl"] = url;
     assert_eq!(parse(&shown), Ok(definition));
@@ -417,7 +417,9 @@ fn subscriptions_are_patched() {
 fn what_a_patch_leaves_alone_is_not_judged_anew() {
     let mut outdated = current();
     outdated.expires_at = Some(now() - Duration::from_secs(60));
-    let Destination::WebHook(webhook) = &mut outdated.destination;
+    let Destination::WebHook(webhook) = &mut outdated.destination else {
+        panic!("a webhook");
+    };
     webhook.endpoint_url = EndpointUrl::parse("http://shop.example/in").expect("a URL");
 
     let patched = patch(&outdated, "{'labels': ['billing']}");

@@ -1,0 +1,141 @@
+//! The door for receivers of namespace topics: they take events, and say what becomes of them
+//! (event-grid-namespaces.md 5).
+//!
+//! It stands in front of the other routes for the reasons that that of dead-letter queues does: any letter
+//! case, and nobody who has hung up is handed an event.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::{Method, Uri, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+
+use crate::api::ApiState;
+use crate::api::auth::{Credential, query_value};
+use crate::api::error::{ApiError, dress};
+use crate::api::publish::{authorize, check_version, host_of, read_body};
+use crate::api::publish_in_namespace::{API_VERSIONS, choose_topic, no_such_topic, topic_in};
+use crate::broker::ManageError;
+use crate::model::lease::{BadToken, LockToken, Verdict};
+use crate::model::limits::MANAGEMENT_BYTES_MAX;
+use crate::model::name::{NamespaceName, SubscriptionName};
+use crate::model::registry::TopicEntry;
+use crate::model::subscription::EventSubscription;
+use crate::wire::pull::{self, Address, Failure, Received};
+
+/// The version whose answers tell failures of single tokens without an object of their own.
+const FLAT_ERRORS: &str = "2023-06-01-preview";
+
+/// Answers what is for a pulled subscription, and lets everything else through.
+pub(super) async fn divert(
+    State(state): State<ApiState>,
+    request: Request,
+    next: Next,
+) -> Response {
+    match Address::parse(request.uri().path()) {
+        Some(address) if request.method() == Method::POST => {
+            let answer = answer(&state, &address, request).await;
+            dress(&state, answer.into_response()).await
+        }
+        Some(_) | None => next.run(request).await,
+    }
+}
+
+async fn answer(
+    state: &ApiState,
+    address: &Address,
+    request: Request<Body>,
+) -> Result<Response, ApiError> {
+    check_version(request.uri(), &API_VERSIONS)?;
+    let topic = find_topic(state, address, &request)?;
+    authorize(state, &topic, &request)?;
+    let name = SubscriptionName::parse(&address.subscription)?;
+    let subscription = topic.subscription(&name).cloned();
+    let missing = || ManageError::SubscriptionNotFound(topic.topic.name.clone(), name);
+    let desk = Desk {
+        state,
+        topic: &topic,
+        subscription: &*subscription.ok_or_else(missing)?,
+    };
+    let (parts, body) = request.into_parts();
+    let delay = query_value(&parts.uri, "releaseDelayInSeconds");
+    match pull::verdict(address.operation, delay.as_deref())? {
+        None => desk.receive(&parts.uri).await,
+        Some(verdict) => desk.settle(verdict, &parts.uri, body).await,
+    }
+}
+
+fn find_topic(
+    state: &ApiState,
+    address: &Address,
+    request: &Request<Body>,
+) -> Result<Arc<TopicEntry>, ApiError> {
+    let (registry, topic) = (state.broker.registry(), &address.topic);
+    let Some(namespace) = &address.namespace else {
+        let credential = Credential::of(request.headers(), request.uri());
+        let host = host_of(request).unwrap_or_default();
+        let now = state.broker.clock().now();
+        return choose_topic(&registry, topic, &host, &credential, now);
+    };
+    NamespaceName::parse(namespace)
+        .ok()
+        .and_then(|namespace| topic_in(&registry, &namespace, topic))
+        .ok_or_else(|| no_such_topic(topic, &format!("in the namespace {namespace:?}")))
+}
+
+/// Where one subscription is served.
+struct Desk<'a> {
+    state: &'a ApiState,
+    topic: &'a TopicEntry,
+    subscription: &'a EventSubscription,
+}
+
+impl Desk<'_> {
+    async fn receive(&self, uri: &Uri) -> Result<Response, ApiError> {
+        let parameter = |name| query_value(uri, name);
+        let limit = pull::max_events(parameter("maxEvents").as_deref())?;
+        let wait = pull::max_wait(parameter("maxWaitTime").as_deref())?;
+        let broker = &self.state.broker;
+        let locked = broker.pull(self.subscription, limit, wait).await?;
+        let received: Vec<Received<'_>> = locked
+            .iter()
+            .map(|each| Received {
+                token: each.token,
+                delivery_count: each.delivery.attempts + 1,
+                event: &each.event,
+            })
+            .collect();
+        let body = pull::render_received(&self.topic.resource_id, &received);
+        let kind = (header::CONTENT_TYPE, "application/json; charset=utf-8");
+        Ok(([kind], body).into_response())
+    }
+
+    async fn settle(&self, verdict: Verdict, uri: &Uri, body: Body) -> Result<Response, ApiError> {
+        let version = query_value(uri, "api-version");
+        let body = read_body(body, MANAGEMENT_BYTES_MAX).await?;
+        if body.excess > 0 {
+            return Err(ApiError::too_large(format!(
+                "The request is larger than {MANAGEMENT_BYTES_MAX} bytes."
+            )));
+        }
+        let texts = pull::lock_tokens(&body.bytes)?;
+        let tokens = texts.iter().map(|text| pull::token_from_text(text));
+        let tokens: Vec<Result<LockToken, BadToken>> = tokens.collect();
+        let known = tokens.iter().flatten().copied().collect();
+        let broker = &self.state.broker;
+        let judged = broker
+            .judge(self.topic, self.subscription, known, verdict)
+            .await?;
+        let mut judged = judged.into_iter();
+        let outcomes = tokens.into_iter().map(|token| match token {
+            Err(BadToken) => Err(Failure::Bad),
+            Ok(_) => judged.next().unwrap_or(Ok(())).map_err(Failure::Refused),
+        });
+        let settled: Vec<_> = texts.iter().cloned().zip(outcomes).collect();
+        let has_flat_errors = version.as_deref() == Some(FLAT_ERRORS);
+        Ok(Json(pull::render_settled(&settled, has_flat_errors)).into_response())
+    }
+}

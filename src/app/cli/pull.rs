@@ -1,0 +1,268 @@
+//! `everpost receive --pull`: events of a pulled subscription, printed and settled.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use anyhow::Context;
+use clap::{Args, ValueEnum};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use crate::app::cli::client::Client;
+use crate::app::cli::moment::date;
+use crate::app::cli::output::{items, print, tell, text};
+use crate::app::cli::place::{NamespaceArgs, Place};
+use crate::app::cli::server::ServerArgs;
+use crate::app::cli::table::printable;
+use crate::app::cli::topics::first_key;
+use crate::app::interrupt::interrupted;
+use crate::base::Clock;
+
+/// Events that one request receives.
+const EVENTS_PER_REQUEST: u64 = 100;
+
+/// Seconds that a request waits for events; less than the client's patience.
+const WAIT_S: u64 = 30;
+
+/// From which subscription to receive, and what to do with the events.
+#[derive(Args, Debug)]
+pub(super) struct PullArgs {
+    /// Pull events from this event subscription of a namespace topic, instead of being a webhook
+    #[arg(
+        long = "pull",
+        value_name = "SUBSCRIPTION",
+        requires = "topic",
+        conflicts_with_all = ["listen", "answer", "delay", "retry_after", "per_event", "secrets", "secret_files"]
+    )]
+    subscription: Option<String>,
+    /// Topic that the subscription belongs to
+    #[arg(long, requires = "subscription")]
+    topic: Option<String>,
+    #[command(flatten)]
+    namespace: NamespaceArgs,
+    /// End after so many events [default: at an interrupt]
+    #[arg(long, value_name = "N", requires = "subscription", value_parser = clap::value_parser!(u64).range(1..))]
+    count: Option<u64>,
+    /// End when nothing has come for so many seconds, 10 to 50 [default: at an interrupt]
+    #[arg(long, value_name = "SECONDS", requires = "subscription", value_parser = clap::value_parser!(u64).range(10..=50))]
+    wait: Option<u64>,
+    /// What to do with events once they are printed
+    #[arg(long, value_enum, default_value_t = Then::Acknowledge, requires = "subscription")]
+    then: Then,
+    /// Seconds for which released events are held back: 0, 10, 60, 600 or 3600
+    #[arg(long, value_name = "SECONDS", requires = "subscription", value_parser = ["0", "10", "60", "600", "3600"])]
+    release_delay: Option<String>,
+    /// Key of the topic or of its namespace [default: asked of the server]
+    #[arg(long, env = "EVERPOST_KEY", hide_env_values = true)]
+    key: Option<String>,
+    /// File with the key
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "EVERPOST_KEY_FILE",
+        conflicts_with = "key"
+    )]
+    key_file: Option<PathBuf>,
+    #[command(flatten)]
+    server: ServerArgs,
+}
+
+/// The end of an event that was received.
+#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+enum Then {
+    /// Done with it
+    Acknowledge,
+    /// Somebody else may have it
+    Release,
+    /// A dead letter
+    Reject,
+    /// Nothing: it comes back when its lock lapses
+    Keep,
+}
+
+impl Then {
+    /// The operation on its lock, with the word for what was done.
+    fn operation(self) -> Option<(&'static str, &'static str)> {
+        match self {
+            Self::Acknowledge => Some(("acknowledge", "acknowledged")),
+            Self::Release => Some(("release", "released")),
+            Self::Reject => Some(("reject", "rejected")),
+            Self::Keep => None,
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct Answer {
+    value: Vec<Box<RawValue>>,
+}
+
+/// An event that was received.
+struct Received {
+    /// As it came.
+    line: Box<RawValue>,
+    parts: Value,
+}
+
+impl Received {
+    fn token(&self) -> String {
+        text(&self.parts, "/brokerProperties/lockToken")
+    }
+}
+
+impl PullArgs {
+    /// Whether events are to be pulled at all.
+    pub(super) fn is_meant(&self) -> bool {
+        self.subscription.is_some()
+    }
+
+    pub(super) async fn run(self, as_json: bool) -> anyhow::Result<()> {
+        let topic = self.topic.clone().unwrap_or_default();
+        let name = self.subscription.clone().unwrap_or_default();
+        let place = self.namespace.place(&topic);
+        anyhow::ensure!(
+            place.is_in_namespace(),
+            "events are pulled from topics of namespaces alone: name one with --namespace"
+        );
+        let client = Client::new(self.server.find()?)?;
+        let key = match self.given_key()? {
+            Some(key) => key,
+            None => first_key(&client, place).await?,
+        };
+        let source = Source {
+            client,
+            place,
+            name: &name,
+            key,
+        };
+        tokio::select! {
+            pulled = self.pull(&source, as_json) => pulled,
+            () = interrupted() => Ok(()),
+        }
+    }
+
+    fn given_key(&self) -> anyhow::Result<Option<String>> {
+        let file = self.key_file.as_ref();
+        let Some(path) = file.filter(|path| !path.as_os_str().is_empty()) else {
+            return Ok(self.key.clone().filter(|key| !key.is_empty()));
+        };
+        let key = std::fs::read_to_string(path);
+        let key = key.with_context(|| format!("cannot read the key from {}", path.display()))?;
+        Ok(Some(key.trim().to_owned()))
+    }
+
+    async fn pull(&self, source: &Source<'_>, as_json: bool) -> anyhow::Result<()> {
+        let mut left = self.count.unwrap_or(u64::MAX);
+        while left > 0 {
+            let most = left.min(EVENTS_PER_REQUEST);
+            let received = source.receive(most, self.wait.unwrap_or(WAIT_S)).await?;
+            if received.is_empty() && self.wait.is_some() {
+                return Ok(());
+            }
+            for each in &received {
+                print(&match as_json {
+                    true => format!("{}\n", each.line),
+                    false => paragraph(each, &date(Some(Clock::system().now()))),
+                })?;
+            }
+            if let Some((operation, done)) = self.then.operation() {
+                let delay = self.release_delay.as_deref();
+                source.settle(operation, done, delay, &received).await?;
+            }
+            left = left.saturating_sub(received.len() as u64);
+        }
+        Ok(())
+    }
+}
+
+/// Where events come from.
+struct Source<'a> {
+    client: Client,
+    place: Place<'a>,
+    name: &'a str,
+    key: String,
+}
+
+impl Source<'_> {
+    async fn receive(&self, most: u64, wait_s: u64) -> anyhow::Result<Vec<Received>> {
+        let query = [
+            ("maxEvents", most.to_string()),
+            ("maxWaitTime", wait_s.to_string()),
+        ];
+        let path = self.place.pull_path(self.name, "receive");
+        let answer = self.client.pull(&path, &query, &self.key, String::new());
+        let answer: Answer = serde_json::from_str(&answer.await?).context("no events came back")?;
+        let received = answer.value.into_iter().map(|line| {
+            let parts = serde_json::from_str(line.get())?;
+            Ok(Received { line, parts })
+        });
+        received.collect()
+    }
+
+    async fn settle(
+        &self,
+        operation: &str,
+        done: &str,
+        delay: Option<&str>,
+        received: &[Received],
+    ) -> anyhow::Result<()> {
+        if received.is_empty() {
+            return Ok(());
+        }
+        let path = self.place.pull_path(self.name, operation);
+        let delay = delay.map(|delay| ("releaseDelayInSeconds", delay.to_owned()));
+        let query: Vec<_> = delay.into_iter().collect();
+        let tokens: Vec<String> = received.iter().map(Received::token).collect();
+        let body = json!({ "lockTokens": tokens }).to_string();
+        let answer = self.client.pull(&path, &query, &self.key, body).await?;
+        let answer: Value = serde_json::from_str(&answer).context("the answer is no JSON")?;
+        for failed in items(&answer, "/failedLockTokens") {
+            let token = text(failed, "/lockToken");
+            let event = received.iter().find(|each| each.token() == token);
+            let id = event.map(|each| text(&each.parts, "/event/id"));
+            let (id, why) = (id.unwrap_or(token), text(failed, "/error/message"));
+            tell(&format!("note: event {id} is not {done}: {why}"));
+        }
+        Ok(())
+    }
+}
+
+/// An event for people.
+fn paragraph(received: &Received, time: &impl fmt::Display) -> String {
+    let known = |pointer: &str| match text(&received.parts, pointer).as_str() {
+        "" => "-".to_owned(),
+        text => printable(text),
+    };
+    let (id, event_type, subject) = (
+        known("/event/id"),
+        known("/event/type"),
+        known("/event/subject"),
+    );
+    let count = text(&received.parts, "/brokerProperties/deliveryCount");
+    let mut told = format!("{time}  event {id}  {event_type}  {subject}  delivery {count}\n");
+    let event = &received.parts["event"];
+    if let Some(data) = event.get("data").or(event.get("data_base64")) {
+        told.push_str(&format!("  data: {}\n", printable(&data.to_string())));
+    }
+    told
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_are_told_in_two_lines() {
+        let item = r#"{"brokerProperties":{"lockToken":"t","deliveryCount":2},"event":{"id":"a-1","type":"Order.Paid","data":{"total":5}}}"#;
+        let received = Received {
+            line: RawValue::from_string(item.to_owned()).expect("JSON"),
+            parts: serde_json::from_str(item).expect("JSON"),
+        };
+        assert_eq!(received.token(), "t");
+        assert_eq!(
+            paragraph(&received, &"2026-11-21 06:40:53.138"),
+            "2026-11-21 06:40:53.138  event a-1  Order.Paid  -  delivery 2\n  data: {\"total\":5}\n"
+        );
+    }
+}

@@ -1,0 +1,113 @@
+//! Pull delivery: receivers of namespace topics take events and say what becomes of them
+//! (event-grid-namespaces.md 5).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::base::Timestamp;
+use crate::broker::Broker;
+use crate::broker::receive::{ReceiveError, Reception};
+use crate::model::lease::{Disposition, Lock, LockRefusal, LockToken, Queue, Verdict};
+use crate::model::registry::TopicEntry;
+use crate::model::subscription::EventSubscription;
+use crate::store::{Locked, StoreError, Which};
+
+impl Broker {
+    /// Hands out up to `limit` events of a pulled subscription, each under a lock of its own. Waits for the
+    /// first one as long as `wait`.
+    pub async fn pull(
+        &self,
+        subscription: &EventSubscription,
+        limit: usize,
+        wait: Duration,
+    ) -> Result<Vec<Locked>, ReceiveError> {
+        let reception = Reception {
+            subscription: subscription.id,
+            queue: Queue::Pending,
+            which: Which::Due,
+            limit,
+            lock: self.lock_duration(subscription)?,
+        };
+        self.receive_within(&reception, wait).await
+    }
+
+    /// Does with the locks that these tokens hold at a pulled subscription what its receiver says; tells of
+    /// each token whether it could.
+    pub async fn judge(
+        &self,
+        topic: &TopicEntry,
+        subscription: &EventSubscription,
+        tokens: Vec<LockToken>,
+        verdict: Verdict,
+    ) -> Result<Vec<Result<(), LockRefusal>>, ReceiveError> {
+        let lock_duration = self.lock_duration(subscription)?;
+        let is_here =
+            |lock: &Lock| lock.subscription == subscription.id && lock.queue == Queue::Pending;
+        let found = self.locks(tokens).await?.into_iter();
+        let found: Vec<Option<Lock>> = found.map(|lock| lock.filter(is_here)).collect();
+        let locks: Vec<Lock> = found.iter().flatten().cloned().collect();
+        let (now, scale) = (self.clock().now(), self.time_scale());
+        let time_to_live = topic.retry_policy(subscription).time_to_live;
+        let done = match verdict {
+            Verdict::Acknowledge => {
+                self.settle_pulled(&locks, |_| Disposition::Complete)
+                    .await?
+            }
+            Verdict::Reject => {
+                let reject = |_: &Lock| Disposition::DeadLetter(Arc::default());
+                self.settle_pulled(&locks, reject).await?
+            }
+            Verdict::Release { delay } => {
+                let release = |lock: &Lock| Disposition::Release {
+                    at: lock.released_at(delay, time_to_live, now, scale),
+                };
+                self.settle_pulled(&locks, release).await?
+            }
+            Verdict::RenewLock => self.renew_pulled(&locks, lock_duration, now).await?,
+        };
+        let mut done = done.into_iter();
+        let of_each = found.iter().map(|lock| {
+            let done = lock.as_ref().and_then(|_| done.next());
+            done.unwrap_or(Err(LockRefusal::LockLost))
+        });
+        Ok(of_each.collect())
+    }
+
+    async fn settle_pulled(
+        &self,
+        locks: &[Lock],
+        how: impl Fn(&Lock) -> Disposition,
+    ) -> Result<Vec<Result<(), LockRefusal>>, StoreError> {
+        let settled = self.settle_each(locks, how).await?;
+        Ok(settled.into_iter().map(|each| each.map(|_| ())).collect())
+    }
+
+    async fn renew_pulled(
+        &self,
+        locks: &[Lock],
+        lock_duration: Duration,
+        now: Timestamp,
+    ) -> Result<Vec<Result<(), LockRefusal>>, StoreError> {
+        let scale = self.time_scale();
+        let may_be_renewed = |lock: &&Lock| lock.may_be_renewed(now, scale);
+        let renewable: Vec<Lock> = locks.iter().filter(may_be_renewed).cloned().collect();
+        let mut renewed = self
+            .renew_locks(&renewable, lock_duration)
+            .await?
+            .into_iter();
+        let of_each = locks.iter().map(|lock| match may_be_renewed(&lock) {
+            true => renewed
+                .next()
+                .map_or(Err(LockRefusal::LockLost), |each| each.map(|_| ())),
+            false => Err(LockRefusal::HeldLongEnough),
+        });
+        Ok(of_each.collect())
+    }
+
+    /// As time passes here.
+    fn lock_duration(&self, subscription: &EventSubscription) -> Result<Duration, ReceiveError> {
+        let queue = subscription.definition.destination.queue();
+        let queue = queue.ok_or_else(|| ReceiveError::Pushed(subscription.name.clone()))?;
+        Ok(self.time_scale().shrink(queue.lock_duration))
+    }
+}

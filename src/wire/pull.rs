@@ -1,0 +1,373 @@
+//! Pull delivery on the wire (event-grid-namespaces.md 5): what stands in paths, parameters, bodies and
+//! answers.
+
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use percent_encoding::percent_decode_str;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::model::event::StoredEvent;
+use crate::model::lease::{BadToken, LockRefusal, LockToken, Verdict};
+use crate::model::limits::{
+    PULL_WAIT, RECEIVE_EVENTS, RECEIVE_WAIT_SECONDS, RELEASE_DELAYS_S, SETTLED_LOCKS_MAX,
+};
+use crate::wire::bad_input::quoted;
+use crate::wire::cloud_events;
+use crate::wire::json::ObjectWriter;
+
+/// What is asked of a subscription.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    Receive,
+    Acknowledge,
+    Release,
+    Reject,
+    RenewLock,
+}
+
+impl Operation {
+    const ALL: [(&'static str, Self); 5] = [
+        ("receive", Self::Receive),
+        ("acknowledge", Self::Acknowledge),
+        ("release", Self::Release),
+        ("reject", Self::Reject),
+        ("renewLock", Self::RenewLock),
+    ];
+}
+
+/// `[/namespaces/{namespace}]/topics/{topic}/eventsubscriptions/{subscription}:{operation}`, all but the
+/// names in any letter case.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Address {
+    pub namespace: Option<String>,
+    pub topic: String,
+    pub subscription: String,
+    pub operation: Operation,
+}
+
+impl Address {
+    /// The address in `path`; `None` for a path that has nothing to do with pull delivery.
+    pub fn parse(path: &str) -> Option<Self> {
+        let (above, last) = path.rsplit_once('/')?;
+        let last = decoded(last);
+        let (subscription, word) = last.rsplit_once(':')?;
+        let mut operations = Operation::ALL.into_iter();
+        let (_, operation) = operations.find(|(name, _)| name.eq_ignore_ascii_case(word))?;
+        let parts: Vec<&str> = above.strip_prefix('/')?.split('/').collect();
+        let is = |word: &str, part: &str| word.eq_ignore_ascii_case(part);
+        let (namespace, topic) = match parts.as_slice() {
+            [topics, topic, last] if is("topics", topics) && is("eventsubscriptions", last) => {
+                (None, *topic)
+            }
+            [namespaces, namespace, topics, topic, last]
+                if is("namespaces", namespaces)
+                    && is("topics", topics)
+                    && is("eventsubscriptions", last) =>
+            {
+                (Some(*namespace), *topic)
+            }
+            _ => return None,
+        };
+        Some(Self {
+            namespace: namespace.map(decoded),
+            topic: decoded(topic),
+            subscription: subscription.to_owned(),
+            operation,
+        })
+    }
+}
+
+fn decoded(part: &str) -> String {
+    percent_decode_str(part).decode_utf8_lossy().into_owned()
+}
+
+/// What is wrong with a request to receive or to settle.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidPull {
+    #[error("the parameter {name} must be {expected}, not {found}")]
+    Parameter {
+        name: &'static str,
+        expected: String,
+        found: String,
+    },
+    #[error("the body must be an object such as {{\"lockTokens\":[\"…\"]}}: {0}")]
+    Body(String),
+    #[error("lockTokens must have 1 to {SETTLED_LOCKS_MAX} tokens, not {0}")]
+    Count(usize),
+}
+
+/// `maxEvents`: how many events to receive at most.
+pub fn max_events(text: Option<&str>) -> Result<usize, InvalidPull> {
+    let (least, most) = RECEIVE_EVENTS.into_inner();
+    match text.map(str::parse) {
+        None => Ok(least),
+        Some(Ok(count)) if RECEIVE_EVENTS.contains(&count) => Ok(count),
+        Some(_) => Err(invalid("maxEvents", format!("{least} to {most}"), text)),
+    }
+}
+
+/// `maxWaitTime`: how long to wait for the first event.
+pub fn max_wait(text: Option<&str>) -> Result<Duration, InvalidPull> {
+    let (least, most) = RECEIVE_WAIT_SECONDS.into_inner();
+    match text.map(str::parse) {
+        None => Ok(PULL_WAIT),
+        Some(Ok(seconds)) if RECEIVE_WAIT_SECONDS.contains(&seconds) => {
+            Ok(Duration::from_secs(seconds))
+        }
+        Some(_) => {
+            let expected = format!("{least} to {most} seconds");
+            Err(invalid("maxWaitTime", expected, text))
+        }
+    }
+}
+
+/// `releaseDelayInSeconds`: for how long a released event is held back.
+pub fn release_delay(text: Option<&str>) -> Result<Duration, InvalidPull> {
+    match text.map(str::parse) {
+        None => Ok(Duration::ZERO),
+        Some(Ok(seconds)) if RELEASE_DELAYS_S.contains(&seconds) => {
+            Ok(Duration::from_secs(seconds))
+        }
+        Some(_) => {
+            let expected = "0, 10, 60, 600 or 3600".to_owned();
+            Err(invalid("releaseDelayInSeconds", expected, text))
+        }
+    }
+}
+
+fn invalid(name: &'static str, expected: String, found: Option<&str>) -> InvalidPull {
+    InvalidPull::Parameter {
+        name,
+        expected,
+        found: quoted(found.unwrap_or_default()),
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct TokensBody {
+    lock_tokens: Vec<String>,
+}
+
+/// The tokens in the body of a request to settle, as they were written.
+pub fn lock_tokens(body: &[u8]) -> Result<Vec<String>, InvalidPull> {
+    let body: TokensBody =
+        serde_json::from_slice(body).map_err(|error| InvalidPull::Body(error.to_string()))?;
+    let tokens = body.lock_tokens;
+    match (1..=SETTLED_LOCKS_MAX).contains(&tokens.len()) {
+        true => Ok(tokens),
+        false => Err(InvalidPull::Count(tokens.len())),
+    }
+}
+
+/// A token as receivers see it.
+pub fn token_to_text(token: LockToken) -> String {
+    STANDARD.encode(token.as_bytes())
+}
+
+/// Reads what [`token_to_text`] wrote.
+pub fn token_from_text(text: &str) -> Result<LockToken, BadToken> {
+    let bytes = STANDARD.decode(text).map_err(|_| BadToken)?;
+    let bytes = bytes.try_into().map_err(|_| BadToken)?;
+    Ok(LockToken::from_bytes(bytes))
+}
+
+/// An event in the hands of a receiver.
+#[derive(Clone, Copy, Debug)]
+pub struct Received<'a> {
+    pub token: LockToken,
+    /// Counted from 1.
+    pub delivery_count: u32,
+    pub event: &'a StoredEvent,
+}
+
+/// The answer to `receive`: events as structured CloudEvents, their data byte for byte.
+pub fn render_received(topic_resource_id: &str, received: &[Received<'_>]) -> Vec<u8> {
+    let mut out = b"{\"value\":[".to_vec();
+    for (place, each) in received.iter().enumerate() {
+        if place > 0 {
+            out.push(b',');
+        }
+        let mut event = Vec::with_capacity(each.event.event.size() + 256);
+        cloud_events::write(&mut event, topic_resource_id, each.event);
+        let properties = json!({
+            "lockToken": token_to_text(each.token),
+            "deliveryCount": each.delivery_count,
+        });
+        let mut object = ObjectWriter::open(&mut out);
+        object.raw("brokerProperties", &properties.to_string());
+        object.raw("event", &String::from_utf8_lossy(&event));
+        object.close();
+    }
+    out.extend_from_slice(b"]}");
+    out
+}
+
+/// Why nothing came of a token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failure {
+    Bad,
+    Refused(LockRefusal),
+}
+
+impl Failure {
+    fn code(self) -> &'static str {
+        match self {
+            Self::Bad => "BadToken",
+            Self::Refused(
+                LockRefusal::LockLost | LockRefusal::IsDeadLetter | LockRefusal::HeldLongEnough,
+            ) => "TokenLost",
+        }
+    }
+
+    fn message(self) -> String {
+        match self {
+            Self::Bad => "The token is not one that was received.".to_owned(),
+            Self::Refused(LockRefusal::LockLost) => "Token has expired.".to_owned(),
+            Self::Refused(refusal @ (LockRefusal::IsDeadLetter | LockRefusal::HeldLongEnough)) => {
+                let sentence = refusal.to_string();
+                let (first, rest) = sentence.split_at(1);
+                format!("{}{rest}.", first.to_uppercase())
+            }
+        }
+    }
+}
+
+/// The answer to everything but `receive`. Errors are flat in the first preview of the protocol.
+pub fn render_settled(settled: &[(String, Result<(), Failure>)], has_flat_errors: bool) -> Value {
+    let (mut succeeded, mut failed) = (Vec::new(), Vec::new());
+    for (token, outcome) in settled {
+        match outcome {
+            Ok(()) => succeeded.push(token),
+            Err(failure) => {
+                let (code, message) = (failure.code(), failure.message());
+                failed.push(match has_flat_errors {
+                    true => json!({
+                        "lockToken": token, "errorCode": code, "errorDescription": message,
+                    }),
+                    false => json!({
+                        "lockToken": token, "error": { "code": code, "message": message },
+                    }),
+                });
+            }
+        }
+    }
+    json!({ "succeededLockTokens": succeeded, "failedLockTokens": failed })
+}
+
+/// The verdict that an operation stands for; `None` for receiving.
+pub fn verdict(operation: Operation, delay: Option<&str>) -> Result<Option<Verdict>, InvalidPull> {
+    Ok(match operation {
+        Operation::Receive => None,
+        Operation::Acknowledge => Some(Verdict::Acknowledge),
+        Operation::Release => Some(Verdict::Release {
+            delay: release_delay(delay)?,
+        }),
+        Operation::Reject => Some(Verdict::Reject),
+        Operation::RenewLock => Some(Verdict::RenewLock),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::Entropy;
+
+    #[test]
+    fn addresses_are_read_in_any_letter_case() {
+        let address = |namespace: Option<&str>, operation| {
+            Some(Address {
+                namespace: namespace.map(str::to_owned),
+                topic: "Orders".to_owned(),
+                subscription: "billing".to_owned(),
+                operation,
+            })
+        };
+        for (path, expected) in [
+            (
+                "/topics/Orders/eventsubscriptions/billing:receive",
+                address(None, Operation::Receive),
+            ),
+            (
+                "/Topics/Orders/EventSubscriptions/billing:RENEWLOCK",
+                address(None, Operation::RenewLock),
+            ),
+            (
+                "/namespaces/shop/topics/Orders/eventSubscriptions/billing%3Areject",
+                address(Some("shop"), Operation::Reject),
+            ),
+            ("/topics/Orders/eventsubscriptions/billing", None),
+            ("/topics/Orders/eventsubscriptions/billing:publish", None),
+            ("/topics/Orders:publish", None),
+            (
+                "/a/b/topics/Orders/eventsubscriptions/billing:receive",
+                None,
+            ),
+            (":receive", None),
+        ] {
+            assert_eq!(Address::parse(path), expected, "{path}");
+        }
+    }
+
+    #[test]
+    fn parameters_have_defaults_and_bounds() {
+        assert_eq!(max_events(None), Ok(1));
+        assert_eq!(max_events(Some("100")), Ok(100));
+        assert_eq!(max_wait(None), Ok(Duration::from_secs(60)));
+        assert_eq!(max_wait(Some("10")), Ok(Duration::from_secs(10)));
+        assert_eq!(max_wait(Some("120")), Ok(Duration::from_secs(120)));
+        assert_eq!(release_delay(None), Ok(Duration::ZERO));
+        for seconds in [0, 10, 60, 600, 3_600] {
+            let read = release_delay(Some(&seconds.to_string()));
+            assert_eq!(read, Ok(Duration::from_secs(seconds)));
+        }
+        for text in ["0", "101", "-1", "x", ""] {
+            let error = max_events(Some(text)).expect_err(text).to_string();
+            let expected = format!("the parameter maxEvents must be 1 to 100, not {text:?}");
+            assert_eq!(error, expected);
+        }
+        for text in ["9", "121", "1.5", "x"] {
+            let error = max_wait(Some(text)).expect_err(text).to_string();
+            assert!(
+                error.contains("maxWaitTime must be 10 to 120 seconds"),
+                "{error}"
+            );
+        }
+        for text in ["1", "61", "-10", "x"] {
+            let error = release_delay(Some(text)).expect_err(text).to_string();
+            assert!(error.contains("must be 0, 10, 60, 600 or 3600"), "{error}");
+        }
+    }
+
+    #[test]
+    fn tokens_are_opaque_and_come_back() {
+        let token = LockToken::generate(&Entropy::seeded(1));
+        let text = token_to_text(token);
+        assert_eq!(token_from_text(&text), Ok(token));
+        for text in ["", "x", "AAAA", &text[1..], &token.to_string()] {
+            assert_eq!(token_from_text(text), Err(BadToken), "{text}");
+        }
+    }
+
+    #[test]
+    fn bodies_name_tokens_within_bounds() {
+        assert_eq!(
+            lock_tokens(br#"{"lockTokens":["a","b"]}"#),
+            Ok(vec!["a".to_owned(), "b".to_owned()])
+        );
+        assert_eq!(
+            lock_tokens(br#"{"lockTokens":[]}"#),
+            Err(InvalidPull::Count(0))
+        );
+        let many = json!({ "lockTokens": vec!["a"; SETTLED_LOCKS_MAX + 1] }).to_string();
+        let refused = lock_tokens(many.as_bytes());
+        assert_eq!(refused, Err(InvalidPull::Count(SETTLED_LOCKS_MAX + 1)));
+        for body in ["", "[]", "{}", r#"{"lockTokens":[1]}"#] {
+            let error = lock_tokens(body.as_bytes()).expect_err(body);
+            assert!(matches!(error, InvalidPull::Body(_)), "{error}");
+        }
+    }
+}
