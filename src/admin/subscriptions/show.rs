@@ -21,6 +21,7 @@ use crate::admin::view::{Badge, Due, Flash, Frame, Moment, draw, link};
 use crate::admin::{json_text, print};
 use crate::base::{TimeScale, Timestamp};
 use crate::model::batch::BatchPolicy;
+use crate::model::name::{SubscriptionName, TopicName};
 use crate::model::probation::Health;
 use crate::model::registry::TopicEntry;
 use crate::model::retry::DeliveryProfile;
@@ -149,8 +150,7 @@ pub(in crate::admin) async fn validate(
         | ValidationState::Updating
         | ValidationState::AwaitingManualAction => Flash::done("The webhook has been asked."),
     };
-    visitor.tell(told).await?;
-    Ok(Redirect::to(&subscription_page(topic.as_str(), name.as_str())).into_response())
+    back_with(&visitor, (topic, name), told).await
 }
 
 /// Stops the deliveries for a while; what is matched meanwhile waits.
@@ -165,8 +165,7 @@ pub(in crate::admin) async fn pause(
     tracing::info!(user.name = visitor.name, topic.name = %topic, subscription.name = %name,
         "a subscription was paused");
     let told = "The subscription is paused. Its events wait, and their time to live goes on.";
-    visitor.tell(Flash::done(told)).await?;
-    Ok(Redirect::to(&subscription_page(topic.as_str(), name.as_str())).into_response())
+    back_with(&visitor, (topic, name), Flash::done(told)).await
 }
 
 /// Lets the deliveries of a paused or disabled subscription go on.
@@ -180,9 +179,17 @@ pub(in crate::admin) async fn resume(
     site.broker.resume_subscription(topic, name).await?;
     tracing::info!(user.name = visitor.name, topic.name = %topic, subscription.name = %name,
         "a subscription was resumed");
-    visitor
-        .tell(Flash::done("The subscription goes on."))
-        .await?;
+    let told = Flash::done("The subscription goes on.");
+    back_with(&visitor, (topic, name), told).await
+}
+
+/// Back to the subscription's page, with what there is to say.
+async fn back_with(
+    visitor: &Visitor,
+    (topic, name): (&TopicName, &SubscriptionName),
+    told: Flash,
+) -> PageResult {
+    visitor.tell(told).await?;
     Ok(Redirect::to(&subscription_page(topic.as_str(), name.as_str())).into_response())
 }
 
