@@ -108,6 +108,7 @@ impl From<ManageError> for PageError {
             ManageError::InputSchemaFixed
             | ManageError::DeliveryModeFixed(_)
             | ManageError::NothingSent(_)
+            | ManageError::BuiltIn(_)
             | ManageError::TooManyNamespaces
             | ManageError::TooManyTopics(..)
             | ManageError::NotValidated { .. }
@@ -122,6 +123,7 @@ impl From<PublishError> for PageError {
     fn from(error: PublishError) -> Self {
         match error {
             PublishError::Stopping | PublishError::DiskLow => Self::Unavailable(error.to_string()),
+            PublishError::BuiltIn(_) => Self::Conflict(sentence(&error.to_string())),
             PublishError::Store(error) => error.into(),
         }
     }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::admin::Site;
 use crate::admin::error::PageError;
+use crate::broker::ManageError;
 use crate::model::delivery::DeliveryId;
 use crate::model::event::EventKey;
 use crate::model::name::{SubscriptionName, TopicName};
@@ -16,6 +17,15 @@ impl Site {
         let missing = || PageError::NotFound(format!("topic {name}"));
         let name = TopicName::parse(name).map_err(|_| missing())?;
         Ok(self.broker.topic(&name)?)
+    }
+
+    /// The topic that a URL names, if somebody has made it: what can be published to and deleted.
+    pub(super) fn made_topic(&self, name: &str) -> Result<Arc<TopicEntry>, PageError> {
+        let topic = self.topic(name)?;
+        match topic.topic.is_built_in() {
+            true => Err(ManageError::BuiltIn(topic.topic.name.clone()).into()),
+            false => Ok(topic),
+        }
     }
 
     /// The custom topic that a URL names: what is made and changed with forms.

@@ -81,7 +81,7 @@ pub(super) async fn show(
         concerns,
         more_concerns,
         traffic,
-        topics: TopicTable::new(registry.topics(), &depths),
+        topics: TopicTable::new(registry.made_topics(), &depths),
         events: EventTable::new(recent.rows),
     }))
 }
@@ -103,7 +103,11 @@ fn tiles(registry: &Registry, depths: &QueueDepths) -> Vec<Tile> {
     };
     let number = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
     vec![
-        tile("Topics", number(registry.topics().count()), "/admin/topics"),
+        tile(
+            "Topics",
+            number(registry.made_topics().count()),
+            "/admin/topics",
+        ),
         tile(
             "Event subscriptions",
             number(registry.subscriptions().count()),

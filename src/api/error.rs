@@ -284,6 +284,7 @@ impl From<StoreError> for ApiError {
 
 impl From<PublishError> for ApiError {
     fn from(error: PublishError) -> Self {
+        let explanation = error.to_string();
         match error {
             PublishError::Stopping => {
                 Self::unavailable("The appliance is stopping; try again in a moment.")
@@ -292,6 +293,7 @@ impl From<PublishError> for ApiError {
                 "The disk is almost full, so nothing more is accepted; what was accepted before is \
                  still delivered.",
             ),
+            PublishError::BuiltIn(_) => Self::forbidden(explanation),
             PublishError::Store(error) => error.into(),
         }
     }
@@ -315,6 +317,7 @@ impl From<ManageError> for ApiError {
             | ManageError::TooManyTopics(..)
             | ManageError::TooManySubscriptions(_)
             | ManageError::TooManySecrets(_) => Self::conflict(explanation),
+            ManageError::BuiltIn(_) => Self::forbidden(explanation),
             ManageError::NotValidated { .. } => {
                 Self::new(StatusCode::BAD_REQUEST, VALIDATION_FAILED, explanation)
             }

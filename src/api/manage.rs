@@ -128,8 +128,8 @@ pub(super) async fn list_keys(
     State(state): State<ApiState>,
     Path(topic): Path<TopicPath>,
 ) -> Answer {
-    let entry = state.broker.topic(&topic.name()?)?;
-    Ok(Json(resource::render_keys(&entry.topic.keys)).into_response())
+    let keys = state.broker.topic_keys(&topic.name()?)?;
+    Ok(Json(resource::render_keys(&keys)).into_response())
 }
 
 /// `POST /topics/{topic}/regenerateKey`
@@ -139,8 +139,8 @@ pub(super) async fn regenerate_key(
     body: Bytes,
 ) -> Answer {
     let key = resource::parse_key_name(&json(&body)?)?;
-    let entry = state.broker.regenerate_key(&topic.name()?, key).await?;
-    Ok(Json(resource::render_keys(&entry.topic.keys)).into_response())
+    let keys = state.broker.regenerate_key(&topic.name()?, key).await?;
+    Ok(Json(resource::render_keys(&keys)).into_response())
 }
 
 /// `GET /topics/{topic}/eventSubscriptions`

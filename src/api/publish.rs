@@ -18,6 +18,7 @@ use crate::api::ApiState;
 use crate::api::auth::{Credential, authorize_publisher, query_value};
 use crate::api::error::ApiError;
 use crate::base::Timestamp;
+use crate::broker::PublishError;
 use crate::model::event::Event;
 use crate::model::limits::REQUEST_ID_WINDOW;
 use crate::model::name::TopicName;
@@ -163,6 +164,10 @@ pub(super) fn authorize(
     topic: &TopicEntry,
     request: &Request<Body>,
 ) -> Result<(), ApiError> {
+    if topic.topic.is_built_in() {
+        // There is no key to be asked for.
+        return Err(PublishError::BuiltIn(topic.topic.name.clone()).into());
+    }
     check_address(topic, request)?;
     let credential = Credential::of(request.headers(), request.uri());
     let host = host_of(request).unwrap_or_default();

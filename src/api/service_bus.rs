@@ -102,6 +102,7 @@ impl From<ManageError> for Refusal {
             | ManageError::InputSchemaFixed
             | ManageError::DeliveryModeFixed(_)
             | ManageError::NothingSent(_)
+            | ManageError::BuiltIn(_)
             | ManageError::TooManySubscriptions(_)
             | ManageError::TooManySecrets(_) => {
                 Self::not_found(format!("The messaging entity could not be found: {error}."))

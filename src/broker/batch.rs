@@ -202,7 +202,7 @@ mod tests {
             id: TopicId(1),
             name: TopicName::parse("orders").expect("a name"),
             definition,
-            keys: AccessKeys::generate(&Entropy::seeded(1)),
+            keys: Some(AccessKeys::generate(&Entropy::seeded(1))),
             created_at: NOW,
             updated_at: NOW,
         };

@@ -18,7 +18,7 @@ use crate::model::subscription::{
     Disabled, EventSubscription, PendingFate, SubscriptionDefinition, SubscriptionId, Validation,
     ValidationState,
 };
-use crate::model::topic::TopicDefinition;
+use crate::model::topic::{Topic, TopicDefinition};
 use crate::store::{RegistryChange, StoreError};
 
 /// Why a namespace, a topic or an event subscription was not changed.
@@ -56,6 +56,11 @@ pub enum ManageError {
     NothingSent(SubscriptionName),
     #[error("there is no topic {0}")]
     TopicNotFound(TopicName),
+    #[error(
+        "the topic {0} is built in: it can be subscribed to, but not be changed, deleted or published \
+         to, and it has no keys"
+    )]
+    BuiltIn(TopicName),
     #[error("the topic {0} has no event subscription {1}")]
     SubscriptionNotFound(TopicName, SubscriptionName),
     #[error(
@@ -142,6 +147,7 @@ impl Broker {
                     keys,
                 }
             }
+            Some(entry) if entry.topic.is_built_in() => return Err(ManageError::BuiltIn(name)),
             Some(entry) if entry.topic.definition.input_schema != definition.input_schema => {
                 return Err(ManageError::InputSchemaFixed);
             }
@@ -154,21 +160,26 @@ impl Broker {
         self.topic(&name)
     }
 
-    /// Renews one of the two keys of a topic.
+    /// The two keys of a topic.
+    pub fn topic_keys(&self, name: &TopicName) -> Result<AccessKeys, ManageError> {
+        own_keys(&self.topic(name)?.topic).cloned()
+    }
+
+    /// Renews one of the two keys of a topic, and returns both.
     pub async fn regenerate_key(
         &self,
         name: &TopicName,
         key: KeyName,
-    ) -> Result<Arc<TopicEntry>, ManageError> {
+    ) -> Result<AccessKeys, ManageError> {
         let _one_at_a_time = self.shared.managing.lock().await;
         let entry = self.topic(name)?;
-        let keys = entry.topic.keys.regenerated(key, self.entropy());
+        let keys = own_keys(&entry.topic)?.regenerated(key, self.entropy());
         self.save(RegistryChange::ChangeKeys {
             id: entry.topic.id,
-            keys,
+            keys: keys.clone(),
         })
         .await?;
-        self.topic(name)
+        Ok(keys)
     }
 
     /// Deletes a topic with its event subscriptions. What they still had to deliver ends as said, with a
@@ -182,6 +193,9 @@ impl Broker {
         let Ok(entry) = self.topic(name) else {
             return Ok(false);
         };
+        if entry.topic.is_built_in() {
+            return Err(ManageError::BuiltIn(name.clone()));
+        }
         let id = entry.topic.id;
         self.save(RegistryChange::DeleteTopic { id, pending })
             .await?;
@@ -467,6 +481,12 @@ impl Broker {
         }
         self.new_handshake(ValidationState::Updating, &current.validation)
     }
+}
+
+/// The keys that the topic itself has.
+fn own_keys(topic: &Topic) -> Result<&AccessKeys, ManageError> {
+    let missing = || ManageError::BuiltIn(topic.name.clone());
+    topic.keys.as_ref().ok_or_else(missing)
 }
 
 /// Whether the destination is taken without a handshake, or has agreed beforehand.

@@ -325,7 +325,7 @@ impl Meters {
     ) -> String {
         let gauge = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
         self.requests_in_flight.set(gauge(requests_in_flight));
-        self.topics.set(gauge(registry.topics().count()));
+        self.topics.set(gauge(registry.made_topics().count()));
         self.subscriptions
             .set(gauge(registry.subscriptions().count()));
         self.on_probation.clear();

@@ -17,6 +17,7 @@ mod replay;
 mod resubmit;
 mod retention;
 mod signing;
+mod system;
 mod try_filter;
 mod validate;
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::broker::Broker;
 use crate::model::event::{Event, EventKey};
+use crate::model::name::TopicName;
 use crate::model::registry::TopicEntry;
 use crate::store::{Accepted, Receipt, RequestMark, StoreError};
 
@@ -15,6 +16,8 @@ pub enum PublishError {
     Stopping,
     #[error("the disk is almost full")]
     DiskLow,
+    #[error("the topic {0} is built in, and nobody but the appliance publishes to it")]
+    BuiltIn(TopicName),
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -35,6 +38,19 @@ impl Broker {
         if self.disk_is_low() {
             return Err(PublishError::DiskLow);
         }
+        if topic.topic.is_built_in() {
+            return Err(PublishError::BuiltIn(topic.topic.name.clone()));
+        }
+        Ok(self.accept(topic, events, request).await?)
+    }
+
+    /// Stores the events and tells those who serve the subscriptions that want them.
+    pub(super) async fn accept(
+        &self,
+        topic: &TopicEntry,
+        events: Vec<Event>,
+        request: Option<RequestMark>,
+    ) -> Result<Vec<EventKey>, StoreError> {
         let now = self.clock().now();
         let events: Vec<_> = events
             .into_iter()

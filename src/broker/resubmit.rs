@@ -360,6 +360,9 @@ fn publish_anew(
     event: Event,
     now: Timestamp,
 ) -> Result<Step, Refusal> {
+    if to.topic.is_built_in() {
+        return Err(Refusal::BuiltInTopic);
+    }
     if own.topic.definition.input_schema != to.topic.definition.input_schema {
         return Err(Refusal::OtherSchema);
     }

@@ -24,4 +24,5 @@ pub mod retention;
 pub mod retry;
 pub mod signing;
 pub mod subscription;
+pub mod system_topic;
 pub mod topic;

@@ -157,12 +157,17 @@ impl Registry {
         self.topics().filter(is_in_it)
     }
 
-    /// The topics that belong to no namespace.
+    /// The topics that belong to no namespace, the built-in ones among them.
     pub fn custom_topics(&self) -> impl Iterator<Item = &Arc<TopicEntry>> {
         self.topics().filter(|entry| entry.namespace.is_none())
     }
 
-    /// All topics of both kinds by name.
+    /// The topics that somebody has made, of both kinds, by name.
+    pub fn made_topics(&self) -> impl Iterator<Item = &Arc<TopicEntry>> {
+        self.topics().filter(|entry| !entry.topic.is_built_in())
+    }
+
+    /// All topics by name.
     pub fn topics(&self) -> impl Iterator<Item = &Arc<TopicEntry>> {
         self.topics.values()
     }
@@ -197,10 +202,10 @@ impl Registry {
 }
 
 impl TopicEntry {
-    /// The keys that open it: its own, and those of its namespace.
+    /// The keys that open it: its own, and those of its namespace. A built-in topic has none.
     pub fn access_keys(&self) -> impl Iterator<Item = &AccessKeys> {
         let shared = self.namespace.iter().map(|entry| &entry.namespace.keys);
-        std::iter::once(&self.topic.keys).chain(shared)
+        self.topic.keys.iter().chain(shared)
     }
 
     /// Where its publishers send events; `base` is where the appliance is reached.

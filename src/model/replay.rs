@@ -101,11 +101,13 @@ pub enum Refusal {
     OtherSchema,
     /// Its event is damaged.
     EventUnreadable,
+    /// Nobody but the appliance publishes to the topic.
+    BuiltInTopic,
 }
 
 impl Refusal {
     /// All of them.
-    pub const ALL: [Refusal; 8] = [
+    pub const ALL: [Refusal; 9] = [
         Self::NotDeadLettered,
         Self::Locked,
         Self::SubscriptionDeleted,
@@ -114,6 +116,7 @@ impl Refusal {
         Self::Unmatched,
         Self::OtherSchema,
         Self::EventUnreadable,
+        Self::BuiltInTopic,
     ];
 
     /// The word for it in answers.
@@ -127,6 +130,7 @@ impl Refusal {
             Self::Unmatched => "Unmatched",
             Self::OtherSchema => "OtherSchema",
             Self::EventUnreadable => "EventUnreadable",
+            Self::BuiltInTopic => "BuiltInTopic",
         }
     }
 
@@ -149,6 +153,9 @@ impl Refusal {
             Self::Unmatched => "no event subscription of the topic wants it, so it would be lost",
             Self::OtherSchema => "the topic takes events of another schema",
             Self::EventUnreadable => "its event cannot be read any more",
+            Self::BuiltInTopic => {
+                "the topic is built in, and nobody but the appliance publishes to it"
+            }
         }
     }
 }

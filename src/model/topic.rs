@@ -9,6 +9,7 @@ use ipnet::IpNet;
 use crate::base::Timestamp;
 use crate::model::access::AccessKeys;
 use crate::model::name::TopicName;
+use crate::model::system_topic::SystemTopic;
 
 /// The appliance's own number of a topic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -20,9 +21,17 @@ pub struct Topic {
     pub id: TopicId,
     pub name: TopicName,
     pub definition: TopicDefinition,
-    pub keys: AccessKeys,
+    /// `None` for a built-in topic, which nobody outside publishes to.
+    pub keys: Option<AccessKeys>,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
+}
+
+impl Topic {
+    /// Whether the appliance has it of itself, and alone publishes to it.
+    pub fn is_built_in(&self) -> bool {
+        SystemTopic::of(self.id).is_some()
+    }
 }
 
 /// What the operator decides about a topic (spec 3.2). A namespace topic has no more of its own than how

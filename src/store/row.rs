@@ -101,13 +101,21 @@ pub(super) fn topic(row: &Row<'_>, seals: &Seals) -> Result<Topic, StoreError> {
         name: TopicName::parse(&name).map_err(|error| unreadable("topic", error))?,
         definition: resource::topic_from_text(&definition)
             .map_err(|error| unreadable("topic", error))?,
-        keys: AccessKeys {
-            key1: key(row, seals, TOPIC_KEY1, 3)?,
-            key2: key(row, seals, TOPIC_KEY2, 4)?,
-        },
+        keys: topic_keys(row, seals)?,
         created_at: timestamp(row, 5)?,
         updated_at: timestamp(row, 6)?,
     })
+}
+
+/// The keys of a topic; the cells of a built-in one are empty.
+fn topic_keys(row: &Row<'_>, seals: &Seals) -> Result<Option<AccessKeys>, StoreError> {
+    if row.get_ref(3)?.as_str().is_ok_and(str::is_empty) {
+        return Ok(None);
+    }
+    Ok(Some(AccessKeys {
+        key1: key(row, seals, TOPIC_KEY1, 3)?,
+        key2: key(row, seals, TOPIC_KEY2, 4)?,
+    }))
 }
 
 pub(super) fn subscription(row: &Row<'_>, seals: &Seals) -> Result<EventSubscription, StoreError> {

@@ -209,7 +209,7 @@ fn seal_bite(
     Ok(sealed)
 }
 
-/// Cells that the newest key has not sealed.
+/// Cells that the newest key has not sealed. There is nothing to seal in an empty one.
 fn stale(
     connection: &Connection,
     Column { table, column }: Column,
@@ -219,7 +219,7 @@ fn stale(
     let prefix = seals.prefix();
     let select = format!(
         "SELECT id, {column} FROM {table}
-         WHERE {column} IS NOT NULL AND substr({column}, 1, ?1) <> ?2 LIMIT ?3"
+         WHERE {column} <> '' AND substr({column}, 1, ?1) <> ?2 LIMIT ?3"
     );
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
     let length = i64::try_from(prefix.len()).unwrap_or(i64::MAX);

@@ -60,7 +60,7 @@ async fn read(dir: &Path, keys: Option<&MasterKeys>) -> Result<String, StoreErro
     let data_dir = Arc::new(DataDir::open(dir).expect("the data directory"));
     let store = Store::open(data_dir, options(keys.cloned()), &|_| ())?;
     let registry = store.catalog.load().await?;
-    let entry = registry.topics().next().expect("a topic");
+    let entry = registry.made_topics().next().expect("a topic");
     let subscription = entry.subscriptions.values().next();
     let subscription = subscription.expect("a subscription");
     let crate::model::destination::Destination::WebHook(webhook) =
@@ -69,7 +69,7 @@ async fn read(dir: &Path, keys: Option<&MasterKeys>) -> Result<String, StoreErro
         panic!("a webhook");
     };
     Ok([
-        entry.topic.keys.key1.reveal(),
+        entry.topic.keys.as_ref().expect("keys").key1.reveal(),
         webhook.endpoint_url.reveal().query().unwrap_or_default(),
         subscription
             .validation

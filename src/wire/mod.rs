@@ -4,6 +4,7 @@
 
 pub mod attribute;
 mod bad_input;
+pub mod blob_created;
 pub mod client_credentials;
 mod cloud_events;
 mod content;

@@ -32,5 +32,6 @@ mod rows;
 mod sim;
 mod standing;
 mod store_conformance;
+mod system_topics;
 mod templates;
 mod tidy;

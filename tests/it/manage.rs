@@ -102,7 +102,8 @@ async fn topics_live_and_die() {
         .manage(Method::GET, &format!("{ARM}/topics"), Value::Null)
         .await
         .json();
-    assert_eq!(list["value"].as_array().map(Vec::len), Some(1));
+    let mut list = list["value"].as_array().expect("topics").iter();
+    assert!(list.any(|topic| topic["name"] == "orders"));
     for _ in 0..2 {
         let gone = grid.manage(Method::DELETE, path, Value::Null).await;
         assert_eq!(gone.status, StatusCode::NO_CONTENT);

@@ -60,7 +60,9 @@ async fn fill(dir: &Path) -> Vec<AccessKeys> {
 }
 
 fn keys(registry: &Registry) -> Vec<AccessKeys> {
-    let topics = registry.topics().map(|entry| &entry.topic.keys);
+    let topics = registry
+        .topics()
+        .filter_map(|entry| entry.topic.keys.as_ref());
     let namespaces = registry.namespaces().map(|entry| &entry.namespace.keys);
     topics.chain(namespaces).cloned().collect()
 }

@@ -129,7 +129,7 @@ pub(super) async fn list(visitor: Visitor, State(site): State<Arc<Site>>) -> Pag
     let table = SubscriptionTable {
         rows: rows.collect(),
         with_topic: true,
-        empty: empty(topics.is_empty()),
+        empty: empty(registry.made_topics().next().is_none()),
     };
     let frame = Frame::new(&visitor, "Event subscriptions");
     let recipe = Recipe::everpost_alone("everpost subscriptions list");

@@ -7,6 +7,7 @@ mod namespaces;
 mod person;
 mod protect;
 mod sign_in;
+mod system_topics;
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};

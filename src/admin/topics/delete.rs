@@ -22,7 +22,7 @@ pub(in crate::admin) async fn ask_to_delete(
     State(site): State<Arc<Site>>,
     Path(topic): Path<String>,
 ) -> PageResult {
-    let topic = site.topic(&topic)?;
+    let topic = site.made_topic(&topic)?;
     let name = &topic.topic.name;
     let pending = QueueDepths::of_topic(&site, &topic)
         .await?
@@ -56,7 +56,7 @@ pub(in crate::admin) async fn delete(
     Path(topic): Path<String>,
     Submitted { visitor, .. }: Submitted,
 ) -> PageResult {
-    let topic = site.topic(&topic)?;
+    let topic = site.made_topic(&topic)?;
     let name = &topic.topic.name;
     site.broker.delete_topic(name, PendingFate::Discard).await?;
     tracing::info!(user.name = visitor.name, topic.name = %name, "a topic was deleted");

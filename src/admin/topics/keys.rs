@@ -22,7 +22,7 @@ pub(in crate::admin) async fn reveal_keys(
     Path(topic): Path<String>,
     Submitted { visitor, .. }: Submitted,
 ) -> PageResult {
-    let topic = site.topic(&topic)?;
+    let topic = site.made_topic(&topic)?;
     tracing::info!(user.name = visitor.name, topic.name = %topic.topic.name, "keys were shown");
     draw_topic(&site, &visitor, &topic, &RangeChoice::default(), true).await
 }
@@ -33,7 +33,7 @@ pub(in crate::admin) async fn ask_to_regenerate(
     State(site): State<Arc<Site>>,
     Path((topic, key)): Path<(String, String)>,
 ) -> PageResult {
-    let topic = site.topic(&topic)?;
+    let topic = site.made_topic(&topic)?;
     let (_, key) = named(&key)?;
     let name = &topic.topic.name;
     Ok(draw(&Confirm {
@@ -55,7 +55,7 @@ pub(in crate::admin) async fn regenerate(
     Path((topic, key)): Path<(String, String)>,
     Submitted { visitor, .. }: Submitted,
 ) -> PageResult {
-    let topic = site.topic(&topic)?;
+    let topic = site.made_topic(&topic)?;
     let (key, word) = named(&key)?;
     let name = &topic.topic.name;
     site.broker.regenerate_key(name, key).await?;

@@ -27,7 +27,7 @@ use crate::admin::recipe::Recipe;
 use crate::admin::session::Visitor;
 use crate::admin::subscriptions::SubscriptionTable;
 use crate::admin::traffic::{RangeChoice, Traffic};
-use crate::admin::view::{Empty, Frame, Moment, draw, link, part};
+use crate::admin::view::{Badge, Empty, Frame, Moment, Tone, draw, link, part};
 use crate::model::registry::TopicEntry;
 use crate::store::views::{EventQuery, TrafficOf};
 
@@ -47,13 +47,15 @@ struct TopicsPage {
 #[template(path = "admin/parts/topic_table.html")]
 pub(super) struct TopicTable {
     rows: Vec<TopicRow>,
-    empty: Empty,
+    /// While nobody has made a topic.
+    empty: Option<Empty>,
 }
 
 part!(TopicTable);
 
 struct TopicRow {
     name: String,
+    mark: Option<Badge>,
     href: String,
     schema: &'static str,
     subscriptions: usize,
@@ -64,17 +66,21 @@ struct TopicRow {
 }
 
 impl TopicTable {
-    /// Of all topics.
+    /// Of these topics.
     pub(super) fn new<'a>(
         topics: impl Iterator<Item = &'a Arc<TopicEntry>>,
         depths: &QueueDepths,
     ) -> Self {
+        let topics: Vec<_> = topics.collect();
+        let is_begun = topics.iter().any(|each| !each.topic.is_built_in());
+        let empty = || Empty {
+            text: "There are no topics yet. A topic is where publishers send events.",
+            step: Some(("/admin/new-topic".to_owned(), "Create the first topic")),
+        };
+        let rows = topics.iter().map(|topic| TopicRow::new(topic, depths));
         Self {
-            rows: topics.map(|topic| TopicRow::new(topic, depths)).collect(),
-            empty: Empty {
-                text: "There are no topics yet. A topic is where publishers send events.",
-                step: Some(("/admin/new-topic".to_owned(), "Create the first topic")),
-            },
+            rows: rows.collect(),
+            empty: (!is_begun).then(empty),
         }
     }
 }
@@ -84,6 +90,7 @@ impl TopicRow {
         let depth = depths.topic(topic);
         Self {
             name: topic.topic.name.to_string(),
+            mark: built_in(topic),
             href: topic_page(topic.topic.name.as_str()),
             schema: topic.topic.definition.input_schema.name(),
             subscriptions: topic.subscriptions.len(),
@@ -96,6 +103,12 @@ impl TopicRow {
             ),
         }
     }
+}
+
+/// The mark of a topic that nobody has made.
+fn built_in(topic: &TopicEntry) -> Option<Badge> {
+    let mark = || Badge::new(Tone::Neutral, "Built in");
+    topic.topic.is_built_in().then(mark)
 }
 
 /// All topics.
@@ -116,19 +129,42 @@ struct TopicPage {
     path: String,
     name: String,
     schema: &'static str,
+    mark: Option<Badge>,
     /// Whether there is a form to subscribe with.
     has_form: bool,
-    publish_url: String,
+    /// `None` for a built-in topic.
+    publishing: Option<Publishing>,
     resource_id: String,
     created_at: Moment,
-    local_auth: &'static str,
-    /// Both keys, while they are shown.
-    keys: Option<[String; 2]>,
-    publish_command: String,
     traffic: Traffic,
     subscriptions: SubscriptionTable,
     events: EventTable,
     recipe: Recipe,
+}
+
+/// How others publish to a topic.
+struct Publishing {
+    url: String,
+    accepts: &'static str,
+    /// Both keys, while they are shown.
+    keys: Option<[String; 2]>,
+    command: String,
+}
+
+impl Publishing {
+    fn new(site: &Site, topic: &TopicEntry, with_keys: bool) -> Option<Self> {
+        let keys = topic.topic.keys.as_ref()?;
+        let keys = [&keys.key1, &keys.key2].map(|key| key.reveal().to_owned());
+        Some(Self {
+            url: site.publish_url(topic),
+            accepts: match topic.topic.definition.disable_local_auth {
+                false => "keys and shared access signatures",
+                true => "no keys: local authentication is disabled",
+            },
+            command: publish::command(site, topic, with_keys.then_some(keys[0].as_str())),
+            keys: with_keys.then_some(keys),
+        })
+    }
 }
 
 /// One topic, its keys hidden.
@@ -158,25 +194,17 @@ async fn draw_topic(
     let recent = site.views.events(recent).await?;
     let name = &topic.topic.name;
     let (of, path) = (TrafficOf::Topic(topic.topic.id), topic_page(name.as_str()));
-    let keys = &topic.topic.keys;
-    let keys = [&keys.key1, &keys.key2].map(|key| key.reveal().to_owned());
-    let definition = &topic.topic.definition;
     Ok(draw(&TopicPage {
         frame: Frame::new(visitor, format!("Topic {name}")),
         traffic: Traffic::read(site, of, range, &path).await?,
         path,
         name: name.to_string(),
-        schema: definition.input_schema.name(),
+        schema: topic.topic.definition.input_schema.name(),
+        mark: built_in(topic),
         has_form: topic.namespace.is_none(),
-        publish_url: site.publish_url(topic),
+        publishing: Publishing::new(site, topic, with_keys),
         resource_id: topic.resource_id.to_string(),
         created_at: Moment::at(topic.topic.created_at),
-        local_auth: match definition.disable_local_auth {
-            false => "keys and shared access signatures",
-            true => "no keys: local authentication is disabled",
-        },
-        publish_command: publish::command(site, topic, with_keys.then_some(keys[0].as_str())),
-        keys: with_keys.then_some(keys),
         subscriptions: SubscriptionTable::of_topic(topic, &depths, visitor.now),
         events: EventTable::new(recent.rows),
         recipe: Recipe::get(&site.management_url(&name.path()))

@@ -42,7 +42,7 @@ pub(in crate::admin) async fn compose(
     State(site): State<Arc<Site>>,
     Path(topic): Path<String>,
 ) -> PageResult {
-    let topic = site.topic(&topic)?;
+    let topic = site.made_topic(&topic)?;
     let schema = &topic.topic.definition.input_schema;
     let example = wire::example(schema, site.broker.entropy(), visitor.now);
     let form = Form::of([("events", json_text::laid_out(&example.to_string()))]);
@@ -55,7 +55,7 @@ pub(in crate::admin) async fn publish(
     Path(topic): Path<String>,
     Submitted { visitor, form }: Submitted,
 ) -> PageResult {
-    let topic = site.topic(&topic)?;
+    let topic = site.made_topic(&topic)?;
     let events = match read(&site, &topic, &form, visitor.now) {
         Ok(events) => events,
         Err(refusal) => return Ok(draw_form(&site, &visitor, &topic, &form, Some(refusal))),

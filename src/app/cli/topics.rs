@@ -217,9 +217,10 @@ pub(super) async fn first_key(client: &Client, topic: Place<'_>) -> anyhow::Resu
 }
 
 fn list(topics: &Value) -> String {
+    const FIRST_STEP: &str = "no topics yet: make one with `everpost topics create NAME`\n";
     let topics = items(topics, "/value");
     if topics.is_empty() {
-        return "no topics yet: make one with `everpost topics create NAME`\n".to_owned();
+        return FIRST_STEP.to_owned();
     }
     let mut table = Table::headed(["NAME", "SCHEMA", "LOCATION", "PUBLISH TO"]);
     for topic in topics {
@@ -227,17 +228,31 @@ fn list(topics: &Value) -> String {
             text(topic, "/name"),
             text(topic, "/properties/inputSchema"),
             text(topic, "/location"),
-            text(topic, "/properties/endpoint"),
+            publish_to(topic),
         ]);
     }
-    table.to_string()
+    match topics.iter().all(is_built_in) {
+        true => format!("{FIRST_STEP}{table}"),
+        false => table.to_string(),
+    }
+}
+
+fn is_built_in(topic: &Value) -> bool {
+    topic["properties"]["builtIn"] == true
+}
+
+fn publish_to(topic: &Value) -> String {
+    match is_built_in(topic) {
+        true => "(built in: to be subscribed to only)".to_owned(),
+        false => text(topic, "/properties/endpoint"),
+    }
 }
 
 fn sheet(topic: &Value) -> String {
     let mut table = Table::sheet();
     let mut line = |name: &str, value: String| table.line(name, value);
     line("name", text(topic, "/name"));
-    line("publish to", text(topic, "/properties/endpoint"));
+    line("publish to", publish_to(topic));
     line("schema", text(topic, "/properties/inputSchema"));
     line("location", text(topic, "/location"));
     line("tags", tags(topic));
@@ -296,6 +311,10 @@ a-longer-one  CloudEventSchemaV1_0  west
 "
         );
         assert!(list(&json!({ "value": [] })).starts_with("no topics yet"));
+        let built_in = json!({ "name": "everpost-system", "properties": { "builtIn": true } });
+        let listed = list(&json!({ "value": [built_in] }));
+        assert!(listed.starts_with("no topics yet"), "{listed}");
+        assert!(listed.contains("built in"), "{listed}");
     }
 
     #[test]

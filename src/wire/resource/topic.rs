@@ -27,8 +27,8 @@ const ENVELOPE: [&str; 11] = [
     "properties",
 ];
 
-/// Names inside `properties`; the last five are answers only.
-const PROPERTIES: [&str; 12] = [
+/// Names inside `properties`; the last six are answers only.
+const PROPERTIES: [&str; 13] = [
     "inputSchema",
     "inputSchemaMapping",
     "publicNetworkAccess",
@@ -37,6 +37,7 @@ const PROPERTIES: [&str; 12] = [
     "minimumTlsVersionAllowed",
     "dataResidencyBoundary",
     "eventTypeInfo",
+    "builtIn",
     "endpoint",
     "metricResourceId",
     "privateEndpointConnections",
@@ -83,7 +84,8 @@ pub fn patch_topic(
     read(&body, Some(current))
 }
 
-/// The answer that shows a topic of either kind. `endpoint` is the URL to publish to.
+/// The answer that shows a topic of either kind. `endpoint` is the URL to publish to, which a built-in
+/// one has not.
 pub fn render_topic(entry: &TopicEntry, endpoint: &str) -> Value {
     let topic = &entry.topic;
     let (mut document, kind) = match topic.definition.event_retention {
@@ -102,14 +104,17 @@ pub fn render_topic(entry: &TopicEntry, endpoint: &str) -> Value {
     document["systemData"] = render_system_data(topic.created_at, topic.updated_at);
     let properties = &mut document["properties"];
     properties["provisioningState"] = json!("Succeeded");
-    properties["endpoint"] = json!(endpoint);
     properties["metricResourceId"] = json!(metric_resource_id(topic.id));
+    match topic.is_built_in() {
+        true => properties["builtIn"] = json!(true), // an extension
+        false => properties["endpoint"] = json!(endpoint),
+    }
     document
 }
 
 /// Azure gives every topic a UUID for its metrics; here it is the topic's number in that form.
 fn metric_resource_id(id: TopicId) -> String {
-    Uuid::from_u128(u128::from(id.0.unsigned_abs())).to_string()
+    Uuid::from_u128(u128::from(id.0.cast_unsigned())).to_string()
 }
 
 /// The answer to `listKeys` and `regenerateKey`.

@@ -181,7 +181,10 @@ async fn table_1_topics_keep_events_for_one_to_seven_days() {
     let topics = get(&grid, &format!("{NAMESPACE}/topics")).await;
     assert_eq!(topics["value"][0]["name"], "orders");
     // Namespace topics and custom topics do not see each other.
-    assert_eq!(get(&grid, "/topics").await["value"], json!([]));
+    let customs = get(&grid, "/topics").await;
+    let customs = customs["value"].as_array().expect("a list").iter();
+    let made = customs.filter(|topic| topic["properties"]["builtIn"] != true);
+    assert_eq!(made.count(), 0);
     grid.manage(Method::GET, "/topics/shop%2Forders", Value::Null)
         .await
         .error(400, "InvalidRequest");

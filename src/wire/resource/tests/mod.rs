@@ -89,10 +89,10 @@ fn entry(definition: TopicDefinition) -> TopicEntry {
             id: TopicId(7),
             name,
             definition,
-            keys: AccessKeys {
+            keys: Some(AccessKeys {
                 key1: Secret::new("one"),
                 key2: Secret::new("two"),
-            },
+            }),
             created_at: now(),
             updated_at: now(),
         },

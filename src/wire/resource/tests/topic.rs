@@ -244,6 +244,6 @@ fn keys_are_named_and_shown() {
         let read = parse_key_name(&read(body)).map_err(|invalid| invalid.target);
         assert_eq!(read, expected.map_err(str::to_owned), "{body}");
     }
-    let keys = entry(topic("{}")).topic.keys;
+    let keys = entry(topic("{}")).topic.keys.expect("keys");
     assert_eq!(render_keys(&keys), read("{'key1': 'one', 'key2': 'two'}"));
 }

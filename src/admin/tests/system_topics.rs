@@ -1,0 +1,49 @@
+//! The built-in topics in the pages: subscribed to like others, and nothing else.
+
+use http::StatusCode;
+
+use super::Appliance;
+
+#[tokio::test(start_paused = true)]
+async fn they_are_marked_and_only_subscribed_to() {
+    let (_appliance, mut person) = Appliance::claimed().await;
+    let list = person.open("/admin/topics").await;
+    list.expect(&[
+        "There are no topics yet.",
+        "dead-letter-storage",
+        "everpost-system",
+        "Built in",
+    ]);
+    let overview = person.open("/admin").await;
+    overview.expect(&["Create the first topic"]);
+    assert!(!overview.body.contains("everpost-system"));
+
+    let path = "/admin/topics/everpost-system";
+    let page = person.open(path).await;
+    page.expect(&[
+        "Built in",
+        "alone publishes to it",
+        "New event subscription",
+    ]);
+    for absent in ["/publish", "/delete", "Show keys", "aeg-sas-key"] {
+        assert!(!page.body.contains(absent), "{absent}");
+    }
+    for action in ["delete", "publish", "keys/key1/regenerate"] {
+        let page = person.open(&format!("{path}/{action}")).await;
+        assert_eq!(page.status, StatusCode::CONFLICT, "{action}");
+        page.expect(&["built in"]);
+    }
+
+    let fields = [
+        ("name", "ops"),
+        ("endpointUrl", "https://ops.example/"),
+        ("skipValidation", "on"),
+    ];
+    person.open(&format!("{path}/new-subscription")).await;
+    let page = person
+        .send(&format!("{path}/new-subscription"), &fields)
+        .await;
+    page.expect(&["everpost-system", "ops"]);
+    let list = person.open("/admin/topics").await;
+    list.expect(&["There are no topics yet."]);
+}

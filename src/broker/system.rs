@@ -1,0 +1,36 @@
+//! What the appliance publishes itself, to its built-in topics.
+
+use crate::broker::Broker;
+use crate::model::event::Event;
+use crate::model::system_topic::SystemTopic;
+use crate::store::StoreError;
+use crate::wire::blob_created::BlobCreated;
+
+impl Broker {
+    /// Publishes events to a built-in topic. When this returns they are on disk, like those of any
+    /// publisher, unless nobody subscribes to the topic: then nothing is stored. Neither a low disk nor a
+    /// stop is in the way, since what the appliance tells is little, and may be told of just these.
+    pub async fn publish_system(
+        &self,
+        topic: SystemTopic,
+        events: Vec<Event>,
+    ) -> Result<(), StoreError> {
+        let registry = self.registry();
+        let topic = registry.topic_by_id(topic.id());
+        let Some(topic) = topic.filter(|topic| !topic.subscriptions.is_empty()) else {
+            return Ok(());
+        };
+        let (started_at, published) = (self.clock().now(), events.len());
+        self.accept(topic, events, None).await?;
+        let took = self.clock().now().since(started_at);
+        self.meters().published(topic, published, took);
+        Ok(())
+    }
+
+    /// Tells the subscribers of `dead-letter-storage` that a file of dead letters has been written.
+    pub async fn publish_blob_created(&self, blob: &BlobCreated) -> Result<(), StoreError> {
+        let event = blob.to_event(self.entropy().uuid(), self.clock().now());
+        self.publish_system(SystemTopic::DeadLetterStorage, vec![event])
+            .await
+    }
+}
