@@ -5,9 +5,10 @@ use axum::response::{IntoResponse, Redirect, Response};
 use http::StatusCode;
 
 use crate::admin::view::{Bare, draw_with};
+use crate::broker::people::PeopleError;
 use crate::broker::{ManageError, PublishError, ResubmitError};
 use crate::store::StoreError;
-use crate::store::accounts::Role;
+use crate::store::accounts::{AccountError, Role};
 
 /// What a handler gives.
 pub(super) type PageResult = Result<Response, PageError>;
@@ -115,6 +116,25 @@ impl From<ManageError> for PageError {
             | ManageError::TooManySubscriptions(_)
             | ManageError::TooManySecrets(_) => Self::Conflict(sentence(&error.to_string())),
             ManageError::Store(error) => error.into(),
+        }
+    }
+}
+
+impl From<PeopleError> for PageError {
+    fn from(error: PeopleError) -> Self {
+        match error {
+            PeopleError::Account(AccountError::NotFound) => Self::NotFound("such user".to_owned()),
+            PeopleError::Account(AccountError::Store(error)) => error.into(),
+            PeopleError::Name(_)
+            | PeopleError::Password(_)
+            | PeopleError::WrongPassword
+            | PeopleError::DeadLink
+            | PeopleError::Account(
+                AccountError::NameTaken
+                | AccountError::TooMany
+                | AccountError::FirstIsAdmin
+                | AccountError::LastAdmin,
+            ) => Self::Conflict(sentence(&error.to_string())),
         }
     }
 }

@@ -73,8 +73,12 @@ impl Field {
     }
 
     /// A password, never filled in by us. `autocomplete` tells the browser whether it is a new one.
-    pub(super) fn password(label: &'static str, autocomplete: &'static str) -> Self {
-        let mut field = Self::with_kind("password", "password", label, &Form::default());
+    pub(super) fn password(
+        name: &'static str,
+        label: &'static str,
+        autocomplete: &'static str,
+    ) -> Self {
+        let mut field = Self::with_kind("password", name, label, &Form::default());
         if let Control::Line {
             autocomplete: it, ..
         } = &mut field.control

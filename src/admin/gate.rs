@@ -1,5 +1,5 @@
-//! Who gets to the pages: nobody before the appliance is claimed, then whoever is signed in, and for
-//! changes whoever may make them.
+//! Who gets to the pages: nobody before the appliance is claimed, then whoever is signed in with a role
+//! that suffices.
 
 use std::sync::Arc;
 
@@ -40,20 +40,30 @@ pub(super) async fn admit(
     Ok(next.run(request).await)
 }
 
-/// Lets changes pass that the visitor's role allows.
+/// What a page takes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Access {
+    /// Who may look at it.
+    pub(super) reads: Role,
+    /// Who may send its form.
+    pub(super) changes: Role,
+}
+
+/// Lets pass what the visitor's role allows.
 pub(super) async fn authorize(
-    State(needed): State<Role>,
+    State(access): State<Access>,
     request: Request,
     next: Next,
 ) -> Result<Response, PageError> {
-    let role = request
-        .extensions()
-        .get()
-        .map(|visitor: &Visitor| visitor.role);
-    if !request.method().is_safe() && role < Some(needed) {
-        return Err(PageError::Forbidden(needed));
+    let needed = match request.method().is_safe() {
+        true => access.reads,
+        false => access.changes,
+    };
+    let visitor = request.extensions().get();
+    match visitor.is_some_and(|visitor: &Visitor| visitor.role >= needed) {
+        true => Ok(next.run(request).await),
+        false => Err(PageError::Forbidden(needed)),
     }
-    Ok(next.run(request).await)
 }
 
 /// The page that was asked for is found again after signing in; a form that was sent is not.
@@ -86,29 +96,29 @@ mod tests {
 
     use super::*;
 
-    async fn check(role: Role, needed: Role, method: Method, expected: StatusCode) {
+    async fn check(role: Role, access: Access, method: Method, expected: StatusCode) {
         let page = get(|| async { "shown" }).post(|| async { "done" });
         let router: Router = Router::new()
-            .route("/", page.layer(from_fn_with_state(needed, authorize)))
+            .route("/", page.layer(from_fn_with_state(access, authorize)))
             .layer(Extension(Visitor::with_role(role)));
         let request = Request::builder().method(method.clone()).uri("/");
         let request = request.body(Body::empty()).expect("a request");
         let response = router.oneshot(request).await.expect("an answer");
-        assert_eq!(response.status(), expected, "{role:?} {needed:?} {method}");
+        assert_eq!(response.status(), expected, "{role:?} {access:?} {method}");
     }
 
     #[tokio::test]
-    async fn changes_take_a_role_and_reading_takes_none() {
-        for (role, needed, expected) in [
-            (Role::Viewer, Role::Viewer, StatusCode::OK),
-            (Role::Viewer, Role::Operator, StatusCode::FORBIDDEN),
-            (Role::Viewer, Role::Admin, StatusCode::FORBIDDEN),
-            (Role::Operator, Role::Operator, StatusCode::OK),
-            (Role::Operator, Role::Admin, StatusCode::FORBIDDEN),
-            (Role::Admin, Role::Admin, StatusCode::OK),
-        ] {
-            check(role, needed, Method::POST, expected).await;
-            check(role, needed, Method::GET, StatusCode::OK).await;
+    async fn reading_and_changing_take_a_role_each() {
+        let status = |allowed| match allowed {
+            true => StatusCode::OK,
+            false => StatusCode::FORBIDDEN,
+        };
+        for role in Role::ALL {
+            for (reads, changes) in Role::ALL.into_iter().zip(Role::ALL.into_iter().rev()) {
+                let access = Access { reads, changes };
+                check(role, access, Method::POST, status(role >= changes)).await;
+                check(role, access, Method::GET, status(role >= reads)).await;
+            }
         }
     }
 

@@ -1,26 +1,28 @@
 //! Signing in and out.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use askama::Template;
-use axum::extract::{ConnectInfo, DefaultBodyLimit, Query, State};
+use axum::Router;
+use axum::extract::{DefaultBodyLimit, Query, State};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;
-use axum::{Extension, Router};
 use http::header::{COOKIE, RETRY_AFTER, SET_COOKIE};
 use http::{HeaderMap, StatusCode};
 use serde::Deserialize;
 use tower_sessions::Session;
 use tower_sessions::cookie::{Cookie, SameSite};
 
+use crate::admin::client::Client;
 use crate::admin::error::{PageError, PageResult};
 use crate::admin::field::{Field, Problem, mark};
 use crate::admin::form::{Form, Refusal, Submitted};
 use crate::admin::setup::{self, OPEN_FORM_BYTES_MAX};
 use crate::admin::view::{Bare, draw_with};
-use crate::admin::{Site, csrf, gate, password, session};
+use crate::admin::{Site, csrf, gate, session};
+use crate::store::accounts::User;
 
 /// Holds the token of the login form: there is no session yet that could.
 const TOKEN_COOKIE: &str = "everpost_login";
@@ -36,6 +38,31 @@ pub(super) fn router() -> Router<Arc<Site>> {
 struct Next {
     #[serde(default)]
     next: String,
+}
+
+#[derive(Template)]
+#[template(path = "admin/error.html")]
+struct WaitPage {
+    bare: Bare,
+    text: String,
+}
+
+/// The answer to somebody who has guessed too often.
+pub(super) fn wait(wait: Duration) -> Response {
+    let page = WaitPage {
+        bare: Bare::new("Not now"),
+        text: too_many(wait),
+    };
+    let page = draw_with(StatusCode::TOO_MANY_REQUESTS, &page);
+    ([(RETRY_AFTER, seconds(wait).to_string())], page).into_response()
+}
+
+fn too_many(wait: Duration) -> String {
+    format!("Too many tries. Try again in {} s.", seconds(wait))
+}
+
+fn seconds(wait: Duration) -> u128 {
+    wait.as_millis().div_ceil(1_000)
 }
 
 async fn show(
@@ -59,7 +86,7 @@ async fn show(
 
 async fn submit(
     State(site): State<Arc<Site>>,
-    client: Option<Extension<ConnectInfo<SocketAddr>>>,
+    client: Client,
     session: Session,
     headers: HeaderMap,
     form: Form,
@@ -68,10 +95,9 @@ async fn submit(
     if !csrf::is_token(form.raw("csrf"), &token) {
         return Err(PageError::BadToken);
     }
-    let address = client.map(|Extension(ConnectInfo(client))| client.ip());
-    match authenticate(&site, &form, address).await? {
+    match authenticate(&site, &form, client.address).await? {
         Ok(user) => {
-            session::sign_in(&site, &session, user).await?;
+            session::sign_in(&site, &session, user.id, client).await?;
             Ok(Redirect::to(after_login(form.raw("next"))).into_response())
         }
         Err(refused) => Ok(refused.draw(&site, &headers, &form)),
@@ -99,34 +125,28 @@ impl Refused {
                 draw_form(site, headers, form, StatusCode::UNAUTHORIZED, Some(refusal))
             }
             Self::TooOften(wait) => {
-                let seconds = wait.as_millis().div_ceil(1_000);
-                let problem = format!("Too many tries. Try again in {seconds} s.");
-                let refusal = Some(Refusal::whole(problem));
+                let refusal = Some(Refusal::whole(too_many(*wait)));
                 let status = StatusCode::TOO_MANY_REQUESTS;
                 let page = draw_form(site, headers, form, status, refusal);
-                ([(RETRY_AFTER, seconds.to_string())], page).into_response()
+                ([(RETRY_AFTER, seconds(*wait).to_string())], page).into_response()
             }
         }
     }
 }
 
-/// The name of the user whose password is in the form.
+/// The user whose password is in the form.
 async fn authenticate(
     site: &Site,
     form: &Form,
     address: Option<IpAddr>,
-) -> Result<Result<String, Refused>, PageError> {
+) -> Result<Result<User, Refused>, PageError> {
     let name = form.text("name");
     let now = site.broker.clock().now();
     if let Err(wait) = site.throttle.begin(name, address, now) {
         return Ok(Err(Refused::TooOften(wait)));
     }
-    let user = site.accounts.find(name.to_owned()).await?;
-    let hash = user
-        .as_ref()
-        .map_or(password::NOBODY, |user| &user.password_hash);
-    let is_right = password::is_right(form.raw("password").to_owned(), hash.to_owned()).await;
-    let Some(user) = user.filter(|_| is_right) else {
+    let user = site.people.authenticate(name, form.raw("password")).await?;
+    let Some(user) = user else {
         // Without the name: people type their password into the wrong field.
         tracing::warn!(
             client.address = address.map(tracing::field::display),
@@ -135,7 +155,7 @@ async fn authenticate(
         return Ok(Err(Refused::Wrong));
     };
     site.throttle.succeeded(name, address);
-    Ok(Ok(user.name))
+    Ok(Ok(user))
 }
 
 fn after_login(next: &str) -> &str {
@@ -163,7 +183,7 @@ fn draw_form(
         Field::line("name", "Name", form)
             .autocomplete("username")
             .required(),
-        Field::password("Password", "current-password").required(),
+        Field::password("password", "Password", "current-password").required(),
     ];
     // A token that is out already stays, so that a second window spoils nothing.
     let token = cookie(headers).unwrap_or_else(|| site.broker.entropy().secret());

@@ -4,7 +4,9 @@
 //! texts ready to print, and a template of the same name. What changes something is a form that is
 //! posted, carries the session's token and ends in a redirect.
 
+mod account;
 mod assets;
+mod client;
 mod confirm;
 mod csrf;
 mod dead_letters;
@@ -21,12 +23,13 @@ mod live;
 mod login;
 mod overview;
 mod page;
-mod password;
+mod password_link;
 mod print;
 mod queue_depths;
 mod recipe;
 mod retry_preview;
 mod session;
+mod sessions;
 pub mod setup;
 mod subscriptions;
 #[cfg(test)]
@@ -35,6 +38,7 @@ mod throttle;
 mod timeline;
 mod topics;
 mod traffic;
+mod users;
 mod view;
 
 use std::sync::Arc;
@@ -44,14 +48,14 @@ use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::middleware::{from_fn_with_state, map_response};
 
-pub use setup::{ClaimError, SetupLink, claim};
+pub use setup::SetupLink;
 
 use crate::admin::throttle::Throttle;
 use tokio::sync::Semaphore;
 
 use crate::broker::Broker;
+use crate::broker::people::People;
 use crate::store::StoreError;
-use crate::store::accounts::Accounts;
 use crate::store::views::Views;
 
 /// Bytes of a form besides the events that it may publish.
@@ -61,7 +65,7 @@ const FORM_BYTES_MAX: usize = 1_048_576;
 pub struct AdminState {
     pub broker: Broker,
     pub views: Views,
-    pub accounts: Accounts,
+    pub people: People,
     /// How the first person gets in; see [`SetupLink::new`].
     pub setup: SetupLink,
     /// Whether webhooks must be called over TLS.
@@ -75,7 +79,9 @@ pub struct AdminState {
 pub fn routes(state: AdminState) -> Router {
     let site = Arc::new(Site::new(state));
     let behind_login = page::router().layer(from_fn_with_state(site.clone(), gate::admit));
-    let public = login::router().merge(setup::router());
+    let public = login::router()
+        .merge(setup::router())
+        .merge(password_link::router());
     // Every byte of an event may be percent-encoded.
     let form_bytes_max = 3 * site.publish_bytes_max + FORM_BYTES_MAX;
     behind_login
@@ -92,7 +98,7 @@ pub fn routes(state: AdminState) -> Router {
 struct Site {
     broker: Broker,
     views: Views,
-    accounts: Accounts,
+    people: People,
     setup: SetupLink,
     require_https: bool,
     publish_bytes_max: usize,
@@ -108,7 +114,7 @@ impl Site {
         Self {
             broker: state.broker,
             views: state.views,
-            accounts: state.accounts,
+            people: state.people,
             setup: state.setup,
             require_https: state.require_https,
             publish_bytes_max: state.publish_bytes_max,
@@ -122,7 +128,7 @@ impl Site {
         if self.claimed.load(Ordering::Relaxed) {
             return Ok(true);
         }
-        let claimed = self.accounts.is_claimed().await?;
+        let claimed = self.people.accounts().is_claimed().await?;
         self.claimed.store(claimed, Ordering::Relaxed);
         Ok(claimed)
     }

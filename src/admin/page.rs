@@ -6,9 +6,11 @@ use axum::Router;
 use axum::middleware::from_fn_with_state;
 use axum::routing::{MethodRouter, get, post};
 
+use crate::admin::gate::Access;
 use crate::admin::view::NavLink;
 use crate::admin::{
-    Site, dead_letters, error, events, gate, live, login, overview, subscriptions, topics,
+    Site, account, dead_letters, error, events, gate, live, login, overview, sessions,
+    subscriptions, topics, users,
 };
 use crate::store::accounts::Role;
 
@@ -18,8 +20,7 @@ pub(super) struct Page {
     pub(super) path: &'static str,
     /// What the navigation calls it; `None` keeps it out of there.
     pub(super) nav: Option<&'static str>,
-    /// Who may send its form.
-    pub(super) needs: Role,
+    pub(super) access: Access,
     pub(super) handler: fn() -> MethodRouter<Arc<Site>>,
 }
 
@@ -28,75 +29,102 @@ pub(super) struct Page {
 pub(super) static PAGES: &[Page] = &[
     listed("/", "Overview", || get(overview::show)),
     listed("/topics", "Topics", || get(topics::list)),
-    page("/new-topic", || get(topics::draft).post(topics::create)),
+    kept("/new-topic", || get(topics::draft).post(topics::create)),
     page("/topics/{topic}", || get(topics::show)),
     page("/topics/{topic}/keys", || post(topics::reveal_keys)),
-    page("/topics/{topic}/keys/{key}/regenerate",
+    kept("/topics/{topic}/keys/{key}/regenerate",
         || get(topics::ask_to_regenerate).post(topics::regenerate)),
-    page("/topics/{topic}/delete", || get(topics::ask_to_delete).post(topics::delete)),
+    kept("/topics/{topic}/delete", || get(topics::ask_to_delete).post(topics::delete)),
     operated("/topics/{topic}/publish", || get(topics::compose).post(topics::publish)),
     listed("/subscriptions", "Subscriptions", || get(subscriptions::list)),
-    page("/new-subscription", || get(subscriptions::choose_topic)),
-    page("/topics/{topic}/new-subscription",
+    kept("/new-subscription", || get(subscriptions::choose_topic)),
+    kept("/topics/{topic}/new-subscription",
         || get(subscriptions::draft).post(subscriptions::create)),
     page("/topics/{topic}/subscriptions/{name}", || get(subscriptions::show)),
-    page("/topics/{topic}/subscriptions/{name}/edit",
+    kept("/topics/{topic}/subscriptions/{name}/edit",
         || get(subscriptions::edit).post(subscriptions::change)),
     page("/topics/{topic}/subscriptions/{name}/url", || post(subscriptions::reveal_url)),
     operated("/topics/{topic}/subscriptions/{name}/validate", || post(subscriptions::validate)),
     operated("/topics/{topic}/subscriptions/{name}/pause", || post(subscriptions::pause)),
     operated("/topics/{topic}/subscriptions/{name}/resume", || post(subscriptions::resume)),
-    page("/topics/{topic}/subscriptions/{name}/delete",
+    kept("/topics/{topic}/subscriptions/{name}/delete",
         || get(subscriptions::ask_to_delete).post(subscriptions::delete)),
     listed("/events", "Events", || get(events::list)),
     page("/events/{key}", || get(events::show)),
-    page("/events/{key}/data", || get(events::download)),
+    operated("/events/{key}/data", || get(events::download)),
     listed("/dead-letters", "Dead letters", || get(dead_letters::list)),
     page("/dead-letters/{id}", || get(dead_letters::show)),
     operated("/dead-letters/{id}/resubmit",
         || get(dead_letters::ask_to_resubmit).post(dead_letters::resubmit)),
     page("/live", || get(live::stream)),
+    kept("/users", || get(users::list)).titled("Users"),
+    kept("/new-user", || get(users::draft).post(users::create)),
+    kept("/users/{user}", || get(users::show)),
+    kept("/users/{user}/role", || post(users::change_role)),
+    kept("/users/{user}/disable", || post(users::disable)),
+    kept("/users/{user}/enable", || post(users::enable)),
+    kept("/users/{user}/password-link", || post(users::put_link)),
+    kept("/users/{user}/end-sessions", || post(users::end_sessions)),
+    kept("/users/{user}/delete", || get(users::ask_to_delete).post(users::delete)),
+    kept("/sessions", || get(sessions::list)),
+    kept("/sessions/end", || post(sessions::end_all)),
+    kept("/sessions/{session}/end", || post(sessions::end_one)),
+    anybodys("/account", || get(account::show)),
+    anybodys("/account/password", || post(account::change_password)),
+    anybodys("/account/sessions/end", || post(sessions::end_others)),
+    anybodys("/account/sessions/{session}/end", || post(sessions::end_own)),
     anybodys("/logout", || post(login::log_out)),
 ];
+
+impl Page {
+    /// The same in the navigation.
+    const fn titled(self, title: &'static str) -> Self {
+        Self {
+            nav: Some(title),
+            ..self
+        }
+    }
+}
 
 type Handler = fn() -> MethodRouter<Arc<Site>>;
 
 const fn listed(path: &'static str, title: &'static str, handler: Handler) -> Page {
-    Page {
-        nav: Some(title),
-        ..page(path, handler)
-    }
+    page(path, handler).titled(title)
 }
 
+/// A page that everybody may look at, and whose form only administrators may send.
 const fn page(path: &'static str, handler: Handler) -> Page {
-    Page {
-        path,
-        nav: None,
-        needs: Role::Admin,
-        handler,
-    }
+    for_roles(path, Role::Viewer, Role::Admin, handler)
 }
 
-/// A page whose form operators may send too.
+/// A page for administrators alone.
+const fn kept(path: &'static str, handler: Handler) -> Page {
+    for_roles(path, Role::Admin, Role::Admin, handler)
+}
+
+/// A page for operators, too.
 const fn operated(path: &'static str, handler: Handler) -> Page {
-    Page {
-        needs: Role::Operator,
-        ..page(path, handler)
-    }
+    for_roles(path, Role::Operator, Role::Operator, handler)
 }
 
 /// A page whose form everybody who is signed in may send.
 const fn anybodys(path: &'static str, handler: Handler) -> Page {
+    for_roles(path, Role::Viewer, Role::Viewer, handler)
+}
+
+const fn for_roles(path: &'static str, reads: Role, changes: Role, handler: Handler) -> Page {
     Page {
-        needs: Role::Viewer,
-        ..page(path, handler)
+        path,
+        nav: None,
+        access: Access { reads, changes },
+        handler,
     }
 }
 
 /// All pages by their paths.
 pub(super) fn router() -> Router<Arc<Site>> {
     let pages = PAGES.iter().map(|page| {
-        let guard = from_fn_with_state(page.needs, gate::authorize);
+        let guard = from_fn_with_state(page.access, gate::authorize);
         (page.path, (page.handler)().layer(guard))
     });
     pages
@@ -107,10 +135,11 @@ pub(super) fn router() -> Router<Arc<Site>> {
         .method_not_allowed_fallback(error::no_such_action)
 }
 
-/// The navigation as it is shown on the page at `path`, `/admin` included.
-pub(super) fn nav(path: &str) -> Vec<NavLink> {
+/// The navigation for `role` as it is shown on the page at `path`, `/admin` included.
+pub(super) fn nav(path: &str, role: Role) -> Vec<NavLink> {
     let path = path.strip_prefix("/admin").unwrap_or(path);
-    let listed = PAGES.iter().filter_map(|page| Some((page.path, page.nav?)));
+    let open = PAGES.iter().filter(|page| page.access.reads <= role);
+    let listed = open.filter_map(|page| Some((page.path, page.nav?)));
     listed
         .map(|(page, title)| NavLink {
             href: format!("/admin{}", page.trim_end_matches('/')),
@@ -144,7 +173,7 @@ mod tests {
             ("/admin/topicsandmore", None),
             ("/admin/login", None),
         ] {
-            let links = nav(path);
+            let links = nav(path, Role::Viewer);
             let mut current = links.iter().filter(|link| link.current);
             assert_eq!(current.next().map(|link| link.title), expected, "{path}");
             assert!(current.next().is_none(), "{path}");

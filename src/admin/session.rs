@@ -3,6 +3,7 @@
 //! A session ends half an hour after the last request and in any case twelve hours after signing in,
 //! by our own clock. The database knows the hash of its id alone (security.md B3).
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,11 +18,12 @@ use tower_sessions::session_store::{Error, Result};
 use tower_sessions::{Expiry, Session, SessionManagerLayer, SessionStore};
 
 use crate::admin::Site;
+use crate::admin::client::Client;
 use crate::admin::error::PageError;
 use crate::admin::view::Flash;
 use crate::base::{Clock, Entropy, Timestamp};
 use crate::store::StoreError;
-use crate::store::accounts::{Accounts, Role, User};
+use crate::store::accounts::{Accounts, Role, SessionRecord, User, UserId};
 
 /// How long a session lives without requests (security.md B3).
 const IDLE_MAX: Duration = Duration::from_secs(30 * 60);
@@ -43,16 +45,19 @@ const FLASH: &str = "flash";
 /// What a session remembers about who signed in.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct SignedIn {
-    user: String,
+    user: i64,
     /// Every form carries it; see [`crate::admin::csrf`].
     csrf: String,
     started_ms: i64,
     touched_ms: i64,
+    address: Option<IpAddr>,
+    browser: Option<String>,
 }
 
 /// Somebody signed in, with the request that they make.
 #[derive(Clone, Debug)]
 pub(super) struct Visitor {
+    pub(super) id: UserId,
     pub(super) name: String,
     pub(super) role: Role,
     pub(super) csrf: String,
@@ -68,6 +73,16 @@ pub(super) struct Visitor {
 }
 
 impl Visitor {
+    /// Whether the visitor may see what events carry.
+    pub(super) fn sees_data(&self) -> bool {
+        self.role >= Role::Operator
+    }
+
+    /// What the book of sessions knows this one by.
+    pub(super) fn session_key(&self) -> Option<String> {
+        self.session.id().as_ref().map(key)
+    }
+
     /// Has `flash` shown on the next page.
     pub(super) async fn tell(&self, flash: Flash) -> std::result::Result<(), PageError> {
         Ok(self.session.insert(FLASH, flash).await?)
@@ -90,7 +105,7 @@ impl<S: Sync> FromRequestParts<S> for Visitor {
 /// Puts a session at the handlers' disposal.
 pub(super) fn layer(site: &Arc<Site>) -> SessionManagerLayer<Sessions> {
     let sessions = Sessions {
-        accounts: site.accounts.clone(),
+        accounts: site.people.accounts().clone(),
         clock: site.broker.clock().clone(),
         entropy: site.broker.entropy().clone(),
     };
@@ -108,16 +123,20 @@ pub(super) fn layer(site: &Arc<Site>) -> SessionManagerLayer<Sessions> {
 pub(super) async fn sign_in(
     site: &Site,
     session: &Session,
-    user: String,
+    user: UserId,
+    client: Client,
 ) -> std::result::Result<(), PageError> {
     session.flush().await?;
-    let now = site.broker.clock().now().as_ms();
+    let now = site.broker.clock().now();
     let signed_in = SignedIn {
-        user,
+        user: user.0,
         csrf: site.broker.entropy().secret(),
-        started_ms: now,
-        touched_ms: now,
+        started_ms: now.as_ms(),
+        touched_ms: now.as_ms(),
+        address: client.address,
+        browser: client.browser,
     };
+    site.people.accounts().note_sign_in(user, now).await?;
     Ok(session.insert(SIGNED_IN, signed_in).await?)
 }
 
@@ -137,7 +156,8 @@ pub(super) async fn visitor(
     let Some(mut signed_in) = session.get::<SignedIn>(SIGNED_IN).await? else {
         return Ok(None);
     };
-    let Some(user) = site.accounts.find(signed_in.user.clone()).await? else {
+    let user = site.people.accounts().user(UserId(signed_in.user)).await?;
+    let Some(user) = user.filter(|user| user.disabled_at.is_none()) else {
         return Ok(None);
     };
     let now = site.broker.clock().now();
@@ -151,6 +171,7 @@ pub(super) async fn visitor(
 impl Visitor {
     fn of(user: User, csrf: String, session: Session, path: String, now: Timestamp) -> Self {
         Self {
+            id: user.id,
             name: user.name,
             role: user.role,
             csrf,
@@ -166,10 +187,14 @@ impl Visitor {
     #[cfg(test)]
     pub(super) fn with_role(role: Role) -> Self {
         let user = User {
-            id: 1,
+            id: UserId(1),
             name: "somebody".to_owned(),
             password_hash: String::new(),
             role,
+            created_at: Timestamp::from_ms(0),
+            disabled_at: None,
+            signed_in_at: None,
+            link_expires_at: None,
         };
         let nowhere = Arc::new(tower_sessions::MemoryStore::default());
         let session = Session::new(None, nowhere, None);
@@ -208,13 +233,31 @@ pub(super) struct Sessions {
 }
 
 impl Sessions {
-    /// When the session of `record`, used at `now`, ends.
-    fn end_of(record: &Record, now: Timestamp) -> Timestamp {
+    /// What the book keeps of the session of `record`, used at `now`.
+    fn kept(record: &Record, now: Timestamp) -> Result<SessionRecord> {
+        let text = serde_json::to_string(&record.data)
+            .map_err(|error| Error::Encode(error.to_string()))?;
         let signed_in = record.data.get(SIGNED_IN).cloned();
         let signed_in: Option<SignedIn> =
             signed_in.and_then(|value| serde_json::from_value(value).ok());
-        let started = signed_in.map_or(now, |each| Timestamp::from_ms(each.started_ms));
-        (now + IDLE_MAX).min(started + LIFE_MAX)
+        let moment = |ms: fn(&SignedIn) -> i64| {
+            let ms = signed_in.as_ref().map(ms);
+            ms.map_or(now, Timestamp::from_ms)
+        };
+        let started_at = moment(|each| each.started_ms);
+        Ok(SessionRecord {
+            id: key(&record.id),
+            record: text,
+            started_at,
+            used_at: moment(|each| each.touched_ms),
+            expires_at: (now + IDLE_MAX).min(started_at + LIFE_MAX),
+            user: signed_in.as_ref().map(|each| UserId(each.user)),
+            address: signed_in
+                .as_ref()
+                .and_then(|each| each.address)
+                .map(|address| address.to_string()),
+            browser: signed_in.and_then(|each| each.browser),
+        })
     }
 }
 
@@ -224,14 +267,14 @@ impl SessionStore for Sessions {
         let mut id = [0; 16];
         self.entropy.fill(&mut id);
         record.id = Id(i128::from_le_bytes(id));
-        self.save(record).await
+        let kept = Self::kept(record, self.clock.now())?;
+        let added = self.accounts.add_session(kept);
+        added.await.map_err(|error| backend(&error))
     }
 
     async fn save(&self, record: &Record) -> Result<()> {
-        let ends_at = Self::end_of(record, self.clock.now());
-        let text = serde_json::to_string(&record.data)
-            .map_err(|error| Error::Encode(error.to_string()))?;
-        let saved = self.accounts.save_session(key(&record.id), text, ends_at);
+        let kept = Self::kept(record, self.clock.now())?;
+        let saved = self.accounts.save_session(kept);
         saved.await.map_err(|error| backend(&error))
     }
 

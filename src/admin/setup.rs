@@ -13,21 +13,21 @@ use serde::Deserialize;
 use tokio::sync::watch;
 use tower_sessions::Session;
 
+use crate::admin::client::Client;
 use crate::admin::error::{PageResult, sentence};
 use crate::admin::field::{Field, Problem, mark};
 use crate::admin::form::{Form, Refusal};
 use crate::admin::view::{Bare, draw_with};
-use crate::admin::{Site, password, session};
+use crate::admin::{Site, session};
 use crate::base::{Clock, Entropy, Timestamp};
+use crate::broker::people::{
+    NAME_CHARACTERS_MAX, PASSWORD_CHARACTERS_MIN, PASSWORD_RECOMMENDED, PeopleError,
+};
 use crate::model::access::Secret;
-use crate::store::StoreError;
-use crate::store::accounts::Accounts;
+use crate::store::accounts::UserId;
 
 /// How long the link works (product.md, conventions 2).
 const LINK_LIFE: Duration = Duration::from_secs(30 * 60);
-
-/// Characters of a user's name.
-const NAME_MAX: usize = 64;
 
 /// Bytes of a form that anybody may send: a name, a password and a token fit many times over.
 pub(super) const OPEN_FORM_BYTES_MAX: usize = 16_384;
@@ -76,48 +76,6 @@ impl SetupLink {
     }
 }
 
-/// Why an account was not made.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ClaimError {
-    #[error("the name: {0}")]
-    Name(String),
-    #[error("the password: {0}")]
-    Password(String),
-    #[error(transparent)]
-    Store(#[from] StoreError),
-}
-
-/// Makes the first account, an administrator's. `false` when there is one already: then nothing changes.
-pub async fn claim(
-    accounts: &Accounts,
-    name: &str,
-    password: &str,
-    now: Timestamp,
-) -> Result<bool, ClaimError> {
-    if let Some(problem) = name_problem(name) {
-        return Err(ClaimError::Name(problem));
-    }
-    if let Some(problem) = password::problem(password, name) {
-        return Err(ClaimError::Password(problem));
-    }
-    if accounts.is_claimed().await? {
-        return Ok(false); // and nothing is hashed in vain
-    }
-    let hash = password::hash(password.to_owned()).await;
-    Ok(accounts.claim(name.to_owned(), hash, now).await?)
-}
-
-fn name_problem(name: &str) -> Option<String> {
-    let characters = name.chars().count();
-    if !(1..=NAME_MAX).contains(&characters) {
-        return Some(format!("it must have 1 to {NAME_MAX} characters"));
-    }
-    let is_plain = name.trim() == name && !name.chars().any(char::is_control);
-    (!is_plain).then(|| {
-        "it may neither begin nor end with a space, nor hold control characters".to_owned()
-    })
-}
-
 pub(super) fn router() -> Router<Arc<Site>> {
     let page = get(show)
         .post(submit)
@@ -141,29 +99,37 @@ async fn show(State(site): State<Arc<Site>>, Query(Token { token }): Query<Token
     Ok(draw_form(token, &Form::default(), None))
 }
 
-async fn submit(State(site): State<Arc<Site>>, session: Session, form: Form) -> PageResult {
+async fn submit(
+    State(site): State<Arc<Site>>,
+    session: Session,
+    client: Client,
+    form: Form,
+) -> PageResult {
     let token = form.raw("token").to_owned();
     if !site.is_claimed().await? && !site.setup.admits(&token) {
         return Ok(invalid_link());
     }
-    let (name, password) = (form.text("name"), form.raw("password"));
-    match claim(&site.accounts, name, password, site.broker.clock().now()).await {
-        Ok(true) => welcome(&site, &session, name).await,
-        Ok(false) => Ok(Redirect::to("/admin/login").into_response()),
-        Err(ClaimError::Store(error)) => Err(error.into()),
-        Err(ClaimError::Name(problem)) => {
+    match site
+        .people
+        .claim(form.text("name"), form.raw("password"))
+        .await
+    {
+        Ok(Some(user)) => welcome(&site, &session, user, client).await,
+        Ok(None) => Ok(Redirect::to("/admin/login").into_response()),
+        Err(PeopleError::Name(problem)) => {
             let refusal = Refusal::of("name", sentence(&problem));
             Ok(draw_form(token, &form, Some(refusal)))
         }
-        Err(ClaimError::Password(problem)) => {
+        Err(PeopleError::Password(problem)) => {
             let refusal = Refusal::of("password", sentence(&problem));
             Ok(draw_form(token, &form, Some(refusal)))
         }
+        Err(error) => Err(error.into()),
     }
 }
 
-async fn welcome(site: &Site, session: &Session, name: &str) -> PageResult {
-    session::sign_in(site, session, name.to_owned()).await?;
+async fn welcome(site: &Site, session: &Session, user: UserId, client: Client) -> PageResult {
+    session::sign_in(site, session, user, client).await?;
     site.setup.inner.claimed.send_replace(true);
     Ok(Redirect::to("/admin").into_response())
 }
@@ -184,16 +150,12 @@ fn draw_form(token: String, form: &Form, refusal: Option<Refusal>) -> Response {
     };
     let mut fields = [
         Field::line("name", "Name", form)
-            .hint(format!("1 to {NAME_MAX} characters. You sign in with it."))
+            .hint(format!(
+                "1 to {NAME_CHARACTERS_MAX} characters. You sign in with it."
+            ))
             .autocomplete("username")
             .required(),
-        Field::password("Password", "new-password")
-            .hint(format!(
-                "At least {} characters, better {} or more. A sentence is easy to remember.",
-                password::CHARACTERS_MIN,
-                password::CHARACTERS_RECOMMENDED
-            ))
-            .required(),
+        new_password("Password"),
     ];
     let page = SetupPage {
         bare: Bare::new("Set up Everpost"),
@@ -202,6 +164,17 @@ fn draw_form(token: String, form: &Form, refusal: Option<Refusal>) -> Response {
         fields,
     };
     draw_with(status, &page)
+}
+
+/// The field for a password that is being chosen.
+pub(super) fn new_password(label: &'static str) -> Field {
+    let hint = format!(
+        "At least {PASSWORD_CHARACTERS_MIN} characters, better {PASSWORD_RECOMMENDED} or more. A \
+         sentence is easy to remember."
+    );
+    Field::password("password", label, "new-password")
+        .hint(hint)
+        .required()
 }
 
 #[derive(Template)]
@@ -249,21 +222,5 @@ mod tests {
         assert!(link.admits(token));
         clock.advance(Duration::from_millis(1));
         assert!(!link.admits(token));
-    }
-
-    #[test]
-    fn names_are_judged() {
-        for (name, taken) in [
-            ("a", true),
-            ("ann.lee+ops@example.com", true),
-            ("Jörg", true),
-            ("", false),
-            ("two words", true),
-            (" ann", false),
-            ("a\nb", false),
-            (&"x".repeat(65), false),
-        ] {
-            assert_eq!(name_problem(name).is_none(), taken, "{name}");
-        }
     }
 }

@@ -40,7 +40,7 @@ impl Frame {
     pub(super) fn new(visitor: &Visitor, title: impl Into<String>) -> Self {
         Self {
             title: title.into(),
-            nav: page::nav(&visitor.path),
+            nav: page::nav(&visitor.path, visitor.role),
             user: visitor.name.clone(),
             csrf: visitor.csrf.clone(),
             flash: visitor.flash.clone(),

@@ -63,6 +63,13 @@ impl ApiError {
         Self::new(StatusCode::BAD_REQUEST, "BadRequest", explanation)
     }
 
+    /// A bad request because of one field.
+    pub(super) fn of_field(target: &str, explanation: impl Into<String>) -> Self {
+        let mut error = Self::bad_request(explanation);
+        error.target = Some(target.to_owned());
+        error
+    }
+
     pub(super) fn unauthorized(explanation: impl Into<String>) -> Self {
         Self::new(StatusCode::UNAUTHORIZED, "Unauthorized", explanation)
     }
@@ -103,7 +110,7 @@ impl ApiError {
         error
     }
 
-    fn conflict(explanation: impl Into<String>) -> Self {
+    pub(super) fn conflict(explanation: impl Into<String>) -> Self {
         Self::new(StatusCode::CONFLICT, "Conflict", explanation)
     }
 }

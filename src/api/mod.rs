@@ -13,6 +13,7 @@ mod health;
 mod locks;
 mod manage;
 mod namespaces;
+mod people;
 mod publish;
 mod publish_in_namespace;
 mod pull;
@@ -31,7 +32,7 @@ use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::middleware;
 use axum::response::Redirect;
-use axum::routing::{get, post};
+use axum::routing::{delete, get, post};
 
 pub use arm::rewrite as rewrite_arm_path;
 pub use auth::ManagementToken;
@@ -39,6 +40,7 @@ pub use error::catch_panic;
 pub use publish::Intake;
 
 use crate::broker::Broker;
+use crate::broker::people::People;
 use crate::model::limits::MANAGEMENT_BYTES_MAX;
 use crate::store::views::Views;
 
@@ -47,6 +49,7 @@ use crate::store::views::Views;
 pub struct ApiState {
     pub broker: Broker,
     pub views: Views,
+    pub people: People,
     pub token: ManagementToken,
     pub intake: Intake,
     pub options: Arc<ApiOptions>,
@@ -148,6 +151,20 @@ pub fn routes(state: ApiState, others: Router) -> Router {
         .route("/everpost/replays/{id}/pause", post(replays::pause))
         .route("/everpost/replays/{id}/resume", post(replays::resume))
         .route("/everpost/replays/{id}/cancel", post(replays::cancel))
+        .route("/everpost/users", get(people::list).post(people::create))
+        .route(
+            "/everpost/users/{name}",
+            get(people::show)
+                .patch(people::patch)
+                .delete(people::delete),
+        )
+        .route(
+            "/everpost/users/{name}/passwordLink",
+            post(people::put_link),
+        )
+        .route("/everpost/sessions", get(people::list_sessions))
+        .route("/everpost/sessions/end", post(people::end_sessions))
+        .route("/everpost/sessions/{id}", delete(people::end_session))
         .route("/everpost/deadLetters/receive", post(locks::receive))
         .route("/everpost/locks/{verb}", post(locks::settle))
         .layer(DefaultBodyLimit::max(MANAGEMENT_BYTES_MAX))

@@ -19,6 +19,7 @@ use crate::app::config::Config;
 use crate::app::interrupt::interrupted;
 use crate::app::{claim, listen, management_token, telemetry};
 use crate::base::{Clock, Entropy, TimeScale};
+use crate::broker::people::People;
 use crate::broker::{Broker, BrokerOptions};
 use crate::model::registry::ResourceScope;
 use crate::outbound::egress::EgressPolicy;
@@ -87,7 +88,8 @@ impl Appliance {
         let data_dir = Arc::new(DataDir::open(&config.data_dir)?);
         let store = open_store(&config, &data_dir, &clock)?;
         let token = management_token::open(&data_dir, config.management.token.as_ref(), &entropy)?;
-        let needs_link = claim::needs_link(&config, &store, &clock).await?;
+        let people = People::new(store.accounts.clone(), clock.clone(), entropy.clone());
+        let needs_link = claim::needs_link(&config, &people).await?;
 
         let listener = bind(config.listen).await?;
         let address = listener
@@ -110,7 +112,7 @@ impl Appliance {
         let pages = config.admin.enabled.then(|| AdminState {
             broker: broker.clone(),
             views: store.views.clone(),
-            accounts: store.accounts.clone(),
+            people: people.clone(),
             setup,
             require_https: config.egress.require_https,
             publish_bytes_max: config.publish.bytes_max,
@@ -118,6 +120,7 @@ impl Appliance {
         let state = ApiState {
             broker: broker.clone(),
             views: store.views.clone(),
+            people,
             token,
             intake: Intake::default(),
             options: Arc::new(ApiOptions {
@@ -212,7 +215,11 @@ impl Appliance {
     }
 }
 
-fn open_store(config: &Config, data_dir: &Arc<DataDir>, clock: &Clock) -> anyhow::Result<Store> {
+pub(super) fn open_store(
+    config: &Config,
+    data_dir: &Arc<DataDir>,
+    clock: &Clock,
+) -> anyhow::Result<Store> {
     let options = StoreOptions {
         clock: clock.clone(),
         entropy: Entropy::Os,

@@ -4,30 +4,26 @@ use std::path::Path;
 
 use anyhow::{Context, bail};
 
-use crate::admin::{self, SetupLink};
+use crate::admin::SetupLink;
 use crate::app::config::Config;
-use crate::base::Clock;
-use crate::store::{Store, write_private};
+use crate::broker::people::People;
+use crate::store::write_private;
 
 /// The file in the data directory that holds the set-up link while nobody has claimed the appliance.
 const SETUP_URL_FILE: &str = "setup-url";
 
 /// Makes the configured account, if there is one to make. Says whether a set-up link is still needed:
 /// not once the appliance is claimed, nor where there are no admin pages.
-pub(super) async fn needs_link(
-    config: &Config,
-    store: &Store,
-    clock: &Clock,
-) -> anyhow::Result<bool> {
+pub(super) async fn needs_link(config: &Config, people: &People) -> anyhow::Result<bool> {
     if !config.admin.enabled {
         return Ok(false);
     }
     if let Some(account) = &config.admin.account {
         let (name, password) = (account.user.as_str(), account.password.reveal());
-        let made = admin::claim(&store.accounts, name, password, clock.now()).await;
+        let made = people.claim(name, password).await;
         made.context("the administrator of the configuration cannot be made")?;
     }
-    if store.accounts.is_claimed().await? {
+    if people.accounts().is_claimed().await? {
         return Ok(false);
     }
     refuse_exposure(config)?;

@@ -9,6 +9,7 @@ mod janitor;
 mod manage;
 mod meters;
 mod namespaces;
+pub mod people;
 mod publish;
 mod pull;
 mod receive;

@@ -31,6 +31,7 @@ export async function furnish(appliance) {
   await unproven(appliance, orders);
   await everyOption(appliance, await appliance.createTopic(LONG_TOPIC), archive);
   await cloudEvents(appliance);
+  await appliance.manage("POST", "/everpost/users", { name: "bob", role: "viewer" });
   return () => Promise.all(receivers.map((receiver) => receiver.stop()));
 }
 

@@ -5,7 +5,7 @@ import { readFile } from "node:fs/promises";
 import { after, before, test } from "node:test";
 
 import { Appliance } from "../clients/appliance.mjs";
-import { Administrator, NAME } from "./administrator.mjs";
+import { Administrator, NAME, PASSWORD } from "./administrator.mjs";
 import { furnish, LONG_SUBSCRIPTION } from "./furniture.mjs";
 import { openBrowser } from "./visitor.mjs";
 
@@ -48,10 +48,30 @@ const PAGES = [
   ["/dead-letters", "/admin/dead-letters"],
   ["/dead-letters/{id}", REJECTED],
   ["/dead-letters/{id}/resubmit", `${REJECTED}/resubmit`],
+  ["/users", "/admin/users"],
+  ["/new-user", "/admin/new-user"],
+  ["/users/{user}", "/admin/users/1"],
+  ["/users/{user}/role", "/admin/users/2", (ann) => ann.press("Change role")],
+  ["/users/{user}/disable", "/admin/users/2", (ann) => ann.press("Disable")],
+  ["/users/{user}/enable", "/admin/users/2", (ann) => ann.press("Enable")],
+  ["/users/{user}/password-link", "/admin/users/2", (ann) => ann.press("Make a password link")],
+  ["/users/{user}/end-sessions", "/admin/users/2", (ann) => ann.press("End all sessions")],
+  ["/users/{user}/delete", "/admin/users/2/delete"],
+  ["/sessions", "/admin/sessions"],
+  ["/account", "/admin/account"],
+  ["/account/password", "/admin/account", refusePassword],
 ];
 
 // No pages to look at: a download, and the way out.
 const NO_PAGES = ["/events/{key}/data", "/live", "/logout"];
+
+// They only end sessions, and the test's own with them or none.
+const ENDINGS = [
+  "/sessions/end",
+  "/sessions/{session}/end",
+  "/account/sessions/end",
+  "/account/sessions/{session}/end",
+];
 
 // Pages as they look when something is missing, long or wrong.
 const STATES = [
@@ -97,7 +117,7 @@ test("every page is looked at", async () => {
   const table = registry.slice(registry.indexOf("PAGES: &[Page]"), registry.indexOf("];"));
   const paths = [...table.matchAll(/\("(\/[^"]*)"/g)].map(([, path]) => path);
 
-  assert.deepEqual([...PAGES.map(([path]) => path), ...NO_PAGES].sort(), paths.sort());
+  assert.deepEqual([...PAGES.map(([path]) => path), ...NO_PAGES, ...ENDINGS].sort(), paths.sort());
 });
 
 for (const [look, options] of Object.entries(LOOKS)) {
@@ -172,6 +192,11 @@ function refuse(label, text, button) {
 async function refuseSubscription(ann) {
   await ann.type("Name", "billing2");
   await refuse("Webhook URL", "ftp://shop.example/events", "Create event subscription")(ann);
+}
+
+async function refusePassword(ann) {
+  await ann.type("Present password", PASSWORD);
+  await refuse("New password", "short", "Change password")(ann);
 }
 
 async function weakPassword(ann) {

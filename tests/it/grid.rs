@@ -23,6 +23,7 @@ use tower::ServiceExt;
 
 use everpost::api::{self, ApiOptions, ApiState, Intake, ManagementToken};
 use everpost::base::{Clock, Entropy, TimeScale, Timestamp};
+use everpost::broker::people::People;
 use everpost::broker::{Broker, BrokerOptions};
 use everpost::model::access::Secret;
 use everpost::model::limits;
@@ -318,6 +319,11 @@ impl Grid {
         let state = ApiState {
             broker: broker.clone(),
             views: store.views.clone(),
+            people: People::new(
+                store.accounts.clone(),
+                broker.clock().clone(),
+                broker.entropy().clone(),
+            ),
             token: ManagementToken::configured(Secret::new(TOKEN)),
             intake: Intake::default(),
             options: Arc::new(ApiOptions {

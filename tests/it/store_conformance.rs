@@ -19,6 +19,7 @@ use everpost::model::registry::ResourceScope;
 use everpost::model::rejection::{Rejection, RejectionId};
 use everpost::model::subscription::{PendingFate, SubscriptionId, Validation};
 use everpost::model::topic::TopicId;
+use everpost::store::accounts::{SessionRecord, UserId};
 use everpost::store::views::{DeadLetterQuery, EventQuery, ReadBack, RejectionQuery};
 use everpost::store::{
     Accepted, DataDir, Late, LeaseRequest, Leased, Orphans, Receipt, RegistryChange, RequestMark,
@@ -632,13 +633,13 @@ async fn the_first_user_claims_and_sessions_end(f: Fixture) {
         accounts
             .claim("Ada".to_owned(), "hash".to_owned(), at(0))
             .await,
-        Ok(true)
+        Ok(Some(UserId(1)))
     );
     assert_eq!(
         accounts
             .claim("Eve".to_owned(), "hash".to_owned(), at(0))
             .await,
-        Ok(false)
+        Ok(None)
     );
     assert_eq!(accounts.is_claimed().await, Ok(true));
     let ada = accounts
@@ -648,10 +649,17 @@ async fn the_first_user_claims_and_sessions_end(f: Fixture) {
         .expect("her account");
     assert_eq!(ada.name, "Ada");
     assert_eq!(accounts.find("eve".to_owned()).await, Ok(None));
-    accounts
-        .save_session("id".to_owned(), "{}".to_owned(), at(10))
-        .await
-        .expect("kept");
+    let session = SessionRecord {
+        id: "id".to_owned(),
+        record: "{}".to_owned(),
+        user: Some(ada.id),
+        started_at: at(0),
+        used_at: at(0),
+        expires_at: at(10),
+        address: None,
+        browser: None,
+    };
+    accounts.add_session(session).await.expect("kept");
     assert_eq!(
         accounts.session("id".to_owned(), at(9)).await,
         Ok(Some("{}".to_owned()))

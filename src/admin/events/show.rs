@@ -47,7 +47,8 @@ struct EventPage {
     topic_path: Option<String>,
     received_at: Moment,
     attributes: Vec<(String, String)>,
-    data: DataText,
+    /// `None` for whoever may not see it.
+    data: Option<DataText>,
     /// Subscriptions that wanted it.
     matched: u64,
     /// `None` once the topic is deleted.
@@ -101,7 +102,9 @@ pub(in crate::admin) async fn show(
         topic: event.topic,
         received_at: Moment::exactly(stored.received_at),
         attributes: attributes(&stored.event),
-        data: DataText::new(&stored.event.data, asked.data == "raw"),
+        data: visitor
+            .sees_data()
+            .then(|| DataText::new(&stored.event.data, asked.data == "raw")),
         matched: event.matched,
         why: why.filter(|why| !why.is_empty()),
         deliveries: deliveries.collect(),

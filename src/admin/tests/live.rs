@@ -1,5 +1,6 @@
 //! Pages that keep themselves up to date.
 
+use crate::store::accounts::UserId;
 use std::time::Duration;
 
 use axum::body::Body;
@@ -55,7 +56,7 @@ async fn a_stream_tells_of_changes_and_of_nothing_else() {
     appliance
         .store
         .accounts
-        .save_session("key".to_owned(), "{}".to_owned(), appliance.clock.now())
+        .note_sign_in(UserId(1), appliance.clock.now())
         .await
         .expect("a change");
     assert_eq!(next(&mut stream).await, "event: changed\ndata: now\n\n");

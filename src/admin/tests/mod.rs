@@ -4,6 +4,7 @@ mod deliver;
 mod hostile;
 mod live;
 mod namespaces;
+mod people;
 mod person;
 mod protect;
 mod sign_in;
@@ -20,6 +21,7 @@ use tokio_util::task::TaskTracker;
 use crate::admin::tests::person::Person;
 use crate::admin::{AdminState, SetupLink, routes};
 use crate::base::{Clock, Entropy, TimeScale, Timestamp};
+use crate::broker::people::People;
 use crate::broker::{Broker, BrokerOptions};
 use crate::model::limits::{PUBLISH_BYTES_MAX, RESUBMISSIONS_MAX};
 use crate::model::probation::ProbationRules;
@@ -28,6 +30,7 @@ use crate::model::retention::RetentionRules;
 use crate::outbound::exchange::{Exchange, ExchangeAnswer, ExchangeError, ExchangeRequest, Script};
 use crate::outbound::{Outbound, OutboundOptions};
 use crate::store::Store;
+use crate::store::accounts::Role;
 
 const NAME: &str = "ann";
 const PASSWORD: &str = "correct horse battery";
@@ -37,6 +40,7 @@ struct Appliance {
     clock: Clock,
     broker: Broker,
     store: Store,
+    people: People,
     setup: SetupLink,
     webhooks: Arc<Webhooks>,
     router: Router,
@@ -80,10 +84,11 @@ impl Appliance {
         let broker = broker.expect("a broker");
         tokio::spawn(broker.clone().dispatch(TaskTracker::new()));
         let setup = SetupLink::new(&entropy, &clock);
+        let people = People::new(store.accounts.clone(), clock.clone(), entropy.clone());
         let admin = routes(AdminState {
             broker: broker.clone(),
             views: store.views.clone(),
-            accounts: store.accounts.clone(),
+            people: people.clone(),
             setup: setup.clone(),
             require_https: false,
             publish_bytes_max: PUBLISH_BYTES_MAX,
@@ -93,6 +98,7 @@ impl Appliance {
             clock,
             broker,
             store,
+            people,
             setup,
             webhooks,
             router,
@@ -108,6 +114,16 @@ impl Appliance {
         let page = person.send("/admin/setup", &fields).await;
         assert_eq!(page.path, "/admin", "{}", page.body);
         (appliance, person)
+    }
+
+    /// Somebody of that role, signed in; the role is the name.
+    async fn signed_in(&self, role: Role) -> Person {
+        let added = self.people.add(role.name(), role, Some(PASSWORD)).await;
+        added.expect("a new user");
+        let mut person = self.somebody();
+        let page = person.sign_in(role.name(), PASSWORD).await;
+        assert_eq!(page.path, "/admin", "{}", page.body);
+        person
     }
 
     /// Somebody who has never been here.

@@ -89,6 +89,19 @@ impl Person {
         self.request(&Method::POST, path, body).await
     }
 
+    /// Signs in by the form.
+    pub(super) async fn sign_in(&mut self, name: &str, password: &str) -> Shown {
+        self.open("/admin/login").await;
+        let fields = [("name", name), ("password", password)];
+        self.send("/admin/login", &fields).await
+    }
+
+    /// The first hidden field of that name on the page that is open.
+    pub(super) fn hidden(&self, name: &str) -> String {
+        let field = format!("type=\"hidden\" name=\"{name}\"");
+        attribute(self.page.split(&field).nth(1).unwrap_or(""), "value")
+    }
+
     /// Cookies by name.
     pub(super) fn cookies(&self) -> &BTreeMap<String, String> {
         &self.cookies

@@ -6,13 +6,15 @@ use super::Appliance;
 use crate::admin::page::PAGES;
 
 /// A path that could be that of a page.
-fn sample(path: &str) -> String {
+pub(super) fn sample(path: &str) -> String {
     let path = path
         .replace("{topic}", "orders")
         .replace("{name}", "billing")
         .replace("{key}/regenerate", "key1/regenerate")
         .replace("{key}", "1")
-        .replace("{id}", "1");
+        .replace("{id}", "1")
+        .replace("{user}", "1")
+        .replace("{session}", "none");
     format!("/admin{}", path.trim_end_matches('/'))
 }
 

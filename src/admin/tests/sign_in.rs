@@ -6,7 +6,7 @@ use http::StatusCode;
 
 use super::{Appliance, NAME, PASSWORD};
 use crate::admin::page::PAGES;
-use crate::admin::{ClaimError, claim};
+use crate::broker::people::PeopleError;
 
 fn minutes(minutes: u64) -> Duration {
     Duration::from_secs(minutes * 60)
@@ -83,17 +83,16 @@ async fn the_link_ends_after_half_an_hour() {
 #[tokio::test]
 async fn an_account_from_the_configuration_is_the_first_or_none() {
     let appliance = Appliance::unclaimed().await;
-    let accounts = &appliance.store.accounts;
-    let now = appliance.clock.now();
-    let refused = claim(accounts, "ann", "short", now).await;
+    let people = &appliance.people;
+    let refused = people.claim("ann", "short").await;
     assert!(
-        matches!(refused, Err(ClaimError::Password(_))),
+        matches!(refused, Err(PeopleError::Password(_))),
         "{refused:?}"
     );
-    let refused = claim(accounts, " a", PASSWORD, now).await;
-    assert!(matches!(refused, Err(ClaimError::Name(_))), "{refused:?}");
-    assert_eq!(claim(accounts, NAME, PASSWORD, now).await, Ok(true));
-    assert_eq!(claim(accounts, "bob", PASSWORD, now).await, Ok(false));
+    let refused = people.claim(" a", PASSWORD).await;
+    assert!(matches!(refused, Err(PeopleError::Name(_))), "{refused:?}");
+    assert!(people.claim(NAME, PASSWORD).await.expect("made").is_some());
+    assert_eq!(people.claim("bob", PASSWORD).await, Ok(None));
 }
 
 #[tokio::test(start_paused = true)]

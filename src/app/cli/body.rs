@@ -13,6 +13,9 @@ use crate::model::limits::{MANAGEMENT_BYTES_MAX, PUBLISH_BYTES_MAX};
 /// Bytes of an event, laid out generously. Servers may be set to take more than by default.
 const EVENT_BYTES_MAX: usize = 16 * PUBLISH_BYTES_MAX;
 
+/// Bytes of a file with a secret: of a password of any sensible length.
+const SECRET_BYTES_MAX: usize = 4_096;
+
 /// Reads a JSON object from a file; `-` is standard input.
 pub(super) fn read(path: &Path) -> anyhow::Result<Value> {
     let text = read_text(path, MANAGEMENT_BYTES_MAX)?;
@@ -31,6 +34,12 @@ pub(super) fn read_event(path: &Path) -> anyhow::Result<String> {
     let event: Box<RawValue> =
         serde_json::from_str(&text).with_context(|| format!("{} is no JSON", path.display()))?;
     Ok(event.get().to_owned())
+}
+
+/// Reads a secret of one line; `-` is standard input.
+pub(super) fn read_secret(path: &Path) -> anyhow::Result<String> {
+    let text = read_text(path, SECRET_BYTES_MAX)?;
+    Ok(text.trim_end_matches(['\r', '\n']).to_owned())
 }
 
 fn read_text(path: &Path, bytes_max: usize) -> anyhow::Result<String> {

@@ -1,5 +1,6 @@
 //! The command line: commands that run something here, and commands that talk to a running server.
 
+mod admin;
 mod body;
 mod client;
 mod config;
@@ -75,6 +76,7 @@ enum Command {
     Storage(storage::StorageArgs),
     Explain(explain::ExplainArgs),
     Rejected(rejected::RejectedArgs),
+    Admin(admin::AdminArgs),
     Token(token::TokenArgs),
     Rekey(rekey::RekeyArgs),
     Config(config::ConfigArgs),
@@ -119,6 +121,7 @@ impl Command {
             Self::Storage(args) => wait_for(args.run()),
             Self::Explain(args) => wait_for(args.run()),
             Self::Rejected(args) => wait_for(args.run()),
+            Self::Admin(args) => wait_for(args.run()),
             Self::Token(args) => args.run(),
             Self::Rekey(args) => args.run(),
             Self::Config(args) => args.run(),
@@ -377,6 +380,15 @@ mod tests {
             "everpost topics try-filter orders --file - --event-type T",
             false,
         );
+        check("everpost admin create ann", true);
+        check(
+            "everpost admin create ann --role viewer --password-file -",
+            true,
+        );
+        check("everpost admin create ann --role root", false);
+        check("everpost admin reset-password ann --data-dir d", true);
+        check("everpost admin set-role ann operator --json", true);
+        check("everpost admin sessions --user ann", true);
         check("everpost token", true);
         check("everpost token rotate --data-dir d", true);
         check("everpost rekey --data-dir d", true);

@@ -74,6 +74,16 @@ pub(super) struct Server {
 }
 
 impl ServerArgs {
+    /// Whether the command line or the environment names a server.
+    pub(super) fn names_url(&self) -> bool {
+        self.url.as_deref().is_some_and(|url| !url.is_empty())
+    }
+
+    /// The configuration of the installation.
+    pub(super) fn config(&self) -> anyhow::Result<Config> {
+        self.installation.config()
+    }
+
     /// Finds the server and the token.
     pub(super) fn find(&self) -> anyhow::Result<Server> {
         let config = self.installation.config()?;

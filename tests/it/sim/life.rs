@@ -10,6 +10,7 @@ use axum::body::Body;
 use axum::http::{Method, Request};
 use everpost::api::{self, ApiOptions, ApiState, Intake, ManagementToken};
 use everpost::base::{Clock, Entropy, TimeScale};
+use everpost::broker::people::People;
 use everpost::broker::{Broker, BrokerOptions};
 use everpost::model::access::Secret;
 use everpost::model::limits;
@@ -120,6 +121,11 @@ impl Life {
         let state = ApiState {
             broker: broker.clone(),
             views: store.views.clone(),
+            people: People::new(
+                store.accounts.clone(),
+                broker.clock().clone(),
+                broker.entropy().clone(),
+            ),
             token: ManagementToken::configured(Secret::new(TOKEN)),
             intake: Intake::default(),
             options: Arc::new(ApiOptions {

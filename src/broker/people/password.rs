@@ -7,13 +7,13 @@ use tokio::sync::Semaphore;
 use crate::base::Entropy;
 
 /// The fewest characters of a password (security.md B3).
-pub(super) const CHARACTERS_MIN: usize = 8;
+pub const CHARACTERS_MIN: usize = 8;
 
 /// The most characters of a password: it bounds what one request can make us hash.
 pub(super) const CHARACTERS_MAX: usize = 128;
 
 /// What is recommended on the page (security.md B3).
-pub(super) const CHARACTERS_RECOMMENDED: usize = 15;
+pub const CHARACTERS_RECOMMENDED: usize = 15;
 
 /// Memory of one hash, in KiB; with two passes and one lane OWASP's first choice.
 const MEMORY_KIB: u32 = 19_456;

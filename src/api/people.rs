@@ -1,0 +1,217 @@
+//! Everpost's own door to the people who sign in to the admin pages, and to their sessions.
+
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::{Path, Query, State};
+use axum::http::StatusCode;
+use axum::response::IntoResponse;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::api::ApiState;
+use crate::api::error::ApiError;
+use crate::api::manage::{Answer, json};
+use crate::base::Timestamp;
+use crate::broker::people::{LINK_LIFE, PeopleError};
+use crate::store::accounts::{AccountError, Role, SessionRow, User, UserChange, UserId};
+
+/// Sessions in one answer: more people than look after one appliance.
+const SESSIONS_MAX: usize = 1_000;
+
+impl From<PeopleError> for ApiError {
+    fn from(error: PeopleError) -> Self {
+        let explanation = error.to_string();
+        match error {
+            PeopleError::Name(_) => Self::of_field("name", explanation),
+            PeopleError::Password(_) => Self::of_field("password", explanation),
+            PeopleError::Account(AccountError::NotFound) => Self::not_found(explanation),
+            PeopleError::Account(AccountError::Store(error)) => error.into(),
+            PeopleError::WrongPassword
+            | PeopleError::DeadLink
+            | PeopleError::Account(
+                AccountError::NameTaken
+                | AccountError::TooMany
+                | AccountError::FirstIsAdmin
+                | AccountError::LastAdmin,
+            ) => Self::conflict(explanation),
+        }
+    }
+}
+
+/// `GET /everpost/users`
+pub(super) async fn list(State(state): State<ApiState>) -> Answer {
+    let users = state.people.accounts().users().await?;
+    let users: Vec<Value> = users.iter().map(render).collect();
+    Ok(Json(json!({ "value": users })).into_response())
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NewUserBody {
+    name: String,
+    role: String,
+    password: Option<String>,
+}
+
+/// `POST /everpost/users`: without a password, the answer holds the link by which one is chosen.
+pub(super) async fn create(State(state): State<ApiState>, body: Bytes) -> Answer {
+    let body: NewUserBody = read(&body)?;
+    let role = role(&body.role)?;
+    let added = state.people.add(&body.name, role, body.password.as_deref());
+    let id = added.await?;
+    let mut shown = render(&by_id(&state, id).await?);
+    if body.password.is_none() {
+        add_link(&state, id, &mut shown).await?;
+    }
+    Ok((StatusCode::CREATED, Json(shown)).into_response())
+}
+
+/// `GET /everpost/users/{name}`
+pub(super) async fn show(State(state): State<ApiState>, Path(name): Path<String>) -> Answer {
+    Ok(Json(render(&by_name(&state, name).await?)).into_response())
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct UserPatch {
+    role: Option<String>,
+    disabled: Option<bool>,
+    password: Option<String>,
+}
+
+/// `PATCH /everpost/users/{name}`
+pub(super) async fn patch(
+    State(state): State<ApiState>,
+    Path(name): Path<String>,
+    body: Bytes,
+) -> Answer {
+    let user = by_name(&state, name).await?;
+    let patch: UserPatch = read(&body)?;
+    let change = UserChange {
+        role: patch.role.as_deref().map(role).transpose()?,
+        disabled: patch.disabled,
+    };
+    if let Some(password) = patch.password {
+        state.people.set_password(&user, &password, None).await?;
+    }
+    state.people.change(user.id, change).await?;
+    Ok(Json(render(&by_id(&state, user.id).await?)).into_response())
+}
+
+/// `DELETE /everpost/users/{name}`
+pub(super) async fn delete(State(state): State<ApiState>, Path(name): Path<String>) -> Answer {
+    let user = by_name(&state, name).await?;
+    state.people.delete(user.id).await?;
+    Ok(StatusCode::NO_CONTENT.into_response())
+}
+
+/// `POST /everpost/users/{name}/passwordLink`
+pub(super) async fn put_link(State(state): State<ApiState>, Path(name): Path<String>) -> Answer {
+    let user = by_name(&state, name).await?;
+    let mut shown = render(&user);
+    add_link(&state, user.id, &mut shown).await?;
+    Ok(Json(shown).into_response())
+}
+
+async fn add_link(state: &ApiState, id: UserId, shown: &mut Value) -> Result<(), ApiError> {
+    let token = state.people.put_link(id).await?;
+    let base = &state.broker.options().public_url;
+    let url = format!("{base}/admin/password?token={}", token.reveal());
+    shown["passwordUrl"] = json!(url);
+    shown["passwordUrlExpiresAt"] = json!((state.people.now() + LINK_LIFE).to_string());
+    Ok(())
+}
+
+/// Whose sessions.
+#[derive(Deserialize)]
+pub(super) struct Whose {
+    user: Option<String>,
+}
+
+impl Whose {
+    async fn id(self, state: &ApiState) -> Result<Option<UserId>, ApiError> {
+        match self.user {
+            Some(name) => Ok(Some(by_name(state, name).await?.id)),
+            None => Ok(None),
+        }
+    }
+}
+
+/// `GET /everpost/sessions`
+pub(super) async fn list_sessions(
+    State(state): State<ApiState>,
+    Query(whose): Query<Whose>,
+) -> Answer {
+    let user = whose.id(&state).await?;
+    let accounts = state.people.accounts();
+    let sessions = accounts
+        .sessions(user, SESSIONS_MAX, state.people.now())
+        .await?;
+    let sessions: Vec<Value> = sessions.iter().map(render_session).collect();
+    Ok(Json(json!({ "value": sessions })).into_response())
+}
+
+/// `POST /everpost/sessions/end`
+pub(super) async fn end_sessions(
+    State(state): State<ApiState>,
+    Query(whose): Query<Whose>,
+) -> Answer {
+    let user = whose.id(&state).await?;
+    let ended = state.people.accounts().end_sessions(user, None).await?;
+    Ok(Json(json!({ "ended": ended })).into_response())
+}
+
+/// `DELETE /everpost/sessions/{id}`
+pub(super) async fn end_session(State(state): State<ApiState>, Path(id): Path<String>) -> Answer {
+    state.people.accounts().delete_session(id).await?;
+    Ok(StatusCode::NO_CONTENT.into_response())
+}
+
+fn read<T: serde::de::DeserializeOwned>(body: &Bytes) -> Result<T, ApiError> {
+    serde_json::from_value(json(body)?)
+        .map_err(|error| ApiError::bad_request(format!("The request body: {error}.")))
+}
+
+/// The role that a client names.
+pub(super) fn role(word: &str) -> Result<Role, ApiError> {
+    Role::parse(word).ok_or_else(|| {
+        ApiError::of_field(
+            "role",
+            format!("the role {word:?} must be viewer, operator or admin"),
+        )
+    })
+}
+
+async fn by_name(state: &ApiState, name: String) -> Result<User, ApiError> {
+    let user = state.people.accounts().find(name.clone()).await?;
+    user.ok_or_else(|| ApiError::not_found(format!("There is no user {name}.")))
+}
+
+async fn by_id(state: &ApiState, id: UserId) -> Result<User, ApiError> {
+    let user = state.people.accounts().user(id).await?;
+    user.ok_or_else(|| ApiError::not_found("The user was deleted meanwhile."))
+}
+
+fn render(user: &User) -> Value {
+    let moment = |at: Option<Timestamp>| at.map(|at| at.to_string());
+    json!({
+        "name": user.name,
+        "role": user.role.name(),
+        "disabled": user.disabled_at.is_some(),
+        "hasPassword": !user.password_hash.is_empty(),
+        "createdAt": user.created_at.to_string(),
+        "signedInAt": moment(user.signed_in_at),
+    })
+}
+
+fn render_session(session: &SessionRow) -> Value {
+    json!({
+        "id": session.id,
+        "user": session.user_name,
+        "startedAt": session.started_at.to_string(),
+        "usedAt": session.used_at.to_string(),
+        "expiresAt": session.expires_at.to_string(),
+        "address": session.address,
+        "browser": session.browser,
+    })
+}

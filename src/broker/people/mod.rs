@@ -1,0 +1,250 @@
+//! People: who may sign in, as what, and with which password.
+//!
+//! A user chooses the password alone: by a link that works once, or while signed in. Whoever runs the
+//! machine can also set one from the command line.
+
+mod password;
+
+use std::time::Duration;
+
+use aws_lc_rs::digest::{SHA256, digest};
+
+pub use password::{
+    CHARACTERS_MIN as PASSWORD_CHARACTERS_MIN, CHARACTERS_RECOMMENDED as PASSWORD_RECOMMENDED,
+};
+
+use crate::base::{Clock, Entropy, Timestamp};
+use crate::model::access::Secret;
+use crate::store::StoreError;
+use crate::store::accounts::{
+    AccountError, Accounts, NewUser, PasswordLink, Role, User, UserChange, UserId,
+};
+
+/// Characters of a user's name.
+pub const NAME_CHARACTERS_MAX: usize = 64;
+
+/// How long a link to choose a password works: over a weekend.
+pub const LINK_LIFE: Duration = Duration::from_secs(3 * 86_400);
+
+/// The verbs about people. Cheap to clone.
+#[derive(Clone)]
+pub struct People {
+    accounts: Accounts,
+    clock: Clock,
+    entropy: Entropy,
+}
+
+/// Why something about people was not done.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PeopleError {
+    #[error("the name: {0}")]
+    Name(String),
+    #[error("the password: {0}")]
+    Password(String),
+    #[error("the present password is another one")]
+    WrongPassword,
+    #[error("the link is older than three days, or it was used, or there is a newer one")]
+    DeadLink,
+    #[error(transparent)]
+    Account(#[from] AccountError),
+}
+
+impl From<StoreError> for PeopleError {
+    fn from(error: StoreError) -> Self {
+        Self::Account(AccountError::Store(error))
+    }
+}
+
+impl People {
+    /// The people in `accounts`.
+    pub fn new(accounts: Accounts, clock: Clock, entropy: Entropy) -> Self {
+        Self {
+            accounts,
+            clock,
+            entropy,
+        }
+    }
+
+    /// The book itself, for questions.
+    pub fn accounts(&self) -> &Accounts {
+        &self.accounts
+    }
+
+    /// Makes the first account, an administrator's. `None` when there is one already: then nothing
+    /// changes.
+    pub async fn claim(&self, name: &str, password: &str) -> Result<Option<UserId>, PeopleError> {
+        judge_name(name)?;
+        judge_password(password, name)?;
+        if self.accounts.is_claimed().await? {
+            return Ok(None); // and nothing is hashed in vain
+        }
+        let hash = password::hash(password.to_owned()).await;
+        let claimed = self.accounts.claim(name.to_owned(), hash, self.clock.now());
+        Ok(claimed.await?)
+    }
+
+    /// Adds a user. Without a password the user cannot sign in before one is chosen by a link.
+    pub async fn add(
+        &self,
+        name: &str,
+        role: Role,
+        password: Option<&str>,
+    ) -> Result<UserId, PeopleError> {
+        judge_name(name)?;
+        let password_hash = match password {
+            Some(password) => {
+                judge_password(password, name)?;
+                password::hash(password.to_owned()).await
+            }
+            None => String::new(),
+        };
+        let new = NewUser {
+            name: name.to_owned(),
+            password_hash,
+            role,
+        };
+        Ok(self.accounts.add_user(new, self.clock.now()).await?)
+    }
+
+    /// Changes role or state of a user.
+    pub async fn change(&self, id: UserId, change: UserChange) -> Result<(), PeopleError> {
+        let changed = self.accounts.change_user(id, change, self.clock.now());
+        Ok(changed.await?)
+    }
+
+    /// Deletes a user.
+    pub async fn delete(&self, id: UserId) -> Result<(), PeopleError> {
+        Ok(self.accounts.delete_user(id).await?)
+    }
+
+    /// Puts out a link by which the user chooses a password, in the place of an older one. The present
+    /// password holds until then.
+    pub async fn put_link(&self, id: UserId) -> Result<Secret, PeopleError> {
+        let token = Secret::new(self.entropy.secret());
+        let link = PasswordLink {
+            hash: hash_of(&token),
+            expires_at: self.clock.now() + LINK_LIFE,
+        };
+        self.accounts.put_link(id, link).await?;
+        Ok(token)
+    }
+
+    /// For whom the link with this token is out.
+    pub async fn user_of_link(&self, token: &Secret) -> Result<User, PeopleError> {
+        let found = self.accounts.user_of_link(hash_of(token), self.clock.now());
+        let found = found.await?.filter(|user| user.disabled_at.is_none());
+        found.ok_or(PeopleError::DeadLink)
+    }
+
+    /// Has the user of a link choose a password; the link is used up, and all sessions end.
+    pub async fn choose_password(
+        &self,
+        token: &Secret,
+        password: &str,
+    ) -> Result<User, PeopleError> {
+        let user = self.user_of_link(token).await?;
+        self.set_password(&user, password, None).await?;
+        Ok(user)
+    }
+
+    /// Changes the password of somebody who knows the present one; all sessions end but `kept`.
+    pub async fn change_password(
+        &self,
+        user: &User,
+        present: &str,
+        password: &str,
+        kept: Option<String>,
+    ) -> Result<(), PeopleError> {
+        if !self.knows_password(user, present).await {
+            return Err(PeopleError::WrongPassword);
+        }
+        self.set_password(user, password, kept).await
+    }
+
+    /// Gives a user another password; all sessions end but `kept`.
+    pub async fn set_password(
+        &self,
+        user: &User,
+        password: &str,
+        kept: Option<String>,
+    ) -> Result<(), PeopleError> {
+        judge_password(password, &user.name)?;
+        let hash = password::hash(password.to_owned()).await;
+        Ok(self.accounts.set_password(user.id, hash, kept).await?)
+    }
+
+    /// Whether `presented` is the password of `user`.
+    pub async fn knows_password(&self, user: &User, presented: &str) -> bool {
+        password::is_right(presented.to_owned(), user.password_hash.clone()).await
+    }
+
+    /// The user of that name and password, if signing in is allowed. It takes as long for a name that
+    /// nobody has.
+    pub async fn authenticate(
+        &self,
+        name: &str,
+        presented: &str,
+    ) -> Result<Option<User>, StoreError> {
+        let user = self.accounts.find(name.to_owned()).await?;
+        let user = user.filter(|user| !user.password_hash.is_empty());
+        let hash = user
+            .as_ref()
+            .map_or(password::NOBODY, |user| &user.password_hash);
+        let is_right = password::is_right(presented.to_owned(), hash.to_owned()).await;
+        Ok(user.filter(|user| is_right && user.disabled_at.is_none()))
+    }
+
+    /// Now, by the clock that decides about links.
+    pub fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+}
+
+/// What the book knows a secret by that nobody could guess: whoever reads it there cannot make the secret
+/// from it.
+fn hash_of(secret: &Secret) -> String {
+    let hash = digest(&SHA256, secret.reveal().as_bytes());
+    let bytes = hash.as_ref().iter();
+    bytes.map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn judge_password(password: &str, name: &str) -> Result<(), PeopleError> {
+    match password::problem(password, name) {
+        Some(problem) => Err(PeopleError::Password(problem)),
+        None => Ok(()),
+    }
+}
+
+fn judge_name(name: &str) -> Result<(), PeopleError> {
+    let characters = name.chars().count();
+    let problem = if !(1..=NAME_CHARACTERS_MAX).contains(&characters) {
+        format!("it must have 1 to {NAME_CHARACTERS_MAX} characters")
+    } else if name.trim() != name || name.chars().any(crate::base::is_hidden) {
+        "it may neither begin nor end with a space, nor hold control characters".to_owned()
+    } else {
+        return Ok(());
+    };
+    Err(PeopleError::Name(problem))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_judged() {
+        for (name, taken) in [
+            ("a", true),
+            ("ann.lee+ops@example.com", true),
+            ("Jörg", true),
+            ("", false),
+            ("two words", true),
+            (" ann", false),
+            ("a\nb", false),
+            ("a\u{202e}b", false),
+            (&"x".repeat(65), false),
+        ] {
+            assert_eq!(judge_name(name).is_ok(), taken, "{name}");
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! The book of people: users who sign in to the admin pages, and their sessions.
+
+mod sessions;
+mod users;
+
+pub use sessions::{SessionRecord, SessionRow};
+pub use users::{AccountError, NewUser, PasswordLink, User, UserChange, UserId};
+
+use crate::store::db::Db;
+
+/// The book.
+#[derive(Clone)]
+pub struct Accounts {
+    pub(super) db: Db,
+}
+
+/// What somebody may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Role {
+    /// Sees everything but secrets and the data of events.
+    Viewer,
+    /// Also sees data, resubmits, pauses and publishes.
+    Operator,
+    /// Everything.
+    Admin,
+}
+
+impl Role {
+    /// All roles, the weakest first.
+    pub const ALL: [Role; 3] = [Self::Viewer, Self::Operator, Self::Admin];
+
+    /// The word for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Viewer => "viewer",
+            Self::Operator => "operator",
+            Self::Admin => "admin",
+        }
+    }
+
+    /// The role that a word names.
+    pub fn parse(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|role| role.name() == word)
+    }
+
+    /// The role that stands in the file. The schema admits no other word; the weakest one is the safe
+    /// reading.
+    fn stored(word: &str) -> Self {
+        Self::parse(word).unwrap_or(Self::Viewer)
+    }
+}

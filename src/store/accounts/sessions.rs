@@ -1,0 +1,176 @@
+//! Sessions of signed-in users, known by the hash of their cookie alone.
+
+use rusqlite::{OptionalExtension, Row, params};
+
+use crate::base::Timestamp;
+use crate::store::accounts::{Accounts, UserId};
+use crate::store::error::StoreError;
+
+/// Sessions of one user at once; signing in once more ends the one that was used least lately.
+const SESSIONS_PER_USER_MAX: i64 = 50;
+
+/// Sessions of nobody, between a password and its second factor; the oldest ones go.
+const SESSIONS_OF_NOBODY_MAX: i64 = 1_000;
+
+/// What is kept of a session.
+#[derive(Clone, Debug)]
+pub struct SessionRecord {
+    /// SHA-256, in hex, of the cookie's token.
+    pub id: String,
+    /// What the session remembers, as JSON.
+    pub record: String,
+    /// `None` until somebody has signed in.
+    pub user: Option<UserId>,
+    pub started_at: Timestamp,
+    pub used_at: Timestamp,
+    pub expires_at: Timestamp,
+    /// The address that it was started from.
+    pub address: Option<String>,
+    /// What the browser says that it is.
+    pub browser: Option<String>,
+}
+
+/// A session to look at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SessionRow {
+    pub id: String,
+    pub user: UserId,
+    pub user_name: String,
+    pub started_at: Timestamp,
+    pub used_at: Timestamp,
+    pub expires_at: Timestamp,
+    pub address: Option<String>,
+    pub browser: Option<String>,
+}
+
+impl Accounts {
+    /// Keeps a new session, and forgets those that are too many.
+    pub async fn add_session(&self, new: SessionRecord) -> Result<(), StoreError> {
+        self.db
+            .write(move |tx| {
+                let user = new.user.map(|user| user.0);
+                tx.execute(
+                    "INSERT INTO session (id, record, user_id, started_at, used_at, expires_at, \
+                         address, browser) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+                    params![
+                        new.id,
+                        new.record,
+                        user,
+                        new.started_at.as_ms(),
+                        new.used_at.as_ms(),
+                        new.expires_at.as_ms(),
+                        new.address,
+                        new.browser
+                    ],
+                )?;
+                let kept = match user {
+                    Some(_) => SESSIONS_PER_USER_MAX,
+                    None => SESSIONS_OF_NOBODY_MAX,
+                };
+                tx.execute(
+                    "DELETE FROM session WHERE id IN (SELECT id FROM session WHERE user_id IS ?1 \
+                         ORDER BY used_at DESC LIMIT -1 OFFSET ?2)",
+                    params![user, kept],
+                )?;
+                Ok(())
+            })
+            .await
+    }
+
+    /// Brings a session up to date. One that was ended meanwhile stays ended.
+    pub async fn save_session(&self, session: SessionRecord) -> Result<(), StoreError> {
+        self.db
+            .write(move |tx| {
+                tx.prepare_cached(
+                    "UPDATE session SET record = ?2, used_at = ?3, expires_at = ?4 WHERE id = ?1",
+                )?
+                .execute(params![
+                    session.id,
+                    session.record,
+                    session.used_at.as_ms(),
+                    session.expires_at.as_ms()
+                ])?;
+                Ok(())
+            })
+            .await
+    }
+
+    /// The record of a session that has not expired.
+    pub async fn session(&self, id: String, now: Timestamp) -> Result<Option<String>, StoreError> {
+        self.db
+            .read(move |tx| {
+                let find = "SELECT record FROM session WHERE id = ?1 AND expires_at > ?2";
+                let mut find = tx.prepare_cached(find)?;
+                Ok(find
+                    .query_row(params![id, now.as_ms()], |row| row.get(0))
+                    .optional()?)
+            })
+            .await
+    }
+
+    /// Sessions that have not expired, of one user or of all, the last used first; at most `limit`.
+    pub async fn sessions(
+        &self,
+        user: Option<UserId>,
+        limit: usize,
+        now: Timestamp,
+    ) -> Result<Vec<SessionRow>, StoreError> {
+        self.db
+            .read(move |tx| {
+                let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+                let mut list = tx.prepare_cached(
+                    "SELECT session.id, user_id, name, started_at, used_at, expires_at, address, \
+                         browser \
+                     FROM session JOIN user ON user.id = user_id \
+                     WHERE expires_at > ?1 AND (?2 IS NULL OR user_id = ?2) \
+                     ORDER BY used_at DESC, session.id LIMIT ?3",
+                )?;
+                let rows = list.query_map(
+                    params![now.as_ms(), user.map(|user| user.0), limit],
+                    session_row,
+                )?;
+                Ok(rows.collect::<Result<_, _>>()?)
+            })
+            .await
+    }
+
+    /// Ends a session.
+    pub async fn delete_session(&self, id: String) -> Result<(), StoreError> {
+        self.db
+            .write(move |tx| {
+                tx.prepare_cached("DELETE FROM session WHERE id = ?1")?
+                    .execute([id])?;
+                Ok(())
+            })
+            .await
+    }
+
+    /// Ends all sessions, of one user or of all, but `kept`. Returns how many there were.
+    pub async fn end_sessions(
+        &self,
+        user: Option<UserId>,
+        kept: Option<String>,
+    ) -> Result<usize, StoreError> {
+        self.db
+            .write(move |tx| {
+                Ok(tx.execute(
+                    "DELETE FROM session WHERE (?1 IS NULL OR user_id = ?1) AND id IS NOT ?2",
+                    params![user.map(|user| user.0), kept],
+                )?)
+            })
+            .await
+    }
+}
+
+fn session_row(row: &Row<'_>) -> rusqlite::Result<SessionRow> {
+    Ok(SessionRow {
+        id: row.get(0)?,
+        user: UserId(row.get(1)?),
+        user_name: row.get(2)?,
+        started_at: Timestamp::from_ms(row.get(3)?),
+        used_at: Timestamp::from_ms(row.get(4)?),
+        expires_at: Timestamp::from_ms(row.get(5)?),
+        address: row.get(6)?,
+        browser: row.get(7)?,
+    })
+}
