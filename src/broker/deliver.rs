@@ -17,7 +17,7 @@ use crate::model::event::StoredEvent;
 use crate::model::probation::Observation;
 use crate::model::subscription::SubscriptionId;
 use crate::outbound::{Heard, Listening, Shipment};
-use crate::store::{Late, Settled};
+use crate::store::{Late, Settled, StoreError};
 
 /// Pause before what the store could not take is offered again. It doubles from time to time, so that a
 /// settlement which is itself what undoes its commits does not hold up everybody.
@@ -208,26 +208,17 @@ impl Broker {
         settled
     }
 
-    /// Stores settlements, however long that takes: a full disk may get room, and a commit that was
-    /// undone by somebody else's change is made again. The deliveries stay leased in the meantime, so
-    /// nobody delivers them twice. Only the end of the process, or of the store, ends the tries, and
-    /// leaves them due.
+    /// Stores settlements. The deliveries stay leased until that is done, so nobody delivers them twice.
     async fn settle_for_sure(
         &self,
         subscription: SubscriptionId,
         settled: Vec<Settled>,
         now: Timestamp,
     ) {
-        let mut pause = STORE_PAUSE;
-        while let Err(error) = self.store().deliveries.settle(settled.clone(), now).await {
-            tracing::error!(%error, deliveries = settled.len(), "a settlement could not be stored");
-            if error.is_final() {
-                return;
-            }
-            tokio::time::sleep(pause).await;
-            pause = (pause * 2).min(STORE_PAUSE_MAX);
+        let settle = || self.store().deliveries.settle(settled.clone(), now);
+        if until_stored(settled.len(), settle).await.is_some() {
+            self.announce_dead_letters(subscription, &settled);
         }
-        self.announce_dead_letters(subscription, &settled);
     }
 
     /// Goes on listening to a receiver that did not answer in time. Beyond
@@ -263,43 +254,70 @@ impl Broker {
         };
         let (id, now) = (batch.subscription.id, self.clock().now());
         let is_success = answer.outcome == Outcome::Delivered;
-        let on_the_wire = self.agenda().held(id);
+        let look_again_at = match is_success {
+            true => self.observe_late(batch, answer, started_at, now),
+            false => None,
+        };
         let after = now.since(started_at);
-        let late = batch.deliveries.iter().map(|delivery| Late {
-            delivery: delivery.id,
-            attempt: delivery.attempts + 1,
-            answer: LateAnswer { status, after },
-            completes: is_success && !on_the_wire.contains(&delivery.id),
-        });
-        match self
-            .store()
-            .deliveries
-            .settle_late(late.collect(), now)
-            .await
-        {
-            Ok(completed) => {
-                let (topic, subscription) = (&batch.topic, &batch.subscription);
-                self.meters()
-                    .completed_late(topic, subscription, completed.len());
-                self.agenda()
-                    .recall(id, |(delivery, _)| !completed.contains(&delivery.id));
-            }
-            Err(error) => tracing::warn!(%error, "a late answer could not be stored"),
+        let settle = || {
+            // Some of them may be attempted again before the store takes it.
+            let on_the_wire = self.agenda().held(id);
+            let late = batch.deliveries.iter().map(|delivery| Late {
+                delivery: delivery.id,
+                attempt: delivery.attempts + 1,
+                answer: LateAnswer { status, after },
+                completes: is_success && !on_the_wire.contains(&delivery.id),
+            });
+            let deliveries = &self.store().deliveries;
+            deliveries.settle_late(late.collect(), now)
+        };
+        if let Some(completed) = until_stored(batch.deliveries.len(), settle).await {
+            let (topic, subscription) = (&batch.topic, &batch.subscription);
+            self.meters()
+                .completed_late(topic, subscription, completed.len());
+            self.agenda()
+                .recall(id, |(delivery, _)| !completed.contains(&delivery.id));
         }
-        if is_success {
-            self.observe_late(batch, answer, started_at, now);
+        if let Some(at) = look_again_at {
+            self.note_due(&[id], at);
         }
     }
 
     /// A late success counts like one in time, though not as that of a probe, which has been judged.
-    fn observe_late(&self, batch: &Batch, answer: &Answer, started_at: Timestamp, now: Timestamp) {
+    fn observe_late(
+        &self,
+        batch: &Batch,
+        answer: &Answer,
+        started_at: Timestamp,
+        now: Timestamp,
+    ) -> Option<Timestamp> {
         let batch = Batch {
             is_probe: false,
             ..batch.clone()
         };
-        if let Some(at) = self.observe(&batch, answer, started_at, now) {
-            self.note_due(&[batch.subscription.id], at);
+        self.observe(&batch, answer, started_at, now)
+    }
+}
+
+/// Offers the end of so many deliveries to the store, however long it takes until that has it: a full disk
+/// may get room, and a commit that was undone by somebody else's change is made again. Only the end of the
+/// process, or of the store (`None`), ends the tries, and leaves the deliveries as they were.
+async fn until_stored<T, F>(deliveries: usize, change: impl Fn() -> F) -> Option<T>
+where
+    F: Future<Output = Result<T, StoreError>>,
+{
+    let mut pause = STORE_PAUSE;
+    loop {
+        let error = match change().await {
+            Ok(stored) => return Some(stored),
+            Err(error) => error,
+        };
+        tracing::error!(%error, deliveries, "a settlement could not be stored");
+        if error.is_final() {
+            return None;
         }
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(STORE_PAUSE_MAX);
     }
 }
 

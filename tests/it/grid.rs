@@ -36,7 +36,7 @@ use everpost::outbound::exchange::{
     Exchange, ExchangeAnswer, ExchangeError, ExchangeRequest, Script,
 };
 use everpost::outbound::{LateExchange, Outbound, OutboundOptions};
-use everpost::store::{DataDir, Store, StoreOptions};
+use everpost::store::{DataDir, InlineDatabase, Store, StoreOptions};
 
 /// The bearer token of every grid.
 pub(crate) const TOKEN: &str = "management-token";
@@ -55,7 +55,8 @@ pub(crate) struct Grid {
     started_at: Timestamp,
     settings: Settings,
     pending_expected: bool,
-    is_on_disk: bool,
+    /// What the store is in, unless it is on a real disk.
+    memory: Option<InlineDatabase>,
 }
 
 /// What an appliance can be told that matters to a test.
@@ -242,12 +243,15 @@ impl Grid {
             subscription: "sub".to_owned(),
             resource_group: "group".to_owned(),
         };
-        let store = Store::open_inline(scope).expect("a store in memory");
+        let memory = InlineDatabase::new().expect("a database in memory");
+        let store = Store::open_on(memory.clone(), scope);
         let settings = Settings {
             probation,
             ..Settings::default()
         };
-        Self::over(store, Clock::simulated(start), Arc::default(), settings).await
+        let mut grid = Self::over(store, Clock::simulated(start), Arc::default(), settings).await;
+        grid.memory = Some(memory);
+        grid
     }
 
     /// An appliance on a real disk, of which so many bytes must be free.
@@ -289,9 +293,7 @@ impl Grid {
             on_fatal: Box::new(|error| panic!("{error}")),
         };
         let store = Store::open(data_dir, options, &|_| ()).expect("a store");
-        let mut grid = Self::over(store, clock, Arc::default(), settings).await;
-        grid.is_on_disk = true;
-        grid
+        Self::over(store, clock, Arc::default(), settings).await
     }
 
     async fn over(store: Store, clock: Clock, world: Arc<World>, settings: Settings) -> Self {
@@ -343,7 +345,7 @@ impl Grid {
             started_at,
             settings,
             pending_expected: false,
-            is_on_disk: false,
+            memory: None,
         }
     }
 
@@ -355,10 +357,11 @@ impl Grid {
             self.clock.clone(),
             Arc::clone(&self.world),
         );
-        let (started_at, settings) = (self.started_at, self.settings);
+        let (started_at, settings, memory) = (self.started_at, self.settings, self.memory.take());
         drop(self);
         let mut grid = Self::over(store, clock, world, settings).await;
         grid.started_at = started_at;
+        grid.memory = memory;
         grid
     }
 
@@ -507,6 +510,12 @@ impl Grid {
         self.send(request.expect("a request")).await
     }
 
+    /// Takes all room from a store in memory, or gives it back.
+    pub(crate) fn set_disk_full(&self, full: bool) {
+        let memory = self.memory.as_ref().expect("a store in memory");
+        memory.set_full(full).expect("a limit");
+    }
+
     /// Time passes, and nobody serves what falls due.
     pub(crate) fn pass(&self, time: Duration) {
         self.clock.advance(time);
@@ -643,7 +652,7 @@ impl Drop for Grid {
         }
         let registry = self.broker.registry();
         let all: Vec<_> = registry.subscriptions().map(|(_, each)| each.id).collect();
-        if !self.is_on_disk {
+        if self.memory.is_some() {
             for id in &all {
                 self.check_accounts(*id);
             }

@@ -92,6 +92,30 @@ async fn a_whole_batch_is_completed() {
     assert_eq!(timeline.matches("+0s=TimedOut Delivered").count(), 3);
 }
 
+/// The receiver says it only once, so it must not be forgotten.
+#[tokio::test(start_paused = true)]
+async fn a_late_success_waits_for_room_on_the_disk() {
+    const EVENTS: usize = 200;
+    let grid = Grid::new().await.topic("orders").await;
+    let batched = json!({"destination": {"properties": {"maxEventsPerBatch": EVENTS}}});
+    let grid = grid.push_with("orders", "billing", "late", batched).await;
+    let events: Vec<Value> = (0..EVENTS)
+        .map(|number| event(&format!("e{number}")))
+        .collect();
+    grid.post("orders", Value::from(events)).await;
+    grid.run_for(SECOND).await;
+    grid.set_disk_full(true);
+    grid.answer_late("billing", 200).await;
+    let timeline = grid.timeline("billing").await;
+    assert_eq!(timeline.matches(" Delivered").count(), 0, "there is room");
+    grid.set_disk_full(false);
+    tokio::time::sleep(SECOND * 2).await;
+    let timeline = grid.timeline("billing").await;
+    let completed = timeline.matches("=TimedOut Delivered").count();
+    assert_eq!(completed, EVENTS, "{timeline}");
+    assert_eq!(attempts(&grid).await[0]["lateAfterMs"], 1_000);
+}
+
 /// A receiver that always answers late works nevertheless.
 #[tokio::test]
 async fn late_successes_end_a_probation() {

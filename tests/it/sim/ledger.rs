@@ -111,7 +111,7 @@ pub(super) struct Sent {
     pub(super) count: u32,
     pub(super) started_at: Timestamp,
     pub(super) ended: Option<(Timestamp, Said)>,
-    /// It need not be recorded: a crash or a full disk came between.
+    /// It need not be recorded: a crash came between.
     pub(super) excused: bool,
     pub(super) recorded: bool,
     pub(super) late: Option<(Timestamp, u16)>,

@@ -61,7 +61,7 @@ pub(super) fn arrived(ledger: &mut Ledger, request: &ExchangeRequest) -> Cargo {
 
 /// Enters what a receiver said.
 pub(super) fn answered(ledger: &mut Ledger, cargo: &Cargo, said: Said) {
-    let (now, excused) = (ledger.now, ledger.disk_was_full);
+    let now = ledger.now;
     ledger.note(format!("r{} -> {said:?}", cargo.sub));
     ledger.subs[cargo.sub].on_wire -= 1;
     ledger.subs[cargo.sub].changed = true;
@@ -71,7 +71,6 @@ pub(super) fn answered(ledger: &mut Ledger, cargo: &Cargo, said: Said) {
         pair.touched = true;
         let sent = pair.sent.last_mut().expect("a request was made");
         sent.ended = Some((now, said));
-        sent.excused |= excused;
         ledger.live.insert(*event);
     }
 }
@@ -250,7 +249,10 @@ fn check_event(ledger: &Ledger, sub: usize, event: usize, count: u32) -> Result<
     if specs.iter().all(|spec| count >= spec.attempts_max) {
         return Err(format!("attempt {} is beyond its policy", count + 1));
     }
-    let unsettled = |sent: &Sent| sent.life == ledger.life && !sent.recorded && !sent.excused;
+    // Its number shows that the one before is stored, also where nobody has looked since.
+    let unsettled = |sent: &Sent| {
+        sent.life == ledger.life && !sent.recorded && !sent.excused && sent.count >= count
+    };
     if pair.sent.iter().any(unsettled) {
         return Err("the attempt before is not settled".to_owned());
     }

@@ -205,7 +205,7 @@ fn check_delivery(
         if attempt.started_at < earliest {
             return Err(format!("attempt {number} came too early"));
         }
-        let said = what_was_said(pair, attempt)?;
+        let said = what_was_said(ledger, pair, attempt)?;
         let ended = attempt.started_at + attempt.duration;
         let fates = fates(ledger, sub, attempt, said, ended);
         if number == row.attempts {
@@ -236,7 +236,7 @@ fn fates(
         .collect()
 }
 
-fn what_was_said(pair: &Pair, attempt: &DeliveryAttempt) -> Result<Said, String> {
+fn what_was_said(ledger: &Ledger, pair: &Pair, attempt: &DeliveryAttempt) -> Result<Said, String> {
     let answer = &attempt.answer;
     if answer.outcome == Outcome::Probation {
         let error = answer.error.as_deref().unwrap_or_default();
@@ -254,6 +254,12 @@ fn what_was_said(pair: &Pair, attempt: &DeliveryAttempt) -> Result<Said, String>
     let late = late.map(|late| (sent.started_at + late.after, late.status));
     if late.is_some() && late != sent.late {
         return Err(format!("attempt {} was not answered late", attempt.attempt));
+    }
+    // A full disk puts it off, and a crash loses it.
+    let must_be_there = sent.life == ledger.life && !ledger.disk_was_full;
+    if must_be_there && late != sent.late {
+        let number = attempt.attempt;
+        return Err(format!("the late answer to attempt {number} is forgotten"));
     }
     Ok(said)
 }
