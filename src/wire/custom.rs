@@ -158,6 +158,9 @@ pub(super) fn write(out: &mut Vec<u8>, topic_resource_id: &str, stored: &StoredE
 }
 
 #[cfg(test)]
+mod reference;
+
+#[cfg(test)]
 mod tests {
     use super::*;
 
