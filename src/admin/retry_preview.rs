@@ -57,7 +57,7 @@ fn told(after: Duration) -> String {
     }
 }
 
-/// When each attempt is made, since the publishing, and last when the delivery is given up; requests
+/// When each attempt is made, since the publishing and the first attempt at once, and last when the delivery is given up; requests
 /// themselves take no time here.
 fn times(policy: &RetryPolicy, scale: TimeScale) -> (Vec<Duration>, DeadLetterReason) {
     let start = Timestamp::from_ms(0);
@@ -66,6 +66,7 @@ fn times(policy: &RetryPolicy, scale: TimeScale) -> (Vec<Duration>, DeadLetterRe
         event: EventKey(0),
         attempts: 0,
         published_at: start,
+        first_attempt_at: Some(start),
     };
     let mut times = vec![Duration::ZERO];
     loop {
@@ -77,7 +78,7 @@ fn times(policy: &RetryPolicy, scale: TimeScale) -> (Vec<Duration>, DeadLetterRe
         }
         let failed = FailedAttempt {
             attempt: delivery.attempts,
-            published_at: start,
+            first_attempt_at: start,
             status: None,
             retry_after: None,
         };

@@ -222,6 +222,7 @@ mod tests {
             event: EventKey(id),
             attempts,
             published_at: NOW,
+            first_attempt_at: None,
         };
         let event = Event {
             id: id.to_string(),

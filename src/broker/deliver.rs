@@ -179,21 +179,19 @@ impl Broker {
         // One answer serves the whole batch.
         let jitter = self.entropy().fraction();
         let settle_one = |delivery: &Delivery, answer: Answer| {
-            let policy = &definition.retry_policy;
-            let scale = self.time_scale();
-            let settlement = settle(delivery, &answer, policy, now, scale, jitter)
-                .kept_by(&definition.dead_letter);
-            let attempt = Arc::new(DeliveryAttempt {
+            let attempt = DeliveryAttempt {
                 attempt: delivery.attempts + 1,
                 started_at,
                 duration,
                 answer,
                 late: None,
-            });
+            };
+            let (policy, scale) = (&definition.retry_policy, self.time_scale());
+            let settlement = settle(delivery, &attempt, policy, scale, jitter);
             Settled {
                 delivery: delivery.id,
-                attempt: Some(attempt),
-                settlement,
+                attempt: Some(Arc::new(attempt)),
+                settlement: settlement.kept_by(&definition.dead_letter),
             }
         };
         let (last, others) = batch

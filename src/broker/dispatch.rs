@@ -270,7 +270,6 @@ impl Broker {
         let definition = &subscription.definition;
         let (policy, scale) = (&definition.retry_policy, self.time_scale());
         let jitter = self.entropy().fraction();
-        let settlement = settle_skipped(delivery, cause, policy, now, scale, jitter);
         let attempt = DeliveryAttempt {
             attempt: delivery.attempts + 1,
             started_at: now,
@@ -278,6 +277,7 @@ impl Broker {
             answer: Answer::skipped(cause),
             late: None,
         };
+        let settlement = settle_skipped(delivery, &attempt, cause, policy, scale, jitter);
         Settled {
             delivery: delivery.id,
             attempt: Some(Arc::new(attempt)),

@@ -230,6 +230,13 @@ pub struct DeliveryAttempt {
     pub late: Option<LateAnswer>,
 }
 
+impl DeliveryAttempt {
+    /// When it was over.
+    pub fn ended_at(&self) -> Timestamp {
+        self.started_at + self.duration
+    }
+}
+
 /// An answer that came after its deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LateAnswer {
@@ -247,6 +254,8 @@ pub struct Delivery {
     pub attempts: u32,
     /// When its time to live began: at publishing, or at resubmission.
     pub published_at: Timestamp,
+    /// When the first of its attempts began.
+    pub first_attempt_at: Option<Timestamp>,
 }
 
 /// What is done about a delivery at the end of a lease.
@@ -289,15 +298,15 @@ pub fn admit(
     Ok(())
 }
 
-/// Decides what follows from an attempt that brought this answer; `jitter` lies in `0..1`.
+/// Decides what follows from the next attempt of the delivery; `jitter` lies in `0..1`.
 pub fn settle(
     delivery: &Delivery,
-    answer: &Answer,
+    attempt: &DeliveryAttempt,
     policy: &RetryPolicy,
-    now: Timestamp,
     scale: TimeScale,
     jitter: f64,
 ) -> Settlement {
+    let answer = &attempt.answer;
     if answer.outcome == Outcome::Delivered {
         return Settlement::Complete;
     }
@@ -307,18 +316,17 @@ pub fn settle(
     if let Some(reason) = policy.profile.rejection(answer.status) {
         return Settlement::DeadLetter(reason);
     }
-    let attempt = delivery.attempts + 1;
-    if attempt >= policy.attempts_max {
+    if attempt.attempt >= policy.attempts_max {
         return Settlement::DeadLetter(DeadLetterReason::MaxDeliveryAttemptsExceeded);
     }
     let failed = FailedAttempt {
-        attempt,
-        published_at: delivery.published_at,
+        attempt: attempt.attempt,
+        first_attempt_at: delivery.first_attempt_at.unwrap_or(attempt.started_at),
         status: answer.status,
         retry_after: answer.retry_after,
     };
     Settlement::Retry {
-        at: policy.next_attempt_at(&failed, now, scale, jitter),
+        at: policy.next_attempt_at(&failed, attempt.ended_at(), scale, jitter),
     }
 }
 
@@ -326,9 +334,9 @@ pub fn settle(
 /// cause (section A, `azure`).
 pub fn settle_skipped(
     delivery: &Delivery,
+    skipped: &DeliveryAttempt,
     cause: Outcome,
     policy: &RetryPolicy,
-    now: Timestamp,
     scale: TimeScale,
     jitter: f64,
 ) -> Settlement {
@@ -336,14 +344,7 @@ pub fn settle_skipped(
         let reason = DeadLetterReason::UndeliverableDueToProbationCausedByClientError;
         return Settlement::DeadLetter(reason);
     }
-    settle(
-        delivery,
-        &Answer::skipped(cause),
-        policy,
-        now,
-        scale,
-        jitter,
-    )
+    settle(delivery, skipped, policy, scale, jitter)
 }
 
 #[cfg(test)]
@@ -353,10 +354,12 @@ mod tests {
     use super::*;
     use crate::model::retry::DeliveryProfile;
 
-    /// What becomes of a delivery whose attempts are answered like this, without jitter: the offset of
-    /// each attempt after the first in seconds, and the end.
-    fn fate(answers: &str, policy: &RetryPolicy) -> String {
-        let start = Timestamp::from_ms(0);
+    /// What becomes of a delivery whose attempts are answered like this, without jitter, if the first one is
+    /// made so many seconds after the publishing: the offset of each attempt after the first in seconds, and
+    /// the end.
+    fn fate(late_s: u64, answers: &str, policy: &RetryPolicy) -> String {
+        let published_at = Timestamp::from_ms(0);
+        let start = published_at + Duration::from_secs(late_s);
         let (mut now, mut attempts, mut fate) = (start, 0, Vec::new());
         let mut answers = answers.split(' ');
         let mut status = 0;
@@ -365,7 +368,8 @@ mod tests {
                 id: DeliveryId(1),
                 event: EventKey(1),
                 attempts,
-                published_at: start,
+                published_at,
+                first_attempt_at: (attempts > 0).then_some(start),
             };
             if let Err(reason) = admit(&delivery, policy, now, TimeScale::REAL) {
                 fate.push(format!(
@@ -383,8 +387,8 @@ mod tests {
             status = answers
                 .next()
                 .map_or(status, |word| word.parse().expect("a status"));
-            let answer = answer(status);
-            match settle(&delivery, &answer, policy, now, TimeScale::REAL, 0.0) {
+            let attempt = attempt(attempts, now, answer(status));
+            match settle(&delivery, &attempt, policy, TimeScale::REAL, 0.0) {
                 Settlement::Retry { at } => now = at,
                 Settlement::Complete => fate.push("done".to_owned()),
                 Settlement::DeadLetter(reason) | Settlement::Drop(reason) => {
@@ -401,6 +405,17 @@ mod tests {
         Answer {
             status: Some(status),
             ..Answer::of(Outcome::of_status(status))
+        }
+    }
+
+    /// One that takes no time.
+    fn attempt(attempt: u32, at: Timestamp, answer: Answer) -> DeliveryAttempt {
+        DeliveryAttempt {
+            attempt,
+            started_at: at,
+            duration: Duration::ZERO,
+            answer,
+            late: None,
         }
     }
 
@@ -458,7 +473,58 @@ mod tests {
             ("404", namespace(), "dead:UndeliverableDueToClientError"),
             ("414", namespace(), "dead:UndeliverableDueToClientError"),
         ] {
-            assert_eq!(fate(answers, &policy), expected, "{answers} {policy:?}");
+            assert_eq!(fate(0, answers, &policy), expected, "{answers} {policy:?}");
+        }
+    }
+
+    /// Namespaces 6.3: the offsets count from the first attempt, however late it comes, and the time to live
+    /// from the publishing.
+    #[test]
+    fn a_late_first_attempt_moves_the_offsets_of_a_namespace_and_not_the_end_of_its_life() {
+        let twenty_minutes = RetryPolicy {
+            time_to_live: Duration::from_secs(20 * 60),
+            ..namespace()
+        };
+        for (late_s, policy, expected) in [
+            (
+                0,
+                &twenty_minutes,
+                "+10s +30s +60s +300s +600s +900s +1200s expired:TimeToLiveExceeded",
+            ),
+            (
+                400,
+                &twenty_minutes,
+                "+10s +30s +60s +300s +600s +900s expired:TimeToLiveExceeded",
+            ),
+            (
+                7_200,
+                &namespace(),
+                "+10s +30s +60s +300s +600s +900s +1200s +1500s +1800s \
+                 dead:MaxDeliveryAttemptsExceeded",
+            ),
+        ] {
+            assert_eq!(fate(late_s, "500", policy), expected, "{late_s} s late");
+        }
+    }
+
+    #[test]
+    fn offsets_count_from_the_beginning_of_an_attempt_and_waits_from_its_end() {
+        let start = Timestamp::from_ms(0);
+        let delivery = Delivery {
+            id: DeliveryId(1),
+            event: EventKey(1),
+            attempts: 2,
+            published_at: start,
+            first_attempt_at: Some(start + Duration::from_secs(7)),
+        };
+        let slow = DeliveryAttempt {
+            duration: Duration::from_secs(30),
+            ..attempt(3, start + Duration::from_secs(40), answer(500))
+        };
+        for (policy, expected_s) in [(namespace(), 80), (policy(30, 1_440), 130)] {
+            let settled = settle(&delivery, &slow, &policy, TimeScale::REAL, 0.0);
+            let at = start + Duration::from_secs(expected_s);
+            assert_eq!(settled, Settlement::Retry { at }, "{:?}", policy.profile);
         }
     }
 
@@ -471,8 +537,10 @@ mod tests {
             event: EventKey(1),
             attempts: 0,
             published_at: now,
+            first_attempt_at: None,
         };
-        let settlement = settle(&first, &answer(500), &policy(30, 1_440), now, scale, 0.0);
+        let failed = attempt(1, now, answer(500));
+        let settlement = settle(&first, &failed, &policy(30, 1_440), scale, 0.0);
         assert_eq!(
             settlement,
             Settlement::Retry {
@@ -484,6 +552,7 @@ mod tests {
             event: EventKey(1),
             attempts: 1,
             published_at: Timestamp::from_ms(0),
+            first_attempt_at: Some(Timestamp::from_ms(0)),
         };
         let at = |minutes: u64| Timestamp::from_ms(0) + Duration::from_secs(minutes * 60);
         assert!(admit(&delivery, &policy(30, 30), at(2), scale).is_ok());
@@ -498,6 +567,7 @@ mod tests {
             event: EventKey(1),
             attempts,
             published_at: now,
+            first_attempt_at: Some(now),
         };
         let reason = DeadLetterReason::UndeliverableDueToProbationCausedByClientError;
         let exceeded = DeadLetterReason::MaxDeliveryAttemptsExceeded;
@@ -511,7 +581,9 @@ mod tests {
             (1, Outcome::Forbidden, Settlement::DeadLetter(reason)),
         ] {
             let (delivery, policy) = (delivery(attempts), RetryPolicy::default());
-            let settled = settle_skipped(&delivery, cause, &policy, now, TimeScale::REAL, 0.0);
+            let skipped = attempt(attempts + 1, now, Answer::skipped(cause));
+            let scale = TimeScale::REAL;
+            let settled = settle_skipped(&delivery, &skipped, cause, &policy, scale, 0.0);
             assert_eq!(settled, expected, "{attempts} {cause:?}");
         }
     }
@@ -555,6 +627,7 @@ mod tests {
                 event: EventKey(1),
                 attempts,
                 published_at: Timestamp::from_ms(0),
+                first_attempt_at: None,
             };
             let admitted = admit(&delivery, &policy, Timestamp::from_ms(age_ms), TimeScale::REAL);
             let expired = age_ms.unsigned_abs() >= minutes * 60_000;

@@ -63,7 +63,7 @@ impl RetryPolicy {
         assert!(failed.attempt >= 1, "attempts are counted from 1");
         let planned = match self.step(failed.attempt) {
             Step::Wait(wait) => now + scale.shrink(wait),
-            Step::Offset(offset) => failed.published_at + scale.shrink(offset),
+            Step::Offset(offset) => failed.first_attempt_at + scale.shrink(offset),
         };
         let asked = failed.retry_after.unwrap_or_default().min(RETRY_AFTER_MAX);
         let least = self.minimum_wait(failed.status).max(asked);
@@ -97,7 +97,8 @@ impl Default for RetryPolicy {
 pub struct FailedAttempt {
     /// From 1.
     pub attempt: u32,
-    pub published_at: Timestamp,
+    /// When the first of them began.
+    pub first_attempt_at: Timestamp,
     /// The HTTP status, if there was an answer at all.
     pub status: Option<u16>,
     /// What the receiver asked for with a 429 or 503.
@@ -220,8 +221,7 @@ impl Rules {
 enum Schedule {
     /// The wait after each failed attempt; the last one repeats.
     Waits(&'static [Duration]),
-    /// The moment of each attempt, the first one included, since the publishing; then at equal
-    /// distances.
+    /// The moment of each attempt since the first one, which is included; then at equal distances.
     Offsets {
         listed: &'static [Duration],
         then_every: Duration,
@@ -232,7 +232,7 @@ enum Schedule {
 enum Step {
     /// Since the failure before it.
     Wait(Duration),
-    /// Since the publishing.
+    /// Since the first attempt.
     Offset(Duration),
 }
 
@@ -259,7 +259,7 @@ mod tests {
 
     use super::*;
 
-    /// Published and failed now.
+    /// Begun and failed now.
     fn wait(
         policy: &RetryPolicy,
         attempt: u32,
@@ -270,7 +270,7 @@ mod tests {
         let now = Timestamp::from_ms(0);
         let failed = FailedAttempt {
             attempt,
-            published_at: now,
+            first_attempt_at: now,
             status: Some(status),
             retry_after: (asked_s > 0).then(|| seconds(asked_s)),
         };
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn namespace_topics_have_offsets_from_the_publishing() {
+    fn namespace_topics_have_offsets_from_the_first_attempt() {
         let namespace = &RetryPolicy::of(DeliveryProfile::Namespace);
         // Namespaces 6.3: attempt 8 at minute 20, attempt 10 at minute 30.
         for (attempt, expected_s) in [
@@ -343,7 +343,7 @@ mod tests {
         // A moment that has passed already leaves the minimum wait.
         let late = FailedAttempt {
             attempt: 2,
-            published_at: Timestamp::from_ms(0),
+            first_attempt_at: Timestamp::from_ms(0),
             status: None,
             retry_after: None,
         };
@@ -420,13 +420,13 @@ mod tests {
             late_ms in 0..10_000_000_i64,
             jitter in 0.0..1.0_f64,
         ) {
-            let (published_at, now) = (Timestamp::from_ms(0), Timestamp::from_ms(late_ms));
+            let (first_attempt_at, now) = (Timestamp::from_ms(0), Timestamp::from_ms(late_ms));
             let retry_after = asked.map(seconds);
-            let failed = FailedAttempt { attempt, published_at, status, retry_after };
+            let failed = FailedAttempt { attempt, first_attempt_at, status, retry_after };
             let next = policy.next_attempt_at(&failed, now, TimeScale::REAL, jitter);
             let planned = match policy.step(attempt) {
                 Step::Wait(wait) => now + wait,
-                Step::Offset(offset) => published_at + offset,
+                Step::Offset(offset) => first_attempt_at + offset,
             };
             let asked = retry_after.unwrap_or_default().min(RETRY_AFTER_MAX);
             let least = planned.max(now + policy.minimum_wait(status)).max(now + asked);

@@ -160,11 +160,11 @@ impl Deliveries {
         self.db
             .read(move |tx| {
                 let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-                let mut find = tx.prepare_cached(FIND_DUE)?;
+                let mut find = tx.prepare_cached(&find_due())?;
                 let mut rows = find.query(params![subscription, limit])?;
                 let mut due = Vec::new();
                 while let Some(row) = rows.next()? {
-                    if row::timestamp(row, 4)? > now {
+                    if row::timestamp(row, 5)? > now {
                         break;
                     }
                     due.push(delivery(row)?);
@@ -302,15 +302,25 @@ pub(super) fn insert_event(
     Ok(EventKey(tx.last_insert_rowid()))
 }
 
-const FIND_DUE: &str = "SELECT id, event_id, attempts, published_at, next_attempt_at FROM delivery \
-     WHERE subscription_id = ?1 AND state = 0 ORDER BY next_attempt_at, id LIMIT ?2";
+/// What [`delivery`] reads. A delivery that has not been attempted costs no look at the attempts.
+pub(super) const DELIVERY_COLUMNS: &str = "id, event_id, attempts, published_at, \
+     CASE WHEN attempts > 0 THEN (SELECT started_at FROM delivery_attempt \
+     WHERE delivery_id = delivery.id AND attempt = 1) END";
+
+/// The pending deliveries of a subscription, and when each is due.
+fn find_due() -> String {
+    format!(
+        "SELECT {DELIVERY_COLUMNS}, next_attempt_at FROM delivery \
+         WHERE subscription_id = ?1 AND state = 0 ORDER BY next_attempt_at, id LIMIT ?2"
+    )
+}
 
 fn lease(
     tx: &Connection,
     request: &LeaseRequest,
     recent: &Mutex<RecentEvents>,
 ) -> Result<Leased, StoreError> {
-    let mut find = tx.prepare_cached(FIND_DUE)?;
+    let mut find = tx.prepare_cached(&find_due())?;
     // What is held is due as well and comes first; one more tells when to look again.
     let limit = i64::try_from(request.limit + request.held.len() + 1).unwrap_or(i64::MAX);
     let mut rows = find.query(params![request.subscription, limit])?;
@@ -321,7 +331,7 @@ fn lease(
         if request.held.contains(&delivery.id) {
             continue;
         }
-        let due_at = row::timestamp(row, 4)?;
+        let due_at = row::timestamp(row, 5)?;
         let found = leased.deliveries.len() + leased.unreadable.len();
         let enough = found == request.limit || bytes > request.bytes_max;
         if due_at > request.now || enough {
@@ -342,13 +352,14 @@ fn lease(
     Ok(leased)
 }
 
-/// A row of [`FIND_DUE`].
-fn delivery(row: &Row<'_>) -> rusqlite::Result<Delivery> {
+/// A row that begins with [`DELIVERY_COLUMNS`].
+pub(super) fn delivery(row: &Row<'_>) -> rusqlite::Result<Delivery> {
     Ok(Delivery {
         id: DeliveryId(row.get(0)?),
         event: EventKey(row.get(1)?),
         attempts: row.get(2)?,
         published_at: row::timestamp(row, 3)?,
+        first_attempt_at: row::timestamp_or_null(row, 4)?,
     })
 }
 

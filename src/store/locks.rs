@@ -9,12 +9,14 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use crate::base::Timestamp;
 use crate::model::dead_letter::{DeadLetterDetails, DeadLetterReason};
 use crate::model::delivery::{Answer, Delivery, DeliveryId, DeliveryState, Outcome, Settlement};
-use crate::model::event::{EventKey, StoredEvent};
+use crate::model::event::StoredEvent;
 use crate::model::lease::{
     Lock, LockRefusal, LockSettlement, LockToken, NEVER, Queue, attempt, is_held,
 };
 use crate::model::subscription::SubscriptionId;
-use crate::store::deliveries::{Deliveries, RecentEvents, Settled, load_event, record, settle};
+use crate::store::deliveries::{
+    DELIVERY_COLUMNS, Deliveries, RecentEvents, Settled, delivery, load_event, record, settle,
+};
 use crate::store::error::StoreError;
 use crate::store::row;
 
@@ -186,10 +188,9 @@ impl Deliveries {
     }
 }
 
-/// Columns that [`Found::of`] reads.
-const FOUND: &str = "SELECT id, event_id, attempts, published_at, deferred, lock_token, locked_at, \
-     locked_until, dead_letter_reason, dead_letter_own_reason, dead_letter_description, \
-     dead_letter_properties, ended_at FROM delivery";
+/// Columns that [`Found::of`] reads, behind those of the delivery.
+const FOUND: &str = "deferred, locked_at, locked_until, dead_letter_reason, \
+     dead_letter_own_reason, dead_letter_description, dead_letter_properties, ended_at";
 const DUE_PENDING: &str = "WHERE subscription_id = ?1 AND state = 0 AND next_attempt_at <= ?2 \
      ORDER BY next_attempt_at, id LIMIT ?3";
 const DUE_DEAD: &str = "WHERE subscription_id = ?1 AND state = 2 AND next_attempt_at <= ?2 \
@@ -229,13 +230,8 @@ impl Found {
             _ => None,
         };
         Ok(Self {
-            delivery: Delivery {
-                id: DeliveryId(row.get(0)?),
-                event: EventKey(row.get(1)?),
-                attempts: row.get(2)?,
-                published_at: row::timestamp(row, 3)?,
-            },
-            deferred: row.get(4)?,
+            delivery: delivery(row)?,
+            deferred: row.get(5)?,
             lapsed: from.zip(until),
             dead_letter,
         })
@@ -316,7 +312,9 @@ fn rows(
     condition: &str,
     values: &[&dyn rusqlite::ToSql],
 ) -> Result<Vec<Found>, StoreError> {
-    let mut select = tx.prepare_cached(&format!("{FOUND} {condition}"))?;
+    let mut select = tx.prepare_cached(&format!(
+        "SELECT {DELIVERY_COLUMNS}, {FOUND} FROM delivery {condition}"
+    ))?;
     let mut rows = select.query(values)?;
     let mut found = Vec::new();
     while let Some(row) = rows.next()? {

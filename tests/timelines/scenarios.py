@@ -140,7 +140,7 @@ def time_to_live(scenario):
 
 
 def time_to_live_in_namespace(scenario):
-    """The moments count from the publishing: the eighth attempt falls due when 20 minutes have passed."""
+    """The moments count from the first attempt: the eighth attempt falls due when 20 minutes have passed."""
     timeline = scenario.tell(scenario.keys[0])
     timeline.expect_answers(["500"] * 7)
     timeline.expect_offsets([10, 30, 60, 300, 600, 900, 1_200])

@@ -71,13 +71,12 @@ class Timeline:
             self._expect_wait(number, self.ends[number - 1], wait)
 
     def expect_offsets(self, offsets):
-        """When each attempt after the first is due since the publishing, in seconds; the last one may be the
-        end instead. At least ten seconds pass in between, however late the one before was."""
+        """When each attempt is due since the first one began, in seconds; the last one may be the end instead. At least ten seconds pass in between, however late the one before was."""
         for number, offset in enumerate(offsets, start=1):
             if number > len(self.ends):
                 self.faults.append(f"attempt {number} was not made")
                 return
-            self._expect_wait(number, self.ends[number - 1], max(10, offset - self.ends[number - 1]))
+            self._expect_wait(number, self.ends[number - 1], max(10, self.starts[0] + offset - self.ends[number - 1]))
 
     def _expect_wait(self, number, since, wait):
         """`number` is the attempt before the wait."""

@@ -94,6 +94,35 @@ async fn table_6_3_ten_attempts_at_the_published_offsets() {
     assert_eq!(words[13], "MaxDeliveryAttemptsExceeded");
 }
 
+/// Also after a restart, which remembers when the first attempt was.
+#[tokio::test]
+async fn table_6_3_offsets_count_from_the_first_attempt() {
+    let grid = subscribed("500", json!({}), json!({"paused": true})).await;
+    publish(&grid, json!([cloud_event("e1")])).await;
+    grid.run_for(MINUTE * 17).await;
+    let resume = format!("{SUBSCRIPTION}/resume");
+    let resumed = grid.manage(Method::POST, &resume, Value::Null).await;
+    assert_eq!(resumed.status, StatusCode::OK, "{}", resumed.text);
+    grid.run_for(SECOND * 45).await;
+    let grid: Grid = grid.restarted().await;
+    grid.run_for(MINUTE * 40).await;
+    let told = grid.timeline("billing").await;
+    let seconds = |word: &str| -> Option<u64> {
+        let (seconds, _) = word.strip_prefix('+')?.split_once("s=500")?;
+        seconds.parse().ok()
+    };
+    let attempts: Vec<u64> = told.split(' ').filter_map(seconds).collect();
+    let first = MINUTE.as_secs() * 17;
+    let planned = [0, 10, 30, 60, 300, 600, 900, 1_200, 1_500, 1_800];
+    assert_eq!(attempts.len(), planned.len(), "{told}");
+    for (at, planned) in attempts.iter().zip(planned) {
+        // Jitter adds up to a tenth of the wait.
+        let late = at.checked_sub(first + planned).expect("never earlier");
+        assert!(late <= 30, "{at}: {told}");
+    }
+    assert!(told.ends_with("MaxDeliveryAttemptsExceeded"), "{told}");
+}
+
 #[tokio::test]
 async fn table_6_3_max_delivery_count_is_the_number_of_attempts() {
     let told = fate("500", json!({"maxDeliveryCount": 1}), SECOND).await;

@@ -38,7 +38,7 @@ fn wait_after_busy(attempt: u32) -> Duration {
     let now = Timestamp::default();
     let failed = FailedAttempt {
         attempt,
-        published_at: now,
+        first_attempt_at: now,
         status: Some(503),
         retry_after: None,
     };
