@@ -65,16 +65,21 @@ async function readAgain() {
   replace("clock", page);
 }
 
-// What was open stays open, and what had the focus keeps it.
+// What was open stays open, and what had the focus keeps it. Parts with an id are known again wherever
+// they are by then; of the others the newest are the last.
 function replace(id, page) {
   const present = document.getElementById(id);
   const next = page.getElementById(id);
   if (!next) return;
-  const opened = [...present.querySelectorAll("details")].map((each) => each.open);
+  const opened = new Map();
+  present.querySelectorAll("details").forEach((each, index) => opened.set(each.id || index, each.open));
   const focusable = "a[href], button, summary";
   const focus = [...present.querySelectorAll(focusable)].indexOf(document.activeElement);
   present.replaceChildren(...next.childNodes);
-  present.querySelectorAll("details").forEach((each, index) => (each.open ||= opened[index] === true));
+  present.querySelectorAll("details").forEach((each, index) => {
+    const before = opened.get(each.id || index);
+    each.open = each.id ? (before ?? each.open) : each.open || before === true;
+  });
   addComforts(present);
   if (focus >= 0) present.querySelectorAll(focusable)[focus]?.focus({ preventScroll: true });
 }

@@ -7,7 +7,8 @@ use crate::admin::error::PageError;
 use crate::broker::ManageError;
 use crate::model::delivery::DeliveryId;
 use crate::model::event::EventKey;
-use crate::model::name::{SubscriptionName, TopicName};
+use crate::model::inspector::Inspector;
+use crate::model::name::{InspectorName, SubscriptionName, TopicName};
 use crate::model::registry::TopicEntry;
 use crate::model::subscription::EventSubscription;
 
@@ -56,6 +57,13 @@ impl Site {
         Ok(self.broker.subscription(&topic.topic.name, &name)?)
     }
 
+    /// The inspector that a URL names.
+    pub(super) async fn inspector(&self, name: &str) -> Result<Inspector, PageError> {
+        let missing = || PageError::NotFound(format!("inspector {name}"));
+        let name = InspectorName::parse(name).map_err(|_| missing())?;
+        Ok(self.broker.inspector(&name).await?)
+    }
+
     /// Where publishers of the topic send events.
     pub(super) fn publish_url(&self, topic: &TopicEntry) -> String {
         topic.publish_url(self.public_url())
@@ -88,6 +96,16 @@ pub(super) fn topic_page(topic: &str) -> String {
 /// The page of an event subscription.
 pub(super) fn subscription_page(topic: &str, name: &str) -> String {
     format!("{}/subscriptions/{name}", topic_page(topic))
+}
+
+/// The page of an inspector.
+pub(super) fn inspector_page(name: &InspectorName) -> String {
+    format!("/admin/inspectors/{}", name.key())
+}
+
+/// The page of a request that an inspector keeps.
+pub(super) fn inspected_page(name: &InspectorName, number: u64) -> String {
+    format!("{}/requests/{number}", inspector_page(name))
 }
 
 /// The page of an event.

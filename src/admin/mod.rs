@@ -18,6 +18,7 @@ mod gate;
 mod harden;
 mod hint;
 mod identify;
+mod inspectors;
 mod json_text;
 mod live;
 mod login;

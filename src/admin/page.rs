@@ -9,7 +9,7 @@ use axum::routing::{MethodRouter, get, post};
 use crate::admin::gate::Access;
 use crate::admin::view::NavLink;
 use crate::admin::{
-    Site, account, dead_letters, error, events, gate, live, login, overview, sessions,
+    Site, account, dead_letters, error, events, gate, inspectors, live, login, overview, sessions,
     subscriptions, topics, users,
 };
 use crate::store::accounts::Role;
@@ -56,6 +56,14 @@ pub(super) static PAGES: &[Page] = &[
     page("/dead-letters/{id}", || get(dead_letters::show)),
     operated("/dead-letters/{id}/resubmit",
         || get(dead_letters::ask_to_resubmit).post(dead_letters::resubmit)),
+    listed("/inspectors", "Inspectors", || get(inspectors::list)),
+    kept("/new-inspector", || get(inspectors::draft).post(inspectors::create)),
+    operated("/inspectors/{name}", || get(inspectors::show)),
+    kept("/inspectors/{name}/edit", || get(inspectors::edit).post(inspectors::change)),
+    kept("/inspectors/{name}/subscribe", || post(inspectors::subscribe)),
+    operated("/inspectors/{name}/clear", || get(inspectors::ask_to_clear).post(inspectors::clear)),
+    kept("/inspectors/{name}/delete", || get(inspectors::ask_to_delete).post(inspectors::delete)),
+    operated("/inspectors/{name}/requests/{number}", || get(inspectors::show_request)),
     page("/live", || get(live::stream)),
     kept("/users", || get(users::list)).titled("Users"),
     kept("/new-user", || get(users::draft).post(users::create)),

@@ -10,6 +10,7 @@ mod dead_letters;
 mod error;
 mod explain;
 mod health;
+mod inspectors;
 mod locks;
 mod manage;
 mod namespaces;
@@ -145,6 +146,22 @@ pub fn routes(state: ApiState, others: Router) -> Router {
         .route("/everpost/rejectedEvents/{id}", get(rejections::get))
         .route("/everpost/deadLetters/{id}", get(records::get_dead_letter))
         .route("/everpost/deadLetters/resubmit", post(resubmit::selection))
+        .route("/everpost/inspectors", get(inspectors::list))
+        .route(
+            "/everpost/inspectors/{name}",
+            get(inspectors::get)
+                .put(inspectors::put)
+                .delete(inspectors::delete),
+        )
+        .route("/everpost/inspectors/{name}/clear", post(inspectors::clear))
+        .route(
+            "/everpost/inspectors/{name}/requests",
+            get(inspectors::requests),
+        )
+        .route(
+            "/everpost/inspectors/{name}/requests/{number}",
+            get(inspectors::request),
+        )
         .route("/everpost/replays", get(replays::list).post(replays::start))
         .route("/everpost/replays/preview", post(replays::preview))
         .route("/everpost/replays/{id}", get(replays::show))

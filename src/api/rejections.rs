@@ -13,6 +13,7 @@ use crate::api::records::PAGE_ROWS;
 use crate::model::name::TopicName;
 use crate::model::rejection::{RejectionId, StoredRejection};
 use crate::store::views::RejectionQuery;
+use crate::wire;
 
 #[derive(Deserialize)]
 pub(super) struct Asked {
@@ -53,7 +54,7 @@ pub(super) async fn get(
     let mut body = row(&found);
     let beginning = &found.rejection.beginning;
     body["truncated"] = json!(beginning.len() < found.rejection.bytes);
-    match text(beginning) {
+    match wire::text_beginning(beginning) {
         Some(text) => body["body"] = json!(text),
         None => body["bodyBase64"] = json!(STANDARD.encode(beginning)),
     }
@@ -72,28 +73,4 @@ fn row(stored: &StoredRejection) -> Value {
         "contentType": rejection.content_type,
         "size": rejection.bytes,
     })
-}
-
-/// The beginning of a body as text; a character that was cut in two at the end is left out.
-fn text(beginning: &[u8]) -> Option<&str> {
-    match std::str::from_utf8(beginning) {
-        Ok(text) => Some(text),
-        Err(error) if error.error_len().is_none() => {
-            std::str::from_utf8(&beginning[..error.valid_up_to()]).ok()
-        }
-        Err(_) => None,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_cut_character_does_not_make_text_binary() {
-        assert_eq!(text("aä".as_bytes()), Some("aä"));
-        assert_eq!(text(&"aä".as_bytes()[..2]), Some("a"));
-        assert_eq!(text(b"a\xff\xfeb"), None);
-        assert_eq!(text(b""), Some(""));
-    }
 }

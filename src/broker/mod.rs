@@ -5,6 +5,7 @@ mod batch;
 mod deliver;
 mod dispatch;
 mod health;
+mod inspectors;
 mod janitor;
 mod manage;
 mod meters;
@@ -31,6 +32,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 pub use crate::store::Resubmitted;
+pub use inspectors::InspectorError;
 pub use manage::ManageError;
 pub use meters::Meters;
 pub use publish::PublishError;
@@ -42,6 +44,7 @@ pub use validate::UnknownCode;
 
 use crate::base::{Clock, Entropy, TimeScale, Timestamp};
 use crate::model::destination::DeliveryMode;
+use crate::model::inspector::INSPECTOR_HOST;
 use crate::model::lease::Queue;
 use crate::model::limits::{LATE_ANSWERS_MAX, LEASED_AHEAD_BYTES_MAX};
 use crate::model::probation::{Health, ProbationRules};
@@ -53,6 +56,7 @@ use crate::store::{Store, StoreError};
 use agenda::{Agenda, SlotLimits};
 use batch::Due;
 use health::HealthBook;
+use inspectors::inspection;
 use receive::Arrivals;
 use replay::ReplayBook;
 use retention::Walk;
@@ -126,9 +130,9 @@ impl Broker {
             waiting_bytes: LEASED_AHEAD_BYTES_MAX,
         };
         let broker = Self {
-            shared: Arc::new(Shared {
+            shared: Arc::new_cyclic(|shared| Shared {
                 store,
-                outbound,
+                outbound: outbound.with_inside(INSPECTOR_HOST, inspection(shared)),
                 registry: RwLock::new(Arc::new(registry)),
                 managing: tokio::sync::Mutex::new(()),
                 agenda: Mutex::new(Agenda::new(limits)),

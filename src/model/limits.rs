@@ -327,3 +327,21 @@ pub const REPLAY_JOBS_KEPT: usize = 1_000;
 
 /// Errors that a replay job keeps: enough to see what is wrong.
 pub const REPLAY_ERRORS_KEPT_MAX: usize = 20;
+
+/// Inspectors: with the next two limits at most 160 MiB of bodies.
+pub const INSPECTORS_MAX: usize = 25;
+
+/// Requests that an inspector keeps, the newest.
+pub const INSPECTED_REQUESTS_MAX: u64 = 100;
+
+/// How much of the body of a request an inspector keeps.
+pub const INSPECTED_BYTES_MAX: usize = 65_536;
+
+/// How long an inspector may wait before it answers: as long as anybody listens.
+pub const INSPECTOR_DELAY_MAX: Duration = LATE_ANSWER_WINDOW;
+
+/// Headers that an inspector may add to its answers.
+pub const INSPECTOR_HEADERS_MAX: usize = 20;
+
+/// Bytes of the value of one of them.
+pub const INSPECTOR_HEADER_BYTES_MAX: usize = 4_096;

@@ -1,6 +1,7 @@
 //! The nouns and the rules: pure, no I/O, no `async`, no clock, no serialisation.
 
 pub mod access;
+pub mod answer_script;
 pub mod batch;
 pub mod credentials;
 pub mod dead_letter;
@@ -11,6 +12,7 @@ pub mod event;
 pub mod explanation;
 pub mod filter;
 pub mod filter_trial;
+pub mod inspector;
 pub mod lease;
 pub mod limits;
 pub mod name;

@@ -65,6 +65,18 @@ name! {
     SubscriptionName
 }
 
+name! {
+    /// The name of an inspector: 3 to 50 letters, digits and hyphens.
+    InspectorName
+}
+
+impl InspectorName {
+    /// Checks `text` and keeps it as it is written. Two names that differ in case alone are equal.
+    pub fn parse(text: &str) -> Result<Self, InvalidName> {
+        checked(text, "an inspector", 3..=50, &[]).map(Self)
+    }
+}
+
 impl NamespaceName {
     /// Checks `text` and keeps it as it is written. Two names that differ in case alone are equal.
     pub fn parse(text: &str) -> Result<Self, InvalidName> {

@@ -96,6 +96,19 @@ pub enum Exchange {
     Network(NetworkExchange),
     /// By a script, for simulations and tests.
     Scripted(Arc<dyn Script>),
+    /// By receivers inside the appliance where the host is theirs, else as before.
+    Inside(Inside),
+}
+
+/// Receivers inside the appliance. No connection is made to them, so that the egress policy has nothing
+/// to open for them, and nobody outside can reach them.
+#[derive(Clone)]
+pub struct Inside {
+    /// The host of their URLs, which is never looked up.
+    pub host: &'static str,
+    pub receivers: Arc<dyn Script>,
+    /// Whatever else is called.
+    pub outside: Box<Exchange>,
 }
 
 /// Answers in the world's place.
@@ -122,7 +135,30 @@ impl Exchange {
                     inbox.put(late);
                 }
             }),
+            Self::Inside(inside) if request.url.host_str() == Some(inside.host) => {
+                inside.answer(request).await
+            }
+            Self::Inside(inside) => Box::pin(inside.outside.send(request)).await,
         }
+    }
+}
+
+impl Inside {
+    /// The answer of a receiver inside, which may come late like any other.
+    async fn answer(&self, request: ExchangeRequest) -> Result<ExchangeAnswer, ExchangeError> {
+        let (deadline, late) = (request.deadline, request.late.clone());
+        let receivers = Arc::clone(&self.receivers);
+        let mut answering = Box::pin(async move { receivers.answer(&request).await });
+        if let Ok(answer) = tokio::time::timeout(deadline, &mut answering).await {
+            return answer;
+        }
+        if let Some(inbox) = late {
+            let rest = LATE_ANSWER_WINDOW.saturating_sub(deadline);
+            inbox.put(LateExchange::new(async move {
+                tokio::time::timeout(rest, answering).await.ok()?.ok()
+            }));
+        }
+        Err(ExchangeError::TimedOut)
     }
 }
 

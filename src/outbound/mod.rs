@@ -15,6 +15,7 @@ mod retry_after;
 mod scene;
 mod webhook;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 pub use handshake::{HandshakeRequest, HandshakeResult};
@@ -26,7 +27,7 @@ use crate::model::destination::Destination;
 use crate::model::event::StoredEvent;
 use crate::model::subscription::EventSubscription;
 use crate::outbound::authorize::TokenBook;
-use crate::outbound::exchange::Exchange;
+use crate::outbound::exchange::{Exchange, Inside, Script};
 
 /// What [`Outbound`] is made of.
 #[derive(Clone)]
@@ -68,6 +69,20 @@ impl Outbound {
             clock: options.clock,
             origin: options.origin,
             tokens: TokenBook::default(),
+        }
+    }
+
+    /// The same with `receivers` inside the appliance, called where a URL's host is `host`.
+    pub fn with_inside(self, host: &'static str, receivers: Arc<dyn Script>) -> Self {
+        let outside = Box::new(self.exchange);
+        let inside = Inside {
+            host,
+            receivers,
+            outside,
+        };
+        Self {
+            exchange: Exchange::Inside(inside),
+            ..self
         }
     }
 

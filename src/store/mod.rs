@@ -12,6 +12,7 @@ mod deliveries;
 mod error;
 mod fold;
 mod inline;
+mod inspectors;
 mod locks;
 mod migrate;
 mod namespaces;
@@ -38,6 +39,7 @@ pub use deliveries::{
 pub use error::StoreError;
 pub use fold::Grain;
 pub use inline::{InlineDatabase, Pauses};
+pub use inspectors::{Inspectors, Written};
 pub use locks::{DeadLetter, LockRequest, Locked, SettledLock, Which};
 pub use namespaces::NamespaceChange;
 pub use rejections::Rejections;
@@ -63,6 +65,7 @@ const FILE: &str = "everpost.db";
 pub struct Store {
     pub catalog: Catalog,
     pub deliveries: Deliveries,
+    pub inspectors: Inspectors,
     pub rejections: Rejections,
     pub resubmissions: Resubmissions,
     pub replays: Replays,
@@ -140,6 +143,7 @@ impl Store {
                 seals: seals.clone(),
             },
             deliveries: Deliveries::new(db.clone()),
+            inspectors: Inspectors { db: db.clone() },
             rejections: Rejections { db: db.clone() },
             resubmissions: Resubmissions { db: db.clone() },
             replays: Replays {

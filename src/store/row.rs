@@ -64,7 +64,7 @@ pub(super) fn text(row: &Row<'_>, index: usize) -> rusqlite::Result<String> {
 }
 
 /// What cannot be read is a defect, or a file that somebody else wrote to.
-fn unreadable(what: &str, cause: impl std::fmt::Display) -> StoreError {
+pub(super) fn unreadable(what: &str, cause: impl std::fmt::Display) -> StoreError {
     StoreError::Unreadable(format!("a stored {what} cannot be read: {cause}"))
 }
 

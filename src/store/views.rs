@@ -28,6 +28,7 @@ pub use crate::store::resubmissions::{LINEAGE_MAX, Lineage, LineageRow};
 use crate::store::row;
 use crate::store::seal::Seals;
 
+pub use crate::store::inspectors::InspectedQuery;
 pub use crate::store::rejections::RejectionQuery;
 
 /// Rows on one page of a list, at most.

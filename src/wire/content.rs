@@ -135,3 +135,28 @@ fn foreign_charset(content_type: &ContentType) -> BadInput {
         )
     }
 }
+
+/// The beginning of a body as text; a character that was cut in two at the end is left out. `None` for
+/// what is no text.
+pub fn text_beginning(beginning: &[u8]) -> Option<&str> {
+    match std::str::from_utf8(beginning) {
+        Ok(text) => Some(text),
+        Err(error) if error.error_len().is_none() => {
+            std::str::from_utf8(&beginning[..error.valid_up_to()]).ok()
+        }
+        Err(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cut_character_does_not_make_text_binary() {
+        assert_eq!(text_beginning("aä".as_bytes()), Some("aä"));
+        assert_eq!(text_beginning(&"aä".as_bytes()[..2]), Some("a"));
+        assert_eq!(text_beginning(b"a\xff\xfeb"), None);
+        assert_eq!(text_beginning(b""), Some(""));
+    }
+}

@@ -22,6 +22,7 @@ pub mod json;
 mod moment;
 mod pem;
 pub mod pull;
+pub mod received;
 pub mod resource;
 pub mod sas;
 pub mod service_bus;
@@ -40,6 +41,7 @@ use crate::model::registry::TopicEntry;
 use crate::model::topic::{DeliverySchema, InputSchema};
 
 pub use bad_input::{BadInput, BadInputKind};
+pub use content::text_beginning;
 
 /// Reads the body of a request to publish to `topic`, in the manner of its kind; see [`decode`].
 pub fn decode_for(

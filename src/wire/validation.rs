@@ -6,6 +6,9 @@ use uuid::Uuid;
 use crate::base::Timestamp;
 use crate::wire::json::{Members, string};
 
+/// The type of the event that opens Event Grid's handshake (spec 5.1).
+pub(super) const VALIDATION_EVENT_TYPE: &str = "Microsoft.EventGrid.SubscriptionValidationEvent";
+
 /// The body of a validation request: one event in the Event Grid schema, whatever the delivery schema
 /// (spec 5.1).
 pub fn validation_event(
@@ -16,8 +19,7 @@ pub fn validation_event(
     now: Timestamp,
 ) -> Vec<u8> {
     let data = json!({ "validationCode": code, "validationUrl": validation_url });
-    let event_type = "Microsoft.EventGrid.SubscriptionValidationEvent";
-    system_event(topic_resource_id, event_type, &data, id, now)
+    system_event(topic_resource_id, VALIDATION_EVENT_TYPE, &data, id, now)
 }
 
 /// The body of the farewell to the webhook of a deleted subscription (spec 5.3).

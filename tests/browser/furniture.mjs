@@ -32,6 +32,7 @@ export async function furnish(appliance) {
   await everyOption(appliance, await appliance.createTopic(LONG_TOPIC), archive);
   await cloudEvents(appliance);
   await appliance.manage("POST", "/everpost/users", { name: "bob", role: "viewer" });
+  await inspected(appliance);
   return () => Promise.all(receivers.map((receiver) => receiver.stop()));
 }
 
@@ -120,4 +121,19 @@ async function cloudEvents(appliance) {
     data_base64: "AAEC",
   };
   await appliance.publish(topic, event, "application/cloudevents+json");
+}
+
+async function inspected(appliance) {
+  await appliance.manage("PUT", "/everpost/inspectors/idle", { answers: "429x5 timeout close 200" });
+  const script = { answers: "503 200", responseHeaders: { "X-Long": LONG_WORD }, retryAfterInSeconds: 30 };
+  await appliance.manage("PUT", "/everpost/inspectors/bin", script);
+  const topic = await appliance.createTopic("inspected");
+  await appliance.subscribe(topic, "bin", "https://inspector.everpost.internal/bin");
+  await appliance.publish(topic, [
+    orderPaid({ id: "inspected-1" }),
+    orderPaid({ id: LONG_WORD, data: LONG_WORD.repeat(30) }),
+  ]);
+  const haveCome = async () =>
+    (await appliance.manage("GET", "/everpost/inspectors/bin")).requestsReceived >= 3;
+  await eventually(haveCome, "three requests");
 }

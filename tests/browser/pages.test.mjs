@@ -21,6 +21,7 @@ const WIDTHS = { "1280-light": [480, 800, 1000, 1150, 1600] };
 const ORDERS = "/admin/topics/orders";
 const BILLING = `${ORDERS}/subscriptions/billing`;
 const REJECTED = "/admin/dead-letters/62";
+const BIN = "/admin/inspectors/bin";
 
 // A path of the registry, where it is to be found, and what to do there.
 const PAGES = [
@@ -60,6 +61,14 @@ const PAGES = [
   ["/sessions", "/admin/sessions"],
   ["/account", "/admin/account"],
   ["/account/password", "/admin/account", refusePassword],
+  ["/inspectors", "/admin/inspectors"],
+  ["/new-inspector", "/admin/new-inspector"],
+  ["/inspectors/{name}", BIN],
+  ["/inspectors/{name}/edit", `${BIN}/edit`],
+  ["/inspectors/{name}/subscribe", BIN, subscribeAgain],
+  ["/inspectors/{name}/clear", `${BIN}/clear`],
+  ["/inspectors/{name}/delete", `${BIN}/delete`],
+  ["/inspectors/{name}/requests/{number}", `${BIN}/requests/2`],
 ];
 
 // No pages to look at: a download, and the way out.
@@ -88,10 +97,12 @@ const STATES = [
   ["events older", "/admin/events?before=40&topic=orders"],
   ["dead letters of nothing", "/admin/dead-letters?of=orders/billing"],
   ["commands", REJECTED, (ann) => ann.page.getByText("The same on the command line").click()],
+  ["inspector that nothing has come to", "/admin/inspectors/idle"],
+  ["inspector form refused", "/admin/new-inspector", refuse("Name", "two words", "Create inspector")],
   ["no such page", "/admin/nowhere"],
 ];
 
-const EMPTY = ["/", "/topics", "/subscriptions", "/events", "/dead-letters"];
+const EMPTY = ["/", "/topics", "/subscriptions", "/events", "/dead-letters", "/inspectors"];
 
 let browser;
 let appliance;
@@ -187,6 +198,11 @@ function refuse(label, text, button) {
     await ann.press(button);
     await ann.page.getByRole("alert").waitFor();
   };
+}
+
+async function subscribeAgain(ann) {
+  await ann.page.getByLabel("Deliver the events of").selectOption("inspected");
+  await ann.press("Subscribe");
 }
 
 async function refuseSubscription(ann) {

@@ -2,7 +2,6 @@
 
 mod batch;
 mod canary;
-
 mod counters;
 mod crash;
 mod credentials;
@@ -14,6 +13,7 @@ mod failing_disk;
 mod filter;
 mod golden;
 mod grid;
+mod inspectors;
 mod late;
 mod locks;
 mod manage;

@@ -2,6 +2,7 @@
 
 mod deliver;
 mod hostile;
+mod inspectors;
 mod live;
 mod namespaces;
 mod people;

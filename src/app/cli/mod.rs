@@ -14,6 +14,7 @@ mod events;
 mod explain;
 mod filter;
 mod healthcheck;
+mod inspectors;
 mod moment;
 mod namespaces;
 mod output;
@@ -73,6 +74,7 @@ enum Command {
     Events(events::EventsArgs),
     DeadLetters(Box<dead_letters::DeadLettersArgs>),
     Replay(replay::ReplayArgs),
+    Inspectors(inspectors::InspectorsArgs),
     Storage(storage::StorageArgs),
     Explain(explain::ExplainArgs),
     Rejected(rejected::RejectedArgs),
@@ -118,6 +120,7 @@ impl Command {
             Self::Events(args) => wait_for(args.run()),
             Self::DeadLetters(args) => wait_for(args.run()),
             Self::Replay(args) => wait_for(args.run()),
+            Self::Inspectors(args) => wait_for(args.run()),
             Self::Storage(args) => wait_for(args.run()),
             Self::Explain(args) => wait_for(args.run()),
             Self::Rejected(args) => wait_for(args.run()),
@@ -389,6 +392,18 @@ mod tests {
         check("everpost admin reset-password ann --data-dir d", true);
         check("everpost admin set-role ann operator --json", true);
         check("everpost admin sessions --user ann", true);
+        check(
+            "everpost inspectors create bin --answer 503x2,200 --delay 2s --retry-after 30 --per-event --header x-a=b",
+            true,
+        );
+        check("everpost inspectors create bin --answer maybe", false);
+        check("everpost inspectors create bin --header x-a", false);
+        check(
+            "everpost inspectors requests bin --limit 5 --before 9",
+            true,
+        );
+        check("everpost inspectors request bin 5 --json", true);
+        check("everpost inspectors clear bin", true);
         check("everpost token", true);
         check("everpost token rotate --data-dir d", true);
         check("everpost rekey --data-dir d", true);

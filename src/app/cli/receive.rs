@@ -14,12 +14,11 @@ use crate::app::cli::output::{print, tell};
 use crate::app::cli::pull::PullArgs;
 use crate::app::cli::table::printable;
 use crate::app::interrupt::interrupted;
-use crate::app::receive::{
-    AnswerScript, ReceivedEvent, ReceivedRequest, Receiver, ReceiverOptions, RequestKind,
-    ScriptedAnswer,
-};
+use crate::app::receive::{ReceivedRequest, Receiver, ReceiverOptions};
 use crate::base::Clock;
+use crate::model::answer_script::AnswerScript;
 use crate::model::signing::SigningSecret;
+use crate::wire::received::{ReceivedEvent, RequestKind, verdict, without_credentials};
 use crate::wire::signature::NotSigned;
 
 /// Headers that say nothing about events.
@@ -140,7 +139,7 @@ fn paragraph(request: &ReceivedRequest) -> String {
         "{time}  {} {} -> {}",
         request.method,
         printable(&request.path),
-        answer_text(request.answer)
+        request.answer
     )];
     lines.push(match &request.kind {
         RequestKind::Validation { .. } => "handshake of Event Grid, agreed to".to_owned(),
@@ -189,6 +188,7 @@ fn event_line(event: &ReceivedEvent) -> String {
     )
 }
 
+/// Terminals are shared and recorded, hence no credentials.
 fn telling_headers(request: &ReceivedRequest) -> impl Iterator<Item = (&str, String)> {
     let telling = |name: &str| !DULL_HEADERS.contains(&name);
     let headers = request
@@ -196,23 +196,6 @@ fn telling_headers(request: &ReceivedRequest) -> impl Iterator<Item = (&str, Str
         .iter()
         .filter(move |(name, _)| telling(name));
     headers.map(|(name, value)| (name.as_str(), without_credentials(name, value)))
-}
-
-/// Terminals are shared and recorded: of credentials only the scheme is shown.
-fn without_credentials(name: &str, value: &str) -> String {
-    match (name, value.split_once(' ')) {
-        ("authorization", Some((scheme, _))) => format!("{scheme} ***"),
-        ("authorization" | "cookie", _) => "***".to_owned(),
-        _ => value.to_owned(),
-    }
-}
-
-fn answer_text(answer: ScriptedAnswer) -> String {
-    match answer {
-        ScriptedAnswer::Status(status) => status.to_string(),
-        ScriptedAnswer::Timeout => "timeout".to_owned(),
-        ScriptedAnswer::Close => "close".to_owned(),
-    }
 }
 
 /// A request for programs.
@@ -225,25 +208,14 @@ fn json_line(request: &ReceivedRequest) -> String {
         "remoteAddress": request.remote_address.to_string(),
         "method": request.method,
         "path": request.path,
-        "kind": kind_text(&request.kind),
+        "kind": request.kind.name(),
         "headers": headers.collect::<Map<_, _>>(),
         "events": request.events.iter().map(event_json).collect::<Vec<_>>(),
         "body": body_json(&request.body),
-        "answer": answer_text(request.answer),
-        "signature": request.signature.as_ref().map(|signature| match signature {
-            Ok(()) => "good".to_owned(),
-            Err(why) => why.to_string(),
-        }),
+        "answer": request.answer.to_string(),
+        "signature": request.signature.as_ref().map(verdict),
     });
     format!("{line}\n")
-}
-
-fn kind_text(kind: &RequestKind) -> &'static str {
-    match kind {
-        RequestKind::Validation { .. } => "validation",
-        RequestKind::AbuseProtection { .. } => "abuseProtection",
-        RequestKind::Delivery => "delivery",
-    }
 }
 
 fn event_json(event: &ReceivedEvent) -> Value {
@@ -255,7 +227,7 @@ fn body_json(body: &[u8]) -> Value {
     serde_json::from_slice(body).unwrap_or_else(|_| String::from_utf8_lossy(body).into())
 }
 
-fn parse_delay(text: &str) -> Result<Duration, String> {
+pub(super) fn parse_delay(text: &str) -> Result<Duration, String> {
     let units = [("ms", 1), ("s", 1_000), ("m", 60_000)];
     let read = units.iter().find_map(|(unit, ms)| {
         let number: u64 = text.strip_suffix(unit)?.parse().ok()?;
@@ -270,6 +242,7 @@ mod tests {
     use bytes::Bytes;
 
     use super::*;
+    use crate::model::answer_script::ScriptedAnswer;
 
     fn request(kind: RequestKind) -> ReceivedRequest {
         ReceivedRequest {

@@ -100,7 +100,7 @@ fn sheet(rejected: &Value) -> String {
 }
 
 /// The beginning of the body line by line, as it came.
-fn body(rejected: &Value) -> String {
+pub(super) fn body(rejected: &Value) -> String {
     let (name, body) = match rejected["body"].as_str() {
         Some(body) => ("body", body),
         None => (

@@ -4,7 +4,6 @@
 
 mod log;
 mod request;
-mod script;
 #[cfg(test)]
 mod tests;
 mod turns;
@@ -28,13 +27,14 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-pub use self::request::{ReceivedEvent, ReceivedRequest, RequestKind};
-pub use self::script::{AnswerScript, InvalidScript, ScriptedAnswer};
+pub use self::request::ReceivedRequest;
 
 use self::log::RequestLog;
 use self::turns::Turns;
 use crate::base::{Clock, Timestamp};
+use crate::model::answer_script::{AnswerScript, ScriptedAnswer};
 use crate::model::signing::SigningSecret;
+use crate::wire::received::{self, RequestKind};
 use crate::wire::signature::{self, NotSigned};
 
 /// Bytes of a request's body: a batch of the largest size, and then some.
@@ -224,16 +224,15 @@ impl Answering {
             () = tokio::time::sleep(self.options.delay) => {}
             () = self.stopping.cancelled() => return Err(HangUp),
         }
-        match kind {
-            RequestKind::Validation { code } => Ok(validation_reply(&code)),
-            RequestKind::AbuseProtection { origin } => Ok(consent(&origin, &head.headers)),
-            RequestKind::Delivery => self.scripted(answer).await,
+        match received::agreement(&kind, &head.headers) {
+            Some((headers, body)) => Ok(agreed(headers, body)),
+            None => self.scripted(answer).await,
         }
     }
 
     /// Decides on the answer and keeps the request with it.
     fn record(&self, head: &Parts, body: Bytes, peer: SocketAddr) -> (RequestKind, ScriptedAnswer) {
-        let (kind, events) = request::understand(head, &body);
+        let (kind, events) = received::understand(&head.method, &head.headers, &body);
         let answer = match &kind {
             RequestKind::Validation { .. } | RequestKind::AbuseProtection { .. } => {
                 ScriptedAnswer::Status(200)
@@ -251,7 +250,7 @@ impl Answering {
             remote_address: peer,
             method: head.method.to_string(),
             path: path(head),
-            headers: headers(&head.headers),
+            headers: received::header_texts(&head.headers),
             body,
             kind: kind.clone(),
             events,
@@ -300,35 +299,13 @@ fn reply(status: StatusCode) -> Reply {
     reply
 }
 
-/// Event Grid's handshake: the code comes back (spec 5.1).
-fn validation_reply(code: &str) -> Reply {
-    let body = serde_json::json!({ "validationResponse": code }).to_string();
+fn agreed(headers: HeaderMap, body: Vec<u8>) -> Reply {
     let mut reply = Response::new(Full::from(body));
-    let json = http::HeaderValue::from_static("application/json; charset=utf-8");
-    reply.headers_mut().insert("content-type", json);
-    reply
-}
-
-/// CloudEvents' handshake: consent is in the headers (spec 5.2).
-fn consent(origin: &str, asked: &HeaderMap) -> Reply {
-    let any = http::HeaderValue::from_static("*");
-    let mut reply = reply(StatusCode::OK);
-    let origin = http::HeaderValue::from_str(origin).unwrap_or_else(|_| any.clone());
-    let rate = asked.get("webhook-request-rate").unwrap_or(&any).clone();
-    reply.headers_mut().insert("webhook-allowed-origin", origin);
-    reply.headers_mut().insert("webhook-allowed-rate", rate);
+    *reply.headers_mut() = headers;
     reply
 }
 
 fn path(head: &Parts) -> String {
     let path = head.uri.path_and_query();
     path.map_or_else(|| "/".to_owned(), ToString::to_string)
-}
-
-fn headers(headers: &HeaderMap) -> Vec<(String, String)> {
-    let text = |value: &http::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
-    let pairs = headers
-        .iter()
-        .map(|(name, value)| (name.to_string(), text(value)));
-    pairs.collect()
 }

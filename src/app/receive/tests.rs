@@ -3,6 +3,7 @@
 use reqwest::Method;
 
 use super::*;
+use crate::model::answer_script::ScriptedAnswer;
 
 const EVENT: &str = r#"[{"id":"a","eventType":"T","subject":"s","data":{}}]"#;
 

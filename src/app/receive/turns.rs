@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use crate::app::receive::request::ReceivedEvent;
+use crate::wire::received::ReceivedEvent;
 
 /// Event ids that are remembered at once; the oldest are forgotten first and start over.
 const IDS_MAX: usize = 100_000;

@@ -8,6 +8,7 @@
 mod credentials;
 mod destination;
 mod fields;
+mod inspector;
 mod namespace;
 mod namespace_subscription;
 mod namespace_topic;
@@ -24,6 +25,10 @@ use serde_json::{Value, json};
 
 use crate::base::Timestamp;
 
+pub use inspector::{
+    inspector_from_text, inspector_to_text, parse_inspector, render_inspected,
+    render_inspected_row, render_inspector,
+};
 pub use namespace::{
     namespace_from_text, namespace_to_text, parse_namespace, patch_namespace, render_namespace,
 };

@@ -8,8 +8,10 @@ use std::time::Duration;
 use crate::app::cli::demo::role::Role;
 use crate::app::cli::demo::stage::{Actor, Stage};
 use crate::app::cli::output::print;
-use crate::app::receive::{ReceivedRequest, RequestKind, ScriptedAnswer};
+use crate::app::receive::ReceivedRequest;
 use crate::base::Timestamp;
+use crate::model::answer_script::ScriptedAnswer;
+use crate::wire::received::RequestKind;
 
 /// The pause between two looks at a terminal's line, which is written over.
 const TERMINAL_PAUSE: Duration = Duration::from_millis(100);

@@ -1,5 +1,6 @@
 //! What a receiver answers: `503 503 200`, `429x5 timeout close 200`.
 
+use std::fmt;
 use std::str::FromStr;
 
 /// Entries of one script: more than anybody writes by hand, few enough to look through on each request.
@@ -17,6 +18,17 @@ pub enum ScriptedAnswer {
     Timeout,
     /// The connection is closed without an answer.
     Close,
+}
+
+impl fmt::Display for ScriptedAnswer {
+    /// The word of a script that stands for it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Status(status) => write!(f, "{status}"),
+            Self::Timeout => f.write_str("timeout"),
+            Self::Close => f.write_str("close"),
+        }
+    }
 }
 
 /// The answers in their order; the last one repeats for ever.
@@ -61,6 +73,20 @@ impl AnswerScript {
             }
         }
         self.0.last().expect("a script has an entry").answer
+    }
+}
+
+impl fmt::Display for AnswerScript {
+    /// A text that reads back as the same script.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, entry) in self.0.iter().enumerate() {
+            let space = if index == 0 { "" } else { " " };
+            match entry.times {
+                1 => write!(f, "{space}{}", entry.answer)?,
+                times => write!(f, "{space}{}x{times}", entry.answer)?,
+            }
+        }
+        Ok(())
     }
 }
 
@@ -121,11 +147,7 @@ mod tests {
         let script: AnswerScript = script.parse().expect(script);
         let count = u32::try_from(expected.split(' ').count()).expect("a short line");
         let given: Vec<String> = (0..count)
-            .map(|turn| match script.answer(turn) {
-                ScriptedAnswer::Status(status) => status.to_string(),
-                ScriptedAnswer::Timeout => "timeout".to_owned(),
-                ScriptedAnswer::Close => "close".to_owned(),
-            })
+            .map(|turn| script.answer(turn).to_string())
             .collect();
         assert_eq!(given.join(" "), expected);
     }
@@ -139,6 +161,19 @@ mod tests {
         check("  timeout\tclose ", "timeout close close");
         check("timeoutx2 closex1 404", "timeout timeout close 404 404");
         check("200x1000000 500", "200 200");
+    }
+
+    #[test]
+    fn scripts_are_written_as_they_are_read() {
+        for (script, written) in [
+            ("503,503 200", "503 503 200"),
+            ("503x3  timeoutx1", "503x3 timeout"),
+            ("close", "close"),
+        ] {
+            let parsed: AnswerScript = script.parse().expect(script);
+            assert_eq!(parsed.to_string(), written);
+            assert_eq!(written.parse(), Ok(parsed));
+        }
     }
 
     fn refuse(script: &str, expected: &str) {

@@ -1,0 +1,100 @@
+//! Forgetting the requests of an inspector, and deleting it, after a question.
+
+use std::sync::Arc;
+
+use axum::extract::{Path, State};
+use axum::response::{IntoResponse, Redirect};
+
+use crate::admin::Site;
+use crate::admin::confirm::Confirm;
+use crate::admin::error::PageResult;
+use crate::admin::form::Submitted;
+use crate::admin::identify::inspector_page;
+use crate::admin::print;
+use crate::admin::session::Visitor;
+use crate::admin::view::{Flash, Frame, draw};
+use crate::model::inspector::Inspector;
+
+/// Asks, with what would be lost.
+pub(in crate::admin) async fn ask_to_clear(
+    visitor: Visitor,
+    State(site): State<Arc<Site>>,
+    Path(name): Path<String>,
+) -> PageResult {
+    let inspector = site.inspector(&name).await?;
+    let name = &inspector.name;
+    Ok(draw(&Confirm {
+        frame: Frame::new(&visitor, format!("Clear inspector {name}?")),
+        consequences: vec![
+            forgotten(&inspector),
+            "Its answers would begin again with the first one.".to_owned(),
+        ],
+        button: "Clear",
+        dangerous: true,
+        back: inspector_page(name),
+        action: visitor.path.clone(),
+    }))
+}
+
+/// Forgets its requests.
+pub(in crate::admin) async fn clear(
+    State(site): State<Arc<Site>>,
+    Path(name): Path<String>,
+    Submitted { visitor, .. }: Submitted,
+) -> PageResult {
+    let name = site.inspector(&name).await?.name;
+    let cleared = site.broker.clear_inspector(&name).await?;
+    tracing::info!(user.name = visitor.name, inspector.name = %name, "an inspector was cleared");
+    let cleared = u64::try_from(cleared).unwrap_or(u64::MAX);
+    let told = print::plural(cleared, "request has been", "requests have been");
+    visitor
+        .tell(Flash::done(format!("{told} forgotten.")))
+        .await?;
+    Ok(Redirect::to(&inspector_page(&name)).into_response())
+}
+
+/// Asks, with what would be lost.
+pub(in crate::admin) async fn ask_to_delete(
+    visitor: Visitor,
+    State(site): State<Arc<Site>>,
+    Path(name): Path<String>,
+) -> PageResult {
+    let inspector = site.inspector(&name).await?;
+    let name = &inspector.name;
+    let subscriptions = site.broker.subscriptions_of_inspector(name).len();
+    let subscriptions = print::plural(
+        u64::try_from(subscriptions).unwrap_or(u64::MAX),
+        "event subscription delivers to it and would",
+        "event subscriptions deliver to it and would",
+    );
+    Ok(draw(&Confirm {
+        frame: Frame::new(&visitor, format!("Delete inspector {name}?")),
+        consequences: vec![
+            forgotten(&inspector),
+            format!("{subscriptions} be answered with 404 from then on."),
+        ],
+        button: "Delete",
+        dangerous: true,
+        back: inspector_page(name),
+        action: visitor.path.clone(),
+    }))
+}
+
+/// Deletes it.
+pub(in crate::admin) async fn delete(
+    State(site): State<Arc<Site>>,
+    Path(name): Path<String>,
+    Submitted { visitor, .. }: Submitted,
+) -> PageResult {
+    let name = site.inspector(&name).await?.name;
+    site.broker.delete_inspector(&name).await?;
+    tracing::info!(user.name = visitor.name, inspector.name = %name, "an inspector was deleted");
+    let told = format!("Inspector {name} has been deleted.");
+    visitor.tell(Flash::done(told)).await?;
+    Ok(Redirect::to("/admin/inspectors").into_response())
+}
+
+fn forgotten(inspector: &Inspector) -> String {
+    let kept = print::plural(inspector.kept, "request", "requests");
+    format!("{kept} would be forgotten.")
+}

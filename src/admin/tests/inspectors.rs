@@ -1,0 +1,131 @@
+//! An inspector from its form to what it got.
+
+use std::time::Duration;
+
+use super::{Appliance, Person};
+
+async fn with_inspector(answers: &str) -> (Appliance, Person) {
+    let (appliance, mut person) = Appliance::claimed().await;
+    person.open("/admin/new-topic").await;
+    let topic = [
+        ("name", "orders"),
+        ("location", "local"),
+        ("inputSchema", "EventGridSchema"),
+    ];
+    person.send("/admin/new-topic", &topic).await;
+    let page = person.open("/admin/inspectors").await;
+    page.expect(&["There are no inspectors yet.", "/admin/new-inspector"]);
+    person.open("/admin/new-inspector").await;
+    let page = person
+        .send(
+            "/admin/new-inspector",
+            &[("name", "bin"), ("answers", answers)],
+        )
+        .await;
+    page.expect(&[
+        "Inspector bin has been created.",
+        "https://inspector.everpost.internal/bin",
+        "Nothing has come yet.",
+    ]);
+    (appliance, person)
+}
+
+/// Publishes the example of the form.
+async fn publish(person: &mut Person) {
+    let form = person.open("/admin/topics/orders/publish").await;
+    let text = form.body.split("</textarea>").next();
+    let example = text.and_then(|text| text.rsplit('>').next());
+    let example = example.expect("an example").replace("&#34;", "\"");
+    let page = person
+        .send("/admin/topics/orders/publish", &[("events", &example)])
+        .await;
+    page.expect(&["1 event has been accepted."]);
+}
+
+/// Opens the inspector until it shows `text`.
+async fn wait_for(person: &mut Person, text: &str) -> super::person::Shown {
+    for _ in 0..200 {
+        let page = person.open("/admin/inspectors/bin").await;
+        if page.body.contains(text) {
+            return page;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("{text} has never been shown");
+}
+
+#[tokio::test]
+async fn an_inspector_shows_what_it_gets() {
+    let (_appliance, mut person) = with_inspector("503 200").await;
+    let subscribe = "/admin/inspectors/bin/subscribe";
+    let page = person.send(subscribe, &[("topic", "orders")]).await;
+    page.expect(&["are delivered to this inspector now.", "orders / bin"]);
+    let page = person.send(subscribe, &[("topic", "orders")]).await;
+    page.expect(&["has an event subscription bin already."]);
+    wait_for(&mut person, "Handshake of Event Grid, agreed to").await;
+
+    publish(&mut person).await;
+    let page = wait_for(&mut person, "2 received, 2 kept").await;
+    page.expect(&[
+        "badge-bad",
+        ">503<",
+        "after 1 delivery",
+        "<dt>Next answer</dt><dd><code>200",
+    ]);
+    page.expect(&["aeg-event-type: Notification", "id=\"request-2\" open"]);
+    let page = person.open("/admin/inspectors/bin/requests/2").await;
+    page.expect(&["aeg-delivery-count: 0", "everpost inspectors request bin 2"]);
+    let page = person.open("/admin/inspectors/bin/requests/3").await;
+    assert_eq!(page.status.as_u16(), 404);
+    let page = person.open("/admin/inspectors").await;
+    page.expect(&["503 200", "/admin/inspectors/bin"]);
+}
+
+#[tokio::test]
+async fn an_inspector_is_changed_cleared_and_deleted() {
+    let (_appliance, mut person) = with_inspector("503 200").await;
+    person
+        .send("/admin/inspectors/bin/subscribe", &[("topic", "orders")])
+        .await;
+    wait_for(&mut person, "1 received, 1 kept").await;
+
+    let edit = "/admin/inspectors/bin/edit";
+    person.open(edit).await.expect(&["value=\"503 200\""]);
+    let page = person.send(edit, &[("answers", "maybe")]).await;
+    assert_eq!(page.status.as_u16(), 422);
+    page.expect(&["is no answer"]);
+    let fields = [
+        ("answers", "410"),
+        ("responseHeaders", "X-A: b"),
+        ("delayInMilliseconds", "5"),
+    ];
+    let page = person.send(edit, &fields).await;
+    page.expect(&[
+        "answers anew",
+        "<dt>Next answer</dt><dd><code>410",
+        "Header <code>X-A",
+        "5 ms",
+    ]);
+
+    let clear = "/admin/inspectors/bin/clear";
+    person
+        .open(clear)
+        .await
+        .expect(&["1 request would be forgotten."]);
+    let page = person.send(clear, &[]).await;
+    page.expect(&["1 request has been forgotten.", "Nothing has come yet."]);
+
+    let delete = "/admin/inspectors/bin/delete";
+    let asked = person.open(delete).await;
+    asked.expect(&[
+        "0 requests would be forgotten.",
+        "1 event subscription delivers to it",
+    ]);
+    let page = person.send(delete, &[]).await;
+    page.expect(&[
+        "Inspector bin has been deleted.",
+        "There are no inspectors yet.",
+    ]);
+    let page = person.open("/admin/inspectors/bin").await;
+    assert_eq!(page.status.as_u16(), 404);
+}

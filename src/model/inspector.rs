@@ -1,0 +1,175 @@
+//! Inspectors: receivers inside the appliance that answer as they are told and keep what they got.
+//!
+//! Their host is a name of ours that is never looked up: a request to it does not leave the appliance,
+//! and nothing from outside reaches an inspector.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use url::Url;
+
+use crate::base::Timestamp;
+use crate::model::answer_script::{AnswerScript, ScriptedAnswer};
+use crate::model::name::InspectorName;
+
+/// The host of every inspector's URL.
+pub const INSPECTOR_HOST: &str = "inspector.everpost.internal";
+
+/// How an inspector answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InspectorDefinition {
+    pub answers: AnswerScript,
+    /// Passes before each answer, handshakes included; at most
+    /// [`INSPECTOR_DELAY_MAX`](crate::model::limits::INSPECTOR_DELAY_MAX).
+    pub delay: Duration,
+    /// Sent as `Retry-After`, in seconds, with every 429 and 503.
+    pub retry_after_s: Option<u32>,
+    /// Sent with every scripted answer.
+    pub headers: BTreeMap<String, String>,
+    /// Every event goes through the answers on its own, by the number of attempts that came before.
+    pub per_event: bool,
+}
+
+impl Default for InspectorDefinition {
+    fn default() -> Self {
+        Self {
+            answers: AnswerScript::always(200),
+            delay: Duration::ZERO,
+            retry_after_s: None,
+            headers: BTreeMap::new(),
+            per_event: false,
+        }
+    }
+}
+
+impl InspectorDefinition {
+    /// The answer to a delivery: the one after `turn` others, or after `attempts` of the same event.
+    pub fn answer(&self, turn: u32, attempts: u32) -> ScriptedAnswer {
+        match self.per_event {
+            true => self.answers.answer(attempts),
+            false => self.answers.answer(turn),
+        }
+    }
+}
+
+/// An inspector as it is stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Inspector {
+    pub name: InspectorName,
+    pub definition: InspectorDefinition,
+    /// Deliveries answered since the script was written.
+    pub turn: u32,
+    /// Requests that ever came; the number of the newest one.
+    pub received: u64,
+    /// Requests that are kept.
+    pub kept: u64,
+    pub created_at: Timestamp,
+    pub updated_at: Timestamp,
+}
+
+/// A request on its way into the book.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Arrival {
+    pub received_at: Timestamp,
+    pub method: String,
+    /// Without the query, which may hold a secret.
+    pub path: String,
+    /// Without credentials.
+    pub headers: Vec<(String, String)>,
+    /// Bytes of the body.
+    pub bytes: usize,
+    /// How it begins.
+    pub beginning: Vec<u8>,
+    /// Which handshake it is part of; `None` for a delivery.
+    pub handshake: Option<&'static str>,
+    /// The number of events in it, and id and type of the first.
+    pub events: usize,
+    pub event_id: Option<String>,
+    pub event_type: Option<String>,
+    /// What is to be said of its signature; `None` where none is expected.
+    pub signature: Option<String>,
+    /// Attempts of the same event before this one, as the sender says.
+    pub attempts: u32,
+}
+
+/// A request as it is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InspectedRequest {
+    /// From 1, in the order of arrival.
+    pub number: u64,
+    pub received_at: Timestamp,
+    pub method: String,
+    pub path: String,
+    pub headers: Vec<(String, String)>,
+    pub bytes: u64,
+    pub beginning: Vec<u8>,
+    pub handshake: Option<String>,
+    pub events: u64,
+    pub event_id: Option<String>,
+    pub event_type: Option<String>,
+    pub signature: Option<String>,
+    /// What was answered, in the word of a script.
+    pub answer: String,
+}
+
+impl InspectorName {
+    /// The URL that subscriptions deliver to.
+    pub fn url(&self) -> String {
+        format!("https://{INSPECTOR_HOST}/{}", self.key())
+    }
+
+    /// Whose URL this is: the first part of its path names the inspector, the rest is the caller's.
+    pub fn of_url(url: &Url) -> Option<Self> {
+        if url.host_str() != Some(INSPECTOR_HOST) {
+            return None;
+        }
+        Self::parse(url.path_segments()?.next()?).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_names_its_inspector_and_no_other_host_does() {
+        for (url, name) in [
+            ("https://inspector.everpost.internal/orders", Some("orders")),
+            (
+                "http://INSPECTOR.everpost.internal/Orders/x?a=b",
+                Some("orders"),
+            ),
+            ("https://inspector.everpost.internal/", None),
+            ("https://inspector.everpost.internal/a_b", None),
+            (
+                "https://inspector.everpost.internal.evil.example/orders",
+                None,
+            ),
+            (
+                "https://evil.example/inspector.everpost.internal/orders",
+                None,
+            ),
+            ("https://127.0.0.1/orders", None),
+        ] {
+            let parsed: Url = url.parse().expect(url);
+            let found = InspectorName::of_url(&parsed).map(|name| name.key());
+            assert_eq!(found.as_deref(), name, "{url}");
+        }
+        let name = InspectorName::parse("Orders").expect("a name");
+        assert_eq!(name.url(), "https://inspector.everpost.internal/orders");
+        let url = name.url().parse().expect("a URL");
+        assert_eq!(InspectorName::of_url(&url), Some(name));
+    }
+
+    #[test]
+    fn the_script_goes_by_requests_or_by_the_attempts_of_an_event() {
+        let mut definition = InspectorDefinition {
+            answers: "503 200".parse().expect("a script"),
+            ..InspectorDefinition::default()
+        };
+        assert_eq!(definition.answer(1, 0), ScriptedAnswer::Status(200));
+        definition.per_event = true;
+        assert_eq!(definition.answer(1, 0), ScriptedAnswer::Status(503));
+        assert_eq!(definition.answer(0, 1), ScriptedAnswer::Status(200));
+    }
+}
