@@ -345,7 +345,10 @@ fn show_subscription(
 ) -> Value {
     let health = state.broker.health_of(subscription.id);
     let now = state.broker.clock().now();
-    resource::render_subscription(entry, subscription, &health, now)
+    let mut shown = resource::render_subscription(entry, subscription, &health, now);
+    let outage = state.broker.storage_outage(subscription.id);
+    shown["properties"]["everpost"]["deadLetterStorage"] = resource::render_outage(outage.as_ref());
+    shown
 }
 
 fn context<'a>(state: &ApiState, entry: &'a TopicEntry) -> SubscriptionContext<'a> {

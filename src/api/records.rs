@@ -13,15 +13,13 @@ use crate::api::error::ApiError;
 use crate::base::Timestamp;
 use crate::model::dead_letter::DeadLetterDetails;
 use crate::model::delivery::{DeliveryAttempt, DeliveryId, DeliveryState, Outcome};
-use crate::model::event::{Event, EventData, EventKey, StoredEvent};
+use crate::model::event::{EventData, EventKey, StoredEvent};
 use crate::model::name::TopicName;
 use crate::model::registry::Registry;
-use crate::model::topic::DeliverySchema;
 use crate::store::views::{
     DeliveryDetail, DeliveryRow, EventDetail, EventQuery, EventRow, LineageRow,
 };
-use crate::wire;
-use crate::wire::dead_letter::{DeadLetterFacts, namespace_record};
+use crate::wire::dead_letter::{DeadLetterFacts, RecordOf};
 
 /// Rows of a page when the client does not say.
 pub(super) const PAGE_ROWS: usize = 50;
@@ -96,11 +94,9 @@ pub(super) async fn get_dead_letter(
     }))
 }
 
-/// What Azure would have written to storage: by the rules of the topic's kind, in the schema of the
-/// subscription or, once that is deleted, in the one that the event was published in.
+/// What Azure would have written to storage.
 fn record(registry: &Registry, row: &DeliveryRow, event: &EventDetail) -> Option<Box<RawValue>> {
     let topic = TopicName::parse(&row.topic).ok()?;
-    let resource_id = registry.resource_id(&topic);
     let facts = DeadLetterFacts {
         reason: row.dead_letter_reason?,
         details: row.dead_letter.clone(),
@@ -111,28 +107,13 @@ fn record(registry: &Registry, row: &DeliveryRow, event: &EventDetail) -> Option
         last_attempt_at: row.last_attempt_at,
     };
     let subscription = registry.subscription(row.subscription_id);
-    let definition = subscription.map(|(_, each)| &each.definition);
-    let bytes = match topic.namespace() {
-        Some(_) => {
-            let webhook = definition.and_then(|each| each.destination.webhook());
-            namespace_record(&resource_id, &event.stored, webhook, &facts)
-        }
-        None => {
-            let schema = definition.map_or(published_schema(&event.stored.event), |definition| {
-                definition.delivery_schema
-            });
-            wire::dead_letter::record(schema, &resource_id, &event.stored, &facts)
-        }
+    let record = RecordOf {
+        topic: &topic,
+        topic_resource_id: &registry.resource_id(&topic),
+        definition: subscription.map(|(_, each)| &each.definition),
     };
+    let bytes = record.write(&event.stored, &facts);
     RawValue::from_string(String::from_utf8(bytes).ok()?).ok()
-}
-
-/// Only CloudEvents come without a data version.
-fn published_schema(event: &Event) -> DeliverySchema {
-    match event.data_version {
-        Some(_) => DeliverySchema::EventGridSchema,
-        None => DeliverySchema::CloudEventSchemaV1_0,
-    }
 }
 
 /// A dead letter that was resubmitted can still be looked at.
@@ -264,6 +245,7 @@ pub(super) fn delivery_row(row: &DeliveryRow) -> Value {
         "removedAt": moment(row.removed_at),
         "lockedUntil": moment(row.locked_until),
         "deferred": row.deferred,
+        "blob": row.blob,
         "deadLetterReason": row.reason(),
         "deadLetterErrorDescription": row.reason_description(),
         "deadLetterProperties": properties(&row.dead_letter),

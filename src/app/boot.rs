@@ -75,6 +75,7 @@ pub struct Appliance {
     setup_url: Option<String>,
     dispatching: tokio::task::JoinHandle<()>,
     replaying: tokio::task::JoinHandle<()>,
+    exporting: tokio::task::JoinHandle<()>,
     requests: TaskTracker,
     stop_listening: CancellationToken,
     listening: tokio::task::JoinHandle<()>,
@@ -134,6 +135,7 @@ impl Appliance {
         let requests = TaskTracker::new();
         let dispatching = tokio::spawn(broker.clone().dispatch(requests.clone()));
         let replaying = tokio::spawn(broker.clone().replay());
+        let exporting = tokio::spawn(broker.clone().export());
         tokio::spawn(broker.clone().keep_house());
         tokio::spawn(broker.clone().keep_bounds());
         let stop_listening = CancellationToken::new();
@@ -155,6 +157,7 @@ impl Appliance {
             setup_url,
             dispatching,
             replaying,
+            exporting,
             requests,
             stop_listening,
             listening,
@@ -200,6 +203,7 @@ impl Appliance {
             // First the dispatcher, since the turn that it is in may still start requests.
             let _ = self.dispatching.await;
             let _ = self.replaying.await;
+            let _ = self.exporting.await;
             self.requests.wait().await;
         })
         .await;
@@ -263,6 +267,7 @@ fn outbound(config: &Config, clock: &Clock) -> anyhow::Result<Outbound> {
         exchange: Exchange::Network(network),
         clock: clock.clone(),
         origin: config.webhook.origin.clone(),
+        export_dir: config.dead_letter.export_dir.clone(),
     }))
 }
 
@@ -283,6 +288,7 @@ fn broker_options(
         response_deadline: config.delivery.response_deadline,
         probation: config.probation,
         retention: config.retention,
+        exports: config.dead_letter.exports,
         resubmissions_max: config.replay.resubmissions_max,
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::base::Timestamp;
 use crate::broker::Broker;
 use crate::model::limits::{
-    DAYS_KEPT, HOURS_KEPT, MINUTES_KEPT, REJECTION_LIFE, REQUEST_ID_WINDOW,
+    BLOB_NAMES_KEPT, DAYS_KEPT, HOURS_KEPT, MINUTES_KEPT, REJECTION_LIFE, REQUEST_ID_WINDOW,
 };
 use crate::store::{Grain, StoreError};
 
@@ -53,6 +53,10 @@ impl Broker {
             .await?
             == BITE
         {}
+        self.store()
+            .exports
+            .forget(now - BLOB_NAMES_KEPT, BITE)
+            .await?;
         self.fold_counters(now).await
     }
 

@@ -88,6 +88,9 @@ pub struct Meters {
     on_probation: Family<OfSubscription, Gauge>,
     requests_in_flight: Gauge,
     request_panics: Counter,
+    exported: Counter,
+    export_failures: Counter,
+    exports_given_up: Counter,
     pruned_events: Counter,
     pruned_deliveries: Counter,
     pruned_attempts: Counter,
@@ -137,6 +140,9 @@ impl Meters {
             on_probation: Family::default(),
             requests_in_flight: Gauge::default(),
             request_panics: Counter::default(),
+            exported: Counter::default(),
+            export_failures: Counter::default(),
+            exports_given_up: Counter::default(),
             pruned_events: Counter::default(),
             pruned_deliveries: Counter::default(),
             pruned_attempts: Counter::default(),
@@ -267,6 +273,21 @@ impl Meters {
         );
         for (name, help, counter) in [
             (
+                "exported_dead_letters",
+                "Dead letters that went to storage",
+                &self.exported,
+            ),
+            (
+                "export_failures",
+                "Blobs of dead letters that storage did not take",
+                &self.export_failures,
+            ),
+            (
+                "exports_given_up",
+                "Dead letters dropped because their storage was away too long",
+                &self.exports_given_up,
+            ),
+            (
                 "pruned_events",
                 "Events that retention deleted",
                 &self.pruned_events,
@@ -358,6 +379,21 @@ impl Meters {
             error,
         };
         self.publish_fail.get_or_create(&labels).inc();
+    }
+
+    /// So many dead letters are in storage.
+    pub(super) fn exported(&self, count: usize) {
+        self.exported.inc_by(count as u64);
+    }
+
+    /// Storage did not take a blob.
+    pub(super) fn export_failed(&self) {
+        self.export_failures.inc();
+    }
+
+    /// So many dead letters were dropped, because their storage was away too long.
+    pub(super) fn exports_given_up(&self, count: usize) {
+        self.exports_given_up.inc_by(count as u64);
     }
 
     /// Refused publish requests were stored.

@@ -4,6 +4,7 @@ mod agenda;
 mod batch;
 mod deliver;
 mod dispatch;
+mod export;
 mod health;
 mod inspectors;
 mod janitor;
@@ -23,6 +24,7 @@ mod system;
 mod try_filter;
 mod validate;
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 use std::time::Duration;
@@ -44,6 +46,7 @@ pub use validate::UnknownCode;
 
 use crate::base::{Clock, Entropy, TimeScale, Timestamp};
 use crate::model::destination::DeliveryMode;
+use crate::model::export::{ExportRules, Outage};
 use crate::model::inspector::INSPECTOR_HOST;
 use crate::model::lease::Queue;
 use crate::model::limits::{LATE_ANSWERS_MAX, LEASED_AHEAD_BYTES_MAX};
@@ -77,6 +80,7 @@ pub struct BrokerOptions {
     pub response_deadline: Duration,
     pub probation: ProbationRules,
     pub retention: RetentionRules,
+    pub exports: ExportRules,
     /// Resubmissions that may lead from an event to what it has become.
     pub resubmissions_max: u32,
 }
@@ -109,6 +113,10 @@ struct Shared {
     pressure: Mutex<Option<Pressure>>,
     replays: Mutex<ReplayBook>,
     replay_wake: Notify,
+    /// One round of exports at a time.
+    exporting: tokio::sync::Mutex<()>,
+    /// Storage that was away at the last round of exports.
+    outages: Mutex<HashMap<SubscriptionId, Outage>>,
     handshakes: TaskTracker,
     stopping: CancellationToken,
     /// Refused publish requests on their way to the store.
@@ -146,6 +154,8 @@ impl Broker {
                 pressure: Mutex::new(None),
                 replays: Mutex::default(),
                 replay_wake: Notify::new(),
+                exporting: tokio::sync::Mutex::new(()),
+                outages: Mutex::default(),
                 handshakes: TaskTracker::new(),
                 stopping: CancellationToken::new(),
                 rejections: rejections::Waiting::default(),
@@ -230,6 +240,12 @@ impl Broker {
     /// What has been seen of the receiver of an event subscription since the start.
     pub fn health_of(&self, subscription: SubscriptionId) -> Health {
         self.health().of(subscription)
+    }
+
+    /// Whether the storage for the dead letters of an event subscription is away, as far as it was needed.
+    pub fn storage_outage(&self, subscription: SubscriptionId) -> Option<Outage> {
+        let outages = self.shared.outages.lock().unwrap();
+        outages.get(&subscription).cloned()
     }
 
     fn time_scale(&self) -> TimeScale {

@@ -345,3 +345,27 @@ pub const INSPECTOR_HEADERS_MAX: usize = 20;
 
 /// Bytes of the value of one of them.
 pub const INSPECTOR_HEADER_BYTES_MAX: usize = 4_096;
+
+/// How long a dead letter waits before it goes to storage, with all that have come meanwhile (spec 9.1).
+pub const EXPORT_DELAY: Duration = Duration::from_secs(5 * 60);
+
+/// The longest such wait that can be set.
+pub const EXPORT_DELAY_S_MAX: u64 = 24 * 3_600;
+
+/// How long storage may be away before its dead letters are given up or kept (spec 9.1).
+pub const STORAGE_OUTAGE_MAX: Duration = Duration::from_secs(4 * 3_600);
+
+/// Dead letters in one blob: few enough that a change marks them within milliseconds.
+pub const BLOB_RECORDS_MAX: usize = 500;
+
+/// Bytes of events in one blob past which nothing is added; it is held in memory while it is put.
+pub const BLOB_BYTES_MAX: usize = 4 * 1_024 * 1_024;
+
+/// Blobs on their way at once, each of another subscription, so that storage that hangs keeps few others.
+pub const BLOBS_AT_ONCE_MAX: usize = 4;
+
+/// How long storage has to take a blob.
+pub const BLOB_DEADLINE: Duration = Duration::from_secs(60);
+
+/// How long it is remembered which blob a dead letter went to.
+pub const BLOB_NAMES_KEPT: Duration = Duration::from_secs(365 * 24 * 3_600);

@@ -10,6 +10,7 @@ pub mod delivery;
 pub mod destination;
 pub mod event;
 pub mod explanation;
+pub mod export;
 pub mod filter;
 pub mod filter_trial;
 pub mod inspector;

@@ -80,7 +80,7 @@ pub enum DeadLetterDestination {
     BuiltInQueue,
     /// `"deadLetterDestination": null`: they are dropped, and the drop is counted and shown.
     Drop,
-    /// `StorageBlob`: kept in the built-in queue; the named container is remembered.
+    /// `StorageBlob`: kept in the built-in queue until they are exported to the named container.
     StorageBlob {
         resource_id: String,
         container: String,

@@ -13,13 +13,16 @@ mod resolver;
 mod retry_after;
 #[cfg(test)]
 mod scene;
+mod storage;
 mod webhook;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 pub use handshake::{HandshakeRequest, HandshakeResult};
 pub use late::{Heard, LateExchange, LateInbox, Listening};
+pub use storage::{Blob, StoredBlob};
 
 use crate::base::Clock;
 use crate::model::delivery::{Answer, Outcome};
@@ -37,6 +40,8 @@ pub struct OutboundOptions {
     /// Who we are to CloudEvents receivers: a DNS name (spec A: `eventgrid.azure.net`). One that cannot
     /// stand in a header is not sent.
     pub origin: String,
+    /// Where dead letters may be exported to on this machine, if anywhere.
+    pub export_dir: Option<PathBuf>,
 }
 
 /// Talks to destinations. Cheap enough to clone.
@@ -46,6 +51,7 @@ pub struct Outbound {
     clock: Clock,
     origin: String,
     tokens: TokenBook,
+    export_dir: Option<PathBuf>,
 }
 
 /// Events of one topic on their way to one subscription, in one request.
@@ -69,6 +75,7 @@ impl Outbound {
             clock: options.clock,
             origin: options.origin,
             tokens: TokenBook::default(),
+            export_dir: options.export_dir,
         }
     }
 

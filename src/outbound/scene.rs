@@ -116,6 +116,7 @@ impl Receiver {
             exchange: Exchange::Scripted(Arc::<Self>::clone(self)),
             clock: Clock::simulated(NOW),
             origin: "eventgrid.azure.net".to_owned(),
+            export_dir: None,
         })
     }
 

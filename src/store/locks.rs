@@ -402,7 +402,7 @@ const UNLOCK: &str = "UPDATE delivery SET lock_token = NULL, locked_at = NULL, l
 const REMOVE: &str = "UPDATE delivery SET state = 5, removed_at = ?2, lock_token = NULL, \
      locked_at = NULL, locked_until = NULL WHERE id = ?1";
 
-const REMOVE_UNLOCKED: &str = "UPDATE delivery SET state = 5, removed_at = ?2, lock_token = NULL, \
+pub(super) const REMOVE_UNLOCKED: &str = "UPDATE delivery SET state = 5, removed_at = ?2, lock_token = NULL, \
      locked_at = NULL, locked_until = NULL WHERE id = ?1 AND state = 2 \
      AND (locked_until IS NULL OR locked_until <= ?2)";
 

@@ -10,6 +10,7 @@ mod db;
 mod dead_letter_filter;
 mod deliveries;
 mod error;
+mod exports;
 mod fold;
 mod inline;
 mod inspectors;
@@ -37,6 +38,7 @@ pub use deliveries::{
     Accepted, Deliveries, Late, LeaseRequest, Leased, Orphans, Receipt, RequestMark, Settled,
 };
 pub use error::StoreError;
+pub use exports::{BlobContents, ExportStanding, Exportable, Exported, Exports, WaitingBlob};
 pub use fold::Grain;
 pub use inline::{InlineDatabase, Pauses};
 pub use inspectors::{Inspectors, Written};
@@ -69,6 +71,7 @@ pub struct Store {
     pub rejections: Rejections,
     pub resubmissions: Resubmissions,
     pub replays: Replays,
+    pub exports: Exports,
     pub views: Views,
     pub accounts: Accounts,
     pub upkeep: Upkeep,
@@ -150,6 +153,7 @@ impl Store {
                 db: db.clone(),
                 seals: seals.clone(),
             },
+            exports: Exports { db: db.clone() },
             views: Views {
                 db: db.clone(),
                 seals,

@@ -147,6 +147,8 @@ pub struct DeliveryRow {
     pub locked_until: Option<Timestamp>,
     /// A receiver has put it aside.
     pub deferred: bool,
+    /// Where its record lies in storage.
+    pub blob: Option<String>,
     pub resubmission_of: Option<DeliveryId>,
     pub resubmitted_as: Option<DeliveryId>,
 }
@@ -395,7 +397,8 @@ const DELIVERY_ROW: &str = "SELECT delivery.id, delivery.event_id, event.event_i
      delivery.last_status, delivery.dead_letter_reason, delivery.ended_at, \
      delivery.resubmission_of, delivery.resubmitted_as, delivery.dead_letter_own_reason, \
      delivery.dead_letter_description, delivery.dead_letter_properties, delivery.removed_at, \
-     delivery.locked_until, delivery.deferred \
+     delivery.locked_until, delivery.deferred, (SELECT name FROM dead_letter_blob \
+     WHERE id = delivery.blob_id AND stored_at IS NOT NULL) \
      FROM delivery JOIN event ON event.id = delivery.event_id \
      JOIN event_subscription ON event_subscription.id = delivery.subscription_id \
      JOIN topic ON topic.id = event_subscription.topic_id";
@@ -442,6 +445,7 @@ fn delivery_row(row: &Row<'_>) -> Result<DeliveryRow, StoreError> {
         removed_at: row::timestamp_or_null(row, 22)?,
         locked_until: row::timestamp_or_null(row, 23)?,
         deferred,
+        blob: row.get(25)?,
     })
 }
 

@@ -9,6 +9,8 @@ use crate::model::dead_letter::{DeadLetterDetails, DeadLetterReason};
 use crate::model::delivery::Outcome;
 use crate::model::destination::{AttributeValue, WebHook};
 use crate::model::event::{Event, StoredEvent};
+use crate::model::name::TopicName;
+use crate::model::subscription::SubscriptionDefinition;
 use crate::model::topic::DeliverySchema;
 use crate::wire::attribute::dynamic_value;
 use crate::wire::json::ObjectWriter;
@@ -62,6 +64,38 @@ const CLOUD_EVENTS: Names = Names {
     last_attempt_at: "lastdeliveryattempttime",
 };
 
+/// Whose dead letter it is, which decides on the shape of its record.
+#[derive(Clone, Copy, Debug)]
+pub struct RecordOf<'a> {
+    pub topic: &'a TopicName,
+    pub topic_resource_id: &'a str,
+    /// `None` once the event subscription is deleted.
+    pub definition: Option<&'a SubscriptionDefinition>,
+}
+
+impl RecordOf<'_> {
+    /// Writes what Azure would have written to storage: by the rules of the topic's kind, in the schema of
+    /// the subscription or, once that is deleted, in the one that the event was published in.
+    pub fn write(&self, event: &StoredEvent, facts: &DeadLetterFacts) -> Vec<u8> {
+        let definition = self.definition;
+        if self.topic.namespace().is_some() {
+            let webhook = definition.and_then(|each| each.destination.webhook());
+            return namespace_record(self.topic_resource_id, event, webhook, facts);
+        }
+        let published = || published_schema(&event.event);
+        let schema = definition.map_or_else(published, |definition| definition.delivery_schema);
+        record(schema, self.topic_resource_id, event, facts)
+    }
+}
+
+/// Only CloudEvents come without a data version.
+fn published_schema(event: &Event) -> DeliverySchema {
+    match event.data_version {
+        Some(_) => DeliverySchema::EventGridSchema,
+        None => DeliverySchema::CloudEventSchemaV1_0,
+    }
+}
+
 /// Writes the record, one JSON object: the event as it would have been delivered, a custom one wrapped
 /// in the Event Grid schema, with the facts beside its own properties.
 pub fn record(
@@ -91,7 +125,7 @@ pub fn record(
 /// Writes the record of an event of a namespace topic, one JSON object: the event as it would have been
 /// delivered, the headers of its own that `webhook` would have got with it, secrets aside, and the
 /// facts, each in an object of its own.
-pub fn namespace_record(
+fn namespace_record(
     topic_resource_id: &str,
     event: &StoredEvent,
     webhook: Option<&WebHook>,

@@ -10,6 +10,7 @@ mod cloud_events;
 mod content;
 mod custom;
 pub mod dead_letter;
+pub mod dead_letter_blob;
 pub mod duration;
 mod envelope;
 pub mod error_body;

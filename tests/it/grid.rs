@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::future::Future;
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
@@ -26,6 +26,7 @@ use everpost::base::{Clock, Entropy, TimeScale, Timestamp};
 use everpost::broker::people::People;
 use everpost::broker::{Broker, BrokerOptions};
 use everpost::model::access::Secret;
+use everpost::model::export::ExportRules;
 use everpost::model::limits;
 use everpost::model::probation::ProbationRules;
 use everpost::model::registry::ResourceScope;
@@ -60,11 +61,13 @@ pub(crate) struct Grid {
 }
 
 /// What an appliance can be told that matters to a test.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Default)]
 struct Settings {
     free_bytes_min: u64,
     probation: ProbationRules,
     retention: RetentionRules,
+    exports: ExportRules,
+    export_dir: Option<PathBuf>,
 }
 
 /// What the receivers answer, by the host of their URL, and what they were asked.
@@ -238,6 +241,14 @@ impl Grid {
 
     /// One with rules of its own for probation.
     pub(crate) async fn by(probation: ProbationRules) -> Self {
+        let settings = Settings {
+            probation,
+            ..Settings::default()
+        };
+        Self::with(settings).await
+    }
+
+    async fn with(settings: Settings) -> Self {
         let start: Timestamp = START.parse().expect("a moment");
         let scope = ResourceScope {
             subscription: "sub".to_owned(),
@@ -245,10 +256,6 @@ impl Grid {
         };
         let memory = InlineDatabase::new().expect("a database in memory");
         let store = Store::open_on(memory.clone(), scope);
-        let settings = Settings {
-            probation,
-            ..Settings::default()
-        };
         let mut grid = Self::over(store, Clock::simulated(start), Arc::default(), settings).await;
         grid.memory = Some(memory);
         grid
@@ -272,6 +279,16 @@ impl Grid {
             ..Settings::default()
         };
         (Self::at(dir.path(), settings).await, dir)
+    }
+
+    /// An appliance that exports dead letters to `dir` by these rules.
+    pub(crate) async fn exporting(dir: &Path, exports: ExportRules) -> Self {
+        let settings = Settings {
+            exports,
+            export_dir: Some(dir.to_owned()),
+            ..Settings::default()
+        };
+        Self::with(settings).await
     }
 
     /// The appliance of a data directory, with what it left behind there.
@@ -301,6 +318,7 @@ impl Grid {
             exchange: Exchange::Scripted(Arc::clone(&world) as Arc<dyn Script>),
             clock: clock.clone(),
             origin: "eventgrid.azure.net".to_owned(),
+            export_dir: settings.export_dir.clone(),
         });
         let options = BrokerOptions {
             clock: clock.clone(),
@@ -313,6 +331,7 @@ impl Grid {
             response_deadline: limits::RESPONSE_DEADLINE,
             probation: settings.probation,
             retention: settings.retention,
+            exports: settings.exports,
             resubmissions_max: limits::RESUBMISSIONS_MAX,
         };
         let broker = Broker::start(store.clone(), outbound, options)
@@ -357,7 +376,8 @@ impl Grid {
             self.clock.clone(),
             Arc::clone(&self.world),
         );
-        let (started_at, settings, memory) = (self.started_at, self.settings, self.memory.take());
+        let (started_at, settings, memory) =
+            (self.started_at, self.settings.clone(), self.memory.take());
         drop(self);
         let mut grid = Self::over(store, clock, world, settings).await;
         grid.started_at = started_at;

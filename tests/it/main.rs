@@ -9,6 +9,7 @@ mod dead_letter_search;
 mod dead_letters;
 mod demo;
 mod explain;
+mod export;
 mod failing_disk;
 mod filter;
 mod golden;

@@ -132,6 +132,7 @@ fn outbound() -> Outbound {
         exchange: Exchange::Network(NetworkExchange::new(options).expect("a network")),
         clock: Clock::system(),
         origin: "eventgrid.azure.net".to_owned(),
+        export_dir: None,
     })
 }
 

@@ -363,7 +363,7 @@ fn given_up(destination: &DeadLetterDestination) -> String {
         DeadLetterDestination::BuiltInQueue => "Kept in the queue of dead letters".to_owned(),
         DeadLetterDestination::Drop => "Dropped: nothing is kept".to_owned(),
         DeadLetterDestination::StorageBlob { container, .. } => {
-            format!("Kept in the queue of dead letters; meant for the container {container}")
+            format!("Exported to the container {container}, as far as there is storage for it")
         }
     }
 }

@@ -24,6 +24,7 @@ use crate::admin::{AdminState, SetupLink, routes};
 use crate::base::{Clock, Entropy, TimeScale, Timestamp};
 use crate::broker::people::People;
 use crate::broker::{Broker, BrokerOptions};
+use crate::model::export::ExportRules;
 use crate::model::limits::{PUBLISH_BYTES_MAX, RESUBMISSIONS_MAX};
 use crate::model::probation::ProbationRules;
 use crate::model::registry::ResourceScope;
@@ -67,6 +68,7 @@ impl Appliance {
             exchange: Exchange::Scripted(webhooks.clone()),
             clock: clock.clone(),
             origin: "eventgrid.azure.net".to_owned(),
+            export_dir: None,
         });
         let options = BrokerOptions {
             clock: clock.clone(),
@@ -79,6 +81,7 @@ impl Appliance {
             response_deadline: Duration::from_secs(30),
             probation: ProbationRules::default(),
             retention: RetentionRules::default(),
+            exports: ExportRules::default(),
             resubmissions_max: RESUBMISSIONS_MAX,
         };
         let broker = Broker::start(store.clone(), outbound, options).await;

@@ -124,6 +124,15 @@ pub static KEYS: &[Key] = &[
     optional("retention.dead_letter_hours", Kind::Number, "720",
         "Hours for which dead letters are kept, 0 to 876000. Without it they stay until they are \
          resubmitted."),
+    optional("dead_letter.export_dir", Kind::Text("DIR"), "/srv/dead-letters",
+        "Directory, which must exist, that dead letters of subscriptions with a StorageBlob destination \
+         are exported to. Without it they stay in their queues, unless the destination names storage \
+         of its own."),
+    setting("dead_letter.export_delay_s", Kind::Number, "300",
+        "Seconds that a dead letter waits for others to be exported with it, 0 to 86400."),
+    setting("dead_letter.unavailable", Kind::Text("keep|drop"), "keep",
+        "What becomes of dead letters whose storage does not take them for 4 hours: \"keep\" leaves them in \
+         their queues and goes on trying, \"drop\" drops them as Azure does."),
     setting("shutdown.drain_s", Kind::Number, "25",
         "Seconds that a stop waits for deliveries under way, 0 to 3600. What takes longer is \
          delivered again after the next start."),

@@ -30,7 +30,8 @@ pub use self::raw::{CONFIG_FILE, Origin, RawConfig};
 
 use crate::base::TimeScale;
 use crate::model::access::Secret;
-use crate::model::limits::{PROBATION_LONGEST_S_MAX, RETENTION_HOURS_MAX};
+use crate::model::export::ExportRules;
+use crate::model::limits::{EXPORT_DELAY_S_MAX, PROBATION_LONGEST_S_MAX, RETENTION_HOURS_MAX};
 use crate::model::probation::ProbationRules;
 use crate::model::retention::RetentionRules;
 use crate::store::MasterKeys;
@@ -60,6 +61,7 @@ pub struct Config {
     pub http: HttpConfig,
     pub storage: StorageConfig,
     pub retention: RetentionRules,
+    pub dead_letter: DeadLetterConfig,
     pub shutdown: ShutdownConfig,
 }
 
@@ -162,6 +164,14 @@ pub struct StorageConfig {
     pub free_bytes_min: u64,
 }
 
+/// `dead_letter.*`
+#[derive(Clone, Debug)]
+pub struct DeadLetterConfig {
+    /// Where subscriptions may export to on this machine.
+    pub export_dir: Option<PathBuf>,
+    pub exports: ExportRules,
+}
+
 /// `shutdown.*`
 #[derive(Clone, Debug)]
 pub struct ShutdownConfig {
@@ -241,6 +251,7 @@ impl Reader<'_> {
                 free_bytes_min: self.value("storage.min_free_mb", values::mebibytes),
             },
             retention: self.retention(),
+            dead_letter: self.dead_letter(),
             shutdown: ShutdownConfig {
                 drain: self.value("shutdown.drain_s", values::seconds(0..=3_600)),
             },
@@ -275,6 +286,19 @@ impl Reader<'_> {
                 values::hours(0..=RETENTION_HOURS_MAX),
             ),
             bytes_max: (most > 0).then_some(most),
+        }
+    }
+
+    fn dead_letter(&mut self) -> DeadLetterConfig {
+        DeadLetterConfig {
+            export_dir: self.optional("dead_letter.export_dir", values::path),
+            exports: ExportRules {
+                delay: self.value(
+                    "dead_letter.export_delay_s",
+                    values::seconds(0..=EXPORT_DELAY_S_MAX),
+                ),
+                when_unavailable: self.value("dead_letter.unavailable", values::when_unavailable),
+            },
         }
     }
 

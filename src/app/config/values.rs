@@ -14,6 +14,7 @@ use uuid::Uuid;
 use crate::app::config::LogFormat;
 use crate::base::TimeScale;
 use crate::model::access::Secret;
+use crate::model::export::WhenUnavailable;
 use crate::model::probation::ProbationMode;
 use crate::store::MasterKeys;
 
@@ -61,6 +62,14 @@ pub(super) fn log_format(text: &str) -> Parsed<LogFormat> {
         "text" => Ok(LogFormat::Text),
         "json" => Ok(LogFormat::Json),
         _ => Err(format!("is {text:?}; write \"text\" or \"json\"")),
+    }
+}
+
+pub(super) fn when_unavailable(text: &str) -> Parsed<WhenUnavailable> {
+    match text {
+        "keep" => Ok(WhenUnavailable::Keep),
+        "drop" => Ok(WhenUnavailable::Drop),
+        _ => Err(format!("is {text:?}; write \"keep\" or \"drop\"")),
     }
 }
 

@@ -35,7 +35,7 @@ pub use namespace::{
 pub use namespace_topic::{parse_namespace_topic, patch_namespace_topic};
 pub use replay::{ReplayContext, ReplayRequest, parse_replay, parse_target, render_replay};
 pub use signing::{Rotation, parse_rotation, render_rotated, render_signing_secrets};
-pub use standing::standing_reason;
+pub use standing::{render_outage, standing_reason};
 pub use subscription::{
     SubscriptionContext, parse_subscription, patch_subscription, render_delivery_attributes,
     render_destination, render_full_url, render_subscription, subscription_from_text,

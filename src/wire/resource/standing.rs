@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::base::Timestamp;
+use crate::model::export::Outage;
 use crate::model::probation::{Health, Probation};
 use crate::model::subscription::{Disabled, EventSubscription, Standing};
 
@@ -22,6 +23,18 @@ pub(super) fn render(subscription: &EventSubscription, health: &Health, now: Tim
             "since": at.to_string(),
             "reason": GONE,
         })),
+    })
+}
+
+/// Storage for dead letters that is away; `null` for storage that is not.
+pub fn render_outage(outage: Option<&Outage>) -> Value {
+    outage.map_or(Value::Null, |outage| {
+        json!({
+            "unavailableSince": outage.since.to_string(),
+            "failures": outage.failures,
+            "nextTryAt": outage.next_try_at.to_string(),
+            "error": outage.error,
+        })
     })
 }
 

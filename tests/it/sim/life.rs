@@ -13,6 +13,7 @@ use everpost::base::{Clock, Entropy, TimeScale};
 use everpost::broker::people::People;
 use everpost::broker::{Broker, BrokerOptions};
 use everpost::model::access::Secret;
+use everpost::model::export::ExportRules;
 use everpost::model::limits;
 use everpost::model::probation::ProbationRules;
 use everpost::model::registry::ResourceScope;
@@ -103,6 +104,7 @@ impl Life {
             exchange: Exchange::Scripted(Arc::clone(&ground.world) as _),
             clock: clock.clone(),
             origin: "eventgrid.azure.net".to_owned(),
+            export_dir: None,
         });
         let options = BrokerOptions {
             clock: clock.clone(),
@@ -115,6 +117,7 @@ impl Life {
             response_deadline: limits::RESPONSE_DEADLINE,
             probation: ground.probation,
             retention: ground.retention,
+            exports: ExportRules::default(),
             resubmissions_max: u32::MAX,
         };
         let broker = runtime.block_on(Broker::start(store.clone(), outbound, options))?;

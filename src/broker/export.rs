@@ -1,0 +1,290 @@
+//! Export: dead letters go to the storage of their subscription, blob by blob.
+//!
+//! A blob is begun in the store, put, and marked in the store, each for good before the next; a crash in
+//! between puts the same blob again. Storage that is away is tried again by a schedule of its own, and
+//! keeps nobody else's dead letters.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+
+use crate::base::Timestamp;
+use crate::broker::Broker;
+use crate::model::export::{Outage, WhenUnavailable};
+use crate::model::limits::BLOBS_AT_ONCE_MAX;
+use crate::model::registry::TopicEntry;
+use crate::model::subscription::{DeadLetterDestination, EventSubscription};
+use crate::outbound::Blob;
+use crate::store::{ExportStanding, Exported, StoreError, WaitingBlob};
+use crate::wire::blob_created::BlobCreated;
+use crate::wire::dead_letter::RecordOf;
+use crate::wire::dead_letter_blob::{self, BlobTitle};
+
+/// Pause between two rounds that had nothing to do.
+const ROUND_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Dead letters that one change drops.
+const BITE: usize = 500;
+
+/// An event subscription whose dead letters go to storage.
+#[derive(Clone)]
+struct Exporter {
+    topic: Arc<TopicEntry>,
+    subscription: Arc<EventSubscription>,
+    container: String,
+}
+
+impl Broker {
+    /// Exports until the broker stops.
+    pub async fn export(self) {
+        while !self.is_stopping() {
+            match self.export_round().await {
+                Ok(0) => {}
+                Ok(_) => continue,
+                // A blob that was put and could not be marked, because the disk is full, is put again.
+                Err(error) => tracing::warn!(%error, "the export will be tried again"),
+            }
+            tokio::select! {
+                () = tokio::time::sleep(ROUND_INTERVAL) => {}
+                () = self.stopping() => {}
+            }
+        }
+    }
+
+    /// At most one blob for each subscription. Returns how many went to storage. Simulations, which bring
+    /// their own time, go round by themselves.
+    pub async fn export_round(&self) -> Result<usize, StoreError> {
+        let _one_at_a_time = self.shared.exporting.lock().await;
+        let exporters = self.exporters();
+        let ids = || exporters.iter().map(|each| each.subscription.id);
+        let exports = &self.store().exports;
+        exports.release_others(ids().collect()).await?;
+        let mut due = Vec::new();
+        for standing in exports.standings(ids().collect()).await? {
+            let exporter = exporters
+                .iter()
+                .find(|each| each.subscription.id == standing.subscription);
+            let exporter = exporter.expect("only exporters were asked for");
+            self.give_up_exports(&standing).await?;
+            if self.is_export_due(exporter, &standing) {
+                due.push((exporter.clone(), standing));
+            }
+        }
+        let stored = self.export_all(due).await;
+        let standings = exports.standings(ids().collect()).await?;
+        let outages = standings.into_iter();
+        let outages = outages.filter_map(|each| Some((each.subscription, each.outage?)));
+        *self.shared.outages.lock().unwrap() = outages.collect();
+        stored
+    }
+
+    /// The subscriptions whose dead letters have somewhere to go.
+    fn exporters(&self) -> Vec<Exporter> {
+        if self.outbound().export_dir().is_none() {
+            return Vec::new();
+        }
+        let registry = self.registry();
+        let exporter = |(topic, subscription): (&Arc<TopicEntry>, &Arc<EventSubscription>)| {
+            let DeadLetterDestination::StorageBlob { container, .. } =
+                &subscription.definition.dead_letter
+            else {
+                return None;
+            };
+            Some(Exporter {
+                topic: Arc::clone(topic),
+                subscription: Arc::clone(subscription),
+                container: container.clone(),
+            })
+        };
+        registry.subscriptions().filter_map(exporter).collect()
+    }
+
+    fn is_export_due(&self, exporter: &Exporter, standing: &ExportStanding) -> bool {
+        let now = self.clock().now();
+        if let Some(outage) = &standing.outage
+            && !outage.is_due(exporter.subscription.updated_at, now)
+        {
+            return false;
+        }
+        let delay = self.time_scale().shrink(self.options().exports.delay);
+        let is_ripe = standing.oldest.is_some_and(|oldest| oldest + delay <= now);
+        standing.waiting.is_some() || is_ripe
+    }
+
+    /// Drops what has waited too long for storage that is away, if that is the operator's wish.
+    async fn give_up_exports(&self, standing: &ExportStanding) -> Result<(), StoreError> {
+        let now = self.clock().now();
+        let outage = standing.outage.as_ref();
+        let before = match self.options().exports.when_unavailable {
+            WhenUnavailable::Keep => None,
+            WhenUnavailable::Drop => {
+                outage.and_then(|outage| outage.given_up_before(now, self.time_scale()))
+            }
+        };
+        let Some(before) = before else {
+            return Ok(());
+        };
+        loop {
+            let exports = &self.store().exports;
+            let of = standing.subscription;
+            let dropped = exports.give_up(of, before, BITE, now).await?;
+            self.meters().exports_given_up(dropped);
+            if dropped > 0 {
+                tracing::warn!(
+                    dropped,
+                    "dead letters were dropped: their storage was away too long"
+                );
+            }
+            if dropped < BITE {
+                return Ok(());
+            }
+        }
+    }
+
+    /// A few at once, so that storage that hangs does not keep the others.
+    async fn export_all(&self, due: Vec<(Exporter, ExportStanding)>) -> Result<usize, StoreError> {
+        let (mut waiting, mut running) = (due.into_iter(), JoinSet::new());
+        let (mut stored, mut trouble) = (0, None);
+        loop {
+            while running.len() < BLOBS_AT_ONCE_MAX
+                && let Some((exporter, standing)) = waiting.next()
+            {
+                let broker = self.clone();
+                running.spawn(async move { broker.export_one(&exporter, standing).await });
+            }
+            let Some(ended) = running.join_next().await else {
+                return trouble.map_or(Ok(stored), Err);
+            };
+            match ended {
+                Ok(Ok(was_stored)) => stored += usize::from(was_stored),
+                Ok(Err(error)) => trouble = Some(error),
+                Err(error) => tracing::error!(%error, "an export was cut off"),
+            }
+        }
+    }
+
+    /// Says whether the storage has another blob by it. Its subscribers hear of it before it is marked:
+    /// rather twice than never.
+    async fn export_one(
+        &self,
+        exporter: &Exporter,
+        standing: ExportStanding,
+    ) -> Result<bool, StoreError> {
+        let blob = match standing.waiting {
+            Some(waiting) => waiting,
+            None => match self.begin_blob(exporter).await? {
+                Some(begun) => begun,
+                None => return Ok(false), // taken out of the queue meanwhile
+            },
+        };
+        let contents = self.store().exports.contents(blob.id).await?;
+        if contents.readable.is_empty() && contents.unreadable == 0 {
+            self.store().exports.release(blob.id).await?;
+            return Ok(false);
+        }
+        if !contents.readable.is_empty() {
+            match self.put(exporter, &blob, &contents.readable).await {
+                Ok(created) => self.publish_blob_created(&created).await?,
+                Err(error) => {
+                    self.export_failed(exporter, standing.outage, error).await?;
+                    return Ok(false);
+                }
+            }
+        }
+        self.mark_stored(&blob, contents.readable).await?;
+        Ok(true)
+    }
+
+    async fn begin_blob(&self, exporter: &Exporter) -> Result<Option<WaitingBlob>, StoreError> {
+        let now = self.clock().now();
+        let Exporter {
+            topic,
+            subscription,
+            ..
+        } = exporter;
+        let exports = &self.store().exports;
+        let Some(found) = exports.find(subscription.id, now).await? else {
+            return Ok(None);
+        };
+        let title = BlobTitle {
+            topic_resource_id: &topic.resource_id,
+            topic: &topic.topic.name,
+            subscription: &subscription.name,
+            first: found.dead_letters[0],
+            first_published_at: found.first_published_at,
+            at: now,
+        };
+        let name = title.name();
+        let begun = exports.begin(subscription.id, name, found.dead_letters, now);
+        begun.await.map(Some)
+    }
+
+    async fn put(
+        &self,
+        exporter: &Exporter,
+        blob: &WaitingBlob,
+        dead_letters: &[Exported],
+    ) -> Result<BlobCreated, String> {
+        let record = RecordOf {
+            topic: &exporter.topic.topic.name,
+            topic_resource_id: &exporter.topic.resource_id,
+            definition: Some(&exporter.subscription.definition),
+        };
+        let records: Vec<_> = dead_letters
+            .iter()
+            .map(|each| record.write(&each.event, &each.facts))
+            .collect();
+        let blob = Blob {
+            container: &exporter.container,
+            name: &blob.name,
+            bytes: dead_letter_blob::text(&records),
+        };
+        let mut created = BlobCreated {
+            container: blob.container.to_owned(),
+            path: blob.name.to_owned(),
+            url: String::new(),
+            content_type: dead_letter_blob::CONTENT_TYPE.to_owned(),
+            content_length: blob.bytes.len() as u64,
+            e_tag: String::new(),
+        };
+        let stored = self.outbound().put_blob(blob).await?;
+        (created.url, created.e_tag) = (stored.url, stored.e_tag);
+        Ok(created)
+    }
+
+    async fn mark_stored(
+        &self,
+        blob: &WaitingBlob,
+        dead_letters: Vec<Exported>,
+    ) -> Result<(), StoreError> {
+        let now = self.clock().now();
+        let dead_letters: Vec<_> = dead_letters.iter().map(|each| each.delivery).collect();
+        let count = dead_letters.len();
+        let exports = &self.store().exports;
+        exports.stored(blob.id, dead_letters, now).await?;
+        self.meters().exported(count);
+        tracing::debug!(blob = blob.name, count, "dead letters are in storage");
+        Ok(())
+    }
+
+    async fn export_failed(
+        &self,
+        exporter: &Exporter,
+        outage: Option<Outage>,
+        error: String,
+    ) -> Result<(), StoreError> {
+        let now: Timestamp = self.clock().now();
+        let outage = Outage::after(outage, error, now, self.time_scale());
+        tracing::warn!(
+            topic.name = %exporter.topic.topic.name,
+            subscription.name = %exporter.subscription.name,
+            failures = outage.failures,
+            error = outage.error,
+            "dead letters wait, because their storage does not take them"
+        );
+        self.meters().export_failed();
+        let id = exporter.subscription.id;
+        self.store().exports.failed(id, outage).await
+    }
+}
