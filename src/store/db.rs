@@ -535,6 +535,8 @@ pub(super) fn open_in_memory() -> Result<Connection, StoreError> {
 fn configure(connection: &Connection) -> Result<(), StoreError> {
     connection.execute_batch(PRAGMAS)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
+    // Otherwise a statement that could use a partial index is compiled anew whenever a value is bound to it.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS_CACHED);
     Ok(())
 }

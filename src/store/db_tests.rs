@@ -174,7 +174,7 @@ async fn a_full_disk_that_rolls_back_the_group_is_told_by_its_name() {
     let write = || {
         db.write(|tx| {
             let text = "x".repeat(100_000);
-            let insert = "INSERT INTO session (id, record, expires_at) VALUES ('a', ?1, 0)";
+            let insert = "INSERT INTO session (id, record, started_at, used_at, expires_at) VALUES ('a', ?1, 0, 0, 0)";
             Ok::<_, StoreError>(tx.execute(insert, [text])?)
         })
     };

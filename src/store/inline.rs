@@ -76,7 +76,7 @@ mod tests {
         let database = InlineDatabase::new().expect("a database");
         let write = || {
             database.ledger().connection().execute(
-                "INSERT INTO session (id, record, expires_at) VALUES (hex(randomblob(9)), ?1, 0)",
+                "INSERT INTO session (id, record, started_at, used_at, expires_at) VALUES (hex(randomblob(9)), ?1, 0, 0, 0)",
                 ["x".repeat(100_000)],
             )
         };

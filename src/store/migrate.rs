@@ -186,7 +186,7 @@ mod tests {
         migrate_file(&path, &|_| ()).expect("a new database");
         let connection = db::open_writer(&path).expect("the same database");
         connection
-            .execute("INSERT INTO user VALUES (1, 'ada', 'hash', 'admin', 0)", [])
+            .execute("INSERT INTO user (name, password_hash, role, created_at) VALUES ('ada', 'hash', 'admin', 0)", [])
             .expect("a row");
         let copy = backup_path(&path, 1);
         backup(&connection, &copy).expect("a copy");
@@ -204,7 +204,7 @@ mod tests {
         migrate_file(&path, &|_| ()).expect("a new database");
         let connection = db::open_writer(&path).expect("the same database");
         let fixed = "PRAGMA auto_vacuum = NONE; VACUUM; PRAGMA auto_vacuum = NONE;
-            INSERT INTO user VALUES (1, 'ada', 'hash', 'admin', 0);";
+            INSERT INTO user (name, password_hash, role, created_at) VALUES ('ada', 'hash', 'admin', 0);";
         connection
             .execute_batch(fixed)
             .expect("a file of fixed size");

@@ -411,5 +411,9 @@ fn may_wait(ledger: &Ledger, sub: &Sub, broker: &Broker) -> bool {
         sub.paced_since
             .is_some_and(|since| now.since(since) < pause)
     });
-    sub.deleted.is_some() || !spec.delivers() || held || sub.on_wire >= most || paced
+    // A probation may end at the very moment at which the dispatcher means to look for a probe.
+    let looks_now = broker
+        .next_due()
+        .is_some_and(|at| at <= now && now < at + GRAIN);
+    sub.deleted.is_some() || !spec.delivers() || held || sub.on_wire >= most || paced || looks_now
 }

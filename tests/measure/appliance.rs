@@ -1,0 +1,86 @@
+//! A process of the built binary over an empty data directory.
+
+use std::fs;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use reqwest::{Client, Method};
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// Much longer than a start takes.
+const START_PATIENCE: Duration = Duration::from_secs(60);
+const START_LOOKS: Duration = Duration::from_millis(20);
+
+pub(crate) struct Appliance {
+    process: Child,
+    /// Goes once nobody writes there any more.
+    _folder: TempDir,
+    pub(crate) url: String,
+    token: String,
+    client: Client,
+}
+
+impl Appliance {
+    /// Starts it and waits until it listens.
+    pub(crate) async fn start() -> Self {
+        let folder = tempfile::tempdir().expect("a folder for the data");
+        let process = Command::new(env!("CARGO_BIN_EXE_everpost"))
+            .args(["serve", "--listen", "127.0.0.1:0"])
+            .args(["--egress-allow", "127.0.0.0/8", "--log-level", "warn"])
+            .arg("--data-dir")
+            .arg(folder.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .spawn()
+            .expect("the binary starts");
+        let read = |name| fs::read_to_string(folder.path().join(name)).unwrap_or_default();
+        let waiting = async {
+            while !read("server.url").ends_with('\n') {
+                tokio::time::sleep(START_LOOKS).await;
+            }
+        };
+        let started = tokio::time::timeout(START_PATIENCE, waiting).await;
+        started.expect("the appliance listens");
+        Self {
+            url: read("server.url").trim_end().to_owned(),
+            token: read("management.token").trim().to_owned(),
+            client: Client::builder().no_proxy().build().expect("a client"),
+            process,
+            _folder: folder,
+        }
+    }
+
+    /// Makes a topic and answers its key.
+    pub(crate) async fn create_topic(&self, topic: &str) -> String {
+        let properties = serde_json::json!({"location": "local", "properties": {}});
+        let path = format!("/topics/{topic}");
+        self.manage(Method::PUT, &path, Some(&properties)).await;
+        let keys = self
+            .manage(Method::POST, &format!("{path}/listKeys"), None)
+            .await;
+        keys["key1"].as_str().expect("a key").to_owned()
+    }
+
+    /// The JSON of a management request that has to succeed.
+    pub(crate) async fn manage(&self, method: Method, path: &str, body: Option<&Value>) -> Value {
+        let request = self.client.request(method, format!("{}{path}", self.url));
+        let mut request = request.bearer_auth(&self.token);
+        if let Some(body) = body {
+            request = request.header("Content-Type", "application/json");
+            request = request.body(body.to_string());
+        }
+        let answer = request.send().await.expect("an answer");
+        let status = answer.status();
+        let text = answer.text().await.expect("a whole answer");
+        assert!(status.is_success(), "{path}: {status} {text}");
+        serde_json::from_str(&text).expect("JSON")
+    }
+}
+
+impl Drop for Appliance {
+    fn drop(&mut self) {
+        self.process.kill().ok();
+        self.process.wait().ok();
+    }
+}
