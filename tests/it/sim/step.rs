@@ -260,6 +260,8 @@ impl Simulation {
             ledger.note(format!("change of r{sub}: {status}"));
             let full = ledger.disk_was_full;
             let books = &mut ledger.subs[sub];
+            // What began meanwhile may have gone at the former pace.
+            books.starts.clear();
             match (status, full) {
                 (200..=204, _) => {}
                 // A deletion may have been stored, and only the end of what was pending not.
