@@ -349,7 +349,8 @@ fn gave_up(ledger: &Ledger, sub: usize, delivery: &DeliveryDetail, from: Timesta
             asked(&|spec| row.attempts >= spec.attempts_max)
         }
         (DeadLetterReason::SubscriptionDeleted, Some((at, kept))) => {
-            ended >= at && (row.state == DeliveryState::Dropped) != kept
+            let in_order = ended >= at || ledger.clock_went_back;
+            in_order && (row.state == DeliveryState::Dropped) != kept
         }
         _ => false,
     }
