@@ -150,6 +150,7 @@ impl Broker {
             is_probe: batch.is_probe,
         };
         let change = self.health().observe(id, seen, started_at, now);
+        self.note_probation(id, change);
         let name = &batch.subscription.name;
         match (change.before.probation, change.after.probation) {
             (None, Some(begun)) => {

@@ -92,12 +92,16 @@ impl HealthBook {
     }
 
     /// Starts afresh: whatever was wrong has been seen to.
-    pub(super) fn forgive(&mut self, subscription: SubscriptionId, now: Timestamp) {
+    pub(super) fn forgive(&mut self, subscription: SubscriptionId, now: Timestamp) -> Change {
         let entry = Entry {
             health: Health::default(),
             forgiven_at: Some(now),
         };
-        self.entries.insert(subscription, entry);
+        let before = self.entries.insert(subscription, entry);
+        Change {
+            before: before.unwrap_or_default().health,
+            after: entry.health,
+        }
     }
 
     /// The subscription has been deleted.

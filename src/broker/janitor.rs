@@ -26,6 +26,7 @@ impl Broker {
             self.look_at_disk();
             self.expire_handshakes().await;
             self.keep_rejections().await;
+            self.tell().await;
             if round.is_multiple_of(ROUNDS_PER_SWEEP)
                 && let Err(error) = self.sweep().await
             {
@@ -44,6 +45,7 @@ impl Broker {
         let now = self.clock().now();
         self.end_orphans().await?;
         self.give_up_outlived().await?;
+        self.store().notices.forget(now).await?;
         self.store().upkeep.forget_sessions(now).await?;
         self.store().rejections.forget(now - REJECTION_LIFE).await?;
         while self

@@ -295,7 +295,7 @@ impl Broker {
         let (_, subscription) = self.subscription(topic, name)?;
         let destination = &subscription.definition.destination;
         if replaced.is_some_and(|replaced| replaced.definition.destination != *destination) {
-            self.health().forgive(subscription.id, self.clock().now());
+            self.start_afresh(subscription.id, self.clock().now());
         }
         self.settle_validation(&subscription).await;
         self.subscription(topic, name)
@@ -378,8 +378,13 @@ impl Broker {
 
     /// Forgets what was wrong with the receiver of a subscription, and looks what is due.
     pub(super) fn forgive(&self, id: SubscriptionId, now: Timestamp) {
-        self.health().forgive(id, now);
+        self.start_afresh(id, now);
         self.set_free(id, now);
+    }
+
+    fn start_afresh(&self, id: SubscriptionId, now: Timestamp) {
+        let change = self.health().forgive(id, now);
+        self.note_probation(id, change);
     }
 
     /// Asks the destination for consent again.
@@ -432,8 +437,12 @@ impl Broker {
     /// Stores a change and makes its result the present registry. The caller holds `managing`.
     pub(super) async fn save(&self, change: RegistryChange) -> Result<Arc<Registry>, StoreError> {
         let now = self.clock().now();
-        let registry = Arc::new(self.store().catalog.save(change, now).await?);
+        let told = self.told_of(&change);
+        let catalog = &self.store().catalog;
+        let (registry, told) = catalog.save_and_tell(change, told, now).await?;
+        let registry = Arc::new(registry);
         *self.shared.registry.write().unwrap() = Arc::clone(&registry);
+        self.told(told);
         Ok(registry)
     }
 

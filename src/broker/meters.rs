@@ -372,6 +372,13 @@ impl Meters {
             .observe(took.as_secs_f64());
     }
 
+    /// So many events of the appliance's own were accepted, without a request that could take its time.
+    pub(super) fn published_of_ours(&self, topic: &TopicEntry, events: usize) {
+        self.publish_success
+            .get_or_create(&of_topic(topic))
+            .inc_by(events as u64);
+    }
+
     /// A publish request was refused; `error` is Azure's code.
     pub fn publish_failed(&self, topic: &TopicEntry, error: &'static str) {
         let labels = OfTopicError {

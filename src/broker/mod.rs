@@ -11,6 +11,7 @@ mod janitor;
 mod manage;
 mod meters;
 mod namespaces;
+mod notices;
 pub mod people;
 mod publish;
 mod pull;
@@ -50,6 +51,7 @@ use crate::model::export::{ExportRules, Outage};
 use crate::model::inspector::INSPECTOR_HOST;
 use crate::model::lease::Queue;
 use crate::model::limits::{LATE_ANSWERS_MAX, LEASED_AHEAD_BYTES_MAX};
+use crate::model::notice::{DiskPressure, Notice};
 use crate::model::probation::{Health, ProbationRules};
 use crate::model::registry::Registry;
 use crate::model::retention::{Pressure, RetentionRules};
@@ -119,6 +121,8 @@ struct Shared {
     outages: Mutex<HashMap<SubscriptionId, Outage>>,
     handshakes: TaskTracker,
     stopping: CancellationToken,
+    /// What is to be told of what only the memory knows.
+    notices: notices::WaitingNotices,
     /// Refused publish requests on their way to the store.
     rejections: rejections::Waiting,
     meters: Meters,
@@ -158,6 +162,7 @@ impl Broker {
                 outages: Mutex::default(),
                 handshakes: TaskTracker::new(),
                 stopping: CancellationToken::new(),
+                notices: notices::WaitingNotices::default(),
                 rejections: rejections::Waiting::default(),
                 meters: Meters::new(),
                 options,
@@ -199,8 +204,14 @@ impl Broker {
         let low = free.is_some_and(|free| free < self.options().free_bytes_min);
         if low != self.shared.disk_is_low.swap(low, Ordering::Relaxed) {
             match low {
-                true => tracing::warn!(free_bytes = free, "the disk is low; publishers must wait"),
-                false => tracing::info!(free_bytes = free, "the disk has room again"),
+                true => {
+                    tracing::warn!(free_bytes = free, "the disk is low; publishers must wait");
+                    self.note(&Notice::DiskPressureBegun(DiskPressure::PublishersRefused));
+                }
+                false => {
+                    tracing::info!(free_bytes = free, "the disk has room again");
+                    self.note(&Notice::DiskPressureEnded(DiskPressure::PublishersRefused));
+                }
             }
         }
     }

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use crate::base::Timestamp;
 use crate::broker::Broker;
 use crate::model::event::{Event, EventKey};
 use crate::model::name::TopicName;
 use crate::model::registry::TopicEntry;
-use crate::store::{Accepted, Receipt, RequestMark, StoreError};
+use crate::store::{Accepted, Arrival, Receipt, RequestMark, StoreError};
 
 /// Why events were not accepted. Nothing of the request was stored, except that after
 /// [`StoreError::Closed`] it may have been.
@@ -51,39 +52,43 @@ impl Broker {
         events: Vec<Event>,
         request: Option<RequestMark>,
     ) -> Result<Vec<EventKey>, StoreError> {
-        let now = self.clock().now();
-        let events: Vec<_> = events
-            .into_iter()
-            .map(|event| {
-                let targets = topic.fan_out(&event, now);
-                (event, targets)
-            })
-            .collect();
-        let mut targets: Vec<_> = events
-            .iter()
-            .flat_map(|(_, targets)| targets)
-            .copied()
-            .collect();
-        let unmatched = events
-            .iter()
-            .filter(|(_, targets)| targets.is_empty())
-            .count();
-        let accepted = Accepted {
-            topic: topic.topic.id,
-            received_at: now,
-            events,
-            request,
-        };
+        let accepted = matched(topic, events, request, self.clock().now());
+        let arrival = Arrival::of(&accepted);
         match self.store().deliveries.append(accepted).await? {
             Receipt::Repeated => Ok(Vec::new()),
             Receipt::Stored { events } => {
-                self.meters().matched(topic, &targets, unmatched);
-                self.announce_arrivals(&targets);
-                targets.sort_unstable();
-                targets.dedup();
-                self.note_due(&targets, now);
+                self.arrived(topic, arrival);
                 Ok(events)
             }
         }
+    }
+
+    /// Tells those who serve the subscriptions of a topic what has been stored for them.
+    pub(super) fn arrived(&self, topic: &TopicEntry, arrival: Arrival) {
+        let mut targets = arrival.targets;
+        self.meters().matched(topic, &targets, arrival.unmatched);
+        self.announce_arrivals(&targets);
+        targets.sort_unstable();
+        targets.dedup();
+        self.note_due(&targets, self.clock().now());
+    }
+}
+
+/// Events for `topic`, each with the subscriptions that want it.
+pub(super) fn matched(
+    topic: &TopicEntry,
+    events: Vec<Event>,
+    request: Option<RequestMark>,
+    now: Timestamp,
+) -> Accepted {
+    let with_targets = |event| {
+        let targets = topic.fan_out(&event, now);
+        (event, targets)
+    };
+    Accepted {
+        topic: topic.topic.id,
+        received_at: now,
+        events: events.into_iter().map(with_targets).collect(),
+        request,
     }
 }

@@ -144,12 +144,16 @@ impl Broker {
         command: ReplayCommand,
     ) -> Result<ReplayJob, ReplayError> {
         let now = self.clock().now();
-        let done = self.store().replays.command(id, command, now).await?;
+        let teller = self.teller();
+        let tell = move |job: &ReplayJob| teller?.finished(job);
+        let replays = &self.store().replays;
+        let done = replays.command(id, command, now, tell).await?;
         self.shared.replay_wake.notify_one();
-        match done {
-            None => Err(ReplayError::NotFound(id)),
-            Some((job, false)) => Err(ReplayError::Ended(id, job.state)),
-            Some((job, true)) => Ok(job),
+        let done = done.ok_or(ReplayError::NotFound(id))?;
+        self.told(done.told);
+        match done.is_obeyed {
+            true => Ok(done.job),
+            false => Err(ReplayError::Ended(id, done.job.state)),
         }
     }
 
@@ -278,13 +282,16 @@ impl Broker {
         let decided = self.decide_all(found.candidates, target, None).await;
         let bite = to_bite(job, decided, found.cursor, found.is_end);
         let now = self.clock().now();
-        let Some(bitten) = self.store().replays.bite(bite, now).await? else {
+        let teller = self.teller();
+        let tell = move |job: &ReplayJob| teller?.finished(job);
+        let Some(bitten) = self.store().replays.bite(bite, now, tell).await? else {
             return Ok(()); // paused or cancelled meanwhile
         };
         if let Some(rate) = job.request.rate {
             running.allowance.spend(taken, rate, now);
         }
         self.meters().replayed(&bitten);
+        self.told(bitten.told);
         running.fed = self.follow_up(&bitten.resubmitted, now);
         if found.is_end {
             tracing::info!(replay_job = job.id.0, "a replay job is complete");

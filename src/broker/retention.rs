@@ -125,6 +125,7 @@ impl Broker {
         let mut pressure = self.shared.pressure.lock().unwrap();
         let before = *pressure;
         *pressure = self.options().retention.pressure(&room, before);
+        self.note_pressure(before, *pressure);
         match *pressure {
             Some(begun) if before.is_none() => {
                 let used_bytes = room.used_bytes;

@@ -15,6 +15,13 @@ pub const PUBLISH_EVENTS_MAX: usize = 5_000;
 /// cost stack in every parser behind us.
 pub const JSON_DEPTH_MAX: usize = 64;
 
+/// How long nothing more is told of dead letters of one subscription with one reason, once something was: a
+/// storm of any size is a notice at once and one a minute.
+pub const NOTICE_WINDOW: Duration = Duration::from_secs(60);
+
+/// Notices that wait in memory to be stored: far more than a second brings, and a few hundred kilobytes.
+pub const NOTICES_WAITING_MAX: usize = 1_000;
+
 /// Bytes of a management request: a subscription with every filter and header at its limit fits.
 pub const MANAGEMENT_BYTES_MAX: usize = 262_144;
 

@@ -18,6 +18,7 @@ pub mod lease;
 pub mod limits;
 pub mod name;
 pub mod namespace;
+pub mod notice;
 pub mod pace;
 pub mod probation;
 pub mod registry;

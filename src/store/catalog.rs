@@ -11,8 +11,10 @@ use crate::model::registry::{Registry, ResourceScope};
 use crate::model::subscription::{PendingFate, SubscriptionDefinition, SubscriptionId, Validation};
 use crate::model::topic::{TopicDefinition, TopicId};
 use crate::store::db::Db;
+use crate::store::deliveries::Accepted;
 use crate::store::error::StoreError;
 use crate::store::namespaces::{self, NamespaceChange};
+use crate::store::notices::{self, Arrival};
 use crate::store::row;
 use crate::store::seal::{SUBSCRIPTION_DEFINITION, Seals, TOPIC_KEY1, TOPIC_KEY2, VALIDATION_CODE};
 use crate::wire::resource;
@@ -83,11 +85,23 @@ impl Catalog {
         change: RegistryChange,
         now: Timestamp,
     ) -> Result<Registry, StoreError> {
+        let (registry, _) = self.save_and_tell(change, None, now).await?;
+        Ok(registry)
+    }
+
+    /// The same, with what is told of it. Returns also for whom that was.
+    pub async fn save_and_tell(
+        &self,
+        change: RegistryChange,
+        told: Option<Accepted>,
+        now: Timestamp,
+    ) -> Result<(Registry, Option<Arrival>), StoreError> {
         let (scope, seals) = (self.scope.clone(), self.seals.clone());
         self.db
             .write(move |tx| {
                 save(tx, &seals, change, now)?;
-                load(tx, &scope, &seals)
+                let arrival = notices::store(tx, told)?;
+                Ok((load(tx, &scope, &seals)?, arrival))
             })
             .await
     }

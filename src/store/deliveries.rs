@@ -235,7 +235,7 @@ const INSERT_DELIVERY: &str = "INSERT INTO delivery (event_id, subscription_id, 
      published_at) VALUES (?1, ?2, ?3, ?3)";
 
 /// `None` for a request that is a repetition.
-fn append(
+pub(super) fn append(
     tx: &Connection,
     accepted: Accepted,
 ) -> Result<Option<Vec<Arc<StoredEvent>>>, StoreError> {

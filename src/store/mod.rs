@@ -17,6 +17,7 @@ mod inspectors;
 mod locks;
 mod migrate;
 mod namespaces;
+mod notices;
 mod rejections;
 mod replays;
 mod resubmissions;
@@ -44,8 +45,9 @@ pub use inline::{InlineDatabase, Pauses};
 pub use inspectors::{Inspectors, Written};
 pub use locks::{DeadLetter, LockRequest, Locked, SettledLock, Which};
 pub use namespaces::NamespaceChange;
+pub use notices::{Arrival, Notices};
 pub use rejections::Rejections;
-pub use replays::{Bitten, Counted, Found, ReplayBite, Replays, Stretch};
+pub use replays::{Bitten, Commanded, Counted, Found, ReplayBite, Replays, Stretch};
 pub use resubmissions::{Candidate, Destined, Resubmission, Resubmissions, Resubmitted};
 pub use retention::{Bite, Prunable, Pruned, Sizes};
 pub use seal::{InvalidMasterKey, MasterKeys};
@@ -68,6 +70,7 @@ pub struct Store {
     pub catalog: Catalog,
     pub deliveries: Deliveries,
     pub inspectors: Inspectors,
+    pub notices: Notices,
     pub rejections: Rejections,
     pub resubmissions: Resubmissions,
     pub replays: Replays,
@@ -147,6 +150,7 @@ impl Store {
             },
             deliveries: Deliveries::new(db.clone()),
             inspectors: Inspectors { db: db.clone() },
+            notices: Notices { db: db.clone() },
             rejections: Rejections { db: db.clone() },
             resubmissions: Resubmissions { db: db.clone() },
             replays: Replays {

@@ -20,7 +20,9 @@ use crate::model::subscription::SubscriptionId;
 use crate::model::topic::TopicId;
 use crate::store::db::Db;
 use crate::store::dead_letter_filter::{CONDITION, FilterValues};
+use crate::store::deliveries::Accepted;
 use crate::store::error::StoreError;
+use crate::store::notices::{self, Arrival};
 use crate::store::resubmissions::{
     CANDIDATE_COLUMNS, Candidate, Resubmission, Resubmitted, candidate_of, readable, resubmit,
 };
@@ -83,6 +85,18 @@ pub struct Bitten {
     pub resubmitted: Vec<Resubmitted>,
     pub skipped: u64,
     pub failed: u64,
+    /// For whom it was that something was told of the end.
+    pub told: Option<Arrival>,
+}
+
+/// What a command came to.
+#[derive(Clone, Debug)]
+pub struct Commanded {
+    /// The job as it is then.
+    pub job: ReplayJob,
+    pub is_obeyed: bool,
+    /// For whom it was that something was told of the end.
+    pub told: Option<Arrival>,
 }
 
 impl Replays {
@@ -145,14 +159,15 @@ impl Replays {
             .await
     }
 
-    /// Carries out a command. The job as it is then, and whether it could be obeyed; `None` where there is
-    /// no such job.
+    /// Carries out a command, and stores what `tell` says of the job as it is then. `None` where there is no
+    /// such job.
     pub async fn command(
         &self,
         id: ReplayJobId,
         command: ReplayCommand,
         now: Timestamp,
-    ) -> Result<Option<(ReplayJob, bool)>, StoreError> {
+        tell: impl FnOnce(&ReplayJob) -> Option<Accepted> + Send + 'static,
+    ) -> Result<Option<Commanded>, StoreError> {
         let seals = self.seals.clone();
         self.db
             .write(move |tx| {
@@ -160,22 +175,47 @@ impl Replays {
                     return Ok(None);
                 };
                 let Some(state) = job.state.after(command) else {
-                    return Ok(Some((job, false)));
+                    let (is_obeyed, told) = (false, None);
+                    return Ok(Some(Commanded {
+                        job,
+                        is_obeyed,
+                        told,
+                    }));
                 };
                 set_state(tx, id, state, now)?;
-                Ok(load(tx, &seals, id)?.map(|job| (job, true)))
+                let Some(job) = load(tx, &seals, id)? else {
+                    return Ok(None);
+                };
+                Ok(Some(Commanded {
+                    told: notices::store(tx, tell(&job))?,
+                    is_obeyed: true,
+                    job,
+                }))
             })
             .await
     }
 
-    /// Takes a bite. `None`, and nothing done, where the job has been paused, cancelled or moved on.
+    /// Takes a bite, and stores what `tell` says of the job as it is then. `None`, and nothing done, where
+    /// the job has been paused, cancelled or moved on.
     pub async fn bite(
         &self,
         bite: ReplayBite,
         now: Timestamp,
+        tell: impl FnOnce(&ReplayJob) -> Option<Accepted> + Send + 'static,
     ) -> Result<Option<Bitten>, StoreError> {
         let seals = self.seals.clone();
-        self.db.write(move |tx| take(tx, &seals, bite, now)).await
+        self.db
+            .write(move |tx| {
+                let bitten = take(tx, &seals, bite, now)?;
+                Ok(match bitten {
+                    None => None,
+                    Some((mut bitten, job)) => {
+                        bitten.told = notices::store(tx, tell(&job))?;
+                        Some(bitten)
+                    }
+                })
+            })
+            .await
     }
 
     /// The first of these subscriptions that has so many pending deliveries, or more.
@@ -531,7 +571,7 @@ fn take(
     seals: &Seals,
     bite: ReplayBite,
     now: Timestamp,
-) -> Result<Option<Bitten>, StoreError> {
+) -> Result<Option<(Bitten, ReplayJob)>, StoreError> {
     let id = bite.job;
     let job = load(tx, seals, id)?
         .filter(|job| job.state == ReplayState::Running && job.cursor == bite.from);
@@ -563,11 +603,16 @@ fn take(
     if bite.completes {
         set_state(tx, id, ReplayState::Completed, now)?;
     }
-    Ok(Some(Bitten {
+    let bitten = Bitten {
         resubmitted,
         skipped: progress.skipped.values().sum::<u64>() - before.skipped.values().sum::<u64>(),
         failed: progress.failed - before.failed,
-    }))
+        told: None,
+    };
+    if bite.completes {
+        job.state = ReplayState::Completed;
+    }
+    Ok(Some((bitten, job)))
 }
 
 fn advance(

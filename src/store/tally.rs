@@ -13,6 +13,7 @@ use rusqlite::functions::{Context, FunctionFlags};
 use rusqlite::{Connection, params, params_from_iter};
 
 use crate::model::delivery::DeliveryState;
+use crate::model::system_topic::SystemTopic;
 use crate::store::row;
 
 /// Milliseconds from publishing to delivery by which deliveries are sorted: from a fast disk to an hour
@@ -40,6 +41,8 @@ pub(super) struct Counts {
     subscriptions: HashMap<(i64, i64), Rollup>,
     topics: HashMap<(i64, i64), TopicRollup>,
     dead_letters: HashMap<(i64, String, i64), i64>,
+    /// By subscription and reason.
+    dead_lettered: HashMap<(i64, String), Added>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -62,6 +65,15 @@ struct Rollup {
     within: [i64; LATENCY_PLACES],
 }
 
+/// Deliveries that have been dead-lettered.
+#[derive(Clone, Copy, Debug)]
+struct Added {
+    count: i64,
+    first_at: i64,
+    last_at: i64,
+    last_delivery: i64,
+}
+
 #[derive(Clone, Copy, Debug, Default)]
 struct TopicRollup {
     published: i64,
@@ -76,18 +88,18 @@ const TRIGGERS: &str = "
         SELECT count_event(NEW.topic_id, NEW.received_at, NEW.matched, octet_length(NEW.data));
     END;
     CREATE TEMP TRIGGER delivery_made AFTER INSERT ON main.delivery BEGIN
-        SELECT count_delivery(NEW.subscription_id, NEW.published_at, NEW.last_attempt_at,
+        SELECT count_delivery(NEW.id, NEW.subscription_id, NEW.published_at, NEW.last_attempt_at,
             NULL, NULL, NULL, NULL,
             NEW.state, NEW.attempts, NEW.ended_at, NEW.dead_letter_reason);
     END;
     CREATE TEMP TRIGGER delivery_moved AFTER UPDATE ON main.delivery
     WHEN OLD.state <> NEW.state OR OLD.attempts <> NEW.attempts BEGIN
-        SELECT count_delivery(NEW.subscription_id, NEW.published_at, NEW.last_attempt_at,
+        SELECT count_delivery(NEW.id, NEW.subscription_id, NEW.published_at, NEW.last_attempt_at,
             OLD.state, OLD.attempts, OLD.ended_at, OLD.dead_letter_reason,
             NEW.state, NEW.attempts, NEW.ended_at, NEW.dead_letter_reason);
     END;
     CREATE TEMP TRIGGER delivery_deleted AFTER DELETE ON main.delivery BEGIN
-        SELECT count_delivery(OLD.subscription_id, OLD.published_at, OLD.last_attempt_at,
+        SELECT count_delivery(OLD.id, OLD.subscription_id, OLD.published_at, OLD.last_attempt_at,
             OLD.state, OLD.attempts, OLD.ended_at, OLD.dead_letter_reason,
             NULL, NULL, NULL, NULL);
     END;
@@ -104,7 +116,7 @@ impl Tally {
             Ok(true)
         })?;
         let counted = Arc::clone(&counts);
-        connection.create_scalar_function("count_delivery", 11, flags, move |row| {
+        connection.create_scalar_function("count_delivery", 12, flags, move |row| {
             let delivery = DeliveryRow::read(row)?;
             counted.lock().unwrap().delivery(&delivery);
             Ok(true)
@@ -201,6 +213,15 @@ impl Counts {
             .is_none_or(|old| old.state == DeliveryState::Pending);
         if let Some(ended_at) = new.ended_at.filter(|_| was_pending) {
             self.end(row, new.state, ended_at);
+            if let Some(reason) = &new.reason {
+                let added = Added::one(row.id, ended_at);
+                let so_far = self
+                    .dead_lettered
+                    .entry((row.subscription_id, reason.clone()));
+                so_far
+                    .and_modify(|so_far| so_far.add(added))
+                    .or_insert(added);
+            }
         }
     }
 
@@ -245,6 +266,7 @@ impl Counts {
             subscriptions,
             topics,
             dead_letters,
+            dead_lettered,
         } = other;
         add_each(&mut self.totals, totals, Total::add);
         add_each(&mut self.subscriptions, subscriptions, Rollup::add);
@@ -252,6 +274,15 @@ impl Counts {
         add_each(&mut self.dead_letters, dead_letters, |sum, more| {
             *sum += more;
         });
+        for (key, more) in dead_lettered {
+            // What was set aside came first.
+            let later = self.dead_lettered.insert(key.clone(), more);
+            if let Some(later) = later {
+                self.dead_lettered
+                    .entry(key)
+                    .and_modify(|sum| sum.add(later));
+            }
+        }
     }
 
     fn write(self, tx: &Connection) -> rusqlite::Result<()> {
@@ -272,6 +303,17 @@ impl Counts {
         }
         for ((subscription, reason, day), count) in self.dead_letters {
             write_dead_letters(tx, subscription, &reason, day, count)?;
+        }
+        for ((subscription, reason), added) in self.dead_lettered {
+            tx.prepare_cached(NOTE_DEAD_LETTERS)?.execute(params![
+                subscription,
+                reason,
+                added.count,
+                added.first_at,
+                added.last_at,
+                added.last_delivery,
+                SystemTopic::Everpost.id()
+            ])?;
         }
         Ok(())
     }
@@ -316,6 +358,23 @@ impl Rollup {
     }
 }
 
+impl Added {
+    fn one(delivery: i64, at: i64) -> Self {
+        Self {
+            count: 1,
+            first_at: at,
+            last_at: at,
+            last_delivery: delivery,
+        }
+    }
+
+    fn add(&mut self, later: Self) {
+        self.count += later.count;
+        self.last_at = later.last_at;
+        self.last_delivery = later.last_delivery;
+    }
+}
+
 impl TopicRollup {
     fn add(&mut self, more: Self) {
         self.published += more.published;
@@ -343,6 +402,16 @@ const ADD_DEAD_LETTERS: &str = "INSERT INTO dead_letter_total VALUES (?1, ?2, ?3
      ON CONFLICT DO UPDATE SET dead_letters = dead_letters + ?4";
 const FORGET_EMPTY: &str = "DELETE FROM dead_letter_total \
      WHERE subscription_id = ?1 AND reason = ?2 AND day = ?3 AND dead_letters <= 0";
+
+/// Nothing is noted for nobody, nor about the subscriptions of built-in topics, whose numbers are negative: a
+/// notice of what has become of a notice would be the next one's cause.
+const NOTE_DEAD_LETTERS: &str = "INSERT INTO dead_letter_notice \
+         (subscription_id, reason, dead_letters, first_at, last_at, last_delivery_id) \
+     SELECT ?1, ?2, ?3, ?4, ?5, ?6 WHERE EXISTS \
+         (SELECT 1 FROM event_subscription WHERE topic_id = ?7 AND deleted_at IS NULL) \
+         AND EXISTS (SELECT 1 FROM event_subscription WHERE id = ?1 AND topic_id > 0) \
+     ON CONFLICT DO UPDATE SET first_at = CASE dead_letters WHEN 0 THEN ?4 ELSE first_at END, \
+         dead_letters = dead_letters + ?3, last_at = ?5, last_delivery_id = ?6";
 
 fn write_total(tx: &Connection, subscription: i64, total: Total) -> rusqlite::Result<()> {
     tx.prepare_cached(ADD_TOTAL)?.execute(params![
@@ -397,6 +466,7 @@ fn write_dead_letters(
 
 /// A change of a row of `delivery`, as far as it counts.
 struct DeliveryRow {
+    id: i64,
     subscription_id: i64,
     published_at: i64,
     last_attempt_at: Option<i64>,
@@ -417,11 +487,12 @@ struct Version {
 impl DeliveryRow {
     fn read(row: &Context<'_>) -> rusqlite::Result<Self> {
         Ok(Self {
-            subscription_id: row.get(0)?,
-            published_at: row.get(1)?,
-            last_attempt_at: row.get(2)?,
-            old: Version::read(row, 3)?,
-            new: Version::read(row, 7)?,
+            id: row.get(0)?,
+            subscription_id: row.get(1)?,
+            published_at: row.get(2)?,
+            last_attempt_at: row.get(3)?,
+            old: Version::read(row, 4)?,
+            new: Version::read(row, 8)?,
         })
     }
 

@@ -21,6 +21,7 @@ pub mod filter;
 pub mod filter_trial;
 pub mod json;
 mod moment;
+pub mod notice;
 mod pem;
 pub mod pull;
 pub mod received;

@@ -296,6 +296,15 @@ impl Grid {
         Self::at(dir, Settings::default()).await
     }
 
+    /// The same, on a disk of which so many bytes must be free.
+    pub(crate) async fn reopened_on_disk(dir: &Path, free_bytes_min: u64) -> Self {
+        let settings = Settings {
+            free_bytes_min,
+            ..Settings::default()
+        };
+        Self::at(dir, settings).await
+    }
+
     async fn at(dir: &Path, settings: Settings) -> Self {
         let data_dir = Arc::new(DataDir::open(dir).expect("a data directory"));
         let clock = Clock::simulated(START.parse().expect("a moment"));

@@ -20,6 +20,7 @@ mod locks;
 mod manage;
 mod mutual_tls;
 mod namespaces;
+mod notices;
 mod pace;
 mod probation;
 mod publish;

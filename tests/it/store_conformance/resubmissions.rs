@@ -201,7 +201,7 @@ pub(super) async fn a_bite_and_its_cursor_are_one_change(f: Fixture) {
     let bitten = f
         .store
         .replays
-        .bite(bite.clone(), at(10))
+        .bite(bite.clone(), at(10), |_| None)
         .await
         .expect("a change");
     let bitten = bitten.expect("the job runs");
@@ -227,7 +227,7 @@ pub(super) async fn a_bite_and_its_cursor_are_one_change(f: Fixture) {
     let again = f
         .store
         .replays
-        .bite(bite.clone(), at(11))
+        .bite(bite.clone(), at(11), |_| None)
         .await
         .expect("an answer");
     assert!(again.is_none());
@@ -241,7 +241,12 @@ pub(super) async fn a_bite_and_its_cursor_are_one_change(f: Fixture) {
         resubmissions: bite.resubmissions,
         ..bite
     };
-    let bitten = f.store.replays.bite(stale, at(12)).await.expect("a change");
+    let bitten = f
+        .store
+        .replays
+        .bite(stale, at(12), |_| None)
+        .await
+        .expect("a change");
     assert_eq!(bitten.expect("the job runs").skipped, 1);
     let job = f.job(job.id).await;
     assert_eq!(
@@ -531,8 +536,13 @@ pub(super) async fn commands_end_what_they_end(f: Fixture) {
         )
     );
     let command = async |command, now| {
-        let done = f.store.replays.command(started.id, command, at(now)).await;
-        let (job, obeyed) = done.expect("an answer").expect("the job");
+        let done = f
+            .store
+            .replays
+            .command(started.id, command, at(now), |_| None)
+            .await;
+        let done = done.expect("an answer").expect("the job");
+        let (job, obeyed) = (done.job, done.is_obeyed);
         (job.state, obeyed)
     };
     assert_eq!(
@@ -549,7 +559,12 @@ pub(super) async fn commands_end_what_they_end(f: Fixture) {
         failed: Vec::new(),
         completes: true,
     };
-    let bitten = f.store.replays.bite(bite, at(7)).await.expect("an answer");
+    let bitten = f
+        .store
+        .replays
+        .bite(bite, at(7), |_| None)
+        .await
+        .expect("an answer");
     assert!(bitten.is_none(), "it is paused");
     assert_eq!(
         command(ReplayCommand::Resume, 8).await,
@@ -568,7 +583,7 @@ pub(super) async fn commands_end_what_they_end(f: Fixture) {
     let nobody = f
         .store
         .replays
-        .command(ReplayJobId(99), ReplayCommand::Pause, at(1))
+        .command(ReplayJobId(99), ReplayCommand::Pause, at(1), |_| None)
         .await;
     assert!(nobody.expect("an answer").is_none());
     let second = f

@@ -1,0 +1,127 @@
+//! What the appliance tells of itself and of its deliveries: the events of the built-in topic
+//! `everpost-system`.
+//!
+//! Nothing is told about the event subscriptions of built-in topics. So no notice can lead to another one,
+//! whatever its own delivery comes to.
+
+use crate::base::Timestamp;
+use crate::model::dead_letter::DeadLetterReason;
+use crate::model::delivery::{DeliveryId, Outcome};
+use crate::model::name::{SubscriptionName, TopicName};
+use crate::model::replay::{Progress, ReplayJobId, ReplayState};
+use crate::model::retention::Pressure;
+
+/// Something worth telling.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Notice {
+    DeadLettersAdded(DeadLettersAdded),
+    ProbationBegun {
+        of: Subscribed,
+        cause: Outcome,
+        until: Timestamp,
+    },
+    ProbationEnded {
+        of: Subscribed,
+        since: Timestamp,
+    },
+    SubscriptionDisabled {
+        of: Subscribed,
+        by: DisabledBy,
+    },
+    ValidationFailed {
+        of: Subscribed,
+        why: String,
+    },
+    DiskPressureBegun(DiskPressure),
+    DiskPressureEnded(DiskPressure),
+    ReplayFinished(ReplayFinished),
+}
+
+/// An event subscription by its names, which a notice has also when there is none any more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Subscribed {
+    pub topic: TopicName,
+    pub name: SubscriptionName,
+}
+
+/// Dead letters of one subscription with one reason since the last notice of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeadLettersAdded {
+    pub of: Subscribed,
+    pub reason: DeadLetterReason,
+    pub count: u64,
+    pub first_at: Timestamp,
+    pub last_at: Timestamp,
+    pub last_delivery: DeliveryId,
+}
+
+/// Who disabled a subscription.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DisabledBy {
+    Operator,
+    /// Its receiver answered 410.
+    Gone,
+}
+
+/// Too little room, and what follows from it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DiskPressure {
+    /// Delivered events go early.
+    Early(Pressure),
+    /// The disk is so full that publishers are refused.
+    PublishersRefused,
+}
+
+/// How a replay job ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReplayFinished {
+    pub job: ReplayJobId,
+    pub state: ReplayState,
+    /// What it covered.
+    pub total: u64,
+    pub progress: Progress,
+}
+
+impl Notice {
+    /// The type of its event.
+    pub fn event_type(&self) -> &'static str {
+        match self {
+            Self::DeadLettersAdded(_) => "Everpost.System.DeadLettersAdded",
+            Self::ProbationBegun { .. } => "Everpost.System.ProbationBegun",
+            Self::ProbationEnded { .. } => "Everpost.System.ProbationEnded",
+            Self::SubscriptionDisabled { .. } => "Everpost.System.SubscriptionDisabled",
+            Self::ValidationFailed { .. } => "Everpost.System.ValidationFailed",
+            Self::DiskPressureBegun(_) => "Everpost.System.DiskPressureBegun",
+            Self::DiskPressureEnded(_) => "Everpost.System.DiskPressureEnded",
+            Self::ReplayFinished(_) => "Everpost.System.ReplayFinished",
+        }
+    }
+}
+
+impl DisabledBy {
+    /// The word for it in the event.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Operator => "Operator",
+            Self::Gone => "Gone",
+        }
+    }
+}
+
+impl DiskPressure {
+    /// What there is too little of.
+    pub fn cause(self) -> &'static str {
+        match self {
+            Self::Early(Pressure::Size) => "DatabaseSize",
+            Self::Early(Pressure::Disk) | Self::PublishersRefused => "DiskSpace",
+        }
+    }
+
+    /// What follows from it.
+    pub fn effect(self) -> &'static str {
+        match self {
+            Self::Early(_) => "DeliveredEventsGoEarly",
+            Self::PublishersRefused => "PublishersRefused",
+        }
+    }
+}
