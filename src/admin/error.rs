@@ -6,7 +6,7 @@ use http::StatusCode;
 
 use crate::admin::view::{Bare, draw_with};
 use crate::broker::people::PeopleError;
-use crate::broker::{ManageError, PublishError, ResubmitError};
+use crate::broker::{ManageError, PublishError, ReplayError, ResubmitError};
 use crate::store::StoreError;
 use crate::store::accounts::{AccountError, Role};
 
@@ -145,6 +145,18 @@ impl From<PublishError> for PageError {
             PublishError::Stopping | PublishError::DiskLow => Self::Unavailable(error.to_string()),
             PublishError::BuiltIn(_) => Self::Conflict(sentence(&error.to_string())),
             PublishError::Store(error) => error.into(),
+        }
+    }
+}
+
+impl From<ReplayError> for PageError {
+    fn from(error: ReplayError) -> Self {
+        match error {
+            ReplayError::NotFound(id) => Self::NotFound(format!("replay job {id}")),
+            ReplayError::Ended(..) | ReplayError::TooMany => {
+                Self::Conflict(sentence(&error.to_string()))
+            }
+            ReplayError::Store(error) => error.into(),
         }
     }
 }

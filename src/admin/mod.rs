@@ -28,6 +28,7 @@ mod password_link;
 mod print;
 mod queue_depths;
 mod recipe;
+mod replays;
 mod retry_preview;
 mod session;
 mod sessions;

@@ -9,8 +9,8 @@ use axum::routing::{MethodRouter, get, post};
 use crate::admin::gate::Access;
 use crate::admin::view::NavLink;
 use crate::admin::{
-    Site, account, dead_letters, error, events, gate, inspectors, live, login, overview, sessions,
-    subscriptions, topics, users,
+    Site, account, dead_letters, error, events, gate, inspectors, live, login, overview, replays,
+    sessions, subscriptions, topics, users,
 };
 use crate::store::accounts::Role;
 
@@ -53,9 +53,20 @@ pub(super) static PAGES: &[Page] = &[
     page("/events/{key}", || get(events::show)),
     operated("/events/{key}/data", || get(events::download)),
     listed("/dead-letters", "Dead letters", || get(dead_letters::list)),
+    operated("/dead-letters/resubmit",
+        || get(dead_letters::ask_to_replay).post(dead_letters::replay)),
+    operated("/dead-letters/export", || get(dead_letters::download)),
+    kept("/dead-letters/purge", || get(dead_letters::ask_to_purge).post(dead_letters::purge)),
     page("/dead-letters/{id}", || get(dead_letters::show)),
+    operated("/dead-letters/{id}/edit",
+        || get(dead_letters::edit).post(dead_letters::resubmit_edited)),
     operated("/dead-letters/{id}/resubmit",
         || get(dead_letters::ask_to_resubmit).post(dead_letters::resubmit)),
+    listed("/replays", "Replay jobs", || get(replays::list)),
+    page("/replays/{id}", || get(replays::show)),
+    operated("/replays/{id}/pause", || post(replays::pause)),
+    operated("/replays/{id}/resume", || post(replays::resume)),
+    operated("/replays/{id}/cancel", || get(replays::ask_to_cancel).post(replays::cancel)),
     listed("/inspectors", "Inspectors", || get(inspectors::list)),
     kept("/new-inspector", || get(inspectors::draft).post(inspectors::create)),
     operated("/inspectors/{name}", || get(inspectors::show)),

@@ -9,6 +9,7 @@ use crate::api::ApiState;
 use crate::api::error::ApiError;
 use crate::api::records::{PAGE_ROWS, delivery_row};
 use crate::base::Timestamp;
+use crate::model::dead_letter_filter::DeadLetterFilter;
 use crate::model::delivery::{DeliveryId, Outcome};
 use crate::model::name::{SubscriptionName, TopicName};
 use crate::store::views::{DeadLetterQuery, NUMBERS_MAX};
@@ -16,7 +17,7 @@ use crate::store::views::{DeadLetterQuery, NUMBERS_MAX};
 /// The filters as a query has them.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct DeadLetterFilter {
+pub(super) struct DeadLetterParameters {
     topic: Option<String>,
     subscription: Option<String>,
     reason: Option<String>,
@@ -35,9 +36,17 @@ pub(super) struct DeadLetterFilter {
     all: bool,
 }
 
-impl DeadLetterFilter {
+impl DeadLetterParameters {
     fn query(self, state: &ApiState) -> Result<DeadLetterQuery, ApiError> {
-        let mut query = DeadLetterQuery {
+        Ok(DeadLetterQuery {
+            before: self.before.map(DeliveryId),
+            limit: self.limit.unwrap_or(PAGE_ROWS),
+            filter: self.filter(state)?,
+        })
+    }
+
+    fn filter(self, state: &ApiState) -> Result<DeadLetterFilter, ApiError> {
+        let mut filter = DeadLetterFilter {
             reason: self.reason,
             outcome: self.outcome.as_deref().map(outcome).transpose()?,
             status: self.status,
@@ -46,17 +55,15 @@ impl DeadLetterFilter {
             event_type: self.event_type,
             subject: self.subject,
             text: self.text,
-            before: self.before.map(DeliveryId),
-            limit: self.limit.unwrap_or(PAGE_ROWS),
-            ..DeadLetterQuery::default()
+            ..DeadLetterFilter::default()
         };
         match (self.topic, self.subscription) {
             (Some(topic), Some(name)) => {
                 let (topic, name) = (TopicName::parse(&topic)?, SubscriptionName::parse(&name)?);
-                query.subscription = Some(state.broker.subscription(&topic, &name)?.1.id);
+                filter.subscription = Some(state.broker.subscription(&topic, &name)?.1.id);
             }
             (Some(topic), None) => {
-                query.topic = Some(state.broker.topic(&TopicName::parse(&topic)?)?.topic.id);
+                filter.topic = Some(state.broker.topic(&TopicName::parse(&topic)?)?.topic.id);
             }
             (None, Some(_)) => {
                 return Err(ApiError::bad_request(
@@ -65,7 +72,7 @@ impl DeadLetterFilter {
             }
             (None, None) => {}
         }
-        Ok(query)
+        Ok(filter)
     }
 
     fn is_empty(&self) -> bool {
@@ -107,7 +114,7 @@ fn moment(name: &str, text: Option<&str>) -> Result<Option<Timestamp>, ApiError>
 /// `GET /everpost/deadLetters`
 pub(super) async fn list(
     State(state): State<ApiState>,
-    Query(filter): Query<DeadLetterFilter>,
+    Query(filter): Query<DeadLetterParameters>,
 ) -> Result<Json<Value>, ApiError> {
     let query = filter.query(&state)?;
     let page = state.views.dead_letters(query).await?;
@@ -120,10 +127,10 @@ pub(super) async fn list(
 /// `GET /everpost/deadLetters/count`
 pub(super) async fn count(
     State(state): State<ApiState>,
-    Query(filter): Query<DeadLetterFilter>,
+    Query(filter): Query<DeadLetterParameters>,
 ) -> Result<Json<Value>, ApiError> {
-    let query = filter.query(&state)?;
-    let count = state.views.count_dead_letters(query).await?;
+    let filter = filter.filter(&state)?;
+    let count = state.views.count_dead_letters(filter).await?;
     Ok(Json(json!({ "count": count })))
 }
 
@@ -131,7 +138,7 @@ pub(super) async fn count(
 /// to `nextBefore`, until there is none.
 pub(super) async fn purge(
     State(state): State<ApiState>,
-    Query(filter): Query<DeadLetterFilter>,
+    Query(filter): Query<DeadLetterParameters>,
 ) -> Result<Json<Value>, ApiError> {
     if filter.is_empty() && !filter.all {
         return Err(ApiError::bad_request(

@@ -19,7 +19,7 @@ use crate::model::registry::Registry;
 use crate::store::views::{
     DeliveryDetail, DeliveryRow, EventDetail, EventQuery, EventRow, LineageRow,
 };
-use crate::wire::dead_letter::{DeadLetterFacts, RecordOf};
+use crate::wire::dead_letter::RecordOf;
 
 /// Rows of a page when the client does not say.
 pub(super) const PAGE_ROWS: usize = 50;
@@ -97,15 +97,7 @@ pub(super) async fn get_dead_letter(
 /// What Azure would have written to storage.
 fn record(registry: &Registry, row: &DeliveryRow, event: &EventDetail) -> Option<Box<RawValue>> {
     let topic = TopicName::parse(&row.topic).ok()?;
-    let facts = DeadLetterFacts {
-        reason: row.dead_letter_reason?,
-        details: row.dead_letter.clone(),
-        attempts: row.attempts,
-        last_outcome: row.last_outcome,
-        last_status: row.last_status,
-        publish_time: row.published_at,
-        last_attempt_at: row.last_attempt_at,
-    };
+    let facts = row.dead_letter_facts()?;
     let subscription = registry.subscription(row.subscription_id);
     let record = RecordOf {
         topic: &topic,

@@ -308,7 +308,7 @@ impl Broker {
     }
 
     /// Gives up deliveries whose events cannot be read, so that they keep nobody else's.
-    async fn quarantine(
+    pub(super) async fn quarantine(
         &self,
         topic: &TopicEntry,
         subscription: &EventSubscription,

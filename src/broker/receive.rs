@@ -16,7 +16,7 @@ use crate::model::limits::{LOCK_BYTES_MAX, RECEIVERS_WAITING_MAX};
 use crate::model::name::SubscriptionName;
 use crate::model::registry::TopicEntry;
 use crate::model::subscription::{DeadLetterDestination, EventSubscription, SubscriptionId};
-use crate::store::{LockRequest, Locked, Settled, SettledLock, StoreError, Which};
+use crate::store::{LockRequest, Locked, Settled, SettledLock, StoreError, Taken, Which};
 
 /// How long a receiver waits without looking at the store: a lock may lapse that was not there when it looked.
 const LOOK_INTERVAL: Duration = Duration::from_secs(15);
@@ -59,7 +59,7 @@ impl Broker {
         let found = registry.subscription(reception.subscription);
         let (topic, subscription) = found.ok_or(ReceiveError::SubscriptionDeleted)?;
         match (reception.queue, subscription.definition.destination.queue()) {
-            (Queue::DeadLetters, _) => Ok(self.lock(reception).await?),
+            (Queue::DeadLetters, _) => Ok(self.lock(reception).await?.locked),
             // Our own leases are in memory, where no receiver sees them.
             (Queue::Pending, None) => Err(ReceiveError::Pushed(subscription.name.clone())),
             (Queue::Pending, Some(_)) => {
@@ -76,19 +76,21 @@ impl Broker {
         reception: &Reception,
     ) -> Result<Vec<Locked>, StoreError> {
         while subscription.may_deliver() {
-            let locked = self.lock(reception).await?;
-            let found_any = !locked.is_empty();
-            let handed_out = self.handed_out(topic, subscription, locked).await?;
+            let taken = self.lock(reception).await?;
+            let found_any = !taken.locked.is_empty() || !taken.unreadable.is_empty();
+            self.quarantine(topic, subscription, &taken.unreadable)
+                .await?;
+            let handed_out = self.handed_out(topic, subscription, taken.locked).await?;
             if !handed_out.is_empty() || !found_any {
                 return Ok(handed_out);
             }
-            // All of them had outlived their policy, and so may many behind them.
+            // All of them were unreadable or had outlived their policy, and so may many behind them.
             self.give_up_oldest(topic, subscription).await?;
         }
         Ok(Vec::new())
     }
 
-    async fn lock(&self, reception: &Reception) -> Result<Vec<Locked>, StoreError> {
+    async fn lock(&self, reception: &Reception) -> Result<Taken, StoreError> {
         let now = self.clock().now();
         let tokens = std::iter::repeat_with(|| LockToken::generate(self.entropy()));
         let request = LockRequest {

@@ -1,20 +1,23 @@
-//! A [`DeadLetterFilter`] as a condition on the tables `delivery` and `event`.
+//! A [`DeadLetterFilter`] as conditions on `delivery` and `event`.
 
 use rusqlite::ToSql;
 
 use crate::model::dead_letter_filter::DeadLetterFilter;
 use crate::model::delivery::Outcome;
 
-/// True for the deliveries that are meant. Its parameters are those of [`FilterValues`].
-pub(super) const CONDITION: &str = "(:topic IS NULL OR event.topic_id = :topic) \
+/// True for the deliveries that are meant, as far as they themselves tell. An index has all that it reads.
+pub(super) const OF_DELIVERY: &str = "(:topic IS NULL OR delivery.subscription_id IN \
+         (SELECT id FROM event_subscription WHERE topic_id = :topic)) \
      AND (:subscription IS NULL OR delivery.subscription_id = :subscription) \
      AND (:reason IS NULL OR delivery.dead_letter_reason = :reason \
          OR delivery.dead_letter_own_reason = :reason) \
      AND (:outcome IS NULL OR delivery.last_outcome = :outcome) \
      AND (:status IS NULL OR delivery.last_status = :status) \
      AND (:ended_from IS NULL OR delivery.ended_at >= :ended_from) \
-     AND (:ended_before IS NULL OR delivery.ended_at < :ended_before) \
-     AND (:type IS NULL OR event.event_type = :type) \
+     AND (:ended_before IS NULL OR delivery.ended_at < :ended_before)";
+
+/// The same, as far as their events tell.
+pub(super) const OF_EVENT: &str = "(:type IS NULL OR event.event_type = :type) \
      AND (:type_begin IS NULL OR substr(event.event_type, 1, length(:type_begin)) = :type_begin) \
      AND (:subject IS NULL OR event.subject = :subject) \
      AND (:subject_begin IS NULL \
@@ -22,7 +25,12 @@ pub(super) const CONDITION: &str = "(:topic IS NULL OR event.topic_id = :topic) 
      AND (:text IS NULL OR instr(lower(event.event_id), :text) OR instr(lower(event.event_type), :text) \
          OR instr(lower(event.subject), :text) OR instr(lower(event.data), :text))";
 
-/// The parameters of [`CONDITION`].
+/// Whether [`OF_EVENT`] has anything to say.
+pub(super) fn is_about_events(filter: &DeadLetterFilter) -> bool {
+    filter.event_type.is_some() || filter.subject.is_some() || filter.text.is_some()
+}
+
+/// The parameters of [`OF_DELIVERY`] and [`OF_EVENT`].
 pub(super) struct FilterValues {
     named: [(&'static str, Box<dyn ToSql>); 12],
 }
@@ -51,15 +59,14 @@ impl FilterValues {
         }
     }
 
-    /// These and further parameters.
-    pub(super) fn and<'a>(
+    /// Those of these that `sql` names, and further parameters.
+    pub(super) fn in_sql<'a>(
         &'a self,
+        sql: &str,
         further: &[(&'static str, &'a dyn ToSql)],
     ) -> Vec<(&'static str, &'a dyn ToSql)> {
-        let own = self
-            .named
-            .iter()
-            .map(|(name, value)| (*name, &**value as &dyn ToSql));
+        let own = self.named.iter().filter(|(name, _)| sql.contains(name));
+        let own = own.map(|(name, value)| (*name, &**value as &dyn ToSql));
         own.chain(further.iter().copied()).collect()
     }
 }

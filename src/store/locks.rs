@@ -57,6 +57,14 @@ pub struct Locked {
     pub dead_letter: Option<DeadLetter>,
 }
 
+/// What a [`LockRequest`] found.
+#[derive(Clone, Debug, Default)]
+pub struct Taken {
+    pub locked: Vec<Locked>,
+    /// Pending deliveries whose events cannot be read, and why. Nobody holds them.
+    pub unreadable: Vec<(Delivery, String)>,
+}
+
 /// Why a delivery lies in the dead-letter queue, and since when.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeadLetter {
@@ -77,7 +85,7 @@ pub struct SettledLock {
 
 impl Deliveries {
     /// Locks deliveries of a queue, at most one per token.
-    pub async fn lock(&self, request: LockRequest) -> Result<Vec<Locked>, StoreError> {
+    pub async fn lock(&self, request: LockRequest) -> Result<Taken, StoreError> {
         let recent = Arc::clone(&self.recent);
         self.db.write(move |tx| lock(tx, &request, &recent)).await
     }
@@ -242,8 +250,8 @@ fn lock(
     tx: &Connection,
     request: &LockRequest,
     recent: &Mutex<RecentEvents>,
-) -> Result<Vec<Locked>, StoreError> {
-    let mut locked = Vec::new();
+) -> Result<Taken, StoreError> {
+    let mut taken = Taken::default();
     let mut bytes = 0;
     for (found, token) in find(tx, request)?.into_iter().zip(&request.tokens) {
         if bytes > request.bytes_max {
@@ -251,6 +259,16 @@ fn lock(
         }
         let id = found.delivery.id;
         let counts = request.queue == Queue::Pending;
+        let key = found.delivery.event;
+        let known = recent.lock().unwrap().get(key);
+        let event = match known.map_or_else(|| load_event(tx, key).map(Arc::new), Ok) {
+            Err(StoreError::Unreadable(why)) => Err(why),
+            event => Ok(event?),
+        };
+        if let (Err(why), true) = (&event, counts) {
+            taken.unreadable.push((found.delivery, why.clone()));
+            continue;
+        }
         if let Some((from, until)) = found.lapsed.filter(|_| counts) {
             record_lapse(tx, &found.delivery, from, until)?;
         }
@@ -261,15 +279,11 @@ fn lock(
             request.until.as_ms(),
             counts
         ])?;
-        let key = found.delivery.event;
-        let known = recent.lock().unwrap().get(key);
-        let event = match known.map_or_else(|| load_event(tx, key).map(Arc::new), Ok) {
-            // It stays locked for nobody, and out of the way of those behind it.
-            Err(StoreError::Unreadable(_)) => continue,
-            event => event?,
+        let Ok(event) = event else {
+            continue; // a dead letter already: locked for nobody, and out of the way of those behind it
         };
         bytes += event.event.size();
-        locked.push(Locked {
+        taken.locked.push(Locked {
             token: *token,
             until: request.until,
             delivery: found.delivery,
@@ -278,7 +292,7 @@ fn lock(
             dead_letter: found.dead_letter,
         });
     }
-    Ok(locked)
+    Ok(taken)
 }
 
 fn find(tx: &Connection, request: &LockRequest) -> Result<Vec<Found>, StoreError> {

@@ -43,7 +43,7 @@ pub use exports::{BlobContents, ExportStanding, Exportable, Exported, Exports, W
 pub use fold::Grain;
 pub use inline::{InlineDatabase, Pauses};
 pub use inspectors::{Inspectors, Written};
-pub use locks::{DeadLetter, LockRequest, Locked, SettledLock, Which};
+pub use locks::{DeadLetter, LockRequest, Locked, SettledLock, Taken, Which};
 pub use namespaces::NamespaceChange;
 pub use notices::{Arrival, Notices};
 pub use rejections::Rejections;

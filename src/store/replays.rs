@@ -19,7 +19,7 @@ use crate::model::replay::{
 use crate::model::subscription::SubscriptionId;
 use crate::model::topic::TopicId;
 use crate::store::db::Db;
-use crate::store::dead_letter_filter::{CONDITION, FilterValues};
+use crate::store::dead_letter_filter::{FilterValues, OF_DELIVERY, OF_EVENT};
 use crate::store::deliveries::Accepted;
 use crate::store::error::StoreError;
 use crate::store::notices::{self, Arrival};
@@ -320,7 +320,7 @@ fn select(source: &ReplaySource, columns: &str, rest: &str) -> String {
     format!(
         "SELECT {columns} FROM delivery CROSS JOIN event ON event.id = delivery.event_id \
          WHERE {} AND delivery.state = {state} AND delivery.id > :after AND delivery.id <= :until \
-         AND {CONDITION} {rest}",
+         AND {OF_DELIVERY} AND {OF_EVENT} {rest}",
         domain(source)
     )
 }
@@ -329,14 +329,11 @@ fn count(tx: &Connection, source: &ReplaySource, stretch: Stretch) -> Result<Cou
     let cursor = end_of_window(tx, source, stretch)?;
     let until = cursor.unwrap_or(stretch.until);
     let values = FilterValues::of(&source.filter);
+    let count = select(source, "count(*)", "");
+    let values = values.in_sql(&count, &[(":after", &stretch.after), (":until", &until)]);
     let matched: i64 = tx
-        .prepare_cached(&select(source, "count(*)", ""))?
-        .query_row(
-            values
-                .and(&[(":after", &stretch.after), (":until", &until)])
-                .as_slice(),
-            |row| row.get(0),
-        )?;
+        .prepare_cached(&count)?
+        .query_row(values.as_slice(), |row| row.get(0))?;
     Ok(Counted {
         matched: matched.unsigned_abs(),
         cursor,
@@ -359,11 +356,14 @@ fn find(
     );
     let most = i64::try_from(limit).unwrap_or(i64::MAX);
     let values = FilterValues::of(&source.filter);
-    let values = values.and(&[
-        (":after", &stretch.after),
-        (":until", &until),
-        (":limit", &most),
-    ]);
+    let values = values.in_sql(
+        &select,
+        &[
+            (":after", &stretch.after),
+            (":until", &until),
+            (":limit", &most),
+        ],
+    );
     let mut select = tx.prepare_cached(&select)?;
     let mut rows = select.query(values.as_slice())?;
     let (mut candidates, mut bytes) = (Vec::new(), 0);

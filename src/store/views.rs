@@ -9,7 +9,7 @@ pub use counters::{
     Bound, DeadLetterGroup, DeliveryTotals, Latency, Recount, SLOTS_MAX, TrafficOf, TrafficQuery,
     TrafficSlot,
 };
-pub use dead_letters::{DeadLetterQuery, NUMBERS_MAX};
+pub use dead_letters::{DeadLetterQuery, Group, GroupBy, Groups, NUMBERS_MAX};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use tokio::sync::watch;
 
@@ -30,6 +30,7 @@ use crate::store::seal::Seals;
 
 pub use crate::store::inspectors::InspectedQuery;
 pub use crate::store::rejections::RejectionQuery;
+use crate::wire::dead_letter::DeadLetterFacts;
 
 /// Rows on one page of a list, at most.
 pub const PAGE_ROWS_MAX: usize = 200;
@@ -154,6 +155,19 @@ pub struct DeliveryRow {
 }
 
 impl DeliveryRow {
+    /// What its record says beside the event; `None` for what was never given up.
+    pub fn dead_letter_facts(&self) -> Option<DeadLetterFacts> {
+        Some(DeadLetterFacts {
+            reason: self.dead_letter_reason?,
+            details: self.dead_letter.clone(),
+            attempts: self.attempts,
+            last_outcome: self.last_outcome,
+            last_status: self.last_status,
+            publish_time: self.published_at,
+            last_attempt_at: self.last_attempt_at,
+        })
+    }
+
     /// Why it was given up: in the receiver's words if it has said so, else in Azure's.
     pub fn reason(&self) -> Option<&str> {
         let own = self.dead_letter.reason.as_deref();

@@ -33,6 +33,7 @@ export async function furnish(appliance) {
   await cloudEvents(appliance);
   await appliance.manage("POST", "/everpost/users", { name: "bob", role: "viewer" });
   await inspected(appliance);
+  await replayJob(appliance);
   return () => Promise.all(receivers.map((receiver) => receiver.stop()));
 }
 
@@ -105,6 +106,15 @@ async function everyOption(appliance, topic, receiver) {
     expirationTimeUtc: "2099-01-01T00:00:00Z",
   });
   await appliance.publish(topic, [orderPaid({ id: "unwanted-1" })]);
+}
+
+/** One so slow that it goes on for as long as anybody looks. */
+async function replayJob(appliance) {
+  const filter = { topic: "orders", subscription: "warehouse" };
+  await appliance.manage("POST", "/everpost/replays", {
+    source: { kind: "Delivered", filter },
+    eventsPerSecond: 0.001,
+  });
 }
 
 /** Of which nobody wants any. */

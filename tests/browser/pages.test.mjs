@@ -21,6 +21,7 @@ const WIDTHS = { "1280-light": [480, 800, 1000, 1150, 1600] };
 const ORDERS = "/admin/topics/orders";
 const BILLING = `${ORDERS}/subscriptions/billing`;
 const REJECTED = "/admin/dead-letters/62";
+const JOB = "/admin/replays/1";
 const BIN = "/admin/inspectors/bin";
 
 // A path of the registry, where it is to be found, and what to do there.
@@ -47,8 +48,16 @@ const PAGES = [
   ["/events", "/admin/events"],
   ["/events/{key}", "/admin/events/61"],
   ["/dead-letters", "/admin/dead-letters"],
+  ["/dead-letters/resubmit", "/admin/dead-letters/resubmit"],
+  ["/dead-letters/purge", "/admin/dead-letters/purge"],
   ["/dead-letters/{id}", REJECTED],
+  ["/dead-letters/{id}/edit", `${REJECTED}/edit`],
   ["/dead-letters/{id}/resubmit", `${REJECTED}/resubmit`],
+  ["/replays", "/admin/replays"],
+  ["/replays/{id}", JOB],
+  ["/replays/{id}/pause", JOB, (ann) => ann.press("Pause")],
+  ["/replays/{id}/resume", JOB, (ann) => ann.press("Resume")],
+  ["/replays/{id}/cancel", `${JOB}/cancel`],
   ["/users", "/admin/users"],
   ["/new-user", "/admin/new-user"],
   ["/users/{user}", "/admin/users/1"],
@@ -72,7 +81,7 @@ const PAGES = [
 ];
 
 // No pages to look at: a download, and the way out.
-const NO_PAGES = ["/events/{key}/data", "/live", "/logout"];
+const NO_PAGES = ["/events/{key}/data", "/dead-letters/export", "/live", "/logout"];
 
 // They only end sessions, and the test's own with them or none.
 const ENDINGS = [
@@ -95,6 +104,7 @@ const STATES = [
   ["event nobody wanted", "/admin/events/66"],
   ["events none found", "/admin/events?id=nobody"],
   ["events older", "/admin/events?before=40&topic=orders"],
+  ["dead letters by event type", "/admin/dead-letters?group=type"],
   ["dead letters of nothing", "/admin/dead-letters?of=orders/billing"],
   ["commands", REJECTED, (ann) => ann.page.getByText("The same on the command line").click()],
   ["inspector that nothing has come to", "/admin/inspectors/idle"],
@@ -102,7 +112,7 @@ const STATES = [
   ["no such page", "/admin/nowhere"],
 ];
 
-const EMPTY = ["/", "/topics", "/subscriptions", "/events", "/dead-letters", "/inspectors"];
+const EMPTY = ["/", "/topics", "/subscriptions", "/events", "/dead-letters", "/replays", "/inspectors"];
 
 let browser;
 let appliance;

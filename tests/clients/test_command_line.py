@@ -1,11 +1,14 @@
 """The commands that say why: as a person at a terminal uses them."""
 
 import json
+import signal
+import subprocess
+import threading
 
 import pytest
 import requests
 
-from appliance import eventually
+from appliance import BINARY, PATIENCE_S, environment, eventually
 
 WANTED = {"filter": {"advancedFilters": [
     {"operatorType": "NumberGreaterThan", "key": "data.total", "value": 100}]}}
@@ -68,3 +71,36 @@ def test_a_refused_request_can_be_looked_at(appliance, topic):
     assert "answered      400 BadRequest" in shown
     assert '  [{"id": "broken"}]' in shown
     assert topic.key1 not in shown
+
+
+@pytest.mark.parametrize("as_json", [True, False])
+def test_new_dead_letters_are_followed_until_ctrl_c(appliance, receiver, fresh_name, as_json):
+    topic = appliance.create_topic(fresh_name())
+    appliance.subscribe(topic, "billing", receiver.url)
+    words = ["dead-letters", "watch", "--topic", topic.name, "--url", appliance.url]
+    watching = subprocess.Popen(
+        [str(BINARY), *words, *(["--json"] if as_json else [])],
+        env={**environment(), "EVERPOST_MANAGEMENT_TOKEN": appliance.token},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    lines = []
+    reader = threading.Thread(target=lambda: lines.extend(iter(watching.stdout.readline, "")), daemon=True)
+    reader.start()
+    try:
+        for event_id in ("first", "second"):
+            receiver.script(400)
+            assert publish(topic, json.dumps([order(event_id, 7)])) == 200
+            told = lambda: len([line for line in lines if event_id in line]) == 1
+            eventually(told, f"{event_id} is shown")
+        watching.send_signal(signal.SIGINT)
+        assert watching.wait(PATIENCE_S) == 0
+    finally:
+        watching.kill()
+    reader.join(PATIENCE_S)
+    if as_json:
+        assert [json.loads(line)["eventId"] for line in lines] == ["first", "second"]
+    else:
+        assert lines[0].startswith("GIVEN UP (UTC)")
+        assert f"{topic.name}/billing" in lines[1]
+        assert "UndeliverableDueToHttpBadRequest" in lines[1]

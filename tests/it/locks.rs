@@ -325,7 +325,8 @@ impl Trial {
             tokens: fresh.take(count).collect(),
             bytes_max: usize::MAX,
         };
-        let locked = self.store.deliveries.lock(request).await.expect("locks");
+        let taken = self.store.deliveries.lock(request).await.expect("locks");
+        let locked = taken.locked;
         let found: Vec<_> = locked.iter().map(|each| each.delivery.id).collect();
         assert_eq!(found, expected);
         for each in locked {

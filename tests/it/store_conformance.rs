@@ -10,6 +10,7 @@ use std::time::Duration;
 use everpost::base::{Clock, Entropy, Timestamp};
 use everpost::model::access::AccessKeys;
 use everpost::model::dead_letter::DeadLetterReason;
+use everpost::model::dead_letter_filter::DeadLetterFilter;
 use everpost::model::delivery::{
     Answer, Delivery, DeliveryAttempt, DeliveryId, DeliveryState, LateAnswer, Outcome, Settlement,
 };
@@ -595,9 +596,12 @@ async fn pages_cover_everything_once(f: Fixture) {
         f.settle(id, 1, Settlement::DeadLetter(reason), 99).await;
     }
     let query = DeadLetterQuery {
-        subscription: Some(f.billing),
+        filter: DeadLetterFilter {
+            subscription: Some(f.billing),
+            ..DeadLetterFilter::default()
+        },
+        before: None,
         limit: 10,
-        ..DeadLetterQuery::default()
     };
     let first = f
         .store

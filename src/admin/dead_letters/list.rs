@@ -1,12 +1,12 @@
 //! The list of dead letters: what they are about together, and each of them.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use askama::Template;
 use axum::extract::{Query, State};
-use serde::Deserialize;
 
+use crate::admin::dead_letters::asked::{Asked, whole_topic};
+use crate::admin::dead_letters::groups::{self, GroupText};
 use crate::admin::error::PageResult;
 use crate::admin::field::Field;
 use crate::admin::form::Form;
@@ -15,12 +15,12 @@ use crate::admin::recipe::{Recipe, quoted};
 use crate::admin::session::Visitor;
 use crate::admin::view::{Empty, Frame, Moment, Pager, draw, link};
 use crate::admin::{Site, hint, print};
-use crate::base::Timestamp;
 use crate::model::dead_letter::DeadLetterReason;
-use crate::model::delivery::{DeliveryId, Outcome};
-use crate::model::name::{SubscriptionName, TopicName};
+use crate::model::delivery::Outcome;
 use crate::model::registry::Registry;
-use crate::store::views::{DeadLetterGroup, DeadLetterQuery, DeliveryRow, Page};
+use crate::store::StoreError;
+use crate::store::accounts::Role;
+use crate::store::views::{DeliveryRow, GroupBy, Page};
 
 /// Rows of one page.
 const ROWS: usize = 50;
@@ -28,101 +28,56 @@ const ROWS: usize = 50;
 /// Groups shown above them; the rest is counted.
 const GROUPS_SHOWN: usize = 12;
 
-/// What the URL of the list asks for.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub(in crate::admin) struct Asked {
-    /// A topic, or one of its subscriptions: `orders`, `orders/billing`.
-    of: String,
-    reason: String,
-    outcome: String,
-    #[serde(rename = "type")]
-    event_type: String,
-    subject: String,
-    text: String,
-    before: String,
-}
-
-impl Asked {
-    /// The parameters of the address, without the page.
-    fn filters(&self) -> [(&'static str, String); 6] {
-        [
-            ("of", self.of.clone()),
-            ("reason", self.reason.clone()),
-            ("outcome", self.outcome.clone()),
-            ("type", self.event_type.clone()),
-            ("subject", self.subject.clone()),
-            ("text", self.text.clone()),
-        ]
-    }
-
-    /// `None` where it asks for something that there is not.
-    fn query(&self, registry: &Registry) -> Option<DeadLetterQuery> {
-        let mut query = DeadLetterQuery {
-            reason: given(&self.reason),
-            outcome: match self.outcome.as_str() {
-                "" => None,
-                name => Some(Outcome::from_name(name)?),
-            },
-            event_type: given(&self.event_type),
-            subject: given(&self.subject),
-            text: given(&self.text),
-            before: self.before.parse().ok().map(DeliveryId),
-            limit: ROWS,
-            ..DeadLetterQuery::default()
-        };
-        if self.of.is_empty() {
-            return Some(query);
-        }
-        let (topic, name) = taken_apart(&self.of);
-        let topic = registry.topic(&TopicName::parse(topic).ok()?)?;
-        match name {
-            None => query.topic = Some(topic.topic.id),
-            Some(name) => {
-                let name = SubscriptionName::parse(name).ok()?;
-                query.subscription = Some(topic.subscription(&name)?.id);
-            }
-        }
-        Some(query)
-    }
-}
-
-/// How the filter names all of a topic: behind that of a namespace topic stands a slash, since
-/// `shop/orders` would be a subscription of the topic `shop`.
-pub(in crate::admin) fn whole_topic(topic: &TopicName) -> String {
-    match topic.namespace() {
-        None => topic.to_string(),
-        Some(_) => format!("{topic}/"),
-    }
-}
-
-/// The topic and, if one is named, the subscription.
-fn taken_apart(of: &str) -> (&str, Option<&str>) {
-    match of.rsplit_once('/') {
-        None => (of, None),
-        Some((topic, "")) => (topic, None),
-        Some((topic, name)) => (topic, Some(name)),
-    }
-}
-
-fn given(text: &str) -> Option<String> {
-    let text = text.trim();
-    (!text.is_empty()).then(|| text.to_owned())
-}
-
 #[derive(Template)]
 #[template(path = "admin/dead_letters.html")]
 struct DeadLettersPage {
     frame: Frame,
     fields: Vec<Field>,
     is_filtered: bool,
-    groups: Vec<GroupText>,
-    /// Groups beyond those that are shown.
-    more_groups: usize,
+    groups: GroupTable,
+    bulk: Bulk,
     rows: Vec<DeadLetterText>,
     empty: Empty,
     pager: Pager,
     recipe: Recipe,
+}
+
+/// What dead letters have in common.
+struct GroupTable {
+    title: &'static str,
+    head: &'static str,
+    rows: Vec<GroupText>,
+    /// Groups beyond those that are shown.
+    more: usize,
+    /// Whether older dead letters were not looked at.
+    is_partial: bool,
+}
+
+/// What can be done with all that are meant.
+struct Bulk {
+    may_change: bool,
+    resubmit: String,
+    purge: Option<String>,
+    ndjson: String,
+    json: String,
+}
+
+impl Bulk {
+    fn new(visitor: &Visitor, asked: &Asked) -> Self {
+        let path = "/admin/dead-letters";
+        let file = |form: &str| {
+            let path = asked.at(&format!("{path}/export"));
+            let sign = if path.contains('?') { '&' } else { '?' };
+            format!("{path}{sign}form={form}")
+        };
+        Self {
+            may_change: visitor.role >= Role::Operator,
+            resubmit: asked.at(&format!("{path}/resubmit")),
+            purge: (visitor.role >= Role::Admin).then(|| asked.at(&format!("{path}/purge"))),
+            ndjson: file("ndjson"),
+            json: file("json"),
+        }
+    }
 }
 
 struct DeadLetterText {
@@ -159,70 +114,6 @@ impl DeadLetterText {
     }
 }
 
-/// Dead letters of one subscription with one reason.
-struct GroupText {
-    subscription: String,
-    topic: String,
-    reason: String,
-    reason_text: String,
-    dead_letters: String,
-    href: String,
-    from: Moment,
-    to: Moment,
-}
-
-/// The groups of the subscriptions that there are, the biggest first: days are taken together.
-fn groups(found: &[DeadLetterGroup], registry: &Registry) -> Vec<GroupText> {
-    let mut groups: BTreeMap<_, (u64, Timestamp, Timestamp)> = BTreeMap::new();
-    for group in found {
-        let key = (group.subscription, group.reason.as_str());
-        let sum = groups.entry(key).or_insert((0, group.day, group.day));
-        *sum = (
-            sum.0 + group.dead_letters,
-            sum.1.min(group.day),
-            sum.2.max(group.day),
-        );
-    }
-    let mut groups: Vec<_> = groups.into_iter().collect();
-    groups.sort_by_key(|(_, (count, ..))| std::cmp::Reverse(*count));
-    let text = |((id, reason), (count, from, to))| {
-        let (topic, subscription) = registry.subscription(id)?;
-        Some(GroupText::new(
-            (topic.topic.name.as_str(), subscription.name.as_str()),
-            reason,
-            count,
-            (from, to),
-        ))
-    };
-    groups.into_iter().filter_map(text).collect()
-}
-
-impl GroupText {
-    fn new(
-        (topic, subscription): (&str, &str),
-        reason: &str,
-        count: u64,
-        (from, to): (Timestamp, Timestamp),
-    ) -> Self {
-        let filters = [
-            ("of", format!("{topic}/{subscription}")),
-            ("reason", reason.to_owned()),
-        ];
-        Self {
-            subscription: subscription.to_owned(),
-            topic: topic.to_owned(),
-            reason: reason.to_owned(),
-            reason_text: DeadLetterReason::from_name(reason)
-                .map_or("", hint::for_reason)
-                .to_owned(),
-            dead_letters: print::count(count),
-            href: link("/admin/dead-letters", &filters),
-            from: Moment::day(from),
-            to: Moment::day(to),
-        }
-    }
-}
-
 /// What the receiver said about it, or what the reason means.
 fn reason_text(row: &DeliveryRow) -> String {
     match (&row.dead_letter.description, row.dead_letter_reason) {
@@ -248,36 +139,86 @@ pub(in crate::admin) async fn list(
     Query(asked): Query<Asked>,
 ) -> PageResult {
     let registry = site.broker.registry();
-    let found = match asked.query(&registry) {
-        Some(query) => site.views.dead_letters(query).await?,
-        None => Page::default(), // of something that there is not
+    let found = match asked.query(&registry, ROWS) {
+        Ok(query) => site.views.dead_letters(query).await?,
+        Err(_) => Page::default(), // of something that there is not
     };
     let next = found.next_before.map(|id| id.to_string());
-    let filters = asked.filters();
-    let is_filtered = filters.iter().any(|(_, value)| !value.is_empty());
-    let later = !asked.before.is_empty();
-    // Who looks for something knows what it is about.
-    let mut groups = match is_filtered || later {
-        true => Vec::new(),
-        false => groups(&site.views.dead_letter_groups().await?, &registry),
-    };
-    let more_groups = groups.len().saturating_sub(GROUPS_SHOWN);
-    groups.truncate(GROUPS_SHOWN);
+    let (filters, later) = (asked.filters(), asked.is_later_page());
+    let mut paged = filters.to_vec();
+    paged.push(("group", asked.group_name().to_owned()));
     Ok(draw(&DeadLettersPage {
         frame: Frame::new(&visitor, "Dead letters"),
-        fields: fields(&filters, &registry),
-        is_filtered,
-        groups,
-        more_groups,
+        fields: fields(&asked, &registry),
+        is_filtered: asked.is_filtered() || asked.group().is_some(),
+        groups: groups(&site, &asked, &registry).await?,
+        bulk: Bulk::new(&visitor, &asked),
         rows: found.rows.into_iter().map(DeadLetterText::new).collect(),
-        empty: empty(is_filtered),
-        pager: Pager::new("/admin/dead-letters", &filters, later, next),
+        empty: empty(asked.is_filtered()),
+        pager: Pager::new("/admin/dead-letters", &paged, later, next),
         recipe: recipe(&site, &asked),
     }))
 }
 
-fn fields(filters: &[(&'static str, String); 6], registry: &Registry) -> Vec<Field> {
-    let form = Form::of(filters.clone());
+async fn groups(site: &Site, asked: &Asked, registry: &Registry) -> Result<GroupTable, StoreError> {
+    let (title, head) = match asked.group() {
+        None => ("By subscription and reason", "Subscription"),
+        Some(GroupBy::Source) => ("By source", "Source"),
+        Some(GroupBy::Reason) => ("By reason", "Reason"),
+        Some(GroupBy::EventType) => ("By event type", "Event type"),
+        Some(GroupBy::Day) => ("By day", "Day (UTC)"),
+    };
+    let mut table = GroupTable {
+        title,
+        head,
+        rows: Vec::new(),
+        more: 0,
+        is_partial: false,
+    };
+    match (asked.group(), asked.filter(registry)) {
+        (Some(by), Ok(filter)) => {
+            let found = site.views.group_dead_letters(filter, by).await?;
+            table.is_partial = found.is_partial;
+            table.rows = groups::by_key(found.groups, by, asked);
+        }
+        // Who looks for something knows what it is about.
+        (None, Ok(_)) if !asked.is_filtered() && !asked.is_later_page() => {
+            let found = site.views.dead_letter_groups().await?;
+            table.rows = groups::by_subscription(&found, registry);
+            table.more = table.rows.len().saturating_sub(GROUPS_SHOWN);
+            table.rows.truncate(GROUPS_SHOWN);
+        }
+        (None, Ok(_)) | (_, Err(_)) => {}
+    }
+    Ok(table)
+}
+
+fn fields(asked: &Asked, registry: &Registry) -> Vec<Field> {
+    let [
+        of,
+        reason,
+        outcome,
+        status,
+        event_type,
+        subject,
+        text,
+        from,
+        to,
+    ] = asked.filters();
+    let [from, to] = [from, to].map(|(name, at)| (name, as_typed(&at)));
+    let group = ("group", asked.group_name().to_owned());
+    let form = Form::of([
+        of, reason, outcome, status, event_type, subject, text, from, to, group,
+    ]);
+    let by = GroupBy::ALL.map(|by| match by {
+        GroupBy::Source => (by.name(), "Source"),
+        GroupBy::Reason => (by.name(), "Reason"),
+        GroupBy::EventType => (by.name(), "Event type"),
+        GroupBy::Day => (by.name(), "Day"),
+    });
+    let by: Vec<(&str, &str)> = std::iter::once(("", "Subscription and reason"))
+        .chain(by)
+        .collect();
     let reasons = DeadLetterReason::ALL.iter().map(|reason| reason.name());
     let outcomes = Outcome::ALL.iter().map(|outcome| outcome.name());
     vec![
@@ -286,8 +227,17 @@ fn fields(filters: &[(&'static str, String); 6], registry: &Registry) -> Vec<Fie
         Field::choice("outcome", "Last answer", &or_any(outcomes), &form),
         Field::line("type", "Event type", &form).hint("Exactly, or its beginning and a *."),
         Field::line("subject", "Subject", &form).hint("Exactly, or its beginning and a *."),
-        Field::line("text", "Text", &form).hint("In the event's id, type or subject."),
+        Field::line("text", "Text", &form).hint("In the event's id, type, subject or data."),
+        Field::number("status", "Last status", &form).hint("Such as 503."),
+        Field::moment("from", "Given up from", &form).hint("In UTC."),
+        Field::moment("to", "Given up before", &form).hint("In UTC."),
+        Field::choice("group", "Put together by", &by, &form),
     ]
+}
+
+/// A moment as the browser's field has it.
+fn as_typed(at: &str) -> String {
+    at.get(..16).unwrap_or(at).to_owned()
 }
 
 fn or_any<'a>(words: impl Iterator<Item = &'a str>) -> Vec<(&'a str, &'a str)> {
@@ -331,21 +281,10 @@ fn empty(is_filtered: bool) -> Empty {
 }
 
 fn recipe(site: &Site, asked: &Asked) -> Recipe {
-    let (topic, subscription) = taken_apart(&asked.of);
-    let subscription = subscription.unwrap_or_default();
-    let filters = [
-        ("topic", topic),
-        ("subscription", subscription),
-        ("reason", &asked.reason),
-        ("outcome", &asked.outcome),
-        ("type", &asked.event_type),
-        ("subject", &asked.subject),
-        ("text", &asked.text),
-    ];
-    let parameters = filters.map(|(name, value)| (name, value.to_owned()));
-    let path = link("/everpost/deadLetters", &parameters);
+    let flags = asked.flags();
+    let path = link("/everpost/deadLetters", &flags);
     let mut command = "everpost dead-letters list".to_owned();
-    for (name, value) in filters.iter().filter(|(_, value)| !value.is_empty()) {
+    for (name, value) in flags.iter().filter(|(_, value)| !value.is_empty()) {
         command.push_str(&format!(" --{name} {}", quoted(value)));
     }
     Recipe::get(&site.management_url(&path)).everpost(command)

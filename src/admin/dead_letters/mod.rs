@@ -1,5 +1,9 @@
-//! The pages of dead letters: find them, see why, resubmit them.
+//! The pages of dead letters: find them, see why, resubmit them, one by one, edited or all at once.
 
+mod asked;
+mod bulk;
+mod edit;
+mod groups;
 mod list;
 
 use std::sync::Arc;
@@ -8,7 +12,10 @@ use askama::Template;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Redirect};
 
-pub(super) use list::{list, whole_topic};
+pub(super) use asked::whole_topic;
+pub(super) use bulk::{ask_to_purge, ask_to_replay, download, purge, replay};
+pub(super) use edit::{edit, resubmit as resubmit_edited};
+pub(super) use list::list;
 
 use crate::admin::confirm::Confirm;
 use crate::admin::error::{PageError, PageResult};

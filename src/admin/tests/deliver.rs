@@ -6,7 +6,7 @@ use super::{Appliance, Person};
 use crate::model::delivery::{DeliveryId, DeliveryState};
 
 /// A topic `orders` with the subscription `billing`.
-async fn with_subscription() -> (Appliance, Person) {
+pub(super) async fn with_subscription() -> (Appliance, Person) {
     let (appliance, mut person) = Appliance::claimed().await;
     person.open("/admin/new-topic").await;
     let page = person
@@ -39,7 +39,7 @@ async fn with_subscription() -> (Appliance, Person) {
 }
 
 /// Publishes the example of the form and returns the page of the event.
-async fn publish(person: &mut Person) -> String {
+pub(super) async fn publish(person: &mut Person) -> String {
     let form = person.open("/admin/topics/orders/publish").await;
     let example = form
         .body
@@ -55,7 +55,7 @@ async fn publish(person: &mut Person) -> String {
 }
 
 /// Waits until every delivery has been settled that is due.
-async fn settle(appliance: &Appliance, id: i64, expected: DeliveryState) {
+pub(super) async fn settle(appliance: &Appliance, id: i64, expected: DeliveryState) {
     for _ in 0..1_000 {
         tokio::task::yield_now().await;
         let id = crate::model::delivery::DeliveryId(id);

@@ -8,6 +8,7 @@ mod namespaces;
 mod people;
 mod person;
 mod protect;
+mod replays;
 mod sign_in;
 mod system_topics;
 

@@ -1,9 +1,9 @@
 //! Requests to a server, and its refusals in words.
 
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 use anyhow::{Context, bail};
-use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
+use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, DATE, HeaderValue};
 use reqwest::{Method, RequestBuilder, Response, StatusCode, redirect, retry};
 use serde_json::Value;
 use url::Url;
@@ -11,6 +11,7 @@ use url::Url;
 use crate::app::cli::output;
 use crate::app::cli::server::Server;
 use crate::app::cli::table::printable;
+use crate::base::{Clock, Timestamp};
 
 /// How long a connection may take to be made.
 const CONNECT_DEADLINE: Duration = Duration::from_secs(5);
@@ -160,6 +161,20 @@ impl Client {
     ) -> anyhow::Result<(StatusCode, Vec<u8>)> {
         self.exchange(self.http.get(self.url(&[path])).timeout(deadline))
             .await
+    }
+
+    /// What the server's clock says, to the second below; ours where it does not tell.
+    pub(super) async fn server_time(&self) -> anyhow::Result<Timestamp> {
+        let answer = self.http.get(self.url(&["healthz"])).send().await;
+        let answer = answer.map_err(|error| self.unreachable(&error))?;
+        let date = answer
+            .headers()
+            .get(DATE)
+            .and_then(|date| date.to_str().ok());
+        let date = date.and_then(|date| httpdate::parse_http_date(date).ok());
+        let since_epoch = date.and_then(|date| date.duration_since(UNIX_EPOCH).ok());
+        let ms = since_epoch.and_then(|since| i64::try_from(since.as_millis()).ok());
+        Ok(ms.map_or_else(|| Clock::system().now(), Timestamp::from_ms))
     }
 
     async fn manage(&self, request: RequestBuilder) -> anyhow::Result<Value> {

@@ -33,7 +33,7 @@ pub(super) struct DeadLetterFilter {
     /// The subject, or its beginning and a `*`
     #[arg(long)]
     pub(super) subject: Option<String>,
-    /// Part of the event's id, type or subject
+    /// Part of the event's id, type, subject or data
     #[arg(long)]
     pub(super) text: Option<String>,
 }

@@ -16,6 +16,7 @@ use crate::app::cli::resubmit::Resubmit;
 use crate::app::cli::server::ServerArgs;
 use crate::app::cli::table::Table;
 use crate::app::cli::timeline::timeline;
+use crate::app::cli::watch;
 use crate::base::{Clock, Timestamp};
 use crate::wire::service_bus::address::queue_path;
 use crate::wire::service_bus::sas::{RULE, sign};
@@ -46,6 +47,13 @@ enum DeadLettersCommand {
     Show {
         /// Number of the delivery, as `dead-letters list` shows it
         delivery: i64,
+    },
+    /// Follow new dead letters as they come, until Ctrl-C
+    ///
+    /// With --json each is an object on a line of its own.
+    Watch {
+        #[command(flatten)]
+        filter: DeadLetterFilter,
     },
     /// Count dead letters
     Count {
@@ -99,6 +107,9 @@ impl DeadLettersArgs {
                     serde_json::from_str(&answer).context("the server shows no dead letter")?;
                 let now = Clock::system().now();
                 self.output.show_verbatim(&answer, || sheet(&found, now))?;
+            }
+            DeadLettersCommand::Watch { filter } => {
+                watch::until_interrupted(&client, self.output, filter).await?;
             }
             DeadLettersCommand::Count { filter } => {
                 let counted = count(&client, &filter).await?;

@@ -36,6 +36,7 @@ mod timeline;
 mod token;
 mod topics;
 mod try_filter;
+mod watch;
 
 use std::ffi::OsString;
 use std::future::Future;

@@ -1,12 +1,13 @@
 //! Searches in the dead-letter queues, newest delivery first.
 
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension, ToSql, params};
 
 use crate::base::Timestamp;
-use crate::model::delivery::{DeliveryId, Outcome};
-use crate::model::subscription::SubscriptionId;
-use crate::model::topic::TopicId;
+use crate::model::dead_letter_filter::DeadLetterFilter;
+use crate::model::delivery::DeliveryId;
+use crate::store::dead_letter_filter::{FilterValues, OF_DELIVERY, OF_EVENT, is_about_events};
 use crate::store::error::StoreError;
+use crate::store::tally::DAY_MS;
 use crate::store::views::{DeliveryRow, PAGE_ROWS_MAX, Page, Views, deliveries};
 
 /// Dead letters that one search looks at before it answers with what it has, where an index alone decides.
@@ -15,33 +16,80 @@ const SEARCH_MAX: i64 = 100_000;
 /// The same where the event of each has to be read.
 const SEARCH_EVENTS_MAX: i64 = 20_000;
 
+/// The same where the data of each event has to be gone through.
+const SEARCH_DATA_MAX: i64 = 2_000;
+
 /// Numbers that one question answers with at most.
 pub const NUMBERS_MAX: usize = 5_000;
 
-/// Which dead letters.
+/// Groups that one question answers with, the biggest ones.
+const GROUPS_MAX: i64 = 50;
+
+/// Which dead letters, page by page.
 #[derive(Clone, Debug, Default)]
 pub struct DeadLetterQuery {
-    /// `None` means those of every subscription.
-    pub subscription: Option<SubscriptionId>,
-    pub topic: Option<TopicId>,
-    /// Azure's reason or a receiver's own, exactly.
-    pub reason: Option<String>,
-    pub outcome: Option<Outcome>,
-    /// The HTTP status of the last attempt.
-    pub status: Option<u16>,
-    /// Given up at this moment or later.
-    pub from: Option<Timestamp>,
-    /// Given up before this moment.
-    pub to: Option<Timestamp>,
-    /// The event type, exactly, or its beginning when it ends in `*`.
-    pub event_type: Option<String>,
-    /// The subject, likewise.
-    pub subject: Option<String>,
-    /// Part of the event's id, type or subject, in any letter case of ASCII.
-    pub text: Option<String>,
+    pub filter: DeadLetterFilter,
     /// Only deliveries older than this one.
     pub before: Option<DeliveryId>,
     pub limit: usize,
+}
+
+/// What dead letters are put together by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GroupBy {
+    /// Where their events come from; events without a source of their own come from their topic.
+    Source,
+    /// Azure's reason, or a receiver's own.
+    Reason,
+    EventType,
+    /// When they were given up, in UTC.
+    Day,
+}
+
+impl GroupBy {
+    /// All of them, in the order in which they are offered.
+    pub const ALL: [GroupBy; 4] = [Self::Source, Self::Reason, Self::EventType, Self::Day];
+
+    /// The word for it in addresses.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Source => "source",
+            Self::Reason => "reason",
+            Self::EventType => "type",
+            Self::Day => "day",
+        }
+    }
+
+    fn key(self) -> String {
+        match self {
+            Self::Source => "coalesce(event.source, \
+                 (SELECT name FROM topic WHERE topic.id = event.topic_id), '')"
+                .to_owned(),
+            Self::Reason => {
+                "coalesce(delivery.dead_letter_own_reason, delivery.dead_letter_reason)".to_owned()
+            }
+            Self::EventType => "event.event_type".to_owned(),
+            Self::Day => format!("CAST(delivery.ended_at - delivery.ended_at % {DAY_MS} AS TEXT)"),
+        }
+    }
+}
+
+/// Dead letters that have something in common.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Group {
+    pub key: String,
+    pub dead_letters: u64,
+    /// When the first and the last of them were given up.
+    pub from: Timestamp,
+    pub to: Timestamp,
+}
+
+/// Groups, the biggest first.
+#[derive(Clone, Debug, Default)]
+pub struct Groups {
+    pub groups: Vec<Group>,
+    /// Whether older dead letters were not looked at.
+    pub is_partial: bool,
 }
 
 impl Views {
@@ -81,10 +129,11 @@ impl Views {
     }
 
     /// How many there are, exactly: it asks as often as it takes, so that no question takes long.
-    pub async fn count_dead_letters(&self, query: DeadLetterQuery) -> Result<u64, StoreError> {
+    pub async fn count_dead_letters(&self, filter: DeadLetterFilter) -> Result<u64, StoreError> {
         let mut query = DeadLetterQuery {
+            filter,
+            before: None,
             limit: NUMBERS_MAX,
-            ..query
         };
         let mut count = 0;
         loop {
@@ -96,121 +145,127 @@ impl Views {
             }
         }
     }
+
+    /// What the newest dead letters have in common, as many as one search looks at.
+    pub async fn group_dead_letters(
+        &self,
+        filter: DeadLetterFilter,
+        by: GroupBy,
+    ) -> Result<Groups, StoreError> {
+        self.db.read(move |tx| groups(tx, &filter, by)).await
+    }
 }
-
-/// Of what an index knows about a dead letter.
-const FITS: &str = "(?4 IS NULL OR reason = ?4 OR own_reason = ?4) AND (?5 IS NULL OR outcome = ?5) \
-     AND (?6 IS NULL OR status = ?6) AND (?7 IS NULL OR ended_at >= ?7) \
-     AND (?8 IS NULL OR ended_at < ?8) AND (?9 IS NULL OR subscription_id IN \
-         (SELECT id FROM event_subscription WHERE topic_id = ?9))";
-
-/// Of its event.
-const EVENT_FITS: &str = "(?10 IS NULL OR event.event_type = ?10) \
-     AND (?11 IS NULL OR substr(event.event_type, 1, length(?11)) = ?11) \
-     AND (?12 IS NULL OR event.subject = ?12) \
-     AND (?13 IS NULL OR substr(event.subject, 1, length(?13)) = ?13) \
-     AND (?14 IS NULL OR instr(lower(event.event_id), ?14) OR instr(lower(event.event_type), ?14) \
-         OR instr(lower(coalesce(event.subject, '')), ?14))";
 
 fn numbers(
     tx: &Connection,
     query: &DeadLetterQuery,
 ) -> Result<Page<DeliveryId, DeliveryId>, StoreError> {
-    let newest = query
-        .before
-        .map_or(i64::MAX, |before| before.0.saturating_sub(1));
-    let reads_events =
-        query.event_type.is_some() || query.subject.is_some() || query.text.is_some();
-    let looked_at = match reads_events {
+    let before = query.before;
+    let newest = before.map_or(i64::MAX, |before| before.0.saturating_sub(1));
+    let filter = &query.filter;
+    let looked_at = match is_about_events(filter) {
+        true if filter.text.is_some() => SEARCH_DATA_MAX,
         true => SEARCH_EVENTS_MAX,
         false => SEARCH_MAX,
     };
-    let limit = i64::try_from(query.limit).unwrap_or(i64::MAX);
-    let (event_type, type_start) = whole_or_start(query.event_type.as_deref());
-    let (subject, subject_start) = whole_or_start(query.subject.as_deref());
-    let (events, of_event) = match reads_events {
-        true => ("JOIN event ON event.id = looked_at.event_id", EVENT_FITS),
-        // The parameters must be there nevertheless.
-        false => ("", "coalesce(?10, ?11, ?12, ?13, ?14) IS NULL"),
+    let rest = match is_about_events(filter) {
+        true => {
+            format!("JOIN event ON event.id = delivery.event_id WHERE {OF_DELIVERY} AND {OF_EVENT}")
+        }
+        false => format!("WHERE {OF_DELIVERY}"),
     };
     let select = format!(
-        "SELECT looked_at.id FROM ({}) AS looked_at {events} WHERE {FITS} AND {of_event} \
-         ORDER BY looked_at.id DESC LIMIT ?15",
-        candidates(query)
+        "SELECT delivery.id FROM ({}) AS delivery {rest} ORDER BY delivery.id DESC LIMIT :limit",
+        candidates(filter)
+    );
+    let limit = i64::try_from(query.limit).unwrap_or(i64::MAX);
+    let values = FilterValues::of(filter);
+    let values = values.in_sql(
+        &select,
+        &[
+            (":newest", &newest),
+            (":looked_at", &looked_at),
+            (":limit", &limit),
+        ],
     );
     let mut select = tx.prepare_cached(&select)?;
-    let found = select.query_map(
-        params![
-            newest,
-            looked_at,
-            query.subscription,
-            query.reason,
-            query.outcome.map(Outcome::name),
-            query.status,
-            query.from.map(Timestamp::as_ms),
-            query.to.map(Timestamp::as_ms),
-            query.topic,
-            event_type,
-            type_start,
-            subject,
-            subject_start,
-            query.text.as_deref().map(str::to_ascii_lowercase),
-            limit
-        ],
-        |row| row.get(0).map(DeliveryId),
-    )?;
+    let found = select.query_map(values.as_slice(), |row| row.get(0).map(DeliveryId))?;
     let rows: Vec<DeliveryId> = found.collect::<Result<_, _>>()?;
     let next_before = match rows.last() {
         Some(last) if rows.len() == query.limit => Some(*last),
-        _ => end_of_search(tx, query, newest, looked_at)?,
+        _ => end_of_search(tx, filter, newest, looked_at)?,
     };
     Ok(Page { rows, next_before })
 }
 
 /// What a search looks at: out of an index that has all that is asked of a dead letter itself.
-fn candidates(query: &DeadLetterQuery) -> &'static str {
-    match query.subscription {
+fn candidates(filter: &DeadLetterFilter) -> &'static str {
+    match filter.subscription {
         Some(_) => {
-            "SELECT id, subscription_id, event_id, dead_letter_reason AS reason, \
-             dead_letter_own_reason AS own_reason, last_outcome AS outcome, \
-             last_status AS status, ended_at \
+            "SELECT id, subscription_id, event_id, dead_letter_reason, dead_letter_own_reason, \
+             last_outcome, last_status, ended_at \
              FROM delivery INDEXED BY delivery_dead_subscription \
-             WHERE state = 2 AND subscription_id = ?3 AND id <= ?1 ORDER BY id DESC LIMIT ?2"
+             WHERE state = 2 AND subscription_id = :subscription AND id <= :newest \
+             ORDER BY id DESC LIMIT :looked_at"
         }
         None => {
-            "SELECT id, subscription_id, event_id, dead_letter_reason AS reason, \
-             dead_letter_own_reason AS own_reason, last_outcome AS outcome, \
-             last_status AS status, ended_at \
+            "SELECT id, subscription_id, event_id, dead_letter_reason, dead_letter_own_reason, \
+             last_outcome, last_status, ended_at \
              FROM delivery INDEXED BY delivery_dead \
-             WHERE state = 2 AND ?3 IS NULL AND id <= ?1 ORDER BY id DESC LIMIT ?2"
+             WHERE state = 2 AND id <= :newest ORDER BY id DESC LIMIT :looked_at"
         }
-    }
-}
-
-fn whole_or_start(text: Option<&str>) -> (Option<&str>, Option<&str>) {
-    match text.map(|text| text.strip_suffix('*').ok_or(text)) {
-        None => (None, None),
-        Some(Ok(start)) => (None, Some(start)),
-        Some(Err(whole)) => (Some(whole), None),
     }
 }
 
 /// Where a search that found less than a page stopped looking; `None` at the oldest dead letter.
 fn end_of_search(
     tx: &Connection,
-    query: &DeadLetterQuery,
+    filter: &DeadLetterFilter,
     newest: i64,
     looked_at: i64,
 ) -> Result<Option<DeliveryId>, StoreError> {
     let last = format!(
-        "SELECT id FROM ({}) LIMIT 1 OFFSET ?2 - 1",
-        candidates(query)
+        "SELECT id FROM ({}) LIMIT 1 OFFSET :looked_at - 1",
+        candidates(filter)
     );
+    let mut values: Vec<(&str, &dyn ToSql)> =
+        vec![(":newest", &newest), (":looked_at", &looked_at)];
+    if filter.subscription.is_some() {
+        values.push((":subscription", &filter.subscription));
+    }
     let last = tx
         .prepare_cached(&last)?
-        .query_row(params![newest, looked_at, query.subscription], |row| {
-            row.get(0)
-        })
+        .query_row(values.as_slice(), |row| row.get(0))
         .optional()?;
     Ok(last.map(DeliveryId))
+}
+
+fn groups(tx: &Connection, filter: &DeadLetterFilter, by: GroupBy) -> Result<Groups, StoreError> {
+    let looked_at = match filter.text {
+        Some(_) => SEARCH_DATA_MAX,
+        None => SEARCH_EVENTS_MAX,
+    };
+    let newest = i64::MAX;
+    let select = format!(
+        "SELECT {} AS key, count(*), min(delivery.ended_at), max(delivery.ended_at) \
+         FROM ({}) AS delivery JOIN event ON event.id = delivery.event_id \
+         WHERE {OF_DELIVERY} AND {OF_EVENT} GROUP BY key ORDER BY 2 DESC, 1 LIMIT {GROUPS_MAX}",
+        by.key(),
+        candidates(filter)
+    );
+    let values = FilterValues::of(filter);
+    let values = values.in_sql(&select, &[(":newest", &newest), (":looked_at", &looked_at)]);
+    let mut select = tx.prepare_cached(&select)?;
+    let found = select.query_map(values.as_slice(), |row| {
+        Ok(Group {
+            key: row.get(0)?,
+            dead_letters: row.get::<_, i64>(1)?.unsigned_abs(),
+            from: Timestamp::from_ms(row.get(2)?),
+            to: Timestamp::from_ms(row.get(3)?),
+        })
+    })?;
+    Ok(Groups {
+        groups: found.collect::<Result<_, _>>()?,
+        is_partial: end_of_search(tx, filter, newest, looked_at)?.is_some(),
+    })
 }

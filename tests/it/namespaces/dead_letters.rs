@@ -136,3 +136,40 @@ async fn records_of_custom_topics_have_the_facts_beside_the_event() {
     let path = "/everpost/deadLetters/1";
     assert_eq!(get(&grid, path).await["record"], expected);
 }
+
+#[tokio::test]
+async fn their_queues_have_addresses_of_service_bus() {
+    let grid = subscribed("401", json!({}), json!({})).await;
+    publish(&grid, json!([cloud_event("e1"), cloud_event("e2")])).await;
+    grid.run_for(SECOND).await;
+    let queue = "/shop/orders/subscriptions/billing/$deadletterqueue";
+    let head = format!("{queue}/messages/head?timeout=0");
+    let locked = grid.manage(Method::POST, &head, Value::Null).await;
+    assert_eq!(locked.status, StatusCode::CREATED, "{}", locked.text);
+    assert_eq!(locked.json(), cloud_event("e1"));
+    let text = |name: &str| locked.headers[name].to_str().expect("text").to_owned();
+    assert!(text("content-type").starts_with("application/cloudevents+json"));
+    let reason = "\"UndeliverableDueToClientError\"";
+    assert_eq!(text("deadletterreason"), reason);
+    let location = text("location");
+    let path = location
+        .split_once("/shop/")
+        .expect("a path of the namespace");
+    let path = format!("/shop/{}", path.1);
+    let settled = grid.manage(Method::DELETE, &path, Value::Null).await;
+    assert_eq!(settled.status, StatusCode::OK, "{}", settled.text);
+
+    let removed = grid.manage(Method::DELETE, &head, Value::Null).await;
+    assert_eq!(
+        (removed.status, removed.json()),
+        (StatusCode::OK, cloud_event("e2"))
+    );
+    let none = grid.manage(Method::DELETE, &head, Value::Null).await;
+    assert_eq!(none.status, StatusCode::NO_CONTENT);
+    let left = get(&grid, "/everpost/deadLetters").await;
+    assert_eq!(left["value"], json!([]));
+    // A topic of no namespace is another one.
+    let other = "/orders/Subscriptions/billing/$DeadLetterQueue/messages/head?timeout=0";
+    let other = grid.manage(Method::POST, other, Value::Null).await;
+    assert_eq!(other.status, StatusCode::NOT_FOUND);
+}

@@ -704,3 +704,38 @@ async fn the_delivery_mode_stays_what_it_is() {
     let reply = grid.manage(Method::POST, &path, Value::Null).await;
     assert!(reply.status.is_success(), "{}", reply.text);
 }
+
+#[tokio::test]
+async fn a_damaged_event_becomes_a_dead_letter_and_keeps_no_other() {
+    let (grid, dir) = Grid::on_disk(0).await;
+    put(&grid, NAMESPACE, json!({"location": "local"})).await;
+    put(&grid, TOPIC, json!({})).await;
+    put(&grid, SUBSCRIPTION, pulled(json!({}), json!({}))).await;
+    publish(
+        &grid,
+        json!([cloud_event("e0"), cloud_event("e1"), cloud_event("e2")]),
+    )
+    .await;
+    grid.leave();
+    let saboteur = rusqlite::Connection::open(dir.path().join("everpost.db"));
+    let damage = "UPDATE event SET data = '{' WHERE event_id = 'e1'";
+    let damaged = saboteur.expect("the database").execute(damage, []);
+    assert_eq!(damaged.expect("a damaged row"), 1);
+
+    let grid = Grid::reopened(dir.path()).await;
+    let received = receive(&grid, "&maxEvents=10").await;
+    let ids: Vec<_> = received.iter().map(|each| &each.event["id"]).collect();
+    assert_eq!(ids, ["e0", "e2"]);
+    let dead = get(&grid, "/everpost/deadLetters").await;
+    assert_eq!(dead["value"].as_array().map(Vec::len), Some(1), "{dead}");
+    let dead = &dead["value"][0];
+    assert_eq!(
+        (
+            &dead["eventId"],
+            &dead["deadLetterReason"],
+            &dead["attempts"]
+        ),
+        (&json!("e1"), &json!("EventUnreadable"), &json!(0))
+    );
+    grid.leave();
+}

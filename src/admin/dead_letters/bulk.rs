@@ -1,0 +1,384 @@
+//! What is done with all dead letters that a filter means: send them again as a replay job, take them out of
+//! their queues, or keep them as a file. Each says first how many there are.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use askama::Template;
+use axum::body::{Body, Bytes};
+use axum::extract::{Query, State};
+use axum::response::{IntoResponse, Redirect, Response};
+use futures_util::stream;
+use http::StatusCode;
+use http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::admin::confirm::Confirm;
+use crate::admin::dead_letters::asked::Asked;
+use crate::admin::error::{PageError, PageResult, sentence};
+use crate::admin::field::{Field, Problem, Section, mark};
+use crate::admin::form::{Form, Refusal, Submitted};
+use crate::admin::replays::replay_page;
+use crate::admin::session::Visitor;
+use crate::admin::view::{Flash, Frame, draw, draw_with};
+use crate::admin::{Site, print};
+use crate::model::dead_letter_filter::DeadLetterFilter;
+use crate::model::name::TopicName;
+use crate::model::replay::{ReplaySource, Replayed};
+use crate::store::StoreError;
+use crate::store::views::{DeadLetterQuery, NUMBERS_MAX};
+use crate::wire::dead_letter::RecordOf;
+use crate::wire::resource::{self, ReplayContext};
+
+const LIST: &str = "/admin/dead-letters";
+
+/// How long one request removes dead letters; whoever sent it may send it again.
+const PURGE_TIME: Duration = Duration::from_secs(10);
+
+/// Dead letters read for a file at once: they bound its memory together with the size of an event.
+const FILE_BITE: usize = 20;
+
+#[derive(Template)]
+#[template(path = "admin/form.html")]
+struct ReplayForm {
+    frame: Frame,
+    intro: String,
+    problem: Option<Problem>,
+    sections: Vec<Section>,
+    button: &'static str,
+    back: String,
+}
+
+fn source(site: &Site, asked: &Asked) -> Result<ReplaySource, PageError> {
+    Ok(ReplaySource {
+        of: Replayed::DeadLetters,
+        filter: filter(site, asked)?,
+    })
+}
+
+fn filter(site: &Site, asked: &Asked) -> Result<DeadLetterFilter, PageError> {
+    let nothing = |_| PageError::NotFound("dead letter that this filter could mean".to_owned());
+    asked.filter(&site.broker.registry()).map_err(nothing)
+}
+
+fn some(count: u64) -> Result<u64, PageError> {
+    match count {
+        0 => Err(PageError::Conflict("No dead letter is meant.".to_owned())),
+        count => Ok(count),
+    }
+}
+
+/// Shows how many would be sent again, and asks where and how fast.
+pub(in crate::admin) async fn ask_to_replay(
+    visitor: Visitor,
+    State(site): State<Arc<Site>>,
+    Query(asked): Query<Asked>,
+) -> PageResult {
+    let count = some(site.broker.preview_replay(&source(&site, &asked)?).await?.0)?;
+    let form = Form::of([("kind", "Subscription".to_owned())]);
+    Ok(draw_form(&site, &visitor, &asked, &form, count, None))
+}
+
+/// Starts the replay job.
+pub(in crate::admin) async fn replay(
+    State(site): State<Arc<Site>>,
+    Query(asked): Query<Asked>,
+    Submitted { visitor, form }: Submitted,
+) -> PageResult {
+    let source = source(&site, &asked)?;
+    let request = match read(&site, &form) {
+        Ok(request) => request,
+        Err(refusal) => {
+            let count = some(site.broker.preview_replay(&source).await?.0)?;
+            return Ok(draw_form(
+                &site,
+                &visitor,
+                &asked,
+                &form,
+                count,
+                Some(refusal),
+            ));
+        }
+    };
+    let job = site
+        .broker
+        .start_replay(source, request.target, request.rate)
+        .await?;
+    tracing::info!(
+        user.name = visitor.name,
+        replay_job = job.id.0,
+        "a replay job was started by hand"
+    );
+    let over = print::plural(job.request.total, "dead letter", "dead letters");
+    let told = format!("Replay job {} has been started over {over}.", job.id);
+    visitor.tell(Flash::done(told)).await?;
+    Ok(Redirect::to(&replay_page(job.id)).into_response())
+}
+
+/// Target and rate, by the rules of the management API.
+fn read(site: &Site, form: &Form) -> Result<resource::ReplayRequest, Refusal> {
+    let registry = site.broker.registry();
+    let context = ReplayContext {
+        registry: &registry,
+        require_https: site.require_https,
+    };
+    let mut body = json!({ "target": target(form) });
+    if let Some(rate) = Some(form.decimal("eventsPerSecond")).filter(|rate| !rate.is_null()) {
+        body["eventsPerSecond"] = rate;
+    }
+    resource::parse_replay(&body, context).map_err(|error| Refusal {
+        problem: sentence(&error.problem),
+        target: error.target,
+    })
+}
+
+/// The target that the form stands for.
+pub(super) fn target(form: &Form) -> Value {
+    match form.text("kind").split_once(' ') {
+        None if form.text("kind") == "Url" => json!({ "kind": "Url", "url": form.text("url") }),
+        None => json!({ "kind": form.filled("kind") }),
+        Some((kind, topic)) => json!({ "kind": kind, "topic": topic }),
+    }
+}
+
+/// The fields that [`target`] reads.
+pub(super) fn target_fields(site: &Site, form: &Form) -> Vec<Field> {
+    let registry = site.broker.registry();
+    let topics = registry.made_topics().map(|topic| &topic.topic.name);
+    let topics: Vec<(String, String)> = topics
+        .map(|name| {
+            (
+                format!("Topic {name}"),
+                format!("To the topic {name}, as a new event"),
+            )
+        })
+        .collect();
+    let mut kinds = vec![
+        ("Subscription", "To its own event subscription alone"),
+        ("Topic", "To its own topic, as a new event"),
+    ];
+    kinds.extend(
+        topics
+            .iter()
+            .map(|(kind, text)| (kind.as_str(), text.as_str())),
+    );
+    kinds.push(("Url", "To the URL below"));
+    vec![
+        Field::choice("kind", "Where", &kinds, form)
+            .hint("A new event is matched anew, by every subscription of its topic."),
+        Field::url("url", "URL", form).hint("Only where a URL was chosen: one request for each."),
+    ]
+}
+
+fn draw_form(
+    site: &Site,
+    visitor: &Visitor,
+    asked: &Asked,
+    form: &Form,
+    count: u64,
+    refusal: Option<Refusal>,
+) -> Response {
+    let status = match refusal {
+        None => StatusCode::OK,
+        Some(_) => StatusCode::UNPROCESSABLE_ENTITY,
+    };
+    let mut fields = target_fields(site, form);
+    fields.push(
+        Field::number("eventsPerSecond", "Events per second", form)
+            .hint("Empty: as fast as the receivers keep up."),
+    );
+    let problem = mark(fields.iter_mut(), refusal);
+    let title = print::plural(count, "dead letter", "dead letters");
+    let page = ReplayForm {
+        frame: Frame::new(visitor, format!("Resubmit {title}?")),
+        intro: format!(
+            "{title} would be sent again by a replay job, which can be paused and cancelled. What is \
+             given up later is not part of it."
+        ),
+        problem,
+        sections: vec![Section {
+            title: "Replay job",
+            fields,
+        }],
+        button: "Start replay job",
+        back: asked.at(LIST),
+    };
+    draw_with(status, &page)
+}
+
+/// Asks before dead letters are taken away, with their exact number.
+pub(in crate::admin) async fn ask_to_purge(
+    visitor: Visitor,
+    State(site): State<Arc<Site>>,
+    Query(asked): Query<Asked>,
+) -> PageResult {
+    let filter = filter(&site, &asked)?;
+    let count = some(site.views.count_dead_letters(filter).await?)?;
+    let count = print::plural(count, "dead letter", "dead letters");
+    Ok(draw(&Confirm {
+        frame: Frame::new(&visitor, format!("Purge {count}?")),
+        consequences: vec![
+            format!("{count} would be taken out of their queues for good."),
+            "Nobody can receive or resubmit them any more. Those that a receiver holds stay."
+                .to_owned(),
+            "Their events stay where they are, for reading, as long as retention keeps them."
+                .to_owned(),
+        ],
+        button: "Purge",
+        dangerous: true,
+        back: asked.at(LIST),
+        action: asked.at(&visitor.path),
+    }))
+}
+
+/// Takes them away.
+pub(in crate::admin) async fn purge(
+    State(site): State<Arc<Site>>,
+    Query(asked): Query<Asked>,
+    Submitted { visitor, .. }: Submitted,
+) -> PageResult {
+    let mut query = DeadLetterQuery {
+        filter: filter(&site, &asked)?,
+        before: None,
+        limit: NUMBERS_MAX,
+    };
+    let started_at = site.broker.clock().now();
+    let (mut removed, mut held) = (0, 0);
+    let is_whole = loop {
+        let found = site.views.dead_letter_numbers(query.clone()).await?;
+        let bite = site.broker.remove_dead_letters(&found.rows).await?;
+        removed += bite;
+        held += found.rows.len() - bite;
+        match found.next_before {
+            None => break true,
+            next if site.broker.clock().now().since(started_at) < PURGE_TIME => {
+                query.before = next;
+            }
+            Some(_) => break false,
+        }
+    };
+    tracing::info!(
+        user.name = visitor.name,
+        removed,
+        "dead letters were purged"
+    );
+    visitor.tell(purged(removed, held, is_whole)).await?;
+    Ok(Redirect::to(&asked.at(LIST)).into_response())
+}
+
+fn purged(removed: usize, held: usize, is_whole: bool) -> Flash {
+    let number = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
+    let one = "dead letter has been purged";
+    let mut told = print::plural(number(removed), one, "dead letters have been purged");
+    if held > 0 {
+        let stay = print::plural(number(held), "is held", "are held");
+        told.push_str(&format!("; {stay} by receivers and stay"));
+    }
+    match is_whole {
+        true => Flash::done(format!("{told}.")),
+        false => Flash::refused(format!("{told}. There are more: purge again.")),
+    }
+}
+
+/// What a download asks for besides the filter.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(in crate::admin) struct FileForm {
+    form: String,
+}
+
+/// Dead letters on their way into a file.
+struct Writing {
+    site: Arc<Site>,
+    query: DeadLetterQuery,
+    is_array: bool,
+    is_first: bool,
+    is_over: bool,
+}
+
+/// The records of all that are meant, as Azure writes them: one on a line, or as one array.
+pub(in crate::admin) async fn download(
+    _: Visitor,
+    State(site): State<Arc<Site>>,
+    Query(asked): Query<Asked>,
+    Query(FileForm { form }): Query<FileForm>,
+) -> PageResult {
+    let is_array = form == "json";
+    let query = DeadLetterQuery {
+        filter: filter(&site, &asked)?,
+        before: None,
+        limit: FILE_BITE,
+    };
+    let (kind, ending) = match is_array {
+        true => ("application/json", "json"),
+        false => ("application/x-ndjson", "ndjson"),
+    };
+    let writing = Writing {
+        site,
+        query,
+        is_array,
+        is_first: true,
+        is_over: false,
+    };
+    let bites = stream::try_unfold(writing, |mut writing| async move {
+        // An error cuts the file off, which the browser tells as a failed download.
+        let bite = writing.bite().await.map_err(|error| error.to_string())?;
+        Ok::<_, String>(bite.map(|bite| (bite, writing)))
+    });
+    let name = format!("attachment; filename=\"dead-letters.{ending}\"");
+    let headers = [(CONTENT_TYPE, kind.to_owned()), (CONTENT_DISPOSITION, name)];
+    Ok((headers, Body::from_stream(bites)).into_response())
+}
+
+/// Data is kept as it was published, and may have line breaks between its parts; in texts there are none.
+fn on_one_line(mut json: Vec<u8>) -> Vec<u8> {
+    for byte in &mut json {
+        if matches!(byte, b'\n' | b'\r') {
+            *byte = b' ';
+        }
+    }
+    json
+}
+
+impl Writing {
+    async fn bite(&mut self) -> Result<Option<Bytes>, StoreError> {
+        if self.is_over {
+            return Ok(None);
+        }
+        let mut out = Vec::new();
+        if self.is_first && self.is_array {
+            out.push(b'[');
+        }
+        let views = &self.site.views;
+        let page = views.dead_letters(self.query.clone()).await?;
+        let registry = self.site.broker.registry();
+        for row in page.rows {
+            let Some(event) = views.event(row.event).await? else {
+                continue; // it went meanwhile
+            };
+            let topic = TopicName::parse(&row.topic).ok();
+            let Some((facts, topic)) = row.dead_letter_facts().zip(topic) else {
+                continue;
+            };
+            let subscription = registry.subscription(row.subscription_id);
+            let of = RecordOf {
+                topic: &topic,
+                topic_resource_id: &registry.resource_id(&topic),
+                definition: subscription.map(|(_, each)| &each.definition),
+            };
+            if self.is_array && !self.is_first {
+                out.push(b',');
+            }
+            out.extend(on_one_line(of.write(&event.stored, &facts)));
+            out.push(b'\n');
+            self.is_first = false;
+        }
+        self.query.before = page.next_before;
+        self.is_over = page.next_before.is_none();
+        if self.is_over && self.is_array {
+            out.extend(b"]\n");
+        }
+        Ok(Some(out.into()))
+    }
+}
