@@ -10,6 +10,7 @@ mod dead_letters;
 mod error;
 mod explain;
 mod health;
+mod import;
 mod inspectors;
 mod locks;
 mod manage;
@@ -42,7 +43,7 @@ pub use publish::Intake;
 
 use crate::broker::Broker;
 use crate::broker::people::People;
-use crate::model::limits::MANAGEMENT_BYTES_MAX;
+use crate::model::limits::{IMPORT_BYTES_MAX, MANAGEMENT_BYTES_MAX};
 use crate::store::views::Views;
 
 /// What the doors share. Cheap to clone.
@@ -185,6 +186,10 @@ pub fn routes(state: ApiState, others: Router) -> Router {
         .route("/everpost/deadLetters/receive", post(locks::receive))
         .route("/everpost/locks/{verb}", post(locks::settle))
         .layer(DefaultBodyLimit::max(MANAGEMENT_BYTES_MAX))
+        .route(
+            "/everpost/deadLetters/import",
+            post(import::import).layer(DefaultBodyLimit::max(IMPORT_BYTES_MAX)),
+        )
         // An edited event is as large as a published one.
         .route(
             "/everpost/deadLetters/{id}/resubmit",

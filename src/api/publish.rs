@@ -347,16 +347,18 @@ fn request_mark(
     let id = headers.get("x-ms-client-request-id")?;
     // An empty one names no request, or all of them.
     let id = id.as_bytes().trim_ascii();
-    if id.is_empty() {
-        return None;
-    }
+    (!id.is_empty()).then(|| mark_of(id, topic, body, now))
+}
+
+/// How a repetition of a request with that id is recognised.
+pub(super) fn mark_of(id: &[u8], topic: TopicId, body: &[u8], now: Timestamp) -> RequestMark {
     let mut named = topic.0.to_be_bytes().to_vec();
     named.extend_from_slice(id);
-    Some(RequestMark {
+    RequestMark {
         fingerprint: sha256(&named),
         body_hash: sha256(body),
         since: now - REQUEST_ID_WINDOW,
-    })
+    }
 }
 
 fn sha256(bytes: &[u8]) -> [u8; 32] {

@@ -11,6 +11,7 @@ use tokio::task::JoinSet;
 
 use crate::base::Timestamp;
 use crate::broker::Broker;
+use crate::model::blob_storage::BlobStorage;
 use crate::model::export::{Outage, WhenUnavailable};
 use crate::model::limits::BLOBS_AT_ONCE_MAX;
 use crate::model::registry::TopicEntry;
@@ -32,6 +33,7 @@ const BITE: usize = 500;
 struct Exporter {
     topic: Arc<TopicEntry>,
     subscription: Arc<EventSubscription>,
+    storage: BlobStorage,
     container: String,
 }
 
@@ -81,19 +83,20 @@ impl Broker {
 
     /// The subscriptions whose dead letters have somewhere to go.
     fn exporters(&self) -> Vec<Exporter> {
-        if self.outbound().export_dir().is_none() {
-            return Vec::new();
-        }
+        let has_directory = self.outbound().export_dir().is_some();
         let registry = self.registry();
         let exporter = |(topic, subscription): (&Arc<TopicEntry>, &Arc<EventSubscription>)| {
-            let DeadLetterDestination::StorageBlob { container, .. } =
-                &subscription.definition.dead_letter
+            let DeadLetterDestination::StorageBlob {
+                container, storage, ..
+            } = &subscription.definition.dead_letter
             else {
                 return None;
             };
-            Some(Exporter {
+            let is_there = has_directory || *storage != BlobStorage::Directory;
+            is_there.then(|| Exporter {
                 topic: Arc::clone(topic),
                 subscription: Arc::clone(subscription),
+                storage: storage.clone(),
                 container: container.clone(),
             })
         };
@@ -236,6 +239,7 @@ impl Broker {
             .map(|each| record.write(&each.event, &each.facts))
             .collect();
         let blob = Blob {
+            storage: &exporter.storage,
             container: &exporter.container,
             name: &blob.name,
             bytes: dead_letter_blob::text(&records),

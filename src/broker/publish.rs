@@ -7,6 +7,7 @@ use crate::broker::Broker;
 use crate::model::event::{Event, EventKey};
 use crate::model::name::TopicName;
 use crate::model::registry::TopicEntry;
+use crate::model::subscription::SubscriptionId;
 use crate::store::{Accepted, Arrival, Receipt, RequestMark, StoreError};
 
 /// Why events were not accepted. Nothing of the request was stored, except that after
@@ -33,6 +34,31 @@ impl Broker {
         events: Vec<Event>,
         request: Option<RequestMark>,
     ) -> Result<Vec<EventKey>, PublishError> {
+        self.may_publish(topic)?;
+        Ok(self.accept(topic, events, request).await?)
+    }
+
+    /// Accepts events for one event subscription of `topic`, whatever its filter says; others never see
+    /// them. Otherwise the same.
+    pub async fn publish_to(
+        &self,
+        topic: &Arc<TopicEntry>,
+        subscription: SubscriptionId,
+        events: Vec<Event>,
+        request: Option<RequestMark>,
+    ) -> Result<Vec<EventKey>, PublishError> {
+        self.may_publish(topic)?;
+        let events = events.into_iter().map(|event| (event, vec![subscription]));
+        let accepted = Accepted {
+            topic: topic.topic.id,
+            received_at: self.clock().now(),
+            events: events.collect(),
+            request,
+        };
+        Ok(self.append(topic, accepted).await?)
+    }
+
+    fn may_publish(&self, topic: &TopicEntry) -> Result<(), PublishError> {
         if self.is_stopping() {
             return Err(PublishError::Stopping);
         }
@@ -42,7 +68,7 @@ impl Broker {
         if topic.topic.is_built_in() {
             return Err(PublishError::BuiltIn(topic.topic.name.clone()));
         }
-        Ok(self.accept(topic, events, request).await?)
+        Ok(())
     }
 
     /// Stores the events and tells those who serve the subscriptions that want them.
@@ -53,6 +79,14 @@ impl Broker {
         request: Option<RequestMark>,
     ) -> Result<Vec<EventKey>, StoreError> {
         let accepted = matched(topic, events, request, self.clock().now());
+        self.append(topic, accepted).await
+    }
+
+    async fn append(
+        &self,
+        topic: &TopicEntry,
+        accepted: Accepted,
+    ) -> Result<Vec<EventKey>, StoreError> {
         let arrival = Arrival::of(&accepted);
         match self.store().deliveries.append(accepted).await? {
             Receipt::Repeated => Ok(Vec::new()),

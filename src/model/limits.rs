@@ -376,3 +376,6 @@ pub const BLOB_DEADLINE: Duration = Duration::from_secs(60);
 
 /// How long it is remembered which blob a dead letter went to.
 pub const BLOB_NAMES_KEPT: Duration = Duration::from_secs(365 * 24 * 3_600);
+
+/// Bytes of a blob of dead letters that is imported: more than one that is exported has.
+pub const IMPORT_BYTES_MAX: usize = 16 * 1_024 * 1_024;

@@ -3,6 +3,7 @@
 pub mod access;
 pub mod answer_script;
 pub mod batch;
+pub mod blob_storage;
 pub mod credentials;
 pub mod dead_letter;
 pub mod dead_letter_filter;

@@ -4,6 +4,7 @@ use std::fmt;
 
 use crate::base::Timestamp;
 use crate::model::access::Secret;
+use crate::model::blob_storage::BlobStorage;
 use crate::model::destination::{DeliveryMode, Destination};
 use crate::model::filter::Filter;
 use crate::model::name::SubscriptionName;
@@ -84,6 +85,7 @@ pub enum DeadLetterDestination {
     StorageBlob {
         resource_id: String,
         container: String,
+        storage: BlobStorage,
     },
 }
 

@@ -1,19 +1,33 @@
-//! Storage that blobs are put to: a directory that the operator has opened for it.
+//! Storage that blobs are put to: a directory that the operator has opened for it, S3, or Azure Blob.
+//!
+//! What goes over the network goes through [`Exchange`], hence behind the egress policy, and with the
+//! credentials of its subscription alone: none are looked for anywhere else.
 
-use std::path::{Path, PathBuf};
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
 
+use async_trait::async_trait;
+use http_body_util::BodyExt;
+use object_store::aws::AmazonS3Builder;
+use object_store::azure::MicrosoftAzureBuilder;
+use object_store::client::{
+    HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpService,
+};
 use object_store::local::LocalFileSystem;
 use object_store::path::{Path as BlobPath, PathPart};
-use object_store::{ObjectStore, ObjectStoreExt};
+use object_store::{ClientOptions, ObjectStore, ObjectStoreExt, RetryConfig};
 use url::Url;
 
+use crate::model::blob_storage::{AzureAccess, AzureAccount, BlobStorage, S3Account};
 use crate::model::limits::BLOB_DEADLINE;
 use crate::outbound::Outbound;
-use crate::outbound::exchange::innermost;
+use crate::outbound::exchange::{Exchange, ExchangeError, ExchangeRequest, innermost};
 
 /// A blob on its way. The same name puts it in the place of what was there.
 #[derive(Clone, Debug)]
 pub struct Blob<'a> {
+    pub storage: &'a BlobStorage,
     pub container: &'a str,
     /// In the container, with slashes.
     pub name: &'a str,
@@ -30,14 +44,14 @@ pub struct StoredBlob {
 }
 
 impl Outbound {
-    /// Puts a blob. When this returns the storage has it for good; otherwise why not, in plain words.
+    /// Puts a blob. When this returns the storage has it for good; otherwise why not, in plain words
+    /// without secrets.
     pub async fn put_blob(&self, blob: Blob<'_>) -> Result<StoredBlob, String> {
-        let root = self.export_dir().ok_or("there is no directory for it")?;
-        let store = directory(root)?;
-        let put = put(&store, &blob);
+        let (store, root) = self.open_storage(&blob)?;
+        let put = put(store.as_ref(), &root, &blob);
         match tokio::time::timeout(BLOB_DEADLINE, put).await {
-            Ok(Ok((path, e_tag))) => Ok(StoredBlob {
-                url: file_url(&store, &path),
+            Ok(Ok(e_tag)) => Ok(StoredBlob {
+                url: self.blob_url(&blob),
                 e_tag,
             }),
             Ok(Err(error)) => Err(innermost(&error)),
@@ -49,44 +63,173 @@ impl Outbound {
     pub fn export_dir(&self) -> Option<&Path> {
         self.export_dir.as_deref()
     }
+
+    /// The storage, and where in it the container is.
+    fn open_storage(&self, blob: &Blob<'_>) -> Result<(Arc<dyn ObjectStore>, BlobPath), String> {
+        let connector = Connector(self.exchange.clone());
+        let store: object_store::Result<Arc<dyn ObjectStore>> = match blob.storage {
+            BlobStorage::Directory => {
+                let root = self.export_dir().ok_or("there is no directory for it")?;
+                // Parts are escaped, so none of them leads out of the root.
+                let container = BlobPath::from_iter([PathPart::from(blob.container)]);
+                return Ok((Arc::new(directory(root)?), container));
+            }
+            BlobStorage::S3(account) => bucket(account, blob.container)
+                .with_http_connector(connector)
+                .build()
+                .map(|store| Arc::new(store) as _),
+            BlobStorage::AzureBlob(account) => container(account, blob.container)
+                .with_http_connector(connector)
+                .build()
+                .map(|store| Arc::new(store) as _),
+        };
+        let store = store.map_err(|error| innermost(&error))?;
+        Ok((store, BlobPath::default()))
+    }
+
+    fn blob_url(&self, blob: &Blob<'_>) -> String {
+        let base = blob.storage.base_url().or_else(|| {
+            let root = self.export_dir()?.canonicalize().ok()?;
+            Url::from_file_path(root).ok().map(String::from)
+        });
+        format!(
+            "{}/{}/{}",
+            base.unwrap_or_default(),
+            blob.container,
+            blob.name
+        )
+    }
 }
 
 /// The directory must be there: one that was made in the place of a disk that is not mounted would fill
 /// another disk.
 fn directory(root: &Path) -> Result<LocalFileSystem, String> {
-    let root: PathBuf = root.into();
-    match LocalFileSystem::new_with_prefix(&root) {
+    match LocalFileSystem::new_with_prefix(root) {
         // Without this a blob would be marked as stored before the disk has it.
         Ok(store) => Ok(store.with_fsync(true)),
         Err(error) => Err(format!("{}: {}", root.display(), innermost(&error))),
     }
 }
 
-fn file_url(store: &LocalFileSystem, path: &BlobPath) -> String {
-    let file = store.path_to_filesystem(path).ok();
-    let url = file.and_then(|file| Url::from_file_path(file).ok());
-    url.map(String::from).unwrap_or_default()
+fn bucket(account: &S3Account, name: &str) -> AmazonS3Builder {
+    let builder = AmazonS3Builder::new()
+        .with_region(&account.region)
+        .with_bucket_name(name)
+        .with_access_key_id(&account.access_key_id)
+        .with_secret_access_key(account.secret_access_key.reveal())
+        .with_allow_http(true) // the egress policy decides
+        .with_retry(never());
+    match &account.endpoint {
+        Some(endpoint) => builder.with_endpoint(endpoint.base().trim_end_matches('/')),
+        None => builder,
+    }
 }
 
-/// Returns where it has put it, and the tag of the blob.
-async fn put(store: &dyn ObjectStore, blob: &Blob<'_>) -> object_store::Result<(BlobPath, String)> {
-    // Parts are escaped, so none of them leads out of the root.
-    let parts = std::iter::once(blob.container).chain(blob.name.split('/'));
-    let path = BlobPath::from_iter(parts.map(PathPart::from));
+fn container(account: &AzureAccount, name: &str) -> MicrosoftAzureBuilder {
+    let builder = MicrosoftAzureBuilder::new()
+        .with_account(&account.name)
+        .with_container_name(name)
+        .with_allow_http(true)
+        .with_retry(never());
+    let builder = match &account.access {
+        AzureAccess::Key(key) => builder.with_access_key(key.reveal()),
+        AzureAccess::SasToken(token) => {
+            let query = token.reveal().trim_start_matches('?');
+            let pairs = url::form_urlencoded::parse(query.as_bytes());
+            let pairs = pairs.map(|(name, value)| (name.into_owned(), value.into_owned()));
+            builder.with_sas_authorization(pairs.collect::<Vec<_>>())
+        }
+    };
+    match &account.endpoint {
+        Some(endpoint) => builder.with_endpoint(endpoint.base().trim_end_matches('/').to_owned()),
+        None => builder,
+    }
+}
+
+/// Exports have a schedule of their own.
+fn never() -> RetryConfig {
+    RetryConfig {
+        max_retries: 0,
+        ..RetryConfig::default()
+    }
+}
+
+/// Returns the tag of the blob.
+async fn put(
+    store: &dyn ObjectStore,
+    root: &BlobPath,
+    blob: &Blob<'_>,
+) -> object_store::Result<String> {
+    let parts = blob.name.split('/').map(PathPart::from);
+    let path = BlobPath::from_iter(root.parts().chain(parts));
     let put = store.put(&path, blob.bytes.clone().into()).await?;
-    Ok((path, put.e_tag.unwrap_or_default()))
+    Ok(put.e_tag.unwrap_or_default())
+}
+
+/// Lets storage speak HTTP the way that everything here does.
+#[derive(Clone)]
+struct Connector(Exchange);
+
+impl fmt::Debug for Connector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Connector")
+    }
+}
+
+impl HttpConnector for Connector {
+    fn connect(&self, _: &ClientOptions) -> object_store::Result<HttpClient> {
+        Ok(HttpClient::new(self.clone()))
+    }
+}
+
+#[async_trait]
+impl HttpService for Connector {
+    async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
+        let (parts, body) = request.into_parts();
+        let url = Url::parse(&parts.uri.to_string());
+        let url = url.map_err(|error| HttpError::new(HttpErrorKind::Request, error))?;
+        let request = ExchangeRequest {
+            method: parts.method,
+            url,
+            headers: parts.headers,
+            body: body.collect().await?.to_bytes(),
+            deadline: BLOB_DEADLINE,
+            late: None,
+            tls: None,
+        };
+        let answer = self.0.send(request).await.map_err(|error| {
+            let kind = match error {
+                ExchangeError::TimedOut => HttpErrorKind::Timeout,
+                ExchangeError::Resolution(_)
+                | ExchangeError::Socket(_)
+                | ExchangeError::Tls(_)
+                | ExchangeError::Token(_)
+                | ExchangeError::Denied(_) => HttpErrorKind::Unknown,
+            };
+            HttpError::new(kind, error)
+        })?;
+        let mut response = http::Response::new(answer.body.into());
+        *response.headers_mut() = answer.headers;
+        let status = http::StatusCode::from_u16(answer.status);
+        *response.status_mut() =
+            status.map_err(|error| HttpError::new(HttpErrorKind::Decode, error))?;
+        Ok(response)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn blob<'a>(container: &'a str, name: &'a str, text: &str) -> Blob<'a> {
-        Blob {
+    async fn put_in(store: &LocalFileSystem, container: &str, name: &str, text: &str) -> bool {
+        let blob = Blob {
+            storage: &BlobStorage::Directory,
             container,
             name,
             bytes: text.as_bytes().into(),
-        }
+        };
+        let root = BlobPath::from_iter([PathPart::from(container)]);
+        put(store, &root, &blob).await.is_ok()
     }
 
     #[tokio::test]
@@ -95,7 +238,7 @@ mod tests {
         let store = directory(root.path()).expect("a store");
         let name = "BILLING/2026/1/2/3/x.json";
         for text in ["[]", "[{}]"] {
-            put(&store, &blob("dead", name, text)).await.expect("put");
+            assert!(put_in(&store, "dead", name, text).await);
         }
         let file = root.path().join("dead").join(name);
         assert_eq!(std::fs::read_to_string(file).expect("a file"), "[{}]");
@@ -108,7 +251,7 @@ mod tests {
         std::fs::create_dir(&root).expect("made");
         let store = directory(&root).expect("a store");
         for (container, name) in [("..", "x.json"), ("dead", "../../x.json"), ("a/../..", "x")] {
-            let _ = put(&store, &blob(container, name, "[]")).await;
+            put_in(&store, container, name, "[]").await;
         }
         let beside: Vec<_> = std::fs::read_dir(outer.path()).expect("listed").collect();
         assert_eq!(beside.len(), 1, "{beside:?}");

@@ -212,6 +212,15 @@ fn is_undecided(outcome: Outcome) -> bool {
     matches!(outcome, Outcome::LockLost | Outcome::Released)
 }
 
+/// Whether a record has a fact by that name, beside the members of the event.
+pub(super) fn is_fact(name: &str, of_cloud_event: bool) -> bool {
+    let names = match of_cloud_event {
+        true => CLOUD_EVENTS,
+        false => EVENT_GRID,
+    };
+    names.all().contains(&name)
+}
+
 impl Names {
     fn all(&self) -> [&'static str; 7] {
         [

@@ -11,6 +11,7 @@ mod content;
 mod custom;
 pub mod dead_letter;
 pub mod dead_letter_blob;
+pub mod dead_letter_import;
 pub mod duration;
 mod envelope;
 pub mod error_body;

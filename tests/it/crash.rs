@@ -2,6 +2,7 @@
 //! arrives that was not sent, and a kill costs no more duplicates than were on the wire.
 
 mod appliance;
+mod export;
 mod ledger;
 mod load;
 mod receiver;

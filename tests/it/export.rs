@@ -385,3 +385,180 @@ async fn whoever_subscribes_to_the_storage_hears_of_each_blob() {
         "{url}"
     );
 }
+
+#[tokio::test]
+async fn a_bucket_is_written_to_with_the_credentials_of_the_subscription() {
+    let grid = Grid::new().await.topic("orders").await;
+    let storage = json!({"type": "S3", "endpointUrl": "http://store.test/s3",
+        "accessKeyId": "AKID", "secretAccessKey": "very-secret"});
+    let destination = json!({"deadLetterDestination": {"endpointType": "StorageBlob",
+        "properties": {"blobContainerName": "dead", "storage": storage}}});
+    let grid = grid
+        .push_with("orders", "billing", "400", destination.clone())
+        .await;
+    let shown = grid.show("orders", "billing").await.to_string();
+    assert!(
+        shown.contains("AKID") && !shown.contains("very-secret"),
+        "{shown}"
+    );
+
+    publish(&grid, &["e1"]).await;
+    grid.pass(MINUTE * 5);
+    grid.script("store", "403");
+    assert_eq!(round(&grid).await, 0);
+    let shown = grid.show("orders", "billing").await;
+    let error = shown["everpost"]["deadLetterStorage"]["error"].to_string();
+    assert!(
+        error.contains("403") && !error.contains("secret"),
+        "{error}"
+    );
+
+    grid.answer(
+        "store",
+        200,
+        vec![("etag", "\"1\"".to_owned())],
+        String::new(),
+    );
+    // Left out, the secret is kept as long as it belongs to the same key.
+    let path = "/topics/orders/eventSubscriptions/billing";
+    let mut again = destination.clone();
+    let secret = &mut again["deadLetterDestination"]["properties"]["storage"]["secretAccessKey"];
+    *secret = Value::Null;
+    let reply = grid.manage(Method::PATCH, path, again.clone()).await;
+    assert_eq!(reply.status, 201, "{}", reply.text);
+    again["deadLetterDestination"]["properties"]["storage"]["accessKeyId"] = json!("OTHER");
+    let refused = grid.manage(Method::PATCH, path, again).await;
+    assert_eq!(refused.status, 400, "{}", refused.text);
+    assert!(
+        refused.text.contains("storage.secretAccessKey"),
+        "{}",
+        refused.text
+    );
+
+    grid.pass(SECOND * 10);
+    let done = (round(&grid).await, queued(&grid).await);
+    let shown = grid.show("orders", "billing").await;
+    let outage = &shown["everpost"]["deadLetterStorage"];
+    assert_eq!(done, (1, 0), "{outage}");
+    let heard = grid.heard("store");
+    assert_eq!(heard.len(), 2);
+    assert_eq!(heard[0].url, heard[1].url, "the same name");
+    let put = &heard[1];
+    assert_eq!(put.method, Method::PUT);
+    assert!(
+        put.url
+            .path()
+            .starts_with("/s3/dead/BILLING/2026/11/21/12/"),
+        "{}",
+        put.url
+    );
+    let authorization = put.headers["authorization"].to_str().expect("text");
+    assert!(
+        authorization.starts_with("AWS4-HMAC-SHA256 Credential=AKID/"),
+        "{authorization}"
+    );
+    let records: Value = serde_json::from_slice(&put.body).expect("JSON");
+    assert_eq!(records[0]["id"], "e1");
+}
+
+#[tokio::test]
+async fn azure_is_written_to_with_a_key_or_a_shared_access_signature() {
+    for (secret, proof) in [
+        (json!({"accountKey": "c2VjcmV0"}), "SharedKey shop:"),
+        (json!({"sasToken": "?sv=2026&sig=a%2Bb"}), ""),
+    ] {
+        let grid = Grid::new().await.topic("orders").await;
+        let mut storage = json!({"type": "AzureBlob", "accountName": "shop",
+            "endpointUrl": "http://store.test/shop"});
+        for (name, value) in secret.as_object().expect("an object") {
+            storage[name] = value.clone();
+        }
+        let destination = json!({"deadLetterDestination": {"endpointType": "StorageBlob",
+            "properties": {"blobContainerName": "dead", "storage": storage}}});
+        let grid = grid
+            .push_with("orders", "billing", "400", destination)
+            .await;
+        publish(&grid, &["e1"]).await;
+        grid.pass(MINUTE * 5);
+        grid.answer(
+            "store",
+            201,
+            vec![("etag", "\"1\"".to_owned())],
+            String::new(),
+        );
+        assert_eq!((round(&grid).await, queued(&grid).await), (1, 0));
+        let put = &grid.heard("store")[0];
+        assert!(
+            put.url
+                .path()
+                .starts_with("/shop/dead/BILLING/2026/11/21/12/"),
+            "{}",
+            put.url
+        );
+        assert_eq!(put.headers["x-ms-blob-type"], "BlockBlob");
+        match proof {
+            "" => assert!(
+                put.url
+                    .query()
+                    .is_some_and(|query| query.contains("sig=a%2Bb"))
+            ),
+            _ => {
+                let proven = put.headers["authorization"].to_str().expect("text");
+                assert!(proven.starts_with(proof), "{proven}");
+            }
+        }
+        let shown = grid.show("orders", "billing").await.to_string();
+        assert!(
+            !shown.contains("c2VjcmV0") && !shown.contains("sig="),
+            "{shown}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn storage_that_cannot_be_used_is_refused_by_the_name_of_its_property() {
+    let grid = Grid::new().await.topic("orders").await;
+    grid.script("billing", "200");
+    for (storage, property) in [
+        (json!({"type": "Ftp"}), "storage.type"),
+        (json!({"type": "S3"}), "storage.accessKeyId"),
+        (
+            json!({"type": "S3", "accessKeyId": "A"}),
+            "storage.secretAccessKey",
+        ),
+        (
+            json!({"type": "S3", "accessKeyId": "A", "secretAccessKey": "s", "region": "a/b"}),
+            "storage.region",
+        ),
+        (
+            json!({"type": "S3", "accessKeyId": "A", "secretAccessKey": "s", "endpointUrl": "ftp://a"}),
+            "storage.endpointUrl",
+        ),
+        (
+            json!({"type": "AzureBlob", "accountName": "a"}),
+            "storage.accountKey",
+        ),
+        (
+            json!({"type": "AzureBlob", "accountName": "a", "accountKey": "?"}),
+            "storage.accountKey",
+        ),
+        (
+            json!({"type": "AzureBlob", "accountName": "a", "accountKey": "", "sasToken": "s"}),
+            "storage.sasToken",
+        ),
+    ] {
+        let body = json!({"properties": {
+            "destination": {"endpointType": "WebHook", "properties":
+                {"endpointUrl": "http://billing.test/", "skipValidation": true}},
+            "deadLetterDestination": {"endpointType": "StorageBlob", "properties":
+                {"blobContainerName": "dead", "storage": storage}}}});
+        let path = "/topics/orders/eventSubscriptions/billing";
+        let refused = grid.manage(Method::PUT, path, body).await;
+        assert_eq!(refused.status, 400, "{}", refused.text);
+        assert!(
+            refused.text.contains(property),
+            "{property}: {}",
+            refused.text
+        );
+    }
+}

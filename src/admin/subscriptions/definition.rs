@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use crate::admin::error::sentence;
 use crate::admin::field::{Field, Section};
 use crate::admin::form::{Form, Refusal};
+use crate::model::blob_storage::BlobStorage;
 use crate::model::limits::{
     ATTEMPTS_MAX, BATCH_EVENTS_MAX, BATCH_KILOBYTES_MAX, IN_FLIGHT_OWN_MAX,
     RESPONSE_DEADLINE_S_MAX, TIME_TO_LIVE_MINUTES_MAX,
@@ -82,6 +83,10 @@ pub(super) fn form_of(topic: &TopicEntry, subscription: &EventSubscription) -> F
             "deadLetterDestination",
             choice_of(&subscription.definition.dead_letter).to_owned(),
         ),
+        (
+            CONTAINER,
+            container_of(&subscription.definition.dead_letter).to_owned(),
+        ),
         ("labels", lines(&properties["labels"]).replace('\n', ", ")),
         (
             "expirationTimeUtc",
@@ -96,6 +101,7 @@ const HEADERS: &str = "deliveryAttributeMappings";
 const DEADLINE: &str = "responseDeadlineInSeconds";
 const IN_FLIGHT: &str = "maxRequestsInFlight";
 const RATE: &str = "maxRequestsPerSecond";
+const CONTAINER: &str = "blobContainerName";
 const ON_GONE: &str = "disableOnGone";
 
 const CREDENTIALS: [&str; 3] = [
@@ -114,6 +120,13 @@ fn choice_of(destination: &DeadLetterDestination) -> &'static str {
         DeadLetterDestination::BuiltInQueue => KEEP,
         DeadLetterDestination::Drop => DROP,
         DeadLetterDestination::StorageBlob { .. } => STORAGE,
+    }
+}
+
+fn container_of(destination: &DeadLetterDestination) -> &str {
+    match destination {
+        DeadLetterDestination::StorageBlob { container, .. } => container,
+        DeadLetterDestination::BuiltInQueue | DeadLetterDestination::Drop => "",
     }
 }
 
@@ -187,7 +200,8 @@ fn with_dead_letters(
 ) -> SubscriptionDefinition {
     let dead_letter = match (form.text("deadLetterDestination"), current) {
         (DROP, _) => DeadLetterDestination::Drop,
-        (STORAGE, Some(current)) => current.clone(),
+        (STORAGE, Some(current)) => in_container(current, container_of(&definition.dead_letter)),
+        (STORAGE, None) => definition.dead_letter,
         _ => DeadLetterDestination::BuiltInQueue,
     };
     SubscriptionDefinition {
@@ -195,6 +209,28 @@ fn with_dead_letters(
         ..definition
     }
 }
+
+/// The form has no storage, so that of before stays.
+fn in_container(current: &DeadLetterDestination, name: &str) -> DeadLetterDestination {
+    let (resource_id, storage) = match current {
+        DeadLetterDestination::StorageBlob {
+            resource_id,
+            storage,
+            ..
+        } => (resource_id.clone(), storage.clone()),
+        DeadLetterDestination::BuiltInQueue | DeadLetterDestination::Drop => {
+            (RESOURCE_ID.to_owned(), BlobStorage::Directory)
+        }
+    };
+    DeadLetterDestination::StorageBlob {
+        resource_id,
+        container: name.to_owned(),
+        storage,
+    }
+}
+
+/// The id of a storage account that Azure's form has, and the directory does not need.
+const RESOURCE_ID: &str = "everpost";
 
 fn refusal(error: InvalidResource) -> Refusal {
     Refusal {
@@ -206,7 +242,7 @@ fn refusal(error: InvalidResource) -> Refusal {
 /// The `properties` of the document that the form stands for.
 fn properties(form: &Form) -> Result<Value, Refusal> {
     let schedule = words(form.text("schedule"), ',');
-    Ok(json!({
+    let mut properties = json!({
         "destination": {
             "endpointType": "WebHook",
             "properties": {
@@ -230,7 +266,13 @@ fn properties(form: &Form) -> Result<Value, Refusal> {
         ON_GONE: form.is_on(ON_GONE),
         "labels": words(form.text("labels"), ','),
         "expirationTimeUtc": form.filled("expirationTimeUtc").map(with_seconds),
-    }))
+    });
+    if form.text("deadLetterDestination") == STORAGE {
+        let place = json!({ "resourceId": RESOURCE_ID, CONTAINER: form.filled(CONTAINER) });
+        properties["deadLetterDestination"] =
+            json!({ "endpointType": "StorageBlob", "properties": place });
+    }
+    Ok(properties)
 }
 
 fn filter(form: &Form) -> Result<Value, Refusal> {
@@ -286,7 +328,7 @@ pub(super) fn sections(form: &Form, draft: Draft<'_>) -> Vec<Section> {
         },
         Section {
             title: "Retries and dead letters",
-            fields: retry_fields(form, current),
+            fields: retry_fields(form),
         },
         Section {
             title: "Notes and end",
@@ -369,15 +411,12 @@ fn delivery_fields(form: &Form, input: &InputSchema) -> Vec<Field> {
     ]
 }
 
-fn retry_fields(form: &Form, current: Option<&SubscriptionDefinition>) -> Vec<Field> {
-    let mut kept = vec![
+fn retry_fields(form: &Form) -> Vec<Field> {
+    let kept = [
         (KEEP, "Keep them in the queue of dead letters"),
         (DROP, "Drop them: nothing is kept"),
+        (STORAGE, "Export them to a container"),
     ];
-    let stored = current.map(|definition| choice_of(&definition.dead_letter));
-    if stored == Some(STORAGE) {
-        kept.push((STORAGE, "As now: meant for a storage container"));
-    }
     vec![
         Field::number("maxDeliveryAttempts", "Attempts", form)
             .hint(format!("1 to {ATTEMPTS_MAX}, the first one included.")),
@@ -394,6 +433,10 @@ fn retry_fields(form: &Form, current: Option<&SubscriptionDefinition>) -> Vec<Fi
             "Deliveries that are given up",
             &kept,
             form,
+        ),
+        Field::line(CONTAINER, "Container of exported dead letters", form).hint(
+            "3 to 63 lower-case letters, digits and inner hyphens. It is in the directory that the server \
+             has opened for exports, unless the management API has named other storage.",
         ),
     ]
 }
@@ -412,6 +455,8 @@ mod tests {
 
     use super::*;
     use crate::base::Timestamp;
+    use crate::model::access::Secret;
+    use crate::model::blob_storage::S3Account;
     use crate::model::destination::Destination;
     use crate::model::pace::{Pace, Rate};
 
@@ -528,5 +573,34 @@ mod tests {
         assert_eq!(definition.destination, current.destination);
         assert_eq!(definition.dead_letter, DeadLetterDestination::BuiltInQueue);
         assert_eq!(definition.labels, ["a", "b"]);
+    }
+
+    #[test]
+    fn dead_letters_can_go_to_a_container_and_keep_their_storage() {
+        let exported = |name: &str| {
+            let url = ("endpointUrl", "http://h.test/");
+            form(&[url, ("deadLetterDestination", STORAGE), (CONTAINER, name)])
+        };
+        let mut current = new(&exported("dead"), &CONTEXT).expect("a definition");
+        assert_eq!(container_of(&current.dead_letter), "dead");
+        assert!(new(&exported("No!"), &CONTEXT).is_err());
+        let account = S3Account {
+            endpoint: None,
+            region: "eu".to_owned(),
+            access_key_id: "id".to_owned(),
+            secret_access_key: Secret::new("secret"),
+        };
+        current.dead_letter = DeadLetterDestination::StorageBlob {
+            resource_id: String::new(),
+            container: "dead".to_owned(),
+            storage: BlobStorage::S3(Box::new(account.clone())),
+        };
+        let moved = changed(&exported("letters"), &current, &CONTEXT).expect("a definition");
+        let expected = DeadLetterDestination::StorageBlob {
+            resource_id: String::new(),
+            container: "letters".to_owned(),
+            storage: BlobStorage::S3(Box::new(account)),
+        };
+        assert_eq!(moved.dead_letter, expected);
     }
 }

@@ -101,6 +101,19 @@ impl Client {
         self.manage(self.http.post(url)).await
     }
 
+    /// The same with a body of JSON as it is.
+    pub(super) async fn post_bytes(
+        &self,
+        path: &[&str],
+        query: &[(&str, String)],
+        body: Vec<u8>,
+    ) -> anyhow::Result<Value> {
+        let mut url = self.url(path);
+        url.query_pairs_mut().extend_pairs(query);
+        let request = self.http.post(url).header(CONTENT_TYPE, "application/json");
+        self.manage(request.body(body)).await
+    }
+
     /// Deletes the resource at the path of these segments.
     pub(super) async fn delete(&self, path: &[&str], query: &[(&str, &str)]) -> anyhow::Result<()> {
         let mut url = self.url(path);

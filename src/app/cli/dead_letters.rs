@@ -8,6 +8,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::app::cli::client::Client;
+use crate::app::cli::dead_letter_files::{Export, Import};
 use crate::app::cli::dead_letter_filter::DeadLetterFilter;
 use crate::app::cli::events::{EventWithData, Page, more};
 use crate::app::cli::moment::date;
@@ -87,6 +88,14 @@ enum DeadLettersCommand {
         #[arg(long)]
         yes: bool,
     },
+    /// Write dead letters to files, in the layout and the shape of Azure's storage
+    ///
+    /// They stay in their queues.
+    Export(Box<Export>),
+    /// Deliver the events of such files again, Azure's own or exported ones
+    ///
+    /// Without --yes it only counts them.
+    Import(Import),
     /// Deliver again, as new deliveries with all their attempts before them
     Resubmit(Box<Resubmit>),
 }
@@ -141,6 +150,8 @@ impl DeadLettersArgs {
                 };
                 self.output.show(&purged, purge_told)?;
             }
+            DeadLettersCommand::Export(args) => args.run(&client, self.output).await?,
+            DeadLettersCommand::Import(args) => args.run(&client, self.output).await?,
             DeadLettersCommand::Resubmit(args) => args.run(&client, self.output).await?,
         }
         Ok(())

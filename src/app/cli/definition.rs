@@ -83,6 +83,17 @@ pub(super) struct DefinitionArgs {
     /// Drop events that cannot be delivered instead of keeping them as dead letters
     #[arg(long)]
     drop_dead_letters: bool,
+    /// Export dead letters to this container, in the server's directory unless there is other storage
+    #[arg(long, value_name = "NAME", conflicts_with = "drop_dead_letters")]
+    dead_letter_container: Option<String>,
+    /// JSON that says in which storage the container is, with its credentials
+    #[arg(long, value_name = "FILE", requires = "dead_letter_container", value_parser = storage)]
+    dead_letter_storage: Option<Value>,
+}
+
+fn storage(file: &str) -> Result<Value, String> {
+    let text = std::fs::read_to_string(file).map_err(|error| format!("cannot be read: {error}"))?;
+    serde_json::from_str(&text).map_err(|error| format!("holds no JSON: {error}"))
 }
 
 #[derive(ValueEnum, Clone, Copy, Debug)]
@@ -115,11 +126,23 @@ impl DefinitionArgs {
         ];
         let mut properties = given(changed);
         properties.extend(self.properties_of_both_kinds());
-        // Left out, dead letters are kept; `null` drops them (spec A).
-        if self.drop_dead_letters {
-            properties.insert("deadLetterDestination".to_owned(), Value::Null);
-        }
+        properties.extend(given([("deadLetterDestination", self.dead_letters())]));
         properties
+    }
+
+    /// Left out, dead letters are kept; `null` drops them (spec A).
+    fn dead_letters(&self) -> Option<Value> {
+        if self.drop_dead_letters {
+            return Some(Value::Null);
+        }
+        let container = self.dead_letter_container.as_ref()?;
+        let mut place = json!({ "blobContainerName": container });
+        match &self.dead_letter_storage {
+            Some(storage) => place["storage"] = storage.clone(),
+            // The directory needs no id, but Azure's form does.
+            None => place["resourceId"] = json!("everpost"),
+        }
+        Some(json!({ "endpointType": "StorageBlob", "properties": place }))
     }
 
     /// The same for a subscription of a namespace topic, whose `push` takes single properties.
@@ -153,10 +176,12 @@ impl DefinitionArgs {
                 ("maxDeliveryCount", self.max_attempts.map(|n| json!(n))),
                 ("eventTimeToLive", minutes.map(|minutes| json!(minutes))),
                 ("schedule", self.schedule()),
-                // Left out, dead letters are kept; `null` drops them (spec A).
                 (
                     "deadLetterDestinationWithResourceIdentity",
-                    self.drop_dead_letters.then_some(Value::Null),
+                    self.dead_letters().map(|inner| match inner.is_null() {
+                        true => inner,
+                        false => json!({ "deadLetterDestination": inner }),
+                    }),
                 ),
             ],
         );
@@ -406,6 +431,12 @@ mod tests {
                 "paused": false,
                 "disabled": true,
             }),
+        );
+        check(
+            &["--dead-letter-container", "dead"],
+            none,
+            &json!({ "deadLetterDestination": { "endpointType": "StorageBlob",
+                "properties": { "blobContainerName": "dead", "resourceId": "everpost" } } }),
         );
         check(
             &["--schedule", "published"],

@@ -5,6 +5,7 @@ mod body;
 mod client;
 mod config;
 mod credentials;
+mod dead_letter_files;
 mod dead_letter_filter;
 mod dead_letters;
 mod definition;

@@ -460,6 +460,10 @@ fn the_sample_uncommented_is_the_default() {
             "retention.dead_letter_hours = 720",
             "# retention.dead_letter_hours is not set",
         ),
+        (
+            "dead_letter.export_dir = \"/srv/dead-letters\"",
+            "# dead_letter.export_dir is not set",
+        ),
     ];
     let shown = unset.iter().fold(shown, |shown, (example, default)| {
         shown.replace(example, default)

@@ -133,7 +133,7 @@ fn read_client_credentials(
     }))
 }
 
-fn read_secret(
+pub(super) fn read_secret(
     fields: &Fields,
     name: &str,
     expected: &str,

@@ -5,7 +5,9 @@
 //! keeps has the same shape with the secrets in it, and is read without those checks, so that
 //! a definition once accepted stays readable.
 
+mod blob_storage;
 mod credentials;
+mod dead_letter_destination;
 mod destination;
 mod fields;
 mod inspector;

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use super::credentials::Secrets;
+use super::dead_letter_destination;
 use super::fields::Fields;
 use super::subscription::{self, Given, SubscriptionContext};
 use super::{InvalidResource, destination};
@@ -146,11 +148,9 @@ fn read_delivery(properties: &Fields, given: &Given<'_>) -> Result<Delivery, Inv
     Ok(Delivery {
         destination,
         retry_policy: read_retry_policy(&inner, current.map(|each| &each.retry_policy))?,
-        dead_letter: inner.updated(
-            DEAD_LETTER,
-            current.map(|each| &each.dead_letter),
-            read_dead_letter,
-        )?,
+        dead_letter: inner.updated(DEAD_LETTER, current.map(|each| &each.dead_letter), |push| {
+            read_dead_letter(push, given.known_dead_letter())
+        })?,
     })
 }
 
@@ -266,7 +266,10 @@ fn read_time_to_live(push: &Fields) -> Result<Duration, InvalidResource> {
 
 /// Left out and `null` differ as with other subscriptions (spec A). The identity that Azure writes to
 /// the storage with, and for how long it tries, mean nothing here.
-fn read_dead_letter(push: &Fields) -> Result<DeadLetterDestination, InvalidResource> {
+fn read_dead_letter(
+    push: &Fields,
+    known: Option<&DeadLetterDestination>,
+) -> Result<DeadLetterDestination, InvalidResource> {
     let Some(wrapped) = push.object(DEAD_LETTER)? else {
         return Ok(match push.is_absent(DEAD_LETTER) {
             true => DeadLetterDestination::BuiltInQueue,
@@ -284,7 +287,7 @@ fn read_dead_letter(push: &Fields) -> Result<DeadLetterDestination, InvalidResou
         let expected = "an object with the endpointType \"StorageBlob\"";
         return Err(wrapped.missing("deadLetterDestination", expected));
     }
-    subscription::read_dead_letter(&wrapped)
+    dead_letter_destination::read(&wrapped, known)
 }
 
 /// The rules for what a client sends now. What an update leaves alone is not judged anew.
@@ -307,7 +310,8 @@ fn check(
         return Err(push.invalid(TIME_TO_LIVE, problem));
     }
     if let Some(wrapped) = push.object(DEAD_LETTER)? {
-        subscription::check_container(&wrapped, &definition.dead_letter)?;
+        let require_https = context.require_https;
+        dead_letter_destination::check(&wrapped, &definition.dead_letter, require_https)?;
     }
     if properties.value("expirationTimeUtc").is_some() {
         subscription::check_expiration(properties, definition.expires_at, context.now)?;
@@ -320,6 +324,7 @@ pub(super) fn render_properties(
     definition: &SubscriptionDefinition,
     policy: &RetryPolicy,
     destination: Value,
+    secrets: Secrets,
 ) -> Value {
     let mode = definition.destination.delivery_mode();
     let mut delivery = json!({
@@ -331,7 +336,7 @@ pub(super) fn render_properties(
         Destination::Queue(queue) => delivery[LOCK] = queue.lock_duration.as_secs().into(),
     }
     subscription::add_own_waits(&mut delivery, policy);
-    match subscription::render_dead_letter(&definition.dead_letter) {
+    match dead_letter_destination::render(&definition.dead_letter, secrets) {
         None => {}
         Some(Value::Null) => delivery[DEAD_LETTER] = Value::Null,
         Some(inner) => delivery[DEAD_LETTER] = json!({ "deadLetterDestination": inner }),

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
+use super::credentials::Secrets;
+use super::dead_letter_destination;
 use super::destination::{self, Before};
 use super::fields::{Fields, Origin, one_of};
 use super::{InvalidResource, read_stored, render_system_data};
@@ -53,8 +55,6 @@ const WITH_IDENTITY: [(&str, &str); 2] = [
     ("deliveryWithResourceIdentity", "destination"),
     ("deadLetterWithResourceIdentity", "deadLetterDestination"),
 ];
-
-const STORAGE_BLOB: &str = "StorageBlob";
 
 /// What the body of a subscription is judged by, besides itself.
 #[derive(Clone, Copy, Debug)]
@@ -140,11 +140,16 @@ pub fn render_subscription(
     let policy = entry.retry_policy(subscription);
     let (mut properties, kind) = match policy.profile {
         DeliveryProfile::Basic => (
-            render_properties(definition, destination),
+            render_properties(definition, destination, Secrets::Hidden),
             "Microsoft.EventGrid/topics/eventSubscriptions",
         ),
         DeliveryProfile::Namespace => (
-            namespace_subscription::render_properties(definition, &policy, destination),
+            namespace_subscription::render_properties(
+                definition,
+                &policy,
+                destination,
+                Secrets::Hidden,
+            ),
             "Microsoft.EventGrid/namespaces/topics/eventSubscriptions",
         ),
     };
@@ -182,10 +187,13 @@ pub fn subscription_to_text(definition: &SubscriptionDefinition) -> String {
     let destination = destination::render_stored(&definition.destination);
     let policy = &definition.retry_policy;
     let mut properties = match policy.profile {
-        DeliveryProfile::Basic => render_properties(definition, destination),
-        DeliveryProfile::Namespace => {
-            namespace_subscription::render_properties(definition, policy, destination)
-        }
+        DeliveryProfile::Basic => render_properties(definition, destination, Secrets::Shown),
+        DeliveryProfile::Namespace => namespace_subscription::render_properties(
+            definition,
+            policy,
+            destination,
+            Secrets::Shown,
+        ),
     };
     if let Some(Disabled::Gone { at }) = definition.disabled {
         properties[GONE_AT] = json!(at.to_string());
@@ -259,6 +267,12 @@ impl<'a> Given<'a> {
         }
     }
 
+    /// Where dead letters went so far.
+    pub(super) fn known_dead_letter(&self) -> Option<&'a DeadLetterDestination> {
+        let known = self.current.or(self.replaced);
+        known.map(|each| &each.dead_letter)
+    }
+
     /// Reads the `destination` of `fields`, which an update may leave out.
     pub(super) fn read_destination(&self, fields: &Fields) -> Result<Destination, InvalidResource> {
         let before = Before {
@@ -294,7 +308,7 @@ fn read(fields: &Fields, given: &Given<'_>) -> Result<SubscriptionDefinition, In
         dead_letter: fields.updated(
             "deadLetterDestination",
             current.map(|each| &each.dead_letter),
-            read_dead_letter,
+            |fields| dead_letter_destination::read(fields, given.known_dead_letter()),
         )?,
         labels: fields.updated("labels", current.map(|each| &each.labels), |fields| {
             Ok(fields.texts("labels")?.unwrap_or_default())
@@ -404,29 +418,6 @@ pub(super) fn read_own_waits(policy: &Fields) -> Result<Vec<Duration>, InvalidRe
     texts.iter().enumerate().map(read).collect()
 }
 
-/// Left out and `null` differ here (spec A): by default the built-in queue keeps dead letters.
-pub(super) fn read_dead_letter(fields: &Fields) -> Result<DeadLetterDestination, InvalidResource> {
-    let Some(destination) = fields.object("deadLetterDestination")? else {
-        return Ok(match fields.is_absent("deadLetterDestination") {
-            true => DeadLetterDestination::BuiltInQueue,
-            false => DeadLetterDestination::Drop,
-        });
-    };
-    const PROPERTIES: [&str; 2] = ["resourceId", "blobContainerName"];
-    destination.expect_names(&["endpointType", "properties"])?;
-    destination.expect_inside("properties", &PROPERTIES)?;
-    let kind = destination.choice("endpointType", &[(STORAGE_BLOB, ())])?;
-    kind.ok_or_else(|| destination.missing("endpointType", "\"StorageBlob\""))?;
-    let properties = destination.object_or_empty("properties")?;
-    properties.expect_names(&PROPERTIES)?;
-    let resource_id = properties.required_text("resourceId", "the id of a storage account")?;
-    let container = properties.required_text("blobContainerName", "the name of a container")?;
-    Ok(DeadLetterDestination::StorageBlob {
-        resource_id: resource_id.to_owned(),
-        container: container.to_owned(),
-    })
-}
-
 pub(super) fn read_expiration(fields: &Fields) -> Result<Option<Timestamp>, InvalidResource> {
     let Some(text) = fields.text("expirationTimeUtc")? else {
         return Ok(None);
@@ -476,7 +467,7 @@ fn check(
         check_schemas(fields, definition.delivery_schema, context.input_schema)?;
     }
     if given("deadLetterDestination") {
-        check_container(fields, &definition.dead_letter)?;
+        dead_letter_destination::check(fields, &definition.dead_letter, context.require_https)?;
     }
     Ok(())
 }
@@ -518,33 +509,11 @@ fn check_schemas(
     Err(fields.invalid("eventDeliverySchema", problem))
 }
 
-/// Azure's rule for names of containers; such names are also safe as those of directories.
-pub(super) fn check_container(
-    fields: &Fields,
-    dead_letter: &DeadLetterDestination,
-) -> Result<(), InvalidResource> {
-    let DeadLetterDestination::StorageBlob { container, .. } = dead_letter else {
-        return Ok(());
-    };
-    let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-    let well_formed = (3..=63).contains(&container.len())
-        && container.chars().all(allowed)
-        && !container.starts_with('-')
-        && !container.ends_with('-');
-    if well_formed {
-        return Ok(());
-    }
-    let problem = format!(
-        "{} is not the name of a container: 3 to 63 lower-case letters, digits and inner hyphens",
-        quoted(container)
-    );
-    Err(fields.invalid(
-        "deadLetterDestination.properties.blobContainerName",
-        problem,
-    ))
-}
-
-fn render_properties(definition: &SubscriptionDefinition, destination: Value) -> Value {
+fn render_properties(
+    definition: &SubscriptionDefinition,
+    destination: Value,
+    secrets: Secrets,
+) -> Value {
     let retry = &definition.retry_policy;
     let mut properties = json!({
         "filter": filter::render(&definition.filter),
@@ -561,7 +530,7 @@ fn render_properties(definition: &SubscriptionDefinition, destination: Value) ->
     });
     add_own_waits(&mut properties["retryPolicy"], retry);
     properties["destination"] = destination;
-    if let Some(dead_letter) = render_dead_letter(&definition.dead_letter) {
+    if let Some(dead_letter) = dead_letter_destination::render(&definition.dead_letter, secrets) {
         properties["deadLetterDestination"] = dead_letter;
     }
     properties
@@ -572,20 +541,5 @@ pub(super) fn add_own_waits(place: &mut Value, retry: &RetryPolicy) {
     if !retry.own_waits.is_empty() {
         let waits = retry.own_waits.iter().copied().map(duration::format);
         place[SCHEDULE] = waits.collect();
-    }
-}
-
-/// `None` for the default: an explicit `null` means to drop (spec A).
-pub(super) fn render_dead_letter(dead_letter: &DeadLetterDestination) -> Option<Value> {
-    match dead_letter {
-        DeadLetterDestination::BuiltInQueue => None,
-        DeadLetterDestination::Drop => Some(Value::Null),
-        DeadLetterDestination::StorageBlob {
-            resource_id,
-            container,
-        } => Some(json!({
-            "endpointType": STORAGE_BLOB,
-            "properties": { "resourceId": resource_id, "blobContainerName": container },
-        })),
     }
 }

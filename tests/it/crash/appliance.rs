@@ -63,6 +63,9 @@ impl Appliance {
             ])
             .args(["--time-scale", TIME_SCALE, "--data-dir"])
             .arg(&data_dir)
+            .args(["--dead-letter-export-delay-s", "0"])
+            .arg("--dead-letter-export-dir")
+            .arg(folder.join("exported"))
             // What tells the test how to go about it is no setting.
             .env_remove("EVERPOST_BINARY")
             .env_remove("EVERPOST_DEAD_LETTERS")
@@ -133,7 +136,7 @@ impl Drop for Appliance {
 }
 
 /// The binary of this build, or another one that is given.
-fn binary() -> std::ffi::OsString {
+pub(super) fn binary() -> std::ffi::OsString {
     let given = std::env::var_os("EVERPOST_BINARY");
     given.unwrap_or_else(|| env!("CARGO_BIN_EXE_everpost").into())
 }

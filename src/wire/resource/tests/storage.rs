@@ -12,7 +12,9 @@ use proptest::sample::select;
 
 use super::*;
 use crate::base::Entropy;
+use crate::model::access::Secret;
 use crate::model::batch::BatchPolicy;
+use crate::model::blob_storage::{AzureAccess, AzureAccount, BlobStorage, S3Account};
 use crate::model::credentials::{
     Authentication, ClientCertificate, ClientCredentials, Credentials, SecretPlace, TlsMaterial,
 };
@@ -322,14 +324,47 @@ fn any_filter() -> impl Strategy<Value = Filter> {
 }
 
 fn any_dead_letter() -> impl Strategy<Value = DeadLetterDestination> {
-    let blob = |(resource_id, container)| DeadLetterDestination::StorageBlob {
+    let blob = |(resource_id, container, storage)| DeadLetterDestination::StorageBlob {
         resource_id,
         container,
+        storage,
     };
     prop_oneof![
         Just(DeadLetterDestination::BuiltInQueue),
         Just(DeadLetterDestination::Drop),
-        (some_text(), some_text()).prop_map(blob),
+        (some_text(), some_text(), any_blob_storage()).prop_map(blob),
+    ]
+}
+
+fn any_blob_storage() -> impl Strategy<Value = BlobStorage> {
+    let endpoint = || {
+        option::of(Just(
+            EndpointUrl::parse("https://store.test/a").expect("a URL"),
+        ))
+    };
+    let s3 = (endpoint(), some_text(), some_text(), some_text());
+    let azure = (endpoint(), some_text(), some_text(), any::<bool>());
+    prop_oneof![
+        Just(BlobStorage::Directory),
+        s3.prop_map(
+            |(endpoint, region, id, secret)| BlobStorage::S3(Box::new(S3Account {
+                endpoint,
+                region,
+                access_key_id: id,
+                secret_access_key: Secret::new(secret),
+            }))
+        ),
+        azure.prop_map(|(endpoint, name, secret, is_key)| {
+            let secret = Secret::new(secret);
+            BlobStorage::AzureBlob(Box::new(AzureAccount {
+                name,
+                endpoint,
+                access: match is_key {
+                    true => AzureAccess::Key(secret),
+                    false => AzureAccess::SasToken(secret),
+                },
+            }))
+        }),
     ]
 }
 

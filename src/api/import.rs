@@ -1,0 +1,54 @@
+//! Everpost's own door for dead letters that come back from storage.
+
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::{Query, State};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::api::ApiState;
+use crate::api::error::ApiError;
+use crate::api::publish::mark_of;
+use crate::model::name::{SubscriptionName, TopicName};
+use crate::wire::dead_letter_import;
+
+/// Where the events are to go.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Target {
+    topic: String,
+    /// Without it, to every subscription of the topic that wants them.
+    subscription: Option<String>,
+}
+
+/// `POST /everpost/deadLetters/import`: publishes the events of one blob anew, all or none. The same blob is
+/// taken once within ten minutes, so that whoever missed the answer may send it again.
+pub(super) async fn import(
+    State(state): State<ApiState>,
+    Query(target): Query<Target>,
+    blob: Bytes,
+) -> Result<Json<Value>, ApiError> {
+    let topic = TopicName::parse(&target.topic)?;
+    let entry = state.broker.topic(&topic)?;
+    let (now, entropy) = (state.broker.clock().now(), state.broker.entropy());
+    let events = dead_letter_import::read(&blob, &entry.resource_id, now, entropy)?;
+    let records = events.len();
+    let name = target.subscription.as_deref().unwrap_or_default();
+    // Of each blob one mark, since many are imported in a row.
+    let id = [b"import to ", name.as_bytes(), b" of ", &blob].concat();
+    let mark = Some(mark_of(&id, entry.topic.id, &blob, now));
+    let stored = match target.subscription {
+        None => state.broker.publish(&entry, events, mark).await?,
+        Some(name) => {
+            let name = SubscriptionName::parse(&name)?;
+            let (entry, subscription) = state.broker.subscription(&topic, &name)?;
+            let to = subscription.id;
+            state.broker.publish_to(&entry, to, events, mark).await?
+        }
+    };
+    Ok(Json(json!({
+        "records": records,
+        "imported": stored.len(),
+        "repeated": stored.len() < records,
+    })))
+}

@@ -1,0 +1,62 @@
+//! Storage that the dead letters of a subscription are exported to.
+
+use crate::model::access::Secret;
+use crate::model::destination::EndpointUrl;
+
+/// Where a container of blobs is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BlobStorage {
+    /// In the directory that the operator has opened for it, if there is one.
+    Directory,
+    /// A bucket of S3, or of what speaks like it (extension).
+    S3(Box<S3Account>),
+    /// A container of Azure's storage (extension: Azure has a resource id and an identity for it).
+    AzureBlob(Box<AzureAccount>),
+}
+
+/// How a bucket is reached.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct S3Account {
+    /// `None` for that of AWS. The bucket is part of the path.
+    pub endpoint: Option<EndpointUrl>,
+    pub region: String,
+    pub access_key_id: String,
+    pub secret_access_key: Secret,
+}
+
+/// How a storage account of Azure is reached.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AzureAccount {
+    pub name: String,
+    /// `None` for that of the account in Azure's public cloud.
+    pub endpoint: Option<EndpointUrl>,
+    pub access: AzureAccess,
+}
+
+/// What proves the right to write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AzureAccess {
+    /// One of the account's keys, in base64.
+    Key(Secret),
+    /// A shared access signature: the query of a URL.
+    SasToken(Secret),
+}
+
+impl BlobStorage {
+    /// Where its containers are, without a slash at the end; `None` for the directory.
+    pub fn base_url(&self) -> Option<String> {
+        let (endpoint, public) = match self {
+            Self::Directory => return None,
+            Self::S3(account) => {
+                let public = format!("https://s3.{}.amazonaws.com", account.region);
+                (&account.endpoint, public)
+            }
+            Self::AzureBlob(account) => {
+                let public = format!("https://{}.blob.core.windows.net", account.name);
+                (&account.endpoint, public)
+            }
+        };
+        let given = endpoint.as_ref().map(EndpointUrl::base);
+        Some(given.map_or(public, |given| given.trim_end_matches('/').to_owned()))
+    }
+}

@@ -1,0 +1,188 @@
+//! Blobs of dead letters read back, Azure's as well as ours: the events as they were before they were given
+//! up (spec 9.2, 9.3, event-grid-namespaces.md 7).
+
+use std::collections::BTreeMap;
+
+use serde_json::value::RawValue;
+
+use crate::base::{Entropy, Timestamp};
+use crate::model::event::Event;
+use crate::model::topic::InputSchema;
+use crate::wire::bad_input::BadInput;
+use crate::wire::dead_letter::is_fact;
+use crate::wire::decode_one;
+use crate::wire::json::ObjectWriter;
+
+/// Members beside the event, or around it, in records of namespaces; Azure's own documents differ on them,
+/// and on their letter case.
+const AROUND: [&str; 3] = [
+    "deadletterProperties",
+    "brokerProperties",
+    "customDeliveryProperties",
+];
+
+type Members<'a> = BTreeMap<String, &'a RawValue>;
+
+/// Reads the text of a blob, an array of records or one record: all of its events, or why none is taken.
+/// What the records say of the failed delivery is left behind. `now` and `entropy` supply what an event
+/// leaves out.
+pub fn read(
+    blob: &[u8],
+    topic_resource_id: &str,
+    now: Timestamp,
+    entropy: &Entropy,
+) -> Result<Vec<Event>, BadInput> {
+    let records = records(blob)?;
+    let read = |record: &RawValue| {
+        let event = event_of(record)?;
+        decode_one(&event.schema, topic_resource_id, &event.json, now, entropy)
+    };
+    let numbered = records.into_iter().enumerate();
+    numbered
+        .map(|(index, record)| read(record).map_err(|problem| problem.at(index)))
+        .collect()
+}
+
+fn records(blob: &[u8]) -> Result<Vec<&RawValue>, BadInput> {
+    let no_json = |error| BadInput::malformed(format!("it is no blob of dead letters: {error}"));
+    match blob.trim_ascii_start().first() {
+        Some(b'[') => serde_json::from_slice(blob).map_err(no_json),
+        _ => serde_json::from_slice(blob)
+            .map(|record| vec![record])
+            .map_err(no_json),
+    }
+}
+
+/// An event as a publisher would send it.
+struct Published {
+    schema: InputSchema,
+    json: String,
+}
+
+fn event_of(record: &RawValue) -> Result<Published, BadInput> {
+    let mut members = members(record)?;
+    let is_event = |members: &Members<'_>| {
+        members.contains_key("specversion") || members.contains_key("eventType")
+    };
+    if !is_event(&members)
+        && let Some(event) = members.get("event").copied()
+    {
+        members = self::members(event)?;
+    }
+    if !is_event(&members) {
+        return Err(BadInput::malformed(
+            "it is no dead letter: it has neither an eventType nor a specversion",
+        ));
+    }
+    let is_cloud_event = members.contains_key("specversion");
+    let mut json = Vec::new();
+    let mut object = ObjectWriter::open(&mut json);
+    for (name, value) in &members {
+        // The topic of an Event Grid event is the one that it was lost in.
+        let is_elsewhere = !is_cloud_event && name == "topic";
+        let is_around = AROUND.iter().any(|each| each.eq_ignore_ascii_case(name));
+        if !is_elsewhere && !is_around && !is_fact(name, is_cloud_event) {
+            object.raw(name, value.get());
+        }
+    }
+    object.close();
+    Ok(Published {
+        schema: match is_cloud_event {
+            true => InputSchema::CloudEventSchemaV1_0,
+            false => InputSchema::EventGridSchema,
+        },
+        json: String::from_utf8_lossy(&json).into_owned(),
+    })
+}
+
+fn members(object: &RawValue) -> Result<Members<'_>, BadInput> {
+    serde_json::from_str(object.get())
+        .map_err(|error| BadInput::malformed(format!("it is no dead letter: {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::event::EventData;
+
+    fn read(blob: &str) -> Result<Vec<Event>, String> {
+        let now = Timestamp::from_ms(1_795_243_253_138);
+        super::read(blob.as_bytes(), "/t", now, &Entropy::seeded(1))
+            .map_err(|problem| problem.to_string())
+    }
+
+    /// As Microsoft's documentation prints them.
+    const EVENT_GRID: &str = r#"{"id":"93902694-901e-008f-6f95-7153a806873c","eventTime":"2020-08-13T17:18:13.1647262Z","eventType":"Microsoft.Storage.BlobCreated","dataVersion":"","metadataVersion":"1","topic":"/subscriptions/0/resourceGroups/rg/providers/Microsoft.Storage/storageAccounts/myaccount","subject":"/blobServices/default/containers/c/blobs/b","deadLetterReason":"MaxDeliveryAttemptsExceeded","deliveryAttempts":1,"lastDeliveryOutcome":"NotFound","publishTime":"2020-08-13T17:18:14.0265758Z","lastDeliveryAttemptTime":"2020-08-13T17:18:14.0465788Z","lastHttpStatusCode":404,"data":{"api":"PutBlob","contentLength":10000000000000000000000}}"#;
+    const CLOUD_EVENT: &str = r#"{"id":"caee971c-3ca0-4254-8f99-1395b394588e","source":"mysource","dataversion":"1.0","subject":"mySubject","type":"fooEventType","datacontenttype":"application/json","data":{"prop1":"value1","prop2":5},"specversion":"1.0","deadletterreason":"MaxDeliveryAttemptsExceeded","deliveryattempts":1,"lastdeliveryoutcome":"NotFound","publishtime":"2020-08-13T21:21:36.4018726Z"}"#;
+    const NAMESPACE: &str = r#"{"event":{"specversion":"1.0","type":"com.example.someevent","source":"/mycontext","id":"A234-1234-1234","datacontenttype":"application/json","data":{"appinfoA":"abc"}},"customDeliveryProperties":{"custom-header-1":"value1"},"deadLetterProperties":{"deadletterreason":"Maximum delivery attempts was exceeded.","deliveryattempts":1,"deliveryresult":"Event was not acknowledged nor rejected.","publishutc":"2023-06-19T23:28:08.3063899Z"}}"#;
+    const NAMESPACE_FLAT: &str = r#"{"specversion":"1.0","type":"com.example.someevent","source":"/mycontext","id":"A234-1234-1234","data_base64":"AAE=","deadletterProperties":{"deadletterreason":"r"},"customDeliveryProperties":{}}"#;
+
+    #[test]
+    fn both_of_azures_shapes_become_the_events_that_they_were() {
+        let blob = format!("[{EVENT_GRID},{CLOUD_EVENT},{NAMESPACE},{NAMESPACE_FLAT}]");
+        let events = read(&blob).expect("dead letters");
+        let [grid, cloud, namespace, flat] = &events[..] else {
+            panic!("four events, not {}", events.len());
+        };
+        assert_eq!(grid.event_type, "Microsoft.Storage.BlobCreated");
+        assert_eq!(
+            grid.source, None,
+            "it is an event of the topic that takes it"
+        );
+        assert_eq!(
+            grid.data,
+            EventData::Json(
+                r#"{"api":"PutBlob","contentLength":10000000000000000000000}"#.to_owned()
+            )
+        );
+        assert_eq!(
+            (cloud.id.as_str(), cloud.source.as_deref()),
+            ("caee971c-3ca0-4254-8f99-1395b394588e", Some("mysource"))
+        );
+        let names: Vec<_> = cloud
+            .attributes
+            .iter()
+            .map(|each| each.name.as_str())
+            .collect();
+        assert!(
+            names.contains(&"dataversion"),
+            "an attribute of its own: {names:?}"
+        );
+        assert!(
+            !names
+                .iter()
+                .any(|name| name.starts_with("dea") || name.starts_with("last")),
+            "{names:?}"
+        );
+        assert_eq!(namespace.id, "A234-1234-1234");
+        assert_eq!(flat.data, EventData::Base64("AAE=".to_owned()));
+        assert!(flat.attributes.is_empty(), "{:?}", flat.attributes);
+    }
+
+    #[test]
+    fn a_blob_can_be_a_single_record() {
+        assert_eq!(read(EVENT_GRID).expect("a dead letter").len(), 1);
+        assert_eq!(read("[]").expect("none").len(), 0);
+    }
+
+    #[test]
+    fn what_is_no_dead_letter_refuses_the_whole_blob() {
+        for (blob, problem) in [
+            ("", "it is no blob of dead letters"),
+            ("[{}", "it is no blob of dead letters"),
+            ("[1]", "event [0]: it is no dead letter"),
+            (r#"[{"a":1}]"#, "event [0]: it is no dead letter"),
+            (
+                &format!(r#"[{EVENT_GRID},{{"event":7}}]"#),
+                "event [1]: it is no dead letter",
+            ),
+            (
+                &format!(r#"[{EVENT_GRID},{{"eventType":"T"}}]"#),
+                "event [1], field",
+            ),
+        ] {
+            let error = read(blob).expect_err(blob);
+            assert!(error.starts_with(problem), "{blob}: {error}");
+        }
+    }
+}
