@@ -562,3 +562,57 @@ async fn storage_that_cannot_be_used_is_refused_by_the_name_of_its_property() {
         );
     }
 }
+
+#[tokio::test]
+async fn an_import_reaches_one_subscription_or_all_that_want_it_and_once() {
+    let grid = Grid::new().await.topic("orders").await;
+    let only = json!({"filter": {"includedEventTypes": ["Other"]}});
+    let grid = grid.push_with("orders", "billing", "200", only).await;
+    let grid = grid.push("orders", "archive", "200").await;
+    let mut record = event("e1");
+    record["topic"] = json!("/subscriptions/0/elsewhere");
+    record["deadLetterReason"] = json!("MaxDeliveryAttemptsExceeded");
+    record["deliveryAttempts"] = json!(30);
+    let blob = json!([record]);
+    let import = "/everpost/deadLetters/import?topic=orders";
+    let to_one = format!("{import}&subscription=billing");
+    for (path, expected) in [
+        (
+            to_one.as_str(),
+            json!({"records": 1, "imported": 1, "repeated": false}),
+        ),
+        (
+            to_one.as_str(),
+            json!({"records": 1, "imported": 0, "repeated": true}),
+        ),
+        (
+            import,
+            json!({"records": 1, "imported": 1, "repeated": false}),
+        ),
+    ] {
+        let done = grid.manage(Method::POST, path, blob.clone()).await;
+        assert_eq!(done.json(), expected, "{path}");
+    }
+    grid.broker.run_due().await;
+    let heard = |name| grid.heard(name).len();
+    assert_eq!((heard("billing"), heard("archive")), (1, 1));
+    let told: Value = serde_json::from_slice(&grid.heard("billing")[0].body).expect("JSON");
+    assert_eq!(told[0]["id"], "e1");
+    assert_eq!(told[0]["deadLetterReason"], Value::Null);
+    for (path, body, status) in [
+        (import, json!([{"a": 1}]), 400),
+        (
+            "/everpost/deadLetters/import?topic=dead-letter-storage",
+            blob.clone(),
+            403,
+        ),
+        (
+            "/everpost/deadLetters/import?topic=missing",
+            blob.clone(),
+            404,
+        ),
+    ] {
+        let refused = grid.manage(Method::POST, path, body).await;
+        assert_eq!(refused.status, status, "{path}: {}", refused.text);
+    }
+}
