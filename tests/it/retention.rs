@@ -283,10 +283,10 @@ async fn empty(store: &Store) {
 #[tokio::test]
 async fn the_file_gets_smaller() {
     let dir = tempfile::tempdir().expect("a directory");
-    let store = filled(dir.path(), 3_000, 2_000);
+    let store = filled(dir.path(), 6_000, 2_000);
     let size = |name: &str| std::fs::metadata(dir.path().join(name)).map_or(0, |file| file.len());
     let before = size("everpost.db");
-    assert!(before > 6_000_000, "{before}");
+    assert!(before > 12_000_000, "{before}");
     empty(&store).await;
     let (after, log) = (size("everpost.db"), size("everpost.db-wal"));
     assert!(after < before / 10, "{before} bytes became {after}");

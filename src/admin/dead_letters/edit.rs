@@ -16,7 +16,7 @@ use crate::admin::form::{Form, Refusal, Submitted};
 use crate::admin::identify::{dead_letter_page, event_page};
 use crate::admin::session::Visitor;
 use crate::admin::view::{Flash, Frame, draw_with};
-use crate::admin::{Site, json_text, print};
+use crate::admin::{Site, json_text};
 use crate::broker::{EventEdit, ResubmitError, ResubmitRequest, Resubmitted};
 use crate::model::delivery::DeliveryId;
 use crate::model::topic::DeliverySchema;
@@ -149,9 +149,8 @@ fn draw_form(
     let mut fields = vec![event];
     fields.extend(target_fields(site, form));
     let problem = mark(fields.iter_mut(), refusal);
-    let id = print::count(row.id.0.unsigned_abs());
     let page = EditForm {
-        frame: Frame::new(visitor, format!("Edit and resubmit dead letter {id}")),
+        frame: Frame::new(visitor, format!("Edit and resubmit dead letter {}", row.id)),
         intro: "What is sent becomes an event of its own; the original stays beside it as it was.",
         problem,
         sections: vec![Section {
