@@ -19,6 +19,7 @@ use crate::base::Timestamp;
 use crate::model::probation::Health;
 use crate::model::registry::{Registry, TopicEntry};
 use crate::model::subscription::EventSubscription;
+use crate::store::accounts::Role;
 use crate::store::views::{EventQuery, TrafficOf};
 
 /// Events shown.
@@ -31,6 +32,8 @@ const CONCERNS_SHOWN: usize = 20;
 #[template(path = "admin/overview.html")]
 struct OverviewPage {
     frame: Frame,
+    /// Whether there is nothing yet, so that the way to a first event is shown to whoever may go it.
+    is_new: bool,
     /// The state of things in one sentence.
     health: Badge,
     tiles: Vec<Tile>,
@@ -76,6 +79,7 @@ pub(super) async fn show(
     concerns.truncate(CONCERNS_SHOWN);
     Ok(draw(&OverviewPage {
         frame: Frame::new(&visitor, "Overview"),
+        is_new: visitor.role == Role::Admin && registry.made_topics().next().is_none(),
         health,
         tiles: tiles(&registry, &depths),
         concerns,

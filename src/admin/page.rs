@@ -9,8 +9,8 @@ use axum::routing::{MethodRouter, get, post};
 use crate::admin::gate::Access;
 use crate::admin::view::NavLink;
 use crate::admin::{
-    Site, account, dead_letters, error, events, gate, inspectors, live, login, overview, replays,
-    sessions, subscriptions, topics, users,
+    Site, account, dead_letters, deliveries, error, events, first_event, gate, inspectors, live,
+    login, overview, replays, sessions, subscriptions, topics, users,
 };
 use crate::store::accounts::Role;
 
@@ -75,6 +75,12 @@ pub(super) static PAGES: &[Page] = &[
     operated("/inspectors/{name}/clear", || get(inspectors::ask_to_clear).post(inspectors::clear)),
     kept("/inspectors/{name}/delete", || get(inspectors::ask_to_delete).post(inspectors::delete)),
     operated("/inspectors/{name}/requests/{number}", || get(inspectors::show_request)),
+    operated("/deliveries/{id}/try-now", || post(deliveries::try_now)),
+    kept("/first-event", || get(first_event::show).post(first_event::prepare)),
+    kept("/first-event/publish", || post(first_event::publish)),
+    kept("/first-event/fail", || post(first_event::fail)),
+    kept("/first-event/refuse", || post(first_event::refuse)),
+    kept("/first-event/repair", || post(first_event::repair)),
     page("/live", || get(live::stream)),
     kept("/users", || get(users::list)).titled("Users"),
     kept("/new-user", || get(users::draft).post(users::create)),

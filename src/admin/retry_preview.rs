@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crate::admin::print;
 use crate::admin::view::Moment;
+use crate::admin::{hint, print};
 use crate::base::{TimeScale, Timestamp};
 use crate::model::dead_letter::DeadLetterReason;
 use crate::model::delivery::{Delivery, DeliveryId, admit};
@@ -43,7 +43,7 @@ impl RetryPreview {
             });
         Self {
             attempts: attempts.collect(),
-            reason: reason.name(),
+            reason: hint::for_reason(reason),
             given_up_at: Moment::at(now + *last),
             given_up_after: told(*last),
         }

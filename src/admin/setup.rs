@@ -91,7 +91,7 @@ struct Token {
 
 async fn show(State(site): State<Arc<Site>>, Query(Token { token }): Query<Token>) -> PageResult {
     if site.is_claimed().await? {
-        return Ok(Redirect::to("/admin/login").into_response());
+        return Ok(used_link());
     }
     if !site.setup.admits(&token) {
         return Ok(invalid_link());
@@ -115,7 +115,7 @@ async fn submit(
         .await
     {
         Ok(Some(user)) => welcome(&site, &session, user, client).await,
-        Ok(None) => Ok(Redirect::to("/admin/login").into_response()),
+        Ok(None) => Ok(used_link()),
         Err(PeopleError::Name(problem)) => {
             let refusal = Refusal::of("name", sentence(&problem));
             Ok(draw_form(token, &form, Some(refusal)))
@@ -191,6 +191,20 @@ pub(super) fn unclaimed() -> Response {
         why: "Nobody has an account on this appliance yet.",
     };
     draw_with(StatusCode::FORBIDDEN, &page)
+}
+
+#[derive(Template)]
+#[template(path = "admin/used_link.html")]
+struct UsedLinkPage {
+    bare: Bare,
+}
+
+/// What the link says once there is an account, so that nobody wonders why it asks for a password.
+fn used_link() -> Response {
+    let page = UsedLinkPage {
+        bare: Bare::new("This link has been used"),
+    };
+    draw_with(StatusCode::GONE, &page)
 }
 
 fn invalid_link() -> Response {

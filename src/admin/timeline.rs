@@ -6,11 +6,13 @@ use crate::admin::error::sentence;
 use crate::admin::hint;
 use crate::admin::identify::{dead_letter_page, event_page, subscription_page};
 use crate::admin::print;
+use crate::admin::session::Visitor;
 use crate::admin::view::{Badge, Due, Moment, Tone, part};
 use crate::base::Timestamp;
 use crate::model::delivery::{DeliveryAttempt, DeliveryId, DeliveryState, Outcome};
 use crate::model::registry::Registry;
 use crate::model::subscription::EventSubscription;
+use crate::store::accounts::Role;
 use crate::store::views::{DeliveryDetail, DeliveryRow};
 
 /// A delivery ready to print.
@@ -25,6 +27,8 @@ pub(super) struct DeliveryCard {
     state: Badge,
     summary: String,
     next_attempt: Option<Due>,
+    /// How to bring the next attempt forward, where the page offers that.
+    hasten: Option<Hasten>,
     ended_at: Option<Moment>,
     reason: Option<String>,
     /// What the receiver said, if it dead-lettered the event itself.
@@ -36,6 +40,13 @@ pub(super) struct DeliveryCard {
     dead_letter_href: Option<String>,
     relatives: Vec<Relative>,
     attempts: Vec<AttemptRow>,
+}
+
+/// What a form needs that asks for an attempt now.
+struct Hasten {
+    csrf: String,
+    /// Where to come back to.
+    back: String,
 }
 
 /// Another delivery of the same event to the same subscription.
@@ -86,6 +97,7 @@ impl DeliveryCard {
                 known.map(|each| each.definition.retry_policy.attempts_max),
             ),
             next_attempt: row.next_attempt_at.map(|at| Due::new(at, now)),
+            hasten: None,
             ended_at: row.ended_at.map(Moment::at),
             reason: row.reason().map(print::visible),
             description: row.dead_letter.description.as_deref().map(print::visible),
@@ -101,6 +113,19 @@ impl DeliveryCard {
 }
 
 impl DeliveryCard {
+    /// The same with a button that asks for the next attempt now, and comes back to the page at `back`;
+    /// for those who may do that.
+    pub(super) fn with_try_now(self, visitor: &Visitor, back: &str) -> Self {
+        let waits = self.next_attempt.is_some() && visitor.role >= Role::Operator;
+        Self {
+            hasten: waits.then(|| Hasten {
+                csrf: visitor.csrf.clone(),
+                back: format!("{back}#delivery-{}", self.id),
+            }),
+            ..self
+        }
+    }
+
     /// The same on the page of the dead letter itself, which needs no link to it.
     pub(super) fn on_its_own_page(self) -> Self {
         Self {

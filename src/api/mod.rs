@@ -7,6 +7,7 @@ mod arm;
 mod auth;
 mod counts;
 mod dead_letters;
+mod deliveries;
 mod error;
 mod explain;
 mod health;
@@ -136,6 +137,10 @@ pub fn routes(state: ApiState, others: Router) -> Router {
         .route("/everpost/events", get(records::list_events))
         .route("/everpost/events/{key}", get(records::get_event))
         .route("/everpost/storage", get(storage::show))
+        .route(
+            "/everpost/deliveries/{id}/tryNow",
+            post(deliveries::try_now),
+        )
         .route("/everpost/deadLetters", get(dead_letters::list))
         .route("/everpost/deadLetters/count", get(dead_letters::count))
         .route("/everpost/deadLetters/purge", post(dead_letters::purge))

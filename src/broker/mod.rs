@@ -5,6 +5,7 @@ mod batch;
 mod deliver;
 mod dispatch;
 mod export;
+mod hasten;
 mod health;
 mod inspectors;
 mod janitor;
@@ -35,6 +36,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 pub use crate::store::Resubmitted;
+pub use hasten::HastenError;
 pub use inspectors::InspectorError;
 pub use manage::ManageError;
 pub use meters::Meters;

@@ -12,6 +12,7 @@ mod deliveries;
 mod error;
 mod exports;
 mod fold;
+mod hasten;
 mod inline;
 mod inspectors;
 mod locks;
@@ -41,6 +42,7 @@ pub use deliveries::{
 pub use error::StoreError;
 pub use exports::{BlobContents, ExportStanding, Exportable, Exported, Exports, WaitingBlob};
 pub use fold::Grain;
+pub use hasten::Hastened;
 pub use inline::{InlineDatabase, Pauses};
 pub use inspectors::{Inspectors, Written};
 pub use locks::{DeadLetter, LockRequest, Locked, SettledLock, Taken, Which};

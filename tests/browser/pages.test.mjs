@@ -16,13 +16,16 @@ const LOOKS = {
 };
 
 // Windows of which none may scroll sideways, tried by one look; lists change their shape among them.
-const WIDTHS = { "1280-light": [480, 800, 1000, 1150, 1600] };
+const WIDTHS = { "1280-light": [480, 800, 1000, 1060, 1150, 1600] };
 
 const ORDERS = "/admin/topics/orders";
 const BILLING = `${ORDERS}/subscriptions/billing`;
 const REJECTED = "/admin/dead-letters/62";
 const JOB = "/admin/replays/1";
 const BIN = "/admin/inspectors/bin";
+const GUIDE = "/admin/first-event?topic=guided";
+
+const createAll = "Create topic, inspector and subscription";
 
 // A path of the registry, where it is to be found, and what to do there.
 const PAGES = [
@@ -78,6 +81,12 @@ const PAGES = [
   ["/inspectors/{name}/clear", `${BIN}/clear`],
   ["/inspectors/{name}/delete", `${BIN}/delete`],
   ["/inspectors/{name}/requests/{number}", `${BIN}/requests/2`],
+  ["/deliveries/{id}/try-now", "/admin/events/61", (ann) => ann.press("Try now")],
+  ["/first-event", "/admin/first-event", refuse("Name of the topic", "o", createAll)],
+  ["/first-event/publish", "/admin/first-event", beginGuide],
+  ["/first-event/fail", GUIDE, (ann) => ann.press("Publish an event that fails twice")],
+  ["/first-event/refuse", GUIDE, (ann) => ann.press("Publish an event that is refused")],
+  ["/first-event/repair", GUIDE, repair],
 ];
 
 // No pages to look at: a download, and the way out.
@@ -208,6 +217,19 @@ function refuse(label, text, button) {
     await ann.press(button);
     await ann.page.getByRole("alert").waitFor();
   };
+}
+
+async function beginGuide(ann) {
+  await ann.type("Name of the topic", "guided");
+  await ann.press(createAll);
+  await ann.press("Publish it");
+}
+
+async function repair(ann) {
+  await ann.press("Publish an event that is refused");
+  const resubmit = "Let the inspector answer 200 and resubmit";
+  await ann.page.getByRole("button", { name: resubmit }).waitFor();
+  await ann.press(resubmit);
 }
 
 async function subscribeAgain(ann) {

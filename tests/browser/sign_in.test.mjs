@@ -69,7 +69,10 @@ test("a set-up link opens nothing once it was used", async () => {
   await ann.leave();
 
   const eve = await arrive();
+  eve.allow(/410/);
   await eve.page.goto(link);
+  await eve.isOn("This link has been used");
+  await eve.follow("Sign in");
   await eve.isOn("Sign in");
   await eve.leave();
   const written = join(appliance.dataDir, "setup-url");

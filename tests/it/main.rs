@@ -14,6 +14,7 @@ mod failing_disk;
 mod filter;
 mod golden;
 mod grid;
+mod hasten;
 mod inspectors;
 mod late;
 mod locks;

@@ -90,13 +90,16 @@ pub(in crate::admin) async fn show(
     let stored = &event.stored;
     let key = stored.key;
     let deliveries = event.deliveries.into_iter();
-    let deliveries = deliveries.map(|each| DeliveryCard::new(each, &registry, visitor.now));
+    let path = event_page(key);
+    let deliveries = deliveries
+        .map(|each| DeliveryCard::new(each, &registry, visitor.now).with_try_now(&visitor, &path))
+        .collect();
     Ok(draw(&EventPage {
         frame: Frame::new(
             &visitor,
             format!("Event {}", print::visible(&stored.event.event_type)),
         ),
-        path: event_page(key),
+        path,
         facts: facts(&stored.event, &stored.output_id()),
         topic_path,
         topic: event.topic,
@@ -107,7 +110,7 @@ pub(in crate::admin) async fn show(
             .then(|| DataText::new(&stored.event.data, asked.data == "raw")),
         matched: event.matched,
         why: why.filter(|why| !why.is_empty()),
-        deliveries: deliveries.collect(),
+        deliveries,
         recipe: Recipe::get(&site.management_url(&format!("/everpost/events/{key}")))
             .everpost(format!("everpost events show {key}")),
     }))

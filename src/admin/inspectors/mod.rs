@@ -16,7 +16,7 @@ pub(super) use change::{ask_to_clear, ask_to_delete, clear, delete};
 pub(super) use form::{change, create, draft, edit};
 use request::RequestCard;
 pub(super) use show::{show, show_request};
-pub(super) use subscribe::subscribe;
+pub(super) use subscribe::{deliver_to, subscribe};
 
 use crate::admin::Site;
 use crate::admin::error::{PageError, PageResult, sentence};

@@ -121,10 +121,13 @@ fn subscriptions(site: &Site, name: &InspectorName) -> Vec<(String, String)> {
     all.iter().filter_map(|each| named(each.id)).collect()
 }
 
+/// By name, the built-in ones last.
 fn topics(site: &Site) -> Vec<String> {
     let registry = site.broker.registry();
-    let custom = registry.custom_topics();
-    custom.map(|each| each.topic.name.to_string()).collect()
+    let mut topics: Vec<_> = registry.custom_topics().collect();
+    topics.sort_by_key(|each| each.topic.is_built_in());
+    let names = topics.iter().map(|each| each.topic.name.to_string());
+    names.collect()
 }
 
 #[derive(Template)]

@@ -197,7 +197,7 @@ async fn a_failed_attempt_tells_when_the_next_one_is() {
     page.expect(&[
         "next attempt",
         "Attempt 11",
-        "TimeToLiveExceeded",
+        "Its time to live was over",
         "Waiting",
     ]);
 }
@@ -303,7 +303,7 @@ async fn a_subscription_is_changed_validated_and_deleted() {
         "<code>A</code> <code>B</code>",
         "At most 3 attempts",
     ]);
-    page.expect(&["Dropped: nothing is kept", "MaxDeliveryAttemptsExceeded"]);
+    page.expect(&["Dropped: nothing is kept", "All attempts failed"]);
 
     let page = person.send(&format!("{path}/validate"), &[]).await;
     page.expect(&["The webhook has agreed to receive events."]);

@@ -1,6 +1,7 @@
 //! Pages tried through the router, by somebody with a browser that runs no scripts.
 
 mod deliver;
+mod first_event;
 mod hostile;
 mod inspectors;
 mod live;

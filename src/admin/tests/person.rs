@@ -191,5 +191,5 @@ fn hidden_fields(page: &str, path: &str) -> Vec<(String, String)> {
 fn attribute(tag: &str, name: &str) -> String {
     let start = format!("{name}=\"");
     let value = tag.split(&start).nth(1).unwrap_or("");
-    value.split('"').next().unwrap_or("").to_owned()
+    value.split('"').next().unwrap_or("").replace("&#38;", "&")
 }

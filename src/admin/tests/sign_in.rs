@@ -65,7 +65,9 @@ async fn the_link_makes_one_account_and_signs_in() {
     appliance.setup.claimed().await;
 
     let mut late = appliance.somebody();
-    assert_eq!(late.open(&link).await.path, "/admin/login");
+    let page = late.open(&link).await;
+    assert_eq!(page.status.as_u16(), 410);
+    page.expect(&["This link has been used", "/admin/login"]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -4,6 +4,7 @@ mod definition;
 mod delete;
 mod keys;
 mod publish;
+mod snippets;
 
 use std::sync::Arc;
 
@@ -26,6 +27,7 @@ use crate::admin::queue_depths::QueueDepths;
 use crate::admin::recipe::Recipe;
 use crate::admin::session::Visitor;
 use crate::admin::subscriptions::SubscriptionTable;
+use crate::admin::topics::snippets::Snippets;
 use crate::admin::traffic::{RangeChoice, Traffic};
 use crate::admin::view::{Badge, Empty, Frame, Moment, Tone, draw, link, part};
 use crate::model::registry::TopicEntry;
@@ -148,7 +150,7 @@ struct Publishing {
     accepts: &'static str,
     /// Both keys, while they are shown.
     keys: Option<[String; 2]>,
-    command: String,
+    snippets: Snippets,
 }
 
 impl Publishing {
@@ -161,7 +163,7 @@ impl Publishing {
                 false => "keys and shared access signatures",
                 true => "no keys: local authentication is disabled",
             },
-            command: publish::command(site, topic, with_keys.then_some(keys[0].as_str())),
+            snippets: Snippets::new(site, topic, with_keys.then_some(keys[0].as_str())),
             keys: with_keys.then_some(keys),
         })
     }

@@ -16,8 +16,8 @@ use crate::admin::form::{Form, Refusal, Submitted};
 use crate::admin::identify::{event_page, topic_page};
 use crate::admin::json_text;
 use crate::admin::print;
-use crate::admin::recipe::quoted;
 use crate::admin::session::Visitor;
+use crate::admin::topics::snippets;
 use crate::admin::view::{Flash, Frame, draw_with, link};
 use crate::base::Timestamp;
 use crate::model::event::{Event, EventKey};
@@ -116,21 +116,6 @@ fn headers(schema: &InputSchema, text: &str) -> HeaderMap {
     HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static(kind))])
 }
 
-/// The command that publishes an example with the first key, or with `$KEY` while that is hidden.
-pub(super) fn command(site: &Site, topic: &TopicEntry, key: Option<&str>) -> String {
-    let schema = &topic.topic.definition.input_schema;
-    let example = wire::example(schema, site.broker.entropy(), site.broker.clock().now());
-    let key = key.map_or("\"aeg-sas-key: $KEY\"".to_owned(), |key| {
-        quoted(&format!("aeg-sas-key: {key}"))
-    });
-    format!(
-        "curl -H {key} \\\n  -H 'Content-Type: {}' \\\n  -d {} \\\n  {}",
-        wire::content_type(schema, example.is_array()),
-        quoted(&example.to_string()),
-        quoted(&site.publish_url(topic))
-    )
-}
-
 fn draw_form(
     site: &Site,
     visitor: &Visitor,
@@ -152,7 +137,7 @@ fn draw_form(
         field,
         topic: name.to_string(),
         back: topic_page(name.as_str()),
-        command: command(site, topic, None),
+        command: snippets::command(site, topic, None),
     };
     draw_with(status, &page)
 }

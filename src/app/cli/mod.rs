@@ -330,6 +330,7 @@ mod tests {
         );
         check("everpost receive --secret hush", false);
         check("everpost events show 12", true);
+        check("everpost events try-now 12 --json", true);
         check("everpost dead-letters resubmit 5 6", true);
         check("everpost dead-letters resubmit --all --topic orders", true);
         check(

@@ -4,6 +4,7 @@ mod layout;
 
 use anyhow::Context;
 use clap::{Args, Subcommand};
+use reqwest::Method;
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -36,6 +37,11 @@ enum EventsCommand {
     Show {
         /// Number of the event, as `events list` shows it
         key: i64,
+    },
+    /// Make the next attempt of a pending delivery now, before its time
+    TryNow {
+        /// Number of the delivery, as `events show` shows it
+        delivery: i64,
     },
 }
 
@@ -82,6 +88,13 @@ impl EventsArgs {
                 let event = serde_json::from_str(&answer).context("the server shows no event")?;
                 let now = Clock::system().now();
                 self.output.show_verbatim(&answer, || sheet(&event, now))?;
+            }
+            EventsCommand::TryNow { delivery } => {
+                let number = delivery.to_string();
+                let path = ["everpost", "deliveries", &number, "tryNow"];
+                let due = client.send(Method::POST, &path, None).await?;
+                self.output
+                    .show(&due, |_| format!("delivery {delivery} is due now\n"))?;
             }
         }
         Ok(())

@@ -1,0 +1,112 @@
+//! The guided way, from nothing to a delivery, a failure and a resubmission.
+
+use std::time::Duration;
+
+use super::Appliance;
+use super::person::{Person, Shown};
+
+/// Reads the page again until it shows `text`.
+async fn wait_for(person: &mut Person, path: &str, text: &str) -> Shown {
+    for _ in 0..200 {
+        let page = person.open(path).await;
+        if page.body.contains(text) {
+            return page;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("{path} has never shown {text}");
+}
+
+#[tokio::test]
+async fn the_guide_leads_from_nothing_to_a_resubmission() {
+    let (appliance, mut person) = Appliance::claimed().await;
+    let overview = person.open("/admin").await;
+    overview.expect(&["See an event delivered", "/admin/first-event"]);
+    person
+        .open("/admin/first-event")
+        .await
+        .expect(&["value=\"orders\""]);
+    let refused = person.send("/admin/first-event", &[("topic", "o")]).await;
+    assert_eq!(refused.status.as_u16(), 422);
+    let page = person
+        .send("/admin/first-event", &[("topic", "orders")])
+        .await;
+    page.expect(&[
+        "/admin/inspectors/orders-inspector",
+        "Publish it",
+        "Example.Created",
+    ]);
+
+    let page = person.send("/admin/first-event/publish", &[]).await;
+    assert!(
+        page.path
+            .starts_with("/admin/first-event?topic=orders&taken=1#"),
+        "{}",
+        page.path
+    );
+    let page = wait_for(&mut person, &page.path, "It has arrived").await;
+    page.expect(&["Delivered", "Publish another one"]);
+
+    let page = person.send("/admin/first-event/fail", &[]).await;
+    let path = page.path;
+    wait_for(&mut person, &path, "1 attempt of 30")
+        .await
+        .expect(&["Next attempt", "Try now"]);
+    for attempts in [
+        "2 attempts of 30",
+        "After two failures it has been delivered",
+    ] {
+        let again = person.send("/admin/deliveries/2/try-now", &[]).await;
+        again.expect(&["The next attempt is made now."]);
+        assert!(
+            again
+                .path
+                .starts_with("/admin/first-event?topic=orders&taken=1&failed=2")
+        );
+        wait_for(&mut person, &path, attempts).await;
+    }
+
+    let page = person.send("/admin/first-event/refuse", &[]).await;
+    let path = page.path;
+    let page = wait_for(&mut person, &path, "has become a dead letter").await;
+    page.expect(&["UndeliverableDueToHttpBadRequest"]);
+    let page = person.send("/admin/first-event/repair", &[]).await;
+    page.expect(&["Dead letter 3 has been resubmitted as delivery 4."]);
+    wait_for(
+        &mut person,
+        &path,
+        "The dead letter has been sent again, and has arrived.",
+    )
+    .await;
+    let inspector = person.open("/admin/inspectors/orders-inspector").await;
+    inspector.expect(&["7 received", "orders / orders-inspector"]);
+    assert!(
+        !person
+            .open("/admin")
+            .await
+            .body
+            .contains("See an event delivered")
+    );
+    drop(appliance);
+}
+
+#[tokio::test]
+async fn the_guide_uses_what_is_there_and_says_what_is_not() {
+    let (_appliance, mut person) = Appliance::claimed().await;
+    person.open("/admin/new-topic").await;
+    let fields = [
+        ("name", "cloud"),
+        ("location", "local"),
+        ("inputSchema", "CloudEventSchemaV1_0"),
+    ];
+    person.send("/admin/new-topic", &fields).await;
+    person.open("/admin/first-event").await;
+    let page = person
+        .send("/admin/first-event", &[("topic", "cloud")])
+        .await;
+    page.expect(&["specversion", "/admin/inspectors/cloud-inspector"]);
+    let page = person.send("/admin/first-event/publish", &[]).await;
+    wait_for(&mut person, &page.path, "It has arrived").await;
+    let page = person.open("/admin/first-event?topic=nothing").await;
+    assert_eq!(page.status.as_u16(), 404);
+}

@@ -1,0 +1,35 @@
+//! Trying a pending delivery now, before its time.
+
+use crate::broker::Broker;
+use crate::model::delivery::{DeliveryId, DeliveryState};
+use crate::store::{Hastened, StoreError};
+
+/// Why a delivery is not tried now. It stays as it is.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum HastenError {
+    #[error("there is no delivery {0}")]
+    NotFound(DeliveryId),
+    #[error("delivery {0} is {state}, and only a pending one is tried again", state = .1.name())]
+    NotPending(DeliveryId, DeliveryState),
+    #[error("a receiver holds delivery {0}, or has put it aside")]
+    Held(DeliveryId),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl Broker {
+    /// Makes a pending delivery due now. It waits nevertheless while its subscription is paused, or its
+    /// receiver is on probation or has all the requests that it may have. The attempt counts like any.
+    pub async fn hasten(&self, id: DeliveryId) -> Result<(), HastenError> {
+        let now = self.clock().now();
+        match self.store().deliveries.hasten(id, now).await? {
+            Hastened::Due(subscription) => {
+                self.set_free(subscription, now);
+                Ok(())
+            }
+            Hastened::Held => Err(HastenError::Held(id)),
+            Hastened::Ended(state) => Err(HastenError::NotPending(id, state)),
+            Hastened::Missing => Err(HastenError::NotFound(id)),
+        }
+    }
+}

@@ -1,0 +1,109 @@
+// The guided way: from claiming to a delivered event without leaving the browser, and through failures.
+
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+
+import { Appliance } from "../clients/appliance.mjs";
+import { Administrator } from "./administrator.mjs";
+import { openBrowser } from "./visitor.mjs";
+
+// What somebody may have to wait for at true speed; a busy machine may need longer than people do.
+const MINUTE_MS = 60_000;
+
+let browser;
+
+before(async () => {
+  browser = await openBrowser();
+});
+
+after(() => browser?.close());
+
+for (const javaScriptEnabled of [true, false]) {
+  const how = javaScriptEnabled ? "with JavaScript" : "without JavaScript";
+
+  test(`from claiming to a delivered event within a minute, ${how}`, async (t) => {
+    const ann = await begin(t, javaScriptEnabled);
+    const startedAt = Date.now();
+    await ann.follow("Deliver the first event");
+    await ann.isOn("First event");
+    await ann.press("Create topic, inspector and subscription");
+    await ann.press("Publish it");
+    await ann.comesToSee("It has arrived: the inspector answered 200.");
+    assert.ok(Date.now() - startedAt < MINUTE_MS, `${Date.now() - startedAt} ms`);
+    await ann.sees("Delivered", "Attempt 1");
+
+    await ann.follow("Look at the request as it came");
+    await ann.isOn("orders-inspector");
+    await ann.comesToSee("2 received");
+    await ann.sees("Example.Created", "aeg-event-type: Notification");
+    await ann.leave();
+  });
+
+  test(`through failures to a delivery, without waiting for the schedule, ${how}`, async (t) => {
+    const ann = await begin(t, javaScriptEnabled);
+    await ann.page.goto("/admin/first-event");
+    await ann.press("Create topic, inspector and subscription");
+    await ann.press("Publish an event that fails twice");
+    await ann.comesToSee("1 attempt of 30");
+    await ann.sees("Next attempt", "Busy", "503");
+    await ann.press("Try now");
+    await ann.isTold("The next attempt is made now.");
+    await ann.comesToSee("2 attempts of 30");
+    await ann.press("Try now");
+    await ann.comesToSee("After two failures it has been delivered.");
+
+    await ann.press("Publish an event that is refused");
+    await ann.comesToSee("A 400 is never retried: the event has become a dead letter.");
+    await ann.press("Let the inspector answer 200 and resubmit");
+    await ann.isTold("has been resubmitted as delivery");
+    await ann.comesToSee("The dead letter has been sent again, and has arrived.");
+    await ann.goesTo("Dead letters");
+    await ann.isOn("Dead letters");
+    await ann.sees("No dead letters.");
+    await ann.leave();
+  });
+}
+
+test("an inspector shows what comes while one looks", async (t) => {
+  const { ann, appliance } = await beginWith(t, true);
+  await ann.goesTo("Topics");
+  await ann.follow("Create the first topic");
+  await ann.type("Name", "orders");
+  await ann.press("Create topic");
+  await ann.goesTo("Inspectors");
+  await ann.follow("Create an inspector");
+  await ann.type("Name", "bin");
+  await ann.type("Answers", "410");
+  await ann.press("Create inspector");
+  await ann.isTold("Inspector bin has been created.");
+  await ann.press("Subscribe");
+  await ann.isTold("are delivered to this inspector now.");
+  await ann.comesToSee("Handshake of Event Grid, agreed to");
+
+  await ann.page.getByText("Handshake of Event Grid").click(); // folds it up
+  const topic = { path: "/topics/orders" };
+  const { key1 } = await appliance.manage("POST", `${topic.path}/listKeys`);
+  const event = { id: "seen", eventType: "T", subject: "s", eventTime: new Date(), data: {}, dataVersion: "" };
+  const sent = await fetch(`${appliance.url}${topic.path}/api/events`, {
+    method: "POST",
+    headers: { "aeg-sas-key": key1, "content-type": "application/json" },
+    body: JSON.stringify([event]),
+  });
+  assert.equal(sent.status, 200);
+  await ann.sees("2 received", "T seen");
+  const open = await ann.page.locator("details[open]").evaluateAll((each) => each.map(({ id }) => id));
+  assert.deepEqual(open, ["request-2"], "what was folded up stays so");
+  await ann.leave();
+});
+
+async function begin(t, javaScriptEnabled) {
+  return (await beginWith(t, javaScriptEnabled)).ann;
+}
+
+async function beginWith(t, javaScriptEnabled) {
+  const appliance = await Appliance.start();
+  t.after(() => appliance.stop());
+  const ann = await Administrator.arrive(browser, appliance.url, { javaScriptEnabled });
+  await ann.claim(appliance);
+  return { ann, appliance };
+}
