@@ -1,4 +1,4 @@
-//! The visitor's own account: password and sessions.
+//! The visitor's own account: password, second factor and sessions.
 
 use std::sync::Arc;
 
@@ -7,7 +7,6 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Redirect, Response};
 use http::StatusCode;
 
-use crate::admin::Site;
 use crate::admin::client::Client;
 use crate::admin::error::{PageError, PageResult, sentence};
 use crate::admin::field::{Field, Problem, mark};
@@ -17,6 +16,7 @@ use crate::admin::session::Visitor;
 use crate::admin::sessions::SessionTable;
 use crate::admin::setup::new_password;
 use crate::admin::view::{Flash, Frame, draw_with};
+use crate::admin::{Site, print, second_factor};
 use crate::broker::people::PeopleError;
 use crate::store::accounts::User;
 
@@ -27,6 +27,10 @@ struct AccountPage {
     role: &'static str,
     problem: Option<Problem>,
     password_fields: [Field; 2],
+    has_second_factor: bool,
+    /// Recovery codes that are left.
+    recovery_codes: String,
+    remove_fields: [Field; 1],
     sessions: SessionTable,
 }
 
@@ -35,7 +39,14 @@ pub(super) async fn show(visitor: Visitor, State(site): State<Arc<Site>>) -> Pag
     draw_account(&site, &visitor, None).await
 }
 
-async fn draw_account(site: &Site, visitor: &Visitor, refusal: Option<Refusal>) -> PageResult {
+/// The account, with what is wrong with one of its forms.
+pub(super) async fn draw_account(
+    site: &Site,
+    visitor: &Visitor,
+    refusal: Option<Refusal>,
+) -> PageResult {
+    let user = own_user(site, visitor).await?;
+    let recovery_codes = site.people.accounts().recovery_codes(user.id).await?;
     let status = match refusal {
         None => StatusCode::OK,
         Some(_) => StatusCode::UNPROCESSABLE_ENTITY,
@@ -44,11 +55,17 @@ async fn draw_account(site: &Site, visitor: &Visitor, refusal: Option<Refusal>) 
         Field::password("present", "Present password", "current-password").required(),
         new_password("New password"),
     ];
+    let mut remove_fields = [second_factor::password_field()];
+    let all_fields = password_fields.iter_mut().chain(&mut remove_fields);
+    let problem = mark(all_fields, refusal);
     let page = AccountPage {
         frame: Frame::new(visitor, "Your account"),
         role: visitor.role.name(),
-        problem: mark(password_fields.iter_mut(), refusal),
+        problem,
         password_fields,
+        has_second_factor: user.has_second_factor,
+        recovery_codes: print::plural(recovery_codes, "recovery code", "recovery codes"),
+        remove_fields,
         sessions: SessionTable::read(site, visitor, Some(visitor.id)).await?,
     };
     Ok(draw_with(status, &page))

@@ -125,7 +125,12 @@ impl From<PeopleError> for PageError {
         match error {
             PeopleError::Account(AccountError::NotFound) => Self::NotFound("such user".to_owned()),
             PeopleError::Account(AccountError::Store(error)) => error.into(),
+            PeopleError::Account(AccountError::TokenNotFound) => {
+                Self::NotFound("such token".to_owned())
+            }
             PeopleError::Name(_)
+            | PeopleError::Days
+            | PeopleError::WrongCode
             | PeopleError::Password(_)
             | PeopleError::WrongPassword
             | PeopleError::DeadLink
@@ -133,6 +138,8 @@ impl From<PeopleError> for PageError {
                 AccountError::NameTaken
                 | AccountError::TooMany
                 | AccountError::FirstIsAdmin
+                | AccountError::TokenNameTaken
+                | AccountError::TooManyTokens
                 | AccountError::LastAdmin,
             ) => Self::Conflict(sentence(&error.to_string())),
         }

@@ -96,6 +96,10 @@ async fn submit(
         return Err(PageError::BadToken);
     }
     match authenticate(&site, &form, client.address).await? {
+        Ok(user) if user.has_second_factor => {
+            session::await_code(&site, &session, user.id, form.raw("next")).await?;
+            Ok(Redirect::to("/admin/login/code").into_response())
+        }
         Ok(user) => {
             session::sign_in(&site, &session, user.id, client).await?;
             Ok(Redirect::to(after_login(form.raw("next"))).into_response())
@@ -158,7 +162,7 @@ async fn authenticate(
     Ok(Ok(user))
 }
 
-fn after_login(next: &str) -> &str {
+pub(super) fn after_login(next: &str) -> &str {
     if gate::is_page(next) { next } else { "/admin" }
 }
 

@@ -5,6 +5,7 @@
 //! posted, carries the session's token and ends in a redirect.
 
 mod account;
+mod activity;
 mod assets;
 mod client;
 mod confirm;
@@ -24,14 +25,17 @@ mod inspectors;
 mod json_text;
 mod live;
 mod login;
+mod login_code;
 mod overview;
 mod page;
 mod password_link;
 mod print;
+mod qr;
 mod queue_depths;
 mod recipe;
 mod replays;
 mod retry_preview;
+mod second_factor;
 mod session;
 mod sessions;
 pub mod setup;
@@ -40,6 +44,7 @@ mod subscriptions;
 mod tests;
 mod throttle;
 mod timeline;
+mod tokens;
 mod topics;
 mod traffic;
 mod users;
@@ -59,6 +64,7 @@ use tokio::sync::Semaphore;
 
 use crate::broker::Broker;
 use crate::broker::people::People;
+use crate::broker::trail::Trail;
 use crate::store::StoreError;
 use crate::store::views::Views;
 
@@ -70,6 +76,7 @@ pub struct AdminState {
     pub broker: Broker,
     pub views: Views,
     pub people: People,
+    pub trail: Trail,
     /// How the first person gets in; see [`SetupLink::new`].
     pub setup: SetupLink,
     /// Whether webhooks must be called over TLS.
@@ -82,8 +89,11 @@ pub struct AdminState {
 /// `axum::extract::ConnectInfo<SocketAddr>` where the request has one.
 pub fn routes(state: AdminState) -> Router {
     let site = Arc::new(Site::new(state));
-    let behind_login = page::router().layer(from_fn_with_state(site.clone(), gate::admit));
+    let behind_login = page::router()
+        .layer(from_fn_with_state(site.clone(), activity::note))
+        .layer(from_fn_with_state(site.clone(), gate::admit));
     let public = login::router()
+        .merge(login_code::router())
         .merge(setup::router())
         .merge(password_link::router());
     // Every byte of an event may be percent-encoded.
@@ -103,6 +113,7 @@ struct Site {
     broker: Broker,
     views: Views,
     people: People,
+    trail: Trail,
     setup: SetupLink,
     require_https: bool,
     publish_bytes_max: usize,
@@ -119,6 +130,7 @@ impl Site {
             broker: state.broker,
             views: state.views,
             people: state.people,
+            trail: state.trail,
             setup: state.setup,
             require_https: state.require_https,
             publish_bytes_max: state.publish_bytes_max,

@@ -9,8 +9,9 @@ use axum::routing::{MethodRouter, get, post};
 use crate::admin::gate::Access;
 use crate::admin::view::NavLink;
 use crate::admin::{
-    Site, account, dead_letters, deliveries, error, events, first_event, gate, inspectors, live,
-    login, overview, replays, sessions, subscriptions, topics, users,
+    Site, account, activity, dead_letters, deliveries, error, events, first_event, gate,
+    inspectors, live, login, overview, replays, second_factor, sessions, subscriptions, tokens,
+    topics, users,
 };
 use crate::store::accounts::Role;
 
@@ -89,13 +90,21 @@ pub(super) static PAGES: &[Page] = &[
     kept("/users/{user}/disable", || post(users::disable)),
     kept("/users/{user}/enable", || post(users::enable)),
     kept("/users/{user}/password-link", || post(users::put_link)),
+    kept("/users/{user}/remove-second-factor", || post(users::remove_second_factor)),
     kept("/users/{user}/end-sessions", || post(users::end_sessions)),
     kept("/users/{user}/delete", || get(users::ask_to_delete).post(users::delete)),
+    kept("/activity", || get(activity::list)).titled("Activity"),
+    kept("/tokens", || get(tokens::list)).titled("API tokens"),
+    kept("/new-token", || get(tokens::draft).post(tokens::create)),
+    kept("/tokens/{token}/delete", || get(tokens::ask_to_delete).post(tokens::delete)),
     kept("/sessions", || get(sessions::list)),
     kept("/sessions/end", || post(sessions::end_all)),
     kept("/sessions/{session}/end", || post(sessions::end_one)),
     anybodys("/account", || get(account::show)),
     anybodys("/account/password", || post(account::change_password)),
+    anybodys("/account/second-factor",
+        || get(second_factor::offer).post(second_factor::set_up)),
+    anybodys("/account/second-factor/remove", || post(second_factor::remove)),
     anybodys("/account/sessions/end", || post(sessions::end_others)),
     anybodys("/account/sessions/{session}/end", || post(sessions::end_own)),
     anybodys("/logout", || post(login::log_out)),

@@ -17,10 +17,10 @@ use tower_sessions::session::{Id, Record};
 use tower_sessions::session_store::{Error, Result};
 use tower_sessions::{Expiry, Session, SessionManagerLayer, SessionStore};
 
-use crate::admin::Site;
 use crate::admin::client::Client;
 use crate::admin::error::PageError;
 use crate::admin::view::Flash;
+use crate::admin::{Site, activity};
 use crate::base::{Clock, Entropy, Timestamp};
 use crate::store::StoreError;
 use crate::store::accounts::{Accounts, Role, SessionRecord, User, UserId};
@@ -40,6 +40,7 @@ const COOKIE_OF_HOST: &str = "__Host-everpost_session";
 
 /// Keys in a session's record.
 const SIGNED_IN: &str = "signed_in";
+const AWAITED: &str = "awaited";
 const FLASH: &str = "flash";
 
 /// What a session remembers about who signed in.
@@ -119,6 +120,53 @@ pub(super) fn layer(site: &Arc<Site>) -> SessionManagerLayer<Sessions> {
         .with_expiry(Expiry::OnSessionEnd) // of the browser's; ours are looked at here
 }
 
+/// How long a second factor may be looked for after the password.
+const CODE_WAIT_MAX: Duration = Duration::from_secs(10 * 60);
+
+/// What a session remembers of somebody whose password was right and whose code is still missing.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Awaited {
+    user: i64,
+    since_ms: i64,
+    pub(super) csrf: String,
+    /// The page that was asked for.
+    pub(super) next: String,
+}
+
+impl Awaited {
+    pub(super) fn user(&self) -> UserId {
+        UserId(self.user)
+    }
+}
+
+/// Remembers under a new id that the password of `user` was right.
+pub(super) async fn await_code(
+    site: &Site,
+    session: &Session,
+    user: UserId,
+    next: &str,
+) -> std::result::Result<(), PageError> {
+    session.flush().await?;
+    let awaited = Awaited {
+        user: user.0,
+        since_ms: site.broker.clock().now().as_ms(),
+        csrf: site.broker.entropy().secret(),
+        next: next.to_owned(),
+    };
+    Ok(session.insert(AWAITED, awaited).await?)
+}
+
+/// Whose code is awaited, if that was not too long ago.
+pub(super) async fn awaited(
+    site: &Site,
+    session: &Session,
+) -> std::result::Result<Option<Awaited>, PageError> {
+    let awaited = session.get::<Awaited>(AWAITED).await?;
+    let now = site.broker.clock().now();
+    let is_fresh = |each: &Awaited| now.since(Timestamp::from_ms(each.since_ms)) < CODE_WAIT_MAX;
+    Ok(awaited.filter(is_fresh))
+}
+
 /// Signs `user` in, under a new id whatever the browser came with.
 pub(super) async fn sign_in(
     site: &Site,
@@ -127,6 +175,10 @@ pub(super) async fn sign_in(
     client: Client,
 ) -> std::result::Result<(), PageError> {
     session.flush().await?;
+    if let Some(user) = site.people.accounts().user(user).await? {
+        let deed = activity::deed(&user.name, &client, "POST", "/admin/login");
+        site.trail.note(deed, None, None).await;
+    }
     let now = site.broker.clock().now();
     let signed_in = SignedIn {
         user: user.0,
@@ -195,6 +247,7 @@ impl Visitor {
             disabled_at: None,
             signed_in_at: None,
             link_expires_at: None,
+            has_second_factor: false,
         };
         let nowhere = Arc::new(tower_sessions::MemoryStore::default());
         let session = Session::new(None, nowhere, None);

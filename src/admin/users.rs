@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use askama::Template;
+use axum::Extension;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Redirect, Response};
 use http::StatusCode;
@@ -19,6 +20,7 @@ use crate::admin::sessions::{self, SessionTable};
 use crate::admin::view::{Badge, Flash, Frame, Moment, Tone, draw, draw_with};
 use crate::base::Timestamp;
 use crate::broker::people::{NAME_CHARACTERS_MAX, PeopleError};
+use crate::broker::trail::Made;
 use crate::store::accounts::{AccountError, Role, User, UserChange, UserId};
 
 /// Roles with what they are for.
@@ -143,7 +145,10 @@ pub(super) async fn create(
         return Ok(draw_form(&visitor, &form, Some(refusal)));
     };
     let refusal = match site.people.add(form.text("name"), role, None).await {
-        Ok(id) => return draw_link(&site, &visitor, id).await,
+        Ok(id) => {
+            let page = draw_link(&site, &visitor, id).await?;
+            return Ok((Extension(Made(user_page(id))), page).into_response());
+        }
         Err(PeopleError::Name(problem)) => Refusal::of("name", sentence(&problem)),
         Err(PeopleError::Account(error @ AccountError::NameTaken)) => {
             Refusal::of("name", sentence(&error.to_string()))
@@ -185,6 +190,7 @@ struct UserPage {
     name: String,
     is_own: bool,
     is_disabled: bool,
+    has_second_factor: bool,
     state: Badge,
     role: &'static str,
     role_field: Field,
@@ -210,6 +216,7 @@ pub(super) async fn show(
         path: user_page(user.id),
         is_own: user.id == visitor.id,
         is_disabled: user.disabled_at.is_some(),
+        has_second_factor: user.has_second_factor,
         state: state(&user, visitor.now),
         role: user.role.name(),
         role_field: Field::choice("role", "Role", &ROLES, &role),
@@ -295,6 +302,19 @@ pub(super) async fn put_link(
 ) -> PageResult {
     let user = find(&site, &user).await?;
     draw_link(&site, &visitor, user.id).await
+}
+
+/// Removes the second factor of somebody who has lost it.
+pub(super) async fn remove_second_factor(
+    State(site): State<Arc<Site>>,
+    Path(user): Path<String>,
+    Submitted { visitor, .. }: Submitted,
+) -> PageResult {
+    let user = find(&site, &user).await?;
+    site.people.remove_second_factor(user.id).await?;
+    let told = format!("{} signs in with the password alone.", user.name);
+    visitor.tell(Flash::done(told)).await?;
+    Ok(Redirect::to(&user_page(user.id)).into_response())
 }
 
 /// Ends the sessions of a user.

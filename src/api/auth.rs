@@ -1,18 +1,24 @@
 //! Who is asking: access keys and SAS tokens for publishers, the management token for everybody else.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, RwLock};
 
-use axum::extract::{Request, State};
+use axum::extract::{ConnectInfo, Request, State};
 use axum::http::{HeaderMap, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
 use crate::api::ApiState;
 use crate::api::error::ApiError;
+use crate::api::routes::Access;
 use crate::base::Timestamp;
+use crate::broker::people::TokenHolder;
+use crate::broker::trail::{Deed, Made};
 use crate::model::access::{AccessKeys, Secret};
+use crate::model::audit::Actor;
 use crate::model::registry::TopicEntry;
+use crate::store::accounts::Role;
 use crate::wire::sas::{self, SasClaims, SasError};
 
 /// What a publisher presents (spec 1.2).
@@ -91,12 +97,7 @@ pub(super) fn authorize_publisher(
     uri: &Uri,
 ) -> Result<(), ApiError> {
     if let Credential::Bearer(token) = credential {
-        return match state.token.admits(token) {
-            true => Ok(()),
-            false => Err(ApiError::unauthorized(
-                "The bearer token is not the management token.",
-            )),
-        };
+        return check_operator(state, token);
     }
     if topic.topic.definition.disable_local_auth {
         return Err(ApiError::unauthorized(format!(
@@ -213,23 +214,109 @@ impl ManagementToken {
     }
 }
 
-/// Lets only the bearer of the management token through.
-pub(super) async fn require_management(
-    State(state): State<ApiState>,
-    request: Request,
+/// Who sends a request: whoever holds the management token, or a token of its own.
+#[derive(Clone, Debug)]
+pub(super) struct Caller {
+    actor: Actor,
+    pub(super) role: Role,
+}
+
+impl Caller {
+    /// Whose token `presented` is.
+    pub(super) fn of(state: &ApiState, presented: &Secret) -> Option<Self> {
+        if let Some(TokenHolder { name, role }) = state.people.tokens().holder(presented) {
+            let actor = Actor::ApiToken(name);
+            return Some(Self { actor, role });
+        }
+        state.token.admits(presented).then_some(Self {
+            actor: Actor::ManagementToken,
+            role: Role::Admin,
+        })
+    }
+
+    /// In a few words for people.
+    pub(super) fn words(&self) -> String {
+        self.actor.words()
+    }
+
+    /// Refuses what takes another role.
+    pub(super) fn check(&self, needed: Role) -> Result<(), ApiError> {
+        match self.role >= needed {
+            true => Ok(()),
+            false => Err(ApiError::forbidden(format!(
+                "This takes the role {}, and the {} has the role {}.",
+                needed.name(),
+                self.words(),
+                self.role.name()
+            ))),
+        }
+    }
+}
+
+/// Checks that the bearer of `token` may do what operators may: publish and receive.
+pub(super) fn check_operator(state: &ApiState, token: &Secret) -> Result<(), ApiError> {
+    let caller = Caller::of(state, token).ok_or_else(|| {
+        ApiError::unauthorized("The bearer token is neither the management token nor an API token.")
+    })?;
+    caller.check(Role::Operator)
+}
+
+/// Lets only those through whose token has the role that the route takes, and notes what they change.
+pub(super) async fn admit(
+    State((state, access)): State<(ApiState, Access)>,
+    mut request: Request,
     next: Next,
 ) -> Response {
-    match bearer(request.headers()) {
-        Some(token) if state.token.admits(&token) => next.run(request).await,
-        Some(_) => ApiError::unauthorized(
-            "The bearer token is not the management token; `everpost token` prints the right one.",
-        )
-        .into_response(),
-        None => ApiError::unauthorized(
+    let changes = !request.method().is_safe();
+    let needed = match changes {
+        true => access.changes,
+        false => access.reads,
+    };
+    let caller = match caller(&state, request.headers()) {
+        Ok(caller) => caller,
+        Err(refusal) => return refusal.into_response(),
+    };
+    if let Err(refusal) = caller.check(needed) {
+        return refusal.into_response();
+    }
+    let deed = (changes && access.is_noted).then(|| deed(&caller, &request));
+    request.extensions_mut().insert(caller);
+    let Some(deed) = deed else {
+        return next.run(request).await;
+    };
+    let before = state.trail.look(&deed.path).await;
+    let response = next.run(request).await;
+    if response.status().is_success() {
+        let made = response.extensions().get::<Made>();
+        let subject = made.map_or(deed.path.clone(), |Made(path)| path.clone());
+        let after = state.trail.look(&subject).await;
+        state.trail.note(deed, before, after).await;
+    }
+    response
+}
+
+fn caller(state: &ApiState, headers: &HeaderMap) -> Result<Caller, ApiError> {
+    let token = bearer(headers).ok_or_else(|| {
+        ApiError::unauthorized(
             "Management needs the header `Authorization: Bearer TOKEN`; `everpost token` prints the \
              token.",
         )
-        .into_response(),
+    })?;
+    Caller::of(state, &token).ok_or_else(|| {
+        ApiError::unauthorized(
+            "The bearer token is neither the management token nor an API token that is valid; \
+             `everpost token` prints the right one.",
+        )
+    })
+}
+
+fn deed(caller: &Caller, request: &Request) -> Deed {
+    let address = request.extensions().get::<ConnectInfo<SocketAddr>>();
+    Deed {
+        actor: caller.actor.clone(),
+        address: address.map(|ConnectInfo(address)| address.ip().to_canonical().to_string()),
+        method: request.method().to_string(),
+        path: request.uri().path().to_owned(),
     }
 }
 

@@ -7,7 +7,7 @@ use axum::response::{IntoResponse, Response};
 use serde_json::json;
 
 use crate::api::ApiState;
-use crate::api::auth::bearer;
+use crate::api::auth::{Caller, bearer};
 use crate::api::error::ApiError;
 
 /// `GET /healthz`: the process answers.
@@ -40,7 +40,7 @@ pub(super) async fn metrics(
     State(state): State<ApiState>,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    let admitted = bearer(&headers).is_some_and(|token| state.token.admits(&token));
+    let admitted = bearer(&headers).is_some_and(|token| Caller::of(&state, &token).is_some());
     if !state.options.metrics_public && !admitted {
         return Err(ApiError::unauthorized(
             "The metrics need the header `Authorization: Bearer TOKEN` with the management token, or \

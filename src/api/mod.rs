@@ -1,9 +1,10 @@
 //! The doors for programs: Azure's protocols in, Azure's protocols out.
 //!
-//! Every route stands in the table below. A handler takes its request apart, calls one verb of the broker
+//! Every route stands in a table: those to publish and to look in below, those to manage in `routes`. A handler takes its request apart, calls one verb of the broker
 //! and dresses the answer; it decides nothing about events.
 
 mod arm;
+mod audit;
 mod auth;
 mod counts;
 mod dead_letters;
@@ -24,9 +25,13 @@ mod records;
 mod rejections;
 mod replays;
 mod resubmit;
+mod routes;
 mod see_through;
 mod service_bus;
 mod storage;
+#[cfg(test)]
+mod tests;
+mod tokens;
 mod validate;
 
 use std::sync::Arc;
@@ -35,7 +40,7 @@ use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::middleware;
 use axum::response::Redirect;
-use axum::routing::{delete, get, post};
+use axum::routing::{get, post};
 
 pub use arm::rewrite as rewrite_arm_path;
 pub use auth::ManagementToken;
@@ -44,7 +49,7 @@ pub use publish::Intake;
 
 use crate::broker::Broker;
 use crate::broker::people::People;
-use crate::model::limits::{IMPORT_BYTES_MAX, MANAGEMENT_BYTES_MAX};
+use crate::broker::trail::Trail;
 use crate::store::views::Views;
 
 /// What the doors share. Cheap to clone.
@@ -53,6 +58,7 @@ pub struct ApiState {
     pub broker: Broker,
     pub views: Views,
     pub people: People,
+    pub trail: Trail,
     pub token: ManagementToken,
     pub intake: Intake,
     pub options: Arc<ApiOptions>,
@@ -105,105 +111,16 @@ pub fn routes(state: ApiState, others: Router) -> Router {
         .layer(DefaultBodyLimit::disable());
 
     let publish_bytes_max = state.options.publish_bytes_max;
-    let manage = Router::new()
-        .route("/topics", get(manage::list_topics))
-        .route("/namespaces", get(namespaces::list))
-        .route(
-            "/namespaces/{namespace}",
-            get(namespaces::get)
-                .put(namespaces::put)
-                .patch(namespaces::patch)
-                .delete(namespaces::delete),
-        )
-        .route(
-            "/namespaces/{namespace}/listKeys",
-            post(namespaces::list_keys),
-        )
-        .route(
-            "/namespaces/{namespace}/regenerateKey",
-            post(namespaces::regenerate_key),
-        )
-        .route(
-            "/namespaces/{namespace}/topics",
-            get(namespaces::list_topics),
-        )
-        .merge(topic_routes("/topics/{topic}", publish_bytes_max))
-        .merge(topic_routes(
-            "/namespaces/{namespace}/topics/{topic}",
-            publish_bytes_max,
-        ))
-        .route("/everpost/counts", get(counts::list_counts))
-        .route("/everpost/traffic", get(counts::list_traffic))
-        .route("/everpost/events", get(records::list_events))
-        .route("/everpost/events/{key}", get(records::get_event))
-        .route("/everpost/storage", get(storage::show))
-        .route(
-            "/everpost/deliveries/{id}/tryNow",
-            post(deliveries::try_now),
-        )
-        .route("/everpost/deadLetters", get(dead_letters::list))
-        .route("/everpost/deadLetters/count", get(dead_letters::count))
-        .route("/everpost/deadLetters/purge", post(dead_letters::purge))
-        .route(
-            "/everpost/events/{key}/explanations",
-            get(explain::explain_stored),
-        )
-        .route("/everpost/rejectedEvents", get(rejections::list))
-        .route("/everpost/rejectedEvents/{id}", get(rejections::get))
-        .route("/everpost/deadLetters/{id}", get(records::get_dead_letter))
-        .route("/everpost/deadLetters/resubmit", post(resubmit::selection))
-        .route("/everpost/inspectors", get(inspectors::list))
-        .route(
-            "/everpost/inspectors/{name}",
-            get(inspectors::get)
-                .put(inspectors::put)
-                .delete(inspectors::delete),
-        )
-        .route("/everpost/inspectors/{name}/clear", post(inspectors::clear))
-        .route(
-            "/everpost/inspectors/{name}/requests",
-            get(inspectors::requests),
-        )
-        .route(
-            "/everpost/inspectors/{name}/requests/{number}",
-            get(inspectors::request),
-        )
-        .route("/everpost/replays", get(replays::list).post(replays::start))
-        .route("/everpost/replays/preview", post(replays::preview))
-        .route("/everpost/replays/{id}", get(replays::show))
-        .route("/everpost/replays/{id}/pause", post(replays::pause))
-        .route("/everpost/replays/{id}/resume", post(replays::resume))
-        .route("/everpost/replays/{id}/cancel", post(replays::cancel))
-        .route("/everpost/users", get(people::list).post(people::create))
-        .route(
-            "/everpost/users/{name}",
-            get(people::show)
-                .patch(people::patch)
-                .delete(people::delete),
-        )
-        .route(
-            "/everpost/users/{name}/passwordLink",
-            post(people::put_link),
-        )
-        .route("/everpost/sessions", get(people::list_sessions))
-        .route("/everpost/sessions/end", post(people::end_sessions))
-        .route("/everpost/sessions/{id}", delete(people::end_session))
-        .route("/everpost/deadLetters/receive", post(locks::receive))
-        .route("/everpost/locks/{verb}", post(locks::settle))
-        .layer(DefaultBodyLimit::max(MANAGEMENT_BYTES_MAX))
-        .route(
-            "/everpost/deadLetters/import",
-            post(import::import).layer(DefaultBodyLimit::max(IMPORT_BYTES_MAX)),
-        )
-        // An edited event is as large as a published one.
-        .route(
-            "/everpost/deadLetters/{id}/resubmit",
-            post(resubmit::one).layer(DefaultBodyLimit::max(state.options.publish_bytes_max)),
-        )
-        .route_layer(middleware::from_fn_with_state(
-            state.clone(),
-            auth::require_management,
-        ));
+    let manage = routes::all(publish_bytes_max)
+        .into_iter()
+        .fold(Router::new(), |router, route| {
+            let guard = middleware::from_fn_with_state((state.clone(), route.access), auth::admit);
+            let handler = route
+                .handler
+                .route_layer(DefaultBodyLimit::max(route.bytes_max))
+                .route_layer(guard);
+            router.route(&route.path, handler)
+        });
 
     let open = Router::new()
         .route("/validate", get(validate::confirm).post(validate::confirm))
@@ -226,66 +143,6 @@ pub fn routes(state: ApiState, others: Router) -> Router {
             service_bus::divert,
         ))
         .layer(middleware::from_fn_with_state(state, pull::divert))
-}
-
-/// What can be managed at `topic`, the path of a topic, and below it; pasted events may be as long as
-/// published ones.
-fn topic_routes(topic: &str, publish_bytes_max: usize) -> Router<ApiState> {
-    let pasted_event =
-        || DefaultBodyLimit::max(publish_bytes_max.saturating_add(MANAGEMENT_BYTES_MAX));
-    let subscription = format!("{topic}/eventSubscriptions/{{name}}");
-    Router::new()
-        .route(
-            topic,
-            get(manage::get_topic)
-                .put(manage::put_topic)
-                .patch(manage::patch_topic)
-                .delete(manage::delete_topic),
-        )
-        .route(&format!("{topic}/listKeys"), post(manage::list_keys))
-        .route(
-            &format!("{topic}/regenerateKey"),
-            post(manage::regenerate_key),
-        )
-        .route(
-            &format!("{topic}/eventSubscriptions"),
-            get(manage::list_subscriptions),
-        )
-        .route(
-            &subscription,
-            get(manage::get_subscription)
-                .put(manage::put_subscription)
-                .patch(manage::patch_subscription)
-                .delete(manage::delete_subscription),
-        )
-        .route(
-            &format!("{subscription}/getFullUrl"),
-            post(manage::get_full_url),
-        )
-        .route(
-            &format!("{subscription}/getDeliveryAttributes"),
-            post(manage::get_delivery_attributes),
-        )
-        .route(
-            &format!("{subscription}/listSigningSecrets"),
-            post(manage::list_signing_secrets),
-        )
-        .route(
-            &format!("{subscription}/rotateSigningSecret"),
-            post(manage::rotate_signing_secret),
-        )
-        .route(
-            &format!("{topic}/explain"),
-            post(explain::explain_all).layer(pasted_event()),
-        )
-        .route(
-            &format!("{subscription}/explain"),
-            post(explain::explain_one).layer(pasted_event()),
-        )
-        .route(&format!("{topic}/tryFilter"), post(explain::try_filter))
-        .route(&format!("{subscription}/validate"), post(manage::validate))
-        .route(&format!("{subscription}/pause"), post(manage::pause))
-        .route(&format!("{subscription}/resume"), post(manage::resume))
 }
 
 /// `GET /`: people want the admin pages.

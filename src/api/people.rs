@@ -1,10 +1,10 @@
 //! Everpost's own door to the people who sign in to the admin pages, and to their sessions.
 
-use axum::Json;
 use axum::body::Bytes;
 use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
+use axum::{Extension, Json};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -13,6 +13,7 @@ use crate::api::error::ApiError;
 use crate::api::manage::{Answer, json};
 use crate::base::Timestamp;
 use crate::broker::people::{LINK_LIFE, PeopleError};
+use crate::broker::trail::Made;
 use crate::store::accounts::{AccountError, Role, SessionRow, User, UserChange, UserId};
 
 /// Sessions in one answer: more people than look after one appliance.
@@ -24,14 +25,20 @@ impl From<PeopleError> for ApiError {
         match error {
             PeopleError::Name(_) => Self::of_field("name", explanation),
             PeopleError::Password(_) => Self::of_field("password", explanation),
-            PeopleError::Account(AccountError::NotFound) => Self::not_found(explanation),
+            PeopleError::Days => Self::of_field("days", explanation),
+            PeopleError::Account(AccountError::NotFound | AccountError::TokenNotFound) => {
+                Self::not_found(explanation)
+            }
             PeopleError::Account(AccountError::Store(error)) => error.into(),
             PeopleError::WrongPassword
+            | PeopleError::WrongCode
             | PeopleError::DeadLink
             | PeopleError::Account(
                 AccountError::NameTaken
                 | AccountError::TooMany
                 | AccountError::FirstIsAdmin
+                | AccountError::TokenNameTaken
+                | AccountError::TooManyTokens
                 | AccountError::LastAdmin,
             ) => Self::conflict(explanation),
         }
@@ -63,7 +70,8 @@ pub(super) async fn create(State(state): State<ApiState>, body: Bytes) -> Answer
     if body.password.is_none() {
         add_link(&state, id, &mut shown).await?;
     }
-    Ok((StatusCode::CREATED, Json(shown)).into_response())
+    let made = Made(format!("/everpost/users/{}", id.0));
+    Ok((StatusCode::CREATED, Extension(made), Json(shown)).into_response())
 }
 
 /// `GET /everpost/users/{name}`
@@ -77,6 +85,8 @@ struct UserPatch {
     role: Option<String>,
     disabled: Option<bool>,
     password: Option<String>,
+    #[serde(rename = "hasSecondFactor")]
+    has_second_factor: Option<bool>,
 }
 
 /// `PATCH /everpost/users/{name}`
@@ -91,6 +101,15 @@ pub(super) async fn patch(
         role: patch.role.as_deref().map(role).transpose()?,
         disabled: patch.disabled,
     };
+    if patch.has_second_factor == Some(true) {
+        return Err(ApiError::of_field(
+            "hasSecondFactor",
+            "a second factor can be removed here, but only its user sets one up",
+        ));
+    }
+    if patch.has_second_factor == Some(false) {
+        state.people.remove_second_factor(user.id).await?;
+    }
     if let Some(password) = patch.password {
         state.people.set_password(&user, &password, None).await?;
     }
@@ -167,7 +186,8 @@ pub(super) async fn end_session(State(state): State<ApiState>, Path(id): Path<St
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
-fn read<T: serde::de::DeserializeOwned>(body: &Bytes) -> Result<T, ApiError> {
+/// A body of that form.
+pub(super) fn read<T: serde::de::DeserializeOwned>(body: &Bytes) -> Result<T, ApiError> {
     serde_json::from_value(json(body)?)
         .map_err(|error| ApiError::bad_request(format!("The request body: {error}.")))
 }
@@ -198,6 +218,7 @@ fn render(user: &User) -> Value {
         "name": user.name,
         "role": user.role.name(),
         "disabled": user.disabled_at.is_some(),
+        "hasSecondFactor": user.has_second_factor,
         "hasPassword": !user.password_hash.is_empty(),
         "createdAt": user.created_at.to_string(),
         "signedInAt": moment(user.signed_in_at),

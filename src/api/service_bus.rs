@@ -14,7 +14,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
 use crate::api::ApiState;
-use crate::api::auth::{Credential, query_value};
+use crate::api::auth::{Credential, check_operator, query_value};
 use crate::api::publish::host_of;
 use crate::base::Timestamp;
 use crate::broker::{ManageError, ReceiveError, Reception};
@@ -200,10 +200,8 @@ fn wait(uri: &Uri) -> Result<Duration, Refusal> {
 
 fn authorize(state: &ApiState, request: &Request<Body>) -> Result<(), Refusal> {
     match Credential::of(request.headers(), request.uri()) {
-        Credential::Bearer(token) if state.token.admits(&token) => Ok(()),
-        Credential::Bearer(_) => Err(Refusal::unauthorized(
-            "The bearer token is not the management token.",
-        )),
+        Credential::Bearer(token) => check_operator(state, &token)
+            .map_err(|error| Refusal::new(error.status, error.explanation)),
         Credential::Token { token, .. } => {
             let token = Token::parse(token.reveal()).map_err(|error| explain(&error))?;
             check_token(state, request, &token)

@@ -20,6 +20,7 @@ use crate::app::interrupt::interrupted;
 use crate::app::{claim, listen, management_token, telemetry};
 use crate::base::{Clock, Entropy, TimeScale};
 use crate::broker::people::People;
+use crate::broker::trail::Trail;
 use crate::broker::{Broker, BrokerOptions};
 use crate::model::registry::ResourceScope;
 use crate::outbound::egress::EgressPolicy;
@@ -89,7 +90,7 @@ impl Appliance {
         let data_dir = Arc::new(DataDir::open(&config.data_dir)?);
         let store = open_store(&config, &data_dir, &clock)?;
         let token = management_token::open(&data_dir, config.management.token.as_ref(), &entropy)?;
-        let people = People::new(store.accounts.clone(), clock.clone(), entropy.clone());
+        let people = People::open(store.accounts.clone(), clock.clone(), entropy.clone()).await?;
         let needs_link = claim::needs_link(&config, &people).await?;
 
         let listener = bind(config.listen).await?;
@@ -110,10 +111,12 @@ impl Appliance {
         };
         let options = broker_options(&config, clock, entropy, public_url);
         let broker = Broker::start(store.clone(), outbound, options).await?;
+        let trail = Trail::new(broker.clone(), people.clone());
         let pages = config.admin.enabled.then(|| AdminState {
             broker: broker.clone(),
             views: store.views.clone(),
             people: people.clone(),
+            trail: trail.clone(),
             setup,
             require_https: config.egress.require_https,
             publish_bytes_max: config.publish.bytes_max,
@@ -122,6 +125,7 @@ impl Appliance {
             broker: broker.clone(),
             views: store.views.clone(),
             people,
+            trail,
             token,
             intake: Intake::default(),
             options: Arc::new(ApiOptions {

@@ -23,6 +23,7 @@ mod resubmit;
 mod retention;
 mod signing;
 mod system;
+pub mod trail;
 mod try_filter;
 mod validate;
 

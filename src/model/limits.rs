@@ -25,6 +25,13 @@ pub const NOTICES_WAITING_MAX: usize = 1_000;
 /// Bytes of a management request: a subscription with every filter and header at its limit fits.
 pub const MANAGEMENT_BYTES_MAX: usize = 262_144;
 
+/// Entries of the audit log: years of an appliance that people look after, and some tens of megabytes at
+/// most.
+pub const AUDIT_ROWS_MAX: i64 = 100_000;
+
+/// For how long the audit log is kept: as long as the coarsest counters.
+pub const AUDIT_LIFE: Duration = Duration::from_secs(400 * 86_400);
+
 /// Event subscriptions of one topic (spec 13).
 pub const SUBSCRIPTIONS_PER_TOPIC_MAX: usize = 500;
 

@@ -2,6 +2,7 @@
 
 pub mod access;
 pub mod answer_script;
+pub mod audit;
 pub mod batch;
 pub mod blob_storage;
 pub mod credentials;
@@ -20,6 +21,7 @@ pub mod limits;
 pub mod name;
 pub mod namespace;
 pub mod notice;
+pub mod one_time_code;
 pub mod pace;
 pub mod probation;
 pub mod registry;

@@ -4,6 +4,7 @@
 //! nothing and is told the time. No connection, row or transaction crosses this line.
 
 pub mod accounts;
+pub mod audit;
 mod catalog;
 mod data_dir;
 mod db;
@@ -33,6 +34,7 @@ pub mod views;
 use std::sync::Arc;
 
 pub use accounts::Accounts;
+pub use audit::Audit;
 pub use catalog::{Catalog, RegistryChange};
 pub use data_dir::{DataDir, DataDirError, write_private};
 pub use db::OnFatal;
@@ -79,6 +81,7 @@ pub struct Store {
     pub exports: Exports,
     pub views: Views,
     pub accounts: Accounts,
+    pub audit: Audit,
     pub upkeep: Upkeep,
 }
 
@@ -162,9 +165,13 @@ impl Store {
             exports: Exports { db: db.clone() },
             views: Views {
                 db: db.clone(),
+                seals: seals.clone(),
+            },
+            accounts: Accounts {
+                db: db.clone(),
                 seals,
             },
-            accounts: Accounts { db: db.clone() },
+            audit: Audit { db: db.clone() },
             upkeep: Upkeep { db, data_dir },
         }
     }

@@ -41,9 +41,10 @@ pub(super) const TOPIC_KEY2: Column = column("topic", "key2");
 pub(super) const SUBSCRIPTION_DEFINITION: Column = column("event_subscription", "definition");
 pub(super) const VALIDATION_CODE: Column = column("event_subscription", "validation_code");
 pub(super) const REPLAY_URL: Column = column("replay_job", "target_url");
+pub(super) const USER_TOTP: Column = column("user", "totp");
 
 /// Every sealed column. Their tables have a number `id` for each row.
-pub(super) const COLUMNS: [Column; 7] = [
+pub(super) const COLUMNS: [Column; 8] = [
     NAMESPACE_KEY1,
     NAMESPACE_KEY2,
     TOPIC_KEY1,
@@ -51,6 +52,7 @@ pub(super) const COLUMNS: [Column; 7] = [
     SUBSCRIPTION_DEFINITION,
     VALIDATION_CODE,
     REPLAY_URL,
+    USER_TOTP,
 ];
 
 const fn column(table: &'static str, column: &'static str) -> Column {

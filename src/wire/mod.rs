@@ -5,6 +5,7 @@
 pub mod attribute;
 mod bad_input;
 pub mod blob_created;
+pub mod changes;
 pub mod client_credentials;
 mod cloud_events;
 mod content;

@@ -32,6 +32,7 @@ export async function furnish(appliance) {
   await everyOption(appliance, await appliance.createTopic(LONG_TOPIC), archive);
   await cloudEvents(appliance);
   await appliance.manage("POST", "/everpost/users", { name: "bob", role: "viewer" });
+  await appliance.manage("POST", "/everpost/tokens", { name: "ci", role: "operator", days: 30 });
   await inspected(appliance);
   await replayJob(appliance);
   return () => Promise.all(receivers.map((receiver) => receiver.stop()));

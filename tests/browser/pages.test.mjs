@@ -71,7 +71,12 @@ const PAGES = [
   ["/users/{user}/end-sessions", "/admin/users/2", (ann) => ann.press("End all sessions")],
   ["/users/{user}/delete", "/admin/users/2/delete"],
   ["/sessions", "/admin/sessions"],
+  ["/activity", "/admin/activity"],
+  ["/tokens", "/admin/tokens"],
+  ["/new-token", "/admin/new-token"],
+  ["/tokens/{token}/delete", "/admin/tokens/1/delete"],
   ["/account", "/admin/account"],
+  ["/account/second-factor", "/admin/account/second-factor"],
   ["/account/password", "/admin/account", refusePassword],
   ["/inspectors", "/admin/inspectors"],
   ["/new-inspector", "/admin/new-inspector"],
@@ -92,8 +97,10 @@ const PAGES = [
 // No pages to look at: a download, and the way out.
 const NO_PAGES = ["/events/{key}/data", "/dead-letters/export", "/live", "/logout"];
 
-// They only end sessions, and the test's own with them or none.
+// They only lead back to a page that is looked at, or end sessions.
 const ENDINGS = [
+  "/users/{user}/remove-second-factor",
+  "/account/second-factor/remove",
   "/sessions/end",
   "/sessions/{session}/end",
   "/account/sessions/end",

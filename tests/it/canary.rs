@@ -281,7 +281,19 @@ async fn no_secret_comes_out_anywhere() {
         "{seen}"
     );
 
+    let user = json!({"name": "ann", "role": "admin", "password": format!("{MARK}-of-ann")});
+    watched.ask(Method::POST, "/everpost/users", &user).await;
+    let token = json!({"name": "ci", "role": "viewer"});
+    // This one answer is meant to show the token.
+    let made = watched.ask(Method::POST, "/everpost/tokens", &token).await;
+    watched.said.pop();
+    let token = made["token"].as_str().expect("a token").to_owned();
+    watched.secrets.push(token);
+
     for path in [
+        "/everpost/users",
+        "/everpost/tokens",
+        "/everpost/audit",
         "/topics",
         "/topics/orders",
         "/topics/orders/eventSubscriptions",
@@ -320,6 +332,9 @@ async fn no_secret_comes_out_anywhere() {
         "dead-letters list",
         "dead-letters list --json",
         "config show --origin",
+        "admin list --json",
+        "token list",
+        "audit",
     ] {
         watched.run(line);
     }

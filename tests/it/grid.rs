@@ -24,6 +24,7 @@ use tower::ServiceExt;
 use everpost::api::{self, ApiOptions, ApiState, Intake, ManagementToken};
 use everpost::base::{Clock, Entropy, TimeScale, Timestamp};
 use everpost::broker::people::People;
+use everpost::broker::trail::Trail;
 use everpost::broker::{Broker, BrokerOptions};
 use everpost::model::access::Secret;
 use everpost::model::export::ExportRules;
@@ -346,14 +347,17 @@ impl Grid {
         let broker = Broker::start(store.clone(), outbound, options)
             .await
             .expect("a broker");
+        let people = People::open(
+            store.accounts.clone(),
+            broker.clock().clone(),
+            broker.entropy().clone(),
+        );
+        let people = people.await.expect("people");
         let state = ApiState {
             broker: broker.clone(),
             views: store.views.clone(),
-            people: People::new(
-                store.accounts.clone(),
-                broker.clock().clone(),
-                broker.entropy().clone(),
-            ),
+            trail: Trail::new(broker.clone(), people.clone()),
+            people,
             token: ManagementToken::configured(Secret::new(TOKEN)),
             intake: Intake::default(),
             options: Arc::new(ApiOptions {

@@ -17,9 +17,13 @@ const FLOORS: [(&str, u32); 9] = [
     ("app", 7),
 ];
 
-/// What the doors may take from the store: the read-only handle of the lists, and the accounts that
-/// people sign in with, so that no verb of the broker merely passes a question on.
-const DOORS_MAY_USE: [&str; 2] = ["crate::store::views", "crate::store::accounts"];
+/// What the doors may take from the store: the read-only handle of the lists, the accounts that people
+/// sign in with, and what they have done, so that no verb of the broker merely passes a question on.
+const DOORS_MAY_USE: [&str; 3] = [
+    "crate::store::views",
+    "crate::store::accounts",
+    "crate::store::audit",
+];
 
 /// Calls that belong to one place, that place, and what to do instead.
 const BANNED: [(&str, &str, &str); 8] = [

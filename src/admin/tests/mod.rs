@@ -1,5 +1,6 @@
 //! Pages tried through the router, by somebody with a browser that runs no scripts.
 
+mod activity;
 mod deliver;
 mod first_event;
 mod hostile;
@@ -10,6 +11,7 @@ mod people;
 mod person;
 mod protect;
 mod replays;
+mod second_factor;
 mod sign_in;
 mod system_topics;
 
@@ -25,6 +27,7 @@ use crate::admin::tests::person::Person;
 use crate::admin::{AdminState, SetupLink, routes};
 use crate::base::{Clock, Entropy, TimeScale, Timestamp};
 use crate::broker::people::People;
+use crate::broker::trail::Trail;
 use crate::broker::{Broker, BrokerOptions};
 use crate::model::export::ExportRules;
 use crate::model::limits::{PUBLISH_BYTES_MAX, RESUBMISSIONS_MAX};
@@ -90,11 +93,13 @@ impl Appliance {
         let broker = broker.expect("a broker");
         tokio::spawn(broker.clone().dispatch(TaskTracker::new()));
         let setup = SetupLink::new(&entropy, &clock);
-        let people = People::new(store.accounts.clone(), clock.clone(), entropy.clone());
+        let people = People::open(store.accounts.clone(), clock.clone(), entropy.clone());
+        let people = people.await.expect("people");
         let admin = routes(AdminState {
             broker: broker.clone(),
             views: store.views.clone(),
             people: people.clone(),
+            trail: Trail::new(broker.clone(), people.clone()),
             setup: setup.clone(),
             require_https: false,
             publish_bytes_max: PUBLISH_BYTES_MAX,

@@ -14,6 +14,7 @@ pub(super) fn sample(path: &str) -> String {
         .replace("{key}", "1")
         .replace("{id}", "1")
         .replace("{user}", "1")
+        .replace("{token}", "1")
         .replace("{session}", "none");
     format!("/admin{}", path.trim_end_matches('/'))
 }

@@ -21,8 +21,9 @@ use crate::app::cli::table::Table;
 use crate::app::config::Config;
 use crate::base::{Clock, Entropy};
 use crate::broker::people::People;
+use crate::model::audit::{Actor, AuditEntry};
 use crate::store::accounts::{Role, User};
-use crate::store::{DataDir, DataDirError};
+use crate::store::{Audit, DataDir, DataDirError};
 
 const USERS: [&str; 2] = ["everpost", "users"];
 const SESSIONS: [&str; 2] = ["everpost", "sessions"];
@@ -64,6 +65,8 @@ enum AdminCommand {
     Disable { name: String },
     /// Let a user sign in again
     Enable { name: String },
+    /// Remove the second factor of a user who has lost it
+    RemoveSecondFactor { name: String },
     /// Delete a user
     Delete { name: String },
     /// List who is signed in
@@ -119,14 +122,14 @@ impl AdminArgs {
                 password,
             } => {
                 let password = password.read()?;
-                match self.offline()? {
+                match self.offline().await? {
                     Some(offline) => offline.create(name, role.role(), password).await,
                     None => self.create(name, role.role(), password).await,
                 }
             }
             AdminCommand::ResetPassword { name, password } => {
                 let password = password.read()?;
-                match self.offline()? {
+                match self.offline().await? {
                     Some(offline) => offline.reset(name, password).await,
                     None => self.reset(name, password).await,
                 }
@@ -139,6 +142,9 @@ impl AdminArgs {
             }
             AdminCommand::Disable { name } => self.patch(name, json!({ "disabled": true })).await,
             AdminCommand::Enable { name } => self.patch(name, json!({ "disabled": false })).await,
+            AdminCommand::RemoveSecondFactor { name } => {
+                self.patch(name, json!({ "hasSecondFactor": false })).await
+            }
             AdminCommand::Delete { name } => {
                 let client = self.client()?;
                 client.delete(&[USERS[0], USERS[1], name], &[]).await?;
@@ -203,13 +209,13 @@ impl AdminArgs {
     }
 
     /// The database itself, unless a server is named or has it open.
-    fn offline(&self) -> anyhow::Result<Option<Offline>> {
+    async fn offline(&self) -> anyhow::Result<Option<Offline>> {
         if self.server.names_url() {
             return Ok(None);
         }
         let config = self.server.config()?;
         match DataDir::open(&config.data_dir) {
-            Ok(data_dir) => Offline::open(config, data_dir).map(Some),
+            Ok(data_dir) => Offline::open(config, data_dir).await.map(Some),
             Err(DataDirError::InUse { .. }) => Ok(None),
             Err(error) => Err(error.into()),
         }
@@ -226,18 +232,24 @@ fn of_user(user: Option<&String>) -> Vec<(&'static str, String)> {
 struct Offline {
     config: Config,
     people: People,
+    book: Audit,
 }
 
 impl Offline {
-    fn open(config: Config, data_dir: DataDir) -> anyhow::Result<Self> {
+    async fn open(config: Config, data_dir: DataDir) -> anyhow::Result<Self> {
         let clock = Clock::system();
         let store = boot::open_store(&config, &Arc::new(data_dir), &clock)?;
-        let people = People::new(store.accounts, clock, Entropy::Os);
-        Ok(Self { config, people })
+        let people = People::open(store.accounts, clock, Entropy::Os).await?;
+        Ok(Self {
+            config,
+            people,
+            book: store.audit,
+        })
     }
 
     async fn create(self, name: &str, role: Role, password: Option<String>) -> anyhow::Result<()> {
         let id = self.people.add(name, role, password.as_deref()).await?;
+        self.note(name).await?;
         let user = self.people.accounts().user(id).await?;
         let user = user.context("the user is gone")?;
         print(&format!(
@@ -259,14 +271,29 @@ impl Offline {
             return self.print_link(&user).await;
         };
         self.people.set_password(&user, &password, None).await?;
+        self.note(&user.name).await?;
         Ok(print(&format!(
             "user {} has the new password\n",
             user.name
         ))?)
     }
 
+    /// Notes that the account of that name was changed here.
+    async fn note(&self, name: &str) -> anyhow::Result<()> {
+        let entry = AuditEntry {
+            at: self.people.now(),
+            actor: Actor::CommandLine,
+            address: None,
+            method: "SET".to_owned(),
+            path: format!("/everpost/users/{name}"),
+            changes: Vec::new(),
+        };
+        Ok(self.book.add(entry).await?)
+    }
+
     async fn print_link(&self, user: &User) -> anyhow::Result<()> {
         let token = self.people.put_link(user.id).await?;
+        self.note(&user.name).await?;
         let listening = format!("http://{}", self.config.listen);
         let base = self.config.public_url.as_ref().map(|url| url.as_str());
         let base = base.unwrap_or(&listening).trim_end_matches('/');
@@ -308,6 +335,11 @@ fn sheet(user: &Value) -> String {
     table.line("name", text(user, "/name"));
     table.line("role", text(user, "/role"));
     table.line("state", state(user).to_owned());
+    let factor = match user["hasSecondFactor"] == true {
+        true => "yes",
+        false => "no",
+    };
+    table.line("second factor", factor.to_owned());
     table.line("created", date(moment(user, "/createdAt")));
     table.line("signed in", date(moment(user, "/signedInAt")));
     table.line("password link", text(user, "/passwordUrl"));

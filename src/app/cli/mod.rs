@@ -1,6 +1,7 @@
 //! The command line: commands that run something here, and commands that talk to a running server.
 
 mod admin;
+mod audit;
 mod body;
 mod client;
 mod config;
@@ -82,6 +83,7 @@ enum Command {
     Rejected(rejected::RejectedArgs),
     Admin(admin::AdminArgs),
     Token(token::TokenArgs),
+    Audit(audit::AuditArgs),
     Rekey(rekey::RekeyArgs),
     Config(config::ConfigArgs),
     Healthcheck(healthcheck::HealthcheckArgs),
@@ -127,7 +129,8 @@ impl Command {
             Self::Explain(args) => wait_for(args.run()),
             Self::Rejected(args) => wait_for(args.run()),
             Self::Admin(args) => wait_for(args.run()),
-            Self::Token(args) => args.run(),
+            Self::Token(args) => wait_for(args.run()),
+            Self::Audit(args) => wait_for(args.run()),
             Self::Rekey(args) => args.run(),
             Self::Config(args) => args.run(),
             Self::Healthcheck(args) => wait_for(args.run()),
@@ -408,6 +411,14 @@ mod tests {
         check("everpost inspectors request bin 5 --json", true);
         check("everpost inspectors clear bin", true);
         check("everpost token", true);
+        check("everpost token list --json", true);
+        check("everpost token create ci --role operator --days 30", true);
+        check("everpost token create ci --days many", false);
+        check("everpost token delete ci", true);
+        check(
+            "everpost audit --actor ann --path /topics --from 2026-11-21T00:00:00Z --limit 5",
+            true,
+        );
         check("everpost token rotate --data-dir d", true);
         check("everpost rekey --data-dir d", true);
         check(

@@ -1,9 +1,11 @@
-//! People: who may sign in, as what, and with which password.
+//! People: who may sign in, as what, and with which password; and the tokens of programs.
 //!
 //! A user chooses the password alone: by a link that works once, or while signed in. Whoever runs the
 //! machine can also set one from the command line.
 
 mod password;
+mod second_factor;
+mod tokens;
 
 use std::time::Duration;
 
@@ -12,6 +14,8 @@ use aws_lc_rs::digest::{SHA256, digest};
 pub use password::{
     CHARACTERS_MIN as PASSWORD_CHARACTERS_MIN, CHARACTERS_RECOMMENDED as PASSWORD_RECOMMENDED,
 };
+
+pub use tokens::{TOKEN_DAYS_MAX, TokenHolder, TokenWish, Tokens};
 
 use crate::base::{Clock, Entropy, Timestamp};
 use crate::model::access::Secret;
@@ -30,6 +34,7 @@ pub const LINK_LIFE: Duration = Duration::from_secs(3 * 86_400);
 #[derive(Clone)]
 pub struct People {
     accounts: Accounts,
+    tokens: Tokens,
     clock: Clock,
     entropy: Entropy,
 }
@@ -41,6 +46,10 @@ pub enum PeopleError {
     Name(String),
     #[error("the password: {0}")]
     Password(String),
+    #[error("the days must be a whole number from 1 to {TOKEN_DAYS_MAX}")]
+    Days,
+    #[error("the code is another one, or was used already")]
+    WrongCode,
     #[error("the present password is another one")]
     WrongPassword,
     #[error("the link is older than three days, or it was used, or there is a newer one")]
@@ -57,12 +66,23 @@ impl From<StoreError> for PeopleError {
 
 impl People {
     /// The people in `accounts`.
-    pub fn new(accounts: Accounts, clock: Clock, entropy: Entropy) -> Self {
-        Self {
+    pub async fn open(
+        accounts: Accounts,
+        clock: Clock,
+        entropy: Entropy,
+    ) -> Result<Self, StoreError> {
+        let tokens = Tokens::open(accounts.clone(), clock.clone(), entropy.clone());
+        Ok(Self {
+            tokens: tokens.await?,
             accounts,
             clock,
             entropy,
-        }
+        })
+    }
+
+    /// The tokens of programs.
+    pub fn tokens(&self) -> &Tokens {
+        &self.tokens
     }
 
     /// The book itself, for questions.

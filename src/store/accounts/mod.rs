@@ -1,17 +1,23 @@
-//! The book of people: users who sign in to the admin pages, and their sessions.
+//! The book of people: users who sign in to the admin pages, their sessions, and the tokens of programs.
 
+mod second_factor;
 mod sessions;
+mod tokens;
 mod users;
 
+pub use second_factor::{NewSecondFactor, SecondFactor};
 pub use sessions::{SessionRecord, SessionRow};
+pub use tokens::{ApiToken, NewToken, TokenId};
 pub use users::{AccountError, NewUser, PasswordLink, User, UserChange, UserId};
 
 use crate::store::db::Db;
+use crate::store::seal::Seals;
 
 /// The book.
 #[derive(Clone)]
 pub struct Accounts {
     pub(super) db: Db,
+    pub(super) seals: Seals,
 }
 
 /// What somebody may do.

@@ -26,6 +26,8 @@ pub struct User {
     pub disabled_at: Option<Timestamp>,
     /// The last time that somebody signed in as this user.
     pub signed_in_at: Option<Timestamp>,
+    /// Whether signing in takes a second factor.
+    pub has_second_factor: bool,
     /// Until when a link to choose a password is out.
     pub link_expires_at: Option<Timestamp>,
 }
@@ -64,6 +66,12 @@ pub enum AccountError {
     TooMany,
     #[error("the first user must have the role admin, and a password")]
     FirstIsAdmin,
+    #[error("there is a token of that name already")]
+    TokenNameTaken,
+    #[error("there are 1000 tokens already, and no more are taken")]
+    TooManyTokens,
+    #[error("there is no such token")]
+    TokenNotFound,
     #[error("there is no such user")]
     NotFound,
     #[error("this is the last user who can sign in with the role admin")]
@@ -79,6 +87,9 @@ impl ChangeError for AccountError {
             Self::NameTaken
             | Self::TooMany
             | Self::FirstIsAdmin
+            | Self::TokenNameTaken
+            | Self::TooManyTokens
+            | Self::TokenNotFound
             | Self::NotFound
             | Self::LastAdmin => None,
         }
@@ -92,7 +103,7 @@ impl From<rusqlite::Error> for AccountError {
 }
 
 const COLUMNS: &str = "id, name, password_hash, role, created_at, disabled_at, signed_in_at, \
-     link_expires_at";
+     link_expires_at, totp IS NOT NULL";
 
 impl Accounts {
     /// Whether anybody can sign in at all; until then the appliance is unclaimed.
@@ -318,5 +329,6 @@ fn user(row: &Row<'_>) -> rusqlite::Result<User> {
         disabled_at: moment(5)?,
         signed_in_at: moment(6)?,
         link_expires_at: moment(7)?,
+        has_second_factor: row.get(8)?,
     })
 }

@@ -11,6 +11,7 @@ use axum::http::{Method, Request};
 use everpost::api::{self, ApiOptions, ApiState, Intake, ManagementToken};
 use everpost::base::{Clock, Entropy, TimeScale};
 use everpost::broker::people::People;
+use everpost::broker::trail::Trail;
 use everpost::broker::{Broker, BrokerOptions};
 use everpost::model::access::Secret;
 use everpost::model::export::ExportRules;
@@ -121,14 +122,16 @@ impl Life {
             resubmissions_max: u32::MAX,
         };
         let broker = runtime.block_on(Broker::start(store.clone(), outbound, options))?;
+        let people = runtime.block_on(People::open(
+            store.accounts.clone(),
+            broker.clock().clone(),
+            broker.entropy().clone(),
+        ))?;
         let state = ApiState {
             broker: broker.clone(),
             views: store.views.clone(),
-            people: People::new(
-                store.accounts.clone(),
-                broker.clock().clone(),
-                broker.entropy().clone(),
-            ),
+            trail: Trail::new(broker.clone(), people.clone()),
+            people,
             token: ManagementToken::configured(Secret::new(TOKEN)),
             intake: Intake::default(),
             options: Arc::new(ApiOptions {

@@ -1,0 +1,262 @@
+//! The page of what anybody has changed.
+
+use std::sync::Arc;
+
+use askama::Template;
+use axum::extract::{Query, Request, State};
+use axum::middleware::Next;
+use axum::response::Response;
+use http::header::LOCATION;
+use serde::Deserialize;
+use time::macros::format_description;
+use time::{Date, PrimitiveDateTime, Time};
+
+use crate::admin::Site;
+use crate::admin::client::Client;
+use crate::admin::error::{PageError, PageResult};
+use crate::admin::field::Field;
+use crate::admin::form::Form;
+use crate::admin::print;
+use crate::admin::recipe::Recipe;
+use crate::admin::session::Visitor;
+use crate::admin::view::{Empty, Frame, Moment, Pager, draw, link};
+use crate::base::Timestamp;
+use crate::broker::trail::{Deed, Made};
+use crate::model::audit::{Actor, AuditId, AuditRow};
+use crate::store::audit::AuditQuery;
+
+/// Entries of one page.
+const SHOWN: usize = 50;
+
+/// Notes what a visitor changes.
+pub(super) async fn note(
+    State(site): State<Arc<Site>>,
+    visitor: Visitor,
+    client: Client,
+    request: Request,
+    next: Next,
+) -> Response {
+    if request.method().is_safe() {
+        return next.run(request).await;
+    }
+    let deed = deed(
+        &visitor.name,
+        &client,
+        request.method().as_str(),
+        &visitor.path,
+    );
+    let before = site.trail.look(&deed.path).await;
+    let response = next.run(request).await;
+    let status = response.status();
+    if status.is_success() || status.is_redirection() {
+        let subject = made(&deed.path, &response).unwrap_or_else(|| deed.path.clone());
+        let after = site.trail.look(&subject).await;
+        site.trail.note(deed, before, after).await;
+    }
+    response
+}
+
+/// The page of what a form has made: a form for something new leads to it.
+fn made(path: &str, response: &Response) -> Option<String> {
+    if let Some(Made(path)) = response.extensions().get() {
+        return Some(path.clone());
+    }
+    let is_for_new = path.rsplit('/').next()?.starts_with("new-");
+    let leads_to = response.headers().get(LOCATION).filter(|_| is_for_new)?;
+    leads_to.to_str().ok().map(str::to_owned)
+}
+
+/// What the user of that name does.
+pub(super) fn deed(user: &str, client: &Client, method: &str, path: &str) -> Deed {
+    Deed {
+        actor: Actor::User(user.to_owned()),
+        address: client.address.map(|address| address.to_string()),
+        method: method.to_owned(),
+        path: path.to_owned(),
+    }
+}
+
+/// What the URL asks for.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Asked {
+    actor: String,
+    path: String,
+    from: String,
+    until: String,
+    before: Option<i64>,
+}
+
+#[derive(Template)]
+#[template(path = "admin/activity.html")]
+struct ActivityPage {
+    frame: Frame,
+    fields: [Field; 4],
+    is_filtered: bool,
+    rows: Vec<Row>,
+    empty: Empty,
+    pager: Pager,
+    recipe: Recipe,
+}
+
+struct Row {
+    at: Moment,
+    who: String,
+    address: String,
+    method: String,
+    path: String,
+    changes: Vec<ChangeText>,
+}
+
+struct ChangeText {
+    property: String,
+    before: String,
+    after: String,
+}
+
+/// What has been changed, newest first.
+pub(super) async fn list(
+    visitor: Visitor,
+    State(site): State<Arc<Site>>,
+    Query(asked): Query<Asked>,
+) -> PageResult {
+    let page = site.views.audit(asked.query()?).await?;
+    let filters = asked.filters();
+    let is_filtered = filters.iter().any(|(_, value)| !value.is_empty());
+    let next = page.next_before.map(|id| id.0.to_string());
+    let url = link("/everpost/audit", &asked.api_filters()?);
+    Ok(draw(&ActivityPage {
+        frame: Frame::new(&visitor, "Activity"),
+        fields: asked.fields(),
+        is_filtered,
+        rows: page.rows.into_iter().map(Row::new).collect(),
+        empty: Empty {
+            text: match is_filtered {
+                true => "Nothing fits.",
+                false => "Nothing has been changed yet.",
+            },
+            step: None,
+        },
+        pager: Pager::new("/admin/activity", &filters, asked.before.is_some(), next),
+        recipe: Recipe::get(&site.management_url(&url)).everpost(asked.command()),
+    }))
+}
+
+impl Asked {
+    fn query(&self) -> Result<AuditQuery, PageError> {
+        let given = |text: &str| Some(text.trim().to_owned()).filter(|text| !text.is_empty());
+        Ok(AuditQuery {
+            actor: given(&self.actor),
+            path: given(&self.path),
+            from: moment("From", &self.from)?,
+            until: moment("Until", &self.until)?,
+            before: self.before.map(AuditId),
+            limit: SHOWN,
+        })
+    }
+
+    fn filters(&self) -> [(&'static str, String); 4] {
+        [
+            ("actor", self.actor.clone()),
+            ("path", self.path.clone()),
+            ("from", self.from.clone()),
+            ("until", self.until.clone()),
+        ]
+    }
+
+    /// The same for the API, whose moments are written out.
+    fn api_filters(&self) -> Result<[(&'static str, String); 4], PageError> {
+        let query = self.query()?;
+        let text = |at: Option<Timestamp>| at.map(|at| at.to_string()).unwrap_or_default();
+        Ok([
+            ("actor", query.actor.unwrap_or_default()),
+            ("path", query.path.unwrap_or_default()),
+            ("from", text(query.from)),
+            ("until", text(query.until)),
+        ])
+    }
+
+    fn command(&self) -> String {
+        let filters = self.api_filters().unwrap_or_default();
+        let flags = filters.iter().filter(|(_, value)| !value.is_empty());
+        let flags =
+            flags.map(|(name, value)| format!(" --{name} {}", crate::admin::recipe::quoted(value)));
+        format!("everpost audit{}", flags.collect::<String>())
+    }
+
+    fn fields(&self) -> [Field; 4] {
+        let form = Form::of(self.filters());
+        [
+            Field::line("actor", "Who", &form),
+            Field::line("path", "Path begins with", &form).mono(),
+            Field::moment("from", "From", &form),
+            Field::moment("until", "Until", &form),
+        ]
+    }
+}
+
+/// As browsers write moments, in UTC.
+fn moment(label: &str, text: &str) -> Result<Option<Timestamp>, PageError> {
+    let text = text.trim();
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let to_minute = format_description!("[year]-[month]-[day]T[hour]:[minute]");
+    let to_second = format_description!("[year]-[month]-[day]T[hour]:[minute]:[second]");
+    let day = format_description!("[year]-[month]-[day]");
+    let parsed = PrimitiveDateTime::parse(text, &to_minute)
+        .or_else(|_| PrimitiveDateTime::parse(text, &to_second))
+        .or_else(|_| Date::parse(text, &day).map(|day| day.with_time(Time::MIDNIGHT)));
+    let at = parsed.map_err(|_| {
+        PageError::Unreadable(format!(
+            "{label} must be a date or a moment, as in 2026-11-21T06:40, not {text:?}."
+        ))
+    })?;
+    Ok(Some(Timestamp::from_utc(at.assume_utc())))
+}
+
+impl Row {
+    fn new(row: AuditRow) -> Self {
+        let entry = row.entry;
+        let changes = entry.changes.into_iter().map(|change| ChangeText {
+            property: change.property,
+            before: shown(&change.before),
+            after: shown(&change.after),
+        });
+        Self {
+            at: Moment::at(entry.at),
+            who: entry.actor.words(),
+            address: entry.address.unwrap_or_default(),
+            method: entry.method,
+            path: print::visible(&entry.path),
+            changes: changes.collect(),
+        }
+    }
+}
+
+/// A value as people read it: nothing for what there was not.
+fn shown(json: &str) -> String {
+    match json {
+        "null" => "–".to_owned(),
+        json => print::visible(json),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moments_are_read_as_browsers_write_them() {
+        for (text, expected) in [
+            ("2026-11-21T06:40", "2026-11-21T06:40:00.000Z"),
+            ("2026-11-21T06:40:53", "2026-11-21T06:40:53.000Z"),
+            ("2026-11-21", "2026-11-21T00:00:00.000Z"),
+        ] {
+            let at = moment("From", text).expect("a moment").expect("given");
+            assert_eq!(at.to_string(), expected);
+        }
+        assert_eq!(moment("From", " ").expect("nothing"), None);
+        assert!(moment("From", "yesterday").is_err());
+    }
+}

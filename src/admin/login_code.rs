@@ -1,0 +1,108 @@
+//! The second step of signing in: a code from an app, or a recovery code.
+
+use std::sync::Arc;
+
+use askama::Template;
+use axum::Router;
+use axum::extract::{DefaultBodyLimit, State};
+use axum::response::{IntoResponse, Redirect, Response};
+use axum::routing::get;
+use http::StatusCode;
+use tower_sessions::Session;
+
+use crate::admin::client::Client;
+use crate::admin::error::{PageError, PageResult};
+use crate::admin::field::{Field, Problem, mark};
+use crate::admin::form::{Form, Refusal};
+use crate::admin::session::{self, Awaited};
+use crate::admin::setup::OPEN_FORM_BYTES_MAX;
+use crate::admin::view::{Bare, draw_with};
+use crate::admin::{Site, csrf, login};
+
+pub(super) fn router() -> Router<Arc<Site>> {
+    let page = get(show)
+        .post(submit)
+        .layer(DefaultBodyLimit::max(OPEN_FORM_BYTES_MAX));
+    Router::new().route("/login/code", page)
+}
+
+async fn show(State(site): State<Arc<Site>>, session: Session) -> PageResult {
+    Ok(match session::awaited(&site, &session).await? {
+        Some(awaited) => draw_form(&awaited, None),
+        None => Redirect::to("/admin/login").into_response(),
+    })
+}
+
+async fn submit(
+    State(site): State<Arc<Site>>,
+    session: Session,
+    client: Client,
+    form: Form,
+) -> PageResult {
+    let Some(awaited) = session::awaited(&site, &session).await? else {
+        return Ok(Redirect::to("/admin/login").into_response());
+    };
+    if !csrf::is_token(form.raw("csrf"), &awaited.csrf) {
+        return Err(PageError::BadToken);
+    }
+    let user = site.people.accounts().user(awaited.user()).await?;
+    let Some(user) = user.filter(|user| user.disabled_at.is_none()) else {
+        return Ok(Redirect::to("/admin/login").into_response());
+    };
+    // Counted apart from passwords: whoever knows the password must not start these afresh.
+    let account = format!("second factor of {}", user.id.0);
+    let now = site.broker.clock().now();
+    if let Err(wait) = site.throttle.begin(&account, client.address, now) {
+        return Ok(login::wait(wait));
+    }
+    if !site
+        .people
+        .passes_second_factor(&user, form.text("code"))
+        .await?
+    {
+        tracing::warn!(
+            user.name = user.name,
+            "a sign-in failed by its second factor"
+        );
+        let refusal = Refusal::of("code", "This is not the code, or it was used already.");
+        return Ok(draw_form(&awaited, Some(refusal)));
+    }
+    site.throttle.succeeded(&account, client.address);
+    session::sign_in(&site, &session, user.id, client).await?;
+    Ok(Redirect::to(login::after_login(&awaited.next)).into_response())
+}
+
+#[derive(Template)]
+#[template(path = "admin/login_code.html")]
+struct CodePage {
+    bare: Bare,
+    token: String,
+    problem: Option<Problem>,
+    fields: [Field; 1],
+}
+
+fn draw_form(awaited: &Awaited, refusal: Option<Refusal>) -> Response {
+    let status = match refusal {
+        None => StatusCode::OK,
+        Some(_) => StatusCode::UNAUTHORIZED,
+    };
+    let mut fields = [code_field(
+        "The code of your app, or one of your recovery codes.",
+    )];
+    let page = CodePage {
+        bare: Bare::new("Second factor"),
+        token: awaited.csrf.clone(),
+        problem: mark(fields.iter_mut(), refusal),
+        fields,
+    };
+    draw_with(status, &page)
+}
+
+/// The field for a code.
+pub(super) fn code_field(hint: &str) -> Field {
+    Field::line("code", "Code", &Form::default())
+        .hint(hint)
+        .autocomplete("one-time-code")
+        .mono()
+        .required()
+}

@@ -1,0 +1,231 @@
+//! The pages of API tokens, for administrators.
+
+use std::sync::Arc;
+
+use askama::Template;
+use axum::Extension;
+use axum::extract::{Path, State};
+use axum::response::{IntoResponse, Redirect, Response};
+use http::StatusCode;
+
+use crate::admin::Site;
+use crate::admin::confirm::Confirm;
+use crate::admin::error::{PageError, PageResult, sentence};
+use crate::admin::field::{Field, Problem, Section, mark};
+use crate::admin::form::{Form, Refusal, Submitted};
+use crate::admin::print;
+use crate::admin::recipe::Recipe;
+use crate::admin::session::Visitor;
+use crate::admin::view::{Badge, Due, Empty, Flash, Frame, Moment, Tone, draw, draw_with};
+use crate::base::Timestamp;
+use crate::broker::people::{NAME_CHARACTERS_MAX, PeopleError, TOKEN_DAYS_MAX, TokenWish};
+use crate::broker::trail::Made;
+use crate::store::accounts::{AccountError, ApiToken, Role, TokenId};
+
+/// Roles with what they let a program do.
+const ROLES: [(&str, &str); 3] = [
+    (
+        "viewer",
+        "Viewer: reads everything but secrets and the data of events",
+    ),
+    (
+        "operator",
+        "Operator: also reads data, publishes, receives, resubmits and pauses",
+    ),
+    ("admin", "Admin: everything, as the management token"),
+];
+
+#[derive(Template)]
+#[template(path = "admin/tokens.html")]
+struct TokensPage {
+    frame: Frame,
+    rows: Vec<Row>,
+    empty: Empty,
+    recipe: Recipe,
+}
+
+struct Row {
+    id: i64,
+    name: String,
+    role: &'static str,
+    state: Badge,
+    used: String,
+    expires: Option<Due>,
+    created_by: String,
+    created_at: Moment,
+}
+
+/// All tokens.
+pub(super) async fn list(visitor: Visitor, State(site): State<Arc<Site>>) -> PageResult {
+    let tokens = site.people.tokens().list().into_iter();
+    let rows = tokens.map(|token| Row::new(token, visitor.now));
+    Ok(draw(&TokensPage {
+        frame: Frame::new(&visitor, "API tokens"),
+        rows: rows.collect(),
+        empty: Empty {
+            text: "There are no tokens but the management token. Give every program one of its own.",
+            step: Some(("/admin/new-token".to_owned(), "Create the first token")),
+        },
+        recipe: Recipe::get(&site.management_url("/everpost/tokens"))
+            .everpost("everpost token list"),
+    }))
+}
+
+impl Row {
+    fn new(token: ApiToken, now: Timestamp) -> Self {
+        let is_over = token.expires_at.is_some_and(|end| end <= now);
+        let used = token.used_at.map(|at| print::relative(at, now));
+        Self {
+            id: token.id.0,
+            name: token.name,
+            role: token.role.name(),
+            state: match is_over {
+                true => Badge::new(Tone::Bad, "Expired"),
+                false => Badge::new(Tone::Good, "Valid"),
+            },
+            used: used.unwrap_or_else(|| "never".to_owned()),
+            expires: token
+                .expires_at
+                .filter(|_| !is_over)
+                .map(|end| Due::new(end, now)),
+            created_by: token.created_by,
+            created_at: Moment::at(token.created_at),
+        }
+    }
+}
+
+#[derive(Template)]
+#[template(path = "admin/form.html")]
+struct TokenForm {
+    frame: Frame,
+    intro: &'static str,
+    problem: Option<Problem>,
+    sections: [Section; 1],
+    button: &'static str,
+    back: &'static str,
+}
+
+/// The form for a new token.
+pub(super) async fn draft(visitor: Visitor) -> Response {
+    let form = Form::of([("role", "viewer".to_owned()), ("days", "90".to_owned())]);
+    draw_form(&visitor, &form, None)
+}
+
+fn draw_form(visitor: &Visitor, form: &Form, refusal: Option<Refusal>) -> Response {
+    let status = match refusal {
+        None => StatusCode::OK,
+        Some(_) => StatusCode::UNPROCESSABLE_ENTITY,
+    };
+    let mut fields = vec![
+        Field::line("name", "Name", form)
+            .hint(format!(
+                "1 to {NAME_CHARACTERS_MAX} characters: the program that gets it."
+            ))
+            .required(),
+        Field::choice("role", "Role", &ROLES, form),
+        Field::number("days", "Valid for days", form).hint(format!(
+            "1 to {TOKEN_DAYS_MAX}; empty for a token that never expires."
+        )),
+    ];
+    let page = TokenForm {
+        frame: Frame::new(visitor, "New API token"),
+        intro: "Programs present it as `Authorization: Bearer TOKEN`, wherever the management token is taken.",
+        problem: mark(fields.iter_mut(), refusal),
+        sections: [Section {
+            title: "Token",
+            fields,
+        }],
+        button: "Create token",
+        back: "/admin/tokens",
+    };
+    draw_with(status, &page)
+}
+
+#[derive(Template)]
+#[template(path = "admin/token.html")]
+struct TokenPage {
+    frame: Frame,
+    token: String,
+}
+
+/// Makes a token, and shows it this once.
+pub(super) async fn create(
+    State(site): State<Arc<Site>>,
+    Submitted { visitor, form }: Submitted,
+) -> PageResult {
+    let wish = match wish(&visitor, &form) {
+        Ok(wish) => wish,
+        Err(refusal) => return Ok(draw_form(&visitor, &form, Some(refusal))),
+    };
+    let title = format!("Token {}", wish.name);
+    let refusal = match site.people.tokens().create(wish).await {
+        Ok(token) => {
+            let page = draw(&TokenPage {
+                frame: Frame::new(&visitor, title),
+                token: token.reveal().to_owned(),
+            });
+            let made = Made(format!("/admin/tokens/{}", form.text("name")));
+            return Ok((Extension(made), page).into_response());
+        }
+        Err(PeopleError::Name(problem)) => Refusal::of("name", sentence(&problem)),
+        Err(error @ PeopleError::Days) => Refusal::of("days", sentence(&error.to_string())),
+        Err(PeopleError::Account(error @ AccountError::TokenNameTaken)) => {
+            Refusal::of("name", sentence(&error.to_string()))
+        }
+        Err(error) => return Err(error.into()),
+    };
+    Ok(draw_form(&visitor, &form, Some(refusal)))
+}
+
+fn wish(visitor: &Visitor, form: &Form) -> Result<TokenWish, Refusal> {
+    let role = Role::parse(form.text("role"));
+    let days = form.filled("days").map(str::parse).transpose();
+    Ok(TokenWish {
+        name: form.text("name").to_owned(),
+        role: role.ok_or_else(|| Refusal::of("role", "Choose one of the roles."))?,
+        days: days.map_err(|_| Refusal::of("days", "This is no whole number."))?,
+        created_by: visitor.name.clone(),
+    })
+}
+
+/// Asks before a token is deleted.
+pub(super) async fn ask_to_delete(
+    visitor: Visitor,
+    State(site): State<Arc<Site>>,
+    Path(token): Path<String>,
+) -> PageResult {
+    let token = find(&site, &token)?;
+    let used = token.used_at.map(|at| print::relative(at, visitor.now));
+    let used = used.unwrap_or_else(|| "never".to_owned());
+    Ok(draw(&Confirm {
+        frame: Frame::new(&visitor, format!("Delete token {}?", token.name)),
+        consequences: vec![
+            "Programs that hold it are refused at once.".to_owned(),
+            format!("It was used last: {used}."),
+        ],
+        button: "Delete",
+        dangerous: true,
+        back: "/admin/tokens".to_owned(),
+        action: visitor.path.clone(),
+    }))
+}
+
+/// Deletes.
+pub(super) async fn delete(
+    State(site): State<Arc<Site>>,
+    Path(token): Path<String>,
+    Submitted { visitor, .. }: Submitted,
+) -> PageResult {
+    let token = find(&site, &token)?;
+    site.people.tokens().delete(token.id).await?;
+    let told = format!("Token {} has been deleted.", token.name);
+    visitor.tell(Flash::done(told)).await?;
+    Ok(Redirect::to("/admin/tokens").into_response())
+}
+
+fn find(site: &Site, id: &str) -> Result<ApiToken, PageError> {
+    let missing = || PageError::NotFound(format!("token {id}"));
+    let number = id.parse().map(TokenId).map_err(|_| missing())?;
+    let mut tokens = site.people.tokens().list().into_iter();
+    tokens.find(|token| token.id == number).ok_or_else(missing)
+}

@@ -1,0 +1,310 @@
+//! Roles of API tokens, tried through the router on every route there is.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::http::{Method, Request, StatusCode, header};
+use http_body_util::BodyExt;
+use serde_json::{Value, json};
+use tower::ServiceExt;
+
+use crate::api::{ApiOptions, ApiState, Intake, ManagementToken, routes};
+use crate::base::{Clock, Entropy, TimeScale, Timestamp};
+use crate::broker::people::People;
+use crate::broker::trail::Trail;
+use crate::broker::{Broker, BrokerOptions};
+use crate::model::access::Secret;
+use crate::model::export::ExportRules;
+use crate::model::limits::{PUBLISH_BYTES_MAX, RESUBMISSIONS_MAX};
+use crate::model::probation::ProbationRules;
+use crate::model::registry::ResourceScope;
+use crate::model::retention::RetentionRules;
+use crate::outbound::exchange::{Exchange, ExchangeAnswer, ExchangeError, ExchangeRequest, Script};
+use crate::outbound::{Outbound, OutboundOptions};
+use crate::store::Store;
+use crate::store::accounts::Role;
+
+const TOKEN: &str = "the management token";
+
+struct Nobody;
+
+#[async_trait::async_trait]
+impl Script for Nobody {
+    async fn answer(&self, _: &ExchangeRequest) -> Result<ExchangeAnswer, ExchangeError> {
+        Err(ExchangeError::Socket("connection refused".to_owned()))
+    }
+}
+
+struct Door {
+    clock: Clock,
+    router: Router,
+}
+
+impl Door {
+    async fn new() -> Self {
+        let clock = Clock::simulated(Timestamp::from_ms(1_800_000_000_000));
+        let entropy = Entropy::seeded(1);
+        let scope = ResourceScope {
+            subscription: "s".to_owned(),
+            resource_group: "g".to_owned(),
+        };
+        let store = Store::open_inline(scope).expect("a store");
+        let outbound = Outbound::new(OutboundOptions {
+            exchange: Exchange::Scripted(Arc::new(Nobody)),
+            clock: clock.clone(),
+            origin: "eventgrid.azure.net".to_owned(),
+            export_dir: None,
+        });
+        let options = BrokerOptions {
+            clock: clock.clone(),
+            entropy: entropy.clone(),
+            time_scale: TimeScale::REAL,
+            public_url: "http://127.0.0.1:8080".to_owned(),
+            in_flight_per_subscription: 8,
+            in_flight_max: 8,
+            free_bytes_min: 0,
+            response_deadline: Duration::from_secs(30),
+            probation: ProbationRules::default(),
+            retention: RetentionRules::default(),
+            resubmissions_max: RESUBMISSIONS_MAX,
+            exports: ExportRules::default(),
+        };
+        let broker = Broker::start(store.clone(), outbound, options).await;
+        let broker = broker.expect("a broker");
+        let people = People::open(store.accounts.clone(), clock.clone(), entropy);
+        let people = people.await.expect("people");
+        let state = ApiState {
+            trail: Trail::new(broker.clone(), people.clone()),
+            broker,
+            views: store.views.clone(),
+            people,
+            token: ManagementToken::configured(Secret::new(TOKEN)),
+            intake: Intake::default(),
+            options: Arc::new(ApiOptions {
+                publish_bytes_max: PUBLISH_BYTES_MAX,
+                require_https: false,
+                metrics_public: false,
+            }),
+        };
+        Self {
+            clock,
+            router: super::routes(state, Router::new()),
+        }
+    }
+
+    async fn ask(
+        &self,
+        token: &str,
+        method: Method,
+        path: &str,
+        body: Value,
+    ) -> (StatusCode, Value) {
+        let request = Request::builder().method(method).uri(path);
+        let request = request
+            .header(header::AUTHORIZATION, format!("Bearer {token}"))
+            .header(header::HOST, "127.0.0.1:8080")
+            .header(header::CONTENT_TYPE, "application/json")
+            .body(Body::from(body.to_string()))
+            .expect("a request");
+        let response = self
+            .router
+            .clone()
+            .oneshot(request)
+            .await
+            .expect("an answer");
+        let status = response.status();
+        let body = response
+            .into_body()
+            .collect()
+            .await
+            .expect("a body")
+            .to_bytes();
+        (status, serde_json::from_slice(&body).unwrap_or_default())
+    }
+
+    /// A token of that role, which is also its name.
+    async fn token(&self, role: Role) -> String {
+        let wish = json!({ "name": role.name(), "role": role.name(), "days": 1 });
+        let (status, made) = self
+            .ask(TOKEN, Method::POST, "/everpost/tokens", wish)
+            .await;
+        assert_eq!(status, StatusCode::CREATED, "{made}");
+        made["token"].as_str().expect("a token").to_owned()
+    }
+}
+
+fn is_for_others(status: StatusCode, body: &Value) -> bool {
+    let message = body["error"]["message"].as_str().unwrap_or("");
+    status == StatusCode::FORBIDDEN && message.contains("This takes the role")
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_route_keeps_to_its_roles() {
+    let door = Door::new().await;
+    for role in Role::ALL {
+        let token = door.token(role).await;
+        for route in routes::all(PUBLISH_BYTES_MAX) {
+            // Nothing of that name is there, so that nothing is waited for or deleted.
+            let path: String = route
+                .path
+                .split('/')
+                .map(|part| match part.starts_with('{') {
+                    true => "none",
+                    false => part,
+                })
+                .collect::<Vec<_>>()
+                .join("/");
+            let path = path.replace("/everpost/deadLetters/none", "/everpost/deadLetters/7");
+            for method in [
+                Method::GET,
+                Method::PUT,
+                Method::PATCH,
+                Method::POST,
+                Method::DELETE,
+            ] {
+                let needed = match method.is_safe() {
+                    true => route.access.reads,
+                    false => route.access.changes,
+                };
+                let ends_all = path == "/everpost/sessions/end" || path.ends_with("/purge");
+                if ends_all && role >= needed {
+                    continue;
+                }
+                let (status, body) = door.ask(&token, method.clone(), &path, json!({})).await;
+                if status != StatusCode::METHOD_NOT_ALLOWED && status != StatusCode::NOT_FOUND {
+                    let told = is_for_others(status, &body);
+                    // Publishing stands at the path of a topic, too, and takes operators.
+                    let publishes = method == Method::POST && path.ends_with("/topics/none");
+                    assert!(
+                        told == (role < needed) || publishes,
+                        "{role:?} {method} {path}: {status} {body}"
+                    );
+                }
+                assert_ne!(status, StatusCode::UNAUTHORIZED, "{method} {path}");
+            }
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_token_ends_with_its_days_or_when_it_is_deleted() {
+    let door = Door::new().await;
+    let token = door.token(Role::Viewer).await;
+    assert!(token.starts_with("evp_"));
+    let topics = || door.ask(&token, Method::GET, "/topics", json!(null));
+    assert_eq!(topics().await.0, StatusCode::OK);
+    door.clock.advance(Duration::from_secs(86_399));
+    assert_eq!(topics().await.0, StatusCode::OK);
+    door.clock.advance(Duration::from_secs(1));
+    assert_eq!(topics().await.0, StatusCode::UNAUTHORIZED);
+
+    let token = door.token(Role::Operator).await;
+    let path = "/everpost/tokens/operator";
+    let (status, _) = door.ask(TOKEN, Method::DELETE, path, json!(null)).await;
+    assert_eq!(status, StatusCode::NO_CONTENT);
+    let (status, _) = door.ask(&token, Method::GET, "/topics", json!(null)).await;
+    assert_eq!(status, StatusCode::UNAUTHORIZED);
+}
+
+#[tokio::test(start_paused = true)]
+async fn tokens_are_listed_without_themselves() {
+    let door = Door::new().await;
+    let token = door.token(Role::Operator).await;
+    door.ask(&token, Method::GET, "/topics", json!(null)).await;
+    let (_, list) = door
+        .ask(TOKEN, Method::GET, "/everpost/tokens", json!(null))
+        .await;
+    assert_eq!(list["value"][0]["name"], "operator");
+    assert_eq!(list["value"][0]["createdBy"], "management token");
+    assert!(list["value"][0]["usedAt"].is_string());
+    assert!(!list.to_string().contains(&token));
+    for wrong in [
+        json!({ "name": "OPERATOR", "role": "viewer" }),
+        json!({ "name": "x", "role": "root" }),
+        json!({ "name": "x", "role": "viewer", "days": 0 }),
+        json!({ "name": "x", "role": "viewer", "days": 4_000 }),
+        json!({ "name": "", "role": "viewer" }),
+        json!({ "name": "x", "role": "viewer", "unknown": 1 }),
+    ] {
+        let (status, body) = door
+            .ask(TOKEN, Method::POST, "/everpost/tokens", wrong)
+            .await;
+        assert!(status.is_client_error(), "{body}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn operators_publish_and_viewers_do_not() {
+    let door = Door::new().await;
+    let topic = json!({ "location": "local", "properties": {} });
+    door.ask(TOKEN, Method::PUT, "/topics/orders", topic).await;
+    let event = json!([{ "id": "1", "eventType": "T", "subject": "s", "dataVersion": "1",
+        "eventTime": "2026-11-21T06:40:53Z", "data": {} }]);
+    for (role, expected) in [
+        (Role::Viewer, StatusCode::FORBIDDEN),
+        (Role::Operator, StatusCode::OK),
+        (Role::Admin, StatusCode::OK),
+    ] {
+        let token = door.token(role).await;
+        let path = "/topics/orders/api/events";
+        let (status, body) = door.ask(&token, Method::POST, path, event.clone()).await;
+        assert_eq!(status, expected, "{role:?} {body}");
+    }
+    let (status, _) = door
+        .ask("evp_guessed", Method::GET, "/topics", json!(null))
+        .await;
+    assert_eq!(status, StatusCode::UNAUTHORIZED);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_tokens_change_is_noted() {
+    let door = Door::new().await;
+    let token = door.token(Role::Admin).await;
+    let topic = |tag: &str| json!({ "location": "local", "tags": { "a": tag }, "properties": {} });
+    door.ask(&token, Method::PUT, "/topics/orders", topic("1"))
+        .await;
+    door.ask(TOKEN, Method::PUT, "/topics/orders", topic("2"))
+        .await;
+    door.ask(&token, Method::POST, "/topics/orders/listKeys", json!(null))
+        .await;
+    door.ask(&token, Method::POST, "/topics/orders/tryFilter", json!({}))
+        .await;
+    door.ask(&token, Method::PUT, "/topics/a_b", topic("refused"))
+        .await;
+    let (_, page) = door
+        .ask(&token, Method::GET, "/everpost/audit", json!(null))
+        .await;
+    let entries = page["value"].as_array().expect("entries");
+    let told: Vec<String> = entries
+        .iter()
+        .map(|entry| {
+            let [actor, method, path] = ["actor", "method", "path"].map(|name| &entry[name]);
+            format!("{actor} {method} {path}").replace('"', "")
+        })
+        .collect();
+    assert_eq!(
+        told,
+        [
+            "admin POST /topics/orders/listKeys",
+            " PUT /topics/orders",
+            "admin PUT /topics/orders",
+            " POST /everpost/tokens",
+        ]
+    );
+    let change = json!([{ "property": "tags.a", "before": "1", "after": "2" }]);
+    assert_eq!(entries[1]["changes"], change);
+    assert_eq!(entries[1]["actorKind"], "ManagementToken");
+    assert!(!page.to_string().contains(&token));
+    let (_, of_admin) = door
+        .ask(
+            &token,
+            Method::GET,
+            "/everpost/audit?actor=admin&limit=1",
+            json!(null),
+        )
+        .await;
+    assert_eq!(of_admin["value"].as_array().map(Vec::len), Some(1));
+    assert!(of_admin["nextBefore"].is_number());
+}

@@ -1,0 +1,79 @@
+//! The second factor: a code from an app, or one of ten recovery codes.
+
+use crate::broker::people::{People, PeopleError, hash_of};
+use crate::model::access::Secret;
+use crate::model::one_time_code::{Seed, to_base32};
+use crate::store::StoreError;
+use crate::store::accounts::{NewSecondFactor, User, UserId};
+
+/// Recovery codes of one user (security.md B3).
+const RECOVERY_CODES: usize = 10;
+
+/// Bytes of a recovery code: 120 bit, so that a plain hash keeps it (security.md B4).
+const RECOVERY_BYTES: usize = 15;
+
+/// Characters of a recovery code between two hyphens.
+const GROUP: usize = 6;
+
+impl People {
+    /// A seed to offer.
+    pub fn offer_seed(&self) -> Seed {
+        Seed::generate(&self.entropy)
+    }
+
+    /// Sets up a second factor for somebody whose app gives the right code for `seed`. Returns the
+    /// recovery codes, which are told here and never again.
+    pub async fn set_second_factor(
+        &self,
+        user: UserId,
+        seed: Seed,
+        code: &str,
+    ) -> Result<Vec<Secret>, PeopleError> {
+        let step = seed.step_of(code, self.clock.now(), None);
+        let step = step.ok_or(PeopleError::WrongCode)?;
+        let codes: Vec<Secret> = (0..RECOVERY_CODES).map(|_| self.recovery_code()).collect();
+        let new = NewSecondFactor {
+            seed,
+            step,
+            recovery_hashes: codes.iter().map(hash_of_code).collect(),
+        };
+        self.accounts.set_second_factor(user, new).await?;
+        Ok(codes)
+    }
+
+    /// Does without a second factor from now on.
+    pub async fn remove_second_factor(&self, user: UserId) -> Result<(), PeopleError> {
+        Ok(self.accounts.remove_second_factor(user).await?)
+    }
+
+    /// Whether `code` is the present one of the user's app or a recovery code; either is used up by that.
+    pub async fn passes_second_factor(&self, user: &User, code: &str) -> Result<bool, StoreError> {
+        let Some(factor) = self.accounts.second_factor(user.id).await? else {
+            return Ok(false);
+        };
+        let now = self.clock.now();
+        if let Some(step) = factor.seed.step_of(code, now, factor.last_step) {
+            return self.accounts.use_step(user.id, step).await;
+        }
+        let hash = hash_of_code(&Secret::new(code));
+        self.accounts.use_recovery_code(user.id, hash).await
+    }
+
+    fn recovery_code(&self) -> Secret {
+        let mut bytes = [0; RECOVERY_BYTES];
+        self.entropy.fill(&mut bytes);
+        let text = to_base32(&bytes);
+        let groups: Vec<&str> = (0..text.len())
+            .step_by(GROUP)
+            .map(|start| &text[start..(start + GROUP).min(text.len())])
+            .collect();
+        Secret::new(groups.join("-"))
+    }
+}
+
+/// Of the letters and digits alone, in one case: people copy codes by hand.
+fn hash_of_code(code: &Secret) -> String {
+    let characters = code.reveal().chars().filter(char::is_ascii_alphanumeric);
+    let characters = characters.map(|c| c.to_ascii_uppercase());
+    hash_of(&Secret::new(characters.collect::<String>()))
+}

@@ -1,0 +1,159 @@
+//! Tokens for programs, beside the one management token: each with a name, a role and an end of its own.
+//!
+//! Every request asks for its token, so they are kept in memory as well; the book says what they are at
+//! the start, and every change goes through here.
+
+use std::collections::HashMap;
+use std::sync::{Arc, RwLock};
+use std::time::Duration;
+
+use crate::base::{Clock, Entropy, Timestamp};
+use crate::broker::people::{PeopleError, hash_of, judge_name};
+use crate::model::access::Secret;
+use crate::store::StoreError;
+use crate::store::accounts::{Accounts, ApiToken, NewToken, Role, TokenId};
+
+/// What every token begins with, so that people and scanners know one when they see it.
+const PREFIX: &str = "evp_";
+
+/// The longest life of a token that has an end, in days: ten years.
+pub const TOKEN_DAYS_MAX: u32 = 3_650;
+
+/// A token's use is written down again after this long, so that not every request is a write.
+const NOTED_EVERY: Duration = Duration::from_secs(60);
+
+/// The tokens. Cheap to clone.
+#[derive(Clone)]
+pub struct Tokens {
+    accounts: Accounts,
+    clock: Clock,
+    entropy: Entropy,
+    /// By hash.
+    known: Arc<RwLock<HashMap<String, ApiToken>>>,
+}
+
+/// Whose token a request has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TokenHolder {
+    pub name: String,
+    pub role: Role,
+}
+
+/// What a token is to be like.
+#[derive(Clone, Debug)]
+pub struct TokenWish {
+    pub name: String,
+    pub role: Role,
+    /// `None`: it never expires.
+    pub days: Option<u32>,
+    /// Who wants it, in words.
+    pub created_by: String,
+}
+
+impl Tokens {
+    /// The tokens in `accounts`.
+    pub(super) async fn open(
+        accounts: Accounts,
+        clock: Clock,
+        entropy: Entropy,
+    ) -> Result<Self, StoreError> {
+        let known = accounts.tokens().await?.into_iter();
+        let known = known.map(|token| (token.hash.clone(), token)).collect();
+        Ok(Self {
+            accounts,
+            clock,
+            entropy,
+            known: Arc::new(RwLock::new(known)),
+        })
+    }
+
+    /// All tokens by their names.
+    pub fn list(&self) -> Vec<ApiToken> {
+        let mut all: Vec<_> = self.known.read().unwrap().values().cloned().collect();
+        all.sort_by_key(|token| token.name.to_lowercase());
+        all
+    }
+
+    /// The token of that name, in any letter case.
+    pub fn find(&self, name: &str) -> Option<ApiToken> {
+        let name = name.to_lowercase();
+        let mut all = self.list().into_iter();
+        all.find(|token| token.name.to_lowercase() == name)
+    }
+
+    /// Makes a token. It is told here and never again.
+    pub async fn create(&self, wish: TokenWish) -> Result<Secret, PeopleError> {
+        judge_name(&wish.name)?;
+        if wish
+            .days
+            .is_some_and(|days| !(1..=TOKEN_DAYS_MAX).contains(&days))
+        {
+            return Err(PeopleError::Days);
+        }
+        let now = self.clock.now();
+        let life = |days| Duration::from_secs(86_400 * u64::from(days));
+        let token = Secret::new(format!("{PREFIX}{}", self.entropy.secret()));
+        let new = NewToken {
+            name: wish.name,
+            hash: hash_of(&token),
+            role: wish.role,
+            created_by: wish.created_by,
+            expires_at: wish.days.map(|days| now + life(days)),
+        };
+        let id = self.accounts.add_token(new.clone(), now).await?;
+        let known = ApiToken {
+            id,
+            name: new.name,
+            hash: new.hash.clone(),
+            role: new.role,
+            created_by: new.created_by,
+            created_at: now,
+            expires_at: new.expires_at,
+            used_at: None,
+        };
+        self.known.write().unwrap().insert(new.hash, known);
+        Ok(token)
+    }
+
+    /// Deletes a token: whoever holds it is refused from now on.
+    pub async fn delete(&self, id: TokenId) -> Result<(), PeopleError> {
+        self.known
+            .write()
+            .unwrap()
+            .retain(|_, token| token.id != id);
+        Ok(self.accounts.delete_token(id).await?)
+    }
+
+    /// Whose token `presented` is, unless it has expired.
+    pub fn holder(&self, presented: &Secret) -> Option<TokenHolder> {
+        if !presented.reveal().starts_with(PREFIX) {
+            return None;
+        }
+        let (hash, now) = (hash_of(presented), self.clock.now());
+        let token = self.known.read().unwrap().get(&hash).cloned()?;
+        if token.expires_at.is_some_and(|end| end <= now) {
+            return None;
+        }
+        self.note_use(&token, now);
+        Some(TokenHolder {
+            name: token.name,
+            role: token.role,
+        })
+    }
+
+    fn note_use(&self, token: &ApiToken, now: Timestamp) {
+        let is_noted = |at: Timestamp| now.since(at) < NOTED_EVERY;
+        if token.used_at.is_some_and(is_noted) {
+            return;
+        }
+        if let Some(known) = self.known.write().unwrap().get_mut(&token.hash) {
+            known.used_at = Some(now);
+        }
+        let (accounts, id) = (self.accounts.clone(), token.id);
+        tokio::spawn(async move {
+            if let Err(error) = accounts.note_token_use(id, now).await {
+                tracing::warn!(%error, "the use of a token is not written down");
+            }
+        });
+    }
+}

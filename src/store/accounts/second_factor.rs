@@ -1,0 +1,133 @@
+//! The second factor of a user: the seed of its codes, sealed, and recovery codes, hashed.
+
+use rusqlite::{OptionalExtension, params};
+
+use crate::model::one_time_code::Seed;
+use crate::store::accounts::{AccountError, Accounts, UserId};
+use crate::store::error::StoreError;
+use crate::store::seal::USER_TOTP;
+
+/// What a code is compared with.
+#[derive(Clone, Debug)]
+pub struct SecondFactor {
+    pub seed: Seed,
+    /// The last step whose code was used.
+    pub last_step: Option<i64>,
+}
+
+/// A second factor to be set up.
+#[derive(Clone, Debug)]
+pub struct NewSecondFactor {
+    pub seed: Seed,
+    /// The step whose code has confirmed it.
+    pub step: i64,
+    /// SHA-256, in hex, of each recovery code.
+    pub recovery_hashes: Vec<String>,
+}
+
+impl Accounts {
+    /// The second factor of a user.
+    pub async fn second_factor(&self, id: UserId) -> Result<Option<SecondFactor>, StoreError> {
+        let seals = self.seals.clone();
+        self.db
+            .read(move |tx| {
+                let find = "SELECT totp, totp_step FROM user WHERE id = ?1 AND totp IS NOT NULL";
+                let found: Option<(String, Option<i64>)> = tx
+                    .prepare_cached(find)?
+                    .query_row([id.0], |row| Ok((row.get(0)?, row.get(1)?)))
+                    .optional()?;
+                let Some((sealed, last_step)) = found else {
+                    return Ok(None);
+                };
+                let text = seals.open(USER_TOTP, id.0, &sealed)?;
+                let unreadable = || StoreError::Unreadable(format!("user.totp of row {}", id.0));
+                let seed = Seed::parse(&text).ok_or_else(unreadable)?;
+                Ok(Some(SecondFactor { seed, last_step }))
+            })
+            .await
+    }
+
+    /// How many recovery codes a user has left.
+    pub async fn recovery_codes(&self, id: UserId) -> Result<u64, StoreError> {
+        self.db
+            .read(move |tx| {
+                let count = "SELECT count(*) FROM recovery_code WHERE user_id = ?1";
+                let count: i64 = tx
+                    .prepare_cached(count)?
+                    .query_row([id.0], |row| row.get(0))?;
+                Ok(u64::try_from(count).unwrap_or(0))
+            })
+            .await
+    }
+
+    /// Sets up a second factor, in the place of an older one; older recovery codes are void.
+    pub async fn set_second_factor(
+        &self,
+        id: UserId,
+        new: NewSecondFactor,
+    ) -> Result<(), AccountError> {
+        let seals = self.seals.clone();
+        self.db
+            .write(move |tx| {
+                let sealed = seals.seal(USER_TOTP, id.0, &new.seed.to_text());
+                let set = tx.execute(
+                    "UPDATE user SET totp = ?2, totp_step = ?3 WHERE id = ?1",
+                    params![id.0, sealed, new.step],
+                )?;
+                if set == 0 {
+                    return Err(AccountError::NotFound);
+                }
+                tx.execute("DELETE FROM recovery_code WHERE user_id = ?1", [id.0])?;
+                for hash in new.recovery_hashes {
+                    let insert = "INSERT INTO recovery_code (user_id, hash) VALUES (?1, ?2)";
+                    tx.execute(insert, params![id.0, hash])?;
+                }
+                Ok(())
+            })
+            .await
+    }
+
+    /// Does without a second factor from now on.
+    pub async fn remove_second_factor(&self, id: UserId) -> Result<(), AccountError> {
+        self.db
+            .write(move |tx| {
+                tx.execute("DELETE FROM recovery_code WHERE user_id = ?1", [id.0])?;
+                let removed = tx.execute(
+                    "UPDATE user SET totp = NULL, totp_step = NULL WHERE id = ?1",
+                    [id.0],
+                )?;
+                match removed {
+                    0 => Err(AccountError::NotFound),
+                    _ => Ok(()),
+                }
+            })
+            .await
+    }
+
+    /// Uses up the code of a step, and of all before it. `false` if it was used up already.
+    pub async fn use_step(&self, id: UserId, step: i64) -> Result<bool, StoreError> {
+        self.db
+            .write(move |tx| {
+                let used = tx.execute(
+                    "UPDATE user SET totp_step = ?2 \
+                     WHERE id = ?1 AND totp IS NOT NULL AND coalesce(totp_step, -1) < ?2",
+                    params![id.0, step],
+                )?;
+                Ok(used == 1)
+            })
+            .await
+    }
+
+    /// Uses up a recovery code. `false` if there is no such code.
+    pub async fn use_recovery_code(&self, id: UserId, hash: String) -> Result<bool, StoreError> {
+        self.db
+            .write(move |tx| {
+                let used = tx.execute(
+                    "DELETE FROM recovery_code WHERE user_id = ?1 AND hash = ?2",
+                    params![id.0, hash],
+                )?;
+                Ok(used == 1)
+            })
+            .await
+    }
+}
