@@ -560,6 +560,14 @@ pub(super) fn record(
     Ok(())
 }
 
+/// So many (?2) pending deliveries of deleted subscriptions whose pending deliveries are kept, or are not
+/// (?1).
+const ORPHANS: &str = "SELECT delivery.id FROM event_subscription \
+     CROSS JOIN delivery ON delivery.subscription_id = event_subscription.id \
+         AND delivery.state = 0 \
+     WHERE event_subscription.deleted_at IS NOT NULL \
+         AND event_subscription.keeps_pending = ?1 LIMIT ?2";
+
 fn end_orphans(tx: &Savepoint<'_>, limit: usize, now: Timestamp) -> Result<Orphans, StoreError> {
     let dropped = end_orphans_as(tx, DeliveryState::Dropped, limit, now)?;
     let rest = limit - dropped;
@@ -575,20 +583,33 @@ fn end_orphans_as(
     limit: usize,
     now: Timestamp,
 ) -> Result<usize, StoreError> {
-    let orphaned = "UPDATE delivery SET state = ?1, ended_at = ?2, next_attempt_at = ?2, \
-             dead_letter_reason = ?3, lock_token = NULL, locked_at = NULL, locked_until = NULL, \
-             deferred = 0 \
-         WHERE id IN (SELECT delivery.id FROM event_subscription \
-             CROSS JOIN delivery ON delivery.subscription_id = event_subscription.id \
-                 AND delivery.state = 0 \
-             WHERE event_subscription.deleted_at IS NOT NULL \
-                 AND event_subscription.keeps_pending = ?4 LIMIT ?5)";
-    Ok(tx.prepare_cached(orphaned)?.execute(params![
+    let is_kept = state == DeliveryState::DeadLettered;
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    // A receiver's lock ends with the subscription, and nobody says so later.
+    let record = format!(
+        "INSERT OR REPLACE INTO delivery_attempt (delivery_id, attempt, started_at, duration_ms, \
+             outcome) \
+         SELECT id, attempts, locked_at, max(0, min(locked_until, ?3) - locked_at), ?4 \
+         FROM delivery WHERE lock_token IS NOT NULL AND id IN ({ORPHANS})"
+    );
+    let lost = Outcome::LockLost.name();
+    let values = params![is_kept, limit, now.as_ms(), lost];
+    tx.prepare_cached(&record)?.execute(values)?;
+    let end = format!(
+        "UPDATE delivery SET state = ?3, ended_at = ?4, next_attempt_at = ?4, \
+             dead_letter_reason = ?5, lock_token = NULL, locked_at = NULL, locked_until = NULL, \
+             deferred = 0, \
+             last_outcome = CASE WHEN lock_token IS NULL THEN last_outcome ELSE ?6 END, \
+             last_status = CASE WHEN lock_token IS NULL THEN last_status END \
+         WHERE id IN ({ORPHANS})"
+    );
+    Ok(tx.prepare_cached(&end)?.execute(params![
+        is_kept,
+        limit,
         row::state_number(state),
         now.as_ms(),
         DeadLetterReason::SubscriptionDeleted.name(),
-        state == DeliveryState::DeadLettered,
-        i64::try_from(limit).unwrap_or(i64::MAX),
+        lost,
     ])?)
 }
 
