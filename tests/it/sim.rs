@@ -9,6 +9,8 @@ mod dice;
 mod event;
 mod ledger;
 mod life;
+mod pull;
+mod pulled;
 mod request;
 mod run;
 mod spec;

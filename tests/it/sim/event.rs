@@ -28,6 +28,8 @@ pub(super) enum Input {
     EventGrid,
     CloudEvents,
     Custom,
+    /// To a topic of a namespace, which takes CloudEvents.
+    Namespace,
 }
 
 /// An event before it is published.
@@ -62,7 +64,7 @@ impl Draft {
                 );
                 (data, text)
             }
-            Input::CloudEvents => {
+            Input::CloudEvents | Input::Namespace => {
                 let data = format!("{{{body}{space}}}");
                 let text = format!(
                     r#"{{"specversion":"1.0","id":"{id}","source":"/s","subject":"{subject}","type":"{event_type}","data":{data}{space}}}"#
@@ -89,13 +91,18 @@ impl Draft {
 }
 
 impl Input {
-    pub(super) const ALL: [Input; 3] = [Self::EventGrid, Self::CloudEvents, Self::Custom];
+    pub(super) const ALL: [Input; 4] = [
+        Self::EventGrid,
+        Self::CloudEvents,
+        Self::Custom,
+        Self::Namespace,
+    ];
 
     /// What it can be delivered as.
     pub(super) fn deliveries(self) -> &'static [&'static str] {
         match self {
             Self::EventGrid => &["EventGridSchema", "CloudEventSchemaV1_0"],
-            Self::CloudEvents => &["CloudEventSchemaV1_0"],
+            Self::CloudEvents | Self::Namespace => &["CloudEventSchemaV1_0"],
             Self::Custom => &[
                 "CustomInputSchema",
                 "EventGridSchema",
@@ -107,7 +114,7 @@ impl Input {
     pub(super) fn content_type(self) -> &'static str {
         match self {
             Self::EventGrid | Self::Custom => "application/json",
-            Self::CloudEvents => "application/cloudevents-batch+json",
+            Self::CloudEvents | Self::Namespace => "application/cloudevents-batch+json",
         }
     }
 }

@@ -10,6 +10,7 @@ use everpost::model::event::EventKey;
 use everpost::model::subscription::SubscriptionId;
 
 use super::event::{Draft, Input};
+use super::pulled::Pulled;
 use super::spec::{Said, Spec};
 
 /// Everything that is known.
@@ -41,6 +42,39 @@ pub(super) struct Topic {
     pub(super) key: String,
 }
 
+/// Where all namespace topics are.
+pub(super) const NAMESPACE: &str = "/namespaces/shop";
+
+impl Topic {
+    pub(super) fn path(&self) -> String {
+        match self.input {
+            Input::Namespace => format!("{NAMESPACE}/topics/{}", self.name),
+            Input::EventGrid | Input::CloudEvents | Input::Custom => {
+                format!("/topics/{}", self.name)
+            }
+        }
+    }
+
+    /// What opens it.
+    pub(super) fn keys_path(&self) -> String {
+        match self.input {
+            Input::Namespace => format!("{NAMESPACE}/listKeys"),
+            Input::EventGrid | Input::CloudEvents | Input::Custom => {
+                format!("{}/listKeys", self.path())
+            }
+        }
+    }
+
+    pub(super) fn publish_path(&self) -> String {
+        match self.input {
+            Input::Namespace => format!("{}:publish?api-version=2024-06-01", self.path()),
+            Input::EventGrid | Input::CloudEvents | Input::Custom => {
+                format!("{}/api/events", self.path())
+            }
+        }
+    }
+}
+
 /// An event subscription from its creation to its deletion.
 pub(super) struct Sub {
     pub(super) topic: usize,
@@ -59,6 +93,8 @@ pub(super) struct Sub {
     pub(super) probation_until: Option<Timestamp>,
     /// Since then something happened that may end a probation.
     pub(super) changed: bool,
+    /// What its receivers were given with events, oldest first.
+    pub(super) tokens: Vec<String>,
 }
 
 /// How many requests may be on the wire.
@@ -103,6 +139,8 @@ pub(super) struct Pair {
     pub(super) touched: bool,
     /// It was answered late with a success while it waited.
     pub(super) must_be_delivered: bool,
+    /// Of a pulled subscription: what must be so, by the number of the delivery.
+    pub(super) pulled: BTreeMap<i64, Pulled>,
 }
 
 /// One event in a request.
@@ -217,12 +255,15 @@ impl Ledger {
 
     /// The events of which something was touched or fell due: no others have any reason to move.
     pub(super) fn may_have_moved(&self) -> Vec<usize> {
-        let moved = |pair: &Pair| {
-            let due = |seen: &Seen| seen.next_attempt_at.is_some_and(|next| next <= self.now);
+        let moved = |(sub, pair): (&usize, &Pair)| {
+            // Nobody sends what is pulled: it may be due for long.
+            let is_sent = !self.subs[*sub].spec().kind.is_pulled();
+            let is_due = |next: Timestamp| is_sent && next <= self.now;
+            let due = |seen: &Seen| seen.next_attempt_at.is_some_and(is_due);
             pair.touched || pair.seen.as_ref().is_none_or(due)
         };
         let live = self.live.iter().copied();
-        live.filter(|event| self.events[*event].pairs.values().any(moved))
+        live.filter(|event| self.events[*event].pairs.iter().any(moved))
             .collect()
     }
 
@@ -262,6 +303,7 @@ impl Sub {
             paced_since: None,
             probation_until: None,
             changed: true,
+            tokens: Vec::new(),
         }
     }
 

@@ -5,17 +5,16 @@ use std::time::Duration;
 
 use axum::http::Method;
 use everpost::base::{Clock, Timestamp};
-use everpost::model::name::{SubscriptionName, TopicName};
 use everpost::model::probation::{ProbationMode, ProbationRules};
 use everpost::model::retention::RetentionRules;
 use everpost::store::views::EventQuery;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::dice::Dice;
 use super::event::Input;
-use super::ledger::{Ledger, Limits, Standing, Sub, Topic};
+use super::ledger::{Ledger, Limits, NAMESPACE, Standing, Sub, Topic};
 use super::life::{Ground, Life};
-use super::spec::{Spec, seconds};
+use super::spec::{Kind, Spec, seconds};
 use super::watch;
 use super::world::{Mood, Scene, World};
 
@@ -111,7 +110,7 @@ impl Simulation {
         use_it(&mut self.ground.world.scene().ledger)
     }
 
-    fn is_broken(&self) -> bool {
+    pub(super) fn is_broken(&self) -> bool {
         self.with(|ledger| ledger.violation.is_some())
     }
 
@@ -126,7 +125,7 @@ impl Simulation {
     }
 
     fn step(&mut self) {
-        match self.dice.weighted(&[32, 34, 8, 10, 4, 3, 3, 4, 3]) {
+        match self.dice.weighted(&[32, 34, 8, 10, 4, 3, 3, 4, 3, 12]) {
             0 => self.publish(),
             1 => self.let_time_pass(),
             2 => self.change_mood(),
@@ -135,14 +134,18 @@ impl Simulation {
             5 => self.toggle_disk(),
             6 => self.resubmit(),
             7 => self.prune(),
-            _ => self.create_subscription(),
+            8 => self.create_subscription(),
+            _ => self.pull(),
         }
         self.check();
     }
 
     fn start(&mut self) {
         // Reading needs no room.
-        let life = Life::start(&self.ground, &self.clock, self.seed).expect("a start");
+        // No life throws what another one has thrown: locks outlive them.
+        let lives = self.with(|ledger| u64::from(ledger.life));
+        let seed = self.seed.wrapping_add(lives << 48);
+        let life = Life::start(&self.ground, &self.clock, seed).expect("a start");
         self.life = Some(life);
     }
 
@@ -182,6 +185,7 @@ impl Simulation {
     }
 
     fn prune(&mut self) {
+        self.sweep();
         let life = self.life();
         let done = life.act(life.broker.retain());
         self.with(|ledger| {
@@ -191,6 +195,17 @@ impl Simulation {
             }
         });
         self.check_all();
+    }
+
+    fn sweep(&self) {
+        let life = self.life();
+        let done = life.act(life.broker.sweep());
+        self.with(|ledger| {
+            ledger.note(format!("sweep: {done:?}"));
+            if done.is_err() && !ledger.disk_was_full {
+                ledger.broken("the sweep fails");
+            }
+        });
     }
 
     fn change_mood(&mut self) {
@@ -248,18 +263,27 @@ impl Simulation {
 
     fn create_topic(&mut self, name: String) {
         let input = *self.dice.pick(&Input::ALL);
+        let mut topic = Topic {
+            name,
+            input,
+            key: String::new(),
+        };
         let life = self.life();
         let (key, made) = life.act(async {
-            let path = format!("/topics/{name}");
+            if input == Input::Namespace {
+                let namespace = json!({"location": "local"});
+                life.manage(Method::PUT, NAMESPACE, &namespace).await;
+            }
+            let path = topic.path();
             let (made, _) = life.manage(Method::PUT, &path, &input.topic_body()).await;
-            let path = format!("{path}/listKeys");
+            let path = topic.keys_path();
             let (_, keys) = life.manage(Method::POST, &path, &Value::Null).await;
             (keys["key1"].as_str().map(ToOwned::to_owned), made)
         });
+        topic.key = key.unwrap_or_default();
         self.with(|ledger| {
-            ledger.note(format!("{name} takes {input:?}: {made}"));
-            let key = key.unwrap_or_default();
-            ledger.topics.push(Topic { name, input, key });
+            ledger.note(format!("{} takes {input:?}: {made}", topic.name));
+            ledger.topics.push(topic);
         });
     }
 
@@ -270,7 +294,8 @@ impl Simulation {
         let number = self.receivers;
         let input = self.with(|ledger| ledger.topics[topic].input);
         let now = self.clock.now();
-        let spec = Spec::throw(&self.dice, format!("r{number}.test"), input, now);
+        let kind = Kind::throw(&self.dice, input);
+        let spec = Spec::throw(&self.dice, format!("r{number}.test"), kind, input, now);
         let (body, host) = (spec.body(), spec.host.clone());
         let name = format!("sub{number}");
         let path = self.path(topic, &name);
@@ -302,18 +327,15 @@ impl Simulation {
         let registry = self.life().broker.registry();
         self.with(|ledger| {
             let sub = &mut ledger.subs[index];
-            let topic = TopicName::parse(&ledger.topics[sub.topic].name).expect("a name");
-            let name = SubscriptionName::parse(&sub.name).expect("a name");
-            let found = registry
-                .topic(&topic)
-                .and_then(|topic| topic.subscription(&name));
-            sub.id = found.map(|found| found.id);
+            let mut all = registry.subscriptions();
+            let found = all.find(|(_, each)| each.name.as_str() == sub.name);
+            sub.id = found.map(|(_, found)| found.id);
         });
     }
 
     pub(super) fn path(&self, topic: usize, name: &str) -> String {
-        let topic = self.with(|ledger| ledger.topics[topic].name.clone());
-        format!("/topics/{topic}/eventSubscriptions/{name}")
+        let topic = self.with(|ledger| ledger.topics[topic].path());
+        format!("{topic}/eventSubscriptions/{name}")
     }
 
     /// Holds what is stored of everything that lives against the rules.
@@ -430,11 +452,15 @@ impl Simulation {
         }
         // Ends what deleted subscriptions left behind, too.
         self.crash();
+        self.drain();
         for _ in 0..MOMENTS_OF_THE_END_MAX {
             let left = self.with(|ledger| ledger.live.len());
             if left == 0 || self.is_broken() {
                 break;
             }
+            // Nobody comes any more for what is pulled.
+            self.sweep();
+            self.check();
             let end = self.clock.now() + seconds(24 * 3_600);
             self.run_until(end, 1);
         }

@@ -9,9 +9,48 @@ use serde_json::{Value, json};
 use super::dice::Dice;
 use super::event::{Draft, Input, TENANTS, TYPES};
 
+/// Whose rules hold, and who comes for the events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Topic,
+    Namespace,
+    /// In a namespace; a receiver has so many seconds for what it takes.
+    Pulled {
+        lock_s: u64,
+    },
+}
+
+impl Kind {
+    pub(super) fn throw(dice: &Dice, input: Input) -> Self {
+        match input {
+            Input::EventGrid | Input::CloudEvents | Input::Custom => Self::Topic,
+            Input::Namespace if dice.percent(50) => Self::Namespace,
+            Input::Namespace => Self::pulled(dice),
+        }
+    }
+
+    fn pulled(dice: &Dice) -> Self {
+        let lock_s = *dice.pick(&[60, 61, 120, 300]);
+        Self::Pulled { lock_s }
+    }
+
+    /// The mode of delivery cannot be changed.
+    pub(super) fn changed(self, dice: &Dice) -> Self {
+        match self {
+            Self::Topic | Self::Namespace => self,
+            Self::Pulled { .. } => Self::pulled(dice),
+        }
+    }
+
+    pub(super) fn is_pulled(self) -> bool {
+        matches!(self, Self::Pulled { .. })
+    }
+}
+
 /// What an event subscription asks for.
 #[derive(Clone, Debug)]
 pub(super) struct Spec {
+    pub(super) kind: Kind,
     pub(super) host: String,
     wanted: Wanted,
     schema: &'static str,
@@ -46,6 +85,10 @@ struct Wanted {
 /// The published waits after each failure (event-grid.md 7.1), in seconds.
 const WAITS_S: [u64; 10] = [10, 30, 60, 300, 600, 1_800, 3_600, 10_800, 21_600, 43_200];
 
+/// When the attempts are due since the first one, in namespaces (event-grid-namespaces.md 6.3), in seconds;
+/// the others follow every five minutes.
+const OFFSETS_S: [u64; 5] = [0, 10, 30, 60, 300];
+
 /// The longest `Retry-After` that is obeyed, in seconds.
 const RETRY_AFTER_MAX_S: u64 = 86_400;
 
@@ -70,17 +113,34 @@ pub(super) enum Fate {
 }
 
 impl Spec {
-    pub(super) fn throw(dice: &Dice, host: String, input: Input, now: Timestamp) -> Self {
+    pub(super) fn throw(
+        dice: &Dice,
+        host: String,
+        kind: Kind,
+        input: Input,
+        now: Timestamp,
+    ) -> Self {
+        let spec = Self::throw_pushed(dice, host, input, now);
+        let spec = Self { kind, ..spec };
+        match kind {
+            Kind::Topic => spec,
+            Kind::Namespace => spec.in_namespace(),
+            Kind::Pulled { .. } => spec.in_namespace().without_receiver(),
+        }
+    }
+
+    fn throw_pushed(dice: &Dice, host: String, input: Input, now: Timestamp) -> Self {
         let quick = dice.percent(30);
         Self {
+            kind: Kind::Topic,
             host,
             wanted: Wanted::throw(dice),
             schema: *dice.pick(input.deliveries()),
             batch_events: dice.maybe(40, || u32::try_from(dice.within(1, 4)).expect("small")),
             batch_kilobytes: dice.maybe(25, || 1),
             by_tenant: dice.percent(35),
-            in_flight: dice.maybe(30, || u32::try_from(dice.within(1, 3)).expect("small")),
-            rate: dice.maybe(15, || *dice.pick(&[10, 50, 100, 500, 3_000])),
+            in_flight: throw_in_flight(dice, 30),
+            rate: throw_rate(dice),
             deadline_s: dice.maybe(25, || u32::try_from(dice.within(1, 60)).expect("small")),
             attempts_max: *dice.pick(&[1, 2, 3, 5, 10, 30]),
             time_to_live_minutes: *dice.pick(&[1, 2, 10, 60, 600, 1_440]),
@@ -94,6 +154,32 @@ impl Spec {
             paused: dice.percent(4),
             disabled: dice.percent(3),
         }
+    }
+
+    /// Fewer attempts are granted there, and letter case never matters.
+    fn in_namespace(mut self) -> Self {
+        self.attempts_max = self.attempts_max.min(10);
+        self.wanted.case_matters = false;
+        self
+    }
+
+    /// Nothing of how a webhook is served.
+    fn without_receiver(mut self) -> Self {
+        (self.batch_events, self.batch_kilobytes) = (None, None);
+        (self.in_flight, self.rate, self.deadline_s) = (None, None, None);
+        (self.by_tenant, self.disable_on_gone) = (false, false);
+        self.schedule_s.clear();
+        self
+    }
+
+    /// The same with another pace, and without an end, which must not lie behind.
+    pub(super) fn repaced(mut self, dice: &Dice) -> Self {
+        self.expires_at = None;
+        if !self.kind.is_pulled() {
+            self.in_flight = throw_in_flight(dice, 70);
+            self.rate = throw_rate(dice);
+        }
+        self
     }
 
     pub(super) fn paused(mut self) -> Self {
@@ -113,6 +199,13 @@ impl Spec {
 
     /// The body of a PUT.
     pub(super) fn body(&self) -> Value {
+        match self.kind {
+            Kind::Topic => self.body_in_topic(),
+            Kind::Namespace | Kind::Pulled { .. } => self.body_in_namespace(),
+        }
+    }
+
+    fn destination(&self) -> Value {
         let mut webhook =
             json!({"endpointUrl": format!("http://{}/", self.host), "skipValidation": true});
         let mut put = |name: &str, value: Option<Value>| {
@@ -136,14 +229,51 @@ impl Spec {
             "deliveryAttributeMappings",
             self.by_tenant.then_some(dynamic),
         );
+        json!({"endpointType": "WebHook", "properties": webhook})
+    }
+
+    fn schedule(&self) -> Value {
+        let waits = self.schedule_s.iter().map(|wait| format!("PT{wait}S"));
+        waits.collect()
+    }
+
+    fn body_in_namespace(&self) -> Value {
+        let mut delivery = json!({"maxDeliveryCount": self.attempts_max,
+            "eventTimeToLive": format!("PT{}M", self.time_to_live_minutes)});
+        if !self.keeps_dead {
+            delivery["deadLetterDestinationWithResourceIdentity"] = Value::Null;
+        }
+        let configuration = match self.kind {
+            Kind::Pulled { lock_s } => {
+                delivery["receiveLockDurationInSeconds"] = lock_s.into();
+                json!({"deliveryMode": "Queue", "queue": delivery})
+            }
+            Kind::Topic | Kind::Namespace => {
+                delivery["destination"] = self.destination();
+                if !self.schedule_s.is_empty() {
+                    delivery["schedule"] = self.schedule();
+                }
+                json!({"deliveryMode": "Push", "push": delivery})
+            }
+        };
+        let mut properties = json!({
+            "deliveryConfiguration": configuration, "filtersConfiguration": self.wanted.configuration(),
+            "paused": self.paused, "disabled": self.disabled, "disableOnGone": self.disable_on_gone,
+        });
+        if let Some(at) = self.expires_at {
+            properties["expirationTimeUtc"] = at.to_string().into();
+        }
+        json!({ "properties": properties })
+    }
+
+    fn body_in_topic(&self) -> Value {
         let mut retry = json!({"maxDeliveryAttempts": self.attempts_max,
             "eventTimeToLiveInMinutes": self.time_to_live_minutes});
         if !self.schedule_s.is_empty() {
-            let waits = self.schedule_s.iter().map(|wait| format!("PT{wait}S"));
-            retry["schedule"] = waits.collect();
+            retry["schedule"] = self.schedule();
         }
         let mut properties = json!({
-            "destination": {"endpointType": "WebHook", "properties": webhook},
+            "destination": self.destination(),
             "filter": self.wanted.body(), "eventDeliverySchema": self.schema, "retryPolicy": retry,
             "paused": self.paused, "disabled": self.disabled, "disableOnGone": self.disable_on_gone,
         });
@@ -181,10 +311,21 @@ impl Spec {
         seconds(u64::from(self.time_to_live_minutes) * 60)
     }
 
-    /// What must follow from the attempt of this number that ended at `now`.
-    pub(super) fn fate(&self, attempt: u32, said: Said, now: Timestamp) -> Fate {
+    /// What must follow from the attempt of this number that ended at `now`; the first one began at
+    /// `first_at`.
+    pub(super) fn fate(
+        &self,
+        attempt: u32,
+        said: Said,
+        first_at: Timestamp,
+        now: Timestamp,
+    ) -> Fate {
+        let in_namespace = self.kind != Kind::Topic;
         match said {
             Said::Status(200..=204, _) => return Fate::Delivered,
+            Said::Status(400 | 401 | 403 | 404 | 413 | 414, _) if in_namespace => {
+                return Fate::Dead("UndeliverableDueToClientError");
+            }
             Said::Status(400, _) => return Fate::Dead("UndeliverableDueToHttpBadRequest"),
             Said::Status(401, _) => return Fate::Dead("UndeliverableDueToHttpUnauthorized"),
             Said::Status(403, _) => return Fate::Dead("UndeliverableDueToHttpForbidden"),
@@ -201,19 +342,31 @@ impl Spec {
         }
         let at = attempt as usize - 1;
         let (planned, least) = match self.schedule_s.last() {
-            Some(last) => (*self.schedule_s.get(at).unwrap_or(last), 0),
-            None => (WAITS_S[at.min(WAITS_S.len() - 1)], least_wait(said)),
+            Some(last) => (now + seconds(*self.schedule_s.get(at).unwrap_or(last)), 0),
+            None if in_namespace => (first_at + offset(attempt), least_wait(said)),
+            None => {
+                let wait = WAITS_S[at.min(WAITS_S.len() - 1)];
+                (now + seconds(wait), least_wait(said))
+            }
         };
         let asked = match said {
             Said::Status(429 | 503, Some(asked)) => asked.min(RETRY_AFTER_MAX_S),
             Said::Status(..) | Said::TimedOut | Said::Refused | Said::Skipped { .. } => 0,
         };
-        let wait = seconds(planned.max(least).max(asked));
+        let wait = planned.since(now).max(seconds(least.max(asked)));
         Fate::Again {
             from: now + wait,
             to: now + wait.mul_f64(1.1) + Duration::from_millis(1),
         }
     }
+}
+
+fn throw_in_flight(dice: &Dice, percent: u64) -> Option<u32> {
+    dice.maybe(percent, || u32::try_from(dice.within(1, 3)).expect("small"))
+}
+
+fn throw_rate(dice: &Dice) -> Option<u32> {
+    dice.maybe(15, || *dice.pick(&[10, 50, 100, 500, 3_000]))
 }
 
 /// The shortest wait after a status (event-grid.md 6.5), in seconds.
@@ -263,6 +416,24 @@ impl Wanted {
         })
     }
 
+    /// The same as namespaces write it.
+    fn configuration(&self) -> Value {
+        let mut filters = Vec::new();
+        for (operator, text) in [
+            ("StringBeginsWith", self.begins),
+            ("StringEndsWith", self.ends),
+        ] {
+            if let Some(text) = text {
+                filters.push(json!({"operatorType": operator, "key": "subject", "values": [text]}));
+            }
+        }
+        let Value::Array(advanced) = self.body()["advancedFilters"].take() else {
+            unreachable!("a list of filters");
+        };
+        filters.extend(advanced);
+        json!({"includedEventTypes": self.types, "filters": filters})
+    }
+
     fn matches(&self, event: &Draft) -> bool {
         let fold = |text: &str| match self.case_matters {
             true => text.to_owned(),
@@ -282,6 +453,13 @@ impl Wanted {
                 .as_ref()
                 .is_none_or(|tenants| tenants.contains(&event.tenant))
     }
+}
+
+/// When the attempt after the one of this number is due, since the first one.
+fn offset(attempt: u32) -> Duration {
+    let (at, last) = (attempt as usize, OFFSETS_S.len() - 1);
+    let beyond = at.saturating_sub(last) as u64 * 300;
+    seconds(OFFSETS_S[at.min(last)] + beyond)
 }
 
 pub(super) const fn seconds(seconds: u64) -> Duration {

@@ -50,7 +50,7 @@ impl Simulation {
         let body = format!("[{}]", texts.join(" , "));
         self.with(|ledger| {
             let topic = &ledger.topics[topic];
-            Request::post(format!("/topics/{}/api/events", topic.name))
+            Request::post(topic.publish_path())
                 .header("aeg-sas-key", &topic.key)
                 .header("content-type", topic.input.content_type())
                 .header("x-ms-client-request-id", &events[0].id)
@@ -188,7 +188,7 @@ impl Simulation {
             return None;
         }
         let sub = *self.dice.pick(&there);
-        let change = match self.dice.weighted(&[35, 20, 35, 10]) {
+        let change = match self.dice.weighted(&[25, 18, 32, 9, 16]) {
             0 => {
                 let input = self.with(|ledger| ledger.topics[ledger.subs[sub].topic].input);
                 let host = match self.dice.percent(60) {
@@ -198,14 +198,16 @@ impl Simulation {
                         format!("r{}.test", self.receivers)
                     }
                 };
-                let spec = Spec::throw(&self.dice, host, input, self.clock.now());
+                let kind = self.spec(sub).kind.changed(&self.dice);
+                let spec = Spec::throw(&self.dice, host, kind, input, self.clock.now());
                 Change::Put(Box::new(spec))
             }
             1 => Change::Pause,
             2 => Change::Resume,
-            _ => Change::Delete {
+            3 => Change::Delete {
                 keeps_pending: self.dice.percent(50),
             },
+            _ => Change::Put(Box::new(self.spec(sub).repaced(&self.dice))),
         };
         Some((sub, change))
     }
@@ -329,7 +331,7 @@ impl Simulation {
 impl Input {
     pub(super) fn topic_body(self) -> Value {
         let properties = match self {
-            Self::EventGrid => json!({}),
+            Self::EventGrid | Self::Namespace => json!({}),
             Self::CloudEvents => json!({"inputSchema": "CloudEventSchemaV1_0"}),
             Self::Custom => json!({"inputSchema": "CustomEventSchema", "inputSchemaMapping": {
                 "inputSchemaMappingType": "Json", "properties": {

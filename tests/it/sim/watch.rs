@@ -10,6 +10,7 @@ use everpost::model::retention::RetentionRules;
 use everpost::store::views::{DeliveryDetail, EventDetail};
 
 use super::ledger::{Event, Ledger, Pair, Seen, Sent, Standing, Sub};
+use super::pulled;
 use super::spec::{Fate, Said, Spec, seconds};
 
 /// Holds everything about an event that is stored against the rules.
@@ -81,7 +82,10 @@ fn check_pair(
     }
     let newest = chain(deliveries)?;
     for delivery in deliveries {
-        check_delivery(ledger, event, sub, delivery)?;
+        match ledger.subs[sub].spec().kind.is_pulled() {
+            true => pulled::check(ledger, event, sub, delivery)?,
+            false => check_delivery(ledger, event, sub, delivery)?,
+        }
     }
     let row = &newest.row;
     let seen = Seen {
@@ -198,6 +202,7 @@ fn check_delivery(
         return Err(format!("{told} attempts, of which {found} are recorded"));
     }
     let mut earliest = row.published_at;
+    let first_at = delivery.attempts.first().map(|first| first.started_at);
     for (number, attempt) in (1..).zip(&delivery.attempts) {
         if attempt.attempt != number {
             return Err(format!("attempt {number} is missing"));
@@ -207,7 +212,12 @@ fn check_delivery(
         }
         let said = what_was_said(ledger, pair, attempt)?;
         let ended = attempt.started_at + attempt.duration;
-        let fates = fates(ledger, sub, attempt, said, ended);
+        let specs = ledger.specs_at(sub, attempt.started_at).into_iter();
+        // By whatever the subscription asked for then.
+        let first_at = first_at.unwrap_or(attempt.started_at);
+        let fates: Vec<Fate> = specs
+            .map(|spec| spec.fate(number, said, first_at, ended))
+            .collect();
         if number == row.attempts {
             return check_end(ledger, sub, delivery, attempt, &fates);
         }
@@ -220,20 +230,6 @@ fn check_delivery(
             .ok_or_else(|| format!("an attempt follows on attempt {number}: {said:?}"))?;
     }
     check_unattempted(ledger, sub, delivery)
-}
-
-/// Everything that may follow from an attempt, by whatever the subscription asked for then.
-fn fates(
-    ledger: &Ledger,
-    sub: usize,
-    attempt: &DeliveryAttempt,
-    said: Said,
-    ended: Timestamp,
-) -> Vec<Fate> {
-    let specs = ledger.specs_at(sub, attempt.started_at).into_iter();
-    specs
-        .map(|spec| spec.fate(attempt.attempt, said, ended))
-        .collect()
 }
 
 fn what_was_said(ledger: &Ledger, pair: &Pair, attempt: &DeliveryAttempt) -> Result<Said, String> {
@@ -262,7 +258,7 @@ fn what_was_said(ledger: &Ledger, pair: &Pair, attempt: &DeliveryAttempt) -> Res
     }
     // A full disk puts it off, and a crash loses it.
     let must_be_there = sent.life == ledger.life && !ledger.disk_was_full;
-    if must_be_there && late != sent.late {
+    if must_be_there && late.is_some() != sent.late.is_some() {
         let number = attempt.attempt;
         return Err(format!("the late answer to attempt {number} is forgotten"));
     }
@@ -335,7 +331,12 @@ fn check_unattempted(ledger: &Ledger, sub: usize, delivery: &DeliveryDetail) -> 
 }
 
 /// Whether a delivery whose next attempt was due `from` then was rightly given up without it.
-fn gave_up(ledger: &Ledger, sub: usize, delivery: &DeliveryDetail, from: Timestamp) -> bool {
+pub(super) fn gave_up(
+    ledger: &Ledger,
+    sub: usize,
+    delivery: &DeliveryDetail,
+    from: Timestamp,
+) -> bool {
     let row = &delivery.row;
     let (Some(reason), Some(ended)) = (row.dead_letter_reason, row.ended_at) else {
         return false;
@@ -362,7 +363,12 @@ fn gave_up(ledger: &Ledger, sub: usize, delivery: &DeliveryDetail, from: Timesta
 }
 
 /// What is given up is kept, unless the subscription wished otherwise.
-fn is_kept_as_asked(ledger: &Ledger, sub: usize, state: DeliveryState, at: Timestamp) -> bool {
+pub(super) fn is_kept_as_asked(
+    ledger: &Ledger,
+    sub: usize,
+    state: DeliveryState,
+    at: Timestamp,
+) -> bool {
     let kept = state != DeliveryState::Dropped;
     ledger
         .specs_at(sub, at)
@@ -421,5 +427,6 @@ fn may_wait(ledger: &Ledger, sub: &Sub, broker: &Broker) -> bool {
     let looks_now = broker
         .next_due()
         .is_some_and(|at| at <= now && now < at + GRAIN);
-    sub.deleted.is_some() || !spec.delivers() || held || sub.on_wire >= most || paced || looks_now
+    let is_sent = spec.delivers() && !spec.kind.is_pulled();
+    sub.deleted.is_some() || !is_sent || held || sub.on_wire >= most || paced || looks_now
 }

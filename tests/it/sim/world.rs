@@ -32,8 +32,8 @@ pub(super) enum Mood {
 }
 
 /// Statuses of all kinds that the tables know.
-const STATUSES: [u16; 16] = [
-    400, 401, 403, 404, 408, 410, 413, 429, 429, 500, 503, 503, 204, 205, 302, 100,
+const STATUSES: [u16; 17] = [
+    400, 401, 403, 404, 408, 410, 413, 414, 429, 429, 500, 503, 503, 204, 205, 302, 100,
 ];
 
 pub(super) struct World {
