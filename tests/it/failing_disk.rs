@@ -15,10 +15,10 @@ use serde_json::{Value, json};
 const STORE_FAILED: i32 = 74;
 
 /// Blocks of 512 bytes: room for the schema and some events.
-const FILE_BLOCKS: u32 = 4_000;
+const FILE_BLOCKS: u32 = 6_000;
 
 /// More events than fit under the limit.
-const EVENTS: usize = 200;
+const EVENTS: usize = 400;
 
 #[tokio::test]
 async fn a_failing_disk_ends_the_process_and_loses_nothing() {
@@ -59,7 +59,7 @@ async fn a_failing_disk_ends_the_process_and_loses_nothing() {
 
     let healthy = start(folder.path(), u32::MAX / 1_024);
     let events = client
-        .get(format!("{}/everpost/events?limit=200", healthy.url))
+        .get(format!("{}/everpost/events?limit=400", healthy.url))
         .bearer_auth(token.trim());
     let events = events
         .send()
