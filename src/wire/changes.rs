@@ -68,8 +68,8 @@ mod tests {
 
     use super::*;
 
-    fn told_of(before: Option<Value>, after: Option<Value>) -> Vec<(String, String, String)> {
-        let changes = changes(before.as_ref(), after.as_ref()).into_iter();
+    fn told_of(before: Option<&Value>, after: Option<&Value>) -> Vec<(String, String, String)> {
+        let changes = changes(before, after).into_iter();
         changes
             .map(|each| (each.property, each.before, each.after))
             .collect()
@@ -87,26 +87,26 @@ mod tests {
             change("b.c", "[1]", "[1,2]"),
             change("gone", "true", "null"),
         ];
-        assert_eq!(told_of(Some(before.clone()), Some(after)), expected);
-        assert_eq!(told_of(Some(before.clone()), Some(before)), []);
+        assert_eq!(told_of(Some(&before), Some(&after)), expected);
+        assert_eq!(told_of(Some(&before), Some(&before)), []);
         assert_eq!(told_of(None, None), []);
     }
 
     #[test]
     fn what_is_made_or_deleted_is_told_as_a_whole() {
-        let made = told_of(None, Some(json!({ "a": 1 })));
+        let made = told_of(None, Some(&json!({ "a": 1 })));
         assert_eq!(made, [change("", "null", "{\"a\":1}")]);
-        let deleted = told_of(Some(json!({ "a": 1 })), None);
+        let deleted = told_of(Some(&json!({ "a": 1 })), None);
         assert_eq!(deleted, [change("", "{\"a\":1}", "null")]);
     }
 
     #[test]
     fn long_values_and_many_changes_are_cut() {
-        let long = told_of(None, Some(json!("ü".repeat(VALUE_BYTES_MAX))));
+        let long = told_of(None, Some(&json!("ü".repeat(VALUE_BYTES_MAX))));
         assert!(long[0].2.len() <= VALUE_BYTES_MAX + 3 && long[0].2.ends_with('…'));
         let many: serde_json::Map<String, Value> =
             (0..500).map(|n| (format!("p{n}"), json!(n))).collect();
-        let many = told_of(Some(json!({})), Some(Value::Object(many)));
+        let many = told_of(Some(&json!({})), Some(&Value::Object(many)));
         assert_eq!(many.len(), CHANGES_MAX);
     }
 }
