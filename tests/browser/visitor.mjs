@@ -53,8 +53,14 @@ export class Visitor {
     return this.#problems.filter((problem) => !this.#allowed.some((it) => it.test(problem)));
   }
 
-  /** What axe finds against WCAG 2.2 AA and its own best practices, one line for each element. */
+  /**
+   * What axe finds against WCAG 2.2 AA and its own best practices, one line for each element. Axe is a script
+   * itself, and may never end where the browser runs none; the same pages are judged with scripts.
+   */
   async barriers() {
+    if (!this.isScripted) {
+      return [];
+    }
     const { violations } = await new AxeBuilder({ page: this.page }).analyze();
     return violations.flatMap(({ id, help, impact, nodes }) =>
       nodes.map(({ target }) => `${id}: ${help} (${impact}, ${target.join(" ")})`),
