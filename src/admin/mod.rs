@@ -17,6 +17,7 @@ mod events;
 mod field;
 mod first_event;
 mod form;
+mod form_page;
 mod gate;
 mod harden;
 mod hint;

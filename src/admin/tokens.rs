@@ -6,17 +6,17 @@ use askama::Template;
 use axum::Extension;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Redirect, Response};
-use http::StatusCode;
 
 use crate::admin::Site;
 use crate::admin::confirm::Confirm;
 use crate::admin::error::{PageError, PageResult, sentence};
-use crate::admin::field::{Field, Problem, Section, mark};
+use crate::admin::field::{Field, Section};
 use crate::admin::form::{Form, Refusal, Submitted};
+use crate::admin::form_page::FormPage;
 use crate::admin::print;
 use crate::admin::recipe::Recipe;
 use crate::admin::session::Visitor;
-use crate::admin::view::{Badge, Due, Empty, Flash, Frame, Moment, Tone, draw, draw_with};
+use crate::admin::view::{Badge, Due, Empty, Flash, Frame, Moment, Tone, draw};
 use crate::base::Timestamp;
 use crate::broker::people::{NAME_CHARACTERS_MAX, PeopleError, TOKEN_DAYS_MAX, TokenWish};
 use crate::broker::trail::Made;
@@ -94,17 +94,6 @@ impl Row {
     }
 }
 
-#[derive(Template)]
-#[template(path = "admin/form.html")]
-struct TokenForm {
-    frame: Frame,
-    intro: &'static str,
-    problem: Option<Problem>,
-    sections: [Section; 1],
-    button: &'static str,
-    back: &'static str,
-}
-
 /// The form for a new token.
 pub(super) async fn draft(visitor: Visitor) -> Response {
     let form = Form::of([("role", "viewer".to_owned()), ("days", "90".to_owned())]);
@@ -112,11 +101,7 @@ pub(super) async fn draft(visitor: Visitor) -> Response {
 }
 
 fn draw_form(visitor: &Visitor, form: &Form, refusal: Option<Refusal>) -> Response {
-    let status = match refusal {
-        None => StatusCode::OK,
-        Some(_) => StatusCode::UNPROCESSABLE_ENTITY,
-    };
-    let mut fields = vec![
+    let fields = vec![
         Field::line("name", "Name", form)
             .hint(format!(
                 "1 to {NAME_CHARACTERS_MAX} characters: the program that gets it."
@@ -127,18 +112,16 @@ fn draw_form(visitor: &Visitor, form: &Form, refusal: Option<Refusal>) -> Respon
             "1 to {TOKEN_DAYS_MAX}; empty for a token that never expires."
         )),
     ];
-    let page = TokenForm {
-        frame: Frame::new(visitor, "New API token"),
-        intro: "Programs present it as `Authorization: Bearer TOKEN`, wherever the management token is taken.",
-        problem: mark(fields.iter_mut(), refusal),
-        sections: [Section {
+    let page = FormPage {
+        intro: "Programs present it as `Authorization: Bearer TOKEN`, wherever the management token is taken.".to_owned(),
+        sections: vec![Section {
             title: "Token",
             fields,
         }],
         button: "Create token",
-        back: "/admin/tokens",
+        back: "/admin/tokens".to_owned(),
     };
-    draw_with(status, &page)
+    page.draw(Frame::new(visitor, "New API token"), refusal)
 }
 
 #[derive(Template)]

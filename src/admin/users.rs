@@ -6,18 +6,18 @@ use askama::Template;
 use axum::Extension;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Redirect, Response};
-use http::StatusCode;
 
 use crate::admin::Site;
 use crate::admin::confirm::Confirm;
 use crate::admin::error::{PageError, PageResult, sentence};
-use crate::admin::field::{Field, Problem, Section, mark};
+use crate::admin::field::{Field, Section};
 use crate::admin::form::{Form, Refusal, Submitted};
+use crate::admin::form_page::FormPage;
 use crate::admin::print;
 use crate::admin::recipe::{Recipe, quoted};
 use crate::admin::session::Visitor;
 use crate::admin::sessions::{self, SessionTable};
-use crate::admin::view::{Badge, Flash, Frame, Moment, Tone, draw, draw_with};
+use crate::admin::view::{Badge, Flash, Frame, Moment, Tone, draw};
 use crate::base::Timestamp;
 use crate::broker::people::{NAME_CHARACTERS_MAX, PeopleError};
 use crate::broker::trail::Made;
@@ -92,28 +92,13 @@ fn user_page(id: UserId) -> String {
     format!("/admin/users/{}", id.0)
 }
 
-#[derive(Template)]
-#[template(path = "admin/form.html")]
-struct UserForm {
-    frame: Frame,
-    intro: &'static str,
-    problem: Option<Problem>,
-    sections: [Section; 1],
-    button: &'static str,
-    back: &'static str,
-}
-
 /// The form for a new user.
 pub(super) async fn draft(visitor: Visitor) -> Response {
     draw_form(&visitor, &Form::of([("role", "viewer".to_owned())]), None)
 }
 
 fn draw_form(visitor: &Visitor, form: &Form, refusal: Option<Refusal>) -> Response {
-    let status = match refusal {
-        None => StatusCode::OK,
-        Some(_) => StatusCode::UNPROCESSABLE_ENTITY,
-    };
-    let mut fields = vec![
+    let fields = vec![
         Field::line("name", "Name", form)
             .hint(format!(
                 "1 to {NAME_CHARACTERS_MAX} characters, to sign in with."
@@ -121,18 +106,16 @@ fn draw_form(visitor: &Visitor, form: &Form, refusal: Option<Refusal>) -> Respon
             .required(),
         Field::choice("role", "Role", &ROLES, form),
     ];
-    let page = UserForm {
-        frame: Frame::new(visitor, "New user"),
-        intro: "You get a link to pass on, by which the new user chooses a password.",
-        problem: mark(fields.iter_mut(), refusal),
-        sections: [Section {
+    let page = FormPage {
+        intro: "You get a link to pass on, by which the new user chooses a password.".to_owned(),
+        sections: vec![Section {
             title: "User",
             fields,
         }],
         button: "Create user",
-        back: "/admin/users",
+        back: "/admin/users".to_owned(),
     };
-    draw_with(status, &page)
+    page.draw(Frame::new(visitor, "New user"), refusal)
 }
 
 /// Makes a user, and shows the link to pass on.

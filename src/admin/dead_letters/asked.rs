@@ -123,21 +123,19 @@ impl Asked {
     }
 
     /// The same for `everpost` and the management API.
-    pub(super) fn flags(&self) -> [(&'static str, String); 10] {
+    pub(super) fn flags(&self) -> Vec<(&'static str, String)> {
         let (topic, subscription) = taken_apart(&self.of);
         let utc = |text: &str| moment(text).map_or_else(|_| String::new(), |at| at.to_string());
-        [
+        let of = [
             ("topic", topic.to_owned()),
             ("subscription", subscription.unwrap_or_default().to_owned()),
-            ("reason", self.reason.clone()),
-            ("outcome", self.outcome.clone()),
-            ("status", self.status.clone()),
-            ("type", self.event_type.clone()),
-            ("subject", self.subject.clone()),
-            ("text", self.text.clone()),
-            ("from", utc(&self.from)),
-            ("to", utc(&self.to)),
-        ]
+        ];
+        let others = self.filters().into_iter().filter(|(name, _)| *name != "of");
+        let others = others.map(|(name, value)| match name {
+            "from" | "to" => (name, utc(&value)),
+            _ => (name, value),
+        });
+        of.into_iter().chain(others).collect()
     }
 }
 

@@ -4,12 +4,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use askama::Template;
 use axum::body::{Body, Bytes};
 use axum::extract::{Query, State};
 use axum::response::{IntoResponse, Redirect, Response};
 use futures_util::stream;
-use http::StatusCode;
 use http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -17,11 +15,12 @@ use serde_json::{Value, json};
 use crate::admin::confirm::Confirm;
 use crate::admin::dead_letters::asked::Asked;
 use crate::admin::error::{PageError, PageResult, sentence};
-use crate::admin::field::{Field, Problem, Section, mark};
+use crate::admin::field::{Field, Section};
 use crate::admin::form::{Form, Refusal, Submitted};
+use crate::admin::form_page::FormPage;
 use crate::admin::replays::replay_page;
 use crate::admin::session::Visitor;
-use crate::admin::view::{Flash, Frame, draw, draw_with};
+use crate::admin::view::{Flash, Frame, draw};
 use crate::admin::{Site, print};
 use crate::model::dead_letter_filter::DeadLetterFilter;
 use crate::model::name::TopicName;
@@ -38,17 +37,6 @@ const PURGE_TIME: Duration = Duration::from_secs(10);
 
 /// Dead letters read for a file at once: they bound its memory together with the size of an event.
 const FILE_BITE: usize = 20;
-
-#[derive(Template)]
-#[template(path = "admin/form.html")]
-struct ReplayForm {
-    frame: Frame,
-    intro: String,
-    problem: Option<Problem>,
-    sections: Vec<Section>,
-    button: &'static str,
-    back: String,
-}
 
 fn source(site: &Site, asked: &Asked) -> Result<ReplaySource, PageError> {
     Ok(ReplaySource {
@@ -179,24 +167,17 @@ fn draw_form(
     count: u64,
     refusal: Option<Refusal>,
 ) -> Response {
-    let status = match refusal {
-        None => StatusCode::OK,
-        Some(_) => StatusCode::UNPROCESSABLE_ENTITY,
-    };
     let mut fields = target_fields(site, form);
     fields.push(
         Field::number("eventsPerSecond", "Events per second", form)
             .hint("Empty: as fast as the receivers keep up."),
     );
-    let problem = mark(fields.iter_mut(), refusal);
     let title = print::plural(count, "dead letter", "dead letters");
-    let page = ReplayForm {
-        frame: Frame::new(visitor, format!("Resubmit {title}?")),
+    let page = FormPage {
         intro: format!(
             "{title} would be sent again by a replay job, which can be paused and cancelled. What is \
              given up later is not part of it."
         ),
-        problem,
         sections: vec![Section {
             title: "Replay job",
             fields,
@@ -204,7 +185,7 @@ fn draw_form(
         button: "Start replay job",
         back: asked.at(LIST),
     };
-    draw_with(status, &page)
+    page.draw(Frame::new(visitor, format!("Resubmit {title}?")), refusal)
 }
 
 /// Asks before dead letters are taken away, with their exact number.

@@ -2,20 +2,19 @@
 
 use std::sync::Arc;
 
-use askama::Template;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Redirect, Response};
-use http::StatusCode;
 use serde_json::json;
 
 use crate::admin::dead_letters::bulk::{target, target_fields};
 use crate::admin::dead_letters::{find, obstacle};
 use crate::admin::error::{PageError, PageResult, sentence};
-use crate::admin::field::{Field, Problem, Section, mark};
+use crate::admin::field::{Field, Section};
 use crate::admin::form::{Form, Refusal, Submitted};
+use crate::admin::form_page::FormPage;
 use crate::admin::identify::{dead_letter_page, event_page};
 use crate::admin::session::Visitor;
-use crate::admin::view::{Flash, Frame, draw_with};
+use crate::admin::view::{Flash, Frame};
 use crate::admin::{Site, json_text};
 use crate::broker::{EventEdit, ResubmitError, ResubmitRequest, Resubmitted};
 use crate::model::delivery::DeliveryId;
@@ -23,17 +22,6 @@ use crate::model::topic::DeliverySchema;
 use crate::store::views::DeliveryRow;
 use crate::wire;
 use crate::wire::resource::{self, ReplayContext};
-
-#[derive(Template)]
-#[template(path = "admin/form.html")]
-struct EditForm {
-    frame: Frame,
-    intro: &'static str,
-    problem: Option<Problem>,
-    sections: Vec<Section>,
-    button: &'static str,
-    back: String,
-}
 
 /// The event, as its publisher would send it, to be changed.
 pub(in crate::admin) async fn edit(
@@ -139,20 +127,14 @@ fn draw_form(
     form: &Form,
     refusal: Option<Refusal>,
 ) -> Response {
-    let status = match refusal {
-        None => StatusCode::OK,
-        Some(_) => StatusCode::UNPROCESSABLE_ENTITY,
-    };
     let event = Field::area("event", "Event", 18, form)
         .hint("As JSON, in the form that the topic's publishers use.")
         .required();
     let mut fields = vec![event];
     fields.extend(target_fields(site, form));
-    let problem = mark(fields.iter_mut(), refusal);
-    let page = EditForm {
-        frame: Frame::new(visitor, format!("Edit and resubmit dead letter {}", row.id)),
-        intro: "What is sent becomes an event of its own; the original stays beside it as it was.",
-        problem,
+    let page = FormPage {
+        intro: "What is sent becomes an event of its own; the original stays beside it as it was."
+            .to_owned(),
         sections: vec![Section {
             title: "What is sent",
             fields,
@@ -160,5 +142,8 @@ fn draw_form(
         button: "Resubmit",
         back: dead_letter_page(row.id),
     };
-    draw_with(status, &page)
+    page.draw(
+        Frame::new(visitor, format!("Edit and resubmit dead letter {}", row.id)),
+        refusal,
+    )
 }

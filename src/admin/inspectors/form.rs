@@ -3,19 +3,18 @@
 
 use std::sync::Arc;
 
-use askama::Template;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Redirect, Response};
-use http::StatusCode;
 use serde_json::{Map, Value, json};
 
 use crate::admin::Site;
 use crate::admin::error::{PageError, PageResult, sentence};
-use crate::admin::field::{Field, Problem, Section, mark};
+use crate::admin::field::{Field, Section};
 use crate::admin::form::{Form, Refusal, Submitted};
+use crate::admin::form_page::FormPage;
 use crate::admin::identify::inspector_page;
 use crate::admin::session::Visitor;
-use crate::admin::view::{Flash, Frame, draw_with};
+use crate::admin::view::{Flash, Frame};
 use crate::broker::InspectorError;
 use crate::model::inspector::InspectorDefinition;
 use crate::model::limits::{INSPECTED_REQUESTS_MAX, INSPECTOR_DELAY_MAX};
@@ -27,17 +26,6 @@ const DELAY: &str = "delayInMilliseconds";
 const RETRY_AFTER: &str = "retryAfterInSeconds";
 const HEADERS: &str = "responseHeaders";
 const PER_EVENT: &str = "perEvent";
-
-#[derive(Template)]
-#[template(path = "admin/form.html")]
-struct InspectorForm {
-    frame: Frame,
-    intro: String,
-    problem: Option<Problem>,
-    sections: Vec<Section>,
-    button: &'static str,
-    back: String,
-}
 
 /// The empty form.
 pub(in crate::admin) async fn draft(visitor: Visitor) -> Response {
@@ -185,21 +173,11 @@ fn draw_form(
     form: &Form,
     refusal: Option<Refusal>,
 ) -> Response {
-    let status = match refusal {
-        None => StatusCode::OK,
-        Some(_) => StatusCode::UNPROCESSABLE_ENTITY,
+    let title = match name {
+        None => "New inspector".to_owned(),
+        Some(name) => format!("Edit inspector {name}"),
     };
-    let mut sections = sections(form, name.is_none());
-    let fields = sections.iter_mut().flat_map(|section| &mut section.fields);
-    let problem = mark(fields, refusal);
-    let page = InspectorForm {
-        frame: Frame::new(
-            visitor,
-            match name {
-                None => "New inspector".to_owned(),
-                Some(name) => format!("Edit inspector {name}"),
-            },
-        ),
+    let page = FormPage {
         intro: match name {
             None => format!(
                 "A webhook inside this appliance. It agrees to be subscribed, answers as you say, and \
@@ -208,8 +186,7 @@ fn draw_form(
             Some(_) => "The answers begin again with the first one. Requests that are kept stay."
                 .to_owned(),
         },
-        problem,
-        sections,
+        sections: sections(form, name.is_none()),
         button: if name.is_none() {
             "Create inspector"
         } else {
@@ -217,7 +194,7 @@ fn draw_form(
         },
         back: name.map_or_else(|| "/admin/inspectors".to_owned(), inspector_page),
     };
-    draw_with(status, &page)
+    page.draw(Frame::new(visitor, title), refusal)
 }
 
 fn sections(form: &Form, is_new: bool) -> Vec<Section> {

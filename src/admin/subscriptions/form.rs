@@ -2,35 +2,22 @@
 
 use std::sync::Arc;
 
-use askama::Template;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Redirect, Response};
-use http::StatusCode;
 
 use crate::admin::Site;
 use crate::admin::error::{PageError, PageResult, sentence};
-use crate::admin::field::{Problem, Section, mark};
 use crate::admin::form::{Form, Refusal, Submitted};
+use crate::admin::form_page::FormPage;
 use crate::admin::identify::{subscription_page, topic_page};
 use crate::admin::session::Visitor;
 use crate::admin::subscriptions::definition::{self, Draft};
-use crate::admin::view::{Flash, Frame, draw_with};
+use crate::admin::view::{Flash, Frame};
 use crate::broker::ManageError;
 use crate::model::name::SubscriptionName;
 use crate::model::registry::TopicEntry;
 use crate::model::subscription::{EventSubscription, SubscriptionDefinition, ValidationState};
 use crate::wire::resource::SubscriptionContext;
-
-#[derive(Template)]
-#[template(path = "admin/form.html")]
-struct SubscriptionForm {
-    frame: Frame,
-    intro: &'static str,
-    problem: Option<Problem>,
-    sections: Vec<Section>,
-    button: &'static str,
-    back: String,
-}
 
 /// The form for a new subscription of a topic.
 pub(in crate::admin) async fn draft(
@@ -176,16 +163,16 @@ fn draw_new(
     let draft = Draft::New {
         input_schema: &topic.topic.definition.input_schema,
     };
-    draw_form(
-        SubscriptionForm {
-            frame: Frame::new(visitor, format!("New event subscription of {name}")),
-            intro: "It sends the events of the topic that pass its filter to a webhook. The webhook \
-                    is asked first whether it wants them.",
-            problem: None,
-            sections: definition::sections(form, draft),
-            button: "Create event subscription",
-            back: topic_page(name),
-        },
+    let page = FormPage {
+        intro: "It sends the events of the topic that pass its filter to a webhook. The webhook \
+                    is asked first whether it wants them."
+            .to_owned(),
+        sections: definition::sections(form, draft),
+        button: "Create event subscription",
+        back: topic_page(name),
+    };
+    page.draw(
+        Frame::new(visitor, format!("New event subscription of {name}")),
         refusal,
     )
 }
@@ -202,29 +189,16 @@ fn draw_change(
         input_schema: &topic.topic.definition.input_schema,
         current: &subscription.definition,
     };
-    draw_form(
-        SubscriptionForm {
-            frame: Frame::new(visitor, format!("Edit event subscription {name}")),
-            intro: "A changed destination is asked again whether it wants events; events that were \
-                    accepted meanwhile wait for its answer.",
-            problem: None,
-            sections: definition::sections(form, draft),
-            button: "Save changes",
-            back: subscription_page(of, name),
-        },
+    let page = FormPage {
+        intro: "A changed destination is asked again whether it wants events; events that were \
+                    accepted meanwhile wait for its answer."
+            .to_owned(),
+        sections: definition::sections(form, draft),
+        button: "Save changes",
+        back: subscription_page(of, name),
+    };
+    page.draw(
+        Frame::new(visitor, format!("Edit event subscription {name}")),
         refusal,
     )
-}
-
-fn draw_form(mut page: SubscriptionForm, refusal: Option<Refusal>) -> Response {
-    let status = match refusal {
-        None => StatusCode::OK,
-        Some(_) => StatusCode::UNPROCESSABLE_ENTITY,
-    };
-    let fields = page
-        .sections
-        .iter_mut()
-        .flat_map(|section| &mut section.fields);
-    page.problem = mark(fields, refusal);
-    draw_with(status, &page)
 }

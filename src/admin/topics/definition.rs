@@ -3,19 +3,18 @@
 
 use std::sync::Arc;
 
-use askama::Template;
 use axum::extract::State;
 use axum::response::{IntoResponse, Redirect, Response};
-use http::StatusCode;
 use serde_json::{Value, json};
 
 use crate::admin::Site;
 use crate::admin::error::{PageError, PageResult, sentence};
-use crate::admin::field::{Field, Problem, Section, mark};
+use crate::admin::field::{Field, Section};
 use crate::admin::form::{Form, Refusal, Submitted};
+use crate::admin::form_page::FormPage;
 use crate::admin::identify::topic_page;
 use crate::admin::session::Visitor;
-use crate::admin::view::{Flash, Frame, draw_with};
+use crate::admin::view::{Flash, Frame};
 use crate::model::name::TopicName;
 use crate::model::topic::TopicDefinition;
 use crate::wire::resource;
@@ -38,17 +37,6 @@ const MAPPING_EXAMPLE: &str = r#"{
     "dataVersion": { "defaultValue": "1.0" }
   }
 }"#;
-
-#[derive(Template)]
-#[template(path = "admin/form.html")]
-struct TopicForm {
-    frame: Frame,
-    intro: &'static str,
-    problem: Option<Problem>,
-    sections: Vec<Section>,
-    button: &'static str,
-    back: &'static str,
-}
 
 /// The empty form.
 pub(in crate::admin) async fn draft(visitor: Visitor) -> Response {
@@ -114,23 +102,16 @@ fn document(form: &Form) -> Result<Value, Refusal> {
 }
 
 fn draw_form(visitor: &Visitor, form: &Form, refusal: Option<Refusal>) -> Response {
-    let status = match refusal {
-        None => StatusCode::OK,
-        Some(_) => StatusCode::UNPROCESSABLE_ENTITY,
-    };
-    let mut sections = sections(form);
-    let fields = sections.iter_mut().flat_map(|section| &mut section.fields);
-    let problem = mark(fields, refusal);
-    let page = TopicForm {
-        frame: Frame::new(visitor, "New topic"),
+    let sections = sections(form);
+    let page = FormPage {
         intro: "A topic has a URL to publish to and two keys. What it takes in cannot be changed \
-                later.",
-        problem,
+                later."
+            .to_owned(),
         sections,
         button: "Create topic",
-        back: "/admin/topics",
+        back: "/admin/topics".to_owned(),
     };
-    draw_with(status, &page)
+    page.draw(Frame::new(visitor, "New topic"), refusal)
 }
 
 fn sections(form: &Form) -> Vec<Section> {
