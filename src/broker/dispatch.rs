@@ -134,10 +134,16 @@ impl Broker {
 
     /// The requests of the next turn; `None` when there is no turn to take.
     async fn serve_next(&self) -> Option<Vec<Batch>> {
-        let registry = self.registry();
-        let own = |id| own_limits(&registry, id);
-        let turn = self.agenda().take(self.clock().now(), own)?;
+        let turn = self.take_turn()?;
         Some(self.serve(turn).await)
+    }
+
+    fn take_turn(&self) -> Option<Turn<Due>> {
+        let mut agenda = self.agenda();
+        // Read while nobody can tell the agenda of a change, lest a turn be put off for a limit that has
+        // just been lifted.
+        let registry = self.registry();
+        agenda.take(self.clock().now(), |id| own_limits(&registry, id))
     }
 
     async fn serve(&self, turn: Turn<Due>) -> Vec<Batch> {

@@ -67,14 +67,18 @@ impl Rate {
 pub struct Allowance {
     /// When it is full again, in microseconds since the epoch.
     full_at_us: i64,
+    /// When something was spent last, in the same.
+    spent_at_us: i64,
 }
 
 impl Allowance {
-    /// From `now` on the rate is this one: what was spent under a slower one counts for no more than all
-    /// that may be spent at once.
+    /// From `now` on the rate is this one: what was spent last under a slower one counts for no more than
+    /// all that may be spent at once.
     pub fn come_under(&mut self, rate: Rate, now: Timestamp) {
         let most_us = rate.burst().saturating_mul(rate.interval_us());
-        self.full_at_us = self.full_at_us.min(micros(now).saturating_add(most_us));
+        // A clock that was put back says that it was spent later than now.
+        let spent_at_us = self.spent_at_us.min(micros(now));
+        self.full_at_us = self.full_at_us.min(spent_at_us.saturating_add(most_us));
     }
 
     /// Requests that may be started at `now`.
@@ -95,6 +99,9 @@ impl Allowance {
         let requests = i64::try_from(requests).unwrap_or(i64::MAX);
         let cost_us = requests.saturating_mul(rate.interval_us());
         self.full_at_us = self.full_at_us.max(micros(now)).saturating_add(cost_us);
+        if requests > 0 {
+            self.spent_at_us = micros(now);
+        }
     }
 }
 
@@ -171,9 +178,18 @@ mod tests {
         assert_eq!(allowance.next_at(slow), at(1_000_000));
         allowance.come_under(quick, at(500));
         assert_eq!(allowance.available(quick, at(500)), 0);
-        assert_eq!(allowance.next_at(quick), at(1_500));
+        assert_eq!(allowance.next_at(quick), at(1_000));
         allowance.come_under(quick, at(1_500));
         assert_eq!(allowance.available(quick, at(1_500)), 1);
+    }
+
+    #[test]
+    fn a_clock_that_is_put_back_costs_no_more_than_a_burst() {
+        let (rate, mut allowance) = (rate(1_000), Allowance::default());
+        let at = Timestamp::from_ms;
+        allowance.spend(1, rate, at(3_600_000));
+        allowance.come_under(rate, at(5_000));
+        assert_eq!(allowance.next_at(rate), at(6_000));
     }
 
     #[test]
