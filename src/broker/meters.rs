@@ -4,6 +4,7 @@
 //! words of closed lists, so their number is bounded by the registry.
 
 use std::collections::HashSet;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use prometheus_client::encoding::EncodeLabelSet;
@@ -17,12 +18,14 @@ use prometheus_client::registry::Registry as Metrics;
 use crate::model::delivery::{Answer, Outcome, Settlement};
 use crate::model::registry::{Registry, TopicEntry};
 use crate::model::subscription::{EventSubscription, SubscriptionId};
-use crate::store::{Bitten, Orphans, Pruned, Settled, Sizes};
+use crate::store::{Bitten, Longest, Orphans, Pruned, Settled, Sizes};
 
 /// Seconds by which durations are sorted: from a fast disk to the response deadline.
 const SECONDS: [f64; 12] = [
     0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 15.0, 30.0,
 ];
+
+type Seconds = Gauge<f64, AtomicU64>;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct OfTopic {
@@ -98,6 +101,8 @@ pub struct Meters {
     database_free_bytes: Gauge,
     database_log_bytes: Gauge,
     disk_free_bytes: Gauge,
+    longest_change: Seconds,
+    longest_commit: Seconds,
     topics: Gauge,
     subscriptions: Gauge,
 }
@@ -150,6 +155,8 @@ impl Meters {
             database_free_bytes: Gauge::default(),
             database_log_bytes: Gauge::default(),
             disk_free_bytes: Gauge::default(),
+            longest_change: Seconds::default(),
+            longest_commit: Seconds::default(),
             topics: Gauge::default(),
             subscriptions: Gauge::default(),
         };
@@ -325,6 +332,20 @@ impl Meters {
                 "disk_free_bytes",
                 "Free on the disk of the data directory",
                 &self.disk_free_bytes,
+            ),
+        ] {
+            all.register(name, help, gauge.clone());
+        }
+        for (name, help, gauge) in [
+            (
+                "writer_longest_change_seconds",
+                "The longest change of the store in the last ten seconds",
+                &self.longest_change,
+            ),
+            (
+                "writer_longest_commit_seconds",
+                "The longest commit of the store in the last ten seconds",
+                &self.longest_commit,
             ),
         ] {
             all.register(name, help, gauge.clone());
@@ -543,6 +564,12 @@ impl Meters {
         self.database_log_bytes.set(gauge(sizes.log));
         self.disk_free_bytes
             .set(gauge(sizes.disk_free.unwrap_or(0)));
+    }
+
+    /// This kept the writer longest since the last look.
+    pub(super) fn kept(&self, longest: Longest) {
+        self.longest_change.set(longest.change.as_secs_f64());
+        self.longest_commit.set(longest.commit.as_secs_f64());
     }
 
     /// A request was cut off by a panic.

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, Savepoint, Transaction, TransactionBehavior};
@@ -23,6 +23,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use crate::base::Clock;
 use crate::store::error::{ChangeError, StoreError};
 use crate::store::inline::InlineDatabase;
+use crate::store::stopwatch::{Longest, Stopwatch};
 use crate::store::tally::Tally;
 
 /// Changes in one commit: bounds how long the first one waits for the others.
@@ -117,6 +118,7 @@ enum Lanes {
         changes: mpsc::Sender<Change>,
         queries: mpsc::Sender<Query>,
         log: Arc<Log>,
+        stopwatch: Arc<Stopwatch>,
     },
     /// On the caller's thread, so that a simulation stays deterministic.
     Inline(InlineDatabase),
@@ -126,6 +128,7 @@ enum Lanes {
 pub(super) struct Ledger {
     connection: Connection,
     tally: Tally,
+    stopwatch: Arc<Stopwatch>,
 }
 
 /// Changes on their way to a common commit.
@@ -165,9 +168,11 @@ impl Db {
             path: wal_of(path),
             to_cut: AtomicBool::new(false),
         });
+        let ledger = Ledger::open(open_writer(path)?)?;
+        let stopwatch = Arc::clone(&ledger.stopwatch);
         let writer = Writer {
             changes: told.clone(),
-            ledger: Ledger::open(open_writer(path)?)?,
+            ledger,
             log: Arc::clone(&log),
             commits: 0,
             alarm: Arc::clone(&alarm),
@@ -191,6 +196,7 @@ impl Db {
                 changes,
                 queries,
                 log,
+                stopwatch,
             },
             changes: told,
         })
@@ -273,6 +279,14 @@ impl Db {
         }
     }
 
+    /// What kept the writer longest since this was asked last; a store in memory does not tell.
+    pub(super) fn take_longest(&self) -> Longest {
+        match &self.lanes {
+            Lanes::Threads { stopwatch, .. } => stopwatch.take(),
+            Lanes::Inline(_) => Longest::default(),
+        }
+    }
+
     async fn submit(&self, change: Change) -> Result<(), StoreError> {
         match &self.lanes {
             Lanes::Threads { changes, .. } => {
@@ -316,7 +330,11 @@ impl Ledger {
     /// Over a connection whose schema is the newest.
     pub(super) fn open(connection: Connection) -> Result<Self, StoreError> {
         let tally = Tally::watch(&connection)?;
-        Ok(Self { connection, tally })
+        Ok(Self {
+            connection,
+            tally,
+            stopwatch: Arc::default(),
+        })
     }
 
     pub(super) fn connection(&self) -> &Connection {
@@ -402,7 +420,11 @@ fn run_group(
     mut next: impl FnMut() -> Option<Change>,
     answers: &mut Vec<Answer>,
 ) -> Result<(), StoreError> {
-    let Ledger { connection, tally } = writer;
+    let Ledger {
+        connection,
+        tally,
+        stopwatch,
+    } = writer;
     tally.set_aside(); // of a group that was undone
     let mut group = Group {
         transaction: connection.transaction_with_behavior(TransactionBehavior::Immediate)?,
@@ -410,7 +432,9 @@ fn run_group(
     };
     let mut change = Some(first);
     while let Some(run) = change.take() {
+        let began = Instant::now();
         let Ran { answer, ruined } = run(&mut group);
+        stopwatch.changed(began.elapsed());
         answers.push(answer);
         if let Some(cause) = ruined {
             return Err(undone(cause)); // dropped means rolled back
@@ -423,8 +447,11 @@ fn run_group(
             change = next();
         }
     }
+    let began = Instant::now();
     tally.write(&group.transaction)?;
-    Ok(group.transaction.commit()?)
+    group.transaction.commit()?;
+    stopwatch.committed(began.elapsed());
+    Ok(())
 }
 
 /// What a group is told after one of its changes failed: the cause, where others can do something about

@@ -26,6 +26,7 @@ mod resubmissions;
 mod retention;
 mod row;
 mod seal;
+mod stopwatch;
 mod tally;
 mod upkeep;
 mod vault;
@@ -55,6 +56,7 @@ pub use replays::{Bitten, Commanded, Counted, Found, ReplayBite, Replays, Stretc
 pub use resubmissions::{Candidate, Destined, Resubmission, Resubmissions, Resubmitted};
 pub use retention::{Bite, Prunable, Pruned, Sizes};
 pub use seal::{InvalidMasterKey, MasterKeys};
+pub use stopwatch::Longest;
 pub use upkeep::Upkeep;
 pub use vault::{MASTER_KEY_FILE, Rekeyed};
 pub use views::Views;

@@ -8,6 +8,7 @@ use crate::base::Timestamp;
 use crate::store::data_dir::DataDir;
 use crate::store::db::Db;
 use crate::store::error::StoreError;
+use crate::store::stopwatch::Longest;
 
 /// The book of housekeeping.
 #[derive(Clone)]
@@ -21,6 +22,11 @@ impl Upkeep {
     /// Bytes that are free for the store; `None` where that cannot be told, or does not matter.
     pub fn free_bytes(&self) -> Option<u64> {
         self.data_dir.as_ref()?.free_bytes().ok()
+    }
+
+    /// What kept the writer longest since this was asked last.
+    pub fn take_longest(&self) -> Longest {
+        self.db.take_longest()
     }
 
     /// Deletes up to `limit` marks of publish requests from before `since`. Returns how many there were.

@@ -8,6 +8,10 @@ use reqwest::{Client, Method};
 use serde_json::Value;
 use tempfile::TempDir;
 
+/// Who may sign in at the admin pages.
+pub(crate) const USER: &str = "admin";
+pub(crate) const PASSWORD: &str = "correct-horse-battery";
+
 /// Much longer than a start takes.
 const START_PATIENCE: Duration = Duration::from_secs(60);
 const START_LOOKS: Duration = Duration::from_millis(20);
@@ -22,12 +26,15 @@ pub(crate) struct Appliance {
 }
 
 impl Appliance {
-    /// Starts it and waits until it listens.
-    pub(crate) async fn start() -> Self {
+    /// Starts it with these settings more, and waits until it listens.
+    pub(crate) async fn start(settings: &[&str]) -> Self {
         let folder = tempfile::tempdir().expect("a folder for the data");
         let process = Command::new(env!("CARGO_BIN_EXE_everpost"))
             .args(["serve", "--listen", "127.0.0.1:0"])
             .args(["--egress-allow", "127.0.0.0/8", "--log-level", "warn"])
+            .args(settings)
+            .env("EVERPOST_ADMIN_USER", USER)
+            .env("EVERPOST_ADMIN_PASSWORD", PASSWORD)
             .arg("--data-dir")
             .arg(folder.path())
             .stdin(Stdio::null())
@@ -59,6 +66,20 @@ impl Appliance {
         let (_, fields) = stat.rsplit_once(')')?;
         let hundredths = |place| fields.split_whitespace().nth(place)?.parse::<f64>().ok();
         Some((hundredths(11)? + hundredths(12)?) / 100.0)
+    }
+
+    /// The value of a metric without labels, named without its prefix.
+    pub(crate) async fn metric(&self, name: &str) -> f64 {
+        let request = self.client.get(format!("{}/metrics", self.url));
+        let answer = request.bearer_auth(&self.token).send().await;
+        let text = answer.expect("an answer").text().await.expect("metrics");
+        let line = text.lines().find_map(|line| {
+            line.strip_prefix("everpost_")?
+                .strip_prefix(name)?
+                .strip_prefix(' ')
+        });
+        line.and_then(|value| value.parse().ok())
+            .unwrap_or_else(|| panic!("no metric {name}"))
     }
 
     /// Makes a topic and answers its key.

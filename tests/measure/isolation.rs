@@ -66,7 +66,7 @@ pub(crate) async fn measure() {
 }
 
 async fn take_turn(hangs: bool) -> Turn {
-    let (appliance, sink) = (Appliance::start().await, Sink::start().await);
+    let (appliance, sink) = (Appliance::start(&[]).await, Sink::start().await);
     let load = Load {
         key: appliance.create_topic("orders").await,
         url: format!("{}/topics/orders/api/events", appliance.url),

@@ -1,11 +1,11 @@
 //! Publishers of single events of about a kilobyte, whose types take turns.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use reqwest::{Client, StatusCode};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
 use super::sink::now_us;
@@ -28,7 +28,9 @@ pub(crate) struct Load {
 /// What was published.
 pub(crate) struct Published {
     pub(crate) began: Instant,
-    /// How many events were accepted whose type is not `Order.0`.
+    /// How many events were accepted.
+    pub(crate) events: usize,
+    /// How many of them have another type than `Order.0`.
     pub(crate) others: usize,
 }
 
@@ -42,34 +44,65 @@ impl Load {
         for _ in 0..PUBLISHERS {
             let (load, turn, client) = (self.clone(), turn.clone(), client.clone());
             publishers.spawn(async move {
-                let mut others = 0;
+                let (mut events, mut others) = (0, 0);
                 loop {
                     let number = turn.fetch_add(1, Ordering::Relaxed);
                     let due = per_second.map_or(0.0, |rate| number as f64 / rate);
                     let due = began + Duration::from_secs_f64(due);
                     if began.elapsed() >= lasting || due >= began + lasting {
-                        return others;
+                        return (events, others);
                     }
                     tokio::time::sleep_until(due.into()).await;
                     load.publish_one(&client, number).await;
+                    events += 1;
                     others += usize::from(number % load.types != 0);
                 }
             });
         }
-        let others = publishers.join_all().await.into_iter().sum();
-        Published { began, others }
+        let counts = publishers.join_all().await;
+        Published {
+            began,
+            events: counts.iter().map(|(events, _)| events).sum(),
+            others: counts.iter().map(|(_, others)| others).sum(),
+        }
+    }
+
+    /// Publishes so many events, several in one request, as fast as answers come. Returns how many.
+    pub(crate) async fn publish_together(&self, events: usize, together: usize) -> usize {
+        let requests = events.div_ceil(together);
+        let turn = Arc::new(AtomicUsize::new(0));
+        let client = Client::builder().no_proxy().build().expect("a client");
+        let mut publishers = JoinSet::new();
+        for _ in 0..PUBLISHERS {
+            let (load, turn, client) = (self.clone(), turn.clone(), client.clone());
+            publishers.spawn(async move {
+                while turn.fetch_add(1, Ordering::Relaxed) < requests {
+                    let each = (0..together as u64).map(|number| load.event(number));
+                    load.send(&client, &each.collect()).await;
+                }
+            });
+        }
+        publishers.join_all().await;
+        requests * together
     }
 
     async fn publish_one(&self, client: &Client, number: u64) {
-        let body = json!([{
+        self.send(client, &json!([self.event(number)])).await;
+    }
+
+    fn event(&self, number: u64) -> Value {
+        json!({
             "id": number.to_string(),
             "subject": format!("/orders/{number}"),
             "eventType": format!("Order.{}", number % self.types),
             "eventTime": "2026-11-21T06:40:53Z",
             "dataVersion": "1",
             "data": {"at": now_us(), "pad": "x".repeat(PAD_BYTES)},
-        }]);
-        let body = body.to_string();
+        })
+    }
+
+    async fn send(&self, client: &Client, events: &Value) {
+        let body = events.to_string();
         let request = client.post(&self.url).header("aeg-sas-key", &self.key);
         let answer = request.body(body).send().await.expect("an answer");
         assert_eq!(answer.status(), StatusCode::OK, "a sound event is accepted");

@@ -4,14 +4,19 @@
 //! in one run; absolute figures move with the machine.
 
 mod appliance;
+mod browser;
 mod isolation;
 mod load;
+mod pages;
+mod retention;
 mod sink;
 
 use std::process::ExitCode;
 
-const MEASUREMENTS: &str =
-    "isolation: one webhook of a hundred hangs; what becomes of the other 99";
+const MEASUREMENTS: &str = "\
+  isolation: one webhook of a hundred hangs; what becomes of the other 99
+  retention: delivered events are deleted while others come
+  pages:     the admin pages over a million events and 50,000 dead letters";
 
 fn main() -> ExitCode {
     // Cargo adds `--bench` by itself.
@@ -22,8 +27,10 @@ fn main() -> ExitCode {
         .build();
     match (wanted.as_deref(), runtime) {
         (Some("isolation"), Ok(runtime)) => runtime.block_on(isolation::measure()),
+        (Some("pages"), Ok(runtime)) => runtime.block_on(pages::measure()),
+        (Some("retention"), Ok(runtime)) => runtime.block_on(retention::measure()),
         (_, Ok(_)) => {
-            println!("name one of the measurements:\n  {MEASUREMENTS}");
+            println!("name one of the measurements:\n{MEASUREMENTS}");
             return ExitCode::from(2);
         }
         (_, Err(error)) => {

@@ -1,4 +1,4 @@
-//! A hundred webhooks on loopback, one of which can be told to hang.
+//! A hundred webhooks on loopback, one of which can be told to hang or to refuse.
 
 use std::convert::Infallible;
 use std::future::pending;
@@ -11,11 +11,11 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper::{Request, Response};
+use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpListener;
 
-/// The path that hangs when it is told to; all others answer at once.
+/// The path that hangs or refuses when it is told to; all others answer at once.
 pub(crate) const MOODY: &str = "/0";
 
 const LOOKS: Duration = Duration::from_millis(20);
@@ -28,6 +28,7 @@ const QUIET: Duration = Duration::from_secs(20);
 pub(crate) struct Sink {
     pub(crate) url: String,
     hangs: Arc<AtomicBool>,
+    refuses: Arc<AtomicBool>,
     arrivals: Arc<Mutex<Arrivals>>,
 }
 
@@ -58,6 +59,7 @@ impl Sink {
         let sink = Self {
             url: format!("http://{}", listener.local_addr().expect("an address")),
             hangs: Arc::default(),
+            refuses: Arc::default(),
             arrivals: Arc::new(Mutex::new(Arrivals::none())),
         };
         let serving = sink.clone();
@@ -79,6 +81,10 @@ impl Sink {
 
     pub(crate) fn hang(&self, hangs: bool) {
         self.hangs.store(hangs, Ordering::Relaxed);
+    }
+
+    pub(crate) fn refuse(&self, refuses: bool) {
+        self.refuses.store(refuses, Ordering::Relaxed);
     }
 
     /// Waits until so many events came to the healthy webhooks, or until nothing comes any more.
@@ -109,6 +115,11 @@ impl Sink {
         if moody {
             if self.hangs.load(Ordering::Relaxed) {
                 pending::<()>().await;
+            }
+            if self.refuses.load(Ordering::Relaxed) {
+                let mut refusal = Response::default();
+                *refusal.status_mut() = StatusCode::BAD_REQUEST;
+                return Ok(refusal);
             }
         } else if let Some(published_us) = published_us(&body.to_bytes()) {
             let mut arrivals = self.arrivals.lock().expect("whole");
