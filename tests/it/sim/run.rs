@@ -150,6 +150,8 @@ impl Simulation {
     }
 
     fn crash(&mut self) {
+        // Whoever starts may send at once, and is judged by what was seen last.
+        self.check();
         self.with(|ledger| ledger.note("crash"));
         self.life = None;
         self.ground.world.scene().crash();
