@@ -7,7 +7,7 @@
 use std::time::{Duration, Instant};
 
 use reqwest::Method;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::appliance::Appliance;
 use super::browser::Browser;
@@ -135,8 +135,7 @@ async fn subscribe(appliance: &Appliance, number: u64, webhooks: &str) {
 async fn pages(appliance: &Appliance) -> Vec<String> {
     let event = newest(appliance, "/everpost/events?limit=1", "key").await;
     let dead_letter = newest(appliance, "/everpost/deadLetters?limit=1", "deliveryId").await;
-    let middle = |newest: &str| newest.parse::<u64>().expect("a number") / 2;
-    let (early_event, early_letter) = (middle(&event), middle(&dead_letter));
+    let (early_event, early_letter) = (event / 2, dead_letter / 2);
     [
         "",
         "/topics",
@@ -178,12 +177,9 @@ async fn pages(appliance: &Appliance) -> Vec<String> {
     .to_vec()
 }
 
-async fn newest(appliance: &Appliance, list: &str, name: &str) -> String {
+async fn newest(appliance: &Appliance, list: &str, name: &str) -> u64 {
     let answer = appliance.manage(Method::GET, list, None).await;
-    match &answer["value"][0][name] {
-        Value::String(text) => text.clone(),
-        number => number.to_string(),
-    }
+    answer["value"][0][name].as_u64().expect("a number")
 }
 
 /// Asks for a page again and again. Tells whether it was fast enough.
