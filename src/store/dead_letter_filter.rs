@@ -16,21 +16,26 @@ pub(super) const OF_DELIVERY: &str = "(:topic IS NULL OR delivery.subscription_i
      AND (:ended_from IS NULL OR delivery.ended_at >= :ended_from) \
      AND (:ended_before IS NULL OR delivery.ended_at < :ended_before)";
 
-/// The same, as far as their events tell.
+/// The same, as far as the type and the subject of their events tell.
 pub(super) const OF_EVENT: &str = "(:type IS NULL OR event.event_type = :type) \
      AND (:type_begin IS NULL OR substr(event.event_type, 1, length(:type_begin)) = :type_begin) \
      AND (:subject IS NULL OR event.subject = :subject) \
      AND (:subject_begin IS NULL \
-         OR substr(event.subject, 1, length(:subject_begin)) = :subject_begin) \
-     AND (:text IS NULL OR instr(lower(event.event_id), :text) OR instr(lower(event.event_type), :text) \
-         OR instr(lower(event.subject), :text) OR instr(lower(event.data), :text))";
+         OR substr(event.subject, 1, length(:subject_begin)) = :subject_begin)";
 
-/// Whether [`OF_EVENT`] has anything to say.
-pub(super) fn is_about_events(filter: &DeadLetterFilter) -> bool {
-    filter.event_type.is_some() || filter.subject.is_some() || filter.text.is_some()
-}
+/// [`OF_EVENT`] of dead letters, by what an index has of their events.
+pub(super) const OF_ABOUT: &str = "(:type IS NULL OR delivery.about_type = :type) \
+     AND (:type_begin IS NULL OR substr(delivery.about_type, 1, length(:type_begin)) = :type_begin) \
+     AND (:subject IS NULL OR delivery.about_subject = :subject) \
+     AND (:subject_begin IS NULL \
+         OR substr(delivery.about_subject, 1, length(:subject_begin)) = :subject_begin)";
 
-/// The parameters of [`OF_DELIVERY`] and [`OF_EVENT`].
+/// The same, as far as the words in their events tell.
+pub(super) const OF_TEXT: &str = "(:text IS NULL OR instr(lower(event.event_id), :text) \
+     OR instr(lower(event.event_type), :text) OR instr(lower(event.subject), :text) \
+     OR instr(lower(event.data), :text))";
+
+/// The parameters of all of these.
 pub(super) struct FilterValues {
     named: [(&'static str, Box<dyn ToSql>); 12],
 }

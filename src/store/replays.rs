@@ -19,7 +19,7 @@ use crate::model::replay::{
 use crate::model::subscription::SubscriptionId;
 use crate::model::topic::TopicId;
 use crate::store::db::Db;
-use crate::store::dead_letter_filter::{FilterValues, OF_DELIVERY, OF_EVENT};
+use crate::store::dead_letter_filter::{FilterValues, OF_ABOUT, OF_DELIVERY, OF_EVENT, OF_TEXT};
 use crate::store::deliveries::Accepted;
 use crate::store::error::StoreError;
 use crate::store::notices::{self, Arrival};
@@ -314,22 +314,42 @@ fn end_of_window(
     })
 }
 
-fn select(source: &ReplaySource, columns: &str, rest: &str) -> String {
+/// The deliveries of a stretch that are meant.
+fn which(source: &ReplaySource) -> String {
     let state = row::state_number(source.of.state());
+    format!(
+        "{} AND delivery.state = {state} AND delivery.id > :after AND delivery.id <= :until \
+         AND {OF_DELIVERY}",
+        domain(source)
+    )
+}
+
+/// Columns of the deliveries of a stretch that are meant, and of their events.
+fn select(source: &ReplaySource, columns: &str, rest: &str) -> String {
     // The outer loop must be the deliveries, in their order; no statistics tell SQLite so.
     format!(
         "SELECT {columns} FROM delivery CROSS JOIN event ON event.id = delivery.event_id \
-         WHERE {} AND delivery.state = {state} AND delivery.id > :after AND delivery.id <= :until \
-         AND {OF_DELIVERY} AND {OF_EVENT} {rest}",
-        domain(source)
+         WHERE {} AND {OF_EVENT} AND {OF_TEXT} {rest}",
+        which(source)
     )
+}
+
+/// How many they are: dead letters are counted out of an index, unless words in their events matter.
+fn select_count(source: &ReplaySource) -> String {
+    match (source.of, &source.filter.text) {
+        (Replayed::DeadLetters, None) => {
+            let which = which(source);
+            format!("SELECT count(*) FROM delivery WHERE {which} AND {OF_ABOUT}")
+        }
+        (Replayed::DeadLetters | Replayed::Delivered, _) => select(source, "count(*)", ""),
+    }
 }
 
 fn count(tx: &Connection, source: &ReplaySource, stretch: Stretch) -> Result<Counted, StoreError> {
     let cursor = end_of_window(tx, source, stretch)?;
     let until = cursor.unwrap_or(stretch.until);
     let values = FilterValues::of(&source.filter);
-    let count = select(source, "count(*)", "");
+    let count = select_count(source);
     let values = values.in_sql(&count, &[(":after", &stretch.after), (":until", &until)]);
     let matched: i64 = tx
         .prepare_cached(&count)?

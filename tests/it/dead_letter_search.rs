@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use axum::http::{Method, StatusCode};
+use everpost::model::dead_letter_filter::DeadLetterFilter;
+use everpost::store::views::GroupBy;
 use serde_json::{Value, json};
 
 use crate::grid::{Grid, event};
@@ -90,6 +92,33 @@ async fn dead_letters_are_found_by_what_is_known_of_them() {
     ] {
         assert_eq!(found(&grid, query).await, expected, "{query}");
     }
+}
+
+#[tokio::test]
+async fn what_a_deleted_subscription_left_is_found_by_its_type_and_source() {
+    let grid = Grid::new().await.topic("orders").await;
+    let grid = grid.push("orders", "billing", "200").await;
+    let path = "/topics/orders/eventSubscriptions/billing";
+    let pause = format!("{path}/pause");
+    grid.manage(Method::POST, &pause, Value::Null).await;
+    grid.publish("orders", event("a")).await;
+    let keep = format!("{path}?pending=deadLetter");
+    let deleted = grid.manage(Method::DELETE, &keep, Value::Null).await;
+    assert!(deleted.status.is_success(), "{}", deleted.text);
+    let kind = event("a")["eventType"].as_str().expect("a type").to_owned();
+    assert_eq!(found(&grid, &format!("type={kind}")).await, "a");
+    assert_eq!(found(&grid, "type=Other").await, "");
+    let views = &grid.store.views;
+    let groups = views
+        .group_dead_letters(DeadLetterFilter::default(), GroupBy::Source)
+        .await
+        .expect("groups");
+    let groups: Vec<_> = groups
+        .groups
+        .iter()
+        .map(|group| group.key.as_str())
+        .collect();
+    assert_eq!(groups, ["orders"], "its topic, since it names no source");
 }
 
 #[tokio::test]

@@ -5,16 +5,13 @@ use rusqlite::{Connection, OptionalExtension, ToSql, params};
 use crate::base::Timestamp;
 use crate::model::dead_letter_filter::DeadLetterFilter;
 use crate::model::delivery::DeliveryId;
-use crate::store::dead_letter_filter::{FilterValues, OF_DELIVERY, OF_EVENT, is_about_events};
+use crate::store::dead_letter_filter::{FilterValues, OF_ABOUT, OF_DELIVERY, OF_TEXT};
 use crate::store::error::StoreError;
 use crate::store::tally::DAY_MS;
 use crate::store::views::{DeliveryRow, PAGE_ROWS_MAX, Page, Views, deliveries};
 
 /// Dead letters that one search looks at before it answers with what it has, where an index alone decides.
 const SEARCH_MAX: i64 = 100_000;
-
-/// The same where the event of each has to be read.
-const SEARCH_EVENTS_MAX: i64 = 20_000;
 
 /// The same where the data of each event has to be gone through.
 const SEARCH_DATA_MAX: i64 = 2_000;
@@ -62,13 +59,11 @@ impl GroupBy {
 
     fn key(self) -> String {
         match self {
-            Self::Source => "coalesce(event.source, \
-                 (SELECT name FROM topic WHERE topic.id = event.topic_id), '')"
-                .to_owned(),
+            Self::Source => "coalesce(delivery.about_source, '')".to_owned(),
             Self::Reason => {
                 "coalesce(delivery.dead_letter_own_reason, delivery.dead_letter_reason)".to_owned()
             }
-            Self::EventType => "event.event_type".to_owned(),
+            Self::EventType => "coalesce(delivery.about_type, '')".to_owned(),
             Self::Day => format!("CAST(delivery.ended_at - delivery.ended_at % {DAY_MS} AS TEXT)"),
         }
     }
@@ -163,21 +158,8 @@ fn numbers(
     let before = query.before;
     let newest = before.map_or(i64::MAX, |before| before.0.saturating_sub(1));
     let filter = &query.filter;
-    let looked_at = match is_about_events(filter) {
-        true if filter.text.is_some() => SEARCH_DATA_MAX,
-        true => SEARCH_EVENTS_MAX,
-        false => SEARCH_MAX,
-    };
-    let rest = match is_about_events(filter) {
-        true => {
-            format!("JOIN event ON event.id = delivery.event_id WHERE {OF_DELIVERY} AND {OF_EVENT}")
-        }
-        false => format!("WHERE {OF_DELIVERY}"),
-    };
-    let select = format!(
-        "SELECT delivery.id FROM ({}) AS delivery {rest} ORDER BY delivery.id DESC LIMIT :limit",
-        candidates(filter)
-    );
+    let (looked_at, which) = (looked_at(filter), which(filter));
+    let select = format!("SELECT delivery.id {which} ORDER BY delivery.id DESC LIMIT :limit");
     let limit = i64::try_from(query.limit).unwrap_or(i64::MAX);
     let values = FilterValues::of(filter);
     let values = values.in_sql(
@@ -198,19 +180,40 @@ fn numbers(
     Ok(Page { rows, next_before })
 }
 
+/// How many dead letters one search looks at.
+fn looked_at(filter: &DeadLetterFilter) -> i64 {
+    match filter.text {
+        Some(_) => SEARCH_DATA_MAX,
+        None => SEARCH_MAX,
+    }
+}
+
+/// The dead letters that are meant, of those that one search looks at.
+fn which(filter: &DeadLetterFilter) -> String {
+    let candidates = candidates(filter);
+    let of_delivery = format!("{OF_DELIVERY} AND {OF_ABOUT}");
+    match filter.text {
+        Some(_) => format!(
+            "FROM ({candidates}) AS delivery JOIN event ON event.id = delivery.event_id \
+             WHERE {of_delivery} AND {OF_TEXT}"
+        ),
+        None => format!("FROM ({candidates}) AS delivery WHERE {of_delivery}"),
+    }
+}
+
 /// What a search looks at: out of an index that has all that is asked of a dead letter itself.
 fn candidates(filter: &DeadLetterFilter) -> &'static str {
     match filter.subscription {
         Some(_) => {
             "SELECT id, subscription_id, event_id, dead_letter_reason, dead_letter_own_reason, \
-             last_outcome, last_status, ended_at \
+             last_outcome, last_status, ended_at, about_type, about_source, about_subject \
              FROM delivery INDEXED BY delivery_dead_subscription \
              WHERE state = 2 AND subscription_id = :subscription AND id <= :newest \
              ORDER BY id DESC LIMIT :looked_at"
         }
         None => {
             "SELECT id, subscription_id, event_id, dead_letter_reason, dead_letter_own_reason, \
-             last_outcome, last_status, ended_at \
+             last_outcome, last_status, ended_at, about_type, about_source, about_subject \
              FROM delivery INDEXED BY delivery_dead \
              WHERE state = 2 AND id <= :newest ORDER BY id DESC LIMIT :looked_at"
         }
@@ -241,17 +244,12 @@ fn end_of_search(
 }
 
 fn groups(tx: &Connection, filter: &DeadLetterFilter, by: GroupBy) -> Result<Groups, StoreError> {
-    let looked_at = match filter.text {
-        Some(_) => SEARCH_DATA_MAX,
-        None => SEARCH_EVENTS_MAX,
-    };
-    let newest = i64::MAX;
+    let (looked_at, newest) = (looked_at(filter), i64::MAX);
     let select = format!(
-        "SELECT {} AS key, count(*), min(delivery.ended_at), max(delivery.ended_at) \
-         FROM ({}) AS delivery JOIN event ON event.id = delivery.event_id \
-         WHERE {OF_DELIVERY} AND {OF_EVENT} GROUP BY key ORDER BY 2 DESC, 1 LIMIT {GROUPS_MAX}",
+        "SELECT {} AS key, count(*), min(delivery.ended_at), max(delivery.ended_at) {} \
+         GROUP BY key ORDER BY 2 DESC, 1 LIMIT {GROUPS_MAX}",
         by.key(),
-        candidates(filter)
+        which(filter)
     );
     let values = FilterValues::of(filter);
     let values = values.in_sql(&select, &[(":newest", &newest), (":looked_at", &looked_at)]);
@@ -268,4 +266,49 @@ fn groups(tx: &Connection, filter: &DeadLetterFilter, by: GroupBy) -> Result<Gro
         groups: found.collect::<Result<_, _>>()?,
         is_partial: end_of_search(tx, filter, newest, looked_at)?.is_some(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::subscription::SubscriptionId;
+    use crate::store::{db, migrate};
+
+    #[test]
+    fn an_index_alone_tells_which_dead_letters_are_meant() {
+        let mut connection = db::open_in_memory().expect("a database");
+        migrate::migrate(&mut connection).expect("the present schema");
+        for subscription in [None, Some(SubscriptionId(1))] {
+            let filter = DeadLetterFilter {
+                subscription,
+                event_type: Some("Order.*".to_owned()),
+                subject: Some("/orders/7".to_owned()),
+                reason: Some("Application".to_owned()),
+                ..DeadLetterFilter::default()
+            };
+            for by in GroupBy::ALL {
+                let plan = format!(
+                    "EXPLAIN QUERY PLAN SELECT {} AS key, count(*) {} GROUP BY key",
+                    by.key(),
+                    which(&filter)
+                );
+                let values = FilterValues::of(&filter);
+                let bounds: [(&str, &dyn ToSql); 2] =
+                    [(":newest", &i64::MAX), (":looked_at", &SEARCH_MAX)];
+                let values = values.in_sql(&plan, &bounds);
+                let mut plan = connection.prepare(&plan).expect("a plan");
+                let steps = plan.query_map(values.as_slice(), |row| row.get::<_, String>(3));
+                let steps: Vec<_> = steps.expect("steps").map(Result::unwrap).collect();
+                let reads = steps.iter().filter(|step| step.contains(" delivery "));
+                let reads: Vec<_> = reads.collect();
+                assert!(!reads.is_empty(), "{steps:?}");
+                assert!(
+                    reads.iter().all(|step| step.contains("COVERING INDEX")),
+                    "{steps:?}"
+                );
+                let of_event = |step: &String| step.contains(" event ");
+                assert!(!steps.iter().any(of_event), "{steps:?}");
+            }
+        }
+    }
 }

@@ -137,7 +137,9 @@ impl Pulled {
 
     fn note_lapse(&mut self) {
         if let Some(lock) = self.lock.take() {
-            self.over.push((lock.from, lock.until, Outcome::LockLost));
+            // Renewed under a clock that was put back, it ends before it began.
+            let ended = lock.from.max(lock.until);
+            self.over.push((lock.from, ended, Outcome::LockLost));
         }
     }
 
