@@ -13,7 +13,6 @@ use crate::base::Timestamp;
 use crate::model::delivery::DeliveryId;
 use crate::model::event::{Event, EventKey};
 use crate::model::explanation::Explanation;
-use crate::model::filter_trial::FilterTrial;
 use crate::model::limits::TRIAL_DEADLINE;
 use crate::model::registry::TopicEntry;
 use crate::model::subscription::SubscriptionId;
@@ -82,17 +81,7 @@ pub(super) async fn try_filter(
     let topic = topic.name()?;
     let entry = state.broker.topic(&topic)?;
     let request = filter_trial::parse(&entry, &body)?;
-    let current = request
-        .subscription
-        .as_ref()
-        .map(|name| state.broker.subscription(&topic, name))
-        .transpose()?;
-    let current = current.map(|(_, current)| current.definition.filter.clone());
-    let trial = FilterTrial::new(request.filter.clone(), current);
-    let deadline = state.broker.clock().now() + TRIAL_DEADLINE;
-    let tried = state
-        .broker
-        .try_filter(&entry, trial, request.last, deadline);
+    let tried = state.broker.try_filter(&entry, &request, TRIAL_DEADLINE);
     let (findings, is_complete) = tried.await?;
     Ok(Json(filter_trial::render(&request, &findings, is_complete)))
 }

@@ -1,11 +1,13 @@
 //! Trying a filter on stored events, in bites, so that neither the writer nor a page waits for it.
 
-use crate::base::Timestamp;
-use crate::broker::Broker;
+use std::time::Duration;
+
+use crate::broker::{Broker, ManageError};
+use crate::model::filter::Filter;
 use crate::model::filter_trial::{FilterTrial, TrialFindings};
 use crate::model::registry::TopicEntry;
-use crate::store::StoreError;
 use crate::store::views::ReadBack;
+use crate::wire::filter_trial::TrialRequest;
 
 /// Events that one bite reads.
 const BITE_EVENTS: usize = 500;
@@ -14,16 +16,18 @@ const BITE_EVENTS: usize = 500;
 const BITE_BYTES: usize = 4 * 1_024 * 1_024;
 
 impl Broker {
-    /// Tries a filter on the newest `last` events of `topic`. Says whether all of them were tried, or
-    /// `deadline` ended it.
+    /// Tries a filter on the newest events of `topic`. Says whether all of them were tried `within` that
+    /// time, a bite aside.
     pub async fn try_filter(
         &self,
         topic: &TopicEntry,
-        mut trial: FilterTrial,
-        last: usize,
-        deadline: Timestamp,
-    ) -> Result<(TrialFindings, bool), StoreError> {
-        let mut rest = last;
+        request: &TrialRequest,
+        within: Duration,
+    ) -> Result<(TrialFindings, bool), ManageError> {
+        let current = current_filter(topic, request)?;
+        let mut trial = FilterTrial::new(request.filter.clone(), current);
+        let deadline = self.clock().now() + within;
+        let mut rest = request.last;
         let mut before = None;
         loop {
             let bite = ReadBack {
@@ -46,4 +50,18 @@ impl Broker {
             }
         }
     }
+}
+
+/// The filter that the tried one is compared with.
+fn current_filter(
+    topic: &TopicEntry,
+    request: &TrialRequest,
+) -> Result<Option<Filter>, ManageError> {
+    let Some(name) = &request.subscription else {
+        return Ok(None);
+    };
+    let current = topic.subscription(name);
+    let missing = || ManageError::SubscriptionNotFound(topic.topic.name.clone(), name.clone());
+    let current = current.ok_or_else(missing)?;
+    Ok(Some(current.definition.filter.clone()))
 }

@@ -7,8 +7,8 @@ use axum::http::{Method, Request, StatusCode};
 use serde_json::{Value, json};
 
 use everpost::model::filter::Filter;
-use everpost::model::filter_trial::FilterTrial;
 use everpost::model::name::TopicName;
+use everpost::wire::filter_trial::TrialRequest;
 
 use crate::grid::{Grid, TOKEN, event};
 
@@ -357,9 +357,13 @@ async fn a_trial_goes_on_over_many_bites_and_ends_in_time() {
 
     let topic = TopicName::parse("orders").expect("a name");
     let topic = grid.broker.topic(&topic).expect("the topic");
-    let trial = FilterTrial::new(Filter::default(), None);
-    let now = grid.clock.now();
-    let tried = grid.broker.try_filter(&topic, trial, 10_000, now).await;
+    let request = TrialRequest {
+        filter: Filter::default(),
+        last: 10_000,
+        subscription: None,
+    };
+    let tried = grid.broker.try_filter(&topic, &request, Duration::ZERO);
+    let tried = tried.await;
     let (found, is_complete) = tried.expect("an answer");
     assert_eq!(
         (found.tried(), is_complete),
