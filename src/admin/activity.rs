@@ -28,6 +28,10 @@ use crate::store::audit::AuditQuery;
 /// Entries of one page.
 const SHOWN: usize = 50;
 
+/// Says in an answer's extensions that a form was only drawn again, so that there is nothing to note.
+#[derive(Clone, Copy)]
+pub(super) struct OnlyDrawn;
+
 /// Notes what a visitor changes.
 pub(super) async fn note(
     State(site): State<Arc<Site>>,
@@ -48,7 +52,8 @@ pub(super) async fn note(
     let before = site.trail.look(&deed.path).await;
     let response = next.run(request).await;
     let status = response.status();
-    if status.is_success() || status.is_redirection() {
+    let only_drawn = response.extensions().get::<OnlyDrawn>().is_some();
+    if !only_drawn && (status.is_success() || status.is_redirection()) {
         let subject = made(&deed.path, &response).unwrap_or_else(|| deed.path.clone());
         let after = site.trail.look(&subject).await;
         site.trail.note(deed, before, after).await;

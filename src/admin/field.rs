@@ -9,7 +9,7 @@ use crate::admin::view::part;
 #[derive(Clone, Debug, Template)]
 #[template(path = "admin/parts/field.html")]
 pub(super) struct Field {
-    name: &'static str,
+    name: String,
     label: &'static str,
     hint: String,
     problem: Option<String>,
@@ -52,32 +52,28 @@ part!(Field);
 
 impl Field {
     /// One line of prose or a name.
-    pub(super) fn line(name: &'static str, label: &'static str, form: &Form) -> Self {
+    pub(super) fn line(name: &str, label: &'static str, form: &Form) -> Self {
         Self::with_kind("text", name, label, form)
     }
 
     /// The absolute URL of something.
-    pub(super) fn url(name: &'static str, label: &'static str, form: &Form) -> Self {
+    pub(super) fn url(name: &str, label: &'static str, form: &Form) -> Self {
         Self::with_kind("url", name, label, form)
     }
 
     /// A whole number. It stays a line of text, so that a slip is answered by us and by the field's
     /// name.
-    pub(super) fn number(name: &'static str, label: &'static str, form: &Form) -> Self {
+    pub(super) fn number(name: &str, label: &'static str, form: &Form) -> Self {
         Self::with_kind("text", name, label, form)
     }
 
     /// A date and a time of day.
-    pub(super) fn moment(name: &'static str, label: &'static str, form: &Form) -> Self {
+    pub(super) fn moment(name: &str, label: &'static str, form: &Form) -> Self {
         Self::with_kind("datetime-local", name, label, form)
     }
 
     /// A password, never filled in by us. `autocomplete` tells the browser whether it is a new one.
-    pub(super) fn password(
-        name: &'static str,
-        label: &'static str,
-        autocomplete: &'static str,
-    ) -> Self {
+    pub(super) fn password(name: &str, label: &'static str, autocomplete: &'static str) -> Self {
         let mut field = Self::with_kind("password", name, label, &Form::default());
         if let Control::Line {
             autocomplete: it, ..
@@ -89,14 +85,14 @@ impl Field {
     }
 
     /// Several lines.
-    pub(super) fn area(name: &'static str, label: &'static str, rows: u32, form: &Form) -> Self {
+    pub(super) fn area(name: &str, label: &'static str, rows: u32, form: &Form) -> Self {
         let value = form.raw(name).to_owned();
         Self::new(name, label, Control::Area { rows, value })
     }
 
     /// One of a few: values and their texts.
     pub(super) fn choice(
-        name: &'static str,
+        name: &str,
         label: &'static str,
         options: &[(&str, &str)],
         form: &Form,
@@ -111,7 +107,7 @@ impl Field {
     }
 
     /// A box to tick.
-    pub(super) fn tick(name: &'static str, label: &'static str, form: &Form) -> Self {
+    pub(super) fn tick(name: &str, label: &'static str, form: &Form) -> Self {
         let on = form.is_on(name);
         Self::new(name, label, Control::Box { on })
     }
@@ -152,7 +148,7 @@ impl Field {
         self.problem.is_some() || !self.hint.is_empty()
     }
 
-    fn with_kind(kind: &'static str, name: &'static str, label: &'static str, form: &Form) -> Self {
+    fn with_kind(kind: &'static str, name: &str, label: &'static str, form: &Form) -> Self {
         let control = Control::Line {
             kind,
             value: form.raw(name).to_owned(),
@@ -162,9 +158,9 @@ impl Field {
         Self::new(name, label, control)
     }
 
-    fn new(name: &'static str, label: &'static str, control: Control) -> Self {
+    fn new(name: &str, label: &'static str, control: Control) -> Self {
         Self {
-            name,
+            name: name.to_owned(),
             label,
             hint: String::new(),
             problem: None,
@@ -186,7 +182,7 @@ pub(super) struct Section {
 pub(super) struct Problem {
     text: String,
     /// Field and label to go to.
-    field: Option<(&'static str, &'static str)>,
+    field: Option<(String, &'static str)>,
 }
 
 part!(Problem);
@@ -197,8 +193,15 @@ pub(super) fn mark<'a>(
     refusal: Option<Refusal>,
 ) -> Option<Problem> {
     let refusal = refusal?;
-    let mut fields = fields;
-    let Some(field) = fields.find(|field| refusal.is_about(field.name)) else {
+    // Of equally close ones the first.
+    let mut closest: Option<(usize, &mut Field)> = None;
+    for field in fields {
+        let closeness = refusal.closeness(&field.name);
+        if closeness > closest.as_ref().map_or(0, |(most, _)| *most) {
+            closest = Some((closeness, field));
+        }
+    }
+    let Some((_, field)) = closest else {
         let text = match refusal.target.as_str() {
             "" => refusal.problem,
             target => format!("{target}: {}", refusal.problem),
@@ -208,6 +211,6 @@ pub(super) fn mark<'a>(
     field.problem = Some(refusal.problem.clone());
     Some(Problem {
         text: refusal.problem,
-        field: Some((field.name, field.label)),
+        field: Some((field.name.clone(), field.label)),
     })
 }

@@ -27,6 +27,13 @@ impl Form {
         }
     }
 
+    /// Fills the field in, whatever stood there.
+    pub(super) fn set(&mut self, name: impl Into<String>, value: impl Into<String>) {
+        let name = name.into();
+        self.fields.retain(|(field, _)| *field != name);
+        self.fields.push((name, value.into()));
+    }
+
     #[cfg(test)]
     pub(super) fn of_pairs<'a>(pairs: impl Iterator<Item = &'a (&'a str, &'a str)>) -> Self {
         let own = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
@@ -154,10 +161,24 @@ impl Refusal {
         Self::of("", problem)
     }
 
-    /// Whether the field `name` is at fault: a name on the path, its index aside.
+    /// Whether the field `name` is at fault.
+    #[cfg(test)]
     pub(super) fn is_about(&self, name: &str) -> bool {
-        let mut path = self.target.split('.');
-        path.any(|part| part.split('[').next() == Some(name))
+        self.closeness(name) > 0
+    }
+
+    /// How many parts of the path to the fault are named by the field `name`, which may be a path itself;
+    /// indices may be left out. Of several fields the closest is at fault.
+    pub(super) fn closeness(&self, name: &str) -> usize {
+        let path: Vec<&str> = self.target.split('.').collect();
+        let named: Vec<&str> = name.split('.').collect();
+        let is_named =
+            |(part, named): (&&str, &&str)| part == named || part.split('[').next() == Some(*named);
+        let mut runs = path.windows(named.len());
+        match runs.any(|run| run.iter().zip(&named).all(is_named)) {
+            true => named.len(),
+            false => 0,
+        }
     }
 }
 
@@ -172,5 +193,27 @@ mod tests {
         assert!(refusal.is_about("deliveryAttributeMappings"));
         assert!(!refusal.is_about("deliveryAttribute"));
         assert!(!Refusal::whole("no").is_about("name"));
+    }
+
+    #[test]
+    fn of_fields_that_are_on_the_path_the_closest_is_at_fault() {
+        let refusal = Refusal::of("filter.advancedFilters[2].values[0]", "no number");
+        for (name, closeness) in [
+            ("advancedFilters", 1),
+            ("advancedFilters[2].values", 2),
+            ("advancedFilters.values", 2),
+            ("advancedFilters[1].values", 0),
+            ("advancedFilters[2].key", 0),
+            ("advancedFilters[2].values.more.than.there.is", 0),
+        ] {
+            assert_eq!(refusal.closeness(name), closeness, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_field_that_is_set_again_has_one_value() {
+        let mut form = Form::of([("a", "1".to_owned()), ("b", "2".to_owned())]);
+        form.set("a", "3");
+        assert_eq!((form.text("a"), form.text("b")), ("3", "2"));
     }
 }

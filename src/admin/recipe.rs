@@ -1,6 +1,7 @@
 //! The same as on a page, for the command line.
 
 use askama::Template;
+use serde_json::Value;
 
 use crate::admin::view::part;
 
@@ -21,6 +22,13 @@ impl Recipe {
             "curl",
             format!("curl -H \"Authorization: Bearer $TOKEN\" {}", quoted(url)),
         )
+    }
+
+    /// Sends `body` to the management API at `url`.
+    pub(super) fn post(url: &str, body: &Value) -> Self {
+        let headers = "-H \"Authorization: Bearer $TOKEN\" -H \"Content-Type: application/json\"";
+        let body = quoted(&body.to_string());
+        Self::default().and("curl", format!("curl {headers} -d {body} {}", quoted(url)))
     }
 
     /// For what the management API has no single request for.

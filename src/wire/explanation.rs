@@ -186,13 +186,17 @@ pub fn why_not(explanation: &Explanation) -> Option<String> {
             Abstention::Expired => "The event subscription had expired.".to_owned(),
         });
     }
-    let failed = explanation.verdict.first_failed()?;
+    explanation.verdict.first_failed().map(unmet)
+}
+
+/// What a part of a filter misses in an event that does not pass it, for people.
+pub fn unmet(failed: &PartVerdict) -> String {
     let remark = failed.remark.map(|remark| format!(" ({remark})"));
-    Some(format!(
+    format!(
         "The filter wants {} ({}), but the event has {}{}.",
         failed.wanted,
         failed.part,
         failed.saw_or_missing(),
         remark.unwrap_or_default()
-    ))
+    )
 }

@@ -40,8 +40,11 @@ const PAGES = [
   ["/subscriptions", "/admin/subscriptions"],
   ["/new-subscription", "/admin/subscriptions", (ann) => ann.press("Create")],
   ["/topics/{topic}/new-subscription", `${ORDERS}/new-subscription`],
+  ["/topics/{topic}/new-subscription/draft", `${ORDERS}/new-subscription`, tryFilter],
   ["/topics/{topic}/subscriptions/{name}", BILLING],
   ["/topics/{topic}/subscriptions/{name}/edit", `${BILLING}/edit`],
+  ["/topics/{topic}/subscriptions/{name}/edit/draft", `${BILLING}/edit`, tryFilter],
+  ["/topics/{topic}/subscriptions/{name}/try-filter", `${BILLING}/try-filter`],
   ["/topics/{topic}/subscriptions/{name}/url", `${ORDERS}/subscriptions/warehouse`,
     (ann) => ann.press("Show with its query")],
   ["/topics/{topic}/subscriptions/{name}/validate", BILLING, (ann) => ann.press("Validate again")],
@@ -242,6 +245,11 @@ async function repair(ann) {
 async function subscribeAgain(ann) {
   await ann.page.getByLabel("Deliver the events of").selectOption("inspected");
   await ann.press("Subscribe");
+}
+
+async function tryFilter(ann) {
+  await ann.type("Subject begins with", "/orders/Word");
+  await ann.press("Try against stored events");
 }
 
 async function refuseSubscription(ann) {

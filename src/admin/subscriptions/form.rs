@@ -3,16 +3,17 @@
 use std::sync::Arc;
 
 use axum::extract::{Path, State};
-use axum::response::{IntoResponse, Redirect, Response};
+use axum::response::{IntoResponse, Redirect};
 
 use crate::admin::Site;
 use crate::admin::error::{PageError, PageResult, sentence};
 use crate::admin::form::{Form, Refusal, Submitted};
-use crate::admin::form_page::FormPage;
-use crate::admin::identify::{subscription_page, topic_page};
+use crate::admin::identify::subscription_page;
 use crate::admin::session::Visitor;
-use crate::admin::subscriptions::definition::{self, Draft};
-use crate::admin::view::{Flash, Frame};
+use crate::admin::subscriptions::definition;
+use crate::admin::subscriptions::sheet::{DO, Sheet};
+use crate::admin::subscriptions::trial;
+use crate::admin::view::Flash;
 use crate::broker::ManageError;
 use crate::model::name::SubscriptionName;
 use crate::model::registry::TopicEntry;
@@ -26,7 +27,23 @@ pub(in crate::admin) async fn draft(
     Path(topic): Path<String>,
 ) -> PageResult {
     let topic = site.custom_topic(&topic)?;
-    Ok(draw_new(&visitor, &topic, &definition::blank(), None))
+    let form = &definition::blank();
+    let sheet = Sheet {
+        topic: &topic,
+        current: None,
+        form,
+    };
+    Ok(sheet.draw(&visitor, None))
+}
+
+/// The form for a new subscription again, as one of its buttons wants it.
+pub(in crate::admin) async fn redraft(
+    State(site): State<Arc<Site>>,
+    Path(topic): Path<String>,
+    Submitted { visitor, form }: Submitted,
+) -> PageResult {
+    let topic = site.custom_topic(&topic)?;
+    redraw(&site, &visitor, (&topic, None), form).await
 }
 
 /// Makes the subscription.
@@ -38,7 +55,14 @@ pub(in crate::admin) async fn create(
     let topic = site.custom_topic(&topic)?;
     match put_new(&site, &topic, &form, &visitor).await? {
         Ok(subscription) => tell_and_show(&visitor, &topic, &subscription, "created").await,
-        Err(refusal) => Ok(draw_new(&visitor, &topic, &form, Some(refusal))),
+        Err(refusal) => {
+            let sheet = Sheet {
+                topic: &topic,
+                current: None,
+                form: &form,
+            };
+            Ok(sheet.draw(&visitor, Some(refusal)))
+        }
     }
 }
 
@@ -50,9 +74,50 @@ pub(in crate::admin) async fn edit(
 ) -> PageResult {
     site.custom_topic(&topic)?;
     let (topic, subscription) = site.subscription(&topic, &name)?;
-    let form = definition::form_of(&topic, &subscription);
-    Ok(draw_change(&visitor, &topic, &subscription, &form, None))
+    let form = &definition::form_of(&topic, &subscription);
+    let sheet = Sheet {
+        topic: &topic,
+        current: Some(&subscription),
+        form,
+    };
+    Ok(sheet.draw(&visitor, None))
 }
+
+/// The form with the changes again, as one of its buttons wants it.
+pub(in crate::admin) async fn re_edit(
+    State(site): State<Arc<Site>>,
+    Path((topic, name)): Path<(String, String)>,
+    Submitted { visitor, form }: Submitted,
+) -> PageResult {
+    site.custom_topic(&topic)?;
+    let (topic, subscription) = site.subscription(&topic, &name)?;
+    redraw(&site, &visitor, (&topic, Some(&subscription)), form).await
+}
+
+/// Nothing is saved by it.
+async fn redraw(
+    site: &Site,
+    visitor: &Visitor,
+    (topic, current): (&TopicEntry, Option<&EventSubscription>),
+    form: Form,
+) -> PageResult {
+    let trial = match form.text(DO) {
+        TRY => trial::try_typed(site, topic, current, &form).await?,
+        unknown => {
+            let problem = format!("The form has no button {unknown:?}.");
+            return Err(PageError::Unreadable(problem));
+        }
+    };
+    let sheet = Sheet {
+        topic,
+        current,
+        form: &form,
+    };
+    Ok(sheet.draw_again(visitor, trial))
+}
+
+/// What the button says that tries the filter.
+const TRY: &str = "try";
 
 /// Changes the subscription.
 pub(in crate::admin) async fn change(
@@ -69,13 +134,14 @@ pub(in crate::admin) async fn change(
     };
     match put {
         Ok(subscription) => tell_and_show(&visitor, &topic, &subscription, "changed").await,
-        Err(refusal) => Ok(draw_change(
-            &visitor,
-            &topic,
-            &current,
-            &form,
-            Some(refusal),
-        )),
+        Err(refusal) => {
+            let sheet = Sheet {
+                topic: &topic,
+                current: Some(&current),
+                form: &form,
+            };
+            Ok(sheet.draw(&visitor, Some(refusal)))
+        }
     }
 }
 
@@ -151,54 +217,4 @@ async fn tell_and_show(
     let text = format!("Event subscription {name} has been {what}.{agreed}");
     visitor.tell(Flash::done(text)).await?;
     Ok(Redirect::to(&subscription_page(topic.as_str(), name.as_str())).into_response())
-}
-
-fn draw_new(
-    visitor: &Visitor,
-    topic: &TopicEntry,
-    form: &Form,
-    refusal: Option<Refusal>,
-) -> Response {
-    let name = topic.topic.name.as_str();
-    let draft = Draft::New {
-        input_schema: &topic.topic.definition.input_schema,
-    };
-    let page = FormPage {
-        intro: "It sends the events of the topic that pass its filter to a webhook. The webhook \
-                    is asked first whether it wants them."
-            .to_owned(),
-        sections: definition::sections(form, draft),
-        button: "Create event subscription",
-        back: topic_page(name),
-    };
-    page.draw(
-        Frame::new(visitor, format!("New event subscription of {name}")),
-        refusal,
-    )
-}
-
-fn draw_change(
-    visitor: &Visitor,
-    topic: &TopicEntry,
-    subscription: &EventSubscription,
-    form: &Form,
-    refusal: Option<Refusal>,
-) -> Response {
-    let (of, name) = (topic.topic.name.as_str(), subscription.name.as_str());
-    let draft = Draft::Change {
-        input_schema: &topic.topic.definition.input_schema,
-        current: &subscription.definition,
-    };
-    let page = FormPage {
-        intro: "A changed destination is asked again whether it wants events; events that were \
-                    accepted meanwhile wait for its answer."
-            .to_owned(),
-        sections: definition::sections(form, draft),
-        button: "Save changes",
-        back: subscription_page(of, name),
-    };
-    page.draw(
-        Frame::new(visitor, format!("Edit event subscription {name}")),
-        refusal,
-    )
 }

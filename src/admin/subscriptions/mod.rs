@@ -4,8 +4,10 @@ mod definition;
 mod delete;
 mod form;
 mod headers;
+mod sheet;
 mod show;
 mod state;
+mod trial;
 
 use std::sync::Arc;
 
@@ -15,9 +17,10 @@ use axum::response::{IntoResponse, Redirect};
 use serde::Deserialize;
 
 pub(super) use delete::{ask_to_delete, delete};
-pub(super) use form::{change, create, draft, edit};
+pub(super) use form::{change, create, draft, edit, re_edit, redraft};
 pub(super) use show::{pause, resume, reveal_url, show, validate};
 pub(super) use state::{State as SubscriptionState, state};
+pub(super) use trial::try_filter;
 
 use crate::admin::Site;
 use crate::admin::error::PageResult;

@@ -2,6 +2,7 @@
 
 mod activity;
 mod deliver;
+mod filters;
 mod first_event;
 mod hostile;
 mod inspectors;

@@ -1,0 +1,56 @@
+//! Which events it wants.
+
+use serde_json::{Value, json};
+
+use super::value::{joined, list, text, ticked, words};
+use crate::admin::field::Field;
+use crate::admin::form::{Form, Refusal};
+
+const TYPES: &str = "includedEventTypes";
+const BEGINS: &str = "subjectBeginsWith";
+const ENDS: &str = "subjectEndsWith";
+const CASE: &str = "isSubjectCaseSensitive";
+const ON_ARRAYS: &str = "enableAdvancedFilteringOnArrays";
+const ADVANCED: &str = "advancedFilters";
+
+pub(super) fn fill(form: &mut Form, properties: &Value) {
+    let filter = &properties["filter"];
+    form.set(TYPES, joined(&filter[TYPES], "\n"));
+    form.set(BEGINS, text(&filter[BEGINS]));
+    form.set(ENDS, text(&filter[ENDS]));
+    form.set(CASE, ticked(&filter[CASE]));
+    form.set(ADVANCED, list(&filter[ADVANCED]));
+    form.set(ON_ARRAYS, ticked(&filter[ON_ARRAYS]));
+}
+
+/// The `filter` of the document.
+pub(in crate::admin::subscriptions) fn document(form: &Form) -> Result<Value, Refusal> {
+    let types = words(form.text(TYPES), '\n');
+    let mut filter = json!({
+        TYPES: (!types.is_empty()).then_some(types),
+        BEGINS: form.text(BEGINS),
+        ENDS: form.text(ENDS),
+        CASE: form.is_on(CASE),
+    });
+    let advanced = form.json(ADVANCED)?;
+    if !advanced.is_null() {
+        filter[ADVANCED] = advanced;
+        filter[ON_ARRAYS] = form.is_on(ON_ARRAYS).into();
+    }
+    Ok(filter)
+}
+
+pub(super) fn fields(form: &Form) -> Vec<Field> {
+    vec![
+        Field::area(TYPES, "Event types", 3, form)
+            .hint("One per line, in their exact spelling. Empty takes every type."),
+        Field::line(BEGINS, "Subject begins with", form).mono(),
+        Field::line(ENDS, "Subject ends with", form).mono(),
+        Field::tick(CASE, "Letter case of the subject counts", form),
+        Field::area(ADVANCED, "Advanced filters", 4, form).hint(
+            "A JSON array in Azure's form, such as \
+             [{\"operatorType\": \"NumberGreaterThan\", \"key\": \"data.total\", \"value\": 100}].",
+        ),
+        Field::tick(ON_ARRAYS, "Advanced filters look into arrays", form),
+    ]
+}

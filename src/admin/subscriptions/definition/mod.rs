@@ -1,0 +1,258 @@
+//! The fields of an event subscription, to and from the document of the management API. Everything that
+//! can be wrong with them is found there, so the form and the API say the same.
+//!
+//! Each part of the form has a module: how a document fills it, what it writes into one, and its fields.
+
+mod dead_letters;
+mod delivery;
+mod destination;
+pub(super) mod filter;
+mod notes;
+mod retry;
+mod value;
+
+use serde_json::{Value, json};
+
+use crate::admin::error::sentence;
+use crate::admin::field::Section;
+use crate::admin::form::{Form, Refusal};
+use crate::model::probation::Health;
+use crate::model::registry::TopicEntry;
+use crate::model::subscription::{EventSubscription, SubscriptionDefinition};
+use crate::model::topic::InputSchema;
+use crate::wire::resource::{self, InvalidResource, SubscriptionContext};
+
+/// The form for a new subscription.
+pub(super) fn blank() -> Form {
+    let mut form = Form::default();
+    retry::blank(&mut form);
+    dead_letters::blank(&mut form);
+    form
+}
+
+/// The form with what answers show of `subscription`: everything but its secrets.
+pub(super) fn form_of(topic: &TopicEntry, subscription: &EventSubscription) -> Form {
+    // Of the document only what was defined is used, not how things stand.
+    let (health, now) = (Health::default(), subscription.updated_at);
+    let document = resource::render_subscription(topic, subscription, &health, now);
+    let properties = &document["properties"];
+    let mut form = Form::default();
+    destination::fill(&mut form, properties);
+    filter::fill(&mut form, properties);
+    delivery::fill(&mut form, properties);
+    retry::fill(&mut form, properties);
+    dead_letters::fill(&mut form, &subscription.definition.dead_letter);
+    notes::fill(&mut form, properties);
+    form
+}
+
+const CREDENTIALS: [&str; 3] = [
+    "authentication",
+    "clientCertificate",
+    "certificateAuthorities",
+];
+
+/// What the form for a new subscription defines.
+pub(super) fn new(
+    form: &Form,
+    context: &SubscriptionContext<'_>,
+) -> Result<SubscriptionDefinition, Refusal> {
+    let body = json!({ "properties": properties(form)? });
+    let definition = resource::parse_subscription(&body, context).map_err(refusal)?;
+    Ok(dead_letters::settle(form, definition, None))
+}
+
+/// What the form makes of `current`. A URL, and the values of secret headers, that are left out stay, and
+/// so do credentials, which the form does not have.
+pub(super) fn changed(
+    form: &Form,
+    current: &SubscriptionDefinition,
+    context: &SubscriptionContext<'_>,
+) -> Result<SubscriptionDefinition, Refusal> {
+    let mut body = properties(form)?;
+    let known = resource::render_destination(current);
+    for name in CREDENTIALS {
+        body["destination"]["properties"][name] = known["properties"][name].clone();
+    }
+    let definition = resource::patch_subscription(current, &body, context).map_err(refusal)?;
+    let before = Some(&current.dead_letter);
+    Ok(dead_letters::settle(form, definition, before))
+}
+
+/// What the management API has against the document, at the field that it stems from.
+pub(super) fn refusal(error: InvalidResource) -> Refusal {
+    Refusal {
+        target: error.target,
+        problem: sentence(&error.problem),
+    }
+}
+
+/// The `properties` of the document that the form stands for.
+fn properties(form: &Form) -> Result<Value, Refusal> {
+    let mut properties = json!({ "filter": filter::document(form)? });
+    destination::write(form, &mut properties);
+    delivery::write(form, &mut properties)?;
+    retry::write(form, &mut properties);
+    dead_letters::write(form, &mut properties);
+    notes::write(form, &mut properties);
+    Ok(properties)
+}
+
+/// All fields, in sections.
+pub(super) struct Sections {
+    pub(super) destination: Section,
+    pub(super) filter: Section,
+    /// What follows the filter.
+    pub(super) others: Vec<Section>,
+}
+
+impl Sections {
+    /// For a subscription of a topic that takes in `input`; `current` is what the form changes.
+    pub(super) fn new(
+        form: &Form,
+        input: &InputSchema,
+        current: Option<&SubscriptionDefinition>,
+    ) -> Self {
+        let section = |title, fields| Section { title, fields };
+        let mut given_up = retry::fields(form);
+        given_up.extend(dead_letters::fields(form));
+        Self {
+            destination: section("Destination", destination::fields(form, current)),
+            filter: section("Filter", filter::fields(form)),
+            others: vec![
+                section("Delivery", delivery::fields(form, input)),
+                section("Retries and dead letters", given_up),
+                section("Notes and end", notes::fields(form)),
+            ],
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::delivery::{DEADLINE, HEADERS, IN_FLIGHT, KILOBYTES, RATE};
+    use super::retry::ON_GONE;
+    use super::*;
+    use crate::base::Timestamp;
+    use crate::model::destination::Destination;
+    use crate::model::limits::ATTEMPTS_MAX;
+    use crate::model::pace::{Pace, Rate};
+    use crate::model::subscription::DeadLetterDestination;
+
+    pub(super) const CONTEXT: SubscriptionContext<'_> = SubscriptionContext {
+        input_schema: &InputSchema::EventGridSchema,
+        event_retention: None,
+        now: Timestamp::from_ms(1_700_000_000_000),
+        replaces: None,
+        require_https: false,
+    };
+
+    pub(super) fn form(fields: &[(&str, &str)]) -> Form {
+        let all = [("endpointUrl", "https://shop.example/events?code=secret")];
+        Form::of_pairs(all.iter().chain(fields))
+    }
+
+    #[test]
+    fn a_blank_form_with_a_url_takes_everything_by_default() {
+        let definition = new(&form(&[]), &CONTEXT).expect("a definition");
+        assert_eq!(definition.filter.included_event_types, None);
+        assert_eq!(definition.retry_policy.attempts_max, ATTEMPTS_MAX);
+        assert_eq!(definition.dead_letter, DeadLetterDestination::BuiltInQueue);
+        assert_eq!(definition.expires_at, None);
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_by_its_field() {
+        for (field, value) in [
+            ("endpointUrl", "no url"),
+            ("maxEventsPerBatch", "many"),
+            ("maxEventsPerBatch", "0"),
+            (KILOBYTES, "9999"),
+            ("maxDeliveryAttempts", "31"),
+            ("eventTimeToLiveInMinutes", "0"),
+            ("eventDeliverySchema", "CustomInputSchema"),
+            ("expirationTimeUtc", "2020-01-01T00:00"),
+            (HEADERS, "[{\"name\": \"Host\"}]"),
+            (HEADERS, "{"),
+            ("advancedFilters", "{}"),
+            (DEADLINE, "301"),
+            (IN_FLIGHT, "0"),
+            (RATE, "fast"),
+            (RATE, "0"),
+            ("schedule", "10"),
+            ("schedule", "PT0S"),
+        ] {
+            let form =
+                Form::of_pairs([(field, value), ("endpointUrl", "https://shop.example/")].iter());
+            let refusal = new(&form, &CONTEXT).expect_err(value);
+            assert!(refusal.is_about(field), "{field} = {value}: {refusal:?}");
+        }
+    }
+
+    #[test]
+    fn waits_and_paces_of_ones_own_come_back() {
+        let fields = [
+            (DEADLINE, "60"),
+            (IN_FLIGHT, "2"),
+            (RATE, "0.5"),
+            ("schedule", "PT1S, PT1M"),
+            (ON_GONE, "on"),
+        ];
+        let definition = new(&form(&fields), &CONTEXT).expect("a definition");
+        let webhook = definition.destination.webhook().expect("a webhook");
+        let expected = Pace {
+            response_deadline: Some(Duration::from_secs(60)),
+            in_flight_max: Some(2),
+            rate: Rate::per_1000_s(500),
+        };
+        assert_eq!(webhook.pace, expected);
+        let waits = [1, 60].map(Duration::from_secs);
+        assert_eq!(definition.retry_policy.own_waits, waits);
+        assert!(definition.disable_on_gone);
+    }
+
+    fn with_credentials(current: &SubscriptionDefinition) -> SubscriptionDefinition {
+        let authentication = json!({"type": "Bearer", "token": "hush"});
+        let patch = json!({"destination": {"endpointType": "WebHook", "properties": {
+            "authentication": authentication,
+            "signingSecrets": [{"secret": "whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"}],
+        }}});
+        let given = resource::patch_subscription(current, &patch, &CONTEXT).expect("valid");
+        let Destination::WebHook(given) = given.destination else {
+            panic!("a webhook");
+        };
+        let mut definition = current.clone();
+        let Destination::WebHook(webhook) = &mut definition.destination else {
+            panic!("a webhook");
+        };
+        webhook.credentials = given.credentials;
+        definition
+    }
+
+    #[test]
+    fn a_change_keeps_what_is_not_shown() {
+        let secret = r#"[{"name": "X-Key", "type": "Static",
+            "properties": {"value": "hush", "isSecret": true}}]"#;
+        let first = form(&[(HEADERS, secret), ("deadLetterDestination", "drop")]);
+        let current = new(&first, &CONTEXT).expect("a definition");
+        let current = with_credentials(&current);
+        assert_eq!(current.dead_letter, DeadLetterDestination::Drop);
+
+        let hidden = r#"[{"name": "X-Key", "type": "Static",
+            "properties": {"value": null, "isSecret": true}}]"#;
+        let second = Form::of_pairs(
+            [
+                (HEADERS, hidden),
+                ("deadLetterDestination", "keep"),
+                ("labels", "a, b"),
+            ]
+            .iter(),
+        );
+        let definition = changed(&second, &current, &CONTEXT).expect("a definition");
+        assert_eq!(definition.destination, current.destination);
+        assert_eq!(definition.dead_letter, DeadLetterDestination::BuiltInQueue);
+        assert_eq!(definition.labels, ["a", "b"]);
+    }
+}

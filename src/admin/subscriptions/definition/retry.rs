@@ -1,0 +1,52 @@
+//! How often and for how long it is tried.
+
+use serde_json::{Value, json};
+
+use super::value::{joined, text, ticked, words};
+use crate::admin::field::Field;
+use crate::admin::form::Form;
+use crate::model::limits::{ATTEMPTS_MAX, TIME_TO_LIVE_MINUTES_MAX};
+
+const ATTEMPTS: &str = "maxDeliveryAttempts";
+const MINUTES: &str = "eventTimeToLiveInMinutes";
+const SCHEDULE: &str = "schedule";
+pub(super) const ON_GONE: &str = "disableOnGone";
+
+/// For a new subscription.
+pub(super) fn blank(form: &mut Form) {
+    form.set(ATTEMPTS, ATTEMPTS_MAX.to_string());
+    form.set(MINUTES, TIME_TO_LIVE_MINUTES_MAX.to_string());
+}
+
+pub(super) fn fill(form: &mut Form, properties: &Value) {
+    let retry = &properties["retryPolicy"];
+    form.set(ATTEMPTS, text(&retry[ATTEMPTS]));
+    form.set(MINUTES, text(&retry[MINUTES]));
+    form.set(SCHEDULE, joined(&retry[SCHEDULE], ", "));
+    form.set(ON_GONE, ticked(&properties[ON_GONE]));
+}
+
+pub(super) fn write(form: &Form, properties: &mut Value) {
+    let schedule = words(form.text(SCHEDULE), ',');
+    properties["retryPolicy"] = json!({
+        ATTEMPTS: form.number(ATTEMPTS),
+        MINUTES: form.number(MINUTES),
+        SCHEDULE: (!schedule.is_empty()).then_some(schedule),
+    });
+    properties[ON_GONE] = form.is_on(ON_GONE).into();
+}
+
+pub(super) fn fields(form: &Form) -> Vec<Field> {
+    vec![
+        Field::number(ATTEMPTS, "Attempts", form)
+            .hint(format!("1 to {ATTEMPTS_MAX}, the first one included.")),
+        Field::number(MINUTES, "Time to live in minutes", form).hint(format!(
+            "1 to {TIME_TO_LIVE_MINUTES_MAX}, from the publishing."
+        )),
+        Field::line(SCHEDULE, "Waits between attempts", form).hint(
+            "ISO 8601, separated by commas, such as PT10S, PT1M, PT1H; the last one repeats. Empty \
+             follows the published schedule.",
+        ),
+        Field::tick(ON_GONE, "Disable it when the webhook answers 410", form),
+    ]
+}

@@ -1,0 +1,134 @@
+//! The form that makes and changes event subscriptions, as it is drawn.
+
+use askama::Template;
+use axum::Extension;
+use axum::response::{IntoResponse, Response};
+use http::StatusCode;
+
+use crate::admin::activity::OnlyDrawn;
+use crate::admin::field::{Field, Problem, Section, mark};
+use crate::admin::form::{Form, Refusal};
+use crate::admin::identify::{subscription_page, topic_page};
+use crate::admin::session::Visitor;
+use crate::admin::subscriptions::definition::Sections;
+use crate::admin::subscriptions::trial::{self, TrialText};
+use crate::admin::view::{Frame, draw_with};
+use crate::model::registry::TopicEntry;
+use crate::model::subscription::EventSubscription;
+
+/// Names the button that has the form drawn again.
+pub(super) const DO: &str = "do";
+
+/// A form, and what it is for.
+pub(super) struct Sheet<'a> {
+    pub(super) topic: &'a TopicEntry,
+    /// What it changes; `None` for a new one.
+    pub(super) current: Option<&'a EventSubscription>,
+    pub(super) form: &'a Form,
+}
+
+#[derive(Template)]
+#[template(path = "admin/subscription_form.html")]
+struct SubscriptionForm {
+    frame: Frame,
+    intro: &'static str,
+    problem: Option<Problem>,
+    /// Where it is sent to be saved.
+    action: String,
+    /// Where it is sent to be drawn again.
+    draft: String,
+    destination: Section,
+    filter: Section,
+    last: Field,
+    trial: Option<TrialText>,
+    others: Vec<Section>,
+    button: &'static str,
+    back: String,
+}
+
+impl Sheet<'_> {
+    /// The page with what is wrong in it, if it was refused.
+    pub(super) fn draw(&self, visitor: &Visitor, refusal: Option<Refusal>) -> Response {
+        self.draw_with(visitor, None, refusal)
+    }
+
+    /// The page again, with what a trial of its filter has come to.
+    pub(super) fn draw_again(
+        &self,
+        visitor: &Visitor,
+        trial: Result<TrialText, Refusal>,
+    ) -> Response {
+        let page = match trial {
+            Ok(trial) => self.draw_with(visitor, Some(trial), None),
+            Err(refusal) => self.draw_with(visitor, None, Some(refusal)),
+        };
+        (Extension(OnlyDrawn), page).into_response()
+    }
+
+    fn draw_with(
+        &self,
+        visitor: &Visitor,
+        trial: Option<TrialText>,
+        refusal: Option<Refusal>,
+    ) -> Response {
+        let status = match refusal {
+            None => StatusCode::OK,
+            Some(_) => StatusCode::UNPROCESSABLE_ENTITY,
+        };
+        let mut page = self.page(visitor, trial);
+        page.problem = mark(page.fields(), refusal);
+        draw_with(status, &page)
+    }
+
+    fn page(&self, visitor: &Visitor, trial: Option<TrialText>) -> SubscriptionForm {
+        let of = self.topic.topic.name.as_str();
+        let current = self.current.map(|current| &current.definition);
+        let input = &self.topic.topic.definition.input_schema;
+        let sections = Sections::new(self.form, input, current);
+        let (title, intro, action, button, back) = match self.current {
+            None => (
+                format!("New event subscription of {of}"),
+                "It sends the events of the topic that pass its filter to a webhook. The webhook is \
+                 asked first whether it wants them.",
+                format!("{}/new-subscription", topic_page(of)),
+                "Create event subscription",
+                topic_page(of),
+            ),
+            Some(EventSubscription { name, .. }) => {
+                let page = subscription_page(of, name.as_str());
+                (
+                    format!("Edit event subscription {name}"),
+                    "A changed destination is asked again whether it wants events; events that were \
+                     accepted meanwhile wait for its answer.",
+                    format!("{page}/edit"),
+                    "Save changes",
+                    page,
+                )
+            }
+        };
+        SubscriptionForm {
+            frame: Frame::new(visitor, title),
+            intro,
+            problem: None,
+            draft: format!("{action}/draft"),
+            action,
+            destination: sections.destination,
+            filter: sections.filter,
+            last: trial::field(self.form),
+            trial,
+            others: sections.others,
+            button,
+            back,
+        }
+    }
+}
+
+impl SubscriptionForm {
+    fn fields(&mut self) -> impl Iterator<Item = &mut Field> {
+        let before = [&mut self.destination, &mut self.filter].into_iter();
+        let before = before.flat_map(|section| &mut section.fields);
+        let after = self.others.iter_mut();
+        let after = after.flat_map(|section| &mut section.fields);
+        before.chain([&mut self.last]).chain(after)
+    }
+}

@@ -1,0 +1,90 @@
+//! Trying filters on stored events, and building them.
+
+use super::deliver::{publish, with_subscription};
+
+const NEW: &str = "/admin/topics/orders/new-subscription";
+const BILLING: &str = "/admin/topics/orders/subscriptions/billing";
+
+#[tokio::test(start_paused = true)]
+async fn a_filter_is_tried_in_the_form_before_anything_is_saved() {
+    let (appliance, mut person) = with_subscription().await;
+    let event = publish(&mut person).await;
+    person.open(NEW).await;
+    let typed = [
+        ("do", "try"),
+        ("name", "audit"),
+        ("labels", "kept"),
+        ("subjectBeginsWith", "/nowhere"),
+    ];
+    let page = person.send(&format!("{NEW}/draft#trial"), &typed).await;
+    assert_eq!(page.status, 200);
+    page.expect(&[
+        "The filter matches 0 of the newest 1 event of orders",
+        "Would match: 0",
+        "Would not match: 1",
+        &format!("href=\"{event}\""),
+        "The filter wants subject begins with &#34;/nowhere&#34; (subjectBeginsWith), but the event has",
+        "everpost topics try-filter orders --file -",
+        "value=\"audit\"",
+        "value=\"kept\"",
+    ]);
+    let registry = appliance.broker.registry();
+    assert_eq!(registry.subscriptions().count(), 1);
+    let activity = person.open("/admin/activity").await;
+    assert!(!activity.body.contains("/draft"), "{}", activity.body);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_changed_filter_is_compared_with_the_one_in_force() {
+    let (_appliance, mut person) = with_subscription().await;
+    publish(&mut person).await;
+    person.open(&format!("{BILLING}/edit")).await;
+    let draft = format!("{BILLING}/edit/draft#trial");
+    let page = person
+        .send(&draft, &[("do", "try"), ("includedEventTypes", "Other")])
+        .await;
+    page.expect(&[
+        "The filter that billing has now matches 1 of them.",
+        "Newly matched: 0",
+        "No longer matched: 1",
+        "eventType in [&#34;Other&#34;] (includedEventTypes), but the event has &#34;Example.Created&#34;",
+        "--compare billing",
+    ]);
+    let page = person.send(&draft, &[("do", "try"), ("last", "7")]).await;
+    page.expect(&["billing has now matches the same 1 of them.", "--last 7"]);
+    assert!(!page.body.contains("Newly matched"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_tried_is_told_by_the_field() {
+    let (_appliance, mut person) = with_subscription().await;
+    person.open(NEW).await;
+    let draft = format!("{NEW}/draft#trial");
+    let page = person.send(&draft, &[("do", "try")]).await;
+    page.expect(&["The topic has no stored events to try the filter on."]);
+    let page = person.send(&draft, &[("do", "try"), ("last", "0")]).await;
+    assert_eq!(page.status, 422);
+    page.expect(&[
+        "href=\"#last\"",
+        "It must be a number from 1 to 10000, not 0.",
+    ]);
+    let page = person.send(&draft, &[("do", "dance")]).await;
+    assert_eq!(page.status, 400);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_filter_in_force_is_tried_on_a_page_of_its_own() {
+    let (_appliance, mut person) = with_subscription().await;
+    publish(&mut person).await;
+    let page = person.open(BILLING).await;
+    page.expect(&[&format!("href=\"{BILLING}/try-filter\"")]);
+    let page = person.open(&format!("{BILLING}/try-filter?last=10")).await;
+    page.expect(&[
+        "The filter matches 1 of the newest 1 event of orders",
+        "Would match: 1",
+        &format!("href=\"{BILLING}/edit#trial\""),
+        "value=\"10\"",
+    ]);
+    let page = person.open(&format!("{BILLING}/try-filter?last=x")).await;
+    assert_eq!(page.status, 422);
+}
