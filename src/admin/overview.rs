@@ -1,6 +1,7 @@
 //! The first page: what needs attention, and how things stand.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use askama::Template;
 use axum::extract::{Query, State};
@@ -14,7 +15,7 @@ use crate::admin::subscriptions::{SubscriptionState, state};
 use crate::admin::topics::TopicTable;
 use crate::admin::traffic::{RangeChoice, Traffic};
 use crate::admin::view::{Badge, Frame, Tone, draw, link};
-use crate::admin::{Site, print};
+use crate::admin::{Site, print, rejected_events};
 use crate::base::Timestamp;
 use crate::model::probation::Health;
 use crate::model::registry::{Registry, TopicEntry};
@@ -27,6 +28,9 @@ const EVENTS_SHOWN: usize = 10;
 
 /// Rows of the list of what needs attention; the rest is counted.
 const CONCERNS_SHOWN: usize = 20;
+
+/// How far back refused publish requests are told of.
+const DAY: Duration = Duration::from_secs(24 * 3_600);
 
 #[derive(Template)]
 #[template(path = "admin/overview.html")]
@@ -73,6 +77,7 @@ pub(super) async fn show(
     };
     let recent = site.views.events(recent).await?;
     let traffic = Traffic::read(&site, TrafficOf::Everything, &range, "/admin").await?;
+    let refused = site.views.count_rejections(visitor.now - DAY).await?;
     let mut concerns = concerns(&registry, &depths, visitor.now);
     let more_concerns = concerns.len().saturating_sub(CONCERNS_SHOWN);
     let health = health(concerns.len());
@@ -81,7 +86,7 @@ pub(super) async fn show(
         frame: Frame::new(&visitor, "Overview"),
         is_new: visitor.role == Role::Admin && registry.made_topics().next().is_none(),
         health,
-        tiles: tiles(&registry, &depths),
+        tiles: tiles(&registry, &depths, refused),
         concerns,
         more_concerns,
         traffic,
@@ -98,7 +103,8 @@ fn health(concerns: usize) -> Badge {
     }
 }
 
-fn tiles(registry: &Registry, depths: &QueueDepths) -> Vec<Tile> {
+/// `refused` publish requests are shown where there are any.
+fn tiles(registry: &Registry, depths: &QueueDepths, refused: u64) -> Vec<Tile> {
     let total = depths.total();
     let tile = |label, count: u64, href| Tile {
         label,
@@ -106,7 +112,7 @@ fn tiles(registry: &Registry, depths: &QueueDepths) -> Vec<Tile> {
         href,
     };
     let number = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
-    vec![
+    let mut tiles = vec![
         tile(
             "Topics",
             number(registry.made_topics().count()),
@@ -119,7 +125,12 @@ fn tiles(registry: &Registry, depths: &QueueDepths) -> Vec<Tile> {
         ),
         tile("Waiting deliveries", total.pending, "/admin/subscriptions"),
         tile("Dead letters", total.dead_letters, "/admin/dead-letters"),
-    ]
+    ];
+    if refused > 0 {
+        let label = "Refused publish requests in 24 h";
+        tiles.push(tile(label, refused, rejected_events::PATH));
+    }
+    tiles
 }
 
 /// Subscriptions that do not deliver, then those with dead letters.

@@ -10,8 +10,8 @@ use crate::admin::gate::Access;
 use crate::admin::view::NavLink;
 use crate::admin::{
     Site, account, activity, dead_letters, deliveries, error, events, first_event, gate,
-    inspectors, live, login, overview, replays, second_factor, sessions, subscriptions, tokens,
-    topics, users,
+    inspectors, live, login, overview, rejected_events, replays, second_factor, sessions,
+    subscriptions, tokens, topics, users,
 };
 use crate::store::accounts::Role;
 
@@ -57,6 +57,8 @@ pub(super) static PAGES: &[Page] = &[
     listed("/events", "Events", || get(events::list)),
     page("/events/{key}", || get(events::show)),
     operated("/events/{key}/data", || get(events::download)),
+    listed("/rejected-events", "Rejected events", || get(rejected_events::list)),
+    page("/rejected-events/{id}", || get(rejected_events::show)),
     listed("/dead-letters", "Dead letters", || get(dead_letters::list)),
     operated("/dead-letters/resubmit",
         || get(dead_letters::ask_to_replay).post(dead_letters::replay)),

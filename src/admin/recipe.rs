@@ -50,6 +50,13 @@ impl Recipe {
     }
 }
 
+/// The command with the flags that have a value.
+pub(super) fn command(words: &str, flags: &[(&str, String)]) -> String {
+    let given = flags.iter().filter(|(_, value)| !value.is_empty());
+    let flags = given.map(|(name, value)| format!(" --{name} {}", quoted(value)));
+    format!("{words}{}", flags.collect::<String>())
+}
+
 /// `text` as one word of a shell.
 pub(super) fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
@@ -58,6 +65,12 @@ pub(super) fn quoted(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_command_has_the_flags_that_are_given() {
+        let flags = [("topic", "orders".to_owned()), ("id", String::new())];
+        assert_eq!(command("everpost x", &flags), "everpost x --topic 'orders'");
+    }
 
     #[test]
     fn a_shell_sees_one_word() {

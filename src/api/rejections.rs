@@ -18,6 +18,7 @@ use crate::wire;
 #[derive(Deserialize)]
 pub(super) struct Asked {
     topic: Option<String>,
+    reason: Option<String>,
     limit: Option<usize>,
     before: Option<i64>,
 }
@@ -33,6 +34,7 @@ pub(super) async fn list(
     };
     let query = RejectionQuery {
         topic,
+        reason: asked.reason,
         before: asked.before.map(RejectionId),
         limit: asked.limit.unwrap_or(PAGE_ROWS),
     };

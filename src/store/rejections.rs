@@ -17,9 +17,11 @@ pub struct Rejections {
 }
 
 /// Which refused requests to list.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct RejectionQuery {
     pub topic: Option<TopicId>,
+    /// Part of what the publisher was told, in any letter case of ASCII, or the whole code.
+    pub reason: Option<String>,
     /// Only requests older than this one.
     pub before: Option<RejectionId>,
     pub limit: usize,
@@ -66,6 +68,18 @@ impl Views {
         self.db.read(move |tx| list(tx, &query)).await
     }
 
+    /// How many publish requests were refused since `since`, as far as they are kept.
+    pub async fn count_rejections(&self, since: Timestamp) -> Result<u64, StoreError> {
+        self.db
+            .read(move |tx| {
+                let count = "SELECT count(*) FROM rejection WHERE received_at >= ?1";
+                let mut count = tx.prepare_cached(count)?;
+                let count: i64 = count.query_row([since.as_ms()], |row| row.get(0))?;
+                Ok(count.unsigned_abs())
+            })
+            .await
+    }
+
     /// One refused publish request.
     pub async fn rejection(&self, id: RejectionId) -> Result<Option<StoredRejection>, StoreError> {
         self.db
@@ -103,11 +117,14 @@ fn list(
         .map_or(i64::MAX, |before| before.0.saturating_sub(1));
     let select = format!(
         "{ROW} WHERE rejection.id <= ?1 AND (?2 IS NULL OR rejection.topic_id = ?2) \
-         ORDER BY rejection.id DESC LIMIT ?3"
+         AND (?3 IS NULL OR rejection.code = ?3 COLLATE NOCASE \
+             OR instr(lower(rejection.reason), lower(?3))) \
+         ORDER BY rejection.id DESC LIMIT ?4"
     );
     let values = params![
         newest,
         query.topic,
+        query.reason,
         i64::try_from(limit).unwrap_or(i64::MAX)
     ];
     let mut select = tx.prepare_cached(&select)?;

@@ -34,6 +34,7 @@ export async function furnish(appliance) {
   await appliance.manage("POST", "/everpost/users", { name: "bob", role: "viewer" });
   await appliance.manage("POST", "/everpost/tokens", { name: "ci", role: "operator", days: 30 });
   await inspected(appliance);
+  await rejectedEvents(appliance, orders);
   await replayJob(appliance);
   return () => Promise.all(receivers.map((receiver) => receiver.stop()));
 }
@@ -108,6 +109,16 @@ async function everyOption(appliance, topic, receiver) {
     expirationTimeUtc: "2099-01-01T00:00:00Z",
   });
   await appliance.publish(topic, [orderPaid({ id: "unwanted-1" })]);
+}
+
+/** One request that is no JSON, and one of events with a fault. */
+async function rejectedEvents(appliance, orders) {
+  await appliance.publishRefused(orders, "[{");
+  const { subject, ...without } = orderPaid({ data: LONG_WORD.repeat(20) });
+  await appliance.publishRefused(orders, JSON.stringify([orderPaid(), without]));
+  const areKept = async () =>
+    (await appliance.manage("GET", "/everpost/rejectedEvents")).value.length === 2;
+  await eventually(areKept, "two rejected events");
 }
 
 /** One so slow that it goes on for as long as anybody looks. */

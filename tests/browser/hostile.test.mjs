@@ -40,6 +40,9 @@ const PAGES = [
   `/admin/events?${new URLSearchParams({ type: IMAGE, id: SCRIPT, topic: LINK })}`,
   "/admin/events/1",
   "/admin/events/1?data=raw",
+  "/admin/rejected-events",
+  `/admin/rejected-events?${new URLSearchParams({ reason: IMAGE, topic: LINK })}`,
+  "/admin/rejected-events/1",
   "/admin/dead-letters",
   `/admin/dead-letters?${new URLSearchParams({ of: IMAGE })}`,
   "/admin/dead-letters/1",
@@ -64,6 +67,10 @@ before(async () => {
   const isDead = async () =>
     (await appliance.manage("GET", "/everpost/deadLetters")).value.length === 1;
   await eventually(isDead, "a dead letter");
+  await appliance.publishRefused(topic, JSON.stringify([{ ...EVENT, eventTime: `${SCRIPT}${IMAGE}` }]));
+  const isKept = async () =>
+    (await appliance.manage("GET", "/everpost/rejectedEvents")).value.length === 1;
+  await eventually(isKept, "a rejected event");
   ann = await Administrator.arrive(browser, appliance.url);
   await ann.claim(appliance);
 });
@@ -93,6 +100,9 @@ test("everything hostile can be read", async () => {
   await ann.page.goto("/admin/events/1");
   await ann.sees(SCRIPT, LINK, "\\u{202e}gnp.eciovni\\u{202c}", "before\\u0000after");
   await ann.screenshot("hostile-event");
+  await ann.page.goto("/admin/rejected-events/1");
+  await ann.sees(SCRIPT, "before\\u0000after", "\\u{202e}gnp.eciovni\\u{202c}");
+  await ann.screenshot("hostile-rejected-event");
 });
 
 /** What a page has that no page of ours has, what a script of others left behind, what does not show. */

@@ -53,6 +53,8 @@ const PAGES = [
   ["/topics/{topic}/subscriptions/{name}/delete", `${BILLING}/delete`],
   ["/events", "/admin/events"],
   ["/events/{key}", "/admin/events/61"],
+  ["/rejected-events", "/admin/rejected-events"],
+  ["/rejected-events/{id}", "/admin/rejected-events/2"],
   ["/dead-letters", "/admin/dead-letters"],
   ["/dead-letters/resubmit", "/admin/dead-letters/resubmit"],
   ["/dead-letters/purge", "/admin/dead-letters/purge"],
@@ -122,6 +124,9 @@ const STATES = [
   ["event long", "/admin/events/63?data=raw"],
   ["event nobody wanted", "/admin/events/66"],
   ["events none found", "/admin/events?id=nobody"],
+  ["events that nobody wanted", "/admin/events?unmatched=on"],
+  ["rejected event of little", "/admin/rejected-events/1"],
+  ["rejected events none found", "/admin/rejected-events?reason=nonsense"],
   ["events older", "/admin/events?before=40&topic=orders"],
   ["dead letters by event type", "/admin/dead-letters?group=type"],
   ["dead letters of nothing", "/admin/dead-letters?of=orders/billing"],
@@ -131,7 +136,7 @@ const STATES = [
   ["no such page", "/admin/nowhere"],
 ];
 
-const EMPTY = ["/", "/topics", "/subscriptions", "/events", "/dead-letters", "/replays", "/inspectors"];
+const EMPTY = ["/", "/topics", "/subscriptions", "/events", "/rejected-events", "/dead-letters", "/replays", "/inspectors"];
 
 let browser;
 let appliance;

@@ -122,6 +122,16 @@ export class Appliance {
     }
   }
 
+  /** Publishes a text that must be refused; returns the reason. */
+  async publishRefused(topic, text) {
+    const headers = { "aeg-sas-key": topic.key1, "Content-Type": "application/json" };
+    const answer = await fetch(topic.endpoint, { method: "POST", headers, body: text });
+    if (answer.status !== 400) {
+      throw new Error(`publish to ${topic.name}: ${answer.status} ${await answer.text()}`);
+    }
+    return (await answer.json()).error.message;
+  }
+
   /** What is stored of a topic's events, newest first. */
   async events(topic) {
     return (await this.manage("GET", `/everpost/events?topic=${topic.name}&limit=100`)).value;

@@ -678,7 +678,7 @@ async fn refusals_are_kept_in_number_and_age(f: Fixture) {
         received_at: at(now),
         status: 413,
         code: "RequestEntityTooLarge".to_owned(),
-        reason: "too large".to_owned(),
+        reason: format!("too large since {now}"),
         content_type: (now > 10).then(|| "text/plain".to_owned()),
         bytes: 3_000_000_000,
         beginning: b"[\0\xff".to_vec(),
@@ -694,19 +694,37 @@ async fn refusals_are_kept_in_number_and_age(f: Fixture) {
         let ids: Vec<_> = page.rows.iter().map(|row| row.id.0).collect();
         (ids, page.next_before)
     };
-    let all = RejectionQuery {
+    let all = || RejectionQuery {
         limit: 10,
         ..RejectionQuery::default()
     };
-    assert_eq!(list(all).await, (vec![4, 3, 2], None), "the newest three");
-    let two = RejectionQuery { limit: 2, ..all };
-    assert_eq!(list(two).await, (vec![4, 3], Some(RejectionId(3))));
-    let before = Some(RejectionId(3));
-    assert_eq!(list(RejectionQuery { before, ..two }).await.0, [2]);
-    let topic = Some(f.topic);
-    assert_eq!(list(RejectionQuery { topic, ..all }).await.0, [4, 3, 2]);
-    let topic = Some(TopicId(99));
-    assert_eq!(list(RejectionQuery { topic, ..all }).await.0, [0; 0]);
+    assert_eq!(list(all()).await, (vec![4, 3, 2], None), "the newest three");
+    let two = |before| RejectionQuery {
+        limit: 2,
+        before,
+        ..RejectionQuery::default()
+    };
+    let first = list(two(None)).await;
+    assert_eq!(first, (vec![4, 3], Some(RejectionId(3))));
+    assert_eq!(list(two(Some(RejectionId(3)))).await.0, [2]);
+    let of = |topic| RejectionQuery {
+        topic: Some(topic),
+        ..all()
+    };
+    assert_eq!(list(of(f.topic)).await.0, [4, 3, 2]);
+    assert_eq!(list(of(TopicId(99))).await.0, [0; 0]);
+    for (reason, found) in [
+        ("TOO", &[4, 3, 2][..]),
+        ("since 30", &[3]),
+        ("requestentitytoolarge", &[4, 3, 2]),
+        ("RequestEntity", &[]),
+        ("%", &[]),
+    ] {
+        let reason = Some(reason.to_owned());
+        let query = RejectionQuery { reason, ..all() };
+        assert_eq!(list(query).await.0, found);
+    }
+    assert_eq!(f.store.views.count_rejections(at(30)).await, Ok(2));
 
     let found = f.store.views.rejection(RejectionId(2)).await;
     let found = found.expect("an answer").expect("the refusal");
@@ -714,9 +732,9 @@ async fn refusals_are_kept_in_number_and_age(f: Fixture) {
     assert_eq!(found.topic, "orders");
     assert_eq!(f.store.views.rejection(RejectionId(1)).await, Ok(None));
     assert_eq!(f.store.rejections.forget(at(40)).await, Ok(2));
-    assert_eq!(list(all).await.0, [4]);
+    assert_eq!(list(all()).await.0, [4]);
     keep(&[50], 3).await;
-    assert_eq!(list(all).await.0, [5, 4], "numbers are never used again");
+    assert_eq!(list(all()).await.0, [5, 4], "numbers are never used again");
 }
 
 async fn events_of_one_topic_are_read_back_in_bites(f: Fixture) {

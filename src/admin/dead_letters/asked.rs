@@ -2,6 +2,7 @@
 
 use serde::Deserialize;
 
+use crate::admin::list_filter::given;
 use crate::admin::view::link;
 use crate::base::Timestamp;
 use crate::model::dead_letter_filter::DeadLetterFilter;
@@ -155,11 +156,6 @@ fn taken_apart(of: &str) -> (&str, Option<&str>) {
         Some((topic, "")) => (topic, None),
         Some((topic, name)) => (topic, Some(name)),
     }
-}
-
-fn given(text: &str) -> Option<String> {
-    let text = text.trim();
-    (!text.is_empty()).then(|| text.to_owned())
 }
 
 /// `2026-11-21T06:40`, as browsers write it, or RFC 3339.

@@ -11,7 +11,7 @@ use crate::admin::error::PageResult;
 use crate::admin::field::Field;
 use crate::admin::form::Form;
 use crate::admin::identify::{dead_letter_page, event_page};
-use crate::admin::recipe::{Recipe, quoted};
+use crate::admin::recipe::{Recipe, command};
 use crate::admin::session::Visitor;
 use crate::admin::view::{Empty, Frame, Moment, Pager, draw, link};
 use crate::admin::{Site, hint, print};
@@ -283,9 +283,5 @@ fn empty(is_filtered: bool) -> Empty {
 fn recipe(site: &Site, asked: &Asked) -> Recipe {
     let flags = asked.flags();
     let path = link("/everpost/deadLetters", &flags);
-    let mut command = "everpost dead-letters list".to_owned();
-    for (name, value) in flags.iter().filter(|(_, value)| !value.is_empty()) {
-        command.push_str(&format!(" --{name} {}", quoted(value)));
-    }
-    Recipe::get(&site.management_url(&path)).everpost(command)
+    Recipe::get(&site.management_url(&path)).everpost(command("everpost dead-letters list", &flags))
 }

@@ -15,12 +15,12 @@ use crate::admin::error::PageResult;
 use crate::admin::field::Field;
 use crate::admin::form::Form;
 use crate::admin::identify::event_page;
-use crate::admin::recipe::{Recipe, quoted};
+use crate::admin::list_filter::{self, NoSuchTopic, given};
+use crate::admin::recipe::{Recipe, command};
 use crate::admin::session::Visitor;
 use crate::admin::view::{Badge, Empty, Frame, Moment, Pager, Tone, draw, link, part};
 use crate::admin::{Site, print, timeline};
 use crate::model::event::EventKey;
-use crate::model::name::TopicName;
 use crate::model::registry::Registry;
 use crate::store::views::{EventQuery, EventRow, Page};
 
@@ -102,13 +102,9 @@ pub(super) struct Asked {
 }
 
 impl Asked {
-    fn query(&self, registry: &Registry) -> Option<EventQuery> {
-        let topic = match self.topic.trim() {
-            "" => None,
-            name => Some(registry.topic(&TopicName::parse(name).ok()?)?.topic.id),
-        };
-        Some(EventQuery {
-            topic,
+    fn query(&self, registry: &Registry) -> Result<EventQuery, NoSuchTopic> {
+        Ok(EventQuery {
+            topic: list_filter::topic(registry, &self.topic)?,
             id: given(&self.id),
             event_type: given(&self.event_type),
             unmatched: !self.unmatched.is_empty(),
@@ -125,11 +121,6 @@ impl Asked {
             ("unmatched", self.unmatched.clone()),
         ]
     }
-}
-
-fn given(text: &str) -> Option<String> {
-    let text = text.trim();
-    (!text.is_empty()).then(|| text.to_owned())
 }
 
 #[derive(Template)]
@@ -153,8 +144,8 @@ pub(super) async fn list(
 ) -> PageResult {
     let registry = site.broker.registry();
     let found = match asked.query(&registry) {
-        Some(query) => site.views.events(query).await?,
-        None => Page::default(), // of a topic that there is not
+        Ok(query) => site.views.events(query).await?,
+        Err(NoSuchTopic) => Page::default(),
     };
     let filters = asked.filters();
     let next = found.next_before.map(|key| key.to_string());
@@ -196,14 +187,8 @@ fn empty(is_search: bool) -> Empty {
 
 fn fields(filters: &[(&'static str, String); 4], registry: &Registry) -> [Field; 4] {
     let form = Form::of(filters.clone());
-    let topics: Vec<String> = registry
-        .topics()
-        .map(|each| each.topic.name.to_string())
-        .collect();
-    let mut options = vec![("", "All topics")];
-    options.extend(topics.iter().map(|name| (name.as_str(), name.as_str())));
     [
-        Field::choice("topic", "Topic", &options, &form),
+        list_filter::topic_field(registry, &form),
         Field::line("type", "Event type (Order.* for its beginning)", &form).mono(),
         Field::line("id", "Event id", &form).mono(),
         Field::tick("unmatched", "Only events that nobody wanted", &form),
@@ -211,10 +196,13 @@ fn fields(filters: &[(&'static str, String); 4], registry: &Registry) -> [Field;
 }
 
 fn recipe(site: &Site, filters: &[(&'static str, String); 4]) -> Recipe {
-    let asked = &filters[..3];
-    let mut command = "everpost events list".to_owned();
-    for (name, value) in asked.iter().filter(|(_, value)| !value.is_empty()) {
-        command.push_str(&format!(" --{name} {}", quoted(value)));
+    let [topic, id, event_type, (unmatched, ticked)] = filters.clone();
+    let flags = [topic, id, event_type];
+    let mut command = command("everpost events list", &flags);
+    let mut query = flags.to_vec();
+    if !ticked.is_empty() {
+        command.push_str(" --unmatched");
+        query.push((unmatched, true.to_string()));
     }
-    Recipe::get(&site.management_url(&link("/everpost/events", asked))).everpost(command)
+    Recipe::get(&site.management_url(&link("/everpost/events", &query))).everpost(command)
 }

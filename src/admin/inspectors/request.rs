@@ -3,12 +3,12 @@
 use askama::Template;
 
 use crate::admin::identify::inspected_page;
+use crate::admin::kept_body::KeptBody;
+use crate::admin::print;
 use crate::admin::view::{Badge, Moment, Tone, part};
-use crate::admin::{json_text, print};
 use crate::model::inspector::InspectedRequest;
 use crate::model::name::InspectorName;
 use crate::wire::received::SIGNATURE_GOOD;
-use crate::wire::text_beginning;
 
 /// Bytes of a body that are shown among others.
 const BODY_SHOWN: usize = 4_096;
@@ -24,9 +24,7 @@ pub(in crate::admin) struct RequestCard {
     answer: Badge,
     signature: Option<Badge>,
     headers: Vec<(String, String)>,
-    body: String,
-    /// What is to be said of the body.
-    body_note: String,
+    body: KeptBody,
     /// The page of the request alone, if more is kept than is shown.
     more: Option<String>,
     open: bool,
@@ -43,7 +41,7 @@ impl RequestCard {
     ) -> Self {
         let is_cut = request.beginning.len() > BODY_SHOWN;
         let shown = &request.beginning[..request.beginning.len().min(BODY_SHOWN)];
-        let mut card = Self::with_body(request, shown, !is_cut);
+        let mut card = Self::with_body(request, shown);
         card.more = is_cut.then(|| inspected_page(inspector, request.number));
         card.open = open;
         card
@@ -51,12 +49,10 @@ impl RequestCard {
 
     /// With as much of its body as is kept.
     pub(super) fn whole(request: &InspectedRequest) -> Self {
-        Self::with_body(request, &request.beginning, true)
+        Self::with_body(request, &request.beginning)
     }
 
-    fn with_body(request: &InspectedRequest, shown: &[u8], is_all_kept: bool) -> Self {
-        let kept = u64::try_from(request.beginning.len()).unwrap_or(u64::MAX);
-        let is_whole = is_all_kept && kept == request.bytes;
+    fn with_body(request: &InspectedRequest, shown: &[u8]) -> Self {
         let headers = request.headers.iter();
         Self {
             number: request.number,
@@ -68,14 +64,7 @@ impl RequestCard {
             headers: headers
                 .map(|(name, value)| (name.clone(), print::visible(value)))
                 .collect(),
-            body: body(shown, is_whole),
-            body_note: match is_whole {
-                true => print::bytes(request.bytes),
-                false => format!(
-                    "{}, of which this is the beginning",
-                    print::bytes(request.bytes)
-                ),
-            },
+            body: KeptBody::new(shown, request.bytes),
             more: None,
             open: true,
         }
@@ -115,18 +104,6 @@ fn signature(verdict: &str) -> Badge {
     match verdict == SIGNATURE_GOOD {
         true => Badge::new(Tone::Good, "Signature fits"),
         false => Badge::new(Tone::Bad, format!("Signature: {verdict}")),
-    }
-}
-
-/// A whole JSON body is laid out; what is cut would lose its shape.
-fn body(bytes: &[u8], is_whole: bool) -> String {
-    let Some(text) = text_beginning(bytes) else {
-        return print::visible(&String::from_utf8_lossy(bytes));
-    };
-    let is_json = is_whole && serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok();
-    match is_json {
-        true => print::visible(&json_text::laid_out(text)),
-        false => print::visible(text),
     }
 }
 

@@ -11,6 +11,7 @@ mod namespaces;
 mod people;
 mod person;
 mod protect;
+mod rejected_events;
 mod replays;
 mod second_factor;
 mod sign_in;

@@ -22,7 +22,6 @@ use crate::admin::dead_letters::whole_topic;
 use crate::admin::error::{PageError, PageResult};
 use crate::admin::events::EventTable;
 use crate::admin::identify::topic_page;
-use crate::admin::print;
 use crate::admin::queue_depths::QueueDepths;
 use crate::admin::recipe::Recipe;
 use crate::admin::session::Visitor;
@@ -30,6 +29,7 @@ use crate::admin::subscriptions::SubscriptionTable;
 use crate::admin::topics::snippets::Snippets;
 use crate::admin::traffic::{RangeChoice, Traffic};
 use crate::admin::view::{Badge, Empty, Frame, Moment, Tone, draw, link, part};
+use crate::admin::{print, rejected_events};
 use crate::model::registry::TopicEntry;
 use crate::store::views::{EventQuery, TrafficOf};
 
@@ -141,6 +141,7 @@ struct TopicPage {
     traffic: Traffic,
     subscriptions: SubscriptionTable,
     events: EventTable,
+    rejected_events: String,
     recipe: Recipe,
 }
 
@@ -209,6 +210,7 @@ async fn draw_topic(
         created_at: Moment::at(topic.topic.created_at),
         subscriptions: SubscriptionTable::of_topic(topic, &depths, visitor.now),
         events: EventTable::new(recent.rows),
+        rejected_events: rejected_events::of_topic(name.as_str()),
         recipe: Recipe::get(&site.management_url(&name.path()))
             .everpost(format!("everpost topics show {name}")),
     }))

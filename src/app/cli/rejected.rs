@@ -30,6 +30,9 @@ enum RejectedCommand {
         /// Those to this topic
         #[arg(long)]
         topic: Option<String>,
+        /// Those with this in their reason, such as "not valid JSON", or with this code, such as BadRequest
+        #[arg(long, value_name = "TEXT")]
+        reason: Option<String>,
         #[command(flatten)]
         page: Page,
     },
@@ -44,9 +47,14 @@ impl RejectedArgs {
     pub(super) async fn run(self) -> anyhow::Result<()> {
         let client = Client::new(self.server.find()?)?;
         match self.command {
-            RejectedCommand::List { topic, page } => {
-                let topic = topic.map(|topic| ("topic", topic));
-                let query: Vec<_> = topic.into_iter().chain(page.query()).collect();
+            RejectedCommand::List {
+                topic,
+                reason,
+                page,
+            } => {
+                let filters = [("topic", topic), ("reason", reason)].into_iter();
+                let given = filters.filter_map(|(name, value)| Some((name, value?)));
+                let query: Vec<_> = given.chain(page.query()).collect();
                 let found = client.get(&PATH, &query).await?;
                 self.output.show(&found, list)?;
             }
