@@ -25,6 +25,17 @@ pub(super) enum PageError {
          and repeat what you did."
     )]
     BadToken,
+    #[error(
+        "This request asks for the host {host:?}, and the admin pages do not answer to it: somebody \
+         could have pointed a name of theirs here. If it is a name of yours, add it to the setting \
+         admin.hosts (EVERPOST_ADMIN_HOSTS, --admin-hosts), or make it the public_url."
+    )]
+    WrongHost {
+        /// Empty where the request names none.
+        host: String,
+        /// Where the pages do answer.
+        overview: String,
+    },
     #[error("This takes the role {role}, which your account does not have.", role = .0.name())]
     Forbidden(Role),
     /// What there is not.
@@ -44,6 +55,7 @@ impl PageError {
             Self::SignedOut | Self::Foreign | Self::BadToken | Self::Forbidden(_) => {
                 StatusCode::FORBIDDEN
             }
+            Self::WrongHost { .. } => StatusCode::MISDIRECTED_REQUEST,
             Self::NotFound(_) => StatusCode::NOT_FOUND,
             Self::Unreadable(_) => StatusCode::BAD_REQUEST,
             Self::Conflict(_) => StatusCode::CONFLICT,
@@ -55,6 +67,7 @@ impl PageError {
         match self {
             Self::SignedOut => "Signed out",
             Self::Foreign | Self::BadToken => "Not carried out",
+            Self::WrongHost { .. } => "Not under this name",
             Self::Forbidden(_) => "Not allowed",
             Self::NotFound(_) => "Not found",
             Self::Unreadable(_) => "Not understood",
@@ -64,11 +77,33 @@ impl PageError {
     }
 }
 
+/// A page that only says something.
 #[derive(Template)]
-#[template(path = "admin/error.html")]
-struct ErrorPage {
+#[template(path = "admin/message.html")]
+pub(super) struct Message {
     bare: Bare,
     text: String,
+    /// Where to go from there.
+    overview: String,
+}
+
+impl Message {
+    pub(super) fn new(title: &str, text: String) -> Self {
+        Self {
+            bare: Bare::new(title),
+            text,
+            overview: "/admin".to_owned(),
+        }
+    }
+
+    /// The same where the overview lies at another URL.
+    fn leading_to(self, overview: String) -> Self {
+        Self { overview, ..self }
+    }
+
+    pub(super) fn draw(&self, status: StatusCode) -> Response {
+        draw_with(status, self)
+    }
 }
 
 impl IntoResponse for PageError {
@@ -76,11 +111,12 @@ impl IntoResponse for PageError {
         if matches!(self, Self::SignedOut) {
             return Redirect::to("/admin/login").into_response();
         }
-        let page = ErrorPage {
-            bare: Bare::new(self.title()),
-            text: self.to_string(),
-        };
-        draw_with(self.status(), &page)
+        let page = Message::new(self.title(), self.to_string());
+        let status = self.status();
+        if let Self::WrongHost { overview, .. } = self {
+            return page.leading_to(overview).draw(status);
+        }
+        page.draw(status)
     }
 }
 
@@ -201,9 +237,6 @@ pub(super) async fn no_such_page() -> PageError {
 
 /// Answers for a method that a page does not know.
 pub(super) async fn no_such_action() -> Response {
-    let page = ErrorPage {
-        bare: Bare::new("Not possible"),
-        text: "This address is not opened, or not sent to, in this way.".to_owned(),
-    };
-    draw_with(StatusCode::METHOD_NOT_ALLOWED, &page)
+    let text = "This address is not opened, or not sent to, in this way.";
+    Message::new("Not possible", text.to_owned()).draw(StatusCode::METHOD_NOT_ALLOWED)
 }

@@ -16,7 +16,7 @@ use tower_sessions::Session;
 use tower_sessions::cookie::{Cookie, SameSite};
 
 use crate::admin::client::Client;
-use crate::admin::error::{PageError, PageResult};
+use crate::admin::error::{Message, PageError, PageResult};
 use crate::admin::field::{Field, Problem, mark};
 use crate::admin::form::{Form, Refusal, Submitted};
 use crate::admin::setup::{self, OPEN_FORM_BYTES_MAX};
@@ -40,20 +40,9 @@ struct Next {
     next: String,
 }
 
-#[derive(Template)]
-#[template(path = "admin/error.html")]
-struct WaitPage {
-    bare: Bare,
-    text: String,
-}
-
 /// The answer to somebody who has guessed too often.
 pub(super) fn wait(wait: Duration) -> Response {
-    let page = WaitPage {
-        bare: Bare::new("Not now"),
-        text: too_many(wait),
-    };
-    let page = draw_with(StatusCode::TOO_MANY_REQUESTS, &page);
+    let page = Message::new("Not now", too_many(wait)).draw(StatusCode::TOO_MANY_REQUESTS);
     ([(RETRY_AFTER, seconds(wait).to_string())], page).into_response()
 }
 

@@ -21,6 +21,7 @@ mod form_page;
 mod gate;
 mod harden;
 mod hint;
+pub mod hosts;
 mod identify;
 mod inspectors;
 mod json_text;
@@ -63,8 +64,10 @@ use axum::middleware::{from_fn_with_state, map_response};
 
 pub use setup::SetupLink;
 
-use crate::admin::throttle::Throttle;
 use tokio::sync::Semaphore;
+
+use crate::admin::hosts::OwnHosts;
+use crate::admin::throttle::Throttle;
 
 use crate::broker::Broker;
 use crate::broker::people::People;
@@ -83,6 +86,8 @@ pub struct AdminState {
     pub trail: Trail,
     /// How the first person gets in; see [`SetupLink::new`].
     pub setup: SetupLink,
+    /// Under which hosts browsers may reach the pages.
+    pub hosts: OwnHosts,
     /// Whether webhooks must be called over TLS.
     pub require_https: bool,
     /// Bytes of one publish request.
@@ -106,6 +111,8 @@ pub fn routes(state: AdminState) -> Router {
         .merge(public)
         .layer(session::layer(&site))
         .layer(from_fn_with_state(site.clone(), csrf::refuse_foreign))
+        // The files below are no secret, and the page that refuses a host looks like the others by them.
+        .layer(from_fn_with_state(site.clone(), hosts::refuse_unknown))
         .merge(assets::router())
         .layer(DefaultBodyLimit::max(form_bytes_max))
         .layer(map_response(harden::harden))
@@ -119,6 +126,7 @@ struct Site {
     people: People,
     trail: Trail,
     setup: SetupLink,
+    hosts: OwnHosts,
     require_https: bool,
     publish_bytes_max: usize,
     throttle: Throttle,
@@ -136,6 +144,7 @@ impl Site {
             people: state.people,
             trail: state.trail,
             setup: state.setup,
+            hosts: state.hosts,
             require_https: state.require_https,
             publish_bytes_max: state.publish_bytes_max,
             throttle: Throttle::default(),

@@ -12,7 +12,7 @@ use serde::Deserialize;
 use tower_sessions::Session;
 
 use crate::admin::client::Client;
-use crate::admin::error::{PageError, PageResult, sentence};
+use crate::admin::error::{Message, PageError, PageResult, sentence};
 use crate::admin::field::{Field, Problem, mark};
 use crate::admin::form::{Form, Refusal};
 use crate::admin::setup::{OPEN_FORM_BYTES_MAX, new_password};
@@ -127,20 +127,10 @@ fn draw_form(token: String, name: String, refusal: Option<Refusal>) -> Response 
     draw_with(status, &page)
 }
 
-#[derive(Template)]
-#[template(path = "admin/error.html")]
-struct DeadLinkPage {
-    bare: Bare,
-    text: String,
-}
-
 fn dead_link() -> Response {
-    let page = DeadLinkPage {
-        bare: Bare::new("This link does not work"),
-        text: format!(
-            "It does not lead anywhere: {}. Ask an administrator for another one.",
-            PeopleError::DeadLink
-        ),
-    };
-    draw_with(StatusCode::FORBIDDEN, &page)
+    let text = format!(
+        "It does not lead anywhere: {}. Ask an administrator for another one.",
+        PeopleError::DeadLink
+    );
+    Message::new("This link does not work", text).draw(StatusCode::FORBIDDEN)
 }

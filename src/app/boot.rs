@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower_http::catch_panic::CatchPanicLayer;
 
+use crate::admin::hosts::OwnHosts;
 use crate::admin::{self, AdminState, SetupLink};
 use crate::api::{self, ApiOptions, ApiState, Intake};
 use crate::app::config::Config;
@@ -109,6 +110,7 @@ impl Appliance {
                 None
             }
         };
+        let hosts = OwnHosts::new(&config.admin.hosts, &public_url, address);
         let options = broker_options(&config, clock, entropy, public_url);
         let broker = Broker::start(store.clone(), outbound, options).await?;
         let trail = Trail::new(broker.clone(), people.clone());
@@ -118,6 +120,7 @@ impl Appliance {
             people: people.clone(),
             trail: trail.clone(),
             setup,
+            hosts,
             require_https: config.egress.require_https,
             publish_bytes_max: config.publish.bytes_max,
         });

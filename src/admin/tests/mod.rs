@@ -25,6 +25,7 @@ use axum::Router;
 use http::{HeaderMap, HeaderValue};
 use tokio_util::task::TaskTracker;
 
+use crate::admin::hosts::{OwnHost, OwnHosts};
 use crate::admin::tests::person::Person;
 use crate::admin::{AdminState, SetupLink, routes};
 use crate::base::{Clock, Entropy, TimeScale, Timestamp};
@@ -103,6 +104,7 @@ impl Appliance {
             people: people.clone(),
             trail: Trail::new(broker.clone(), people.clone()),
             setup: setup.clone(),
+            hosts: own_hosts(public_url),
             require_https: false,
             publish_bytes_max: PUBLISH_BYTES_MAX,
         });
@@ -143,6 +145,13 @@ impl Appliance {
     fn somebody(&self) -> Person {
         Person::new(self.router.clone())
     }
+}
+
+/// Besides those of `public_url` and of this machine, `grid.lan`.
+fn own_hosts(public_url: &str) -> OwnHosts {
+    let more = OwnHost::parse("grid.lan").expect("a host");
+    let listening = "127.0.0.1:8080".parse().expect("an address");
+    OwnHosts::new(&[more], public_url, listening)
 }
 
 /// Webhooks that agree to everything and answer deliveries one by one as told, then with 200.

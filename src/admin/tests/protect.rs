@@ -50,6 +50,35 @@ async fn another_site_cannot_send_forms() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_name_that_is_not_ours_opens_nothing() {
+    let (_appliance, mut person) = Appliance::claimed().await;
+    let style = crate::admin::assets::url("everpost.css");
+    for (host, status) in [
+        ("127.0.0.1:8080", StatusCode::OK),
+        ("grid.lan:8080", StatusCode::OK),
+        ("evil.example:8080", StatusCode::MISDIRECTED_REQUEST),
+        ("192.168.1.5", StatusCode::MISDIRECTED_REQUEST),
+    ] {
+        person.headers = vec![("host", host)];
+        for path in ["/admin", "/admin/login", "/admin/setup", "/admin/nowhere"] {
+            let shown = person.get(path).await;
+            let refused = shown.status() == StatusCode::MISDIRECTED_REQUEST;
+            assert_eq!(refused, status != StatusCode::OK, "{host} {path}");
+        }
+        assert_eq!(person.get(&style).await.status(), StatusCode::OK, "{host}");
+    }
+    person.headers = vec![("host", "evil<b>.example")];
+    let shown = person.open("/admin/topics").await;
+    assert_eq!(shown.status, StatusCode::MISDIRECTED_REQUEST);
+    shown.expect(&[
+        "admin.hosts",
+        "evil&#60;b&#62;.example",
+        "href=\"http://127.0.0.1:8080/admin\"",
+    ]);
+    assert!(!shown.body.contains("Sign out"), "{}", shown.body);
+}
+
+#[tokio::test(start_paused = true)]
 async fn every_answer_carries_the_headers() {
     let (appliance, mut person) = Appliance::claimed().await;
     let mut stranger = appliance.somebody();

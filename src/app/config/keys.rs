@@ -102,6 +102,10 @@ pub static KEYS: &[Key] = &[
         "Answers /metrics without the management token."),
     setting("admin.enabled", Kind::Switch, "true",
         "Serves the admin pages."),
+    setting("admin.hosts", Kind::List("HOST"), "",
+        "Hosts, without ports, that browsers may reach the admin pages under, besides that of public_url, \
+         the address that is listened on, and localhost: names such as events.lan, or addresses. \
+         Requests for others are refused, since anybody can point a name of theirs here."),
     optional("admin.user", Kind::Text("NAME"), "admin",
         "Name of the administrator, for installations that nobody sets up by hand. Goes with \
          admin.password."),

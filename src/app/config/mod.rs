@@ -28,6 +28,7 @@ pub use self::keys::{KEYS, Key, Kind};
 pub use self::listing::{sample, show};
 pub use self::raw::{CONFIG_FILE, Origin, RawConfig};
 
+use crate::admin::hosts::OwnHost;
 use crate::base::TimeScale;
 use crate::model::access::Secret;
 use crate::model::export::ExportRules;
@@ -140,6 +141,8 @@ pub struct MetricsConfig {
 #[derive(Clone, Debug)]
 pub struct AdminConfig {
     pub enabled: bool,
+    /// Further hosts that the pages answer to.
+    pub hosts: Vec<OwnHost>,
     pub account: Option<AdminAccount>,
 }
 
@@ -240,6 +243,7 @@ impl Reader<'_> {
             },
             admin: AdminConfig {
                 enabled: self.value("admin.enabled", values::switch),
+                hosts: self.list("admin.hosts", values::host),
                 account: self.admin_account(),
             },
             http: HttpConfig {

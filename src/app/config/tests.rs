@@ -69,7 +69,7 @@ fn defaults_are_the_documented_ones() {
     assert_eq!(config.listen.to_string(), "127.0.0.1:8080");
     assert_eq!(config.time_scale, TimeScale::REAL);
     assert!(config.egress.allow.is_empty() && !config.egress.require_https);
-    assert!(config.admin.enabled && !config.metrics.public);
+    assert!(config.admin.enabled && config.admin.hosts.is_empty() && !config.metrics.public);
     assert_eq!(config.webhook.origin, "eventgrid.azure.net");
     assert_eq!(config.shutdown.drain, Duration::from_secs(25));
     // Numbers that have their reasons in `limits` are the same here.
@@ -334,6 +334,12 @@ fn values_are_judged() {
     refuse("SHUTDOWN_DRAIN_S=3601", "from 0 to 3600");
     refuse("MANAGEMENT_TOKEN=short", "at least 16 characters");
     refuse("MANAGEMENT_TOKEN=with spaces in the middle", "no spaces");
+    refuse("ADMIN_HOSTS=https://events.lan", "write it like events.lan");
+    refuse(
+        "ADMIN_HOSTS=grid.lan,events.lan:8080",
+        "\"events.lan:8080\"",
+    );
+    refuse("ADMIN_HOSTS=*", "without scheme, port or *");
     refuse(
         "ADMIN_USER=ada",
         "admin.password (EVERPOST_ADMIN_PASSWORD) is missing",

@@ -11,6 +11,7 @@ use ipnet::IpNet;
 use url::Url;
 use uuid::Uuid;
 
+use crate::admin::hosts::OwnHost;
 use crate::app::config::LogFormat;
 use crate::base::TimeScale;
 use crate::model::access::Secret;
@@ -131,6 +132,16 @@ pub(super) fn host_name(text: &str) -> Parsed<String> {
             "is {text:?}, which is no host name; write it like eventgrid.azure.net"
         )),
     }
+}
+
+/// A host name or an address, as browsers name it.
+pub(super) fn host(text: &str) -> Parsed<OwnHost> {
+    OwnHost::parse(text).ok_or_else(|| {
+        format!(
+            "has {text:?}, which is no host name or address; write it like events.lan or 192.168.1.5, \
+             without scheme, port or *"
+        )
+    })
 }
 
 pub(super) fn switch(text: &str) -> Parsed<bool> {
