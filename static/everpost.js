@@ -39,6 +39,24 @@ function addComforts(part) {
 
 addComforts(document);
 
+// The choice of colours needs no other page.
+async function choose(form, chosen) {
+  const body = new URLSearchParams(new FormData(form, chosen));
+  const answer = await fetch(form.action, { method: "POST", body, redirect: "manual" });
+  if (answer.type !== "opaqueredirect") return;
+  document.documentElement.dataset.theme = chosen.value;
+  for (const button of form.querySelectorAll("button")) {
+    button.setAttribute("aria-pressed", button === chosen);
+  }
+}
+
+for (const form of document.querySelectorAll("form.theme")) {
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    choose(form, event.submitter).catch(() => {}); // the colours stay as they are
+  });
+}
+
 // Live pages
 
 const content = document.getElementById("content");
@@ -97,7 +115,7 @@ if (content && "live" in content.dataset) {
     listen();
     if (!document.hidden) readAgain().catch(() => stream?.close());
   });
-  addEventListener("submit", () => (leaving = true));
+  addEventListener("submit", (event) => (leaving ||= !event.defaultPrevented));
   addEventListener("pagehide", () => {
     leaving = true;
     stream?.close();

@@ -4,8 +4,10 @@ use std::convert::Infallible;
 use std::net::{IpAddr, SocketAddr};
 
 use axum::extract::{ConnectInfo, FromRequestParts};
-use http::header::USER_AGENT;
+use http::HeaderMap;
+use http::header::{COOKIE, USER_AGENT};
 use http::request::Parts;
+use tower_sessions::cookie::Cookie;
 
 use crate::admin::print;
 
@@ -39,6 +41,15 @@ impl Client {
             browser: browser.map(|text: String| print::visible(&text)),
         }
     }
+}
+
+/// The cookie of that name; `None` where it is empty, too.
+pub(super) fn cookie(headers: &HeaderMap, name: &str) -> Option<String> {
+    let cookies = headers.get_all(COOKIE).iter();
+    let cookies = cookies.filter_map(|value| value.to_str().ok());
+    let mut cookies = cookies.flat_map(Cookie::split_parse).flatten();
+    let found = cookies.find(|cookie| cookie.name() == name)?;
+    Some(found.value().to_owned()).filter(|value| !value.is_empty())
 }
 
 /// The browser and the system that a `User-Agent` claims, in a few words.

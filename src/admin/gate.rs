@@ -26,9 +26,10 @@ pub(super) async fn admit(
     if !site.is_claimed().await? {
         return Ok(setup::unclaimed());
     }
-    let path = uri.path().to_owned();
+    let address = uri.path_and_query().map_or("", |address| address.as_str());
     let by_reader = !live::is_refresh(request.headers());
-    let Some(visitor) = session::visitor(&site, session, path, by_reader).await? else {
+    let Some(visitor) = session::visitor(&site, session, address.to_owned(), by_reader).await?
+    else {
         return Ok(to_login(request.method(), &uri));
     };
     let visitor = match (request.method().is_safe(), by_reader) {

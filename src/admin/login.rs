@@ -9,13 +9,13 @@ use axum::Router;
 use axum::extract::{DefaultBodyLimit, Query, State};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;
-use http::header::{COOKIE, RETRY_AFTER, SET_COOKIE};
+use http::header::{RETRY_AFTER, SET_COOKIE};
 use http::{HeaderMap, StatusCode};
 use serde::Deserialize;
 use tower_sessions::Session;
 use tower_sessions::cookie::{Cookie, SameSite};
 
-use crate::admin::client::Client;
+use crate::admin::client::{Client, cookie};
 use crate::admin::error::{Message, PageError, PageResult};
 use crate::admin::field::{Field, Problem, mark};
 use crate::admin::form::{Form, Refusal, Submitted};
@@ -80,7 +80,7 @@ async fn submit(
     headers: HeaderMap,
     form: Form,
 ) -> PageResult {
-    let token = cookie(&headers).ok_or(PageError::BadToken)?;
+    let token = cookie(&headers, TOKEN_COOKIE).ok_or(PageError::BadToken)?;
     if !csrf::is_token(form.raw("csrf"), &token) {
         return Err(PageError::BadToken);
     }
@@ -179,7 +179,7 @@ fn draw_form(
         Field::password("password", "Password", "current-password").required(),
     ];
     // A token that is out already stays, so that a second window spoils nothing.
-    let token = cookie(headers).unwrap_or_else(|| site.broker.entropy().secret());
+    let token = cookie(headers, TOKEN_COOKIE).unwrap_or_else(|| site.broker.entropy().secret());
     let set_cookie = Cookie::build((TOKEN_COOKIE, token.clone()))
         .path("/admin/login")
         .http_only(true)
@@ -194,12 +194,4 @@ fn draw_form(
         fields,
     };
     ([(SET_COOKIE, set_cookie)], draw_with(status, &page)).into_response()
-}
-
-fn cookie(headers: &HeaderMap) -> Option<String> {
-    let cookies = headers.get_all(COOKIE).iter();
-    let cookies = cookies.filter_map(|value| value.to_str().ok());
-    let mut cookies = cookies.flat_map(Cookie::split_parse).flatten();
-    let found = cookies.find(|cookie| cookie.name() == TOKEN_COOKIE)?;
-    Some(found.value().to_owned()).filter(|token| !token.is_empty())
 }

@@ -47,6 +47,7 @@ pub mod setup;
 mod subscriptions;
 #[cfg(test)]
 mod tests;
+mod theme;
 mod throttle;
 mod timeline;
 mod tokens;
@@ -60,7 +61,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
-use axum::middleware::{from_fn_with_state, map_response};
+use axum::middleware::{from_fn, from_fn_with_state, map_response};
 
 pub use setup::SetupLink;
 
@@ -104,7 +105,8 @@ pub fn routes(state: AdminState) -> Router {
     let public = login::router()
         .merge(login_code::router())
         .merge(setup::router())
-        .merge(password_link::router());
+        .merge(password_link::router())
+        .merge(theme::router());
     // Every byte of an event may be percent-encoded.
     let form_bytes_max = 3 * site.publish_bytes_max + FORM_BYTES_MAX;
     behind_login
@@ -115,6 +117,7 @@ pub fn routes(state: AdminState) -> Router {
         .layer(from_fn_with_state(site.clone(), hosts::refuse_unknown))
         .merge(assets::router())
         .layer(DefaultBodyLimit::max(form_bytes_max))
+        .layer(from_fn(theme::remember))
         .layer(map_response(harden::harden))
         .with_state(site)
 }

@@ -66,6 +66,8 @@ pub(super) struct Visitor {
     pub(super) now: Timestamp,
     /// The path of the request, `/admin` included.
     pub(super) path: String,
+    /// The same with its query.
+    pub(super) address: String,
     /// What the last action has to say.
     pub(super) flash: Option<Flash>,
     /// Whether the page can be read again: it answers no form.
@@ -202,7 +204,7 @@ pub(super) async fn sign_out(session: &Session) -> std::result::Result<(), PageE
 pub(super) async fn visitor(
     site: &Site,
     session: Session,
-    path: String,
+    address: String,
     by_reader: bool,
 ) -> std::result::Result<Option<Visitor>, PageError> {
     let Some(mut signed_in) = session.get::<SignedIn>(SIGNED_IN).await? else {
@@ -217,11 +219,18 @@ pub(super) async fn visitor(
         signed_in.touched_ms = now.as_ms();
         session.insert(SIGNED_IN, &signed_in).await?;
     }
-    Ok(Some(Visitor::of(user, signed_in.csrf, session, path, now)))
+    Ok(Some(Visitor::of(
+        user,
+        signed_in.csrf,
+        session,
+        address,
+        now,
+    )))
 }
 
 impl Visitor {
-    fn of(user: User, csrf: String, session: Session, path: String, now: Timestamp) -> Self {
+    fn of(user: User, csrf: String, session: Session, address: String, now: Timestamp) -> Self {
+        let path = address.split('?').next().unwrap_or_default().to_owned();
         Self {
             id: user.id,
             name: user.name,
@@ -229,6 +238,7 @@ impl Visitor {
             csrf,
             now,
             path,
+            address,
             flash: None,
             only_reads: false,
             session,

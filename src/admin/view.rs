@@ -9,6 +9,7 @@ use http::StatusCode;
 use serde::{Deserialize, Serialize};
 
 use crate::admin::session::Visitor;
+use crate::admin::theme::{Theme, ThemeSwitch};
 use crate::admin::{assets, page, print};
 use crate::base::Timestamp;
 
@@ -21,6 +22,8 @@ pub(super) struct Frame {
     pub(super) flash: Option<Flash>,
     /// Whether the page may read itself again when something has changed.
     pub(super) live: bool,
+    pub(super) theme: Theme,
+    pub(super) switch: ThemeSwitch,
     pub(super) now: Moment,
     pub(super) version: &'static str,
     pub(super) icon: String,
@@ -45,6 +48,8 @@ impl Frame {
             csrf: visitor.csrf.clone(),
             flash: visitor.flash.clone(),
             live: visitor.only_reads,
+            theme: Theme::chosen(),
+            switch: ThemeSwitch::new(back(visitor)),
             now: Moment::at(visitor.now),
             version: env!("CARGO_PKG_VERSION"),
             icon: assets::url("icon.svg"),
@@ -54,9 +59,18 @@ impl Frame {
     }
 }
 
+/// Where to come back to from a page, without sending its form again.
+fn back(visitor: &Visitor) -> String {
+    match visitor.only_reads {
+        true => visitor.address.clone(),
+        false => "/admin".to_owned(),
+    }
+}
+
 /// What pages without navigation have around them: login, set-up and errors.
 pub(super) struct Bare {
     pub(super) title: String,
+    pub(super) theme: Theme,
     pub(super) icon: String,
     pub(super) style: String,
 }
@@ -66,6 +80,7 @@ impl Bare {
     pub(super) fn new(title: impl Into<String>) -> Self {
         Self {
             title: title.into(),
+            theme: Theme::chosen(),
             icon: assets::url("icon.svg"),
             style: assets::url("everpost.css"),
         }

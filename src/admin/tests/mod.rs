@@ -16,6 +16,7 @@ mod replays;
 mod second_factor;
 mod sign_in;
 mod system_topics;
+mod theme;
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
