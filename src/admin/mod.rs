@@ -43,6 +43,7 @@ mod retry_preview;
 mod second_factor;
 mod session;
 mod sessions;
+mod settings;
 pub mod setup;
 mod subscriptions;
 #[cfg(test)]
@@ -73,6 +74,8 @@ use crate::admin::throttle::Throttle;
 use crate::broker::Broker;
 use crate::broker::people::People;
 use crate::broker::trail::Trail;
+use crate::model::setting::Settings;
+use crate::outbound::egress::EgressPolicy;
 use crate::store::StoreError;
 use crate::store::views::Views;
 
@@ -89,8 +92,10 @@ pub struct AdminState {
     pub setup: SetupLink,
     /// Under which hosts browsers may reach the pages.
     pub hosts: OwnHosts,
-    /// Whether webhooks must be called over TLS.
-    pub require_https: bool,
+    /// Which webhooks may be called.
+    pub egress: EgressPolicy,
+    /// What is in force, to look at.
+    pub settings: Arc<Settings>,
     /// Bytes of one publish request.
     pub publish_bytes_max: usize,
 }
@@ -130,7 +135,8 @@ struct Site {
     trail: Trail,
     setup: SetupLink,
     hosts: OwnHosts,
-    require_https: bool,
+    egress: EgressPolicy,
+    settings: Arc<Settings>,
     publish_bytes_max: usize,
     throttle: Throttle,
     /// Remembers a claim, which is never undone, so that not every request asks for it.
@@ -148,7 +154,8 @@ impl Site {
             trail: state.trail,
             setup: state.setup,
             hosts: state.hosts,
-            require_https: state.require_https,
+            egress: state.egress,
+            settings: state.settings,
             publish_bytes_max: state.publish_bytes_max,
             throttle: Throttle::default(),
             claimed: AtomicBool::new(false),

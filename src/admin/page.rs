@@ -10,7 +10,7 @@ use crate::admin::gate::Access;
 use crate::admin::view::NavLink;
 use crate::admin::{
     Site, account, activity, dead_letters, deliveries, error, events, first_event, gate,
-    inspectors, live, login, overview, rejected_events, replays, second_factor, sessions,
+    inspectors, live, login, overview, rejected_events, replays, second_factor, sessions, settings,
     subscriptions, tokens, topics, users,
 };
 use crate::store::accounts::Role;
@@ -106,6 +106,8 @@ pub(super) static PAGES: &[Page] = &[
     kept("/sessions", || get(sessions::list)),
     kept("/sessions/end", || post(sessions::end_all)),
     kept("/sessions/{session}/end", || post(sessions::end_one)),
+    listed("/settings", "Settings", || get(settings::show)),
+    operated("/settings/try-url", || post(settings::try_url)),
     anybodys("/account", || get(account::show)),
     anybodys("/account/password", || post(account::change_password)),
     anybodys("/account/second-factor",

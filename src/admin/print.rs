@@ -25,13 +25,14 @@ pub(super) fn plural(number: u64, one: &str, many: &str) -> String {
     }
 }
 
-/// `512 B`, `1.5 KiB`, `1.0 MiB`.
+/// `512 B`, `1.5 KiB`, `1.0 MiB`, `2.0 GiB`.
 pub(super) fn bytes(bytes: u64) -> String {
     let kib = bytes as f64 / 1_024.0;
     match bytes {
         0..1_024 => format!("{bytes} B"),
         1_024..1_048_576 => format!("{kib:.1} KiB"),
-        _ => format!("{:.1} MiB", kib / 1_024.0),
+        1_048_576..1_073_741_824 => format!("{:.1} MiB", kib / 1_024.0),
+        _ => format!("{:.1} GiB", kib / 1_048_576.0),
     }
 }
 
@@ -102,6 +103,7 @@ mod tests {
             (1_023, "1023 B"),
             (1_536, "1.5 KiB"),
             (1_048_576, "1.0 MiB"),
+            (2_147_483_648, "2.0 GiB"),
         ] {
             assert_eq!(bytes(number), text);
         }

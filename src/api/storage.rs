@@ -47,9 +47,10 @@ fn age(name: &str, hours: Option<u64>) -> Result<Option<Duration>, ApiError> {
 }
 
 fn report(report: &StorageReport) -> Value {
-    let (sizes, rules, preview) = (&report.sizes, &report.rules, &report.preview);
+    let (standing, rules, preview) = (&report.standing, &report.rules, &report.preview);
+    let sizes = &standing.sizes;
     let hours = |age: Duration| age.as_secs() / 3_600;
-    let oldest = report
+    let oldest = standing
         .oldest
         .map(|(key, received_at)| json!({ "key": key.0, "receivedAt": received_at.to_string() }));
     json!({
@@ -64,11 +65,11 @@ fn report(report: &StorageReport) -> Value {
             "deadLetterHours": rules.dead_letters.map(hours),
             "bytesMax": rules.bytes_max,
         },
-        "pressure": report.pressure.map(Pressure::name),
+        "pressure": standing.pressure.map(Pressure::name),
         "prunedSinceStart": {
-            "events": report.pruned.events,
-            "deliveries": report.pruned.deliveries,
-            "deliveryAttempts": report.pruned.attempts,
+            "events": standing.pruned.events,
+            "deliveries": standing.pruned.deliveries,
+            "deliveryAttempts": standing.pruned.attempts,
         },
         "wouldGoNow": {
             "events": preview.events,

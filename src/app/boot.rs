@@ -121,7 +121,8 @@ impl Appliance {
             trail: trail.clone(),
             setup,
             hosts,
-            require_https: config.egress.require_https,
+            egress: egress(&config),
+            settings: Arc::clone(&config.shown),
             publish_bytes_max: config.publish.bytes_max,
         });
         let state = ApiState {
@@ -259,14 +260,17 @@ fn scope(config: &Config) -> ResourceScope {
     }
 }
 
-fn outbound(config: &Config, clock: &Clock) -> anyhow::Result<Outbound> {
-    let egress = EgressPolicy {
+fn egress(config: &Config) -> EgressPolicy {
+    EgressPolicy {
         allow: config.egress.allow.clone(),
         deny: Vec::new(),
         require_https: config.egress.require_https,
-    };
+    }
+}
+
+fn outbound(config: &Config, clock: &Clock) -> anyhow::Result<Outbound> {
     let network = NetworkExchange::new(NetworkOptions {
-        egress,
+        egress: egress(config),
         clock: clock.clone(),
         extra_authorities: Vec::new(),
     })?;

@@ -35,6 +35,7 @@ use std::time::Duration;
 use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use url::Url;
 
 pub use crate::store::Resubmitted;
 pub use hasten::HastenError;
@@ -45,7 +46,7 @@ pub use publish::PublishError;
 pub use receive::{ReceiveError, Reception};
 pub use replay::ReplayError;
 pub use resubmit::{EventEdit, ResubmitError, ResubmitRequest};
-pub use retention::{Preview, StorageReport};
+pub use retention::{Preview, StorageReport, StorageStanding};
 pub use validate::UnknownCode;
 
 use crate::base::{Clock, Entropy, TimeScale, Timestamp};
@@ -60,6 +61,7 @@ use crate::model::registry::Registry;
 use crate::model::retention::{Pressure, RetentionRules};
 use crate::model::subscription::SubscriptionId;
 use crate::outbound::Outbound;
+use crate::outbound::judge::Verdict;
 use crate::store::{Store, StoreError};
 use agenda::{Agenda, SlotLimits};
 use batch::Due;
@@ -249,6 +251,12 @@ impl Broker {
     /// The counters, for the doors that count what they refuse.
     pub fn meters(&self) -> &Meters {
         &self.shared.meters
+    }
+
+    /// What would become of a request to `url`, by the egress policy. A host name is looked up; nothing is
+    /// called.
+    pub async fn judge_url(&self, url: &Url) -> Verdict {
+        self.outbound().judge(url).await
     }
 
     /// What has been seen of the receiver of an event subscription since the start.

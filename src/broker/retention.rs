@@ -61,16 +61,22 @@ impl Walk {
     }
 }
 
-/// How large the store is, and what retention makes of it.
+/// How large the store is, and what retention has made of it.
 #[derive(Clone, Copy, Debug)]
-pub struct StorageReport {
+pub struct StorageStanding {
     pub sizes: Sizes,
-    pub rules: RetentionRules,
     pub pressure: Option<Pressure>,
     /// The oldest event and when it was published.
     pub oldest: Option<(EventKey, Timestamp)>,
     /// What has gone since the start of the process.
     pub pruned: Pruned,
+}
+
+/// The same, and what would go by some rules.
+#[derive(Clone, Copy, Debug)]
+pub struct StorageReport {
+    pub standing: StorageStanding,
+    pub rules: RetentionRules,
     pub preview: Preview,
 }
 
@@ -214,16 +220,23 @@ impl Broker {
         }
     }
 
-    /// How large the store is, and what these rules would delete now.
-    pub async fn storage(&self, rules: RetentionRules) -> Result<StorageReport, StoreError> {
+    /// How large the store is. However much there is, it takes a moment.
+    pub async fn storage_standing(&self) -> Result<StorageStanding, StoreError> {
         let sizes = self.store().upkeep.sizes().await?;
         let pressure = *self.shared.pressure.lock().unwrap();
-        Ok(StorageReport {
+        Ok(StorageStanding {
             sizes,
-            rules,
             pressure,
             oldest: self.store().upkeep.oldest().await?,
             pruned: self.meters().pruned_so_far(),
+        })
+    }
+
+    /// How large the store is, and what these rules would delete now.
+    pub async fn storage(&self, rules: RetentionRules) -> Result<StorageReport, StoreError> {
+        Ok(StorageReport {
+            standing: self.storage_standing().await?,
+            rules,
             preview: self.preview(&rules).await?,
         })
     }

@@ -29,6 +29,7 @@ pub mod rejection;
 pub mod replay;
 pub mod retention;
 pub mod retry;
+pub mod setting;
 pub mod signing;
 pub mod subscription;
 pub mod system_topic;

@@ -24,6 +24,19 @@ pub struct EgressPolicy {
     pub require_https: bool,
 }
 
+/// Why an address may be called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Permit {
+    /// It is a place on the public internet.
+    Public,
+    /// The operator has opened it.
+    Opened {
+        /// What it is, with an article.
+        what: &'static str,
+        by: IpNet,
+    },
+}
+
 /// Why something may not be called.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Denied {
@@ -62,41 +75,44 @@ impl EgressPolicy {
         match url.host() {
             None | Some(Host::Domain("")) => Err(Denied::NoHost),
             Some(Host::Domain(_)) => Ok(()),
-            Some(Host::Ipv4(address)) => self.check_address(address.into()),
-            Some(Host::Ipv6(address)) => self.check_address(address.into()),
+            Some(Host::Ipv4(address)) => self.check_address(address.into()).map(drop),
+            Some(Host::Ipv6(address)) => self.check_address(address.into()).map(drop),
         }
     }
 
     /// Judges an address, and the IPv4 address that it may carry inside.
-    pub fn check_address(&self, address: IpAddr) -> Result<(), Denied> {
+    pub fn check_address(&self, address: IpAddr) -> Result<Permit, Denied> {
         let address = address.to_canonical();
         if let Some(net) = self.deny.iter().find(|net| net.contains(&address)) {
             return Err(Denied::ByOperator { address, net: *net });
         }
-        self.check_block(address)?;
-        match address {
-            IpAddr::V4(_) => Ok(()),
-            IpAddr::V6(outer) => {
-                carried_by(outer).map_or(Ok(()), |inner| self.check_address(inner.into()))
-            }
+        let permit = self.check_block(address)?;
+        if let IpAddr::V6(outer) = address
+            && let Some(inner) = carried_by(outer)
+        {
+            self.check_address(inner.into())?;
         }
+        Ok(permit)
     }
 
-    fn check_block(&self, address: IpAddr) -> Result<(), Denied> {
+    fn check_block(&self, address: IpAddr) -> Result<Permit, Denied> {
         let Some(block) = block_of(address) else {
-            return Ok(());
+            return Ok(Permit::Public);
         };
         let opens = |net: &IpNet| {
             net.contains(&address)
                 && (!block.by_name_only || net.prefix_len() == net.max_prefix_len())
         };
-        if self.allow.iter().any(opens) {
-            return Ok(());
+        match self.allow.iter().find(|net| opens(net)) {
+            Some(by) => Ok(Permit::Opened {
+                what: block.what,
+                by: *by,
+            }),
+            None => Err(Denied::NotPublic {
+                address,
+                what: block.what,
+                net: block.net,
+            }),
         }
-        Err(Denied::NotPublic {
-            address,
-            what: block.what,
-            net: block.net,
-        })
     }
 }

@@ -167,6 +167,7 @@ impl Inside {
 #[derive(Clone)]
 pub struct NetworkExchange {
     policy: Arc<EgressPolicy>,
+    guard: Guard,
     clients: Arc<Clients>,
 }
 
@@ -204,8 +205,17 @@ impl NetworkExchange {
         let authorities = read_authorities(&options.extra_authorities)?;
         Ok(Self {
             policy: Arc::new(options.egress),
-            clients: Arc::new(Clients::new(guard, authorities)?),
+            clients: Arc::new(Clients::new(guard.clone(), authorities)?),
+            guard,
         })
+    }
+
+    pub(super) fn policy(&self) -> &EgressPolicy {
+        &self.policy
+    }
+
+    pub(super) fn guard(&self) -> &Guard {
+        &self.guard
     }
 
     /// The status decides what an exchange was worth, so from its arrival on there is an answer, even

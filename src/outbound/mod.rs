@@ -8,6 +8,7 @@ mod clients;
 pub mod egress;
 pub mod exchange;
 mod handshake;
+pub mod judge;
 mod late;
 mod resolver;
 mod retry_after;

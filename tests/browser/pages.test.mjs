@@ -80,6 +80,8 @@ const PAGES = [
   ["/tokens", "/admin/tokens"],
   ["/new-token", "/admin/new-token"],
   ["/tokens/{token}/delete", "/admin/tokens/1/delete"],
+  ["/settings", "/admin/settings"],
+  ["/settings/try-url", "/admin/settings", tryUrl("http://127.0.0.1:9000/in")],
   ["/account", "/admin/account"],
   ["/account/second-factor", "/admin/account/second-factor"],
   ["/account/password", "/admin/account", refusePassword],
@@ -133,6 +135,7 @@ const STATES = [
   ["commands", REJECTED, (ann) => ann.page.getByText("The same on the command line").click()],
   ["inspector that nothing has come to", "/admin/inspectors/idle"],
   ["inspector form refused", "/admin/new-inspector", refuse("Name", "two words", "Create inspector")],
+  ["URL blocked", "/admin/settings", tryUrl("http://169.254.169.254/latest")],
   ["no such page", "/admin/nowhere"],
 ];
 
@@ -231,6 +234,14 @@ function refuse(label, text, button) {
     await ann.type(label, text);
     await ann.press(button);
     await ann.page.getByRole("alert").waitFor();
+  };
+}
+
+function tryUrl(url) {
+  return async (ann) => {
+    await ann.type("URL to try", url);
+    await ann.press("Try it");
+    await ann.sees(url.split("/").slice(0, 3).join("/"));
   };
 }
 

@@ -109,7 +109,7 @@ fn read(site: &Site, form: &Form) -> Result<resource::ReplayRequest, Refusal> {
     let registry = site.broker.registry();
     let context = ReplayContext {
         registry: &registry,
-        require_https: site.require_https,
+        require_https: site.egress.require_https,
     };
     let mut body = json!({ "target": target(form) });
     if let Some(rate) = Some(form.decimal("eventsPerSecond")).filter(|rate| !rate.is_null()) {

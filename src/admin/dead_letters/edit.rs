@@ -75,7 +75,7 @@ async fn send(
     let registry = site.broker.registry();
     let context = ReplayContext {
         registry: &registry,
-        require_https: site.require_https,
+        require_https: site.egress.require_https,
     };
     let target = match resource::parse_target(&json!({ "target": target(form) }), context) {
         Ok(target) => target,

@@ -53,7 +53,7 @@ pub(in crate::admin) async fn deliver_to(
     let destination = json!({ "endpointType": "WebHook",
         "properties": { "endpointUrl": inspector.url() } });
     let body = json!({ "properties": { "destination": destination } });
-    let context = SubscriptionContext::of(topic, visitor.now, site.require_https);
+    let context = SubscriptionContext::of(topic, visitor.now, site.egress.require_https);
     let definition = resource::parse_subscription(&body, &context)
         .map_err(|error| PageError::Conflict(error.to_string()))?;
     let put = site

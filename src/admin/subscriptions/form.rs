@@ -193,7 +193,7 @@ async fn put(
 }
 
 fn context<'a>(site: &Site, topic: &'a TopicEntry, visitor: &Visitor) -> SubscriptionContext<'a> {
-    SubscriptionContext::of(topic, visitor.now, site.require_https)
+    SubscriptionContext::of(topic, visitor.now, site.egress.require_https)
 }
 
 async fn tell_and_show(

@@ -14,6 +14,7 @@ mod protect;
 mod rejected_events;
 mod replays;
 mod second_factor;
+mod settings;
 mod sign_in;
 mod system_topics;
 mod theme;
@@ -28,6 +29,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::admin::hosts::{OwnHost, OwnHosts};
 use crate::admin::tests::person::Person;
+use crate::admin::tests::settings::settings;
 use crate::admin::{AdminState, SetupLink, routes};
 use crate::base::{Clock, Entropy, TimeScale, Timestamp};
 use crate::broker::people::People;
@@ -38,6 +40,7 @@ use crate::model::limits::{PUBLISH_BYTES_MAX, RESUBMISSIONS_MAX};
 use crate::model::probation::ProbationRules;
 use crate::model::registry::ResourceScope;
 use crate::model::retention::RetentionRules;
+use crate::outbound::egress::EgressPolicy;
 use crate::outbound::exchange::{Exchange, ExchangeAnswer, ExchangeError, ExchangeRequest, Script};
 use crate::outbound::{Outbound, OutboundOptions};
 use crate::store::Store;
@@ -106,7 +109,8 @@ impl Appliance {
             trail: Trail::new(broker.clone(), people.clone()),
             setup: setup.clone(),
             hosts: own_hosts(public_url),
-            require_https: false,
+            egress: EgressPolicy::default(),
+            settings: Arc::new(settings()),
             publish_bytes_max: PUBLISH_BYTES_MAX,
         });
         let router = Router::new().nest("/admin", admin);

@@ -39,9 +39,8 @@ impl ConfigArgs {
                 "the configuration is valid\n".to_owned()
             }
             ConfigCommand::Show { origin, flags } => {
-                let raw = RawConfig::of_process(flags);
-                Config::resolve(&raw)?;
-                show(&raw, origin)
+                let config = Config::resolve(&RawConfig::of_process(flags))?;
+                show(&config.shown, origin)
             }
             ConfigCommand::Sample => sample(),
         };

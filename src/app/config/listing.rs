@@ -2,14 +2,52 @@
 
 use crate::app::config::keys::{KEYS, Key};
 use crate::app::config::raw::RawConfig;
+use crate::model::setting::{Setting, SettingOrigin, Settings};
 
 /// Columns of the sample file's comments.
 const WIDTH: usize = 78;
 
+/// What stands in place of a secret.
+const MASK: &str = "***";
+
+/// The settings in force, without secrets.
+pub(super) fn in_force(raw: &RawConfig) -> Settings {
+    let file = raw.file();
+    let file = std::path::absolute(&file).unwrap_or(file);
+    Settings {
+        all: KEYS.iter().map(|key| setting(raw, key)).collect(),
+        file: file.display().to_string(),
+        file_was_read: raw.file_was_read(),
+    }
+}
+
+fn setting(raw: &RawConfig, key: &Key) -> Setting {
+    let (values, origin) = raw.lookup(key);
+    let values = match key.secret {
+        true if !values.is_empty() => vec![MASK.to_owned()],
+        _ => values,
+    };
+    let is_set = !values.is_empty() || key.default.is_some();
+    Setting {
+        name: key.name,
+        value: is_set.then(|| key.to_toml(&values)),
+        origin: origin.kind(),
+        place: match origin.kind() {
+            SettingOrigin::Default => String::new(),
+            SettingOrigin::File | SettingOrigin::Environment | SettingOrigin::Flag => {
+                origin.to_string()
+            }
+        },
+        doc: key.doc,
+        variable: key.variable(),
+        flag: format!("--{}", key.flag()),
+    }
+}
+
 /// The settings in force, as a valid file; secrets as `"***"`. With `origins` each says where it comes
 /// from.
-pub fn show(raw: &RawConfig, origins: bool) -> String {
-    let lines: Vec<(String, String)> = KEYS.iter().map(|key| shown(raw, key)).collect();
+pub fn show(settings: &Settings, origins: bool) -> String {
+    let lines: Vec<(String, &str)> = settings.all.iter().map(line).collect();
     let width = lines.iter().map(|(line, _)| line.len()).max().unwrap_or(0);
     lines
         .iter()
@@ -20,14 +58,17 @@ pub fn show(raw: &RawConfig, origins: bool) -> String {
         .collect()
 }
 
-fn shown(raw: &RawConfig, key: &Key) -> (String, String) {
-    let (values, origin) = raw.lookup(key);
-    let line = match (values.is_empty() && key.default.is_none(), key.secret) {
-        (true, _) => format!("# {} is not set", key.name),
-        (false, true) => format!("{} = \"***\"", key.name),
-        (false, false) => format!("{} = {}", key.name, key.to_toml(&values)),
+/// What sets it, and where that stands.
+fn line(setting: &Setting) -> (String, &str) {
+    let line = match &setting.value {
+        None => format!("# {} is not set", setting.name),
+        Some(value) => format!("{} = {value}", setting.name),
     };
-    (line, origin.to_string())
+    let place = match setting.place.as_str() {
+        "" => setting.origin.name(),
+        place => place,
+    };
+    (line, place)
 }
 
 /// A file with every setting, its meaning, its variable and its default, all commented out.

@@ -16,6 +16,7 @@ mod values;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use ipnet::IpNet;
@@ -35,6 +36,7 @@ use crate::model::export::ExportRules;
 use crate::model::limits::{EXPORT_DELAY_S_MAX, PROBATION_LONGEST_S_MAX, RETENTION_HOURS_MAX};
 use crate::model::probation::ProbationRules;
 use crate::model::retention::RetentionRules;
+use crate::model::setting::Settings;
 use crate::store::MasterKeys;
 
 /// The whole configuration, checked.
@@ -64,6 +66,8 @@ pub struct Config {
     pub retention: RetentionRules,
     pub dead_letter: DeadLetterConfig,
     pub shutdown: ShutdownConfig,
+    /// All of it as it may be shown.
+    pub shown: Arc<Settings>,
 }
 
 /// `log.*`
@@ -259,6 +263,7 @@ impl Reader<'_> {
             shutdown: ShutdownConfig {
                 drain: self.value("shutdown.drain_s", values::seconds(0..=3_600)),
             },
+            shown: Arc::new(listing::in_force(self.raw)),
         }
     }
 

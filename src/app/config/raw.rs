@@ -10,6 +10,7 @@ use crate::app::config::fault::ConfigFault;
 use crate::app::config::file::{self, FileEntry};
 use crate::app::config::flags::ConfigFlags;
 use crate::app::config::keys::{CLIENT_VARIABLES, CONFIG_VARIABLE, KEYS, Key, VARIABLE_PREFIX};
+use crate::model::setting::SettingOrigin;
 
 /// The configuration file inside of the data directory, read if it is there.
 pub const CONFIG_FILE: &str = "everpost.toml";
@@ -21,6 +22,8 @@ const SECRET_FILE_MAX: u64 = 65_536;
 #[derive(Default)]
 pub struct RawConfig {
     settings: BTreeMap<&'static str, Given>,
+    /// The configuration file; `None` if it would be the data directory's own and is not there.
+    file: Option<PathBuf>,
     pub(super) faults: Vec<ConfigFault>,
 }
 
@@ -79,6 +82,21 @@ impl RawConfig {
                 (default.unwrap_or_default(), Origin::of(Layer::Default))
             }
         }
+    }
+
+    /// The configuration file that was read, or would have been.
+    pub(super) fn file(&self) -> PathBuf {
+        self.file.clone().unwrap_or_else(|| self.own_file())
+    }
+
+    /// Whether there was a configuration file.
+    pub(super) fn file_was_read(&self) -> bool {
+        self.file.is_some()
+    }
+
+    fn own_file(&self) -> PathBuf {
+        let (data_dir, _) = self.lookup(Key::named("data_dir"));
+        Path::new(&data_dir.concat()).join(CONFIG_FILE)
     }
 
     pub(super) fn given(&self, key: &Key) -> Option<&Given> {
@@ -144,8 +162,7 @@ impl RawConfig {
     }
 
     fn add_own_file(&mut self) {
-        let (data_dir, _) = self.lookup(Key::named("data_dir"));
-        let path = Path::new(&data_dir.concat()).join(CONFIG_FILE);
+        let path = self.own_file();
         if !path.exists() {
             return;
         }
@@ -166,6 +183,7 @@ impl RawConfig {
     }
 
     fn add_entries(&mut self, path: &Path, entries: Vec<FileEntry>) {
+        self.file = Some(path.to_owned());
         let origin = Origin::of(Layer::File(path.to_owned()));
         for entry in entries {
             self.add_entry(entry, origin.clone());
@@ -220,6 +238,15 @@ impl Origin {
         Self {
             layer,
             secret_file: None,
+        }
+    }
+
+    pub(super) fn kind(&self) -> SettingOrigin {
+        match &self.layer {
+            Layer::Default => SettingOrigin::Default,
+            Layer::File(_) => SettingOrigin::File,
+            Layer::Environment(_) => SettingOrigin::Environment,
+            Layer::Flag(_) => SettingOrigin::Flag,
         }
     }
 

@@ -408,7 +408,7 @@ fn the_configuration_is_shown_with_origins_and_without_secrets() {
         &["--config", "@/c.toml", "--time-scale", "60"],
         &["EVERPOST_MANAGEMENT_TOKEN=sesame-open-yourself"],
     );
-    let shown = show(&raw, true);
+    let shown = show(&listing::in_force(&raw), true);
     let line = |name: &str| {
         shown
             .lines()
@@ -427,7 +427,7 @@ fn the_configuration_is_shown_with_origins_and_without_secrets() {
     assert!(words("egress.allow").starts_with("egress.allow = [\"10.0.0.0/8\", \"::1/128\"] # /"));
     assert!(!shown.contains("sesame"));
     // What is shown is a file again.
-    let without_secrets = show(&scene.gather(&["--time-scale", "60"], &[]), false);
+    let without_secrets = show(&scene.resolve(&["--time-scale", "60"], &[]).shown, false);
     let scene = scene.file("d.toml", &without_secrets);
     assert_eq!(
         scene
@@ -455,8 +455,11 @@ fn the_sample_uncommented_is_the_default() {
         .filter(|line| !line.contains("admin.user"))
         .collect();
     let scene = Scene::new().file("c.toml", &without_user.join("\n"));
-    let shown = show(&scene.gather(&["--config", "@/c.toml"], &[]), false);
-    let defaults = show(&RawConfig::default(), false);
+    let shown = show(
+        &listing::in_force(&scene.gather(&["--config", "@/c.toml"], &[])),
+        false,
+    );
+    let defaults = show(&listing::in_force(&RawConfig::default()), false);
     let unset = [
         (
             "public_url = \"https://events.example.com\"",

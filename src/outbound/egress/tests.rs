@@ -28,7 +28,7 @@ fn check_url(allow: &str, url: &str, verdict: &str) {
 }
 
 #[track_caller]
-fn compare(judged: Result<(), Denied>, verdict: &str, what: &str) {
+fn compare<T>(judged: Result<T, Denied>, verdict: &str, what: &str) {
     let text = judged
         .err()
         .map_or(String::new(), |denied| denied.to_string());
@@ -38,6 +38,23 @@ fn compare(judged: Result<(), Denied>, verdict: &str, what: &str) {
         text.contains(verdict)
     };
     assert!(agrees, "{what}: {text:?}, expected {verdict:?}");
+}
+
+#[test]
+fn a_permit_says_which_rule_it_is_by() {
+    let permit = |allow: &str, address: &str| {
+        let address = address.parse().expect("an address");
+        policy(allow).check_address(address).expect("a permit")
+    };
+    let opened = |what: &'static str, by: &str| Permit::Opened {
+        what,
+        by: by.parse().expect("a network"),
+    };
+    assert_eq!(permit("10.0.0.0/8", "8.8.8.8"), Permit::Public);
+    let private = opened("a private address", "10.2.0.0/16");
+    assert_eq!(permit("10.1.0.0/16 10.2.0.0/16", "10.2.3.4"), private);
+    let loopback = opened("a loopback address", "127.0.0.0/8");
+    assert_eq!(permit("127.0.0.0/8", "::ffff:127.0.0.1"), loopback);
 }
 
 #[test]

@@ -1,0 +1,120 @@
+//! What would become of a request to a URL, by the same rules and look-ups as for a delivery, without
+//! making one.
+
+use std::net::IpAddr;
+
+use url::{Host, Url};
+
+use crate::outbound::Outbound;
+use crate::outbound::egress::{Denied, EgressPolicy, Permit};
+use crate::outbound::exchange::Exchange;
+use crate::outbound::resolver::{Guard, ResolveError};
+
+/// What would become of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It would be made to one of these addresses.
+    Allowed(Vec<(IpAddr, Permit)>),
+    /// It would be answered within the appliance; nothing leaves it.
+    Inside,
+    Denied(Denied),
+    /// Its host leads nowhere at present; why, in words.
+    Unresolved(String),
+}
+
+impl Outbound {
+    /// Judges a URL. A host name is looked up; nothing is called.
+    pub async fn judge(&self, url: &Url) -> Verdict {
+        self.exchange.judge(url).await
+    }
+}
+
+impl Exchange {
+    async fn judge(&self, url: &Url) -> Verdict {
+        match self {
+            Self::Network(network) => judge(network.policy(), network.guard(), url).await,
+            Self::Scripted(_) => Verdict::Inside,
+            Self::Inside(inside) if url.host_str() == Some(inside.host) => Verdict::Inside,
+            Self::Inside(inside) => Box::pin(inside.outside.judge(url)).await,
+        }
+    }
+}
+
+async fn judge(policy: &EgressPolicy, guard: &Guard, url: &Url) -> Verdict {
+    let found = match (policy.check_url(url), url.host()) {
+        (Err(denied), _) => return Verdict::Denied(denied),
+        (Ok(()), None) => return Verdict::Denied(Denied::NoHost),
+        (Ok(()), Some(Host::Ipv4(address))) => Ok(vec![address.into()]),
+        (Ok(()), Some(Host::Ipv6(address))) => Ok(vec![address.into()]),
+        (Ok(()), Some(Host::Domain(name))) => guard.addresses(name).await,
+    };
+    let permits = found.and_then(|addresses| {
+        let permit = |address: IpAddr| Ok((address, policy.check_address(address)?));
+        addresses.into_iter().map(permit).collect()
+    });
+    match permits {
+        Ok(permits) => Verdict::Allowed(permits),
+        Err(ResolveError::Denied(denied)) => Verdict::Denied(denied),
+        Err(ResolveError::Failed(why)) => Verdict::Unresolved(why),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::base::Clock;
+    use crate::outbound::resolver::Lookup;
+
+    async fn check(url: &str, expected: &str) {
+        let policy = EgressPolicy {
+            allow: vec!["10.0.0.0/8".parse().expect("a network")],
+            ..EgressPolicy::default()
+        };
+        let lookup: Lookup = Arc::new(|name| {
+            let addresses = match name.as_str() {
+                "public.test" => Ok(vec!["8.8.8.8", "2606:4700::1111"]),
+                "lan.test" => Ok(vec!["10.0.0.7"]),
+                "mixed.test" => Ok(vec!["8.8.8.8", "192.168.1.1"]),
+                _ => Err(std::io::Error::other("no such name")),
+            };
+            let parse = |text: &str| text.parse().expect("an address");
+            let addresses = addresses.map(|all| all.into_iter().map(parse).collect());
+            Box::pin(std::future::ready(addresses))
+        });
+        let guard = Guard::new(policy.clone(), Clock::system(), lookup);
+        let url = Url::parse(url).expect("a URL");
+        let verdict = format!("{:?}", judge(&policy, &guard, &url).await);
+        assert!(verdict.contains(expected), "{url}: {verdict}");
+    }
+
+    #[tokio::test]
+    async fn a_url_is_judged_as_a_delivery_would_be() {
+        check(
+            "https://public.test/in?code=1",
+            "Allowed([(8.8.8.8, Public), (2606:",
+        )
+        .await;
+        check("http://lan.test:9000", "Allowed([(10.0.0.7, Opened").await;
+        check(
+            "https://mixed.test",
+            "Denied(NotPublic { address: 192.168.1.1",
+        )
+        .await;
+        check(
+            "https://nowhere.test",
+            "Unresolved(\"nowhere.test cannot be",
+        )
+        .await;
+        check("http://10.1.2.3/x", "by: 10.0.0.0/8").await;
+        check(
+            "http://2130706433/",
+            "Denied(NotPublic { address: 127.0.0.1",
+        )
+        .await;
+        check("http://[::ffff:169.254.169.254]/", "metadata").await;
+        check("ftp://public.test/", "Denied(Scheme)").await;
+        check("https://a:b@public.test/", "Denied(UserInfo)").await;
+    }
+}
