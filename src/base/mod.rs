@@ -4,7 +4,9 @@
 pub mod clock;
 pub mod entropy;
 pub mod hidden;
+pub mod lap;
 
 pub use clock::{Clock, TimeScale, Timestamp};
 pub use entropy::Entropy;
 pub use hidden::is_hidden;
+pub use lap::Lap;

@@ -14,13 +14,13 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, Savepoint, Transaction, TransactionBehavior};
 use tokio::sync::{mpsc, oneshot, watch};
 
-use crate::base::Clock;
+use crate::base::{Clock, Lap};
 use crate::store::error::{ChangeError, StoreError};
 use crate::store::inline::InlineDatabase;
 use crate::store::stopwatch::{Longest, Stopwatch};
@@ -432,9 +432,9 @@ fn run_group(
     };
     let mut change = Some(first);
     while let Some(run) = change.take() {
-        let began = Instant::now();
+        let lap = Lap::begin();
         let Ran { answer, ruined } = run(&mut group);
-        stopwatch.changed(began.elapsed());
+        stopwatch.changed(lap.took());
         answers.push(answer);
         if let Some(cause) = ruined {
             return Err(undone(cause)); // dropped means rolled back
@@ -447,10 +447,10 @@ fn run_group(
             change = next();
         }
     }
-    let began = Instant::now();
+    let lap = Lap::begin();
     tally.write(&group.transaction)?;
     group.transaction.commit()?;
-    stopwatch.committed(began.elapsed());
+    stopwatch.committed(lap.took());
     Ok(())
 }
 
