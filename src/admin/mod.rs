@@ -6,6 +6,7 @@
 
 mod account;
 mod activity;
+mod api_reference;
 mod assets;
 mod client;
 mod confirm;
@@ -66,6 +67,7 @@ use axum::middleware::{from_fn, from_fn_with_state, map_response};
 
 pub use setup::SetupLink;
 
+use serde_json::Value;
 use tokio::sync::Semaphore;
 
 use crate::admin::hosts::OwnHosts;
@@ -98,6 +100,8 @@ pub struct AdminState {
     pub settings: Arc<Settings>,
     /// Bytes of one publish request.
     pub publish_bytes_max: usize,
+    /// The OpenAPI document of what is served to programs.
+    pub api_document: Arc<Value>,
 }
 
 /// The pages, to be nested at `/admin`. The address of the client is taken from
@@ -138,6 +142,7 @@ struct Site {
     egress: EgressPolicy,
     settings: Arc<Settings>,
     publish_bytes_max: usize,
+    api_document: Arc<Value>,
     throttle: Throttle,
     /// Remembers a claim, which is never undone, so that not every request asks for it.
     claimed: AtomicBool,
@@ -157,6 +162,7 @@ impl Site {
             egress: state.egress,
             settings: state.settings,
             publish_bytes_max: state.publish_bytes_max,
+            api_document: state.api_document,
             throttle: Throttle::default(),
             claimed: AtomicBool::new(false),
             streams: Arc::new(Semaphore::new(live::STREAMS_MAX)),

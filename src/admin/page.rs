@@ -9,9 +9,9 @@ use axum::routing::{MethodRouter, get, post};
 use crate::admin::gate::Access;
 use crate::admin::view::NavLink;
 use crate::admin::{
-    Site, account, activity, dead_letters, deliveries, error, events, first_event, gate,
-    inspectors, live, login, overview, rejected_events, replays, second_factor, sessions, settings,
-    subscriptions, tokens, topics, users,
+    Site, account, activity, api_reference, dead_letters, deliveries, error, events, first_event,
+    gate, inspectors, live, login, overview, rejected_events, replays, second_factor, sessions,
+    settings, subscriptions, tokens, topics, users,
 };
 use crate::store::accounts::Role;
 
@@ -83,6 +83,9 @@ pub(super) static PAGES: &[Page] = &[
     kept("/inspectors/{name}/delete", || get(inspectors::ask_to_delete).post(inspectors::delete)),
     operated("/inspectors/{name}/requests/{number}", || get(inspectors::show_request)),
     operated("/deliveries/{id}/try-now", || post(deliveries::try_now)),
+    listed("/api", "API", || get(api_reference::list)),
+    page("/api/openapi.json", || get(api_reference::download)),
+    page("/api/{operation}", || get(api_reference::show)),
     kept("/first-event", || get(first_event::show).post(first_event::prepare)),
     kept("/first-event/publish", || post(first_event::publish)),
     kept("/first-event/fail", || post(first_event::fail)),

@@ -22,6 +22,19 @@ const WORDS: [&str; 12] = [
     "tryFilter",
 ];
 
+/// Where a short path stands in Resource Manager's form, with names in braces for what makes no difference;
+/// `None` for what Azure has no such path for.
+pub(super) fn long_path(short: &str) -> Option<String> {
+    let first = short.strip_prefix('/')?.split('/').next()?;
+    let is_azures = first == "topics" || first == "namespaces";
+    is_azures.then(|| {
+        format!(
+            "/subscriptions/{{subscriptionId}}/resourceGroups/{{resourceGroupName}}/providers/\
+             Microsoft.EventGrid{short}"
+        )
+    })
+}
+
 /// Rewrites the path of `uri` if it is in Resource Manager's form.
 pub fn rewrite(uri: &Uri) -> Option<Uri> {
     let short = short_path(uri.path())?;
@@ -95,6 +108,19 @@ mod tests {
             short,
             "{path}"
         );
+    }
+
+    #[test]
+    fn short_paths_become_those_of_resource_manager() {
+        for short in [
+            "/topics",
+            "/namespaces/n/topics/t/eventSubscriptions/s/listSigningSecrets",
+        ] {
+            let long = long_path(short).expect("a path of Azure's");
+            let long = long.replace(['{', '}'], "");
+            check(&long, Some(short));
+        }
+        assert_eq!(long_path("/everpost/events"), None);
     }
 
     #[test]

@@ -268,10 +268,7 @@ pub(super) async fn admit(
     next: Next,
 ) -> Response {
     let changes = !request.method().is_safe();
-    let needed = match changes {
-        true => access.changes,
-        false => access.reads,
-    };
+    let needed = access.needed(request.method());
     let caller = match caller(&state, request.headers()) {
         Ok(caller) => caller,
         Err(refusal) => return refusal.into_response(),
@@ -321,7 +318,7 @@ fn deed(caller: &Caller, request: &Request) -> Deed {
 }
 
 /// The bearer token of a request.
-pub(super) fn bearer(headers: &HeaderMap) -> Option<Secret> {
+fn bearer(headers: &HeaderMap) -> Option<Secret> {
     let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
     let (scheme, token) = value.split_once(' ')?;
     scheme

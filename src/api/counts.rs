@@ -16,10 +16,10 @@ use crate::store::views::{
 };
 
 /// The slots of a series where the client does not say: the last hour by the minute.
-const SLOTS: i64 = 60;
+pub(super) const SLOTS: i64 = 60;
 
 /// The length of a slot where the client does not say, and the unit of all lengths.
-const MINUTE_S: i64 = 60;
+pub(super) const MINUTE_S: i64 = 60;
 
 #[derive(Deserialize)]
 pub(super) struct CountsFilter {

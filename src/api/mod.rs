@@ -1,7 +1,7 @@
 //! The doors for programs: Azure's protocols in, Azure's protocols out.
 //!
-//! Every route stands in a table: those to publish and to look in below, those to manage in `routes`. A handler takes its request apart, calls one verb of the broker
-//! and dresses the answer; it decides nothing about events.
+//! Every route stands in the table of `routes`. A handler takes its request apart, calls one verb of the
+//! broker and dresses the answer; it decides nothing about events.
 
 mod arm;
 mod audit;
@@ -17,6 +17,7 @@ mod inspectors;
 mod locks;
 mod manage;
 mod namespaces;
+mod openapi;
 mod people;
 mod publish;
 mod publish_in_namespace;
@@ -33,18 +34,18 @@ mod storage;
 mod tests;
 mod tokens;
 mod validate;
+mod verbs;
 
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::DefaultBodyLimit;
 use axum::middleware;
 use axum::response::Redirect;
-use axum::routing::{get, post};
 
 pub use arm::rewrite as rewrite_arm_path;
 pub use auth::ManagementToken;
 pub use error::catch_panic;
+pub use openapi::document;
 pub use publish::Intake;
 
 use crate::broker::Broker;
@@ -86,52 +87,9 @@ impl ApiState {
 
 /// Every route of ours, and those of `others` (the admin pages) beside them.
 pub fn routes(state: ApiState, others: Router) -> Router {
-    let publish = Router::new()
-        .route(
-            "/topics/{topic}/api/events",
-            post(publish::to_topic).options(publish::options),
-        )
-        .route(
-            "/{topic}/api/events",
-            post(publish::to_topic).options(publish::options),
-        )
-        .route(
-            "/eventGrid/api/events",
-            post(publish::to_host).options(publish::options),
-        )
-        .route(
-            "/api/events",
-            post(publish::to_host).options(publish::options),
-        )
-        .route("/topics/{topic}", post(publish_in_namespace::by_topic))
-        .route(
-            "/namespaces/{namespace}/topics/{topic}",
-            post(publish_in_namespace::by_path),
-        )
-        .layer(DefaultBodyLimit::disable());
-
-    let publish_bytes_max = state.options.publish_bytes_max;
-    let manage = routes::all(publish_bytes_max)
+    routes::all(&state.options)
         .into_iter()
-        .fold(Router::new(), |router, route| {
-            let guard = middleware::from_fn_with_state((state.clone(), route.access), auth::admit);
-            let handler = route
-                .handler
-                .route_layer(DefaultBodyLimit::max(route.bytes_max))
-                .route_layer(guard);
-            router.route(&route.path, handler)
-        });
-
-    let open = Router::new()
-        .route("/validate", get(validate::confirm).post(validate::confirm))
-        .route("/", get(front_page).fallback(error::no_such_path))
-        .route("/healthz", get(health::healthz))
-        .route("/readyz", get(health::readyz))
-        .route("/metrics", get(health::metrics));
-
-    publish
-        .merge(manage)
-        .merge(open)
+        .fold(Router::new(), |router, route| route.add_to(router, &state))
         .fallback(error::no_such_path)
         .method_not_allowed_fallback(error::no_such_method)
         .layer(middleware::from_fn_with_state(state.clone(), error::finish))

@@ -29,7 +29,7 @@ use crate::store::RequestMark;
 use crate::wire;
 
 /// The only version of the data plane there is (spec 1.1).
-const API_VERSION: &str = "2018-01-01";
+pub(super) const API_VERSION: &str = "2018-01-01";
 
 /// Kibibytes of request bodies in memory at once: 64 requests of the greatest size.
 const INTAKE_KIB_MAX: u32 = 65_536;

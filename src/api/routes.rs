@@ -1,29 +1,48 @@
-//! The table of what can be managed: every route with the role that it takes, and whether what it does
-//! is noted.
+//! The table of the API: every route with who is let in, and whether what it does is noted.
 //!
-//! A route that does not say otherwise is seen by everybody and used by administrators alone.
+//! A route that does not say otherwise is seen by everybody and used by administrators alone. The
+//! documentation in `openapi` is made from this table.
 
-use axum::routing::{MethodRouter, delete, get, post};
+use axum::Router;
+use axum::extract::DefaultBodyLimit;
+use axum::http::Method;
+use axum::middleware::from_fn_with_state;
 
+use crate::api::verbs::{Verbs, delete, get, post};
 use crate::api::{
-    ApiState, audit, counts, dead_letters, deliveries, explain, import, inspectors, locks, manage,
-    namespaces, people, records, rejections, replays, resubmit, storage, tokens,
+    ApiOptions, ApiState, audit, auth, counts, dead_letters, deliveries, error, explain,
+    front_page, health, import, inspectors, locks, manage, namespaces, openapi, people, publish,
+    publish_in_namespace, records, rejections, replays, resubmit, storage, tokens, validate,
 };
 use crate::model::limits::{IMPORT_BYTES_MAX, MANAGEMENT_BYTES_MAX};
 use crate::store::accounts::Role;
+use crate::wire::{pull, service_bus};
 
-type Handler = MethodRouter<ApiState>;
-
-/// A route behind the management token.
+/// What is served at a path.
 pub(super) struct Route {
     pub(super) path: String,
-    pub(super) access: Access,
-    /// Bytes of a body.
-    pub(super) bytes_max: usize,
-    pub(super) handler: Handler,
+    /// As clients see it; `None` for the same.
+    shown_as: Option<&'static str>,
+    pub(super) door: Door,
+    /// Bytes of a body; `None` where the handler sees to it.
+    bytes_max: Option<usize>,
+    verbs: Verbs,
 }
 
-/// What a route takes.
+/// Who is let in.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Door {
+    /// Everybody.
+    Open,
+    /// Whoever has a key or a signature for the topic, and operators. The handler knows the topic.
+    Key,
+    /// Whoever has a signature for the dead-letter queue, and operators. The handler knows the queue.
+    Queue,
+    /// Whoever has a token of a role.
+    Role(Access),
+}
+
+/// What a route behind tokens takes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Access {
     /// Who may ask.
@@ -35,59 +54,178 @@ pub(super) struct Access {
     pub(super) is_noted: bool,
 }
 
-/// What administrators change and everybody sees.
-fn managed(path: impl Into<String>, handler: Handler) -> Route {
-    Route {
-        path: path.into(),
-        access: Access {
-            reads: Role::Viewer,
-            changes: Role::Admin,
-            is_noted: true,
-        },
-        bytes_max: MANAGEMENT_BYTES_MAX,
-        handler,
+impl Access {
+    /// The role that a request takes.
+    pub(super) fn needed(self, method: &Method) -> Role {
+        match method.is_safe() {
+            true => self.reads,
+            false => self.changes,
+        }
     }
 }
 
+/// What is open to everybody, and has no body.
+fn open(path: &str, verbs: Verbs) -> Route {
+    Route {
+        path: path.to_owned(),
+        shown_as: None,
+        door: Door::Open,
+        bytes_max: Some(0),
+        verbs,
+    }
+}
+
+/// What publishers do. The handler reads the body within the limit that is set.
+fn published(path: &str, verbs: Verbs) -> Route {
+    Route {
+        door: Door::Key,
+        bytes_max: None,
+        ..open(path, verbs)
+    }
+}
+
+/// What takes a token.
+fn guarded(path: impl Into<String>, access: Access, verbs: Verbs) -> Route {
+    Route {
+        path: path.into(),
+        shown_as: None,
+        door: Door::Role(access),
+        bytes_max: Some(MANAGEMENT_BYTES_MAX),
+        verbs,
+    }
+}
+
+/// What administrators change and everybody sees.
+fn managed(path: impl Into<String>, verbs: Verbs) -> Route {
+    guarded(path, access(Role::Viewer, Role::Admin), verbs)
+}
+
 /// What operators do, too.
-fn operated(path: impl Into<String>, handler: Handler) -> Route {
-    let mut route = managed(path, handler);
-    route.access.changes = Role::Operator;
-    route
+fn operated(path: impl Into<String>, verbs: Verbs) -> Route {
+    guarded(path, access(Role::Viewer, Role::Operator), verbs)
 }
 
 /// What operators alone see, for it holds data of events.
-fn with_data(path: impl Into<String>, handler: Handler) -> Route {
-    let mut route = operated(path, handler);
-    route.access.reads = Role::Operator;
-    route
+fn with_data(path: impl Into<String>, verbs: Verbs) -> Route {
+    guarded(path, access(Role::Operator, Role::Operator), verbs)
 }
 
 /// A question of operators in a body.
-fn asked(path: impl Into<String>, handler: Handler) -> Route {
-    let mut route = with_data(path, handler);
-    route.access.is_noted = false;
-    route
+fn asked(path: impl Into<String>, verbs: Verbs) -> Route {
+    let access = Access {
+        is_noted: false,
+        ..access(Role::Operator, Role::Operator)
+    };
+    guarded(path, access, verbs)
 }
 
 /// For administrators alone.
-fn kept(path: impl Into<String>, handler: Handler) -> Route {
-    let mut route = managed(path, handler);
-    route.access.reads = Role::Admin;
-    route
+fn kept(path: impl Into<String>, verbs: Verbs) -> Route {
+    guarded(path, access(Role::Admin, Role::Admin), verbs)
+}
+
+fn access(reads: Role, changes: Role) -> Access {
+    Access {
+        reads,
+        changes,
+        is_noted: true,
+    }
 }
 
 impl Route {
     /// The same with longer bodies.
     fn of_bytes(self, bytes_max: usize) -> Self {
-        Self { bytes_max, ..self }
+        Self {
+            bytes_max: Some(bytes_max),
+            ..self
+        }
+    }
+
+    /// The same for clients that write its path in another way.
+    fn shown_as(self, path: &'static str) -> Self {
+        Self {
+            shown_as: Some(path),
+            ..self
+        }
+    }
+
+    /// Puts it into `router`, behind its door.
+    pub(super) fn add_to(self, router: Router<ApiState>, state: &ApiState) -> Router<ApiState> {
+        let limit = match self.bytes_max {
+            Some(bytes_max) => DefaultBodyLimit::max(bytes_max),
+            None => DefaultBodyLimit::disable(),
+        };
+        let handler = self.verbs.into_router().route_layer(limit);
+        let handler = match self.door {
+            Door::Role(access) => {
+                handler.route_layer(from_fn_with_state((state.clone(), access), auth::admit))
+            }
+            Door::Open | Door::Key | Door::Queue => handler,
+        };
+        router.route(&self.path, handler)
     }
 }
 
-/// Every route. Pasted events may be as long as published ones.
+/// One method of one path, as clients see it.
+pub(super) struct Served {
+    pub(super) method: Method,
+    pub(super) path: String,
+    pub(super) door: Door,
+}
+
+/// Everything that is served, in the order of the tables.
+pub(super) fn served(options: &ApiOptions) -> Vec<Served> {
+    let routed = all(options).into_iter().flat_map(|route| {
+        let path = route.shown_as.map_or(route.path, str::to_owned);
+        let methods = route.verbs.methods().to_vec();
+        methods.into_iter().map(move |method| Served {
+            // What a preflight asks is no secret.
+            door: if method == Method::OPTIONS {
+                Door::Open
+            } else {
+                route.door
+            },
+            method,
+            path: path.clone(),
+        })
+    });
+    let pulled = pull::paths().map(|path| Served {
+        method: Method::POST,
+        path,
+        door: Door::Key,
+    });
+    let queued = service_bus::address::served().map(|(method, path)| Served {
+        method,
+        path,
+        door: Door::Queue,
+    });
+    routed.chain(pulled).chain(queued).collect()
+}
+
+/// Every route that is found by its path alone; those of receivers come in any letter case, and stand in
+/// `wire`. Pasted events may be as long as published ones.
 #[rustfmt::skip] // a table
-pub(super) fn all(publish_bytes_max: usize) -> Vec<Route> {
+pub(super) fn all(options: &ApiOptions) -> Vec<Route> {
+    let publish_bytes_max = options.publish_bytes_max;
     let mut routes = vec![
+        open("/", get(front_page).otherwise(error::no_such_path)),
+        open("/healthz", get(health::healthz)),
+        open("/readyz", get(health::readyz)),
+        open("/validate", get(validate::confirm).post(validate::confirm)),
+        match options.metrics_public {
+            true => open("/metrics", get(health::metrics)),
+            false => managed("/metrics", get(health::metrics)),
+        },
+        managed("/openapi.json", get(openapi::show)),
+        published("/topics/{topic}/api/events",
+            post(publish::to_topic).options(publish::options)),
+        published("/{topic}/api/events", post(publish::to_topic).options(publish::options)),
+        published("/eventGrid/api/events", post(publish::to_host).options(publish::options)),
+        published("/api/events", post(publish::to_host).options(publish::options)),
+        published("/topics/{topic}", post(publish_in_namespace::by_topic))
+            .shown_as("/topics/{topic}:publish"),
+        published("/namespaces/{namespace}/topics/{topic}", post(publish_in_namespace::by_path))
+            .shown_as("/namespaces/{namespace}/topics/{topic}:publish"),
         managed("/topics", get(manage::list_topics)),
         managed("/namespaces", get(namespaces::list)),
         managed("/namespaces/{namespace}",

@@ -111,6 +111,12 @@ impl Appliance {
             }
         };
         let hosts = OwnHosts::new(&config.admin.hosts, &public_url, address);
+        let api_options = ApiOptions {
+            publish_bytes_max: config.publish.bytes_max,
+            require_https: config.egress.require_https,
+            metrics_public: config.metrics.public,
+        };
+        let api_document = Arc::new(api::document(&api_options, &public_url));
         let options = broker_options(&config, clock, entropy, public_url);
         let broker = Broker::start(store.clone(), outbound, options).await?;
         let trail = Trail::new(broker.clone(), people.clone());
@@ -124,6 +130,7 @@ impl Appliance {
             egress: egress(&config),
             settings: Arc::clone(&config.shown),
             publish_bytes_max: config.publish.bytes_max,
+            api_document,
         });
         let state = ApiState {
             broker: broker.clone(),
@@ -132,11 +139,7 @@ impl Appliance {
             trail,
             token,
             intake: Intake::default(),
-            options: Arc::new(ApiOptions {
-                publish_bytes_max: config.publish.bytes_max,
-                require_https: config.egress.require_https,
-                metrics_public: config.metrics.public,
-            }),
+            options: Arc::new(api_options),
         };
         let router = router(state, pages);
 

@@ -6,6 +6,12 @@ use std::ops::RangeInclusive;
 /// Prefixes that Azure keeps for its own topics (spec 3.2).
 const RESERVED_PREFIXES: [&str; 3] = ["microsoft", "eventgrid", "system"];
 
+/// Characters of the name of a namespace, a topic or an inspector (spec 3.2).
+pub const NAME_CHARACTERS: RangeInclusive<usize> = 3..=50;
+
+/// Characters of the name of an event subscription outside of namespaces (spec 3.3).
+pub const SUBSCRIPTION_NAME_CHARACTERS: RangeInclusive<usize> = 3..=64;
+
 /// Why a text is not a name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} is not a valid name of {what}: {problem}")]
@@ -73,14 +79,14 @@ name! {
 impl InspectorName {
     /// Checks `text` and keeps it as it is written. Two names that differ in case alone are equal.
     pub fn parse(text: &str) -> Result<Self, InvalidName> {
-        checked(text, "an inspector", 3..=50, &[]).map(Self)
+        checked(text, "an inspector", NAME_CHARACTERS, &[]).map(Self)
     }
 }
 
 impl NamespaceName {
     /// Checks `text` and keeps it as it is written. Two names that differ in case alone are equal.
     pub fn parse(text: &str) -> Result<Self, InvalidName> {
-        checked(text, "a namespace", 3..=50, &RESERVED_PREFIXES).map(Self)
+        checked(text, "a namespace", NAME_CHARACTERS, &RESERVED_PREFIXES).map(Self)
     }
 }
 
@@ -97,7 +103,7 @@ impl TopicName {
 
     /// The name of a custom topic, which belongs to no namespace.
     pub fn custom(text: &str) -> Result<Self, InvalidName> {
-        checked(text, "a topic", 3..=50, &RESERVED_PREFIXES).map(Self)
+        checked(text, "a topic", NAME_CHARACTERS, &RESERVED_PREFIXES).map(Self)
     }
 
     /// The name of the topic `text` of a namespace.
@@ -131,13 +137,19 @@ impl TopicName {
 impl SubscriptionName {
     /// Checks `text` and keeps it as it is written. Two names that differ in case alone are equal.
     pub fn parse(text: &str) -> Result<Self, InvalidName> {
-        checked(text, "an event subscription", 3..=64, &[]).map(Self)
+        checked(
+            text,
+            "an event subscription",
+            SUBSCRIPTION_NAME_CHARACTERS,
+            &[],
+        )
+        .map(Self)
     }
 
     /// The same for a subscription of a namespace topic, whose name has up to 50 characters
     /// (event-grid-namespaces.md 1).
     pub fn of_namespace_topic(text: &str) -> Result<Self, InvalidName> {
-        checked(text, "an event subscription", 3..=50, &[]).map(Self)
+        checked(text, "an event subscription", NAME_CHARACTERS, &[]).map(Self)
     }
 }
 

@@ -38,6 +38,14 @@ impl Operation {
     ];
 }
 
+/// The paths of all operations, with names in braces.
+pub fn paths() -> impl Iterator<Item = String> {
+    let topics = ["/topics/{topic}", "/namespaces/{namespace}/topics/{topic}"];
+    topics.into_iter().flat_map(|topic| {
+        Operation::ALL.map(|(word, _)| format!("{topic}/eventsubscriptions/{{name}}:{word}"))
+    })
+}
+
 /// `[/namespaces/{namespace}]/topics/{topic}/eventsubscriptions/{subscription}:{operation}`, all but the
 /// names in any letter case.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -310,6 +318,13 @@ mod tests {
         ] {
             assert_eq!(Address::parse(path), expected, "{path}");
         }
+    }
+
+    #[test]
+    fn paths_that_are_told_are_addresses() {
+        let addresses: Vec<_> = paths().filter_map(|path| Address::parse(&path)).collect();
+        assert_eq!(addresses.len(), 2 * Operation::ALL.len());
+        assert!(addresses.iter().all(|each| each.subscription == "{name}"));
     }
 
     #[test]

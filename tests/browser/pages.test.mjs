@@ -94,6 +94,8 @@ const PAGES = [
   ["/inspectors/{name}/delete", `${BIN}/delete`],
   ["/inspectors/{name}/requests/{number}", `${BIN}/requests/2`],
   ["/deliveries/{id}/try-now", "/admin/events/61", (ann) => ann.press("Try now")],
+  ["/api", "/admin/api"],
+  ["/api/{operation}", "/admin/api/putEventSubscription"],
   ["/first-event", "/admin/first-event", refuse("Name of the topic", "o", createAll)],
   ["/first-event/publish", "/admin/first-event", beginGuide],
   ["/first-event/fail", GUIDE, (ann) => ann.press("Publish an event that fails twice")],
@@ -101,8 +103,14 @@ const PAGES = [
   ["/first-event/repair", GUIDE, repair],
 ];
 
-// No pages to look at: a download, and the way out.
-const NO_PAGES = ["/events/{key}/data", "/dead-letters/export", "/live", "/logout"];
+// No pages to look at: downloads, and the way out.
+const NO_PAGES = [
+  "/events/{key}/data",
+  "/dead-letters/export",
+  "/api/openapi.json",
+  "/live",
+  "/logout",
+];
 
 // They only lead back to a page that is looked at, or end sessions.
 const ENDINGS = [
@@ -136,6 +144,8 @@ const STATES = [
   ["inspector that nothing has come to", "/admin/inspectors/idle"],
   ["inspector form refused", "/admin/new-inspector", refuse("Name", "two words", "Create inspector")],
   ["URL blocked", "/admin/settings", tryUrl("http://169.254.169.254/latest")],
+  ["API nothing found", "/admin/api?q=nonsense"],
+  ["API of Service Bus", "/admin/api/peekLockDeadLetterInNamespace"],
   ["no such page", "/admin/nowhere"],
 ];
 

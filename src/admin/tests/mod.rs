@@ -1,6 +1,7 @@
 //! Pages tried through the router, by somebody with a browser that runs no scripts.
 
 mod activity;
+mod api_reference;
 mod deliver;
 mod filters;
 mod first_event;
@@ -20,17 +21,19 @@ mod system_topics;
 mod theme;
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
 use axum::Router;
 use http::{HeaderMap, HeaderValue};
+use serde_json::Value;
 use tokio_util::task::TaskTracker;
 
 use crate::admin::hosts::{OwnHost, OwnHosts};
 use crate::admin::tests::person::Person;
 use crate::admin::tests::settings::settings;
 use crate::admin::{AdminState, SetupLink, routes};
+use crate::api::{self, ApiOptions};
 use crate::base::{Clock, Entropy, TimeScale, Timestamp};
 use crate::broker::people::People;
 use crate::broker::trail::Trail;
@@ -45,6 +48,16 @@ use crate::outbound::exchange::{Exchange, ExchangeAnswer, ExchangeError, Exchang
 use crate::outbound::{Outbound, OutboundOptions};
 use crate::store::Store;
 use crate::store::accounts::Role;
+
+/// What the appliance serves to programs, made once for all of them.
+static API_DOCUMENT: LazyLock<Arc<Value>> = LazyLock::new(|| {
+    let options = ApiOptions {
+        publish_bytes_max: PUBLISH_BYTES_MAX,
+        require_https: false,
+        metrics_public: false,
+    };
+    Arc::new(api::document(&options, "http://127.0.0.1:8080"))
+});
 
 const NAME: &str = "ann";
 const PASSWORD: &str = "correct horse battery";
@@ -112,6 +125,7 @@ impl Appliance {
             egress: EgressPolicy::default(),
             settings: Arc::new(settings()),
             publish_bytes_max: PUBLISH_BYTES_MAX,
+            api_document: Arc::clone(&API_DOCUMENT),
         });
         let router = Router::new().nest("/admin", admin);
         Self {

@@ -10,7 +10,7 @@ use crate::base::Entropy;
 pub const CHARACTERS_MIN: usize = 8;
 
 /// The most characters of a password: it bounds what one request can make us hash.
-pub(super) const CHARACTERS_MAX: usize = 128;
+pub const CHARACTERS_MAX: usize = 128;
 
 /// What is recommended on the page (security.md B3).
 pub const CHARACTERS_RECOMMENDED: usize = 15;

@@ -40,6 +40,25 @@ pub enum Operation {
     Send,
 }
 
+/// What can be asked, and where below a queue; of `Send` nobody is told.
+const SERVED: [(Method, &str); 5] = [
+    (Method::POST, "head"),
+    (Method::DELETE, "head"),
+    (Method::PUT, "{numberOrId}/{lockToken}"),
+    (Method::DELETE, "{numberOrId}/{lockToken}"),
+    (Method::POST, "{numberOrId}/{lockToken}"),
+];
+
+/// Methods and paths of all that can be asked, with names in braces.
+pub fn served() -> impl Iterator<Item = (Method, String)> {
+    ["{topic}", "{namespace}/{topic}"]
+        .into_iter()
+        .flat_map(|topic| {
+            let queue = queue_path(topic, "{name}");
+            SERVED.map(|(method, below)| (method, format!("{queue}/{MESSAGES}/{below}")))
+        })
+}
+
 /// A locked one, as its address has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claim {
@@ -195,6 +214,29 @@ mod tests {
             let address = Address::parse(&path).expect("a queue").expect("a queue");
             assert_eq!(address.operation(&method), expected, "{method} {below}");
         }
+    }
+
+    #[test]
+    fn what_is_told_is_all_that_can_be_asked() {
+        let methods = [
+            Method::GET,
+            Method::PUT,
+            Method::PATCH,
+            Method::POST,
+            Method::DELETE,
+        ];
+        for below in ["", "head", "{numberOrId}/{lockToken}", "head/x/y"] {
+            for method in &methods {
+                let path = format!("{}/messages/{below}", queue_path("{topic}", "{name}"));
+                let address = Address::parse(&path).expect("a queue").expect("a queue");
+                let can_be_asked = address
+                    .operation(method)
+                    .is_some_and(|operation| operation != Operation::Send);
+                let is_told = served().any(|told| told == (method.clone(), path.clone()));
+                assert_eq!(is_told, can_be_asked, "{method} {path}");
+            }
+        }
+        assert_eq!(served().count(), 2 * SERVED.len());
     }
 
     #[test]

@@ -1,0 +1,100 @@
+//! The pages about the API: the document that the API itself serves, for people.
+
+mod document;
+mod example;
+mod schema;
+
+use std::sync::Arc;
+
+use askama::Template;
+use axum::Json;
+use axum::extract::{Path, Query, State};
+use axum::response::{IntoResponse, Response};
+use serde::Deserialize;
+
+use crate::admin::Site;
+use crate::admin::error::{PageError, PageResult};
+use crate::admin::field::Field;
+use crate::admin::form::Form;
+use crate::admin::print;
+use crate::admin::recipe::Recipe;
+use crate::admin::session::Visitor;
+use crate::admin::view::{Empty, Frame, draw};
+use document::{Area, Details, Document, Operation};
+
+/// What the URL asks for.
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct Asked {
+    /// Words that must all be found in an operation.
+    #[serde(default)]
+    q: String,
+}
+
+#[derive(Template)]
+#[template(path = "admin/api.html")]
+struct ApiPage {
+    frame: Frame,
+    search: Field,
+    is_filtered: bool,
+    found: String,
+    server: String,
+    areas: Vec<Area>,
+    empty: Empty,
+    recipe: Recipe,
+}
+
+/// Everything that programs can ask.
+pub(super) async fn list(
+    visitor: Visitor,
+    State(site): State<Arc<Site>>,
+    Query(asked): Query<Asked>,
+) -> PageResult {
+    let document = Document::new(&site.api_document);
+    let areas = document.areas(&asked.q);
+    let number: usize = areas.iter().map(|area| area.operations.len()).sum();
+    let form = Form::of([("q", asked.q.clone())]);
+    Ok(draw(&ApiPage {
+        frame: Frame::new(&visitor, "API"),
+        search: Field::line("q", "Search", &form)
+            .hint("Words of a path, a method, a role or a description; all of them must be there."),
+        is_filtered: !asked.q.trim().is_empty(),
+        found: print::plural(number as u64, "request", "requests"),
+        server: site.public_url().to_owned(),
+        areas,
+        empty: Empty {
+            text: "Nothing has all of these words.",
+            step: Some(("/admin/api".to_owned(), "Show everything")),
+        },
+        recipe: Recipe::get(&site.management_url("/openapi.json")),
+    }))
+}
+
+#[derive(Template)]
+#[template(path = "admin/api_operation.html")]
+struct OperationPage {
+    frame: Frame,
+    operation: Operation,
+    details: Details,
+}
+
+/// One thing that programs can ask, with all that is to be known of it.
+pub(super) async fn show(
+    visitor: Visitor,
+    State(site): State<Arc<Site>>,
+    Path(id): Path<String>,
+) -> PageResult {
+    let document = Document::new(&site.api_document);
+    let found = document.find(&id);
+    let missing = || PageError::NotFound(format!("operation {id} in the API"));
+    let (operation, details) = found.ok_or_else(missing)?;
+    Ok(draw(&OperationPage {
+        frame: Frame::new(&visitor, operation.summary.clone()),
+        operation,
+        details,
+    }))
+}
+
+/// The document itself.
+pub(super) async fn download(State(site): State<Arc<Site>>) -> Response {
+    Json(&*site.api_document).into_response()
+}

@@ -1,0 +1,89 @@
+//! The parts of paths that stand for something.
+
+use serde_json::{Value, json};
+
+use super::schema::{Schema, integer, text, words};
+use crate::model::name::{NAME_CHARACTERS, SUBSCRIPTION_NAME_CHARACTERS};
+
+/// What may be done with locks.
+const VERBS: [&str; 5] = ["complete", "abandon", "defer", "deadLetter", "renew"];
+
+/// The parameters of a path, in its order.
+pub(super) fn of_path(path: &str) -> Vec<Value> {
+    let mut before = "";
+    let mut found = Vec::new();
+    for segment in path.split('/') {
+        let name = segment
+            .strip_prefix('{')
+            .and_then(|rest| rest.split('}').next());
+        if let Some(name) = name {
+            found.push(parameter(before, name));
+        }
+        before = segment;
+    }
+    found
+}
+
+fn parameter(before: &str, name: &str) -> Value {
+    let (schema, example, says) = meaning(before, name);
+    json!({
+        "in": "path",
+        "name": name,
+        "required": true,
+        "description": says,
+        "schema": schema.into_json(),
+        "example": example,
+    })
+}
+
+/// What a name in braces stands for behind the word `before`.
+fn meaning(before: &str, name: &str) -> (Schema, Value, &'static str) {
+    let named = || text().long(&NAME_CHARACTERS).like("^[A-Za-z0-9-]+$");
+    let numbered = || integer();
+    match (before, name) {
+        (_, "namespace") => (named(), json!("shop"), "The name of a namespace."),
+        (_, "topic") => (named(), json!("orders"), "The name of a topic."),
+        (_, "subscriptionId") => (
+            text(),
+            json!("00000000-0000-0000-0000-000000000000"),
+            "An Azure subscription; any will do.",
+        ),
+        (_, "resourceGroupName") => (text(), json!("everpost"), "A resource group; any will do."),
+        ("inspectors", "name") => (named(), json!("bin"), "The name of an inspector."),
+        ("users", "name") => (text(), json!("ann"), "The name of a user."),
+        ("tokens", "name") => (text(), json!("deploy"), "The name of an API token."),
+        (_, "name") => (
+            text()
+                .long(&SUBSCRIPTION_NAME_CHARACTERS)
+                .like("^[A-Za-z0-9-]+$"),
+            json!("billing"),
+            "The name of an event subscription; in namespaces it has up to 50 characters.",
+        ),
+        (_, "key") => (
+            numbered(),
+            json!(1),
+            "The appliance's own number of an event.",
+        ),
+        ("replays", "id") => (numbered(), json!(1), "The number of a replay job."),
+        ("rejectedEvents", "id") => (numbered(), json!(1), "The number of a refused request."),
+        ("sessions", "id") => (text(), json!("c2Vzc2lvbg"), "The id of a session."),
+        (_, "id") => (numbered(), json!(1), "The number of a delivery."),
+        ("requests", "number") => (numbered(), json!(1), "The number of a request."),
+        (_, "verb") => (
+            words(VERBS),
+            json!("complete"),
+            "What is to become of them.",
+        ),
+        (_, "numberOrId") => (
+            text(),
+            json!("1"),
+            "The number of the delivery, or the id of the event.",
+        ),
+        (_, "lockToken") => (
+            text(),
+            json!("7c9e6679-7425-40de-944b-e07fc1f90ae7"),
+            "The token of the lock.",
+        ),
+        _ => (text(), json!(""), ""),
+    }
+}

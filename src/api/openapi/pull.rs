@@ -1,0 +1,148 @@
+//! What is told of receiving from namespaces.
+
+use axum::http::Method;
+use serde_json::json;
+
+use super::operation::{Area, Operation, on, query};
+use super::publish::api_version;
+use super::schema::{Schema, count, integer, list, list_of, named, object, schemas, text};
+use crate::api::publish_in_namespace::API_VERSIONS;
+use crate::model::limits::{
+    PULL_WAIT, RECEIVE_EVENTS, RECEIVE_WAIT_SECONDS, RELEASE_DELAYS_S, RENEWAL_WINDOW,
+    SETTLED_LOCKS_MAX,
+};
+
+pub(super) fn area() -> Area {
+    let properties = object([
+        ("lockToken", text()),
+        ("deliveryCount", count().says("Counted from 1.")),
+    ]);
+    let received = object([
+        ("brokerProperties", properties),
+        ("event", named("CloudEvent")),
+    ]);
+    let error = object([("code", text()), ("message", text())]);
+    let failed = object([
+        ("lockToken", text()),
+        ("error", error.optional()),
+        ("errorCode", text().optional()),
+        ("errorDescription", text().optional()),
+    ]);
+    Area {
+        name: "Receiving from namespaces",
+        says: "Receivers of a pulled subscription come for events, and say what becomes of them.",
+        operations: operations(),
+        schemas: schemas([
+            ("ReceivedEvent", received),
+            (
+                "LockTokens",
+                object([(
+                    "lockTokens",
+                    list(text()).elements(&(1..=SETTLED_LOCKS_MAX)),
+                )])
+                .open(),
+            ),
+            (
+                "FailedLockToken",
+                failed.says("In the first preview of the protocol the error stands flat."),
+            ),
+            ("SettledLockTokens", settled()),
+        ]),
+    }
+}
+
+/// Which tokens something came of, and which not.
+fn settled() -> Schema {
+    object([
+        ("succeededLockTokens", list(text())),
+        ("failedLockTokens", list(named("FailedLockToken"))),
+    ])
+}
+
+fn operations() -> Vec<Operation> {
+    let places = [
+        (
+            "/topics/{topic}",
+            "",
+            "The namespace is told as for publishers.",
+        ),
+        (
+            "/namespaces/{namespace}/topics/{topic}",
+            "InNamespace",
+            "All is named in the path.",
+        ),
+    ];
+    let all = places
+        .into_iter()
+        .flat_map(|(topic, word, which)| of_topic(topic, word, which));
+    all.collect()
+}
+
+fn of_topic(topic: &str, word: &str, which: &str) -> Vec<Operation> {
+    let asked = |verb: &str, id: &str, summary| {
+        let path = format!("{topic}/eventsubscriptions/{{name}}:{verb}");
+        on(Method::POST, path, format!("{id}{word}"), summary).with([api_version(&API_VERSIONS)])
+    };
+    let settling = |verb: &str, id: &str, summary, says: &str| {
+        asked(verb, id, summary)
+            .says(format!("{says} {which}"))
+            .takes(
+                named("LockTokens"),
+                json!({ "lockTokens": ["CiYKJDUwNjE4QTFGLUM4REQtNDc3NQ=="] }),
+            )
+            .gives(200, "What came of each token.", named("SettledLockTokens"))
+    };
+    let wait = integer()
+        .within(&RECEIVE_WAIT_SECONDS)
+        .by_default(PULL_WAIT.as_secs());
+    let most = integer()
+        .within(&RECEIVE_EVENTS)
+        .by_default(*RECEIVE_EVENTS.start());
+    let delay = integer()
+        .one_of(&RELEASE_DELAYS_S)
+        .by_default(RELEASE_DELAYS_S[0]);
+    let hour = RENEWAL_WINDOW.as_secs() / 60;
+    vec![
+        asked("receive", "receive", "Receive events")
+            .says(format!("Each under a lock of its own. {which}"))
+            .with([
+                query("maxEvents", most, "How many at most."),
+                query("maxWaitTime", wait, "Seconds to wait for the first one."),
+            ])
+            .gives(
+                200,
+                "The events; none if none came.",
+                list_of("ReceivedEvent"),
+            )
+            .refuses(429, "Too many receivers wait."),
+        settling(
+            "acknowledge",
+            "acknowledge",
+            "Be done with events",
+            "They never come back.",
+        ),
+        settling(
+            "release",
+            "release",
+            "Give events back",
+            "Others receive them.",
+        )
+        .with([query(
+            "releaseDelayInSeconds",
+            delay,
+            "For how long they are held back.",
+        )]),
+        settling(
+            "reject",
+            "reject",
+            "Dead-letter events",
+            "They go to the dead-letter queue.",
+        ),
+        settling(
+            "renewLock",
+            "renewLock",
+            "Hold events longer",
+            &format!("For another lock duration, up to {hour} minutes after they were received."),
+        ),
+    ]
+}
