@@ -47,6 +47,7 @@ mod sessions;
 mod settings;
 pub mod setup;
 mod subscriptions;
+mod system;
 #[cfg(test)]
 mod tests;
 mod theme;
@@ -74,9 +75,9 @@ use crate::admin::hosts::OwnHosts;
 use crate::admin::throttle::Throttle;
 
 use crate::broker::Broker;
+use crate::broker::diagnostics::Diagnostics;
 use crate::broker::people::People;
 use crate::broker::trail::Trail;
-use crate::model::setting::Settings;
 use crate::outbound::egress::EgressPolicy;
 use crate::store::StoreError;
 use crate::store::views::Views;
@@ -96,8 +97,8 @@ pub struct AdminState {
     pub hosts: OwnHosts,
     /// Which webhooks may be called.
     pub egress: EgressPolicy,
-    /// What is in force, to look at.
-    pub settings: Arc<Settings>,
+    /// What the appliance can tell about itself.
+    pub diagnostics: Diagnostics,
     /// Bytes of one publish request.
     pub publish_bytes_max: usize,
     /// The OpenAPI document of what is served to programs.
@@ -140,7 +141,7 @@ struct Site {
     setup: SetupLink,
     hosts: OwnHosts,
     egress: EgressPolicy,
-    settings: Arc<Settings>,
+    diagnostics: Diagnostics,
     publish_bytes_max: usize,
     api_document: Arc<Value>,
     throttle: Throttle,
@@ -160,7 +161,7 @@ impl Site {
             setup: state.setup,
             hosts: state.hosts,
             egress: state.egress,
-            settings: state.settings,
+            diagnostics: state.diagnostics,
             publish_bytes_max: state.publish_bytes_max,
             api_document: state.api_document,
             throttle: Throttle::default(),

@@ -11,7 +11,7 @@ use crate::admin::view::NavLink;
 use crate::admin::{
     Site, account, activity, api_reference, dead_letters, deliveries, error, events, first_event,
     gate, inspectors, live, login, overview, rejected_events, replays, second_factor, sessions,
-    settings, subscriptions, tokens, topics, users,
+    settings, subscriptions, system, tokens, topics, users,
 };
 use crate::store::accounts::Role;
 
@@ -111,6 +111,9 @@ pub(super) static PAGES: &[Page] = &[
     kept("/sessions/{session}/end", || post(sessions::end_one)),
     listed("/settings", "Settings", || get(settings::show)),
     operated("/settings/try-url", || post(settings::try_url)),
+    operated("/system", || get(system::show)).titled("System"),
+    operated("/system/count", || post(system::count)),
+    operated("/system/check", || post(system::check)),
     anybodys("/account", || get(account::show)),
     anybodys("/account/password", || post(account::change_password)),
     anybodys("/account/second-factor",

@@ -148,14 +148,15 @@ async fn draw_page(
 ) -> Result<Response, PageError> {
     let standing = site.broker.storage_standing().await?;
     let options = site.broker.options();
+    let settings = site.diagnostics.settings();
     let page = SettingsPage {
         frame: Frame::new(visitor, "Settings"),
-        file: site.settings.file.clone(),
-        file_was_read: site.settings.file_was_read,
+        file: settings.file.clone(),
+        file_was_read: settings.file_was_read,
         egress: egress_words(&site.egress),
         trial,
         kept: Kept::new(&options.retention, options.free_bytes_min, &standing),
-        groups: groups(&site.settings.all),
+        groups: groups(&settings.all),
         recipe: Recipe::everpost_alone("everpost config show --origin")
             .everpost("everpost storage"),
     };

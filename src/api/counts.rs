@@ -9,11 +9,7 @@ use serde_json::{Value, json};
 use crate::api::ApiState;
 use crate::api::error::ApiError;
 use crate::model::name::TopicName;
-use crate::model::registry::TopicEntry;
-use crate::model::subscription::EventSubscription;
-use crate::store::views::{
-    Bound, DeliveryTotals, Recount, SLOTS_MAX, TrafficOf, TrafficQuery, TrafficSlot,
-};
+use crate::store::views::{Bound, SLOTS_MAX, TrafficOf, TrafficQuery, TrafficSlot};
 
 /// The slots of a series where the client does not say: the last hour by the minute.
 pub(super) const SLOTS: i64 = 60;
@@ -33,64 +29,20 @@ pub(super) async fn list_counts(
     State(state): State<ApiState>,
     Query(filter): Query<CountsFilter>,
 ) -> Result<Json<Value>, ApiError> {
-    let registry = state.broker.registry();
-    let ids = registry.subscriptions().map(|(_, each)| each.id).collect();
-    let totals = state.views.totals(ids).await?;
     let mut rows = Vec::new();
-    for ((topic, subscription), totals) in registry.subscriptions().zip(totals) {
-        let mut row = counts(topic, subscription, &totals);
+    for account in state.broker.accounts().await? {
+        let mut row = account.render();
         if filter.verify {
-            verify(&state, subscription, &mut row).await?;
+            let verified = state.broker.verify(account.id).await?;
+            row["recount"] = json!({
+                "pending": verified.recount.pending,
+                "deadLetters": verified.recount.dead_letters,
+                "agrees": verified.agrees,
+            });
         }
         rows.push(row);
     }
     Ok(Json(json!({ "value": rows })))
-}
-
-fn counts(topic: &TopicEntry, subscription: &EventSubscription, totals: &DeliveryTotals) -> Value {
-    json!({
-        "topic": topic.topic.name.as_str(),
-        "subscription": subscription.name.as_str(),
-        "matched": totals.matched,
-        "pending": totals.pending,
-        "delivered": totals.delivered,
-        "deadLettered": totals.dead_lettered,
-        "dropped": totals.dropped,
-        "deadLetters": totals.dead_letters,
-        "balance": totals.balance(),
-    })
-}
-
-/// Counts the rows. Deliveries go on meanwhile, so the counters are read again beside them until both
-/// stand still, or a few times over.
-async fn verify(
-    state: &ApiState,
-    subscription: &EventSubscription,
-    row: &mut Value,
-) -> Result<(), ApiError> {
-    const TRIES: usize = 5;
-    let mut recount = Recount::default();
-    let mut agrees = false;
-    for _ in 0..TRIES {
-        let before = state.views.totals(vec![subscription.id]).await?;
-        recount = state.views.recount(subscription.id).await?;
-        let after = state.views.totals(vec![subscription.id]).await?;
-        let is_within = |count: u64, of: fn(&DeliveryTotals) -> u64| {
-            let ends = || before.iter().chain(&after).map(of);
-            ends().min() <= Some(count) && Some(count) <= ends().max()
-        };
-        agrees = is_within(recount.pending, |totals| totals.pending)
-            && is_within(recount.dead_letters, |totals| totals.dead_letters);
-        if agrees {
-            break;
-        }
-    }
-    row["recount"] = json!({
-        "pending": recount.pending,
-        "deadLetters": recount.dead_letters,
-        "agrees": agrees,
-    });
-    Ok(())
 }
 
 #[derive(Deserialize)]

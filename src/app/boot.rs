@@ -18,8 +18,9 @@ use crate::admin::{self, AdminState, SetupLink};
 use crate::api::{self, ApiOptions, ApiState, Intake};
 use crate::app::config::Config;
 use crate::app::interrupt::interrupted;
-use crate::app::{claim, listen, management_token, telemetry};
-use crate::base::{Clock, Entropy, TimeScale};
+use crate::app::{claim, facts, listen, management_token, telemetry};
+use crate::base::{Clock, Entropy, LogTail, TimeScale};
+use crate::broker::diagnostics::Diagnostics;
 use crate::broker::people::People;
 use crate::broker::trail::Trail;
 use crate::broker::{Broker, BrokerOptions};
@@ -40,9 +41,9 @@ pub const SERVER_URL_FILE: &str = "server.url";
 
 /// Serves until told to stop: `everpost serve`.
 pub fn serve(config: Config) -> anyhow::Result<ExitCode> {
-    telemetry::start(&config.log)?;
+    let log = telemetry::start(&config.log)?;
     runtime()?.block_on(async {
-        let appliance = Appliance::start(config).await?;
+        let appliance = Appliance::start(config, log).await?;
         for line in appliance.banner() {
             println!("{line}");
         }
@@ -84,8 +85,9 @@ pub struct Appliance {
 }
 
 impl Appliance {
-    /// Opens the store and the doors, and starts to deliver.
-    pub async fn start(config: Config) -> anyhow::Result<Self> {
+    /// Opens the store and the doors, and starts to deliver. `log` has the newest lines of the log, if there
+    /// is one.
+    pub async fn start(config: Config, log: LogTail) -> anyhow::Result<Self> {
         let clock = Clock::system();
         let entropy = Entropy::Os;
         let data_dir = Arc::new(DataDir::open(&config.data_dir)?);
@@ -117,9 +119,11 @@ impl Appliance {
             metrics_public: config.metrics.public,
         };
         let api_document = Arc::new(api::document(&api_options, &public_url));
+        let facts = facts::gather(&config, &data_dir, &url, clock.now());
         let options = broker_options(&config, clock, entropy, public_url);
         let broker = Broker::start(store.clone(), outbound, options).await?;
         let trail = Trail::new(broker.clone(), people.clone());
+        let diagnostics = Diagnostics::new(broker.clone(), facts, Arc::clone(&config.shown), log);
         let pages = config.admin.enabled.then(|| AdminState {
             broker: broker.clone(),
             views: store.views.clone(),
@@ -128,7 +132,7 @@ impl Appliance {
             setup,
             hosts,
             egress: egress(&config),
-            settings: Arc::clone(&config.shown),
+            diagnostics,
             publish_bytes_max: config.publish.bytes_max,
             api_document,
         });

@@ -3,7 +3,9 @@
 pub mod boot;
 mod claim;
 pub mod cli;
+mod components;
 pub mod config;
+mod facts;
 pub mod interrupt;
 mod listen;
 pub mod management_token;

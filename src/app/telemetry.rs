@@ -1,27 +1,54 @@
-//! The log: text for people, JSON for machines, always on standard error.
+//! The log: text for people, JSON for machines, always on standard error. Its newest lines are kept for the
+//! admin pages as well.
 
-use std::io::IsTerminal;
+use std::io::{self, IsTerminal};
 
 use anyhow::Context;
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, Layer, fmt};
 
 use crate::app::config::{LogConfig, LogFormat};
+use crate::base::LogTail;
 
 /// Libraries that tell at `info` what we tell better, or nobody asks for.
 const QUIET: &str = "refinery_core=warn,tower_sessions_core=error,tower_sessions=error";
 
-/// Starts the log. May be called once per process.
-pub(super) fn start(config: &LogConfig) -> anyhow::Result<()> {
+/// Starts the log; returns its newest lines. May be called once per process.
+pub(super) fn start(config: &LogConfig) -> anyhow::Result<LogTail> {
     let filter = EnvFilter::try_new(format!("{QUIET},{}", config.level))
         .with_context(|| format!("log.level: {:?} is not a filter", config.level))?;
-    let log = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_ansi(std::io::stderr().is_terminal())
-        .with_writer(std::io::stderr);
-    let started = match config.format {
-        LogFormat::Text => log.with_target(false).finish().try_init(),
-        LogFormat::Json => log.json().flatten_event(true).finish().try_init(),
+    let log = || {
+        fmt::layer()
+            .with_ansi(std::io::stderr().is_terminal())
+            .with_writer(std::io::stderr)
     };
-    started.context("the log could not be started")
+    let written = match config.format {
+        LogFormat::Text => log().with_target(false).boxed(),
+        LogFormat::Json => log().json().flatten_event(true).boxed(),
+    };
+    let tail = LogTail::default();
+    let kept = tail.clone();
+    let kept = fmt::layer()
+        .with_ansi(false)
+        .with_target(false)
+        .with_writer(move || Lines(kept.clone()));
+    let registry = tracing_subscriber::registry().with(filter);
+    let started = registry.with(written).with(kept).try_init();
+    started.context("the log could not be started")?;
+    Ok(tail)
+}
+
+/// Takes what is written as one line; the log writes each event at once.
+struct Lines(LogTail);
+
+impl io::Write for Lines {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        self.0.push(&String::from_utf8_lossy(line));
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }

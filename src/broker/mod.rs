@@ -1,8 +1,10 @@
 //! The verbs: publish, manage, dispatch, receive, settle. The doors hold a [`Broker`] and nothing else.
 
+mod accounts;
 mod agenda;
 mod batch;
 mod deliver;
+pub mod diagnostics;
 mod dispatch;
 mod export;
 mod hasten;
@@ -38,6 +40,7 @@ use tokio_util::task::TaskTracker;
 use url::Url;
 
 pub use crate::store::Resubmitted;
+pub use accounts::{Account, Verified};
 pub use hasten::HastenError;
 pub use inspectors::InspectorError;
 pub use manage::ManageError;

@@ -20,11 +20,12 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, Savepoint, Transaction, TransactionBehavior};
 use tokio::sync::{mpsc, oneshot, watch};
 
-use crate::base::{Clock, Lap};
+use crate::base::{Clock, Lap, Timestamp};
 use crate::store::error::{ChangeError, StoreError};
 use crate::store::inline::InlineDatabase;
 use crate::store::stopwatch::{Longest, Stopwatch};
 use crate::store::tally::Tally;
+use crate::store::upkeep::Machinery;
 
 /// Changes in one commit: bounds how long the first one waits for the others.
 const GROUP_MAX: usize = 512;
@@ -287,6 +288,18 @@ impl Db {
         }
     }
 
+    /// Threads that read, and changes that wait for the one that writes; none where there are no threads.
+    pub(super) fn machinery(&self) -> Machinery {
+        match &self.lanes {
+            Lanes::Threads { changes, .. } => Machinery {
+                readers: READERS,
+                changes_waiting: changes.max_capacity() - changes.capacity(),
+                changes_max: changes.max_capacity(),
+            },
+            Lanes::Inline(_) => Machinery::default(),
+        }
+    }
+
     async fn submit(&self, change: Change) -> Result<(), StoreError> {
         match &self.lanes {
             Lanes::Threads { changes, .. } => {
@@ -503,10 +516,7 @@ fn in_savepoint<T, E: ChangeError>(
 
 impl Reader {
     fn open(path: &Path, clock: &Clock, alarm: Arc<Alarm>) -> Result<Self, StoreError> {
-        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let mut connection = Connection::open_with_flags(path, flags)?;
-        configure(&connection)?;
-        connection.execute_batch("PRAGMA query_only = ON; PRAGMA wal_autocheckpoint = 0;")?;
+        let mut connection = open_reader(path)?;
         let deadline = Arc::new(AtomicI64::new(i64::MAX));
         let (ends_at, watch) = (Arc::clone(&deadline), clock.clone());
         let is_late = move || watch.now().as_ms() > ends_at.load(Ordering::Relaxed);
@@ -539,6 +549,26 @@ impl Reader {
             .and_then(|snapshot| query(&snapshot));
         result.inspect_err(|error| self.alarm.hear(error))
     }
+}
+
+/// Opens a connection that cannot write, and whose statements are interrupted once `ends_at` has passed.
+pub(super) fn open_watched(
+    path: &Path,
+    clock: Clock,
+    ends_at: Timestamp,
+) -> Result<Connection, StoreError> {
+    let mut connection = open_reader(path)?;
+    let is_late = move || clock.now() > ends_at;
+    connection.progress_handler(PROGRESS_STEPS, Some(is_late))?;
+    Ok(connection)
+}
+
+fn open_reader(path: &Path) -> Result<Connection, StoreError> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags)?;
+    configure(&connection)?;
+    connection.execute_batch("PRAGMA query_only = ON; PRAGMA wal_autocheckpoint = 0;")?;
+    Ok(connection)
 }
 
 /// Opens the connection that writes, making the file if there is none.

@@ -113,7 +113,7 @@ fn newest() -> i64 {
 }
 
 /// The schema of an open database; 0 for a new file.
-fn schema_version(connection: &Connection) -> Result<i64, StoreError> {
+pub(super) fn schema_version(connection: &Connection) -> Result<i64, StoreError> {
     if !connection.table_exists(None, "refinery_schema_history")? {
         return Ok(0);
     }

@@ -16,6 +16,7 @@ mod fold;
 mod hasten;
 mod inline;
 mod inspectors;
+mod integrity;
 mod locks;
 mod migrate;
 mod namespaces;
@@ -48,6 +49,7 @@ pub use fold::Grain;
 pub use hasten::Hastened;
 pub use inline::{InlineDatabase, Pauses};
 pub use inspectors::{Inspectors, Written};
+pub use integrity::Integrity;
 pub use locks::{DeadLetter, LockRequest, Locked, SettledLock, Taken, Which};
 pub use namespaces::NamespaceChange;
 pub use notices::{Arrival, Notices};
@@ -57,7 +59,7 @@ pub use resubmissions::{Candidate, Destined, Resubmission, Resubmissions, Resubm
 pub use retention::{Bite, Prunable, Pruned, Sizes};
 pub use seal::{InvalidMasterKey, MasterKeys};
 pub use stopwatch::Longest;
-pub use upkeep::Upkeep;
+pub use upkeep::{Machinery, Schema, Upkeep};
 pub use vault::{MASTER_KEY_FILE, Rekeyed};
 pub use views::Views;
 
@@ -68,7 +70,12 @@ use seal::Seals;
 use vault::Vault;
 
 /// The name of the database file in the data directory.
-const FILE: &str = "everpost.db";
+pub const FILE: &str = "everpost.db";
+
+/// The version of SQLite that is built in.
+pub fn sqlite_version() -> &'static str {
+    rusqlite::version()
+}
 
 /// The books. Cheap to clone.
 #[derive(Clone)]

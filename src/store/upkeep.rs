@@ -8,6 +8,7 @@ use crate::base::Timestamp;
 use crate::store::data_dir::DataDir;
 use crate::store::db::Db;
 use crate::store::error::StoreError;
+use crate::store::migrate::schema_version;
 use crate::store::stopwatch::Longest;
 
 /// The book of housekeeping.
@@ -18,7 +19,46 @@ pub struct Upkeep {
     pub(super) data_dir: Option<Arc<DataDir>>,
 }
 
+/// What the store works with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Machinery {
+    /// Threads that read, beside the one that writes.
+    pub readers: usize,
+    /// Changes that wait to be written, and how many may.
+    pub changes_waiting: usize,
+    pub changes_max: usize,
+}
+
+/// What the database is made of.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Schema {
+    pub version: i64,
+    /// What made its tables and indexes.
+    pub statements: Vec<String>,
+}
+
 impl Upkeep {
+    /// What the store works with, and how busy that is.
+    pub fn machinery(&self) -> Machinery {
+        self.db.machinery()
+    }
+
+    /// What the database is made of.
+    pub async fn schema(&self) -> Result<Schema, StoreError> {
+        self.db
+            .read(|tx| {
+                let statements =
+                    "SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY rowid";
+                let mut statements = tx.prepare(statements)?;
+                let statements = statements.query_map([], |row| row.get(0))?;
+                Ok(Schema {
+                    version: schema_version(tx)?,
+                    statements: statements.collect::<Result<_, _>>()?,
+                })
+            })
+            .await
+    }
+
     /// Bytes that are free for the store; `None` where that cannot be told, or does not matter.
     pub fn free_bytes(&self) -> Option<u64> {
         self.data_dir.as_ref()?.free_bytes().ok()

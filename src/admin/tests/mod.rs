@@ -17,6 +17,7 @@ mod replays;
 mod second_factor;
 mod settings;
 mod sign_in;
+mod system;
 mod system_topics;
 mod theme;
 
@@ -32,9 +33,11 @@ use tokio_util::task::TaskTracker;
 use crate::admin::hosts::{OwnHost, OwnHosts};
 use crate::admin::tests::person::Person;
 use crate::admin::tests::settings::settings;
+use crate::admin::tests::system::facts;
 use crate::admin::{AdminState, SetupLink, routes};
 use crate::api::{self, ApiOptions};
-use crate::base::{Clock, Entropy, TimeScale, Timestamp};
+use crate::base::{Clock, Entropy, LogTail, TimeScale, Timestamp};
+use crate::broker::diagnostics::Diagnostics;
 use crate::broker::people::People;
 use crate::broker::trail::Trail;
 use crate::broker::{Broker, BrokerOptions};
@@ -70,6 +73,7 @@ struct Appliance {
     people: People,
     setup: SetupLink,
     webhooks: Arc<Webhooks>,
+    log: LogTail,
     router: Router,
 }
 
@@ -115,6 +119,10 @@ impl Appliance {
         let setup = SetupLink::new(&entropy, &clock);
         let people = People::open(store.accounts.clone(), clock.clone(), entropy.clone());
         let people = people.await.expect("people");
+        let facts = facts(clock.now());
+        let log = LogTail::default();
+        let shown = Arc::new(settings());
+        let diagnostics = Diagnostics::new(broker.clone(), facts, shown, log.clone());
         let admin = routes(AdminState {
             broker: broker.clone(),
             views: store.views.clone(),
@@ -123,7 +131,7 @@ impl Appliance {
             setup: setup.clone(),
             hosts: own_hosts(public_url),
             egress: EgressPolicy::default(),
-            settings: Arc::new(settings()),
+            diagnostics,
             publish_bytes_max: PUBLISH_BYTES_MAX,
             api_document: Arc::clone(&API_DOCUMENT),
         });
@@ -135,6 +143,7 @@ impl Appliance {
             people,
             setup,
             webhooks,
+            log,
             router,
         }
     }

@@ -12,7 +12,7 @@ use crate::app::cli::server::Server;
 use crate::app::config::Config;
 use crate::app::management_token;
 use crate::app::receive::{Receiver, ReceiverOptions};
-use crate::base::{Clock, TimeScale};
+use crate::base::{Clock, LogTail, TimeScale};
 
 /// Everything that runs.
 pub(super) struct Stage {
@@ -38,7 +38,7 @@ impl Stage {
             cast.push(Actor::start(role).await?);
         }
         let (data_dir, time_scale) = (config.data_dir.clone(), config.time_scale);
-        let appliance = Appliance::start(config).await;
+        let appliance = Appliance::start(config, LogTail::default()).await;
         let appliance = appliance.context("the appliance does not start")?;
         let token = management_token::read(&data_dir);
         let server = Server {

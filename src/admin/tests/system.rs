@@ -1,0 +1,65 @@
+//! The page of the system.
+
+use http::StatusCode;
+
+use super::Appliance;
+use crate::base::Timestamp;
+use crate::broker::diagnostics::Facts;
+use crate::store::accounts::Role;
+
+pub(super) fn facts(now: Timestamp) -> Facts {
+    Facts {
+        version: "1.2.3",
+        platform: "a system on a processor".to_owned(),
+        sqlite: "3.99",
+        started_at: now,
+        places: vec![("Data directory", "/srv/<data>".to_owned())],
+        licence: "MIT OR Apache-2.0",
+        components: vec!["axum 0.8.9".to_owned()],
+        component_licences: vec!["MIT".to_owned(), "Zlib".to_owned()],
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_page_tells_how_things_stand() {
+    let (appliance, mut person) = Appliance::claimed().await;
+    appliance
+        .clock
+        .advance(std::time::Duration::from_secs(1_560));
+    appliance.log.push("WARN something <i>happened</i>");
+    let page = person.open("/admin/system").await;
+    assert_eq!(page.status, StatusCode::OK);
+    page.expect(&[
+        "Everpost 1.2.3",
+        "26 min",
+        "/srv/&#60;data&#62;",
+        "WARN something &#60;i&#62;happened&#60;/i&#62;",
+        "Accounts balance",
+        "Not checked since the start",
+        "MIT OR Apache-2.0",
+        "axum 0.8.9",
+        "one or more of MIT, Zlib",
+    ]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_database_is_looked_through_and_counted_on_demand() {
+    let (_appliance, mut person) = Appliance::claimed().await;
+    person.open("/admin/system").await;
+    let page = person.send("/admin/system/check", &[]).await;
+    assert_eq!(page.path, "/admin/system#integrity");
+    page.expect(&["has been looked through", "Sound"]);
+    let page = person.send("/admin/system/count", &[]).await;
+    page.expect(&["Accounts balance", "a count of what is stored"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn viewers_do_not_see_the_log() {
+    let (appliance, _) = Appliance::claimed().await;
+    let mut viewer = appliance.signed_in(Role::Viewer).await;
+    let page = viewer.open("/admin/system").await;
+    assert_eq!(page.status, StatusCode::FORBIDDEN);
+    let mut operator = appliance.signed_in(Role::Operator).await;
+    let page = operator.open("/admin/system").await;
+    assert_eq!(page.status, StatusCode::OK);
+}

@@ -1,0 +1,105 @@
+//! What the program is built from, read from the lists that it was built by.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use toml::{Table, Value};
+
+/// Every package that the build knows, those of the tests among them.
+const LOCK: &str = include_str!("../../Cargo.lock");
+
+/// What the program itself asks for.
+const MANIFEST: &str = include_str!("../../Cargo.toml");
+
+/// Which licences a component may have; `cargo deny` holds the build to it.
+const RULES: &str = include_str!("../../deny.toml");
+
+/// Names with versions, in the order of the alphabet: all that the program needs, and what that needs, on
+/// any system that it can be built for.
+pub(super) fn components() -> Vec<String> {
+    let packages = packages(&table(LOCK));
+    let wanted = table(MANIFEST);
+    let wanted = wanted.get("dependencies").and_then(Value::as_table);
+    let mut open: Vec<String> = wanted.into_iter().flat_map(Table::keys).cloned().collect();
+    let mut found = BTreeSet::new();
+    while let Some(name) = open.pop() {
+        // Where there are several versions, a name has one behind it; else it stands for the only one.
+        let (name, version) = name.split_once(' ').unwrap_or((name.as_str(), ""));
+        for (package, needs) in packages.get(name).into_iter().flatten() {
+            if (version.is_empty() || package == version)
+                && found.insert(format!("{name} {package}"))
+            {
+                open.extend(needs.iter().cloned());
+            }
+        }
+    }
+    found.into_iter().collect()
+}
+
+/// The licences that occur among the components.
+pub(super) fn licences() -> Vec<String> {
+    let rules = table(RULES);
+    let allowed = rules.get("licenses").and_then(|rules| rules.get("allow"));
+    texts(allowed)
+}
+
+/// A version of a package, and what it needs.
+type Versions = Vec<(String, Vec<String>)>;
+
+fn packages(lock: &Table) -> BTreeMap<String, Versions> {
+    let listed = lock.get("package").and_then(Value::as_array);
+    let mut packages: BTreeMap<String, Versions> = BTreeMap::new();
+    for package in listed.into_iter().flatten() {
+        let text = |name: &str| {
+            package
+                .get(name)
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+        };
+        let needs = texts(package.get("dependencies"));
+        let versions = packages.entry(text("name").to_owned()).or_default();
+        versions.push((text("version").to_owned(), needs));
+    }
+    packages
+}
+
+fn texts(list: Option<&Value>) -> Vec<String> {
+    let list = list.and_then(Value::as_array).into_iter().flatten();
+    list.filter_map(Value::as_str).map(str::to_owned).collect()
+}
+
+fn table(text: &str) -> Table {
+    text.parse().expect("the build has read it")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_program_s_components_are_listed_and_those_of_tests_are_not() {
+        let components = components();
+        let has = |name: &str| {
+            let beginning = format!("{name} ");
+            components.iter().any(|each| each.starts_with(&beginning))
+        };
+        for name in [
+            "axum",
+            "rusqlite",
+            "libsqlite3-sys",
+            "tokio",
+            "hyper",
+            "rustls",
+        ] {
+            assert!(has(name), "{name} is missing: {components:?}");
+        }
+        for name in ["everpost", "proptest", "tempfile", "rcgen"] {
+            assert!(!has(name), "{name} is no part of it");
+        }
+    }
+
+    #[test]
+    fn licences_are_those_that_the_build_allows() {
+        let licences = licences();
+        assert!(licences.contains(&"MIT".to_owned()), "{licences:?}");
+    }
+}

@@ -1,0 +1,90 @@
+//! Whether every delivery is accounted for: counters that are kept with every change, and a count of the
+//! rows themselves to compare them with.
+
+use serde_json::{Value, json};
+
+use crate::broker::Broker;
+use crate::model::name::{SubscriptionName, TopicName};
+use crate::model::subscription::SubscriptionId;
+use crate::store::StoreError;
+use crate::store::views::{DeliveryTotals, Recount};
+
+/// How often a count is repeated that deliveries have run away from.
+const TRIES: usize = 5;
+
+/// How the deliveries of one event subscription stand.
+#[derive(Clone, Debug)]
+pub struct Account {
+    pub topic: TopicName,
+    pub subscription: SubscriptionName,
+    pub id: SubscriptionId,
+    pub totals: DeliveryTotals,
+}
+
+impl Account {
+    /// As the API shows it.
+    pub fn render(&self) -> Value {
+        let totals = &self.totals;
+        json!({
+            "topic": self.topic.as_str(),
+            "subscription": self.subscription.as_str(),
+            "matched": totals.matched,
+            "pending": totals.pending,
+            "delivered": totals.delivered,
+            "deadLettered": totals.dead_lettered,
+            "dropped": totals.dropped,
+            "deadLetters": totals.dead_letters,
+            "balance": totals.balance(),
+        })
+    }
+}
+
+/// A count of the rows, and whether the counters say the same.
+#[derive(Clone, Copy, Debug)]
+pub struct Verified {
+    pub recount: Recount,
+    pub agrees: bool,
+}
+
+impl Broker {
+    /// The accounts of all event subscriptions, from the counters.
+    pub async fn accounts(&self) -> Result<Vec<Account>, StoreError> {
+        let registry = self.registry();
+        let ids = registry.subscriptions().map(|(_, each)| each.id).collect();
+        let totals = self.store().views.totals(ids).await?;
+        let accounts = registry.subscriptions().zip(totals);
+        let accounts = accounts.map(|((topic, subscription), totals)| Account {
+            topic: topic.topic.name.clone(),
+            subscription: subscription.name.clone(),
+            id: subscription.id,
+            totals,
+        });
+        Ok(accounts.collect())
+    }
+
+    /// Counts the rows of one event subscription. Deliveries go on meanwhile, so the counters are read
+    /// again beside them until both stand still, or a few times over.
+    pub async fn verify(&self, id: SubscriptionId) -> Result<Verified, StoreError> {
+        let views = &self.store().views;
+        let mut verified = Verified {
+            recount: Recount::default(),
+            agrees: false,
+        };
+        for _ in 0..TRIES {
+            let before = views.totals(vec![id]).await?;
+            let recount = views.recount(id).await?;
+            let after = views.totals(vec![id]).await?;
+            let is_within = |count: u64, of: fn(&DeliveryTotals) -> u64| {
+                let ends = || before.iter().chain(&after).map(of);
+                ends().min() <= Some(count) && Some(count) <= ends().max()
+            };
+            let agrees = is_within(recount.pending, |totals| totals.pending)
+                && is_within(recount.dead_letters, |totals| totals.dead_letters);
+            verified = Verified { recount, agrees };
+            if agrees {
+                break;
+            }
+        }
+        Ok(verified)
+    }
+}

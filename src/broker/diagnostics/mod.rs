@@ -1,0 +1,219 @@
+//! What the appliance can tell about itself, for whoever runs it or helps with it.
+//!
+//! A report takes a moment however much is stored. What takes longer, such as counting rows or looking
+//! through the file, is asked for and ends by itself.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+
+use crate::base::{LogTail, TimeScale, Timestamp};
+use crate::broker::{Account, Broker, StorageStanding, Verified};
+use crate::model::setting::Settings;
+use crate::store::views::DeliveryTotals;
+use crate::store::{Machinery, Schema, StoreError};
+
+pub use crate::store::Integrity;
+
+/// How long the rows of event subscriptions are counted; what is left then is not.
+const COUNTING_MAX: Duration = Duration::from_secs(5);
+
+/// How long the database is looked through: some tens of gigabytes.
+const INTEGRITY_MAX: Duration = Duration::from_secs(10 * 60);
+
+/// The handle that the doors hold. Cheap to clone.
+#[derive(Clone)]
+pub struct Diagnostics(Arc<Inner>);
+
+struct Inner {
+    broker: Broker,
+    facts: Facts,
+    settings: Arc<Settings>,
+    log: LogTail,
+    integrity: Mutex<IntegrityCheck>,
+}
+
+/// What does not change while the process runs.
+#[derive(Clone, Debug, Default)]
+pub struct Facts {
+    pub version: &'static str,
+    /// The operating system and the processor.
+    pub platform: String,
+    pub sqlite: &'static str,
+    pub started_at: Timestamp,
+    /// What lies where: a name, and an absolute path.
+    pub places: Vec<(&'static str, String)>,
+    /// The licence of the appliance.
+    pub licence: &'static str,
+    /// What it is built from: names with their versions, and the licences among them.
+    pub components: Vec<String>,
+    pub component_licences: Vec<String>,
+}
+
+/// How things are.
+#[derive(Clone, Debug)]
+pub struct Report {
+    pub at: Timestamp,
+    pub time_scale: TimeScale,
+    pub storage: StorageStanding,
+    pub schema: Schema,
+    pub machinery: Machinery,
+    /// Threads of the runtime, and tasks on them.
+    pub workers: usize,
+    pub tasks: usize,
+    /// Requests on the wire, and how many may be.
+    pub in_flight: usize,
+    pub in_flight_max: usize,
+    pub on_probation: usize,
+    /// Of all event subscriptions together.
+    pub totals: DeliveryTotals,
+    pub accounts: Vec<Account>,
+    pub disk_is_low: bool,
+    pub integrity: IntegrityCheck,
+}
+
+impl Report {
+    /// The event subscriptions whose accounts do not balance.
+    pub fn unbalanced(&self) -> impl Iterator<Item = &Account> {
+        let accounts = self.accounts.iter();
+        accounts.filter(|account| !account.totals.balance())
+    }
+}
+
+/// What a count of the rows said about one event subscription.
+#[derive(Clone, Debug)]
+pub struct Audited {
+    pub account: Account,
+    /// `None` if there was no time for it.
+    pub verified: Option<Verified>,
+}
+
+/// The last look through the database.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum IntegrityCheck {
+    #[default]
+    Never,
+    Running {
+        since: Timestamp,
+    },
+    Done {
+        at: Timestamp,
+        took: Duration,
+        found: Result<Integrity, StoreError>,
+    },
+}
+
+impl Diagnostics {
+    /// Of one appliance.
+    pub fn new(broker: Broker, facts: Facts, settings: Arc<Settings>, log: LogTail) -> Self {
+        Self(Arc::new(Inner {
+            broker,
+            facts,
+            settings,
+            log,
+            integrity: Mutex::default(),
+        }))
+    }
+
+    pub fn facts(&self) -> &Facts {
+        &self.0.facts
+    }
+
+    /// The settings in force, without secrets.
+    pub fn settings(&self) -> &Settings {
+        &self.0.settings
+    }
+
+    /// The newest lines of the log, the oldest of them first.
+    pub fn log(&self) -> Vec<String> {
+        self.0.log.lines()
+    }
+
+    /// How things are.
+    pub async fn report(&self) -> Result<Report, StoreError> {
+        let broker = &self.0.broker;
+        let accounts = broker.accounts().await?;
+        let totals = accounts.iter().map(|account| account.totals);
+        let runtime = Handle::current().metrics();
+        Ok(Report {
+            at: broker.clock().now(),
+            time_scale: broker.options().time_scale,
+            storage: broker.storage_standing().await?,
+            schema: broker.store().upkeep.schema().await?,
+            machinery: broker.store().upkeep.machinery(),
+            workers: runtime.num_workers(),
+            tasks: runtime.num_alive_tasks(),
+            in_flight: broker.agenda().in_flight(),
+            in_flight_max: broker.options().in_flight_max,
+            on_probation: broker.health().on_probation().len(),
+            totals: totals.fold(DeliveryTotals::default(), DeliveryTotals::plus),
+            accounts,
+            disk_is_low: broker.disk_is_low(),
+            integrity: self.integrity(),
+        })
+    }
+
+    /// Counts the rows of every event subscription, for as long as that may take.
+    pub async fn audit(&self) -> Result<Vec<Audited>, StoreError> {
+        let broker = &self.0.broker;
+        let ends_at = broker.clock().now() + COUNTING_MAX;
+        let mut audited = Vec::new();
+        for account in broker.accounts().await? {
+            let verified = match broker.clock().now() < ends_at {
+                false => Err(StoreError::TooSlow),
+                true => broker.verify(account.id).await,
+            };
+            audited.push(Audited {
+                account,
+                verified: match verified {
+                    Ok(verified) => Some(verified),
+                    Err(StoreError::TooSlow) => None,
+                    Err(error) => return Err(error),
+                },
+            });
+        }
+        Ok(audited)
+    }
+
+    /// The last look through the database.
+    pub fn integrity(&self) -> IntegrityCheck {
+        self.0.integrity.lock().unwrap().clone()
+    }
+
+    /// Has the database looked through, unless that is going on. It goes on without the caller.
+    pub async fn check_integrity(&self) {
+        let began_at = self.0.broker.clock().now();
+        {
+            let mut check = self.0.integrity.lock().unwrap();
+            if matches!(*check, IntegrityCheck::Running { .. }) {
+                return;
+            }
+            *check = IntegrityCheck::Running { since: began_at };
+        }
+        let diagnostics = self.clone();
+        let looking = tokio::spawn(async move { diagnostics.look_through(began_at).await });
+        // Whatever became of it can be asked for.
+        let _ = looking.await;
+    }
+
+    async fn look_through(&self, began_at: Timestamp) {
+        let broker = &self.0.broker;
+        let upkeep = &broker.store().upkeep;
+        let found = upkeep.check_integrity(broker.clock().clone(), INTEGRITY_MAX);
+        let found = found.await;
+        match &found {
+            Ok(Integrity { faults, .. }) if faults.is_empty() => {}
+            Ok(Integrity { faults, .. }) => {
+                tracing::error!(faults = faults.len(), "the database is damaged");
+            }
+            Err(error) => tracing::error!(%error, "the database could not be looked through"),
+        }
+        let at = broker.clock().now();
+        *self.0.integrity.lock().unwrap() = IntegrityCheck::Done {
+            at,
+            took: at.since(began_at),
+            found,
+        };
+    }
+}
