@@ -113,6 +113,7 @@ pub(super) static PAGES: &[Page] = &[
     operated("/settings/try-url", || post(settings::try_url)),
     operated("/system", || get(system::show)).titled("System"),
     operated("/system/count", || post(system::count)),
+    kept("/system/support-bundle", || post(system::support_bundle)),
     operated("/system/check", || post(system::check)),
     anybodys("/account", || get(account::show)),
     anybodys("/account/password", || post(account::change_password)),

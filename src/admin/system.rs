@@ -6,6 +6,7 @@ use std::time::Duration;
 use askama::Template;
 use axum::extract::State;
 use axum::response::{IntoResponse, Redirect};
+use http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 
 use crate::admin::error::PageResult;
 use crate::admin::form::Submitted;
@@ -18,6 +19,7 @@ use crate::base::{TimeScale, Timestamp};
 use crate::broker::Account;
 use crate::broker::diagnostics::{Audited, Facts as Known, Integrity, IntegrityCheck, Report};
 use crate::store::StoreError;
+use crate::store::accounts::Role;
 
 /// How long the button that has the database looked through waits for the end of it; a small one is
 /// looked through by then.
@@ -37,6 +39,8 @@ struct SystemPage {
     integrity: IntegrityText,
     places: Vec<(&'static str, String)>,
     log: Vec<String>,
+    /// Whether the visitor may have the support bundle.
+    may_bundle: bool,
     licence: &'static str,
     components: Vec<String>,
     component_licences: String,
@@ -118,6 +122,17 @@ pub(super) async fn count(
     draw_page(&site, &visitor, &report, Accounts::counted(&audited))
 }
 
+/// The support bundle as a file. It changes nothing, but that it was taken is noted.
+pub(super) async fn support_bundle(State(site): State<Arc<Site>>, _: Submitted) -> PageResult {
+    let bundle = site.diagnostics.bundle().await?;
+    let name = "attachment; filename=\"everpost-support.json\"";
+    let headers = [
+        (CONTENT_TYPE, "application/json"),
+        (CONTENT_DISPOSITION, name),
+    ];
+    Ok((headers, format!("{bundle:#}\n")).into_response())
+}
+
 /// Has the database looked through.
 pub(super) async fn check(
     State(site): State<Arc<Site>>,
@@ -143,10 +158,13 @@ fn draw_page(site: &Site, visitor: &Visitor, report: &Report, accounts: Accounts
         integrity: IntegrityText::new(&report.integrity),
         places: facts.places.clone(),
         log: site.diagnostics.log(),
+        may_bundle: visitor.role >= Role::Admin,
         licence: facts.licence,
         components: facts.components.clone(),
         component_licences: facts.component_licences.join(", "),
-        recipe: Recipe::everpost_alone("everpost doctor").everpost("everpost storage"),
+        recipe: Recipe::everpost_alone("everpost doctor")
+            .everpost("everpost storage")
+            .everpost("everpost support-bundle"),
     }))
 }
 

@@ -9,6 +9,7 @@ mod auth;
 mod counts;
 mod dead_letters;
 mod deliveries;
+mod diagnostics;
 mod error;
 mod explain;
 mod health;
@@ -49,6 +50,7 @@ pub use openapi::document;
 pub use publish::Intake;
 
 use crate::broker::Broker;
+use crate::broker::diagnostics::Diagnostics;
 use crate::broker::people::People;
 use crate::broker::trail::Trail;
 use crate::store::views::Views;
@@ -62,6 +64,7 @@ pub struct ApiState {
     pub trail: Trail,
     pub token: ManagementToken,
     pub intake: Intake,
+    pub diagnostics: Diagnostics,
     pub options: Arc<ApiOptions>,
 }
 

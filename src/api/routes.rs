@@ -10,9 +10,10 @@ use axum::middleware::from_fn_with_state;
 
 use crate::api::verbs::{Verbs, delete, get, post};
 use crate::api::{
-    ApiOptions, ApiState, audit, auth, counts, dead_letters, deliveries, error, explain,
-    front_page, health, import, inspectors, locks, manage, namespaces, openapi, people, publish,
-    publish_in_namespace, records, rejections, replays, resubmit, storage, tokens, validate,
+    ApiOptions, ApiState, audit, auth, counts, dead_letters, deliveries, diagnostics, error,
+    explain, front_page, health, import, inspectors, locks, manage, namespaces, openapi, people,
+    publish, publish_in_namespace, records, rejections, replays, resubmit, storage, tokens,
+    validate,
 };
 use crate::model::limits::{IMPORT_BYTES_MAX, MANAGEMENT_BYTES_MAX};
 use crate::store::accounts::Role;
@@ -276,6 +277,7 @@ pub(super) fn all(options: &ApiOptions) -> Vec<Route> {
         kept("/everpost/tokens", get(tokens::list).post(tokens::create)),
         kept("/everpost/tokens/{name}", get(tokens::show).delete(tokens::delete)),
         kept("/everpost/audit", get(audit::list)),
+        kept("/everpost/supportBundle", post(diagnostics::support_bundle)),
     ];
     for topic in ["/topics/{topic}", "/namespaces/{namespace}/topics/{topic}"] {
         routes.extend(of_topic(topic, publish_bytes_max.saturating_add(MANAGEMENT_BYTES_MAX)));

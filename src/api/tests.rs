@@ -11,7 +11,8 @@ use serde_json::{Value, json};
 use tower::ServiceExt;
 
 use crate::api::{ApiOptions, ApiState, Intake, ManagementToken, routes};
-use crate::base::{Clock, Entropy, TimeScale, Timestamp};
+use crate::base::{Clock, Entropy, LogTail, TimeScale, Timestamp};
+use crate::broker::diagnostics::{Diagnostics, Facts};
 use crate::broker::people::People;
 use crate::broker::trail::Trail;
 use crate::broker::{Broker, BrokerOptions};
@@ -83,11 +84,17 @@ impl Door {
         let people = people.await.expect("people");
         let state = ApiState {
             trail: Trail::new(broker.clone(), people.clone()),
-            broker,
+            broker: broker.clone(),
             views: store.views.clone(),
             people,
             token: ManagementToken::configured(Secret::new(TOKEN)),
             intake: Intake::default(),
+            diagnostics: Diagnostics::new(
+                broker.clone(),
+                Facts::default(),
+                Arc::default(),
+                LogTail::default(),
+            ),
             options: Arc::new(OPTIONS),
         };
         Self {

@@ -132,7 +132,7 @@ impl Appliance {
             setup,
             hosts,
             egress: egress(&config),
-            diagnostics,
+            diagnostics: diagnostics.clone(),
             publish_bytes_max: config.publish.bytes_max,
             api_document,
         });
@@ -143,6 +143,7 @@ impl Appliance {
             trail,
             token,
             intake: Intake::default(),
+            diagnostics,
             options: Arc::new(api_options),
         };
         let router = router(state, pages);

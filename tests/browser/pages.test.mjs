@@ -110,6 +110,7 @@ const PAGES = [
 const NO_PAGES = [
   "/events/{key}/data",
   "/dead-letters/export",
+  "/system/support-bundle",
   "/api/openapi.json",
   "/live",
   "/logout",

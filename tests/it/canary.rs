@@ -40,6 +40,8 @@ impl Watched {
         let process = everpost(folder.path())
             .args(["serve", "--listen", "127.0.0.1:0", "--log-level", "debug"])
             .args(["--egress-allow", "127.0.0.0/8", "--time-scale", "100"])
+            .env("EVERPOST_ADMIN_USER", "root")
+            .env("EVERPOST_ADMIN_PASSWORD", format!("{MARK}-of-root"))
             .stdout(log.try_clone().expect("the log"))
             .stderr(log)
             .spawn()
@@ -55,11 +57,12 @@ impl Watched {
         .await;
         let token = fs::read_to_string(data_dir.join("management.token")).expect("a token");
         let token = token.trim().to_owned();
+        let master_key = fs::read_to_string(data_dir.join("master.key")).expect("a key");
         Self {
             process,
             folder,
             url,
-            secrets: vec![token.clone()],
+            secrets: vec![token.clone(), master_key.trim().to_owned()],
             token,
             client,
             said: Vec::new(),
@@ -307,6 +310,21 @@ async fn no_secret_comes_out_anywhere() {
     ] {
         watched.get(path).await;
     }
+    let path = "/everpost/supportBundle";
+    let bundle = watched.ask(Method::POST, path, &Value::Null).await;
+    let count = |pointer: &str| {
+        bundle
+            .pointer(pointer)
+            .and_then(Value::as_array)
+            .map_or(0, Vec::len)
+    };
+    assert_eq!(count("/eventSubscriptions"), 6, "{bundle}");
+    assert!(count("/log") > 10 && count("/settings") > 20, "{bundle}");
+    let subscriptions = bundle["eventSubscriptions"].to_string();
+    assert!(
+        !subscriptions.contains("/in\""),
+        "no path of a webhook: {subscriptions}"
+    );
     for verb in [
         "getDeliveryAttributes",
         "listSigningSecrets",
@@ -335,6 +353,7 @@ async fn no_secret_comes_out_anywhere() {
         "admin list --json",
         "token list",
         "audit",
+        "support-bundle --output -",
     ] {
         watched.run(line);
     }

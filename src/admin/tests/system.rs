@@ -63,3 +63,24 @@ async fn viewers_do_not_see_the_log() {
     let page = operator.open("/admin/system").await;
     assert_eq!(page.status, StatusCode::OK);
 }
+
+#[tokio::test(start_paused = true)]
+async fn administrators_take_a_bundle_and_that_is_noted() {
+    let (appliance, mut person) = Appliance::claimed().await;
+    appliance.log.push("INFO a line");
+    person.open("/admin/system").await;
+    let page = person.send("/admin/system/support-bundle", &[]).await;
+    let disposition = page.headers.get("content-disposition");
+    assert!(disposition.is_some_and(|it| it == "attachment; filename=\"everpost-support.json\""));
+    let bundle: serde_json::Value = serde_json::from_str(&page.body).expect("JSON");
+    assert_eq!(bundle["everpost"]["version"], "1.2.3");
+    assert_eq!(bundle["settings"][3]["value"], "\"***\"");
+    assert_eq!(bundle["log"][0], "INFO a line");
+    assert!(bundle["schema"]["version"].as_i64() > Some(0), "{bundle}");
+    let activity = person.open("/admin/activity").await;
+    activity.expect(&["POST /admin/system/support-bundle"]);
+
+    let mut operator = appliance.signed_in(Role::Operator).await;
+    let page = operator.open("/admin/system").await;
+    assert!(!page.body.contains("Support bundle"), "{}", page.body);
+}

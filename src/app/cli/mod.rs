@@ -33,6 +33,7 @@ mod serve;
 mod server;
 mod storage;
 mod subscriptions;
+mod support_bundle;
 mod table;
 mod timeline;
 mod token;
@@ -88,6 +89,7 @@ enum Command {
     Config(config::ConfigArgs),
     Healthcheck(healthcheck::HealthcheckArgs),
     Doctor(doctor::DoctorArgs),
+    SupportBundle(support_bundle::SupportBundleArgs),
     /// Print the version
     Version,
 }
@@ -135,6 +137,7 @@ impl Command {
             Self::Config(args) => args.run(),
             Self::Healthcheck(args) => wait_for(args.run()),
             Self::Doctor(args) => wait_for(args.run()),
+            Self::SupportBundle(args) => wait_for(args.run()),
             Self::Version => Ok(output::print(concat!(
                 "everpost ",
                 env!("CARGO_PKG_VERSION"),
@@ -429,5 +432,6 @@ mod tests {
         check("everpost config sample", true);
         check("everpost healthcheck --live", true);
         check("everpost doctor --json", true);
+        check("everpost support-bundle --output -", true);
     }
 }

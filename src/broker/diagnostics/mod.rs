@@ -3,6 +3,8 @@
 //! A report takes a moment however much is stored. What takes longer, such as counting rows or looking
 //! through the file, is asked for and ends by itself.
 
+mod bundle;
+
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 

@@ -1,0 +1,188 @@
+//! The support bundle: what somebody elsewhere needs to understand this appliance, as one document that can
+//! be read through before it is passed on.
+//!
+//! It is made of what is said aloud anyway: no secret, no data of an event, and of receivers' URLs host and
+//! port alone, since for many a webhook the path is the secret.
+
+use serde_json::{Value, json};
+
+use crate::broker::Account;
+use crate::broker::diagnostics::{Diagnostics, IntegrityCheck, Report};
+use crate::model::registry::TopicEntry;
+use crate::model::subscription::EventSubscription;
+use crate::store::StoreError;
+use crate::wire::resource;
+
+/// Raised when something that was in the bundle changes its place or its meaning.
+const FORMAT: u32 = 1;
+
+/// Names of properties in resources, and what is left of them.
+const ENDPOINT: &str = "endpointBaseUrl";
+const HEADERS: &str = "deliveryAttributeMappings";
+const HEADER_KEPT: [&str; 2] = ["name", "type"];
+
+impl Diagnostics {
+    /// Everything, as of now.
+    pub async fn bundle(&self) -> Result<Value, StoreError> {
+        let report = self.report().await?;
+        let registry = self.0.broker.registry();
+        let topics = registry
+            .topics()
+            .map(|topic| resource::render_topic(topic, ""));
+        let topics: Vec<Value> = topics.collect();
+        let subscriptions = registry.subscriptions();
+        let subscriptions =
+            subscriptions.map(|(topic, each)| self.subscription(topic, each, &report));
+        let subscriptions: Vec<Value> = subscriptions.collect();
+        Ok(json!({
+            "format": FORMAT,
+            "madeAt": report.at.to_string(),
+            "everpost": self.identity(),
+            "system": system(&report),
+            "settings": self.settings_in_force(),
+            "accounts": report.accounts.iter().map(Account::render).collect::<Vec<_>>(),
+            "topics": topics,
+            "eventSubscriptions": subscriptions,
+            "schema": { "version": report.schema.version, "statements": report.schema.statements },
+            "log": self.log(),
+        }))
+    }
+
+    fn identity(&self) -> Value {
+        let facts = self.facts();
+        let places = facts.places.iter();
+        json!({
+            "version": facts.version,
+            "platform": facts.platform,
+            "sqlite": facts.sqlite,
+            "startedAt": facts.started_at.to_string(),
+            "places": places.map(|(name, path)| json!({ "name": name, "path": path })).collect::<Vec<_>>(),
+            "components": facts.components,
+        })
+    }
+
+    fn settings_in_force(&self) -> Value {
+        let settings = self.settings().all.iter();
+        let settings = settings.map(|setting| {
+            json!({
+                "name": setting.name,
+                "value": setting.value,
+                "origin": setting.origin.name(),
+                "place": setting.place,
+            })
+        });
+        settings.collect()
+    }
+
+    fn subscription(
+        &self,
+        topic: &TopicEntry,
+        subscription: &EventSubscription,
+        report: &Report,
+    ) -> Value {
+        let health = self.0.broker.health_of(subscription.id);
+        let mut shown = resource::render_subscription(topic, subscription, &health, report.at);
+        let receiver = subscription.definition.destination.brief();
+        withhold(&mut shown, receiver);
+        shown
+    }
+}
+
+/// Leaves out what a resource may say to its owner alone.
+fn withhold(value: &mut Value, receiver: &str) {
+    match value {
+        Value::Object(members) => {
+            for (name, member) in members {
+                match name.as_str() {
+                    ENDPOINT => *member = json!(receiver),
+                    HEADERS => withhold_headers(member),
+                    _ => withhold(member, receiver),
+                }
+            }
+        }
+        Value::Array(members) => members
+            .iter_mut()
+            .for_each(|member| withhold(member, receiver)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+/// Leaves the names of headers.
+fn withhold_headers(headers: &mut Value) {
+    for header in headers.as_array_mut().into_iter().flatten() {
+        if let Some(header) = header.as_object_mut() {
+            header.retain(|name, _| HEADER_KEPT.contains(&name.as_str()));
+        }
+    }
+}
+
+fn system(report: &Report) -> Value {
+    let (storage, machinery) = (&report.storage, &report.machinery);
+    let sizes = &storage.sizes;
+    json!({
+        "timeScale": report.time_scale.factor(),
+        "databaseBytes": sizes.file,
+        "usedBytes": sizes.used(),
+        "freeBytes": sizes.free,
+        "pageBytes": sizes.page,
+        "logBytes": sizes.log,
+        "diskFreeBytes": sizes.disk_free,
+        "diskIsLow": report.disk_is_low,
+        "pressure": storage.pressure.map(|pressure| pressure.name()),
+        "oldestEventAt": storage.oldest.map(|(_, at)| at.to_string()),
+        "eventsPrunedSinceStart": storage.pruned.events,
+        "storeReaders": machinery.readers,
+        "changesWaiting": machinery.changes_waiting,
+        "changesMax": machinery.changes_max,
+        "runtimeThreads": report.workers,
+        "runtimeTasks": report.tasks,
+        "requestsInFlight": report.in_flight,
+        "requestsInFlightMax": report.in_flight_max,
+        "subscriptionsOnProbation": report.on_probation,
+        "integrity": integrity(&report.integrity),
+    })
+}
+
+fn integrity(check: &IntegrityCheck) -> Value {
+    match check {
+        IntegrityCheck::Never => Value::Null,
+        IntegrityCheck::Running { since } => json!({ "runningSince": since.to_string() }),
+        IntegrityCheck::Done { at, took, found } => match found {
+            Err(error) => json!({ "at": at.to_string(), "error": error.to_string() }),
+            Ok(found) => json!({
+                "at": at.to_string(),
+                "seconds": took.as_secs(),
+                "tablesChecked": found.checked,
+                "tables": found.tables,
+                "faults": found.faults,
+            }),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_receivers_no_more_than_their_host_and_names_of_headers_are_left() {
+        let mut subscription = json!({"properties": {"destination": {"properties": {
+        "endpointBaseUrl": "https://hooks.example.com/services/T0/B0/secret",
+        "maxEventsPerBatch": 3,
+        "deliveryAttributeMappings": [
+            {"name": "X-Team", "type": "Static", "properties": {"value": "secret"}},
+            {"name": "X-Id", "type": "Dynamic", "properties": {"sourceField": "id"}},
+        ]}}}});
+        withhold(&mut subscription, "hooks.example.com");
+        assert_eq!(
+            subscription["properties"]["destination"]["properties"],
+            json!({
+                "endpointBaseUrl": "hooks.example.com",
+                "maxEventsPerBatch": 3,
+                "deliveryAttributeMappings": [
+                    {"name": "X-Team", "type": "Static"}, {"name": "X-Id", "type": "Dynamic"},
+                ],
+            })
+        );
+    }
+}
