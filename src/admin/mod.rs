@@ -7,6 +7,7 @@
 mod account;
 mod activity;
 mod api_reference;
+mod asked;
 mod assets;
 mod client;
 mod confirm;
@@ -16,6 +17,7 @@ mod deliveries;
 mod error;
 mod events;
 mod field;
+mod file;
 mod first_event;
 mod form;
 mod form_page;

@@ -55,6 +55,7 @@ pub(super) static PAGES: &[Page] = &[
     kept("/topics/{topic}/subscriptions/{name}/delete",
         || get(subscriptions::ask_to_delete).post(subscriptions::delete)),
     listed("/events", "Events", || get(events::list)),
+    operated("/events/export", || get(events::export)),
     page("/events/{key}", || get(events::show)),
     operated("/events/{key}/data", || get(events::download)),
     listed("/rejected-events", "Rejected events", || get(rejected_events::list)),
@@ -184,6 +185,27 @@ pub(super) fn router() -> Router<Arc<Site>> {
         .method_not_allowed_fallback(error::no_such_action)
 }
 
+/// What the page at `path` takes, `/admin` and a query included; `None` where there is no page.
+pub(super) fn access(path: &str) -> Option<Access> {
+    let path = path.split_once('?').map_or(path, |(path, _)| path);
+    let path = path.strip_prefix("/admin")?;
+    let fitting = PAGES.iter().filter(|page| fits(page.path, path));
+    // A path that is written out goes before one with a name in it, as it does in the router.
+    let page = fitting.min_by_key(|page| page.path.matches('{').count());
+    Some(page?.access)
+}
+
+/// Whether `path` is that of the page registered as `pattern`.
+fn fits(pattern: &str, path: &str) -> bool {
+    let path = path.trim_end_matches('/');
+    let pattern = pattern.trim_end_matches('/');
+    let is_same = |(pattern, part): (&str, &str)| {
+        pattern == part || (pattern.starts_with('{') && !part.is_empty())
+    };
+    pattern.split('/').count() == path.split('/').count()
+        && pattern.split('/').zip(path.split('/')).all(is_same)
+}
+
 /// The navigation for `role` as it is shown on the page at `path`, `/admin` included.
 pub(super) fn nav(path: &str, role: Role) -> Vec<NavLink> {
     let path = path.strip_prefix("/admin").unwrap_or(path);
@@ -209,6 +231,36 @@ fn belongs_to(path: &str, listed: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn access_is_found_by_the_path() {
+        for (path, reads, changes) in [
+            ("/admin", Role::Viewer, Role::Admin),
+            ("/admin/events?of=orders", Role::Viewer, Role::Admin),
+            ("/admin/events/7", Role::Viewer, Role::Admin),
+            (
+                "/admin/events/export?of=a/b",
+                Role::Operator,
+                Role::Operator,
+            ),
+            (
+                "/admin/topics/shop%2Forders/publish",
+                Role::Operator,
+                Role::Operator,
+            ),
+            ("/admin/account/password", Role::Viewer, Role::Viewer),
+        ] {
+            let access = access(path).expect(path);
+            assert_eq!((access.reads, access.changes), (reads, changes), "{path}");
+        }
+        for path in [
+            "/everpost/events",
+            "/admin/events/7/8/9",
+            "/admin/topics//publish",
+        ] {
+            assert!(access(path).is_none(), "{path}");
+        }
+    }
 
     #[test]
     fn the_navigation_marks_where_one_is() {

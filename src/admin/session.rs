@@ -20,7 +20,7 @@ use tower_sessions::{Expiry, Session, SessionManagerLayer, SessionStore};
 use crate::admin::client::Client;
 use crate::admin::error::PageError;
 use crate::admin::view::Flash;
-use crate::admin::{Site, activity};
+use crate::admin::{Site, activity, page};
 use crate::base::{Clock, Entropy, Timestamp};
 use crate::store::StoreError;
 use crate::store::accounts::{Accounts, Role, SessionRecord, User, UserId};
@@ -79,6 +79,16 @@ impl Visitor {
     /// Whether the visitor may see what events carry.
     pub(super) fn sees_data(&self) -> bool {
         self.role >= Role::Operator
+    }
+
+    /// Whether the visitor may look at the page at `path`.
+    pub(super) fn may_open(&self, path: &str) -> bool {
+        page::access(path).is_some_and(|access| self.role >= access.reads)
+    }
+
+    /// Whether the visitor may send the form at `path`.
+    pub(super) fn may_send(&self, path: &str) -> bool {
+        page::access(path).is_some_and(|access| self.role >= access.changes)
     }
 
     /// What the book of sessions knows this one by.

@@ -6,12 +6,11 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::api::ApiState;
+use crate::api::asked::{Of, moment, one_of};
 use crate::api::error::ApiError;
 use crate::api::records::{PAGE_ROWS, delivery_row};
-use crate::base::Timestamp;
 use crate::model::dead_letter_filter::DeadLetterFilter;
 use crate::model::delivery::{DeliveryId, Outcome};
-use crate::model::name::{SubscriptionName, TopicName};
 use crate::store::views::{DeadLetterQuery, NUMBERS_MAX};
 
 /// The filters as a query has them.
@@ -46,33 +45,21 @@ impl DeadLetterParameters {
     }
 
     fn filter(self, state: &ApiState) -> Result<DeadLetterFilter, ApiError> {
-        let mut filter = DeadLetterFilter {
+        let (topic, subscription) = (self.topic.as_deref(), self.subscription.as_deref());
+        let of = Of::named(topic, subscription, state)?;
+        let outcome = self.outcome.as_deref();
+        Ok(DeadLetterFilter {
+            topic: of.topic,
+            subscription: of.subscription,
             reason: self.reason,
-            outcome: self.outcome.as_deref().map(outcome).transpose()?,
+            outcome: one_of("outcome", outcome, &Outcome::ALL, Outcome::name)?,
             status: self.status,
             from: moment("from", self.from.as_deref())?,
             to: moment("to", self.to.as_deref())?,
             event_type: self.event_type,
             subject: self.subject,
             text: self.text,
-            ..DeadLetterFilter::default()
-        };
-        match (self.topic, self.subscription) {
-            (Some(topic), Some(name)) => {
-                let (topic, name) = (TopicName::parse(&topic)?, SubscriptionName::parse(&name)?);
-                filter.subscription = Some(state.broker.subscription(&topic, &name)?.1.id);
-            }
-            (Some(topic), None) => {
-                filter.topic = Some(state.broker.topic(&TopicName::parse(&topic)?)?.topic.id);
-            }
-            (None, Some(_)) => {
-                return Err(ApiError::bad_request(
-                    "A subscription is named together with its topic.",
-                ));
-            }
-            (None, None) => {}
-        }
-        Ok(filter)
+        })
     }
 
     fn is_empty(&self) -> bool {
@@ -88,27 +75,6 @@ impl DeadLetterParameters {
         ];
         self.status.is_none() && texts.iter().all(|text| text.is_none())
     }
-}
-
-fn outcome(name: &str) -> Result<Outcome, ApiError> {
-    Outcome::from_name(name).ok_or_else(|| {
-        let names: Vec<_> = Outcome::ALL.iter().map(|each| each.name()).collect();
-        ApiError::bad_request(format!(
-            "The parameter outcome must be one of {}, not {name:?}.",
-            names.join(", ")
-        ))
-    })
-}
-
-fn moment(name: &str, text: Option<&str>) -> Result<Option<Timestamp>, ApiError> {
-    let parse = |text: &str| {
-        text.parse().map_err(|_| {
-            ApiError::bad_request(format!(
-                "The parameter {name} must be a moment such as 2026-11-21T06:40:53Z, not {text:?}."
-            ))
-        })
-    };
-    text.map(parse).transpose()
 }
 
 /// `GET /everpost/deadLetters`

@@ -12,6 +12,7 @@ use crate::api::manage::{SubscriptionPath, TopicPath};
 use crate::base::Timestamp;
 use crate::model::delivery::DeliveryId;
 use crate::model::event::{Event, EventKey};
+use crate::model::event_filter::EventFilter;
 use crate::model::explanation::Explanation;
 use crate::model::limits::TRIAL_DEADLINE;
 use crate::model::registry::TopicEntry;
@@ -99,8 +100,11 @@ async fn asked_event(
         Question::Published(id) => {
             let problem = format!("has no event with the id {id:?} among the newest");
             let query = EventQuery {
-                topic: Some(entry.topic.id),
-                id: Some(id),
+                filter: EventFilter {
+                    topic: Some(entry.topic.id),
+                    id: Some(id),
+                    ..EventFilter::default()
+                },
                 limit: 1,
                 ..EventQuery::default()
             };

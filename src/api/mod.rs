@@ -4,6 +4,7 @@
 //! broker and dresses the answer; it decides nothing about events.
 
 mod arm;
+mod asked;
 mod audit;
 mod auth;
 mod counts;
@@ -11,6 +12,7 @@ mod dead_letters;
 mod deliveries;
 mod diagnostics;
 mod error;
+mod events;
 mod explain;
 mod health;
 mod import;

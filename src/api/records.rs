@@ -13,54 +13,17 @@ use crate::api::error::ApiError;
 use crate::base::Timestamp;
 use crate::model::dead_letter::DeadLetterDetails;
 use crate::model::delivery::{DeliveryAttempt, DeliveryId, DeliveryState, Outcome};
-use crate::model::event::{EventData, EventKey, StoredEvent};
+use crate::model::event::EventKey;
 use crate::model::name::TopicName;
 use crate::model::registry::Registry;
 use crate::store::views::{
     DeliveryDetail, DeliveryRow, EventDetail, EventQuery, EventRow, LineageRow,
 };
 use crate::wire::dead_letter::RecordOf;
+use crate::wire::stored_event::StoredEventBody;
 
 /// Rows of a page when the client does not say.
 pub(super) const PAGE_ROWS: usize = 50;
-
-#[derive(Deserialize)]
-pub(super) struct EventFilter {
-    topic: Option<String>,
-    id: Option<String>,
-    #[serde(rename = "type")]
-    event_type: Option<String>,
-    #[serde(default)]
-    unmatched: bool,
-    limit: Option<usize>,
-    before: Option<i64>,
-}
-
-/// `GET /everpost/events`
-pub(super) async fn list_events(
-    State(state): State<ApiState>,
-    Query(filter): Query<EventFilter>,
-) -> Result<Json<Value>, ApiError> {
-    let topic = filter.topic.map(|name| {
-        state
-            .broker
-            .topic(&TopicName::parse(&name)?)
-            .map_err(ApiError::from)
-    });
-    let query = EventQuery {
-        topic: topic.transpose()?.map(|entry| entry.topic.id),
-        id: filter.id,
-        event_type: filter.event_type,
-        unmatched: filter.unmatched,
-        before: filter.before.map(EventKey),
-        limit: filter.limit.unwrap_or(PAGE_ROWS),
-    };
-    let page = state.views.events(query).await?;
-    let rows: Vec<Value> = page.rows.iter().map(event_row).collect();
-    Ok(Json(
-        json!({ "value": rows, "nextBefore": page.next_before.map(|key| key.0) }),
-    ))
-}
 
 /// `GET /everpost/events/{key}`
 pub(super) async fn get_event(
@@ -120,7 +83,7 @@ fn was_dead(state: DeliveryState) -> bool {
 #[serde(rename_all = "camelCase")]
 pub(super) struct EventBody {
     #[serde(flatten)]
-    envelope: Envelope,
+    envelope: StoredEventBody,
     deliveries: Vec<Value>,
     /// The resubmission that made it; `null` for what a publisher sent.
     made_by: Option<Value>,
@@ -132,29 +95,8 @@ pub(super) struct EventBody {
 pub(super) struct DeadLetterBody {
     #[serde(flatten)]
     delivery: Value,
-    event: Envelope,
+    event: StoredEventBody,
     record: Option<Box<RawValue>>,
-}
-
-/// An event as it is stored; `data` byte for byte.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Envelope {
-    key: i64,
-    topic: String,
-    id: String,
-    source: Option<String>,
-    event_type: String,
-    subject: Option<String>,
-    event_time: Option<String>,
-    data_version: Option<String>,
-    received_at: String,
-    size: usize,
-    matched: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    data: Option<Box<RawValue>>,
-    #[serde(rename = "data_base64", skip_serializing_if = "Option::is_none")]
-    data_base64: Option<String>,
 }
 
 fn event_body(event: &EventDetail) -> EventBody {
@@ -178,45 +120,8 @@ fn line(line: &LineageRow) -> Value {
     })
 }
 
-fn envelope(detail: &EventDetail) -> Envelope {
-    let StoredEvent {
-        key,
-        received_at,
-        event,
-    } = &detail.stored;
-    let (data, data_base64) = match &event.data {
-        EventData::Absent => (None, None),
-        EventData::Json(text) => (RawValue::from_string(text.clone()).ok(), None),
-        EventData::Base64(text) => (None, Some(text.clone())),
-    };
-    Envelope {
-        key: key.0,
-        topic: detail.topic.clone(),
-        id: event.id.clone(),
-        source: event.source.clone(),
-        event_type: event.event_type.clone(),
-        subject: event.subject.clone(),
-        event_time: event.time.clone(),
-        data_version: event.data_version.clone(),
-        received_at: received_at.to_string(),
-        size: event.data.len(),
-        matched: detail.matched,
-        data,
-        data_base64,
-    }
-}
-
-fn event_row(row: &EventRow) -> Value {
-    json!({
-        "key": row.key.0,
-        "topic": row.topic,
-        "id": row.id,
-        "eventType": row.event_type,
-        "subject": row.subject,
-        "receivedAt": row.received_at.to_string(),
-        "size": row.data_bytes,
-        "matched": row.matched,
-    })
+fn envelope(detail: &EventDetail) -> StoredEventBody {
+    StoredEventBody::new(&detail.stored, &detail.topic, detail.matched)
 }
 
 pub(super) fn delivery_row(row: &DeliveryRow) -> Value {

@@ -11,9 +11,9 @@ use axum::middleware::from_fn_with_state;
 use crate::api::verbs::{Verbs, delete, get, post};
 use crate::api::{
     ApiOptions, ApiState, audit, auth, counts, dead_letters, deliveries, diagnostics, error,
-    explain, front_page, health, import, inspectors, locks, manage, namespaces, openapi, people,
-    publish, publish_in_namespace, records, rejections, replays, resubmit, storage, tokens,
-    validate,
+    events, explain, front_page, health, import, inspectors, locks, manage, namespaces, openapi,
+    people, publish, publish_in_namespace, records, rejections, replays, resubmit, storage,
+    tokens, validate,
 };
 use crate::model::limits::{IMPORT_BYTES_MAX, MANAGEMENT_BYTES_MAX};
 use crate::store::accounts::Role;
@@ -237,7 +237,7 @@ pub(super) fn all(options: &ApiOptions) -> Vec<Route> {
         managed("/namespaces/{namespace}/topics", get(namespaces::list_topics)),
         managed("/everpost/counts", get(counts::list_counts)),
         managed("/everpost/traffic", get(counts::list_traffic)),
-        managed("/everpost/events", get(records::list_events)),
+        managed("/everpost/events", get(events::list)),
         with_data("/everpost/events/{key}", get(records::get_event)),
         with_data("/everpost/events/{key}/explanations", get(explain::explain_stored)),
         managed("/everpost/storage", get(storage::show)),

@@ -11,6 +11,7 @@ pub mod dead_letter_filter;
 pub mod delivery;
 pub mod destination;
 pub mod event;
+pub mod event_filter;
 pub mod explanation;
 pub mod export;
 pub mod filter;

@@ -11,6 +11,7 @@ mod db;
 mod dead_letter_filter;
 mod deliveries;
 mod error;
+mod event_filter;
 mod exports;
 mod fold;
 mod hasten;

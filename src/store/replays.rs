@@ -19,9 +19,10 @@ use crate::model::replay::{
 use crate::model::subscription::SubscriptionId;
 use crate::model::topic::TopicId;
 use crate::store::db::Db;
-use crate::store::dead_letter_filter::{FilterValues, OF_ABOUT, OF_DELIVERY, OF_EVENT, OF_TEXT};
+use crate::store::dead_letter_filter::{OF_ABOUT, OF_DELIVERY, values};
 use crate::store::deliveries::Accepted;
 use crate::store::error::StoreError;
+use crate::store::event_filter::{OF_EVENT, OF_TEXT};
 use crate::store::notices::{self, Arrival};
 use crate::store::resubmissions::{
     CANDIDATE_COLUMNS, Candidate, Resubmission, Resubmitted, candidate_of, readable, resubmit,
@@ -348,7 +349,7 @@ fn select_count(source: &ReplaySource) -> String {
 fn count(tx: &Connection, source: &ReplaySource, stretch: Stretch) -> Result<Counted, StoreError> {
     let cursor = end_of_window(tx, source, stretch)?;
     let until = cursor.unwrap_or(stretch.until);
-    let values = FilterValues::of(&source.filter);
+    let values = values(&source.filter);
     let count = select_count(source);
     let values = values.in_sql(&count, &[(":after", &stretch.after), (":until", &until)]);
     let matched: i64 = tx
@@ -375,7 +376,7 @@ fn find(
         "ORDER BY delivery.id LIMIT :limit",
     );
     let most = i64::try_from(limit).unwrap_or(i64::MAX);
-    let values = FilterValues::of(&source.filter);
+    let values = values(&source.filter);
     let values = values.in_sql(
         &select,
         &[

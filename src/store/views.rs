@@ -2,6 +2,7 @@
 
 mod counters;
 mod dead_letters;
+mod events;
 
 use std::time::Duration;
 
@@ -10,7 +11,8 @@ pub use counters::{
     TrafficSlot,
 };
 pub use dead_letters::{DeadLetterQuery, Group, GroupBy, Groups, NUMBERS_MAX};
-use rusqlite::{Connection, OptionalExtension, Row, params};
+pub use events::{EventQuery, EventRow, FoundEvents, LookedBack};
+use rusqlite::{Connection, Row, params};
 use tokio::sync::watch;
 
 use crate::base::Timestamp;
@@ -35,9 +37,6 @@ use crate::wire::dead_letter::DeadLetterFacts;
 /// Rows on one page of a list, at most.
 pub const PAGE_ROWS_MAX: usize = 200;
 
-/// Events that one search looks at before it answers with what it has; the next page goes on there.
-const SEARCH_EVENTS_MAX: i64 = 50_000;
-
 /// Numbers of events that one bite of a [`ReadBack`] passes, whichever topic they are of.
 const READ_BACK_SPAN: i64 = 10_000;
 
@@ -46,21 +45,6 @@ const READ_BACK_SPAN: i64 = 10_000;
 pub struct Views {
     pub(super) db: Db,
     pub(super) seals: Seals,
-}
-
-/// Which events to list.
-#[derive(Clone, Debug, Default)]
-pub struct EventQuery {
-    pub topic: Option<TopicId>,
-    /// The publisher's id, exactly.
-    pub id: Option<String>,
-    /// The event type, exactly, or its beginning when it ends in `*`.
-    pub event_type: Option<String>,
-    /// Only events that no subscription wanted.
-    pub unmatched: bool,
-    /// Only events older than this one.
-    pub before: Option<EventKey>,
-    pub limit: usize,
 }
 
 /// Which events of a topic to read back whole.
@@ -89,23 +73,6 @@ impl<T, K> Default for Page<T, K> {
             next_before: None,
         }
     }
-}
-
-/// An event in a list.
-#[derive(Clone, Debug)]
-pub struct EventRow {
-    pub key: EventKey,
-    pub topic: String,
-    pub received_at: Timestamp,
-    pub id: String,
-    pub event_type: String,
-    pub subject: Option<String>,
-    /// Bytes of its data.
-    pub data_bytes: u64,
-    /// Event subscriptions that wanted it.
-    pub matched: u64,
-    /// Its deliveries by state, in the order of [`DeliveryState::ALL`].
-    pub deliveries: Vec<(DeliveryState, u64)>,
 }
 
 /// An event with everything that became of it.
@@ -203,12 +170,6 @@ impl Views {
         self.db.changes()
     }
 
-    /// Events, newest first. A search for an id or type looks at a bounded number of events; where the
-    /// page is short and `next_before` is set, the search has not reached the end yet.
-    pub async fn events(&self, query: EventQuery) -> Result<Page<EventRow, EventKey>, StoreError> {
-        self.db.read(move |tx| events(tx, &query)).await
-    }
-
     /// One bite of a topic's events, newest first. It may be short or even empty, and yet not the last.
     pub async fn read_back(
         &self,
@@ -245,98 +206,6 @@ impl Views {
             .read(move |tx| subscriptions.into_iter().map(|id| depth(tx, id)).collect())
             .await
     }
-}
-
-const EVENT_ROW: &str = "SELECT event.id, topic.name, event.received_at, event.event_id, \
-     event.event_type, event.subject, coalesce(length(event.data), 0), event.matched \
-     FROM event JOIN topic ON topic.id = event.topic_id";
-
-fn events(tx: &Connection, query: &EventQuery) -> Result<Page<EventRow, EventKey>, StoreError> {
-    let newest = query
-        .before
-        .map_or(i64::MAX, |before| before.0.saturating_sub(1));
-    let limit = query.limit.clamp(1, PAGE_ROWS_MAX);
-    // Those that nobody wanted have an index of their own.
-    let among = match query.unmatched {
-        true => "matched = 0 AND id <= ?1",
-        false => "id <= ?1",
-    };
-    let select = format!(
-        "{EVENT_ROW} WHERE event.id IN \
-             (SELECT id FROM event WHERE {among} ORDER BY id DESC LIMIT ?2) \
-         AND (?3 IS NULL OR event.topic_id = ?3) AND (?4 IS NULL OR event.event_id = ?4) \
-         AND (?5 IS NULL OR event.event_type = ?5) \
-         AND (?6 IS NULL OR substr(event.event_type, 1, length(?6)) = ?6) \
-         ORDER BY event.id DESC LIMIT ?7"
-    );
-    let prefix = query
-        .event_type
-        .as_deref()
-        .and_then(|kind| kind.strip_suffix('*'));
-    let whole = query.event_type.as_deref().filter(|_| prefix.is_none());
-    let values = params![
-        newest,
-        SEARCH_EVENTS_MAX,
-        query.topic,
-        query.id,
-        whole,
-        prefix,
-        i64::try_from(limit).unwrap_or(i64::MAX)
-    ];
-    let mut select = tx.prepare_cached(&select)?;
-    let mut rows = select.query(values)?;
-    let mut page = Page {
-        rows: Vec::new(),
-        next_before: None,
-    };
-    while let Some(row) = rows.next()? {
-        page.rows.push(event_row(tx, row)?);
-    }
-    page.next_before = match page.rows.last() {
-        Some(last) if page.rows.len() == limit => Some(last.key),
-        _ => end_of_search(tx, among, newest)?,
-    };
-    Ok(page)
-}
-
-fn event_row(tx: &Connection, row: &Row<'_>) -> Result<EventRow, StoreError> {
-    let key = EventKey(row.get(0)?);
-    Ok(EventRow {
-        key,
-        topic: row.get(1)?,
-        received_at: row::timestamp(row, 2)?,
-        id: row::text(row, 3)?,
-        event_type: row::text(row, 4)?,
-        subject: row::text_or_null(row, 5)?,
-        data_bytes: row.get::<_, i64>(6)?.unsigned_abs(),
-        matched: row.get::<_, i64>(7)?.unsigned_abs(),
-        deliveries: states_of(tx, key)?,
-    })
-}
-
-fn states_of(tx: &Connection, key: EventKey) -> Result<Vec<(DeliveryState, u64)>, StoreError> {
-    let count = "SELECT state, count(*) FROM delivery WHERE event_id = ?1 GROUP BY state";
-    let mut count = tx.prepare_cached(count)?;
-    let mut rows = count.query([key])?;
-    let mut states = Vec::new();
-    while let Some(row) = rows.next()? {
-        states.push((row::state(row, 0)?, row.get::<_, i64>(1)?.unsigned_abs()));
-    }
-    Ok(states)
-}
-
-/// Where a search that found less than a page stopped looking; `None` at the oldest event.
-fn end_of_search(
-    tx: &Connection,
-    among: &str,
-    newest: i64,
-) -> Result<Option<EventKey>, StoreError> {
-    let last = format!("SELECT id FROM event WHERE {among} ORDER BY id DESC LIMIT 1 OFFSET ?2");
-    let last = tx
-        .prepare_cached(&last)?
-        .query_row([newest, SEARCH_EVENTS_MAX - 1], |row| row.get(0))
-        .optional()?;
-    Ok(last.map(EventKey))
 }
 
 fn read_back(tx: &Connection, bite: &ReadBack) -> Result<Page<StoredEvent, EventKey>, StoreError> {

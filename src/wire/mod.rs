@@ -31,6 +31,7 @@ pub mod resource;
 pub mod sas;
 pub mod service_bus;
 pub mod signature;
+pub mod stored_event;
 pub mod validation;
 
 use std::borrow::Cow;

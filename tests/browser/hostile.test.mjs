@@ -37,7 +37,7 @@ const PAGES = [
   "/admin/topics/orders/subscriptions/billing/edit",
   "/admin/subscriptions",
   "/admin/events",
-  `/admin/events?${new URLSearchParams({ type: IMAGE, id: SCRIPT, topic: LINK })}`,
+  `/admin/events?${new URLSearchParams({ type: IMAGE, id: SCRIPT, of: LINK, text: SCRIPT, from: IMAGE })}`,
   "/admin/events/1",
   "/admin/events/1?data=raw",
   "/admin/rejected-events",

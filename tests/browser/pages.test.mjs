@@ -108,6 +108,7 @@ const PAGES = [
 
 // No pages to look at: downloads, and the way out.
 const NO_PAGES = [
+  "/events/export",
   "/events/{key}/data",
   "/dead-letters/export",
   "/system/support-bundle",
@@ -141,7 +142,8 @@ const STATES = [
   ["events that nobody wanted", "/admin/events?unmatched=on"],
   ["rejected event of little", "/admin/rejected-events/1"],
   ["rejected events none found", "/admin/rejected-events?reason=nonsense"],
-  ["events older", "/admin/events?before=40&topic=orders"],
+  ["events refused", "/admin/events?of=nobody&from=yesterday"],
+  ["events older", "/admin/events?before=40&of=orders"],
   ["dead letters by event type", "/admin/dead-letters?group=type"],
   ["dead letters of nothing", "/admin/dead-letters?of=orders/billing"],
   ["commands", REJECTED, (ann) => ann.page.getByText("The same on the command line").click()],
@@ -222,7 +224,7 @@ for (const [look, options] of Object.entries(LOOKS)) {
 
 async function signedIn(options) {
   const ann = await Administrator.arrive(browser, appliance.url, options);
-  ann.allow(/404|422/); // what pages that refuse something answer with
+  ann.allow(/40[34]|422/); // what pages that refuse something answer with
   await ann.page.goto("/admin/login");
   await ann.signIn();
   await ann.isOn("Overview");

@@ -8,6 +8,7 @@ mod credentials;
 mod dead_letter_search;
 mod dead_letters;
 mod demo;
+mod event_search;
 mod explain;
 mod export;
 mod failing_disk;

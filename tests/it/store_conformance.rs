@@ -1,6 +1,7 @@
 //! What every store must do, through its public books alone. Runs over the threaded one and the inline
 //! one; another engine would only add its opener.
 
+mod events;
 mod resubmissions;
 
 use std::collections::HashSet;
@@ -29,6 +30,7 @@ use everpost::store::{
 use everpost::wire::resource;
 use serde_json::json;
 
+use events::*;
 use resubmissions::*;
 
 /// A store with the topic `orders` and its subscriptions `billing` and `audit`.
@@ -546,51 +548,6 @@ async fn pages_cover_everything_once(f: Fixture) {
     let expected: Vec<_> = (0..25).rev().map(|number| format!("e{number}")).collect();
     assert_eq!(seen, expected);
 
-    let find = async |query: EventQuery| {
-        let query = EventQuery { limit: 10, ..query };
-        f.store
-            .views
-            .events(query)
-            .await
-            .expect("a page")
-            .rows
-            .len()
-    };
-    let id = Some("e7".to_owned());
-    assert_eq!(
-        find(EventQuery {
-            id,
-            ..EventQuery::default()
-        })
-        .await,
-        1
-    );
-    assert_eq!(
-        find(EventQuery {
-            unmatched: true,
-            ..EventQuery::default()
-        })
-        .await,
-        5
-    );
-    for (kind, found) in [
-        ("Order.Paid", 10),
-        ("Order.*", 10),
-        ("Order", 0),
-        ("order.*", 0),
-    ] {
-        let event_type = Some(kind.to_owned());
-        assert_eq!(
-            find(EventQuery {
-                event_type,
-                ..EventQuery::default()
-            })
-            .await,
-            found,
-            "{kind}"
-        );
-    }
-
     let reason = DeadLetterReason::TimeToLiveExceeded;
     for id in ids(&f.lease(f.billing, 99, 12).await) {
         f.settle(id, 1, Settlement::DeadLetter(reason), 99).await;
@@ -783,28 +740,6 @@ async fn events_of_one_topic_are_read_back_in_bites(f: Fixture) {
     assert_eq!(read(rest).await, (vec![5, 4, 3, 2, 1], None));
 }
 
-async fn unmatched_events_are_listed_by_themselves(f: Fixture) {
-    for number in 0..10 {
-        let targets: &[_] = if number % 2 == 0 { &[] } else { &[f.billing] };
-        f.publish(&number.to_string(), targets, number).await;
-    }
-    let list = async |before: Option<EventKey>, limit| {
-        let query = EventQuery {
-            unmatched: true,
-            topic: Some(f.topic),
-            before,
-            limit,
-            ..EventQuery::default()
-        };
-        let page = f.store.views.events(query).await.expect("a page");
-        let keys: Vec<_> = page.rows.iter().map(|row| row.key.0).collect();
-        (keys, page.next_before)
-    };
-    assert_eq!(list(None, 9).await, (vec![9, 7, 5, 3, 1], None));
-    assert_eq!(list(None, 2).await, (vec![9, 7], Some(EventKey(7))));
-    assert_eq!(list(Some(EventKey(7)), 9).await.0, [5, 3, 1]);
-}
-
 macro_rules! conformance {
     ($($check:ident)*) => {
         mod on_threads {
@@ -834,5 +769,7 @@ conformance! {
     the_first_user_claims_and_sessions_end
     refusals_are_kept_in_number_and_age
     events_of_one_topic_are_read_back_in_bites
-    unmatched_events_are_listed_by_themselves
+    events_are_found_by_what_is_known_of_them
+    a_search_of_events_says_how_far_it_came
+    a_search_in_data_ends_after_so_many_bytes
 }

@@ -146,7 +146,7 @@ async fn pages(appliance: &Appliance) -> Vec<String> {
         "/topics/orders/subscriptions/webhook-1",
         "/topics/orders/subscriptions/webhook-1/edit",
         "/events",
-        "/events?topic=orders",
+        "/events?of=orders",
         "/events?type=Order.7",
         "/events?type=No.Such.Type",
         "/events?unmatched=on",

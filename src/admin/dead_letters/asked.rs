@@ -2,12 +2,10 @@
 
 use serde::Deserialize;
 
-use crate::admin::list_filter::given;
+use crate::admin::asked::{self, Of, given, in_utc, of_flags};
 use crate::admin::view::link;
-use crate::base::Timestamp;
 use crate::model::dead_letter_filter::DeadLetterFilter;
 use crate::model::delivery::{DeliveryId, Outcome};
-use crate::model::name::{SubscriptionName, TopicName};
 use crate::model::registry::Registry;
 use crate::store::views::{DeadLetterQuery, GroupBy};
 
@@ -94,7 +92,11 @@ impl Asked {
 
     pub(super) fn filter(&self, registry: &Registry) -> Result<DeadLetterFilter, Unknown> {
         let outcome = |name: String| Outcome::from_name(&name).ok_or(Unknown);
-        let mut filter = DeadLetterFilter {
+        let moment = |at: String| asked::moment(&at).ok_or(Unknown);
+        let of = Of::named(&self.of, registry).ok_or(Unknown)?;
+        Ok(DeadLetterFilter {
+            topic: of.topic,
+            subscription: of.subscription,
             reason: given(&self.reason),
             outcome: given(&self.outcome).map(outcome).transpose()?,
             status: given(&self.status)
@@ -103,64 +105,18 @@ impl Asked {
             event_type: given(&self.event_type),
             subject: given(&self.subject),
             text: given(&self.text),
-            from: given(&self.from).map(|at| moment(&at)).transpose()?,
-            to: given(&self.to).map(|at| moment(&at)).transpose()?,
-            ..DeadLetterFilter::default()
-        };
-        if self.of.is_empty() {
-            return Ok(filter);
-        }
-        let (topic, name) = taken_apart(&self.of);
-        let topic = TopicName::parse(topic).map_err(|_| Unknown)?;
-        let topic = registry.topic(&topic).ok_or(Unknown)?;
-        match name {
-            None => filter.topic = Some(topic.topic.id),
-            Some(name) => {
-                let name = SubscriptionName::parse(name).map_err(|_| Unknown)?;
-                filter.subscription = Some(topic.subscription(&name).ok_or(Unknown)?.id);
-            }
-        }
-        Ok(filter)
+            from: given(&self.from).map(moment).transpose()?,
+            to: given(&self.to).map(moment).transpose()?,
+        })
     }
 
     /// The same for `everpost` and the management API.
     pub(super) fn flags(&self) -> Vec<(&'static str, String)> {
-        let (topic, subscription) = taken_apart(&self.of);
-        let utc = |text: &str| moment(text).map_or_else(|_| String::new(), |at| at.to_string());
-        let of = [
-            ("topic", topic.to_owned()),
-            ("subscription", subscription.unwrap_or_default().to_owned()),
-        ];
         let others = self.filters().into_iter().filter(|(name, _)| *name != "of");
         let others = others.map(|(name, value)| match name {
-            "from" | "to" => (name, utc(&value)),
+            "from" | "to" => (name, in_utc(&value)),
             _ => (name, value),
         });
-        of.into_iter().chain(others).collect()
+        of_flags(&self.of).into_iter().chain(others).collect()
     }
-}
-
-/// How the filter names all of a topic: behind that of a namespace topic stands a slash, since
-/// `shop/orders` would be a subscription of the topic `shop`.
-pub(in crate::admin) fn whole_topic(topic: &TopicName) -> String {
-    match topic.namespace() {
-        None => topic.to_string(),
-        Some(_) => format!("{topic}/"),
-    }
-}
-
-/// The topic and, if one is named, the subscription.
-fn taken_apart(of: &str) -> (&str, Option<&str>) {
-    match of.rsplit_once('/') {
-        None => (of, None),
-        Some((topic, "")) => (topic, None),
-        Some((topic, name)) => (topic, Some(name)),
-    }
-}
-
-/// `2026-11-21T06:40`, as browsers write it, or RFC 3339.
-fn moment(text: &str) -> Result<Timestamp, Unknown> {
-    let spellings = [text.to_owned(), format!("{text}:00Z"), format!("{text}Z")];
-    let mut moments = spellings.iter().filter_map(|text| text.parse().ok());
-    moments.next().ok_or(Unknown)
 }

@@ -8,7 +8,6 @@ use axum::body::{Body, Bytes};
 use axum::extract::{Query, State};
 use axum::response::{IntoResponse, Redirect, Response};
 use futures_util::stream;
-use http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -16,6 +15,7 @@ use crate::admin::confirm::Confirm;
 use crate::admin::dead_letters::asked::Asked;
 use crate::admin::error::{PageError, PageResult, sentence};
 use crate::admin::field::{Field, Section};
+use crate::admin::file::{NDJSON, file, on_one_line};
 use crate::admin::form::{Form, Refusal, Submitted};
 use crate::admin::form_page::FormPage;
 use crate::admin::replays::replay_page;
@@ -291,9 +291,9 @@ pub(in crate::admin) async fn download(
         before: None,
         limit: FILE_BITE,
     };
-    let (kind, ending) = match is_array {
-        true => ("application/json", "json"),
-        false => ("application/x-ndjson", "ndjson"),
+    let (kind, name) = match is_array {
+        true => ("application/json", "dead-letters.json"),
+        false => (NDJSON, "dead-letters.ndjson"),
     };
     let writing = Writing {
         site,
@@ -307,19 +307,7 @@ pub(in crate::admin) async fn download(
         let bite = writing.bite().await.map_err(|error| error.to_string())?;
         Ok::<_, String>(bite.map(|bite| (bite, writing)))
     });
-    let name = format!("attachment; filename=\"dead-letters.{ending}\"");
-    let headers = [(CONTENT_TYPE, kind.to_owned()), (CONTENT_DISPOSITION, name)];
-    Ok((headers, Body::from_stream(bites)).into_response())
-}
-
-/// Data is kept as it was published, and may have line breaks between its parts; in texts there are none.
-fn on_one_line(mut json: Vec<u8>) -> Vec<u8> {
-    for byte in &mut json {
-        if matches!(byte, b'\n' | b'\r') {
-            *byte = b' ';
-        }
-    }
-    json
+    Ok(file(name, kind, Body::from_stream(bites)))
 }
 
 impl Writing {

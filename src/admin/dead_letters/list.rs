@@ -5,7 +5,8 @@ use std::sync::Arc;
 use askama::Template;
 use axum::extract::{Query, State};
 
-use crate::admin::dead_letters::asked::{Asked, whole_topic};
+use crate::admin::asked::{as_typed, of_field};
+use crate::admin::dead_letters::asked::Asked;
 use crate::admin::dead_letters::groups::{self, GroupText};
 use crate::admin::error::PageResult;
 use crate::admin::field::Field;
@@ -235,35 +236,9 @@ fn fields(asked: &Asked, registry: &Registry) -> Vec<Field> {
     ]
 }
 
-/// A moment as the browser's field has it.
-fn as_typed(at: &str) -> String {
-    at.get(..16).unwrap_or(at).to_owned()
-}
-
 fn or_any<'a>(words: impl Iterator<Item = &'a str>) -> Vec<(&'a str, &'a str)> {
     let any = std::iter::once(("", "Any"));
     any.chain(words.map(|word| (word, word))).collect()
-}
-
-fn of_field(registry: &Registry, form: &Form) -> Field {
-    let mut options = vec![(String::new(), "All topics".to_owned())];
-    for topic in registry.topics() {
-        let name = topic.topic.name.as_str();
-        options.push((whole_topic(&topic.topic.name), name.to_owned()));
-        let subscriptions = topic.subscriptions.values().map(|each| {
-            let subscription = each.name.as_str();
-            (
-                format!("{name}/{subscription}"),
-                format!("{name} / {subscription}"),
-            )
-        });
-        options.extend(subscriptions);
-    }
-    let options: Vec<(&str, &str)> = options
-        .iter()
-        .map(|(value, text)| (value.as_str(), text.as_str()))
-        .collect();
-    Field::choice("of", "Topic or subscription", &options, form)
 }
 
 fn empty(is_filtered: bool) -> Empty {

@@ -12,7 +12,6 @@ use askama::Template;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Redirect};
 
-pub(super) use asked::whole_topic;
 pub(super) use bulk::{ask_to_purge, ask_to_replay, download, purge, replay};
 pub(super) use edit::{edit, resubmit as resubmit_edited};
 pub(super) use list::list;

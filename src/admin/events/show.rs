@@ -4,14 +4,13 @@ use std::sync::Arc;
 
 use askama::Template;
 use axum::extract::{Path, Query, State};
-use axum::response::{IntoResponse, Response};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use serde::Deserialize;
 
 use crate::admin::error::{PageError, PageResult};
 use crate::admin::events::why::WhyTable;
+use crate::admin::file::file;
 use crate::admin::identify::{event_key, event_page, topic_page};
 use crate::admin::recipe::Recipe;
 use crate::admin::session::Visitor;
@@ -124,10 +123,8 @@ pub(in crate::admin) async fn download(
 ) -> PageResult {
     let event = find(&site, &key).await?;
     let key = event.stored.key;
-    let (bytes, ending, kind) = file(event.stored.event.data);
-    let name = format!("attachment; filename=\"event-{key}.{ending}\"");
-    let headers = [(CONTENT_TYPE, kind.to_owned()), (CONTENT_DISPOSITION, name)];
-    Ok::<Response, _>((headers, bytes).into_response())
+    let (bytes, ending, kind) = as_file(event.stored.event.data);
+    Ok(file(&format!("event-{key}.{ending}"), kind, bytes))
 }
 
 async fn find(site: &Site, key: &str) -> Result<EventDetail, PageError> {
@@ -135,7 +132,7 @@ async fn find(site: &Site, key: &str) -> Result<EventDetail, PageError> {
     event.ok_or_else(|| PageError::NotFound(format!("event {key}")))
 }
 
-fn file(data: EventData) -> (Vec<u8>, &'static str, &'static str) {
+fn as_file(data: EventData) -> (Vec<u8>, &'static str, &'static str) {
     match data {
         EventData::Absent => (Vec::new(), "txt", "text/plain; charset=utf-8"),
         EventData::Json(text) => (text.into_bytes(), "json", "application/json"),
@@ -232,7 +229,7 @@ mod tests {
 
     #[test]
     fn binary_data_is_downloaded_as_it_is() {
-        let (bytes, ending, _) = file(EventData::Base64("AAEC".to_owned()));
+        let (bytes, ending, _) = as_file(EventData::Base64("AAEC".to_owned()));
         assert_eq!((bytes.as_slice(), ending), (&[0, 1, 2][..], "bin"));
     }
 }

@@ -2,8 +2,12 @@
 
 use std::time::Duration;
 
+use http::StatusCode;
+use serde_json::Value;
+
 use super::{Appliance, Person};
 use crate::model::delivery::{DeliveryId, DeliveryState};
+use crate::store::accounts::Role;
 
 /// A topic `orders` with the subscription `billing`.
 pub(super) async fn with_subscription() -> (Appliance, Person) {
@@ -331,7 +335,7 @@ async fn a_subscription_is_changed_validated_and_deleted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn events_are_found_by_topic_id_and_type_and_paged() {
+async fn events_are_found_by_what_is_known_of_them_and_paged() {
     let (appliance, mut person) = with_subscription().await;
     for _ in 0..51 {
         publish(&mut person).await;
@@ -346,9 +350,15 @@ async fn events_are_found_by_topic_id_and_type_and_paged() {
 
     for (query, found) in [
         ("type=Example.*", true),
-        ("type=Example.Created&topic=ORDERS", true),
+        ("type=Example.Created&of=ORDERS", true),
+        ("of=orders/billing&state=Delivered", true),
+        ("state=Retrying", false),
         ("type=example.*", false),
-        ("topic=nothing", false),
+        ("subject=/nobody*", false),
+        ("text=EXAMPLE", true),
+        ("text=nowhere", false),
+        ("from=2027-01-15T08:00", true),
+        ("to=2027-01-15T08:00", false),
         ("unmatched=on", false),
         ("id=nobody", false),
     ] {
@@ -356,6 +366,48 @@ async fn events_are_found_by_topic_id_and_type_and_paged() {
         assert_eq!(!page.body.contains("No event fits."), found, "{query}");
         assert_eq!(page.status, 200, "{query}");
     }
+    for (query, problem) in [
+        ("of=nothing", "There is no topic or event subscription"),
+        ("state=sent", "No delivery is ever"),
+        ("from=yesterday", "is no moment such as 2026-11-21T06:40"),
+    ] {
+        let page = person.open(&format!("/admin/events?{query}")).await;
+        page.expect(&[problem, "aria-invalid"]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_that_fit_are_downloaded() {
+    let (appliance, mut person) = with_subscription().await;
+    for _ in 0..21 {
+        publish(&mut person).await;
+    }
+    settle(&appliance, 21, DeliveryState::Delivered).await;
+    let query = "of=orders%2Fbilling&state=Delivered";
+    let page = person.open(&format!("/admin/events?{query}")).await;
+    page.expect(&["/admin/events/export?of=orders%2Fbilling&#38;state=Delivered"]);
+    let file = person.open(&format!("/admin/events/export?{query}")).await;
+    let lines: Vec<Value> = file
+        .body
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("JSON on each line"))
+        .collect();
+    let keys: Vec<_> = lines.iter().map(|line| line["key"].as_i64()).collect();
+    assert_eq!(keys, (1..=21).rev().map(Some).collect::<Vec<_>>());
+    assert_eq!(lines[0]["eventType"], "Example.Created");
+    assert!(lines[0]["data"].is_object());
+    let nothing = person.open("/admin/events/export?text=nowhere").await;
+    assert_eq!(
+        (nothing.status, nothing.body.as_str()),
+        (StatusCode::OK, "")
+    );
+    let refused = person.open("/admin/events/export?from=yesterday").await;
+    assert_eq!(refused.status, 400);
+
+    let mut viewer = appliance.signed_in(Role::Viewer).await;
+    let page = viewer.open(&format!("/admin/events?{query}")).await;
+    assert!(!page.body.contains("/admin/events/export"));
+    assert_eq!(viewer.open("/admin/events/export").await.status, 403);
 }
 
 #[tokio::test(start_paused = true)]

@@ -59,7 +59,7 @@ async fn events_and_dead_letters_are_shown_under_the_whole_name() {
         .await
         .expect(&["400, 401, 403, 404, 413 or 414", "At most 10 attempts"]);
     person
-        .open("/admin/events?topic=shop/orders")
+        .open("/admin/events?of=shop/orders/")
         .await
         .expect(&["Order.Paid", "shop/orders"]);
     for list in [

@@ -18,9 +18,9 @@ pub(super) use keys::{ask_to_regenerate, regenerate, reveal_keys};
 pub(super) use publish::{compose, publish};
 
 use crate::admin::Site;
-use crate::admin::dead_letters::whole_topic;
+use crate::admin::asked::whole_topic;
 use crate::admin::error::{PageError, PageResult};
-use crate::admin::events::EventTable;
+use crate::admin::events::{EventTable, events_of};
 use crate::admin::identify::topic_page;
 use crate::admin::queue_depths::QueueDepths;
 use crate::admin::recipe::Recipe;
@@ -30,6 +30,7 @@ use crate::admin::topics::snippets::Snippets;
 use crate::admin::traffic::{RangeChoice, Traffic};
 use crate::admin::view::{Badge, Empty, Frame, Moment, Tone, draw, link, part};
 use crate::admin::{print, rejected_events};
+use crate::model::event_filter::EventFilter;
 use crate::model::registry::TopicEntry;
 use crate::store::views::{EventQuery, TrafficOf};
 
@@ -142,6 +143,7 @@ struct TopicPage {
     subscriptions: SubscriptionTable,
     events: EventTable,
     rejected_events: String,
+    events_href: String,
     recipe: Recipe,
 }
 
@@ -190,7 +192,10 @@ async fn draw_topic(
 ) -> Result<Response, PageError> {
     let depths = QueueDepths::of_topic(site, topic).await?;
     let recent = EventQuery {
-        topic: Some(topic.topic.id),
+        filter: EventFilter {
+            topic: Some(topic.topic.id),
+            ..EventFilter::default()
+        },
         limit: EVENTS_SHOWN,
         ..EventQuery::default()
     };
@@ -211,6 +216,7 @@ async fn draw_topic(
         subscriptions: SubscriptionTable::of_topic(topic, &depths, visitor.now),
         events: EventTable::new(recent.rows),
         rejected_events: rejected_events::of_topic(name.as_str()),
+        events_href: events_of(name),
         recipe: Recipe::get(&site.management_url(&name.path()))
             .everpost(format!("everpost topics show {name}")),
     }))

@@ -74,14 +74,14 @@ pub(in crate::admin) async fn publish(
         "events have been accepted",
     );
     visitor.tell(Flash::done(format!("{told}."))).await?;
-    Ok(Redirect::to(&page_of(&keys, name)).into_response())
+    Ok(Redirect::to(&page_of(&keys, &topic.topic.name)).into_response())
 }
 
 /// The page of the one event, or the list of all.
-fn page_of(keys: &[EventKey], topic: &str) -> String {
+fn page_of(keys: &[EventKey], topic: &TopicName) -> String {
     match keys {
         [key] => event_page(*key),
-        _ => link("/admin/events", &[("topic", topic.to_owned())]),
+        _ => events_of(topic),
     }
 }
 

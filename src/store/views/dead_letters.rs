@@ -5,8 +5,9 @@ use rusqlite::{Connection, OptionalExtension, ToSql, params};
 use crate::base::Timestamp;
 use crate::model::dead_letter_filter::DeadLetterFilter;
 use crate::model::delivery::DeliveryId;
-use crate::store::dead_letter_filter::{FilterValues, OF_ABOUT, OF_DELIVERY, OF_TEXT};
+use crate::store::dead_letter_filter::{OF_ABOUT, OF_DELIVERY, values};
 use crate::store::error::StoreError;
+use crate::store::event_filter::OF_TEXT;
 use crate::store::tally::DAY_MS;
 use crate::store::views::{DeliveryRow, PAGE_ROWS_MAX, Page, Views, deliveries};
 
@@ -161,7 +162,7 @@ fn numbers(
     let (looked_at, which) = (looked_at(filter), which(filter));
     let select = format!("SELECT delivery.id {which} ORDER BY delivery.id DESC LIMIT :limit");
     let limit = i64::try_from(query.limit).unwrap_or(i64::MAX);
-    let values = FilterValues::of(filter);
+    let values = values(filter);
     let values = values.in_sql(
         &select,
         &[
@@ -251,7 +252,7 @@ fn groups(tx: &Connection, filter: &DeadLetterFilter, by: GroupBy) -> Result<Gro
         by.key(),
         which(filter)
     );
-    let values = FilterValues::of(filter);
+    let values = values(filter);
     let values = values.in_sql(&select, &[(":newest", &newest), (":looked_at", &looked_at)]);
     let mut select = tx.prepare_cached(&select)?;
     let found = select.query_map(values.as_slice(), |row| {
@@ -292,7 +293,7 @@ mod tests {
                     by.key(),
                     which(&filter)
                 );
-                let values = FilterValues::of(&filter);
+                let values = values(&filter);
                 let bounds: [(&str, &dyn ToSql); 2] =
                     [(":newest", &i64::MAX), (":looked_at", &SEARCH_MAX)];
                 let values = values.in_sql(&plan, &bounds);

@@ -1,5 +1,6 @@
 //! `everpost events`: what was published, and what became of it.
 
+mod filter;
 mod layout;
 
 use anyhow::Context;
@@ -9,6 +10,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use self::filter::EventFilter;
 use self::layout::laid_out;
 use crate::app::cli::client::Client;
 use crate::app::cli::moment::date;
@@ -32,7 +34,7 @@ pub(super) struct EventsArgs {
 #[derive(Subcommand, Debug)]
 enum EventsCommand {
     /// List events, newest first
-    List(List),
+    List(Box<List>),
     /// Show one event and every attempt to deliver it
     Show {
         /// Number of the event, as `events list` shows it
@@ -47,18 +49,8 @@ enum EventsCommand {
 
 #[derive(Args, Debug)]
 struct List {
-    /// Events of this topic
-    #[arg(long)]
-    topic: Option<String>,
-    /// Events with this id
-    #[arg(long)]
-    id: Option<String>,
-    /// Events of this type
-    #[arg(long = "type", value_name = "TYPE")]
-    event_type: Option<String>,
-    /// Events that no event subscription wanted
-    #[arg(long)]
-    unmatched: bool,
+    #[command(flatten)]
+    filter: EventFilter,
     #[command(flatten)]
     page: Page,
 }
@@ -103,16 +95,7 @@ impl EventsArgs {
 
 impl List {
     fn query(&self) -> Vec<(&'static str, String)> {
-        let filters = [
-            ("topic", self.topic.clone()),
-            ("id", self.id.clone()),
-            ("type", self.event_type.clone()),
-            ("unmatched", self.unmatched.then(|| true.to_string())),
-        ];
-        let filters = filters
-            .into_iter()
-            .filter_map(|(name, value)| Some((name, value?)));
-        filters.chain(self.page.query()).collect()
+        self.filter.query().chain(self.page.query()).collect()
     }
 }
 
@@ -131,10 +114,24 @@ pub(super) fn more(page: &Value) -> String {
     }
 }
 
+/// The same for a search, which may have ended early.
+fn further(page: &Value) -> String {
+    match text(page, "/lookedBack/events").as_str() {
+        "" => more(page),
+        events => {
+            let to = date(moment(page, "/lookedBack/to"));
+            let before = text(page, "/nextBefore");
+            format!(
+                "looked at {events} events, back to {to}; to look further add --before {before}\n"
+            )
+        }
+    }
+}
+
 fn list(page: &Value) -> String {
     let events = items(page, "/value");
     if events.is_empty() {
-        return "no events\n".to_owned();
+        return format!("no events\n{}", further(page));
     }
     let mut table = Table::headed([
         "NUMBER",
@@ -158,7 +155,7 @@ fn list(page: &Value) -> String {
             text(event, "/matched"),
         ]);
     }
-    format!("{table}{}", more(page))
+    format!("{table}{}", further(page))
 }
 
 fn sheet(event: &EventWithData, now: Timestamp) -> String {
@@ -236,6 +233,10 @@ NUMBER  RECEIVED (UTC)           TOPIC   TYPE        SUBJECT    ID   BYTES  MATC
             format!("{expected}there is more: add --before 12\n")
         );
         assert_eq!(list(&json!({ "value": [] })), "no events\n");
+        page["value"] = json!([]);
+        page["lookedBack"] = json!({ "events": 20_000, "to": "2026-11-21T06:40:53.138Z" });
+        let looked = "looked at 20000 events, back to 2026-11-21 06:40:53.138; to look further add --before 12\n";
+        assert_eq!(list(&page), format!("no events\n{looked}"));
     }
 
     fn check(event: &str, expected: &str) {
@@ -289,10 +290,13 @@ data
     #[test]
     fn filters_become_the_query() {
         let list = List {
-            topic: Some("orders".to_owned()),
-            id: None,
-            event_type: Some("T".to_owned()),
-            unmatched: true,
+            filter: EventFilter {
+                topic: Some("orders".to_owned()),
+                state: Some("retrying".to_owned()),
+                event_type: Some("T".to_owned()),
+                unmatched: true,
+                ..EventFilter::default()
+            },
             page: Page {
                 limit: 5,
                 before: Some(9),
@@ -305,7 +309,7 @@ data
             .collect::<Vec<_>>();
         assert_eq!(
             query.join("&"),
-            "topic=orders&type=T&unmatched=true&limit=5&before=9"
+            "topic=orders&state=retrying&type=T&unmatched=true&limit=5&before=9"
         );
     }
 }

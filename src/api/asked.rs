@@ -1,0 +1,76 @@
+//! Parameters that the searches of several lists have in common.
+
+use crate::api::ApiState;
+use crate::api::error::ApiError;
+use crate::base::Timestamp;
+use crate::model::name::{SubscriptionName, TopicName};
+use crate::model::subscription::SubscriptionId;
+use crate::model::topic::TopicId;
+
+/// Whose rows are asked for: of everything, of a topic, or of one of its event subscriptions.
+#[derive(Default)]
+pub(super) struct Of {
+    pub(super) topic: Option<TopicId>,
+    pub(super) subscription: Option<SubscriptionId>,
+}
+
+impl Of {
+    /// What the parameters `topic` and `subscription` name.
+    pub(super) fn named(
+        topic: Option<&str>,
+        subscription: Option<&str>,
+        state: &ApiState,
+    ) -> Result<Self, ApiError> {
+        let mut of = Self::default();
+        match (topic, subscription) {
+            (Some(topic), Some(name)) => {
+                let (topic, name) = (TopicName::parse(topic)?, SubscriptionName::parse(name)?);
+                of.subscription = Some(state.broker.subscription(&topic, &name)?.1.id);
+            }
+            (Some(topic), None) => {
+                of.topic = Some(state.broker.topic(&TopicName::parse(topic)?)?.topic.id);
+            }
+            (None, Some(_)) => {
+                return Err(ApiError::bad_request(
+                    "A subscription is named together with its topic.",
+                ));
+            }
+            (None, None) => {}
+        }
+        Ok(of)
+    }
+}
+
+/// The moment that the parameter `name` says.
+pub(super) fn moment(name: &str, text: Option<&str>) -> Result<Option<Timestamp>, ApiError> {
+    let parse = |text: &str| {
+        text.parse().map_err(|_| {
+            ApiError::bad_request(format!(
+                "The parameter {name} must be a moment such as 2026-11-21T06:40:53Z, not {text:?}."
+            ))
+        })
+    };
+    text.map(parse).transpose()
+}
+
+/// The one that the parameter `name` means by its word.
+pub(super) fn one_of<T: Copy>(
+    name: &str,
+    word: Option<&str>,
+    all: &[T],
+    word_for: fn(T) -> &'static str,
+) -> Result<Option<T>, ApiError> {
+    let Some(word) = word else {
+        return Ok(None);
+    };
+    let words = all.iter().copied().map(word_for);
+    let mut pairs = all.iter().copied().zip(words.clone());
+    let found = pairs.find(|(_, each)| each.eq_ignore_ascii_case(word));
+    match found {
+        Some((meant, _)) => Ok(Some(meant)),
+        None => Err(ApiError::bad_request(format!(
+            "The parameter {name} must be one of {}, not {word:?}.",
+            words.collect::<Vec<_>>().join(", ")
+        ))),
+    }
+}

@@ -1,0 +1,274 @@
+//! Searches in the events, newest first.
+
+use rusqlite::{Connection, OptionalExtension, Row, named_params};
+
+use crate::base::Timestamp;
+use crate::model::delivery::DeliveryState;
+use crate::model::event::EventKey;
+use crate::model::event_filter::EventFilter;
+use crate::store::error::StoreError;
+use crate::store::event_filter::{FilterValues, asks_for_deliveries, conditions};
+use crate::store::row;
+use crate::store::views::{PAGE_ROWS_MAX, Views};
+
+/// Events that one search looks at before it answers with what it has, where their own columns decide.
+/// Like the others, a tenth of a second on a small machine.
+const SEARCH_MAX: u64 = 50_000;
+
+/// The same where their data has to be gone through, or their deliveries have to be looked up.
+const SEARCH_CLOSELY_MAX: u64 = 20_000;
+
+/// Bytes of data that one search goes through; the event that passes it is still looked at.
+const SEARCH_BYTES_MAX: u64 = 8 << 20;
+
+/// Deliveries in a state that an index knows, up to which their events are found by it: more of them lie
+/// so close together that a walk through the events finds them as well.
+const SOUGHT_MAX: i64 = 5_000;
+
+/// Which events to list.
+#[derive(Clone, Debug, Default)]
+pub struct EventQuery {
+    pub filter: EventFilter,
+    /// Only events older than this one.
+    pub before: Option<EventKey>,
+    pub limit: usize,
+}
+
+/// A page of events.
+#[derive(Clone, Debug, Default)]
+pub struct FoundEvents {
+    pub rows: Vec<EventRow>,
+    /// What to ask for the next page with.
+    pub next_before: Option<EventKey>,
+    /// Set where the search ended before the page was full and before the oldest event.
+    pub looked_back: Option<LookedBack>,
+}
+
+/// How far a search went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LookedBack {
+    /// Events that it looked at.
+    pub events: u64,
+    /// When the last of them was received.
+    pub to: Timestamp,
+}
+
+/// An event in a list.
+#[derive(Clone, Debug)]
+pub struct EventRow {
+    pub key: EventKey,
+    pub topic: String,
+    pub received_at: Timestamp,
+    pub id: String,
+    pub event_type: String,
+    pub subject: Option<String>,
+    /// Bytes of its data.
+    pub data_bytes: u64,
+    /// Event subscriptions that wanted it.
+    pub matched: u64,
+    /// Its deliveries by state, in the order of [`DeliveryState::ALL`].
+    pub deliveries: Vec<(DeliveryState, u64)>,
+}
+
+impl Views {
+    /// Events, newest first. A search looks at a bounded number of them, and says how far it came.
+    pub async fn events(&self, query: EventQuery) -> Result<FoundEvents, StoreError> {
+        let query = EventQuery {
+            limit: query.limit.clamp(1, PAGE_ROWS_MAX),
+            ..query
+        };
+        self.db.read(move |tx| events(tx, &query)).await
+    }
+}
+
+fn events(tx: &Connection, query: &EventQuery) -> Result<FoundEvents, StoreError> {
+    let found = search(tx, query)?;
+    let rows = found.keys.iter().map(|key| event_row(tx, *key));
+    let rows: Vec<EventRow> = rows.collect::<Result<_, _>>()?;
+    let (next_before, looked_back) = match (found.keys.last(), found.stopped_at) {
+        (Some(last), _) if found.keys.len() == query.limit => (Some(*last), None),
+        (_, None) => (None, None),
+        (_, Some((key, to))) => {
+            let events = found.looked_at;
+            (Some(key), Some(LookedBack { events, to }))
+        }
+    };
+    Ok(FoundEvents {
+        rows,
+        next_before,
+        looked_back,
+    })
+}
+
+/// What a search has come to.
+#[derive(Default)]
+struct Search {
+    keys: Vec<EventKey>,
+    looked_at: u64,
+    /// Bytes of the data of what was looked at.
+    bytes: u64,
+    /// The event at which it gave up; `None` where it has seen all.
+    stopped_at: Option<(EventKey, Timestamp)>,
+}
+
+fn search(tx: &Connection, query: &EventQuery) -> Result<Search, StoreError> {
+    let filter = &query.filter;
+    let values = FilterValues::of(filter);
+    let (newest, oldest) = stretch(tx, query)?;
+    let looks_closely = filter.text.is_some() || asks_for_deliveries(filter);
+    let looked_at_max = match looks_closely {
+        true => SEARCH_CLOSELY_MAX,
+        false => SEARCH_MAX,
+    };
+    let bytes = match filter.text {
+        Some(_) => "coalesce(octet_length(event.data), 0)",
+        None => "0",
+    };
+    // A CASE asks the next question only where the last one did not decide, so that few read the data.
+    let select = format!(
+        "SELECT event.id, event.received_at, {bytes}, CASE WHEN {} THEN 1 ELSE 0 END FROM event {} \
+         AND event.id <= :newest AND event.id >= :oldest ORDER BY event.id DESC",
+        conditions(filter),
+        candidates(tx, filter)?
+    );
+    let values = values.in_sql(&select, &[(":newest", &newest), (":oldest", &oldest)]);
+    let mut select = tx.prepare_cached(&select)?;
+    let mut rows = select.query(values.as_slice())?;
+    let mut search = Search::default();
+    while search.keys.len() < query.limit
+        && let Some(row) = rows.next()?
+    {
+        let key = EventKey(row.get(0)?);
+        search.looked_at += 1;
+        search.bytes += row.get::<_, i64>(2)?.unsigned_abs();
+        if row.get(3)? {
+            search.keys.push(key);
+        }
+        if search.looked_at >= looked_at_max || search.bytes >= SEARCH_BYTES_MAX {
+            search.stopped_at = Some((key, row::timestamp(row, 1)?));
+            break;
+        }
+    }
+    Ok(search)
+}
+
+/// Out of which events a search picks: those in an index of what is asked for, or all of them.
+fn candidates(tx: &Connection, filter: &EventFilter) -> Result<String, StoreError> {
+    if filter.unmatched {
+        return Ok("INDEXED BY event_unmatched WHERE event.matched = 0".to_owned());
+    }
+    let Some(state) = filter.state.map(|each| each.state()).filter(is_indexed) else {
+        return Ok("NOT INDEXED WHERE TRUE".to_owned());
+    };
+    // Written out, since SQLite takes an index of some rows only where it sees that they are meant.
+    let of = match filter.subscription {
+        Some(_) => "delivery.subscription_id = :subscription",
+        None => "TRUE",
+    };
+    let state = row::state_number(state);
+    let sought = format!("FROM delivery WHERE delivery.state = {state} AND {of}");
+    let count = format!("SELECT count(*) FROM (SELECT 1 {sought} LIMIT :most)");
+    let most = SOUGHT_MAX + 1;
+    let values = FilterValues::of(filter);
+    let values = values.in_sql(&count, &[(":most", &most)]);
+    let count: i64 = tx
+        .prepare_cached(&count)?
+        .query_row(values.as_slice(), |row| row.get(0))?;
+    Ok(match count <= SOUGHT_MAX {
+        true => format!("WHERE event.id IN (SELECT delivery.event_id {sought})"),
+        false => "NOT INDEXED WHERE TRUE".to_owned(),
+    })
+}
+
+/// Whether an index has the deliveries in this state.
+fn is_indexed(state: &DeliveryState) -> bool {
+    match state {
+        DeliveryState::Pending | DeliveryState::DeadLettered => true,
+        DeliveryState::Delivered
+        | DeliveryState::Dropped
+        | DeliveryState::Resubmitted
+        | DeliveryState::Removed => false,
+    }
+}
+
+/// The newest and the oldest number that can be meant.
+fn stretch(tx: &Connection, query: &EventQuery) -> Result<(i64, i64), StoreError> {
+    let mut newest = query
+        .before
+        .map_or(i64::MAX, |before| before.0.saturating_sub(1));
+    let mut oldest = 0;
+    if let Some(to) = query.filter.to {
+        newest = newest.min(first_since(tx, to)?.saturating_sub(1));
+    }
+    if let Some(from) = query.filter.from {
+        oldest = first_since(tx, from)?;
+    }
+    Ok((newest, oldest))
+}
+
+/// The number of the first event that was received at `at` or later; past the newest if there is none. No
+/// index knows when events were received, but the order of their numbers is that of their publication: the
+/// clock never goes back while the appliance runs.
+fn first_since(tx: &Connection, at: Timestamp) -> Result<i64, StoreError> {
+    let end = |which: &str| -> rusqlite::Result<Option<i64>> {
+        let select = format!("SELECT {which}(id) FROM event");
+        tx.prepare_cached(&select)?.query_row([], |row| row.get(0))
+    };
+    let (Some(mut low), Some(newest)) = (end("min")?, end("max")?) else {
+        return Ok(0);
+    };
+    let mut high = newest.saturating_add(1);
+    let mut select = tx.prepare_cached(
+        "SELECT id, received_at FROM event WHERE id >= :middle ORDER BY id LIMIT 1",
+    )?;
+    // Everything below `low` came earlier, nothing from `high` on did.
+    while low < high {
+        let middle = low + (high - low) / 2;
+        let found = select
+            .query_row(named_params! { ":middle": middle }, |row| {
+                Ok((row.get::<_, i64>(0)?, row::timestamp(row, 1)?))
+            })
+            .optional()?;
+        match found {
+            Some((id, received_at)) if received_at < at => low = id + 1,
+            Some(_) | None => high = middle,
+        }
+    }
+    Ok(low)
+}
+
+fn event_row(tx: &Connection, key: EventKey) -> Result<EventRow, StoreError> {
+    let select = "SELECT topic.name, event.received_at, event.event_id, event.event_type, \
+         event.subject, coalesce(octet_length(event.data), 0), event.matched \
+         FROM event JOIN topic ON topic.id = event.topic_id WHERE event.id = ?1";
+    let mut select = tx.prepare_cached(select)?;
+    let read = |row: &Row<'_>| {
+        Ok(EventRow {
+            key,
+            topic: row.get(0)?,
+            received_at: row::timestamp(row, 1)?,
+            id: row::text(row, 2)?,
+            event_type: row::text(row, 3)?,
+            subject: row::text_or_null(row, 4)?,
+            data_bytes: row.get::<_, i64>(5)?.unsigned_abs(),
+            matched: row.get::<_, i64>(6)?.unsigned_abs(),
+            deliveries: Vec::new(),
+        })
+    };
+    let row = select.query_row([key], read)?;
+    Ok(EventRow {
+        deliveries: states_of(tx, key)?,
+        ..row
+    })
+}
+
+fn states_of(tx: &Connection, key: EventKey) -> Result<Vec<(DeliveryState, u64)>, StoreError> {
+    let count = "SELECT state, count(*) FROM delivery WHERE event_id = ?1 GROUP BY state";
+    let mut count = tx.prepare_cached(count)?;
+    let mut rows = count.query([key])?;
+    let mut states = Vec::new();
+    while let Some(row) = rows.next()? {
+        states.push((row::state(row, 0)?, row.get::<_, i64>(1)?.unsigned_abs()));
+    }
+    Ok(states)
+}

@@ -1,0 +1,55 @@
+//! A stored event as answers and files have it: the parts of its envelope by the same names whatever it was
+//! published as, its data byte for byte.
+
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use crate::model::event::{EventData, StoredEvent};
+
+/// The event, ready to be written.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StoredEventBody {
+    key: i64,
+    topic: String,
+    id: String,
+    source: Option<String>,
+    event_type: String,
+    subject: Option<String>,
+    event_time: Option<String>,
+    data_version: Option<String>,
+    received_at: String,
+    size: usize,
+    matched: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    data: Option<Box<RawValue>>,
+    #[serde(rename = "data_base64", skip_serializing_if = "Option::is_none")]
+    data_base64: Option<String>,
+}
+
+impl StoredEventBody {
+    /// That of an event of `topic` which so many event subscriptions wanted.
+    pub fn new(stored: &StoredEvent, topic: &str, matched: u64) -> Self {
+        let event = &stored.event;
+        let (data, data_base64) = match &event.data {
+            EventData::Absent => (None, None),
+            EventData::Json(text) => (RawValue::from_string(text.clone()).ok(), None),
+            EventData::Base64(text) => (None, Some(text.clone())),
+        };
+        Self {
+            key: stored.key.0,
+            topic: topic.to_owned(),
+            id: event.id.clone(),
+            source: event.source.clone(),
+            event_type: event.event_type.clone(),
+            subject: event.subject.clone(),
+            event_time: event.time.clone(),
+            data_version: event.data_version.clone(),
+            received_at: stored.received_at.to_string(),
+            size: event.data.len(),
+            matched,
+            data,
+            data_base64,
+        }
+    }
+}
