@@ -7,7 +7,6 @@
 mod account;
 mod activity;
 mod api_reference;
-mod asked;
 mod assets;
 mod client;
 mod confirm;

@@ -20,7 +20,6 @@ use crate::base::Timestamp;
 use crate::model::probation::Health;
 use crate::model::registry::{Registry, TopicEntry};
 use crate::model::subscription::EventSubscription;
-use crate::store::accounts::Role;
 use crate::store::views::{EventQuery, TrafficOf};
 
 /// Events shown.
@@ -84,13 +83,13 @@ pub(super) async fn show(
     concerns.truncate(CONCERNS_SHOWN);
     Ok(draw(&OverviewPage {
         frame: Frame::new(&visitor, "Overview"),
-        is_new: visitor.role == Role::Admin && registry.made_topics().next().is_none(),
+        is_new: visitor.may_open("/admin/first-event") && registry.made_topics().next().is_none(),
         health,
         tiles: tiles(&registry, &depths, refused),
         concerns,
         more_concerns,
         traffic,
-        topics: TopicTable::new(registry.made_topics(), &depths),
+        topics: TopicTable::new(registry.made_topics(), &depths, &visitor),
         events: EventTable::new(recent.rows),
     }))
 }

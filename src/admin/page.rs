@@ -186,13 +186,23 @@ pub(super) fn router() -> Router<Arc<Site>> {
 }
 
 /// What the page at `path` takes, `/admin` and a query included; `None` where there is no page.
-pub(super) fn access(path: &str) -> Option<Access> {
+fn access(path: &str) -> Option<Access> {
     let path = path.split_once('?').map_or(path, |(path, _)| path);
     let path = path.strip_prefix("/admin")?;
     let fitting = PAGES.iter().filter(|page| fits(page.path, path));
     // A path that is written out goes before one with a name in it, as it does in the router.
     let page = fitting.min_by_key(|page| page.path.matches('{').count());
     Some(page?.access)
+}
+
+/// Whether the page at `path` is open to `role`.
+pub(super) fn opens(path: &str, role: Role) -> bool {
+    access(path).is_some_and(|access| role >= access.reads)
+}
+
+/// Whether `role` may send the form at `path`.
+pub(super) fn sends(path: &str, role: Role) -> bool {
+    access(path).is_some_and(|access| role >= access.changes)
 }
 
 /// Whether `path` is that of the page registered as `pattern`.

@@ -18,7 +18,6 @@ use crate::admin::view::{Empty, Frame, Moment, Pager, draw, link};
 use crate::admin::{Site, print};
 use crate::model::registry::Registry;
 use crate::model::rejection::{Rejection, RejectionId, StoredRejection};
-use crate::store::accounts::Role;
 use crate::store::views::{Page, RejectionQuery};
 
 /// The list.
@@ -211,12 +210,13 @@ pub(super) async fn show(
     let registry = site.broker.registry();
     let topic = registry.topic_by_id(rejection.topic);
     let topic_path = topic.map(|_| topic_page(&found.topic));
-    let may_publish = visitor.role >= Role::Operator;
+    let publish = format!("{}/publish", topic_page(&found.topic));
+    let may_publish = visitor.may_open(&publish);
     Ok(draw(&RejectedEventPage {
         frame: Frame::new(&visitor, format!("Refused request {number}")),
         right: topic.map(|topic| Right {
             schema: topic.topic.definition.input_schema.name(),
-            example: may_publish.then(|| format!("{}/publish", topic_page(&found.topic))),
+            example: may_publish.then_some(publish),
         }),
         topic_path,
         received_at: Moment::exactly(rejection.received_at),

@@ -232,7 +232,7 @@ fn filters(filter: &DeadLetterFilter, registry: &Registry) -> Vec<(&'static str,
         ("Subject", filter.subject.clone()),
         ("Ended from", filter.from.map(|at| at.to_string())),
         ("Ended before", filter.to.map(|at| at.to_string())),
-        ("Text", filter.text.clone()),
+        ("Text", filter.text.as_ref().map(|text| text.text.clone())),
     ];
     let said = texts
         .into_iter()

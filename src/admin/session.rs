@@ -83,12 +83,22 @@ impl Visitor {
 
     /// Whether the visitor may look at the page at `path`.
     pub(super) fn may_open(&self, path: &str) -> bool {
-        page::access(path).is_some_and(|access| self.role >= access.reads)
+        page::opens(path, self.role)
+    }
+
+    /// The next step on an empty page, if it is one for the visitor.
+    pub(super) fn step(
+        &self,
+        path: impl Into<String>,
+        title: &'static str,
+    ) -> Option<(String, &'static str)> {
+        let path = path.into();
+        self.may_open(&path).then_some((path, title))
     }
 
     /// Whether the visitor may send the form at `path`.
     pub(super) fn may_send(&self, path: &str) -> bool {
-        page::access(path).is_some_and(|access| self.role >= access.changes)
+        page::sends(path, self.role)
     }
 
     /// What the book of sessions knows this one by.

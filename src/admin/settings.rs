@@ -21,10 +21,9 @@ use crate::model::retention::{Pressure, RetentionRules};
 use crate::model::setting::{Setting, SettingOrigin};
 use crate::outbound::egress::{EgressPolicy, Permit};
 use crate::outbound::judge::Verdict;
-use crate::store::accounts::Role;
 
-/// Who may have a URL tried, which looks its host up.
-pub(super) const TRIES: Role = Role::Operator;
+/// Where a URL is tried, which looks its host up.
+const TRY_URL: &str = "/admin/settings/try-url";
 
 /// Settings that belong together, by the beginnings of their names.
 pub(super) const GROUPS: [(&str, &[&str]); 8] = [
@@ -111,7 +110,9 @@ struct Row {
 
 /// The page.
 pub(super) async fn show(visitor: Visitor, State(site): State<Arc<Site>>) -> PageResult {
-    let trial = (visitor.role >= TRIES).then(|| Trial::of(&Form::default(), None, None));
+    let trial = visitor
+        .may_send(TRY_URL)
+        .then(|| Trial::of(&Form::default(), None, None));
     draw_page(&site, &visitor, trial, StatusCode::OK).await
 }
 

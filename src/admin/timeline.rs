@@ -12,7 +12,6 @@ use crate::base::Timestamp;
 use crate::model::delivery::{DeliveryAttempt, DeliveryId, DeliveryState, Outcome};
 use crate::model::registry::Registry;
 use crate::model::subscription::EventSubscription;
-use crate::store::accounts::Role;
 use crate::store::views::{DeliveryDetail, DeliveryRow};
 
 /// A delivery ready to print.
@@ -116,7 +115,8 @@ impl DeliveryCard {
     /// The same with a button that asks for the next attempt now, and comes back to the page at `back`;
     /// for those who may do that.
     pub(super) fn with_try_now(self, visitor: &Visitor, back: &str) -> Self {
-        let waits = self.next_attempt.is_some() && visitor.role >= Role::Operator;
+        let waits = self.next_attempt.is_some()
+            && visitor.may_send(&format!("/admin/deliveries/{}/try-now", self.id));
         Self {
             hasten: waits.then(|| Hasten {
                 csrf: visitor.csrf.clone(),

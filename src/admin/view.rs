@@ -3,6 +3,8 @@
 //! A part is a struct of texts ready to print with a template of its own. Its output is escaped where it
 //! is made, so a page prints it as it is.
 
+use std::fmt::Display;
+
 use askama::Template;
 use axum::response::{Html, IntoResponse, Response};
 use http::StatusCode;
@@ -12,12 +14,14 @@ use crate::admin::session::Visitor;
 use crate::admin::theme::{Theme, ThemeSwitch};
 use crate::admin::{assets, page, print};
 use crate::base::Timestamp;
+use crate::store::accounts::Role;
 
 /// What every page behind the login has around it.
 pub(super) struct Frame {
     pub(super) title: String,
     pub(super) nav: Vec<NavLink>,
     pub(super) user: String,
+    role: Role,
     pub(super) csrf: String,
     pub(super) flash: Option<Flash>,
     /// Whether the page may read itself again when something has changed.
@@ -45,6 +49,7 @@ impl Frame {
             title: title.into(),
             nav: page::nav(&visitor.path, visitor.role),
             user: visitor.name.clone(),
+            role: visitor.role,
             csrf: visitor.csrf.clone(),
             flash: visitor.flash.clone(),
             live: visitor.only_reads,
@@ -56,6 +61,16 @@ impl Frame {
             style: assets::url("everpost.css"),
             script: assets::url("everpost.js"),
         }
+    }
+
+    /// Whether a link to the page at `path` leads somewhere.
+    pub(super) fn opens(&self, path: impl Display) -> bool {
+        page::opens(&path.to_string(), self.role)
+    }
+
+    /// Whether the form that is sent to `path` would be taken.
+    pub(super) fn sends(&self, path: impl Display) -> bool {
+        page::sends(&path.to_string(), self.role)
     }
 }
 

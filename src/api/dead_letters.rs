@@ -1,12 +1,13 @@
 //! Everpost's own door to searches in the dead-letter queues: list, count, purge.
 
-use axum::Json;
 use axum::extract::{Query, State};
+use axum::{Extension, Json};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::api::ApiState;
 use crate::api::asked::{Of, moment, one_of};
+use crate::api::auth::Caller;
 use crate::api::error::ApiError;
 use crate::api::records::{PAGE_ROWS, delivery_row};
 use crate::model::dead_letter_filter::DeadLetterFilter;
@@ -36,15 +37,15 @@ pub(super) struct DeadLetterParameters {
 }
 
 impl DeadLetterParameters {
-    fn query(self, state: &ApiState) -> Result<DeadLetterQuery, ApiError> {
+    fn query(self, state: &ApiState, caller: &Caller) -> Result<DeadLetterQuery, ApiError> {
         Ok(DeadLetterQuery {
             before: self.before.map(DeliveryId),
             limit: self.limit.unwrap_or(PAGE_ROWS),
-            filter: self.filter(state)?,
+            filter: self.filter(state, caller)?,
         })
     }
 
-    fn filter(self, state: &ApiState) -> Result<DeadLetterFilter, ApiError> {
+    fn filter(self, state: &ApiState, caller: &Caller) -> Result<DeadLetterFilter, ApiError> {
         let (topic, subscription) = (self.topic.as_deref(), self.subscription.as_deref());
         let of = Of::named(topic, subscription, state)?;
         let outcome = self.outcome.as_deref();
@@ -58,7 +59,7 @@ impl DeadLetterParameters {
             to: moment("to", self.to.as_deref())?,
             event_type: self.event_type,
             subject: self.subject,
-            text: self.text,
+            text: caller.sought(self.text),
         })
     }
 
@@ -80,9 +81,10 @@ impl DeadLetterParameters {
 /// `GET /everpost/deadLetters`
 pub(super) async fn list(
     State(state): State<ApiState>,
+    Extension(caller): Extension<Caller>,
     Query(filter): Query<DeadLetterParameters>,
 ) -> Result<Json<Value>, ApiError> {
-    let query = filter.query(&state)?;
+    let query = filter.query(&state, &caller)?;
     let page = state.views.dead_letters(query).await?;
     let rows: Vec<Value> = page.rows.iter().map(delivery_row).collect();
     Ok(Json(
@@ -93,9 +95,10 @@ pub(super) async fn list(
 /// `GET /everpost/deadLetters/count`
 pub(super) async fn count(
     State(state): State<ApiState>,
+    Extension(caller): Extension<Caller>,
     Query(filter): Query<DeadLetterParameters>,
 ) -> Result<Json<Value>, ApiError> {
-    let filter = filter.filter(&state)?;
+    let filter = filter.filter(&state, &caller)?;
     let count = state.views.count_dead_letters(filter).await?;
     Ok(Json(json!({ "count": count })))
 }
@@ -104,6 +107,7 @@ pub(super) async fn count(
 /// to `nextBefore`, until there is none.
 pub(super) async fn purge(
     State(state): State<ApiState>,
+    Extension(caller): Extension<Caller>,
     Query(filter): Query<DeadLetterParameters>,
 ) -> Result<Json<Value>, ApiError> {
     if filter.is_empty() && !filter.all {
@@ -114,7 +118,7 @@ pub(super) async fn purge(
     let limit = filter.limit.unwrap_or(NUMBERS_MAX);
     let query = DeadLetterQuery {
         limit,
-        ..filter.query(&state)?
+        ..filter.query(&state, &caller)?
     };
     let found = state.views.dead_letter_numbers(query).await?;
     let matching = found.rows.len();

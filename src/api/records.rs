@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use axum::Json;
-use axum::extract::{Path, Query, State};
-use serde::{Deserialize, Serialize};
+use axum::extract::{Path, State};
+use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
@@ -16,9 +16,7 @@ use crate::model::delivery::{DeliveryAttempt, DeliveryId, DeliveryState, Outcome
 use crate::model::event::EventKey;
 use crate::model::name::TopicName;
 use crate::model::registry::Registry;
-use crate::store::views::{
-    DeliveryDetail, DeliveryRow, EventDetail, EventQuery, EventRow, LineageRow,
-};
+use crate::store::views::{DeliveryDetail, DeliveryRow, EventDetail, LineageRow};
 use crate::wire::dead_letter::RecordOf;
 use crate::wire::stored_event::StoredEventBody;
 

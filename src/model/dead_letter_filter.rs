@@ -2,6 +2,7 @@
 
 use crate::base::Timestamp;
 use crate::model::delivery::Outcome;
+use crate::model::event_filter::SoughtText;
 use crate::model::subscription::SubscriptionId;
 use crate::model::topic::TopicId;
 
@@ -24,6 +25,5 @@ pub struct DeadLetterFilter {
     pub from: Option<Timestamp>,
     /// Ended before this moment.
     pub to: Option<Timestamp>,
-    /// Stands in the event's id, type, subject or data, in any case of ASCII letters.
-    pub text: Option<String>,
+    pub text: Option<SoughtText>,
 }

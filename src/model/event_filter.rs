@@ -25,8 +25,26 @@ pub struct EventFilter {
     pub from: Option<Timestamp>,
     /// Received before this moment.
     pub to: Option<Timestamp>,
-    /// Stands in the event's id, type, subject or data, in any case of ASCII letters.
-    pub text: Option<String>,
+    pub text: Option<SoughtText>,
+}
+
+/// What stands in an event's id, type, subject or data, in any case of ASCII letters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SoughtText {
+    pub text: String,
+    /// Whether the data is gone through: not for whoever may not see it, since what is found tells what
+    /// stands there.
+    pub in_data: bool,
+}
+
+impl SoughtText {
+    /// In all of the event.
+    pub fn everywhere(text: impl Into<String>) -> Self {
+        Self {
+            text: text.into(),
+            in_data: true,
+        }
+    }
 }
 
 /// Where a delivery stands, as people ask for it.

@@ -27,7 +27,7 @@ pub(super) fn values(filter: &DeadLetterFilter) -> FilterValues {
     let in_event = FilterValues::of_event(
         filter.event_type.as_deref(),
         filter.subject.as_deref(),
-        filter.text.as_deref(),
+        filter.text.as_ref(),
     );
     in_event.and([
         (":topic", Box::new(filter.topic)),

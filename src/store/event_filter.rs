@@ -2,7 +2,7 @@
 
 use rusqlite::ToSql;
 
-use crate::model::event_filter::{DeliveryStage, EventFilter};
+use crate::model::event_filter::{DeliveryStage, EventFilter, SoughtText};
 use crate::store::row;
 
 /// True for the events whose type and subject are those that are asked for.
@@ -15,7 +15,7 @@ pub(super) const OF_EVENT: &str = "(:type IS NULL OR event.event_type = :type) \
 /// True for the events that have the words in them.
 pub(super) const OF_TEXT: &str = "(:text IS NULL OR instr(lower(event.event_id), :text) \
      OR instr(lower(event.event_type), :text) OR instr(lower(event.subject), :text) \
-     OR instr(lower(event.data), :text))";
+     OR (:in_data AND instr(lower(event.data), :text)))";
 
 /// True for the events that are of the topic, have the id and were received when it is asked for.
 const ITSELF: &str = "(:topic IS NULL OR event.topic_id = :topic) \
@@ -33,12 +33,13 @@ impl FilterValues {
     pub(super) fn of_event(
         event_type: Option<&str>,
         subject: Option<&str>,
-        text: Option<&str>,
+        text: Option<&SoughtText>,
     ) -> Self {
         let (event_type, type_begin) = whole_or_begin(event_type);
         let (subject, subject_begin) = whole_or_begin(subject);
         // What lower() does to the columns: ASCII letters alone.
-        let text = text.map(str::to_ascii_lowercase);
+        let in_data = text.is_some_and(|text| text.in_data);
+        let text = text.map(|text| text.text.to_ascii_lowercase());
         Self {
             named: vec![
                 (":type", Box::new(event_type)),
@@ -46,6 +47,7 @@ impl FilterValues {
                 (":subject", Box::new(subject)),
                 (":subject_begin", Box::new(subject_begin)),
                 (":text", Box::new(text)),
+                (":in_data", Box::new(in_data)),
             ],
         }
     }
@@ -55,7 +57,7 @@ impl FilterValues {
         let in_event = Self::of_event(
             filter.event_type.as_deref(),
             filter.subject.as_deref(),
-            filter.text.as_deref(),
+            filter.text.as_ref(),
         );
         let state = filter.state.map(|each| row::state_number(each.state()));
         in_event.and([

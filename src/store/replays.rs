@@ -10,6 +10,7 @@ use crate::base::Timestamp;
 use crate::model::dead_letter_filter::DeadLetterFilter;
 use crate::model::delivery::{DeliveryId, Outcome};
 use crate::model::destination::EndpointUrl;
+use crate::model::event_filter::SoughtText;
 use crate::model::limits::{REPLAY_BYTES_MAX, REPLAY_JOBS_KEPT};
 use crate::model::pace::Rate;
 use crate::model::replay::{
@@ -437,7 +438,7 @@ fn insert(
         ":subject": filter.subject,
         ":from": filter.from.map(|at| at.as_ms()),
         ":before": filter.to.map(|at| at.as_ms()),
-        ":text": filter.text,
+        ":text": filter.text.as_ref().map(|text| &text.text),
         ":last": job.until,
         ":target": job.target.name(),
         ":target_topic": topic,
@@ -520,7 +521,9 @@ fn filter(row: &Row<'_>) -> Result<DeadLetterFilter, StoreError> {
         subject: row.get(9)?,
         from: row::timestamp_or_null(row, 10)?,
         to: row::timestamp_or_null(row, 11)?,
-        text: row.get(12)?,
+        text: row
+            .get::<_, Option<String>>(12)?
+            .map(SoughtText::everywhere),
     })
 }
 

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use axum::http::{Method, StatusCode};
+use axum::body::Body;
+use axum::http::{Method, Request, StatusCode};
 use serde_json::{Value, json};
 
 use crate::grid::{Grid, event};
@@ -90,5 +91,23 @@ async fn parameters_that_mean_nothing_are_refused() {
         let heard = grid.manage(Method::GET, &path, Value::Null).await;
         let message = heard.error(400, "BadRequest");
         assert!(message.contains(word), "{query}: {message}");
+    }
+}
+
+#[tokio::test]
+async fn a_viewer_cannot_tell_by_a_search_what_data_says() {
+    let grid = filled().await;
+    let wish = json!({"name": "watcher", "role": "viewer", "days": 1});
+    let made = grid.manage(Method::POST, "/everpost/tokens", wish).await;
+    let token = made.json()["token"].as_str().expect("a token").to_owned();
+    for list in ["/everpost/events", "/everpost/deadLetters"] {
+        for (text, found) in [("hush", 0), ("Order.Sent", 1)] {
+            let request = Request::get(format!("{list}?text={text}"))
+                .header("authorization", format!("Bearer {token}"))
+                .body(Body::empty());
+            let heard = grid.send(request.expect("a request")).await;
+            let rows = heard.json()["value"].as_array().map(Vec::len);
+            assert_eq!(rows, Some(found), "{list} {text}");
+        }
     }
 }

@@ -2,7 +2,8 @@
 
 use serde::Deserialize;
 
-use crate::admin::asked::{self, Of, given, in_utc, of_flags};
+use crate::admin::list_filter::{self, Of, given, in_utc, of_flags, sought};
+use crate::admin::session::Visitor;
 use crate::admin::view::link;
 use crate::model::dead_letter_filter::DeadLetterFilter;
 use crate::model::delivery::{DeliveryId, Outcome};
@@ -81,18 +82,23 @@ impl Asked {
     pub(super) fn query(
         &self,
         registry: &Registry,
+        visitor: &Visitor,
         limit: usize,
     ) -> Result<DeadLetterQuery, Unknown> {
         Ok(DeadLetterQuery {
-            filter: self.filter(registry)?,
+            filter: self.filter(registry, visitor)?,
             before: self.before.parse().ok().map(DeliveryId),
             limit,
         })
     }
 
-    pub(super) fn filter(&self, registry: &Registry) -> Result<DeadLetterFilter, Unknown> {
+    pub(super) fn filter(
+        &self,
+        registry: &Registry,
+        visitor: &Visitor,
+    ) -> Result<DeadLetterFilter, Unknown> {
         let outcome = |name: String| Outcome::from_name(&name).ok_or(Unknown);
-        let moment = |at: String| asked::moment(&at).ok_or(Unknown);
+        let moment = |at: String| list_filter::moment(&at).ok_or(Unknown);
         let of = Of::named(&self.of, registry).ok_or(Unknown)?;
         Ok(DeadLetterFilter {
             topic: of.topic,
@@ -104,7 +110,7 @@ impl Asked {
                 .transpose()?,
             event_type: given(&self.event_type),
             subject: given(&self.subject),
-            text: given(&self.text),
+            text: sought(&self.text, visitor),
             from: given(&self.from).map(moment).transpose()?,
             to: given(&self.to).map(moment).transpose()?,
         })

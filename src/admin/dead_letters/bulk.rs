@@ -38,16 +38,18 @@ const PURGE_TIME: Duration = Duration::from_secs(10);
 /// Dead letters read for a file at once: they bound its memory together with the size of an event.
 const FILE_BITE: usize = 20;
 
-fn source(site: &Site, asked: &Asked) -> Result<ReplaySource, PageError> {
+fn source(site: &Site, visitor: &Visitor, asked: &Asked) -> Result<ReplaySource, PageError> {
     Ok(ReplaySource {
         of: Replayed::DeadLetters,
-        filter: filter(site, asked)?,
+        filter: filter(site, visitor, asked)?,
     })
 }
 
-fn filter(site: &Site, asked: &Asked) -> Result<DeadLetterFilter, PageError> {
+fn filter(site: &Site, visitor: &Visitor, asked: &Asked) -> Result<DeadLetterFilter, PageError> {
     let nothing = |_| PageError::NotFound("dead letter that this filter could mean".to_owned());
-    asked.filter(&site.broker.registry()).map_err(nothing)
+    asked
+        .filter(&site.broker.registry(), visitor)
+        .map_err(nothing)
 }
 
 fn some(count: u64) -> Result<u64, PageError> {
@@ -63,7 +65,12 @@ pub(in crate::admin) async fn ask_to_replay(
     State(site): State<Arc<Site>>,
     Query(asked): Query<Asked>,
 ) -> PageResult {
-    let count = some(site.broker.preview_replay(&source(&site, &asked)?).await?.0)?;
+    let count = some(
+        site.broker
+            .preview_replay(&source(&site, &visitor, &asked)?)
+            .await?
+            .0,
+    )?;
     let form = Form::of([("kind", "Subscription".to_owned())]);
     Ok(draw_form(&site, &visitor, &asked, &form, count, None))
 }
@@ -74,7 +81,7 @@ pub(in crate::admin) async fn replay(
     Query(asked): Query<Asked>,
     Submitted { visitor, form }: Submitted,
 ) -> PageResult {
-    let source = source(&site, &asked)?;
+    let source = source(&site, &visitor, &asked)?;
     let request = match read(&site, &form) {
         Ok(request) => request,
         Err(refusal) => {
@@ -194,7 +201,7 @@ pub(in crate::admin) async fn ask_to_purge(
     State(site): State<Arc<Site>>,
     Query(asked): Query<Asked>,
 ) -> PageResult {
-    let filter = filter(&site, &asked)?;
+    let filter = filter(&site, &visitor, &asked)?;
     let count = some(site.views.count_dead_letters(filter).await?)?;
     let count = print::plural(count, "dead letter", "dead letters");
     Ok(draw(&Confirm {
@@ -220,7 +227,7 @@ pub(in crate::admin) async fn purge(
     Submitted { visitor, .. }: Submitted,
 ) -> PageResult {
     let mut query = DeadLetterQuery {
-        filter: filter(&site, &asked)?,
+        filter: filter(&site, &visitor, &asked)?,
         before: None,
         limit: NUMBERS_MAX,
     };
@@ -280,14 +287,14 @@ struct Writing {
 
 /// The records of all that are meant, as Azure writes them: one on a line, or as one array.
 pub(in crate::admin) async fn download(
-    _: Visitor,
+    visitor: Visitor,
     State(site): State<Arc<Site>>,
     Query(asked): Query<Asked>,
     Query(FileForm { form }): Query<FileForm>,
 ) -> PageResult {
     let is_array = form == "json";
     let query = DeadLetterQuery {
-        filter: filter(&site, &asked)?,
+        filter: filter(&site, &visitor, &asked)?,
         before: None,
         limit: FILE_BITE,
     };

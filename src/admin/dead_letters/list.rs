@@ -5,13 +5,13 @@ use std::sync::Arc;
 use askama::Template;
 use axum::extract::{Query, State};
 
-use crate::admin::asked::{as_typed, of_field};
 use crate::admin::dead_letters::asked::Asked;
 use crate::admin::dead_letters::groups::{self, GroupText};
 use crate::admin::error::PageResult;
 use crate::admin::field::Field;
 use crate::admin::form::Form;
 use crate::admin::identify::{dead_letter_page, event_page};
+use crate::admin::list_filter::{as_typed, of_field, text_field};
 use crate::admin::recipe::{Recipe, command};
 use crate::admin::session::Visitor;
 use crate::admin::view::{Empty, Frame, Moment, Pager, draw, link};
@@ -20,7 +20,6 @@ use crate::model::dead_letter::DeadLetterReason;
 use crate::model::delivery::Outcome;
 use crate::model::registry::Registry;
 use crate::store::StoreError;
-use crate::store::accounts::Role;
 use crate::store::views::{DeliveryRow, GroupBy, Page};
 
 /// Rows of one page.
@@ -56,15 +55,14 @@ struct GroupTable {
 
 /// What can be done with all that are meant.
 struct Bulk {
-    may_change: bool,
     resubmit: String,
-    purge: Option<String>,
+    purge: String,
     ndjson: String,
     json: String,
 }
 
 impl Bulk {
-    fn new(visitor: &Visitor, asked: &Asked) -> Self {
+    fn new(asked: &Asked) -> Self {
         let path = "/admin/dead-letters";
         let file = |form: &str| {
             let path = asked.at(&format!("{path}/export"));
@@ -72,9 +70,8 @@ impl Bulk {
             format!("{path}{sign}form={form}")
         };
         Self {
-            may_change: visitor.role >= Role::Operator,
             resubmit: asked.at(&format!("{path}/resubmit")),
-            purge: (visitor.role >= Role::Admin).then(|| asked.at(&format!("{path}/purge"))),
+            purge: asked.at(&format!("{path}/purge")),
             ndjson: file("ndjson"),
             json: file("json"),
         }
@@ -140,7 +137,7 @@ pub(in crate::admin) async fn list(
     Query(asked): Query<Asked>,
 ) -> PageResult {
     let registry = site.broker.registry();
-    let found = match asked.query(&registry, ROWS) {
+    let found = match asked.query(&registry, &visitor, ROWS) {
         Ok(query) => site.views.dead_letters(query).await?,
         Err(_) => Page::default(), // of something that there is not
     };
@@ -150,10 +147,10 @@ pub(in crate::admin) async fn list(
     paged.push(("group", asked.group_name().to_owned()));
     Ok(draw(&DeadLettersPage {
         frame: Frame::new(&visitor, "Dead letters"),
-        fields: fields(&asked, &registry),
+        fields: fields(&asked, &registry, &visitor),
         is_filtered: asked.is_filtered() || asked.group().is_some(),
-        groups: groups(&site, &asked, &registry).await?,
-        bulk: Bulk::new(&visitor, &asked),
+        groups: groups(&site, &asked, &visitor).await?,
+        bulk: Bulk::new(&asked),
         rows: found.rows.into_iter().map(DeadLetterText::new).collect(),
         empty: empty(asked.is_filtered()),
         pager: Pager::new("/admin/dead-letters", &paged, later, next),
@@ -161,7 +158,8 @@ pub(in crate::admin) async fn list(
     }))
 }
 
-async fn groups(site: &Site, asked: &Asked, registry: &Registry) -> Result<GroupTable, StoreError> {
+async fn groups(site: &Site, asked: &Asked, visitor: &Visitor) -> Result<GroupTable, StoreError> {
+    let registry = site.broker.registry();
     let (title, head) = match asked.group() {
         None => ("By subscription and reason", "Subscription"),
         Some(GroupBy::Source) => ("By source", "Source"),
@@ -176,7 +174,7 @@ async fn groups(site: &Site, asked: &Asked, registry: &Registry) -> Result<Group
         more: 0,
         is_partial: false,
     };
-    match (asked.group(), asked.filter(registry)) {
+    match (asked.group(), asked.filter(&registry, visitor)) {
         (Some(by), Ok(filter)) => {
             let found = site.views.group_dead_letters(filter, by).await?;
             table.is_partial = found.is_partial;
@@ -185,7 +183,7 @@ async fn groups(site: &Site, asked: &Asked, registry: &Registry) -> Result<Group
         // Who looks for something knows what it is about.
         (None, Ok(_)) if !asked.is_filtered() && !asked.is_later_page() => {
             let found = site.views.dead_letter_groups().await?;
-            table.rows = groups::by_subscription(&found, registry);
+            table.rows = groups::by_subscription(&found, &registry);
             table.more = table.rows.len().saturating_sub(GROUPS_SHOWN);
             table.rows.truncate(GROUPS_SHOWN);
         }
@@ -194,7 +192,7 @@ async fn groups(site: &Site, asked: &Asked, registry: &Registry) -> Result<Group
     Ok(table)
 }
 
-fn fields(asked: &Asked, registry: &Registry) -> Vec<Field> {
+fn fields(asked: &Asked, registry: &Registry, visitor: &Visitor) -> Vec<Field> {
     let [
         of,
         reason,
@@ -228,7 +226,7 @@ fn fields(asked: &Asked, registry: &Registry) -> Vec<Field> {
         Field::choice("outcome", "Last answer", &or_any(outcomes), &form),
         Field::line("type", "Event type", &form).hint("Exactly, or its beginning and a *."),
         Field::line("subject", "Subject", &form).hint("Exactly, or its beginning and a *."),
-        Field::line("text", "Text", &form).hint("In the event's id, type, subject or data."),
+        text_field(visitor, &form),
         Field::number("status", "Last status", &form).hint("Such as 503."),
         Field::moment("from", "Given up from", &form).hint("In UTC."),
         Field::moment("to", "Given up before", &form).hint("In UTC."),

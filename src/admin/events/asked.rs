@@ -2,8 +2,9 @@
 
 use serde::Deserialize;
 
-use crate::admin::asked::{self, Of, given, in_utc, of_flags};
 use crate::admin::form::Refusal;
+use crate::admin::list_filter::{self, Of, given, in_utc, of_flags, sought};
+use crate::admin::session::Visitor;
 use crate::base::Timestamp;
 use crate::model::event::EventKey;
 use crate::model::event_filter::{DeliveryStage, EventFilter};
@@ -55,7 +56,12 @@ impl Asked {
     }
 
     /// The search, or which field makes none.
-    pub(super) fn query(&self, registry: &Registry, limit: usize) -> Result<EventQuery, Refusal> {
+    pub(super) fn query(
+        &self,
+        registry: &Registry,
+        visitor: &Visitor,
+        limit: usize,
+    ) -> Result<EventQuery, Refusal> {
         let of = Of::named(self.of.trim(), registry).ok_or_else(|| {
             let problem = format!("There is no topic or event subscription {:?}.", self.of);
             Refusal::of("of", problem)
@@ -75,7 +81,7 @@ impl Asked {
                 unmatched: !self.unmatched.is_empty(),
                 from: moment("from", &self.from)?,
                 to: moment("to", &self.to)?,
-                text: given(&self.text),
+                text: sought(&self.text, visitor),
             },
             before: self.before.parse().ok().map(EventKey),
             limit,
@@ -104,7 +110,7 @@ fn moment(name: &str, text: &str) -> Result<Option<Timestamp>, Refusal> {
     let read = |text: String| {
         let problem =
             format!("{text:?} is no moment such as 2026-11-21T06:40 or 2026-11-21T06:40:53Z.");
-        asked::moment(&text).ok_or_else(|| Refusal::of(name, problem))
+        list_filter::moment(&text).ok_or_else(|| Refusal::of(name, problem))
     };
     given(text).map(read).transpose()
 }

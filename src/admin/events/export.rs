@@ -35,11 +35,11 @@ struct Writing {
 
 /// The newest events that are meant, each on a line as the management API shows it.
 pub(in crate::admin) async fn export(
-    _: Visitor,
+    visitor: Visitor,
     State(site): State<Arc<Site>>,
     Query(asked): Query<Asked>,
 ) -> PageResult {
-    let query = asked.query(&site.broker.registry(), FILE_BITE);
+    let query = asked.query(&site.broker.registry(), &visitor, FILE_BITE);
     let writing = Writing {
         query: query.map_err(|refusal| PageError::Unreadable(refusal.problem))?,
         site,

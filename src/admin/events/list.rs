@@ -5,13 +5,13 @@ use std::sync::Arc;
 use askama::Template;
 use axum::extract::{Query, State};
 
-use crate::admin::asked::{as_typed, of_field};
 use crate::admin::error::PageResult;
 use crate::admin::events::asked::Asked;
 use crate::admin::events::export::FILE_EVENTS_MAX;
 use crate::admin::events::{EventTable, empty};
 use crate::admin::field::{Field, Problem, mark};
-use crate::admin::form::{Form, Refusal};
+use crate::admin::form::Form;
+use crate::admin::list_filter::{as_typed, of_field, text_field};
 use crate::admin::recipe::{Recipe, command};
 use crate::admin::session::Visitor;
 use crate::admin::view::{Empty, Frame, Moment, Pager, draw, link};
@@ -59,11 +59,11 @@ pub(in crate::admin) async fn list(
     Query(asked): Query<Asked>,
 ) -> PageResult {
     let registry = site.broker.registry();
-    let (found, refusal) = match asked.query(&registry, ROWS) {
+    let (found, refusal) = match asked.query(&registry, &visitor, ROWS) {
         Ok(query) => (site.views.events(query).await?, None),
         Err(refusal) => (FoundEvents::default(), Some(refusal)),
     };
-    let mut fields = fields(&asked, &registry);
+    let mut fields = fields(&asked, &registry, &visitor);
     let problem = mark(fields.iter_mut(), refusal);
     let (filters, later) = (asked.filters(), asked.is_later_page());
     let next = found.next_before.map(|key| key.to_string());
@@ -118,7 +118,7 @@ fn nothing(asked: &Asked, is_cut: bool) -> Empty {
     }
 }
 
-fn fields(asked: &Asked, registry: &Registry) -> Vec<Field> {
+fn fields(asked: &Asked, registry: &Registry, visitor: &Visitor) -> Vec<Field> {
     let form = Form::of(asked.filters().map(|(name, value)| match name {
         "from" | "to" => (name, as_typed(&value)),
         _ => (name, value),
@@ -130,7 +130,7 @@ fn fields(asked: &Asked, registry: &Registry) -> Vec<Field> {
         Field::choice("state", "With a delivery that is", &stages, &form),
         Field::line("type", "Event type", &form).hint("Exactly, or its beginning and a *."),
         Field::line("subject", "Subject", &form).hint("Exactly, or its beginning and a *."),
-        Field::line("text", "Text", &form).hint("In the event's id, type, subject or data."),
+        text_field(visitor, &form),
         Field::line("id", "Event id", &form).hint("Exactly.").mono(),
         Field::moment("from", "Received from", &form).hint("In UTC."),
         Field::moment("to", "Received before", &form).hint("In UTC."),

@@ -12,8 +12,8 @@ pub(super) use export::export;
 pub(super) use list::list;
 pub(super) use show::{download, show};
 
-use crate::admin::asked::whole_topic;
 use crate::admin::identify::event_page;
+use crate::admin::list_filter::whole_topic;
 use crate::admin::view::{Badge, Empty, Moment, Tone, link, part};
 use crate::admin::{print, timeline};
 use crate::model::name::TopicName;

@@ -73,7 +73,7 @@ pub(super) async fn list(visitor: Visitor, State(site): State<Arc<Site>>) -> Pag
             text: "There are no inspectors yet. An inspector is a webhook inside this appliance: it \
                    shows what it gets and answers as you tell it, so that you can watch deliveries \
                    succeed and fail without writing a receiver.",
-            step: Some(("/admin/new-inspector".to_owned(), "Create an inspector")),
+            step: visitor.step("/admin/new-inspector", "Create an inspector"),
         },
         recipe: Recipe::get(&site.management_url("/everpost/inspectors"))
             .everpost("everpost inspectors list"),

@@ -61,18 +61,18 @@ struct SubscriptionRow {
 
 impl SubscriptionTable {
     /// Of the subscriptions of one topic.
-    pub(super) fn of_topic(topic: &TopicEntry, depths: &QueueDepths, now: Timestamp) -> Self {
+    pub(super) fn of_topic(topic: &TopicEntry, depths: &QueueDepths, visitor: &Visitor) -> Self {
         let rows = topic.subscriptions.values();
         let create = format!("{}/new-subscription", topic_page(topic.topic.name.as_str()));
         Self {
             rows: rows
-                .map(|each| SubscriptionRow::new(topic, each, depths, now))
+                .map(|each| SubscriptionRow::new(topic, each, depths, visitor.now))
                 .collect(),
             with_topic: false,
             empty: Empty {
                 text: "Nobody has subscribed to this topic yet, so its events go nowhere.",
                 step: match topic.namespace {
-                    None => Some((create, "Create an event subscription")),
+                    None => visitor.step(create, "Create an event subscription"),
                     Some(_) => None,
                 },
             },
@@ -132,7 +132,7 @@ pub(super) async fn list(visitor: Visitor, State(site): State<Arc<Site>>) -> Pag
     let table = SubscriptionTable {
         rows: rows.collect(),
         with_topic: true,
-        empty: empty(registry.made_topics().next().is_none()),
+        empty: empty(registry.made_topics().next().is_none(), &visitor),
     };
     let frame = Frame::new(&visitor, "Event subscriptions");
     let recipe = Recipe::everpost_alone("everpost subscriptions list");
@@ -144,11 +144,11 @@ pub(super) async fn list(visitor: Visitor, State(site): State<Arc<Site>>) -> Pag
     }))
 }
 
-fn empty(without_topics: bool) -> Empty {
+fn empty(without_topics: bool, visitor: &Visitor) -> Empty {
     match without_topics {
         true => Empty {
             text: "There are no event subscriptions, and no topics to subscribe to.",
-            step: Some(("/admin/new-topic".to_owned(), "Create a topic")),
+            step: visitor.step("/admin/new-topic", "Create a topic"),
         },
         false => Empty {
             text: "There are no event subscriptions yet. One sends the events of a topic to a \

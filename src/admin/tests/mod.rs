@@ -9,6 +9,7 @@ mod hostile;
 mod inspectors;
 mod live;
 mod namespaces;
+mod offers;
 mod people;
 mod person;
 mod protect;

@@ -18,10 +18,10 @@ pub(super) use keys::{ask_to_regenerate, regenerate, reveal_keys};
 pub(super) use publish::{compose, publish};
 
 use crate::admin::Site;
-use crate::admin::asked::whole_topic;
 use crate::admin::error::{PageError, PageResult};
 use crate::admin::events::{EventTable, events_of};
 use crate::admin::identify::topic_page;
+use crate::admin::list_filter::whole_topic;
 use crate::admin::queue_depths::QueueDepths;
 use crate::admin::recipe::Recipe;
 use crate::admin::session::Visitor;
@@ -73,12 +73,13 @@ impl TopicTable {
     pub(super) fn new<'a>(
         topics: impl Iterator<Item = &'a Arc<TopicEntry>>,
         depths: &QueueDepths,
+        visitor: &Visitor,
     ) -> Self {
         let topics: Vec<_> = topics.collect();
         let is_begun = topics.iter().any(|each| !each.topic.is_built_in());
         let empty = || Empty {
             text: "There are no topics yet. A topic is where publishers send events.",
-            step: Some(("/admin/new-topic".to_owned(), "Create the first topic")),
+            step: visitor.step("/admin/new-topic", "Create the first topic"),
         };
         let rows = topics.iter().map(|topic| TopicRow::new(topic, depths));
         Self {
@@ -120,7 +121,7 @@ pub(super) async fn list(visitor: Visitor, State(site): State<Arc<Site>>) -> Pag
     let depths = QueueDepths::of_all(&site, &registry).await?;
     Ok(draw(&TopicsPage {
         frame: Frame::new(&visitor, "Topics"),
-        table: TopicTable::new(registry.topics(), &depths),
+        table: TopicTable::new(registry.topics(), &depths, &visitor),
         recipe: Recipe::get(&site.management_url("/topics")).everpost("everpost topics list"),
     }))
 }
@@ -213,7 +214,7 @@ async fn draw_topic(
         publishing: Publishing::new(site, topic, with_keys),
         resource_id: topic.resource_id.to_string(),
         created_at: Moment::at(topic.topic.created_at),
-        subscriptions: SubscriptionTable::of_topic(topic, &depths, visitor.now),
+        subscriptions: SubscriptionTable::of_topic(topic, &depths, visitor),
         events: EventTable::new(recent.rows),
         rejected_events: rejected_events::of_topic(name.as_str()),
         events_href: events_of(name),

@@ -120,9 +120,9 @@ fn search(tx: &Connection, query: &EventQuery) -> Result<Search, StoreError> {
         true => SEARCH_CLOSELY_MAX,
         false => SEARCH_MAX,
     };
-    let bytes = match filter.text {
-        Some(_) => "coalesce(octet_length(event.data), 0)",
-        None => "0",
+    let bytes = match &filter.text {
+        Some(text) if text.in_data => "coalesce(octet_length(event.data), 0)",
+        Some(_) | None => "0",
     };
     // A CASE asks the next question only where the last one did not decide, so that few read the data.
     let select = format!(

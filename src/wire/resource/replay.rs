@@ -10,6 +10,7 @@ use crate::base::Timestamp;
 use crate::model::dead_letter_filter::DeadLetterFilter;
 use crate::model::delivery::Outcome;
 use crate::model::destination::EndpointUrl;
+use crate::model::event_filter::SoughtText;
 use crate::model::limits::ENDPOINT_URL_BYTES_MAX;
 use crate::model::name::{SubscriptionName, TopicName};
 use crate::model::pace::Rate;
@@ -118,7 +119,7 @@ fn filter(named: &Fields, registry: &Registry) -> Result<DeadLetterFilter, Inval
         subject: said(named, "subject")?,
         from: moment(named, "from")?,
         to: moment(named, "to")?,
-        text: said(named, "text")?,
+        text: said(named, "text")?.map(SoughtText::everywhere),
     })
 }
 
@@ -280,7 +281,10 @@ fn render_source(source: &ReplaySource, registry: &Registry) -> Value {
     put("subject", filter.subject.as_deref().map(Value::from));
     put("from", filter.from.map(|at| at.to_string().into()));
     put("to", filter.to.map(|at| at.to_string().into()));
-    put("text", filter.text.as_deref().map(Value::from));
+    put(
+        "text",
+        filter.text.as_ref().map(|text| text.text.as_str().into()),
+    );
     json!({ "kind": source.of.name(), "filter": shown })
 }
 

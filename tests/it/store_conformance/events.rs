@@ -1,6 +1,6 @@
 //! Searches in the events.
 
-use everpost::model::event_filter::{DeliveryStage, EventFilter};
+use everpost::model::event_filter::{DeliveryStage, EventFilter, SoughtText};
 use everpost::store::views::LookedBack;
 
 use super::*;
@@ -63,7 +63,7 @@ impl Fixture {
 
 fn text(text: &str) -> EventFilter {
     EventFilter {
-        text: Some(text.to_owned()),
+        text: Some(SoughtText::everywhere(text)),
         ..EventFilter::default()
     }
 }

@@ -2,6 +2,7 @@
 
 use everpost::model::dead_letter_filter::DeadLetterFilter;
 use everpost::model::destination::EndpointUrl;
+use everpost::model::event_filter::SoughtText;
 use everpost::model::pace::Rate;
 use everpost::model::replay::{
     NewReplayJob, Refusal, ReplayCommand, ReplayJob, ReplayJobId, ReplaySource, ReplayState,
@@ -373,14 +374,14 @@ pub(super) async fn a_filter_means_what_it_says(f: Fixture) {
         ),
         (
             DeadLetterFilter {
-                text: text("A%_a"),
+                text: Some(SoughtText::everywhere("A%_a")),
                 ..none()
             },
             &[a],
         ),
         (
             DeadLetterFilter {
-                text: text("\"N\":  1"),
+                text: Some(SoughtText::everywhere("\"N\":  1")),
                 ..none()
             },
             &[a, b],
@@ -407,7 +408,7 @@ pub(super) async fn a_source_is_gone_through_in_stretches(f: Fixture) {
         dead.push(f.dead(&number.to_string(), reason, number).await);
     }
     let meant = source(DeadLetterFilter {
-        text: Some("3".to_owned()),
+        text: Some(SoughtText::everywhere("3")),
         ..DeadLetterFilter::default()
     });
     // Two looked at, none meant; two more, and one is.
@@ -509,7 +510,7 @@ pub(super) async fn commands_end_what_they_end(f: Fixture) {
         subject: Some("s".to_owned()),
         from: Some(at(1)),
         to: Some(at(2)),
-        text: Some("t".to_owned()),
+        text: Some(SoughtText::everywhere("t")),
     };
     let request = NewReplayJob {
         source: source(filter),
