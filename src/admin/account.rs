@@ -78,7 +78,7 @@ pub(super) async fn change_password(
     Submitted { visitor, form }: Submitted,
 ) -> PageResult {
     let user = own_user(&site, &visitor).await?;
-    if let Some(refusal) = too_often(&site, &visitor, &client) {
+    if let Some(refusal) = too_often(&site, &visitor, &client).await? {
         return Ok(refusal);
     }
     let (present, password) = (form.raw("present"), form.raw("password"));
@@ -86,14 +86,18 @@ pub(super) async fn change_password(
     let changed = site.people.change_password(&user, present, password, kept);
     let refusal = match changed.await {
         Ok(()) => {
-            site.throttle.succeeded(&visitor.name, client.address);
+            site.throttle
+                .succeeded(&visitor.name, client.address)
+                .await?;
             let told = "Your password has been changed; all other sessions have ended.";
             visitor.tell(Flash::done(told)).await?;
             return Ok(Redirect::to("/admin/account").into_response());
         }
         Err(PeopleError::WrongPassword) => Refusal::of("present", "This is not your password."),
         Err(PeopleError::Password(problem)) => {
-            site.throttle.succeeded(&visitor.name, client.address);
+            site.throttle
+                .succeeded(&visitor.name, client.address)
+                .await?;
             Refusal::of("password", sentence(&problem))
         }
         Err(error) => return Err(error.into()),
@@ -102,11 +106,15 @@ pub(super) async fn change_password(
 }
 
 /// The answer to somebody who has tried too many passwords; a try that may be made is counted.
-pub(super) fn too_often(site: &Site, visitor: &Visitor, client: &Client) -> Option<Response> {
+pub(super) async fn too_often(
+    site: &Site,
+    visitor: &Visitor,
+    client: &Client,
+) -> Result<Option<Response>, PageError> {
     let begun = site
         .throttle
         .begin(&visitor.name, client.address, visitor.now);
-    begun.err().map(login::wait)
+    Ok(begun.await?.map(login::wait))
 }
 
 /// The visitor as the book has it.

@@ -2,6 +2,7 @@
 
 use axum::body::Bytes;
 use axum::extract::{FromRequest, Request};
+use http::HeaderMap;
 use http::header::CONTENT_TYPE;
 use serde_json::Value;
 
@@ -40,6 +41,31 @@ impl Form {
         Self {
             fields: pairs.map(own).collect(),
         }
+    }
+
+    /// The fields that a browser has sent.
+    pub(super) fn read(headers: &HeaderMap, body: &Bytes) -> Result<Self, PageError> {
+        let kind = headers.get(CONTENT_TYPE);
+        let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or("");
+        if !kind.starts_with("application/x-www-form-urlencoded") {
+            let problem = "This address takes forms as browsers send them, and nothing else.";
+            return Err(PageError::Unreadable(problem.to_owned()));
+        }
+        let fields = url::form_urlencoded::parse(body).into_owned();
+        Ok(Self {
+            fields: fields.take(FIELDS_MAX).collect(),
+        })
+    }
+
+    /// All fields in their order.
+    pub(super) fn fields(&self) -> impl Iterator<Item = (&str, &str)> {
+        let fields = self.fields.iter();
+        fields.map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+
+    /// Whether there is such a field.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.fields().any(|(field, _)| field == name)
     }
 
     /// The field's text as it was typed; empty where there is none.
@@ -103,18 +129,10 @@ impl<S: Send + Sync> FromRequest<S> for Form {
     type Rejection = PageError;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, Self::Rejection> {
-        let kind = request.headers().get(CONTENT_TYPE);
-        let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or("");
-        if !kind.starts_with("application/x-www-form-urlencoded") {
-            let problem = "This address takes forms as browsers send them, and nothing else.";
-            return Err(PageError::Unreadable(problem.to_owned()));
-        }
+        let headers = request.headers().clone();
         let body = Bytes::from_request(request, state).await;
         let body = body.map_err(|error| PageError::Unreadable(error.body_text()))?;
-        let fields = url::form_urlencoded::parse(&body).into_owned();
-        Ok(Self {
-            fields: fields.take(FIELDS_MAX).collect(),
-        })
+        Self::read(&headers, &body)
     }
 }
 

@@ -135,7 +135,7 @@ async fn authenticate(
 ) -> Result<Result<User, Refused>, PageError> {
     let name = form.text("name");
     let now = site.broker.clock().now();
-    if let Err(wait) = site.throttle.begin(name, address, now) {
+    if let Some(wait) = site.throttle.begin(name, address, now).await? {
         return Ok(Err(Refused::TooOften(wait)));
     }
     let user = site.people.authenticate(name, form.raw("password")).await?;
@@ -147,7 +147,7 @@ async fn authenticate(
         );
         return Ok(Err(Refused::Wrong));
     };
-    site.throttle.succeeded(name, address);
+    site.throttle.succeeded(name, address).await?;
     Ok(Ok(user))
 }
 

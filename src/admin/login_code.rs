@@ -52,7 +52,7 @@ async fn submit(
     // Counted apart from passwords: whoever knows the password must not start these afresh.
     let account = format!("second factor of {}", user.id.0);
     let now = site.broker.clock().now();
-    if let Err(wait) = site.throttle.begin(&account, client.address, now) {
+    if let Some(wait) = site.throttle.begin(&account, client.address, now).await? {
         return Ok(login::wait(wait));
     }
     if !site
@@ -67,7 +67,7 @@ async fn submit(
         let refusal = Refusal::of("code", "This is not the code, or it was used already.");
         return Ok(draw_form(&awaited, Some(refusal)));
     }
-    site.throttle.succeeded(&account, client.address);
+    site.throttle.succeeded(&account, client.address).await?;
     session::sign_in(&site, &session, user.id, client).await?;
     Ok(Redirect::to(login::after_login(&awaited.next)).into_response())
 }

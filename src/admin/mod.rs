@@ -34,6 +34,7 @@ mod login;
 mod login_code;
 mod overview;
 mod page;
+mod password_again;
 mod password_link;
 mod print;
 mod qr;
@@ -110,7 +111,7 @@ pub struct AdminState {
 /// `axum::extract::ConnectInfo<SocketAddr>` where the request has one.
 pub fn routes(state: AdminState) -> Router {
     let site = Arc::new(Site::new(state));
-    let behind_login = page::router()
+    let behind_login = page::router(&site)
         .layer(from_fn_with_state(site.clone(), activity::note))
         .layer(from_fn_with_state(site.clone(), gate::admit));
     let public = login::router()
@@ -155,6 +156,7 @@ struct Site {
 impl Site {
     fn new(state: AdminState) -> Self {
         Self {
+            throttle: Throttle::new(state.people.accounts().clone()),
             broker: state.broker,
             views: state.views,
             people: state.people,
@@ -165,7 +167,6 @@ impl Site {
             diagnostics: state.diagnostics,
             publish_bytes_max: state.publish_bytes_max,
             api_document: state.api_document,
-            throttle: Throttle::default(),
             claimed: AtomicBool::new(false),
             streams: Arc::new(Semaphore::new(live::STREAMS_MAX)),
         }

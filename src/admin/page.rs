@@ -10,8 +10,8 @@ use crate::admin::gate::Access;
 use crate::admin::view::NavLink;
 use crate::admin::{
     Site, account, activity, api_reference, dead_letters, deliveries, error, events, first_event,
-    gate, inspectors, live, login, overview, rejected_events, replays, second_factor, sessions,
-    settings, subscriptions, system, tokens, topics, users,
+    gate, inspectors, live, login, overview, password_again, rejected_events, replays,
+    second_factor, sessions, settings, subscriptions, system, tokens, topics, users,
 };
 use crate::store::accounts::Role;
 
@@ -22,6 +22,8 @@ pub(super) struct Page {
     /// What the navigation calls it; `None` keeps it out of there.
     pub(super) nav: Option<&'static str>,
     pub(super) access: Access,
+    /// Whether its form takes a password that was typed lately; see [`password_again`].
+    pub(super) asks_again: bool,
     pub(super) handler: fn() -> MethodRouter<Arc<Site>>,
 }
 
@@ -32,9 +34,9 @@ pub(super) static PAGES: &[Page] = &[
     listed("/topics", "Topics", || get(topics::list)),
     kept("/new-topic", || get(topics::draft).post(topics::create)),
     page("/topics/{topic}", || get(topics::show)),
-    page("/topics/{topic}/keys", || post(topics::reveal_keys)),
+    page("/topics/{topic}/keys", || post(topics::reveal_keys)).guarded(),
     kept("/topics/{topic}/keys/{key}/regenerate",
-        || get(topics::ask_to_regenerate).post(topics::regenerate)),
+        || get(topics::ask_to_regenerate).post(topics::regenerate)).guarded(),
     kept("/topics/{topic}/delete", || get(topics::ask_to_delete).post(topics::delete)),
     operated("/topics/{topic}/publish", || get(topics::compose).post(topics::publish)),
     listed("/subscriptions", "Subscriptions", || get(subscriptions::list)),
@@ -48,7 +50,7 @@ pub(super) static PAGES: &[Page] = &[
     kept("/topics/{topic}/subscriptions/{name}/edit/draft", || post(subscriptions::re_edit)),
     operated("/topics/{topic}/subscriptions/{name}/try-filter",
         || get(subscriptions::try_filter)),
-    page("/topics/{topic}/subscriptions/{name}/url", || post(subscriptions::reveal_url)),
+    page("/topics/{topic}/subscriptions/{name}/url", || post(subscriptions::reveal_url)).guarded(),
     operated("/topics/{topic}/subscriptions/{name}/validate", || post(subscriptions::validate)),
     operated("/topics/{topic}/subscriptions/{name}/pause", || post(subscriptions::pause)),
     operated("/topics/{topic}/subscriptions/{name}/resume", || post(subscriptions::resume)),
@@ -94,19 +96,19 @@ pub(super) static PAGES: &[Page] = &[
     kept("/first-event/repair", || post(first_event::repair)),
     page("/live", || get(live::stream)),
     kept("/users", || get(users::list)).titled("Users"),
-    kept("/new-user", || get(users::draft).post(users::create)),
+    kept("/new-user", || get(users::draft).post(users::create)).guarded(),
     kept("/users/{user}", || get(users::show)),
-    kept("/users/{user}/role", || post(users::change_role)),
-    kept("/users/{user}/disable", || post(users::disable)),
-    kept("/users/{user}/enable", || post(users::enable)),
-    kept("/users/{user}/password-link", || post(users::put_link)),
-    kept("/users/{user}/remove-second-factor", || post(users::remove_second_factor)),
+    kept("/users/{user}/role", || post(users::change_role)).guarded(),
+    kept("/users/{user}/disable", || post(users::disable)).guarded(),
+    kept("/users/{user}/enable", || post(users::enable)).guarded(),
+    kept("/users/{user}/password-link", || post(users::put_link)).guarded(),
+    kept("/users/{user}/remove-second-factor", || post(users::remove_second_factor)).guarded(),
     kept("/users/{user}/end-sessions", || post(users::end_sessions)),
-    kept("/users/{user}/delete", || get(users::ask_to_delete).post(users::delete)),
+    kept("/users/{user}/delete", || get(users::ask_to_delete).post(users::delete)).guarded(),
     kept("/activity", || get(activity::list)).titled("Activity"),
     kept("/tokens", || get(tokens::list)).titled("API tokens"),
-    kept("/new-token", || get(tokens::draft).post(tokens::create)),
-    kept("/tokens/{token}/delete", || get(tokens::ask_to_delete).post(tokens::delete)),
+    kept("/new-token", || get(tokens::draft).post(tokens::create)).guarded(),
+    kept("/tokens/{token}/delete", || get(tokens::ask_to_delete).post(tokens::delete)).guarded(),
     kept("/sessions", || get(sessions::list)),
     kept("/sessions/end", || post(sessions::end_all)),
     kept("/sessions/{session}/end", || post(sessions::end_one)),
@@ -127,6 +129,14 @@ pub(super) static PAGES: &[Page] = &[
 ];
 
 impl Page {
+    /// The same for secrets and rights: its form takes a password that was typed lately.
+    const fn guarded(self) -> Self {
+        Self {
+            asks_again: true,
+            ..self
+        }
+    }
+
     /// The same in the navigation.
     const fn titled(self, title: &'static str) -> Self {
         Self {
@@ -167,15 +177,20 @@ const fn for_roles(path: &'static str, reads: Role, changes: Role, handler: Hand
         path,
         nav: None,
         access: Access { reads, changes },
+        asks_again: false,
         handler,
     }
 }
 
 /// All pages by their paths.
-pub(super) fn router() -> Router<Arc<Site>> {
+pub(super) fn router(site: &Arc<Site>) -> Router<Arc<Site>> {
     let pages = PAGES.iter().map(|page| {
+        let handler = match page.asks_again {
+            true => (page.handler)().layer(from_fn_with_state(site.clone(), password_again::ask)),
+            false => (page.handler)(),
+        };
         let guard = from_fn_with_state(page.access, gate::authorize);
-        (page.path, (page.handler)().layer(guard))
+        (page.path, handler.layer(guard))
     });
     pages
         .fold(Router::new(), |router, (path, handler)| {

@@ -87,13 +87,14 @@ async fn holder(
 ) -> Result<Result<String, Response>, PageError> {
     let begun = site
         .throttle
-        .begin(GUESSED, client.address, site.people.now());
-    if let Err(wait) = begun {
+        .begin(GUESSED, client.address, site.people.now())
+        .await?;
+    if let Some(wait) = begun {
         return Ok(Err(login::wait(wait)));
     }
     match site.people.user_of_link(&Secret::new(token)).await {
         Ok(user) => {
-            site.throttle.succeeded(GUESSED, client.address);
+            site.throttle.succeeded(GUESSED, client.address).await?;
             Ok(Ok(user.name))
         }
         Err(PeopleError::DeadLink) => Ok(Err(dead_link())),

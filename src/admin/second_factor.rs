@@ -32,9 +32,12 @@ struct OfferPage {
     fields: [Field; 2],
 }
 
+/// The name of [`password_field`].
+pub(super) const PASSWORD_FIELD: &str = "own-password";
+
 /// The field for the present password in forms that have another one as well.
 pub(super) fn password_field() -> Field {
-    Field::password("own-password", "Your password", "current-password").required()
+    Field::password(PASSWORD_FIELD, "Your password", "current-password").required()
 }
 
 /// Offers a seed.
@@ -80,7 +83,7 @@ pub(super) async fn set_up(
 ) -> PageResult {
     let damaged = || PageError::Unreadable("The form holds no seed.".to_owned());
     let seed = Seed::parse(form.raw("seed")).ok_or_else(damaged)?;
-    if let Err(refusal) = knows_password(&site, &visitor, &client, form.raw("own-password")).await?
+    if let Err(refusal) = knows_password(&site, &visitor, &client, form.raw(PASSWORD_FIELD)).await?
     {
         return Ok(match refusal {
             Denied::Wrong(refusal) => draw_offer(&visitor, &seed, Some(refusal)),
@@ -111,7 +114,7 @@ pub(super) async fn remove(
     client: Client,
     Submitted { visitor, form }: Submitted,
 ) -> PageResult {
-    match knows_password(&site, &visitor, &client, form.raw("own-password")).await? {
+    match knows_password(&site, &visitor, &client, form.raw(PASSWORD_FIELD)).await? {
         Ok(()) => {}
         Err(Denied::TooOften(answer)) => return Ok(answer),
         Err(Denied::Wrong(refusal)) => return draw_account(&site, &visitor, Some(refusal)).await,
@@ -123,26 +126,28 @@ pub(super) async fn remove(
 }
 
 /// Why a password was not taken.
-enum Denied {
+pub(super) enum Denied {
     Wrong(Refusal),
     TooOften(Response),
 }
 
 /// Asks for the password again before a credential changes.
-async fn knows_password(
+pub(super) async fn knows_password(
     site: &Site,
     visitor: &Visitor,
     client: &Client,
     password: &str,
 ) -> Result<Result<(), Denied>, PageError> {
-    if let Some(answer) = too_often(site, visitor, client) {
+    if let Some(answer) = too_often(site, visitor, client).await? {
         return Ok(Err(Denied::TooOften(answer)));
     }
     let user = own_user(site, visitor).await?;
     if !site.people.knows_password(&user, password).await {
-        let refusal = Refusal::of("own-password", "This is not your password.");
+        let refusal = Refusal::of(PASSWORD_FIELD, "This is not your password.");
         return Ok(Err(Denied::Wrong(refusal)));
     }
-    site.throttle.succeeded(&visitor.name, client.address);
+    site.throttle
+        .succeeded(&visitor.name, client.address)
+        .await?;
     Ok(Ok(()))
 }

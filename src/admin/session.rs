@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use aws_lc_rs::digest::{SHA256, digest};
 use axum::extract::FromRequestParts;
 use http::request::Parts;
 use serde::{Deserialize, Serialize};
@@ -21,7 +20,7 @@ use crate::admin::client::Client;
 use crate::admin::error::PageError;
 use crate::admin::view::Flash;
 use crate::admin::{Site, activity, page};
-use crate::base::{Clock, Entropy, Timestamp};
+use crate::base::{Clock, Entropy, Timestamp, sha256_hex};
 use crate::store::StoreError;
 use crate::store::accounts::{Accounts, Role, SessionRecord, User, UserId};
 
@@ -50,9 +49,26 @@ struct SignedIn {
     /// Every form carries it; see [`crate::admin::csrf`].
     csrf: String,
     started_ms: i64,
+    /// When the password was typed last.
+    #[serde(default)]
+    confirmed_ms: i64,
     touched_ms: i64,
     address: Option<IpAddr>,
     browser: Option<String>,
+}
+
+impl SignedIn {
+    fn at(now: Timestamp, user: UserId, csrf: String) -> Self {
+        Self {
+            user: user.0,
+            csrf,
+            started_ms: now.as_ms(),
+            confirmed_ms: now.as_ms(),
+            touched_ms: now.as_ms(),
+            address: None,
+            browser: None,
+        }
+    }
 }
 
 /// Somebody signed in, with the request that they make.
@@ -62,6 +78,8 @@ pub(super) struct Visitor {
     pub(super) name: String,
     pub(super) role: Role,
     pub(super) csrf: String,
+    /// When the password was typed last.
+    pub(super) confirmed_at: Timestamp,
     /// When the request came in.
     pub(super) now: Timestamp,
     /// The path of the request, `/admin` included.
@@ -104,6 +122,14 @@ impl Visitor {
     /// What the book of sessions knows this one by.
     pub(super) fn session_key(&self) -> Option<String> {
         self.session.id().as_ref().map(key)
+    }
+
+    /// Remembers that the password was typed just now.
+    pub(super) async fn confirm(&self) -> std::result::Result<(), PageError> {
+        let signed_in = self.session.get::<SignedIn>(SIGNED_IN).await?;
+        let mut signed_in = signed_in.ok_or(PageError::SignedOut)?;
+        signed_in.confirmed_ms = self.now.as_ms();
+        Ok(self.session.insert(SIGNED_IN, signed_in).await?)
     }
 
     /// Has `flash` shown on the next page.
@@ -203,12 +229,9 @@ pub(super) async fn sign_in(
     }
     let now = site.broker.clock().now();
     let signed_in = SignedIn {
-        user: user.0,
-        csrf: site.broker.entropy().secret(),
-        started_ms: now.as_ms(),
-        touched_ms: now.as_ms(),
         address: client.address,
         browser: client.browser,
+        ..SignedIn::at(now, user, site.broker.entropy().secret())
     };
     site.people.accounts().note_sign_in(user, now).await?;
     Ok(session.insert(SIGNED_IN, signed_in).await?)
@@ -239,23 +262,24 @@ pub(super) async fn visitor(
         signed_in.touched_ms = now.as_ms();
         session.insert(SIGNED_IN, &signed_in).await?;
     }
-    Ok(Some(Visitor::of(
-        user,
-        signed_in.csrf,
-        session,
-        address,
-        now,
-    )))
+    Ok(Some(Visitor::of(user, signed_in, session, address, now)))
 }
 
 impl Visitor {
-    fn of(user: User, csrf: String, session: Session, address: String, now: Timestamp) -> Self {
+    fn of(
+        user: User,
+        signed_in: SignedIn,
+        session: Session,
+        address: String,
+        now: Timestamp,
+    ) -> Self {
         let path = address.split('?').next().unwrap_or_default().to_owned();
         Self {
             id: user.id,
             name: user.name,
             role: user.role,
-            csrf,
+            csrf: signed_in.csrf,
+            confirmed_at: Timestamp::from_ms(signed_in.confirmed_ms),
             now,
             path,
             address,
@@ -281,13 +305,9 @@ impl Visitor {
         };
         let nowhere = Arc::new(tower_sessions::MemoryStore::default());
         let session = Session::new(None, nowhere, None);
-        Self::of(
-            user,
-            String::new(),
-            session,
-            String::new(),
-            Timestamp::from_ms(0),
-        )
+        let now = Timestamp::from_ms(0);
+        let signed_in = SignedIn::at(now, user.id, String::new());
+        Self::of(user, signed_in, session, String::new(), now)
     }
 
     /// The same, by a request that changes nothing.
@@ -389,11 +409,7 @@ impl std::fmt::Debug for Sessions {
 
 /// What the database knows a session by: whoever reads it there cannot make the cookie from it.
 fn key(id: &Id) -> String {
-    let hash = digest(&SHA256, &id.0.to_le_bytes());
-    hash.as_ref()
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
+    sha256_hex(&id.0.to_le_bytes())
 }
 
 fn backend(error: &StoreError) -> Error {

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::base::Timestamp;
 use crate::broker::Broker;
+use crate::model::guessing::FAILURES_FORGOTTEN_AFTER;
 use crate::model::limits::{
     BLOB_NAMES_KEPT, DAYS_KEPT, HOURS_KEPT, MINUTES_KEPT, REJECTION_LIFE, REQUEST_ID_WINDOW,
 };
@@ -47,6 +48,10 @@ impl Broker {
         self.give_up_outlived().await?;
         self.store().notices.forget(now).await?;
         self.store().upkeep.forget_sessions(now).await?;
+        self.store()
+            .upkeep
+            .forget_guessers(now - FAILURES_FORGOTTEN_AFTER)
+            .await?;
         self.store().rejections.forget(now - REJECTION_LIFE).await?;
         while self
             .store()

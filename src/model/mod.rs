@@ -16,6 +16,7 @@ pub mod explanation;
 pub mod export;
 pub mod filter;
 pub mod filter_trial;
+pub mod guessing;
 pub mod inspector;
 pub mod lease;
 pub mod limits;

@@ -97,6 +97,16 @@ impl Upkeep {
             .await
     }
 
+    /// Forgets guessers who have not failed since `cutoff`.
+    pub async fn forget_guessers(&self, cutoff: Timestamp) -> Result<usize, StoreError> {
+        self.db
+            .write(move |tx| {
+                let forget = "DELETE FROM guesser WHERE last_at <= ?1";
+                Ok(tx.prepare_cached(forget)?.execute([cutoff.as_ms()])?)
+            })
+            .await
+    }
+
     /// Proves that the database can be written and that the disk takes it.
     pub async fn check_writable(&self) -> Result<(), StoreError> {
         self.db

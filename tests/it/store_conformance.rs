@@ -55,7 +55,15 @@ fn at(ms: i64) -> Timestamp {
 
 async fn threaded() -> Fixture {
     let dir = tempfile::tempdir().expect("a temporary directory");
-    let data_dir = Arc::new(DataDir::open(&dir.path().join("data")).expect("a data directory"));
+    let store = opened(data_dir(&dir));
+    fill(store, Some(dir)).await
+}
+
+fn data_dir(dir: &tempfile::TempDir) -> Arc<DataDir> {
+    Arc::new(DataDir::open(&dir.path().join("data")).expect("a data directory"))
+}
+
+fn opened(data_dir: Arc<DataDir>) -> Store {
     let options = StoreOptions {
         clock: Clock::system(),
         entropy: Entropy::seeded(1),
@@ -63,8 +71,7 @@ async fn threaded() -> Fixture {
         scope: scope(),
         on_fatal: Box::new(|error| panic!("{error}")),
     };
-    let store = Store::open(data_dir, options, &|_| ()).expect("an open store");
-    fill(store, Some(dir)).await
+    Store::open(data_dir, options, &|_| ()).expect("an open store")
 }
 
 async fn inline() -> Fixture {
@@ -740,6 +747,47 @@ async fn events_of_one_topic_are_read_back_in_bites(f: Fixture) {
     assert_eq!(read(rest).await, (vec![5, 4, 3, 2, 1], None));
 }
 
+async fn failures_to_sign_in_are_counted_bounded_and_forgotten(f: Fixture) {
+    let accounts = &f.store.accounts;
+    let fail = async |guesser: &str, now| {
+        let wait = accounts.begin_guess(vec![guesser.to_owned()], at(now));
+        wait.await.expect("an answer")
+    };
+    for _ in 0..5 {
+        assert_eq!(fail("ann", 0).await, None);
+    }
+    let second = Some(Duration::from_secs(1));
+    assert_eq!(fail("ann", 0).await, second);
+    assert_eq!(fail("bob", 0).await, None);
+    let known = accounts.take_back_guess("bob".to_owned(), vec!["ann".to_owned()]);
+    known.await.expect("taken back");
+    assert_eq!(fail("ann", 0).await, None, "the last failure was none");
+    assert_eq!(fail("ann", 0).await, second);
+    // The newest ten thousand are remembered.
+    let many = (0..9_999).map(|number| number.to_string()).collect();
+    assert_eq!(accounts.begin_guess(many, at(500)).await, Ok(None));
+    assert_eq!(fail("ann", 500).await, Some(Duration::from_millis(500)));
+    assert_eq!(fail("late", 500).await, None);
+    assert_eq!(fail("ann", 500).await, None, "ann's were the oldest");
+    let forget = async |until| f.store.upkeep.forget_guessers(at(until)).await;
+    assert_eq!(forget(499).await, Ok(0));
+    assert_eq!(forget(500).await, Ok(10_000));
+}
+
+#[tokio::test]
+async fn failures_to_sign_in_outlive_the_program() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let data_dir = data_dir(&dir);
+    for expected in [None, Some(Duration::from_secs(1))] {
+        let store = opened(data_dir.clone());
+        let guess = || store.accounts.begin_guess(vec!["ann".to_owned()], at(0));
+        assert_eq!(guess().await, Ok(expected));
+        for _ in 0..4 {
+            guess().await.expect("an answer");
+        }
+    }
+}
+
 macro_rules! conformance {
     ($($check:ident)*) => {
         mod on_threads {
@@ -767,6 +815,7 @@ conformance! {
     a_late_answer_completes_what_still_waits
     pages_cover_everything_once
     the_first_user_claims_and_sessions_end
+    failures_to_sign_in_are_counted_bounded_and_forgotten
     refusals_are_kept_in_number_and_age
     events_of_one_topic_are_read_back_in_bites
     events_are_found_by_what_is_known_of_them

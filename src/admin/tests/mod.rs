@@ -10,6 +10,7 @@ mod inspectors;
 mod live;
 mod namespaces;
 mod offers;
+mod password_again;
 mod people;
 mod person;
 mod protect;

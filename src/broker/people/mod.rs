@@ -9,8 +9,6 @@ mod tokens;
 
 use std::time::Duration;
 
-use aws_lc_rs::digest::{SHA256, digest};
-
 pub use password::{
     CHARACTERS_MAX as PASSWORD_CHARACTERS_MAX, CHARACTERS_MIN as PASSWORD_CHARACTERS_MIN,
     CHARACTERS_RECOMMENDED as PASSWORD_RECOMMENDED,
@@ -18,7 +16,7 @@ pub use password::{
 
 pub use tokens::{TOKEN_DAYS_MAX, TokenHolder, TokenWish, Tokens};
 
-use crate::base::{Clock, Entropy, Timestamp};
+use crate::base::{Clock, Entropy, Timestamp, sha256_hex};
 use crate::model::access::Secret;
 use crate::store::StoreError;
 use crate::store::accounts::{
@@ -224,9 +222,7 @@ impl People {
 /// What the book knows a secret by that nobody could guess: whoever reads it there cannot make the secret
 /// from it.
 fn hash_of(secret: &Secret) -> String {
-    let hash = digest(&SHA256, secret.reveal().as_bytes());
-    let bytes = hash.as_ref().iter();
-    bytes.map(|byte| format!("{byte:02x}")).collect()
+    sha256_hex(secret.reveal().as_bytes())
 }
 
 fn judge_password(password: &str, name: &str) -> Result<(), PeopleError> {

@@ -1,0 +1,82 @@
+//! Slows down the guessing of passwords, codes and links with waits that grow and end (security.md B3).
+
+use std::time::Duration;
+
+use crate::base::Timestamp;
+
+/// Failures without consequences (security.md B3).
+const FREE_TRIES: u32 = 5;
+
+/// The longest wait: nobody is locked out for good (security.md B3).
+const WAIT_MAX: Duration = Duration::from_secs(300);
+
+/// After this long without a failure a guesser starts afresh.
+pub const FAILURES_FORGOTTEN_AFTER: Duration = Duration::from_secs(3_600);
+
+/// What a guesser has failed at so far: an account that is tried, or a network that tries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Failures {
+    pub count: u32,
+    pub last_at: Timestamp,
+    /// When the next try is let pass.
+    pub free_at: Timestamp,
+}
+
+impl Failures {
+    /// Of whoever has not failed lately.
+    pub fn none(now: Timestamp) -> Self {
+        Self {
+            count: 0,
+            last_at: now,
+            free_at: now,
+        }
+    }
+
+    /// The same after another failure at `now`; those of long ago do not count.
+    pub fn one_more(self, now: Timestamp) -> Self {
+        let is_forgotten = now.since(self.last_at) >= FAILURES_FORGOTTEN_AFTER;
+        let before = if is_forgotten { 0 } else { self.count };
+        let count = before.saturating_add(1);
+        Self {
+            count,
+            last_at: now,
+            free_at: now + wait_after(count),
+        }
+    }
+
+    /// The same where the last one was none after all.
+    pub fn one_fewer(self) -> Self {
+        Self {
+            count: self.count.saturating_sub(1),
+            free_at: self.last_at,
+            ..self
+        }
+    }
+}
+
+/// Nothing after the free tries but the last, then 1, 2, 4 … seconds.
+fn wait_after(failures: u32) -> Duration {
+    match failures.checked_sub(FREE_TRIES) {
+        None => Duration::ZERO,
+        Some(beyond) => Duration::from_secs(1 << beyond.min(16)).min(WAIT_MAX),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn five_tries_are_free_and_then_waits_grow_to_five_minutes() {
+        let mut failures = Failures::none(Timestamp::from_ms(1_000));
+        let waits = (0..15).map(|_| {
+            failures = failures.one_more(failures.free_at);
+            failures.free_at.since(failures.last_at).as_secs()
+        });
+        let expected = [0, 0, 0, 0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300];
+        assert_eq!(waits.collect::<Vec<_>>(), expected);
+        let later = failures.last_at + FAILURES_FORGOTTEN_AFTER;
+        assert_eq!(failures.one_more(later).count, 1, "an hour later");
+        assert_eq!(failures.one_fewer().count, 14);
+    }
+}

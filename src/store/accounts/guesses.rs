@@ -1,0 +1,116 @@
+//! Failures of guessers. They outlive the program: to crash it, or to wait for an update, is no way around
+//! the waits.
+
+use std::time::Duration;
+
+use rusqlite::{Connection, OptionalExtension, params};
+
+use crate::base::Timestamp;
+use crate::model::guessing::Failures;
+use crate::store::accounts::Accounts;
+use crate::store::error::StoreError;
+
+/// Guessers that are remembered at once, the last ones: bounds the file.
+const GUESSERS_MAX: i64 = 10_000;
+
+impl Accounts {
+    /// Lets a try of these guessers pass and counts it as failed until it is known better, or tells how long
+    /// to wait. A guesser is a hash, since people type their password into the field for the name.
+    pub async fn begin_guess(
+        &self,
+        guessers: Vec<String>,
+        now: Timestamp,
+    ) -> Result<Option<Duration>, StoreError> {
+        // Whoever has to wait costs no change of the database.
+        let asked = guessers.clone();
+        let waits = self.db.read(move |tx| wait(tx, &asked, now)).await?;
+        if waits.is_some() {
+            return Ok(waits);
+        }
+        self.db
+            .write(move |tx| {
+                let waits = wait(tx, &guessers, now)?;
+                if waits.is_none() {
+                    for guesser in &guessers {
+                        let failures = failures(tx, guesser)?;
+                        let failures = failures.unwrap_or(Failures::none(now));
+                        put(tx, guesser, failures.one_more(now))?;
+                    }
+                    make_room(tx)?;
+                }
+                Ok(waits)
+            })
+            .await
+    }
+
+    /// Takes back the failure that [`Accounts::begin_guess`] counted: `known` starts afresh, and costs
+    /// `others` nothing.
+    pub async fn take_back_guess(
+        &self,
+        known: String,
+        others: Vec<String>,
+    ) -> Result<(), StoreError> {
+        self.db
+            .write(move |tx| {
+                tx.prepare_cached("DELETE FROM guesser WHERE hash = ?1")?
+                    .execute([known])?;
+                for guesser in others {
+                    if let Some(failures) = failures(tx, &guesser)? {
+                        put(tx, &guesser, failures.one_fewer())?;
+                    }
+                }
+                Ok(())
+            })
+            .await
+    }
+}
+
+fn wait(
+    tx: &Connection,
+    guessers: &[String],
+    now: Timestamp,
+) -> Result<Option<Duration>, StoreError> {
+    let mut longest = Duration::ZERO;
+    for guesser in guessers {
+        if let Some(failures) = failures(tx, guesser)? {
+            longest = longest.max(failures.free_at.since(now));
+        }
+    }
+    Ok((!longest.is_zero()).then_some(longest))
+}
+
+fn failures(tx: &Connection, guesser: &str) -> Result<Option<Failures>, StoreError> {
+    let find = "SELECT failures, last_at, free_at FROM guesser WHERE hash = ?1";
+    let mut find = tx.prepare_cached(find)?;
+    let found = find.query_row([guesser], |row| {
+        Ok(Failures {
+            count: row.get(0)?,
+            last_at: Timestamp::from_ms(row.get(1)?),
+            free_at: Timestamp::from_ms(row.get(2)?),
+        })
+    });
+    Ok(found.optional()?)
+}
+
+fn put(tx: &Connection, guesser: &str, failures: Failures) -> Result<(), StoreError> {
+    tx.prepare_cached(
+        "INSERT OR REPLACE INTO guesser (hash, failures, last_at, free_at) VALUES (?1, ?2, ?3, ?4)",
+    )?
+    .execute(params![
+        guesser,
+        failures.count,
+        failures.last_at.as_ms(),
+        failures.free_at.as_ms()
+    ])?;
+    Ok(())
+}
+
+/// Those whose last failure is the longest ago go first.
+fn make_room(tx: &Connection) -> Result<(), StoreError> {
+    tx.prepare_cached(
+        "DELETE FROM guesser WHERE hash IN \
+             (SELECT hash FROM guesser ORDER BY last_at DESC LIMIT -1 OFFSET ?1)",
+    )?
+    .execute([GUESSERS_MAX])?;
+    Ok(())
+}
