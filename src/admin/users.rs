@@ -235,13 +235,7 @@ pub(super) async fn disable(
     Path(user): Path<String>,
     Submitted { visitor, .. }: Submitted,
 ) -> PageResult {
-    let user = find(&site, &user).await?;
-    let change = UserChange {
-        disabled: Some(true),
-        ..UserChange::default()
-    };
-    let told = format!("{} is disabled, and every session has ended.", user.name);
-    change_user(&site, &visitor, &user, change, told).await
+    set_disabled(&site, &visitor, &user, true).await
 }
 
 /// Lets a user sign in again.
@@ -250,13 +244,20 @@ pub(super) async fn enable(
     Path(user): Path<String>,
     Submitted { visitor, .. }: Submitted,
 ) -> PageResult {
-    let user = find(&site, &user).await?;
+    set_disabled(&site, &visitor, &user, false).await
+}
+
+async fn set_disabled(site: &Site, visitor: &Visitor, id: &str, disabled: bool) -> PageResult {
+    let user = find(site, id).await?;
     let change = UserChange {
-        disabled: Some(false),
+        disabled: Some(disabled),
         ..UserChange::default()
     };
-    let told = format!("{} may sign in again.", user.name);
-    change_user(&site, &visitor, &user, change, told).await
+    let told = match disabled {
+        true => format!("{} is disabled, and every session has ended.", user.name),
+        false => format!("{} may sign in again.", user.name),
+    };
+    change_user(site, visitor, &user, change, told).await
 }
 
 async fn change_user(
@@ -319,8 +320,7 @@ pub(super) async fn ask_to_delete(
 ) -> PageResult {
     let user = find(&site, &user).await?;
     let accounts = site.people.accounts();
-    let sessions = accounts.sessions(Some(user.id), usize::MAX, visitor.now);
-    let sessions = u64::try_from(sessions.await?.len()).unwrap_or(u64::MAX);
+    let sessions = accounts.count_sessions(user.id, visitor.now).await?;
     let sessions = print::plural(sessions, "session", "sessions");
     Ok(draw(&Confirm {
         frame: Frame::new(&visitor, format!("Delete user {}?", user.name)),

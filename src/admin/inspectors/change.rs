@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::extract::{Path, State};
-use axum::response::{IntoResponse, Redirect};
+use axum::response::{IntoResponse, Redirect, Response};
 
 use crate::admin::Site;
 use crate::admin::confirm::Confirm;
@@ -22,18 +22,8 @@ pub(in crate::admin) async fn ask_to_clear(
     Path(name): Path<String>,
 ) -> PageResult {
     let inspector = site.inspector(&name).await?;
-    let name = &inspector.name;
-    Ok(draw(&Confirm {
-        frame: Frame::new(&visitor, format!("Clear inspector {name}?")),
-        consequences: vec![
-            forgotten(&inspector),
-            "Its answers would begin again with the first one.".to_owned(),
-        ],
-        button: "Clear",
-        dangerous: true,
-        back: inspector_page(name),
-        action: visitor.path.clone(),
-    }))
+    let then = "Its answers would begin again with the first one.".to_owned();
+    Ok(ask(&visitor, &inspector, "Clear", then))
 }
 
 /// Forgets its requests.
@@ -60,24 +50,14 @@ pub(in crate::admin) async fn ask_to_delete(
     Path(name): Path<String>,
 ) -> PageResult {
     let inspector = site.inspector(&name).await?;
-    let name = &inspector.name;
-    let subscriptions = site.broker.subscriptions_of_inspector(name).len();
+    let subscriptions = site.broker.subscriptions_of_inspector(&inspector.name);
     let subscriptions = print::plural(
-        u64::try_from(subscriptions).unwrap_or(u64::MAX),
+        u64::try_from(subscriptions.len()).unwrap_or(u64::MAX),
         "event subscription delivers to it and would",
         "event subscriptions deliver to it and would",
     );
-    Ok(draw(&Confirm {
-        frame: Frame::new(&visitor, format!("Delete inspector {name}?")),
-        consequences: vec![
-            forgotten(&inspector),
-            format!("{subscriptions} be answered with 404 from then on."),
-        ],
-        button: "Delete",
-        dangerous: true,
-        back: inspector_page(name),
-        action: visitor.path.clone(),
-    }))
+    let then = format!("{subscriptions} be answered with 404 from then on.");
+    Ok(ask(&visitor, &inspector, "Delete", then))
 }
 
 /// Deletes it.
@@ -92,6 +72,19 @@ pub(in crate::admin) async fn delete(
     let told = format!("Inspector {name} has been deleted.");
     visitor.tell(Flash::done(told)).await?;
     Ok(Redirect::to("/admin/inspectors").into_response())
+}
+
+/// The question before `button`, with what happens besides that its requests are forgotten.
+fn ask(visitor: &Visitor, inspector: &Inspector, button: &'static str, then: String) -> Response {
+    let name = &inspector.name;
+    draw(&Confirm {
+        frame: Frame::new(visitor, format!("{button} inspector {name}?")),
+        consequences: vec![forgotten(inspector), then],
+        button,
+        dangerous: true,
+        back: inspector_page(name),
+        action: visitor.path.clone(),
+    })
 }
 
 fn forgotten(inspector: &Inspector) -> String {

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use crate::app::cli::client::Client;
 use crate::app::cli::events::{Page, more};
 use crate::app::cli::moment::date;
-use crate::app::cli::output::{Output, items, moment, text};
+use crate::app::cli::output::{Output, columns, items, moment, text};
 use crate::app::cli::receive::parse_delay;
 use crate::app::cli::server::ServerArgs;
 use crate::app::cli::table::{Table, printable};
@@ -201,29 +201,19 @@ fn requests(page: &Value) -> String {
     if requests.is_empty() {
         return "no requests yet\n".to_owned();
     }
-    let head = [
-        "NUMBER",
-        "RECEIVED (UTC)",
-        "KIND",
-        "EVENTS",
-        "EVENT TYPE",
-        "EVENT ID",
-        "SIGNATURE",
-        "ANSWER",
-    ];
-    let mut table = Table::headed(head);
-    for each in requests {
-        table.row([
-            text(each, "/number"),
-            date(moment(each, "/receivedAt")),
-            text(each, "/kind"),
-            text(each, "/events"),
-            text(each, "/eventType"),
-            text(each, "/eventId"),
-            text(each, "/signature"),
-            text(each, "/answer"),
-        ]);
-    }
+    let table = columns(
+        requests,
+        [
+            ("NUMBER", "/number"),
+            ("RECEIVED (UTC)", "/receivedAt"),
+            ("KIND", "/kind"),
+            ("EVENTS", "/events"),
+            ("EVENT TYPE", "/eventType"),
+            ("EVENT ID", "/eventId"),
+            ("SIGNATURE", "/signature"),
+            ("ANSWER", "/answer"),
+        ],
+    );
     format!("{table}{}", more(page))
 }
 

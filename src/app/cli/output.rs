@@ -5,7 +5,8 @@ use std::io::{self, Write};
 use clap::Args;
 use serde_json::Value;
 
-use crate::app::cli::table::printable;
+use crate::app::cli::moment::date;
+use crate::app::cli::table::{Table, printable};
 use crate::base::Timestamp;
 
 /// The choice between the two.
@@ -62,6 +63,21 @@ pub(super) fn text(value: &Value, pointer: &str) -> String {
         Some(Value::String(text)) => printable(text),
         Some(other) => printable(&other.to_string()),
     }
+}
+
+/// Rows of JSON in columns of this head, each with the pointer to what stands there: a moment where the head
+/// ends in `(UTC)`.
+pub(super) fn columns<const N: usize>(rows: &[Value], columns: [(&str, &str); N]) -> Table {
+    let mut table = Table::headed(columns.map(|(head, _)| head));
+    for row in rows {
+        table.row(
+            columns.map(|(head, pointer)| match head.ends_with("(UTC)") {
+                true => date(moment(row, pointer)),
+                false => text(row, pointer),
+            }),
+        );
+    }
+    table
 }
 
 /// The moment at `pointer`.

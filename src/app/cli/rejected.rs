@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::app::cli::client::Client;
 use crate::app::cli::events::{Page, more};
 use crate::app::cli::moment::date;
-use crate::app::cli::output::{Output, items, moment, text};
+use crate::app::cli::output::{Output, columns, items, moment, text};
 use crate::app::cli::server::ServerArgs;
 use crate::app::cli::table::{Table, printable};
 
@@ -73,24 +73,17 @@ fn list(page: &Value) -> String {
     if rejected.is_empty() {
         return "no refused requests\n".to_owned();
     }
-    let mut table = Table::headed([
-        "NUMBER",
-        "RECEIVED (UTC)",
-        "TOPIC",
-        "STATUS",
-        "BYTES",
-        "REASON",
-    ]);
-    for each in rejected {
-        table.row([
-            text(each, "/id"),
-            date(moment(each, "/receivedAt")),
-            text(each, "/topic"),
-            text(each, "/httpStatusCode"),
-            text(each, "/size"),
-            text(each, "/reason"),
-        ]);
-    }
+    let table = columns(
+        rejected,
+        [
+            ("NUMBER", "/id"),
+            ("RECEIVED (UTC)", "/receivedAt"),
+            ("TOPIC", "/topic"),
+            ("STATUS", "/httpStatusCode"),
+            ("BYTES", "/size"),
+            ("REASON", "/reason"),
+        ],
+    );
     format!("{table}{}", more(page))
 }
 

@@ -134,6 +134,18 @@ impl Accounts {
             .await
     }
 
+    /// How many sessions of a user have not expired.
+    pub async fn count_sessions(&self, user: UserId, now: Timestamp) -> Result<u64, StoreError> {
+        self.db
+            .read(move |tx| {
+                let count = "SELECT count(*) FROM session WHERE user_id = ?1 AND expires_at > ?2";
+                let mut count = tx.prepare_cached(count)?;
+                let count: i64 = count.query_row(params![user.0, now.as_ms()], |row| row.get(0))?;
+                Ok(count.unsigned_abs())
+            })
+            .await
+    }
+
     /// Ends a session.
     pub async fn delete_session(&self, id: String) -> Result<(), StoreError> {
         self.db

@@ -14,7 +14,7 @@ use self::filter::EventFilter;
 use self::layout::laid_out;
 use crate::app::cli::client::Client;
 use crate::app::cli::moment::date;
-use crate::app::cli::output::{Output, items, moment, text};
+use crate::app::cli::output::{Output, columns, items, moment, text};
 use crate::app::cli::server::ServerArgs;
 use crate::app::cli::table::{Table, printable};
 use crate::app::cli::timeline::timeline;
@@ -133,28 +133,19 @@ fn list(page: &Value) -> String {
     if events.is_empty() {
         return format!("no events\n{}", further(page));
     }
-    let mut table = Table::headed([
-        "NUMBER",
-        "RECEIVED (UTC)",
-        "TOPIC",
-        "TYPE",
-        "SUBJECT",
-        "ID",
-        "BYTES",
-        "MATCHED",
-    ]);
-    for event in events {
-        table.row([
-            text(event, "/key"),
-            date(moment(event, "/receivedAt")),
-            text(event, "/topic"),
-            text(event, "/eventType"),
-            text(event, "/subject"),
-            text(event, "/id"),
-            text(event, "/size"),
-            text(event, "/matched"),
-        ]);
-    }
+    let table = columns(
+        events,
+        [
+            ("NUMBER", "/key"),
+            ("RECEIVED (UTC)", "/receivedAt"),
+            ("TOPIC", "/topic"),
+            ("TYPE", "/eventType"),
+            ("SUBJECT", "/subject"),
+            ("ID", "/id"),
+            ("BYTES", "/size"),
+            ("MATCHED", "/matched"),
+        ],
+    );
     format!("{table}{}", further(page))
 }
 

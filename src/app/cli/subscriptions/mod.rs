@@ -1,5 +1,7 @@
 //! `everpost subscriptions`: who wants which events, and how.
 
+mod show;
+
 use std::path::PathBuf;
 
 use anyhow::bail;
@@ -9,14 +11,14 @@ use serde_json::{Map, Value, json};
 
 use crate::app::cli::body;
 use crate::app::cli::client::Client;
-use crate::app::cli::credentials::{self, CredentialArgs, secret_line};
+use crate::app::cli::credentials::{CredentialArgs, secret_line};
 use crate::app::cli::definition::DefinitionArgs;
 use crate::app::cli::filter::FilterArgs;
 use crate::app::cli::output::{Output, items, tell, text};
 use crate::app::cli::pending::PendingArgs;
 use crate::app::cli::place::{NamespaceArgs, Place};
 use crate::app::cli::server::ServerArgs;
-use crate::app::cli::table::Table;
+use crate::app::cli::subscriptions::show::{list, secrets, sheet};
 use crate::model::access::Secret;
 
 /// Manage event subscriptions
@@ -203,23 +205,6 @@ impl Rotate {
     }
 }
 
-fn secrets(secrets: &Value) -> String {
-    let secrets = items(secrets, "");
-    if secrets.is_empty() {
-        return "requests are not signed: begin with `everpost subscriptions rotate-signing-secret`\n"
-            .to_owned();
-    }
-    let mut table = Table::headed(["FINGERPRINT", "CREATED", "SIGNS UNTIL"]);
-    for secret in secrets {
-        table.row([
-            text(secret, "/fingerprint"),
-            text(secret, "/createdAt"),
-            text(secret, "/expiresAt"),
-        ]);
-    }
-    table.to_string()
-}
-
 impl Write {
     /// What the flags say, in the shape of the topic's kind.
     fn properties(&self, current: &Value) -> anyhow::Result<Map<String, Value>> {
@@ -286,217 +271,6 @@ async fn all(
     Ok(json!({ "value": subscriptions }))
 }
 
-fn list(subscriptions: &Value) -> String {
-    let subscriptions = items(subscriptions, "/value");
-    if subscriptions.is_empty() {
-        return "no event subscriptions yet: make one with `everpost subscriptions create NAME \
-                --topic TOPIC --endpoint URL`\n"
-            .to_owned();
-    }
-    let mut table = Table::headed(["TOPIC", "NAME", "STATE", "SCHEMA", "ENDPOINT"]);
-    for subscription in subscriptions {
-        table.row([
-            topic_name(subscription),
-            text(subscription, "/name"),
-            state(subscription),
-            text(subscription, "/properties/eventDeliverySchema"),
-            endpoint(&in_one_shape(subscription)),
-        ]);
-    }
-    table.to_string()
-}
-
-/// The names at the end of the topic's resource id: `orders`, `shop/orders`.
-fn topic_name(subscription: &Value) -> String {
-    let id = text(subscription, "/properties/topic");
-    let parts: Vec<&str> = id.split('/').collect();
-    match parts.as_slice() {
-        [.., "namespaces", namespace, "topics", topic] => format!("{namespace}/{topic}"),
-        parts => parts.last().copied().unwrap_or_default().to_owned(),
-    }
-}
-
-/// A subscription with the names that it would have outside of a namespace.
-fn in_one_shape(subscription: &Value) -> Value {
-    let properties = &subscription["properties"];
-    let delivery = &properties["deliveryConfiguration"];
-    let Some(push) = delivery.get("push").or(delivery.get("queue")) else {
-        return subscription.clone();
-    };
-    let mut shaped = subscription.clone();
-    let place = &mut shaped["properties"];
-    place["destination"] = push["destination"].clone();
-    place["retryPolicy"] = json!({
-        "maxDeliveryAttempts": push["maxDeliveryCount"],
-        "schedule": push["schedule"],
-    });
-    place["timeToLive"] = push["eventTimeToLive"].clone();
-    place["lock"] = push["receiveLockDurationInSeconds"].clone();
-    let filters = &properties["filtersConfiguration"];
-    place["filter"] = json!({
-        "includedEventTypes": filters["includedEventTypes"],
-        "advancedFilters": filters["filters"],
-    });
-    if let Some(wrapped) = push.get("deadLetterDestinationWithResourceIdentity") {
-        place["deadLetterDestination"] = wrapped["deadLetterDestination"].clone();
-    }
-    shaped
-}
-
-fn sheet(subscription: &Value) -> String {
-    let subscription = &in_one_shape(subscription);
-    let mut table = Table::sheet();
-    let mut line = |name: &str, value: String| table.line(name, value);
-    let property = |name: &str| text(subscription, &format!("/properties/{name}"));
-    line("name", text(subscription, "/name"));
-    line("topic", topic_name(subscription));
-    line("state", state(subscription));
-    line("why", property("everpost/stateReason"));
-    line("endpoint", endpoint(subscription));
-    line("lock", lock(&property("lock")));
-    line("schema", property("eventDeliverySchema"));
-    for (name, value) in filter_lines(&subscription["properties"]["filter"]) {
-        line(name, value);
-    }
-    line("attempts", property("retryPolicy/maxDeliveryAttempts"));
-    line(
-        "time to live",
-        minutes(&property("retryPolicy/eventTimeToLiveInMinutes")) + &property("timeToLive"),
-    );
-    let schedule = &subscription["properties"]["retryPolicy"]["schedule"];
-    line("schedule", list_of(schedule));
-    line("pace", pace(subscription));
-    line("if gone", if_gone(subscription));
-    line("batch", batch(subscription));
-    line("headers", headers(subscription));
-    let webhook = &subscription["properties"]["destination"]["properties"];
-    for (name, value) in credentials::lines(webhook) {
-        line(name, value);
-    }
-    line("labels", list_of(&subscription["properties"]["labels"]));
-    line("expires", property("expirationTimeUtc"));
-    line("dead letters", dead_letters(subscription));
-    line("resource id", text(subscription, "/id"));
-    table.to_string()
-}
-
-fn filter_lines(filter: &Value) -> Vec<(&'static str, String)> {
-    let mut lines = vec![
-        ("event types", list_of(&filter["includedEventTypes"])),
-        ("subject begins", text(filter, "/subjectBeginsWith")),
-        ("subject ends", text(filter, "/subjectEndsWith")),
-    ];
-    let advanced = items(filter, "/advancedFilters").iter();
-    lines.extend(advanced.map(|each| ("filter", each.to_string())));
-    lines
-}
-
-/// Where events go: the webhook, or nowhere.
-fn endpoint(subscription: &Value) -> String {
-    match text(
-        subscription,
-        "/properties/deliveryConfiguration/deliveryMode",
-    )
-    .as_str()
-    {
-        "Queue" => "pulled by receivers".to_owned(),
-        _ => text(
-            subscription,
-            "/properties/destination/properties/endpointBaseUrl",
-        ),
-    }
-}
-
-/// How long a receiver that pulls holds an event.
-fn lock(seconds: &str) -> String {
-    match seconds {
-        "" => String::new(),
-        seconds => format!("{seconds} s"),
-    }
-}
-
-fn minutes(minutes: &str) -> String {
-    match minutes {
-        "" => String::new(),
-        minutes => format!("{minutes} min"),
-    }
-}
-
-fn batch(subscription: &Value) -> String {
-    let property = |name| {
-        text(
-            subscription,
-            &format!("/properties/destination/properties/{name}"),
-        )
-    };
-    match property("maxEventsPerBatch").as_str() {
-        "" | "1" => String::new(),
-        events => format!(
-            "{events} events, {} KB",
-            property("preferredBatchSizeInKilobytes")
-        ),
-    }
-}
-
-/// How things stand, in one word.
-fn state(subscription: &Value) -> String {
-    text(subscription, "/properties/everpost/state")
-}
-
-/// What is not left to the settings of the server.
-fn pace(subscription: &Value) -> String {
-    let told = |name: &str, unit: &str| {
-        let pointer = format!("/properties/destination/properties/{name}");
-        let value = text(subscription, &pointer);
-        (!value.is_empty()).then(|| format!("{value} {unit}"))
-    };
-    let all = [
-        told("responseDeadlineInSeconds", "s to answer"),
-        told("maxRequestsInFlight", "requests at once"),
-        told("maxRequestsPerSecond", "requests per second"),
-    ];
-    all.into_iter().flatten().collect::<Vec<_>>().join(", ")
-}
-
-fn if_gone(subscription: &Value) -> String {
-    match subscription["properties"]["disableOnGone"].as_bool() {
-        Some(true) => "disabled".to_owned(),
-        _ => String::new(),
-    }
-}
-
-fn headers(subscription: &Value) -> String {
-    let mappings = items(
-        subscription,
-        "/properties/destination/properties/deliveryAttributeMappings",
-    );
-    let headers = mappings.iter().map(|mapping| {
-        let value = match mapping["type"].as_str() {
-            Some("Dynamic") => format!("<{}>", text(mapping, "/properties/sourceField")),
-            _ if mapping["properties"]["isSecret"] == true => "***".to_owned(),
-            _ => text(mapping, "/properties/value"),
-        };
-        format!("{}={value}", text(mapping, "/name"))
-    });
-    headers.collect::<Vec<_>>().join(", ")
-}
-
-fn dead_letters(subscription: &Value) -> String {
-    match &subscription["properties"].get("deadLetterDestination") {
-        None => "kept".to_owned(),
-        Some(Value::Null) => "dropped".to_owned(),
-        Some(_) => text(
-            subscription,
-            "/properties/deadLetterDestination/properties/blobContainerName",
-        ),
-    }
-}
-
-fn list_of(values: &Value) -> String {
-    let values = items(values, "").iter().map(|value| text(value, ""));
-    values.collect::<Vec<_>>().join(", ")
-}
-
 #[cfg(test)]
 mod tests {
     use axum::routing::get;
@@ -505,6 +279,7 @@ mod tests {
 
     use super::*;
     use crate::app::cli::client::tests::serving;
+    use crate::app::cli::subscriptions::show::tests::billing;
 
     #[derive(Parser)]
     struct CommandLine {
@@ -561,73 +336,6 @@ mod tests {
         assert_eq!(sent, expected);
     }
 
-    #[test]
-    fn a_subscription_in_a_namespace_is_shown_like_others() {
-        let shown = json!({
-            "name": "billing",
-            "properties": {
-                "topic": "/subscriptions/0/resourceGroups/g/providers/Microsoft.EventGrid/namespaces/shop/topics/orders",
-                "everpost": { "state": "Active" },
-                "deliveryConfiguration": { "deliveryMode": "Push", "push": {
-                    "maxDeliveryCount": 10, "eventTimeToLive": "P1D",
-                    "destination": { "properties": { "endpointBaseUrl": "http://h/" } },
-                    "deadLetterDestinationWithResourceIdentity": null } },
-                "filtersConfiguration": { "includedEventTypes": ["A"], "filters": [{ "key": "subject" }] },
-                "eventDeliverySchema": "CloudEventSchemaV1_0",
-            },
-        });
-        assert_eq!(
-            sheet(&shown),
-            "\
-name          billing
-topic         shop/orders
-state         Active
-endpoint      http://h/
-schema        CloudEventSchemaV1_0
-event types   A
-filter        {\"key\":\"subject\"}
-attempts      10
-time to live  P1D
-dead letters  dropped
-"
-        );
-    }
-
-    fn billing() -> Value {
-        json!({
-            "name": "billing",
-            "properties": {
-                "topic": "/subscriptions/0/resourceGroups/everpost/providers/Microsoft.EventGrid/topics/orders",
-                "provisioningState": "Failed",
-                "everpost": { "state": "Failed", "stateReason": "the receiver answered 404" },
-                "destination": { "endpointType": "WebHook", "properties": {
-                    "endpointBaseUrl": "http://127.0.0.1:9000/",
-                    "maxEventsPerBatch": 20,
-                    "preferredBatchSizeInKilobytes": 128,
-                    "responseDeadlineInSeconds": 60,
-                    "maxRequestsPerSecond": 0.5,
-                    "authentication": { "type": "Basic", "username": "ada", "password": null },
-                    "clientCertificate": { "certificate": "x", "key": null },
-                    "signingSecrets": [
-                        { "fingerprint": "ab", "createdAt": "c", "expiresAt": null },
-                        { "fingerprint": "cd", "createdAt": "c", "expiresAt": "2030-01-01T00:00:00.000Z" },
-                    ],
-                    "deliveryAttributeMappings": [
-                        { "name": "X-A", "type": "Static", "properties": { "value": "1", "isSecret": false } },
-                        { "name": "X-B", "type": "Static", "properties": { "value": null, "isSecret": true } },
-                        { "name": "X-C", "type": "Dynamic", "properties": { "sourceField": "data.id" } },
-                    ],
-                } },
-                "eventDeliverySchema": "EventGridSchema",
-                "filter": { "includedEventTypes": ["A", "B"], "subjectBeginsWith": "", "advancedFilters": [{ "key": "data.x" }] },
-                "retryPolicy": { "maxDeliveryAttempts": 30, "eventTimeToLiveInMinutes": 1440, "schedule": ["PT1S", "PT1M"] },
-                "disableOnGone": true,
-                "labels": [],
-                "expirationTimeUtc": null,
-            },
-        })
-    }
-
     #[tokio::test]
     async fn pulled_subscriptions_are_made_and_changed_without_a_webhook() {
         let path = "/namespaces/shop/topics/orders/eventSubscriptions/billing";
@@ -677,44 +385,5 @@ dead letters  dropped
         assert!(list(&json!({ "value": [&shown] })).contains("pulled by receivers"));
         let sheet = sheet(&shown);
         assert!(sheet.contains("lock          60 s\n"), "{sheet}");
-    }
-
-    #[test]
-    fn subscriptions_are_listed_in_columns() {
-        assert_eq!(
-            list(&json!({ "value": [billing()] })),
-            "\
-TOPIC   NAME     STATE   SCHEMA           ENDPOINT
-orders  billing  Failed  EventGridSchema  http://127.0.0.1:9000/
-"
-        );
-    }
-
-    #[test]
-    fn a_subscription_is_shown_line_by_line() {
-        assert_eq!(
-            sheet(&billing()),
-            "\
-name          billing
-topic         orders
-state         Failed
-why           the receiver answered 404
-endpoint      http://127.0.0.1:9000/
-schema        EventGridSchema
-event types   A, B
-filter        {\"key\":\"data.x\"}
-attempts      30
-time to live  1440 min
-schedule      PT1S, PT1M
-pace          60 s to answer, 0.5 requests per second
-if gone       disabled
-batch         20 events, 128 KB
-headers       X-A=1, X-B=***, X-C=<data.id>
-credentials   basic, as ada
-certificate   shown to the webhook
-signed by     ab, cd until 2030-01-01T00:00:00.000Z
-dead letters  kept
-"
-        );
     }
 }
