@@ -3,6 +3,7 @@
 mod counters;
 mod dead_letters;
 mod events;
+mod pull_queue;
 
 use std::time::Duration;
 
@@ -12,6 +13,7 @@ pub use counters::{
 };
 pub use dead_letters::{DeadLetterQuery, Group, GroupBy, Groups, NUMBERS_MAX};
 pub use events::{EventQuery, EventRow, FoundEvents, LookedBack};
+pub use pull_queue::{PullQueue, PullQueueState, QUEUE_COUNTED_MAX};
 use rusqlite::{Connection, Row, params};
 use tokio::sync::watch;
 

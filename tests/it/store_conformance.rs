@@ -2,6 +2,7 @@
 //! one; another engine would only add its opener.
 
 mod events;
+mod pull_queue;
 mod resubmissions;
 
 use std::collections::HashSet;
@@ -31,6 +32,7 @@ use everpost::wire::resource;
 use serde_json::json;
 
 use events::*;
+use pull_queue::*;
 use resubmissions::*;
 
 /// A store with the topic `orders` and its subscriptions `billing` and `audit`.
@@ -821,4 +823,5 @@ conformance! {
     events_are_found_by_what_is_known_of_them
     a_search_of_events_says_how_far_it_came
     a_search_in_data_ends_after_so_many_bytes
+    a_queue_shows_what_waits_and_what_is_held
 }

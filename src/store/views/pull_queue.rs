@@ -1,0 +1,112 @@
+//! What lies in the queue of a pulled subscription: how much waits, how much is held and until when.
+
+use rusqlite::{Connection, params};
+
+use super::{DeliveryRow, Views, deliveries};
+use crate::base::Timestamp;
+use crate::model::subscription::SubscriptionId;
+use crate::store::error::StoreError;
+use crate::store::row;
+
+/// Deliveries of each kind that are counted at most, so that a page costs little however long the queue.
+pub const QUEUE_COUNTED_MAX: usize = 10_000;
+
+/// How the pending deliveries of a subscription stand.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PullQueueState {
+    /// A receiver could take them now.
+    pub waiting: u64,
+    /// Receivers hold them.
+    pub locked: u64,
+    /// They were given back, to be received later.
+    pub released: u64,
+    /// How many were handed out how often, by the latter.
+    pub by_attempts: Vec<(u32, u64)>,
+    /// When the oldest was published.
+    pub oldest_at: Option<Timestamp>,
+    /// Whether there are more than were counted: [`QUEUE_COUNTED_MAX`] of what is due, and of the rest.
+    pub is_partial: bool,
+}
+
+/// The pending deliveries of a subscription, by what can be done with them.
+#[derive(Clone, Debug)]
+pub struct PullQueue {
+    pub state: PullQueueState,
+    /// Held by receivers, the lock first that lapses first.
+    pub locked: Vec<DeliveryRow>,
+    /// To be received next, in that order.
+    pub next: Vec<DeliveryRow>,
+}
+
+impl Views {
+    /// What lies in the queue of `subscription` at `now`, with at most `limit` rows of each kind.
+    pub async fn pull_queue(
+        &self,
+        subscription: SubscriptionId,
+        now: Timestamp,
+        limit: usize,
+    ) -> Result<PullQueue, StoreError> {
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        self.db
+            .read(move |tx| {
+                let values = params![subscription, now.as_ms(), limit];
+                Ok(PullQueue {
+                    state: state(tx, subscription, now)?,
+                    locked: deliveries(tx, LOCKED, values)?,
+                    next: deliveries(tx, NEXT, values)?,
+                })
+            })
+            .await
+    }
+}
+
+// A lock moves the moment at which the delivery is due to its own end, so the index has what is held behind
+// what is due.
+const NEXT: &str = "WHERE delivery.subscription_id = ?1 AND delivery.state = 0 \
+     AND delivery.next_attempt_at <= ?2 ORDER BY delivery.next_attempt_at, delivery.id LIMIT ?3";
+const LOCKED: &str = "WHERE delivery.subscription_id = ?1 AND delivery.state = 0 \
+     AND delivery.next_attempt_at > ?2 AND delivery.locked_until > ?2 \
+     ORDER BY delivery.next_attempt_at, delivery.id LIMIT ?3";
+
+const COUNT: &str = "WITH pending AS ( \
+         SELECT * FROM (SELECT attempts, published_at, 0 AS kind FROM delivery \
+             WHERE subscription_id = ?1 AND state = 0 AND next_attempt_at <= ?2 \
+             ORDER BY next_attempt_at, id LIMIT ?3) \
+         UNION ALL \
+         SELECT * FROM (SELECT attempts, published_at, iif(locked_until > ?2, 1, 2) FROM delivery \
+             WHERE subscription_id = ?1 AND state = 0 AND next_attempt_at > ?2 \
+             ORDER BY next_attempt_at, id LIMIT ?3)) \
+     SELECT kind, attempts, count(*), min(published_at) FROM pending \
+     GROUP BY kind, attempts ORDER BY attempts";
+
+fn state(
+    tx: &Connection,
+    subscription: SubscriptionId,
+    now: Timestamp,
+) -> Result<PullQueueState, StoreError> {
+    let most = i64::try_from(QUEUE_COUNTED_MAX).unwrap_or(i64::MAX);
+    let mut select = tx.prepare_cached(COUNT)?;
+    let mut rows = select.query(params![subscription, now.as_ms(), most])?;
+    let mut state = PullQueueState::default();
+    while let Some(row) = rows.next()? {
+        let (kind, attempts): (i64, u32) = (row.get(0)?, row.get(1)?);
+        let count = row.get::<_, i64>(2)?.unsigned_abs();
+        match kind {
+            0 => state.waiting += count,
+            1 => state.locked += count,
+            _ => state.released += count,
+        }
+        match state.by_attempts.last_mut() {
+            Some((last, sum)) if *last == attempts => *sum += count,
+            _ => state.by_attempts.push((attempts, count)),
+        }
+        let published_at = row::timestamp(row, 3)?;
+        let oldest = state
+            .oldest_at
+            .map_or(published_at, |at| at.min(published_at));
+        state.oldest_at = Some(oldest);
+    }
+    let most = most.unsigned_abs();
+    state.is_partial = state.waiting >= most || state.locked + state.released >= most;
+    Ok(state)
+}

@@ -1,0 +1,72 @@
+//! What a page shows of a queue that receivers take from.
+
+use everpost::base::Entropy;
+use everpost::model::delivery::{Answer, DeliveryId, Outcome, Settlement};
+use everpost::model::event::EventKey;
+use everpost::model::lease::{LockSettlement, LockToken, Queue};
+use everpost::store::views::{DeliveryRow, PullQueueState};
+use everpost::store::{LockRequest, SettledLock, Which};
+
+use super::{Fixture, at};
+
+pub(super) async fn a_queue_shows_what_waits_and_what_is_held(f: Fixture) {
+    let mut keys = Vec::new();
+    for (id, now) in [("a", 10), ("b", 20), ("c", 30)] {
+        keys.push(f.publish(id, &[f.billing], now).await);
+    }
+    let [a, b, c] = keys[..] else { panic!("three") };
+    let entropy = Entropy::seeded(1);
+    let tokens = [(); 2].map(|()| LockToken::generate(&entropy));
+    let request = LockRequest {
+        subscription: f.billing,
+        queue: Queue::Pending,
+        which: Which::Due,
+        now: at(100),
+        until: at(200),
+        tokens: tokens.to_vec(),
+        bytes_max: usize::MAX,
+    };
+    f.store.deliveries.lock(request).await.expect("locks");
+    let state = |waiting, locked, released, by_attempts: &[(u32, u64)]| PullQueueState {
+        waiting,
+        locked,
+        released,
+        by_attempts: by_attempts.to_vec(),
+        oldest_at: Some(at(10)),
+        is_partial: false,
+    };
+    let held = state(1, 2, 0, &[(0, 1), (1, 2)]);
+    assert_eq!(look(&f, 150, 9).await, (held.clone(), vec![a, b], vec![c]));
+    assert_eq!(look(&f, 150, 1).await, (held, vec![a], vec![c]));
+
+    let settlement = LockSettlement::Settle(Settlement::Retry { at: at(300) });
+    let released = SettledLock {
+        token: tokens[0],
+        settlement,
+        answer: Some(Answer::of(Outcome::Busy)),
+    };
+    let settled = f.store.deliveries.settle_locks(vec![released], at(160));
+    assert_eq!(settled.await, Ok(vec![Ok(DeliveryId(1))]));
+    let released = state(1, 1, 1, &[(0, 1), (1, 2)]);
+    assert_eq!(look(&f, 170, 9).await, (released, vec![b], vec![c]));
+    // The other lock has lapsed.
+    let lapsed = state(2, 0, 1, &[(0, 1), (1, 2)]);
+    assert_eq!(look(&f, 250, 9).await, (lapsed, vec![], vec![c, b]));
+
+    let nothing = f.store.views.pull_queue(f.audit, at(150), 9).await;
+    let nothing = nothing.expect("a queue");
+    assert_eq!(nothing.state, PullQueueState::default());
+    assert!(nothing.locked.is_empty() && nothing.next.is_empty());
+}
+
+/// The state at `now`, and the events that are held and that come next.
+async fn look(
+    f: &Fixture,
+    now: i64,
+    limit: usize,
+) -> (PullQueueState, Vec<EventKey>, Vec<EventKey>) {
+    let queue = f.store.views.pull_queue(f.billing, at(now), limit).await;
+    let queue = queue.expect("a queue");
+    let events = |rows: Vec<DeliveryRow>| rows.iter().map(|row| row.event).collect();
+    (queue.state, events(queue.locked), events(queue.next))
+}
