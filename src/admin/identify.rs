@@ -8,8 +8,8 @@ use crate::broker::ManageError;
 use crate::model::delivery::DeliveryId;
 use crate::model::event::EventKey;
 use crate::model::inspector::Inspector;
-use crate::model::name::{InspectorName, SubscriptionName, TopicName};
-use crate::model::registry::TopicEntry;
+use crate::model::name::{InspectorName, NamespaceName, SubscriptionName, TopicName};
+use crate::model::registry::{NamespaceEntry, TopicEntry};
 use crate::model::subscription::EventSubscription;
 
 impl Site {
@@ -29,17 +29,23 @@ impl Site {
         }
     }
 
-    /// The custom topic that a URL names: what is made and changed with forms.
+    /// The custom topic that a URL names: what inspectors and the first steps subscribe to.
     pub(super) fn custom_topic(&self, name: &str) -> Result<Arc<TopicEntry>, PageError> {
         let topic = self.topic(name)?;
         match topic.namespace {
             None => Ok(topic),
             Some(_) => Err(PageError::Conflict(format!(
-                "{} is a topic of a namespace; its event subscriptions are made and changed with the \
-                 management API or `everpost subscriptions`.",
+                "{} is a topic of a namespace; make its event subscriptions on its own page.",
                 topic.topic.name
             ))),
         }
+    }
+
+    /// The namespace that a URL names.
+    pub(super) fn namespace(&self, name: &str) -> Result<Arc<NamespaceEntry>, PageError> {
+        let missing = || PageError::NotFound(format!("namespace {name}"));
+        let name = NamespaceName::parse(name).map_err(|_| missing())?;
+        Ok(self.broker.namespace(&name)?)
     }
 
     /// The event subscription that a URL names, with its topic.
@@ -85,6 +91,11 @@ pub(super) fn event_key(text: &str) -> Result<EventKey, PageError> {
 pub(super) fn delivery_id(text: &str) -> Result<DeliveryId, PageError> {
     let number = text.parse().map(DeliveryId);
     number.map_err(|_| PageError::NotFound(format!("delivery {text}")))
+}
+
+/// The page of a namespace.
+pub(super) fn namespace_page(namespace: &str) -> String {
+    format!("/admin/namespaces/{namespace}")
 }
 
 /// The page of a topic.

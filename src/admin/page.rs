@@ -10,7 +10,7 @@ use crate::admin::gate::Access;
 use crate::admin::view::NavLink;
 use crate::admin::{
     Site, account, activity, api_reference, dead_letters, deliveries, error, events, first_event,
-    gate, inspectors, live, login, overview, password_again, rejected_events, replays,
+    gate, inspectors, live, login, namespaces, overview, password_again, rejected_events, replays,
     second_factor, sessions, settings, subscriptions, system, tokens, topics, users,
 };
 use crate::store::accounts::Role;
@@ -38,7 +38,20 @@ pub(super) static PAGES: &[Page] = &[
     kept("/topics/{topic}/keys/{key}/regenerate",
         || get(topics::ask_to_regenerate).post(topics::regenerate)).guarded(),
     kept("/topics/{topic}/delete", || get(topics::ask_to_delete).post(topics::delete)),
+    kept("/topics/{topic}/retention",
+        || get(namespaces::edit_retention).post(namespaces::change_retention)),
     operated("/topics/{topic}/publish", || get(topics::compose).post(topics::publish)),
+    listed("/namespaces", "Namespaces", || get(namespaces::list)),
+    kept("/new-namespace", || get(namespaces::draft).post(namespaces::create)),
+    page("/namespaces/{namespace}", || get(namespaces::show)),
+    kept("/namespaces/{namespace}/edit", || get(namespaces::edit).post(namespaces::change)),
+    page("/namespaces/{namespace}/keys", || post(namespaces::reveal_keys)).guarded(),
+    kept("/namespaces/{namespace}/keys/{key}/regenerate",
+        || get(namespaces::ask_to_regenerate).post(namespaces::regenerate)).guarded(),
+    kept("/namespaces/{namespace}/new-topic",
+        || get(namespaces::draft_topic).post(namespaces::create_topic)),
+    kept("/namespaces/{namespace}/delete",
+        || get(namespaces::ask_to_delete).post(namespaces::delete)),
     listed("/subscriptions", "Subscriptions", || get(subscriptions::list)),
     kept("/new-subscription", || get(subscriptions::choose_topic)),
     kept("/topics/{topic}/new-subscription",

@@ -12,8 +12,8 @@ use crate::api::verbs::{Verbs, delete, get, post};
 use crate::api::{
     ApiOptions, ApiState, audit, auth, counts, dead_letters, deliveries, diagnostics, error,
     events, explain, front_page, health, import, inspectors, locks, manage, namespaces, openapi,
-    people, publish, publish_in_namespace, records, rejections, replays, resubmit, storage,
-    tokens, validate,
+    people, publish, publish_in_namespace, records, rejections, replays, resubmit, storage, tokens,
+    validate,
 };
 use crate::model::limits::{IMPORT_BYTES_MAX, MANAGEMENT_BYTES_MAX};
 use crate::store::accounts::Role;

@@ -33,6 +33,7 @@ export async function furnish(appliance) {
   await cloudEvents(appliance);
   await appliance.manage("POST", "/everpost/users", { name: "bob", role: "viewer" });
   await appliance.manage("POST", "/everpost/tokens", { name: "ci", role: "operator", days: 30 });
+  await namespace(appliance);
   await inspected(appliance);
   await rejectedEvents(appliance, orders);
   await replayJob(appliance);
@@ -109,6 +110,28 @@ async function everyOption(appliance, topic, receiver) {
     expirationTimeUtc: "2099-01-01T00:00:00Z",
   });
   await appliance.publish(topic, [orderPaid({ id: "unwanted-1" })]);
+}
+
+/** With a queue in which events wait, one of them held by a receiver. */
+async function namespace(appliance) {
+  const shop = await appliance.createNamespace("shop", {
+    tags: { team: "billing", note: LONG_WORD },
+    properties: { inboundIpRules: [{ ipMask: "127.0.0.0/8", action: "Allow" }] },
+  });
+  await appliance.manage("PUT", "/namespaces/shop/topics/orders", { properties: {} });
+  for (const name of ["audit", "idle"]) {
+    const includedEventTypes = [`Order.${name}`];
+    const properties = {
+      deliveryConfiguration: { deliveryMode: "Queue", queue: { receiveLockDurationInSeconds: 300 } },
+      filtersConfiguration: { includedEventTypes, filters: [{ operatorType: "IsNotNull", key: "id" }] },
+    };
+    const path = `/namespaces/shop/topics/orders/eventSubscriptions/${name}`;
+    await appliance.manage("PUT", path, { properties });
+  }
+  const paid = { specversion: "1.0", type: "Order.audit", source: "/shop", data: { total: 12.5 } };
+  const events = ["pulled-1", "pulled-2", `pulled-${LONG_WORD}`].map((id) => ({ ...paid, id }));
+  await shop.post("orders:publish", events, "application/cloudevents-batch+json");
+  await shop.post("orders/eventsubscriptions/audit:receive?maxEvents=1&maxWaitTime=10");
 }
 
 /** One request that is no JSON, and one of events with a fault. */

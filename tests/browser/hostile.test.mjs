@@ -40,6 +40,10 @@ const PAGES = [
   `/admin/events?${new URLSearchParams({ type: IMAGE, id: SCRIPT, of: LINK, text: SCRIPT, from: IMAGE })}`,
   "/admin/events/1",
   "/admin/events/1?data=raw",
+  "/admin/namespaces/shop",
+  "/admin/namespaces/shop/edit",
+  "/admin/topics/shop%2Forders/subscriptions/audit",
+  "/admin/topics/shop%2Forders/subscriptions/audit/edit",
   "/admin/rejected-events",
   `/admin/rejected-events?${new URLSearchParams({ reason: IMAGE, topic: LINK })}`,
   "/admin/rejected-events/1",
@@ -71,6 +75,7 @@ before(async () => {
   const isKept = async () =>
     (await appliance.manage("GET", "/everpost/rejectedEvents")).value.length === 1;
   await eventually(isKept, "a rejected event");
+  await hostileQueue();
   ann = await Administrator.arrive(browser, appliance.url);
   await ann.claim(appliance);
 });
@@ -104,6 +109,23 @@ test("everything hostile can be read", async () => {
   await ann.sees(SCRIPT, "before\\u0000after", "\\u{202e}gnp.eciovni\\u{202c}");
   await ann.screenshot("hostile-rejected-event");
 });
+
+/** A namespace and a queue whose words are hostile. */
+async function hostileQueue() {
+  const shop = await appliance.createNamespace("shop", { tags: { [SCRIPT]: IMAGE } });
+  const orders = "/namespaces/shop/topics/orders";
+  await appliance.manage("PUT", orders, { properties: {} });
+  const filters = [{ operatorType: "StringContains", key: "type", values: ["<"] }];
+  await appliance.manage("PUT", `${orders}/eventSubscriptions/audit`, {
+    properties: {
+      deliveryConfiguration: { deliveryMode: "Queue", queue: {} },
+      filtersConfiguration: { filters },
+      labels: [SCRIPT, IMAGE],
+    },
+  });
+  const event = { specversion: "1.0", id: EVENT.id, type: EVENT.eventType, source: LINK };
+  await shop.post("orders:publish", event, "application/cloudevents+json");
+}
 
 /** What a page has that no page of ours has, what a script of others left behind, what does not show. */
 function whatCameAlive(page) {

@@ -21,6 +21,8 @@ const WIDTHS = { "1280-light": [480, 800, 1000, 1060, 1150, 1600] };
 const ORDERS = "/admin/topics/orders";
 const BILLING = `${ORDERS}/subscriptions/billing`;
 const REJECTED = "/admin/dead-letters/62";
+const SHOP = "/admin/namespaces/shop";
+const IN_SHOP = "/admin/topics/shop%2Forders";
 const JOB = "/admin/replays/1";
 const BIN = "/admin/inspectors/bin";
 const GUIDE = "/admin/first-event?topic=guided";
@@ -36,7 +38,16 @@ const PAGES = [
   ["/topics/{topic}/keys", ORDERS, (ann) => ann.press("Show keys")],
   ["/topics/{topic}/keys/{key}/regenerate", `${ORDERS}/keys/key1/regenerate`],
   ["/topics/{topic}/delete", `${ORDERS}/delete`],
+  ["/topics/{topic}/retention", `${IN_SHOP}/retention`],
   ["/topics/{topic}/publish", `${ORDERS}/publish`],
+  ["/namespaces", "/admin/namespaces"],
+  ["/new-namespace", "/admin/new-namespace"],
+  ["/namespaces/{namespace}", SHOP],
+  ["/namespaces/{namespace}/edit", `${SHOP}/edit`],
+  ["/namespaces/{namespace}/keys", SHOP, (ann) => ann.press("Show keys")],
+  ["/namespaces/{namespace}/keys/{key}/regenerate", `${SHOP}/keys/key1/regenerate`],
+  ["/namespaces/{namespace}/new-topic", `${SHOP}/new-topic`],
+  ["/namespaces/{namespace}/delete", `${SHOP}/delete`],
   ["/subscriptions", "/admin/subscriptions"],
   ["/new-subscription", "/admin/subscriptions", (ann) => ann.press("Create")],
   ["/topics/{topic}/new-subscription", `${ORDERS}/new-subscription`],
@@ -131,6 +142,15 @@ const ENDINGS = [
 const STATES = [
   ["topic nobody subscribed to", "/admin/topics/cloud"],
   ["topic form refused", "/admin/new-topic", refuse("Name", "two words", "Create topic")],
+  ["namespace form refused", "/admin/new-namespace", refuse("Name", "two words", "Create namespace")],
+  ["namespace topic", IN_SHOP, (ann) => ann.page.getByText("Publish from your own code").click()],
+  ["pull queue", `${IN_SHOP}/subscriptions/audit`,
+    (ann) => ann.page.getByText("Receive with your own code").click()],
+  ["pull queue with nothing in it", `${IN_SHOP}/subscriptions/idle`],
+  ["pull subscription form", `${IN_SHOP}/subscriptions/audit/edit`],
+  ["pull subscription form refused", `${IN_SHOP}/new-subscription?deliveryMode=Queue`,
+    refuse("Name", "two words", "Create event subscription")],
+  ["push subscription form of a namespace", `${IN_SHOP}/new-subscription`],
   ["subscription that failed", `${ORDERS}/subscriptions/audit`],
   ["subscription with everything", "/admin/subscriptions", (ann) => ann.follow(LONG_SUBSCRIPTION)],
   ["subscription form refused", `${ORDERS}/new-subscription`, refuseSubscription],
@@ -155,7 +175,7 @@ const STATES = [
   ["no such page", "/admin/nowhere"],
 ];
 
-const EMPTY = ["/", "/topics", "/subscriptions", "/events", "/rejected-events", "/dead-letters", "/replays", "/inspectors"];
+const EMPTY = ["/", "/topics", "/namespaces", "/subscriptions", "/events", "/rejected-events", "/dead-letters", "/replays", "/inspectors"];
 
 let browser;
 let appliance;

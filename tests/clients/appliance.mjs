@@ -103,6 +103,24 @@ export class Appliance {
     return { name, id: resource.id, endpoint: resource.properties.endpoint, ...keys };
   }
 
+  /** A namespace, and what its publishers and receivers send to it with its first key. */
+  async createNamespace(name, resource = {}) {
+    await this.manage("PUT", `/namespaces/${name}`, { location: "local", ...resource });
+    const { key1 } = await this.manage("POST", `/namespaces/${name}/listKeys`);
+    const post = async (path, body, contentType = "application/json") => {
+      const headers = { Authorization: `SharedAccessKey ${key1}`, "Content-Type": contentType };
+      const options = { method: "POST", headers, body: body && JSON.stringify(body) };
+      const url = new URL(`${this.url}/namespaces/${name}/topics/${path}`);
+      url.searchParams.set("api-version", "2024-06-01");
+      const answer = await fetch(url, options);
+      if (!answer.ok) {
+        throw new Error(`POST ${url}: ${answer.status} ${await answer.text()}`);
+      }
+      return answer.json();
+    };
+    return { name, key1, post };
+  }
+
   /** Creates an event subscription and waits until its webhook is proven, or as `state` says otherwise. */
   async subscribe(topic, name, endpointUrl, properties = {}, state = "Succeeded") {
     const path = `/topics/${topic.name}/eventSubscriptions/${name}`;

@@ -1,6 +1,7 @@
 """What the page of a topic offers to paste, pasted: it publishes as it stands there."""
 
 import html
+import json
 import os
 import pathlib
 import re
@@ -77,7 +78,7 @@ def snippet(page, language):
 
 
 def run(language, code, key):
-    """Pastes the text where its language is read."""
+    """Pastes the text where its language is read; returns what it printed."""
     commands = {"curl": ["sh", "-e"], "Python": [sys.executable, "-"]}
     environment = {**os.environ, "KEY": key}
     if language == "JavaScript":
@@ -95,14 +96,19 @@ def run(language, code, key):
     )
     assert ran.returncode == 0, f"{code}\n{ran.stdout}{ran.stderr}"
     assert "error" not in ran.stdout, ran.stdout
+    return ran.stdout
+
+
+def skip_without_package(language, package):
+    if language == "JavaScript" and not (HERE / "node_modules" / package).exists():
+        pytest.skip("the packages of tests/clients are not installed")
 
 
 @pytest.mark.parametrize("schema", SCHEMAS)
 @pytest.mark.parametrize("language", ["curl", "Python", "JavaScript"])
 @pytest.mark.parametrize("with_key", [False, True], ids=["hidden key", "shown key"])
 def test_a_pasted_text_publishes(claimed, administrator, fresh_name, schema, language, with_key):
-    if language == "JavaScript" and not (HERE / "node_modules/@azure/eventgrid").exists():
-        pytest.skip("the packages of tests/clients are not installed")
+    skip_without_package(language, "@azure/eventgrid")
     topic = claimed.create_topic(fresh_name(), **SCHEMAS[schema])
     path = f"/admin/topics/{topic.name}"
     page = administrator.post(f"{path}/keys", at=path) if with_key else administrator.get(path)
@@ -112,3 +118,33 @@ def test_a_pasted_text_publishes(claimed, administrator, fresh_name, schema, lan
 
     [event] = claimed.events(topic)
     assert event["eventType"] in ("Example.Created", "Order"), event
+
+
+@pytest.mark.parametrize("language", ["curl", "Python", "JavaScript"])
+def test_pasted_texts_publish_to_a_namespace_and_pull_from_it(
+    claimed, administrator, fresh_name, language
+):
+    skip_without_package(language, "@azure/eventgrid-namespaces")
+    namespace = fresh_name()
+    claimed.manage("PUT", f"/namespaces/{namespace}", {"location": "local"})
+    orders = f"/namespaces/{namespace}/topics/orders"
+    claimed.manage("PUT", orders, {"properties": {}})
+    queue = {"deliveryConfiguration": {"deliveryMode": "Queue", "queue": {}}}
+    claimed.manage("PUT", f"{orders}/eventSubscriptions/audit", {"properties": queue})
+    key = claimed.manage("POST", f"{orders}/listKeys")["key1"]
+    path = f"/admin/topics/{namespace}%2Forders"
+
+    run(language, snippet(administrator.get(path), language), key)
+    audit = f"{path}/subscriptions/audit"
+    page = administrator.get(audit)
+    assert "Example.Created" in page
+
+    printed = run(language, snippet(page, language), key)
+    assert "Example.Created" in printed
+    if language == "curl":
+        [received] = json.loads(printed)["value"]
+        token = received["brokerProperties"]["lockToken"]
+        acknowledge = snippet(administrator.get(audit), "curl to acknowledge")
+        settled = json.loads(run("curl", acknowledge.replace("TOKEN", token), key))
+        assert settled["succeededLockTokens"] == [token]
+    assert "Nothing lies in the queue." in administrator.get(audit)

@@ -13,6 +13,7 @@ use crate::admin::identify::{subscription_page, topic_page};
 use crate::admin::print;
 use crate::admin::session::Visitor;
 use crate::admin::view::{Flash, Frame, draw};
+use crate::model::destination::DeliveryMode;
 use crate::model::subscription::PendingFate;
 
 /// Asks, with what would be lost.
@@ -37,13 +38,21 @@ pub(in crate::admin) async fn ask_to_delete(
         consequences: vec![
             format!("{pending} would be dropped, with a record."),
             format!("{dead} would stay for reading, but could not be resubmitted any more."),
-            "New events of the topic would not be sent to its webhook.".to_owned(),
+            lost(subscription.definition.destination.delivery_mode()).to_owned(),
         ],
         button: "Delete",
         dangerous: true,
         back: subscription_page(topic.topic.name.as_str(), name),
         action: visitor.path.clone(),
     }))
+}
+
+/// What nobody would get any more.
+fn lost(mode: DeliveryMode) -> &'static str {
+    match mode {
+        DeliveryMode::Push => "New events of the topic would not be sent to its webhook.",
+        DeliveryMode::Queue => "New events of the topic would not wait for its receivers.",
+    }
 }
 
 /// Deletes.

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use axum::extract::{Path, State};
+use axum::extract::{Path, Query, State};
 use axum::response::{IntoResponse, Redirect};
+use serde::Deserialize;
 
 use crate::admin::Site;
 use crate::admin::error::{PageError, PageResult, sentence};
@@ -15,54 +16,90 @@ use crate::admin::subscriptions::sheet::{DO, Sheet};
 use crate::admin::subscriptions::trial;
 use crate::admin::view::Flash;
 use crate::broker::ManageError;
+use crate::model::destination::DeliveryMode;
 use crate::model::name::SubscriptionName;
 use crate::model::registry::TopicEntry;
 use crate::model::subscription::{EventSubscription, SubscriptionDefinition, ValidationState};
 use crate::wire::resource::SubscriptionContext;
+
+/// The part of an address that chooses how a subscription of a namespace topic delivers.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(in crate::admin) struct ModeChoice {
+    #[serde(rename = "deliveryMode")]
+    delivery_mode: String,
+}
+
+impl ModeChoice {
+    /// What is pushed is the rule, and all that custom topics know.
+    fn of(&self, topic: &TopicEntry) -> DeliveryMode {
+        let chosen = DeliveryMode::ALL
+            .into_iter()
+            .find(|mode| mode.name() == self.delivery_mode);
+        let chosen = chosen.filter(|_| topic.namespace.is_some());
+        chosen.unwrap_or(DeliveryMode::Push)
+    }
+
+    /// The form for a new subscription.
+    fn sheet<'a>(&self, topic: &'a TopicEntry, form: &'a Form) -> Sheet<'a> {
+        Sheet {
+            topic,
+            mode: self.of(topic),
+            current: None,
+            form,
+        }
+    }
+}
+
+/// The form for a change of `current`.
+fn sheet_of<'a>(
+    topic: &'a TopicEntry,
+    current: &'a EventSubscription,
+    form: &'a Form,
+) -> Sheet<'a> {
+    Sheet {
+        topic,
+        mode: current.definition.destination.delivery_mode(),
+        current: Some(current),
+        form,
+    }
+}
 
 /// The form for a new subscription of a topic.
 pub(in crate::admin) async fn draft(
     visitor: Visitor,
     State(site): State<Arc<Site>>,
     Path(topic): Path<String>,
+    Query(choice): Query<ModeChoice>,
 ) -> PageResult {
-    let topic = site.custom_topic(&topic)?;
-    let form = &definition::blank();
-    let sheet = Sheet {
-        topic: &topic,
-        current: None,
-        form,
-    };
-    Ok(sheet.draw(&visitor, None))
+    let topic = site.topic(&topic)?;
+    let form = &definition::blank(&topic);
+    Ok(choice.sheet(&topic, form).draw(&visitor, None))
 }
 
 /// The form for a new subscription again, as one of its buttons wants it.
 pub(in crate::admin) async fn redraft(
     State(site): State<Arc<Site>>,
     Path(topic): Path<String>,
+    Query(choice): Query<ModeChoice>,
     Submitted { visitor, form }: Submitted,
 ) -> PageResult {
-    let topic = site.custom_topic(&topic)?;
-    redraw(&site, &visitor, (&topic, None), form).await
+    let topic = site.topic(&topic)?;
+    redraw(&site, &visitor, &choice.sheet(&topic, &form)).await
 }
 
 /// Makes the subscription.
 pub(in crate::admin) async fn create(
     State(site): State<Arc<Site>>,
     Path(topic): Path<String>,
+    Query(choice): Query<ModeChoice>,
     Submitted { visitor, form }: Submitted,
 ) -> PageResult {
-    let topic = site.custom_topic(&topic)?;
-    match put_new(&site, &topic, &form, &visitor).await? {
+    let topic = site.topic(&topic)?;
+    let sheet = choice.sheet(&topic, &form);
+    match put_new(&site, &sheet, &visitor).await? {
         Ok(subscription) => tell_and_show(&visitor, &topic, &subscription, "created").await,
-        Err(refusal) => {
-            let sheet = Sheet {
-                topic: &topic,
-                current: None,
-                form: &form,
-            };
-            Ok(sheet.draw(&visitor, Some(refusal)))
-        }
+        Err(refusal) => Ok(sheet.draw(&visitor, Some(refusal))),
     }
 }
 
@@ -72,15 +109,9 @@ pub(in crate::admin) async fn edit(
     State(site): State<Arc<Site>>,
     Path((topic, name)): Path<(String, String)>,
 ) -> PageResult {
-    site.custom_topic(&topic)?;
     let (topic, subscription) = site.subscription(&topic, &name)?;
     let form = &definition::form_of(&topic, &subscription);
-    let sheet = Sheet {
-        topic: &topic,
-        current: Some(&subscription),
-        form,
-    };
-    Ok(sheet.draw(&visitor, None))
+    Ok(sheet_of(&topic, &subscription, form).draw(&visitor, None))
 }
 
 /// The form with the changes again, as one of its buttons wants it.
@@ -89,29 +120,19 @@ pub(in crate::admin) async fn re_edit(
     Path((topic, name)): Path<(String, String)>,
     Submitted { visitor, form }: Submitted,
 ) -> PageResult {
-    site.custom_topic(&topic)?;
     let (topic, subscription) = site.subscription(&topic, &name)?;
-    redraw(&site, &visitor, (&topic, Some(&subscription)), form).await
+    let sheet = sheet_of(&topic, &subscription, &form);
+    redraw(&site, &visitor, &sheet).await
 }
 
 /// Nothing is saved by it.
-async fn redraw(
-    site: &Site,
-    visitor: &Visitor,
-    (topic, current): (&TopicEntry, Option<&EventSubscription>),
-    form: Form,
-) -> PageResult {
-    let trial = match form.text(DO) {
-        TRY => trial::try_typed(site, topic, current, &form).await?,
+async fn redraw(site: &Site, visitor: &Visitor, sheet: &Sheet<'_>) -> PageResult {
+    let trial = match sheet.form.text(DO) {
+        TRY => trial::try_typed(site, sheet.topic, sheet.current, sheet.form).await?,
         unknown => {
             let problem = format!("The form has no button {unknown:?}.");
             return Err(PageError::Unreadable(problem));
         }
-    };
-    let sheet = Sheet {
-        topic,
-        current,
-        form: &form,
     };
     Ok(sheet.draw_again(visitor, trial))
 }
@@ -125,7 +146,6 @@ pub(in crate::admin) async fn change(
     Path((topic, name)): Path<(String, String)>,
     Submitted { visitor, form }: Submitted,
 ) -> PageResult {
-    site.custom_topic(&topic)?;
     let (topic, current) = site.subscription(&topic, &name)?;
     let context = context(&site, &topic, &visitor);
     let put = match definition::changed(&form, &current.definition, &context) {
@@ -134,28 +154,17 @@ pub(in crate::admin) async fn change(
     };
     match put {
         Ok(subscription) => tell_and_show(&visitor, &topic, &subscription, "changed").await,
-        Err(refusal) => {
-            let sheet = Sheet {
-                topic: &topic,
-                current: Some(&current),
-                form: &form,
-            };
-            Ok(sheet.draw(&visitor, Some(refusal)))
-        }
+        Err(refusal) => Ok(sheet_of(&topic, &current, &form).draw(&visitor, Some(refusal))),
     }
 }
 
 type Put = Result<Arc<EventSubscription>, Refusal>;
 
-async fn put_new(
-    site: &Site,
-    topic: &TopicEntry,
-    form: &Form,
-    visitor: &Visitor,
-) -> Result<Put, PageError> {
+async fn put_new(site: &Site, sheet: &Sheet<'_>, visitor: &Visitor) -> Result<Put, PageError> {
+    let (topic, form) = (sheet.topic, sheet.form);
     let context = context(site, topic, visitor);
-    let read = new_name(topic, form).and_then(|name| Ok((name, definition::new(form, &context)?)));
-    match read {
+    let define = |name| Ok((name, definition::new(form, sheet.mode, &context)?));
+    match new_name(topic, form).and_then(define) {
         Ok((name, definition)) => put(site, topic, name, definition).await,
         Err(refusal) => Ok(Err(refusal)),
     }
@@ -187,6 +196,10 @@ async fn put(
         Ok((_, subscription)) => Ok(Ok(subscription)),
         Err(error @ ManageError::TooManySubscriptions(_)) => {
             Ok(Err(Refusal::whole(sentence(&error.to_string()))))
+        }
+        Err(error @ ManageError::NotValidated { .. }) => {
+            let problem = sentence(&error.to_string());
+            Ok(Err(Refusal::of("endpointUrl", problem)))
         }
         Err(error) => Err(error.into()),
     }

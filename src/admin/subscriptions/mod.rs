@@ -4,6 +4,7 @@ mod definition;
 mod delete;
 mod form;
 mod headers;
+mod pull_queue;
 mod sheet;
 mod show;
 mod state;
@@ -71,10 +72,7 @@ impl SubscriptionTable {
             with_topic: false,
             empty: Empty {
                 text: "Nobody has subscribed to this topic yet, so its events go nowhere.",
-                step: match topic.namespace {
-                    None => visitor.step(create, "Create an event subscription"),
-                    Some(_) => None,
-                },
+                step: visitor.step(create, "Create an event subscription"),
             },
         }
     }
@@ -126,7 +124,7 @@ pub(super) async fn list(visitor: Visitor, State(site): State<Arc<Site>>) -> Pag
     let rows = registry.subscriptions();
     let rows = rows.map(|(topic, each)| SubscriptionRow::new(topic, each, &depths, visitor.now));
     let topics: Vec<String> = registry
-        .custom_topics()
+        .topics()
         .map(|each| each.topic.name.to_string())
         .collect();
     let table = SubscriptionTable {
@@ -152,7 +150,7 @@ fn empty(without_topics: bool, visitor: &Visitor) -> Empty {
         },
         false => Empty {
             text: "There are no event subscriptions yet. One sends the events of a topic to a \
-                   webhook.",
+                   webhook, or keeps them for receivers to come for.",
             step: None,
         },
     }

@@ -13,6 +13,7 @@ use crate::admin::session::Visitor;
 use crate::admin::subscriptions::definition::Sections;
 use crate::admin::subscriptions::trial::{self, TrialText};
 use crate::admin::view::{Frame, draw_with};
+use crate::model::destination::DeliveryMode;
 use crate::model::registry::TopicEntry;
 use crate::model::subscription::EventSubscription;
 
@@ -22,6 +23,7 @@ pub(super) const DO: &str = "do";
 /// A form, and what it is for.
 pub(super) struct Sheet<'a> {
     pub(super) topic: &'a TopicEntry,
+    pub(super) mode: DeliveryMode,
     /// What it changes; `None` for a new one.
     pub(super) current: Option<&'a EventSubscription>,
     pub(super) form: &'a Form,
@@ -32,6 +34,8 @@ pub(super) struct Sheet<'a> {
 struct SubscriptionForm {
     frame: Frame,
     intro: &'static str,
+    /// The form for the other mode, and what leads there.
+    other: Option<(String, &'static str)>,
     problem: Option<Problem>,
     /// Where it is sent to be saved.
     action: String,
@@ -83,14 +87,14 @@ impl Sheet<'_> {
     fn page(&self, visitor: &Visitor, trial: Option<TrialText>) -> SubscriptionForm {
         let of = self.topic.topic.name.as_str();
         let current = self.current.map(|current| &current.definition);
-        let input = &self.topic.topic.definition.input_schema;
-        let sections = Sections::new(self.form, input, current);
-        let (title, intro, action, button, back) = match self.current {
+        let sections = Sections::new(self.form, self.topic, self.mode, current);
+        let (title, path, button, back) = match self.current {
             None => (
-                format!("New event subscription of {of}"),
-                "It sends the events of the topic that pass its filter to a webhook. The webhook is \
-                 asked first whether it wants them.",
-                format!("{}/new-subscription", topic_page(of)),
+                match self.mode {
+                    DeliveryMode::Push => format!("New event subscription of {of}"),
+                    DeliveryMode::Queue => format!("New pull subscription of {of}"),
+                },
+                new_page(of),
                 "Create event subscription",
                 topic_page(of),
             ),
@@ -98,20 +102,23 @@ impl Sheet<'_> {
                 let page = subscription_page(of, name.as_str());
                 (
                     format!("Edit event subscription {name}"),
-                    "A changed destination is asked again whether it wants events; events that were \
-                     accepted meanwhile wait for its answer.",
                     format!("{page}/edit"),
                     "Save changes",
                     page,
                 )
             }
         };
+        let query = match (self.current, self.mode) {
+            (None, DeliveryMode::Queue) => mode_query(self.mode),
+            (None, DeliveryMode::Push) | (Some(_), _) => String::new(),
+        };
         SubscriptionForm {
             frame: Frame::new(visitor, title),
-            intro,
+            intro: self.intro(),
+            other: self.other(),
             problem: None,
-            draft: format!("{action}/draft"),
-            action,
+            draft: format!("{path}/draft{query}"),
+            action: format!("{path}{query}"),
             destination: sections.destination,
             filter: sections.filter,
             last: trial::field(self.form),
@@ -121,6 +128,56 @@ impl Sheet<'_> {
             back,
         }
     }
+}
+
+impl Sheet<'_> {
+    fn intro(&self) -> &'static str {
+        let is_in_namespace = self.topic.namespace.is_some();
+        match (self.current.is_some(), self.mode, is_in_namespace) {
+            (false, DeliveryMode::Push, false) => {
+                "It sends the events of the topic that pass its filter to a webhook. The webhook is \
+                 asked first whether it wants them."
+            }
+            (false, DeliveryMode::Push, true) => {
+                "It sends the events of the topic that pass its filter to a webhook. The webhook is \
+                 asked now whether it wants them; unless it agrees, nothing is made."
+            }
+            (false, DeliveryMode::Queue, _) => {
+                "It keeps the events of the topic that pass its filter until receivers come for them \
+                 and say that they are done."
+            }
+            (true, DeliveryMode::Push, false) => {
+                "A changed destination is asked again whether it wants events; events that were \
+                 accepted meanwhile wait for its answer."
+            }
+            (true, DeliveryMode::Push, true) => {
+                "A changed destination is asked now whether it wants events; unless it agrees, \
+                 nothing is changed."
+            }
+            (true, DeliveryMode::Queue, _) => {
+                "What is changed holds from the next event that is received on."
+            }
+        }
+    }
+
+    /// A new subscription of a namespace topic may be meant to be of the other mode.
+    fn other(&self) -> Option<(String, &'static str)> {
+        let is_open = self.current.is_none() && self.topic.namespace.is_some();
+        let (mode, text) = match self.mode {
+            DeliveryMode::Push => (DeliveryMode::Queue, "Let receivers come for them instead"),
+            DeliveryMode::Queue => (DeliveryMode::Push, "Send them to a webhook instead"),
+        };
+        let page = new_page(self.topic.topic.name.as_str());
+        is_open.then(|| (format!("{page}{}", mode_query(mode)), text))
+    }
+}
+
+fn new_page(topic: &str) -> String {
+    format!("{}/new-subscription", topic_page(topic))
+}
+
+fn mode_query(mode: DeliveryMode) -> String {
+    format!("?deliveryMode={}", mode.name())
 }
 
 impl SubscriptionForm {

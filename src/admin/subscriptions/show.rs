@@ -15,7 +15,9 @@ use crate::admin::recipe::Recipe;
 use crate::admin::retry_preview::RetryPreview;
 use crate::admin::session::Visitor;
 use crate::admin::subscriptions::headers::{self, HeaderRow};
+use crate::admin::subscriptions::pull_queue::{PullQueueText, ROWS};
 use crate::admin::subscriptions::{SubscriptionState, state};
+use crate::admin::topics::Snippets;
 use crate::admin::traffic::{RangeChoice, Traffic};
 use crate::admin::view::{Badge, Due, Flash, Frame, Moment, draw, link};
 use crate::admin::{json_text, print};
@@ -26,6 +28,7 @@ use crate::model::probation::Health;
 use crate::model::registry::TopicEntry;
 use crate::model::retry::DeliveryProfile;
 use crate::model::subscription::{DeadLetterDestination, EventSubscription, ValidationState};
+use crate::store::StoreError;
 use crate::store::views::{QueueDepth, TrafficOf};
 use crate::wire::filter;
 
@@ -37,15 +40,13 @@ struct SubscriptionPage {
     name: String,
     topic: String,
     topic_path: String,
-    /// Whether there is a form to change it with.
-    has_form: bool,
     state: StateText,
     queue: QueueText,
+    /// `None` for what is pushed.
+    pull: Option<PullText>,
     traffic: Traffic,
     /// `None` for what is pulled.
     webhook: Option<WebhookText>,
-    /// How long a receiver that pulls holds an event.
-    lock: String,
     schema: &'static str,
     filter: FilterText,
     retry: RetryText,
@@ -99,6 +100,32 @@ struct FilterText {
     case: &'static str,
     /// The advanced part as JSON; empty for none.
     advanced: String,
+}
+
+/// What there is to see and do where receivers come for the events.
+struct PullText {
+    queue: PullQueueText,
+    snippets: Option<Snippets>,
+    /// How long a receiver holds an event.
+    lock: String,
+}
+
+impl PullText {
+    async fn read(
+        site: &Site,
+        (topic, subscription): (&TopicEntry, &EventSubscription),
+        now: Timestamp,
+    ) -> Result<Option<Self>, StoreError> {
+        let Some(queue) = subscription.definition.destination.queue() else {
+            return Ok(None);
+        };
+        let lying = site.views.pull_queue(subscription.id, now, ROWS).await?;
+        Ok(Some(Self {
+            queue: PullQueueText::new(lying, now),
+            snippets: Snippets::receive(site, topic, &subscription.name),
+            lock: print::span(queue.lock_duration),
+        }))
+    }
 }
 
 /// What lies in the queues, ready to print.
@@ -214,14 +241,10 @@ async fn draw_subscription(
         name: name.to_owned(),
         topic: of.to_owned(),
         topic_path: topic_page(of),
-        has_form: topic.namespace.is_none(),
         state: StateText::new(subscription, &health, visitor.now),
         queue: QueueText::new(depth, of, name, visitor.now),
+        pull: PullText::read(site, (topic, subscription), visitor.now).await?,
         webhook: WebhookText::new(subscription, with_url),
-        lock: definition
-            .destination
-            .queue()
-            .map_or_else(String::new, |queue| print::span(queue.lock_duration)),
         schema: definition.delivery_schema.name(),
         filter: FilterText::new(&filter::render(&definition.filter)),
         retry: RetryText::new(

@@ -16,7 +16,7 @@ use crate::admin::identify::{event_page, subscription_page, topic_page};
 use crate::admin::print;
 use crate::admin::recipe::{Recipe, quoted};
 use crate::admin::session::Visitor;
-use crate::admin::subscriptions::definition::{filter, refusal};
+use crate::admin::subscriptions::definition::{filter_of, refusal};
 use crate::admin::view::{Empty, Frame, Moment, draw_with, part};
 use crate::model::filter_trial::{Comparison, Sample, Tally, TrialFindings};
 use crate::model::limits::{TRIAL_DEADLINE, TRIAL_EVENTS, TRIAL_EVENTS_MAX};
@@ -81,7 +81,7 @@ pub(super) async fn try_typed(
     current: Option<&EventSubscription>,
     form: &Form,
 ) -> Result<Result<TrialText, Refusal>, PageError> {
-    match filter::document(form) {
+    match filter_of(topic, form) {
         Ok(filter) => try_on(site, topic, current, request(&filter, current, form)).await,
         Err(refusal) => Ok(Err(refusal)),
     }
@@ -235,8 +235,6 @@ struct FilterTrialPage {
     topic_path: String,
     name: String,
     path: String,
-    /// Whether there is a form to change it with.
-    has_form: bool,
     problem: Option<Problem>,
     field: Field,
     trial: Option<TrialText>,
@@ -268,7 +266,6 @@ pub(in crate::admin) async fn try_filter(
         topic_path: topic_page(of),
         path: subscription_page(of, &name),
         topic: of.to_owned(),
-        has_form: topic.namespace.is_none(),
         problem: mark(std::iter::once(&mut field), refusal),
         field,
         trial,

@@ -1,10 +1,12 @@
-//! Topics of namespaces in the pages: shown and published to, but made elsewhere.
+//! Namespaces in the pages, their topics and what is pulled from these.
 
 use http::StatusCode;
 use serde_json::json;
 
+use super::person::Shown;
 use super::{Appliance, Person};
 use crate::model::name::{NamespaceName, SubscriptionName, TopicName};
+use crate::store::accounts::Role;
 use crate::wire::resource::{self, SubscriptionContext};
 
 /// An appliance with `shop/orders`, whose subscription `billing` rejects the first event.
@@ -78,17 +80,263 @@ async fn events_and_dead_letters_are_shown_under_the_whole_name() {
     ]);
 }
 
+/// Fills in the form at `path` and sends it.
+async fn fill(person: &mut Person, path: &str, fields: &[(&str, &str)]) -> Shown {
+    person.open(path).await;
+    person.send(path, fields).await
+}
+
 #[tokio::test(start_paused = true)]
-async fn there_are_no_forms_for_what_they_cannot_make() {
-    let (_appliance, mut person) = with_dead_letter().await;
-    let topic = person.open("/admin/topics/shop%2Forders").await;
-    assert!(!topic.body.contains("new-subscription"), "{}", topic.body);
-    for path in [
-        "/admin/topics/shop%2Forders/new-subscription",
-        "/admin/topics/shop%2Forders/subscriptions/billing/edit",
-    ] {
-        let page = person.open(path).await;
-        assert_eq!(page.status, StatusCode::CONFLICT, "{path}");
-        page.expect(&["is a topic of a namespace"]);
+async fn a_namespace_is_made_changed_and_deleted() {
+    let (_appliance, mut person) = Appliance::claimed().await;
+    let list = person.open("/admin/namespaces").await;
+    list.expect(&["There are no namespaces yet.", "/admin/new-namespace"]);
+    let new = "/admin/new-namespace";
+    let refused = fill(&mut person, new, &[("name", "no"), ("location", "local")]).await;
+    assert_eq!(refused.status, StatusCode::UNPROCESSABLE_ENTITY);
+    refused.expect(&["field-bad", "3 to 50"]);
+    let shop = [("name", "shop"), ("location", "local"), ("capacity", "2")];
+    let page = fill(&mut person, new, &shop).await;
+    assert_eq!(page.path, "/admin/namespaces/shop");
+    page.expect(&[
+        "Namespace shop has been created.",
+        "http://127.0.0.1:8080/namespaces/shop",
+        "200 topics",
+        "everywhere",
+        "everpost namespaces show shop",
+        "/admin/namespaces/shop/new-topic",
+    ]);
+    let again = fill(&mut person, new, &shop).await;
+    again.expect(&["There is a namespace shop already."]);
+
+    let edit = "/admin/namespaces/shop/edit";
+    let rules = [("capacity", "1"), ("inboundIpRules", "10.0.0.0/8\nhome")];
+    let refused = fill(&mut person, edit, &rules).await;
+    refused.expect(&["an address or a network such as", "home"]);
+    let rules = [
+        ("capacity", "1"),
+        ("inboundIpRules", "10.0.0.0/8\n192.0.2.7"),
+        ("tags", "team=<b>"),
+    ];
+    let page = fill(&mut person, edit, &rules).await;
+    page.expect(&["100 topics", "10.0.0.0/8, 192.0.2.7/32", "team=&#60;b&#62;"]);
+    person.open(edit).await.expect(&["10.0.0.0/8", "team="]);
+
+    for (field, expected) in [("name", "o"), ("eventRetentionInDays", "8")] {
+        let fields = [("name", "orders"), (field, expected)];
+        let fields: Vec<_> = fields.into_iter().rev().collect();
+        let refused = fill(&mut person, "/admin/namespaces/shop/new-topic", &fields).await;
+        assert_eq!(refused.status, StatusCode::UNPROCESSABLE_ENTITY, "{field}");
     }
+    let orders = [("name", "orders"), ("eventRetentionInDays", "2")];
+    let page = fill(&mut person, "/admin/namespaces/shop/new-topic", &orders).await;
+    assert_eq!(page.path, "/admin/topics/shop%2Forders");
+    page.expect(&[
+        "Topic shop/orders has been created.",
+        "2 days",
+        "Events wait for",
+    ]);
+    let retention = "/admin/topics/shop%2Forders/retention";
+    let page = fill(&mut person, retention, &[("eventRetentionInDays", "7")]).await;
+    page.expect(&["7 days"]);
+
+    let delete = "/admin/namespaces/shop/delete";
+    person.open(delete).await.expect(&[
+        "1 topic with 0 event subscriptions would be deleted with it.",
+        "0 deliveries that still wait would be dropped",
+    ]);
+    let list = person.send(delete, &[]).await;
+    list.expect(&[
+        "Namespace shop has been deleted.",
+        "There are no namespaces yet.",
+    ]);
+    let gone = person.open("/admin/topics/shop%2Forders").await;
+    assert_eq!(gone.status, StatusCode::NOT_FOUND);
+}
+
+#[tokio::test(start_paused = true)]
+async fn keys_are_shown_on_request_and_renewed_after_a_question() {
+    let (appliance, mut person) = with_dead_letter().await;
+    let shop = NamespaceName::parse("shop").expect("a name");
+    let key1 = || {
+        let entry = appliance.broker.namespace(&shop).expect("a namespace");
+        entry.namespace.keys.key1.reveal().to_owned()
+    };
+    let before = key1();
+    let page = person.open("/admin/namespaces/shop").await;
+    assert!(!page.body.contains(&before));
+    let shown = person.send("/admin/namespaces/shop/keys", &[]).await;
+    shown.expect(&[&before, "Hide keys"]);
+    let regenerate = "/admin/namespaces/shop/keys/key1/regenerate";
+    let question = person.open(regenerate).await;
+    question.expect(&["Regenerate key1 of shop?", "refused at once"]);
+    let page = person.send(regenerate, &[]).await;
+    page.expect(&["key1 has been regenerated."]);
+    assert_ne!(key1(), before);
+    let missing = person
+        .open("/admin/namespaces/shop/keys/key3/regenerate")
+        .await;
+    assert_eq!(missing.status, StatusCode::NOT_FOUND);
+
+    let mut operator = appliance.signed_in(Role::Operator).await;
+    operator.open("/admin/namespaces/shop").await;
+    let keys = operator
+        .send_alone("/admin/namespaces/shop/keys", &[])
+        .await;
+    assert_eq!(keys.status(), StatusCode::FORBIDDEN);
+    for path in ["edit", "delete", "new-topic", "keys/key1/regenerate"] {
+        let page = operator
+            .open(&format!("/admin/namespaces/shop/{path}"))
+            .await;
+        assert_eq!(page.status, StatusCode::FORBIDDEN, "{path}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn pulled_subscriptions_have_a_form() {
+    let (appliance, mut person) = with_dead_letter().await;
+    let topic = "/admin/topics/shop%2Forders";
+    let new = format!("{topic}/new-subscription?deliveryMode=Queue");
+    person.open(topic).await.expect(&[&new]);
+    let form = person.open(&new).await;
+    form.expect(&[
+        "New pull subscription of shop/orders",
+        "Send them to a webhook instead",
+    ]);
+    assert!(!form.body.contains("endpointUrl"), "{}", form.body);
+    for (field, value) in [
+        ("name", "a"),
+        ("receiveLockDurationInSeconds", "59"),
+        ("maxDeliveryCount", "11"),
+        ("eventTimeToLive", "P2D"),
+        ("eventTimeToLive", "soon"),
+        ("filters", "{}"),
+        ("expirationTimeUtc", "2020-01-01T00:00"),
+    ] {
+        person.open(&new).await;
+        let fields = [(field, value), ("name", "audit")];
+        let page = person.send(&new, &fields).await;
+        assert_eq!(page.status, StatusCode::UNPROCESSABLE_ENTITY, "{field}");
+        page.expect(&[&format!("<a href=\"#{field}\">")]);
+    }
+    person.open(&new).await;
+    let fields = [
+        ("name", "audit"),
+        ("receiveLockDurationInSeconds", "90"),
+        ("maxDeliveryCount", "3"),
+        ("eventTimeToLive", "PT4H"),
+        ("includedEventTypes", "Order.Paid"),
+        (
+            "filters",
+            r#"[{"operatorType": "IsNotNull", "key": "subject"}]"#,
+        ),
+        ("labels", "north"),
+    ];
+    let page = person.send(&new, &fields).await;
+    let audit = format!("{topic}/subscriptions/audit");
+    assert_eq!(page.path, audit, "{}", page.body);
+    page.expect(&[
+        "1 min 30 s",
+        "at most 3 times within 4 h",
+        "IsNotNull",
+        "north",
+    ]);
+
+    let edit = format!("{audit}/edit");
+    let form = person.open(&edit).await;
+    form.expect(&["value=\"90\"", "value=\"PT4H\"", "Order.Paid", "IsNotNull"]);
+    let page = person
+        .send(
+            &edit,
+            &[("maxDeliveryCount", "4"), ("deadLetterDestination", "drop")],
+        )
+        .await;
+    page.expect(&[
+        "1 min",
+        "at most 4 times within 1 d",
+        "every type",
+        "Dropped",
+    ]);
+    person
+        .open(&edit)
+        .await
+        .expect(&["id=\"eventTimeToLive\" name=\"eventTimeToLive\" value=\"\""]);
+    person.open(&audit).await;
+    person
+        .send(&format!("{audit}/pause"), &[])
+        .await
+        .expect(&["Paused"]);
+    let question = person.open(&format!("{audit}/delete")).await;
+    question.expect(&["would not wait for its receivers"]);
+    let page = person.send(&format!("{audit}/delete"), &[]).await;
+    page.expect(&["Event subscription audit has been deleted."]);
+    assert!(
+        !appliance
+            .broker
+            .registry()
+            .subscriptions()
+            .any(|(_, each)| each.name.as_str() == "audit")
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn pushed_subscriptions_have_a_form_that_keeps_what_it_does_not_show() {
+    let (appliance, mut person) = with_dead_letter().await;
+    let topic = "/admin/topics/shop%2Forders";
+    let new = format!("{topic}/new-subscription");
+    let fields = [
+        ("name", "archive"),
+        ("endpointUrl", "https://shop.example/refused?code=hush"),
+        ("maxDeliveryCount", "5"),
+        ("schedule", "PT1M"),
+        ("disableOnGone", "on"),
+        ("maxEventsPerBatch", "7"),
+    ];
+    let refused = fill(&mut person, &new, &fields).await;
+    assert_eq!(refused.status, StatusCode::UNPROCESSABLE_ENTITY);
+    refused.expect(&["<a href=\"#endpointUrl\">", "WebHook-Allowed-Origin"]);
+    person.open(&new).await;
+    let mut skipping = fields.to_vec();
+    skipping.push(("skipValidation", "on"));
+    let page = person.send(&new, &skipping).await;
+    page.expect(&[
+        "https://shop.example/refused",
+        "At most 5 attempts within 1 d",
+        "Up to 7 events",
+    ]);
+    let archive = format!("{topic}/subscriptions/archive");
+    let edit = format!("{archive}/edit");
+    let form = person.open(&edit).await;
+    form.expect(&["PT1M", "value=\"5\"", "value=\"7\"", "checked"]);
+    assert!(!form.body.contains("hush"));
+    let page = person
+        .send(
+            &edit,
+            &[("maxDeliveryCount", "6"), ("skipValidation", "on")],
+        )
+        .await;
+    page.expect(&["At most 6 attempts", "one event per request"]);
+    let url = person.send(&format!("{archive}/url"), &[]).await;
+    url.expect(&["https://shop.example/refused?code=hush"]);
+    assert_eq!(appliance.broker.registry().subscriptions().count(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_chooses_a_topic_finds_its_form() {
+    let (_appliance, mut person) = with_dead_letter().await;
+    let list = person.open("/admin/subscriptions").await;
+    list.expect(&["<option value=\"shop/orders\">"]);
+    let form = person
+        .open("/admin/new-subscription?topic=shop/orders")
+        .await;
+    form.expect(&[
+        "New event subscription of shop/orders",
+        "Let receivers come for them instead",
+    ]);
+    let custom = person
+        .open("/admin/topics/everpost-system/new-subscription?deliveryMode=Queue")
+        .await;
+    custom.expect(&["Webhook URL"]);
+    let none = person.open("/admin/topics/everpost-system/retention").await;
+    assert_eq!(none.status, StatusCode::CONFLICT);
 }

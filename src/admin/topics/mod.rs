@@ -3,6 +3,7 @@
 mod definition;
 mod delete;
 mod keys;
+mod namespace_snippets;
 mod publish;
 mod snippets;
 
@@ -16,17 +17,19 @@ pub(super) use definition::{create, draft};
 pub(super) use delete::{ask_to_delete, delete};
 pub(super) use keys::{ask_to_regenerate, regenerate, reveal_keys};
 pub(super) use publish::{compose, publish};
+pub(super) use snippets::Snippets;
 
 use crate::admin::Site;
 use crate::admin::error::{PageError, PageResult};
 use crate::admin::events::{EventTable, events_of};
-use crate::admin::identify::topic_page;
+use crate::admin::identify::{namespace_page, topic_page};
+use crate::admin::keys::Keys;
 use crate::admin::list_filter::whole_topic;
+use crate::admin::namespaces::days;
 use crate::admin::queue_depths::QueueDepths;
 use crate::admin::recipe::Recipe;
 use crate::admin::session::Visitor;
 use crate::admin::subscriptions::SubscriptionTable;
-use crate::admin::topics::snippets::Snippets;
 use crate::admin::traffic::{RangeChoice, Traffic};
 use crate::admin::view::{Badge, Empty, Frame, Moment, Tone, draw, link, part};
 use crate::admin::{print, rejected_events};
@@ -89,6 +92,26 @@ impl TopicTable {
     }
 }
 
+impl TopicTable {
+    /// Of the topics of a namespace, and where another one is made.
+    pub(super) fn of_namespace<'a>(
+        topics: impl Iterator<Item = &'a Arc<TopicEntry>>,
+        depths: &QueueDepths,
+        new_topic: String,
+        visitor: &Visitor,
+    ) -> Self {
+        let table = Self::new(topics, depths, visitor);
+        let empty = Empty {
+            text: "The namespace has no topics yet. A topic is where publishers send events.",
+            step: visitor.step(new_topic, "Create the first topic"),
+        };
+        Self {
+            empty: table.rows.is_empty().then_some(empty),
+            ..table
+        }
+    }
+}
+
 impl TopicRow {
     fn new(topic: &TopicEntry, depths: &QueueDepths) -> Self {
         let depth = depths.topic(topic);
@@ -134,8 +157,8 @@ struct TopicPage {
     name: String,
     schema: &'static str,
     mark: Option<Badge>,
-    /// Whether there is a form to subscribe with.
-    has_form: bool,
+    /// `None` for a custom topic.
+    namespace: Option<Parent>,
     /// `None` for a built-in topic.
     publishing: Option<Publishing>,
     resource_id: String,
@@ -148,27 +171,45 @@ struct TopicPage {
     recipe: Recipe,
 }
 
+/// The namespace of a topic, and what the topic has by being in it.
+struct Parent {
+    name: String,
+    href: String,
+    retention: String,
+}
+
+impl Parent {
+    fn of(topic: &TopicEntry) -> Option<Self> {
+        let name = topic.namespace.as_ref()?.namespace.name.to_string();
+        let retention = topic.topic.definition.event_retention.unwrap_or_default();
+        Some(Self {
+            href: namespace_page(&name),
+            name,
+            retention: print::plural(days(retention), "day", "days"),
+        })
+    }
+}
+
 /// How others publish to a topic.
 struct Publishing {
     url: String,
     accepts: &'static str,
-    /// Both keys, while they are shown.
-    keys: Option<[String; 2]>,
+    keys: Keys,
     snippets: Snippets,
 }
 
 impl Publishing {
-    fn new(site: &Site, topic: &TopicEntry, with_keys: bool) -> Option<Self> {
+    fn new(site: &Site, visitor: &Visitor, topic: &TopicEntry, with_keys: bool) -> Option<Self> {
         let keys = topic.topic.keys.as_ref()?;
-        let keys = [&keys.key1, &keys.key2].map(|key| key.reveal().to_owned());
+        let page = topic_page(topic.topic.name.as_str());
         Some(Self {
             url: site.publish_url(topic),
             accepts: match topic.topic.definition.disable_local_auth {
                 false => "keys and shared access signatures",
                 true => "no keys: local authentication is disabled",
             },
-            snippets: Snippets::new(site, topic, with_keys.then_some(keys[0].as_str())),
-            keys: with_keys.then_some(keys),
+            snippets: Snippets::new(site, topic, with_keys.then(|| keys.key1.reveal())),
+            keys: Keys::new(visitor, &page, keys, with_keys),
         })
     }
 }
@@ -210,8 +251,8 @@ async fn draw_topic(
         name: name.to_string(),
         schema: topic.topic.definition.input_schema.name(),
         mark: built_in(topic),
-        has_form: topic.namespace.is_none(),
-        publishing: Publishing::new(site, topic, with_keys),
+        namespace: Parent::of(topic),
+        publishing: Publishing::new(site, visitor, topic, with_keys),
         resource_id: topic.resource_id.to_string(),
         created_at: Moment::at(topic.topic.created_at),
         subscriptions: SubscriptionTable::of_topic(topic, &depths, visitor),

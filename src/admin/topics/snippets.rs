@@ -8,15 +8,18 @@ use serde_json::{Value, json};
 
 use crate::admin::Site;
 use crate::admin::recipe::quoted;
+use crate::admin::topics::namespace_snippets;
 use crate::admin::view::part;
+use crate::model::name::SubscriptionName;
 use crate::model::registry::TopicEntry;
 use crate::model::topic::InputSchema;
 use crate::wire;
 
-/// The texts for one topic.
+/// The texts for one topic, or for one subscription.
 #[derive(Clone, Debug, Template)]
 #[template(path = "admin/parts/snippets.html")]
-pub(super) struct Snippets {
+pub(in crate::admin) struct Snippets {
+    title: &'static str,
     each: Vec<Snippet>,
     has_key: bool,
 }
@@ -24,11 +27,26 @@ pub(super) struct Snippets {
 part!(Snippets);
 
 #[derive(Clone, Debug)]
-struct Snippet {
+pub(super) struct Snippet {
     language: &'static str,
     /// What has to be installed first; empty for nothing.
     needs: &'static str,
     code: String,
+}
+
+impl Snippet {
+    pub(super) fn new(language: &'static str, needs: &'static str, code: String) -> Self {
+        Self {
+            language,
+            needs,
+            code,
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn code(&self) -> &str {
+        &self.code
+    }
 }
 
 /// What all of them are made of.
@@ -45,20 +63,51 @@ impl Snippets {
     /// For `topic`, with its first key where that is shown.
     pub(super) fn new(site: &Site, topic: &TopicEntry, key: Option<&str>) -> Self {
         let parts = Parts::new(site, topic, key);
-        let mut each = vec![Snippet {
-            language: "curl",
-            needs: "",
-            code: parts.curl(),
-        }];
-        // A namespace's publishers name topic and address apart, each client in its own way.
-        if topic.namespace.is_none() {
-            each.extend(parts.sdks());
+        let mut each = vec![Snippet::new("curl", "", parts.curl())];
+        match namespace_snippets::Parts::new(site, topic, key) {
+            None => each.extend(parts.sdks()),
+            Some(parts) => each.extend(parts.publish()),
         }
         Self {
+            title: "Publish from your own code",
             each,
             has_key: key.is_some(),
         }
     }
+
+    /// For whoever receives from a pulled subscription of `topic`; `None` for a custom topic.
+    pub(in crate::admin) fn receive(
+        site: &Site,
+        topic: &TopicEntry,
+        subscription: &SubscriptionName,
+    ) -> Option<Self> {
+        let parts = namespace_snippets::Parts::new(site, topic, None)?;
+        Some(Self {
+            title: "Receive with your own code",
+            each: parts.receive(subscription),
+            has_key: false,
+        })
+    }
+}
+
+/// What stands for the first key in JavaScript while it is hidden.
+pub(super) const JAVASCRIPT_KEY: &str = "process.env.KEY";
+
+/// The header with the key, as one word of a shell.
+pub(super) fn key_header(key: Option<&str>) -> String {
+    key.map_or("\"aeg-sas-key: $KEY\"".to_owned(), |key| {
+        quoted(&format!("aeg-sas-key: {key}"))
+    })
+}
+
+/// The key as an expression: a literal, or what reads it from the environment.
+pub(super) fn key_or(key: Option<&str>, from_environment: &str) -> String {
+    key.map_or_else(|| from_environment.to_owned(), |key| json!(key).to_string())
+}
+
+/// The key in .NET.
+pub(super) fn dotnet_key(key: Option<&str>) -> String {
+    key_or(key, "Environment.GetEnvironmentVariable(\"KEY\")!")
 }
 
 /// The command that publishes an example with the first key, or with `$KEY` while that is hidden.
@@ -78,11 +127,9 @@ impl<'a> Parts<'a> {
     }
 
     fn curl(&self) -> String {
-        let key = self.key.map_or("\"aeg-sas-key: $KEY\"".to_owned(), |key| {
-            quoted(&format!("aeg-sas-key: {key}"))
-        });
         format!(
-            "curl -H {key} \\\n  -H 'Content-Type: {}' \\\n  -d {} \\\n  {}",
+            "curl -H {} \\\n  -H 'Content-Type: {}' \\\n  -d {} \\\n  {}",
+            key_header(self.key),
             wire::content_type(self.schema, self.example.is_array()),
             quoted(&self.example.to_string()),
             quoted(&self.url)
@@ -91,28 +138,18 @@ impl<'a> Parts<'a> {
 
     fn sdks(&self) -> [Snippet; 3] {
         [
-            Snippet {
-                language: "Python",
-                needs: "pip install azure-eventgrid",
-                code: self.python(),
-            },
-            Snippet {
-                language: "JavaScript",
-                needs: "npm install @azure/eventgrid",
-                code: self.javascript(),
-            },
-            Snippet {
-                language: ".NET",
-                needs: "dotnet add package Azure.Messaging.EventGrid",
-                code: self.dotnet(),
-            },
+            Snippet::new("Python", "pip install azure-eventgrid", self.python()),
+            Snippet::new(
+                "JavaScript",
+                "npm install @azure/eventgrid",
+                self.javascript(),
+            ),
+            Snippet::new(
+                ".NET",
+                "dotnet add package Azure.Messaging.EventGrid",
+                self.dotnet(),
+            ),
         ]
-    }
-
-    /// The key as an expression: a literal, or what reads it from the environment.
-    fn key_or(&self, from_environment: &str) -> String {
-        self.key
-            .map_or_else(|| from_environment.to_owned(), |key| json!(key).to_string())
     }
 
     fn url_literal(&self) -> String {
@@ -145,7 +182,7 @@ impl<'a> Parts<'a> {
                 ("", "EventGridPublisherClient", self.example.to_string())
             }
         };
-        let (url, key) = (self.url_literal(), self.key_or("os.environ[\"KEY\"]"));
+        let (url, key) = (self.url_literal(), key_or(self.key, "os.environ[\"KEY\"]"));
         format!(
             "{os}from azure.core.credentials import AzureKeyCredential\n{imports}\
              from azure.eventgrid import {client}\n\n\
@@ -173,7 +210,7 @@ impl<'a> Parts<'a> {
             true => ",\n  { allowInsecureConnection: true }",
             false => "",
         };
-        let (url, key) = (self.url_literal(), self.key_or("process.env.KEY"));
+        let (url, key) = (self.url_literal(), key_or(self.key, JAVASCRIPT_KEY));
         format!(
             "import {{ AzureKeyCredential, EventGridPublisherClient }} from \"@azure/eventgrid\";\n\n\
              const client = new EventGridPublisherClient(\n  {url},\n  \"{schema}\",\n  \
@@ -204,7 +241,7 @@ impl<'a> Parts<'a> {
             }
         };
         let url = self.url_literal();
-        let key = self.key_or("Environment.GetEnvironmentVariable(\"KEY\")!");
+        let key = dotnet_key(self.key);
         format!(
             "using Azure;\n{using}using Azure.Messaging.EventGrid;\n\n\
              var client = new EventGridPublisherClient(\n    new Uri({url}),\n    \

@@ -41,10 +41,17 @@ fn container_of(destination: &DeadLetterDestination) -> &str {
 }
 
 pub(super) fn write(form: &Form, properties: &mut Value) {
-    if form.text(DESTINATION) == STORAGE {
-        let place = json!({ "resourceId": RESOURCE_ID, CONTAINER: form.filled(CONTAINER) });
-        properties[DESTINATION] = json!({ "endpointType": "StorageBlob", "properties": place });
+    if let Some(storage) = storage(form) {
+        properties[DESTINATION] = storage;
     }
+}
+
+/// The storage that they are exported to, if they are.
+pub(super) fn storage(form: &Form) -> Option<Value> {
+    (form.text(DESTINATION) == STORAGE).then(|| {
+        let place = json!({ "resourceId": RESOURCE_ID, CONTAINER: form.filled(CONTAINER) });
+        json!({ "endpointType": "StorageBlob", "properties": place })
+    })
 }
 
 /// In a document, leaving the destination of dead letters out means one thing in a new subscription and
@@ -107,6 +114,7 @@ mod tests {
     use super::*;
     use crate::model::access::Secret;
     use crate::model::blob_storage::S3Account;
+    use crate::model::destination::DeliveryMode;
 
     #[test]
     fn they_can_go_to_a_container_and_keep_their_storage() {
@@ -114,9 +122,10 @@ mod tests {
             let url = ("endpointUrl", "http://h.test/");
             form(&[url, (DESTINATION, STORAGE), (CONTAINER, name)])
         };
-        let mut current = new(&exported("dead"), &CONTEXT).expect("a definition");
+        let mut current =
+            new(&exported("dead"), DeliveryMode::Push, &CONTEXT).expect("a definition");
         assert_eq!(container_of(&current.dead_letter), "dead");
-        assert!(new(&exported("No!"), &CONTEXT).is_err());
+        assert!(new(&exported("No!"), DeliveryMode::Push, &CONTEXT).is_err());
         let account = S3Account {
             endpoint: None,
             region: "eu".to_owned(),

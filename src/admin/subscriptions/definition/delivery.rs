@@ -44,8 +44,14 @@ pub(super) fn fields(form: &Form, input: &InputSchema) -> Vec<Field> {
     let possible = possible.filter(|schema| schema.can_express(input));
     let mut schemas = vec![("", "As published")];
     schemas.extend(possible.map(|schema| (schema.name(), schema.name())));
+    let mut fields = vec![Field::choice(SCHEMA, "Events are sent as", &schemas, form)];
+    fields.extend(request_fields(form));
+    fields
+}
+
+/// What one request is like, and how fast they follow each other.
+pub(super) fn request_fields(form: &Form) -> Vec<Field> {
     vec![
-        Field::choice(SCHEMA, "Events are sent as", &schemas, form),
         Field::number(EVENTS, "Events per request", form).hint(format!(
             "1 to {BATCH_EVENTS_MAX}. Empty or 1 sends every event alone."
         )),

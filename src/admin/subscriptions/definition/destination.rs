@@ -22,6 +22,13 @@ pub(super) fn write(form: &Form, properties: &mut Value) {
     });
 }
 
+pub(super) fn name_field(form: &Form) -> Field {
+    Field::line("name", "Name", form)
+        .hint("3 to 64 letters, digits and hyphens, such as billing.")
+        .mono()
+        .required()
+}
+
 /// `current` is what the form changes.
 pub(super) fn fields(form: &Form, current: Option<&SubscriptionDefinition>) -> Vec<Field> {
     let skip = Field::tick(SKIP, "Skip validation", form)
@@ -29,10 +36,7 @@ pub(super) fn fields(form: &Form, current: Option<&SubscriptionDefinition>) -> V
     let url = Field::url(URL, "Webhook URL", form).mono();
     match current {
         None => vec![
-            Field::line("name", "Name", form)
-                .hint("3 to 64 letters, digits and hyphens, such as billing.")
-                .mono()
-                .required(),
+            name_field(form),
             url.hint("Absolute, http or https. A key in its query is kept secret.")
                 .required(),
             skip,

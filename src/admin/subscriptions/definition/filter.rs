@@ -24,7 +24,7 @@ pub(super) fn fill(form: &mut Form, properties: &Value) {
 }
 
 /// The `filter` of the document.
-pub(in crate::admin::subscriptions) fn document(form: &Form) -> Result<Value, Refusal> {
+pub(super) fn document(form: &Form) -> Result<Value, Refusal> {
     let types = words(form.text(TYPES), '\n');
     let mut filter = json!({
         TYPES: (!types.is_empty()).then_some(types),

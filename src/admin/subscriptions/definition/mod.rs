@@ -6,7 +6,8 @@
 mod dead_letters;
 mod delivery;
 mod destination;
-pub(super) mod filter;
+mod filter;
+mod in_namespace;
 mod notes;
 mod retry;
 mod value;
@@ -16,16 +17,19 @@ use serde_json::{Value, json};
 use crate::admin::error::sentence;
 use crate::admin::field::Section;
 use crate::admin::form::{Form, Refusal};
+use crate::model::destination::DeliveryMode;
 use crate::model::probation::Health;
 use crate::model::registry::TopicEntry;
 use crate::model::subscription::{EventSubscription, SubscriptionDefinition};
-use crate::model::topic::InputSchema;
 use crate::wire::resource::{self, InvalidResource, SubscriptionContext};
 
 /// The form for a new subscription.
-pub(super) fn blank() -> Form {
+pub(super) fn blank(topic: &TopicEntry) -> Form {
     let mut form = Form::default();
-    retry::blank(&mut form);
+    match topic.namespace {
+        None => retry::blank(&mut form),
+        Some(_) => in_namespace::blank(&mut form),
+    }
     dead_letters::blank(&mut form);
     form
 }
@@ -37,10 +41,14 @@ pub(super) fn form_of(topic: &TopicEntry, subscription: &EventSubscription) -> F
     let document = resource::render_subscription(topic, subscription, &health, now);
     let properties = &document["properties"];
     let mut form = Form::default();
-    destination::fill(&mut form, properties);
-    filter::fill(&mut form, properties);
-    delivery::fill(&mut form, properties);
-    retry::fill(&mut form, properties);
+    if topic.namespace.is_some() {
+        in_namespace::fill(&mut form, (topic, subscription), properties);
+    } else {
+        destination::fill(&mut form, properties);
+        filter::fill(&mut form, properties);
+        delivery::fill(&mut form, properties);
+        retry::fill(&mut form, properties);
+    }
     dead_letters::fill(&mut form, &subscription.definition.dead_letter);
     notes::fill(&mut form, properties);
     form
@@ -52,12 +60,17 @@ const CREDENTIALS: [&str; 3] = [
     "certificateAuthorities",
 ];
 
-/// What the form for a new subscription defines.
+/// What the form for a new subscription defines. Of a custom topic, all are pushed.
 pub(super) fn new(
     form: &Form,
+    mode: DeliveryMode,
     context: &SubscriptionContext<'_>,
 ) -> Result<SubscriptionDefinition, Refusal> {
-    let body = json!({ "properties": properties(form)? });
+    let properties = match context.event_retention {
+        None => properties(form)?,
+        Some(_) => in_namespace::properties(form, mode, &[])?,
+    };
+    let body = json!({ "properties": properties });
     let definition = resource::parse_subscription(&body, context).map_err(refusal)?;
     Ok(dead_letters::settle(form, definition, None))
 }
@@ -69,11 +82,19 @@ pub(super) fn changed(
     current: &SubscriptionDefinition,
     context: &SubscriptionContext<'_>,
 ) -> Result<SubscriptionDefinition, Refusal> {
-    let mut body = properties(form)?;
     let known = resource::render_destination(current);
-    for name in CREDENTIALS {
-        body["destination"]["properties"][name] = known["properties"][name].clone();
-    }
+    let known = CREDENTIALS.map(|name| (name, known["properties"][name].clone()));
+    let mode = current.destination.delivery_mode();
+    let body = match context.event_retention {
+        None => {
+            let mut body = properties(form)?;
+            for (name, value) in known {
+                body["destination"]["properties"][name] = value;
+            }
+            body
+        }
+        Some(_) => json!({ "properties": in_namespace::properties(form, mode, &known)? }),
+    };
     let definition = resource::patch_subscription(current, &body, context).map_err(refusal)?;
     let before = Some(&current.dead_letter);
     Ok(dead_letters::settle(form, definition, before))
@@ -98,6 +119,14 @@ fn properties(form: &Form) -> Result<Value, Refusal> {
     Ok(properties)
 }
 
+/// The filter that the form stands for, as the document of a subscription of `topic` has it.
+pub(super) fn filter_of(topic: &TopicEntry, form: &Form) -> Result<Value, Refusal> {
+    match topic.namespace {
+        None => filter::document(form),
+        Some(_) => in_namespace::filter(form),
+    }
+}
+
 /// All fields, in sections.
 pub(super) struct Sections {
     pub(super) destination: Section,
@@ -107,12 +136,17 @@ pub(super) struct Sections {
 }
 
 impl Sections {
-    /// For a subscription of a topic that takes in `input`; `current` is what the form changes.
+    /// For a subscription of `topic`; `current` is what the form changes.
     pub(super) fn new(
         form: &Form,
-        input: &InputSchema,
+        topic: &TopicEntry,
+        mode: DeliveryMode,
         current: Option<&SubscriptionDefinition>,
     ) -> Self {
+        if topic.namespace.is_some() {
+            return in_namespace::sections(form, mode, current);
+        }
+        let input = &topic.topic.definition.input_schema;
         let section = |title, fields| Section { title, fields };
         let mut given_up = retry::fields(form);
         given_up.extend(dead_letters::fields(form));
@@ -140,6 +174,7 @@ mod tests {
     use crate::model::limits::ATTEMPTS_MAX;
     use crate::model::pace::{Pace, Rate};
     use crate::model::subscription::DeadLetterDestination;
+    use crate::model::topic::InputSchema;
 
     pub(super) const CONTEXT: SubscriptionContext<'_> = SubscriptionContext {
         input_schema: &InputSchema::EventGridSchema,
@@ -156,7 +191,7 @@ mod tests {
 
     #[test]
     fn a_blank_form_with_a_url_takes_everything_by_default() {
-        let definition = new(&form(&[]), &CONTEXT).expect("a definition");
+        let definition = new(&form(&[]), DeliveryMode::Push, &CONTEXT).expect("a definition");
         assert_eq!(definition.filter.included_event_types, None);
         assert_eq!(definition.retry_policy.attempts_max, ATTEMPTS_MAX);
         assert_eq!(definition.dead_letter, DeadLetterDestination::BuiltInQueue);
@@ -186,7 +221,7 @@ mod tests {
         ] {
             let form =
                 Form::of_pairs([(field, value), ("endpointUrl", "https://shop.example/")].iter());
-            let refusal = new(&form, &CONTEXT).expect_err(value);
+            let refusal = new(&form, DeliveryMode::Push, &CONTEXT).expect_err(value);
             assert!(refusal.is_about(field), "{field} = {value}: {refusal:?}");
         }
     }
@@ -200,7 +235,7 @@ mod tests {
             ("schedule", "PT1S, PT1M"),
             (ON_GONE, "on"),
         ];
-        let definition = new(&form(&fields), &CONTEXT).expect("a definition");
+        let definition = new(&form(&fields), DeliveryMode::Push, &CONTEXT).expect("a definition");
         let webhook = definition.destination.webhook().expect("a webhook");
         let expected = Pace {
             response_deadline: Some(Duration::from_secs(60)),
@@ -236,7 +271,7 @@ mod tests {
         let secret = r#"[{"name": "X-Key", "type": "Static",
             "properties": {"value": "hush", "isSecret": true}}]"#;
         let first = form(&[(HEADERS, secret), ("deadLetterDestination", "drop")]);
-        let current = new(&first, &CONTEXT).expect("a definition");
+        let current = new(&first, DeliveryMode::Push, &CONTEXT).expect("a definition");
         let current = with_credentials(&current);
         assert_eq!(current.dead_letter, DeadLetterDestination::Drop);
 

@@ -9,7 +9,7 @@ use crate::model::limits::{ATTEMPTS_MAX, TIME_TO_LIVE_MINUTES_MAX};
 
 const ATTEMPTS: &str = "maxDeliveryAttempts";
 const MINUTES: &str = "eventTimeToLiveInMinutes";
-const SCHEDULE: &str = "schedule";
+pub(super) const SCHEDULE: &str = "schedule";
 pub(super) const ON_GONE: &str = "disableOnGone";
 
 /// For a new subscription.
@@ -27,22 +27,35 @@ pub(super) fn fill(form: &mut Form, properties: &Value) {
 }
 
 pub(super) fn write(form: &Form, properties: &mut Value) {
-    let schedule = words(form.text(SCHEDULE), ',');
     properties["retryPolicy"] = json!({
         ATTEMPTS: form.number(ATTEMPTS),
         MINUTES: form.number(MINUTES),
-        SCHEDULE: (!schedule.is_empty()).then_some(schedule),
+        SCHEDULE: schedule(form),
     });
     properties[ON_GONE] = form.is_on(ON_GONE).into();
 }
 
+/// Waits of its own; `null` for the published ones.
+pub(super) fn schedule(form: &Form) -> Value {
+    let schedule = words(form.text(SCHEDULE), ',');
+    json!((!schedule.is_empty()).then_some(schedule))
+}
+
 pub(super) fn fields(form: &Form) -> Vec<Field> {
-    vec![
+    let mut fields = vec![
         Field::number(ATTEMPTS, "Attempts", form)
             .hint(format!("1 to {ATTEMPTS_MAX}, the first one included.")),
         Field::number(MINUTES, "Time to live in minutes", form).hint(format!(
             "1 to {TIME_TO_LIVE_MINUTES_MAX}, from the publishing."
         )),
+    ];
+    fields.extend(webhook_fields(form));
+    fields
+}
+
+/// What a webhook's answers, or their lack, lead to.
+pub(super) fn webhook_fields(form: &Form) -> [Field; 2] {
+    [
         Field::line(SCHEDULE, "Waits between attempts", form).hint(
             "ISO 8601, separated by commas, such as PT10S, PT1M, PT1H; the last one repeats. Empty \
              follows the published schedule.",

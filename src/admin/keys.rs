@@ -1,0 +1,76 @@
+//! The two keys of a topic or a namespace, on its page: hidden until asked for, renewed one at a time.
+
+use askama::Template;
+
+use crate::admin::confirm::Confirm;
+use crate::admin::error::PageError;
+use crate::admin::session::Visitor;
+use crate::admin::view::{Frame, part};
+use crate::model::access::{AccessKeys, KeyName};
+
+/// The keys ready to print.
+#[derive(Template)]
+#[template(path = "admin/parts/keys.html")]
+pub(super) struct Keys {
+    /// The page that they are on.
+    path: String,
+    csrf: String,
+    rows: [KeyRow; 2],
+    are_shown: bool,
+    /// What the visitor's role allows.
+    may_see: bool,
+    may_renew: bool,
+}
+
+struct KeyRow {
+    name: &'static str,
+    /// `None` while it is hidden.
+    value: Option<String>,
+}
+
+part!(Keys);
+
+impl Keys {
+    /// For the page at `path`, shown or not.
+    pub(super) fn new(visitor: &Visitor, path: &str, keys: &AccessKeys, are_shown: bool) -> Self {
+        let row = |name, key: &str| KeyRow {
+            name,
+            value: are_shown.then(|| key.to_owned()),
+        };
+        Self {
+            path: path.to_owned(),
+            csrf: visitor.csrf.clone(),
+            rows: [
+                row("key1", keys.key1.reveal()),
+                row("key2", keys.key2.reveal()),
+            ],
+            are_shown,
+            may_see: visitor.may_send(&format!("{path}/keys")),
+            may_renew: visitor.may_open(&format!("{path}/keys/key1/regenerate")),
+        }
+    }
+}
+
+/// The key that a URL names, and its name.
+pub(super) fn named(text: &str) -> Result<(KeyName, &'static str), PageError> {
+    match text {
+        "key1" => Ok((KeyName::Key1, "key1")),
+        "key2" => Ok((KeyName::Key2, "key2")),
+        other => Err(PageError::NotFound(format!("key {other}"))),
+    }
+}
+
+/// Asks before the key is renewed of what is called `of` and is shown at `back`.
+pub(super) fn ask_to_regenerate(visitor: &Visitor, key: &str, of: &str, back: String) -> Confirm {
+    Confirm {
+        frame: Frame::new(visitor, format!("Regenerate {key} of {of}?")),
+        consequences: vec![
+            format!("Whoever uses {key}, or signatures made with it, is refused at once."),
+            "The other key stays as it is: have your clients use it first.".to_owned(),
+        ],
+        button: "Regenerate",
+        dangerous: true,
+        back,
+        action: visitor.path.clone(),
+    }
+}

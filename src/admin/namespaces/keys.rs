@@ -1,0 +1,57 @@
+//! Showing and renewing the keys of a namespace.
+
+use std::sync::Arc;
+
+use axum::extract::{Path, State};
+use axum::response::{IntoResponse, Redirect};
+
+use crate::admin::error::PageResult;
+use crate::admin::form::Submitted;
+use crate::admin::identify::namespace_page;
+use crate::admin::namespaces::draw_namespace;
+use crate::admin::session::Visitor;
+use crate::admin::view::{Flash, draw};
+use crate::admin::{Site, keys};
+
+/// The page of the namespace with its keys on it.
+pub(in crate::admin) async fn reveal_keys(
+    State(site): State<Arc<Site>>,
+    Path(name): Path<String>,
+    Submitted { visitor, .. }: Submitted,
+) -> PageResult {
+    let entry = site.namespace(&name)?;
+    let name = &entry.namespace.name;
+    tracing::info!(user.name = visitor.name, namespace.name = %name, "keys were shown");
+    draw_namespace(&site, &visitor, &entry, true).await
+}
+
+/// Asks before a key is renewed.
+pub(in crate::admin) async fn ask_to_regenerate(
+    visitor: Visitor,
+    State(site): State<Arc<Site>>,
+    Path((name, key)): Path<(String, String)>,
+) -> PageResult {
+    let entry = site.namespace(&name)?;
+    let (_, key) = keys::named(&key)?;
+    let name = entry.namespace.name.as_str();
+    let question = keys::ask_to_regenerate(&visitor, key, name, namespace_page(name));
+    Ok(draw(&question))
+}
+
+/// Renews a key.
+pub(in crate::admin) async fn regenerate(
+    State(site): State<Arc<Site>>,
+    Path((name, key)): Path<(String, String)>,
+    Submitted { visitor, .. }: Submitted,
+) -> PageResult {
+    let entry = site.namespace(&name)?;
+    let (key, word) = keys::named(&key)?;
+    let name = &entry.namespace.name;
+    site.broker.regenerate_namespace_key(name, key).await?;
+    tracing::info!(user.name = visitor.name, namespace.name = %name, key = word,
+        "a key was renewed");
+    visitor
+        .tell(Flash::done(format!("{word} has been regenerated.")))
+        .await?;
+    Ok(Redirect::to(&namespace_page(name.as_str())).into_response())
+}

@@ -1,0 +1,185 @@
+//! What the form for a subscription of a namespace topic has of its own: the document has another shape
+//! (event-grid-namespaces.md 1.1), and receivers may come for the events.
+
+use serde_json::{Value, json};
+
+use super::value::{joined, list, text, ticked, words};
+use super::{dead_letters, delivery, destination, notes, retry};
+use crate::admin::field::{Field, Section};
+use crate::admin::form::{Form, Refusal};
+use crate::admin::subscriptions::definition::Sections;
+use crate::model::destination::DeliveryMode;
+use crate::model::limits::{NAMESPACE_ATTEMPTS_MAX, RECEIVE_LOCK, RECEIVE_LOCK_SECONDS};
+use crate::model::registry::TopicEntry;
+use crate::model::subscription::{EventSubscription, SubscriptionDefinition};
+
+const DELIVERY: &str = "deliveryConfiguration";
+const CONFIGURATION: &str = "filtersConfiguration";
+const DESTINATION: &str = "destination";
+const LOCK: &str = "receiveLockDurationInSeconds";
+const ATTEMPTS: &str = "maxDeliveryCount";
+const TIME_TO_LIVE: &str = "eventTimeToLive";
+const TYPES: &str = "includedEventTypes";
+const FILTERS: &str = "filters";
+
+/// For a new subscription.
+pub(super) fn blank(form: &mut Form) {
+    form.set(LOCK, RECEIVE_LOCK.as_secs().to_string());
+    form.set(ATTEMPTS, NAMESPACE_ATTEMPTS_MAX.to_string());
+}
+
+/// `properties` are those of the answer that shows `subscription`.
+pub(super) fn fill(
+    form: &mut Form,
+    (topic, subscription): (&TopicEntry, &EventSubscription),
+    properties: &Value,
+) {
+    let mode = subscription.definition.destination.delivery_mode();
+    let own = &properties[DELIVERY][object_of(mode)];
+    let as_of_custom = json!({ DESTINATION: own[DESTINATION] });
+    destination::fill(form, &as_of_custom);
+    delivery::fill(form, &as_of_custom);
+    form.set(LOCK, text(&own[LOCK]));
+    form.set(ATTEMPTS, text(&own[ATTEMPTS]));
+    let follows_topic = topic
+        .topic
+        .definition
+        .event_retention
+        .is_some_and(|most| subscription.definition.retry_policy.time_to_live >= most);
+    let time_to_live = match follows_topic {
+        true => String::new(),
+        false => text(&own[TIME_TO_LIVE]),
+    };
+    form.set(TIME_TO_LIVE, time_to_live);
+    form.set(retry::SCHEDULE, joined(&own[retry::SCHEDULE], ", "));
+    form.set(retry::ON_GONE, ticked(&properties[retry::ON_GONE]));
+    let filter = &properties[CONFIGURATION];
+    form.set(TYPES, joined(&filter[TYPES], "\n"));
+    form.set(FILTERS, list(&filter[FILTERS]));
+}
+
+/// The object that tells the particulars of a mode.
+fn object_of(mode: DeliveryMode) -> &'static str {
+    match mode {
+        DeliveryMode::Push => "push",
+        DeliveryMode::Queue => "queue",
+    }
+}
+
+/// The `properties` of the document that the form stands for. `known` is what the present webhook has
+/// beside the fields of the form.
+pub(super) fn properties(
+    form: &Form,
+    mode: DeliveryMode,
+    known: &[(&str, Value)],
+) -> Result<Value, Refusal> {
+    let mut own = json!({
+        ATTEMPTS: form.number(ATTEMPTS),
+        TIME_TO_LIVE: form.filled(TIME_TO_LIVE),
+    });
+    let mut properties = json!({ CONFIGURATION: filter(form)? });
+    match mode {
+        DeliveryMode::Queue => own[LOCK] = form.number(LOCK),
+        DeliveryMode::Push => {
+            let mut as_of_custom = json!({});
+            destination::write(form, &mut as_of_custom);
+            delivery::write(form, &mut as_of_custom)?;
+            own[DESTINATION] = as_of_custom[DESTINATION].take();
+            for (name, value) in known {
+                own[DESTINATION]["properties"][*name] = value.clone();
+            }
+            own[retry::SCHEDULE] = retry::schedule(form);
+            properties[retry::ON_GONE] = form.is_on(retry::ON_GONE).into();
+        }
+    }
+    if let Some(storage) = dead_letters::storage(form) {
+        own["deadLetterDestinationWithResourceIdentity"] =
+            json!({ "deadLetterDestination": storage });
+    }
+    properties[DELIVERY] = json!({ "deliveryMode": mode.name(), object_of(mode): own });
+    notes::write(form, &mut properties);
+    Ok(properties)
+}
+
+/// The `filtersConfiguration` of the document.
+pub(super) fn filter(form: &Form) -> Result<Value, Refusal> {
+    let types = words(form.text(TYPES), '\n');
+    let mut filter = json!({ TYPES: (!types.is_empty()).then_some(types) });
+    let filters = form.json(FILTERS)?;
+    if !filters.is_null() {
+        filter[FILTERS] = filters;
+    }
+    Ok(filter)
+}
+
+/// All fields, in sections.
+pub(super) fn sections(
+    form: &Form,
+    mode: DeliveryMode,
+    current: Option<&SubscriptionDefinition>,
+) -> Sections {
+    let section = |title, fields| Section { title, fields };
+    let mut others = Vec::new();
+    let first = match mode {
+        DeliveryMode::Push => {
+            others.push(section("Delivery", delivery::request_fields(form)));
+            section("Destination", destination::fields(form, current))
+        }
+        DeliveryMode::Queue => {
+            let name = current.is_none().then(|| destination::name_field(form));
+            let fields = name.into_iter().chain([lock_field(form)]);
+            section("Receiving", fields.collect())
+        }
+    };
+    others.push(section(
+        "Retries and dead letters",
+        retry_fields(form, mode),
+    ));
+    others.push(section("Notes and end", notes::fields(form)));
+    Sections {
+        destination: first,
+        filter: section("Filter", filter_fields(form)),
+        others,
+    }
+}
+
+fn filter_fields(form: &Form) -> Vec<Field> {
+    vec![
+        Field::area(TYPES, "Event types", 3, form).hint("One per line. Empty takes every type."),
+        Field::area(FILTERS, "Filters", 4, form).hint(
+            "A JSON array in Azure's form, such as [{\"operatorType\": \"StringBeginsWith\", \
+             \"key\": \"subject\", \"values\": [\"/orders/\"]}]. An event must pass all of them.",
+        ),
+    ]
+}
+
+fn lock_field(form: &Form) -> Field {
+    let (least, most) = (RECEIVE_LOCK_SECONDS.start(), RECEIVE_LOCK_SECONDS.end());
+    Field::number(LOCK, "Seconds that a receiver holds an event", form).hint(format!(
+        "{least} to {most}. Who needs longer renews the lock; when it lapses, the event waits for \
+         a receiver again."
+    ))
+}
+
+fn retry_fields(form: &Form, mode: DeliveryMode) -> Vec<Field> {
+    let attempts = match mode {
+        DeliveryMode::Push => "Attempts",
+        DeliveryMode::Queue => "Times that an event is handed out",
+    };
+    let mut fields = vec![
+        Field::number(ATTEMPTS, attempts, form).hint(format!(
+            "1 to {NAMESPACE_ATTEMPTS_MAX}, the first one included."
+        )),
+        Field::line(TIME_TO_LIVE, "Time to live", form)
+            .hint(
+                "ISO 8601, in whole minutes, such as PT4H or P1D. Empty is as long as the topic keeps \
+                 events.",
+            )
+            .mono(),
+    ];
+    if mode == DeliveryMode::Push {
+        fields.extend(retry::webhook_fields(form));
+    }
+    fields.extend(dead_letters::fields(form));
+    fields
+}
