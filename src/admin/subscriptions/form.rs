@@ -171,7 +171,11 @@ async fn put_new(site: &Site, sheet: &Sheet<'_>, visitor: &Visitor) -> Result<Pu
 }
 
 fn new_name(topic: &TopicEntry, form: &Form) -> Result<SubscriptionName, Refusal> {
-    let name = SubscriptionName::parse(form.text("name"));
+    let name = form.text("name");
+    let name = match topic.namespace {
+        None => SubscriptionName::parse(name),
+        Some(_) => SubscriptionName::of_namespace_topic(name),
+    };
     let name = name.map_err(|error| Refusal::of("name", sentence(&error.to_string())))?;
     match topic.subscription(&name) {
         None => Ok(name),

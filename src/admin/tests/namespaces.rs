@@ -204,8 +204,10 @@ async fn pulled_subscriptions_have_a_form() {
         "Send them to a webhook instead",
     ]);
     assert!(!form.body.contains("endpointUrl"), "{}", form.body);
+    let long = "a".repeat(51);
     for (field, value) in [
         ("name", "a"),
+        ("name", &long),
         ("receiveLockDurationInSeconds", "59"),
         ("maxDeliveryCount", "11"),
         ("eventTimeToLive", "P2D"),

@@ -66,7 +66,19 @@ fn operations() -> Vec<Operation> {
     ])
     .with(paging())
     .gives(200, "A page of entries.", page_of("AuditEntry"));
-    all.chain([audit]).collect()
+    let bundle = on(
+        Method::POST,
+        "/everpost/supportBundle",
+        "makeSupportBundle",
+        "Describe the appliance to somebody who is to help",
+    )
+    .says(
+        "Version, settings with their origins, sizes, counts, topics, event subscriptions, the schema of the \
+         database and the newest lines of the log, for people to read. Secrets and events are left out, and \
+         of webhooks all but host and port. It changes nothing; that it was taken is noted.",
+    )
+    .gives(200, "The bundle.", anything());
+    all.chain([audit, bundle]).collect()
 }
 
 fn users() -> [Operation; 6] {

@@ -1,5 +1,7 @@
 //! Where events go: the webhook's URL, and whether it is asked.
 
+use std::ops::RangeInclusive;
+
 use serde_json::{Value, json};
 
 use super::value::ticked;
@@ -22,21 +24,29 @@ pub(super) fn write(form: &Form, properties: &mut Value) {
     });
 }
 
-pub(super) fn name_field(form: &Form) -> Field {
+/// For a name of so many characters.
+pub(super) fn name_field(form: &Form, characters: &RangeInclusive<usize>) -> Field {
+    let (least, most) = (characters.start(), characters.end());
     Field::line("name", "Name", form)
-        .hint("3 to 64 letters, digits and hyphens, such as billing.")
+        .hint(format!(
+            "{least} to {most} letters, digits and hyphens, such as billing."
+        ))
         .mono()
         .required()
 }
 
-/// `current` is what the form changes.
-pub(super) fn fields(form: &Form, current: Option<&SubscriptionDefinition>) -> Vec<Field> {
+/// `current` is what the form changes; a new subscription has a name of so many characters.
+pub(super) fn fields(
+    form: &Form,
+    current: Option<&SubscriptionDefinition>,
+    name_characters: &RangeInclusive<usize>,
+) -> Vec<Field> {
     let skip = Field::tick(SKIP, "Skip validation", form)
         .hint("Only for a webhook of your own: it is not asked whether it wants events.");
     let url = Field::url(URL, "Webhook URL", form).mono();
     match current {
         None => vec![
-            name_field(form),
+            name_field(form, name_characters),
             url.hint("Absolute, http or https. A key in its query is kept secret.")
                 .required(),
             skip,

@@ -10,6 +10,7 @@ use crate::admin::form::{Form, Refusal};
 use crate::admin::subscriptions::definition::Sections;
 use crate::model::destination::DeliveryMode;
 use crate::model::limits::{NAMESPACE_ATTEMPTS_MAX, RECEIVE_LOCK, RECEIVE_LOCK_SECONDS};
+use crate::model::name::NAME_CHARACTERS;
 use crate::model::registry::TopicEntry;
 use crate::model::subscription::{EventSubscription, SubscriptionDefinition};
 
@@ -123,10 +124,15 @@ pub(super) fn sections(
     let first = match mode {
         DeliveryMode::Push => {
             others.push(section("Delivery", delivery::request_fields(form)));
-            section("Destination", destination::fields(form, current))
+            section(
+                "Destination",
+                destination::fields(form, current, &NAME_CHARACTERS),
+            )
         }
         DeliveryMode::Queue => {
-            let name = current.is_none().then(|| destination::name_field(form));
+            let name = current
+                .is_none()
+                .then(|| destination::name_field(form, &NAME_CHARACTERS));
             let fields = name.into_iter().chain([lock_field(form)]);
             section("Receiving", fields.collect())
         }

@@ -18,6 +18,7 @@ use crate::admin::error::sentence;
 use crate::admin::field::Section;
 use crate::admin::form::{Form, Refusal};
 use crate::model::destination::DeliveryMode;
+use crate::model::name::SUBSCRIPTION_NAME_CHARACTERS;
 use crate::model::probation::Health;
 use crate::model::registry::TopicEntry;
 use crate::model::subscription::{EventSubscription, SubscriptionDefinition};
@@ -151,7 +152,10 @@ impl Sections {
         let mut given_up = retry::fields(form);
         given_up.extend(dead_letters::fields(form));
         Self {
-            destination: section("Destination", destination::fields(form, current)),
+            destination: section(
+                "Destination",
+                destination::fields(form, current, &SUBSCRIPTION_NAME_CHARACTERS),
+            ),
             filter: section("Filter", filter::fields(form)),
             others: vec![
                 section("Delivery", delivery::fields(form, input)),
