@@ -11,6 +11,7 @@ use super::schema::{
 use crate::api::counts::{MINUTE_S, SLOTS};
 use crate::api::records::PAGE_ROWS;
 use crate::model::delivery::{DeliveryState, Outcome};
+use crate::model::event_filter::DeliveryStage;
 use crate::model::limits::{
     REJECTED_BYTES_KEPT_MAX, REJECTION_LIFE, REJECTIONS_MAX, RETENTION_HOURS_MAX,
 };
@@ -61,18 +62,35 @@ pub(super) fn of_topic() -> Value {
     query("topic", text().such_as("orders"), says)
 }
 
+/// A search looks at a bounded number of events, so a page may be short or empty before the end.
+fn page_of_events() -> Schema {
+    let looked_back = object([("events", integer()), ("to", moment())]).or_null();
+    let says = "How many events were looked at, and back to when, where the search stopped before the end.";
+    page_of("EventRow").with([("lookedBack", looked_back.says(says))])
+}
+
+fn stage() -> Schema {
+    words(DeliveryStage::ALL.map(DeliveryStage::name))
+}
+
 fn operations() -> Vec<Operation> {
     vec![
         on(Method::GET, "/everpost/events", "listEvents", "List stored events")
             .says("The newest first, without their data.")
             .with([
                 of_topic(),
+                query("subscription", text(), "Of that topic; those that it wanted."),
+                query("state", stage(), "Those with a delivery in that state, of the subscription if one is named."),
                 query("id", text(), "The publisher's id of the event."),
-                query("type", text(), "The type of the event."),
+                query("type", text(), "The type of the event, or how it begins with a `*` at the end."),
+                query("subject", text(), "The subject of the event, or how it begins with a `*` at the end."),
+                query("text", text(), "Words in the id, the type, the subject or the data."),
+                query("from", moment(), "Received at that moment or later."),
+                query("to", moment(), "Received before that moment."),
                 query("unmatched", flag().by_default(false), "Those alone that nobody wanted."),
             ])
             .with(paging())
-            .gives(200, "A page of events.", page_of("EventRow"))
+            .gives(200, "A page of events.", page_of_events())
             .refuses(404, "There is no such topic."),
         on(Method::GET, "/everpost/events/{key}", "getEvent", "Get an event")
             .says("With its data, its deliveries and all of their attempts.")
