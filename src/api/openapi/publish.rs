@@ -69,6 +69,7 @@ fn operations(bytes_max: usize) -> Vec<Operation> {
             false => "Publish events to the topic of a host or key",
         };
         let publishes = on(Method::POST, path, id, summary);
+        let publishes = publishes.refuses(404, "There is no such topic.");
         [to_topic(publishes, which, bytes_max), answers]
     });
     let of_namespaces = [

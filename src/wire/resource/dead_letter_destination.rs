@@ -39,13 +39,15 @@ pub(super) fn read(
         Some(DeadLetterDestination::BuiltInQueue | DeadLetterDestination::Drop) | None => None,
     };
     let storage = blob_storage::read(&properties, kept)?;
-    let resource_id = match (&storage, properties.text(RESOURCE_ID)?) {
-        (_, Some(id)) => id,
-        (BlobStorage::Directory, None) => {
+    let resource_id = match &storage {
+        // What is stored stays readable, whatever the rules have been.
+        BlobStorage::Directory if !properties.is_stored() => {
             properties.required_text(RESOURCE_ID, "the id of a storage account")?
         }
-        // Its storage is named otherwise.
-        (BlobStorage::S3(_) | BlobStorage::AzureBlob(_), None) => "",
+        // Other storage is named otherwise.
+        BlobStorage::Directory | BlobStorage::S3(_) | BlobStorage::AzureBlob(_) => {
+            properties.text(RESOURCE_ID)?.unwrap_or_default()
+        }
     };
     let container = properties.required_text(CONTAINER, "the name of a container")?;
     Ok(DeadLetterDestination::StorageBlob {

@@ -235,6 +235,7 @@ fn dead_letter_destinations_are_read_and_shown() {
         {}                           => ! deadLetterDestination.endpointType: it is missing
         {'endpointType': 'WebHook'}  => ! deadLetterDestination.endpointType: it must be \"StorageBlob\"
         {'endpointType': 'StorageBlob'}                          => ! deadLetterDestination.properties.resourceId: it is missing
+        {'endpointType': 'StorageBlob', 'properties': {'resourceId': '', 'blobContainerName': 'dead'}} => ! deadLetterDestination.properties.resourceId: it is empty
         {'endpointType': 'StorageBlob', 'resourceId': 'x'}       => ! deadLetterDestination.resourceId: it belongs into
         {'endpointType': 'StorageBlob', 'propertis': {}}         => ! deadLetterDestination.propertis: \"properties\"
     ";
