@@ -179,11 +179,10 @@ async fn keys_are_shown_on_request_and_renewed_after_a_question() {
     assert_eq!(missing.status, StatusCode::NOT_FOUND);
 
     let mut operator = appliance.signed_in(Role::Operator).await;
-    operator.open("/admin/namespaces/shop").await;
-    let keys = operator
-        .send_alone("/admin/namespaces/shop/keys", &[])
-        .await;
-    assert_eq!(keys.status(), StatusCode::FORBIDDEN);
+    let page = operator.open("/admin/namespaces/shop").await;
+    page.expect(&["Ask an administrator for a key."]);
+    let keys = operator.send_bare("/admin/namespaces/shop/keys", &[]).await;
+    assert_eq!(keys.status, StatusCode::FORBIDDEN);
     for path in ["edit", "delete", "new-topic", "keys/key1/regenerate"] {
         let page = operator
             .open(&format!("/admin/namespaces/shop/{path}"))
