@@ -24,7 +24,7 @@ pub(super) fn area() -> Area {
         says: "What was published and what became of it: rows, counters, and the room that they take.",
         operations: operations(),
         schemas: schemas([
-            ("EventRow", event_row()),
+            ("EventRow", listed_row()),
             ("Event", envelope().with(fate())),
             ("StoredEvent", envelope()),
             ("Delivery", delivery()),
@@ -62,36 +62,62 @@ pub(super) fn of_topic() -> Value {
     query("topic", text().such_as("orders"), says)
 }
 
-/// A search looks at a bounded number of events, so a page may be short or empty before the end.
-fn page_of_events() -> Schema {
-    let looked_back = object([("events", integer()), ("to", moment())]).or_null();
-    let says = "How many events were looked at, and back to when, where the search stopped before the end.";
-    page_of("EventRow").with([("lookedBack", looked_back.says(says))])
+/// What events are chosen by; all that is given must hold.
+fn filters() -> [Value; 10] {
+    let any = "a `*` at the end stands for anything";
+    let stages = words(DeliveryStage::ALL.map(DeliveryStage::name));
+    [
+        of_topic(),
+        query(
+            "subscription",
+            text(),
+            "An event subscription of that topic, which wanted the event.",
+        ),
+        query(
+            "state",
+            stages,
+            "Where a delivery of the event stands, to that event subscription if one is given; `Retrying` is \
+             pending after a failure.",
+        ),
+        query("id", text(), "The publisher's id of the event."),
+        query("type", text(), &format!("The type of the event; {any}.")),
+        query(
+            "subject",
+            text(),
+            &format!("The subject of the event; {any}."),
+        ),
+        query("text", text(), "In id, type, subject or data of the event."),
+        query("from", moment(), "Received at that moment or later."),
+        query("to", moment(), "Received before that moment."),
+        query(
+            "unmatched",
+            flag().by_default(false),
+            "Those alone that nobody wanted.",
+        ),
+    ]
 }
 
-fn stage() -> Schema {
-    words(DeliveryStage::ALL.map(DeliveryStage::name))
+/// A page of them, with how far the search came.
+fn found_events() -> Schema {
+    let looked_back = object([
+        ("events", count().says("Events that were looked at.")),
+        ("to", moment().says("When the last of them was received.")),
+    ]);
+    let says = "Set where the search ended before the page was full and before the oldest event.";
+    page_of("EventRow").with([("lookedBack", looked_back.or_null().says(says))])
 }
 
 fn operations() -> Vec<Operation> {
     vec![
         on(Method::GET, "/everpost/events", "listEvents", "List stored events")
-            .says("The newest first, without their data.")
-            .with([
-                of_topic(),
-                query("subscription", text(), "Of that topic; those that it wanted."),
-                query("state", stage(), "Those with a delivery in that state, of the subscription if one is named."),
-                query("id", text(), "The publisher's id of the event."),
-                query("type", text(), "The type of the event, or how it begins with a `*` at the end."),
-                query("subject", text(), "The subject of the event, or how it begins with a `*` at the end."),
-                query("text", text(), "Words in the id, the type, the subject or the data."),
-                query("from", moment(), "Received at that moment or later."),
-                query("to", moment(), "Received before that moment."),
-                query("unmatched", flag().by_default(false), "Those alone that nobody wanted."),
-            ])
+            .says(
+                "The newest first, without their data. A search looks at a bounded number of events, and says \
+                 how far it came where it ended before the page was full.",
+            )
+            .with(filters())
             .with(paging())
-            .gives(200, "A page of events.", page_of_events())
-            .refuses(404, "There is no such topic."),
+            .gives(200, "A page of events.", found_events())
+            .refuses(404, "There is no such topic or event subscription."),
         on(Method::GET, "/everpost/events/{key}", "getEvent", "Get an event")
             .says("With its data, its deliveries and all of their attempts.")
             .gives(200, "The event.", named("Event")),
@@ -183,6 +209,11 @@ fn event_row() -> Schema {
             count().says("Event subscriptions that it was for."),
         ),
     ])
+}
+
+fn listed_row() -> Schema {
+    let says = "Its deliveries, counted by their states.";
+    event_row().with([("deliveries", map(count()).says(says))])
 }
 
 fn envelope() -> Schema {
