@@ -140,6 +140,11 @@ impl Scalar {
 }
 
 impl<'a> Members<'a> {
+    /// All of them with their names.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&str, &Node<'a>)> {
+        self.0.iter().map(|member| (&*member.name, &member.node))
+    }
+
     /// The member of that name: exactly, else in any letter case (spec 4.3). Of several, the last.
     fn get(&self, name: &Text) -> Option<&Node<'a>> {
         let start = self

@@ -91,6 +91,12 @@ impl<'a> EventView<'a> {
         self.data().filter(|_| self.schema == Schema::Custom)
     }
 
+    /// What the envelope's properties are called.
+    pub(super) fn envelope_names(&self) -> impl Iterator<Item = &'a str> {
+        let properties = self.envelope.get_or_init(|| self.read_envelope());
+        properties.iter().map(|(name, _)| *name)
+    }
+
     /// The envelope's property of that folded name.
     pub(super) fn envelope(&self, name: &str) -> Option<&Node<'a>> {
         let named = |name: &str| {
