@@ -169,7 +169,8 @@ fn read_certificate(
     fields.expect_names(&["certificate", "key"])?;
     let expected = "a certificate in PEM, with its chain";
     let certificate = fields.required_text("certificate", expected)?;
-    let kept = kept.filter(|kept| kept.certificate == certificate);
+    // Whatever ends its lines: a form changes that.
+    let kept = kept.filter(|kept| kept.certificate.lines().eq(certificate.lines()));
     let key = kept.map(|kept| &kept.key);
     Ok(ClientCertificate {
         key: read_secret(fields, "key", "the certificate's private key in PEM", key)?,
