@@ -11,9 +11,13 @@ use crate::admin::view::part;
 pub(super) struct Field {
     name: String,
     label: &'static str,
+    /// What it is a part of, where there are several of its label; empty for the form itself.
+    within: String,
     hint: String,
     problem: Option<String>,
     required: bool,
+    /// Classes by which the stylesheet shows it for some choices alone; empty for always.
+    only_for: &'static str,
     control: Control,
 }
 
@@ -27,17 +31,29 @@ enum Control {
         /// Whether it holds code rather than prose.
         mono: bool,
         autocomplete: &'static str,
+        /// The id of the list of what could be filled in; empty for none.
+        list: &'static str,
     },
     Area {
         rows: u32,
         value: String,
+        /// Whether what is typed is not to be read over a shoulder.
+        masked: bool,
     },
     Choice {
-        options: Vec<Choice>,
+        /// Under titles; the only group may have none.
+        groups: Vec<ChoiceGroup>,
     },
     Box {
         on: bool,
     },
+}
+
+/// Options that belong together.
+#[derive(Clone, Debug)]
+struct ChoiceGroup {
+    title: &'static str,
+    options: Vec<Choice>,
 }
 
 /// One of the options of a choice.
@@ -84,10 +100,26 @@ impl Field {
         field
     }
 
+    /// A secret that is kept for somebody else: what is stored is never filled in, what was typed and not
+    /// saved stays in a form that is drawn again.
+    pub(super) fn secret(name: &str, label: &'static str, form: &Form) -> Self {
+        // The browser's own password is none of it.
+        Self::with_kind("password", name, label, form).autocomplete("off")
+    }
+
     /// Several lines.
     pub(super) fn area(name: &str, label: &'static str, rows: u32, form: &Form) -> Self {
         let value = form.raw(name).to_owned();
-        Self::new(name, label, Control::Area { rows, value })
+        let masked = false;
+        Self::new(
+            name,
+            label,
+            Control::Area {
+                rows,
+                value,
+                masked,
+            },
+        )
     }
 
     /// One of a few: values and their texts.
@@ -97,13 +129,29 @@ impl Field {
         options: &[(&str, &str)],
         form: &Form,
     ) -> Self {
-        let options = options.iter().map(|(value, text)| Choice {
-            value: (*value).to_owned(),
-            text: (*text).to_owned(),
-            chosen: form.text(name) == *value,
+        let options = options.iter();
+        let options = options.map(|(value, text)| ((*value).to_owned(), (*text).to_owned()));
+        Self::grouped_choice(name, label, vec![("", options.collect())], form)
+    }
+
+    /// One of many, under the titles of groups.
+    pub(super) fn grouped_choice(
+        name: &str,
+        label: &'static str,
+        groups: Vec<(&'static str, Vec<(String, String)>)>,
+        form: &Form,
+    ) -> Self {
+        let choice = |(value, text): (String, String)| Choice {
+            chosen: form.text(name) == value,
+            value,
+            text,
+        };
+        let groups = groups.into_iter().map(|(title, options)| ChoiceGroup {
+            title,
+            options: options.into_iter().map(choice).collect(),
         });
-        let options = options.collect();
-        Self::new(name, label, Control::Choice { options })
+        let groups = groups.collect();
+        Self::new(name, label, Control::Choice { groups })
     }
 
     /// A box to tick.
@@ -136,12 +184,53 @@ impl Field {
         self
     }
 
+    /// The same as a part of something that a form has several of.
+    pub(super) fn within(self, whole: impl Into<String>) -> Self {
+        Self {
+            within: whole.into(),
+            ..self
+        }
+    }
+
+    /// The same with suggestions from the list of that id.
+    pub(super) fn suggesting(mut self, id: &'static str) -> Self {
+        if let Control::Line { list, .. } = &mut self.control {
+            *list = id;
+        }
+        self
+    }
+
+    /// The same, hidden unless one of these classes fits what is chosen beside it. Browsers that cannot tell
+    /// show it always.
+    pub(super) fn only_for(self, classes: &'static str) -> Self {
+        Self {
+            only_for: classes,
+            ..self
+        }
+    }
+
+    /// The same, without showing what is typed.
+    pub(super) fn masked(mut self) -> Self {
+        if let Control::Area { masked, .. } = &mut self.control {
+            *masked = true;
+        }
+        self
+    }
+
     /// The same with what the browser may fill in.
     pub(super) fn autocomplete(mut self, with: &'static str) -> Self {
         if let Control::Line { autocomplete, .. } = &mut self.control {
             *autocomplete = with;
         }
         self
+    }
+
+    /// Its label, with what it is a part of.
+    fn full_label(&self) -> String {
+        match self.within.as_str() {
+            "" => self.label.to_owned(),
+            whole => format!("{whole}, {}", self.label),
+        }
     }
 
     fn has_notes(&self) -> bool {
@@ -154,6 +243,7 @@ impl Field {
             value: form.raw(name).to_owned(),
             mono: false,
             autocomplete: "off",
+            list: "",
         };
         Self::new(name, label, control)
     }
@@ -162,9 +252,11 @@ impl Field {
         Self {
             name: name.to_owned(),
             label,
+            within: String::new(),
             hint: String::new(),
             problem: None,
             required: false,
+            only_for: "",
             control,
         }
     }
@@ -182,7 +274,7 @@ pub(super) struct Section {
 pub(super) struct Problem {
     text: String,
     /// Field and label to go to.
-    field: Option<(String, &'static str)>,
+    field: Option<(String, String)>,
 }
 
 part!(Problem);
@@ -211,6 +303,6 @@ pub(super) fn mark<'a>(
     field.problem = Some(refusal.problem.clone());
     Some(Problem {
         text: refusal.problem,
-        field: Some((field.name.clone(), field.label)),
+        field: Some((field.name.clone(), field.full_label())),
     })
 }

@@ -31,7 +31,7 @@ impl Form {
     /// Fills the field in, whatever stood there.
     pub(super) fn set(&mut self, name: impl Into<String>, value: impl Into<String>) {
         let name = name.into();
-        self.fields.retain(|(field, _)| *field != name);
+        self.remove(&name);
         self.fields.push((name, value.into()));
     }
 
@@ -63,7 +63,12 @@ impl Form {
         fields.map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
-    /// Whether there is such a field.
+    /// Takes the field out of the form.
+    pub(super) fn remove(&mut self, name: &str) {
+        self.fields.retain(|(field, _)| field != name);
+    }
+
+    /// Whether the form has the field, filled in or not.
     pub(super) fn has(&self, name: &str) -> bool {
         self.fields().any(|(field, _)| field == name)
     }

@@ -49,6 +49,14 @@ pub struct ExportStanding {
     pub outage: Option<Outage>,
 }
 
+/// How the exports of a subscription have fared.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ExportHistory {
+    /// The newest blob that its storage has, and since when.
+    pub last: Option<(String, Timestamp)>,
+    pub outage: Option<Outage>,
+}
+
 /// What a new blob can hold.
 #[derive(Clone, Debug)]
 pub struct Exportable {
@@ -273,16 +281,41 @@ fn standing(tx: &Connection, subscription: SubscriptionId) -> Result<ExportStand
     let oldest = tx
         .prepare_cached(oldest)?
         .query_row([subscription], |row| row::timestamp_or_null(row, 0));
-    let outage = "SELECT since, failures, tried_at, next_try_at, error FROM storage_outage \
-         WHERE subscription_id = ?1";
-    let outage = tx
-        .prepare_cached(outage)?
-        .query_row([subscription], outage_of);
     Ok(ExportStanding {
         subscription,
         waiting: waiting.optional()?,
         oldest: oldest?,
-        outage: outage.optional()?,
+        outage: outage(tx, subscription)?,
+    })
+}
+
+fn outage(tx: &Connection, subscription: SubscriptionId) -> Result<Option<Outage>, StoreError> {
+    let outage = "SELECT since, failures, tried_at, next_try_at, error FROM storage_outage \
+         WHERE subscription_id = ?1";
+    let mut outage = tx.prepare_cached(outage)?;
+    Ok(outage.query_row([subscription], outage_of).optional()?)
+}
+
+/// Newest blobs, of all subscriptions, among which the last one of a subscription is looked for.
+const LOOK_BACK: usize = 10_000;
+
+/// For those who only look.
+pub(super) fn history(
+    tx: &Connection,
+    subscription: SubscriptionId,
+) -> Result<ExportHistory, StoreError> {
+    let last = "SELECT name, stored_at FROM \
+         (SELECT id, subscription_id, name, stored_at FROM dead_letter_blob ORDER BY id DESC LIMIT ?2) \
+         WHERE subscription_id = ?1 AND stored_at IS NOT NULL ORDER BY id DESC LIMIT 1";
+    let look_back = i64::try_from(LOOK_BACK).unwrap_or(i64::MAX);
+    let last = tx
+        .prepare_cached(last)?
+        .query_row(params![subscription, look_back], |row| {
+            Ok((row.get(0)?, row::timestamp(row, 1)?))
+        });
+    Ok(ExportHistory {
+        last: last.optional()?,
+        outage: outage(tx, subscription)?,
     })
 }
 

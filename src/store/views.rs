@@ -27,11 +27,13 @@ use crate::model::subscription::SubscriptionId;
 use crate::model::topic::TopicId;
 use crate::store::db::Db;
 use crate::store::error::StoreError;
+use crate::store::exports;
 use crate::store::resubmissions::lineage;
 pub use crate::store::resubmissions::{LINEAGE_MAX, Lineage, LineageRow};
 use crate::store::row;
 use crate::store::seal::Seals;
 
+pub use crate::store::exports::ExportHistory;
 pub use crate::store::inspectors::InspectedQuery;
 pub use crate::store::rejections::RejectionQuery;
 use crate::wire::dead_letter::DeadLetterFacts;
@@ -206,6 +208,16 @@ impl Views {
     ) -> Result<Vec<QueueDepth>, StoreError> {
         self.db
             .read(move |tx| subscriptions.into_iter().map(|id| depth(tx, id)).collect())
+            .await
+    }
+
+    /// How the exports of a subscription have fared.
+    pub async fn export_history(
+        &self,
+        subscription: SubscriptionId,
+    ) -> Result<ExportHistory, StoreError> {
+        self.db
+            .read(move |tx| exports::history(tx, subscription))
             .await
     }
 }

@@ -1,4 +1,4 @@
-// Filters: tried on what is stored before anything is saved.
+// The form of event subscriptions: filters tried and built, and secrets that are not shown again.
 
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
@@ -67,3 +67,89 @@ for (const javaScriptEnabled of [true, false]) {
     await ann.leave();
   });
 }
+
+test("clauses are added, removed and saved without JavaScript", async (t) => {
+  const { appliance, ann, receiver } = await begin(t, { javaScriptEnabled: false });
+  ann.allow(/422/); // what a refused form answers with
+  const clause = (number) => ann.page.getByRole("group", { name: `Clause ${number}`, exact: true });
+  const fill = async (number, key, operator, values) => {
+    await clause(number).getByLabel("Key").fill(key);
+    await clause(number).getByLabel("Operator").selectOption(operator);
+    await clause(number).getByLabel("Values").fill(values);
+  };
+  await ann.page.goto("/admin/topics/orders/new-subscription");
+  await ann.type("Name", "billing");
+  await ann.press("Add a clause");
+  await fill(1, "data.total", "NumberGreaterThan", "50");
+  await ann.press("Add a clause");
+  await fill(2, "data.nothing", "IsNotNull", "");
+  await ann.press("Add a clause");
+  await fill(3, "subject", "StringContains", "ea\nx");
+  await ann.press("Remove clause 2");
+  assert.equal(await clause(1).getByLabel("Values").inputValue(), "50");
+  assert.equal(await clause(2).getByLabel("Values").inputValue(), "ea\nx");
+  assert.equal(await clause(3).count(), 0);
+  assert.equal(await ann.page.getByLabel("Name", { exact: true }).inputValue(), "billing");
+  const keys = await ann.page.locator("datalist option").evaluateAll((all) => all.map(({ value }) => value));
+  assert.ok(keys.includes("data.total") && keys.includes("subject"), keys.join());
+
+  await clause(1).getByLabel("Values").fill("much");
+  await ann.press("Try against stored events");
+  await ann.page.getByRole("alert").getByRole("link", { name: "Clause 1, Values" }).waitFor();
+  await clause(1).getByText('It must be a number, not "much".').waitFor();
+  await clause(1).getByLabel("Values").fill("50");
+  await ann.press("Try against stored events");
+  await ann.sees("The filter matches 1 of the newest 3 events of orders", "StringContains subject");
+
+  await ann.press("Write them as JSON");
+  await ann.press("Show them in rows");
+  await ann.type("Webhook URL", receiver.url);
+  await ann.press("Create event subscription");
+  await ann.isOn("billing");
+  const path = "/topics/orders/eventSubscriptions/billing";
+  const { properties } = await appliance.manage("GET", path);
+  assert.deepEqual(properties.filter.advancedFilters, [
+    { operatorType: "NumberGreaterThan", key: "data.total", value: 50 },
+    { operatorType: "StringContains", key: "subject", values: ["ea", "x"] },
+  ]);
+  await ann.leave();
+});
+
+test("Enter in a field of the form saves it", async (t) => {
+  const { ann, receiver } = await begin(t);
+  await ann.page.goto("/admin/topics/orders/new-subscription");
+  await ann.press("Add a clause");
+  await ann.press("Remove clause 1");
+  await ann.type("Name", "billing");
+  await ann.type("Webhook URL", receiver.url);
+  await ann.page.getByLabel("Name", { exact: true }).press("Enter");
+  await ann.isOn("billing");
+  await ann.leave();
+});
+
+test("a bearer token is sent, and never shown again", async (t) => {
+  const { appliance, orders, ann, receiver } = await begin(t);
+  await appliance.subscribe(orders, "billing", receiver.url);
+  await ann.page.goto("/admin/topics/orders/subscriptions/billing/edit");
+  const token = ann.page.getByLabel("Token", { exact: true });
+  assert.equal(await token.isVisible(), false, "nothing is asked that the choice does not need");
+  await ann.page.getByLabel("The webhook is shown").selectOption("Bearer");
+  assert.equal(await token.getAttribute("type"), "password");
+  await token.fill("hush-hush");
+  await ann.press("Add a clause");
+  assert.equal(await token.inputValue(), "hush-hush", "what was typed is not lost");
+  await ann.press("Remove clause 1");
+  await ann.press("Save changes");
+  await ann.isOn("billing");
+  await ann.sees("A fixed token (Bearer)");
+  for (const path of ["", "/edit"]) {
+    await ann.page.goto(`/admin/topics/orders/subscriptions/billing${path}`);
+    assert.ok(!(await ann.page.content()).includes("hush-hush"));
+  }
+  await ann.type("Labels", "kept");
+  await ann.press("Save changes");
+  await appliance.publish(orders, [total("later", 1)]);
+  await receiver.waitFor(1);
+  assert.equal(receiver.deliveries[0].headers.authorization, "Bearer hush-hush");
+  await ann.leave();
+});

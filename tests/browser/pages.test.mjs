@@ -56,6 +56,8 @@ const PAGES = [
   ["/topics/{topic}/subscriptions/{name}/edit", `${BILLING}/edit`],
   ["/topics/{topic}/subscriptions/{name}/edit/draft", `${BILLING}/edit`, tryFilter],
   ["/topics/{topic}/subscriptions/{name}/try-filter", `${BILLING}/try-filter`],
+  ["/topics/{topic}/subscriptions/{name}/signing", `${BILLING}/signing`],
+  ["/topics/{topic}/subscriptions/{name}/signing/stop", `${BILLING}/signing/stop`],
   ["/topics/{topic}/subscriptions/{name}/url", `${ORDERS}/subscriptions/warehouse`,
     (ann) => ann.press("Show with its query")],
   ["/topics/{topic}/subscriptions/{name}/validate", BILLING, (ann) => ann.press("Validate again")],
@@ -154,6 +156,11 @@ const STATES = [
   ["subscription that failed", `${ORDERS}/subscriptions/audit`],
   ["subscription with everything", "/admin/subscriptions", (ann) => ann.follow(LONG_SUBSCRIPTION)],
   ["subscription form refused", `${ORDERS}/new-subscription`, refuseSubscription],
+  ["form with clauses", "/admin/subscriptions", editClauses],
+  ["form with filters as JSON", "/admin/subscriptions", editJson],
+  ["form with every credential", `${BILLING}/edit`, chooseCredentials],
+  ["signing secret made", `${ORDERS}/subscriptions/audit/signing`, (ann) => ann.press("Sign with it")],
+  ["subscription that signs", `${ORDERS}/subscriptions/audit`],
   ["publish refused", `${ORDERS}/publish`, refuse("Events", "[{}]", "Publish")],
   ["event delivered", "/admin/events/1"],
   ["event long", "/admin/events/63?data=raw"],
@@ -302,6 +309,25 @@ async function subscribeAgain(ann) {
 async function tryFilter(ann) {
   await ann.type("Subject begins with", "/orders/Word");
   await ann.press("Try against stored events");
+}
+
+async function editClauses(ann) {
+  await ann.follow(LONG_SUBSCRIPTION);
+  await ann.follow("Edit");
+  await ann.press("Add a clause");
+  await ann.press("Try against stored events");
+  await ann.page.getByRole("alert").waitFor();
+}
+
+async function editJson(ann) {
+  await ann.follow(LONG_SUBSCRIPTION);
+  await ann.follow("Edit");
+  await ann.press("Write them as JSON");
+}
+
+async function chooseCredentials(ann) {
+  await ann.page.getByLabel("The webhook is shown").selectOption("ClientCredentials");
+  await ann.page.getByLabel("Deliveries that are given up").selectOption("AzureBlob");
 }
 
 async function refuseSubscription(ann) {

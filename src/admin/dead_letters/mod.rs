@@ -40,6 +40,8 @@ struct DeadLetterPage {
     subject: String,
     event_href: String,
     published_at: Moment,
+    /// Where its record is in storage; empty if it is in none.
+    blob: String,
     /// Why it cannot be resubmitted; empty when it can.
     obstacle: String,
     state: Badge,
@@ -66,6 +68,7 @@ pub(super) async fn show(
         subject: print::visible(row.subject.as_deref().unwrap_or_default()),
         event_href: event_page(row.event),
         published_at: Moment::at(row.published_at),
+        blob: row.blob.clone().unwrap_or_default(),
         obstacle: obstacle(row, &registry),
         state: timeline::badge(row.state),
         delivery: DeliveryCard::new(delivery, &registry, visitor.now).on_its_own_page(),

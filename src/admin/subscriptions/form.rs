@@ -11,9 +11,10 @@ use crate::admin::error::{PageError, PageResult, sentence};
 use crate::admin::form::{Form, Refusal, Submitted};
 use crate::admin::identify::subscription_page;
 use crate::admin::session::Visitor;
-use crate::admin::subscriptions::definition;
-use crate::admin::subscriptions::sheet::{DO, Sheet};
-use crate::admin::subscriptions::trial;
+use crate::admin::subscriptions::definition::{self, clauses};
+use crate::admin::subscriptions::sheet::{DO, Sheet, TRY};
+use crate::admin::subscriptions::signing;
+use crate::admin::subscriptions::trial::{self, TrialText};
 use crate::admin::view::Flash;
 use crate::broker::ManageError;
 use crate::model::destination::DeliveryMode;
@@ -41,28 +42,25 @@ impl ModeChoice {
     }
 
     /// The form for a new subscription.
-    fn sheet<'a>(&self, topic: &'a TopicEntry, form: &'a Form) -> Sheet<'a> {
-        Sheet {
-            topic,
-            mode: self.of(topic),
-            current: None,
-            form,
-        }
+    async fn sheet<'a>(
+        &self,
+        site: &Site,
+        topic: &'a TopicEntry,
+        form: &'a Form,
+    ) -> Result<Sheet<'a>, PageError> {
+        Sheet::open(site, (topic, self.of(topic)), None, form).await
     }
 }
 
 /// The form for a change of `current`.
-fn sheet_of<'a>(
+async fn sheet_of<'a>(
+    site: &Site,
     topic: &'a TopicEntry,
     current: &'a EventSubscription,
     form: &'a Form,
-) -> Sheet<'a> {
-    Sheet {
-        topic,
-        mode: current.definition.destination.delivery_mode(),
-        current: Some(current),
-        form,
-    }
+) -> Result<Sheet<'a>, PageError> {
+    let mode = current.definition.destination.delivery_mode();
+    Sheet::open(site, (topic, mode), Some(current), form).await
 }
 
 /// The form for a new subscription of a topic.
@@ -73,8 +71,9 @@ pub(in crate::admin) async fn draft(
     Query(choice): Query<ModeChoice>,
 ) -> PageResult {
     let topic = site.topic(&topic)?;
-    let form = &definition::blank(&topic);
-    Ok(choice.sheet(&topic, form).draw(&visitor, None))
+    let form = definition::blank(&topic);
+    let sheet = choice.sheet(&site, &topic, &form).await?;
+    Ok(sheet.draw(&visitor, None))
 }
 
 /// The form for a new subscription again, as one of its buttons wants it.
@@ -82,10 +81,12 @@ pub(in crate::admin) async fn redraft(
     State(site): State<Arc<Site>>,
     Path(topic): Path<String>,
     Query(choice): Query<ModeChoice>,
-    Submitted { visitor, form }: Submitted,
+    Submitted { visitor, mut form }: Submitted,
 ) -> PageResult {
     let topic = site.topic(&topic)?;
-    redraw(&site, &visitor, &choice.sheet(&topic, &form)).await
+    let pressed = press(&site, &topic, None, &mut form).await?;
+    let sheet = choice.sheet(&site, &topic, &form).await?;
+    Ok(sheet.draw_again(&visitor, pressed))
 }
 
 /// Makes the subscription.
@@ -96,10 +97,17 @@ pub(in crate::admin) async fn create(
     Submitted { visitor, form }: Submitted,
 ) -> PageResult {
     let topic = site.topic(&topic)?;
-    let sheet = choice.sheet(&topic, &form);
-    match put_new(&site, &sheet, &visitor).await? {
-        Ok(subscription) => tell_and_show(&visitor, &topic, &subscription, "created").await,
-        Err(refusal) => Ok(sheet.draw(&visitor, Some(refusal))),
+    let mut signed = form.clone();
+    let secret = signing::make_first(&site, &mut signed);
+    match put_new(&site, (&topic, choice.of(&topic)), &signed, &visitor).await? {
+        Ok(subscription) => match secret {
+            None => tell_and_show(&visitor, &topic, &subscription, "created").await,
+            Some(secret) => Ok(signing::show_made(&visitor, &topic, &subscription, &secret)),
+        },
+        Err(refusal) => {
+            let sheet = choice.sheet(&site, &topic, &form).await?;
+            Ok(sheet.draw(&visitor, Some(refusal)))
+        }
     }
 }
 
@@ -110,35 +118,43 @@ pub(in crate::admin) async fn edit(
     Path((topic, name)): Path<(String, String)>,
 ) -> PageResult {
     let (topic, subscription) = site.subscription(&topic, &name)?;
-    let form = &definition::form_of(&topic, &subscription);
-    Ok(sheet_of(&topic, &subscription, form).draw(&visitor, None))
+    let form = definition::form_of(&topic, &subscription);
+    let sheet = sheet_of(&site, &topic, &subscription, &form).await?;
+    Ok(sheet.draw(&visitor, None))
 }
 
 /// The form with the changes again, as one of its buttons wants it.
 pub(in crate::admin) async fn re_edit(
     State(site): State<Arc<Site>>,
     Path((topic, name)): Path<(String, String)>,
-    Submitted { visitor, form }: Submitted,
+    Submitted { visitor, mut form }: Submitted,
 ) -> PageResult {
     let (topic, subscription) = site.subscription(&topic, &name)?;
-    let sheet = sheet_of(&topic, &subscription, &form);
-    redraw(&site, &visitor, &sheet).await
+    let pressed = press(&site, &topic, Some(&subscription), &mut form).await?;
+    let sheet = sheet_of(&site, &topic, &subscription, &form).await?;
+    Ok(sheet.draw_again(&visitor, pressed))
 }
 
-/// Nothing is saved by it.
-async fn redraw(site: &Site, visitor: &Visitor, sheet: &Sheet<'_>) -> PageResult {
-    let trial = match sheet.form.text(DO) {
-        TRY => trial::try_typed(site, sheet.topic, sheet.current, sheet.form).await?,
-        unknown => {
-            let problem = format!("The form has no button {unknown:?}.");
-            return Err(PageError::Unreadable(problem));
+/// What one of the form's buttons asks for. Nothing is saved by it, and what was typed stays.
+async fn press(
+    site: &Site,
+    topic: &TopicEntry,
+    current: Option<&EventSubscription>,
+    form: &mut Form,
+) -> Result<Result<Option<TrialText>, Refusal>, PageError> {
+    let button = form.text(DO).to_owned();
+    if button == TRY {
+        let tried = trial::try_typed(site, topic, current, form).await?;
+        return Ok(tried.map(Some));
+    }
+    match clauses::apply(&button, form) {
+        Some(done) => Ok(done.map(|()| None)),
+        None => {
+            let problem = format!("The form has no button {button:?}.");
+            Err(PageError::Unreadable(problem))
         }
-    };
-    Ok(sheet.draw_again(visitor, trial))
+    }
 }
-
-/// What the button says that tries the filter.
-const TRY: &str = "try";
 
 /// Changes the subscription.
 pub(in crate::admin) async fn change(
@@ -147,23 +163,54 @@ pub(in crate::admin) async fn change(
     Submitted { visitor, form }: Submitted,
 ) -> PageResult {
     let (topic, current) = site.subscription(&topic, &name)?;
-    let context = context(&site, &topic, &visitor);
-    let put = match definition::changed(&form, &current.definition, &context) {
-        Ok(definition) => put(&site, &topic, current.name.clone(), definition).await?,
-        Err(refusal) => Err(refusal),
+    let change = |topic: &TopicEntry, current: &EventSubscription| {
+        let context = context(&site, topic, &visitor);
+        definition::changed(&form, &current.definition, &context).map_err(Fault::Form)
     };
-    match put {
-        Ok(subscription) => tell_and_show(&visitor, &topic, &subscription, "changed").await,
-        Err(refusal) => Ok(sheet_of(&topic, &current, &form).draw(&visitor, Some(refusal))),
+    let name = current.name.clone();
+    let changed = site
+        .broker
+        .patch_subscription(&topic.topic.name, name, change);
+    match refused(changed.await)? {
+        Ok((_, subscription)) => tell_and_show(&visitor, &topic, &subscription, "changed").await,
+        Err(refusal) => {
+            let sheet = sheet_of(&site, &topic, &current, &form).await?;
+            Ok(sheet.draw(&visitor, Some(refusal)))
+        }
+    }
+}
+
+/// Why a subscription is not changed.
+enum Fault {
+    Form(Refusal),
+    Manage(ManageError),
+}
+
+impl From<ManageError> for Fault {
+    fn from(error: ManageError) -> Self {
+        Self::Manage(error)
+    }
+}
+
+/// What the form can tell apart from what ends in an error page.
+fn refused<T>(changed: Result<T, Fault>) -> Result<Result<T, Refusal>, PageError> {
+    match changed {
+        Ok(done) => Ok(Ok(done)),
+        Err(Fault::Form(refusal)) => Ok(Err(refusal)),
+        Err(Fault::Manage(error)) => Err(error.into()),
     }
 }
 
 type Put = Result<Arc<EventSubscription>, Refusal>;
 
-async fn put_new(site: &Site, sheet: &Sheet<'_>, visitor: &Visitor) -> Result<Put, PageError> {
-    let (topic, form) = (sheet.topic, sheet.form);
+async fn put_new(
+    site: &Site,
+    (topic, mode): (&TopicEntry, DeliveryMode),
+    form: &Form,
+    visitor: &Visitor,
+) -> Result<Put, PageError> {
     let context = context(site, topic, visitor);
-    let define = |name| Ok((name, definition::new(form, sheet.mode, &context)?));
+    let define = |name| Ok((name, definition::new(form, mode, &context)?));
     match new_name(topic, form).and_then(define) {
         Ok((name, definition)) => put(site, topic, name, definition).await,
         Err(refusal) => Ok(Err(refusal)),

@@ -1,5 +1,6 @@
 //! The pages of event subscriptions.
 
+mod credentials;
 mod definition;
 mod delete;
 mod form;
@@ -7,7 +8,9 @@ mod headers;
 mod pull_queue;
 mod sheet;
 mod show;
+mod signing;
 mod state;
+mod storage;
 mod trial;
 
 use std::sync::Arc;
@@ -20,6 +23,10 @@ use serde::Deserialize;
 pub(super) use delete::{ask_to_delete, delete};
 pub(super) use form::{change, create, draft, edit, re_edit, redraft};
 pub(super) use show::{pause, resume, reveal_url, show, validate};
+pub(super) use signing::{
+    ask_to_stop as ask_to_stop_signing, draft as draft_secret, rotate as rotate_secret,
+    stop as stop_signing,
+};
 pub(super) use state::{State as SubscriptionState, state};
 pub(super) use trial::try_filter;
 

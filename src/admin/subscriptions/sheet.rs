@@ -5,28 +5,45 @@ use axum::Extension;
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 
+use crate::admin::Site;
 use crate::admin::activity::OnlyDrawn;
+use crate::admin::error::PageError;
 use crate::admin::field::{Field, Problem, Section, mark};
 use crate::admin::form::{Form, Refusal};
 use crate::admin::identify::{subscription_page, topic_page};
 use crate::admin::session::Visitor;
 use crate::admin::subscriptions::definition::Sections;
+use crate::admin::subscriptions::definition::clauses::{self, ClauseFields};
+use crate::admin::subscriptions::definition::filter::FilterFields;
 use crate::admin::subscriptions::trial::{self, TrialText};
 use crate::admin::view::{Frame, draw_with};
 use crate::model::destination::DeliveryMode;
+use crate::model::filter::SeenKeys;
+use crate::model::limits::FILTERS_MAX;
 use crate::model::registry::TopicEntry;
 use crate::model::subscription::EventSubscription;
+use crate::store::views::ReadBack;
 
 /// Names the button that has the form drawn again.
 pub(super) const DO: &str = "do";
 
+/// What the button says that tries the filter.
+pub(super) const TRY: &str = "try";
+
+/// Newest events whose keys are suggested, and the bytes of them that are read: enough to see what a topic is
+/// about, and read in no time.
+const LOOKED_AT: usize = 50;
+const LOOKED_AT_BYTES: usize = 256 * 1_024;
+
 /// A form, and what it is for.
 pub(super) struct Sheet<'a> {
-    pub(super) topic: &'a TopicEntry,
-    pub(super) mode: DeliveryMode,
+    topic: &'a TopicEntry,
+    mode: DeliveryMode,
     /// What it changes; `None` for a new one.
-    pub(super) current: Option<&'a EventSubscription>,
-    pub(super) form: &'a Form,
+    current: Option<&'a EventSubscription>,
+    form: &'a Form,
+    /// What filters could name in the newest events.
+    keys: Vec<String>,
 }
 
 #[derive(Template)]
@@ -42,7 +59,8 @@ struct SubscriptionForm {
     /// Where it is sent to be drawn again.
     draft: String,
     destination: Section,
-    filter: Section,
+    filter: FilterFields,
+    keys: Vec<String>,
     last: Field,
     trial: Option<TrialText>,
     others: Vec<Section>,
@@ -50,20 +68,36 @@ struct SubscriptionForm {
     back: String,
 }
 
-impl Sheet<'_> {
+impl<'a> Sheet<'a> {
+    /// The form for a subscription of `topic`, or for changing `current`.
+    pub(super) async fn open(
+        site: &Site,
+        (topic, mode): (&'a TopicEntry, DeliveryMode),
+        current: Option<&'a EventSubscription>,
+        form: &'a Form,
+    ) -> Result<Self, PageError> {
+        Ok(Self {
+            topic,
+            mode,
+            current,
+            form,
+            keys: seen_keys(site, topic).await?,
+        })
+    }
+
     /// The page with what is wrong in it, if it was refused.
     pub(super) fn draw(&self, visitor: &Visitor, refusal: Option<Refusal>) -> Response {
         self.draw_with(visitor, None, refusal)
     }
 
-    /// The page again, with what a trial of its filter has come to.
+    /// The page again, with what a trial of its filter has come to, if there was one.
     pub(super) fn draw_again(
         &self,
         visitor: &Visitor,
-        trial: Result<TrialText, Refusal>,
+        trial: Result<Option<TrialText>, Refusal>,
     ) -> Response {
         let page = match trial {
-            Ok(trial) => self.draw_with(visitor, Some(trial), None),
+            Ok(trial) => self.draw_with(visitor, trial, None),
             Err(refusal) => self.draw_with(visitor, None, Some(refusal)),
         };
         (Extension(OnlyDrawn), page).into_response()
@@ -121,6 +155,7 @@ impl Sheet<'_> {
             action: format!("{path}{query}"),
             destination: sections.destination,
             filter: sections.filter,
+            keys: self.keys.clone(),
             last: trial::field(self.form),
             trial,
             others: sections.others,
@@ -180,12 +215,45 @@ fn mode_query(mode: DeliveryMode) -> String {
     format!("?deliveryMode={}", mode.name())
 }
 
+/// The keys of the newest events of `topic`.
+async fn seen_keys(site: &Site, topic: &TopicEntry) -> Result<Vec<String>, PageError> {
+    let bite = ReadBack {
+        topic: topic.topic.id,
+        before: None,
+        limit: LOOKED_AT,
+        bytes_max: LOOKED_AT_BYTES,
+    };
+    let page = site.views.read_back(bite).await?;
+    let mut seen = SeenKeys::default();
+    for stored in &page.rows {
+        seen.add(&topic.view(&stored.event));
+    }
+    Ok(seen.into_keys().collect())
+}
+
 impl SubscriptionForm {
     fn fields(&mut self) -> impl Iterator<Item = &mut Field> {
-        let before = [&mut self.destination, &mut self.filter].into_iter();
-        let before = before.flat_map(|section| &mut section.fields);
-        let after = self.others.iter_mut();
-        let after = after.flat_map(|section| &mut section.fields);
-        before.chain([&mut self.last]).chain(after)
+        let destination = self.destination.fields.iter_mut();
+        let filter = &mut self.filter;
+        let clauses: Vec<&mut Field> = match &mut filter.clauses {
+            ClauseFields::Json(field) => vec![field],
+            ClauseFields::Rows(rows) => rows.iter_mut().flat_map(|row| &mut row.fields).collect(),
+        };
+        let others = self.others.iter_mut();
+        let others = others.flat_map(|section| &mut section.fields);
+        destination
+            .chain(&mut filter.basic)
+            .chain(clauses)
+            .chain(&mut filter.on_arrays)
+            .chain([&mut self.last])
+            .chain(others)
+    }
+
+    /// The number of the clause that a button adds; `None` if there is no room for another.
+    fn next_clause(&self) -> Option<usize> {
+        match &self.filter.clauses {
+            ClauseFields::Rows(rows) if rows.len() < FILTERS_MAX => Some(rows.len() + 1),
+            ClauseFields::Rows(_) | ClauseFields::Json(_) => None,
+        }
     }
 }

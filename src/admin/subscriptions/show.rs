@@ -14,8 +14,10 @@ use crate::admin::identify::{subscription_page, topic_page};
 use crate::admin::recipe::Recipe;
 use crate::admin::retry_preview::RetryPreview;
 use crate::admin::session::Visitor;
+use crate::admin::subscriptions::credentials::CredentialText;
 use crate::admin::subscriptions::headers::{self, HeaderRow};
 use crate::admin::subscriptions::pull_queue::{PullQueueText, ROWS};
+use crate::admin::subscriptions::storage::GivenUpText;
 use crate::admin::subscriptions::{SubscriptionState, state};
 use crate::admin::topics::Snippets;
 use crate::admin::traffic::{RangeChoice, Traffic};
@@ -27,7 +29,7 @@ use crate::model::name::{SubscriptionName, TopicName};
 use crate::model::probation::Health;
 use crate::model::registry::TopicEntry;
 use crate::model::retry::DeliveryProfile;
-use crate::model::subscription::{DeadLetterDestination, EventSubscription, ValidationState};
+use crate::model::subscription::{EventSubscription, ValidationState};
 use crate::store::StoreError;
 use crate::store::views::{QueueDepth, TrafficOf};
 use crate::wire::filter;
@@ -50,6 +52,7 @@ struct SubscriptionPage {
     schema: &'static str,
     filter: FilterText,
     retry: RetryText,
+    given_up: GivenUpText,
     labels: Vec<String>,
     expires_at: Option<Moment>,
     created_at: Moment,
@@ -77,10 +80,11 @@ struct WebhookText {
     has_query: bool,
     batching: String,
     headers: Vec<HeaderRow>,
+    credentials: CredentialText,
     allowed_rate: Option<String>,
 }
 
-/// How often it tries, and what becomes of what it gives up, ready to print.
+/// How often it tries, ready to print.
 struct RetryText {
     attempts_max: u32,
     time_to_live: String,
@@ -89,7 +93,6 @@ struct RetryText {
     preview: RetryPreview,
     /// The statuses that no other attempt follows.
     final_statuses: &'static str,
-    given_up: String,
 }
 
 /// A filter ready to print.
@@ -229,6 +232,7 @@ async fn draw_subscription(
 ) -> Result<Response, PageError> {
     let depths = site.views.depths(vec![subscription.id]).await?;
     let depth = depths.first().copied().unwrap_or_default();
+    let history = site.views.export_history(subscription.id).await?;
     let (of, name) = (topic.topic.name.as_str(), subscription.name.as_str());
     let definition = &subscription.definition;
     let health = site.broker.health_of(subscription.id);
@@ -244,7 +248,7 @@ async fn draw_subscription(
         state: StateText::new(subscription, &health, visitor.now),
         queue: QueueText::new(depth, of, name, visitor.now),
         pull: PullText::read(site, (topic, subscription), visitor.now).await?,
-        webhook: WebhookText::new(subscription, with_url),
+        webhook: WebhookText::new(subscription, with_url, visitor.now),
         schema: definition.delivery_schema.name(),
         filter: FilterText::new(&filter::render(&definition.filter)),
         retry: RetryText::new(
@@ -253,6 +257,7 @@ async fn draw_subscription(
             visitor.now,
             site.broker.options().time_scale,
         ),
+        given_up: GivenUpText::new(&definition.dead_letter, history, visitor.now),
         is_stopped: definition.paused || definition.disabled.is_some(),
         labels: definition.labels.clone(),
         expires_at: definition.expires_at.map(Moment::at),
@@ -287,7 +292,7 @@ impl QueueText {
 }
 
 impl WebhookText {
-    fn new(subscription: &EventSubscription, with_url: bool) -> Option<Self> {
+    fn new(subscription: &EventSubscription, with_url: bool, now: Timestamp) -> Option<Self> {
         let webhook = subscription.definition.destination.webhook()?;
         let url = &webhook.endpoint_url;
         let rate = subscription.validation.allowed_rate;
@@ -300,6 +305,7 @@ impl WebhookText {
             has_query: url.reveal().query().is_some(),
             batching: batching(&webhook.batch),
             headers: headers::rows(&webhook.attribute_mappings),
+            credentials: CredentialText::new(&webhook.credentials, now),
             allowed_rate: rate.map(|rate| format!("{rate} requests per minute")),
         })
     }
@@ -322,7 +328,6 @@ impl RetryText {
                 DeliveryProfile::Basic => "400, 401, 403 or 413",
                 DeliveryProfile::Namespace => "400, 401, 403, 404, 413 or 414",
             },
-            given_up: given_up(&subscription.definition.dead_letter),
         }
     }
 }
@@ -379,14 +384,4 @@ fn batching(batch: &BatchPolicy) -> String {
     let bytes = u64::try_from(batch.bytes_preferred()).unwrap_or(u64::MAX);
     let most = print::bytes(bytes);
     format!("Up to {} events or {most} per request", batch.events_max())
-}
-
-fn given_up(destination: &DeadLetterDestination) -> String {
-    match destination {
-        DeadLetterDestination::BuiltInQueue => "Kept in the queue of dead letters".to_owned(),
-        DeadLetterDestination::Drop => "Dropped: nothing is kept".to_owned(),
-        DeadLetterDestination::StorageBlob { container, .. } => {
-            format!("Exported to the container {container}, as far as there is storage for it")
-        }
-    }
 }

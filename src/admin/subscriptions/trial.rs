@@ -25,6 +25,7 @@ use crate::model::subscription::EventSubscription;
 use crate::wire::explanation::unmet;
 use crate::wire::filter::{render, render_configuration};
 use crate::wire::filter_trial;
+use crate::wire::resource::InvalidResource;
 
 /// How many of the newest events a filter is tried on.
 const LAST: &str = "last";
@@ -54,6 +55,8 @@ struct TallyText {
     count: String,
     /// Whether there are more than are shown.
     is_cut: bool,
+    /// Whether they fail the filter that is tried, for reasons that are shown.
+    fails: bool,
     rows: Vec<SampleRow>,
 }
 
@@ -82,7 +85,10 @@ pub(super) async fn try_typed(
     form: &Form,
 ) -> Result<Result<TrialText, Refusal>, PageError> {
     match filter_of(topic, form) {
-        Ok(filter) => try_on(site, topic, current, request(&filter, current, form)).await,
+        Ok(filter) => {
+            let tried = try_on(site, topic, current, request(&filter, current, form)).await?;
+            Ok(tried.map_err(|error| refusal(form, error)))
+        }
         Err(refusal) => Ok(Err(refusal)),
     }
 }
@@ -104,10 +110,10 @@ async fn try_on(
     topic: &TopicEntry,
     current: Option<&EventSubscription>,
     body: Value,
-) -> Result<Result<TrialText, Refusal>, PageError> {
+) -> Result<Result<TrialText, InvalidResource>, PageError> {
     let request = match filter_trial::parse(topic, body.to_string().as_bytes()) {
         Ok(request) => request,
-        Err(error) => return Ok(Err(refusal(error))),
+        Err(error) => return Ok(Err(error)),
     };
     let tried = site.broker.try_filter(topic, &request, TRIAL_DEADLINE);
     let (findings, is_complete) = tried.await?;
@@ -194,6 +200,7 @@ impl TallyText {
             title,
             count: print::count(whole(tally.count)),
             is_cut: tally.samples.len() < tally.count,
+            fails: tally.samples.iter().any(|each| each.failed.is_some()),
             rows: tally.samples.iter().map(SampleRow::new).collect(),
         }
     }
@@ -258,7 +265,10 @@ pub(in crate::admin) async fn try_filter(
     let mut field = field(&form);
     let (status, trial, refusal) = match tried {
         Ok(trial) => (StatusCode::OK, Some(trial), None),
-        Err(refusal) => (StatusCode::UNPROCESSABLE_ENTITY, None, Some(refusal)),
+        Err(error) => {
+            let refusal = refusal(&form, error);
+            (StatusCode::UNPROCESSABLE_ENTITY, None, Some(refusal))
+        }
     };
     let of = topic.topic.name.as_str();
     let page = FilterTrialPage {

@@ -88,3 +88,76 @@ async fn the_filter_in_force_is_tried_on_a_page_of_its_own() {
     let page = person.open(&format!("{BILLING}/try-filter?last=x")).await;
     assert_eq!(page.status, 422);
 }
+
+#[tokio::test(start_paused = true)]
+async fn clauses_are_built_by_buttons_and_keep_what_was_typed() {
+    let (appliance, mut person) = with_subscription().await;
+    publish(&mut person).await;
+    person.open(NEW).await;
+    let typed = [
+        ("name", "audit"),
+        ("endpointUrl", "https://shop.example/audit"),
+        ("maxDeliveryAttempts", "7"),
+        ("authentication.token", "typed"),
+        ("advancedFilters[0].operatorType", "NumberInRange"),
+        ("advancedFilters[0].key", "data.total"),
+        ("advancedFilters[0].values", "1, 10\r\n20, 30"),
+    ];
+    let with = |button: &'static str| [&typed[..], &[("do", button)]].concat();
+    let page = person
+        .send(&format!("{NEW}/draft#trial"), &with("add"))
+        .await;
+    page.expect(&[
+        "<legend>Clause 2</legend>",
+        "lies in one of the ranges (NumberInRange)",
+        "value=\"NumberInRange\" selected",
+        "value=\"data.total\"",
+        "1, 10\r\n20, 30</textarea>",
+        "<option value=\"eventType\">",
+        "value=\"7\"",
+        "value=\"typed\"",
+    ]);
+    let page = person
+        .send(&format!("{NEW}/draft#trial"), &with("to-json"))
+        .await;
+    page.expect(&["name=\"advancedFilters\"", "&#34;NumberInRange&#34;"]);
+    assert!(!page.body.contains("<legend>Clause"));
+    let page = person
+        .send(&format!("{NEW}/draft#trial"), &with("remove-0"))
+        .await;
+    assert!(!page.body.contains("<legend>Clause"));
+
+    let page = person.send(NEW, &typed).await;
+    page.expect(&["has been created", "NumberInRange"]);
+    let registry = appliance.broker.registry();
+    let (_, audit) = registry
+        .subscriptions()
+        .find(|(_, each)| each.name.as_str() == "audit")
+        .expect("the subscription");
+    assert_eq!(audit.definition.filter.advanced.clauses.len(), 1);
+    let edit = "/admin/topics/orders/subscriptions/audit/edit";
+    let page = person.open(edit).await;
+    page.expect(&["value=\"data.total\"", "1, 10\n20, 30</textarea>"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_clause_that_is_wrong_is_told_by_its_row() {
+    let (_appliance, mut person) = with_subscription().await;
+    person.open(NEW).await;
+    let typed = [
+        ("name", "audit"),
+        ("endpointUrl", "https://shop.example/audit"),
+        ("advancedFilters[0].operatorType", "IsNotNull"),
+        ("advancedFilters[0].key", "data.total"),
+        ("advancedFilters[0].values", ""),
+        ("advancedFilters[1].operatorType", "NumberGreaterThan"),
+        ("advancedFilters[1].key", "data.total"),
+        ("advancedFilters[1].values", "many"),
+    ];
+    let page = person.send(NEW, &typed).await;
+    assert_eq!(page.status, 422);
+    page.expect(&[
+        "href=\"#advancedFilters[1].values\">Clause 2, Values</a>",
+        "It must be a number, not &#34;many&#34;.",
+    ]);
+}

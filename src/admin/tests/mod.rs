@@ -2,6 +2,7 @@
 
 mod activity;
 mod api_reference;
+mod credentials;
 mod deliver;
 mod filters;
 mod first_event;

@@ -1,109 +1,158 @@
-//! What becomes of deliveries that are given up.
+//! What becomes of deliveries that are given up, and where the storage for them is.
 
 use serde_json::{Value, json};
 
+use super::value::text;
 use crate::admin::field::Field;
 use crate::admin::form::Form;
 use crate::model::blob_storage::BlobStorage;
 use crate::model::subscription::{DeadLetterDestination, SubscriptionDefinition};
 
-const DESTINATION: &str = "deadLetterDestination";
+pub(super) const DESTINATION: &str = "deadLetterDestination";
 const CONTAINER: &str = "blobContainerName";
+const STORAGE: &str = "storage";
 
-/// Choices of what becomes of dead letters.
+/// Choices of what becomes of dead letters; the last two are also types of storage.
 const KEEP: &str = "keep";
 const DROP: &str = "drop";
-const STORAGE: &str = "storage";
+const DIRECTORY: &str = "directory";
+const S3: &str = "S3";
+const AZURE: &str = "AzureBlob";
+
+/// The properties of each type of storage, by the ends of their fields' names.
+const PROPERTIES: [(&str, &[&str]); 2] = [
+    (
+        S3,
+        &["endpointUrl", "region", "accessKeyId", "secretAccessKey"],
+    ),
+    (
+        AZURE,
+        &["endpointUrl", "accountName", "accountKey", "sasToken"],
+    ),
+];
 
 /// The id of a storage account that Azure's form has, and the directory does not need.
 const RESOURCE_ID: &str = "everpost";
+
+fn name(property: &str) -> String {
+    format!("{STORAGE}.{property}")
+}
 
 /// For a new subscription.
 pub(super) fn blank(form: &mut Form) {
     form.set(DESTINATION, KEEP);
 }
 
-pub(super) fn fill(form: &mut Form, destination: &DeadLetterDestination) {
+/// Everything but the secrets; a document says too little about what becomes of dead letters, which
+/// `destination` does.
+pub(super) fn fill(form: &mut Form, destination: &DeadLetterDestination, properties: &Value) {
     let choice = match destination {
         DeadLetterDestination::BuiltInQueue => KEEP,
         DeadLetterDestination::Drop => DROP,
-        DeadLetterDestination::StorageBlob { .. } => STORAGE,
+        DeadLetterDestination::StorageBlob { storage, .. } => match storage {
+            BlobStorage::Directory => DIRECTORY,
+            BlobStorage::S3(_) => S3,
+            BlobStorage::AzureBlob(_) => AZURE,
+        },
     };
+    let place = &properties[DESTINATION]["properties"];
     form.set(DESTINATION, choice);
-    form.set(CONTAINER, container_of(destination));
-}
-
-fn container_of(destination: &DeadLetterDestination) -> &str {
-    match destination {
-        DeadLetterDestination::StorageBlob { container, .. } => container,
-        DeadLetterDestination::BuiltInQueue | DeadLetterDestination::Drop => "",
+    form.set(CONTAINER, text(&place[CONTAINER]));
+    for property in PROPERTIES.iter().flat_map(|(_, properties)| *properties) {
+        form.set(name(property), text(&place[STORAGE][property]));
     }
 }
 
+/// What a document has no word for is left to [`settle`].
 pub(super) fn write(form: &Form, properties: &mut Value) {
-    if let Some(storage) = storage(form) {
-        properties[DESTINATION] = storage;
+    let choice = form.text(DESTINATION);
+    let mut place = json!({ CONTAINER: form.filled(CONTAINER) });
+    match PROPERTIES.iter().find(|(kind, _)| *kind == choice) {
+        Some((kind, names)) => {
+            place[STORAGE] = json!({ "type": kind });
+            for property in *names {
+                place[STORAGE][property] = form.filled(&name(property)).into();
+            }
+        }
+        None if choice == DIRECTORY => place["resourceId"] = RESOURCE_ID.into(),
+        None => return,
     }
-}
-
-/// The storage that they are exported to, if they are.
-pub(super) fn storage(form: &Form) -> Option<Value> {
-    (form.text(DESTINATION) == STORAGE).then(|| {
-        let place = json!({ "resourceId": RESOURCE_ID, CONTAINER: form.filled(CONTAINER) });
-        json!({ "endpointType": "StorageBlob", "properties": place })
-    })
+    properties[DESTINATION] = json!({ "endpointType": "StorageBlob", "properties": place });
 }
 
 /// In a document, leaving the destination of dead letters out means one thing in a new subscription and
-/// another in a change, so it is set here for both.
+/// another in a change, so it is set here for both. An id of Azure's that `current` has stays.
 pub(super) fn settle(
     form: &Form,
-    definition: SubscriptionDefinition,
+    mut definition: SubscriptionDefinition,
     current: Option<&DeadLetterDestination>,
 ) -> SubscriptionDefinition {
-    let dead_letter = match (form.text(DESTINATION), current) {
-        (DROP, _) => DeadLetterDestination::Drop,
-        (STORAGE, Some(current)) => in_container(current, container_of(&definition.dead_letter)),
-        (STORAGE, None) => definition.dead_letter,
-        _ => DeadLetterDestination::BuiltInQueue,
-    };
-    SubscriptionDefinition {
-        dead_letter,
-        ..definition
+    match (form.text(DESTINATION), &mut definition.dead_letter, current) {
+        (
+            DIRECTORY | S3 | AZURE,
+            DeadLetterDestination::StorageBlob { resource_id, .. },
+            Some(DeadLetterDestination::StorageBlob {
+                resource_id: known, ..
+            }),
+        ) if !known.is_empty() => resource_id.clone_from(known),
+        (DIRECTORY | S3 | AZURE, ..) => {}
+        (DROP, dead_letter, _) => *dead_letter = DeadLetterDestination::Drop,
+        (_, dead_letter, _) => *dead_letter = DeadLetterDestination::BuiltInQueue,
     }
+    definition
 }
 
-/// The form has no storage, so that of before stays.
-fn in_container(current: &DeadLetterDestination, name: &str) -> DeadLetterDestination {
-    let (resource_id, storage) = match current {
-        DeadLetterDestination::StorageBlob {
-            resource_id,
-            storage,
-            ..
-        } => (resource_id.clone(), storage.clone()),
-        DeadLetterDestination::BuiltInQueue | DeadLetterDestination::Drop => {
-            (RESOURCE_ID.to_owned(), BlobStorage::Directory)
-        }
-    };
-    DeadLetterDestination::StorageBlob {
-        resource_id,
-        container: name.to_owned(),
-        storage,
-    }
-}
-
-pub(super) fn fields(form: &Form) -> Vec<Field> {
+/// `current` is what is stored; `None` for a new subscription.
+pub(super) fn fields(form: &Form, current: Option<&DeadLetterDestination>) -> Vec<Field> {
     let choices = [
         (KEEP, "Keep them in the queue of dead letters"),
         (DROP, "Drop them: nothing is kept"),
-        (STORAGE, "Export them to a container"),
+        (DIRECTORY, "Export them to the directory of the server"),
+        (S3, "Export them to S3, or what speaks like it"),
+        (AZURE, "Export them to Azure Blob Storage"),
     ];
+    let stored = match current {
+        Some(DeadLetterDestination::StorageBlob { storage, .. }) => Some(storage),
+        Some(DeadLetterDestination::BuiltInQueue | DeadLetterDestination::Drop) | None => None,
+    };
+    let keeps_s3 = matches!(stored, Some(BlobStorage::S3(_)));
+    let keeps_azure = matches!(stored, Some(BlobStorage::AzureBlob(_)));
+    let secret = |property: &str, label, keeps: bool, hint: &str| {
+        let hint = match keeps {
+            true => format!("Leave it empty to keep what is stored for the same account. {hint}"),
+            false => hint.to_owned(),
+        };
+        Field::secret(&name(property), label, form).hint(hint)
+    };
     vec![
         Field::choice(DESTINATION, "Deliveries that are given up", &choices, form),
-        Field::line(CONTAINER, "Container of exported dead letters", form).hint(
-            "3 to 63 lower-case letters, digits and inner hyphens. It is in the directory that the server \
-             has opened for exports, unless the management API has named other storage.",
-        ),
+        Field::line(CONTAINER, "Container of exported dead letters", form)
+            .mono()
+            .hint(
+                "3 to 63 lower-case letters, digits and inner hyphens: a folder of the directory, or the \
+                 bucket or container in the storage.",
+            )
+            .only_for("only-directory only-s3 only-azure"),
+        Field::url(&name("endpointUrl"), "Storage endpoint", form)
+            .mono()
+            .hint("Such as http://minio.internal:9000. Empty calls Amazon's or Azure's own.")
+            .only_for("only-s3 only-azure"),
+        Field::line(&name("region"), "Region", form)
+            .mono()
+            .hint("Empty means us-east-1.")
+            .only_for("only-s3"),
+        Field::line(&name("accessKeyId"), "Access key id", form)
+            .mono()
+            .only_for("only-s3"),
+        secret("secretAccessKey", "Secret access key", keeps_s3, "It is not shown again.")
+            .only_for("only-s3"),
+        Field::line(&name("accountName"), "Storage account", form)
+            .mono()
+            .only_for("only-azure"),
+        secret("accountKey", "Account key", keeps_azure, "It is not shown again.")
+            .only_for("only-azure"),
+        secret("sasToken", "SAS token", keeps_azure, "In the place of an account key.")
+            .only_for("only-azure"),
     ]
 }
 
@@ -112,37 +161,130 @@ mod tests {
     use super::super::tests::{CONTEXT, form};
     use super::super::{changed, new};
     use super::*;
+    use crate::admin::form::Refusal;
     use crate::model::access::Secret;
-    use crate::model::blob_storage::S3Account;
+    use crate::model::blob_storage::{AzureAccess, AzureAccount, S3Account};
     use crate::model::destination::DeliveryMode;
 
+    fn stored(
+        fields: &[(&str, &str)],
+        current: Option<&SubscriptionDefinition>,
+    ) -> Result<SubscriptionDefinition, Refusal> {
+        let fields = [&[(CONTAINER, "dead")], fields].concat();
+        match current {
+            None => new(&form(&fields), DeliveryMode::Push, &CONTEXT),
+            Some(current) => changed(&form(&fields), current, &CONTEXT),
+        }
+    }
+
+    fn storage(definition: &SubscriptionDefinition) -> &BlobStorage {
+        match &definition.dead_letter {
+            DeadLetterDestination::StorageBlob { storage, .. } => storage,
+            DeadLetterDestination::BuiltInQueue | DeadLetterDestination::Drop => {
+                panic!("no storage")
+            }
+        }
+    }
+
     #[test]
-    fn they_can_go_to_a_container_and_keep_their_storage() {
-        let exported = |name: &str| {
-            let url = ("endpointUrl", "http://h.test/");
-            form(&[url, (DESTINATION, STORAGE), (CONTAINER, name)])
+    fn they_go_where_the_choice_says() {
+        for (choice, expected) in [
+            (KEEP, DeadLetterDestination::BuiltInQueue),
+            ("", DeadLetterDestination::BuiltInQueue),
+            (DROP, DeadLetterDestination::Drop),
+            (
+                DIRECTORY,
+                DeadLetterDestination::StorageBlob {
+                    resource_id: RESOURCE_ID.to_owned(),
+                    container: "dead".to_owned(),
+                    storage: BlobStorage::Directory,
+                },
+            ),
+        ] {
+            let definition = stored(&[(DESTINATION, choice)], None).expect(choice);
+            assert_eq!(definition.dead_letter, expected);
+            let again = stored(&[(DESTINATION, choice)], Some(&definition)).expect(choice);
+            assert_eq!(again.dead_letter, expected);
+            let kept = stored(&[(DESTINATION, KEEP)], Some(&definition)).expect(choice);
+            assert_eq!(kept.dead_letter, DeadLetterDestination::BuiltInQueue);
+        }
+    }
+
+    #[test]
+    fn a_secret_of_s3_stays_as_long_as_its_key_does() {
+        let account = |id| {
+            let endpoint = ("storage.endpointUrl", "http://minio.test:9000");
+            vec![
+                (DESTINATION, S3),
+                endpoint,
+                ("storage.accessKeyId", id),
+                ("storage.region", "eu"),
+            ]
         };
-        let mut current =
-            new(&exported("dead"), DeliveryMode::Push, &CONTEXT).expect("a definition");
-        assert_eq!(container_of(&current.dead_letter), "dead");
-        assert!(new(&exported("No!"), DeliveryMode::Push, &CONTEXT).is_err());
-        let account = S3Account {
+        let first = [account("id"), vec![("storage.secretAccessKey", "hush")]].concat();
+        let first = stored(&first, None).expect("a definition");
+        let BlobStorage::S3(expected) = storage(&first) else {
+            panic!("no S3");
+        };
+        let S3Account {
+            access_key_id,
+            secret_access_key,
+            ..
+        } = &**expected;
+        assert_eq!(
+            (access_key_id.as_str(), secret_access_key),
+            ("id", &Secret::new("hush"))
+        );
+        let second = stored(&account("id"), Some(&first)).expect("a definition");
+        assert_eq!(storage(&second), storage(&first));
+        let refusal = stored(&account("other"), Some(&first)).expect_err("no secret");
+        assert_eq!(
+            refusal.closeness("storage.secretAccessKey"),
+            2,
+            "{refusal:?}"
+        );
+    }
+
+    #[test]
+    fn a_secret_of_azure_stays_and_another_kind_takes_its_place() {
+        let account = [(DESTINATION, AZURE), ("storage.accountName", "shop")];
+        let with =
+            |secret| stored(&[&account[..], &[secret]].concat(), None).expect("a definition");
+        let first = with(("storage.accountKey", "aHVzaA=="));
+        let second = stored(&account, Some(&first)).expect("a definition");
+        assert_eq!(storage(&second), storage(&first));
+        let third = [&account[..], &[("storage.sasToken", "sv=1")]].concat();
+        let third = stored(&third, Some(&first)).expect("a definition");
+        let expected = AzureAccount {
+            name: "shop".to_owned(),
             endpoint: None,
-            region: "eu".to_owned(),
-            access_key_id: "id".to_owned(),
-            secret_access_key: Secret::new("secret"),
+            access: AzureAccess::SasToken(Secret::new("sv=1")),
         };
-        current.dead_letter = DeadLetterDestination::StorageBlob {
-            resource_id: String::new(),
-            container: "dead".to_owned(),
-            storage: BlobStorage::S3(Box::new(account.clone())),
-        };
-        let moved = changed(&exported("letters"), &current, &CONTEXT).expect("a definition");
-        let expected = DeadLetterDestination::StorageBlob {
-            resource_id: String::new(),
-            container: "letters".to_owned(),
-            storage: BlobStorage::S3(Box::new(account)),
-        };
-        assert_eq!(moved.dead_letter, expected);
+        assert_eq!(storage(&third), &BlobStorage::AzureBlob(Box::new(expected)));
+    }
+
+    #[test]
+    fn what_is_wrong_with_storage_is_told_by_its_field() {
+        for (choice, field, value) in [
+            (DIRECTORY, CONTAINER, "No!"),
+            (S3, "storage.accessKeyId", ""),
+            (S3, "storage.endpointUrl", "minio"),
+            (S3, "storage.region", "e u"),
+            (AZURE, "storage.accountName", ""),
+            (AZURE, "storage.accountKey", "no base64"),
+        ] {
+            let mut fields = vec![
+                (DESTINATION, choice),
+                (CONTAINER, "dead"),
+                ("storage.accessKeyId", "id"),
+                ("storage.secretAccessKey", "hush"),
+                ("storage.accountName", "shop"),
+                ("storage.accountKey", "aHVzaA=="),
+            ];
+            fields.insert(0, (field, value));
+            let refusal = new(&form(&fields), DeliveryMode::Push, &CONTEXT).expect_err(field);
+            let most = field.split('.').count();
+            assert_eq!(refusal.closeness(field), most, "{field}: {refusal:?}");
+        }
     }
 }

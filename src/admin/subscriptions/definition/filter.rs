@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::value::{joined, list, text, ticked, words};
+use super::clauses::{self, ADVANCED, ClauseFields};
+use super::value::{joined, text, ticked, words};
 use crate::admin::field::Field;
 use crate::admin::form::{Form, Refusal};
 
@@ -11,7 +12,14 @@ const BEGINS: &str = "subjectBeginsWith";
 const ENDS: &str = "subjectEndsWith";
 const CASE: &str = "isSubjectCaseSensitive";
 const ON_ARRAYS: &str = "enableAdvancedFilteringOnArrays";
-const ADVANCED: &str = "advancedFilters";
+
+/// The fields, in their order.
+pub(in crate::admin::subscriptions) struct FilterFields {
+    pub(in crate::admin::subscriptions) basic: Vec<Field>,
+    pub(in crate::admin::subscriptions) clauses: ClauseFields,
+    /// Namespaces know no such thing.
+    pub(in crate::admin::subscriptions) on_arrays: Option<Field>,
+}
 
 pub(super) fn fill(form: &mut Form, properties: &Value) {
     let filter = &properties["filter"];
@@ -19,7 +27,7 @@ pub(super) fn fill(form: &mut Form, properties: &Value) {
     form.set(BEGINS, text(&filter[BEGINS]));
     form.set(ENDS, text(&filter[ENDS]));
     form.set(CASE, ticked(&filter[CASE]));
-    form.set(ADVANCED, list(&filter[ADVANCED]));
+    clauses::fill(form, &filter[ADVANCED]);
     form.set(ON_ARRAYS, ticked(&filter[ON_ARRAYS]));
 }
 
@@ -32,7 +40,7 @@ pub(super) fn document(form: &Form) -> Result<Value, Refusal> {
         ENDS: form.text(ENDS),
         CASE: form.is_on(CASE),
     });
-    let advanced = form.json(ADVANCED)?;
+    let advanced = clauses::document(form)?;
     if !advanced.is_null() {
         filter[ADVANCED] = advanced;
         filter[ON_ARRAYS] = form.is_on(ON_ARRAYS).into();
@@ -40,17 +48,20 @@ pub(super) fn document(form: &Form) -> Result<Value, Refusal> {
     Ok(filter)
 }
 
-pub(super) fn fields(form: &Form) -> Vec<Field> {
-    vec![
-        Field::area(TYPES, "Event types", 3, form)
-            .hint("One per line, in their exact spelling. Empty takes every type."),
-        Field::line(BEGINS, "Subject begins with", form).mono(),
-        Field::line(ENDS, "Subject ends with", form).mono(),
-        Field::tick(CASE, "Letter case of the subject counts", form),
-        Field::area(ADVANCED, "Advanced filters", 4, form).hint(
-            "A JSON array in Azure's form, such as \
-             [{\"operatorType\": \"NumberGreaterThan\", \"key\": \"data.total\", \"value\": 100}].",
-        ),
-        Field::tick(ON_ARRAYS, "Advanced filters look into arrays", form),
-    ]
+pub(super) fn fields(form: &Form) -> FilterFields {
+    FilterFields {
+        basic: vec![
+            Field::area(TYPES, "Event types", 3, form)
+                .hint("One per line, in their exact spelling. Empty takes every type."),
+            Field::line(BEGINS, "Subject begins with", form).mono(),
+            Field::line(ENDS, "Subject ends with", form).mono(),
+            Field::tick(CASE, "Letter case of the subject counts", form),
+        ],
+        clauses: clauses::fields(form),
+        on_arrays: Some(Field::tick(
+            ON_ARRAYS,
+            "Advanced filters look into arrays",
+            form,
+        )),
+    }
 }

@@ -3,8 +3,10 @@
 
 use serde_json::{Value, json};
 
-use super::value::{joined, list, text, ticked, words};
-use super::{dead_letters, delivery, destination, notes, retry};
+use super::clauses;
+use super::filter::FilterFields;
+use super::value::{joined, text, ticked, words};
+use super::{credentials, dead_letters, delivery, destination, notes, retry};
 use crate::admin::field::{Field, Section};
 use crate::admin::form::{Form, Refusal};
 use crate::admin::subscriptions::definition::Sections;
@@ -22,6 +24,7 @@ const ATTEMPTS: &str = "maxDeliveryCount";
 const TIME_TO_LIVE: &str = "eventTimeToLive";
 const TYPES: &str = "includedEventTypes";
 const FILTERS: &str = "filters";
+const WITH_IDENTITY: &str = "deadLetterDestinationWithResourceIdentity";
 
 /// For a new subscription.
 pub(super) fn blank(form: &mut Form) {
@@ -40,6 +43,12 @@ pub(super) fn fill(
     let as_of_custom = json!({ DESTINATION: own[DESTINATION] });
     destination::fill(form, &as_of_custom);
     delivery::fill(form, &as_of_custom);
+    credentials::fill(form, &as_of_custom);
+    dead_letters::fill(
+        form,
+        &subscription.definition.dead_letter,
+        &own[WITH_IDENTITY],
+    );
     form.set(LOCK, text(&own[LOCK]));
     form.set(ATTEMPTS, text(&own[ATTEMPTS]));
     let follows_topic = topic
@@ -56,7 +65,7 @@ pub(super) fn fill(
     form.set(retry::ON_GONE, ticked(&properties[retry::ON_GONE]));
     let filter = &properties[CONFIGURATION];
     form.set(TYPES, joined(&filter[TYPES], "\n"));
-    form.set(FILTERS, list(&filter[FILTERS]));
+    clauses::fill(form, &filter[FILTERS]);
 }
 
 /// The object that tells the particulars of a mode.
@@ -67,13 +76,14 @@ fn object_of(mode: DeliveryMode) -> &'static str {
     }
 }
 
-/// The `properties` of the document that the form stands for. `known` is what the present webhook has
-/// beside the fields of the form.
-pub(super) fn properties(
-    form: &Form,
-    mode: DeliveryMode,
-    known: &[(&str, Value)],
-) -> Result<Value, Refusal> {
+/// Where a fault would be in the document of a custom topic's subscription, by which the fields are named.
+pub(super) fn as_of_custom(target: &str) -> String {
+    let own = format!("{CONFIGURATION}.{FILTERS}");
+    target.replace(&own, &format!("{CONFIGURATION}.{}", clauses::ADVANCED))
+}
+
+/// The `properties` of the document that the form stands for.
+pub(super) fn properties(form: &Form, mode: DeliveryMode) -> Result<Value, Refusal> {
     let mut own = json!({
         ATTEMPTS: form.number(ATTEMPTS),
         TIME_TO_LIVE: form.filled(TIME_TO_LIVE),
@@ -85,17 +95,16 @@ pub(super) fn properties(
             let mut as_of_custom = json!({});
             destination::write(form, &mut as_of_custom);
             delivery::write(form, &mut as_of_custom)?;
+            credentials::write(form, &mut as_of_custom);
             own[DESTINATION] = as_of_custom[DESTINATION].take();
-            for (name, value) in known {
-                own[DESTINATION]["properties"][*name] = value.clone();
-            }
             own[retry::SCHEDULE] = retry::schedule(form);
             properties[retry::ON_GONE] = form.is_on(retry::ON_GONE).into();
         }
     }
-    if let Some(storage) = dead_letters::storage(form) {
-        own["deadLetterDestinationWithResourceIdentity"] =
-            json!({ "deadLetterDestination": storage });
+    let mut storage = json!({});
+    dead_letters::write(form, &mut storage);
+    if storage[dead_letters::DESTINATION].is_object() {
+        own[WITH_IDENTITY] = storage;
     }
     properties[DELIVERY] = json!({ "deliveryMode": mode.name(), object_of(mode): own });
     notes::write(form, &mut properties);
@@ -106,7 +115,7 @@ pub(super) fn properties(
 pub(super) fn filter(form: &Form) -> Result<Value, Refusal> {
     let types = words(form.text(TYPES), '\n');
     let mut filter = json!({ TYPES: (!types.is_empty()).then_some(types) });
-    let filters = form.json(FILTERS)?;
+    let filters = clauses::document(form)?;
     if !filters.is_null() {
         filter[FILTERS] = filters;
     }
@@ -120,10 +129,13 @@ pub(super) fn sections(
     current: Option<&SubscriptionDefinition>,
 ) -> Sections {
     let section = |title, fields| Section { title, fields };
+    let webhook = current.and_then(|current| current.destination.webhook());
+    let stored = webhook.map(|webhook| &webhook.credentials);
     let mut others = Vec::new();
     let first = match mode {
         DeliveryMode::Push => {
             others.push(section("Delivery", delivery::request_fields(form)));
+            others.push(section("Credentials", credentials::fields(form, stored)));
             section(
                 "Destination",
                 destination::fields(form, current, &NAME_CHARACTERS),
@@ -137,26 +149,23 @@ pub(super) fn sections(
             section("Receiving", fields.collect())
         }
     };
-    others.push(section(
-        "Retries and dead letters",
-        retry_fields(form, mode),
-    ));
+    let dead_letter = current.map(|current| &current.dead_letter);
+    let mut given_up = retry_fields(form, mode);
+    given_up.extend(dead_letters::fields(form, dead_letter));
+    others.push(section("Retries and dead letters", given_up));
     others.push(section("Notes and end", notes::fields(form)));
     Sections {
         destination: first,
-        filter: section("Filter", filter_fields(form)),
+        filter: FilterFields {
+            basic: vec![
+                Field::area(TYPES, "Event types", 3, form)
+                    .hint("One per line. Empty takes every type."),
+            ],
+            clauses: clauses::fields(form),
+            on_arrays: None,
+        },
         others,
     }
-}
-
-fn filter_fields(form: &Form) -> Vec<Field> {
-    vec![
-        Field::area(TYPES, "Event types", 3, form).hint("One per line. Empty takes every type."),
-        Field::area(FILTERS, "Filters", 4, form).hint(
-            "A JSON array in Azure's form, such as [{\"operatorType\": \"StringBeginsWith\", \
-             \"key\": \"subject\", \"values\": [\"/orders/\"]}]. An event must pass all of them.",
-        ),
-    ]
 }
 
 fn lock_field(form: &Form) -> Field {
@@ -186,6 +195,5 @@ fn retry_fields(form: &Form, mode: DeliveryMode) -> Vec<Field> {
     if mode == DeliveryMode::Push {
         fields.extend(retry::webhook_fields(form));
     }
-    fields.extend(dead_letters::fields(form));
     fields
 }

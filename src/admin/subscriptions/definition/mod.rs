@@ -3,15 +3,18 @@
 //!
 //! Each part of the form has a module: how a document fills it, what it writes into one, and its fields.
 
+pub(super) mod clauses;
+pub(super) mod credentials;
 mod dead_letters;
 mod delivery;
 mod destination;
-mod filter;
+pub(super) mod filter;
 mod in_namespace;
 mod notes;
 mod retry;
 mod value;
 
+use filter::FilterFields;
 use serde_json::{Value, json};
 
 use crate::admin::error::sentence;
@@ -48,18 +51,13 @@ pub(super) fn form_of(topic: &TopicEntry, subscription: &EventSubscription) -> F
         destination::fill(&mut form, properties);
         filter::fill(&mut form, properties);
         delivery::fill(&mut form, properties);
+        credentials::fill(&mut form, properties);
         retry::fill(&mut form, properties);
+        dead_letters::fill(&mut form, &subscription.definition.dead_letter, properties);
     }
-    dead_letters::fill(&mut form, &subscription.definition.dead_letter);
     notes::fill(&mut form, properties);
     form
 }
-
-const CREDENTIALS: [&str; 3] = [
-    "authentication",
-    "clientCertificate",
-    "certificateAuthorities",
-];
 
 /// What the form for a new subscription defines. Of a custom topic, all are pushed.
 pub(super) fn new(
@@ -69,44 +67,38 @@ pub(super) fn new(
 ) -> Result<SubscriptionDefinition, Refusal> {
     let properties = match context.event_retention {
         None => properties(form)?,
-        Some(_) => in_namespace::properties(form, mode, &[])?,
+        Some(_) => in_namespace::properties(form, mode)?,
     };
     let body = json!({ "properties": properties });
-    let definition = resource::parse_subscription(&body, context).map_err(refusal)?;
+    let definition = resource::parse_subscription(&body, context);
+    let definition = definition.map_err(|error| refusal(form, error))?;
     Ok(dead_letters::settle(form, definition, None))
 }
 
-/// What the form makes of `current`. A URL, and the values of secret headers, that are left out stay, and
-/// so do credentials, which the form does not have.
+/// What the form makes of `current`. A URL, and secrets, that are left out stay.
 pub(super) fn changed(
     form: &Form,
     current: &SubscriptionDefinition,
     context: &SubscriptionContext<'_>,
 ) -> Result<SubscriptionDefinition, Refusal> {
-    let known = resource::render_destination(current);
-    let known = CREDENTIALS.map(|name| (name, known["properties"][name].clone()));
     let mode = current.destination.delivery_mode();
     let body = match context.event_retention {
-        None => {
-            let mut body = properties(form)?;
-            for (name, value) in known {
-                body["destination"]["properties"][name] = value;
-            }
-            body
-        }
-        Some(_) => json!({ "properties": in_namespace::properties(form, mode, &known)? }),
+        None => properties(form)?,
+        Some(_) => json!({ "properties": in_namespace::properties(form, mode)? }),
     };
-    let definition = resource::patch_subscription(current, &body, context).map_err(refusal)?;
+    let definition = resource::patch_subscription(current, &body, context);
+    let definition = definition.map_err(|error| refusal(form, error))?;
     let before = Some(&current.dead_letter);
     Ok(dead_letters::settle(form, definition, before))
 }
 
 /// What the management API has against the document, at the field that it stems from.
-pub(super) fn refusal(error: InvalidResource) -> Refusal {
-    Refusal {
-        target: error.target,
+pub(super) fn refusal(form: &Form, error: InvalidResource) -> Refusal {
+    let refusal = Refusal {
+        target: in_namespace::as_of_custom(&error.target),
         problem: sentence(&error.problem),
-    }
+    };
+    clauses::place(form, credentials::place(refusal))
 }
 
 /// The `properties` of the document that the form stands for.
@@ -114,6 +106,7 @@ fn properties(form: &Form) -> Result<Value, Refusal> {
     let mut properties = json!({ "filter": filter::document(form)? });
     destination::write(form, &mut properties);
     delivery::write(form, &mut properties)?;
+    credentials::write(form, &mut properties);
     retry::write(form, &mut properties);
     dead_letters::write(form, &mut properties);
     notes::write(form, &mut properties);
@@ -131,7 +124,7 @@ pub(super) fn filter_of(topic: &TopicEntry, form: &Form) -> Result<Value, Refusa
 /// All fields, in sections.
 pub(super) struct Sections {
     pub(super) destination: Section,
-    pub(super) filter: Section,
+    pub(super) filter: FilterFields,
     /// What follows the filter.
     pub(super) others: Vec<Section>,
 }
@@ -149,16 +142,20 @@ impl Sections {
         }
         let input = &topic.topic.definition.input_schema;
         let section = |title, fields| Section { title, fields };
+        let webhook = current.and_then(|current| current.destination.webhook());
+        let stored = webhook.map(|webhook| &webhook.credentials);
         let mut given_up = retry::fields(form);
-        given_up.extend(dead_letters::fields(form));
+        let dead_letter = current.map(|current| &current.dead_letter);
+        given_up.extend(dead_letters::fields(form, dead_letter));
         Self {
             destination: section(
                 "Destination",
                 destination::fields(form, current, &SUBSCRIPTION_NAME_CHARACTERS),
             ),
-            filter: section("Filter", filter::fields(form)),
+            filter: filter::fields(form),
             others: vec![
                 section("Delivery", delivery::fields(form, input)),
+                section("Credentials", credentials::fields(form, stored)),
                 section("Retries and dead letters", given_up),
                 section("Notes and end", notes::fields(form)),
             ],
@@ -174,7 +171,6 @@ mod tests {
     use super::retry::ON_GONE;
     use super::*;
     use crate::base::Timestamp;
-    use crate::model::destination::Destination;
     use crate::model::limits::ATTEMPTS_MAX;
     use crate::model::pace::{Pace, Rate};
     use crate::model::subscription::DeadLetterDestination;
@@ -252,31 +248,21 @@ mod tests {
         assert!(definition.disable_on_gone);
     }
 
-    fn with_credentials(current: &SubscriptionDefinition) -> SubscriptionDefinition {
-        let authentication = json!({"type": "Bearer", "token": "hush"});
-        let patch = json!({"destination": {"endpointType": "WebHook", "properties": {
-            "authentication": authentication,
-            "signingSecrets": [{"secret": "whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"}],
-        }}});
-        let given = resource::patch_subscription(current, &patch, &CONTEXT).expect("valid");
-        let Destination::WebHook(given) = given.destination else {
-            panic!("a webhook");
-        };
-        let mut definition = current.clone();
-        let Destination::WebHook(webhook) = &mut definition.destination else {
-            panic!("a webhook");
-        };
-        webhook.credentials = given.credentials;
-        definition
-    }
-
     #[test]
     fn a_change_keeps_what_is_not_shown() {
         let secret = r#"[{"name": "X-Key", "type": "Static",
             "properties": {"value": "hush", "isSecret": true}}]"#;
-        let first = form(&[(HEADERS, secret), ("deadLetterDestination", "drop")]);
+        let first = form(&[
+            (HEADERS, secret),
+            ("deadLetterDestination", "drop"),
+            ("authentication.type", "Bearer"),
+            ("authentication.token", "hush"),
+            (
+                "signingSecrets.secret",
+                "whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA",
+            ),
+        ]);
         let current = new(&first, DeliveryMode::Push, &CONTEXT).expect("a definition");
-        let current = with_credentials(&current);
         assert_eq!(current.dead_letter, DeadLetterDestination::Drop);
 
         let hidden = r#"[{"name": "X-Key", "type": "Static",
@@ -286,6 +272,7 @@ mod tests {
                 (HEADERS, hidden),
                 ("deadLetterDestination", "keep"),
                 ("labels", "a, b"),
+                ("authentication.type", "Bearer"),
             ]
             .iter(),
         );

@@ -1,0 +1,183 @@
+//! Credentials, signing secrets and storage, set with the form: what is stored is never shown.
+
+use super::Appliance;
+use super::deliver::{publish, settle, with_subscription};
+use crate::base::TimeScale;
+use crate::model::credentials::{Authentication, Credentials};
+use crate::model::delivery::{DeliveryId, DeliveryState};
+use crate::model::export::Outage;
+
+const NEW: &str = "/admin/topics/orders/new-subscription";
+const BILLING: &str = "/admin/topics/orders/subscriptions/billing";
+
+fn credentials(appliance: &Appliance, name: &str) -> Credentials {
+    let registry = appliance.broker.registry();
+    let mut all = registry.subscriptions();
+    let (_, found) = all
+        .find(|(_, each)| each.name.as_str() == name)
+        .expect("the subscription");
+    let webhook = found.definition.destination.webhook();
+    webhook.expect("a webhook").credentials.clone()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_token_is_kept_and_not_shown_again() {
+    let (appliance, mut person) = with_subscription().await;
+    let edit = format!("{BILLING}/edit");
+    person.open(&edit).await;
+    let bearer = ("authentication.type", "Bearer");
+    let typed = [bearer, ("authentication.token", "hush-hush")];
+    let page = person.send(&edit, &typed).await;
+    page.expect(&["has been changed", "A fixed token (Bearer)"]);
+    assert!(!page.body.contains("hush-hush"));
+    let page = person.open(&edit).await;
+    page.expect(&[
+        "value=\"Bearer\" selected",
+        "Leave it empty to keep the stored one.",
+        "type=\"password\" id=\"authentication.token\"",
+    ]);
+    assert!(!page.body.contains("hush-hush"));
+    let page = person.send(&edit, &[bearer, ("labels", "kept")]).await;
+    page.expect(&["has been changed", "kept"]);
+    let Some(Authentication::Bearer { token }) = credentials(&appliance, "billing").authentication
+    else {
+        panic!("no token");
+    };
+    assert_eq!(token.reveal(), "hush-hush");
+    let activity = person.open("/admin/activity").await;
+    assert!(!activity.body.contains("hush-hush"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_first_signing_secret_is_shown_once() {
+    let (appliance, mut person) = with_subscription().await;
+    person.open(NEW).await;
+    let typed = [
+        ("name", "audit"),
+        ("endpointUrl", "https://shop.example/audit"),
+        ("sign", "on"),
+    ];
+    let page = person.send(NEW, &typed).await;
+    page.expect(&["Signing secret of audit", "it is not shown again"]);
+    let signing = credentials(&appliance, "audit").signing;
+    let secret = &signing.0[0].secret;
+    page.expect(&[secret.reveal(), &secret.fingerprint()]);
+    for path in ["", "/edit", "/signing"] {
+        let page = person
+            .open(&format!("/admin/topics/orders/subscriptions/audit{path}"))
+            .await;
+        assert_eq!(page.status, 200);
+        assert!(!page.body.contains(secret.reveal()), "{path}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_form_does_not_show_a_secret_that_was_made() {
+    let (_appliance, mut person) = with_subscription().await;
+    person.open(NEW).await;
+    let page = person.send(NEW, &[("name", "audit"), ("sign", "on")]).await;
+    assert_eq!(page.status, 422);
+    assert!(!page.body.contains("value=\"whsec_"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn signing_secrets_take_turns_and_end() {
+    let (appliance, mut person) = with_subscription().await;
+    let page = person.open(BILLING).await;
+    page.expect(&["Sign every request"]);
+    let signing = format!("{BILLING}/signing");
+    person.open(&signing).await;
+    let page = person.send(&signing, &[("gracePeriod", "P1D")]).await;
+    page.expect(&["Signing secret of billing", "whsec_"]);
+    person.open(&signing).await;
+    let own = "whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
+    let typed = [("secret", own), ("gracePeriod", "PT1H")];
+    let page = person.send(&signing, &typed).await;
+    assert_eq!(page.path, BILLING);
+    assert!(!page.body.contains(own));
+    let keys = credentials(&appliance, "billing").signing.0;
+    assert_eq!(keys.len(), 2);
+    page.expect(&[
+        &keys[0].secret.fingerprint(),
+        &keys[1].secret.fingerprint(),
+        "which signs until",
+        "(in 1 h)",
+    ]);
+    person.open(&signing).await;
+    let page = person.send(&signing, &[("secret", "mine")]).await;
+    assert_eq!(page.status, 422);
+    page.expect(&["href=\"#secret\"", "It must be &#34;whsec_&#34;"]);
+
+    person.open(&format!("{signing}/stop")).await;
+    let page = person.send(&format!("{signing}/stop"), &[]).await;
+    page.expect(&["billing signs no more.", "Sign every request"]);
+    assert!(credentials(&appliance, "billing").signing.0.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn storage_for_dead_letters_is_named_without_its_secret() {
+    let (_appliance, mut person) = with_subscription().await;
+    let edit = format!("{BILLING}/edit");
+    person.open(&edit).await;
+    let typed = [
+        ("deadLetterDestination", "S3"),
+        ("blobContainerName", "dead"),
+        ("storage.endpointUrl", "http://minio.test:9000"),
+        ("storage.accessKeyId", "shop"),
+        ("storage.secretAccessKey", "hush-hush"),
+    ];
+    let page = person.send(&edit, &typed).await;
+    page.expect(&[
+        "Exported to the container dead in S3 at http://minio.test:9000/, region us-east-1, by the access key shop",
+        "Nothing has been exported yet.",
+    ]);
+    let page = person.open(&edit).await;
+    page.expect(&["value=\"S3\" selected", "value=\"shop\"", "value=\"dead\""]);
+    assert!(!page.body.contains("hush-hush"));
+    let page = person.send(&edit, &typed[..4]).await;
+    page.expect(&["has been changed"]);
+    person.open(&edit).await;
+    let page = person
+        .send(
+            &edit,
+            &[&typed[..3], &[("storage.accessKeyId", "other")]].concat(),
+        )
+        .await;
+    assert_eq!(page.status, 422);
+    page.expect(&["href=\"#storage.secretAccessKey\""]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn storage_tells_its_last_blob_and_that_it_is_away() {
+    let (appliance, mut person) = with_subscription().await;
+    appliance.webhooks.will_answer(401, "no", "who are you?");
+    publish(&mut person).await;
+    settle(&appliance, 1, DeliveryState::DeadLettered).await;
+    let edit = format!("{BILLING}/edit");
+    person.open(&edit).await;
+    let typed = [
+        ("deadLetterDestination", "directory"),
+        ("blobContainerName", "dead"),
+    ];
+    person.send(&edit, &typed).await;
+
+    let registry = appliance.broker.registry();
+    let (_, billing) = registry.subscriptions().next().expect("billing");
+    let (exports, now) = (&appliance.store.exports, appliance.clock.now());
+    let outage = Outage::after(None, "no such folder".to_owned(), now, TimeScale::REAL);
+    let failed = exports.failed(billing.id, outage).await;
+    failed.expect("an outage");
+    let page = person.open(BILLING).await;
+    page.expect(&["It takes no dead letters", "1 failure", "no such folder"]);
+
+    let dead = vec![DeliveryId(1)];
+    let blob = exports.begin(billing.id, "BILLING/1.json".to_owned(), dead.clone(), now);
+    let blob = blob.await.expect("a blob");
+    let stored = exports.stored(blob.id, dead, now).await;
+    stored.expect("a stored blob");
+    let page = person.open(BILLING).await;
+    page.expect(&["The last blob is", "BILLING/1.json"]);
+    assert!(!page.body.contains("It takes no dead letters"));
+    let page = person.open("/admin/dead-letters/1").await;
+    page.expect(&["Exported as", "BILLING/1.json"]);
+}
