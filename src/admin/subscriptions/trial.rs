@@ -87,7 +87,7 @@ pub(super) async fn try_typed(
     match filter_of(topic, form) {
         Ok(filter) => {
             let tried = try_on(site, topic, current, request(&filter, current, form)).await?;
-            Ok(tried.map_err(|error| refusal(form, error)))
+            Ok(tried.map_err(|error| refusal(form, &error)))
         }
         Err(refusal) => Ok(Err(refusal)),
     }
@@ -266,7 +266,7 @@ pub(in crate::admin) async fn try_filter(
     let (status, trial, refusal) = match tried {
         Ok(trial) => (StatusCode::OK, Some(trial), None),
         Err(error) => {
-            let refusal = refusal(&form, error);
+            let refusal = refusal(&form, &error);
             (StatusCode::UNPROCESSABLE_ENTITY, None, Some(refusal))
         }
     };

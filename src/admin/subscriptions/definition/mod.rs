@@ -71,7 +71,7 @@ pub(super) fn new(
     };
     let body = json!({ "properties": properties });
     let definition = resource::parse_subscription(&body, context);
-    let definition = definition.map_err(|error| refusal(form, error))?;
+    let definition = definition.map_err(|error| refusal(form, &error))?;
     Ok(dead_letters::settle(form, definition, None))
 }
 
@@ -87,13 +87,13 @@ pub(super) fn changed(
         Some(_) => json!({ "properties": in_namespace::properties(form, mode)? }),
     };
     let definition = resource::patch_subscription(current, &body, context);
-    let definition = definition.map_err(|error| refusal(form, error))?;
+    let definition = definition.map_err(|error| refusal(form, &error))?;
     let before = Some(&current.dead_letter);
     Ok(dead_letters::settle(form, definition, before))
 }
 
 /// What the management API has against the document, at the field that it stems from.
-pub(super) fn refusal(form: &Form, error: InvalidResource) -> Refusal {
+pub(super) fn refusal(form: &Form, error: &InvalidResource) -> Refusal {
     let refusal = Refusal {
         target: in_namespace::as_of_custom(&error.target),
         problem: sentence(&error.problem),
