@@ -3,12 +3,11 @@
 
 use std::time::Duration;
 
-use aws_lc_rs::digest::{SHA256, digest};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use zeroize::Zeroizing;
 
-use crate::base::{Entropy, Timestamp};
+use crate::base::{Entropy, Timestamp, sha256_hex};
 use crate::model::access::Secret;
 use crate::model::limits::SIGNING_SECRETS_MAX;
 
@@ -64,9 +63,9 @@ impl SigningSecret {
 
     /// What stands for the secret in answers.
     pub fn fingerprint(&self) -> String {
-        let hash = digest(&SHA256, self.0.reveal().as_bytes());
-        let bytes = hash.as_ref()[..FINGERPRINT_BYTES].iter();
-        bytes.map(|byte| format!("{byte:02x}")).collect()
+        let mut hash = sha256_hex(self.0.reveal().as_bytes());
+        hash.truncate(2 * FINGERPRINT_BYTES);
+        hash
     }
 }
 

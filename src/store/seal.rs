@@ -9,12 +9,11 @@ use std::fmt;
 use std::sync::Arc;
 
 use aws_lc_rs::aead::{AES_256_GCM_SIV, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
-use aws_lc_rs::digest::{SHA256, digest};
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use zeroize::Zeroizing;
 
-use crate::base::Entropy;
+use crate::base::{Entropy, sha256_hex};
 use crate::store::error::StoreError;
 
 /// Bytes of a master key: what AES-256 takes.
@@ -126,9 +125,9 @@ fn parse_key(text: &str) -> Result<Zeroizing<[u8; KEY_BYTES]>, InvalidMasterKey>
 }
 
 fn id_of(key: &[u8; KEY_BYTES]) -> String {
-    let hash = digest(&SHA256, key);
-    let bytes = hash.as_ref()[..ID_BYTES].iter();
-    bytes.map(|byte| format!("{byte:02x}")).collect()
+    let mut hash = sha256_hex(key);
+    hash.truncate(2 * ID_BYTES);
+    hash
 }
 
 impl fmt::Debug for MasterKeys {
