@@ -27,6 +27,8 @@ pub(super) struct Ledger {
     pub(super) clock_went_back: bool,
     /// The disk has been full since the last moment at which everything was found in order.
     pub(super) disk_was_full: bool,
+    /// The clock jumps at this moment: what fell due on the way happens in any order.
+    pub(super) clock_jumps: bool,
     pub(super) limits: Limits,
     started_at: Timestamp,
     pub(super) now: Timestamp,
@@ -93,6 +95,8 @@ pub(super) struct Sub {
     pub(super) probation_until: Option<Timestamp>,
     /// Since then something happened that may end a probation.
     pub(super) changed: bool,
+    /// A late success of the present life that a full disk may keep from being heard.
+    pub(super) owes_success: bool,
     /// What its receivers were given with events, oldest first.
     pub(super) tokens: Vec<String>,
 }
@@ -177,6 +181,7 @@ impl Ledger {
             life: 0,
             clock_went_back: false,
             disk_was_full: false,
+            clock_jumps: false,
             limits,
             started_at: now,
             now,
@@ -274,6 +279,7 @@ impl Ledger {
             sub.starts.clear();
             sub.paced_since = None;
             sub.probation_until = None;
+            sub.owes_success = false;
         }
         for pair in self
             .events
@@ -303,6 +309,7 @@ impl Sub {
             paced_since: None,
             probation_until: None,
             changed: true,
+            owes_success: false,
             tokens: Vec::new(),
         }
     }

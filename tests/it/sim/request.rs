@@ -80,11 +80,14 @@ pub(super) fn answered_late(ledger: &mut Ledger, cargo: &Cargo, asked_at: Timest
     let now = ledger.now;
     ledger.note(format!("r{} -> late {status}", cargo.sub));
     ledger.subs[cargo.sub].changed = true;
-    let (life, full, deleted) = (
+    let (life, full, jumps, deleted) = (
         ledger.life,
         ledger.disk_was_full,
+        ledger.clock_jumps,
         ledger.subs[cargo.sub].deleted.is_some(),
     );
+    let success = matches!(status, 200..=204);
+    ledger.subs[cargo.sub].owes_success |= success && full;
     for event in &cargo.events {
         ledger.live.insert(*event);
         let pair = pair(ledger, cargo.sub, *event);
@@ -95,12 +98,16 @@ pub(super) fn answered_late(ledger: &mut Ledger, cargo: &Cargo, asked_at: Timest
             seen.state == DeliveryState::Pending && seen.attempts == sent.count + 1
         });
         let mut sent = pair.sent.iter();
-        let asked = |sent: &Sent| sent.life == life && sent.started_at == asked_at;
+        // A resubmission may begin in the same moment as the attempt before it.
+        let timed_out = |sent: &Sent| sent.ended.is_some_and(|(_, said)| said == Said::TimedOut);
+        let asked = |sent: &Sent| {
+            let is_of_it = sent.life == life && sent.started_at == asked_at;
+            is_of_it && timed_out(sent) && sent.late.is_none()
+        };
         let at = sent.position(asked).expect("a request was made");
         pair.sent[at].late = Some((now, status));
-        let success = matches!(status, 200..=204);
-        pair.must_be_delivered =
-            success && waits && at == newest && !pair.on_wire && !full && !deleted;
+        let waits_still = waits && at == newest && !pair.on_wire && !jumps;
+        pair.must_be_delivered = success && waits_still && !full && !deleted;
     }
 }
 
@@ -193,7 +200,7 @@ fn check_request(ledger: &mut Ledger, request: &ExchangeRequest, cargo: &Cargo) 
         ));
     }
     if let Some(until) = sub.probation_until
-        && !sub.changed
+        && !(sub.changed || sub.owes_success)
         && (now < until || events > 1 || sub.starts.last() == Some(&now))
     {
         broken.push(format!(

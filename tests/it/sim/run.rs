@@ -182,7 +182,12 @@ impl Simulation {
             // Whoever waits for room asks again within a minute.
             let end = self.clock.now() + seconds(61);
             self.run_until(end, MOMENTS_OF_THE_END_MAX);
-            self.with(|ledger| ledger.disk_was_full = false);
+            self.with(|ledger| {
+                ledger.disk_was_full = false;
+                for sub in &mut ledger.subs {
+                    sub.owes_success = false;
+                }
+            });
         }
     }
 
@@ -230,8 +235,12 @@ impl Simulation {
             _ => {
                 // Somebody sets the clock ahead: nobody had a chance to do anything in between.
                 let jump = seconds(self.dice.within(30, 20_000));
-                self.with(|ledger| ledger.note(format!("the clock jumps by {jump:?}")));
+                self.with(|ledger| {
+                    ledger.note(format!("the clock jumps by {jump:?}"));
+                    ledger.clock_jumps = true;
+                });
                 self.life().pass(jump);
+                self.with(|ledger| ledger.clock_jumps = false);
                 return;
             }
         };
