@@ -59,8 +59,12 @@ for (const form of document.querySelectorAll("form.theme")) {
 
 // Live pages
 
+// How often a page is read again although nothing has changed, so that its relative times are true.
+const REREAD_MS = 10_000;
+
 const content = document.getElementById("content");
 let stream;
+let clock;
 let leaving = false;
 
 // A reader who writes, or has marked something, is not disturbed.
@@ -74,7 +78,7 @@ async function readAgain() {
   if (isBusy()) return;
   const answer = await fetch(location.href, { headers: { "everpost-refresh": "true" } });
   if (!answer.ok || answer.redirected) {
-    stream.close();
+    stopListening();
     return;
   }
   const page = new DOMParser().parseFromString(await answer.text(), "text/html");
@@ -102,23 +106,33 @@ function replace(id, page) {
   if (focus >= 0) present.querySelectorAll(focusable)[focus]?.focus({ preventScroll: true });
 }
 
-function listen() {
+function reread() {
+  readAgain().catch(stopListening);
+}
+
+function stopListening() {
   stream?.close();
+  clearInterval(clock);
+}
+
+function listen() {
+  stopListening();
   if (document.hidden) return;
   stream = new EventSource("/admin/live");
-  stream.addEventListener("changed", () => readAgain().catch(() => stream.close()));
+  stream.addEventListener("changed", reread);
+  clock = setInterval(reread, REREAD_MS);
 }
 
 if (content && "live" in content.dataset) {
   listen();
   document.addEventListener("visibilitychange", () => {
     listen();
-    if (!document.hidden) readAgain().catch(() => stream?.close());
+    if (!document.hidden) reread();
   });
   addEventListener("submit", (event) => (leaving ||= !event.defaultPrevented));
   addEventListener("pagehide", () => {
     leaving = true;
-    stream?.close();
+    stopListening();
   });
   addEventListener("pageshow", (shown) => {
     leaving = false;

@@ -11,8 +11,10 @@ use crate::admin::form::Submitted;
 use crate::admin::gate;
 use crate::admin::identify::{delivery_id, event_page};
 use crate::admin::session::Visitor;
+use crate::admin::timeline;
 use crate::admin::view::Flash;
 use crate::broker::HastenError;
+use crate::store::views::DeliveryRow;
 
 /// Tries a pending delivery now.
 pub(super) async fn try_now(
@@ -23,12 +25,24 @@ pub(super) async fn try_now(
     let id = delivery_id(&id)?;
     let found = site.views.delivery(id).await?;
     let found = found.ok_or_else(|| PageError::NotFound(format!("delivery {id}")))?;
-    tell_whether(&visitor, site.broker.hasten(id).await).await?;
+    match held_up(&site, &found.row) {
+        Some(why) => {
+            let told = format!("Nothing is sent now. {why}");
+            visitor.tell(Flash::refused(told)).await?;
+        }
+        None => tell_whether(&visitor, site.broker.hasten(id).await).await?,
+    }
     let back = match form.raw("back") {
         back if gate::is_page(back) => back.to_owned(),
         _ => format!("{}#delivery-{id}", event_page(found.row.event)),
     };
     Ok(Redirect::to(&back).into_response())
+}
+
+fn held_up(site: &Site, row: &DeliveryRow) -> Option<String> {
+    let registry = site.broker.registry();
+    let (_, subscription) = registry.subscription(row.subscription_id)?;
+    timeline::held_up(subscription, site.broker.clock().now())
 }
 
 async fn tell_whether(

@@ -11,6 +11,7 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use tower_sessions::Session;
 
 use crate::admin::error::PageError;
+use crate::admin::login::News;
 use crate::admin::session::{self, Visitor};
 use crate::admin::{Site, live, setup};
 use crate::store::accounts::Role;
@@ -69,8 +70,11 @@ pub(super) async fn authorize(
 
 /// The page that was asked for is found again after signing in; a form that was sent is not.
 fn to_login(method: &Method, uri: &Uri) -> Response {
+    if !method.is_safe() {
+        return News::NotSent.tell();
+    }
     let wanted = uri.path_and_query().map_or("", |wanted| wanted.as_str());
-    let wanted = match method.is_safe() && is_page(wanted) && wanted != "/admin" {
+    let wanted = match is_page(wanted) && wanted != "/admin" {
         true => format!("?next={}", utf8_percent_encode(wanted, NON_ALPHANUMERIC)),
         false => String::new(),
     };

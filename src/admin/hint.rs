@@ -39,8 +39,8 @@ fn for_outcome(outcome: Outcome) -> Option<&'static str> {
     match outcome {
         Outcome::Delivered => None,
         Outcome::BadRequest => Some(
-            "The receiver did not understand the request: look at its answer below, and whether it \
-             expects another delivery schema. A 400 is never retried.",
+            "The receiver did not understand the request. Look at what it answered, if it said more, and \
+             whether it expects another delivery schema. A 400 is never retried.",
         ),
         Outcome::Unauthorized => Some(
             "The receiver asks for credentials: a key in the query of the URL, or a header of the \
@@ -94,7 +94,7 @@ fn for_outcome(outcome: Outcome) -> Option<&'static str> {
              should renew the lock while it works, or take a longer one.",
         ),
         Outcome::GenericError => {
-            Some("The receiver failed on its side. Its answer below and its own log say more.")
+            Some("The receiver failed on its side. Its answer and its own log may say more.")
         }
     }
 }

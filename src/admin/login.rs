@@ -35,9 +35,54 @@ pub(super) fn router() -> Router<Arc<Site>> {
 }
 
 #[derive(Deserialize)]
-struct Next {
+struct Asked {
     #[serde(default)]
     next: String,
+    /// Not of a known kind: nothing is said.
+    #[serde(default)]
+    news: String,
+}
+
+/// What somebody is told who finds the form instead of what they expected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum News {
+    SignedOut,
+    /// A form came without a session.
+    NotSent,
+    PasswordSet,
+}
+
+impl News {
+    const ALL: [Self; 3] = [Self::SignedOut, Self::NotSent, Self::PasswordSet];
+
+    /// In the address.
+    fn name(self) -> &'static str {
+        match self {
+            Self::SignedOut => "signed-out",
+            Self::NotSent => "not-sent",
+            Self::PasswordSet => "password-set",
+        }
+    }
+
+    fn text(self) -> &'static str {
+        match self {
+            Self::SignedOut => "You are signed out.",
+            Self::NotSent => {
+                "You were not signed in any more, so what you sent was not carried out. Sign in, go \
+                 back to the form and send it again."
+            }
+            Self::PasswordSet => "Your password is set. Sign in with it.",
+        }
+    }
+
+    fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|news| news.name() == name)
+    }
+
+    /// To the login form, which says so.
+    pub(super) fn tell(self) -> Response {
+        Redirect::to(&format!("/admin/login?news={}", self.name())).into_response()
+    }
 }
 
 /// The answer to somebody who has guessed too often.
@@ -58,7 +103,7 @@ async fn show(
     State(site): State<Arc<Site>>,
     session: Session,
     headers: HeaderMap,
-    Query(Next { next }): Query<Next>,
+    Query(Asked { next, news }): Query<Asked>,
 ) -> PageResult {
     if !site.is_claimed().await? {
         return Ok(setup::unclaimed());
@@ -69,7 +114,7 @@ async fn show(
     {
         return Ok(Redirect::to("/admin").into_response());
     }
-    let form = Form::of([("next", next)]);
+    let form = Form::of([("next", next), ("news", news)]);
     Ok(draw_form(&site, &headers, &form, StatusCode::OK, None))
 }
 
@@ -100,7 +145,7 @@ async fn submit(
 /// Signs out.
 pub(super) async fn log_out(session: Session, _: Submitted) -> PageResult {
     session::sign_out(&session).await?;
-    Ok(Redirect::to("/admin/login").into_response())
+    Ok(News::SignedOut.tell())
 }
 
 /// Why nobody was signed in.
@@ -161,6 +206,7 @@ struct LoginPage {
     bare: Bare,
     token: String,
     next: String,
+    news: &'static str,
     problem: Option<Problem>,
     fields: [Field; 2],
 }
@@ -190,6 +236,7 @@ fn draw_form(
         bare: Bare::new("Sign in"),
         token,
         next: form.raw("next").to_owned(),
+        news: News::named(form.raw("news")).map_or("", News::text),
         problem: mark(fields.iter_mut(), refusal),
         fields,
     };

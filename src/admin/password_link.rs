@@ -5,7 +5,7 @@ use std::sync::Arc;
 use askama::Template;
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, Query, State};
-use axum::response::{IntoResponse, Redirect, Response};
+use axum::response::Response;
 use axum::routing::get;
 use http::StatusCode;
 use serde::Deserialize;
@@ -15,6 +15,7 @@ use crate::admin::client::Client;
 use crate::admin::error::{Message, PageError, PageResult, sentence};
 use crate::admin::field::{Field, Problem, mark};
 use crate::admin::form::{Form, Refusal};
+use crate::admin::login::News;
 use crate::admin::setup::{OPEN_FORM_BYTES_MAX, new_password};
 use crate::admin::view::{Bare, draw_with};
 use crate::admin::{Site, login, session};
@@ -68,7 +69,7 @@ async fn submit(
         Ok(_) => {
             // Signing in with it shows that it was typed as meant, and asks for a second factor.
             session::sign_out(&session).await?;
-            Ok(Redirect::to("/admin/login").into_response())
+            Ok(News::PasswordSet.tell())
         }
         Err(PeopleError::Password(problem)) => {
             let refusal = Refusal::of("password", sentence(&problem));

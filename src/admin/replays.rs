@@ -199,10 +199,11 @@ fn rate(rate: Option<Rate>) -> String {
     rate.map_or_else(
         || "as fast as the receivers keep up".to_owned(),
         |rate| {
-            format!(
-                "{} events per second",
-                f64::from(rate.in_1000_s()) / 1_000.0
-            )
+            let in_1_s = f64::from(rate.in_1000_s()) / 1_000.0;
+            match rate.in_1000_s() {
+                1_000 => "1 event per second".to_owned(),
+                _ => format!("{in_1_s} events per second"),
+            }
         },
     )
 }

@@ -7,9 +7,11 @@ use crate::admin::hint;
 use crate::admin::identify::{dead_letter_page, event_page, subscription_page};
 use crate::admin::print;
 use crate::admin::session::Visitor;
+use crate::admin::subscriptions::state;
 use crate::admin::view::{Badge, Due, Moment, Tone, part};
 use crate::base::Timestamp;
 use crate::model::delivery::{DeliveryAttempt, DeliveryId, DeliveryState, Outcome};
+use crate::model::probation::Health;
 use crate::model::registry::Registry;
 use crate::model::subscription::EventSubscription;
 use crate::store::views::{DeliveryDetail, DeliveryRow};
@@ -26,6 +28,8 @@ pub(super) struct DeliveryCard {
     state: Badge,
     summary: String,
     next_attempt: Option<Due>,
+    /// Why there is none for the time being, although it is pending.
+    held_up: Option<String>,
     /// How to bring the next attempt forward, where the page offers that.
     hasten: Option<Hasten>,
     ended_at: Option<Moment>,
@@ -70,6 +74,8 @@ struct AttemptRow {
     headers: Vec<(String, String)>,
     body: String,
     body_note: &'static str,
+    /// It was answered with a status and nothing else.
+    is_bare: bool,
     /// Whether its details are unfolded: those of the newest attempt, if it failed.
     open: bool,
 }
@@ -96,6 +102,9 @@ impl DeliveryCard {
                 known.map(|each| each.definition.retry_policy.attempts_max),
             ),
             next_attempt: row.next_attempt_at.map(|at| Due::new(at, now)),
+            held_up: known
+                .filter(|_| row.state == DeliveryState::Pending)
+                .and_then(|each| held_up(each, now)),
             hasten: None,
             ended_at: row.ended_at.map(Moment::at),
             reason: row.reason().map(print::visible),
@@ -116,6 +125,7 @@ impl DeliveryCard {
     /// for those who may do that.
     pub(super) fn with_try_now(self, visitor: &Visitor, back: &str) -> Self {
         let waits = self.next_attempt.is_some()
+            && self.held_up.is_none()
             && visitor.may_send(&format!("/admin/deliveries/{}/try-now", self.id));
         Self {
             hasten: waits.then(|| Hasten {
@@ -160,6 +170,7 @@ impl AttemptRow {
             started_at: Moment::exactly(attempt.started_at),
             took: print::span(attempt.duration),
             error: answer.error.as_deref().map(sentence),
+            is_bare: answer.status.is_some() && answer.headers.is_empty() && answer.body.is_empty(),
             late: attempt.late.map(|late| {
                 let (status, after) = (late.status, print::span(late.after));
                 format!("It answered {status} after all, {after} after the start.")
@@ -208,6 +219,13 @@ pub(super) fn word(state: DeliveryState) -> &'static str {
         DeliveryState::Resubmitted => "Resubmitted",
         DeliveryState::Removed => "Removed",
     }
+}
+
+/// Why nothing is sent for `subscription` at all. A receiver on probation is no such reason: an attempt that
+/// is asked for ends its wait.
+pub(super) fn held_up(subscription: &EventSubscription, now: Timestamp) -> Option<String> {
+    let why = || state(subscription, &Health::default(), now).why;
+    (!subscription.may_deliver()).then(why)
 }
 
 fn endpoint(subscription: &EventSubscription) -> String {

@@ -152,7 +152,12 @@ async fn pages(appliance: &Appliance) -> Vec<String> {
         "/events?unmatched=on",
         &format!("/events?before={early_event}"),
         &format!("/events?type=Order.7&before={early_event}"),
+        "/events?text=no+such+text",
+        "/events?state=DeadLettered",
+        "/events?state=Pending&of=orders",
         &format!("/events/{event}"),
+        "/rejected-events",
+        "/namespaces",
         "/dead-letters",
         "/dead-letters?group=source",
         "/dead-letters?group=reason",
@@ -171,6 +176,9 @@ async fn pages(appliance: &Appliance) -> Vec<String> {
         "/users",
         "/tokens",
         "/sessions",
+        "/settings",
+        "/system",
+        "/api",
         "/account",
     ]
     .map(|page| format!("/admin{page}"))

@@ -218,8 +218,8 @@ fn fields(asked: &Asked, registry: &Registry, visitor: &Visitor) -> Vec<Field> {
     let by: Vec<(&str, &str)> = std::iter::once(("", "Subscription and reason"))
         .chain(by)
         .collect();
-    let reasons = DeadLetterReason::ALL.iter().map(|reason| reason.name());
-    let outcomes = Outcome::ALL.iter().map(|outcome| outcome.name());
+    let reasons = DeadLetterReason::ALL.map(|reason| (reason.name(), hint::for_reason(reason)));
+    let outcomes = Outcome::ALL.map(|outcome| (outcome.name(), outcome.name()));
     vec![
         of_field(registry, &form),
         Field::choice("reason", "Reason", &or_any(reasons), &form),
@@ -230,13 +230,14 @@ fn fields(asked: &Asked, registry: &Registry, visitor: &Visitor) -> Vec<Field> {
         Field::number("status", "Last status", &form).hint("Such as 503."),
         Field::moment("from", "Given up from", &form).hint("In UTC."),
         Field::moment("to", "Given up before", &form).hint("In UTC."),
-        Field::choice("group", "Put together by", &by, &form),
+        Field::choice("group", "Group by", &by, &form),
     ]
 }
 
-fn or_any<'a>(words: impl Iterator<Item = &'a str>) -> Vec<(&'a str, &'a str)> {
-    let any = std::iter::once(("", "Any"));
-    any.chain(words.map(|word| (word, word))).collect()
+fn or_any<const N: usize>(
+    words: [(&'static str, &'static str); N],
+) -> Vec<(&'static str, &'static str)> {
+    std::iter::once(("", "Any")).chain(words).collect()
 }
 
 fn empty(is_filtered: bool) -> Empty {

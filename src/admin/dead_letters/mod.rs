@@ -18,8 +18,9 @@ pub(super) use list::list;
 
 use crate::admin::confirm::Confirm;
 use crate::admin::error::{PageError, PageResult};
+use crate::admin::events::DataPart;
 use crate::admin::form::Submitted;
-use crate::admin::identify::{dead_letter_page, delivery_id, event_page};
+use crate::admin::identify::{dead_letter_page, delivery_id, event_page, topic_page};
 use crate::admin::recipe::Recipe;
 use crate::admin::session::Visitor;
 use crate::admin::timeline::{self, DeliveryCard};
@@ -39,7 +40,12 @@ struct DeadLetterPage {
     event_type: String,
     subject: String,
     event_href: String,
+    topic: String,
+    /// `None` once the topic is deleted.
+    topic_href: Option<String>,
     published_at: Moment,
+    /// `None` if the event is gone.
+    data: Option<DataPart>,
     /// Where its record is in storage; empty if it is in none.
     blob: String,
     /// Why it cannot be resubmitted; empty when it can.
@@ -59,6 +65,9 @@ pub(super) async fn show(
     let registry = site.broker.registry();
     let row = &delivery.row;
     let id = row.id;
+    let event = site.views.event(row.event).await?;
+    let data = event.map(|event| DataPart::new(&visitor, &event.stored, false));
+    let topic = registry.subscription(row.subscription_id);
     Ok(draw(&DeadLetterPage {
         frame: Frame::new(&visitor, format!("Dead letter {id}")),
         id: id.to_string(),
@@ -67,6 +76,9 @@ pub(super) async fn show(
         event_type: print::visible(&row.event_type),
         subject: print::visible(row.subject.as_deref().unwrap_or_default()),
         event_href: event_page(row.event),
+        topic_href: topic.map(|_| topic_page(&row.topic)),
+        topic: row.topic.clone(),
+        data,
         published_at: Moment::at(row.published_at),
         blob: row.blob.clone().unwrap_or_default(),
         obstacle: obstacle(row, &registry),

@@ -134,7 +134,11 @@ fn fields(asked: &Asked, registry: &Registry, visitor: &Visitor) -> Vec<Field> {
         Field::line("id", "Event id", &form).hint("Exactly.").mono(),
         Field::moment("from", "Received from", &form).hint("In UTC."),
         Field::moment("to", "Received before", &form).hint("In UTC."),
-        Field::tick("unmatched", "Only events that nobody wanted", &form),
+        Field::tick(
+            "unmatched",
+            "Only unmatched events, which nobody wanted",
+            &form,
+        ),
     ]
 }
 

@@ -10,7 +10,7 @@ use askama::Template;
 
 pub(super) use export::export;
 pub(super) use list::list;
-pub(super) use show::{download, show};
+pub(super) use show::{DataPart, download, show};
 
 use crate::admin::identify::event_page;
 use crate::admin::list_filter::whole_topic;
@@ -93,7 +93,7 @@ fn empty(is_search: bool) -> Empty {
             step: Some(("/admin/events".to_owned(), "Show all events")),
         },
         false => Empty {
-            text: "No events here yet. Publish one, by a client or by hand on the page of a topic.",
+            text: "No events here yet. Publish one, by a client or by hand on the page of its topic.",
             step: Some(("/admin/topics".to_owned(), "Go to the topics")),
         },
     }

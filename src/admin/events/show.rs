@@ -15,9 +15,9 @@ use crate::admin::identify::{event_key, event_page, topic_page};
 use crate::admin::recipe::Recipe;
 use crate::admin::session::Visitor;
 use crate::admin::timeline::DeliveryCard;
-use crate::admin::view::{Frame, Moment, draw};
+use crate::admin::view::{Frame, Moment, draw, part};
 use crate::admin::{Site, json_text, print};
-use crate::model::event::{Event, EventData};
+use crate::model::event::{Event, EventData, StoredEvent};
 use crate::store::views::EventDetail;
 
 /// Bytes of data that are laid out: beyond, nobody reads, and indentation multiplies it.
@@ -39,15 +39,13 @@ pub(in crate::admin) struct Asked {
 #[template(path = "admin/event.html")]
 struct EventPage {
     frame: Frame,
-    path: String,
     facts: Vec<Fact>,
     topic: String,
     /// `None` once the topic is deleted.
     topic_path: Option<String>,
     received_at: Moment,
     attributes: Vec<(String, String)>,
-    /// `None` for whoever may not see it.
-    data: Option<DataText>,
+    data: DataPart,
     /// Subscriptions that wanted it.
     matched: u64,
     /// `None` once the topic is deleted.
@@ -64,8 +62,19 @@ struct Fact {
     is_id: bool,
 }
 
+/// What an event carries, for whoever may see it.
+#[derive(Template)]
+#[template(path = "admin/parts/data.html")]
+pub(in crate::admin) struct DataPart {
+    /// The page of the event.
+    event_path: String,
+    data: Option<DataText>,
+}
+
+part!(DataPart);
+
 /// The data ready to print.
-pub(in crate::admin) struct DataText {
+struct DataText {
     kind: &'static str,
     text: String,
     size: String,
@@ -90,6 +99,7 @@ pub(in crate::admin) async fn show(
     let key = stored.key;
     let deliveries = event.deliveries.into_iter();
     let path = event_page(key);
+    let data = DataPart::new(&visitor, stored, asked.data == "raw");
     let deliveries = deliveries
         .map(|each| DeliveryCard::new(each, &registry, visitor.now).with_try_now(&visitor, &path))
         .collect();
@@ -98,15 +108,12 @@ pub(in crate::admin) async fn show(
             &visitor,
             format!("Event {}", print::visible(&stored.event.event_type)),
         ),
-        path,
         facts: facts(&stored.event, &stored.output_id()),
         topic_path,
         topic: event.topic,
         received_at: Moment::exactly(stored.received_at),
         attributes: attributes(&stored.event),
-        data: visitor
-            .sees_data()
-            .then(|| DataText::new(&stored.event.data, asked.data == "raw")),
+        data,
         matched: event.matched,
         why: why.filter(|why| !why.is_empty()),
         deliveries,
@@ -125,6 +132,17 @@ pub(in crate::admin) async fn download(
     let key = event.stored.key;
     let (bytes, ending, kind) = as_file(event.stored.event.data);
     Ok(file(&format!("event-{key}.{ending}"), kind, bytes))
+}
+
+impl DataPart {
+    /// The data of `stored`, as it was published if it is to be `raw`.
+    pub(in crate::admin) fn new(visitor: &Visitor, stored: &StoredEvent, raw: bool) -> Self {
+        let text = || DataText::new(&stored.event.data, raw);
+        Self {
+            event_path: event_page(stored.key),
+            data: visitor.sees_data().then(text),
+        }
+    }
 }
 
 async fn find(site: &Site, key: &str) -> Result<EventDetail, PageError> {
@@ -178,7 +196,7 @@ fn plain(value: &str) -> String {
 
 impl DataText {
     /// `data` as it was published, or laid out where that helps.
-    pub(in crate::admin) fn new(data: &EventData, raw: bool) -> Self {
+    fn new(data: &EventData, raw: bool) -> Self {
         let (kind, text) = match data {
             EventData::Absent => ("no data", ""),
             EventData::Json(text) => ("JSON", text.as_str()),

@@ -235,7 +235,7 @@ fn sections(form: &Form, is_new: bool) -> Vec<Section> {
             fields: first,
         },
         Section {
-            title: "Its manner",
+            title: "How it answers",
             fields: vec![delay, retry_after, headers],
         },
     ]

@@ -271,7 +271,9 @@ async fn tell_and_show(
         "an event subscription was {what}");
     let agreed = match subscription.validation.state {
         ValidationState::Succeeded => "",
-        ValidationState::Failed => " Its webhook has not agreed to receive events.",
+        ValidationState::Failed => {
+            " Nothing is delivered yet: its webhook has not agreed to receive events. See below why."
+        }
         ValidationState::Creating
         | ValidationState::Updating
         | ValidationState::AwaitingManualAction => {
@@ -279,6 +281,10 @@ async fn tell_and_show(
         }
     };
     let text = format!("Event subscription {name} has been {what}.{agreed}");
-    visitor.tell(Flash::done(text)).await?;
+    let told = match subscription.validation.state {
+        ValidationState::Failed => Flash::refused(text),
+        _ => Flash::done(text),
+    };
+    visitor.tell(told).await?;
     Ok(Redirect::to(&subscription_page(topic.as_str(), name.as_str())).into_response())
 }

@@ -29,7 +29,7 @@ use crate::model::name::{SubscriptionName, TopicName};
 use crate::model::probation::Health;
 use crate::model::registry::TopicEntry;
 use crate::model::retry::DeliveryProfile;
-use crate::model::subscription::{EventSubscription, ValidationState};
+use crate::model::subscription::{EventSubscription, Validation, ValidationState};
 use crate::store::StoreError;
 use crate::store::views::{QueueDepth, TrafficOf};
 use crate::wire::filter;
@@ -209,7 +209,7 @@ pub(in crate::admin) async fn resume(
     site.broker.resume_subscription(topic, name).await?;
     tracing::info!(user.name = visitor.name, topic.name = %topic, subscription.name = %name,
         "a subscription was resumed");
-    let told = Flash::done("The subscription goes on.");
+    let told = Flash::done("The subscription is resumed: deliveries go on.");
     back_with(&visitor, (topic, name), told).await
 }
 
@@ -275,7 +275,7 @@ impl StateText {
             badge,
             why,
             azure: subscription.validation.state.name(),
-            advice: advice(subscription.validation.state),
+            advice: advice(&subscription.validation),
         }
     }
 }
@@ -357,16 +357,24 @@ impl FilterText {
     }
 }
 
+/// In the words of a failure: the rules of egress kept the webhook from being called.
+const NOT_CALLED: &str = "not called: ";
+
 /// What a person can do about the state of a handshake.
-fn advice(state: ValidationState) -> &'static str {
-    match state {
+fn advice(validation: &Validation) -> &'static str {
+    let failure = validation.failure.as_deref().unwrap_or_default();
+    match validation.state {
         ValidationState::Succeeded => "",
         ValidationState::Creating | ValidationState::Updating => {
-            "Load this page again in a few seconds to see how it went."
+            "The answer shows here as soon as it is known, in a few seconds at most."
         }
         ValidationState::AwaitingManualAction => {
             "The webhook answered without agreeing. It was also sent a validation URL, which \
              whoever runs it can open within ten minutes of the request; nothing is delivered before."
+        }
+        ValidationState::Failed if failure.contains(NOT_CALLED) => {
+            "The webhook was not called, so it missed nothing yet but what is published meanwhile. \
+             Once it may be called, or has another URL, validate again."
         }
         ValidationState::Failed => {
             "Nothing is delivered until the webhook agrees, and a webhook that has never agreed \

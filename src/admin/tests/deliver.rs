@@ -135,10 +135,12 @@ async fn a_rejected_event_is_a_dead_letter_and_can_be_resubmitted() {
         page.expect(&["everpost dead-letters list --"]);
     }
 
-    person
-        .open("/admin/dead-letters/1")
-        .await
-        .expect(&["Resubmit", "What happened"]);
+    person.open("/admin/dead-letters/1").await.expect(&[
+        "Resubmit",
+        "What happened",
+        "/admin/topics/orders",
+        "Data",
+    ]);
     let question = person.open("/admin/dead-letters/1/resubmit").await;
     question.expect(&[
         "Resubmit dead letter 1?",
@@ -174,9 +176,21 @@ async fn a_paused_subscription_keeps_what_comes_and_goes_on() {
         (waiting.state, waiting.attempts),
         (DeliveryState::Pending, 0)
     );
+    let event = person.open("/admin/events/1").await;
+    event.expect(&[
+        "Nothing is sent now. Paused;",
+        "Look at the event subscription",
+    ]);
+    assert!(!event.body.contains("Try now"), "{}", event.body);
+    // From a page that was open before the pause.
+    let csrf = [("csrf".to_owned(), person.hidden("csrf"))];
+    let tried = person.send_bare("/admin/deliveries/1/try-now", &csrf).await;
+    tried.expect(&["Nothing is sent now. Paused;"]);
+    let done = "The next attempt is made now.";
+    assert!(!tried.body.contains(done), "{}", tried.body);
     person.open(page).await;
     let resumed = person.send(&format!("{page}/resume"), &[]).await;
-    resumed.expect(&["The subscription goes on.", "Pause deliveries", "Active"]);
+    resumed.expect(&["The subscription is resumed", "Pause deliveries", "Active"]);
     settle(&appliance, 1, DeliveryState::Delivered).await;
 }
 

@@ -178,7 +178,10 @@ async fn signing_out_ends_the_session_for_every_holder_of_the_cookie() {
     thief.take_cookies(&person);
     assert_eq!(thief.open("/admin/topics").await.path, "/admin/topics");
     person.open("/admin").await;
-    person.send("/admin/logout", &[]).await;
+    let out = person.send("/admin/logout", &[]).await;
+    out.expect(&["You are signed out."]);
+    let late = person.send_bare("/admin/new-topic", &[]).await;
+    late.expect(&["what you sent was not carried out"]);
     assert_eq!(
         thief.open("/admin/topics").await.path,
         "/admin/login?next=%2Fadmin%2Ftopics"

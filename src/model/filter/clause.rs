@@ -13,6 +13,9 @@ use crate::model::filter::value::{Node, Scalar, Value, show_text};
 use crate::model::filter::view::EventView;
 
 /// Values of other types than the operator's are no values to it (spec A).
+/// Said of a key that is not found.
+const IS_IN_DATA: &str = "its data has one of that name: write `data.` before the key";
+
 const OF_ANOTHER_TYPE: &str = "a value of another type than the operator takes counts as missing";
 
 /// An advanced filter.
@@ -66,7 +69,10 @@ impl Conditions {
                 wanted: clause.to_string(),
                 saw: found.map(Node::shown),
                 holds: clause.passes(found, self.on_arrays, dialect),
-                remark: clause.remark(found, self.on_arrays),
+                remark: match found {
+                    Some(found) => clause.remark(found, self.on_arrays),
+                    None => clause.key.is_in_data(event).then_some(IS_IN_DATA),
+                },
             }
         })
     }
@@ -74,11 +80,11 @@ impl Conditions {
 
 impl Clause {
     /// Why the value at the key decides otherwise than it looks.
-    fn remark(&self, found: Option<&Node<'_>>, on_arrays: bool) -> Option<&'static str> {
+    fn remark(&self, found: &Node<'_>, on_arrays: bool) -> Option<&'static str> {
         if self.operator.row().takes == Takes::Nothing {
             return None;
         }
-        match found?.value() {
+        match found.value() {
             Value::Null => Some("null counts as missing"),
             Value::Object(_) => Some(OF_ANOTHER_TYPE),
             Value::Scalar(value) if self.hits(value).is_none() => Some(OF_ANOTHER_TYPE),

@@ -52,4 +52,11 @@ impl Key {
         let in_root = event.root().and_then(|root| root.at(&self.path));
         in_root.or_else(|| event.envelope(self.name.folded()))
     }
+
+    /// Whether the data of `event` has it, so that it would be found with `data.` before it.
+    pub(super) fn is_in_data(&self, event: &EventView<'_>) -> bool {
+        event
+            .data()
+            .is_some_and(|data| data.at(&self.path).is_some())
+    }
 }

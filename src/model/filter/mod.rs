@@ -116,13 +116,6 @@ impl Verdict {
     }
 }
 
-impl PartVerdict {
-    /// What the event has there, or that it has nothing.
-    pub fn saw_or_missing(&self) -> &str {
-        self.saw.as_deref().unwrap_or("missing")
-    }
-}
-
 impl Filter {
     /// Whether `event` passes. Asks only as far as the first part that it fails.
     pub fn matches(&self, event: &EventView<'_>) -> bool {

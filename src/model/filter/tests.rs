@@ -499,7 +499,10 @@ fn explanations_name_every_part_and_what_it_saw() {
                 let holds = if each.holds { "+" } else { "-" };
                 let remark = each.remark.map(|remark| format!("; {remark}"));
                 let (part, wanted) = (&each.part, &each.wanted);
-                let (saw, remark) = (each.saw_or_missing(), remark.unwrap_or_default());
+                let (saw, remark) = (
+                    each.saw.as_deref().unwrap_or("missing"),
+                    remark.unwrap_or_default(),
+                );
                 format!("{holds} {part}: {wanted} <- {saw}{remark}")
             })
             .collect();
@@ -514,6 +517,7 @@ fn explanations_name_every_part_and_what_it_saw() {
     check(&filter, &[]);
     filter.advanced = clauses(&[
         "IsNotNull data.total",
+        "NumberGreaterThan total 1",
         "NumberGreaterThan data.total 1e2",
         "StringNotIn data.country DE \"x\"",
         "NumberInRange data.totals 1..2 3..4.5",
@@ -523,10 +527,12 @@ fn explanations_name_every_part_and_what_it_saw() {
         &filter,
         &[
             "+ advancedFilters[0]: IsNotNull data.total <- 99.50",
-            "- advancedFilters[1]: NumberGreaterThan data.total 100 <- 99.50",
-            r#"- advancedFilters[2]: StringNotIn data.country ["DE","\"x\""] <- "DE""#,
-            "- advancedFilters[3]: NumberInRange data.totals [[1,2],[3,4.5]] <- missing",
-            "+ advancedFilters[4]: NumberIn data.total [99.5] <- 99.50",
+            "- advancedFilters[1]: NumberGreaterThan total 1 <- missing; its data has one of that \
+             name: write `data.` before the key",
+            "- advancedFilters[2]: NumberGreaterThan data.total 100 <- 99.50",
+            r#"- advancedFilters[3]: StringNotIn data.country ["DE","\"x\""] <- "DE""#,
+            "- advancedFilters[4]: NumberInRange data.totals [[1,2],[3,4.5]] <- missing",
+            "+ advancedFilters[5]: NumberIn data.total [99.5] <- 99.50",
         ],
     );
     filter.advanced = clauses(&[
@@ -581,7 +587,7 @@ fn explanations_stay_short() {
     let view = EventView::new(&event, "/topic");
     let verdict = filter("StringIn data.k x", false).explain(&view);
     let saw = verdict.first_failed().expect("it does not match");
-    let saw = saw.saw_or_missing();
+    let saw = saw.saw.as_deref().unwrap_or("missing");
     assert_eq!(saw.chars().count(), 201);
     assert!(saw.starts_with("\"ää") && saw.ends_with("ä…"), "{saw}");
 }
