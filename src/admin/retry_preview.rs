@@ -28,6 +28,9 @@ pub(super) struct PreviewedAttempt {
     pub(super) at: Moment,
 }
 
+/// It is looked at when an attempt falls due, which may be long after.
+const OUTLIVED: &str = "Its time to live had ended before this attempt fell due";
+
 impl RetryPreview {
     /// For an event published at `now`.
     pub(super) fn new(policy: &RetryPolicy, now: Timestamp, scale: TimeScale) -> Self {
@@ -43,7 +46,10 @@ impl RetryPreview {
             });
         Self {
             attempts: attempts.collect(),
-            reason: hint::for_reason(reason),
+            reason: match reason {
+                DeadLetterReason::TimeToLiveExceeded => OUTLIVED,
+                reason => hint::for_reason(reason),
+            },
             given_up_at: Moment::at(now + *last),
             given_up_after: told(*last),
         }

@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::admin::Site;
 use crate::admin::error::{PageError, PageResult};
 use crate::admin::form::Submitted;
-use crate::admin::identify::{subscription_page, topic_page};
+use crate::admin::identify::{inspector_page, subscription_page, topic_page};
 use crate::admin::recipe::Recipe;
 use crate::admin::retry_preview::RetryPreview;
 use crate::admin::session::Visitor;
@@ -25,6 +25,8 @@ use crate::admin::view::{Badge, Due, Flash, Frame, Moment, draw, link};
 use crate::admin::{json_text, print};
 use crate::base::{TimeScale, Timestamp};
 use crate::model::batch::BatchPolicy;
+use crate::model::delivery::DeliveryState;
+use crate::model::inspector::InspectorName;
 use crate::model::name::{SubscriptionName, TopicName};
 use crate::model::probation::Health;
 use crate::model::registry::TopicEntry;
@@ -75,6 +77,8 @@ struct StateText {
 /// Where and how it delivers, ready to print.
 struct WebhookText {
     url: String,
+    /// Name and page of the inspector that it is.
+    inspector: Option<(String, String)>,
     /// Whether the URL is shown whole, and whether there is more of it to show.
     is_whole: bool,
     has_query: bool,
@@ -134,6 +138,7 @@ impl PullText {
 /// What lies in the queues, ready to print.
 struct QueueText {
     pending: String,
+    pending_href: String,
     next_attempt: Option<Due>,
     dead_letters: String,
     dead_letters_href: String,
@@ -282,11 +287,14 @@ impl StateText {
 
 impl QueueText {
     fn new(depth: QueueDepth, topic: &str, name: &str, now: Timestamp) -> Self {
+        let of = ("of", format!("{topic}/{name}"));
+        let waiting = ("state", DeliveryState::Pending.name().to_owned());
         Self {
             pending: print::count(depth.pending),
+            pending_href: link("/admin/events", &[of.clone(), waiting]),
             next_attempt: depth.next_attempt_at.map(|at| Due::new(at, now)),
             dead_letters: print::count(depth.dead_letters),
-            dead_letters_href: link("/admin/dead-letters", &[("of", format!("{topic}/{name}"))]),
+            dead_letters_href: link("/admin/dead-letters", &[of]),
         }
     }
 }
@@ -296,7 +304,9 @@ impl WebhookText {
         let webhook = subscription.definition.destination.webhook()?;
         let url = &webhook.endpoint_url;
         let rate = subscription.validation.allowed_rate;
+        let inspector = InspectorName::of_url(url.reveal());
         Some(Self {
+            inspector: inspector.map(|name| (name.to_string(), inspector_page(&name))),
             url: match with_url {
                 true => url.reveal().to_string(),
                 false => url.base(),

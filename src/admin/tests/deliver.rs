@@ -215,7 +215,7 @@ async fn a_failed_attempt_tells_when_the_next_one_is() {
     page.expect(&[
         "next attempt",
         "Attempt 11",
-        "Its time to live was over",
+        "Its time to live had ended before this attempt fell due",
         "Waiting",
     ]);
 }
