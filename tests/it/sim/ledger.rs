@@ -155,6 +155,8 @@ pub(super) struct Sent {
     pub(super) ended: Option<(Timestamp, Said)>,
     /// It need not be recorded: a crash came between.
     pub(super) excused: bool,
+    /// It was answered while the disk was full: what ends the delivery meanwhile comes before its record.
+    pub(super) put_off: bool,
     pub(super) recorded: bool,
     pub(super) late: Option<(Timestamp, u16)>,
 }

@@ -48,6 +48,7 @@ pub(super) fn arrived(ledger: &mut Ledger, request: &ExchangeRequest) -> Cargo {
             started_at,
             ended: None,
             excused: false,
+            put_off: false,
             recorded: false,
             late: None,
         });
@@ -65,12 +66,14 @@ pub(super) fn answered(ledger: &mut Ledger, cargo: &Cargo, said: Said) {
     ledger.note(format!("r{} -> {said:?}", cargo.sub));
     ledger.subs[cargo.sub].on_wire -= 1;
     ledger.subs[cargo.sub].changed = true;
+    let put_off = ledger.disk_was_full;
     for event in &cargo.events {
         let pair = pair(ledger, cargo.sub, *event);
         pair.on_wire = false;
         pair.touched = true;
         let sent = pair.sent.last_mut().expect("a request was made");
         sent.ended = Some((now, said));
+        sent.put_off = put_off;
         ledger.live.insert(*event);
     }
 }

@@ -98,6 +98,7 @@ fn check_pair(
     };
     let full = ledger.disk_was_full;
     let life = ledger.life;
+    let is_deleted = ledger.subs[sub].deleted.is_some();
     let pair = pair_of(ledger, event, sub);
     check_change(pair, &seen)?;
     mark_recorded(pair, deliveries);
@@ -106,7 +107,7 @@ fn check_pair(
         let Some((at, _)) = sent.ended else {
             return false;
         };
-        let too_late = ended.is_some_and(|ended| ended <= at);
+        let too_late = ended.is_some_and(|ended| ended <= at || (is_deleted && sent.put_off));
         sent.life == life && !sent.recorded && !sent.excused && !too_late && !full
     };
     if let Some(sent) = pair.sent.iter().find(forgotten) {
