@@ -15,6 +15,7 @@ mod dead_letters;
 mod deliveries;
 mod error;
 mod events;
+mod facts;
 mod field;
 mod file;
 mod first_event;
@@ -60,8 +61,10 @@ mod timeline;
 mod tokens;
 mod topics;
 mod traffic;
+mod url_trial;
 mod users;
 mod view;
+mod way_out;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

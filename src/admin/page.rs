@@ -135,6 +135,7 @@ pub(super) static PAGES: &[Page] = &[
     operated("/system/count", || post(system::count)),
     kept("/system/support-bundle", || post(system::support_bundle)),
     operated("/system/check", || post(system::check)),
+    kept("/system/try-way-out", || post(system::try_way_out)),
     anybodys("/account", || get(account::show)),
     anybodys("/account/password", || post(account::change_password)),
     anybodys("/account/second-factor",

@@ -50,6 +50,14 @@ pub(super) fn span(span: Duration) -> String {
     }
 }
 
+/// As `span`, with a tenth of a millisecond below ten: `0.4 ms`, `9.9 ms`, `25 ms`.
+pub(super) fn lap(lap: Duration) -> String {
+    match lap.as_millis() {
+        0..10 => format!("{:.1} ms", lap.as_secs_f64() * 1_000.0),
+        _ => span(lap),
+    }
+}
+
 fn two(seconds: u64, (big, big_name): (u64, &str), (small, small_name): (u64, &str)) -> String {
     let (first, second) = (seconds / big, seconds % big / small);
     match second {
@@ -120,6 +128,15 @@ mod tests {
             (180_000_000, "2 d 2 h"),
         ] {
             assert_eq!(span(Duration::from_millis(ms)), text);
+        }
+        for (us, text) in [
+            (0, "0.0 ms"),
+            (440, "0.4 ms"),
+            (9_900, "9.9 ms"),
+            (25_700, "25 ms"),
+            (1_500_000, "1.5 s"),
+        ] {
+            assert_eq!(lap(Duration::from_micros(us)), text);
         }
         assert_eq!(plural(1, "event", "events"), "1 event");
         assert_eq!(plural(2, "event", "events"), "2 events");

@@ -1,29 +1,30 @@
 //! The page of settings: what is in force and by whom, what is kept, and which webhooks may be called.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use askama::Template;
 use axum::extract::State;
 use axum::response::Response;
-use http::StatusCode;
-use url::{Origin, Url};
 
-use crate::admin::error::{PageError, PageResult, sentence};
-use crate::admin::field::{Field, Problem, mark};
-use crate::admin::form::{Form, Refusal, Submitted};
+use crate::admin::error::{PageError, PageResult};
+use crate::admin::form::Submitted;
 use crate::admin::recipe::Recipe;
 use crate::admin::session::Visitor;
+use crate::admin::url_trial::{Judged, Typed, UrlForm, UrlTrial};
 use crate::admin::view::{Badge, Frame, Moment, Tone, draw_with};
 use crate::admin::{Site, print};
 use crate::broker::StorageStanding;
+use crate::broker::diagnostics::place;
 use crate::model::retention::{Pressure, RetentionRules};
 use crate::model::setting::{Setting, SettingOrigin};
-use crate::outbound::egress::{EgressPolicy, Permit};
-use crate::outbound::judge::Verdict;
+use crate::outbound::egress::EgressPolicy;
 
-/// Where a URL is tried, which looks its host up.
-const TRY_URL: &str = "/admin/settings/try-url";
+/// Where a URL is tried.
+const TRY_URL: UrlTrial = UrlTrial {
+    action: "/admin/settings/try-url",
+    button: "Try it",
+    hint: "Its host is looked up, and nothing is called. Path and query make no difference.",
+};
 
 /// Settings that belong together, by the beginnings of their names.
 pub(super) const GROUPS: [(&str, &[&str]); 8] = [
@@ -56,24 +57,11 @@ struct SettingsPage {
     file: String,
     file_was_read: bool,
     egress: Vec<String>,
-    trial: Option<Trial>,
+    form: Option<UrlForm>,
+    judged: Option<Judged>,
     kept: Kept,
     groups: Vec<Group>,
     recipe: Recipe,
-}
-
-/// A URL that is tried against the egress policy.
-struct Trial {
-    problem: Option<Problem>,
-    field: [Field; 1],
-    judged: Option<Judged>,
-}
-
-/// What came of it.
-struct Judged {
-    url: String,
-    badge: Badge,
-    why: Vec<String>,
 }
 
 /// What retention keeps, and the room that it has.
@@ -110,10 +98,7 @@ struct Row {
 
 /// The page.
 pub(super) async fn show(visitor: Visitor, State(site): State<Arc<Site>>) -> PageResult {
-    let trial = visitor
-        .may_send(TRY_URL)
-        .then(|| Trial::of(&Form::default(), None, None));
-    draw_page(&site, &visitor, trial, StatusCode::OK).await
+    draw_page(&site, &visitor, Typed::default(), None).await
 }
 
 /// The page with what would become of a request to a URL.
@@ -121,32 +106,21 @@ pub(super) async fn try_url(
     State(site): State<Arc<Site>>,
     Submitted { visitor, form }: Submitted,
 ) -> PageResult {
-    let (status, trial) = match parse(form.text("url")) {
-        Ok(url) => {
-            let judged = Judged::new(&url, site.broker.judge_url(&url).await);
-            (StatusCode::OK, Trial::of(&form, None, Some(judged)))
-        }
-        Err(refusal) => {
-            let trial = Trial::of(&form, Some(refusal), None);
-            (StatusCode::UNPROCESSABLE_ENTITY, trial)
-        }
+    let (typed, url) = Typed::read(form);
+    let judged = match url {
+        Some(url) => Some(Judged::new(place(&url), &site.broker.judge_url(&url).await)),
+        None => None,
     };
-    draw_page(&site, &visitor, Some(trial), status).await
-}
-
-fn parse(text: &str) -> Result<Url, Refusal> {
-    Url::parse(text).map_err(|_| {
-        let problem = "This is no URL; write it whole, like https://hooks.example.com/in.";
-        Refusal::of("url", problem)
-    })
+    draw_page(&site, &visitor, typed, judged).await
 }
 
 async fn draw_page(
     site: &Site,
     visitor: &Visitor,
-    trial: Option<Trial>,
-    status: StatusCode,
+    typed: Typed,
+    judged: Option<Judged>,
 ) -> Result<Response, PageError> {
+    let status = typed.status();
     let standing = site.broker.storage_standing().await?;
     let options = site.broker.options();
     let settings = site.diagnostics.settings();
@@ -155,7 +129,8 @@ async fn draw_page(
         file: settings.file.clone(),
         file_was_read: settings.file_was_read,
         egress: egress_words(&site.egress),
-        trial,
+        form: TRY_URL.form(visitor, typed),
+        judged,
         kept: Kept::new(&options.retention, options.free_bytes_min, &standing),
         groups: groups(&settings.all),
         recipe: Recipe::everpost_alone("everpost config show --origin")
@@ -191,62 +166,6 @@ fn egress_words(policy: &EgressPolicy) -> Vec<String> {
          Redirects are not followed."
             .to_owned(),
     ]
-}
-
-impl Trial {
-    fn of(form: &Form, refusal: Option<Refusal>, judged: Option<Judged>) -> Self {
-        let hint =
-            "Its host is looked up, and nothing is called. Path and query make no difference.";
-        let mut field = [Field::url("url", "URL to try", form).required().hint(hint)];
-        Self {
-            problem: mark(field.iter_mut(), refusal),
-            field,
-            judged,
-        }
-    }
-}
-
-impl Judged {
-    fn new(url: &Url, verdict: Verdict) -> Self {
-        let (tone, word, why) = match verdict {
-            Verdict::Allowed(permits) => {
-                let why = permits.iter().map(permit_words).collect();
-                (Tone::Good, "Allowed", why)
-            }
-            Verdict::Inside => {
-                let why = "It is answered within the appliance, and nothing leaves it.";
-                (Tone::Good, "Allowed", vec![why.to_owned()])
-            }
-            Verdict::Denied(denied) => (Tone::Bad, "Blocked", vec![sentence(&denied.to_string())]),
-            Verdict::Unresolved(why) => {
-                let then = "What it leads to is judged once it does.".to_owned();
-                (Tone::Waiting, "Leads nowhere", vec![sentence(&why), then])
-            }
-        };
-        Self {
-            url: place(url),
-            badge: Badge::new(tone, word),
-            why,
-        }
-    }
-}
-
-/// What of a URL is judged.
-fn place(url: &Url) -> String {
-    match matches!(url.origin(), Origin::Tuple(..)) {
-        true => url.origin().ascii_serialization(),
-        false => format!("{}:", url.scheme()),
-    }
-}
-
-/// Which rule lets an address be called.
-fn permit_words((address, permit): &(IpAddr, Permit)) -> String {
-    match permit {
-        Permit::Public => format!("{address} is a public address."),
-        Permit::Opened { what, by } => {
-            format!("{address} is {what}, which egress.allow opens by {by}.")
-        }
-    }
 }
 
 impl Kept {

@@ -9,17 +9,20 @@ use axum::response::{IntoResponse, Redirect};
 use http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 
 use crate::admin::error::PageResult;
+use crate::admin::facts::Facts;
 use crate::admin::form::Submitted;
 use crate::admin::identify::subscription_page;
 use crate::admin::recipe::Recipe;
 use crate::admin::session::Visitor;
-use crate::admin::view::{Badge, Flash, Frame, Moment, Tone, draw, part};
+use crate::admin::url_trial::{Typed, UrlForm};
+use crate::admin::view::{Badge, Flash, Frame, Moment, Tone, draw_with};
+use crate::admin::way_out::{TRIAL, Tried};
 use crate::admin::{Site, print};
-use crate::base::{TimeScale, Timestamp};
+use crate::base::TimeScale;
 use crate::broker::Account;
 use crate::broker::diagnostics::{Audited, Facts as Known, Integrity, IntegrityCheck, Report};
-use crate::store::StoreError;
 use crate::store::accounts::Role;
+use crate::store::{CommitTimes, StoreError};
 
 /// How long the button that has the database looked through waits for the end of it; a small one is
 /// looked through by then.
@@ -37,6 +40,9 @@ struct SystemPage {
     work: Facts,
     accounts: Accounts,
     integrity: IntegrityText,
+    way_out: Option<Tried>,
+    /// For whoever may try it.
+    trial: Option<UrlForm>,
     places: Vec<(&'static str, String)>,
     log: Vec<String>,
     /// Whether the visitor may have the support bundle.
@@ -45,41 +51,6 @@ struct SystemPage {
     components: Vec<String>,
     component_licences: String,
     recipe: Recipe,
-}
-
-/// Things with their names.
-#[derive(Default, Template)]
-#[template(path = "admin/parts/facts.html")]
-struct Facts {
-    all: Vec<Fact>,
-}
-
-part!(Facts);
-
-struct Fact {
-    name: &'static str,
-    at: Option<Moment>,
-    text: String,
-}
-
-impl Facts {
-    fn text(mut self, name: &'static str, text: impl Into<String>) -> Self {
-        self.all.push(Fact {
-            name,
-            at: None,
-            text: text.into(),
-        });
-        self
-    }
-
-    fn moment(mut self, name: &'static str, at: Timestamp) -> Self {
-        self.all.push(Fact {
-            name,
-            at: Some(Moment::at(at)),
-            text: " UTC".to_owned(),
-        });
-        self
-    }
 }
 
 /// Whether every delivery is accounted for.
@@ -105,11 +76,17 @@ struct IntegrityText {
     is_running: bool,
 }
 
+/// What stands on the page besides how things are.
+#[derive(Default)]
+struct Asked {
+    /// What a count of the rows has said, if they were counted.
+    counted: Option<Accounts>,
+    typed: Typed,
+}
+
 /// The page.
 pub(super) async fn show(visitor: Visitor, State(site): State<Arc<Site>>) -> PageResult {
-    let report = site.diagnostics.report().await?;
-    let accounts = Accounts::balanced(&report);
-    draw_page(&site, &visitor, &report, accounts)
+    draw_page(&site, &visitor, Asked::default()).await
 }
 
 /// The page with a count of the rows themselves.
@@ -117,9 +94,28 @@ pub(super) async fn count(
     State(site): State<Arc<Site>>,
     Submitted { visitor, .. }: Submitted,
 ) -> PageResult {
-    let audited = site.diagnostics.audit().await?;
-    let report = site.diagnostics.report().await?;
-    draw_page(&site, &visitor, &report, Accounts::counted(&audited))
+    let counted = Accounts::counted(&site.diagnostics.audit().await?);
+    let asked = Asked {
+        counted: Some(counted),
+        ..Asked::default()
+    };
+    draw_page(&site, &visitor, asked).await
+}
+
+/// The page with what became of a request to a URL.
+pub(super) async fn try_way_out(
+    State(site): State<Arc<Site>>,
+    Submitted { visitor, form }: Submitted,
+) -> PageResult {
+    let (typed, url) = Typed::read(form);
+    if let Some(url) = url {
+        site.diagnostics.try_way_out(&url).await;
+    }
+    let asked = Asked {
+        typed,
+        ..Asked::default()
+    };
+    draw_page(&site, &visitor, asked).await
 }
 
 /// The support bundle as a file. It changes nothing, but that it was taken is noted.
@@ -147,15 +143,21 @@ pub(super) async fn check(
     Ok(Redirect::to(&format!("{PATH}#integrity")).into_response())
 }
 
-fn draw_page(site: &Site, visitor: &Visitor, report: &Report, accounts: Accounts) -> PageResult {
-    let facts = site.diagnostics.facts();
-    Ok(draw(&SystemPage {
+async fn draw_page(site: &Site, visitor: &Visitor, asked: Asked) -> PageResult {
+    let (facts, report) = (site.diagnostics.facts(), site.diagnostics.report().await?);
+    let status = asked.typed.status();
+    let page = SystemPage {
         frame: Frame::new(visitor, "System"),
-        process: process(facts, report),
-        storage: storage(facts, report),
-        work: work(report),
-        accounts,
+        process: process(facts, &report),
+        storage: storage(facts, &report),
+        work: work(&report),
+        accounts: match asked.counted {
+            Some(counted) => counted,
+            None => Accounts::balanced(&report),
+        },
         integrity: IntegrityText::new(&report.integrity),
+        way_out: report.way_out.as_ref().map(Tried::new),
+        trial: TRIAL.form(visitor, asked.typed),
         places: facts.places.clone(),
         log: site.diagnostics.log(),
         may_bundle: visitor.role >= Role::Admin,
@@ -165,7 +167,8 @@ fn draw_page(site: &Site, visitor: &Visitor, report: &Report, accounts: Accounts
         recipe: Recipe::everpost_alone("everpost doctor")
             .everpost("everpost storage")
             .everpost("everpost support-bundle"),
-    }))
+    };
+    Ok(draw_with(status, &page))
 }
 
 fn process(facts: &Known, report: &Report) -> Facts {
@@ -197,14 +200,35 @@ fn storage(facts: &Known, report: &Report) -> Facts {
         (Some(free), false) => print::bytes(free),
         (Some(free), true) => format!("{}: publishers must wait", print::bytes(free)),
     };
-    Facts::default()
+    let storage = Facts::default()
         .text("Database file", print::bytes(sizes.file))
         .text("Of it in use", part(sizes.used()))
         .text("Of it free", part(sizes.free))
-        .text("Write-ahead log", print::bytes(sizes.log))
+        .text("Write-ahead log", print::bytes(sizes.log));
+    let storage = match report.machinery.checkpointed_at {
+        Some(at) => storage.moment("Log last written to the file", at),
+        None => storage,
+    };
+    storage
+        .text(
+            "Commits to the disk",
+            commits(&report.machinery.commit_times),
+        )
         .text("Free on the disk", disk)
         .text("Schema", report.schema.version.to_string())
         .text("SQLite", facts.sqlite)
+}
+
+fn commits(times: &CommitTimes) -> String {
+    match times.commits {
+        0 => "none since the start".to_owned(),
+        commits => format!(
+            "{} each (the median), {} at the longest, of the last {}",
+            print::lap(times.median),
+            print::lap(times.longest),
+            print::count(commits as u64),
+        ),
+    }
 }
 
 fn work(report: &Report) -> Facts {
@@ -215,7 +239,15 @@ fn work(report: &Report) -> Facts {
         0 => "none of its own".to_owned(),
         readers => format!("1 that writes, {readers} that read"),
     };
-    let runtime = format!("{}, with {} tasks", report.workers, number(report.tasks));
+    let busy = match report.busy {
+        Some(share) => format!(", busy {:.0} % of the last seconds", share * 100.0),
+        None => String::new(),
+    };
+    let runtime = format!(
+        "{}, with {} tasks{busy}",
+        report.workers,
+        number(report.tasks)
+    );
     let waiting = of(machinery.changes_waiting, machinery.changes_max);
     Facts::default()
         .text("Waiting deliveries", print::count(totals.pending))
@@ -225,6 +257,10 @@ fn work(report: &Report) -> Facts {
             of(report.in_flight, report.in_flight_max),
         )
         .text("Subscriptions on probation", number(report.on_probation))
+        .text(
+            "Connections of clients",
+            of(report.connections, report.connections_max),
+        )
         .text("Changes waiting for the disk", waiting)
         .text("Threads of the store", store)
         .text("Threads of the runtime", runtime)

@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 use tower::ServiceExt;
 
 use crate::api::{ApiOptions, ApiState, Intake, ManagementToken, routes};
-use crate::base::{Clock, Entropy, LogTail, TimeScale, Timestamp};
-use crate::broker::diagnostics::{Diagnostics, Facts};
+use crate::base::{Clock, Entropy, TimeScale, Timestamp};
+use crate::broker::diagnostics::{Diagnostics, Surroundings};
 use crate::broker::people::People;
 use crate::broker::trail::Trail;
 use crate::broker::{Broker, BrokerOptions};
@@ -89,12 +89,7 @@ impl Door {
             people,
             token: ManagementToken::configured(Secret::new(TOKEN)),
             intake: Intake::default(),
-            diagnostics: Diagnostics::new(
-                broker.clone(),
-                Facts::default(),
-                Arc::default(),
-                LogTail::default(),
-            ),
+            diagnostics: Diagnostics::new(broker.clone(), Surroundings::default()),
             options: Arc::new(OPTIONS),
         };
         Self {

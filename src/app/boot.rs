@@ -20,7 +20,7 @@ use crate::app::config::Config;
 use crate::app::interrupt::interrupted;
 use crate::app::{claim, facts, listen, management_token, telemetry};
 use crate::base::{Clock, Entropy, LogTail, TimeScale};
-use crate::broker::diagnostics::Diagnostics;
+use crate::broker::diagnostics::{Connections, Diagnostics, Surroundings};
 use crate::broker::people::People;
 use crate::broker::trail::Trail;
 use crate::broker::{Broker, BrokerOptions};
@@ -123,7 +123,16 @@ impl Appliance {
         let options = broker_options(&config, clock, entropy, public_url);
         let broker = Broker::start(store.clone(), outbound, options).await?;
         let trail = Trail::new(broker.clone(), people.clone());
-        let diagnostics = Diagnostics::new(broker.clone(), facts, Arc::clone(&config.shown), log);
+        let connections = Connections::of_at_most(config.http.connections_max);
+        let diagnostics = Diagnostics::new(
+            broker.clone(),
+            Surroundings {
+                facts,
+                settings: Arc::clone(&config.shown),
+                log,
+                connections: connections.clone(),
+            },
+        );
         let pages = config.admin.enabled.then(|| AdminState {
             broker: broker.clone(),
             views: store.views.clone(),
@@ -159,7 +168,7 @@ impl Appliance {
             listener,
             router,
             listen::ConnectionLimits {
-                overall: config.http.connections_max,
+                overall: connections,
                 per_client: config.http.connections_per_client,
             },
             stop_listening.clone(),

@@ -19,12 +19,13 @@ use hyper_util::server::conn::auto::Builder;
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 use tower_http::timeout::TimeoutBody;
 
 use crate::api::rewrite_arm_path;
+use crate::broker::diagnostics::Connections;
 
 /// How long a client may take to send the head of a request.
 const HEADER_DEADLINE: Duration = Duration::from_secs(10);
@@ -58,10 +59,10 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 const GOODBYE: Duration = Duration::from_secs(2);
 
 /// How many connections are served at once.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct ConnectionLimits {
     /// Over all clients; more of them wait.
-    pub(super) overall: usize,
+    pub(super) overall: Connections,
     /// From one client address; more of them are closed, so that nobody takes all places.
     pub(super) per_client: usize,
 }
@@ -73,7 +74,6 @@ pub(super) async fn serve(
     limits: ConnectionLimits,
     stop: CancellationToken,
 ) {
-    let places = Arc::new(Semaphore::new(limits.overall));
     let clients = Arc::new(Clients::default());
     let server = server();
     let graceful = GracefulShutdown::new();
@@ -82,9 +82,7 @@ pub(super) async fn serve(
             tracing::debug!(%address, "a client has too many connections");
             continue;
         };
-        let Ok(place) = Arc::clone(&places).acquire_owned().await else {
-            break;
-        };
+        let place = limits.overall.enter().await;
         let asked = Arc::new(Notify::new());
         let has_asked = Arc::clone(&asked);
         let service = TowerToHyperService::new(router.clone().map_request(move |request| {
@@ -237,7 +235,7 @@ mod tests {
         let stop = CancellationToken::new();
         let router = Router::new().route("/", post(|_: Bytes| async {}));
         let limits = ConnectionLimits {
-            overall: 1,
+            overall: Connections::of_at_most(1),
             per_client: 1,
         };
         tokio::spawn(serve(listener, router, limits, stop.clone()));
@@ -270,7 +268,7 @@ mod tests {
         let stop = CancellationToken::new();
         let router = Router::new().route("/", post(|_: Bytes| async {}));
         let limits = ConnectionLimits {
-            overall: 10,
+            overall: Connections::of_at_most(10),
             per_client: 2,
         };
         tokio::spawn(serve(listener, router, limits, stop.clone()));

@@ -36,6 +36,12 @@ impl Timestamp {
             .unwrap_or(OffsetDateTime::UNIX_EPOCH)
     }
 
+    /// A moment of the system's clock; what lies before the epoch reads as the epoch.
+    pub fn from_system(time: SystemTime) -> Self {
+        let since_epoch = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+        Self(i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX))
+    }
+
     /// The calendar date as a moment, fractions of a millisecond cut off.
     pub fn from_utc(date: OffsetDateTime) -> Self {
         Self(i64::try_from(date.unix_timestamp_nanos() / 1_000_000).unwrap_or(i64::MAX))
@@ -166,10 +172,7 @@ impl Clock {
 }
 
 fn wall_now() -> Timestamp {
-    let since_epoch = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
-    Timestamp::from_ms(i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX))
+    Timestamp::from_system(SystemTime::now())
 }
 
 /// How many times faster than real the waits of the delivery domain pass (retry schedule, minimum

@@ -28,6 +28,7 @@ mod system;
 pub mod trail;
 mod try_filter;
 mod validate;
+mod workload;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -73,6 +74,7 @@ use inspectors::inspection;
 use receive::Arrivals;
 use replay::ReplayBook;
 use retention::Walk;
+use workload::Workload;
 
 /// How a broker works.
 #[derive(Clone, Debug)]
@@ -134,6 +136,7 @@ struct Shared {
     /// Refused publish requests on their way to the store.
     rejections: rejections::Waiting,
     meters: Meters,
+    workload: Workload,
 }
 
 impl Broker {
@@ -173,6 +176,7 @@ impl Broker {
                 notices: notices::WaitingNotices::default(),
                 rejections: rejections::Waiting::default(),
                 meters: Meters::new(),
+                workload: Workload::new(),
                 options,
             }),
         };

@@ -108,6 +108,7 @@ impl Broker {
     /// One round. Simulations, which bring their own time, make it by themselves.
     pub async fn retain(&self) -> Result<(), StoreError> {
         self.meters().kept(self.store().upkeep.take_longest());
+        self.shared.workload.look();
         let mut walk = self.shared.walk.lock().await;
         let now = self.clock().now();
         if now >= walk.again_at {

@@ -15,6 +15,11 @@ pub const PUBLISH_EVENTS_MAX: usize = 5_000;
 /// cost stack in every parser behind us.
 pub const JSON_DEPTH_MAX: usize = 64;
 
+/// How far the clock may be from others before that is told. Receivers of signed requests commonly refuse what
+/// is five minutes off, and the shortest shared access signatures in use live for about as long: a minute leaves
+/// time to mend it, and the network's own delays are far below.
+pub const CLOCK_SKEW_MAX: Duration = Duration::from_secs(60);
+
 /// How long nothing more is told of dead letters of one subscription with one reason, once something was: a
 /// storm of any size is a notice at once and one a minute.
 pub const NOTICE_WINDOW: Duration = Duration::from_secs(60);

@@ -5,6 +5,7 @@ pub mod answer_script;
 pub mod audit;
 pub mod batch;
 pub mod blob_storage;
+pub mod clock_skew;
 pub mod credentials;
 pub mod dead_letter;
 pub mod dead_letter_filter;

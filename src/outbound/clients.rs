@@ -4,10 +4,11 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
-use reqwest::{Certificate, Client, Identity, redirect, retry};
+use reqwest::{Certificate, Client, ClientBuilder, Identity, redirect, retry};
 
 use crate::model::credentials::TlsMaterial;
 use crate::model::limits::{IN_FLIGHT_PER_SUBSCRIPTION, TLS_CLIENTS_MAX};
+use crate::outbound::connect_watch::ConnectWatch;
 use crate::outbound::exchange::{
     CONNECT_DEADLINE, HEADER_BLOCK_MAX, IDLE_KEPT, NetworkError, USER_AGENT, innermost,
 };
@@ -37,7 +38,7 @@ struct Used {
 impl Clients {
     pub(super) fn new(guard: Guard, authorities: Vec<Certificate>) -> Result<Self, NetworkError> {
         Ok(Self {
-            shared: client(guard.clone(), authorities.clone(), None)?,
+            shared: build(builder(guard.clone(), authorities.clone(), None))?,
             guard,
             authorities,
             own: Mutex::default(),
@@ -60,6 +61,12 @@ impl Clients {
         Ok(client)
     }
 
+    /// A client that nobody else has, so that it must connect; `watch` is told how long that takes.
+    pub(super) fn fresh(&self, watch: ConnectWatch) -> Result<Client, NetworkError> {
+        let builder = builder(self.guard.clone(), self.authorities.clone(), None);
+        build(builder.connector_layer(watch))
+    }
+
     fn make(&self, material: &TlsMaterial) -> Result<Client, NetworkError> {
         let mut authorities = self.authorities.clone();
         if let Some(text) = &material.authorities {
@@ -72,7 +79,7 @@ impl Clients {
         });
         let identity = identity.transpose();
         let identity = identity.map_err(|error| NetworkError::Client(innermost(&error)))?;
-        client(self.guard.clone(), authorities, identity)
+        build(builder(self.guard.clone(), authorities, identity))
     }
 }
 
@@ -96,12 +103,12 @@ impl OwnClients {
     }
 }
 
-fn client(
+fn builder(
     guard: Guard,
     authorities: Vec<Certificate>,
     identity: Option<Identity>,
-) -> Result<Client, NetworkError> {
-    let mut builder = Client::builder()
+) -> ClientBuilder {
+    let builder = Client::builder()
         .dns_resolver(guard)
         .redirect(redirect::Policy::none())
         .retry(retry::never())
@@ -115,9 +122,13 @@ fn client(
         .pool_idle_timeout(IDLE_KEPT)
         .pool_max_idle_per_host(IN_FLIGHT_PER_SUBSCRIPTION)
         .http2_max_header_list_size(HEADER_BLOCK_MAX);
-    if let Some(identity) = identity {
-        builder = builder.identity(identity);
+    match identity {
+        Some(identity) => builder.identity(identity),
+        None => builder,
     }
+}
+
+fn build(builder: ClientBuilder) -> Result<Client, NetworkError> {
     let built = builder.build();
     built.map_err(|error| NetworkError::Client(innermost(&error)))
 }

@@ -17,6 +17,7 @@ use crate::base::Clock;
 use crate::model::credentials::TlsMaterial;
 use crate::model::limits::{LATE_ANSWER_WINDOW, RESPONSE_READ_MAX};
 use crate::outbound::clients::{Clients, read_authorities};
+use crate::outbound::connect_watch::ConnectWatch;
 use crate::outbound::egress::{Denied, EgressPolicy};
 use crate::outbound::late::{LateExchange, LateInbox};
 use crate::outbound::resolver::{Guard, LOOKUP_DEADLINE, Lookup, ResolveError, system_lookup};
@@ -143,6 +144,18 @@ impl Exchange {
     }
 }
 
+impl Exchange {
+    /// The network that a request to `url` goes over; `None` where it is answered without one.
+    pub(super) fn network(&self, url: &Url) -> Option<&NetworkExchange> {
+        match self {
+            Self::Network(network) => Some(network),
+            Self::Scripted(_) => None,
+            Self::Inside(inside) if url.host_str() == Some(inside.host) => None,
+            Self::Inside(inside) => inside.outside.network(url),
+        }
+    }
+}
+
 impl Inside {
     /// The answer of a receiver inside, which may come late like any other.
     async fn answer(&self, request: ExchangeRequest) -> Result<ExchangeAnswer, ExchangeError> {
@@ -200,7 +213,10 @@ impl NetworkExchange {
         Self::with_lookup(options, system_lookup())
     }
 
-    fn with_lookup(options: NetworkOptions, lookup: Lookup) -> Result<Self, NetworkError> {
+    pub(super) fn with_lookup(
+        options: NetworkOptions,
+        lookup: Lookup,
+    ) -> Result<Self, NetworkError> {
         let guard = Guard::new(options.egress.clone(), options.clock, lookup);
         let authorities = read_authorities(&options.extra_authorities)?;
         Ok(Self {
@@ -239,11 +255,32 @@ impl NetworkExchange {
     }
 
     async fn open(self, request: ExchangeRequest) -> Result<Opened, ExchangeError> {
+        let client = self.clients.find(request.tls.as_ref());
+        let client = client.map_err(|error| ExchangeError::Tls(error.to_string()))?;
+        self.open_by(&client, request).await
+    }
+
+    /// The answer's head alone, over a connection that is made for it and watched.
+    pub(super) async fn send_afresh(
+        &self,
+        request: ExchangeRequest,
+        watch: ConnectWatch,
+    ) -> Result<ExchangeAnswer, ExchangeError> {
+        let client = self.clients.fresh(watch);
+        let client = client.map_err(|error| ExchangeError::Tls(error.to_string()))?;
+        let deadline = request.deadline;
+        let opened = tokio::time::timeout(deadline, self.open_by(&client, request)).await;
+        Ok(opened.map_err(|_| ExchangeError::TimedOut)??.answer)
+    }
+
+    async fn open_by(
+        &self,
+        client: &reqwest::Client,
+        request: ExchangeRequest,
+    ) -> Result<Opened, ExchangeError> {
         // The client dials literal addresses without asking the resolver, hence the check at every
         // request; the one afterwards would only ever find a defect.
         self.policy.check_url(&request.url)?;
-        let client = self.clients.find(request.tls.as_ref());
-        let client = client.map_err(|error| ExchangeError::Tls(error.to_string()))?;
         let response = client.execute(prepared(request)).await;
         let mut response = response.map_err(|error| cause(&error))?;
         let remote_address = response.remote_addr();

@@ -7,7 +7,6 @@ use url::{Host, Url};
 
 use crate::outbound::Outbound;
 use crate::outbound::egress::{Denied, EgressPolicy, Permit};
-use crate::outbound::exchange::Exchange;
 use crate::outbound::resolver::{Guard, ResolveError};
 
 /// What would become of it.
@@ -25,22 +24,14 @@ pub enum Verdict {
 impl Outbound {
     /// Judges a URL. A host name is looked up; nothing is called.
     pub async fn judge(&self, url: &Url) -> Verdict {
-        self.exchange.judge(url).await
-    }
-}
-
-impl Exchange {
-    async fn judge(&self, url: &Url) -> Verdict {
-        match self {
-            Self::Network(network) => judge(network.policy(), network.guard(), url).await,
-            Self::Scripted(_) => Verdict::Inside,
-            Self::Inside(inside) if url.host_str() == Some(inside.host) => Verdict::Inside,
-            Self::Inside(inside) => Box::pin(inside.outside.judge(url)).await,
+        match self.exchange.network(url) {
+            Some(network) => judge(network.policy(), network.guard(), url).await,
+            None => Verdict::Inside,
         }
     }
 }
 
-async fn judge(policy: &EgressPolicy, guard: &Guard, url: &Url) -> Verdict {
+pub(super) async fn judge(policy: &EgressPolicy, guard: &Guard, url: &Url) -> Verdict {
     let found = match (policy.check_url(url), url.host()) {
         (Err(denied), _) => return Verdict::Denied(denied),
         (Ok(()), None) => return Verdict::Denied(Denied::NoHost),

@@ -5,11 +5,13 @@
 mod address;
 mod authorize;
 mod clients;
+mod connect_watch;
 pub mod egress;
 pub mod exchange;
 mod handshake;
 pub mod judge;
 mod late;
+pub mod reach;
 mod resolver;
 mod retry_after;
 #[cfg(test)]

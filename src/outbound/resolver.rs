@@ -107,6 +107,11 @@ impl Guard {
         resolved
     }
 
+    /// Has `name` looked up when it is asked for next, whatever is remembered.
+    pub(super) fn forget(&self, name: &str) {
+        self.0.known.lock().unwrap().remove(name);
+    }
+
     /// The look-up goes on by itself when the caller gives up: the system's resolver cannot be stopped,
     /// and its permit must not be given to another one before its thread is free.
     async fn look_up(&self, name: &str) -> Resolved {

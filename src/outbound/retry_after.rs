@@ -1,6 +1,6 @@
 //! `Retry-After`: how long a receiver wants to be left alone (RFC 9110, 10.2.3).
 
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::Duration;
 
 use http::HeaderMap;
 use http::header::RETRY_AFTER;
@@ -26,9 +26,7 @@ fn seconds(text: &str) -> Option<Duration> {
 
 fn until_date(text: &str, now: Timestamp) -> Option<Duration> {
     let date = httpdate::parse_http_date(text).ok()?;
-    let since_epoch = date.duration_since(UNIX_EPOCH).ok()?;
-    let at = Timestamp::from_ms(i64::try_from(since_epoch.as_millis()).ok()?);
-    Some(at.since(now))
+    Some(Timestamp::from_system(date).since(now))
 }
 
 #[cfg(test)]

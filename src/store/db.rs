@@ -141,6 +141,8 @@ struct Group<'a> {
 /// The write-ahead log.
 struct Log {
     path: PathBuf,
+    /// The file that it is written back to.
+    of: PathBuf,
     /// It is to be cut off after the next commit.
     to_cut: AtomicBool,
 }
@@ -148,6 +150,12 @@ struct Log {
 impl Log {
     fn bytes(&self) -> u64 {
         std::fs::metadata(&self.path).map_or(0, |file| file.len())
+    }
+
+    /// By the system: every other change goes to the log.
+    fn written_back_at(&self) -> Option<Timestamp> {
+        let written_at = std::fs::metadata(&self.of).ok()?.modified().ok()?;
+        Some(Timestamp::from_system(written_at))
     }
 }
 
@@ -167,6 +175,7 @@ impl Db {
         let told = watch::Sender::new(());
         let log = Arc::new(Log {
             path: wal_of(path),
+            of: path.to_owned(),
             to_cut: AtomicBool::new(false),
         });
         let ledger = Ledger::open(open_writer(path)?)?;
@@ -291,10 +300,17 @@ impl Db {
     /// Threads that read, and changes that wait for the one that writes; none where there are no threads.
     pub(super) fn machinery(&self) -> Machinery {
         match &self.lanes {
-            Lanes::Threads { changes, .. } => Machinery {
+            Lanes::Threads {
+                changes,
+                log,
+                stopwatch,
+                ..
+            } => Machinery {
                 readers: READERS,
                 changes_waiting: changes.max_capacity() - changes.capacity(),
                 changes_max: changes.max_capacity(),
+                commit_times: stopwatch.commit_times(),
+                checkpointed_at: log.written_back_at(),
             },
             Lanes::Inline(_) => Machinery::default(),
         }

@@ -311,3 +311,20 @@ fn the_others_of_a_ruined_group_hear_that_it_was_not_their_fault() {
         "{told:?}"
     );
 }
+
+#[tokio::test]
+async fn commits_are_timed_and_the_log_says_when_it_was_written_back() {
+    let (_dir, db) = threaded();
+    for n in 0..3 {
+        insert(&db, n).await.expect("a row");
+    }
+    let machinery = db.machinery();
+    let times = machinery.commit_times;
+    assert!((1..=3).contains(&times.commits), "{times:?}");
+    assert!(Duration::ZERO < times.median && times.median <= times.longest);
+    db.cut_log().await.expect("written back");
+    insert(&db, 3).await.expect("a row"); // the log is cut off before the next change is looked at
+    let written_back_at = db.machinery().checkpointed_at.expect("a moment");
+    assert!(machinery.checkpointed_at <= Some(written_back_at));
+    assert!(written_back_at <= Clock::system().now());
+}

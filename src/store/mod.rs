@@ -59,7 +59,7 @@ pub use replays::{Bitten, Commanded, Counted, Found, ReplayBite, Replays, Stretc
 pub use resubmissions::{Candidate, Destined, Resubmission, Resubmissions, Resubmitted};
 pub use retention::{Bite, Prunable, Pruned, Sizes};
 pub use seal::{InvalidMasterKey, MasterKeys};
-pub use stopwatch::Longest;
+pub use stopwatch::{CommitTimes, Longest};
 pub use upkeep::{Machinery, Schema, Upkeep};
 pub use vault::{MASTER_KEY_FILE, Rekeyed};
 pub use views::Views;

@@ -1,13 +1,22 @@
-//! How long the writer was kept: everybody who changes something waits for the longest of it.
+//! How long the writer was kept: everybody who changes something waits for it.
 
+use std::collections::VecDeque;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// The longest since the last look, in microseconds. Clones of the writer's handle share it.
+/// Commits whose times are kept: some seconds of a busy appliance, some minutes of one at rest, and few
+/// enough to be put in order whenever somebody asks.
+const COMMITS_KEPT: usize = 500;
+
+/// What kept the writer. Clones of the writer's handle share it.
 #[derive(Debug, Default)]
 pub(super) struct Stopwatch {
+    /// The longest since the last look, in microseconds.
     change: AtomicU64,
     commit: AtomicU64,
+    /// What the newest commits took, the oldest of them first.
+    commits: Mutex<VecDeque<Duration>>,
 }
 
 /// What kept the writer longest.
@@ -19,6 +28,16 @@ pub struct Longest {
     pub commit: Duration,
 }
 
+/// What the newest commits took: the counters, and the wait for the disk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CommitTimes {
+    /// How many these are; none where there was no commit yet.
+    pub commits: usize,
+    /// As many took longer as did not.
+    pub median: Duration,
+    pub longest: Duration,
+}
+
 impl Stopwatch {
     pub(super) fn changed(&self, took: Duration) {
         note(&self.change, took);
@@ -26,6 +45,11 @@ impl Stopwatch {
 
     pub(super) fn committed(&self, took: Duration) {
         note(&self.commit, took);
+        let mut commits = self.commits.lock().unwrap();
+        if commits.len() == COMMITS_KEPT {
+            commits.pop_front();
+        }
+        commits.push_back(took);
     }
 
     /// The longest since this was asked last.
@@ -34,6 +58,19 @@ impl Stopwatch {
         Longest {
             change: take(&self.change),
             commit: take(&self.commit),
+        }
+    }
+
+    /// What the newest commits took.
+    pub(super) fn commit_times(&self) -> CommitTimes {
+        // Copied, so that no commit waits for the order.
+        let mut commits: Vec<_> = self.commits.lock().unwrap().iter().copied().collect();
+        commits.sort_unstable();
+        let at = |index: usize| commits.get(index).copied().unwrap_or_default();
+        CommitTimes {
+            commits: commits.len(),
+            median: at(commits.len().saturating_sub(1) / 2),
+            longest: at(commits.len().saturating_sub(1)),
         }
     }
 }
@@ -60,5 +97,28 @@ mod tests {
         };
         assert_eq!(stopwatch.take(), longest);
         assert_eq!(stopwatch.take(), Longest::default());
+    }
+
+    #[test]
+    fn the_newest_commits_are_told_however_often() {
+        let stopwatch = Stopwatch::default();
+        assert_eq!(stopwatch.commit_times(), CommitTimes::default());
+        let times = |commits, median, longest| CommitTimes {
+            commits,
+            median: Duration::from_millis(median),
+            longest: Duration::from_millis(longest),
+        };
+        stopwatch.committed(Duration::from_millis(900));
+        assert_eq!(stopwatch.commit_times(), times(1, 900, 900));
+        for ms in [3, 1, 2] {
+            stopwatch.committed(Duration::from_millis(ms));
+        }
+        assert_eq!(stopwatch.commit_times(), times(4, 2, 900));
+        for _ in 0..COMMITS_KEPT - 3 {
+            stopwatch.committed(Duration::from_millis(2));
+        }
+        let newest = times(COMMITS_KEPT, 2, 3);
+        assert_eq!(stopwatch.commit_times(), newest);
+        assert_eq!(stopwatch.commit_times(), newest);
     }
 }

@@ -9,7 +9,7 @@ use crate::store::data_dir::DataDir;
 use crate::store::db::Db;
 use crate::store::error::StoreError;
 use crate::store::migrate::schema_version;
-use crate::store::stopwatch::Longest;
+use crate::store::stopwatch::{CommitTimes, Longest};
 
 /// The book of housekeeping.
 #[derive(Clone)]
@@ -27,6 +27,9 @@ pub struct Machinery {
     /// Changes that wait to be written, and how many may.
     pub changes_waiting: usize,
     pub changes_max: usize,
+    pub commit_times: CommitTimes,
+    /// When the write-ahead log was last written back to the file: nothing else writes to that.
+    pub checkpointed_at: Option<Timestamp>,
 }
 
 /// What the database is made of.

@@ -98,6 +98,7 @@ const PAGES = [
   ["/system", "/admin/system"],
   ["/system/count", "/admin/system", (ann) => ann.press("Count what is stored")],
   ["/system/check", "/admin/system", (ann) => ann.press("Look through it")],
+  ["/system/try-way-out", "/admin/system", tryWayOut()],
   ["/account", "/admin/account"],
   ["/account/second-factor", "/admin/account/second-factor"],
   ["/account/password", "/admin/account", refusePassword],
@@ -177,6 +178,7 @@ const STATES = [
   ["inspector that nothing has come to", "/admin/inspectors/idle"],
   ["inspector form refused", "/admin/new-inspector", refuse("Name", "two words", "Create inspector")],
   ["URL blocked", "/admin/settings", tryUrl("http://169.254.169.254/latest")],
+  ["way out blocked", "/admin/system", tryWayOut("http://169.254.169.254/latest")],
   ["API nothing found", "/admin/api?q=nonsense"],
   ["API of Service Bus", "/admin/api/peekLockDeadLetterInNamespace"],
   ["no such page", "/admin/nowhere"],
@@ -285,6 +287,17 @@ function tryUrl(url) {
     await ann.type("URL to try", url);
     await ann.press("Try it");
     await ann.sees(url.split("/").slice(0, 3).join("/"));
+  };
+}
+
+/** To the appliance itself unless a URL says otherwise. */
+function tryWayOut(url) {
+  return async (ann) => {
+    const tried = url ?? `${appliance.url}/healthz`;
+    await ann.type("URL to try", tried);
+    await ann.press("Try the way out");
+    await ann.sees(new URL(tried).origin);
+    await ann.sees(url ? "Blocked" : "Answered 200");
   };
 }
 

@@ -22,8 +22,8 @@ use tokio::sync::oneshot;
 use tower::ServiceExt;
 
 use everpost::api::{self, ApiOptions, ApiState, Intake, ManagementToken};
-use everpost::base::{Clock, Entropy, LogTail, TimeScale, Timestamp};
-use everpost::broker::diagnostics::{Diagnostics, Facts};
+use everpost::base::{Clock, Entropy, TimeScale, Timestamp};
+use everpost::broker::diagnostics::{Diagnostics, Surroundings};
 use everpost::broker::people::People;
 use everpost::broker::trail::Trail;
 use everpost::broker::{Broker, BrokerOptions};
@@ -361,12 +361,7 @@ impl Grid {
             people,
             token: ManagementToken::configured(Secret::new(TOKEN)),
             intake: Intake::default(),
-            diagnostics: Diagnostics::new(
-                broker.clone(),
-                Facts::default(),
-                Arc::default(),
-                LogTail::default(),
-            ),
+            diagnostics: Diagnostics::new(broker.clone(), Surroundings::default()),
             options: Arc::new(ApiOptions {
                 publish_bytes_max: limits::PUBLISH_BYTES_MAX,
                 require_https: false,

@@ -40,7 +40,7 @@ use crate::admin::tests::system::facts;
 use crate::admin::{AdminState, SetupLink, routes};
 use crate::api::{self, ApiOptions};
 use crate::base::{Clock, Entropy, LogTail, TimeScale, Timestamp};
-use crate::broker::diagnostics::Diagnostics;
+use crate::broker::diagnostics::{Connections, Diagnostics, Surroundings};
 use crate::broker::people::People;
 use crate::broker::trail::Trail;
 use crate::broker::{Broker, BrokerOptions};
@@ -122,10 +122,14 @@ impl Appliance {
         let setup = SetupLink::new(&entropy, &clock);
         let people = People::open(store.accounts.clone(), clock.clone(), entropy.clone());
         let people = people.await.expect("people");
-        let facts = facts(clock.now());
         let log = LogTail::default();
-        let shown = Arc::new(settings());
-        let diagnostics = Diagnostics::new(broker.clone(), facts, shown, log.clone());
+        let surroundings = Surroundings {
+            facts: facts(clock.now()),
+            settings: Arc::new(settings()),
+            log: log.clone(),
+            connections: Connections::of_at_most(7),
+        };
+        let diagnostics = Diagnostics::new(broker.clone(), surroundings);
         let admin = routes(AdminState {
             broker: broker.clone(),
             views: store.views.clone(),

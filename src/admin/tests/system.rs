@@ -38,6 +38,9 @@ async fn the_page_tells_how_things_stand() {
         "Not checked since the start",
         "MIT OR Apache-2.0",
         "axum 0.8.9",
+        "0 of at most 7",
+        "none since the start",
+        "It has not been tried since the start.",
         "one or more of MIT, Zlib",
     ]);
 }
@@ -83,4 +86,39 @@ async fn administrators_take_a_bundle_and_that_is_noted() {
     let mut operator = appliance.signed_in(Role::Operator).await;
     let page = operator.open("/admin/system").await;
     assert!(!page.body.contains("Support bundle"), "{}", page.body);
+}
+
+#[tokio::test(start_paused = true)]
+async fn administrators_try_the_way_out_and_everybody_sees_what_came_of_it() {
+    let (appliance, mut person) = Appliance::claimed().await;
+    person.open("/admin/system").await;
+    let url = "https://hooks.example.com/in?code=secret-of-the-hook";
+    let page = person
+        .send("/admin/system/try-way-out", &[("url", url)])
+        .await;
+    assert_eq!(page.status, StatusCode::OK);
+    let came_of_it = [
+        "Tried at",
+        "<code>https://hooks.example.com</code>",
+        "nothing leaves it",
+    ];
+    page.expect(&came_of_it);
+    let page = person
+        .send("/admin/system/try-way-out", &[("url", "hooks")])
+        .await;
+    assert_eq!(page.status, StatusCode::UNPROCESSABLE_ENTITY);
+    page.expect(&["href=\"#url\"", "write it whole", "value=\"hooks\""]);
+    let page = person.send("/admin/system/support-bundle", &[]).await;
+    assert!(!page.body.contains("secret-of-the-hook"), "{}", page.body);
+    let bundle: serde_json::Value = serde_json::from_str(&page.body).expect("JSON");
+    let way_out = &bundle["system"]["wayOut"];
+    assert_eq!(way_out["place"], "https://hooks.example.com");
+    assert_eq!(way_out["verdict"], "Inside");
+    assert_eq!(bundle["system"]["connectionsMax"], 7);
+    assert_eq!(bundle["system"]["commitTimes"]["commits"], 0);
+
+    let mut operator = appliance.signed_in(Role::Operator).await;
+    let page = operator.open("/admin/system").await;
+    page.expect(&came_of_it);
+    assert!(!page.body.contains("URL to try"), "{}", page.body);
 }

@@ -1,6 +1,6 @@
 //! Requests to a server, and its refusals in words.
 
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, DATE, HeaderValue};
@@ -185,9 +185,7 @@ impl Client {
             .get(DATE)
             .and_then(|date| date.to_str().ok());
         let date = date.and_then(|date| httpdate::parse_http_date(date).ok());
-        let since_epoch = date.and_then(|date| date.duration_since(UNIX_EPOCH).ok());
-        let ms = since_epoch.and_then(|since| i64::try_from(since.as_millis()).ok());
-        Ok(ms.map_or_else(|| Clock::system().now(), Timestamp::from_ms))
+        Ok(date.map_or_else(|| Clock::system().now(), Timestamp::from_system))
     }
 
     async fn manage(&self, request: RequestBuilder) -> anyhow::Result<Value> {

@@ -4,13 +4,17 @@
 //! It is made of what is said aloud anyway: no secret, no data of an event, and of receivers' URLs host and
 //! port alone, since for many a webhook the path is the secret.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use crate::broker::Account;
-use crate::broker::diagnostics::{Diagnostics, IntegrityCheck, Report};
+use crate::broker::diagnostics::{Diagnostics, IntegrityCheck, Report, WayOut};
+use crate::model::clock_skew::ClockSkew;
 use crate::model::registry::TopicEntry;
 use crate::model::subscription::EventSubscription;
-use crate::store::StoreError;
+use crate::outbound::judge::Verdict;
+use crate::store::{CommitTimes, StoreError};
 use crate::wire::resource;
 
 /// Raised when something that was in the bundle changes its place or its meaning.
@@ -134,12 +138,62 @@ fn system(report: &Report) -> Value {
         "storeReaders": machinery.readers,
         "changesWaiting": machinery.changes_waiting,
         "changesMax": machinery.changes_max,
+        "commitTimes": commit_times(&machinery.commit_times),
+        "logWrittenBackAt": machinery.checkpointed_at.map(|at| at.to_string()),
         "runtimeThreads": report.workers,
         "runtimeTasks": report.tasks,
+        "runtimeBusyShare": report.busy,
+        "connections": report.connections,
+        "connectionsMax": report.connections_max,
         "requestsInFlight": report.in_flight,
         "requestsInFlightMax": report.in_flight_max,
         "subscriptionsOnProbation": report.on_probation,
         "integrity": integrity(&report.integrity),
+        "wayOut": report.way_out.as_ref().map(way_out),
+    })
+}
+
+fn commit_times(times: &CommitTimes) -> Value {
+    json!({
+        "commits": times.commits,
+        "medianMs": milliseconds(times.median),
+        "longestMs": milliseconds(times.longest),
+    })
+}
+
+/// With three decimals.
+fn milliseconds(span: Duration) -> f64 {
+    span.as_micros() as f64 / 1_000.0
+}
+
+fn way_out(tried: &WayOut) -> Value {
+    let reach = &tried.reach;
+    let call = reach.call.as_ref();
+    let (reached, error) = match call.map(|call| &call.answer) {
+        Some(Ok(reached)) => (Some(reached), None),
+        Some(Err(error)) => (None, Some(error.to_string())),
+        None => (None, None),
+    };
+    let (verdict, addresses, why) = match &reach.verdict {
+        Verdict::Allowed(permits) => {
+            let addresses = permits.iter().map(|(address, _)| address.to_string());
+            ("Allowed", addresses.collect(), None)
+        }
+        Verdict::Inside => ("Inside", Vec::new(), None),
+        Verdict::Denied(denied) => ("Denied", Vec::new(), Some(denied.to_string())),
+        Verdict::Unresolved(why) => ("Unresolved", Vec::new(), Some(why.clone())),
+    };
+    json!({
+        "at": tried.at.to_string(),
+        "place": tried.place,
+        "verdict": verdict,
+        "addresses": addresses,
+        "lookupMs": reach.lookup.map(milliseconds),
+        "connectMs": call.and_then(|call| call.connect).map(milliseconds),
+        "waitMs": reached.map(|reached| milliseconds(reached.wait)),
+        "status": reached.map(|reached| reached.status),
+        "clockSkewMs": reached.and_then(|reached| reached.clock_skew).map(ClockSkew::as_ms),
+        "error": error.or(why),
     })
 }
 

@@ -4,19 +4,23 @@
 //! through the file, is asked for and ends by itself.
 
 mod bundle;
+mod connections;
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
+use url::{Origin, Url};
 
 use crate::base::{LogTail, TimeScale, Timestamp};
 use crate::broker::{Account, Broker, StorageStanding, Verified};
 use crate::model::setting::Settings;
+use crate::outbound::reach::Reach;
 use crate::store::views::DeliveryTotals;
 use crate::store::{Machinery, Schema, StoreError};
 
 pub use crate::store::Integrity;
+pub use connections::{Connections, Place};
 
 /// How long the rows of event subscriptions are counted; what is left then is not.
 const COUNTING_MAX: Duration = Duration::from_secs(5);
@@ -30,10 +34,18 @@ pub struct Diagnostics(Arc<Inner>);
 
 struct Inner {
     broker: Broker,
-    facts: Facts,
-    settings: Arc<Settings>,
-    log: LogTail,
+    surroundings: Surroundings,
     integrity: Mutex<IntegrityCheck>,
+    way_out: Mutex<Option<WayOut>>,
+}
+
+/// What the appliance runs in.
+#[derive(Clone, Debug, Default)]
+pub struct Surroundings {
+    pub facts: Facts,
+    pub settings: Arc<Settings>,
+    pub log: LogTail,
+    pub connections: Connections,
 }
 
 /// What does not change while the process runs.
@@ -64,6 +76,11 @@ pub struct Report {
     /// Threads of the runtime, and tasks on them.
     pub workers: usize,
     pub tasks: usize,
+    /// Which part of the last ten seconds the threads of the runtime were busy, from 0 to 1.
+    pub busy: Option<f64>,
+    /// Connections of clients, and how many may be.
+    pub connections: usize,
+    pub connections_max: usize,
     /// Requests on the wire, and how many may be.
     pub in_flight: usize,
     pub in_flight_max: usize,
@@ -73,6 +90,17 @@ pub struct Report {
     pub accounts: Vec<Account>,
     pub disk_is_low: bool,
     pub integrity: IntegrityCheck,
+    /// The last trial of the way out since the start.
+    pub way_out: Option<WayOut>,
+}
+
+/// A trial of the way out.
+#[derive(Clone, Debug)]
+pub struct WayOut {
+    pub at: Timestamp,
+    /// Scheme, host and port of the URL: its path and query may be a secret.
+    pub place: String,
+    pub reach: Reach,
 }
 
 impl Report {
@@ -108,28 +136,27 @@ pub enum IntegrityCheck {
 
 impl Diagnostics {
     /// Of one appliance.
-    pub fn new(broker: Broker, facts: Facts, settings: Arc<Settings>, log: LogTail) -> Self {
+    pub fn new(broker: Broker, surroundings: Surroundings) -> Self {
         Self(Arc::new(Inner {
             broker,
-            facts,
-            settings,
-            log,
+            surroundings,
             integrity: Mutex::default(),
+            way_out: Mutex::default(),
         }))
     }
 
     pub fn facts(&self) -> &Facts {
-        &self.0.facts
+        &self.0.surroundings.facts
     }
 
     /// The settings in force, without secrets.
     pub fn settings(&self) -> &Settings {
-        &self.0.settings
+        &self.0.surroundings.settings
     }
 
     /// The newest lines of the log, the oldest of them first.
     pub fn log(&self) -> Vec<String> {
-        self.0.log.lines()
+        self.0.surroundings.log.lines()
     }
 
     /// How things are.
@@ -138,6 +165,7 @@ impl Diagnostics {
         let accounts = broker.accounts().await?;
         let totals = accounts.iter().map(|account| account.totals);
         let runtime = Handle::current().metrics();
+        let connections = &self.0.surroundings.connections;
         Ok(Report {
             at: broker.clock().now(),
             time_scale: broker.options().time_scale,
@@ -146,6 +174,9 @@ impl Diagnostics {
             machinery: broker.store().upkeep.machinery(),
             workers: runtime.num_workers(),
             tasks: runtime.num_alive_tasks(),
+            busy: broker.shared.workload.share(),
+            connections: connections.open(),
+            connections_max: connections.most(),
             in_flight: broker.agenda().in_flight(),
             in_flight_max: broker.options().in_flight_max,
             on_probation: broker.health().on_probation().len(),
@@ -153,7 +184,20 @@ impl Diagnostics {
             accounts,
             disk_is_low: broker.disk_is_low(),
             integrity: self.integrity(),
+            way_out: self.0.way_out.lock().unwrap().clone(),
         })
+    }
+
+    /// Tries the way to `url`: see [`Outbound::reach`](crate::outbound::Outbound::reach).
+    pub async fn try_way_out(&self, url: &Url) -> WayOut {
+        let broker = &self.0.broker;
+        let tried = WayOut {
+            at: broker.clock().now(),
+            place: place(url),
+            reach: broker.outbound().reach(url).await,
+        };
+        *self.0.way_out.lock().unwrap() = Some(tried.clone());
+        tried
     }
 
     /// Counts the rows of every event subscription, for as long as that may take.
@@ -217,5 +261,13 @@ impl Diagnostics {
             took: at.since(began_at),
             found,
         };
+    }
+}
+
+/// What of a URL may be told: scheme, host and port, or what it has of them.
+pub fn place(url: &Url) -> String {
+    match url.origin() {
+        Origin::Tuple(..) => url.origin().ascii_serialization(),
+        Origin::Opaque(_) => format!("{}:", url.scheme()),
     }
 }

@@ -9,8 +9,8 @@ use axum::Router;
 use axum::body::Body;
 use axum::http::{Method, Request};
 use everpost::api::{self, ApiOptions, ApiState, Intake, ManagementToken};
-use everpost::base::{Clock, Entropy, LogTail, TimeScale};
-use everpost::broker::diagnostics::{Diagnostics, Facts};
+use everpost::base::{Clock, Entropy, TimeScale};
+use everpost::broker::diagnostics::{Diagnostics, Surroundings};
 use everpost::broker::people::People;
 use everpost::broker::trail::Trail;
 use everpost::broker::{Broker, BrokerOptions};
@@ -135,12 +135,7 @@ impl Life {
             people,
             token: ManagementToken::configured(Secret::new(TOKEN)),
             intake: Intake::default(),
-            diagnostics: Diagnostics::new(
-                broker.clone(),
-                Facts::default(),
-                Arc::default(),
-                LogTail::default(),
-            ),
+            diagnostics: Diagnostics::new(broker.clone(), Surroundings::default()),
             options: Arc::new(ApiOptions {
                 publish_bytes_max: limits::PUBLISH_BYTES_MAX,
                 require_https: false,

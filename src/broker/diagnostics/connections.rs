@@ -1,0 +1,68 @@
+//! The connections that clients have opened.
+
+use std::sync::Arc;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// Places for connections, which are taken by whoever accepts them. Clones share the places.
+#[derive(Clone, Debug)]
+pub struct Connections {
+    places: Arc<Semaphore>,
+    most: usize,
+}
+
+/// A place for one connection, until it is dropped.
+#[derive(Debug)]
+pub struct Place {
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Default for Connections {
+    /// Nobody is let in.
+    fn default() -> Self {
+        Self::of_at_most(0)
+    }
+}
+
+impl Connections {
+    /// So many places.
+    pub fn of_at_most(most: usize) -> Self {
+        Self {
+            places: Arc::new(Semaphore::new(most)),
+            most,
+        }
+    }
+
+    /// Takes a place, as soon as there is a free one.
+    pub async fn enter(&self) -> Place {
+        let permit = Arc::clone(&self.places).acquire_owned().await;
+        Place {
+            _permit: permit.expect("it is never closed"),
+        }
+    }
+
+    /// Places that are taken.
+    pub fn open(&self) -> usize {
+        self.most.saturating_sub(self.places.available_permits())
+    }
+
+    /// Places that there are.
+    pub fn most(&self) -> usize {
+        self.most
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_place_is_taken_until_it_is_dropped() {
+        let connections = Connections::of_at_most(2);
+        let first = connections.clone().enter().await;
+        let _second = connections.enter().await;
+        assert_eq!((connections.open(), connections.most()), (2, 2));
+        drop(first);
+        assert_eq!(connections.open(), 1);
+    }
+}

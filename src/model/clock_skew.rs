@@ -1,0 +1,77 @@
+//! How far the clock is from another one's, as an exchange with it tells.
+
+use std::time::Duration;
+
+use crate::base::Timestamp;
+use crate::model::limits::CLOCK_SKEW_MAX;
+
+/// HTTP tells the time in whole seconds, the rest cut off (RFC 9110, 5.6.7).
+const GRAIN: Duration = Duration::from_secs(1);
+
+/// How far our clock is from another one's, as far as that is certain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClockSkew {
+    /// No difference can be told.
+    None,
+    /// Ours is ahead by this at least.
+    Ahead(Duration),
+    /// Ours is behind by this at least.
+    Behind(Duration),
+}
+
+impl ClockSkew {
+    /// The other one said `theirs` at some moment between `asked_at` and `heard_at` of ours.
+    pub fn told(theirs: Timestamp, asked_at: Timestamp, heard_at: Timestamp) -> Self {
+        let (ahead, behind) = (asked_at.since(theirs + GRAIN), theirs.since(heard_at));
+        match (ahead.is_zero(), behind.is_zero()) {
+            (false, _) => Self::Ahead(ahead),
+            (true, false) => Self::Behind(behind),
+            (true, true) => Self::None,
+        }
+    }
+
+    /// Whether it is more than [`CLOCK_SKEW_MAX`].
+    pub fn is_too_much(self) -> bool {
+        match self {
+            Self::None => false,
+            Self::Ahead(by) | Self::Behind(by) => by > CLOCK_SKEW_MAX,
+        }
+    }
+
+    /// In milliseconds; more than zero where ours is ahead.
+    pub fn as_ms(self) -> i64 {
+        let ms = |by: Duration| i64::try_from(by.as_millis()).unwrap_or(i64::MAX);
+        match self {
+            Self::None => 0,
+            Self::Ahead(by) => ms(by),
+            Self::Behind(by) => -ms(by),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_more_is_told_than_is_certain() {
+        for (theirs, asked_at, heard_at, expected_ms, is_too_much) in [
+            // Their second has begun before we heard of it, and ended after we asked.
+            (10_000, 10_400, 10_700, 0, false),
+            (10_000, 9_000, 10_000, 0, false),
+            (10_000, 11_000, 12_000, 0, false),
+            // A slow answer leaves much open.
+            (10_000, 5_000, 30_000, 0, false),
+            (10_000, 11_001, 11_002, 1, false),
+            (10_000, 9_000, 9_999, -1, false),
+            (10_000, 71_000, 71_500, 60_000, false),
+            (10_000, 71_001, 71_500, 60_001, true),
+            (70_001, 9_000, 10_000, -60_001, true),
+        ] {
+            let at = Timestamp::from_ms;
+            let skew = ClockSkew::told(at(theirs), at(asked_at), at(heard_at));
+            assert_eq!(skew.as_ms(), expected_ms, "{theirs} {asked_at} {heard_at}");
+            assert_eq!(skew.is_too_much(), is_too_much, "{theirs} {asked_at}");
+        }
+    }
+}

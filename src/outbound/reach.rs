@@ -1,0 +1,121 @@
+//! Whether a place can be reached from here: its host is looked up and judged as for a delivery, and one
+//! request is made to it, so that every step on the way out is tried and timed.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{AGE, DATE};
+use http::{HeaderMap, Method};
+use url::Url;
+
+use crate::base::{Clock, Lap, Timestamp};
+use crate::model::clock_skew::ClockSkew;
+use crate::outbound::Outbound;
+use crate::outbound::connect_watch::ConnectWatch;
+use crate::outbound::exchange::{ExchangeAnswer, ExchangeError, ExchangeRequest, NetworkExchange};
+use crate::outbound::judge::{Verdict, judge};
+
+#[cfg(test)]
+mod tests;
+
+/// How long the answer may take, the look-up aside: somebody waits for it.
+const ANSWER_DEADLINE: Duration = Duration::from_secs(10);
+
+/// What came of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reach {
+    pub verdict: Verdict,
+    /// How long the look-up took; `None` where the host is an address, or nothing was looked up.
+    pub lookup: Option<Duration>,
+    /// `None` where nothing was called.
+    pub call: Option<Call>,
+}
+
+/// A request that was made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Call {
+    /// How long connecting took, TLS included; `None` where there was no connection.
+    pub connect: Option<Duration>,
+    pub answer: Result<Reached, ExchangeError>,
+}
+
+/// An answer, of which the head alone is read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reached {
+    pub status: u16,
+    pub remote_address: Option<SocketAddr>,
+    /// From the connection to the head of the answer.
+    pub wait: Duration,
+    /// `None` where the answer does not tell the time.
+    pub clock_skew: Option<ClockSkew>,
+}
+
+impl Outbound {
+    /// Tries the way to `url` with a HEAD request, which changes nothing over there. What is answered within
+    /// the appliance is not asked.
+    pub async fn reach(&self, url: &Url) -> Reach {
+        match self.exchange.network(url) {
+            Some(network) => reach(network, url, &self.clock).await,
+            None => Reach {
+                verdict: Verdict::Inside,
+                lookup: None,
+                call: None,
+            },
+        }
+    }
+}
+
+async fn reach(network: &NetworkExchange, url: &Url, clock: &Clock) -> Reach {
+    if let Some(name) = url.domain() {
+        network.guard().forget(name);
+    }
+    let lap = Lap::begin();
+    let verdict = judge(network.policy(), network.guard(), url).await;
+    let lookup = url.domain().map(|_| lap.took());
+    let call = match &verdict {
+        Verdict::Allowed(_) => Some(call(network, url, clock).await),
+        Verdict::Inside | Verdict::Denied(_) | Verdict::Unresolved(_) => None,
+    };
+    Reach {
+        verdict,
+        lookup,
+        call,
+    }
+}
+
+async fn call(network: &NetworkExchange, url: &Url, clock: &Clock) -> Call {
+    let request = ExchangeRequest {
+        method: Method::HEAD,
+        url: url.clone(),
+        headers: HeaderMap::new(),
+        body: Bytes::new(),
+        deadline: ANSWER_DEADLINE,
+        late: None,
+        tls: None,
+    };
+    let (watch, asked_at, lap) = (ConnectWatch::default(), clock.now(), Lap::begin());
+    let answer = network.send_afresh(request, watch.clone()).await;
+    let (took, heard_at) = (lap.took(), clock.now());
+    let connect = watch.took();
+    let reached = |answer: ExchangeAnswer| Reached {
+        status: answer.status,
+        remote_address: answer.remote_address,
+        wait: took.saturating_sub(connect.unwrap_or_default()),
+        clock_skew: said_at(&answer.headers)
+            .map(|theirs| ClockSkew::told(theirs, asked_at, heard_at)),
+    };
+    Call {
+        connect,
+        answer: answer.map(reached),
+    }
+}
+
+/// What the clock over there says. A cache tells when the answer was made, and how long ago that was
+/// (RFC 9111, 5.1).
+fn said_at(headers: &HeaderMap) -> Option<Timestamp> {
+    let text = |name| headers.get(name)?.to_str().ok();
+    let date = httpdate::parse_http_date(text(DATE)?).ok()?;
+    let age = text(AGE).and_then(|age| age.trim().parse().ok());
+    Some(Timestamp::from_system(date) + Duration::from_secs(age.unwrap_or(0)))
+}

@@ -1,0 +1,174 @@
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use http::HeaderValue;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+
+use super::*;
+use crate::outbound::OutboundOptions;
+use crate::outbound::egress::{Denied, EgressPolicy, Permit};
+use crate::outbound::exchange::{Exchange, NetworkOptions};
+use crate::outbound::resolver::Lookup;
+
+/// Thu, 01 Jan 1970 00:16:40 GMT.
+const NOW: Timestamp = Timestamp::from_ms(1_000_000);
+
+/// The way out of an appliance that may call the loopback interface, and how often it has looked a name up.
+struct WayOut {
+    outbound: Outbound,
+    lookups: Arc<AtomicUsize>,
+}
+
+impl WayOut {
+    fn new() -> Self {
+        let lookups = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&lookups);
+        let lookup: Lookup = Arc::new(move |name| {
+            counted.fetch_add(1, Ordering::SeqCst);
+            let found = match name.as_str() {
+                "hooks.test" => Ok(vec![IpAddr::from([127, 0, 0, 1])]),
+                "lan.test" => Ok(vec![IpAddr::from([192, 168, 1, 1])]),
+                _ => Err(std::io::Error::other("no such name")),
+            };
+            Box::pin(std::future::ready(found))
+        });
+        let options = NetworkOptions {
+            egress: EgressPolicy {
+                allow: vec!["127.0.0.0/8".parse().expect("a network")],
+                ..EgressPolicy::default()
+            },
+            clock: Clock::simulated(NOW),
+            extra_authorities: Vec::new(),
+        };
+        let network = NetworkExchange::with_lookup(options, lookup).expect("a network");
+        let outbound = Outbound::new(OutboundOptions {
+            exchange: Exchange::Network(network),
+            clock: Clock::simulated(NOW),
+            origin: "eventgrid.azure.net".to_owned(),
+            export_dir: None,
+        });
+        Self { outbound, lookups }
+    }
+
+    async fn reach(&self, url: &str) -> Reach {
+        let url = Url::parse(url).expect("a URL");
+        self.outbound.reach(&url).await
+    }
+}
+
+/// The port of a receiver that answers every connection with `head`, and the requests that have come.
+async fn receiver(head: &'static str) -> (u16, tokio::sync::mpsc::UnboundedReceiver<String>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let port = listener.local_addr().expect("an address").port();
+    let (tell, told) = tokio::sync::mpsc::unbounded_channel();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let tell = tell.clone();
+            tokio::spawn(async move {
+                let mut request = String::new();
+                // A client that speaks TLS begins with its number for handshakes, and is answered at once.
+                while !request.ends_with("\r\n\r\n") && !request.starts_with('\u{16}') {
+                    request.push(char::from(stream.read_u8().await.expect("a byte")));
+                }
+                let _ = tell.send(request);
+                let _ = stream.write_all(head.as_bytes()).await;
+                // Closed with something unread, the connection would be reset.
+                let _ = stream.read_to_end(&mut Vec::new()).await;
+            });
+        }
+    });
+    (port, told)
+}
+
+#[tokio::test]
+async fn every_step_of_the_way_is_told() {
+    let head = "HTTP/1.1 503 Busy\r\nDate: Thu, 01 Jan 1970 00:18:10 GMT\r\n\
+                Content-Length: 4\r\n\r\n";
+    let (port, mut requests) = receiver(head).await;
+    let way = WayOut::new();
+    for times in 1..=2 {
+        let reach = way.reach(&format!("http://hooks.test:{port}/in")).await;
+        let Verdict::Allowed(permits) = &reach.verdict else {
+            panic!("{reach:?}");
+        };
+        let [(address, Permit::Opened { .. })] = permits.as_slice() else {
+            panic!("{reach:?}");
+        };
+        assert!(address.is_loopback() && reach.lookup.is_some());
+        let call = reach.call.expect("a call");
+        assert!(call.connect.is_some(), "a connection of its own");
+        let reached = call.answer.expect("an answer");
+        assert_eq!(reached.status, 503);
+        assert_eq!(reached.remote_address.map(|it| it.port()), Some(port));
+        let behind = ClockSkew::Behind(Duration::from_secs(90));
+        assert_eq!(reached.clock_skew, Some(behind));
+        let request = requests.recv().await.expect("a request");
+        assert!(request.starts_with("HEAD /in HTTP/1.1\r\n"), "{request}");
+        // What a delivery remembers is not good enough for a trial.
+        assert_eq!(way.lookups.load(Ordering::SeqCst), times);
+    }
+}
+
+#[tokio::test]
+async fn what_may_not_be_called_is_not_called() {
+    let (port, mut requests) = receiver("HTTP/1.1 204 No Content\r\n\r\n").await;
+    let way = WayOut::new();
+    let reach = way.reach(&format!("http://lan.test:{port}/")).await;
+    assert!(
+        matches!(reach.verdict, Verdict::Denied(Denied::NotPublic { .. })),
+        "{reach:?}"
+    );
+    assert_eq!(reach.call, None);
+    let reach = way.reach("http://nowhere.test/").await;
+    assert!(matches!(reach.verdict, Verdict::Unresolved(_)), "{reach:?}");
+    assert_eq!(reach.call, None);
+    assert!(requests.try_recv().is_err());
+}
+
+#[tokio::test]
+async fn a_way_that_ends_early_says_where() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let port = listener.local_addr().expect("an address").port();
+    drop(listener);
+    let way = WayOut::new();
+    let reach = way.reach(&format!("http://127.0.0.1:{port}/")).await;
+    assert_eq!(reach.lookup, None, "an address is not looked up");
+    let call = reach.call.expect("a call");
+    assert_eq!(call.connect, None);
+    let error = call.answer.expect_err("nobody there");
+    assert_eq!(error.to_string(), "the connection was refused");
+
+    let (port, _requests) = receiver("SSH-2.0-OpenSSH_9.2\r\n").await;
+    let call = way.reach(&format!("http://127.0.0.1:{port}/")).await.call;
+    let call = call.expect("a call");
+    assert!(call.connect.is_some());
+    assert!(matches!(call.answer, Err(ExchangeError::Socket(_))));
+
+    let (port, _requests) = receiver("SSH-2.0-OpenSSH_9.2\r\n").await;
+    let call = way.reach(&format!("https://127.0.0.1:{port}/")).await.call;
+    let call = call.expect("a call");
+    assert_eq!(call.connect, None, "TLS is a part of connecting");
+    assert!(
+        matches!(call.answer, Err(ExchangeError::Tls(_))),
+        "{call:?}"
+    );
+}
+
+#[test]
+fn the_time_is_told_by_the_head_of_an_answer() {
+    for (date, age, expected_s) in [
+        ("Thu, 01 Jan 1970 00:16:40 GMT", None, Some(1_000)),
+        ("Thu, 01 Jan 1970 00:16:40 GMT", Some("60"), Some(1_060)),
+        ("Thu, 01 Jan 1970 00:16:40 GMT", Some("old"), Some(1_000)),
+        ("soon", Some("60"), None),
+    ] {
+        let mut headers = HeaderMap::new();
+        headers.insert(DATE, HeaderValue::from_static(date));
+        age.map(|age| headers.insert(AGE, HeaderValue::from_static(age)));
+        let said = said_at(&headers).map(|at| at.as_ms() / 1_000);
+        assert_eq!(said, expected_s, "{date} {age:?}");
+    }
+    assert_eq!(said_at(&HeaderMap::new()), None);
+}
