@@ -1,12 +1,13 @@
 //! Everpost's own door to what anybody has changed.
 
 use axum::Json;
-use axum::extract::{Query, State};
+use axum::extract::State;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::api::ApiState;
 use crate::api::error::ApiError;
+use crate::api::parameters::Parameters;
 use crate::api::records::PAGE_ROWS;
 use crate::base::Timestamp;
 use crate::model::audit::{AuditId, AuditRow, Change};
@@ -25,7 +26,7 @@ pub(super) struct Asked {
 /// `GET /everpost/audit`
 pub(super) async fn list(
     State(state): State<ApiState>,
-    Query(asked): Query<Asked>,
+    Parameters(asked): Parameters<Asked>,
 ) -> Result<Json<Value>, ApiError> {
     let query = AuditQuery {
         actor: asked.actor,

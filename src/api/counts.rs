@@ -2,12 +2,13 @@
 //! happened when.
 
 use axum::Json;
-use axum::extract::{Query, State};
+use axum::extract::State;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::api::ApiState;
 use crate::api::error::ApiError;
+use crate::api::parameters::Parameters;
 use crate::model::name::TopicName;
 use crate::store::views::{Bound, SLOTS_MAX, TrafficOf, TrafficQuery, TrafficSlot};
 
@@ -27,7 +28,7 @@ pub(super) struct CountsFilter {
 /// `GET /everpost/counts`
 pub(super) async fn list_counts(
     State(state): State<ApiState>,
-    Query(filter): Query<CountsFilter>,
+    Parameters(filter): Parameters<CountsFilter>,
 ) -> Result<Json<Value>, ApiError> {
     let mut rows = Vec::new();
     for account in state.broker.accounts().await? {
@@ -57,7 +58,7 @@ pub(super) struct TrafficFilter {
 /// `GET /everpost/traffic`
 pub(super) async fn list_traffic(
     State(state): State<ApiState>,
-    Query(filter): Query<TrafficFilter>,
+    Parameters(filter): Parameters<TrafficFilter>,
 ) -> Result<Json<Value>, ApiError> {
     let of = traffic_of(&state, &filter)?;
     let step = filter.step_seconds.unwrap_or(MINUTE_S);

@@ -1,14 +1,15 @@
 //! Everpost's own door to searches in the dead-letter queues: list, count, purge.
 
-use axum::extract::{Query, State};
+use axum::extract::State;
 use axum::{Extension, Json};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::api::ApiState;
-use crate::api::asked::{Of, moment, one_of};
+use crate::api::asked::{Of, Paging, moment, one_of};
 use crate::api::auth::Caller;
 use crate::api::error::ApiError;
+use crate::api::parameters::{BothParameters, Parameters};
 use crate::api::records::{PAGE_ROWS, delivery_row};
 use crate::model::dead_letter_filter::DeadLetterFilter;
 use crate::model::delivery::{DeliveryId, Outcome};
@@ -16,7 +17,6 @@ use crate::store::views::{DeadLetterQuery, NUMBERS_MAX};
 
 /// The filters as a query has them.
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
 pub(super) struct DeadLetterParameters {
     topic: Option<String>,
     subscription: Option<String>,
@@ -29,6 +29,11 @@ pub(super) struct DeadLetterParameters {
     event_type: Option<String>,
     subject: Option<String>,
     text: Option<String>,
+}
+
+/// How much of a purge is made at once.
+#[derive(Deserialize)]
+pub(super) struct PurgeParameters {
     limit: Option<usize>,
     before: Option<i64>,
     /// Says that a purge without any filter is meant.
@@ -37,14 +42,6 @@ pub(super) struct DeadLetterParameters {
 }
 
 impl DeadLetterParameters {
-    fn query(self, state: &ApiState, caller: &Caller) -> Result<DeadLetterQuery, ApiError> {
-        Ok(DeadLetterQuery {
-            before: self.before.map(DeliveryId),
-            limit: self.limit.unwrap_or(PAGE_ROWS),
-            filter: self.filter(state, caller)?,
-        })
-    }
-
     fn filter(self, state: &ApiState, caller: &Caller) -> Result<DeadLetterFilter, ApiError> {
         let (topic, subscription) = (self.topic.as_deref(), self.subscription.as_deref());
         let of = Of::named(topic, subscription, state)?;
@@ -82,9 +79,13 @@ impl DeadLetterParameters {
 pub(super) async fn list(
     State(state): State<ApiState>,
     Extension(caller): Extension<Caller>,
-    Query(filter): Query<DeadLetterParameters>,
+    BothParameters(filter, paging): BothParameters<DeadLetterParameters, Paging>,
 ) -> Result<Json<Value>, ApiError> {
-    let query = filter.query(&state, &caller)?;
+    let query = DeadLetterQuery {
+        filter: filter.filter(&state, &caller)?,
+        before: paging.before.map(DeliveryId),
+        limit: paging.limit.unwrap_or(PAGE_ROWS),
+    };
     let page = state.views.dead_letters(query).await?;
     let rows: Vec<Value> = page.rows.iter().map(delivery_row).collect();
     Ok(Json(
@@ -96,7 +97,7 @@ pub(super) async fn list(
 pub(super) async fn count(
     State(state): State<ApiState>,
     Extension(caller): Extension<Caller>,
-    Query(filter): Query<DeadLetterParameters>,
+    Parameters(filter): Parameters<DeadLetterParameters>,
 ) -> Result<Json<Value>, ApiError> {
     let filter = filter.filter(&state, &caller)?;
     let count = state.views.count_dead_letters(filter).await?;
@@ -108,17 +109,17 @@ pub(super) async fn count(
 pub(super) async fn purge(
     State(state): State<ApiState>,
     Extension(caller): Extension<Caller>,
-    Query(filter): Query<DeadLetterParameters>,
+    BothParameters(filter, bite): BothParameters<DeadLetterParameters, PurgeParameters>,
 ) -> Result<Json<Value>, ApiError> {
-    if filter.is_empty() && !filter.all {
+    if filter.is_empty() && !bite.all {
         return Err(ApiError::bad_request(
             "A purge needs a filter, or all=true where all dead letters are meant.",
         ));
     }
-    let limit = filter.limit.unwrap_or(NUMBERS_MAX);
     let query = DeadLetterQuery {
-        limit,
-        ..filter.query(&state, &caller)?
+        filter: filter.filter(&state, &caller)?,
+        before: bite.before.map(DeliveryId),
+        limit: bite.limit.unwrap_or(NUMBERS_MAX),
     };
     let found = state.views.dead_letter_numbers(query).await?;
     let matching = found.rows.len();

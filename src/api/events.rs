@@ -1,6 +1,6 @@
 //! Everpost's own door to searches in the events.
 
-use axum::extract::{Query, State};
+use axum::extract::State;
 use axum::{Extension, Json};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -9,6 +9,7 @@ use crate::api::ApiState;
 use crate::api::asked::{Of, moment, one_of};
 use crate::api::auth::Caller;
 use crate::api::error::ApiError;
+use crate::api::parameters::Parameters;
 use crate::api::records::PAGE_ROWS;
 use crate::model::event::EventKey;
 use crate::model::event_filter::{DeliveryStage, EventFilter};
@@ -16,7 +17,6 @@ use crate::store::views::{EventQuery, EventRow, LookedBack};
 
 /// The filters as a query has them.
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
 pub(super) struct EventParameters {
     topic: Option<String>,
     subscription: Option<String>,
@@ -66,7 +66,7 @@ impl EventParameters {
 pub(super) async fn list(
     State(state): State<ApiState>,
     Extension(caller): Extension<Caller>,
-    Query(filter): Query<EventParameters>,
+    Parameters(filter): Parameters<EventParameters>,
 ) -> Result<Json<Value>, ApiError> {
     let page = state.views.events(filter.query(&state, &caller)?).await?;
     let rows: Vec<Value> = page.rows.iter().map(event_row).collect();

@@ -2,19 +2,19 @@
 
 use axum::Json;
 use axum::body::Bytes;
-use axum::extract::{Query, State};
+use axum::extract::State;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::api::ApiState;
 use crate::api::error::ApiError;
+use crate::api::parameters::Parameters;
 use crate::api::publish::mark_of;
 use crate::model::name::{SubscriptionName, TopicName};
 use crate::wire::dead_letter_import;
 
 /// Where the events are to go.
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
 pub(super) struct Target {
     topic: String,
     /// Without it, to every subscription of the topic that wants them.
@@ -25,7 +25,7 @@ pub(super) struct Target {
 /// taken once within ten minutes, so that whoever missed the answer may send it again.
 pub(super) async fn import(
     State(state): State<ApiState>,
-    Query(target): Query<Target>,
+    Parameters(target): Parameters<Target>,
     blob: Bytes,
 ) -> Result<Json<Value>, ApiError> {
     let topic = TopicName::parse(&target.topic)?;

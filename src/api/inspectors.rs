@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::body::Bytes;
-use axum::extract::{Path, Query, State};
+use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
 use serde::Deserialize;
@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use crate::api::ApiState;
 use crate::api::error::ApiError;
 use crate::api::manage::{Answer, json as read_json};
+use crate::api::parameters::Parameters;
 use crate::api::records::PAGE_ROWS;
 use crate::broker::InspectorError;
 use crate::model::name::InspectorName;
@@ -76,7 +77,7 @@ pub(super) struct Asked {
 pub(super) async fn requests(
     State(state): State<ApiState>,
     Path(name): Path<String>,
-    Query(asked): Query<Asked>,
+    Parameters(asked): Parameters<Asked>,
 ) -> Result<Json<Value>, ApiError> {
     let name = InspectorName::parse(&name)?;
     state.broker.inspector(&name).await?;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::body::Bytes;
-use axum::extract::{Path, Query, State};
+use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
@@ -13,6 +13,7 @@ use serde_json::Value;
 
 use crate::api::ApiState;
 use crate::api::error::ApiError;
+use crate::api::parameters::Parameters;
 use crate::broker::ManageError;
 use crate::model::name::{InvalidName, NamespaceName, SubscriptionName, TopicName};
 use crate::model::registry::TopicEntry;
@@ -116,7 +117,7 @@ pub(super) async fn patch_topic(
 pub(super) async fn delete_topic(
     State(state): State<ApiState>,
     Path(topic): Path<TopicPath>,
-    Query(deletion): Query<Deletion>,
+    Parameters(deletion): Parameters<Deletion>,
 ) -> Answer {
     let (name, pending) = (topic.name()?, deletion.pending()?);
     state.broker.delete_topic(&name, pending).await?;
@@ -218,7 +219,7 @@ pub(super) async fn patch_subscription(
 pub(super) async fn delete_subscription(
     State(state): State<ApiState>,
     Path(path): Path<SubscriptionPath>,
-    Query(deletion): Query<Deletion>,
+    Parameters(deletion): Parameters<Deletion>,
 ) -> Answer {
     let (topic, name) = path.names()?;
     let pending = deletion.pending()?;

@@ -21,6 +21,7 @@ mod locks;
 mod manage;
 mod namespaces;
 mod openapi;
+mod parameters;
 mod people;
 mod publish;
 mod publish_in_namespace;

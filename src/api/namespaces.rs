@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::body::Bytes;
-use axum::extract::{Path, Query, State};
+use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde_json::Value;
@@ -10,6 +10,7 @@ use serde_json::Value;
 use crate::api::ApiState;
 use crate::api::error::ApiError;
 use crate::api::manage::{Answer, Deletion, json, show_topic};
+use crate::api::parameters::Parameters;
 use crate::model::name::NamespaceName;
 use crate::model::namespace::NamespaceDefinition;
 use crate::model::registry::NamespaceEntry;
@@ -60,7 +61,7 @@ pub(super) async fn patch(
 pub(super) async fn delete(
     State(state): State<ApiState>,
     Path(name): Path<String>,
-    Query(deletion): Query<Deletion>,
+    Parameters(deletion): Parameters<Deletion>,
 ) -> Answer {
     let (name, pending) = (NamespaceName::parse(&name)?, deletion.pending()?);
     state.broker.delete_namespace(&name, pending).await?;

@@ -1,7 +1,7 @@
 //! Everpost's own door to the people who sign in to the admin pages, and to their sessions.
 
 use axum::body::Bytes;
-use axum::extract::{Path, Query, State};
+use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
 use axum::{Extension, Json};
@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use crate::api::ApiState;
 use crate::api::error::ApiError;
 use crate::api::manage::{Answer, json};
+use crate::api::parameters::Parameters;
 use crate::base::Timestamp;
 use crate::broker::people::{LINK_LIFE, PeopleError};
 use crate::broker::trail::Made;
@@ -159,7 +160,7 @@ impl Whose {
 /// `GET /everpost/sessions`
 pub(super) async fn list_sessions(
     State(state): State<ApiState>,
-    Query(whose): Query<Whose>,
+    Parameters(whose): Parameters<Whose>,
 ) -> Answer {
     let user = whose.id(&state).await?;
     let accounts = state.people.accounts();
@@ -173,7 +174,7 @@ pub(super) async fn list_sessions(
 /// `POST /everpost/sessions/end`
 pub(super) async fn end_sessions(
     State(state): State<ApiState>,
-    Query(whose): Query<Whose>,
+    Parameters(whose): Parameters<Whose>,
 ) -> Answer {
     let user = whose.id(&state).await?;
     let ended = state.people.accounts().end_sessions(user, None).await?;

@@ -1,7 +1,7 @@
 //! Everpost's own door to the publish requests that were refused.
 
 use axum::Json;
-use axum::extract::{Path, Query, State};
+use axum::extract::{Path, State};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use crate::api::ApiState;
 use crate::api::error::ApiError;
+use crate::api::parameters::Parameters;
 use crate::api::records::PAGE_ROWS;
 use crate::model::name::TopicName;
 use crate::model::rejection::{RejectionId, StoredRejection};
@@ -26,7 +27,7 @@ pub(super) struct Asked {
 /// `GET /everpost/rejectedEvents`
 pub(super) async fn list(
     State(state): State<ApiState>,
-    Query(asked): Query<Asked>,
+    Parameters(asked): Parameters<Asked>,
 ) -> Result<Json<Value>, ApiError> {
     let topic = match asked.topic {
         Some(name) => Some(state.broker.topic(&TopicName::parse(&name)?)?.topic.id),

@@ -2,15 +2,16 @@
 
 use axum::Json;
 use axum::body::Bytes;
-use axum::extract::{Path, Query, State};
+use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::api::ApiState;
+use crate::api::asked::Paging;
 use crate::api::error::ApiError;
 use crate::api::manage::json as parse;
+use crate::api::parameters::Parameters;
 use crate::model::replay::{ReplayCommand, ReplayJob, ReplayJobId};
 use crate::store::views::PAGE_ROWS_MAX;
 use crate::wire::resource::{self, ReplayContext, ReplayRequest};
@@ -18,16 +19,10 @@ use crate::wire::resource::{self, ReplayContext, ReplayRequest};
 /// Rows of a page when the client does not say.
 const PAGE_ROWS: usize = 50;
 
-#[derive(Deserialize)]
-pub(super) struct Paging {
-    limit: Option<usize>,
-    before: Option<i64>,
-}
-
 /// `GET /everpost/replays`
 pub(super) async fn list(
     State(state): State<ApiState>,
-    Query(paging): Query<Paging>,
+    Parameters(paging): Parameters<Paging>,
 ) -> Result<Json<Value>, ApiError> {
     let limit = paging.limit.unwrap_or(PAGE_ROWS).clamp(1, PAGE_ROWS_MAX);
     let before = paging.before.map(ReplayJobId);

@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use axum::Json;
-use axum::extract::{Query, State};
+use axum::extract::State;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::api::ApiState;
 use crate::api::error::ApiError;
+use crate::api::parameters::Parameters;
 use crate::broker::StorageReport;
 use crate::model::limits::RETENTION_HOURS_MAX;
 use crate::model::retention::{Pressure, RetentionRules};
@@ -24,7 +25,7 @@ pub(super) struct Supposed {
 /// `GET /everpost/storage`: deletes nothing.
 pub(super) async fn show(
     State(state): State<ApiState>,
-    Query(supposed): Query<Supposed>,
+    Parameters(supposed): Parameters<Supposed>,
 ) -> Result<Json<Value>, ApiError> {
     let in_force = state.broker.options().retention;
     let delivered = age("hours", supposed.hours)?;

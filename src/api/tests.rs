@@ -1,5 +1,6 @@
 //! Roles of API tokens, tried through the router on every route there is.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -144,6 +145,54 @@ fn is_for_others(status: StatusCode, body: &Value) -> bool {
     status == StatusCode::FORBIDDEN && message.contains("This takes the role")
 }
 
+/// A path of the table without anything behind it, so that nothing is waited for or deleted.
+fn of_nothing(path: &str) -> String {
+    let parts = path.split('/').map(|part| match part.starts_with('{') {
+        true => "none",
+        false => part,
+    });
+    let path = parts.collect::<Vec<_>>().join("/");
+    path.replace("/everpost/deadLetters/none", "/everpost/deadLetters/7")
+}
+
+/// The parameters of the query that the documentation tells of an operation.
+fn described(operation: &Value) -> BTreeSet<&str> {
+    let parameters = operation["parameters"].as_array();
+    let of_query = parameters.into_iter().flatten();
+    let of_query = of_query.filter(|each| each["in"] == "query");
+    let names = of_query.filter_map(|each| each["name"].as_str());
+    names.filter(|name| *name != "api-version").collect()
+}
+
+/// The parameters that an operation says there are, when it is asked with one that there is not.
+fn taken(answer: &Value) -> BTreeSet<&str> {
+    let message = answer["error"]["message"].as_str().unwrap_or_default();
+    let names = message.split_once("no parameter \"nonsense\" here; there are: ");
+    let names = names.map_or("", |(_, names)| names.trim_end_matches('.'));
+    names.split(", ").filter(|name| !name.is_empty()).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_parameters_of_every_query_are_those_described() {
+    let door = Door::new().await;
+    let document = super::document(&OPTIONS, "http://127.0.0.1:8080");
+    let mut with_parameters = 0;
+    for served in routes::served(&OPTIONS) {
+        let routes::Door::Role(_) = served.door else {
+            continue;
+        };
+        let (method, path) = (served.method, served.path);
+        let operation = &document["paths"][&path][method.as_str().to_ascii_lowercase()];
+        assert!(operation.is_object(), "{method} {path}");
+        let asked = format!("{}?nonsense=1", of_nothing(&path));
+        let (_, answer) = door.ask(TOKEN, method.clone(), &asked, json!({})).await;
+        let described = described(operation);
+        assert_eq!(described, taken(&answer), "{method} {path}: {answer}");
+        with_parameters += usize::from(!described.is_empty());
+    }
+    assert!(with_parameters > 10, "only {with_parameters} take any");
+}
+
 #[tokio::test(start_paused = true)]
 async fn every_route_keeps_to_its_roles() {
     let door = Door::new().await;
@@ -153,17 +202,7 @@ async fn every_route_keeps_to_its_roles() {
             let routes::Door::Role(access) = route.door else {
                 continue;
             };
-            // Nothing of that name is there, so that nothing is waited for or deleted.
-            let path: String = route
-                .path
-                .split('/')
-                .map(|part| match part.starts_with('{') {
-                    true => "none",
-                    false => part,
-                })
-                .collect::<Vec<_>>()
-                .join("/");
-            let path = path.replace("/everpost/deadLetters/none", "/everpost/deadLetters/7");
+            let path = of_nothing(&route.path);
             for method in [
                 Method::GET,
                 Method::PUT,
