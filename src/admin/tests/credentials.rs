@@ -1,23 +1,94 @@
 //! Credentials, signing secrets and storage, set with the form: what is stored is never shown.
 
+use serde_json::{Value, json};
+
 use super::Appliance;
 use super::deliver::{publish, settle, with_subscription};
+use super::namespaces::{put_shop_orders, put_subscription};
 use crate::base::TimeScale;
 use crate::model::credentials::{Authentication, Credentials};
 use crate::model::delivery::{DeliveryId, DeliveryState};
+use crate::model::destination::WebHook;
 use crate::model::export::Outage;
 
 const NEW: &str = "/admin/topics/orders/new-subscription";
 const BILLING: &str = "/admin/topics/orders/subscriptions/billing";
 
-fn credentials(appliance: &Appliance, name: &str) -> Credentials {
+fn webhook(appliance: &Appliance, name: &str) -> WebHook {
     let registry = appliance.broker.registry();
     let mut all = registry.subscriptions();
     let (_, found) = all
         .find(|(_, each)| each.name.as_str() == name)
         .expect("the subscription");
     let webhook = found.definition.destination.webhook();
-    webhook.expect("a webhook").credentials.clone()
+    webhook.expect("a webhook").clone()
+}
+
+fn credentials(appliance: &Appliance, name: &str) -> Credentials {
+    webhook(appliance, name).credentials
+}
+
+/// The destination of a webhook that is shown everything there is, besides `authentication`.
+fn destination(authentication: &Value) -> Value {
+    let key = rcgen::KeyPair::generate().expect("a key");
+    let certificate = rcgen::CertificateParams::new(["client.test".to_owned()]);
+    let certificate = certificate.expect("parameters").self_signed(&key);
+    let certificate = certificate.expect("a certificate").pem();
+    json!({"endpointType": "WebHook", "properties": {
+        "endpointUrl": "https://shop.example/in?code=hush-query",
+        "skipValidation": true,
+        "deliveryAttributeMappings": [
+            {"name": "X-Key", "type": "Static", "properties": {"value": "hush-header", "isSecret": true}},
+            {"name": "X-Id", "type": "Dynamic", "properties": {"sourceField": "id"}},
+        ],
+        "authentication": authentication,
+        "clientCertificate": {"certificate": certificate, "key": key.serialize_pem()},
+        "certificateAuthorities": certificate,
+        "signingSecrets": [{"secret": "whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"}],
+    }})
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_stored_stays_when_the_form_is_sent_as_it_was_filled_in() {
+    let (appliance, mut person) = with_subscription().await;
+    put_shop_orders(&appliance).await;
+    let ways = [
+        (
+            "basic",
+            json!({"type": "Basic", "username": "ann", "password": "hush-password"}),
+        ),
+        ("bearer", json!({"type": "Bearer", "token": "hush-token"})),
+        (
+            "client",
+            json!({"type": "ClientCredentials", "tokenUrl": "https://login.test/token",
+            "clientId": "shop", "clientSecret": "hush-client", "scope": "events", "sentIn": "Body"}),
+        ),
+    ];
+    for (way, authentication) in ways {
+        let destination = destination(&authentication);
+        let custom = json!({"properties": {"destination": destination}});
+        let push = json!({"push": {"destination": destination}});
+        let in_namespace = json!({"properties": {"deliveryConfiguration": push}});
+        for (topic, name, body) in [
+            ("orders", format!("{way}-custom"), custom),
+            ("shop/orders", format!("{way}-namespace"), in_namespace),
+        ] {
+            put_subscription(&appliance, (topic, &name), &body).await;
+            let before = webhook(&appliance, &name);
+            assert!(before.credentials.authentication.is_some());
+            let topic = topic.replace('/', "%2F");
+            let edit = format!("/admin/topics/{topic}/subscriptions/{name}/edit");
+            let form = person.open(&edit).await;
+            assert!(!form.body.contains("hush"), "{}", form.body);
+            let changes = [("labels", "kept"), ("maxEventsPerBatch", "7")];
+            let page = person.send_filled(&edit, &changes).await;
+            page.expect(&["has been changed", "kept"]);
+            let mut after = webhook(&appliance, &name);
+            assert_eq!(after.batch.max_events, Some(7), "{name}");
+            after.batch = before.batch;
+            assert_eq!(after, before, "{name}");
+        }
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,7 +1,7 @@
 //! Namespaces in the pages, their topics and what is pulled from these.
 
 use http::StatusCode;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::person::Shown;
 use super::{Appliance, Person};
@@ -9,27 +9,41 @@ use crate::model::name::{NamespaceName, SubscriptionName, TopicName};
 use crate::store::accounts::Role;
 use crate::wire::resource::{self, SubscriptionContext};
 
-/// An appliance with `shop/orders`, whose subscription `billing` rejects the first event.
-async fn with_dead_letter() -> (Appliance, Person) {
-    let (appliance, mut person) = Appliance::claimed().await;
+/// Makes the topic `shop/orders` and its namespace.
+pub(super) async fn put_shop_orders(appliance: &Appliance) {
     let broker = &appliance.broker;
     let shop = NamespaceName::parse("shop").expect("a name");
     let namespace = resource::parse_namespace(&json!({"location": "l"})).expect("a namespace");
     broker.put_namespace(shop, namespace).await.expect("stored");
     let orders = TopicName::parse("shop/orders").expect("a name");
     let topic = resource::parse_namespace_topic(&json!({})).expect("a topic");
-    let topic = broker
-        .put_topic(orders.clone(), topic)
-        .await
-        .expect("stored");
-    let context = SubscriptionContext::of(&topic, appliance.clock.now(), false);
-    let body = json!({"properties": {"deliveryConfiguration": {"push": {"destination":
-        {"endpointType": "WebHook", "properties":
-            {"endpointUrl": "https://shop.example/", "skipValidation": true}}}}}});
-    let definition = resource::parse_subscription(&body, &context).expect("a subscription");
-    let billing = SubscriptionName::parse("billing").expect("a name");
-    let put = broker.put_subscription(&orders, billing, definition).await;
+    broker.put_topic(orders, topic).await.expect("stored");
+}
+
+/// Makes an event subscription of a topic, as `body` describes it.
+pub(super) async fn put_subscription(
+    appliance: &Appliance,
+    (topic, name): (&str, &str),
+    body: &Value,
+) {
+    let broker = &appliance.broker;
+    let topic = TopicName::parse(topic).expect("a name");
+    let entry = broker.topic(&topic).expect("a topic");
+    let context = SubscriptionContext::of(&entry, appliance.clock.now(), false);
+    let definition = resource::parse_subscription(body, &context).expect("a subscription");
+    let name = SubscriptionName::parse(name).expect("a name");
+    let put = broker.put_subscription(&topic, name, definition).await;
     put.expect("stored");
+}
+
+/// An appliance with `shop/orders`, whose subscription `billing` rejects the first event.
+async fn with_dead_letter() -> (Appliance, Person) {
+    let (appliance, mut person) = Appliance::claimed().await;
+    put_shop_orders(&appliance).await;
+    let push = json!({"endpointUrl": "https://shop.example/", "skipValidation": true});
+    let push = json!({"destination": {"endpointType": "WebHook", "properties": push}});
+    let body = json!({"properties": {"deliveryConfiguration": {"push": push}}});
+    put_subscription(&appliance, ("shop/orders", "billing"), &body).await;
     appliance.webhooks.will_answer(404, "no", "who are you?");
     let form = person.open("/admin/topics/shop%2Forders/publish").await;
     form.expect(&["Publish to shop/orders", "specversion"]);

@@ -69,6 +69,17 @@ impl Person {
         self.send_bare(path, &all).await
     }
 
+    /// Sends a form of the page that is open as a browser does: with everything that is filled in, but for
+    /// these changes.
+    pub(super) async fn send_filled(&mut self, path: &str, changes: &[(&str, &str)]) -> Shown {
+        let mut all = filled_fields(form_of(&self.page, path));
+        for (name, value) in changes {
+            all.retain(|(field, _)| field != name);
+            all.push(((*name).to_owned(), (*value).to_owned()));
+        }
+        self.send_bare(path, &all).await
+    }
+
     /// Sends a form with nothing but these fields.
     pub(super) async fn send_bare(&mut self, path: &str, fields: &[(String, String)]) -> Shown {
         let mut body = url::form_urlencoded::Serializer::new(String::new());
@@ -173,23 +184,80 @@ async fn show(response: Response<Body>, path: String) -> Shown {
     }
 }
 
-/// The hidden fields of the form of `page` that is sent to `path`.
-fn hidden_fields(page: &str, path: &str) -> Vec<(String, String)> {
+/// The form of `page` that is sent to `path`.
+fn form_of<'a>(page: &'a str, path: &str) -> &'a str {
     let action = format!("action=\"{path}\"");
     let forms = || page.split("<form").skip(1);
     let to_itself = |form: &&str| !form.split('>').next().unwrap_or("").contains("action=");
     let form = forms().find(|form| form.contains(&action));
     let form = form.or_else(|| forms().find(to_itself));
     let form = form.unwrap_or_else(|| panic!("there is no form for {path} on the page:\n{page}"));
-    let form = form.split("</form>").next().unwrap_or("");
-    let hidden = form.split("<input type=\"hidden\"").skip(1);
+    form.split("</form>").next().unwrap_or("")
+}
+
+/// The hidden fields of the form of `page` that is sent to `path`.
+fn hidden_fields(page: &str, path: &str) -> Vec<(String, String)> {
+    let hidden = form_of(page, path).split("<input type=\"hidden\"").skip(1);
     hidden
         .map(|field| (attribute(field, "name"), attribute(field, "value")))
         .collect()
 }
 
+/// Everything that a form is filled in with.
+fn filled_fields(form: &str) -> Vec<(String, String)> {
+    let tags = |tag: &'static str| form.split(tag).skip(1);
+    let inputs = tags("<input ").filter_map(|input| {
+        let tag = input.split('>').next().unwrap_or("");
+        let is_sent = !tag.contains("type=\"checkbox\"") || tag.contains(" checked");
+        is_sent.then(|| (attribute(tag, "name"), attribute(tag, "value")))
+    });
+    let areas = tags("<textarea ").map(|area| {
+        // A line break behind the tag is none of the text; browsers end lines as HTTP does.
+        let text = unescaped(between(area, ">\n", "</textarea>"));
+        let text = text.replace('\n', "\r\n");
+        (attribute(area, "name"), text)
+    });
+    let choices = tags("<select ").map(|choice| {
+        let options = between(choice, ">", "</select>");
+        let all = || options.split("<option ").skip(1);
+        let is_selected = |option: &&str| {
+            option
+                .split('>')
+                .next()
+                .unwrap_or("")
+                .ends_with(" selected")
+        };
+        let chosen = all().find(is_selected).or_else(|| all().next());
+        let value = attribute(chosen.expect("an option"), "value");
+        (attribute(choice, "name"), value)
+    });
+    let fields = inputs.chain(areas).chain(choices);
+    fields.filter(|(name, _)| !name.is_empty()).collect()
+}
+
+/// What of `text` stands behind the first `begin`, up to `end`.
+fn between<'a>(text: &'a str, begin: &str, end: &str) -> &'a str {
+    let rest = text.split_once(begin).map_or("", |(_, rest)| rest);
+    rest.split(end).next().unwrap_or("")
+}
+
+fn unescaped(text: &str) -> String {
+    let entities = [
+        ("&#34;", "\""),
+        ("&#39;", "'"),
+        ("&#60;", "<"),
+        ("&#62;", ">"),
+        ("&#38;", "&"),
+    ];
+    entities
+        .iter()
+        .fold(text.to_owned(), |text, (entity, character)| {
+            text.replace(entity, character)
+        })
+}
+
 fn attribute(tag: &str, name: &str) -> String {
     let start = format!("{name}=\"");
     let value = tag.split(&start).nth(1).unwrap_or("");
-    value.split('"').next().unwrap_or("").replace("&#38;", "&")
+    unescaped(value.split('"').next().unwrap_or(""))
 }
