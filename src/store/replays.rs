@@ -1,17 +1,20 @@
 //! Replay jobs: what they cover, how far they have come, and the bites by which they get on.
 //!
 //! A bite resubmits and advances the cursor of its job in one change, so that a crash loses and doubles
-//! nothing. What it bites off is looked for beforehand, by a reader, a bounded number of deliveries at a
-//! time.
+//! nothing. What it bites off is looked for beforehand: see [`search`].
+
+mod search;
 
 use rusqlite::{Connection, Row, ToSql, named_params, params};
+
+pub use search::{Counted, Found, Stretch};
 
 use crate::base::Timestamp;
 use crate::model::dead_letter_filter::DeadLetterFilter;
 use crate::model::delivery::{DeliveryId, Outcome};
 use crate::model::destination::EndpointUrl;
 use crate::model::event_filter::SoughtText;
-use crate::model::limits::{REPLAY_BYTES_MAX, REPLAY_JOBS_KEPT};
+use crate::model::limits::REPLAY_JOBS_KEPT;
 use crate::model::pace::Rate;
 use crate::model::replay::{
     NewReplayJob, Progress, Refusal, ReplayCommand, ReplayJob, ReplayJobId, ReplaySource,
@@ -20,14 +23,10 @@ use crate::model::replay::{
 use crate::model::subscription::SubscriptionId;
 use crate::model::topic::TopicId;
 use crate::store::db::Db;
-use crate::store::dead_letter_filter::{OF_ABOUT, OF_DELIVERY, values};
 use crate::store::deliveries::Accepted;
 use crate::store::error::StoreError;
-use crate::store::event_filter::{OF_EVENT, OF_TEXT};
 use crate::store::notices::{self, Arrival};
-use crate::store::resubmissions::{
-    CANDIDATE_COLUMNS, Candidate, Resubmission, Resubmitted, candidate_of, readable, resubmit,
-};
+use crate::store::resubmissions::{Resubmission, Resubmitted, resubmit};
 use crate::store::row;
 use crate::store::seal::{REPLAY_URL, Seals};
 use crate::store::views::{Page, Views};
@@ -37,33 +36,6 @@ use crate::store::views::{Page, Views};
 pub struct Replays {
     pub(super) db: Db,
     pub(super) seals: Seals,
-}
-
-/// A stretch of what a source covers: the deliveries after the one, up to the other.
-#[derive(Clone, Copy, Debug)]
-pub struct Stretch {
-    pub after: DeliveryId,
-    pub until: DeliveryId,
-    /// Deliveries to look at.
-    pub window: usize,
-}
-
-/// What a stretch was found to hold.
-#[derive(Clone, Debug)]
-pub struct Found {
-    pub candidates: Vec<Candidate>,
-    /// Everything up to this delivery has been looked at.
-    pub cursor: DeliveryId,
-    /// Whether that was all there is.
-    pub is_end: bool,
-}
-
-/// How many deliveries of a stretch are meant.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Counted {
-    pub matched: u64,
-    /// Where to go on; `None` at the end.
-    pub cursor: Option<DeliveryId>,
 }
 
 /// A step of a replay job.
@@ -102,39 +74,6 @@ pub struct Commanded {
 }
 
 impl Replays {
-    /// The newest delivery that there is; 0 for none.
-    pub async fn newest_delivery(&self) -> Result<DeliveryId, StoreError> {
-        self.db
-            .read(|tx| {
-                let newest = "SELECT coalesce(max(id), 0) FROM delivery";
-                Ok(tx.query_row(newest, [], |row| row.get(0).map(DeliveryId))?)
-            })
-            .await
-    }
-
-    /// Counts what a source covers in a stretch.
-    pub async fn count(
-        &self,
-        source: ReplaySource,
-        stretch: Stretch,
-    ) -> Result<Counted, StoreError> {
-        self.db.read(move |tx| count(tx, &source, stretch)).await
-    }
-
-    /// The first deliveries that a source covers in a stretch, at most `limit`, with their events if
-    /// those are needed; fewer, when the events are large.
-    pub async fn find(
-        &self,
-        source: ReplaySource,
-        stretch: Stretch,
-        limit: usize,
-        with_events: bool,
-    ) -> Result<Found, StoreError> {
-        self.db
-            .read(move |tx| find(tx, &source, stretch, limit, with_events))
-            .await
-    }
-
     /// Keeps a new job, which is running. Of the oldest that are over, those beyond
     /// [`REPLAY_JOBS_KEPT`] go.
     pub async fn start(&self, job: NewReplayJob, now: Timestamp) -> Result<ReplayJob, StoreError> {
@@ -271,141 +210,6 @@ impl Views {
             })
             .await
     }
-}
-
-/// The deliveries that a source chooses from, so that an index leads through them in order. Dead letters
-/// have one of their own, and so have those of each subscription; what has been delivered has not, and is
-/// gone through by number.
-fn domain(source: &ReplaySource) -> &'static str {
-    match (source.of, source.filter.subscription) {
-        (Replayed::DeadLetters, None) => "delivery.state = 2",
-        (Replayed::DeadLetters, Some(_)) => {
-            "delivery.subscription_id = :subscription AND delivery.state = 2"
-        }
-        (Replayed::Delivered, _) => "true",
-    }
-}
-
-/// The last delivery of the window; `None` when it reaches the end.
-fn end_of_window(
-    tx: &Connection,
-    source: &ReplaySource,
-    stretch: Stretch,
-) -> rusqlite::Result<Option<DeliveryId>> {
-    let last = format!(
-        "SELECT delivery.id FROM delivery WHERE {} AND delivery.id > :after AND delivery.id <= :until \
-         ORDER BY delivery.id LIMIT 1 OFFSET :offset",
-        domain(source)
-    );
-    let offset = i64::try_from(stretch.window)
-        .unwrap_or(i64::MAX)
-        .saturating_sub(1);
-    let mut values: Vec<(&str, &dyn ToSql)> = vec![
-        (":after", &stretch.after),
-        (":until", &stretch.until),
-        (":offset", &offset),
-    ];
-    if last.contains(":subscription") {
-        values.push((":subscription", &source.filter.subscription));
-    }
-    let mut last = tx.prepare_cached(&last)?;
-    let mut rows = last.query(values.as_slice())?;
-    Ok(match rows.next()? {
-        Some(row) => Some(DeliveryId(row.get(0)?)),
-        None => None,
-    })
-}
-
-/// The deliveries of a stretch that are meant.
-fn which(source: &ReplaySource) -> String {
-    let state = row::state_number(source.of.state());
-    format!(
-        "{} AND delivery.state = {state} AND delivery.id > :after AND delivery.id <= :until \
-         AND {OF_DELIVERY}",
-        domain(source)
-    )
-}
-
-/// Columns of the deliveries of a stretch that are meant, and of their events.
-fn select(source: &ReplaySource, columns: &str, rest: &str) -> String {
-    // The outer loop must be the deliveries, in their order; no statistics tell SQLite so.
-    format!(
-        "SELECT {columns} FROM delivery CROSS JOIN event ON event.id = delivery.event_id \
-         WHERE {} AND {OF_EVENT} AND {OF_TEXT} {rest}",
-        which(source)
-    )
-}
-
-/// How many they are: dead letters are counted out of an index, unless words in their events matter.
-fn select_count(source: &ReplaySource) -> String {
-    match (source.of, &source.filter.text) {
-        (Replayed::DeadLetters, None) => {
-            let which = which(source);
-            format!("SELECT count(*) FROM delivery WHERE {which} AND {OF_ABOUT}")
-        }
-        (Replayed::DeadLetters | Replayed::Delivered, _) => select(source, "count(*)", ""),
-    }
-}
-
-fn count(tx: &Connection, source: &ReplaySource, stretch: Stretch) -> Result<Counted, StoreError> {
-    let cursor = end_of_window(tx, source, stretch)?;
-    let until = cursor.unwrap_or(stretch.until);
-    let values = values(&source.filter);
-    let count = select_count(source);
-    let values = values.in_sql(&count, &[(":after", &stretch.after), (":until", &until)]);
-    let matched: i64 = tx
-        .prepare_cached(&count)?
-        .query_row(values.as_slice(), |row| row.get(0))?;
-    Ok(Counted {
-        matched: matched.unsigned_abs(),
-        cursor,
-    })
-}
-
-fn find(
-    tx: &Connection,
-    source: &ReplaySource,
-    stretch: Stretch,
-    limit: usize,
-    with_events: bool,
-) -> Result<Found, StoreError> {
-    let end = end_of_window(tx, source, stretch)?;
-    let until = end.unwrap_or(stretch.until);
-    let select = select(
-        source,
-        CANDIDATE_COLUMNS,
-        "ORDER BY delivery.id LIMIT :limit",
-    );
-    let most = i64::try_from(limit).unwrap_or(i64::MAX);
-    let values = values(&source.filter);
-    let values = values.in_sql(
-        &select,
-        &[
-            (":after", &stretch.after),
-            (":until", &until),
-            (":limit", &most),
-        ],
-    );
-    let mut select = tx.prepare_cached(&select)?;
-    let mut rows = select.query(values.as_slice())?;
-    let (mut candidates, mut bytes) = (Vec::new(), 0);
-    while bytes < REPLAY_BYTES_MAX
-        && let Some(row) = rows.next()?
-    {
-        let (mut candidate, event) = candidate_of(row)?;
-        if with_events {
-            candidate.event = readable(tx, event)?;
-            bytes += candidate.event.as_ref().map_or(0, |each| each.event.size());
-        }
-        candidates.push(candidate);
-    }
-    let is_cut = candidates.len() == limit || bytes >= REPLAY_BYTES_MAX;
-    let last = candidates.last().filter(|_| is_cut);
-    Ok(Found {
-        cursor: last.map_or(until, |last| last.delivery),
-        is_end: !is_cut && end.is_none(),
-        candidates,
-    })
 }
 
 fn insert(
