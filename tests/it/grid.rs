@@ -3,13 +3,13 @@
 //! Requests go through the real router, in process. The clock stands still until a test runs it, the
 //! world answers by a script, and the store is in memory, so a test of twelve hours takes milliseconds.
 
-use std::collections::HashMap;
+mod world;
+
 use std::fmt::Write as _;
 use std::future::Future;
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -18,7 +18,6 @@ use axum::body::Body;
 use axum::http::{HeaderMap, Method, Request, StatusCode};
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
-use tokio::sync::oneshot;
 use tower::ServiceExt;
 
 use everpost::api::{self, ApiOptions, ApiState, Intake, ManagementToken};
@@ -34,12 +33,11 @@ use everpost::model::probation::ProbationRules;
 use everpost::model::registry::ResourceScope;
 use everpost::model::retention::RetentionRules;
 use everpost::model::subscription::SubscriptionId;
-use everpost::outbound::egress::EgressPolicy;
-use everpost::outbound::exchange::{
-    Exchange, ExchangeAnswer, ExchangeError, ExchangeRequest, Script,
-};
-use everpost::outbound::{LateExchange, Outbound, OutboundOptions};
+use everpost::outbound::exchange::{Exchange, ExchangeRequest, Script};
+use everpost::outbound::{Outbound, OutboundOptions};
 use everpost::store::{DataDir, InlineDatabase, Store, StoreOptions};
+
+use world::{Reply, World, plain};
 
 /// The bearer token of every grid.
 pub(crate) const TOKEN: &str = "management-token";
@@ -72,139 +70,21 @@ struct Settings {
     export_dir: Option<PathBuf>,
 }
 
-/// What the receivers answer, by the host of their URL, and what they were asked.
-#[derive(Default)]
-struct World {
-    scripts: Mutex<HashMap<String, Vec<Reply>>>,
-    heard: Mutex<Vec<ExchangeRequest>>,
-    /// Where requests wait for their late answers, by host.
-    late: Mutex<HashMap<String, Vec<oneshot::Sender<ExchangeAnswer>>>>,
-}
-
-/// One scripted answer.
-#[derive(Clone)]
-enum Reply {
-    Answer {
-        status: u16,
-        headers: Vec<(&'static str, String)>,
-        body: String,
-    },
-    TimedOut,
-    /// Nothing in time; the test may answer later (see [`Grid::answer_late`]).
-    Late,
-    Refused,
-    /// The host has no address.
-    Unknown,
-    Denied,
-    /// A success whose body is made of the request.
-    Echo {
-        headers: Vec<(&'static str, String)>,
-        body: Arc<dyn Fn(&ExchangeRequest) -> String + Send + Sync>,
-    },
-    /// A defect of the appliance.
-    Panic,
-}
-
-impl Reply {
-    /// `503`, `503/30` (with `Retry-After: 30`), `timeout`, `late`, `refused`, `unknown`, `denied` or
-    /// `panic`.
-    fn parse(word: &str) -> Self {
-        match (word, word.split_once('/')) {
-            ("timeout", _) => Self::TimedOut,
-            ("late", _) => Self::Late,
-            ("refused", _) => Self::Refused,
-            ("unknown", _) => Self::Unknown,
-            ("denied", _) => Self::Denied,
-            ("panic", _) => Self::Panic,
-            (_, Some((status, seconds))) => Self::Answer {
-                status: status.parse().expect("a status"),
-                headers: vec![("retry-after", seconds.to_owned())],
-                body: String::new(),
-            },
-            (status, None) => Self::Answer {
-                status: status.parse().expect("a status"),
-                headers: Vec::new(),
-                body: String::new(),
-            },
-        }
-    }
-}
-
-impl World {
-    fn next_reply(&self, host: &str) -> Reply {
-        let mut scripts = self.scripts.lock().unwrap();
-        let script = scripts
-            .get_mut(host)
-            .unwrap_or_else(|| panic!("no script for {host}"));
-        if script.len() > 1 {
-            script.remove(0)
-        } else {
-            script[0].clone()
-        }
-    }
-}
-
-#[async_trait::async_trait]
-impl Script for World {
-    /// The next reply of the host's script; the last one repeats.
-    async fn answer(&self, request: &ExchangeRequest) -> Result<ExchangeAnswer, ExchangeError> {
-        self.heard.lock().unwrap().push(request.clone());
-        let host = request.url.host_str().unwrap_or_default();
-        match self.next_reply(host) {
-            Reply::Panic => panic!("as the script says"),
-            Reply::TimedOut => Err(ExchangeError::TimedOut),
-            Reply::Denied => {
-                let loopback = EgressPolicy::default().check_address([127, 0, 0, 1].into());
-                Err(ExchangeError::Denied(
-                    loopback.expect_err("it is not allowed"),
-                ))
-            }
-            Reply::Late => {
-                let mut late = self.late.lock().unwrap();
-                late.entry(host.to_owned()).or_default();
-                Err(ExchangeError::TimedOut)
-            }
-            Reply::Refused => Err(ExchangeError::Socket("connection refused".to_owned())),
-            Reply::Unknown => Err(ExchangeError::Resolution("no such host".to_owned())),
-            Reply::Answer {
-                status,
-                headers,
-                body,
-            } => Ok(full(status, headers, body)),
-            Reply::Echo { headers, body } => Ok(full(200, headers, body(request))),
-        }
-    }
-
-    fn late_answer(&self, request: &ExchangeRequest) -> Option<LateExchange> {
-        let mut late = self.late.lock().unwrap();
-        let waiting = late.get_mut(request.url.host_str()?)?;
-        let (tell, told) = oneshot::channel();
-        waiting.push(tell);
-        Some(LateExchange::new(async { told.await.ok() }))
-    }
-}
-
-/// What a receiver says, headers and body included.
-fn full(status: u16, headers: Vec<(&'static str, String)>, body: String) -> ExchangeAnswer {
-    let mut map = HeaderMap::new();
-    for (name, value) in headers {
-        map.insert(name, value.parse().expect("a header"));
-    }
-    ExchangeAnswer {
-        headers: map,
-        body: body.into_bytes(),
-        remote_address: Some(SocketAddr::from(([127, 0, 0, 1], 9_000))),
-        ..plain(status)
-    }
-}
-
-/// What a receiver says in so many words.
-fn plain(status: u16) -> ExchangeAnswer {
-    ExchangeAnswer {
-        status,
-        headers: HeaderMap::new(),
-        body: Vec::new(),
-        remote_address: None,
+/// What the doors of an appliance under test hold.
+pub(crate) fn api_state(broker: &Broker, store: &Store, people: People) -> ApiState {
+    ApiState {
+        broker: broker.clone(),
+        views: store.views.clone(),
+        trail: Trail::new(broker.clone(), people.clone()),
+        people,
+        token: ManagementToken::configured(Secret::new(TOKEN)),
+        intake: Intake::default(),
+        diagnostics: Diagnostics::new(broker.clone(), Surroundings::default()),
+        options: Arc::new(ApiOptions {
+            publish_bytes_max: limits::PUBLISH_BYTES_MAX,
+            require_https: false,
+            metrics_public: false,
+        }),
     }
 }
 
@@ -354,20 +234,7 @@ impl Grid {
             broker.entropy().clone(),
         );
         let people = people.await.expect("people");
-        let state = ApiState {
-            broker: broker.clone(),
-            views: store.views.clone(),
-            trail: Trail::new(broker.clone(), people.clone()),
-            people,
-            token: ManagementToken::configured(Secret::new(TOKEN)),
-            intake: Intake::default(),
-            diagnostics: Diagnostics::new(broker.clone(), Surroundings::default()),
-            options: Arc::new(ApiOptions {
-                publish_bytes_max: limits::PUBLISH_BYTES_MAX,
-                require_https: false,
-                metrics_public: false,
-            }),
-        };
+        let state = api_state(&broker, &store, people);
         let router = api::routes(state, Router::new());
         let started_at = clock.now();
         Self {

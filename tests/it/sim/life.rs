@@ -8,13 +8,10 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::Body;
 use axum::http::{Method, Request};
-use everpost::api::{self, ApiOptions, ApiState, Intake, ManagementToken};
+use everpost::api;
 use everpost::base::{Clock, Entropy, TimeScale};
-use everpost::broker::diagnostics::{Diagnostics, Surroundings};
 use everpost::broker::people::People;
-use everpost::broker::trail::Trail;
 use everpost::broker::{Broker, BrokerOptions};
-use everpost::model::access::Secret;
 use everpost::model::export::ExportRules;
 use everpost::model::limits;
 use everpost::model::probation::ProbationRules;
@@ -32,8 +29,7 @@ use tower::ServiceExt;
 use super::dice::Dice;
 use super::ledger::Limits;
 use super::world::World;
-
-const TOKEN: &str = "management-token";
+use crate::grid::{TOKEN, api_state};
 
 /// Turns without anything happening after which nothing will.
 const QUIET_TURNS: u32 = 16;
@@ -128,20 +124,7 @@ impl Life {
             broker.clock().clone(),
             broker.entropy().clone(),
         ))?;
-        let state = ApiState {
-            broker: broker.clone(),
-            views: store.views.clone(),
-            trail: Trail::new(broker.clone(), people.clone()),
-            people,
-            token: ManagementToken::configured(Secret::new(TOKEN)),
-            intake: Intake::default(),
-            diagnostics: Diagnostics::new(broker.clone(), Surroundings::default()),
-            options: Arc::new(ApiOptions {
-                publish_bytes_max: limits::PUBLISH_BYTES_MAX,
-                require_https: false,
-                metrics_public: false,
-            }),
-        };
+        let state = api_state(&broker, &store, people);
         runtime.spawn(broker.clone().dispatch(TaskTracker::new()));
         runtime.spawn(broker.clone().keep_house());
         let life = Self {

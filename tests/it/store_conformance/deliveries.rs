@@ -1,0 +1,247 @@
+//! Deliveries from the first lease to their end, and what becomes of those of a deleted subscription.
+
+use super::*;
+
+pub(super) async fn due_deliveries_are_leased_oldest_first(f: Fixture) {
+    for (id, now) in [("b", 20), ("a", 10), ("c", 30), ("d", 40)] {
+        f.publish(id, &[f.billing, f.audit], now).await;
+    }
+    let leased = f.lease(f.billing, 30, 2).await;
+    let names: Vec<_> = leased
+        .deliveries
+        .iter()
+        .map(|(_, e)| e.event.id.as_str())
+        .collect();
+    assert_eq!(names, ["a", "b"]);
+    assert_eq!(leased.next_due, Some(at(30)), "c is due as well");
+    let rest = f.lease_but(f.billing, 30, 9, &ids(&leased)).await;
+    assert_eq!(rest.deliveries.len(), 1, "c, since d lies ahead");
+    assert_eq!(rest.next_due, Some(at(40)));
+    assert_eq!(
+        f.lease(f.audit, 30, 9).await.deliveries.len(),
+        3,
+        "each has its own queue"
+    );
+    let mut agenda = f
+        .store
+        .deliveries
+        .agenda(vec![f.billing, f.audit])
+        .await
+        .expect("an agenda");
+    agenda.sort_by_key(|(id, _)| id.0);
+    assert_eq!(agenda, [(f.billing, at(10)), (f.audit, at(10))]);
+}
+
+pub(super) async fn settlements_end_or_move_a_delivery(f: Fixture) {
+    for id in ["done", "later", "dead", "dropped"] {
+        f.publish(id, &[f.billing], 0).await;
+    }
+    let [done, later, dead, dropped] = ids(&f.lease(f.billing, 0, 9).await)[..] else {
+        panic!("four are due");
+    };
+    let reason = DeadLetterReason::UndeliverableDueToHttpBadRequest;
+    f.settle(done, 1, Settlement::Complete, 1).await;
+    f.settle(later, 1, Settlement::Retry { at: at(100) }, 1)
+        .await;
+    f.settle(dead, 1, Settlement::DeadLetter(reason), 1).await;
+    f.settle(dropped, 1, Settlement::Drop(reason), 1).await;
+    assert_eq!(f.state(done).await, DeliveryState::Delivered);
+    assert_eq!(f.state(later).await, DeliveryState::Pending);
+    assert_eq!(f.state(dead).await, DeliveryState::DeadLettered);
+    assert_eq!(f.state(dropped).await, DeliveryState::Dropped);
+    let leased = f.lease(f.billing, 99, 9).await;
+    assert!(leased.deliveries.is_empty());
+    assert_eq!(leased.next_due, Some(at(100)));
+    let leased = f.lease(f.billing, 100, 9).await;
+    assert_eq!(
+        (ids(&leased)[0], leased.deliveries[0].0.attempts),
+        (later, 1)
+    );
+
+    // What has ended stays as it is.
+    f.settle(done, 2, Settlement::DeadLetter(reason), 2).await;
+    let detail = f
+        .store
+        .views
+        .delivery(done)
+        .await
+        .expect("an answer")
+        .expect("it");
+    assert_eq!(detail.row.state, DeliveryState::Delivered);
+    assert_eq!(
+        detail.attempts.len(),
+        1,
+        "a late settlement leaves no attempt behind"
+    );
+    let attempt = &detail.attempts[0];
+    assert_eq!(attempt.answer.body, b"no\0pe");
+    assert_eq!(attempt.answer.headers, [("x-a".to_owned(), "b".to_owned())]);
+    assert_eq!(
+        (attempt.started_at, attempt.duration.as_millis()),
+        (at(1), 7)
+    );
+}
+
+pub(super) async fn a_repeated_request_is_stored_once(f: Fixture) {
+    let mark = |fingerprint: u8, body: u8, since: i64| {
+        Some(RequestMark {
+            fingerprint: [fingerprint; 32],
+            body_hash: [body; 32],
+            since: at(since),
+        })
+    };
+    let send = async |now, request| {
+        let accepted = Accepted {
+            request,
+            ..f.accepted("x", &[f.billing], now)
+        };
+        f.store
+            .deliveries
+            .append(accepted)
+            .await
+            .expect("an answer")
+    };
+    assert!(matches!(
+        send(0, mark(1, 1, -10)).await,
+        Receipt::Stored { .. }
+    ));
+    assert_eq!(send(5, mark(1, 1, -5)).await, Receipt::Repeated);
+    assert!(
+        matches!(send(5, mark(1, 2, -5)).await, Receipt::Stored { .. }),
+        "another body"
+    );
+    assert!(
+        matches!(send(5, mark(2, 1, -5)).await, Receipt::Stored { .. }),
+        "another id"
+    );
+    assert!(
+        matches!(send(50, mark(2, 1, 6)).await, Receipt::Stored { .. }),
+        "too long ago"
+    );
+    assert_eq!(f.lease(f.billing, 50, 9).await.deliveries.len(), 4);
+    let forgotten = f
+        .store
+        .upkeep
+        .forget_requests(at(51), 10)
+        .await
+        .expect("an answer");
+    assert_eq!(forgotten, 2);
+}
+
+pub(super) async fn a_deleted_subscription_leaves_a_record(f: Fixture) {
+    for id in ["a", "b", "c"] {
+        f.publish(id, &[f.billing, f.audit], 0).await;
+    }
+    let delivery = ids(&f.lease(f.billing, 0, 1).await)[0];
+    let delete = RegistryChange::DeleteSubscription {
+        id: f.billing,
+        pending: PendingFate::Discard,
+    };
+    let registry = f.store.catalog.save(delete, at(1)).await.expect("deleted");
+    assert!(registry.subscription(f.billing).is_none());
+    for dropped in [2, 1, 0] {
+        let orphans = Orphans {
+            dropped,
+            dead_lettered: 0,
+        };
+        assert_eq!(f.store.deliveries.end_orphans(2, at(2)).await, Ok(orphans));
+    }
+    let found = f
+        .store
+        .views
+        .delivery(delivery)
+        .await
+        .expect("an answer")
+        .expect("its record");
+    assert_eq!(found.row.state, DeliveryState::Dropped);
+    assert_eq!(
+        found.row.dead_letter_reason,
+        Some(DeadLetterReason::SubscriptionDeleted)
+    );
+    assert_eq!(found.row.subscription, "billing", "it keeps its name");
+    assert_eq!(
+        f.lease(f.audit, 2, 9).await.deliveries.len(),
+        3,
+        "nobody else is touched"
+    );
+}
+
+pub(super) async fn pending_deliveries_of_a_deleted_subscription_can_be_kept(f: Fixture) {
+    for id in ["a", "b", "c"] {
+        f.publish(id, &[f.billing, f.audit], 0).await;
+    }
+    for (id, pending) in [
+        (f.billing, PendingFate::DeadLetter),
+        (f.audit, PendingFate::Discard),
+    ] {
+        let delete = RegistryChange::DeleteSubscription { id, pending };
+        f.store.catalog.save(delete, at(1)).await.expect("deleted");
+    }
+    let mut ended = Vec::new();
+    for _ in 0..4 {
+        let orphans = f.store.deliveries.end_orphans(2, at(2)).await;
+        let orphans = orphans.expect("an answer");
+        ended.push((orphans.dropped, orphans.dead_lettered));
+    }
+    assert_eq!(ended, [(2, 0), (1, 1), (0, 2), (0, 0)]);
+    let query = DeadLetterQuery {
+        limit: 9,
+        ..DeadLetterQuery::default()
+    };
+    let dead = f.store.views.dead_letters(query).await.expect("a page");
+    assert_eq!(dead.rows.len(), 3);
+    for row in dead.rows {
+        assert_eq!(row.subscription, "billing");
+        let reason = Some(DeadLetterReason::SubscriptionDeleted);
+        assert_eq!(row.dead_letter_reason, reason);
+    }
+}
+
+pub(super) async fn a_late_answer_completes_what_still_waits(f: Fixture) {
+    for id in ["waits", "again", "dead", "late failure"] {
+        f.publish(id, &[f.billing], 0).await;
+    }
+    let [waits, again, dead, failed] = ids(&f.lease(f.billing, 0, 9).await)[..] else {
+        panic!("four are due");
+    };
+    let retry = Settlement::Retry { at: at(100) };
+    let reason = DeadLetterReason::MaxDeliveryAttemptsExceeded;
+    for id in [waits, again, failed] {
+        f.settle(id, 1, retry, 1).await;
+    }
+    f.settle(again, 2, retry, 2).await;
+    f.settle(dead, 1, Settlement::DeadLetter(reason), 1).await;
+    let late = |delivery, status, completes| Late {
+        delivery,
+        attempt: 1,
+        answer: LateAnswer {
+            status,
+            after: Duration::from_secs(45),
+        },
+        completes,
+    };
+    let all = vec![
+        late(waits, 200, true),
+        late(again, 200, true),
+        late(dead, 200, true),
+        late(failed, 500, false),
+    ];
+    let completed = f.store.deliveries.settle_late(all, at(50)).await;
+    assert_eq!(completed, Ok(vec![waits]));
+    for (id, state, status) in [
+        (waits, DeliveryState::Delivered, 200),
+        (again, DeliveryState::Pending, 200),
+        (dead, DeliveryState::DeadLettered, 200),
+        (failed, DeliveryState::Pending, 500),
+    ] {
+        let found = f.store.views.delivery(id).await.expect("an answer");
+        let found = found.expect("it");
+        assert_eq!(found.row.state, state, "{id}");
+        let first = found.attempts[0].late.expect("a late answer");
+        assert_eq!((first.status, first.after.as_secs()), (status, 45));
+        assert_eq!(
+            found.attempts.last().map(|last| last.late.is_some()),
+            Some(id != again)
+        );
+    }
+}
