@@ -1,71 +1,59 @@
 // The guided way: from claiming to a delivered event without leaving the browser, and through failures.
 
 import assert from "node:assert/strict";
-import { after, before, test } from "node:test";
+import { test } from "node:test";
 
-import { Appliance } from "../clients/appliance.mjs";
-import { Administrator } from "./administrator.mjs";
-import { openBrowser } from "./visitor.mjs";
+import { stage, testBothWays } from "./stage.mjs";
 
 // What somebody may have to wait for at true speed; a busy machine may need longer than people do.
 const MINUTE_MS = 60_000;
 
-let browser;
+const begin = stage();
 
-before(async () => {
-  browser = await openBrowser();
+testBothWays("from claiming to a delivered event within a minute", async (t, options) => {
+  const { ann } = await begin(t, options);
+  const startedAt = Date.now();
+  await ann.follow("Deliver the first event");
+  await ann.isOn("First event");
+  await ann.press("Create topic, inspector and subscription");
+  await ann.press("Publish it");
+  await ann.comesToSee("It has arrived: the inspector answered 200.");
+  assert.ok(Date.now() - startedAt < MINUTE_MS, `${Date.now() - startedAt} ms`);
+  await ann.sees("Delivered", "Attempt 1");
+
+  await ann.follow("Look at the request as it came");
+  await ann.isOn("orders-inspector");
+  await ann.comesToSee("2 received");
+  await ann.sees("Example.Created", "aeg-event-type: Notification");
+  await ann.leave();
 });
 
-after(() => browser?.close());
+testBothWays("through failures to a delivery, without waiting for the schedule", async (t, options) => {
+  const { ann } = await begin(t, options);
+  await ann.page.goto("/admin/first-event");
+  await ann.press("Create topic, inspector and subscription");
+  await ann.press("Publish an event that fails twice");
+  await ann.comesToSee("1 attempt of 30");
+  await ann.sees("Next attempt", "Busy", "503");
+  await ann.press("Try now");
+  await ann.isTold("The next attempt is made now.");
+  await ann.comesToSee("2 attempts of 30");
+  await ann.press("Try now");
+  await ann.comesToSee("After two failures it has been delivered.");
 
-for (const javaScriptEnabled of [true, false]) {
-  const how = javaScriptEnabled ? "with JavaScript" : "without JavaScript";
-
-  test(`from claiming to a delivered event within a minute, ${how}`, async (t) => {
-    const ann = await begin(t, javaScriptEnabled);
-    const startedAt = Date.now();
-    await ann.follow("Deliver the first event");
-    await ann.isOn("First event");
-    await ann.press("Create topic, inspector and subscription");
-    await ann.press("Publish it");
-    await ann.comesToSee("It has arrived: the inspector answered 200.");
-    assert.ok(Date.now() - startedAt < MINUTE_MS, `${Date.now() - startedAt} ms`);
-    await ann.sees("Delivered", "Attempt 1");
-
-    await ann.follow("Look at the request as it came");
-    await ann.isOn("orders-inspector");
-    await ann.comesToSee("2 received");
-    await ann.sees("Example.Created", "aeg-event-type: Notification");
-    await ann.leave();
-  });
-
-  test(`through failures to a delivery, without waiting for the schedule, ${how}`, async (t) => {
-    const ann = await begin(t, javaScriptEnabled);
-    await ann.page.goto("/admin/first-event");
-    await ann.press("Create topic, inspector and subscription");
-    await ann.press("Publish an event that fails twice");
-    await ann.comesToSee("1 attempt of 30");
-    await ann.sees("Next attempt", "Busy", "503");
-    await ann.press("Try now");
-    await ann.isTold("The next attempt is made now.");
-    await ann.comesToSee("2 attempts of 30");
-    await ann.press("Try now");
-    await ann.comesToSee("After two failures it has been delivered.");
-
-    await ann.press("Publish an event that is refused");
-    await ann.comesToSee("A 400 is never retried: the event has become a dead letter.");
-    await ann.press("Let the inspector answer 200 and resubmit");
-    await ann.isTold("has been resubmitted as delivery");
-    await ann.comesToSee("The dead letter has been sent again, and has arrived.");
-    await ann.goesTo("Dead letters");
-    await ann.isOn("Dead letters");
-    await ann.sees("No dead letters.");
-    await ann.leave();
-  });
-}
+  await ann.press("Publish an event that is refused");
+  await ann.comesToSee("A 400 is never retried: the event has become a dead letter.");
+  await ann.press("Let the inspector answer 200 and resubmit");
+  await ann.isTold("has been resubmitted as delivery");
+  await ann.comesToSee("The dead letter has been sent again, and has arrived.");
+  await ann.goesTo("Dead letters");
+  await ann.isOn("Dead letters");
+  await ann.sees("No dead letters.");
+  await ann.leave();
+});
 
 test("an inspector shows what comes while one looks", async (t) => {
-  const { ann, appliance } = await beginWith(t, true);
+  const { ann, appliance } = await begin(t);
   await ann.goesTo("Topics");
   await ann.follow("Create the first topic");
   await ann.type("Name", "orders");
@@ -95,15 +83,3 @@ test("an inspector shows what comes while one looks", async (t) => {
   assert.deepEqual(open, ["request-2"], "what was folded up stays so");
   await ann.leave();
 });
-
-async function begin(t, javaScriptEnabled) {
-  return (await beginWith(t, javaScriptEnabled)).ann;
-}
-
-async function beginWith(t, javaScriptEnabled) {
-  const appliance = await Appliance.start();
-  t.after(() => appliance.stop());
-  const ann = await Administrator.arrive(browser, appliance.url, { javaScriptEnabled });
-  await ann.claim(appliance);
-  return { ann, appliance };
-}

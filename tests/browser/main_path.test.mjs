@@ -1,41 +1,24 @@
 // The way that everybody goes first: from the set-up link to a dead letter that is delivered after all.
 
 import assert from "node:assert/strict";
-import { after, before, test } from "node:test";
 
-import { Appliance } from "../clients/appliance.mjs";
 import { Receiver } from "../clients/receiver.mjs";
-import { Administrator } from "./administrator.mjs";
-import { openBrowser } from "./visitor.mjs";
+import { stage, testBothWays } from "./stage.mjs";
 
-let browser;
+const begin = stage("--time-scale", "60");
 
-before(async () => {
-  browser = await openBrowser();
+testBothWays("from the set-up link to a dead letter that is resubmitted", async (t, options) => {
+  const { ann } = await begin(t, options);
+  const receiver = await Receiver.start();
+  t.after(() => receiver.stop());
+  await createTopic(ann);
+  await hasScripts(ann, options.javaScriptEnabled);
+  await subscribe(ann, receiver);
+  await watchRetries(ann, receiver);
+  const rejected = await findDeadLetter(ann, receiver);
+  await resubmit(ann, receiver, rejected);
+  await ann.leave();
 });
-
-after(() => browser?.close());
-
-for (const javaScriptEnabled of [true, false]) {
-  const how = javaScriptEnabled ? "with JavaScript" : "without JavaScript";
-
-  test(`from the set-up link to a dead letter that is resubmitted, ${how}`, async (t) => {
-    const appliance = await Appliance.start("--time-scale", "60");
-    t.after(() => appliance.stop());
-    const receiver = await Receiver.start();
-    t.after(() => receiver.stop());
-    const ann = await Administrator.arrive(browser, appliance.url, { javaScriptEnabled });
-
-    await ann.claim(appliance);
-    await createTopic(ann);
-    await hasScripts(ann, javaScriptEnabled);
-    await subscribe(ann, receiver);
-    await watchRetries(ann, receiver);
-    const rejected = await findDeadLetter(ann, receiver);
-    await resubmit(ann, receiver, rejected);
-    await ann.leave();
-  });
-}
 
 async function createTopic(ann) {
   await ann.goesTo("Topics");

@@ -1,41 +1,24 @@
 // Somebody makes a namespace whose events are pulled, and sees them come and go.
 
 import assert from "node:assert/strict";
-import { after, before, test } from "node:test";
 
-import { Appliance } from "../clients/appliance.mjs";
-import { Administrator } from "./administrator.mjs";
-import { openBrowser } from "./visitor.mjs";
+import { stage, testBothWays } from "./stage.mjs";
 
 const AUDIT = "orders/eventsubscriptions/audit";
 
-let browser;
+const begin = stage();
 
-before(async () => {
-  browser = await openBrowser();
+testBothWays("from a new namespace to an event that was pulled", async (t, options) => {
+  const { appliance, ann } = await begin(t, options);
+  await createNamespace(ann);
+  await createTopic(ann);
+  await createSubscription(ann);
+  await publish(ann);
+  // PUT changes nothing of the namespace that is there.
+  await pull(ann, await appliance.createNamespace("shop"));
+  await removeNamespace(ann);
+  await ann.leave();
 });
-
-after(() => browser?.close());
-
-for (const javaScriptEnabled of [true, false]) {
-  const how = javaScriptEnabled ? "with JavaScript" : "without JavaScript";
-
-  test(`from a new namespace to an event that was pulled, ${how}`, async (t) => {
-    const appliance = await Appliance.start();
-    t.after(() => appliance.stop());
-    const ann = await Administrator.arrive(browser, appliance.url, { javaScriptEnabled });
-    await ann.claim(appliance);
-
-    await createNamespace(ann);
-    await createTopic(ann);
-    await createSubscription(ann);
-    await publish(ann);
-    // PUT changes nothing of the namespace that is there.
-    await pull(ann, await appliance.createNamespace("shop"));
-    await removeNamespace(ann);
-    await ann.leave();
-  });
-}
 
 async function createNamespace(ann) {
   await ann.goesTo("Namespaces");

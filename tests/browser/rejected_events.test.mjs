@@ -1,44 +1,27 @@
 // Somebody whose events do not arrive finds out why.
 
-import { after, before, test } from "node:test";
+import { stage, testBothWays } from "./stage.mjs";
 
-import { Appliance } from "../clients/appliance.mjs";
-import { Administrator } from "./administrator.mjs";
-import { openBrowser } from "./visitor.mjs";
+const begin = stage();
 
-let browser;
+testBothWays("from the overview to the reason of a refused request", async (t, options) => {
+  const { appliance, ann } = await begin(t, options);
+  const orders = await appliance.createTopic("orders");
+  const invoices = await appliance.createTopic("invoices");
 
-before(async () => {
-  browser = await openBrowser();
+  const reason = await appliance.publishRefused(orders, '[{"id": "order-1", "subject": "/1"}]');
+  await appliance.publishRefused(invoices, "[");
+  await ann.reloadsUntil("Refused publish requests in 24 h");
+  await ann.follow("2 Refused publish requests in 24 h");
+  await ann.isOn("Rejected events");
+  await ann.page.getByLabel("Topic", { exact: true }).selectOption("orders");
+  await ann.press("Search");
+  await ann.sees("400 BadRequest", firstSentence(reason));
+  await ann.follow("1");
+  await ann.isOn("Refused request 1");
+  await ann.sees(firstSentence(reason), '"id": "order-1"', "36 B");
+  await ann.leave();
 });
-
-after(() => browser?.close());
-
-for (const javaScriptEnabled of [true, false]) {
-  const how = javaScriptEnabled ? "with JavaScript" : "without JavaScript";
-
-  test(`from the overview to the reason of a refused request, ${how}`, async (t) => {
-    const appliance = await Appliance.start();
-    t.after(() => appliance.stop());
-    const ann = await Administrator.arrive(browser, appliance.url, { javaScriptEnabled });
-    await ann.claim(appliance);
-    const orders = await appliance.createTopic("orders");
-    const invoices = await appliance.createTopic("invoices");
-
-    const reason = await appliance.publishRefused(orders, '[{"id": "order-1", "subject": "/1"}]');
-    await appliance.publishRefused(invoices, "[");
-    await ann.reloadsUntil("Refused publish requests in 24 h");
-    await ann.follow("2 Refused publish requests in 24 h");
-    await ann.isOn("Rejected events");
-    await ann.page.getByLabel("Topic", { exact: true }).selectOption("orders");
-    await ann.press("Search");
-    await ann.sees("400 BadRequest", firstSentence(reason));
-    await ann.follow("1");
-    await ann.isOn("Refused request 1");
-    await ann.sees(firstSentence(reason), '"id": "order-1"', "36 B");
-    await ann.leave();
-  });
-}
 
 /** What comes behind it names the request, and is not kept. */
 const firstSentence = (text) => text.split(/\.\s/)[0];

@@ -1,41 +1,24 @@
 // What to do with many dead letters: a replay job from beginning to end, and one of them mended by hand.
 
 import assert from "node:assert/strict";
-import { after, before, test } from "node:test";
 
-import { Appliance } from "../clients/appliance.mjs";
 import { Receiver } from "../clients/receiver.mjs";
-import { Administrator } from "./administrator.mjs";
-import { openBrowser } from "./visitor.mjs";
+import { stage, testBothWays } from "./stage.mjs";
 
 const DEAD_LETTERS = 12;
 
-let browser;
+const begin = stage("--time-scale", "60");
 
-before(async () => {
-  browser = await openBrowser();
+testBothWays("dead letters are replayed and one is mended", async (t, options) => {
+  const { appliance, ann } = await begin(t, options);
+  const receiver = await Receiver.start();
+  t.after(() => receiver.stop());
+  const topic = await deadLetters(appliance, receiver);
+  await replayAll(ann, receiver);
+  await pauseAndCancel(ann, appliance, topic, receiver);
+  await mend(ann, appliance, topic, receiver);
+  await ann.leave();
 });
-
-after(() => browser?.close());
-
-for (const javaScriptEnabled of [true, false]) {
-  const how = javaScriptEnabled ? "with JavaScript" : "without JavaScript";
-
-  test(`dead letters are replayed and one is mended, ${how}`, async (t) => {
-    const appliance = await Appliance.start("--time-scale", "60");
-    t.after(() => appliance.stop());
-    const receiver = await Receiver.start();
-    t.after(() => receiver.stop());
-    const ann = await Administrator.arrive(browser, appliance.url, { javaScriptEnabled });
-
-    await ann.claim(appliance);
-    const topic = await deadLetters(appliance, receiver);
-    await replayAll(ann, receiver);
-    await pauseAndCancel(ann, appliance, topic, receiver);
-    await mend(ann, appliance, topic, receiver);
-    await ann.leave();
-  });
-}
 
 const order = (id) => ({
   id,

@@ -3,6 +3,8 @@
 use clap::Args;
 use serde_json::Value;
 
+use crate::app::cli::about_event::AboutEvent;
+
 /// Filters; a dead letter has to pass all of them.
 #[derive(Args, Clone, Debug, Default)]
 pub(super) struct DeadLetterFilter {
@@ -27,15 +29,8 @@ pub(super) struct DeadLetterFilter {
     /// Given up before this moment
     #[arg(long, value_name = "MOMENT")]
     pub(super) to: Option<String>,
-    /// The event type, or its beginning and a `*`
-    #[arg(long = "type", value_name = "TYPE")]
-    pub(super) event_type: Option<String>,
-    /// The subject, or its beginning and a `*`
-    #[arg(long)]
-    pub(super) subject: Option<String>,
-    /// Part of the event's id, type, subject or data
-    #[arg(long)]
-    pub(super) text: Option<String>,
+    #[command(flatten)]
+    pub(super) about: AboutEvent,
 }
 
 impl DeadLetterFilter {
@@ -70,21 +65,18 @@ impl DeadLetterFilter {
     /// The same as parameters of a query.
     pub(super) fn query(&self) -> Vec<(&'static str, String)> {
         let filters = [
-            ("topic", &self.topic),
-            ("subscription", &self.subscription),
-            ("reason", &self.reason),
-            ("outcome", &self.outcome),
-            ("from", &self.from),
-            ("to", &self.to),
-            ("type", &self.event_type),
-            ("subject", &self.subject),
-            ("text", &self.text),
+            ("topic", self.topic.clone()),
+            ("subscription", self.subscription.clone()),
+            ("reason", self.reason.clone()),
+            ("outcome", self.outcome.clone()),
+            ("status", self.status.map(|status| status.to_string())),
+            ("from", self.from.clone()),
+            ("to", self.to.clone()),
         ];
-        let texts = filters
-            .into_iter()
-            .filter_map(|(name, value)| Some((name, value.clone()?)));
-        let status = self.status.map(|status| ("status", status.to_string()));
-        texts.chain(status).collect()
+        let given = filters.into_iter().chain(self.about.parameters());
+        given
+            .filter_map(|(name, value)| Some((name, value?)))
+            .collect()
     }
 }
 

@@ -1,5 +1,6 @@
 //! The command line: commands that run something here, and commands that talk to a running server.
 
+mod about_event;
 mod admin;
 mod audit;
 mod body;
@@ -17,6 +18,7 @@ mod explain;
 mod filter;
 mod healthcheck;
 mod inspectors;
+mod key;
 mod moment;
 mod namespaces;
 mod output;

@@ -1,7 +1,6 @@
 //! `everpost receive --pull`: events of a pulled subscription, printed and settled.
 
 use std::fmt;
-use std::path::PathBuf;
 
 use anyhow::Context;
 use clap::{Args, ValueEnum};
@@ -10,6 +9,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use crate::app::cli::client::Client;
+use crate::app::cli::key::KeyArgs;
 use crate::app::cli::moment::date;
 use crate::app::cli::output::{items, print, tell, text};
 use crate::app::cli::place::{NamespaceArgs, Place};
@@ -53,17 +53,8 @@ pub(super) struct PullArgs {
     /// Seconds for which released events are held back: 0, 10, 60, 600 or 3600
     #[arg(long, value_name = "SECONDS", requires = "subscription", value_parser = ["0", "10", "60", "600", "3600"])]
     release_delay: Option<String>,
-    /// Key of the topic or of its namespace [default: asked of the server]
-    #[arg(long, env = "EVERPOST_KEY", hide_env_values = true)]
-    key: Option<String>,
-    /// File with the key
-    #[arg(
-        long,
-        value_name = "FILE",
-        env = "EVERPOST_KEY_FILE",
-        conflicts_with = "key"
-    )]
-    key_file: Option<PathBuf>,
+    #[command(flatten)]
+    key: KeyArgs,
     #[command(flatten)]
     server: ServerArgs,
 }
@@ -126,7 +117,7 @@ impl PullArgs {
             "events are pulled from topics of namespaces alone: name one with --namespace"
         );
         let client = Client::new(self.server.find()?)?;
-        let key = match self.given_key()? {
+        let key = match self.key.given()? {
             Some(key) => key,
             None => first_key(&client, place).await?,
         };
@@ -140,16 +131,6 @@ impl PullArgs {
             pulled = self.pull(&source, as_json) => pulled,
             () = interrupted() => Ok(()),
         }
-    }
-
-    fn given_key(&self) -> anyhow::Result<Option<String>> {
-        let file = self.key_file.as_ref();
-        let Some(path) = file.filter(|path| !path.as_os_str().is_empty()) else {
-            return Ok(self.key.clone().filter(|key| !key.is_empty()));
-        };
-        let key = std::fs::read_to_string(path);
-        let key = key.with_context(|| format!("cannot read the key from {}", path.display()))?;
-        Ok(Some(key.trim().to_owned()))
     }
 
     async fn pull(&self, source: &Source<'_>, as_json: bool) -> anyhow::Result<()> {

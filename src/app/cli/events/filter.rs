@@ -2,6 +2,8 @@
 
 use clap::Args;
 
+use crate::app::cli::about_event::AboutEvent;
+
 /// Filters; an event has to pass all of them.
 #[derive(Args, Clone, Debug, Default)]
 pub(super) struct EventFilter {
@@ -18,15 +20,8 @@ pub(super) struct EventFilter {
     /// Events with this id
     #[arg(long)]
     pub(super) id: Option<String>,
-    /// The event type, or its beginning and a `*`
-    #[arg(long = "type", value_name = "TYPE")]
-    pub(super) event_type: Option<String>,
-    /// The subject, or its beginning and a `*`
-    #[arg(long)]
-    pub(super) subject: Option<String>,
-    /// Part of the event's id, type, subject or data
-    #[arg(long)]
-    pub(super) text: Option<String>,
+    #[command(flatten)]
+    pub(super) about: AboutEvent,
     /// Received at this moment or later (2026-11-21T06:40:53Z)
     #[arg(long, value_name = "MOMENT")]
     pub(super) from: Option<String>,
@@ -46,14 +41,11 @@ impl EventFilter {
             ("subscription", self.subscription.clone()),
             ("state", self.state.clone()),
             ("id", self.id.clone()),
-            ("type", self.event_type.clone()),
-            ("subject", self.subject.clone()),
-            ("text", self.text.clone()),
             ("from", self.from.clone()),
             ("to", self.to.clone()),
             ("unmatched", self.unmatched.then(|| true.to_string())),
         ];
-        let given = filters.into_iter();
+        let given = filters.into_iter().chain(self.about.parameters());
         given.filter_map(|(name, value)| Some((name, value?)))
     }
 }

@@ -205,6 +205,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::app::cli::about_event::AboutEvent;
 
     fn event() -> Value {
         json!({ "key": 12, "topic": "orders", "id": "a-1", "eventType": "Order.Paid", "subject": "/orders/1", "receivedAt": "2026-11-21T06:40:53.138Z", "size": 123, "matched": 1 })
@@ -284,7 +285,10 @@ data
             filter: EventFilter {
                 topic: Some("orders".to_owned()),
                 state: Some("retrying".to_owned()),
-                event_type: Some("T".to_owned()),
+                about: AboutEvent {
+                    event_type: Some("T".to_owned()),
+                    ..AboutEvent::default()
+                },
                 unmatched: true,
                 ..EventFilter::default()
             },
@@ -300,7 +304,7 @@ data
             .collect::<Vec<_>>();
         assert_eq!(
             query.join("&"),
-            "topic=orders&state=retrying&type=T&unmatched=true&limit=5&before=9"
+            "topic=orders&state=retrying&unmatched=true&type=T&limit=5&before=9"
         );
     }
 }

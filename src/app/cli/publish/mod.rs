@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use self::events::{Batches, Template};
 use crate::app::cli::body;
 use crate::app::cli::client::Client;
+use crate::app::cli::key::KeyArgs;
 use crate::app::cli::moment::span;
 use crate::app::cli::output::{Output, text};
 use crate::app::cli::place::{NamespaceArgs, Place};
@@ -63,17 +64,8 @@ pub(super) struct PublishArgs {
     /// namespace]
     #[arg(long, value_enum)]
     schema: Option<Schema>,
-    /// Key of the topic [default: asked of the server]
-    #[arg(long, env = "EVERPOST_KEY", hide_env_values = true)]
-    key: Option<String>,
-    /// File with the key of the topic
-    #[arg(
-        long,
-        value_name = "FILE",
-        env = "EVERPOST_KEY_FILE",
-        conflicts_with = "key"
-    )]
-    key_file: Option<PathBuf>,
+    #[command(flatten)]
+    key: KeyArgs,
 }
 
 /// What publishers send.
@@ -119,7 +111,7 @@ impl PublishArgs {
     }
 
     async fn access(&self, client: &Client, place: Place<'_>) -> anyhow::Result<Access> {
-        if let Some(key) = self.given_key()? {
+        if let Some(key) = self.key.given()? {
             let schema = self.schema.unwrap_or(match place.is_in_namespace() {
                 true => Schema::Cloudevents,
                 false => Schema::Eventgrid,
@@ -135,19 +127,6 @@ impl PublishArgs {
         };
         let key = first_key(client, place).await?;
         Ok(Access { key, schema })
-    }
-
-    fn given_key(&self) -> anyhow::Result<Option<String>> {
-        let file = self
-            .key_file
-            .as_ref()
-            .filter(|path| !path.as_os_str().is_empty());
-        let Some(path) = file else {
-            return Ok(self.key.clone().filter(|key| !key.is_empty()));
-        };
-        let key = std::fs::read_to_string(path);
-        let key = key.with_context(|| format!("cannot read the key from {}", path.display()))?;
-        Ok(Some(key.trim().to_owned()))
     }
 
     fn batches(&self, schema: Schema, clock: &Clock) -> anyhow::Result<Batches> {
