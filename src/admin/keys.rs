@@ -20,6 +20,8 @@ pub(super) struct Keys {
     /// What the visitor's role allows.
     may_see: bool,
     may_renew: bool,
+    /// What is published to has tokens of its own.
+    may_sign: bool,
 }
 
 struct KeyRow {
@@ -47,6 +49,7 @@ impl Keys {
             are_shown,
             may_see: visitor.may_send(&format!("{path}/keys")),
             may_renew: visitor.may_open(&format!("{path}/keys/key1/regenerate")),
+            may_sign: visitor.may_open(&format!("{path}/keys/token")),
         }
     }
 }

@@ -25,13 +25,16 @@ pub(super) fn topic(registry: &Registry, name: &str) -> Result<Option<TopicId>, 
 
 /// The choice among all topics.
 pub(super) fn topic_field(registry: &Registry, form: &Form) -> Field {
-    let topics: Vec<String> = registry
-        .topics()
-        .map(|each| each.topic.name.to_string())
-        .collect();
-    let mut options = vec![("", "All topics")];
-    options.extend(topics.iter().map(|name| (name.as_str(), name.as_str())));
-    Field::choice("topic", "Topic", &options, form)
+    let options = topic_options(registry, "All topics");
+    Field::grouped_choice("topic", "Topic", vec![("", options)], form)
+}
+
+/// All topics to choose from, or `none` of them: values and their texts.
+pub(super) fn topic_options(registry: &Registry, none: &str) -> Vec<(String, String)> {
+    let topics = registry.topics().map(|each| each.topic.name.to_string());
+    let none = (String::new(), none.to_owned());
+    let options = topics.map(|name| (name.clone(), name));
+    std::iter::once(none).chain(options).collect()
 }
 
 /// What was typed; `None` for nothing.
@@ -97,7 +100,13 @@ fn taken_apart(of: &str) -> (&str, Option<&str>) {
 
 /// The field to choose one of them with.
 pub(super) fn of_field(registry: &Registry, form: &Form) -> Field {
-    let mut options = vec![(String::new(), "All topics".to_owned())];
+    let options = of_options(registry, "All topics");
+    Field::grouped_choice("of", "Topic or subscription", vec![("", options)], form)
+}
+
+/// All topics and subscriptions to choose from, or `none` of them: values and their texts.
+pub(super) fn of_options(registry: &Registry, none: &str) -> Vec<(String, String)> {
+    let mut options = vec![(String::new(), none.to_owned())];
     for topic in registry.topics() {
         let name = topic.topic.name.as_str();
         options.push((whole_topic(&topic.topic.name), name.to_owned()));
@@ -110,11 +119,7 @@ pub(super) fn of_field(registry: &Registry, form: &Form) -> Field {
         });
         options.extend(subscriptions);
     }
-    let options: Vec<(&str, &str)> = options
-        .iter()
-        .map(|(value, text)| (value.as_str(), text.as_str()))
-        .collect();
-    Field::choice("of", "Topic or subscription", &options, form)
+    options
 }
 
 /// The text that `visitor` looks for, if any: in data only if that is open to the visitor.

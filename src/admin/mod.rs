@@ -39,6 +39,7 @@ mod overview;
 mod page;
 mod password_again;
 mod password_link;
+mod playground;
 mod print;
 mod qr;
 mod queue_depths;

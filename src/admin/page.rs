@@ -10,8 +10,9 @@ use crate::admin::gate::Access;
 use crate::admin::view::NavLink;
 use crate::admin::{
     Site, account, activity, api_reference, dead_letters, deliveries, error, events, first_event,
-    gate, inspectors, live, login, namespaces, overview, password_again, rejected_events, replays,
-    second_factor, sessions, settings, subscriptions, system, tokens, topics, users,
+    gate, inspectors, live, login, namespaces, overview, password_again, playground,
+    rejected_events, replays, second_factor, sessions, settings, subscriptions, system, tokens,
+    topics, users,
 };
 use crate::store::accounts::Role;
 
@@ -37,6 +38,8 @@ pub(super) static PAGES: &[Page] = &[
     page("/topics/{topic}/keys", || post(topics::reveal_keys)).guarded(),
     kept("/topics/{topic}/keys/{key}/regenerate",
         || get(topics::ask_to_regenerate).post(topics::regenerate)).guarded(),
+    kept("/topics/{topic}/keys/token",
+        || get(topics::draft_token).post(topics::make_token)).guarded(),
     kept("/topics/{topic}/delete", || get(topics::ask_to_delete).post(topics::delete)),
     kept("/topics/{topic}/retention",
         || get(namespaces::edit_retention).post(namespaces::change_retention)),
@@ -103,6 +106,14 @@ pub(super) static PAGES: &[Page] = &[
     kept("/inspectors/{name}/delete", || get(inspectors::ask_to_delete).post(inspectors::delete)),
     operated("/inspectors/{name}/requests/{number}", || get(inspectors::show_request)),
     operated("/deliveries/{id}/try-now", || post(deliveries::try_now)),
+    listed("/playground", "Playground", || get(playground::show)),
+    anybodys("/playground/filter",
+        || get(playground::draft_filter).post(playground::try_on_event)),
+    anybodys("/playground/convert",
+        || get(playground::draft_conversion).post(playground::convert)),
+    anybodys("/playground/signature",
+        || get(playground::draft_signature).post(playground::check_signature)),
+    kept("/playground/token", || get(playground::choose_topic)),
     listed("/api", "API", || get(api_reference::list)),
     page("/api/openapi.json", || get(api_reference::download)),
     page("/api/{operation}", || get(api_reference::show)),

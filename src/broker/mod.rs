@@ -35,6 +35,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 use std::time::Duration;
 
+use bytes::Bytes;
+use http::HeaderMap;
 use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -64,8 +66,8 @@ use crate::model::probation::{Health, ProbationRules};
 use crate::model::registry::Registry;
 use crate::model::retention::{Pressure, RetentionRules};
 use crate::model::subscription::SubscriptionId;
-use crate::outbound::Outbound;
 use crate::outbound::judge::Verdict;
+use crate::outbound::{Outbound, Shipment};
 use crate::store::{Store, StoreError};
 use agenda::{Agenda, SlotLimits};
 use batch::Due;
@@ -264,6 +266,12 @@ impl Broker {
     /// called.
     pub async fn judge_url(&self, url: &Url) -> Verdict {
         self.outbound().judge(url).await
+    }
+
+    /// The headers and the body by which `shipment` would be sent now, for people who want to see them; see
+    /// [`Outbound::draft`].
+    pub fn draft_request(&self, shipment: &Shipment<'_>) -> Option<(HeaderMap, Bytes)> {
+        self.outbound().draft(shipment)
     }
 
     /// What has been seen of the receiver of an event subscription since the start.

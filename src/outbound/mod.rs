@@ -23,6 +23,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
+use http::HeaderMap;
+
 pub use handshake::{HandshakeRequest, HandshakeResult};
 pub use late::{Heard, LateExchange, LateInbox, Listening};
 pub use storage::{Blob, StoredBlob};
@@ -94,6 +97,14 @@ impl Outbound {
             exchange: Exchange::Inside(inside),
             ..self
         }
+    }
+
+    /// The headers and the body of the request that an attempt would make now, without what the connection adds
+    /// and what authorizes it; `None` where events are pulled.
+    pub fn draft(&self, shipment: &Shipment<'_>) -> Option<(HeaderMap, Bytes)> {
+        let webhook = shipment.subscription.definition.destination.webhook()?;
+        let request = webhook::request(webhook, shipment, &self.origin, self.clock.now());
+        Some((request.headers, request.body))
     }
 
     /// Makes one attempt, whose outcome is always an answer; a late one may follow a time-out.

@@ -59,7 +59,8 @@ pub(super) async fn deliver(
     Heard { answer, late }
 }
 
-fn request(
+/// What an attempt sends.
+pub(super) fn request(
     webhook: &WebHook,
     shipment: &Shipment<'_>,
     origin: &str,

@@ -24,6 +24,7 @@ pub mod filter_trial;
 pub mod json;
 mod moment;
 pub mod notice;
+pub mod pasted;
 mod pem;
 pub mod pull;
 pub mod received;

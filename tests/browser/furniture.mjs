@@ -5,7 +5,7 @@ import { Receiver } from "../clients/receiver.mjs";
 
 const LONG_TOPIC = `topic-with-a-name-as-long-as-names-may-be-${"x".repeat(8)}`;
 export const LONG_SUBSCRIPTION = `subscription-${"y".repeat(51)}`;
-const LONG_WORD = "Wordwithoutanyplacetobreakit".repeat(8);
+export const LONG_WORD = "Wordwithoutanyplacetobreakit".repeat(8);
 
 // Nobody listens there: it is reserved, and not given out by the system.
 const NOBODY = "http://127.0.0.1:1/events";

@@ -6,7 +6,7 @@ import { after, before, test } from "node:test";
 
 import { Appliance } from "../clients/appliance.mjs";
 import { Administrator, NAME, PASSWORD } from "./administrator.mjs";
-import { furnish, LONG_SUBSCRIPTION } from "./furniture.mjs";
+import { furnish, LONG_SUBSCRIPTION, LONG_WORD } from "./furniture.mjs";
 import { openBrowser } from "./visitor.mjs";
 
 const LOOKS = {
@@ -37,6 +37,7 @@ const PAGES = [
   ["/topics/{topic}", ORDERS],
   ["/topics/{topic}/keys", ORDERS, (ann) => ann.press("Show keys")],
   ["/topics/{topic}/keys/{key}/regenerate", `${ORDERS}/keys/key1/regenerate`],
+  ["/topics/{topic}/keys/token", `${ORDERS}/keys/token`, (ann) => ann.press("Make the token")],
   ["/topics/{topic}/delete", `${ORDERS}/delete`],
   ["/topics/{topic}/retention", `${IN_SHOP}/retention`],
   ["/topics/{topic}/publish", `${ORDERS}/publish`],
@@ -111,6 +112,11 @@ const PAGES = [
   ["/inspectors/{name}/delete", `${BIN}/delete`],
   ["/inspectors/{name}/requests/{number}", `${BIN}/requests/2`],
   ["/deliveries/{id}/try-now", "/admin/events/61", (ann) => ann.press("Try now")],
+  ["/playground", "/admin/playground"],
+  ["/playground/filter", "/admin/playground/filter", tryPasted],
+  ["/playground/convert", "/admin/playground/convert", (ann) => ann.press("Convert")],
+  ["/playground/signature", "/admin/playground/signature", checkSignature],
+  ["/playground/token", "/admin/playground", (ann) => ann.press("Choose")],
   ["/api", "/admin/api"],
   ["/api/{operation}", "/admin/api/putEventSubscription"],
   ["/first-event", "/admin/first-event", refuse("Name of the topic", "o", createAll)],
@@ -179,12 +185,16 @@ const STATES = [
   ["inspector form refused", "/admin/new-inspector", refuse("Name", "two words", "Create inspector")],
   ["URL blocked", "/admin/settings", tryUrl("http://169.254.169.254/latest")],
   ["way out blocked", "/admin/system", tryWayOut("http://169.254.169.254/latest")],
+  ["filter tried on all of a topic", "/admin/playground/filter", askEverybody],
+  ["filter refused", "/admin/playground/filter", refuse("Filter", "[]", "Try it")],
+  ["conversion refused", "/admin/playground/convert", refuse("Event", "{}", "Convert")],
+  ["token form refused", `${ORDERS}/keys/token`, refuse("Ends at (UTC)", "2020-01-01T00:00", "Make the token")],
   ["API nothing found", "/admin/api?q=nonsense"],
   ["API of Service Bus", "/admin/api/peekLockDeadLetterInNamespace"],
   ["no such page", "/admin/nowhere"],
 ];
 
-const EMPTY = ["/", "/topics", "/namespaces", "/subscriptions", "/events", "/rejected-events", "/dead-letters", "/replays", "/inspectors"];
+const EMPTY = ["/", "/playground", "/topics", "/namespaces", "/subscriptions", "/events", "/rejected-events", "/dead-letters", "/replays", "/inspectors"];
 
 let browser;
 let appliance;
@@ -317,6 +327,26 @@ async function repair(ann) {
 async function subscribeAgain(ann) {
   await ann.page.getByLabel("Deliver the events of").selectOption("inspected");
   await ann.press("Subscribe");
+}
+
+async function tryPasted(ann) {
+  const key = `data.${LONG_WORD}`;
+  const filter = { advancedFilters: [{ operatorType: "StringIn", key, values: [LONG_WORD] }] };
+  await ann.type("Filter", JSON.stringify(filter));
+  await ann.press("Try it");
+}
+
+async function askEverybody(ann) {
+  await ann.page.getByLabel("Topic or subscription").selectOption("orders");
+  await ann.press("Try it");
+}
+
+async function checkSignature(ann) {
+  await ann.type("Secret", "whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA");
+  await ann.type("webhook-id", LONG_WORD);
+  await ann.type("webhook-timestamp", "1795243253");
+  await ann.type("webhook-signature", "v1,AAAA");
+  await ann.press("Check");
 }
 
 async function tryFilter(ann) {

@@ -11,6 +11,7 @@ use askama::Template;
 pub(super) use export::export;
 pub(super) use list::list;
 pub(super) use show::{DataPart, download, show};
+pub(super) use why::WhyTable;
 
 use crate::admin::identify::event_page;
 use crate::admin::list_filter::whole_topic;

@@ -7,6 +7,8 @@ use askama::Template;
 use crate::admin::identify::subscription_page;
 use crate::admin::print;
 use crate::admin::view::{Badge, Tone, part};
+use crate::base::Timestamp;
+use crate::model::event::Event;
 use crate::model::explanation::Explanation;
 use crate::model::registry::TopicEntry;
 use crate::model::subscription::SubscriptionId;
@@ -16,7 +18,7 @@ use crate::wire::explanation::why_not;
 /// The answer, subscription by subscription.
 #[derive(Template)]
 #[template(path = "admin/parts/why_table.html")]
-pub(super) struct WhyTable {
+pub(in crate::admin) struct WhyTable {
     rows: Vec<WhyRow>,
 }
 
@@ -38,25 +40,47 @@ impl WhyTable {
             .collect();
         let explained = topic.explain(&event.stored.event, event.stored.received_at);
         let rows = explained.iter().map(|each| {
-            let name = each.subscription.name.to_string();
             let got_it = got_it.contains(&each.subscription.id);
-            WhyRow {
-                href: subscription_page(topic.topic.name.as_str(), &name),
-                name,
-                matched: match got_it {
-                    true => Badge::new(Tone::Good, "Matched"),
-                    false => Badge::new(Tone::Neutral, "Not matched"),
-                },
-                why: print::visible(&why(each, got_it)),
-            }
+            WhyRow::new(topic, each, got_it, Some(why(each, got_it)))
         });
         Self {
             rows: rows.collect(),
         }
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    /// What they would make of `event` if it were published at `now`.
+    pub(in crate::admin) fn of_pasted(event: &Event, topic: &TopicEntry, now: Timestamp) -> Self {
+        let explained = topic.explain(event, now);
+        let rows = explained
+            .iter()
+            .map(|each| WhyRow::new(topic, each, each.matched(), why_not(each)));
+        Self {
+            rows: rows.collect(),
+        }
+    }
+
+    pub(in crate::admin) fn is_empty(&self) -> bool {
         self.rows.is_empty()
+    }
+}
+
+impl WhyRow {
+    fn new(
+        topic: &TopicEntry,
+        explanation: &Explanation,
+        matched: bool,
+        why: Option<String>,
+    ) -> Self {
+        let name = explanation.subscription.name.to_string();
+        Self {
+            href: subscription_page(topic.topic.name.as_str(), &name),
+            name,
+            matched: match matched {
+                true => Badge::new(Tone::Good, "Matched"),
+                false => Badge::new(Tone::Neutral, "Not matched"),
+            },
+            why: print::visible(&why.unwrap_or_default()),
+        }
     }
 }
 

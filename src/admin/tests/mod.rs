@@ -14,6 +14,7 @@ mod offers;
 mod password_again;
 mod people;
 mod person;
+mod playground;
 mod protect;
 mod rejected_events;
 mod replays;

@@ -6,6 +6,7 @@ mod keys;
 mod namespace_snippets;
 mod publish;
 mod snippets;
+mod token;
 
 use std::sync::Arc;
 
@@ -18,6 +19,7 @@ pub(super) use delete::{ask_to_delete, delete};
 pub(super) use keys::{ask_to_regenerate, regenerate, reveal_keys};
 pub(super) use publish::{compose, publish};
 pub(super) use snippets::Snippets;
+pub(super) use token::{draft_token, make_token};
 
 use crate::admin::Site;
 use crate::admin::error::{PageError, PageResult};

@@ -90,6 +90,12 @@ impl Snippets {
     }
 }
 
+/// The command that publishes an example with a shared access signature.
+pub(super) fn command_with_token(site: &Site, topic: &TopicEntry, token: &str) -> String {
+    let header = quoted(&format!("aeg-sas-token: {token}"));
+    Parts::new(site, topic, None).curl_with(&header)
+}
+
 /// What stands for the first key in JavaScript while it is hidden.
 pub(super) const JAVASCRIPT_KEY: &str = "process.env.KEY";
 
@@ -127,9 +133,13 @@ impl<'a> Parts<'a> {
     }
 
     fn curl(&self) -> String {
+        self.curl_with(&key_header(self.key))
+    }
+
+    /// With a header that opens the topic, as one word of a shell.
+    fn curl_with(&self, header: &str) -> String {
         format!(
-            "curl -H {} \\\n  -H 'Content-Type: {}' \\\n  -d {} \\\n  {}",
-            key_header(self.key),
+            "curl -H {header} \\\n  -H 'Content-Type: {}' \\\n  -d {} \\\n  {}",
             wire::content_type(self.schema, self.example.is_array()),
             quoted(&self.example.to_string()),
             quoted(&self.url)
