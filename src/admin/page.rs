@@ -7,7 +7,7 @@ use axum::middleware::from_fn_with_state;
 use axum::routing::{MethodRouter, get, post};
 
 use crate::admin::gate::Access;
-use crate::admin::view::NavLink;
+use crate::admin::view::{NavGroup, NavLink};
 use crate::admin::{
     Site, account, activity, api_reference, dead_letters, deliveries, error, events, first_event,
     gate, inspectors, live, login, namespaces, overview, password_again, playground,
@@ -15,24 +15,53 @@ use crate::admin::{
     topics, users,
 };
 use crate::store::accounts::Role;
+use Group::{Appliance, Home, People, SetUp, Try, Watch};
 
 /// A page behind the login.
 pub(super) struct Page {
     /// Below `/admin`.
     pub(super) path: &'static str,
-    /// What the navigation calls it; `None` keeps it out of there.
-    pub(super) nav: Option<&'static str>,
+    /// Where the navigation has it and what it is called there; `None` keeps it out.
+    pub(super) nav: Option<(Group, &'static str)>,
     pub(super) access: Access,
     /// Whether its form takes a password that was typed lately; see [`password_again`].
     pub(super) asks_again: bool,
     pub(super) handler: fn() -> MethodRouter<Arc<Site>>,
 }
 
-/// All pages; those of the navigation in its order.
+/// A part of the navigation: pages that people need for the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Group {
+    Home,
+    SetUp,
+    Watch,
+    Try,
+    People,
+    Appliance,
+}
+
+impl Group {
+    /// All of them in their order.
+    const ALL: [Group; 6] = [Home, SetUp, Watch, Try, People, Appliance];
+
+    /// What stands above it; empty for nothing.
+    fn title(self) -> &'static str {
+        match self {
+            Home => "",
+            SetUp => "Set up",
+            Watch => "Watch",
+            Try => "Try",
+            People => "People",
+            Appliance => "Appliance",
+        }
+    }
+}
+
+/// All pages; those of a group of the navigation in its order.
 #[rustfmt::skip] // a table
 pub(super) static PAGES: &[Page] = &[
-    listed("/", "Overview", || get(overview::show)),
-    listed("/topics", "Topics", || get(topics::list)),
+    page("/", || get(overview::show)).listed(Home, "Overview"),
+    page("/topics", || get(topics::list)).listed(SetUp, "Topics"),
     kept("/new-topic", || get(topics::draft).post(topics::create)),
     page("/topics/{topic}", || get(topics::show)),
     page("/topics/{topic}/keys", || post(topics::reveal_keys)).guarded(),
@@ -44,7 +73,7 @@ pub(super) static PAGES: &[Page] = &[
     kept("/topics/{topic}/retention",
         || get(namespaces::edit_retention).post(namespaces::change_retention)),
     operated("/topics/{topic}/publish", || get(topics::compose).post(topics::publish)),
-    listed("/namespaces", "Namespaces", || get(namespaces::list)),
+    page("/namespaces", || get(namespaces::list)).listed(SetUp, "Namespaces"),
     kept("/new-namespace", || get(namespaces::draft).post(namespaces::create)),
     page("/namespaces/{namespace}", || get(namespaces::show)),
     kept("/namespaces/{namespace}/edit", || get(namespaces::edit).post(namespaces::change)),
@@ -55,7 +84,7 @@ pub(super) static PAGES: &[Page] = &[
         || get(namespaces::draft_topic).post(namespaces::create_topic)),
     kept("/namespaces/{namespace}/delete",
         || get(namespaces::ask_to_delete).post(namespaces::delete)),
-    listed("/subscriptions", "Subscriptions", || get(subscriptions::list)),
+    page("/subscriptions", || get(subscriptions::list)).listed(SetUp, "Subscriptions"),
     kept("/new-subscription", || get(subscriptions::choose_topic)),
     kept("/topics/{topic}/new-subscription",
         || get(subscriptions::draft).post(subscriptions::create)),
@@ -76,13 +105,13 @@ pub(super) static PAGES: &[Page] = &[
     operated("/topics/{topic}/subscriptions/{name}/resume", || post(subscriptions::resume)),
     kept("/topics/{topic}/subscriptions/{name}/delete",
         || get(subscriptions::ask_to_delete).post(subscriptions::delete)),
-    listed("/events", "Events", || get(events::list)),
+    page("/events", || get(events::list)).listed(Watch, "Events"),
     operated("/events/export", || get(events::export)),
     page("/events/{key}", || get(events::show)),
     operated("/events/{key}/data", || get(events::download)),
-    listed("/rejected-events", "Rejected events", || get(rejected_events::list)),
+    page("/rejected-events", || get(rejected_events::list)).listed(Watch, "Rejected events"),
     page("/rejected-events/{id}", || get(rejected_events::show)),
-    listed("/dead-letters", "Dead letters", || get(dead_letters::list)),
+    page("/dead-letters", || get(dead_letters::list)).listed(Watch, "Dead letters"),
     operated("/dead-letters/resubmit",
         || get(dead_letters::ask_to_replay).post(dead_letters::replay)),
     operated("/dead-letters/export", || get(dead_letters::download)),
@@ -92,12 +121,12 @@ pub(super) static PAGES: &[Page] = &[
         || get(dead_letters::edit).post(dead_letters::resubmit_edited)),
     operated("/dead-letters/{id}/resubmit",
         || get(dead_letters::ask_to_resubmit).post(dead_letters::resubmit)),
-    listed("/replays", "Replay jobs", || get(replays::list)),
+    page("/replays", || get(replays::list)).listed(Watch, "Replay jobs"),
     page("/replays/{id}", || get(replays::show)),
     operated("/replays/{id}/pause", || post(replays::pause)),
     operated("/replays/{id}/resume", || post(replays::resume)),
     operated("/replays/{id}/cancel", || get(replays::ask_to_cancel).post(replays::cancel)),
-    listed("/inspectors", "Inspectors", || get(inspectors::list)),
+    page("/inspectors", || get(inspectors::list)).listed(SetUp, "Inspectors"),
     kept("/new-inspector", || get(inspectors::draft).post(inspectors::create)),
     operated("/inspectors/{name}", || get(inspectors::show)),
     kept("/inspectors/{name}/edit", || get(inspectors::edit).post(inspectors::change)),
@@ -106,7 +135,7 @@ pub(super) static PAGES: &[Page] = &[
     kept("/inspectors/{name}/delete", || get(inspectors::ask_to_delete).post(inspectors::delete)),
     operated("/inspectors/{name}/requests/{number}", || get(inspectors::show_request)),
     operated("/deliveries/{id}/try-now", || post(deliveries::try_now)),
-    listed("/playground", "Playground", || get(playground::show)),
+    page("/playground", || get(playground::show)).listed(Try, "Playground"),
     anybodys("/playground/filter",
         || get(playground::draft_filter).post(playground::try_on_event)),
     anybodys("/playground/convert",
@@ -114,7 +143,7 @@ pub(super) static PAGES: &[Page] = &[
     anybodys("/playground/signature",
         || get(playground::draft_signature).post(playground::check_signature)),
     kept("/playground/token", || get(playground::choose_topic)),
-    listed("/api", "API", || get(api_reference::list)),
+    page("/api", || get(api_reference::list)).listed(Try, "API"),
     page("/api/openapi.json", || get(api_reference::download)),
     page("/api/{operation}", || get(api_reference::show)),
     kept("/first-event", || get(first_event::show).post(first_event::prepare)),
@@ -123,7 +152,7 @@ pub(super) static PAGES: &[Page] = &[
     kept("/first-event/refuse", || post(first_event::refuse)),
     kept("/first-event/repair", || post(first_event::repair)),
     page("/live", || get(live::stream)),
-    kept("/users", || get(users::list)).titled("Users"),
+    kept("/users", || get(users::list)).listed(People, "Users"),
     kept("/new-user", || get(users::draft).post(users::create)).guarded(),
     kept("/users/{user}", || get(users::show)),
     kept("/users/{user}/role", || post(users::change_role)).guarded(),
@@ -133,16 +162,16 @@ pub(super) static PAGES: &[Page] = &[
     kept("/users/{user}/remove-second-factor", || post(users::remove_second_factor)).guarded(),
     kept("/users/{user}/end-sessions", || post(users::end_sessions)),
     kept("/users/{user}/delete", || get(users::ask_to_delete).post(users::delete)).guarded(),
-    kept("/activity", || get(activity::list)).titled("Activity"),
-    kept("/tokens", || get(tokens::list)).titled("API tokens"),
+    kept("/tokens", || get(tokens::list)).listed(People, "API tokens"),
     kept("/new-token", || get(tokens::draft).post(tokens::create)).guarded(),
     kept("/tokens/{token}/delete", || get(tokens::ask_to_delete).post(tokens::delete)).guarded(),
+    kept("/activity", || get(activity::list)).listed(People, "Activity"),
     kept("/sessions", || get(sessions::list)),
     kept("/sessions/end", || post(sessions::end_all)),
     kept("/sessions/{session}/end", || post(sessions::end_one)),
-    listed("/settings", "Settings", || get(settings::show)),
+    page("/settings", || get(settings::show)).listed(Appliance, "Settings"),
     operated("/settings/try-url", || post(settings::try_url)),
-    operated("/system", || get(system::show)).titled("System"),
+    operated("/system", || get(system::show)).listed(Appliance, "System"),
     operated("/system/count", || post(system::count)),
     kept("/system/support-bundle", || post(system::support_bundle)),
     operated("/system/check", || post(system::check)),
@@ -167,19 +196,15 @@ impl Page {
     }
 
     /// The same in the navigation.
-    const fn titled(self, title: &'static str) -> Self {
+    const fn listed(self, group: Group, title: &'static str) -> Self {
         Self {
-            nav: Some(title),
+            nav: Some((group, title)),
             ..self
         }
     }
 }
 
 type Handler = fn() -> MethodRouter<Arc<Site>>;
-
-const fn listed(path: &'static str, title: &'static str, handler: Handler) -> Page {
-    page(path, handler).titled(title)
-}
 
 /// A page that everybody may look at, and whose form only administrators may send.
 const fn page(path: &'static str, handler: Handler) -> Page {
@@ -260,11 +285,26 @@ fn fits(pattern: &str, path: &str) -> bool {
         && pattern.split('/').zip(path.split('/')).all(is_same)
 }
 
-/// The navigation for `role` as it is shown on the page at `path`, `/admin` included.
-pub(super) fn nav(path: &str, role: Role) -> Vec<NavLink> {
+/// The navigation for `role` as it is shown on the page at `path`, `/admin` included. Groups with nothing for
+/// the role are left out.
+pub(super) fn nav(path: &str, role: Role) -> Vec<NavGroup> {
     let path = path.strip_prefix("/admin").unwrap_or(path);
+    let groups = Group::ALL.map(|group| NavGroup {
+        title: group.title(),
+        links: links(group, path, role),
+    });
+    groups
+        .into_iter()
+        .filter(|group| !group.links.is_empty())
+        .collect()
+}
+
+fn links(group: Group, path: &str, role: Role) -> Vec<NavLink> {
     let open = PAGES.iter().filter(|page| page.access.reads <= role);
-    let listed = open.filter_map(|page| Some((page.path, page.nav?)));
+    let listed = open.filter_map(|page| match page.nav {
+        Some((its, title)) if its == group => Some((page.path, title)),
+        Some(_) | None => None,
+    });
     listed
         .map(|(page, title)| NavLink {
             href: format!("/admin{}", page.trim_end_matches('/')),
@@ -328,10 +368,40 @@ mod tests {
             ("/admin/topicsandmore", None),
             ("/admin/login", None),
         ] {
-            let links = nav(path, Role::Viewer);
-            let mut current = links.iter().filter(|link| link.current);
+            let groups = nav(path, Role::Viewer);
+            let links = groups.iter().flat_map(|group| &group.links);
+            let mut current = links.filter(|link| link.current);
             assert_eq!(current.next().map(|link| link.title), expected, "{path}");
             assert!(current.next().is_none(), "{path}");
         }
+    }
+
+    #[test]
+    fn the_navigation_has_what_the_role_may_open_in_groups() {
+        let shown = |role| {
+            let groups = nav("/admin", role);
+            let groups = groups.iter().map(|group| {
+                let links: Vec<_> = group.links.iter().map(|link| link.title).collect();
+                format!("{}: {}", group.title, links.join(", "))
+            });
+            groups.collect::<Vec<_>>()
+        };
+        assert_eq!(
+            shown(Role::Admin),
+            [
+                ": Overview",
+                "Set up: Topics, Namespaces, Subscriptions, Inspectors",
+                "Watch: Events, Rejected events, Dead letters, Replay jobs",
+                "Try: Playground, API",
+                "People: Users, API tokens, Activity",
+                "Appliance: Settings, System",
+            ]
+        );
+        let viewer = shown(Role::Viewer);
+        assert_eq!(
+            viewer.last().map(String::as_str),
+            Some("Appliance: Settings")
+        );
+        assert!(!viewer.iter().any(|group| group.starts_with("People")));
     }
 }

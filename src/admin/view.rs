@@ -19,7 +19,7 @@ use crate::store::accounts::Role;
 /// What every page behind the login has around it.
 pub(super) struct Frame {
     pub(super) title: String,
-    pub(super) nav: Vec<NavLink>,
+    pub(super) nav: Vec<NavGroup>,
     pub(super) user: String,
     role: Role,
     pub(super) csrf: String,
@@ -33,6 +33,13 @@ pub(super) struct Frame {
     pub(super) icon: String,
     pub(super) style: String,
     pub(super) script: String,
+}
+
+/// Links of the navigation that belong together.
+pub(super) struct NavGroup {
+    /// Empty where it goes without saying.
+    pub(super) title: &'static str,
+    pub(super) links: Vec<NavLink>,
 }
 
 /// A link in the navigation.
