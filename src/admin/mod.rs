@@ -30,6 +30,7 @@ mod inspectors;
 mod json_text;
 mod kept_body;
 mod keys;
+mod lineage;
 mod list_filter;
 mod live;
 mod login;

@@ -4,13 +4,14 @@ use askama::Template;
 
 use crate::admin::error::sentence;
 use crate::admin::hint;
-use crate::admin::identify::{dead_letter_page, event_page, subscription_page};
+use crate::admin::identify::{dead_letter_page, subscription_page};
+use crate::admin::lineage::{Origin, Resubmitted};
 use crate::admin::print;
 use crate::admin::session::Visitor;
 use crate::admin::subscriptions::state;
 use crate::admin::view::{Badge, Due, Moment, Tone, part};
 use crate::base::Timestamp;
-use crate::model::delivery::{DeliveryAttempt, DeliveryId, DeliveryState, Outcome};
+use crate::model::delivery::{DeliveryAttempt, DeliveryState, Outcome};
 use crate::model::probation::Health;
 use crate::model::registry::Registry;
 use crate::model::subscription::EventSubscription;
@@ -41,7 +42,8 @@ pub(super) struct DeliveryCard {
     hint: Option<&'static str>,
     /// Where it can be looked at and resubmitted, for a dead letter.
     dead_letter_href: Option<String>,
-    relatives: Vec<Relative>,
+    origin: Option<Origin>,
+    resubmissions: Vec<Resubmitted>,
     attempts: Vec<AttemptRow>,
 }
 
@@ -50,13 +52,6 @@ struct Hasten {
     csrf: String,
     /// Where to come back to.
     back: String,
-}
-
-/// Another delivery of the same event to the same subscription.
-struct Relative {
-    how: &'static str,
-    id: String,
-    href: String,
 }
 
 /// An attempt ready to print.
@@ -85,6 +80,7 @@ part!(DeliveryCard);
 impl DeliveryCard {
     /// The delivery as it is seen at `now`.
     pub(super) fn new(delivery: DeliveryDetail, registry: &Registry, now: Timestamp) -> Self {
+        let (origin, resubmissions) = (Origin::of_delivery(&delivery), Resubmitted::all(&delivery));
         let row = delivery.row;
         let known = registry.subscription(row.subscription_id);
         let known = known.map(|(_, subscription)| subscription);
@@ -113,7 +109,8 @@ impl DeliveryCard {
             hint: hint.filter(|_| row.state != DeliveryState::Delivered),
             dead_letter_href: (row.state == DeliveryState::DeadLettered)
                 .then(|| dead_letter_page(row.id)),
-            relatives: relatives(&row),
+            origin,
+            resubmissions,
             attempts: attempt_rows(delivery.attempts),
             subscription: row.subscription,
         }
@@ -136,10 +133,12 @@ impl DeliveryCard {
         }
     }
 
-    /// The same on the page of the dead letter itself, which needs no link to it.
+    /// The same on the page of the dead letter itself, which needs no link to it and says above what has
+    /// become of it.
     pub(super) fn on_its_own_page(self) -> Self {
         Self {
             dead_letter_href: None,
+            resubmissions: Vec::new(),
             ..self
         }
     }
@@ -238,20 +237,4 @@ fn summary(row: &DeliveryRow, attempts_max: Option<u32>) -> String {
         (DeliveryState::Pending, Some(most)) => format!("{attempts} of {most}"),
         _ => attempts,
     }
-}
-
-fn relatives(row: &DeliveryRow) -> Vec<Relative> {
-    let page = event_page(row.event);
-    let relative = |how, id: DeliveryId| Relative {
-        how,
-        id: id.to_string(),
-        href: format!("{page}#delivery-{id}"),
-    };
-    let older = row
-        .resubmission_of
-        .map(|id| relative("Resubmission of delivery", id));
-    let newer = row
-        .resubmitted_as
-        .map(|id| relative("Resubmitted as delivery", id));
-    older.into_iter().chain(newer).collect()
 }

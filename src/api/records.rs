@@ -112,6 +112,7 @@ fn line(line: &LineageRow) -> Value {
         "eventKey": line.event.0,
         "asDeliveryId": line.as_delivery.map(|id| id.0),
         "asEventKey": line.as_event.map(|key| key.0),
+        "asTopic": line.as_topic,
         "url": line.url,
         "replayJob": line.replay_job.map(|id| id.0),
         "resubmittedAt": line.resubmitted_at.to_string(),
@@ -164,6 +165,8 @@ pub(super) fn properties(details: &DeadLetterDetails) -> Value {
 fn delivery(detail: &DeliveryDetail) -> Value {
     let mut body = delivery_row(&detail.row);
     body["deliveryAttempts"] = detail.attempts.iter().map(attempt).collect();
+    body["madeBy"] = detail.made_by.as_ref().map(line).into();
+    body["resubmissions"] = detail.resubmissions.iter().map(line).collect();
     body
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, OptionalExtension, Row, ToSql, params};
 
 use crate::base::Timestamp;
 use crate::model::delivery::{DeliveryAttempt, DeliveryId, DeliveryState};
@@ -86,6 +86,8 @@ pub struct LineageRow {
     pub event: EventKey,
     pub as_delivery: Option<DeliveryId>,
     pub as_event: Option<EventKey>,
+    /// The topic of that event; `None` also once the event is gone.
+    pub as_topic: Option<String>,
     /// Without its query.
     pub url: Option<String>,
     pub replay_job: Option<ReplayJobId>,
@@ -364,34 +366,50 @@ fn link(
     Ok(())
 }
 
-const LINEAGE_COLUMNS: &str = "delivery_id, event_id, as_delivery_id, as_event_id, url, \
-     replay_job_id, resubmitted_at FROM resubmission";
+const LINE: &str = "SELECT delivery_id, event_id, as_delivery_id, as_event_id, url, \
+     replay_job_id, resubmitted_at, (SELECT topic.name FROM event \
+     JOIN topic ON topic.id = event.topic_id WHERE event.id = as_event_id) FROM resubmission";
 
 /// Where an event comes from, and what has become of it.
 pub(super) fn lineage(tx: &Connection, event: EventKey) -> Result<Lineage, StoreError> {
-    let made_by = format!("SELECT {LINEAGE_COLUMNS} WHERE as_event_id = ?1 ORDER BY id LIMIT ?2");
-    let resubmissions =
-        format!("SELECT {LINEAGE_COLUMNS} WHERE event_id = ?1 ORDER BY id LIMIT ?2");
     Ok(Lineage {
-        made_by: lines(tx, &made_by, event, 1)?.pop(),
-        resubmissions: lines(tx, &resubmissions, event, LINEAGE_MAX)?,
+        made_by: lines(tx, "as_event_id = ?1", params![event])?.pop(),
+        resubmissions: lines(tx, "event_id = ?1", params![event])?,
     })
+}
+
+/// The resubmission that made a delivery.
+pub(super) fn origin(
+    tx: &Connection,
+    delivery: DeliveryId,
+) -> Result<Option<LineageRow>, StoreError> {
+    Ok(lines(tx, "as_delivery_id = ?1", params![delivery])?.pop())
+}
+
+/// The resubmissions of a delivery of `event`, oldest first, at most [`LINEAGE_MAX`].
+pub(super) fn resubmissions_of(
+    tx: &Connection,
+    event: EventKey,
+    delivery: DeliveryId,
+) -> Result<Vec<LineageRow>, StoreError> {
+    let condition = "event_id = ?1 AND delivery_id = ?2";
+    lines(tx, condition, params![event, delivery])
 }
 
 fn lines(
     tx: &Connection,
-    select: &str,
-    event: EventKey,
-    limit: usize,
+    condition: &str,
+    values: &[&dyn ToSql],
 ) -> Result<Vec<LineageRow>, StoreError> {
-    let mut select = tx.prepare_cached(select)?;
-    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    let rows = select.query_map(params![event, limit], |row| {
+    let select = format!("{LINE} WHERE {condition} ORDER BY id LIMIT {LINEAGE_MAX}");
+    let mut select = tx.prepare_cached(&select)?;
+    let rows = select.query_map(values, |row| {
         Ok(LineageRow {
             delivery: DeliveryId(row.get(0)?),
             event: EventKey(row.get(1)?),
             as_delivery: row::delivery_id(row, 2)?,
             as_event: row.get::<_, Option<i64>>(3)?.map(EventKey),
+            as_topic: row.get(7)?,
             url: row.get(4)?,
             replay_job: row.get::<_, Option<i64>>(5)?.map(ReplayJobId),
             resubmitted_at: row::timestamp(row, 6)?,

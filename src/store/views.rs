@@ -28,8 +28,8 @@ use crate::model::topic::TopicId;
 use crate::store::db::Db;
 use crate::store::error::StoreError;
 use crate::store::exports;
-use crate::store::resubmissions::lineage;
 pub use crate::store::resubmissions::{LINEAGE_MAX, Lineage, LineageRow};
+use crate::store::resubmissions::{lineage, origin, resubmissions_of};
 use crate::store::row;
 use crate::store::seal::Seals;
 
@@ -152,11 +152,15 @@ impl DeliveryRow {
     }
 }
 
-/// A delivery with all of its attempts, oldest first.
+/// A delivery with all of its attempts, oldest first, where it comes from, and what has become of it.
 #[derive(Clone, Debug)]
 pub struct DeliveryDetail {
     pub row: DeliveryRow,
     pub attempts: Vec<DeliveryAttempt>,
+    /// The resubmission that made it.
+    pub made_by: Option<LineageRow>,
+    /// Its own, oldest first, at most [`LINEAGE_MAX`].
+    pub resubmissions: Vec<LineageRow>,
 }
 
 /// How much lies in a subscription's queues.
@@ -195,7 +199,7 @@ impl Views {
                 found
                     .into_iter()
                     .next()
-                    .map(|row| with_attempts(tx, row))
+                    .map(|row| with_life(tx, row))
                     .transpose()
             })
             .await
@@ -281,7 +285,7 @@ fn event(tx: &Connection, key: EventKey) -> Result<Option<EventDetail>, StoreErr
         matched: row.get::<_, i64>(13)?.unsigned_abs(),
         deliveries: found
             .into_iter()
-            .map(|row| with_attempts(tx, row))
+            .map(|row| with_life(tx, row))
             .collect::<Result<_, _>>()?,
         lineage: lineage(tx, key)?,
     }))
@@ -346,17 +350,26 @@ fn delivery_row(row: &Row<'_>) -> Result<DeliveryRow, StoreError> {
     })
 }
 
-fn with_attempts(tx: &Connection, row: DeliveryRow) -> Result<DeliveryDetail, StoreError> {
+fn with_life(tx: &Connection, row: DeliveryRow) -> Result<DeliveryDetail, StoreError> {
+    Ok(DeliveryDetail {
+        attempts: attempts(tx, row.id)?,
+        made_by: origin(tx, row.id)?,
+        resubmissions: resubmissions_of(tx, row.event, row.id)?,
+        row,
+    })
+}
+
+fn attempts(tx: &Connection, id: DeliveryId) -> Result<Vec<DeliveryAttempt>, StoreError> {
     let select = "SELECT attempt, started_at, duration_ms, outcome, status, error, remote_address, \
          response_headers, response_body, late_status, late_ms FROM delivery_attempt WHERE delivery_id = ?1 \
          ORDER BY attempt";
     let mut select = tx.prepare_cached(select)?;
-    let mut rows = select.query([row.id])?;
+    let mut rows = select.query([id])?;
     let mut attempts = Vec::new();
     while let Some(row) = rows.next()? {
         attempts.push(attempt(row)?);
     }
-    Ok(DeliveryDetail { row, attempts })
+    Ok(attempts)
 }
 
 fn attempt(row: &Row<'_>) -> Result<DeliveryAttempt, StoreError> {

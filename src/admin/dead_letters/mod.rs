@@ -21,6 +21,7 @@ use crate::admin::error::{PageError, PageResult};
 use crate::admin::events::DataPart;
 use crate::admin::form::Submitted;
 use crate::admin::identify::{dead_letter_page, delivery_id, event_page, topic_page};
+use crate::admin::lineage::Resubmitted;
 use crate::admin::recipe::Recipe;
 use crate::admin::session::Visitor;
 use crate::admin::timeline::{self, DeliveryCard};
@@ -48,8 +49,10 @@ struct DeadLetterPage {
     data: Option<DataPart>,
     /// Where its record is in storage; empty if it is in none.
     blob: String,
-    /// Why it cannot be resubmitted; empty when it can.
+    /// Why it cannot be resubmitted; empty when it can, or has been.
     obstacle: String,
+    can_be_resubmitted: bool,
+    resubmissions: Vec<Resubmitted>,
     state: Badge,
     delivery: DeliveryCard,
     recipe: Recipe,
@@ -63,11 +66,13 @@ pub(super) async fn show(
 ) -> PageResult {
     let delivery = find(&site, &id).await?;
     let registry = site.broker.registry();
+    let resubmissions = Resubmitted::all(&delivery);
     let row = &delivery.row;
     let id = row.id;
     let event = site.views.event(row.event).await?;
     let data = event.map(|event| DataPart::new(&visitor, &event.stored, false));
     let topic = registry.subscription(row.subscription_id);
+    let obstacle = obstacle(row, &registry);
     Ok(draw(&DeadLetterPage {
         frame: Frame::new(&visitor, format!("Dead letter {id}")),
         id: id.to_string(),
@@ -81,7 +86,12 @@ pub(super) async fn show(
         data,
         published_at: Moment::at(row.published_at),
         blob: row.blob.clone().unwrap_or_default(),
-        obstacle: obstacle(row, &registry),
+        can_be_resubmitted: obstacle.is_empty(),
+        obstacle: match row.state {
+            DeliveryState::Resubmitted if !resubmissions.is_empty() => String::new(),
+            _ => obstacle,
+        },
+        resubmissions,
         state: timeline::badge(row.state),
         delivery: DeliveryCard::new(delivery, &registry, visitor.now).on_its_own_page(),
         recipe: Recipe::get(&site.management_url(&format!("/everpost/deadLetters/{id}")))
@@ -90,9 +100,15 @@ pub(super) async fn show(
 }
 
 fn obstacle(row: &DeliveryRow, registry: &Registry) -> String {
-    if row.state != DeliveryState::DeadLettered {
-        let word = timeline::word(row.state).to_lowercase();
-        return format!("This delivery is {word}; only a dead letter can be resubmitted.");
+    match row.state {
+        DeliveryState::DeadLettered => {}
+        DeliveryState::Resubmitted => {
+            return format!("Dead letter {} has been resubmitted already.", row.id);
+        }
+        other => {
+            let word = timeline::word(other).to_lowercase();
+            return format!("This delivery is {word}; only a dead letter can be resubmitted.");
+        }
     }
     match registry.subscription(row.subscription_id) {
         Some(_) => String::new(),

@@ -12,6 +12,7 @@ use crate::admin::error::{PageError, PageResult};
 use crate::admin::events::why::WhyTable;
 use crate::admin::file::file;
 use crate::admin::identify::{event_key, event_page, topic_page};
+use crate::admin::lineage::Origin;
 use crate::admin::recipe::Recipe;
 use crate::admin::session::Visitor;
 use crate::admin::timeline::DeliveryCard;
@@ -44,6 +45,8 @@ struct EventPage {
     /// `None` once the topic is deleted.
     topic_path: Option<String>,
     received_at: Moment,
+    /// `None` for what a publisher sent.
+    origin: Option<Origin>,
     attributes: Vec<(String, String)>,
     data: DataPart,
     /// Subscriptions that wanted it.
@@ -95,6 +98,7 @@ pub(in crate::admin) async fn show(
     let topic = registry.topic_by_id(event.topic_id);
     let why = topic.map(|topic| WhyTable::new(&event, topic));
     let topic_path = topic.map(|_| topic_page(&event.topic));
+    let origin = event.lineage.made_by.as_ref().map(Origin::of_event);
     let stored = &event.stored;
     let key = stored.key;
     let deliveries = event.deliveries.into_iter();
@@ -112,6 +116,7 @@ pub(in crate::admin) async fn show(
         topic_path,
         topic: event.topic,
         received_at: Moment::exactly(stored.received_at),
+        origin,
         attributes: attributes(&stored.event),
         data,
         matched: event.matched,

@@ -149,10 +149,14 @@ async fn a_rejected_event_is_a_dead_letter_and_can_be_resubmitted() {
     let page = person.send("/admin/dead-letters/1/resubmit", &[]).await;
     page.expect(&["Dead letter 1 has been resubmitted as delivery 2."]);
     settle(&appliance, 2, DeliveryState::Delivered).await;
-    person
-        .open(&event)
-        .await
-        .expect(&["Resubmitted as delivery", "Delivered"]);
+    person.open(&event).await.expect(&[
+        "Resubmitted as <a href=\"/admin/events/1#delivery-2\">delivery 2</a>",
+        "Resubmission of <a href=\"/admin/events/1#delivery-1\">delivery 1</a>",
+        "Delivered",
+    ]);
+    let old = person.open("/admin/dead-letters/1").await;
+    old.expect(&["Resubmitted as <a href=\"/admin/events/1#delivery-2\">delivery 2</a>"]);
+    assert!(!old.body.contains("only a dead letter can"), "{}", old.body);
     person
         .open("/admin")
         .await

@@ -234,12 +234,7 @@ fn envelope() -> Schema {
 fn fate() -> [(&'static str, Schema); 3] {
     [
         ("deliveries", list(named("Delivery"))),
-        (
-            "madeBy",
-            named("Resubmission")
-                .or_null()
-                .says("Null for what a publisher sent."),
-        ),
+        ("madeBy", made_by()),
         ("resubmissions", list(named("Resubmission"))),
     ]
 }
@@ -285,7 +280,11 @@ pub(super) fn outcome() -> Schema {
 
 /// With its attempts.
 pub(super) fn delivery() -> Schema {
-    delivery_row().with([("deliveryAttempts", list(named("DeliveryAttempt")))])
+    delivery_row().with([
+        ("deliveryAttempts", list(named("DeliveryAttempt"))),
+        ("madeBy", made_by()),
+        ("resubmissions", list(named("Resubmission"))),
+    ])
 }
 
 fn attempt() -> Schema {
@@ -308,12 +307,23 @@ fn attempt() -> Schema {
     ])
 }
 
+fn made_by() -> Schema {
+    let made_by = named("Resubmission").or_null();
+    made_by.says("Null for what a publisher sent.")
+}
+
 fn resubmission() -> Schema {
     object([
         ("deliveryId", integer()),
         ("eventKey", integer()),
         ("asDeliveryId", integer().or_null()),
         ("asEventKey", integer().or_null()),
+        (
+            "asTopic",
+            text()
+                .or_null()
+                .says("The topic of the new event; null also once that event is gone."),
+        ),
         ("url", text().or_null()),
         ("replayJob", integer().or_null()),
         ("resubmittedAt", moment()),
