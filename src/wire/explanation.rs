@@ -196,7 +196,7 @@ pub fn unmet(failed: &PartVerdict) -> String {
         "The filter wants {} ({}), but the event has {}{}.",
         failed.wanted,
         failed.part,
-        failed.saw.as_deref().unwrap_or("nothing there"),
+        failed.saw_or_nothing(),
         remark.unwrap_or_default()
     )
 }

@@ -70,7 +70,7 @@ impl ClauseRow {
         Self {
             clause: part.part.to_string(),
             wanted: print::visible(&part.wanted),
-            saw: print::visible(part.saw_or_missing()),
+            saw: print::visible(part.saw_or_nothing()),
             held: match part.holds {
                 true => Badge::new(Tone::Good, "Holds"),
                 false => Badge::new(Tone::Bad, "Fails"),

@@ -116,6 +116,13 @@ impl Verdict {
     }
 }
 
+impl PartVerdict {
+    /// What the event has there, for people.
+    pub fn saw_or_nothing(&self) -> &str {
+        self.saw.as_deref().unwrap_or("nothing there")
+    }
+}
+
 impl Filter {
     /// Whether `event` passes. Asks only as far as the first part that it fails.
     pub fn matches(&self, event: &EventView<'_>) -> bool {
