@@ -225,6 +225,16 @@ impl Field {
         self
     }
 
+    /// By what the form knows it.
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Whether something is wrong with it.
+    pub(super) fn is_at_fault(&self) -> bool {
+        self.problem.is_some()
+    }
+
     /// Its label, with what it is a part of.
     fn full_label(&self) -> String {
         match self.within.as_str() {

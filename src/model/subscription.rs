@@ -209,6 +209,19 @@ impl Abstention {
 }
 
 impl EventSubscription {
+    /// One that nobody has stored: for what is only shown.
+    pub fn unstored(definition: SubscriptionDefinition, now: Timestamp) -> Self {
+        Self {
+            id: SubscriptionId(0),
+            topic_id: TopicId(0),
+            name: SubscriptionName::parse("unstored").expect("it is a name"),
+            definition,
+            validation: Validation::succeeded(None),
+            created_at: now,
+            updated_at: now,
+        }
+    }
+
     /// Whether events published at `now` are for this subscription at all, its filter aside.
     pub fn takes_events(&self, now: Timestamp) -> bool {
         self.abstains(now).is_none()

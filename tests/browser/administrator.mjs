@@ -45,6 +45,12 @@ export class Administrator extends Visitor {
     }
   }
 
+  /** Opens a part of a form that is folded away. */
+  async unfold(title) {
+    const folds = this.page.locator("details.fold:not([open]) > summary");
+    await folds.filter({ hasText: title }).click();
+  }
+
   /** Follows a link of the page itself. */
   async follow(link) {
     await this.#arriveBy(this.#main().getByRole("link", { name: link, exact: true }));

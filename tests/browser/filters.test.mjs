@@ -118,6 +118,7 @@ test("a bearer token is sent, and never shown again", async (t) => {
   await ann.page.goto("/admin/topics/orders/subscriptions/billing/edit");
   const token = ann.page.getByLabel("Token", { exact: true });
   assert.equal(await token.isVisible(), false, "nothing is asked that the choice does not need");
+  await ann.unfold("Credentials");
   await ann.page.getByLabel("The webhook is shown").selectOption("Bearer");
   assert.equal(await token.getAttribute("type"), "password");
   await token.fill("hush-hush");
@@ -131,6 +132,7 @@ test("a bearer token is sent, and never shown again", async (t) => {
     await ann.page.goto(`/admin/topics/orders/subscriptions/billing${path}`);
     assert.ok(!(await ann.page.content()).includes("hush-hush"));
   }
+  await ann.unfold("Notes and end");
   await ann.type("Labels", "kept");
   await ann.press("Save changes");
   await appliance.publish(orders, [total("later", 1)]);
@@ -138,3 +140,62 @@ test("a bearer token is sent, and never shown again", async (t) => {
   assert.equal(receiver.deliveries[0].headers.authorization, "Bearer hush-hush");
   await ann.leave();
 });
+
+for (const javaScriptEnabled of [true, false]) {
+  const how = javaScriptEnabled ? "with JavaScript" : "without JavaScript";
+
+  test(`what is folded away keeps its values, ${how}`, async (t) => {
+    const { appliance, ann, orders, receiver } = await begin(t, { javaScriptEnabled });
+    ann.allow(/422/); // what a refused form answers with
+    const fold = (id) => ann.page.locator(`#fold-${id}`);
+    const isOpen = (id) => fold(id).evaluate((details) => details.open);
+    const header = (number) => ann.page.getByRole("group", { name: `Header ${number}`, exact: true });
+    await ann.page.goto("/admin/topics/orders/new-subscription");
+    assert.equal(await ann.page.locator("details.fold[open]").count(), 0);
+    await ann.sees("one event per request, answers within 30 s", "up to 30 attempts within 1 d");
+    await ann.type("Name", "billing");
+    await ann.type("Webhook URL", receiver.url);
+    await ann.unfold("Delivery");
+    await ann.type("Events per request", "many");
+    await fold("delivery").locator("summary").click();
+    await ann.press("Create event subscription");
+    await ann.page.getByRole("alert").getByRole("link", { name: "Events per request" }).waitFor();
+    assert.ok(await isOpen("delivery"));
+    await ann.type("Events per request", "10");
+
+    await ann.unfold("Headers of your own");
+    await ann.press("Add a header");
+    await ann.press("Add a header");
+    await header(1).getByLabel("Name").fill("X-Gone");
+    await header(2).getByLabel("Name").fill("Host");
+    await header(2).getByLabel("Value", { exact: true }).fill("hush-hush");
+    await header(2).getByLabel("Secret: it is not shown again").check();
+    await ann.press("Remove header 1");
+    assert.equal(await header(1).getByLabel("Value", { exact: true }).getAttribute("type"), "password");
+    await ann.press("Add a header");
+    await header(2).getByLabel("Name").fill("X-Order");
+    await header(2).getByLabel("Its value is").selectOption("Dynamic");
+    await header(2).getByLabel("Field of the event").fill("subject");
+    await ann.press("Create event subscription");
+    await header(1).getByText("cannot be set").waitFor();
+    await header(1).getByLabel("Name").fill("X-Key");
+    for (const id of ["delivery", "headers"]) {
+      await fold(id).locator("summary").click();
+    }
+    await ann.press("Create event subscription");
+    await ann.isOn("billing");
+
+    await ann.page.goto("/admin/topics/orders/subscriptions/billing/edit");
+    assert.ok((await isOpen("delivery")) && (await isOpen("headers")) && !(await isOpen("retries")));
+    assert.ok(!(await ann.page.content()).includes("hush-hush"));
+    await ann.press("Save changes");
+    await ann.isOn("billing");
+    await appliance.publish(orders, [total("later", 1)]);
+    await receiver.waitFor(1);
+    const { headers } = receiver.deliveries[0];
+    assert.equal(headers["x-key"], "hush-hush");
+    assert.equal(headers["x-order"], "/orders/later");
+    assert.equal(headers["x-gone"], undefined);
+    await ann.leave();
+  });
+}

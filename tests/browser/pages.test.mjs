@@ -165,6 +165,7 @@ const STATES = [
   ["subscription form refused", `${ORDERS}/new-subscription`, refuseSubscription],
   ["form with clauses", "/admin/subscriptions", editClauses],
   ["form with filters as JSON", "/admin/subscriptions", editJson],
+  ["form with headers", `${ORDERS}/new-subscription`, addHeaders],
   ["form with every credential", `${BILLING}/edit`, chooseCredentials],
   ["signing secret made", `${ORDERS}/subscriptions/audit/signing`, (ann) => ann.press("Sign with it")],
   ["subscription that signs", `${ORDERS}/subscriptions/audit`],
@@ -369,8 +370,21 @@ async function editJson(ann) {
 }
 
 async function chooseCredentials(ann) {
+  await ann.unfold("Credentials");
+  await ann.unfold("Dead letters");
   await ann.page.getByLabel("The webhook is shown").selectOption("ClientCredentials");
   await ann.page.getByLabel("Deliveries that are given up").selectOption("AzureBlob");
+}
+
+async function addHeaders(ann) {
+  await ann.unfold("Headers of your own");
+  await ann.press("Add a header");
+  await ann.press("Add a header");
+  await ann.page.getByLabel("Its value is").last().selectOption("Dynamic");
+  await ann.type("Webhook URL", "https://shop.example/events");
+  await ann.page.getByLabel("Name", { exact: true }).first().fill("headers");
+  await ann.press("Create event subscription");
+  await ann.page.getByRole("alert").waitFor();
 }
 
 async function refuseSubscription(ann) {

@@ -18,12 +18,9 @@ use crate::admin::view::Frame;
 use crate::admin::{Site, print};
 use crate::base::Timestamp;
 use crate::model::event::{EventKey, StoredEvent};
-use crate::model::name::SubscriptionName;
 use crate::model::registry::TopicEntry;
-use crate::model::subscription::{
-    EventSubscription, SubscriptionDefinition, SubscriptionId, Validation,
-};
-use crate::model::topic::{DeliverySchema, InputSchema, TopicId};
+use crate::model::subscription::{EventSubscription, SubscriptionDefinition};
+use crate::model::topic::{DeliverySchema, InputSchema};
 use crate::outbound::Shipment;
 use crate::wire::received::header_texts;
 use crate::wire::resource::{SubscriptionContext, parse_subscription};
@@ -75,7 +72,7 @@ pub(in crate::admin) async fn convert(
 
 fn write(site: &Site, form: &Form, now: Timestamp) -> Result<RequestText, Refusal> {
     let pasted = Pasted::read(site, form, topic(site, form)?, now)?;
-    let subscription = subscription(form, &pasted.schema, now)?;
+    let subscription = EventSubscription::unstored(definition(form, &pasted.schema, now)?, now);
     let title = format!(
         "{} sent as {}",
         pasted.schema.name(),
@@ -117,24 +114,8 @@ fn topic(site: &Site, form: &Form) -> Result<Option<Arc<TopicEntry>>, Refusal> {
     Ok(id.and_then(|id| registry.topic_by_id(id)).cloned())
 }
 
-/// A subscription that takes events which are published as `input` in the way that the form chooses, if there
-/// could be one.
-fn subscription(
-    form: &Form,
-    input: &InputSchema,
-    now: Timestamp,
-) -> Result<EventSubscription, Refusal> {
-    Ok(EventSubscription {
-        id: SubscriptionId(0),
-        topic_id: TopicId(0),
-        name: SubscriptionName::parse("playground").expect("it is a name"),
-        definition: definition(form, input, now)?,
-        validation: Validation::succeeded(None),
-        created_at: now,
-        updated_at: now,
-    })
-}
-
+/// What a subscription says that takes events which are published as `input` in the way that the form chooses,
+/// if there could be one.
 fn definition(
     form: &Form,
     input: &InputSchema,

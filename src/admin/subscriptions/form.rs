@@ -11,7 +11,7 @@ use crate::admin::error::{PageError, PageResult, sentence};
 use crate::admin::form::{Form, Refusal, Submitted};
 use crate::admin::identify::subscription_page;
 use crate::admin::session::Visitor;
-use crate::admin::subscriptions::definition::{self, clauses};
+use crate::admin::subscriptions::definition::{self, clauses, headers};
 use crate::admin::subscriptions::sheet::{DO, Sheet, TRY};
 use crate::admin::subscriptions::signing;
 use crate::admin::subscriptions::trial::{self, TrialText};
@@ -146,6 +146,9 @@ async fn press(
     if button == TRY {
         let tried = trial::try_typed(site, topic, current, form).await?;
         return Ok(tried.map(Some));
+    }
+    if let Some(()) = headers::apply(&button, form) {
+        return Ok(Ok(None));
     }
     match clauses::apply(&button, form) {
         Some(done) => Ok(done.map(|()| None)),

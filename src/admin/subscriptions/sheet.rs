@@ -1,5 +1,7 @@
 //! The form that makes and changes event subscriptions, as it is drawn.
 
+use std::time::Duration;
+
 use askama::Template;
 use axum::Extension;
 use axum::response::{IntoResponse, Response};
@@ -12,9 +14,9 @@ use crate::admin::field::{Field, Problem, Section, mark};
 use crate::admin::form::{Form, Refusal};
 use crate::admin::identify::{subscription_page, topic_page};
 use crate::admin::session::Visitor;
-use crate::admin::subscriptions::definition::Sections;
 use crate::admin::subscriptions::definition::clauses::{self, ClauseFields};
 use crate::admin::subscriptions::definition::filter::FilterFields;
+use crate::admin::subscriptions::definition::{Fold, Sections, Subject};
 use crate::admin::subscriptions::trial::{self, TrialText};
 use crate::admin::view::{Frame, draw_with};
 use crate::model::destination::DeliveryMode;
@@ -44,6 +46,7 @@ pub(super) struct Sheet<'a> {
     form: &'a Form,
     /// What filters could name in the newest events.
     keys: Vec<String>,
+    response_deadline: Duration,
 }
 
 #[derive(Template)]
@@ -63,7 +66,7 @@ struct SubscriptionForm {
     keys: Vec<String>,
     last: Field,
     trial: Option<TrialText>,
-    others: Vec<Section>,
+    others: Vec<Fold>,
     button: &'static str,
     back: String,
 }
@@ -82,6 +85,7 @@ impl<'a> Sheet<'a> {
             current,
             form,
             keys: seen_keys(site, topic).await?,
+            response_deadline: site.broker.options().response_deadline,
         })
     }
 
@@ -120,8 +124,13 @@ impl<'a> Sheet<'a> {
 
     fn page(&self, visitor: &Visitor, trial: Option<TrialText>) -> SubscriptionForm {
         let of = self.topic.topic.name.as_str();
-        let current = self.current.map(|current| &current.definition);
-        let sections = Sections::new(self.form, self.topic, self.mode, current);
+        let subject = Subject {
+            topic: self.topic,
+            mode: self.mode,
+            current: self.current.map(|current| &current.definition),
+            response_deadline: self.response_deadline,
+        };
+        let sections = Sections::new(self.form, &subject);
         let (title, path, button, back) = match self.current {
             None => (
                 match self.mode {
@@ -240,7 +249,7 @@ impl SubscriptionForm {
             ClauseFields::Rows(rows) => rows.iter_mut().flat_map(|row| &mut row.fields).collect(),
         };
         let others = self.others.iter_mut();
-        let others = others.flat_map(|section| &mut section.fields);
+        let others = others.flat_map(Fold::fields_mut);
         destination
             .chain(&mut filter.basic)
             .chain(clauses)

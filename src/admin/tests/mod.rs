@@ -21,6 +21,7 @@ mod replays;
 mod second_factor;
 mod settings;
 mod sign_in;
+mod subscription_form;
 mod system;
 mod system_topics;
 mod theme;

@@ -37,7 +37,7 @@ pub(super) async fn put_subscription(
 }
 
 /// An appliance with `shop/orders`, whose subscription `billing` rejects the first event.
-async fn with_dead_letter() -> (Appliance, Person) {
+pub(super) async fn with_dead_letter() -> (Appliance, Person) {
     let (appliance, mut person) = Appliance::claimed().await;
     put_shop_orders(&appliance).await;
     let push = json!({"endpointUrl": "https://shop.example/", "skipValidation": true});

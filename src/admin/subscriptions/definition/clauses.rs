@@ -5,6 +5,7 @@
 
 use serde_json::{Value, json};
 
+use super::rows::Rows;
 use super::value::{list, text, words};
 use crate::admin::error::sentence;
 use crate::admin::field::Field;
@@ -19,6 +20,11 @@ pub(super) const ADVANCED: &str = "advancedFilters";
 const OPERATOR: &str = "operatorType";
 const KEY: &str = "key";
 const VALUES: &str = "values";
+
+const ROWS: Rows = Rows {
+    list: ADVANCED,
+    parts: &[OPERATOR, KEY, VALUES],
+};
 
 /// The id of the list of keys to choose from.
 pub(in crate::admin::subscriptions) const KEYS_ID: &str = "filter-keys";
@@ -79,7 +85,7 @@ pub(super) fn place(form: &Form, refusal: Refusal) -> Refusal {
         // Rows have one field for both.
         Some(row) => format!("{ADVANCED}{row}.{VALUES}"),
         // Too many of them are told by the last one.
-        None if inside.is_empty() => name(count(form).saturating_sub(1), VALUES),
+        None if inside.is_empty() => ROWS.name(ROWS.count(form).saturating_sub(1), VALUES),
         None => format!("{ADVANCED}{inside}"),
     };
     Refusal { target, ..refusal }
@@ -94,30 +100,15 @@ pub(in crate::admin::subscriptions) fn apply(
         ADD => add(form),
         TO_JSON => to_json(form),
         TO_ROWS => return Some(to_rows(form)),
-        other => remove(form, other.strip_prefix(REMOVE)?.parse().ok()?),
+        other => ROWS.remove(form, other.strip_prefix(REMOVE)?.parse().ok()?),
     }
     Some(Ok(()))
 }
 
 fn add(form: &mut Form) {
-    let index = count(form);
+    let index = ROWS.count(form);
     if index < FILTERS_MAX && !form.has(ADVANCED) {
         put(form, index, &Value::Null);
-    }
-}
-
-/// Later rows move up.
-fn remove(form: &mut Form, index: usize) {
-    let count = count(form);
-    if index >= count {
-        return;
-    }
-    for part in [OPERATOR, KEY, VALUES] {
-        for next in index + 1..count {
-            let text = form.raw(&name(next, part)).to_owned();
-            form.set(name(next - 1, part), text);
-        }
-        form.remove(&name(count - 1, part));
     }
 }
 
@@ -149,31 +140,17 @@ fn to_rows(form: &mut Form) -> Result<(), Refusal> {
 
 fn clear(form: &mut Form) {
     form.remove(ADVANCED);
-    for index in 0..count(form) {
-        for part in [OPERATOR, KEY, VALUES] {
-            form.remove(&name(index, part));
-        }
-    }
-}
-
-fn count(form: &Form) -> usize {
-    (0..)
-        .take_while(|index| form.has(&name(*index, OPERATOR)))
-        .count()
-}
-
-fn name(index: usize, part: &str) -> String {
-    format!("{ADVANCED}[{index}].{part}")
+    ROWS.clear(form);
 }
 
 fn put(form: &mut Form, index: usize, clause: &Value) {
-    form.set(name(index, OPERATOR), text(&clause[OPERATOR]));
-    form.set(name(index, KEY), text(&clause[KEY]));
+    form.set(ROWS.name(index, OPERATOR), text(&clause[OPERATOR]));
+    form.set(ROWS.name(index, KEY), text(&clause[KEY]));
     let values = match (&clause["value"], clause[VALUES].as_array()) {
         (_, Some(values)) => values.iter().map(line).collect(),
         (value, None) => vec![line(value)],
     };
-    form.set(name(index, VALUES), values.join("\n"));
+    form.set(ROWS.name(index, VALUES), values.join("\n"));
 }
 
 /// A value as a line.
@@ -186,15 +163,17 @@ fn line(value: &Value) -> String {
 
 /// The rows as the document has them, whether or not they are right.
 fn rows(form: &Form) -> Vec<Value> {
-    (0..count(form)).map(|index| clause(form, index)).collect()
+    (0..ROWS.count(form))
+        .map(|index| clause(form, index))
+        .collect()
 }
 
 fn clause(form: &Form, index: usize) -> Value {
-    let operator = form.filled(&name(index, OPERATOR));
+    let operator = form.filled(&ROWS.name(index, OPERATOR));
     let takes = operator.and_then(Operator::from_name);
     let takes = takes.map(|operator| operator.row().takes);
-    let mut clause = json!({ OPERATOR: operator, KEY: form.filled(&name(index, KEY)) });
-    let lines = words(form.raw(&name(index, VALUES)), '\n');
+    let mut clause = json!({ OPERATOR: operator, KEY: form.filled(&ROWS.name(index, KEY)) });
+    let lines = words(form.raw(&ROWS.name(index, VALUES)), '\n');
     match (takes, lines.as_slice()) {
         (_, []) => {}
         (Some(Takes::Number | Takes::Bool), [line]) => clause["value"] = scalar(line),
@@ -230,17 +209,21 @@ pub(super) fn fields(form: &Form) -> ClauseFields {
              it is here it is all there is: rows come back with the button below.",
         ));
     }
-    ClauseFields::Rows((0..count(form)).map(|index| row(form, index)).collect())
+    ClauseFields::Rows(
+        (0..ROWS.count(form))
+            .map(|index| row(form, index))
+            .collect(),
+    )
 }
 
 fn row(form: &Form, index: usize) -> ClauseRow {
     let title = format!("Clause {}", index + 1);
     let fields = [
-        Field::line(&name(index, KEY), "Key", form)
+        Field::line(&ROWS.name(index, KEY), "Key", form)
             .mono()
             .suggesting(KEYS_ID),
-        Field::grouped_choice(&name(index, OPERATOR), "Operator", operators(), form),
-        Field::area(&name(index, VALUES), "Values", 2, form),
+        Field::grouped_choice(&ROWS.name(index, OPERATOR), "Operator", operators(), form),
+        Field::area(&ROWS.name(index, VALUES), "Values", 2, form),
     ];
     ClauseRow {
         remove: format!("{REMOVE}{index}"),
@@ -301,16 +284,16 @@ mod tests {
         let mut form = Form::default();
         fill(&mut form, &clauses);
         assert!(!form.has(ADVANCED));
-        assert_eq!(count(&form), Operator::ALL.len());
+        assert_eq!(ROWS.count(&form), Operator::ALL.len());
         assert_eq!(document(&form), Ok(clauses.clone()));
         let known = json!({ ADVANCED: clauses });
         filter::parse(known.as_object().expect("an object")).expect("a filter");
 
         apply(TO_JSON, &mut form).expect("a button").expect("done");
-        assert_eq!((form.has(ADVANCED), count(&form)), (true, 0));
+        assert_eq!((form.has(ADVANCED), ROWS.count(&form)), (true, 0));
         assert_eq!(document(&form), Ok(clauses.clone()));
         apply(TO_ROWS, &mut form).expect("a button").expect("done");
-        assert_eq!((form.has(ADVANCED), count(&form)), (false, 19));
+        assert_eq!((form.has(ADVANCED), ROWS.count(&form)), (false, 19));
         assert_eq!(document(&form), Ok(clauses));
     }
 
@@ -322,7 +305,7 @@ mod tests {
         ]);
         let mut form = Form::default();
         fill(&mut form, &clauses);
-        assert_eq!(form.raw(&name(1, VALUES)), "1, 2\n3.5, 10");
+        assert_eq!(form.raw(&ROWS.name(1, VALUES)), "1, 2\n3.5, 10");
         assert_eq!(document(&form), Ok(clauses));
     }
 
@@ -332,7 +315,11 @@ mod tests {
             let clauses = json!([{ OPERATOR: "StringIn", KEY: "subject", VALUES: [value] }]);
             let mut form = Form::default();
             fill(&mut form, &clauses);
-            assert_eq!((form.has(ADVANCED), count(&form)), (true, 0), "{value:?}");
+            assert_eq!(
+                (form.has(ADVANCED), ROWS.count(&form)),
+                (true, 0),
+                "{value:?}"
+            );
             assert_eq!(document(&form), Ok(clauses));
             let typed = form.raw(ADVANCED).to_owned();
             let refusal = apply(TO_ROWS, &mut form).expect("a button");
@@ -346,24 +333,24 @@ mod tests {
         let mut form = Form::default();
         for key in ["a", "b", "c"] {
             apply(ADD, &mut form).expect("a button").expect("done");
-            form.set(name(count(&form) - 1, KEY), key);
+            form.set(ROWS.name(ROWS.count(&form) - 1, KEY), key);
         }
         apply("remove-1", &mut form)
             .expect("a button")
             .expect("done");
-        let keys = [0, 1].map(|index| form.text(&name(index, KEY)).to_owned());
+        let keys = [0, 1].map(|index| form.text(&ROWS.name(index, KEY)).to_owned());
         assert_eq!(keys, ["a", "c"]);
-        assert_eq!(count(&form), 2);
+        assert_eq!(ROWS.count(&form), 2);
         apply("remove-7", &mut form)
             .expect("a button")
             .expect("nothing to do");
-        assert_eq!(count(&form), 2);
+        assert_eq!(ROWS.count(&form), 2);
         assert!(apply("remove-x", &mut form).is_none());
         assert!(apply("dance", &mut form).is_none());
         for _ in 0..2 * FILTERS_MAX {
             apply(ADD, &mut form).expect("a button").expect("done");
         }
-        assert_eq!(count(&form), FILTERS_MAX);
+        assert_eq!(ROWS.count(&form), FILTERS_MAX);
     }
 
     #[test]
@@ -383,14 +370,14 @@ mod tests {
         ] {
             let mut form = Form::default();
             put(&mut form, 0, &json!({ OPERATOR: "IsNotNull", KEY: "id" }));
-            form.set(name(1, OPERATOR), operator);
-            form.set(name(1, KEY), key);
-            form.set(name(1, VALUES), values);
+            form.set(ROWS.name(1, OPERATOR), operator);
+            form.set(ROWS.name(1, KEY), key);
+            form.set(ROWS.name(1, VALUES), values);
             let given = json!({ ADVANCED: document(&form).expect("a list") });
             let error = filter::parse(given.as_object().expect("an object"));
             let error = error.expect_err(values);
             let refusal = place(&form, Refusal::of(&error.path, error.problem));
-            let closeness = refusal.closeness(&name(1, fault));
+            let closeness = refusal.closeness(&ROWS.name(1, fault));
             assert_eq!(closeness, 2, "{operator} {key} {values}: {refusal:?}");
         }
         let mut form = Form::default();

@@ -117,17 +117,49 @@ pub(super) fn place(refusal: Refusal) -> Refusal {
 pub(super) fn fields(form: &Form, current: Option<&Credentials>) -> Vec<Field> {
     let mut fields = authentication_fields(form, current);
     fields.extend(tls_fields(form, current));
-    if current.is_none() {
-        fields.extend([
-            Field::tick(SIGN, "Sign every request (Standard Webhooks)", form).hint(
-                "A secret is made, and shown once after the subscription is created; the receiver checks \
-                 with it that requests are genuine.",
-            ),
-            Field::secret(SIGNING_SECRET, "Signing secret of your own", form)
-                .hint("whsec_ and 24 to 64 bytes in base64. Empty has one made if the box is ticked."),
-        ]);
-    }
     fields
+}
+
+/// In a few words.
+pub(super) fn summary(form: &Form) -> String {
+    let shown = match form.text(TYPE) {
+        BASIC => Some("user name and password"),
+        BEARER => Some("a fixed token"),
+        CLIENT => Some("tokens from an authorization server"),
+        _ => None,
+    };
+    let certificate = form.filled(CHAIN).map(|_| "a client certificate");
+    let authorities = form.filled(AUTHORITIES);
+    let authorities = authorities.map(|_| "certificate authorities of its own");
+    let parts: Vec<&str> = [shown, certificate, authorities]
+        .into_iter()
+        .flatten()
+        .collect();
+    match parts.as_slice() {
+        [] => "none".to_owned(),
+        parts => parts.join(", "),
+    }
+}
+
+/// For a new subscription; later, secrets are made one after the other on a page of their own.
+pub(super) fn signing_fields(form: &Form) -> Vec<Field> {
+    vec![
+        Field::tick(SIGN, "Sign every request (Standard Webhooks)", form).hint(
+            "A secret is made, and shown once after the subscription is created; the receiver checks \
+             with it that requests are genuine.",
+        ),
+        Field::secret(SIGNING_SECRET, "Signing secret of your own", form)
+            .hint("whsec_ and 24 to 64 bytes in base64. Empty has one made if the box is ticked."),
+    ]
+}
+
+/// In a few words.
+pub(super) fn signing_summary(form: &Form) -> &'static str {
+    match (form.filled(SIGNING_SECRET), form.is_on(SIGN)) {
+        (Some(_), _) => "requests are signed with a secret of your own",
+        (None, true) => "requests are signed with a secret that is made here",
+        (None, false) => "requests are not signed",
+    }
 }
 
 fn authentication_fields(form: &Form, current: Option<&Credentials>) -> Vec<Field> {
@@ -270,8 +302,11 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_told_by_its_field() {
-        let header =
-            r#"[{"name": "Authorization", "type": "Static", "properties": {"value": "x"}}]"#;
+        let header = [
+            ("deliveryAttributeMappings[0].name", "Authorization"),
+            ("deliveryAttributeMappings[0].type", "Static"),
+            ("deliveryAttributeMappings[0].properties.value", "x"),
+        ];
         let bearer = [(TYPE, BEARER), ("authentication.token", "hush")];
         for (fields, field) in [
             (vec![(TYPE, "Kerberos")], TYPE),
@@ -280,10 +315,7 @@ mod tests {
                 vec![(TYPE, BEARER), ("authentication.token", "a b")],
                 "authentication.token",
             ),
-            (
-                [&bearer[..], &[("deliveryAttributeMappings", header)]].concat(),
-                TYPE,
-            ),
+            ([&bearer[..], &header].concat(), TYPE),
             (vec![(CHAIN, "no PEM")], KEY),
             (vec![(CHAIN, "no PEM"), (KEY, "none")], CHAIN),
             (vec![(KEY, "none")], CHAIN),

@@ -102,6 +102,17 @@ pub(super) fn settle(
     definition
 }
 
+/// In a few words.
+pub(super) fn summary(form: &Form) -> &'static str {
+    match form.text(DESTINATION) {
+        DROP => "dropped: nothing is kept",
+        DIRECTORY => "exported to the directory of the server",
+        S3 => "exported to S3",
+        AZURE => "exported to Azure Blob Storage",
+        _ => "kept in the queue of dead letters",
+    }
+}
+
 /// `current` is what is stored; `None` for a new subscription.
 pub(super) fn fields(form: &Form, current: Option<&DeadLetterDestination>) -> Vec<Field> {
     let choices = [

@@ -1,10 +1,13 @@
-//! How events are sent: their schema, how many at once, how fast, and with which headers.
+//! How events are sent: their schema, how many at once, and how fast.
+
+use std::time::Duration;
 
 use serde_json::Value;
 
-use super::value::{list, text};
+use super::value::text;
 use crate::admin::field::Field;
-use crate::admin::form::{Form, Refusal};
+use crate::admin::form::Form;
+use crate::admin::print;
 use crate::model::limits::{
     BATCH_EVENTS_MAX, BATCH_KILOBYTES_MAX, IN_FLIGHT_OWN_MAX, RESPONSE_DEADLINE_S_MAX,
 };
@@ -16,7 +19,6 @@ pub(super) const KILOBYTES: &str = "preferredBatchSizeInKilobytes";
 pub(super) const DEADLINE: &str = "responseDeadlineInSeconds";
 pub(super) const IN_FLIGHT: &str = "maxRequestsInFlight";
 pub(super) const RATE: &str = "maxRequestsPerSecond";
-pub(super) const HEADERS: &str = "deliveryAttributeMappings";
 
 pub(super) fn fill(form: &mut Form, properties: &Value) {
     let destination = &properties["destination"]["properties"];
@@ -24,18 +26,35 @@ pub(super) fn fill(form: &mut Form, properties: &Value) {
     for name in [EVENTS, KILOBYTES, DEADLINE, IN_FLIGHT, RATE] {
         form.set(name, text(&destination[name]));
     }
-    form.set(HEADERS, list(&destination[HEADERS]));
 }
 
-pub(super) fn write(form: &Form, properties: &mut Value) -> Result<(), Refusal> {
+pub(super) fn write(form: &Form, properties: &mut Value) {
     properties[SCHEMA] = form.filled(SCHEMA).into();
     let destination = &mut properties["destination"]["properties"];
     for name in [EVENTS, KILOBYTES, DEADLINE, IN_FLIGHT] {
         destination[name] = form.number(name);
     }
     destination[RATE] = form.decimal(RATE);
-    destination[HEADERS] = form.json(HEADERS)?;
-    Ok(())
+}
+
+/// In a few words; `deadline` is the setting for who answers how soon.
+pub(super) fn summary(form: &Form, deadline: Duration) -> String {
+    let events = match form.filled(EVENTS) {
+        None | Some("1") => "one event per request".to_owned(),
+        Some(events) => format!("up to {events} events per request"),
+    };
+    let schema = form.filled(SCHEMA).map(|schema| format!("as {schema}"));
+    let deadline = match form.filled(DEADLINE) {
+        None => print::span(deadline),
+        Some(seconds) => format!("{seconds} s"),
+    };
+    let answers = format!("answers within {deadline}");
+    let in_flight = form.filled(IN_FLIGHT);
+    let in_flight = in_flight.map(|most| format!("at most {most} requests at once"));
+    let rate = form.filled(RATE);
+    let rate = rate.map(|rate| format!("at most {rate} requests per second"));
+    let parts = [Some(events), schema, Some(answers), in_flight, rate];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
 /// `input` is what the topic takes in.
@@ -68,10 +87,5 @@ pub(super) fn request_fields(form: &Form) -> Vec<Field> {
         )),
         Field::line(RATE, "Requests per second", form)
             .hint("Such as 5 or 0.5. Empty sends as fast as the webhook answers."),
-        Field::area(HEADERS, "Headers of your own", 4, form).hint(
-            "A JSON array in Azure's form, such as [{\"name\": \"X-Tenant\", \"type\": \"Static\", \
-             \"properties\": {\"value\": \"north\", \"isSecret\": true}}]. A secret value that is \
-             null stays as it is.",
-        ),
     ]
 }

@@ -24,6 +24,11 @@ pub(super) fn write(form: &Form, properties: &mut Value) {
     });
 }
 
+/// Fills in a URL that nothing is sent to.
+pub(super) fn set_example(form: &mut Form) {
+    form.set(URL, "https://receiver.example/");
+}
+
 /// For a name of so many characters.
 pub(super) fn name_field(form: &Form, characters: &RangeInclusive<usize>) -> Field {
     let (least, most) = (characters.start(), characters.end());

@@ -5,8 +5,9 @@ use serde_json::{Value, json};
 
 use super::clauses;
 use super::filter::FilterFields;
+use super::folds::Folds;
 use super::value::{joined, text, ticked, words};
-use super::{credentials, dead_letters, delivery, destination, notes, retry};
+use super::{Subject, credentials, dead_letters, delivery, destination, headers, notes, retry};
 use crate::admin::field::{Field, Section};
 use crate::admin::form::{Form, Refusal};
 use crate::admin::subscriptions::definition::Sections;
@@ -14,7 +15,7 @@ use crate::model::destination::DeliveryMode;
 use crate::model::limits::{NAMESPACE_ATTEMPTS_MAX, RECEIVE_LOCK, RECEIVE_LOCK_SECONDS};
 use crate::model::name::NAME_CHARACTERS;
 use crate::model::registry::TopicEntry;
-use crate::model::subscription::{EventSubscription, SubscriptionDefinition};
+use crate::model::subscription::EventSubscription;
 
 const DELIVERY: &str = "deliveryConfiguration";
 const CONFIGURATION: &str = "filtersConfiguration";
@@ -43,6 +44,7 @@ pub(super) fn fill(
     let as_of_custom = json!({ DESTINATION: own[DESTINATION] });
     destination::fill(form, &as_of_custom);
     delivery::fill(form, &as_of_custom);
+    headers::fill(form, &as_of_custom[DESTINATION]["properties"]);
     credentials::fill(form, &as_of_custom);
     dead_letters::fill(
         form,
@@ -94,7 +96,8 @@ pub(super) fn properties(form: &Form, mode: DeliveryMode) -> Result<Value, Refus
         DeliveryMode::Push => {
             let mut as_of_custom = json!({});
             destination::write(form, &mut as_of_custom);
-            delivery::write(form, &mut as_of_custom)?;
+            delivery::write(form, &mut as_of_custom);
+            as_of_custom[DESTINATION]["properties"][headers::HEADERS] = headers::document(form);
             credentials::write(form, &mut as_of_custom);
             own[DESTINATION] = as_of_custom[DESTINATION].take();
             own[retry::SCHEDULE] = retry::schedule(form);
@@ -123,39 +126,29 @@ pub(super) fn filter(form: &Form) -> Result<Value, Refusal> {
 }
 
 /// All fields, in sections.
-pub(super) fn sections(
-    form: &Form,
-    mode: DeliveryMode,
-    current: Option<&SubscriptionDefinition>,
-) -> Sections {
-    let section = |title, fields| Section { title, fields };
-    let webhook = current.and_then(|current| current.destination.webhook());
-    let stored = webhook.map(|webhook| &webhook.credentials);
+pub(super) fn sections(form: &Form, subject: &Subject<'_>) -> Sections {
+    let folds = Folds::new(form, subject);
+    let retries = folds.fold(
+        ("fold-retries", "Retries"),
+        &retry_summary(form, subject.mode),
+        retry_fields(form, subject.mode),
+    );
     let mut others = Vec::new();
-    let first = match mode {
+    match subject.mode {
         DeliveryMode::Push => {
-            others.push(section("Delivery", delivery::request_fields(form)));
-            others.push(section("Credentials", credentials::fields(form, stored)));
-            section(
-                "Destination",
-                destination::fields(form, current, &NAME_CHARACTERS),
-            )
+            others.push(folds.fold(
+                ("fold-delivery", "Delivery"),
+                &delivery::summary(form, subject.response_deadline),
+                delivery::request_fields(form),
+            ));
+            others.push(retries);
+            others.extend(folds.webhook(subject));
         }
-        DeliveryMode::Queue => {
-            let name = current
-                .is_none()
-                .then(|| destination::name_field(form, &NAME_CHARACTERS));
-            let fields = name.into_iter().chain([lock_field(form)]);
-            section("Receiving", fields.collect())
-        }
-    };
-    let dead_letter = current.map(|current| &current.dead_letter);
-    let mut given_up = retry_fields(form, mode);
-    given_up.extend(dead_letters::fields(form, dead_letter));
-    others.push(section("Retries and dead letters", given_up));
-    others.push(section("Notes and end", notes::fields(form)));
+        DeliveryMode::Queue => others.push(retries),
+    }
+    others.extend(folds.end(subject));
     Sections {
-        destination: first,
+        destination: destination_section(form, subject),
         filter: FilterFields {
             basic: vec![
                 Field::area(TYPES, "Event types", 3, form)
@@ -165,6 +158,39 @@ pub(super) fn sections(
             on_arrays: None,
         },
         others,
+    }
+}
+
+fn destination_section(form: &Form, subject: &Subject<'_>) -> Section {
+    match subject.mode {
+        DeliveryMode::Push => Section {
+            title: "Destination",
+            fields: destination::fields(form, subject.current, &NAME_CHARACTERS),
+        },
+        DeliveryMode::Queue => {
+            let is_new = subject.current.is_none();
+            let name = is_new.then(|| destination::name_field(form, &NAME_CHARACTERS));
+            Section {
+                title: "Receiving",
+                fields: name.into_iter().chain([lock_field(form)]).collect(),
+            }
+        }
+    }
+}
+
+/// In a few words.
+fn retry_summary(form: &Form, mode: DeliveryMode) -> String {
+    let attempts = form.text(ATTEMPTS);
+    let life = match form.filled(TIME_TO_LIVE) {
+        None => "for as long as the topic keeps events".to_owned(),
+        Some(life) => format!("within {life}"),
+    };
+    match mode {
+        DeliveryMode::Push => {
+            let others = retry::webhook_summary(form);
+            format!("up to {attempts} attempts {life}{others}")
+        }
+        DeliveryMode::Queue => format!("handed out up to {attempts} times, {life}"),
     }
 }
 

@@ -9,12 +9,19 @@ mod dead_letters;
 mod delivery;
 mod destination;
 pub(super) mod filter;
+mod folds;
+pub(super) mod headers;
 mod in_namespace;
 mod notes;
 mod retry;
+mod rows;
 mod value;
 
+use std::time::Duration;
+
 use filter::FilterFields;
+pub(super) use folds::Fold;
+use folds::Folds;
 use serde_json::{Value, json};
 
 use crate::admin::error::sentence;
@@ -51,6 +58,7 @@ pub(super) fn form_of(topic: &TopicEntry, subscription: &EventSubscription) -> F
         destination::fill(&mut form, properties);
         filter::fill(&mut form, properties);
         delivery::fill(&mut form, properties);
+        headers::fill(&mut form, &properties["destination"]["properties"]);
         credentials::fill(&mut form, properties);
         retry::fill(&mut form, properties);
         dead_letters::fill(&mut form, &subscription.definition.dead_letter, properties);
@@ -98,14 +106,15 @@ pub(super) fn refusal(form: &Form, error: &InvalidResource) -> Refusal {
         target: in_namespace::as_of_custom(&error.target),
         problem: sentence(&error.problem),
     };
-    clauses::place(form, credentials::place(refusal))
+    clauses::place(form, headers::place(form, credentials::place(refusal)))
 }
 
 /// The `properties` of the document that the form stands for.
 fn properties(form: &Form) -> Result<Value, Refusal> {
     let mut properties = json!({ "filter": filter::document(form)? });
     destination::write(form, &mut properties);
-    delivery::write(form, &mut properties)?;
+    delivery::write(form, &mut properties);
+    properties["destination"]["properties"][headers::HEADERS] = headers::document(form);
     credentials::write(form, &mut properties);
     retry::write(form, &mut properties);
     dead_letters::write(form, &mut properties);
@@ -121,44 +130,54 @@ pub(super) fn filter_of(topic: &TopicEntry, form: &Form) -> Result<Value, Refusa
     }
 }
 
+/// What the form is about.
+#[derive(Clone, Copy)]
+pub(super) struct Subject<'a> {
+    pub(super) topic: &'a TopicEntry,
+    pub(super) mode: DeliveryMode,
+    /// What the form changes; `None` for a new subscription.
+    pub(super) current: Option<&'a SubscriptionDefinition>,
+    /// How long webhooks have to answer that have no time of their own.
+    pub(super) response_deadline: Duration,
+}
+
 /// All fields, in sections.
 pub(super) struct Sections {
     pub(super) destination: Section,
     pub(super) filter: FilterFields,
-    /// What follows the filter.
-    pub(super) others: Vec<Section>,
+    /// What follows the filter, and needs no thought at first.
+    pub(super) others: Vec<Fold>,
 }
 
 impl Sections {
-    /// For a subscription of `topic`; `current` is what the form changes.
-    pub(super) fn new(
-        form: &Form,
-        topic: &TopicEntry,
-        mode: DeliveryMode,
-        current: Option<&SubscriptionDefinition>,
-    ) -> Self {
-        if topic.namespace.is_some() {
-            return in_namespace::sections(form, mode, current);
+    /// The sections of `form`.
+    pub(super) fn new(form: &Form, subject: &Subject<'_>) -> Self {
+        if subject.topic.namespace.is_some() {
+            return in_namespace::sections(form, subject);
         }
-        let input = &topic.topic.definition.input_schema;
-        let section = |title, fields| Section { title, fields };
-        let webhook = current.and_then(|current| current.destination.webhook());
-        let stored = webhook.map(|webhook| &webhook.credentials);
-        let mut given_up = retry::fields(form);
-        let dead_letter = current.map(|current| &current.dead_letter);
-        given_up.extend(dead_letters::fields(form, dead_letter));
-        Self {
-            destination: section(
-                "Destination",
-                destination::fields(form, current, &SUBSCRIPTION_NAME_CHARACTERS),
+        let input = &subject.topic.topic.definition.input_schema;
+        let folds = Folds::new(form, subject);
+        let mut others = vec![
+            folds.fold(
+                ("fold-delivery", "Delivery"),
+                &delivery::summary(form, subject.response_deadline),
+                delivery::fields(form, input),
             ),
+            folds.fold(
+                ("fold-retries", "Retries"),
+                &retry::summary(form),
+                retry::fields(form),
+            ),
+        ];
+        others.extend(folds.webhook(subject));
+        others.extend(folds.end(subject));
+        Self {
+            destination: Section {
+                title: "Destination",
+                fields: destination::fields(form, subject.current, &SUBSCRIPTION_NAME_CHARACTERS),
+            },
             filter: filter::fields(form),
-            others: vec![
-                section("Delivery", delivery::fields(form, input)),
-                section("Credentials", credentials::fields(form, stored)),
-                section("Retries and dead letters", given_up),
-                section("Notes and end", notes::fields(form)),
-            ],
+            others,
         }
     }
 }
@@ -167,7 +186,7 @@ impl Sections {
 mod tests {
     use std::time::Duration;
 
-    use super::delivery::{DEADLINE, HEADERS, IN_FLIGHT, KILOBYTES, RATE};
+    use super::delivery::{DEADLINE, IN_FLIGHT, KILOBYTES, RATE};
     use super::retry::ON_GONE;
     use super::*;
     use crate::base::Timestamp;
@@ -209,8 +228,6 @@ mod tests {
             ("eventTimeToLiveInMinutes", "0"),
             ("eventDeliverySchema", "CustomInputSchema"),
             ("expirationTimeUtc", "2020-01-01T00:00"),
-            (HEADERS, "[{\"name\": \"Host\"}]"),
-            (HEADERS, "{"),
             ("advancedFilters", "{}"),
             (DEADLINE, "301"),
             (IN_FLIGHT, "0"),
@@ -250,10 +267,7 @@ mod tests {
 
     #[test]
     fn a_change_keeps_what_is_not_shown() {
-        let secret = r#"[{"name": "X-Key", "type": "Static",
-            "properties": {"value": "hush", "isSecret": true}}]"#;
         let first = form(&[
-            (HEADERS, secret),
             ("deadLetterDestination", "drop"),
             ("authentication.type", "Bearer"),
             ("authentication.token", "hush"),
@@ -265,11 +279,8 @@ mod tests {
         let current = new(&first, DeliveryMode::Push, &CONTEXT).expect("a definition");
         assert_eq!(current.dead_letter, DeadLetterDestination::Drop);
 
-        let hidden = r#"[{"name": "X-Key", "type": "Static",
-            "properties": {"value": null, "isSecret": true}}]"#;
         let second = Form::of_pairs(
             [
-                (HEADERS, hidden),
                 ("deadLetterDestination", "keep"),
                 ("labels", "a, b"),
                 ("authentication.type", "Bearer"),

@@ -19,6 +19,18 @@ pub(super) fn write(form: &Form, properties: &mut Value) {
     properties[ENDS_AT] = form.filled(ENDS_AT).map(with_seconds).into();
 }
 
+/// In a few words.
+pub(super) fn summary(form: &Form) -> String {
+    let labels = match form.filled(LABELS) {
+        None => "no labels".to_owned(),
+        Some(labels) => format!("labels {labels}"),
+    };
+    match form.filled(ENDS_AT) {
+        None => format!("{labels}, never ends"),
+        Some(at) => format!("{labels}, ends at {} UTC", at.replace('T', " ")),
+    }
+}
+
 pub(super) fn fields(form: &Form) -> Vec<Field> {
     vec![
         Field::line(LABELS, "Labels", form).hint("Separated by commas."),

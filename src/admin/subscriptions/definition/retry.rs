@@ -1,10 +1,13 @@
 //! How often and for how long it is tried.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use super::value::{joined, text, ticked, words};
 use crate::admin::field::Field;
 use crate::admin::form::Form;
+use crate::admin::print;
 use crate::model::limits::{ATTEMPTS_MAX, TIME_TO_LIVE_MINUTES_MAX};
 
 const ATTEMPTS: &str = "maxDeliveryAttempts";
@@ -39,6 +42,32 @@ pub(super) fn write(form: &Form, properties: &mut Value) {
 pub(super) fn schedule(form: &Form) -> Value {
     let schedule = words(form.text(SCHEDULE), ',');
     json!((!schedule.is_empty()).then_some(schedule))
+}
+
+/// In a few words.
+pub(super) fn summary(form: &Form) -> String {
+    let minutes = form.text(MINUTES);
+    let within = match minutes.parse::<u32>() {
+        Ok(minutes) => print::span(Duration::from_secs(60 * u64::from(minutes))),
+        Err(_) => format!("{minutes} minutes"),
+    };
+    let attempts = form.text(ATTEMPTS);
+    format!(
+        "up to {attempts} attempts within {within}{}",
+        webhook_summary(form)
+    )
+}
+
+/// What follows how often and how long it is tried.
+pub(super) fn webhook_summary(form: &Form) -> String {
+    let waits = match form.filled(SCHEDULE) {
+        None => ", on the published schedule".to_owned(),
+        Some(waits) => format!(", with waits of {waits}"),
+    };
+    match form.is_on(ON_GONE) {
+        true => format!("{waits}; disabled by an answer of 410"),
+        false => waits,
+    }
 }
 
 pub(super) fn fields(form: &Form) -> Vec<Field> {

@@ -1,0 +1,115 @@
+//! The form of event subscriptions: what is folded away, and headers in rows.
+
+use http::StatusCode;
+
+use super::deliver::with_subscription;
+use super::namespaces::with_dead_letter;
+use super::person::Shown;
+
+const NEW: &str = "/admin/topics/orders/new-subscription";
+const EDIT: &str = "/admin/topics/orders/subscriptions/billing/edit";
+
+/// The ids of the sections that are open.
+fn open_folds(page: &Shown) -> Vec<&str> {
+    let folds = page.body.split("<details class=\"fold\" id=\"").skip(1);
+    let tags = folds.map(|rest| rest.split('>').next().unwrap_or(""));
+    let open = tags.filter(|tag| tag.ends_with(" open"));
+    open.map(|tag| tag.split('"').next().unwrap_or(""))
+        .collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_what_is_not_as_by_default_is_open() {
+    let (_appliance, mut person) = with_subscription().await;
+    for path in [NEW, EDIT] {
+        let page = person.open(path).await;
+        assert_eq!(open_folds(&page), [""; 0], "{path}");
+        page.expect(&[
+            "one event per request",
+            "answers within 30 s",
+            "up to 30 attempts within 1 d, on the published schedule",
+            "kept in the queue of dead letters",
+            "no labels, never ends",
+        ]);
+    }
+    let typed = [
+        ("labels", "north"),
+        ("maxEventsPerBatch", "10"),
+        ("authentication.type", "Bearer"),
+        ("authentication.token", "hush"),
+        ("schedule", "PT10S"),
+    ];
+    let page = person.send(EDIT, &typed).await;
+    page.expect(&["has been changed"]);
+    let page = person.open(EDIT).await;
+    let open = [
+        "fold-delivery",
+        "fold-retries",
+        "fold-credentials",
+        "fold-notes",
+    ];
+    assert_eq!(open_folds(&page), open);
+    page.expect(&[
+        "up to 10 events per request",
+        "with waits of PT10S",
+        "a fixed token",
+        "labels north",
+    ]);
+    let page = person.send(EDIT, &[("maxEventsPerBatch", "0")]).await;
+    assert_eq!(page.status, StatusCode::UNPROCESSABLE_ENTITY);
+    assert!(open_folds(&page).contains(&"fold-delivery"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn forms_of_namespaces_are_folded_too() {
+    let (_appliance, mut person) = with_dead_letter().await;
+    let new = "/admin/topics/shop%2Forders/new-subscription";
+    for path in [
+        new.to_owned(),
+        format!("{new}?deliveryMode=Queue"),
+        "/admin/topics/shop%2Forders/subscriptions/billing/edit".to_owned(),
+    ] {
+        let page = person.open(&path).await;
+        assert_eq!(open_folds(&page), [""; 0], "{path}: {}", page.body);
+        page.expect(&["for as long as the topic keeps events"]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn headers_are_added_and_secret_ones_kept_and_not_shown() {
+    let (appliance, mut person) = with_subscription().await;
+    person.open(EDIT).await;
+    let draft = format!("{EDIT}/draft#header-1");
+    let page = person.send(&draft, &[("do", "add-header")]).await;
+    assert!(open_folds(&page).contains(&"fold-headers"));
+    page.expect(&[
+        "Header 1",
+        "name=\"deliveryAttributeMappings[0].properties.value\"",
+    ]);
+    let name = ("deliveryAttributeMappings[0].name", "X-Key");
+    let kind = ("deliveryAttributeMappings[0].type", "Static");
+    let secret = ("deliveryAttributeMappings[0].properties.isSecret", "on");
+    let value = ("deliveryAttributeMappings[0].properties.value", "hush-hush");
+    person
+        .send(EDIT, &[name, kind, secret, value])
+        .await
+        .expect(&["has been changed", "X-Key"]);
+    let page = person.open(EDIT).await;
+    page.expect(&["value=\"X-Key\"", "Leave it empty to keep the stored one."]);
+    assert!(!page.body.contains("hush-hush"));
+    let page = person.send(EDIT, &[name, kind, secret]).await;
+    page.expect(&["has been changed"]);
+    let registry = appliance.broker.registry();
+    let (_, billing) = registry.subscriptions().next().expect("one");
+    let headers = billing.definition.destination.attribute_mappings();
+    let kept = format!("{headers:?}");
+    assert!(
+        kept.contains("X-Key") && kept.contains("is_secret: true"),
+        "{kept}"
+    );
+
+    person.open(EDIT).await;
+    let host = ("deliveryAttributeMappings[0].name", "Host");
+    let page = person.send(EDIT, &[host, kind, value]).await;
+    page.expect(&["<a href=\"#deliveryAttributeMappings[0].name\">Header 1, Name</a>"]);
+}
