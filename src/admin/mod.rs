@@ -31,6 +31,7 @@ mod json_text;
 mod kept_body;
 mod keys;
 mod lineage;
+mod last_day;
 mod list_filter;
 mod live;
 mod login;

@@ -9,6 +9,7 @@ use axum::extract::{Query, State};
 use crate::admin::error::PageResult;
 use crate::admin::events::EventTable;
 use crate::admin::identify::subscription_page;
+use crate::admin::last_day::TopicDays;
 use crate::admin::queue_depths::QueueDepths;
 use crate::admin::session::Visitor;
 use crate::admin::subscriptions::{SubscriptionState, state};
@@ -75,6 +76,7 @@ pub(super) async fn show(
         ..EventQuery::default()
     };
     let recent = site.views.events(recent).await?;
+    let days = TopicDays::read(&site, visitor.now).await?;
     let traffic = Traffic::read(&site, TrafficOf::Everything, &range, "/admin").await?;
     let refused = site.views.count_rejections(visitor.now - DAY).await?;
     let mut concerns = concerns(&registry, &depths, visitor.now);
@@ -89,7 +91,7 @@ pub(super) async fn show(
         concerns,
         more_concerns,
         traffic,
-        topics: TopicTable::new(registry.made_topics(), &depths, &visitor),
+        topics: TopicTable::new(registry.made_topics(), (&depths, &days), &visitor),
         events: EventTable::new(recent.rows),
     }))
 }

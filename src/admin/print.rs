@@ -79,6 +79,27 @@ pub(super) fn relative(at: Timestamp, now: Timestamp) -> String {
     }
 }
 
+/// The same for what is only known to the minute or hour: `just now`, `3 min ago`, `5 h ago`, `2 d ago`.
+pub(super) fn roughly_ago(at: Timestamp, now: Timestamp) -> String {
+    let seconds = now.since(at).as_secs();
+    match seconds {
+        0..60 => "just now".to_owned(),
+        60..3_600 => format!("{} min ago", seconds / 60),
+        3_600..86_400 => format!("{} h ago", seconds / 3_600),
+        _ => format!("{} d ago", seconds / 86_400),
+    }
+}
+
+/// `98.5 %`, or a dash where there is nothing to have a share of.
+pub(super) fn share(part: u64, whole: u64) -> String {
+    match whole {
+        0 => "–".to_owned(),
+        _ if part >= whole => "100 %".to_owned(),
+        // What is not all must not look like it.
+        _ => format!("{:.1} %", (part as f64 * 100.0 / whole as f64).min(99.9)),
+    }
+}
+
 /// The text of a stranger with nothing hidden in it: what steers is written out, as `\u{202e}`. Line
 /// breaks and tabs stay.
 pub(super) fn visible(text: &str) -> String {
@@ -140,6 +161,34 @@ mod tests {
         }
         assert_eq!(plural(1, "event", "events"), "1 event");
         assert_eq!(plural(2, "event", "events"), "2 events");
+    }
+
+    #[test]
+    fn rough_moments_are_told_by_one_unit() {
+        let now = Timestamp::from_ms(1_000_000_000);
+        for (ago_s, text) in [
+            (0, "just now"),
+            (59, "just now"),
+            (119, "1 min ago"),
+            (7_300, "2 h ago"),
+            (90_000, "1 d ago"),
+        ] {
+            let at = Timestamp::from_ms(now.as_ms() - ago_s * 1_000);
+            assert_eq!(roughly_ago(at, now), text);
+        }
+    }
+
+    #[test]
+    fn shares_never_round_up_to_all() {
+        for (part, whole, expected) in [
+            (0, 0, "–"),
+            (0, 7, "0.0 %"),
+            (9_999, 10_000, "99.9 %"),
+            (1, 2, "50.0 %"),
+            (3, 3, "100 %"),
+        ] {
+            assert_eq!(share(part, whole), expected);
+        }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 mod counters;
 mod dead_letters;
 mod events;
+mod last_day;
 mod pull_queue;
 
 use std::time::Duration;
@@ -13,6 +14,7 @@ pub use counters::{
 };
 pub use dead_letters::{DeadLetterQuery, Group, GroupBy, Groups, NUMBERS_MAX};
 pub use events::{EventQuery, EventRow, FoundEvents, LookedBack};
+pub use last_day::{HOURS, SubscriptionDay, TopicDay};
 pub use pull_queue::{PullQueue, PullQueueState, QUEUE_COUNTED_MAX};
 use rusqlite::{Connection, Row, params};
 use tokio::sync::watch;

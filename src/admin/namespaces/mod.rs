@@ -21,6 +21,7 @@ pub(super) use topic::{
 use crate::admin::error::{PageError, PageResult};
 use crate::admin::identify::namespace_page;
 use crate::admin::keys::Keys;
+use crate::admin::last_day::TopicDays;
 use crate::admin::queue_depths::QueueDepths;
 use crate::admin::recipe::Recipe;
 use crate::admin::session::Visitor;
@@ -144,6 +145,7 @@ async fn draw_namespace(
 ) -> Result<Response, PageError> {
     let registry = site.broker.registry();
     let depths = QueueDepths::of_all(site, &registry).await?;
+    let days = TopicDays::read(site, visitor.now).await?;
     let namespace = &entry.namespace;
     let (name, definition) = (namespace.name.as_str(), &namespace.definition);
     let path = namespace_page(name);
@@ -164,7 +166,7 @@ async fn draw_namespace(
         keys: Keys::new(visitor, &path, &namespace.keys, with_keys),
         topics: TopicTable::of_namespace(
             registry.topics_of(&namespace.name),
-            &depths,
+            (&depths, &days),
             format!("{path}/new-topic"),
             visitor,
         ),

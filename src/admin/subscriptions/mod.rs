@@ -33,6 +33,7 @@ pub(super) use trial::try_filter;
 use crate::admin::Site;
 use crate::admin::error::PageResult;
 use crate::admin::identify::{subscription_page, topic_page};
+use crate::admin::last_day::{Spark, SubscriptionDays};
 use crate::admin::print;
 use crate::admin::queue_depths::QueueDepths;
 use crate::admin::recipe::Recipe;
@@ -61,6 +62,7 @@ struct SubscriptionRow {
     endpoint: String,
     state: Badge,
     why: String,
+    day: Spark,
     pending: String,
     next_attempt: String,
     dead_letters: String,
@@ -69,12 +71,16 @@ struct SubscriptionRow {
 
 impl SubscriptionTable {
     /// Of the subscriptions of one topic.
-    pub(super) fn of_topic(topic: &TopicEntry, depths: &QueueDepths, visitor: &Visitor) -> Self {
+    pub(super) fn of_topic(
+        topic: &TopicEntry,
+        (depths, days): (&QueueDepths, &SubscriptionDays),
+        visitor: &Visitor,
+    ) -> Self {
         let rows = topic.subscriptions.values();
         let create = format!("{}/new-subscription", topic_page(topic.topic.name.as_str()));
         Self {
             rows: rows
-                .map(|each| SubscriptionRow::new(topic, each, depths, visitor.now))
+                .map(|each| SubscriptionRow::new(topic, each, (depths, days), visitor.now))
                 .collect(),
             with_topic: false,
             empty: Empty {
@@ -89,7 +95,7 @@ impl SubscriptionRow {
     fn new(
         topic: &TopicEntry,
         subscription: &EventSubscription,
-        depths: &QueueDepths,
+        (depths, days): (&QueueDepths, &SubscriptionDays),
         now: Timestamp,
     ) -> Self {
         let (topic, name) = (topic.topic.name.as_str(), subscription.name.as_str());
@@ -104,6 +110,7 @@ impl SubscriptionRow {
             endpoint: subscription.definition.destination.brief().to_owned(),
             state: badge,
             why,
+            day: days.spark(subscription.id),
             pending: print::count(depth.pending),
             next_attempt: depth
                 .next_attempt_at
@@ -128,8 +135,11 @@ struct SubscriptionsPage {
 pub(super) async fn list(visitor: Visitor, State(site): State<Arc<Site>>) -> PageResult {
     let registry = site.broker.registry();
     let depths = QueueDepths::of_all(&site, &registry).await?;
+    let days = SubscriptionDays::read(&site, None, visitor.now).await?;
     let rows = registry.subscriptions();
-    let rows = rows.map(|(topic, each)| SubscriptionRow::new(topic, each, &depths, visitor.now));
+    let rows = rows.map(|(topic, each)| {
+        SubscriptionRow::new(topic, each, (&depths, &days), visitor.now)
+    });
     let topics: Vec<String> = registry
         .topics()
         .map(|each| each.topic.name.to_string())

@@ -26,6 +26,7 @@ use crate::admin::error::{PageError, PageResult};
 use crate::admin::events::{EventTable, events_of};
 use crate::admin::identify::{namespace_page, topic_page};
 use crate::admin::keys::Keys;
+use crate::admin::last_day::{Spark, SubscriptionDays, TopicDays};
 use crate::admin::list_filter::whole_topic;
 use crate::admin::namespaces::days;
 use crate::admin::queue_depths::QueueDepths;
@@ -67,6 +68,8 @@ struct TopicRow {
     href: String,
     schema: &'static str,
     subscriptions: usize,
+    day: Spark,
+    last_event: String,
     pending: String,
     dead_letters: String,
     has_dead_letters: bool,
@@ -77,7 +80,7 @@ impl TopicTable {
     /// Of these topics.
     pub(super) fn new<'a>(
         topics: impl Iterator<Item = &'a Arc<TopicEntry>>,
-        depths: &QueueDepths,
+        (depths, days): (&QueueDepths, &TopicDays),
         visitor: &Visitor,
     ) -> Self {
         let topics: Vec<_> = topics.collect();
@@ -86,7 +89,9 @@ impl TopicTable {
             text: "There are no topics yet. A topic is where publishers send events.",
             step: visitor.step("/admin/new-topic", "Create the first topic"),
         };
-        let rows = topics.iter().map(|topic| TopicRow::new(topic, depths));
+        let rows = topics
+            .iter()
+            .map(|topic| TopicRow::new(topic, depths, days));
         Self {
             rows: rows.collect(),
             empty: (!is_begun).then(empty),
@@ -98,11 +103,11 @@ impl TopicTable {
     /// Of the topics of a namespace, and where another one is made.
     pub(super) fn of_namespace<'a>(
         topics: impl Iterator<Item = &'a Arc<TopicEntry>>,
-        depths: &QueueDepths,
+        figures: (&QueueDepths, &TopicDays),
         new_topic: String,
         visitor: &Visitor,
     ) -> Self {
-        let table = Self::new(topics, depths, visitor);
+        let table = Self::new(topics, figures, visitor);
         let empty = Empty {
             text: "The namespace has no topics yet. A topic is where publishers send events.",
             step: visitor.step(new_topic, "Create the first topic"),
@@ -115,7 +120,7 @@ impl TopicTable {
 }
 
 impl TopicRow {
-    fn new(topic: &TopicEntry, depths: &QueueDepths) -> Self {
+    fn new(topic: &TopicEntry, depths: &QueueDepths, days: &TopicDays) -> Self {
         let depth = depths.topic(topic);
         Self {
             name: topic.topic.name.to_string(),
@@ -123,6 +128,8 @@ impl TopicRow {
             href: topic_page(topic.topic.name.as_str()),
             schema: topic.topic.definition.input_schema.name(),
             subscriptions: topic.subscriptions.len(),
+            day: days.spark(topic.topic.id),
+            last_event: days.last_event(topic.topic.id),
             pending: print::count(depth.pending),
             dead_letters: print::count(depth.dead_letters),
             has_dead_letters: depth.dead_letters > 0,
@@ -144,9 +151,10 @@ fn built_in(topic: &TopicEntry) -> Option<Badge> {
 pub(super) async fn list(visitor: Visitor, State(site): State<Arc<Site>>) -> PageResult {
     let registry = site.broker.registry();
     let depths = QueueDepths::of_all(&site, &registry).await?;
+    let days = TopicDays::read(&site, visitor.now).await?;
     Ok(draw(&TopicsPage {
         frame: Frame::new(&visitor, "Topics"),
-        table: TopicTable::new(registry.topics(), &depths, &visitor),
+        table: TopicTable::new(registry.topics(), (&depths, &days), &visitor),
         recipe: Recipe::get(&site.management_url("/topics")).everpost("everpost topics list"),
     }))
 }
@@ -235,6 +243,7 @@ async fn draw_topic(
     with_keys: bool,
 ) -> Result<Response, PageError> {
     let depths = QueueDepths::of_topic(site, topic).await?;
+    let days = SubscriptionDays::read(site, Some(topic.topic.id), visitor.now).await?;
     let recent = EventQuery {
         filter: EventFilter {
             topic: Some(topic.topic.id),
@@ -257,7 +266,7 @@ async fn draw_topic(
         publishing: Publishing::new(site, visitor, topic, with_keys),
         resource_id: topic.resource_id.to_string(),
         created_at: Moment::at(topic.topic.created_at),
-        subscriptions: SubscriptionTable::of_topic(topic, &depths, visitor),
+        subscriptions: SubscriptionTable::of_topic(topic, (&depths, &days), visitor),
         events: EventTable::new(recent.rows),
         rejected_events: rejected_events::of_topic(name.as_str()),
         events_href: events_of(name),

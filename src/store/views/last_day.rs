@@ -1,0 +1,117 @@
+//! The last hours of all topics, or of all event subscriptions, at once: what lists show beside each row.
+//! One statement reads the roll-ups of every row of a list, however many rows there are.
+
+use std::collections::HashMap;
+
+use rusqlite::{Connection, params};
+
+use crate::base::Timestamp;
+use crate::model::subscription::SubscriptionId;
+use crate::model::topic::TopicId;
+use crate::store::error::StoreError;
+use crate::store::tally::HOUR_MS;
+use crate::store::views::{Views, counters::unsigned};
+
+/// Hours that lists tell of.
+pub const HOURS: usize = 24;
+
+/// The last hours of a topic, oldest first; the last one has not ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TopicDay {
+    pub published: [u64; HOURS],
+    /// When its newest event came, to the minute, hour or day by which such an old one is counted.
+    /// `None` if that is forgotten, or if there never was one.
+    pub last_event_at: Option<Timestamp>,
+}
+
+/// The last hours of an event subscription, oldest first; the last one has not ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SubscriptionDay {
+    pub delivered: [u64; HOURS],
+    pub attempts: [u64; HOURS],
+}
+
+impl Views {
+    /// The last hours of each topic.
+    pub async fn topic_days(
+        &self,
+        now: Timestamp,
+    ) -> Result<HashMap<TopicId, TopicDay>, StoreError> {
+        self.db
+            .read(move |tx| topic_days(tx, first_hour(now)))
+            .await
+    }
+
+    /// The last hours of each event subscription, or of those of one topic. One to which nothing has
+    /// happened is left out.
+    pub async fn subscription_days(
+        &self,
+        of: Option<TopicId>,
+        now: Timestamp,
+    ) -> Result<HashMap<SubscriptionId, SubscriptionDay>, StoreError> {
+        let from = first_hour(now);
+        self.db
+            .read(move |tx| subscription_days(tx, of, from))
+            .await
+    }
+}
+
+/// When the first of the hours began that end with the one of `now`.
+fn first_hour(now: Timestamp) -> i64 {
+    let hour = now.as_ms() - now.as_ms().rem_euclid(HOUR_MS);
+    hour - (HOURS as i64 - 1) * HOUR_MS
+}
+
+/// Each by a search for its own key: the roll-ups of a topic lie together, in the order of their times.
+const NEWEST: &str = "SELECT id, (SELECT max(start_at) FROM topic_rollup WHERE topic_id = topic.id) \
+     FROM topic WHERE deleted_at IS NULL";
+const PUBLISHED: &str = "SELECT topic.id, (start_at - ?1) / ?2, sum(published) \
+     FROM topic CROSS JOIN topic_rollup ON topic_id = topic.id AND start_at >= ?1 \
+     WHERE deleted_at IS NULL GROUP BY 1, 2";
+const ATTEMPTED: &str = "SELECT event_subscription.id, (start_at - ?1) / ?2, sum(delivered), sum(attempts) \
+     FROM event_subscription CROSS JOIN subscription_rollup \
+         ON subscription_id = event_subscription.id AND start_at >= ?1 \
+     WHERE deleted_at IS NULL AND (?3 IS NULL OR topic_id = ?3) GROUP BY 1, 2";
+
+fn topic_days(tx: &Connection, from: i64) -> Result<HashMap<TopicId, TopicDay>, StoreError> {
+    let mut days: HashMap<TopicId, TopicDay> = HashMap::new();
+    let mut newest = tx.prepare_cached(NEWEST)?;
+    let mut rows = newest.query([])?;
+    while let Some(row) = rows.next()? {
+        let day = days.entry(TopicId(row.get(0)?)).or_default();
+        day.last_event_at = row.get::<_, Option<i64>>(1)?.map(Timestamp::from_ms);
+    }
+    let mut published = tx.prepare_cached(PUBLISHED)?;
+    let mut rows = published.query([from, HOUR_MS])?;
+    while let Some(row) = rows.next()? {
+        let day = days.entry(TopicId(row.get(0)?)).or_default();
+        if let Some(hour) = day.published.get_mut(index(row.get(1)?)) {
+            *hour = unsigned(row, 2)?;
+        }
+    }
+    Ok(days)
+}
+
+fn subscription_days(
+    tx: &Connection,
+    of: Option<TopicId>,
+    from: i64,
+) -> Result<HashMap<SubscriptionId, SubscriptionDay>, StoreError> {
+    let mut days: HashMap<SubscriptionId, SubscriptionDay> = HashMap::new();
+    let mut attempted = tx.prepare_cached(ATTEMPTED)?;
+    let mut rows = attempted.query(params![from, HOUR_MS, of])?;
+    while let Some(row) = rows.next()? {
+        let day = days.entry(SubscriptionId(row.get(0)?)).or_default();
+        let hour = index(row.get(1)?);
+        if hour < HOURS {
+            day.delivered[hour] = unsigned(row, 2)?;
+            day.attempts[hour] = unsigned(row, 3)?;
+        }
+    }
+    Ok(days)
+}
+
+/// Of an hour; past the end for one that is yet to come, which a clock that was set back leaves behind.
+fn index(hour: i64) -> usize {
+    usize::try_from(hour).unwrap_or(usize::MAX)
+}
