@@ -38,8 +38,10 @@ struct OverviewPage {
     frame: Frame,
     /// Whether there is nothing yet, so that the way to a first event is shown to whoever may go it.
     is_new: bool,
-    /// The state of things in one sentence.
+    /// Whether all is well.
     health: Badge,
+    /// The state of things in one sentence.
+    standing: String,
     tiles: Vec<Tile>,
     concerns: Vec<Concern>,
     more_concerns: usize,
@@ -79,6 +81,8 @@ pub(super) async fn show(
     let days = TopicDays::read(&site, visitor.now).await?;
     let traffic = Traffic::read(&site, TrafficOf::Everything, &range, "/admin").await?;
     let refused = site.views.count_rejections(visitor.now - DAY).await?;
+    let overdue = overdue(&registry, &depths, visitor.now);
+    let standing = standing(&registry, &depths, overdue, visitor.now);
     let mut concerns = concerns(&registry, &depths, visitor.now);
     let more_concerns = concerns.len().saturating_sub(CONCERNS_SHOWN);
     let health = health(concerns.len());
@@ -87,7 +91,8 @@ pub(super) async fn show(
         frame: Frame::new(&visitor, "Overview"),
         is_new: visitor.may_open("/admin/first-event") && registry.made_topics().next().is_none(),
         health,
-        tiles: tiles(&registry, &depths, refused),
+        standing,
+        tiles: tiles(&registry, &depths, overdue, refused),
         concerns,
         more_concerns,
         traffic,
@@ -104,8 +109,50 @@ fn health(concerns: usize) -> Badge {
     }
 }
 
+/// For how long the oldest delivery has been due that is sent and may be; `None` if none is due. What
+/// receivers come for waits for them, and what is paused waits for somebody to let it go on.
+fn overdue(registry: &Registry, depths: &QueueDepths, now: Timestamp) -> Option<Duration> {
+    let sending = registry.subscriptions().filter(|(_, each)| each.may_send());
+    let due = sending.filter_map(|(_, each)| depths.subscription(each.id).next_attempt_at);
+    let oldest = due.filter(|at| *at <= now).min();
+    oldest.map(|at| now.since(at))
+}
+
+/// `All 14 event subscriptions are healthy; the oldest delivery that is due waits for 3 s.`
+fn standing(
+    registry: &Registry,
+    depths: &QueueDepths,
+    overdue: Option<Duration>,
+    now: Timestamp,
+) -> String {
+    let all = registry.subscriptions().count();
+    let is_ill = |(topic, each): &(&Arc<TopicEntry>, &Arc<EventSubscription>)| {
+        Concern::undelivered(topic, each, &depths.health(each.id), now).is_some()
+    };
+    let ill = registry.subscriptions().filter(is_ill).count();
+    let healthy = match (all, ill) {
+        (0, _) => return "There are no event subscriptions yet.".to_owned(),
+        (1, 0) => "The event subscription is healthy".to_owned(),
+        (1, _) => "The event subscription is not healthy".to_owned(),
+        (all, 0) => format!("All {all} event subscriptions are healthy"),
+        (all, ill) => format!("{} of {all} event subscriptions are healthy", all - ill),
+    };
+    match overdue {
+        None => format!("{healthy}; no delivery is due."),
+        Some(age) => format!(
+            "{healthy}; the oldest delivery that is due waits for {}.",
+            print::span(age)
+        ),
+    }
+}
+
 /// `refused` publish requests are shown where there are any.
-fn tiles(registry: &Registry, depths: &QueueDepths, refused: u64) -> Vec<Tile> {
+fn tiles(
+    registry: &Registry,
+    depths: &QueueDepths,
+    overdue: Option<Duration>,
+    refused: u64,
+) -> Vec<Tile> {
     let total = depths.total();
     let tile = |label, count: u64, href| Tile {
         label,
@@ -125,6 +172,11 @@ fn tiles(registry: &Registry, depths: &QueueDepths, refused: u64) -> Vec<Tile> {
             "/admin/subscriptions",
         ),
         tile("Waiting deliveries", total.pending, "/admin/subscriptions"),
+        Tile {
+            label: "Oldest delivery that is due",
+            figure: overdue.map_or_else(|| "none".to_owned(), print::span),
+            href: "/admin/subscriptions",
+        },
         tile("Dead letters", total.dead_letters, "/admin/dead-letters"),
     ];
     if refused > 0 {

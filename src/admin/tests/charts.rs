@@ -77,3 +77,40 @@ async fn lists_show_the_last_day_beside_each_row() {
         "they are older"
     );
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_overview_says_how_things_stand() {
+    let (appliance, mut person) = with_subscription().await;
+    let well = "The event subscription is healthy; no delivery is due.";
+    person
+        .open("/admin")
+        .await
+        .expect(&[well, "<span class=\"figure\">none</span>"]);
+    appliance.webhooks.will_answer(503, "no", "later");
+    publish(&mut person).await;
+    settle_attempt(&appliance).await;
+    person.open("/admin").await.expect(&[well]);
+    appliance.clock.advance(Duration::from_secs(40));
+    person
+        .open("/admin")
+        .await
+        .expect(&["The event subscription is healthy; the oldest delivery that is due waits for"]);
+}
+
+/// Waits until the first delivery has been tried.
+async fn settle_attempt(appliance: &Appliance) {
+    for _ in 0..1_000 {
+        tokio::task::yield_now().await;
+        let id = crate::model::delivery::DeliveryId(1);
+        let found = appliance
+            .store
+            .views
+            .delivery(id)
+            .await
+            .expect("a delivery");
+        if found.is_some_and(|delivery| delivery.row.attempts == 1) {
+            return;
+        }
+    }
+    panic!("nothing was tried");
+}
