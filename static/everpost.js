@@ -71,7 +71,8 @@ let leaving = false;
 function isBusy() {
   const focus = document.activeElement;
   const writes = content.contains(focus) && focus.matches("input, select, textarea");
-  return leaving || writes || !getSelection().isCollapsed;
+  const marks = content.querySelector(".list input:checked") !== null;
+  return leaving || writes || marks || !getSelection().isCollapsed;
 }
 
 async function readAgain() {

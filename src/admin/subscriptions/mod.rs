@@ -1,10 +1,12 @@
 //! The pages of event subscriptions.
 
+mod bulk;
 mod credentials;
 mod definition;
 mod delete;
 mod form;
 mod headers;
+mod list;
 mod pull_queue;
 mod sheet;
 mod show;
@@ -13,15 +15,12 @@ mod state;
 mod storage;
 mod trial;
 
-use std::sync::Arc;
-
 use askama::Template;
-use axum::extract::{Query, State};
-use axum::response::{IntoResponse, Redirect};
-use serde::Deserialize;
 
+pub(super) use bulk::{ask_to_pause, ask_to_resume, pause_all, resume_all};
 pub(super) use delete::{ask_to_delete, delete};
 pub(super) use form::{change, create, draft, edit, re_edit, redraft};
+pub(super) use list::{choose_topic, list};
 pub(super) use show::{pause, resume, reveal_url, show, validate};
 pub(super) use signing::{
     ask_to_stop as ask_to_stop_signing, draft as draft_secret, rotate as rotate_secret,
@@ -30,15 +29,12 @@ pub(super) use signing::{
 pub(super) use state::{State as SubscriptionState, state};
 pub(super) use trial::try_filter;
 
-use crate::admin::Site;
-use crate::admin::error::PageResult;
 use crate::admin::identify::{subscription_page, topic_page};
 use crate::admin::last_day::{Spark, SubscriptionDays};
 use crate::admin::print;
 use crate::admin::queue_depths::QueueDepths;
-use crate::admin::recipe::Recipe;
 use crate::admin::session::Visitor;
-use crate::admin::view::{Badge, Empty, Frame, draw, part};
+use crate::admin::view::{Badge, Empty, part};
 use crate::base::Timestamp;
 use crate::model::registry::TopicEntry;
 use crate::model::subscription::EventSubscription;
@@ -49,6 +45,8 @@ use crate::model::subscription::EventSubscription;
 pub(super) struct SubscriptionTable {
     rows: Vec<SubscriptionRow>,
     with_topic: bool,
+    /// Whether rows can be marked, to do something with all of them.
+    with_marks: bool,
     empty: Empty,
 }
 
@@ -83,6 +81,7 @@ impl SubscriptionTable {
                 .map(|each| SubscriptionRow::new(topic, each, (depths, days), visitor.now))
                 .collect(),
             with_topic: false,
+            with_marks: false,
             empty: Empty {
                 text: "Nobody has subscribed to this topic yet, so its events go nowhere.",
                 step: visitor.step(create, "Create an event subscription"),
@@ -120,71 +119,4 @@ impl SubscriptionRow {
             has_dead_letters: depth.dead_letters > 0,
         }
     }
-}
-
-#[derive(Template)]
-#[template(path = "admin/subscriptions.html")]
-struct SubscriptionsPage {
-    frame: Frame,
-    topics: Vec<String>,
-    table: SubscriptionTable,
-    recipe: Recipe,
-}
-
-/// All event subscriptions.
-pub(super) async fn list(visitor: Visitor, State(site): State<Arc<Site>>) -> PageResult {
-    let registry = site.broker.registry();
-    let depths = QueueDepths::of_all(&site, &registry).await?;
-    let days = SubscriptionDays::read(&site, None, visitor.now).await?;
-    let rows = registry.subscriptions();
-    let rows = rows.map(|(topic, each)| {
-        SubscriptionRow::new(topic, each, (&depths, &days), visitor.now)
-    });
-    let topics: Vec<String> = registry
-        .topics()
-        .map(|each| each.topic.name.to_string())
-        .collect();
-    let table = SubscriptionTable {
-        rows: rows.collect(),
-        with_topic: true,
-        empty: empty(registry.made_topics().next().is_none(), &visitor),
-    };
-    let frame = Frame::new(&visitor, "Event subscriptions");
-    let recipe = Recipe::everpost_alone("everpost subscriptions list");
-    Ok(draw(&SubscriptionsPage {
-        frame,
-        topics,
-        table,
-        recipe,
-    }))
-}
-
-fn empty(without_topics: bool, visitor: &Visitor) -> Empty {
-    match without_topics {
-        true => Empty {
-            text: "There are no event subscriptions, and no topics to subscribe to.",
-            step: visitor.step("/admin/new-topic", "Create a topic"),
-        },
-        false => Empty {
-            text: "There are no event subscriptions yet. One sends the events of a topic to a \
-                   webhook, or keeps them for receivers to come for.",
-            step: None,
-        },
-    }
-}
-
-#[derive(Deserialize)]
-pub(super) struct ChosenTopic {
-    #[serde(default)]
-    topic: String,
-}
-
-/// Leads from the choice of a topic to the form for a subscription of it.
-pub(super) async fn choose_topic(
-    State(site): State<Arc<Site>>,
-    Query(ChosenTopic { topic }): Query<ChosenTopic>,
-) -> PageResult {
-    let topic = site.topic(&topic)?;
-    let page = topic_page(topic.topic.name.as_str());
-    Ok(Redirect::to(&format!("{page}/new-subscription")).into_response())
 }

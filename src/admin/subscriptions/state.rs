@@ -67,8 +67,21 @@ fn unsaid(standing: Standing) -> &'static str {
     }
 }
 
-/// The state in words of ours; Azure's are on the page of the subscription.
-fn word(standing: Standing) -> &'static str {
+/// The words for all states there are, the good one first.
+pub(super) const WORDS: [&str; 9] = [
+    "Active",
+    "Paused",
+    "Disabled",
+    "On probation",
+    "Gone",
+    "Validating",
+    "Awaits confirmation",
+    "Validation failed",
+    "Expired",
+];
+
+/// The state in words of ours, one of [`WORDS`]; Azure's are on the page of the subscription.
+pub(super) fn word(standing: Standing) -> &'static str {
     match standing {
         Standing::Expired => "Expired",
         Standing::Disabled(_) => "Disabled",

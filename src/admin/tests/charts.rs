@@ -2,9 +2,12 @@
 
 use std::time::Duration;
 
+use http::StatusCode;
+
 use super::deliver::{publish, settle, with_subscription};
 use super::{Appliance, NAME, PASSWORD, Person};
 use crate::model::delivery::DeliveryState;
+use crate::store::accounts::Role;
 
 /// One dead letter, one delivery, and one that waits.
 async fn with_traffic() -> (Appliance, Person) {
@@ -113,4 +116,102 @@ async fn settle_attempt(appliance: &Appliance) {
         }
     }
     panic!("nothing was tried");
+}
+
+/// Beside `billing` the subscription `crm` with the label `north`.
+async fn with_two() -> (Appliance, Person) {
+    let (appliance, mut person) = with_subscription().await;
+    person.open("/admin/topics/orders/new-subscription").await;
+    let fields = [
+        ("name", "crm"),
+        ("endpointUrl", "https://shop.example/crm"),
+        ("labels", "north"),
+    ];
+    let page = person
+        .send("/admin/topics/orders/new-subscription", &fields)
+        .await;
+    page.expect(&["Event subscription crm has been created."]);
+    (appliance, person)
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_list_of_subscriptions_can_be_filtered() {
+    let (_appliance, mut person) = with_two().await;
+    person
+        .open("/admin/topics/orders/subscriptions/billing")
+        .await;
+    person
+        .send("/admin/topics/orders/subscriptions/billing/pause", &[])
+        .await;
+    for (query, billing, crm) in [
+        ("", true, true),
+        ("?text=orders", true, true),
+        ("?text=CRM", false, true),
+        ("?state=Paused", true, false),
+        ("?state=not+active", true, false),
+        ("?state=Active", false, true),
+        ("?label=north", false, true),
+        ("?label=north&state=Paused", false, false),
+        ("?text=nobody", false, false),
+    ] {
+        let page = person.open(&format!("/admin/subscriptions{query}")).await;
+        let has = |name: &str| page.body.contains(&format!("value=\"orders/{name}\""));
+        assert_eq!((has("billing"), has("crm")), (billing, crm), "{query}");
+        if !billing && !crm {
+            page.expect(&["No event subscription fits.", "Show all"]);
+            assert!(!page.body.contains("Pause those ticked"), "{query}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_subscriptions_are_paused_and_resumed_at_once() {
+    let (appliance, mut person) = with_two().await;
+    let both = "of=orders/billing&of=orders/crm";
+    let pause = format!("/admin/subscriptions/pause?{both}");
+    person.open(&pause).await.expect(&[
+        "2 event subscriptions would be paused.",
+        "orders / billing, orders / crm.",
+    ]);
+    let list = person.send(&pause, &[]).await;
+    list.expect(&["2 event subscriptions paused.", "Paused"]);
+    assert_eq!(list.path, "/admin/subscriptions");
+    person.open(&pause).await.expect(&[
+        "0 event subscriptions would be paused.",
+        "2 event subscriptions of the ticked ones would stay paused.",
+    ]);
+    let resume = "/admin/subscriptions/resume?of=orders/crm";
+    person
+        .open(resume)
+        .await
+        .expect(&["1 event subscription would be resumed"]);
+    person
+        .send(resume, &[])
+        .await
+        .expect(&["1 event subscription resumed."]);
+    let active = person.open("/admin/subscriptions?state=Active").await;
+    active.expect(&["value=\"orders/crm\""]);
+    person.open("/admin/activity").await.expect(&[
+        "/admin/topics/orders/subscriptions/billing/pause",
+        "/admin/topics/orders/subscriptions/crm/resume",
+    ]);
+
+    let none = person.open("/admin/subscriptions/pause").await;
+    assert_eq!(none.path, "/admin/subscriptions");
+    none.expect(&["No event subscription is ticked."]);
+    let many: Vec<_> = (0..101)
+        .map(|index| format!("of=orders/s{index}"))
+        .collect();
+    let many = person
+        .open(&format!("/admin/subscriptions/pause?{}", many.join("&")))
+        .await;
+    many.expect(&["101 event subscriptions are ticked; 100 at once are possible."]);
+    let gone = person
+        .open("/admin/subscriptions/pause?of=orders/nobody")
+        .await;
+    assert_eq!(gone.status, StatusCode::NOT_FOUND);
+    let mut viewer = appliance.signed_in(Role::Viewer).await;
+    assert_eq!(viewer.open(&pause).await.status, StatusCode::FORBIDDEN);
+    let list = viewer.open("/admin/subscriptions").await;
+    assert!(!list.body.contains("type=\"checkbox\""), "nothing to tick");
 }

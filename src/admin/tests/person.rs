@@ -186,7 +186,7 @@ async fn show(response: Response<Body>, path: String) -> Shown {
 
 /// The form of `page` that is sent to `path`.
 fn form_of<'a>(page: &'a str, path: &str) -> &'a str {
-    let action = format!("action=\"{path}\"");
+    let action = format!("action=\"{}\"", path.replace('&', "&#38;"));
     let forms = || page.split("<form").skip(1);
     let to_itself = |form: &&str| !form.split('>').next().unwrap_or("").contains("action=");
     let form = forms().find(|form| form.contains(&action));
