@@ -8,6 +8,7 @@ mod account;
 mod activity;
 mod api_reference;
 mod assets;
+mod chart;
 mod client;
 mod confirm;
 mod csrf;

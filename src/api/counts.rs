@@ -119,6 +119,7 @@ fn slot(slot: &TrafficSlot) -> Value {
         "delivered": slot.delivered,
         "deadLettered": slot.dead_lettered,
         "dropped": slot.dropped,
+        "pending": slot.pending,
         "latencyMs": { "p50": within(0.5), "p95": within(0.95), "p99": within(0.99) },
     })
 }

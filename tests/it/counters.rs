@@ -147,6 +147,63 @@ async fn a_topic_counts_what_was_published_to_it() {
     }
 }
 
+/// What waited is told from counters alone, and is what was seen at the time: whatever failed, was sent
+/// again, was dropped or was deleted meanwhile.
+#[tokio::test]
+async fn what_waited_can_be_told_afterwards() {
+    let drops = json!({"deadLetterDestination": null});
+    let grid = Grid::new().await.topic("orders").await.topic("other").await;
+    let grid = grid.push("orders", "billing", "503 400 200 503 200").await;
+    let grid = grid.push_with("orders", "crm", "503 503 413", drops).await;
+    let grid = grid.push("other", "audit", "503").await;
+    let mut seen = Vec::new();
+    for minute in 0..20 {
+        if minute % 3 == 0 {
+            let id = format!("e{minute}");
+            grid.publish("orders", event(&id)).await;
+            grid.publish("other", event(&id)).await;
+        }
+        if minute == 10 {
+            resubmit_all(&grid).await;
+        }
+        if minute == 14 {
+            let gone = "/topics/other/eventSubscriptions/audit";
+            grid.manage(Method::DELETE, gone, Value::Null).await;
+            grid.broker.sweep().await.expect("a sweep");
+        }
+        grid.run_for(MINUTE - Duration::from_millis(1)).await;
+        let counts = counts(&grid).await;
+        let counts = counts.as_array().expect("counts").iter();
+        seen.push(
+            counts
+                .map(|each| each["pending"].as_u64().expect("a count"))
+                .sum::<u64>(),
+        );
+        grid.run_for(Duration::from_millis(1)).await;
+    }
+    assert!(seen.iter().any(|waiting| *waiting > 5), "{seen:?}");
+    assert!(seen.windows(2).any(|two| two[0] > two[1]), "{seen:?}");
+    let path = "/everpost/traffic?slots=21";
+    let traffic = grid.manage(Method::GET, path, Value::Null).await.json();
+    let slots = traffic["value"].as_array().expect("slots").iter();
+    let told: Vec<_> = slots
+        .map(|slot| slot["pending"].as_u64().expect("a count"))
+        .collect();
+    assert_eq!(told[..20], seen);
+    grid.leave();
+}
+
+async fn resubmit_all(grid: &Grid) {
+    let path = "/everpost/deadLetters";
+    let letters = grid.manage(Method::GET, path, Value::Null).await.json();
+    let letters = letters["value"].as_array().expect("dead letters");
+    assert!(!letters.is_empty(), "something was given up");
+    for letter in letters {
+        let path = format!("{path}/{}/resubmit", letter["deliveryId"]);
+        grid.manage(Method::POST, &path, Value::Null).await;
+    }
+}
+
 /// Minutes become hours, and hours days, and their sums stay.
 #[tokio::test]
 async fn old_counters_become_coarser() {

@@ -2,6 +2,7 @@
 
 mod activity;
 mod api_reference;
+mod charts;
 mod credentials;
 mod deliver;
 mod filters;

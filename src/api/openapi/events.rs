@@ -393,6 +393,10 @@ fn slot() -> Schema {
         ("deadLettered", count()),
         ("dropped", count()),
         (
+            "pending",
+            count().says("Deliveries that waited when the slot ended, or wait now."),
+        ),
+        (
             "latencyMs",
             latency.says("Within how long such a part was delivered."),
         ),

@@ -105,6 +105,33 @@ pub struct TrafficSlot {
     pub dropped: u64,
     pub attempts: u64,
     pub latency: Latency,
+    /// Deliveries that waited when the slot ended, or wait now in the one that has not ended. It is exact
+    /// where the slot ends with a roll-up: inside an hour or a day that minutes have been folded to,
+    /// nothing is known of the times between.
+    pub pending: u64,
+}
+
+impl TrafficSlot {
+    /// Deliveries that ended, however they did.
+    pub fn ended(&self) -> u64 {
+        self.delivered + self.dead_lettered + self.dropped
+    }
+
+    /// Deliveries that waited when the slot began.
+    pub fn pending_before(&self) -> u64 {
+        (self.pending + self.ended()).saturating_sub(self.matched)
+    }
+
+    /// Attempts, as far as they can be told from deliveries: an attempt counts when it begins and its
+    /// delivery when it is made, which may be in the next slot.
+    pub fn tried(&self) -> u64 {
+        self.attempts.max(self.delivered)
+    }
+
+    /// Whether nothing at all was counted.
+    pub fn is_quiet(&self) -> bool {
+        self.published + self.matched + self.ended() + self.attempts == 0
+    }
 }
 
 /// How long deliveries took from publishing to the receiver's success, sorted.
@@ -202,7 +229,7 @@ impl Views {
     }
 }
 
-fn unsigned(row: &Row<'_>, index: usize) -> rusqlite::Result<u64> {
+pub(super) fn unsigned(row: &Row<'_>, index: usize) -> rusqlite::Result<u64> {
     row.get::<_, i64>(index)
         .map(|number| u64::try_from(number).unwrap_or(0))
 }
@@ -267,7 +294,25 @@ fn traffic(tx: &Connection, query: TrafficQuery) -> Result<Vec<TrafficSlot>, Sto
             slot.read_subscriptions(row)?;
         }
     }
+    let pending = format!(
+        "SELECT coalesce(sum(pending), 0) FROM subscription_total WHERE {whose_subscriptions}"
+    );
+    let pending = tx
+        .prepare_cached(&pending)?
+        .query_row(values, |row| unsigned(row, 0))?;
+    look_back(&mut slots, pending);
     Ok(slots)
+}
+
+/// Fills in what waited at the end of each slot: what waits now, less what came and plus what ended since.
+/// Every delivery comes once, a resubmission as one of its own, and ends once; those of deleted event
+/// subscriptions end like others. So nothing has to be guessed.
+fn look_back(slots: &mut [TrafficSlot], now: u64) {
+    let mut pending = now;
+    for slot in slots.iter_mut().rev() {
+        slot.pending = pending;
+        pending = slot.pending_before();
+    }
 }
 
 fn slot_of<'a>(
@@ -293,6 +338,7 @@ impl TrafficSlot {
             dropped: 0,
             attempts: 0,
             latency: Latency::default(),
+            pending: 0,
         }
     }
 
@@ -351,6 +397,21 @@ mod tests {
         ] {
             assert_eq!(latency.within_ms(share), Some(expected), "{share}");
         }
+    }
+
+    #[test]
+    fn what_waited_is_told_from_what_waits_and_what_came_and_went() {
+        let slot = |matched, delivered, dead_lettered, dropped| TrafficSlot {
+            matched,
+            delivered,
+            dead_lettered,
+            dropped,
+            ..TrafficSlot::empty(Timestamp::from_ms(0))
+        };
+        let mut slots = [slot(5, 1, 0, 0), slot(0, 0, 1, 2), slot(3, 0, 0, 0)];
+        look_back(&mut slots, 6);
+        assert_eq!(slots.map(|slot| slot.pending), [6, 3, 6]);
+        assert_eq!(slots[0].pending_before(), 2);
     }
 
     #[test]

@@ -1,24 +1,26 @@
-//! What happened when: a chart of the traffic of a topic, of an event subscription or of everything, with
-//! its figures and a table of the same numbers.
+//! What happened when: charts of the traffic of a topic, of an event subscription or of everything, with
+//! their figures and a table of the same numbers.
 
-use std::fmt::Write as _;
+mod multiples;
+
 use std::time::Duration;
 
 use askama::Template;
 use serde::Deserialize;
 
+use crate::admin::chart::{Canvas, Shape, share_of};
+use crate::admin::traffic::multiples::{Multiple, multiples};
 use crate::admin::view::{Moment, link, part};
 use crate::admin::{Site, print};
 use crate::base::Timestamp;
 use crate::store::StoreError;
 use crate::store::views::{Bound, Latency, TrafficOf, TrafficQuery, TrafficSlot};
 
-/// Size of the drawing, in its own units; the page stretches it.
-const WIDTH: f64 = 600.0;
-const HEIGHT: f64 = 120.0;
-
-/// The gap between two bars, as a share of their distance.
-const GAP: f64 = 0.2;
+/// The page stretches it.
+const CANVAS: Canvas = Canvas {
+    width: 600,
+    height: 120,
+};
 
 const MINUTE_MS: i64 = 60_000;
 const HOUR_MS: i64 = 60 * MINUTE_MS;
@@ -65,19 +67,18 @@ impl RangeChoice {
     }
 }
 
-/// The chart with everything around it.
+/// The charts with everything around them.
 #[derive(Clone, Debug, Template)]
 #[template(path = "admin/parts/traffic.html")]
 pub(super) struct Traffic {
     ranges: Vec<RangeLink>,
     figures: Vec<Figure>,
-    bars: Vec<Bar>,
-    /// Points of the line of published events; empty where those are not counted.
-    published: String,
+    shapes: Vec<Shape>,
     from: Moment,
     until: Moment,
     most: String,
     summary: String,
+    multiples: Vec<Multiple>,
     counts_events: bool,
     rows: Vec<TrafficRow>,
 }
@@ -95,16 +96,6 @@ struct Figure {
     value: String,
 }
 
-/// A rectangle of the drawing.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Bar {
-    class: &'static str,
-    x: String,
-    y: String,
-    width: String,
-    height: String,
-}
-
 /// A slot in which something happened.
 #[derive(Clone, Debug)]
 struct TrafficRow {
@@ -114,7 +105,10 @@ struct TrafficRow {
     delivered: String,
     dead_lettered: String,
     dropped: String,
-    latency: String,
+    succeeded: String,
+    half: String,
+    most: String,
+    waiting: String,
 }
 
 part!(Traffic);
@@ -147,17 +141,14 @@ impl Traffic {
         Self {
             ranges: links(range, path),
             figures: sum.figures(counts_events),
-            bars: bars(slots, most),
-            published: match counts_events {
-                true => line(slots, most),
-                false => String::new(),
-            },
+            shapes: shapes(slots, most, counts_events),
             from: Moment::at(slots.first().map_or(now, |slot| slot.start_at)),
             until: Moment::at(now),
-            most: print::count(most),
+            most: format!("highest: {} in {}", print::count(most), range.step()),
             summary: sum.sentence(range),
+            multiples: multiples(slots, &sum, range),
             counts_events,
-            rows: slots.iter().rev().filter_map(TrafficRow::of).collect(),
+            rows: rows(slots),
         }
     }
 }
@@ -171,59 +162,57 @@ fn links(chosen: Range, path: &str) -> Vec<RangeLink> {
     each.collect()
 }
 
-fn ended(slot: &TrafficSlot) -> u64 {
-    slot.delivered + slot.dead_lettered + slot.dropped
-}
-
 fn height(slot: &TrafficSlot) -> u64 {
-    ended(slot).max(slot.published)
+    slot.ended().max(slot.published)
 }
 
-/// One stack for each slot: delivered at the bottom, then what was given up.
-fn bars(slots: &[TrafficSlot], most: u64) -> Vec<Bar> {
-    let distance = WIDTH / slots.len().max(1) as f64;
-    let mut bars = Vec::new();
-    for (index, slot) in slots.iter().enumerate() {
-        let parts = [
-            ("delivered", slot.delivered),
-            ("dead-lettered", slot.dead_lettered),
-            ("dropped", slot.dropped),
-        ];
-        let mut below = 0;
-        for (class, count) in parts.into_iter().filter(|(_, count)| *count > 0) {
-            let (from, to) = (scaled(below, most), scaled(below + count, most));
-            bars.push(Bar {
-                class,
-                x: units(index as f64 * distance + distance * GAP / 2.0),
-                y: units(HEIGHT - to),
-                width: units(distance * (1.0 - GAP)),
-                height: units(to - from),
-            });
-            below += count;
-        }
+/// One stack for each slot: delivered at the bottom, then what was given up; before them what was
+/// published, where that is counted.
+fn shapes(slots: &[TrafficSlot], most: u64, counts_events: bool) -> Vec<Shape> {
+    let stack = |class, below: fn(&TrafficSlot) -> u64, count: fn(&TrafficSlot) -> u64| {
+        let spans = slots.iter().map(|slot| {
+            let from = below(slot);
+            (share_of(from, most), share_of(from + count(slot), most))
+        });
+        let path = CANVAS.bars(&spans.collect::<Vec<_>>());
+        Shape { class, path }
+    };
+    let mut shapes = vec![
+        stack("delivered", |_| 0, |slot| slot.delivered),
+        stack(
+            "dead-lettered",
+            |slot| slot.delivered,
+            |slot| slot.dead_lettered,
+        ),
+        stack(
+            "dropped",
+            |slot| slot.delivered + slot.dead_lettered,
+            |slot| slot.dropped,
+        ),
+    ];
+    if counts_events {
+        let published = slots
+            .iter()
+            .map(|slot| Some(share_of(slot.published, most)));
+        let path = CANVAS.steps(&published.collect::<Vec<_>>());
+        let class = "published";
+        shapes.push(Shape { class, path });
     }
-    bars
+    shapes
 }
 
-fn line(slots: &[TrafficSlot], most: u64) -> String {
-    let distance = WIDTH / slots.len().max(1) as f64;
-    let mut points = String::new();
-    for (index, slot) in slots.iter().enumerate() {
-        let (x, y) = (
-            (index as f64 + 0.5) * distance,
-            HEIGHT - scaled(slot.published, most),
-        );
-        let _ = write!(points, "{},{} ", units(x), units(y));
-    }
-    points.trim_end().to_owned()
-}
-
-fn scaled(count: u64, most: u64) -> f64 {
-    count as f64 * HEIGHT / most.max(1) as f64
-}
-
-fn units(length: f64) -> String {
-    format!("{length:.1}")
+/// The slots in which something happened, newest first; and what waits now, if only that is to be told.
+fn rows(slots: &[TrafficSlot]) -> Vec<TrafficRow> {
+    let newest = slots.last().map(|slot| slot.start_at);
+    let tells = |slot: &&TrafficSlot| {
+        !slot.is_quiet() || (Some(slot.start_at) == newest && slot.pending > 0)
+    };
+    slots
+        .iter()
+        .rev()
+        .filter(tells)
+        .map(TrafficRow::of)
+        .collect()
 }
 
 /// All slots together.
@@ -234,7 +223,7 @@ struct Sum {
     delivered: u64,
     dead_lettered: u64,
     dropped: u64,
-    attempts: u64,
+    tried: u64,
     latency: Latency,
 }
 
@@ -246,7 +235,7 @@ impl Sum {
             delivered: sum.delivered + slot.delivered,
             dead_lettered: sum.dead_lettered + slot.dead_lettered,
             dropped: sum.dropped + slot.dropped,
-            attempts: sum.attempts + slot.attempts,
+            tried: sum.tried + slot.tried(),
             latency: sum.latency.plus(slot.latency),
         })
     }
@@ -265,7 +254,7 @@ impl Sum {
         }
         add(
             "Attempts that succeeded",
-            share(self.delivered, self.attempts),
+            print::share(self.delivered, self.tried),
         );
         add("Half delivered within", within(&self.latency, 0.5));
         add("95 % delivered within", within(&self.latency, 0.95));
@@ -273,28 +262,21 @@ impl Sum {
     }
 
     fn sentence(&self, range: Range) -> String {
-        format!(
-            "Last {}: {} delivered, {} dead-lettered, {} dropped.",
-            range.title,
+        range.says(&format!(
+            "{} delivered, {} dead-lettered, {} dropped",
             print::count(self.delivered),
             print::count(self.dead_lettered),
             print::count(self.dropped)
-        )
-    }
-}
-
-/// `98.5 %`, or a dash where nothing was tried.
-fn share(part: u64, whole: u64) -> String {
-    match whole {
-        0 => "–".to_owned(),
-        _ if part >= whole => "100 %".to_owned(),
-        // What is not all must not look like it.
-        _ => format!("{:.1} %", (part as f64 * 100.0 / whole as f64).min(99.9)),
+        ))
     }
 }
 
 fn within(latency: &Latency, share: f64) -> String {
-    match latency.within_ms(share) {
+    print_bound(latency.within_ms(share))
+}
+
+fn print_bound(bound: Option<Bound>) -> String {
+    match bound {
         None => "–".to_owned(),
         Some(Bound::Within(ms)) => print::span(Duration::from_millis(ms)),
         Some(Bound::Longer) => "over 1 h".to_owned(),
@@ -302,17 +284,37 @@ fn within(latency: &Latency, share: f64) -> String {
 }
 
 impl TrafficRow {
-    /// `None` for a slot in which nothing happened.
-    fn of(slot: &TrafficSlot) -> Option<Self> {
-        (height(slot) + slot.attempts > 0).then(|| Self {
+    fn of(slot: &TrafficSlot) -> Self {
+        Self {
             from: Moment::at(slot.start_at),
             published: print::count(slot.published),
             attempts: print::count(slot.attempts),
             delivered: print::count(slot.delivered),
             dead_lettered: print::count(slot.dead_lettered),
             dropped: print::count(slot.dropped),
-            latency: within(&slot.latency, 0.95),
-        })
+            succeeded: print::share(slot.delivered, slot.tried()),
+            half: within(&slot.latency, 0.5),
+            most: within(&slot.latency, 0.95),
+            waiting: print::count(slot.pending),
+        }
+    }
+}
+
+/// A quiet slot to make others of.
+#[cfg(test)]
+fn slot(minute: i64) -> TrafficSlot {
+    TrafficSlot {
+        start_at: Timestamp::from_ms(minute * MINUTE_MS),
+        published: 0,
+        unmatched: 0,
+        bytes: 0,
+        matched: 0,
+        delivered: 0,
+        dead_lettered: 0,
+        dropped: 0,
+        attempts: 0,
+        latency: Latency::default(),
+        pending: 0,
     }
 }
 
@@ -320,68 +322,57 @@ impl TrafficRow {
 mod tests {
     use super::*;
 
-    fn slot(minute: i64, published: u64, delivered: u64, dead_lettered: u64) -> TrafficSlot {
+    fn busy(minute: i64, published: u64, delivered: u64, dead_lettered: u64) -> TrafficSlot {
         TrafficSlot {
-            start_at: Timestamp::from_ms(minute * MINUTE_MS),
             published,
-            unmatched: 0,
-            bytes: 0,
-            matched: published,
             delivered,
             dead_lettered,
-            dropped: 0,
-            attempts: delivered + dead_lettered,
-            latency: Latency::default(),
+            ..slot(minute)
         }
     }
 
     #[test]
     fn bars_stand_on_each_other_and_the_tallest_fills_the_drawing() {
-        let bars = bars(&[slot(0, 4, 3, 1), slot(1, 0, 0, 2)], 4);
-        let seen: Vec<_> = bars
+        let shapes = shapes(&[busy(0, 4, 3, 1), busy(1, 1, 0, 2)], 4, true);
+        let seen: Vec<_> = shapes
             .iter()
-            .map(|bar| {
-                (
-                    bar.class,
-                    bar.x.as_str(),
-                    bar.y.as_str(),
-                    bar.height.as_str(),
-                )
-            })
+            .map(|each| (each.class, each.path.as_str()))
             .collect();
         assert_eq!(
             seen,
             [
-                ("delivered", "30.0", "30.0", "90.0"),
-                ("dead-lettered", "30.0", "0.0", "30.0"),
-                ("dead-lettered", "330.0", "60.0", "60.0"),
+                ("delivered", "M30 120V30H270V120Z"),
+                ("dead-lettered", "M30 30V0H270V30ZM330 120V60H570V120Z"),
+                ("dropped", ""),
+                ("published", "M0 0V0H300V90H600"),
             ]
-        );
-        assert_eq!(
-            line(&[slot(0, 4, 0, 0), slot(1, 1, 0, 0)], 4),
-            "150.0,0.0 450.0,90.0"
         );
     }
 
     #[test]
     fn nothing_draws_nothing() {
         let now = Timestamp::from_ms(0);
-        let drawn = Traffic::draw(&[slot(0, 0, 0, 0)], RANGES[0], true, "/admin", now);
-        assert!(drawn.bars.is_empty() && drawn.rows.is_empty());
+        let drawn = Traffic::draw(&[slot(0)], RANGES[0], true, "/admin", now);
+        assert!(drawn.rows.is_empty());
         assert!(drawn.to_string().contains("Nothing happened"), "{drawn}");
+        assert!(!drawn.to_string().contains("<svg"), "{drawn}");
     }
 
     #[test]
-    fn shares_never_round_up_to_all() {
-        for (part, whole, expected) in [
-            (0, 0, "–"),
-            (0, 7, "0.0 %"),
-            (9_999, 10_000, "99.9 %"),
-            (1, 2, "50.0 %"),
-            (3, 3, "100 %"),
-        ] {
-            assert_eq!(share(part, whole), expected);
-        }
+    fn what_waits_is_drawn_though_nothing_happens() {
+        let mut slots = [slot(0), slot(1)];
+        slots[0].pending = 7;
+        slots[1].pending = 7;
+        let now = Timestamp::from_ms(90_000);
+        let drawn = Traffic::draw(&slots, RANGES[0], false, "/admin", now);
+        assert_eq!(drawn.rows.len(), 1);
+        let drawn = drawn.to_string();
+        let said = "aria-label=\"Last 1 hour: at most 7 deliveries waited; now 7 wait.\"";
+        assert!(drawn.contains(said), "{drawn}");
+        assert!(
+            drawn.contains("data-label=\"Waiting at the end\">7</td>"),
+            "{drawn}"
+        );
     }
 
     #[test]
