@@ -46,9 +46,9 @@ impl RetryPreview {
             });
         Self {
             attempts: attempts.collect(),
-            reason: match reason {
-                DeadLetterReason::TimeToLiveExceeded => OUTLIVED,
-                reason => hint::for_reason(reason),
+            reason: match reason == DeadLetterReason::TimeToLiveExceeded {
+                true => OUTLIVED,
+                false => hint::for_reason(reason),
             },
             given_up_at: Moment::at(now + *last),
             given_up_after: told(*last),

@@ -87,9 +87,10 @@ pub(super) async fn show(
         published_at: Moment::at(row.published_at),
         blob: row.blob.clone().unwrap_or_default(),
         can_be_resubmitted: obstacle.is_empty(),
-        obstacle: match row.state {
-            DeliveryState::Resubmitted if !resubmissions.is_empty() => String::new(),
-            _ => obstacle,
+        // What it has become is told instead.
+        obstacle: match row.state == DeliveryState::Resubmitted && !resubmissions.is_empty() {
+            true => String::new(),
+            false => obstacle,
         },
         resubmissions,
         state: timeline::badge(row.state),
@@ -105,8 +106,11 @@ fn obstacle(row: &DeliveryRow, registry: &Registry) -> String {
         DeliveryState::Resubmitted => {
             return format!("Dead letter {} has been resubmitted already.", row.id);
         }
-        other => {
-            let word = timeline::word(other).to_lowercase();
+        DeliveryState::Pending
+        | DeliveryState::Delivered
+        | DeliveryState::Dropped
+        | DeliveryState::Removed => {
+            let word = timeline::word(row.state).to_lowercase();
             return format!("This delivery is {word}; only a dead letter can be resubmitted.");
         }
     }

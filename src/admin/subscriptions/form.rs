@@ -284,9 +284,9 @@ async fn tell_and_show(
         }
     };
     let text = format!("Event subscription {name} has been {what}.{agreed}");
-    let told = match subscription.validation.state {
-        ValidationState::Failed => Flash::refused(text),
-        _ => Flash::done(text),
+    let told = match subscription.validation.state == ValidationState::Failed {
+        true => Flash::refused(text),
+        false => Flash::done(text),
     };
     visitor.tell(told).await?;
     Ok(Redirect::to(&subscription_page(topic.as_str(), name.as_str())).into_response())

@@ -267,8 +267,9 @@ mod tests {
                 let reads = steps.iter().filter(|step| step.contains(" delivery "));
                 let reads: Vec<_> = reads.collect();
                 assert!(!reads.is_empty(), "{steps:?}");
-                let is_covered = |step: &&String| step.contains("COVERING INDEX");
-                assert!(reads.iter().all(|step| is_covered(step)), "{steps:?}");
+                let mut reads = reads.into_iter();
+                let is_covered = |step: &String| step.contains("COVERING INDEX");
+                assert!(reads.all(is_covered), "{steps:?}");
                 assert!(
                     !steps.iter().any(|step| step.contains(" event ")),
                     "{steps:?}"
