@@ -22,10 +22,11 @@ use crate::admin::json_text;
 use crate::admin::session::Visitor;
 use crate::admin::timeline::DeliveryCard;
 use crate::admin::view::{Flash, Frame, draw_with, link};
+use crate::model::answer_script::ScriptedAnswer;
 use crate::model::delivery::{DeliveryId, DeliveryState};
 use crate::model::event::EventKey;
-use crate::model::inspector::InspectorDefinition;
-use crate::model::name::{InspectorName, TopicName};
+use crate::model::inspector::{Inspector, InspectorDefinition};
+use crate::model::name::{InspectorName, SubscriptionName, TopicName};
 use crate::model::registry::TopicEntry;
 use crate::store::views::EventDetail;
 use crate::wire::{self, resource};
@@ -34,6 +35,13 @@ const PATH: &str = "/admin/first-event";
 
 /// The topic that is proposed.
 const TOPIC: &str = "orders";
+
+/// The event subscription between the two.
+const SUBSCRIPTION: &str = "first-event";
+
+/// Resubmissions that are followed from an event to the newest of its line; the default of
+/// `replay.resubmissions_max`.
+const FOLLOWED_MAX: usize = 10;
 
 /// What the inspector of the guide answers, by step.
 const TAKES: &str = "200";
@@ -96,6 +104,8 @@ struct Ready {
     topic_path: String,
     inspector: String,
     inspector_path: String,
+    /// Whether it would refuse the next event for good.
+    refuses: bool,
     example: String,
 }
 
@@ -151,7 +161,8 @@ pub(super) async fn prepare(
         }
     };
     answer_with(&site, &inspector, TAKES).await?;
-    deliver_to(&site, &visitor, &entry, &inspector).await?;
+    let name = SubscriptionName::parse(SUBSCRIPTION).expect("the guide's own name is good");
+    deliver_to(&site, &visitor, &entry, name, &inspector).await?;
     tracing::info!(user.name = visitor.name, topic.name = %topic, "the guide was begun");
     let done = Done {
         topic: topic.to_string(),
@@ -190,22 +201,28 @@ pub(super) async fn refuse(
     Ok(Redirect::to(&done.page("refuse")).into_response())
 }
 
-/// Lets the inspector take events again and sends the dead letter once more.
+/// Lets the inspector take events again and sends the dead letter, where there is one, once more.
 pub(super) async fn repair(
     State(site): State<Arc<Site>>,
     Submitted { visitor, form }: Submitted,
 ) -> PageResult {
     let done = Done::of(&form);
-    let (_, inspector) = ready(&site, &done.topic).await?;
-    let id = delivery_id(form.text("delivery"))?;
+    let inspector = ready(&site, &done.topic).await?.1.name;
+    let dead = Some(form.text("delivery")).filter(|id| !id.is_empty());
+    let dead = dead.map(delivery_id).transpose()?;
     answer_with(&site, &inspector, TAKES).await?;
-    let fresh = site.broker.resubmit(id).await?;
-    tracing::info!(
-        user.name = visitor.name,
-        delivery.id = id.0,
-        "a dead letter was resubmitted"
-    );
-    let told = format!("Dead letter {id} has been resubmitted as delivery {fresh}.");
+    let told = match dead {
+        None => "The inspector answers 200 from now on.".to_owned(),
+        Some(id) => {
+            let fresh = site.broker.resubmit(id).await?;
+            tracing::info!(
+                user.name = visitor.name,
+                delivery.id = id.0,
+                "a dead letter was resubmitted"
+            );
+            format!("Dead letter {id} has been resubmitted as delivery {fresh}.")
+        }
+    };
     visitor.tell(Flash::done(told)).await?;
     Ok(Redirect::to(&done.page("refuse")).into_response())
 }
@@ -219,12 +236,11 @@ fn names(topic: &str) -> Result<(TopicName, InspectorName), Refusal> {
 }
 
 /// The topic and the inspector of a step that comes after the first.
-async fn ready(site: &Site, topic: &str) -> Result<(Arc<TopicEntry>, InspectorName), PageError> {
+async fn ready(site: &Site, topic: &str) -> Result<(Arc<TopicEntry>, Inspector), PageError> {
     let entry = site.custom_topic(topic)?;
     let names = names(entry.topic.name.as_str());
     let (_, inspector) = names.map_err(|refusal| PageError::Conflict(refusal.problem))?;
-    site.broker.inspector(&inspector).await?;
-    Ok((entry, inspector))
+    Ok((entry, site.broker.inspector(&inspector).await?))
 }
 
 async fn answer_with(
@@ -248,7 +264,7 @@ async fn send(
     answers: &str,
 ) -> Result<EventKey, PageError> {
     let (topic, inspector) = ready(site, topic).await?;
-    answer_with(site, &inspector, answers).await?;
+    answer_with(site, &inspector.name, answers).await?;
     let schema = &topic.topic.definition.input_schema;
     let (entropy, now) = (site.broker.entropy(), visitor.now);
     let example = wire::example(schema, entropy, now).to_string();
@@ -303,11 +319,17 @@ impl Ready {
         let example = wire::example(schema, site.broker.entropy(), visitor.now);
         Ok(Self {
             topic_path: topic_page(topic.topic.name.as_str()),
-            inspector_path: inspector_page(&inspector),
-            inspector: inspector.to_string(),
+            inspector_path: inspector_page(&inspector.name),
+            refuses: refuses(&inspector),
+            inspector: inspector.name.to_string(),
             example: json_text::laid_out(&example.to_string()),
         })
     }
+}
+
+fn refuses(inspector: &Inspector) -> bool {
+    let next = inspector.definition.answer(inspector.turn, 0);
+    next == ScriptedAnswer::Status(400)
 }
 
 /// `None` for a step that has not been taken, or whose event is gone.
@@ -317,29 +339,37 @@ async fn sent(
     key: Option<i64>,
     back: &str,
 ) -> Result<Option<Sent>, PageError> {
-    let Some(key) = key.map(EventKey) else {
-        return Ok(None);
-    };
-    let event = site.views.event(key).await?;
-    Ok(event.map(|event| Sent::new(site, visitor, event, back)))
+    let mut next = key.map(EventKey);
+    let mut line = Vec::new();
+    while let Some(key) = next.filter(|_| line.len() <= FOLLOWED_MAX)
+        && let Some(event) = site.views.event(key).await?
+    {
+        let newest = event.lineage.resubmissions.last();
+        next = newest.and_then(|resubmission| resubmission.as_event);
+        line.push(event);
+    }
+    Ok(Sent::new(site, visitor, line, back))
 }
 
 impl Sent {
-    fn new(site: &Site, visitor: &Visitor, event: EventDetail, back: &str) -> Self {
+    /// An event and those that it was resubmitted as, one after the other.
+    fn new(site: &Site, visitor: &Visitor, line: Vec<EventDetail>, back: &str) -> Option<Self> {
         let registry = site.broker.registry();
-        let newest = event.deliveries.iter().map(|each| &each.row).next_back();
+        let path = event_page(line.first()?.stored.key);
+        let deliveries = line.into_iter().flat_map(|event| event.deliveries);
+        let deliveries: Vec<_> = deliveries.collect();
+        let newest = deliveries.last().map(|each| &each.row);
         let dead = newest.filter(|row| row.state == DeliveryState::DeadLettered);
-        Self {
-            path: event_page(event.stored.key),
+        Some(Self {
+            path,
             state: newest.map(|row| row.state),
             dead_letter: dead.map(|row| row.id),
-            deliveries: event
-                .deliveries
+            deliveries: deliveries
                 .into_iter()
                 .map(|each| {
                     DeliveryCard::new(each, &registry, visitor.now).with_try_now(visitor, back)
                 })
                 .collect(),
-        }
+        })
     }
 }

@@ -25,7 +25,9 @@ pub(in crate::admin) async fn subscribe(
     let inspector = site.inspector(&name).await?.name;
     let topic = site.custom_topic(form.text("topic"))?;
     let of = &topic.topic.name;
-    let told = match deliver_to(&site, &visitor, &topic, &inspector).await? {
+    let name = SubscriptionName::parse(inspector.as_str())
+        .map_err(|error| PageError::Conflict(sentence(&error.to_string())))?;
+    let told = match deliver_to(&site, &visitor, &topic, name, &inspector).await? {
         true => Flash::done(format!(
             "The events of {of} are delivered to this inspector now."
         )),
@@ -37,16 +39,15 @@ pub(in crate::admin) async fn subscribe(
     Ok(Redirect::to(&inspector_page(&inspector)).into_response())
 }
 
-/// Has every event of `topic` delivered to `inspector` by a subscription of the same name. `false` where
-/// there is a subscription of that name already; it stays as it is.
+/// Has every event of `topic` delivered to `inspector` by a subscription of that name. `false` where there
+/// is one already; it stays as it is.
 pub(in crate::admin) async fn deliver_to(
     site: &Site,
     visitor: &Visitor,
     topic: &TopicEntry,
+    name: SubscriptionName,
     inspector: &InspectorName,
 ) -> Result<bool, PageError> {
-    let name = SubscriptionName::parse(inspector.as_str())
-        .map_err(|error| PageError::Conflict(sentence(&error.to_string())))?;
     if topic.subscription(&name).is_some() {
         return Ok(false);
     }

@@ -79,15 +79,53 @@ async fn the_guide_leads_from_nothing_to_a_resubmission() {
     )
     .await;
     let inspector = person.open("/admin/inspectors/orders-inspector").await;
-    inspector.expect(&["7 received", "orders / orders-inspector"]);
-    assert!(
-        !person
-            .open("/admin")
-            .await
-            .body
-            .contains("See an event delivered")
-    );
+    inspector.expect(&["7 received", "orders / first-event"]);
+    let overview = person.open("/admin").await;
+    assert!(!overview.body.contains("See an event delivered"));
+    overview.expect(&["Guide to a first event"]);
     drop(appliance);
+}
+
+/// Whoever edits the dead letter while the inspector still refuses is led on all the same.
+#[tokio::test]
+async fn the_guide_follows_an_event_that_is_edited_and_refused_again() {
+    let (_appliance, mut person) = Appliance::claimed().await;
+    person.open("/admin/first-event").await;
+    person
+        .send("/admin/first-event", &[("topic", "orders")])
+        .await;
+    let guide = person.send("/admin/first-event/refuse", &[]).await.path;
+    let page = wait_for(&mut person, &guide, "has become a dead letter").await;
+    page.expect(&["still answers 400", "Let the inspector answer 200"]);
+
+    let form = person.open("/admin/dead-letters/1/edit").await;
+    let event = form.body.split("</textarea>").next();
+    let event = event.and_then(|text| text.rsplit('>').next());
+    let event = event.expect("the event").replace("&#34;", "\"");
+    let fields = [("event", event.as_str()), ("kind", "Topic orders")];
+    let page = person.send("/admin/dead-letters/1/edit", &fields).await;
+    assert_eq!(page.path, "/admin/events/2");
+    page.expect(&[
+        "Resubmission of <a href=\"/admin/events/1#delivery-1\">delivery 1</a>",
+        "of <a href=\"/admin/events/1\">event 1</a>",
+    ]);
+    let old = person.open("/admin/events/1").await;
+    old.expect(&["Resubmitted as <a href=\"/admin/events/2\">event 2</a> of the topic orders"]);
+    person
+        .open("/admin/dead-letters/1")
+        .await
+        .expect(&["Resubmitted as <a href=\"/admin/events/2\">event 2</a> of the topic orders"]);
+
+    let page = wait_for(&mut person, &guide, "name=\"delivery\" value=\"2\"").await;
+    page.expect(&[
+        "still answers 400",
+        "id=\"delivery-1\"",
+        "id=\"delivery-2\"",
+    ]);
+    let page = person.send("/admin/first-event/repair", &[]).await;
+    page.expect(&["Dead letter 2 has been resubmitted as delivery 3."]);
+    let arrived = "The dead letter has been sent again, and has arrived.";
+    wait_for(&mut person, &guide, arrived).await;
 }
 
 #[tokio::test]
