@@ -13,6 +13,7 @@ use time::{Date, PrimitiveDateTime, Time};
 
 use crate::admin::Site;
 use crate::admin::client::Client;
+use crate::admin::deeds;
 use crate::admin::error::{PageError, PageResult};
 use crate::admin::field::Field;
 use crate::admin::form::Form;
@@ -49,7 +50,11 @@ pub(super) async fn note(
         request.method().as_str(),
         &visitor.path,
     );
-    let before = site.trail.look(&deed.path).await;
+    // What a form for something new stands below is not what it makes.
+    let before = match is_for_new(&deed.path) {
+        true => None,
+        false => site.trail.look(&deed.path).await,
+    };
     let response = next.run(request).await;
     let status = response.status();
     let only_drawn = response.extensions().get::<OnlyDrawn>().is_some();
@@ -66,9 +71,15 @@ fn made(path: &str, response: &Response) -> Option<String> {
     if let Some(Made(path)) = response.extensions().get() {
         return Some(path.clone());
     }
-    let is_for_new = path.rsplit('/').next()?.starts_with("new-");
-    let leads_to = response.headers().get(LOCATION).filter(|_| is_for_new)?;
+    let leads_to = response.headers().get(LOCATION);
+    let leads_to = leads_to.filter(|_| is_for_new(path))?;
     leads_to.to_str().ok().map(str::to_owned)
+}
+
+/// Whether the page at `path` has a form for something new.
+fn is_for_new(path: &str) -> bool {
+    let last = path.rsplit('/').next();
+    last.is_some_and(|last| last.starts_with("new-"))
 }
 
 /// What the user of that name does.
@@ -108,6 +119,8 @@ struct Row {
     at: Moment,
     who: String,
     address: String,
+    /// What was done, in a sentence; empty where only the path tells.
+    told: String,
     method: String,
     path: String,
     changes: Vec<ChangeText>,
@@ -223,6 +236,7 @@ fn moment(label: &str, text: &str) -> Result<Option<Timestamp>, PageError> {
 impl Row {
     fn new(row: AuditRow) -> Self {
         let entry = row.entry;
+        let told = print::visible(&deeds::told(&entry));
         let changes = entry.changes.into_iter().map(|change| ChangeText {
             property: change.property,
             before: shown(&change.before),
@@ -232,6 +246,7 @@ impl Row {
             at: Moment::at(entry.at),
             who: entry.actor.words(),
             address: entry.address.unwrap_or_default(),
+            told,
             method: entry.method,
             path: print::visible(&entry.path),
             changes: changes.collect(),

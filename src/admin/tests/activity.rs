@@ -2,6 +2,7 @@
 
 use http::StatusCode;
 
+use super::deliver::with_subscription;
 use super::{Appliance, NAME, PASSWORD};
 use crate::store::accounts::Role;
 use crate::store::audit::AuditQuery;
@@ -60,8 +61,27 @@ async fn changes_are_noted_with_what_they_changed_and_without_secrets() {
     assert!(all[0].ends_with(" null"), "{}", all[0]);
     assert_eq!(all[1], "ann POST /admin/topics/orders/keys: ");
     assert!(all[2].starts_with("ann POST /admin/new-topic:  null {"));
+    let page = ann.open("/admin/activity").await;
+    page.expect(&[
+        "The topic orders was deleted.",
+        "The topic orders showed its keys.",
+        "The topic orders was created.",
+        "<details>",
+    ]);
     let text = all.join("\n");
     assert!(!text.contains("argon2") && !text.contains("key1"), "{text}");
+}
+
+/// A new event subscription is compared with nothing, not with its topic.
+#[tokio::test(start_paused = true)]
+async fn what_is_made_below_something_is_told_as_new() {
+    let (appliance, mut ann) = with_subscription().await;
+    let all = noted(&appliance).await;
+    let start = "ann POST /admin/topics/orders/new-subscription:  null {";
+    assert!(all[0].starts_with(start), "{}", all[0]);
+    assert!(!all[0].contains("code=hush"), "{}", all[0]);
+    let page = ann.open("/admin/activity").await;
+    page.expect(&["The event subscription billing of the topic orders was created."]);
 }
 
 #[tokio::test(start_paused = true)]
