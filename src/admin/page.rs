@@ -113,6 +113,8 @@ pub(super) static PAGES: &[Page] = &[
     operated("/events/export", || get(events::export)),
     page("/events/{key}", || get(events::show)),
     operated("/events/{key}/data", || get(events::download)),
+    operated("/events/{key}/send/{subscription}",
+        || get(events::ask_to_send).post(events::send)),
     page("/rejected-events", || get(rejected_events::list)).listed(Watch, "Rejected events"),
     page("/rejected-events/{id}", || get(rejected_events::show)),
     page("/dead-letters", || get(dead_letters::list)).listed(Watch, "Dead letters"),

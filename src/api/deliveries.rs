@@ -1,13 +1,16 @@
 //! Everpost's own door to single deliveries.
 
 use axum::Json;
+use axum::body::Bytes;
 use axum::extract::{Path, State};
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::api::ApiState;
 use crate::api::error::ApiError;
-use crate::broker::HastenError;
+use crate::broker::{HastenError, PublishError, SendError};
 use crate::model::delivery::DeliveryId;
+use crate::model::event::EventKey;
 
 /// `POST /everpost/deliveries/{id}/tryNow`
 pub(super) async fn try_now(
@@ -16,6 +19,42 @@ pub(super) async fn try_now(
 ) -> Result<Json<Value>, ApiError> {
     state.broker.hasten(DeliveryId(id)).await?;
     Ok(Json(json!({ "deliveryId": id, "due": true })))
+}
+
+/// To whom an event is to be sent.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SendBody {
+    subscription: String,
+}
+
+/// `POST /everpost/events/{key}/send`
+pub(super) async fn send(
+    State(state): State<ApiState>,
+    Path(key): Path<i64>,
+    body: Bytes,
+) -> Result<Json<Value>, ApiError> {
+    let body: SendBody = serde_json::from_slice(&body).map_err(|cause| {
+        ApiError::bad_request(format!("The request body cannot be read: {cause}."))
+    })?;
+    let delivery = state
+        .broker
+        .send_stored(EventKey(key), &body.subscription)
+        .await?;
+    Ok(Json(json!({ "deliveryId": delivery.0 })))
+}
+
+impl From<SendError> for ApiError {
+    fn from(error: SendError) -> Self {
+        let explanation = error.to_string();
+        match error {
+            SendError::NoEvent(_) | SendError::NoSubscription(..) => Self::not_found(explanation),
+            SendError::Already(..) | SendError::Unmatched(..) => Self::conflict(explanation),
+            SendError::Stopping => PublishError::Stopping.into(),
+            SendError::DiskLow => PublishError::DiskLow.into(),
+            SendError::Store(error) => error.into(),
+        }
+    }
 }
 
 impl From<HastenError> for ApiError {

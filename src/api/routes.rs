@@ -240,6 +240,7 @@ pub(super) fn all(options: &ApiOptions) -> Vec<Route> {
         managed("/everpost/events", get(events::list)),
         with_data("/everpost/events/{key}", get(records::get_event)),
         with_data("/everpost/events/{key}/explanations", get(explain::explain_stored)),
+        operated("/everpost/events/{key}/send", post(deliveries::send)),
         managed("/everpost/storage", get(storage::show)),
         operated("/everpost/deliveries/{id}/tryNow", post(deliveries::try_now)),
         managed("/everpost/deadLetters", get(dead_letters::list)),

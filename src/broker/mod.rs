@@ -23,6 +23,7 @@ mod rejections;
 mod replay;
 mod resubmit;
 mod retention;
+mod send;
 mod signing;
 mod system;
 pub mod trail;
@@ -53,6 +54,7 @@ pub use receive::{ReceiveError, Reception};
 pub use replay::ReplayError;
 pub use resubmit::{EventEdit, ResubmitError, ResubmitRequest};
 pub use retention::{Preview, StorageReport, StorageStanding};
+pub use send::SendError;
 pub use validate::UnknownCode;
 
 use crate::base::{Clock, Entropy, TimeScale, Timestamp};

@@ -28,6 +28,7 @@ mod resubmissions;
 mod retention;
 mod row;
 mod seal;
+mod send;
 mod stopwatch;
 mod tally;
 mod upkeep;
@@ -59,6 +60,7 @@ pub use replays::{Bitten, Commanded, Counted, Found, ReplayBite, Replays, Stretc
 pub use resubmissions::{Candidate, Destined, Resubmission, Resubmissions, Resubmitted};
 pub use retention::{Bite, Prunable, Pruned, Sizes};
 pub use seal::{InvalidMasterKey, MasterKeys};
+pub use send::Sent;
 pub use stopwatch::{CommitTimes, Longest};
 pub use upkeep::{Machinery, Schema, Upkeep};
 pub use vault::{MASTER_KEY_FILE, Rekeyed};

@@ -69,6 +69,7 @@ const PAGES = [
   ["/topics/{topic}/subscriptions/{name}/delete", `${BILLING}/delete`],
   ["/events", "/admin/events"],
   ["/events/{key}", "/admin/events/61"],
+  ["/events/{key}/send/{subscription}", "/admin/events/61/send/warehouse"],
   ["/rejected-events", "/admin/rejected-events"],
   ["/rejected-events/{id}", "/admin/rejected-events/2"],
   ["/dead-letters", "/admin/dead-letters"],

@@ -3,6 +3,7 @@
 mod asked;
 mod export;
 mod list;
+mod send;
 mod show;
 mod why;
 
@@ -10,6 +11,7 @@ use askama::Template;
 
 pub(super) use export::export;
 pub(super) use list::list;
+pub(super) use send::{ask_to_send, send};
 pub(super) use show::{DataPart, download, show};
 pub(super) use why::WhyTable;
 

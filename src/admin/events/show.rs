@@ -96,7 +96,7 @@ pub(in crate::admin) async fn show(
     let event = find(&site, &key).await?;
     let registry = site.broker.registry();
     let topic = registry.topic_by_id(event.topic_id);
-    let why = topic.map(|topic| WhyTable::new(&event, topic));
+    let why = topic.map(|topic| WhyTable::new(&event, topic, &visitor));
     let topic_path = topic.map(|_| topic_page(&event.topic));
     let origin = event.lineage.made_by.as_ref().map(Origin::of_event);
     let stored = &event.stored;
@@ -150,7 +150,7 @@ impl DataPart {
     }
 }
 
-async fn find(site: &Site, key: &str) -> Result<EventDetail, PageError> {
+pub(super) async fn find(site: &Site, key: &str) -> Result<EventDetail, PageError> {
     let event = site.views.event(event_key(key)?).await?;
     event.ok_or_else(|| PageError::NotFound(format!("event {key}")))
 }

@@ -4,8 +4,10 @@ use std::collections::HashSet;
 
 use askama::Template;
 
+use crate::admin::events::send::send_page;
 use crate::admin::identify::subscription_page;
 use crate::admin::print;
+use crate::admin::session::Visitor;
 use crate::admin::view::{Badge, Tone, part};
 use crate::base::Timestamp;
 use crate::model::event::Event;
@@ -27,21 +29,35 @@ struct WhyRow {
     href: String,
     matched: Badge,
     why: String,
+    /// Where to send the event after all, for those who may.
+    send: Option<String>,
 }
 
 part!(WhyTable);
 
 impl WhyTable {
     /// What the subscriptions that `topic` has now make of `event`, and made of it.
-    pub(super) fn new(event: &EventDetail, topic: &TopicEntry) -> Self {
+    pub(super) fn new(event: &EventDetail, topic: &TopicEntry, visitor: &Visitor) -> Self {
         let deliveries = event.deliveries.iter();
         let got_it: HashSet<SubscriptionId> = deliveries
             .map(|delivery| delivery.row.subscription_id)
             .collect();
         let explained = topic.explain(&event.stored.event, event.stored.received_at);
+        let view = topic.view(&event.stored.event);
+        let send = |each: &Explanation| {
+            let page = send_page(
+                &event.stored.key.to_string(),
+                each.subscription.name.as_str(),
+            );
+            let now = Explanation::new(&each.subscription, &view, visitor.now);
+            (now.matched() && visitor.may_send(&page)).then_some(page)
+        };
         let rows = explained.iter().map(|each| {
             let got_it = got_it.contains(&each.subscription.id);
-            WhyRow::new(topic, each, got_it, Some(why(each, got_it)))
+            WhyRow {
+                send: (!got_it).then(|| send(each)).flatten(),
+                ..WhyRow::new(topic, each, got_it, Some(why(each, got_it)))
+            }
         });
         Self {
             rows: rows.collect(),
@@ -80,6 +96,7 @@ impl WhyRow {
                 false => Badge::new(Tone::Neutral, "Not matched"),
             },
             why: print::visible(&why.unwrap_or_default()),
+            send: None,
         }
     }
 }

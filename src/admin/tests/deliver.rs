@@ -165,6 +165,54 @@ async fn a_rejected_event_is_a_dead_letter_and_can_be_resubmitted() {
     assert_eq!(again.status, 409);
 }
 
+/// Whoever was not there when an event came, or had another filter, gets it by hand.
+#[tokio::test(start_paused = true)]
+async fn an_event_is_sent_to_a_subscription_that_has_not_got_it() {
+    let (appliance, mut person) = with_subscription().await;
+    let event = publish(&mut person).await;
+    settle(&appliance, 1, DeliveryState::Delivered).await;
+    let form = "/admin/topics/orders/new-subscription";
+    for (name, types) in [("audit", "Example.Created"), ("picky", "Other")] {
+        person.open(form).await;
+        let fields = [
+            ("name", name),
+            ("endpointUrl", "https://shop.example/audit"),
+            ("includedEventTypes", types),
+        ];
+        let made = person.send(form, &fields).await;
+        made.expect(&["has been created."]);
+    }
+    let page = person.open(&event).await;
+    page.expect(&["Not matched", "Send to audit"]);
+    for has_it_or_will_not in ["Send to billing", "Send to picky"] {
+        assert!(!page.body.contains(has_it_or_will_not), "{}", page.body);
+    }
+    let mut viewer = appliance.signed_in(Role::Viewer).await;
+    let seen = viewer.open(&event).await;
+    assert!(!seen.body.contains("Send to audit"), "{}", seen.body);
+
+    let send = format!("{event}/send/audit");
+    person.open(&send).await.expect(&["Send event 1 to audit?"]);
+    let sent = person.send(&send, &[]).await;
+    sent.expect(&["Event 1 is sent to audit as delivery 2."]);
+    settle(&appliance, 2, DeliveryState::Delivered).await;
+    for (subscription, problem) in [
+        ("audit", "Event 1 went to audit already, in delivery 2"),
+        ("picky", "Event 1 would not go to picky now either"),
+    ] {
+        let send = format!("{event}/send/{subscription}");
+        person.open(&send).await;
+        let refused = person.send(&send, &[]).await;
+        assert_eq!(refused.status, StatusCode::CONFLICT);
+        refused.expect(&[problem]);
+    }
+    for account in appliance.broker.accounts().await.expect("accounts") {
+        assert!(account.totals.balance(), "{account:?}");
+        let verified = appliance.broker.verify(account.id).await;
+        assert!(verified.expect("a count").agrees, "{account:?}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_paused_subscription_keeps_what_comes_and_goes_on() {
     let (appliance, mut person) = with_subscription().await;

@@ -1,7 +1,7 @@
 //! What is told of stored events, their deliveries, counters and storage.
 
 use axum::http::Method;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::operation::{Area, Operation, on, query};
 use super::schema::{
@@ -121,6 +121,19 @@ fn operations() -> Vec<Operation> {
         on(Method::GET, "/everpost/events/{key}", "getEvent", "Get an event")
             .says("With its data, its deliveries and all of their attempts.")
             .gives(200, "The event.", named("Event")),
+        on(
+            Method::POST,
+            "/everpost/events/{key}/send",
+            "sendEvent",
+            "Send an event to an event subscription",
+        )
+        .says(
+            "To one of its topic that has not got it. Its filter is asked as it is now; no other event \
+             subscription gets the event again.",
+        )
+        .takes(object([("subscription", text())]), json!({ "subscription": "billing" }))
+        .gives(200, "It is due.", object([("deliveryId", integer())]))
+        .refuses(409, "The event subscription has got it already, or does not want it."),
         on(
             Method::POST,
             "/everpost/deliveries/{id}/tryNow",

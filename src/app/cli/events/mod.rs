@@ -7,8 +7,8 @@ use anyhow::Context;
 use clap::{Args, Subcommand};
 use reqwest::Method;
 use serde::Deserialize;
-use serde_json::Value;
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 
 use self::filter::EventFilter;
 use self::layout::laid_out;
@@ -39,6 +39,15 @@ enum EventsCommand {
     Show {
         /// Number of the event, as `events list` shows it
         key: i64,
+    },
+    /// Send an event to an event subscription of its topic that has not got it
+    ///
+    /// Its filter is asked as it is now; no other event subscription gets the event again.
+    Send {
+        /// Number of the event, as `events list` shows it
+        key: i64,
+        /// Name of the event subscription
+        subscription: String,
     },
     /// Make the next attempt of a pending delivery now, before its time
     TryNow {
@@ -80,6 +89,15 @@ impl EventsArgs {
                 let event = serde_json::from_str(&answer).context("the server shows no event")?;
                 let now = Clock::system().now();
                 self.output.show_verbatim(&answer, || sheet(&event, now))?;
+            }
+            EventsCommand::Send { key, subscription } => {
+                let path = ["everpost", "events", &key.to_string(), "send"];
+                let body = json!({ "subscription": subscription });
+                let sent = client.send(Method::POST, &path, Some(&body)).await?;
+                self.output.show(&sent, |sent| {
+                    let delivery = text(sent, "/deliveryId");
+                    format!("event {key} is sent to {subscription} as delivery {delivery}\n")
+                })?;
             }
             EventsCommand::TryNow { delivery } => {
                 let number = delivery.to_string();

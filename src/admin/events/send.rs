@@ -1,0 +1,84 @@
+//! Sending an event to an event subscription that has not got it.
+
+use std::sync::Arc;
+
+use axum::extract::{Path, State};
+use axum::response::{IntoResponse, Redirect};
+
+use crate::admin::Site;
+use crate::admin::confirm::Confirm;
+use crate::admin::error::{PageError, PageResult, sentence};
+use crate::admin::events::show::find;
+use crate::admin::form::Submitted;
+use crate::admin::identify::event_page;
+use crate::admin::print;
+use crate::admin::session::Visitor;
+use crate::admin::view::{Flash, Frame, draw};
+use crate::broker::SendError;
+
+/// The question whether to send an event to a subscription.
+pub(super) fn send_page(key: &str, subscription: &str) -> String {
+    format!("/admin/events/{key}/send/{subscription}")
+}
+
+/// Asks before the event is sent.
+pub(in crate::admin) async fn ask_to_send(
+    visitor: Visitor,
+    State(site): State<Arc<Site>>,
+    Path((key, subscription)): Path<(String, String)>,
+) -> PageResult {
+    let event = find(&site, &key).await?.stored;
+    let name = print::visible(&subscription);
+    let published = print::relative(event.received_at, visitor.now);
+    Ok(draw(&Confirm {
+        frame: Frame::new(&visitor, format!("Send event {} to {name}?", event.key)),
+        consequences: vec![
+            format!(
+                "Event {} would be sent to the event subscription {name}, at once.",
+                print::visible(&event.event.id)
+            ),
+            "Its filter is asked again, as it is now; attempts and time to live start now."
+                .to_owned(),
+            format!("The event was published {published}; no other subscription gets it again."),
+        ],
+        button: "Send",
+        dangerous: false,
+        back: event_page(event.key),
+        action: visitor.path.clone(),
+    }))
+}
+
+/// Sends it.
+pub(in crate::admin) async fn send(
+    State(site): State<Arc<Site>>,
+    Path((key, subscription)): Path<(String, String)>,
+    Submitted { visitor, .. }: Submitted,
+) -> PageResult {
+    let key = find(&site, &key).await?.stored.key;
+    let delivery = site.broker.send_stored(key, &subscription).await?;
+    tracing::info!(
+        user.name = visitor.name,
+        delivery.id = delivery.0,
+        "an event was sent to a subscription that had not got it"
+    );
+    let told = format!("Event {key} is sent to {subscription} as delivery {delivery}.");
+    visitor.tell(Flash::done(told)).await?;
+    let page = format!("{}#delivery-{delivery}", event_page(key));
+    Ok(Redirect::to(&page).into_response())
+}
+
+impl From<SendError> for PageError {
+    fn from(error: SendError) -> Self {
+        match error {
+            SendError::NoEvent(key) => Self::NotFound(format!("event {key}")),
+            SendError::NoSubscription(_, name) => {
+                Self::NotFound(format!("event subscription {name} of its topic"))
+            }
+            SendError::Already(..) | SendError::Unmatched(..) => {
+                Self::Conflict(sentence(&error.to_string()))
+            }
+            SendError::Stopping | SendError::DiskLow => Self::Unavailable(error.to_string()),
+            SendError::Store(error) => error.into(),
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! Sending a stored event to an event subscription that did not want it when it was published, and would
+//! now: its filter was mended, say, or it is younger than the event.
+
+use crate::broker::Broker;
+use crate::model::delivery::DeliveryId;
+use crate::model::event::EventKey;
+use crate::model::explanation::Explanation;
+use crate::store::{Sent, StoreError};
+use crate::wire::explanation::why_not;
+
+/// Why an event is not sent. Everything stays as it is.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SendError {
+    #[error("there is no event {0}")]
+    NoEvent(EventKey),
+    #[error("the topic of event {0} has no event subscription {1}")]
+    NoSubscription(EventKey, String),
+    #[error("event {1} went to {0} already, in delivery {2}")]
+    Already(String, EventKey, DeliveryId),
+    /// With the reason, a sentence.
+    #[error("event {1} would not go to {0} now either: {2}")]
+    Unmatched(String, EventKey, String),
+    #[error("the appliance is stopping")]
+    Stopping,
+    #[error("the disk is almost full")]
+    DiskLow,
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl Broker {
+    /// Matches a stored event anew for one event subscription of its topic, as things are now, and makes
+    /// a delivery of it; others never see it again. Attempts and time to live start now.
+    pub async fn send_stored(&self, key: EventKey, name: &str) -> Result<DeliveryId, SendError> {
+        if self.is_stopping() {
+            return Err(SendError::Stopping);
+        }
+        if self.disk_is_low() {
+            return Err(SendError::DiskLow);
+        }
+        let event = self.store().views.event(key).await?;
+        let event = event.ok_or(SendError::NoEvent(key))?;
+        let missing = || SendError::NoSubscription(key, name.to_owned());
+        let registry = self.registry();
+        let topic = registry.topic_by_id(event.topic_id).ok_or_else(missing)?;
+        let mut subscriptions = topic.subscriptions.values();
+        let subscription = subscriptions
+            .find(|each| each.name.as_str().eq_ignore_ascii_case(name))
+            .ok_or_else(missing)?;
+        let now = self.clock().now();
+        let view = topic.view(&event.stored.event);
+        if let Some(why) = why_not(&Explanation::new(subscription, &view, now)) {
+            return Err(SendError::Unmatched(name.to_owned(), key, why));
+        }
+        let id = subscription.id;
+        match self.store().deliveries.send(key, id, now).await? {
+            Sent::Already(delivery) => Err(SendError::Already(name.to_owned(), key, delivery)),
+            Sent::Missing => Err(missing()),
+            Sent::As(delivery) => {
+                self.meters().matched(topic, &[id], 0);
+                self.announce_arrivals(&[id]);
+                self.note_due(&[id], now);
+                Ok(delivery)
+            }
+        }
+    }
+}
