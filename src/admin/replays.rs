@@ -22,11 +22,14 @@ use crate::model::registry::Registry;
 use crate::model::replay::{
     ReplayCommand, ReplayJob, ReplayJobId, ReplayState, ReplayTarget, Replayed,
 };
+use crate::store::views::{FATES_MAX, ReplayFates};
 
 /// Rows of one page.
 const ROWS: usize = 50;
 
 const PATH: &str = "/admin/replays";
+
+const SUBSCRIPTION: &str = "Event subscription";
 
 /// The page of a replay job.
 pub(super) fn replay_page(id: ReplayJobId) -> String {
@@ -50,13 +53,42 @@ struct ReplayPage {
     job: ReplayText,
     is_running: bool,
     is_paused: bool,
-    filters: Vec<(&'static str, String)>,
+    filters: Vec<Chosen>,
     rate: String,
     /// Whose backlog it waits for: name and page.
     waits_for: Option<(String, String)>,
+    /// Whether what was sent makes deliveries that can be followed.
+    fates: Option<FatesText>,
     skipped: Vec<(String, String)>,
     errors: Vec<(String, String, String)>,
     recipe: Recipe,
+}
+
+/// One of the things that dead letters are chosen by.
+pub(super) struct Chosen {
+    pub(super) label: &'static str,
+    pub(super) text: String,
+    href: Option<String>,
+}
+
+/// What has become of what was sent.
+struct FatesText {
+    delivered: String,
+    given_up: String,
+    waiting: String,
+    /// How many were looked at, where there are more.
+    of_first: Option<String>,
+}
+
+impl FatesText {
+    fn new(fates: &ReplayFates, job: &ReplayJob) -> Self {
+        Self {
+            delivered: print::count(fates.delivered),
+            given_up: print::count(fates.given_up),
+            waiting: print::count(fates.waiting),
+            of_first: (job.progress.resubmitted > FATES_MAX).then(|| print::count(FATES_MAX)),
+        }
+    }
 }
 
 /// What every list and page says of a job.
@@ -176,6 +208,12 @@ pub(super) async fn show(
     let skipped = progress.skipped.iter();
     let errors = progress.errors.iter();
     let id = job.id;
+    let fates = match job.request.target {
+        ReplayTarget::Url(_) => None,
+        ReplayTarget::Subscription | ReplayTarget::Topic(_) => {
+            Some(site.views.replay_fates(id).await?)
+        }
+    };
     Ok(draw(&ReplayPage {
         frame: Frame::new(&visitor, format!("Replay job {id}")),
         is_running: job.state == ReplayState::Running,
@@ -183,6 +221,7 @@ pub(super) async fn show(
         filters: filters(&job.request.source.filter, &registry),
         rate: rate(job.request.rate),
         waits_for,
+        fates: fates.map(|fates| FatesText::new(&fates, &job)),
         skipped: skipped
             .map(|(refusal, count)| (refusal.explanation().to_owned(), print::count(*count)))
             .collect(),
@@ -209,13 +248,15 @@ fn rate(rate: Option<Rate>) -> String {
 }
 
 /// What the job covers, in words; nothing for everything.
-fn filters(filter: &DeadLetterFilter, registry: &Registry) -> Vec<(&'static str, String)> {
+pub(super) fn filters(filter: &DeadLetterFilter, registry: &Registry) -> Vec<Chosen> {
     let topic = filter.topic.and_then(|id| registry.topic_by_id(id));
     let subscription = filter.subscription.and_then(|id| registry.subscription(id));
+    let subscription_href = subscription
+        .map(|(topic, each)| subscription_page(topic.topic.name.as_str(), each.name.as_str()));
     let texts = [
         ("Topic", topic.map(|topic| topic.topic.name.to_string())),
         (
-            "Event subscription",
+            SUBSCRIPTION,
             subscription.map(|(topic, each)| format!("{} / {}", topic.topic.name, each.name)),
         ),
         ("Reason", filter.reason.clone()),
@@ -238,8 +279,12 @@ fn filters(filter: &DeadLetterFilter, registry: &Registry) -> Vec<(&'static str,
     let said = texts
         .into_iter()
         .filter_map(|(name, text)| Some((name, text?)));
-    said.map(|(name, text)| (name, print::visible(&text)))
-        .collect()
+    let chosen = said.map(|(label, text)| Chosen {
+        label,
+        text: print::visible(&text),
+        href: subscription_href.clone().filter(|_| label == SUBSCRIPTION),
+    });
+    chosen.collect()
 }
 
 async fn find(site: &Site, id: &str) -> Result<ReplayJob, PageError> {

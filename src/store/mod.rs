@@ -23,6 +23,7 @@ mod migrate;
 mod namespaces;
 mod notices;
 mod rejections;
+mod replay_fates;
 mod replays;
 mod resubmissions;
 mod retention;

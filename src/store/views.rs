@@ -38,6 +38,7 @@ use crate::store::seal::Seals;
 pub use crate::store::exports::ExportHistory;
 pub use crate::store::inspectors::InspectedQuery;
 pub use crate::store::rejections::RejectionQuery;
+pub use crate::store::replay_fates::{FATES_MAX, ReplayFates};
 use crate::wire::dead_letter::DeadLetterFacts;
 
 /// Rows on one page of a list, at most.

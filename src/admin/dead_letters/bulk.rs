@@ -18,7 +18,7 @@ use crate::admin::field::{Field, Section};
 use crate::admin::file::{NDJSON, file, on_one_line};
 use crate::admin::form::{Form, Refusal, Submitted};
 use crate::admin::form_page::FormPage;
-use crate::admin::replays::replay_page;
+use crate::admin::replays::{filters, replay_page};
 use crate::admin::session::Visitor;
 use crate::admin::view::{Flash, Frame, draw};
 use crate::admin::{Site, print};
@@ -183,7 +183,8 @@ fn draw_form(
     let page = FormPage {
         intro: format!(
             "{title} would be sent again by a replay job, which can be paused and cancelled. What is \
-             given up later is not part of it."
+             given up later is not part of it. {}",
+            chosen(site, visitor, asked)
         ),
         sections: vec![Section {
             title: "Replay job",
@@ -193,6 +194,21 @@ fn draw_form(
         back: asked.at(LIST),
     };
     page.draw(Frame::new(visitor, format!("Resubmit {title}?")), refusal)
+}
+
+/// Which dead letters are meant, in a sentence.
+fn chosen(site: &Site, visitor: &Visitor, asked: &Asked) -> String {
+    let Ok(filter) = filter(site, visitor, asked) else {
+        return String::new(); // it has been read before, or nothing would be asked
+    };
+    let chosen = filters(&filter, &site.broker.registry()).into_iter();
+    let chosen: Vec<String> = chosen
+        .map(|each| format!("{} {}", each.label.to_lowercase(), each.text))
+        .collect();
+    match chosen.is_empty() {
+        true => "These are all dead letters that there are.".to_owned(),
+        false => format!("These are those of: {}.", chosen.join(", ")),
+    }
 }
 
 /// Asks before dead letters are taken away, with their exact number.

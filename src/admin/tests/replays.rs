@@ -35,6 +35,7 @@ async fn all_that_match_are_sent_again_by_a_replay_job() {
     form.expect(&[
         "Resubmit 3 dead letters?",
         "3 dead letters would be sent again",
+        "These are those of: event subscription orders / billing.",
         "Events per second",
     ]);
     for (fields, problem) in [
@@ -81,7 +82,12 @@ async fn all_that_match_are_sent_again_by_a_replay_job() {
     replay(&appliance).await;
     settle(&appliance, 6, DeliveryState::Delivered).await;
     let job = person.open("/admin/replays/2").await;
-    job.expect(&["Completed", "100 %: 3 of 3"]);
+    job.expect(&[
+        "Completed",
+        "100 %: 3 of 3",
+        "delivered 3, dead letters again 0, waiting 0",
+        "<a href=\"/admin/topics/orders/subscriptions/billing\">orders / billing</a>",
+    ]);
     let jobs = person.open("/admin/replays").await;
     jobs.expect(&[
         "Replay jobs",
@@ -94,6 +100,25 @@ async fn all_that_match_are_sent_again_by_a_replay_job() {
     for path in ["/admin/replays/9", "/admin/replays/x"] {
         assert_eq!(person.open(path).await.status, StatusCode::NOT_FOUND);
     }
+}
+
+/// Events published anew are followed, too.
+#[tokio::test(start_paused = true)]
+async fn a_replay_job_says_what_was_given_up_again() {
+    let (appliance, mut person) = with_dead_letters(2).await;
+    let path = "/admin/dead-letters/resubmit";
+    let all = person.open(path).await;
+    all.expect(&["These are all dead letters that there are."]);
+    appliance.webhooks.will_answer(400, "no", "still not");
+    person.send(path, &[("kind", "Topic")]).await;
+    replay(&appliance).await;
+    for _ in 0..1_000 {
+        tokio::task::yield_now().await;
+    }
+    let job = person.open("/admin/replays/1").await;
+    job.expect(&["delivered 1, dead letters again 1, waiting 0"]);
+    let old = person.open("/admin/dead-letters/1").await;
+    old.expect(&["of the topic orders", "replay job 1"]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,0 +1,58 @@
+//! What has become of the deliveries that a replay job made.
+
+use rusqlite::{Connection, params};
+
+use crate::model::delivery::DeliveryState;
+use crate::model::replay::ReplayJobId;
+use crate::store::error::StoreError;
+use crate::store::row;
+use crate::store::views::Views;
+
+/// Resubmissions of a job that are looked at, so that its page stays quick; the first ones.
+pub const FATES_MAX: u64 = 10_000;
+
+/// How many deliveries stand how.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReplayFates {
+    pub delivered: u64,
+    /// Given up again, whatever was done with them since.
+    pub given_up: u64,
+    pub waiting: u64,
+}
+
+impl Views {
+    /// What has become of the deliveries that the first [`FATES_MAX`] resubmissions of a job made; those
+    /// that retention has taken are not among them. A job that sends to a URL makes none.
+    pub async fn replay_fates(&self, job: ReplayJobId) -> Result<ReplayFates, StoreError> {
+        self.db.read(move |tx| fates(tx, job)).await
+    }
+}
+
+fn fates(tx: &Connection, job: ReplayJobId) -> Result<ReplayFates, StoreError> {
+    // The outer loop must be the lines, in their order.
+    let select = "SELECT delivery.state, count(*) FROM (SELECT as_delivery_id, as_event_id \
+         FROM resubmission WHERE replay_job_id = ?1 ORDER BY id LIMIT ?2) AS line \
+         CROSS JOIN delivery ON delivery.id = line.as_delivery_id \
+         GROUP BY delivery.state \
+         UNION ALL \
+         SELECT delivery.state, count(*) FROM (SELECT as_delivery_id, as_event_id \
+         FROM resubmission WHERE replay_job_id = ?1 ORDER BY id LIMIT ?2) AS line \
+         CROSS JOIN delivery ON delivery.event_id = line.as_event_id \
+         WHERE line.as_delivery_id IS NULL GROUP BY delivery.state";
+    let mut select = tx.prepare_cached(select)?;
+    let most = i64::try_from(FATES_MAX).unwrap_or(i64::MAX);
+    let mut rows = select.query(params![job.0, most])?;
+    let mut fates = ReplayFates::default();
+    while let Some(found) = rows.next()? {
+        let count = found.get::<_, i64>(1)?.unsigned_abs();
+        match row::state(found, 0)? {
+            DeliveryState::Pending => fates.waiting += count,
+            DeliveryState::Delivered => fates.delivered += count,
+            DeliveryState::DeadLettered
+            | DeliveryState::Dropped
+            | DeliveryState::Resubmitted
+            | DeliveryState::Removed => fates.given_up += count,
+        }
+    }
+    Ok(fates)
+}
