@@ -125,7 +125,7 @@ mod tests {
             place: "https://hooks.example.com".to_owned(),
             reach: Reach {
                 verdict,
-                lookup: Some(Duration::from_micros(1_250)),
+                lookup: Some(Duration::from_micros(1_300)),
                 call,
             },
         });

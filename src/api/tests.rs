@@ -168,8 +168,11 @@ fn described(operation: &Value) -> BTreeSet<&str> {
 fn taken(answer: &Value) -> BTreeSet<&str> {
     let message = answer["error"]["message"].as_str().unwrap_or_default();
     let names = message.split_once("no parameter \"nonsense\" here; there are: ");
-    let names = names.map_or("", |(_, names)| names.trim_end_matches('.'));
-    names.split(", ").filter(|name| !name.is_empty()).collect()
+    let names = names.and_then(|(_, names)| names.split('.').next());
+    names
+        .into_iter()
+        .flat_map(|names| names.split(", "))
+        .collect()
 }
 
 #[tokio::test(start_paused = true)]
