@@ -173,8 +173,8 @@ mod tests {
 
     /// What people read of it.
     fn words(html: &str) -> String {
-        let texts = html.split('<').map(|part| part.split_once('>'));
-        let texts = texts.map(|part| part.map_or("", |(_, text)| text));
+        let parts = html.split('<');
+        let texts = parts.map(|part| part.split_once('>').map_or(part, |(_, text)| text));
         let words: String = texts.collect();
         words.split_whitespace().collect::<Vec<_>>().join(" ")
     }

@@ -29,34 +29,6 @@ pub(super) struct Page {
     pub(super) handler: fn() -> MethodRouter<Arc<Site>>,
 }
 
-/// A part of the navigation: pages that people need for the same.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Group {
-    Home,
-    SetUp,
-    Watch,
-    Try,
-    People,
-    Appliance,
-}
-
-impl Group {
-    /// All of them in their order.
-    const ALL: [Group; 6] = [Home, SetUp, Watch, Try, People, Appliance];
-
-    /// What stands above it; empty for nothing.
-    fn title(self) -> &'static str {
-        match self {
-            Home => "",
-            SetUp => "Set up",
-            Watch => "Watch",
-            Try => "Try",
-            People => "People",
-            Appliance => "Appliance",
-        }
-    }
-}
-
 /// All pages; those of a group of the navigation in its order.
 #[rustfmt::skip] // a table
 pub(super) static PAGES: &[Page] = &[
@@ -191,6 +163,34 @@ pub(super) static PAGES: &[Page] = &[
     anybodys("/account/sessions/{session}/end", || post(sessions::end_own)),
     anybodys("/logout", || post(login::log_out)),
 ];
+
+/// A part of the navigation: pages that people need for the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Group {
+    Home,
+    SetUp,
+    Watch,
+    Try,
+    People,
+    Appliance,
+}
+
+impl Group {
+    /// All of them in their order.
+    const ALL: [Group; 6] = [Home, SetUp, Watch, Try, People, Appliance];
+
+    /// What stands above it; empty for nothing.
+    fn title(self) -> &'static str {
+        match self {
+            Home => "",
+            SetUp => "Set up",
+            Watch => "Watch",
+            Try => "Try",
+            People => "People",
+            Appliance => "Appliance",
+        }
+    }
+}
 
 impl Page {
     /// The same for secrets and rights: its form takes a password that was typed lately.

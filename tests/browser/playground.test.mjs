@@ -83,7 +83,7 @@ test("an event is converted, or refused in words", async (t) => {
 
   const body = await ann.page.getByLabel("Body", { exact: true }).locator("code").textContent();
   await ann.type("Event", body);
-  await ann.page.getByLabel("Sent as").selectOption("EventGridSchema");
+  await ann.page.getByLabel("Sent as", { exact: true }).selectOption("EventGridSchema");
   await ann.press("Convert");
   await ann.page.getByRole("alert").waitFor();
   await ann.sees("published as CloudEventSchemaV1_0 cannot be delivered as EventGridSchema");

@@ -41,19 +41,20 @@ impl Pasted {
         topic: Option<Arc<TopicEntry>>,
         now: Timestamp,
     ) -> Result<Self, Refusal> {
-        let json = text(form, EVENT, site.publish_bytes_max)?;
+        // Browsers end the lines of a form in their own way, which must not show in the bytes of a delivery.
+        let json = text(form, EVENT, site.publish_bytes_max)?.replace("\r\n", "\n");
         let (schema, resource_id) = match &topic {
             Some(topic) => {
                 let schema = topic.topic.definition.input_schema.clone();
                 (schema, Arc::clone(&topic.resource_id))
             }
             None => {
-                let recognized = recognize(json);
+                let recognized = recognize(&json);
                 let named = recognized.topic.map(Arc::from);
                 (recognized.schema, named.unwrap_or_else(|| nowhere(site)))
             }
         };
-        let event = wire::decode_one(&schema, &resource_id, json, now, site.broker.entropy());
+        let event = wire::decode_one(&schema, &resource_id, &json, now, site.broker.entropy());
         let event = event.map_err(|bad| Refusal::of(EVENT, sentence(&bad.to_string())))?;
         Ok(Self {
             event,

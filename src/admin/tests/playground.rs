@@ -45,7 +45,7 @@ async fn a_pasted_filter_tells_which_clause_fails() {
     let page = send(&mut person, FILTER, &fields).await;
     page.expect(&["Matches", "every event matches"]);
     let activity = person.open("/admin/activity").await;
-    assert!(!activity.body.contains("/playground"));
+    assert!(!activity.body.contains("/playground/filter"));
 }
 
 #[tokio::test(start_paused = true)]
