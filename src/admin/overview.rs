@@ -171,7 +171,11 @@ fn tiles(
             number(registry.subscriptions().count()),
             "/admin/subscriptions",
         ),
-        tile("Waiting deliveries", total.pending, "/admin/events?state=Pending"),
+        tile(
+            "Waiting deliveries",
+            total.pending,
+            "/admin/events?state=Pending",
+        ),
         Tile {
             label: "Oldest delivery that is due",
             figure: overdue.map_or_else(|| "none".to_owned(), print::span),

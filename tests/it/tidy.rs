@@ -86,7 +86,13 @@ fn imports_point_downwards() {
 
 /// Doors may name the values that broker verbs take and return, and read the views.
 fn check_door(path: &str, number: usize, line: &str, faults: &mut Vec<String>) {
-    const VALUES: [&str; 5] = ["CommitTimes", "Locked", "RequestMark", "StoreError", "Which"];
+    const VALUES: [&str; 5] = [
+        "CommitTimes",
+        "Locked",
+        "RequestMark",
+        "StoreError",
+        "Which",
+    ];
     let named = line.split("crate::store::").nth(1).unwrap_or_default();
     let names = named.trim_matches(|c: char| "{};".contains(c) || c.is_whitespace());
     let all_values = names

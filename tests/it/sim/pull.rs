@@ -415,6 +415,7 @@ fn enter(ledger: &mut Ledger, sub: usize, received: Received) -> Result<(), Stri
     let mut newest = pair.pulled.last_entry().ok_or("it was never seen")?;
     let pulled = newest.get_mut();
     if pulled.is_uncertain {
+        pulled.hold(received.token, lock_s, now);
         return Ok(());
     }
     if !spec.delivers() {

@@ -84,13 +84,17 @@ impl Pulled {
 
     pub(super) fn take(&mut self, token: String, lock_s: u64, now: Timestamp) {
         self.note_lapse();
-        let until = now + seconds(lock_s);
         self.count += 1;
-        self.due_at = until;
+        self.due_at = now + seconds(lock_s);
+        self.hold(token, lock_s, now);
+    }
+
+    /// Somebody has got it, whatever became of it before.
+    pub(super) fn hold(&mut self, token: String, lock_s: u64, now: Timestamp) {
         self.lock = Some(Held {
             token,
             from: now,
-            until,
+            until: now + seconds(lock_s),
         });
     }
 
