@@ -89,6 +89,7 @@ fn of_nothing(names: &[&str]) -> Option<&'static str> {
         ["account", "second-factor"] => "A second factor was set up.",
         ["settings", "try-url"] => "A URL was tried.",
         ["system", "support-bundle"] | ["supportBundle"] => "A support bundle was made.",
+        ["system", "try-way-out"] => "The way out was tried.",
         ["system", "count" | "check"] => "What is stored was looked through.",
         _ => return None,
     })
@@ -188,7 +189,9 @@ fn done(verb: &str) -> Option<&'static str> {
         "enable" => "was enabled",
         "password-link" | "passwordLink" => "got a link to choose a password with",
         "remove-second-factor" => "lost its second factor",
-        "end" | "end-sessions" => "was ended",
+        "end" => "was ended",
+        "end-sessions" => "was signed out everywhere",
+        "token" => "gave a token that ends by itself",
         _ => return None,
     })
 }
@@ -276,6 +279,14 @@ mod tests {
             (
                 "/everpost/deadLetters/4/resubmit",
                 "The dead letter 4 was resubmitted.",
+            ),
+            (
+                "/admin/topics/orders/keys/token",
+                "The topic orders gave a token that ends by itself.",
+            ),
+            (
+                "/admin/users/2/end-sessions",
+                "The user 2 was signed out everywhere.",
             ),
             (
                 "/admin/inspectors/bin/edit",
