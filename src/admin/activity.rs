@@ -29,9 +29,10 @@ use crate::store::audit::AuditQuery;
 /// Entries of one page.
 const SHOWN: usize = 50;
 
-/// Says in an answer's extensions that a form was only drawn again, so that there is nothing to note.
+/// Says in an answer's extensions that there is nothing to note: a form was only drawn again, or whoever
+/// answers has noted what was done.
 #[derive(Clone, Copy)]
-pub(super) struct OnlyDrawn;
+pub(super) struct NothingToNote;
 
 /// Notes what a visitor changes.
 pub(super) async fn note(
@@ -57,8 +58,8 @@ pub(super) async fn note(
     };
     let response = next.run(request).await;
     let status = response.status();
-    let only_drawn = response.extensions().get::<OnlyDrawn>().is_some();
-    if !only_drawn && (status.is_success() || status.is_redirection()) {
+    let is_to_note = response.extensions().get::<NothingToNote>().is_none();
+    if is_to_note && (status.is_success() || status.is_redirection()) {
         let subject = made(&deed.path, &response).unwrap_or_else(|| deed.path.clone());
         let after = site.trail.look(&subject).await;
         site.trail.note(deed, before, after).await;

@@ -21,7 +21,7 @@ pub(super) use filter::{draft as draft_filter, try_on_event};
 pub(super) use signature::{check as check_signature, draft as draft_signature};
 
 use crate::admin::Site;
-use crate::admin::activity::OnlyDrawn;
+use crate::admin::activity::NothingToNote;
 use crate::admin::error::PageResult;
 use crate::admin::field::{Field, Problem, mark};
 use crate::admin::form::Refusal;
@@ -90,6 +90,6 @@ impl Tool {
             None => StatusCode::OK,
             Some(_) => StatusCode::UNPROCESSABLE_ENTITY,
         };
-        (Extension(OnlyDrawn), draw_with(status, page)).into_response()
+        (Extension(NothingToNote), draw_with(status, page)).into_response()
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::extract::{RawQuery, State};
 use axum::response::{IntoResponse, Redirect};
 
-use crate::admin::activity::{OnlyDrawn, deed};
+use crate::admin::activity::{NothingToNote, deed};
 use crate::admin::client::Client;
 use crate::admin::confirm::Confirm;
 use crate::admin::error::{PageError, PageResult};
@@ -130,7 +130,7 @@ async fn carry_out(
     );
     visitor.tell(Flash::done(bulk.done(changed))).await?;
     let mut response = Redirect::to(list::PATH).into_response();
-    response.extensions_mut().insert(OnlyDrawn);
+    response.extensions_mut().insert(NothingToNote);
     Ok(response)
 }
 

@@ -8,7 +8,7 @@ use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 
 use crate::admin::Site;
-use crate::admin::activity::OnlyDrawn;
+use crate::admin::activity::NothingToNote;
 use crate::admin::error::PageError;
 use crate::admin::field::{Field, Problem, Section, mark};
 use crate::admin::form::{Form, Refusal};
@@ -104,7 +104,7 @@ impl<'a> Sheet<'a> {
             Ok(trial) => self.draw_with(visitor, trial, None),
             Err(refusal) => self.draw_with(visitor, None, Some(refusal)),
         };
-        (Extension(OnlyDrawn), page).into_response()
+        (Extension(NothingToNote), page).into_response()
     }
 
     fn draw_with(

@@ -53,6 +53,12 @@ async fn a_changed_filter_is_compared_with_the_one_in_force() {
     let page = person.send(&draft, &[("do", "try"), ("last", "7")]).await;
     page.expect(&["billing has now matches the same 1 of them.", "--last 7"]);
     assert!(!page.body.contains("Newly matched"));
+    // Whoever loads the address of a draft again finds the form.
+    let form = person.open(&format!("{BILLING}/edit/draft")).await;
+    form.expect(&[
+        "Edit event subscription billing",
+        "Try against stored events",
+    ]);
 }
 
 #[tokio::test(start_paused = true)]
