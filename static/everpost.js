@@ -59,7 +59,8 @@ for (const form of document.querySelectorAll("form.theme")) {
 
 // Live pages
 
-// How often a page is read again although nothing has changed, so that its relative times are true.
+// How often a page is read again although nothing has changed, so that its relative times are true. A
+// search may cost more, and is read again only when something has changed.
 const REREAD_MS = 10_000;
 
 const content = document.getElementById("content");
@@ -111,6 +112,11 @@ function reread() {
   readAgain().catch(stopListening);
 }
 
+function keepTime() {
+  clearInterval(clock);
+  clock = setInterval(reread, REREAD_MS);
+}
+
 function stopListening() {
   stream?.close();
   clearInterval(clock);
@@ -121,7 +127,7 @@ function listen() {
   if (document.hidden) return;
   stream = new EventSource("/admin/live");
   stream.addEventListener("changed", reread);
-  clock = setInterval(reread, REREAD_MS);
+  if (!location.search) stream.addEventListener("open", keepTime);
 }
 
 if (content && "live" in content.dataset) {

@@ -10,12 +10,13 @@ use crate::model::audit::{AuditEntry, Change};
 
 /// What was done to what; empty where the path is not known.
 pub(super) fn told(entry: &AuditEntry) -> String {
-    let path = percent_decode_str(&entry.path).decode_utf8_lossy();
-    let names: Vec<&str> = path
+    let names: Vec<String> = entry
+        .path
         .split('/')
         .filter(|name| !name.is_empty() && *name != "admin" && *name != "everpost")
+        .map(|name| percent_decode_str(name).decode_utf8_lossy().into_owned())
         .collect();
-    let names = in_namespace(&names);
+    let names = in_namespace(names);
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     if let Some(told) = of_nothing(&names) {
         return told.to_owned();
@@ -29,44 +30,25 @@ pub(super) fn told(entry: &AuditEntry) -> String {
     let what = match (entry.method.as_str(), rest.last()) {
         (_, Some(verb)) => done(verb),
         ("DELETE", None) => Some("was deleted"),
+        // Whether there was one before is not noted.
+        ("PUT", None) if thing.starts_with("inspector ") => Some("was set"),
         ("PUT" | "PATCH", None) => Some("was changed"),
         (_, None) => None,
     };
     what.map_or_else(String::new, |what| format!("The {thing} {what}."))
 }
 
-/// A topic of a namespace goes by one name, however its path is cut up.
-fn in_namespace(names: &[&str]) -> Vec<String> {
-    let (first, rest) = match names {
-        ["namespaces", namespace, "topics", topic, rest @ ..] => {
-            (format!("{namespace}/{topic}"), rest)
+/// A topic of a namespace goes by one name: pages write it as one part of their paths, the API does not.
+fn in_namespace(names: Vec<String>) -> Vec<String> {
+    match names.as_slice() {
+        [first, namespace, second, topic, rest @ ..]
+            if first == "namespaces" && second == "topics" =>
+        {
+            let topic = ["topics".to_owned(), format!("{namespace}/{topic}")];
+            topic.into_iter().chain(rest.iter().cloned()).collect()
         }
-        ["topics", namespace, topic, rest @ ..] if !is_below_topic(topic) => {
-            (format!("{namespace}/{topic}"), rest)
-        }
-        _ => return names.iter().copied().map(str::to_owned).collect(),
-    };
-    let rest = rest.iter().copied().map(str::to_owned);
-    ["topics".to_owned(), first]
-        .into_iter()
-        .chain(rest)
-        .collect()
-}
-
-/// What stands below the path of a topic; anything else is the name of a topic in a namespace.
-fn is_below_topic(name: &str) -> bool {
-    matches!(
-        name,
-        "keys"
-            | "listKeys"
-            | "regenerateKey"
-            | "delete"
-            | "retention"
-            | "publish"
-            | "new-subscription"
-            | "subscriptions"
-            | "eventSubscriptions"
-    )
+        _ => names,
+    }
 }
 
 /// What is not done to a single thing.
@@ -82,7 +64,8 @@ fn of_nothing(names: &[&str]) -> Option<&'static str> {
         ["first-event"] => "The guide made a topic, an inspector and an event subscription.",
         ["first-event", "publish" | "fail" | "refuse"] => "The guide published an example.",
         ["first-event", "repair"] => "The guide let its inspector answer 200 again.",
-        ["sessions", "end"] => "All sessions were ended.",
+        // Of everybody, or of the user whom the query names, which is not kept.
+        ["sessions", "end"] => "Sessions were ended.",
         ["account", "sessions", ..] => "Sessions of one’s own were ended.",
         ["account", "password"] => "The password of one’s own was changed.",
         ["account", "second-factor", "remove"] => "The second factor of one’s own was removed.",
@@ -248,6 +231,12 @@ mod tests {
             ),
             (
                 "PUT",
+                "/everpost/inspectors/bin",
+                None,
+                "The inspector bin was set.",
+            ),
+            (
+                "PUT",
                 "/topics/orders",
                 None,
                 "The topic orders was changed.",
@@ -267,6 +256,10 @@ mod tests {
             (
                 "/admin/topics/shop%2Forders/subscriptions/billing/pause",
                 "The event subscription billing of the topic shop/orders was paused.",
+            ),
+            (
+                "/admin/topics/shop%2Fkeys/publish",
+                "The topic shop/keys got events by hand.",
             ),
             (
                 "/admin/topics/orders/keys/key1/regenerate",

@@ -71,7 +71,13 @@ pub(super) async fn authorize(
 /// The page that was asked for is found again after signing in; a form that was sent is not.
 fn to_login(method: &Method, uri: &Uri) -> Response {
     if !method.is_safe() {
-        return News::NotSent.tell();
+        let was_leaving = uri.path() == "/admin/logout";
+        let news = if was_leaving {
+            News::SignedOut
+        } else {
+            News::NotSent
+        };
+        return news.tell();
     }
     let wanted = uri.path_and_query().map_or("", |wanted| wanted.as_str());
     let wanted = match is_page(wanted) && wanted != "/admin" {

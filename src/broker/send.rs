@@ -15,7 +15,7 @@ pub enum SendError {
     NoEvent(EventKey),
     #[error("the topic of event {0} has no event subscription {1}")]
     NoSubscription(EventKey, String),
-    #[error("event {1} went to {0} already, in delivery {2}")]
+    #[error("{0} has a delivery of event {1} already: {2}")]
     Already(String, EventKey, DeliveryId),
     /// With the reason, a sentence.
     #[error("event {1} would not go to {0} now either: {2}")]

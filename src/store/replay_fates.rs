@@ -38,7 +38,8 @@ fn fates(tx: &Connection, job: ReplayJobId) -> Result<ReplayFates, StoreError> {
          SELECT delivery.state, count(*) FROM (SELECT as_delivery_id, as_event_id \
          FROM resubmission WHERE replay_job_id = ?1 ORDER BY id LIMIT ?2) AS line \
          CROSS JOIN delivery ON delivery.event_id = line.as_event_id \
-         WHERE line.as_delivery_id IS NULL GROUP BY delivery.state";
+         WHERE line.as_delivery_id IS NULL AND delivery.resubmission_of IS NULL \
+         GROUP BY delivery.state";
     let mut select = tx.prepare_cached(select)?;
     let most = i64::try_from(FATES_MAX).unwrap_or(i64::MAX);
     let mut rows = select.query(params![job.0, most])?;

@@ -31,8 +31,15 @@ REFUSED = {
     "rotateNamespaceSigningSecret": 400,
 }
 
-# A replay job may be over before it is told anything, and has taken the dead letters.
-OR_REFUSED = {"pauseReplay": 409, "resumeReplay": 409, "cancelReplay": 409, "resubmitDeadLetter": 409}
+# A replay job may be over before it is told anything, and has taken the dead letters; the event of the
+# example has gone to its subscription.
+OR_REFUSED = {
+    "pauseReplay": 409,
+    "resumeReplay": 409,
+    "cancelReplay": 409,
+    "resubmitDeadLetter": 409,
+    "sendEvent": 409,
+}
 
 # In the place of the examples: an inspector that refuses, so that there are dead letters; queues that
 # are not waited for.

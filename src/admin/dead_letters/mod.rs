@@ -29,6 +29,7 @@ use crate::admin::view::{Badge, Flash, Frame, Moment, draw};
 use crate::admin::{Site, print};
 use crate::model::delivery::DeliveryState;
 use crate::model::registry::Registry;
+use crate::store::StoreError;
 use crate::store::views::{DeliveryDetail, DeliveryRow};
 
 #[derive(Template)]
@@ -45,7 +46,7 @@ struct DeadLetterPage {
     /// `None` once the topic is deleted.
     topic_href: Option<String>,
     published_at: Moment,
-    /// `None` if the event is gone.
+    /// `None` if the event is gone, or cannot be read.
     data: Option<DataPart>,
     /// Where its record is in storage; empty if it is in none.
     blob: String,
@@ -69,8 +70,12 @@ pub(super) async fn show(
     let resubmissions = Resubmitted::all(&delivery);
     let row = &delivery.row;
     let id = row.id;
-    let event = site.views.event(row.event).await?;
-    let data = event.map(|event| DataPart::new(&visitor, &event.stored, false));
+    let data = match site.views.event(row.event).await {
+        Ok(event) => event.map(|event| DataPart::new(&visitor, &event.stored, false)),
+        // That may be why it was given up, which the page is there to tell.
+        Err(StoreError::Unreadable(_)) => None,
+        Err(error) => return Err(error.into()),
+    };
     let topic = registry.subscription(row.subscription_id);
     let obstacle = obstacle(row, &registry);
     Ok(draw(&DeadLetterPage {

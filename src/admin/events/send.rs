@@ -34,7 +34,7 @@ pub(in crate::admin) async fn ask_to_send(
         frame: Frame::new(&visitor, format!("Send event {} to {name}?", event.key)),
         consequences: vec![
             format!(
-                "Event {} would be sent to the event subscription {name}, at once.",
+                "A delivery of event {} to the event subscription {name} would be made, which is due at once.",
                 print::visible(&event.event.id)
             ),
             "Its filter is asked again, as it is now; attempts and time to live start now."
@@ -61,7 +61,7 @@ pub(in crate::admin) async fn send(
         delivery.id = delivery.0,
         "an event was sent to a subscription that had not got it"
     );
-    let told = format!("Event {key} is sent to {subscription} as delivery {delivery}.");
+    let told = format!("Delivery {delivery} of event {key} to {subscription} has been made.");
     visitor.tell(Flash::done(told)).await?;
     let page = format!("{}#delivery-{delivery}", event_page(key));
     Ok(Redirect::to(&page).into_response())

@@ -194,10 +194,10 @@ async fn an_event_is_sent_to_a_subscription_that_has_not_got_it() {
     let send = format!("{event}/send/audit");
     person.open(&send).await.expect(&["Send event 1 to audit?"]);
     let sent = person.send(&send, &[]).await;
-    sent.expect(&["Event 1 is sent to audit as delivery 2."]);
+    sent.expect(&["Delivery 2 of event 1 to audit has been made."]);
     settle(&appliance, 2, DeliveryState::Delivered).await;
     for (subscription, problem) in [
-        ("audit", "Event 1 went to audit already, in delivery 2"),
+        ("audit", "Audit has a delivery of event 1 already: 2"),
         ("picky", "Event 1 would not go to picky now either"),
     ] {
         let send = format!("{event}/send/{subscription}");

@@ -85,7 +85,7 @@ async fn all_that_match_are_sent_again_by_a_replay_job() {
     job.expect(&[
         "Completed",
         "100 %: 3 of 3",
-        "delivered 3, dead letters again 0, waiting 0",
+        "3 delivered, 0 given up again, 0 waiting",
         "<a href=\"/admin/topics/orders/subscriptions/billing\">orders / billing</a>",
     ]);
     let jobs = person.open("/admin/replays").await;
@@ -116,7 +116,7 @@ async fn a_replay_job_says_what_was_given_up_again() {
         tokio::task::yield_now().await;
     }
     let job = person.open("/admin/replays/1").await;
-    job.expect(&["delivered 1, dead letters again 1, waiting 0"]);
+    job.expect(&["1 delivered, 1 given up again, 0 waiting"]);
     let old = person.open("/admin/dead-letters/1").await;
     old.expect(&["of the topic orders", "replay job 1"]);
 }

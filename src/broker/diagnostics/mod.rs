@@ -76,7 +76,8 @@ pub struct Report {
     /// Threads of the runtime, and tasks on them.
     pub workers: usize,
     pub tasks: usize,
-    /// Which part of the last ten seconds the threads of the runtime were busy, from 0 to 1.
+    /// Which part of the time since the last round of housekeeping, or since the start, the threads of the
+    /// runtime were busy, from 0 to 1.
     pub busy: Option<f64>,
     /// Connections of clients, and how many may be.
     pub connections: usize,

@@ -13,10 +13,10 @@ use crate::model::filter::value::{Node, Scalar, Value, show_text};
 use crate::model::filter::view::EventView;
 
 /// Values of other types than the operator's are no values to it (spec A).
+const OF_ANOTHER_TYPE: &str = "a value of another type than the operator takes counts as missing";
+
 /// Said of a key that is not found.
 const IS_IN_DATA: &str = "its data has one of that name: write `data.` before the key";
-
-const OF_ANOTHER_TYPE: &str = "a value of another type than the operator takes counts as missing";
 
 /// An advanced filter.
 #[derive(Clone, Debug, PartialEq, Eq)]

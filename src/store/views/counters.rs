@@ -295,7 +295,9 @@ fn traffic(tx: &Connection, query: TrafficQuery) -> Result<Vec<TrafficSlot>, Sto
         }
     }
     let pending = format!(
-        "SELECT coalesce(sum(pending), 0) FROM subscription_total WHERE {whose_subscriptions}"
+        "SELECT coalesce(sum(pending), 0) - (SELECT coalesce(sum(matched - delivered - dead_lettered - \
+         dropped), 0) FROM subscription_rollup WHERE start_at >= ?2 AND {whose_subscriptions}) \
+         FROM subscription_total WHERE {whose_subscriptions}"
     );
     let pending = tx
         .prepare_cached(&pending)?
@@ -306,7 +308,8 @@ fn traffic(tx: &Connection, query: TrafficQuery) -> Result<Vec<TrafficSlot>, Sto
 
 /// Fills in what waited at the end of each slot: what waits now, less what came and plus what ended since.
 /// Every delivery comes once, a resubmission as one of its own, and ends once; those of deleted event
-/// subscriptions end like others. So nothing has to be guessed.
+/// subscriptions end like others. What a clock that ran fast has counted for later is left out of `now`. So
+/// nothing has to be guessed.
 fn look_back(slots: &mut [TrafficSlot], now: u64) {
     let mut pending = now;
     for slot in slots.iter_mut().rev() {

@@ -96,7 +96,7 @@ impl EventsArgs {
                 let sent = client.send(Method::POST, &path, Some(&body)).await?;
                 self.output.show(&sent, |sent| {
                     let delivery = text(sent, "/deliveryId");
-                    format!("event {key} is sent to {subscription} as delivery {delivery}\n")
+                    format!("delivery {delivery} of event {key} to {subscription} has been made\n")
                 })?;
             }
             EventsCommand::TryNow { delivery } => {
