@@ -1,22 +1,15 @@
 // What is drawn says the right numbers, in shapes, in words and in its table; and lists that can be searched.
 
 import assert from "node:assert/strict";
-import { after, before, test } from "node:test";
+import { test } from "node:test";
 
-import { Appliance, eventually } from "../clients/appliance.mjs";
+import { eventually } from "../clients/appliance.mjs";
 import { Receiver } from "../clients/receiver.mjs";
-import { Administrator } from "./administrator.mjs";
-import { openBrowser } from "./visitor.mjs";
+import { stage, testBothWays } from "./stage.mjs";
 
 const BILLING = "/admin/topics/orders/subscriptions/billing";
 
-let browser;
-
-before(async () => {
-  browser = await openBrowser();
-});
-
-after(() => browser?.close());
+const arrive = stage();
 
 const paid = (id) => ({
   id,
@@ -29,13 +22,10 @@ const paid = (id) => ({
 
 /** Four events: one given up at once, three delivered; then two more that wait for a paused subscription. */
 async function begin(t, options) {
-  const appliance = await Appliance.start();
-  t.after(() => appliance.stop());
+  const { appliance, ann } = await arrive(t, options);
   const receiver = await Receiver.start();
   t.after(() => receiver.stop());
   receiver.script({ status: 400 });
-  const ann = await Administrator.arrive(browser, appliance.url, options);
-  await ann.claim(appliance);
   const orders = await appliance.createTopic("orders");
   await appliance.subscribe(orders, "billing", receiver.url);
   const counts = async () => (await appliance.manage("GET", "/everpost/counts")).value[0];
@@ -89,42 +79,38 @@ test("lists show the last day of each row", async (t) => {
   await ann.sees("The event subscription is not healthy; no delivery is due.");
 });
 
-for (const javaScriptEnabled of [true, false]) {
-  const how = javaScriptEnabled ? "with JavaScript" : "without JavaScript";
+testBothWays("subscriptions are searched, and paused and resumed together", async (t, options) => {
+  const { appliance, receiver, orders, ann } = await begin(t, options);
+  await appliance.manage("POST", "/topics/orders/eventSubscriptions/billing/resume");
+  await appliance.subscribe(orders, "crm", receiver.url, { labels: ["north"] });
+  await appliance.subscribe(orders, "audit", receiver.url);
+  await ann.page.goto("/admin/subscriptions");
+  await ann.page.getByLabel("Label", { exact: true }).selectOption("north");
+  await ann.press("Search");
+  const names = async () => {
+    const names = await ann.page.locator("tbody th").allTextContents();
+    return names.map((name) => name.trim());
+  };
+  assert.deepEqual(await names(), ["crm"]);
+  await ann.follow("Clear");
+  assert.deepEqual(await names(), ["audit", "billing", "crm"]);
 
-  test(`subscriptions are searched, and paused and resumed together, ${how}`, async (t) => {
-    const { appliance, receiver, orders, ann } = await begin(t, { javaScriptEnabled });
-    await appliance.manage("POST", "/topics/orders/eventSubscriptions/billing/resume");
-    await appliance.subscribe(orders, "crm", receiver.url, { labels: ["north"] });
-    await appliance.subscribe(orders, "audit", receiver.url);
-    await ann.page.goto("/admin/subscriptions");
-    await ann.page.getByLabel("Label", { exact: true }).selectOption("north");
-    await ann.press("Search");
-    const names = async () => {
-      const names = await ann.page.locator("tbody th").allTextContents();
-      return names.map((name) => name.trim());
-    };
-    assert.deepEqual(await names(), ["crm"]);
-    await ann.follow("Clear");
-    assert.deepEqual(await names(), ["audit", "billing", "crm"]);
-
-    await ann.page.getByLabel("Mark billing of orders").check();
-    await ann.page.getByLabel("Mark crm of orders").check();
-    // What is marked stays marked while other things happen.
-    await appliance.publish(orders, [paid("g")]);
-    await ann.press("Pause those ticked…");
-    await ann.sees("2 event subscriptions would be paused.", "orders / billing, orders / crm.");
-    await ann.press("Pause them");
-    await ann.isTold("2 event subscriptions paused.");
-    await ann.page.getByLabel("State", { exact: true }).selectOption("Paused");
-    await ann.press("Search");
-    assert.deepEqual(await names(), ["billing", "crm"]);
-    await ann.page.getByLabel("Mark crm of orders").check();
-    await ann.press("Resume those ticked…");
-    await ann.press("Resume them");
-    await ann.isTold("1 event subscription resumed.");
-    const { properties } = await appliance.manage("GET", "/topics/orders/eventSubscriptions/crm");
-    assert.equal(properties.everpost.state, "Active");
-    assert.deepEqual(ann.problems(), []);
-  });
-}
+  await ann.page.getByLabel("Mark billing of orders").check();
+  await ann.page.getByLabel("Mark crm of orders").check();
+  // What is marked stays marked while other things happen.
+  await appliance.publish(orders, [paid("g")]);
+  await ann.press("Pause those ticked…");
+  await ann.sees("2 event subscriptions would be paused.", "orders / billing, orders / crm.");
+  await ann.press("Pause them");
+  await ann.isTold("2 event subscriptions paused.");
+  await ann.page.getByLabel("State", { exact: true }).selectOption("Paused");
+  await ann.press("Search");
+  assert.deepEqual(await names(), ["billing", "crm"]);
+  await ann.page.getByLabel("Mark crm of orders").check();
+  await ann.press("Resume those ticked…");
+  await ann.press("Resume them");
+  await ann.isTold("1 event subscription resumed.");
+  const { properties } = await appliance.manage("GET", "/topics/orders/eventSubscriptions/crm");
+  assert.equal(properties.everpost.state, "Active");
+  assert.deepEqual(ann.problems(), []);
+});

@@ -303,19 +303,7 @@ impl TrafficRow {
 /// A quiet slot to make others of.
 #[cfg(test)]
 fn slot(minute: i64) -> TrafficSlot {
-    TrafficSlot {
-        start_at: Timestamp::from_ms(minute * MINUTE_MS),
-        published: 0,
-        unmatched: 0,
-        bytes: 0,
-        matched: 0,
-        delivered: 0,
-        dead_lettered: 0,
-        dropped: 0,
-        attempts: 0,
-        latency: Latency::default(),
-        pending: 0,
-    }
+    TrafficSlot::empty(Timestamp::from_ms(minute * MINUTE_MS))
 }
 
 #[cfg(test)]

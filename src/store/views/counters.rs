@@ -329,7 +329,8 @@ fn slot_of<'a>(
 }
 
 impl TrafficSlot {
-    fn empty(start_at: Timestamp) -> Self {
+    /// One in which nothing happened.
+    pub fn empty(start_at: Timestamp) -> Self {
         Self {
             start_at,
             published: 0,
