@@ -82,12 +82,15 @@ def test_new_dead_letters_are_followed_until_ctrl_c(appliance, receiver, fresh_n
         [str(BINARY), *words, *(["--json"] if as_json else [])],
         env={**environment(), "EVERPOST_MANAGEMENT_TOKEN": appliance.token},
         stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
     )
     lines = []
     reader = threading.Thread(target=lambda: lines.extend(iter(watching.stdout.readline, "")), daemon=True)
     reader.start()
     try:
+        # What is given up before is not shown.
+        assert watching.stderr.readline().startswith("watching what is given up from ")
         for event_id in ("first", "second"):
             receiver.script(400)
             assert publish(topic, json.dumps([order(event_id, 7)])) == 200

@@ -58,6 +58,9 @@ pub(super) async fn until_interrupted(
         None => client.server_time().await?,
     };
     let mut watch = Watch::new(since);
+    tell(&format!(
+        "watching what is given up from {since} on; Ctrl-C ends"
+    ));
     if !output.is_json() {
         print(&line(&HEAD.map(str::to_owned)))?;
     }
