@@ -1,10 +1,12 @@
 //! Folds old roll-ups onto coarser grains, so that years of counters stay small.
 
+use std::sync::LazyLock;
+
 use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::base::Timestamp;
 use crate::store::error::StoreError;
-use crate::store::tally::{DAY_MS, HOUR_MS, LATENCY_PLACES};
+use crate::store::tally::{DAY_MS, HOUR_MS, SUBSCRIPTION_COUNTS};
 use crate::store::upkeep::Upkeep;
 
 /// How coarse old roll-ups become.
@@ -64,7 +66,7 @@ impl Upkeep {
         self.db
             .write(move |tx| {
                 let mut forgotten = 0;
-                for Table { name, key, .. } in [&SUBSCRIPTIONS, &TOPICS] {
+                for Table { name, key, .. } in [&*SUBSCRIPTIONS, &*TOPICS] {
                     let forget = format!(
                         "DELETE FROM {name} WHERE ({key}, start_at) IN \
                          (SELECT {key}, start_at FROM {name} WHERE start_at < ?1 LIMIT ?2)"
@@ -84,41 +86,22 @@ impl Upkeep {
 struct Table {
     name: &'static str,
     key: &'static str,
-    counts: &'static [&'static str],
+    counts: Vec<String>,
 }
 
-const SUBSCRIPTIONS: Table = Table {
+static SUBSCRIPTIONS: LazyLock<Table> = LazyLock::new(|| Table {
     name: "subscription_rollup",
     key: "subscription_id",
-    counts: &[
-        "matched",
-        "delivered",
-        "dead_lettered",
-        "dropped",
-        "attempts",
-        "within_0",
-        "within_1",
-        "within_2",
-        "within_3",
-        "within_4",
-        "within_5",
-        "within_6",
-        "within_7",
-        "within_8",
-        "within_9",
-        "within_10",
-        "within_11",
-    ],
-};
+    counts: SUBSCRIPTION_COUNTS.clone(),
+});
 
-const TOPICS: Table = Table {
+static TOPICS: LazyLock<Table> = LazyLock::new(|| Table {
     name: "topic_rollup",
     key: "topic_id",
-    counts: &["published", "unmatched", "bytes"],
-};
-
-/// Five counters, and the histogram.
-const _: () = assert!(SUBSCRIPTIONS.counts.len() == 5 + LATENCY_PLACES);
+    counts: ["published", "unmatched", "bytes"]
+        .map(str::to_owned)
+        .into(),
+});
 
 /// Whose roll-ups, and from which full grain on.
 struct Stretch {
@@ -156,9 +139,10 @@ fn fold(tx: &Connection, table: &Table, stretch: &Stretch, grain: Grain) -> rusq
         all.join(", ")
     };
     let add = format!(
-        "INSERT INTO {name} SELECT {key}, ?2, {} FROM {name} \
+        "INSERT INTO {name} ({key}, start_at, {}) SELECT {key}, ?2, {} FROM {name} \
          WHERE {key} = ?1 AND start_at > ?2 AND start_at < ?3 GROUP BY {key} \
          ON CONFLICT DO UPDATE SET {}",
+        counts.join(", "),
         each(|count| format!("sum({count})")),
         each(|count| format!("{count} = {count} + excluded.{count}")),
     );

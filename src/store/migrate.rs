@@ -148,6 +148,7 @@ fn backup(connection: &Connection, copy: &Path) -> Result<(), StoreError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::tally::{DAY_MS, LATENCY_PLACES, latency_columns};
 
     #[test]
     fn a_new_file_gets_the_newest_schema_and_stays_as_it_is() {
@@ -171,6 +172,39 @@ mod tests {
             .expect("a newer release's mark");
         let error = migrate(&mut connection).expect_err("it is newer");
         assert!(error.to_string().contains("newer release"), "{error}");
+    }
+
+    #[test]
+    fn latencies_counted_by_coarser_bounds_keep_those() {
+        let mut connection = db::open_in_memory().expect("a database");
+        let before = runner().set_target(refinery::Target::Version(20));
+        before.run(&mut connection).expect("an older schema");
+        connection
+            .execute_batch(
+                "INSERT INTO subscription_rollup VALUES
+                     (1, 0, 0, 0, 0, 0, 0, 100, 101, 102, 103, 104, 105, 106, 107, 108, 109, 110, 111)",
+            )
+            .expect("counts of an older release");
+        migrate(&mut connection).expect("the present schema");
+        let counted = |column: &str| -> i64 {
+            let count = format!("SELECT {column} FROM subscription_rollup");
+            connection
+                .query_row(&count, [], |row| row.get(0))
+                .expect("one row")
+        };
+        let (had, has_more): (Vec<_>, Vec<_>) = latency_columns()
+            .map(|column| counted(&column))
+            .partition(|count| *count > 0);
+        assert_eq!(had, (100..=111).collect::<Vec<_>>());
+        assert_eq!(has_more.len(), LATENCY_PLACES - 12);
+        for (column, was) in [
+            ("within_1000", 106),
+            ("within_5000", 107),
+            ("within_3600000", 110),
+        ] {
+            assert_eq!(counted(column), was, "{column}");
+        }
+        assert_eq!(counted(&format!("within_{DAY_MS}")), 111);
     }
 
     #[test]

@@ -7,7 +7,7 @@
 
 use std::collections::HashMap;
 use std::hash::Hash;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
 
 use rusqlite::functions::{Context, FunctionFlags};
 use rusqlite::{Connection, params, params_from_iter};
@@ -16,10 +16,12 @@ use crate::model::delivery::DeliveryState;
 use crate::model::system_topic::SystemTopic;
 use crate::store::row;
 
-/// Milliseconds from publishing to delivery by which deliveries are sorted: from a fast disk to an hour
-/// of retries. Whatever took longer has a place of its own after them.
-pub(super) const LATENCY_BOUNDS_MS: [i64; 11] = [
-    5, 10, 25, 50, 100, 250, 1_000, 5_000, 30_000, 300_000, 3_600_000,
+/// Milliseconds from publishing to delivery by which deliveries are sorted: from a fast disk's over those of
+/// the schedule of retries to the day that a delivery lives in Event Grid (event-grid.md 7.1). Whatever took
+/// longer has a place of its own after them. They are names of columns: a new one takes a migration.
+pub(super) const LATENCY_BOUNDS_MS: [i64; 22] = [
+    5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 15_000, 30_000, 60_000, 120_000, 300_000,
+    600_000, 1_200_000, 3_600_000, 7_200_000, 21_600_000, 43_200_000, DAY_MS,
 ];
 
 /// Places in a histogram of latencies.
@@ -387,14 +389,38 @@ const ADD_TOTAL: &str = "INSERT INTO subscription_total VALUES (?1, ?2, ?3, ?4, 
      ON CONFLICT DO UPDATE SET matched = matched + ?2, pending = pending + ?3, \
      delivered = delivered + ?4, dead_lettered = dead_lettered + ?5, dropped = dropped + ?6, \
      dead_letters = dead_letters + ?7";
-const ADD_ROLLUP: &str = "INSERT INTO subscription_rollup \
-     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19) \
-     ON CONFLICT DO UPDATE SET matched = matched + ?3, delivered = delivered + ?4, \
-     dead_lettered = dead_lettered + ?5, dropped = dropped + ?6, attempts = attempts + ?7, \
-     within_0 = within_0 + ?8, within_1 = within_1 + ?9, within_2 = within_2 + ?10, \
-     within_3 = within_3 + ?11, within_4 = within_4 + ?12, within_5 = within_5 + ?13, \
-     within_6 = within_6 + ?14, within_7 = within_7 + ?15, within_8 = within_8 + ?16, \
-     within_9 = within_9 + ?17, within_10 = within_10 + ?18, within_11 = within_11 + ?19";
+/// The histogram's columns, in the order of its places.
+pub(super) fn latency_columns() -> impl Iterator<Item = String> {
+    let within = LATENCY_BOUNDS_MS.iter().map(|ms| format!("within_{ms}"));
+    within.chain(["longer".to_owned()])
+}
+
+/// What a subscription's roll-up counts, the histogram last.
+pub(super) static SUBSCRIPTION_COUNTS: LazyLock<Vec<String>> = LazyLock::new(|| {
+    let counts = [
+        "matched",
+        "delivered",
+        "dead_lettered",
+        "dropped",
+        "attempts",
+    ];
+    let counts = counts.into_iter().map(str::to_owned);
+    counts.chain(latency_columns()).collect()
+});
+
+static ADD_ROLLUP: LazyLock<String> = LazyLock::new(|| {
+    let counts = SUBSCRIPTION_COUNTS.join(", ");
+    let values = vec!["?"; SUBSCRIPTION_COUNTS.len()].join(", ");
+    let add = SUBSCRIPTION_COUNTS.iter();
+    let add: Vec<_> = add
+        .map(|count| format!("{count} = {count} + excluded.{count}"))
+        .collect();
+    format!(
+        "INSERT INTO subscription_rollup (subscription_id, start_at, {counts}) VALUES (?, ?, {values}) \
+         ON CONFLICT DO UPDATE SET {}",
+        add.join(", ")
+    )
+});
 const ADD_TOPIC_ROLLUP: &str = "INSERT INTO topic_rollup VALUES (?1, ?2, ?3, ?4, ?5) \
      ON CONFLICT DO UPDATE SET published = published + ?3, unmatched = unmatched + ?4, \
      bytes = bytes + ?5";
@@ -441,7 +467,7 @@ fn write_rollup(
         rollup.dropped,
         rollup.attempts,
     ];
-    tx.prepare_cached(ADD_ROLLUP)?
+    tx.prepare_cached(&ADD_ROLLUP)?
         .execute(params_from_iter(counts.into_iter().chain(rollup.within)))?;
     Ok(())
 }

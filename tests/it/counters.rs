@@ -100,7 +100,7 @@ async fn every_delivery_is_accounted_for() {
         .collect();
     assert_eq!(seen, [[3, 3, 3, 0], [1, 2, 0, 1], [0, 0, 0, 0]]);
     assert_eq!(slots[1]["from"], "2026-11-21T12:01:00.000Z");
-    assert_eq!(slots[1]["latencyMs"]["p50"], 300_000);
+    assert_eq!(slots[1]["latencyMs"]["p50"], 60_000);
 }
 
 #[tokio::test]

@@ -256,8 +256,9 @@ impl Sum {
             "Attempts that succeeded",
             print::share(self.delivered, self.tried),
         );
-        add("Half delivered within", within(&self.latency, 0.5));
-        add("95 % delivered within", within(&self.latency, 0.95));
+        let within = |share| took(self.latency.within_ms(share));
+        add("Half of deliveries took", within(0.5));
+        add("95 % of deliveries took", within(0.95));
         figures
     }
 
@@ -279,7 +280,15 @@ fn print_bound(bound: Option<Bound>) -> String {
     match bound {
         None => "–".to_owned(),
         Some(Bound::Within(ms)) => print::span(Duration::from_millis(ms)),
-        Some(Bound::Longer) => "over 1 h".to_owned(),
+        Some(Bound::Longer) => "over a day".to_owned(),
+    }
+}
+
+/// `up to 25 ms`, since only bounds are known; `over a day`.
+fn took(bound: Option<Bound>) -> String {
+    match bound {
+        Some(Bound::Within(_)) => format!("up to {}", print_bound(bound)),
+        Some(Bound::Longer) | None => print_bound(bound),
     }
 }
 

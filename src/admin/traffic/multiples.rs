@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::admin::chart::{Canvas, Shape, share_of};
 use crate::admin::print;
-use crate::admin::traffic::{Range, Sum, print_bound};
+use crate::admin::traffic::{Range, Sum, print_bound, took};
 use crate::store::views::{Bound, TrafficSlot};
 
 /// The page stretches it.
@@ -17,8 +17,9 @@ const CANVAS: Canvas = Canvas {
 /// The time at the foot of the scale of latencies, whose least bound is a little longer.
 const FLOOR_MS: u64 = 1;
 
-/// Where those are drawn that took longer than is told apart: ten times the last bound.
-const LONGER_MS: u64 = 36_000_000;
+/// Where those are drawn that took longer than is told apart: a week, which is as long as a delivery lives
+/// (event-grid-namespaces.md 9).
+const LONGER_MS: u64 = 604_800_000;
 
 /// One small chart.
 #[derive(Clone, Debug)]
@@ -109,14 +110,6 @@ fn latency(slots: &[TrafficSlot], sum: &Sum, range: Range) -> Multiple {
             )),
         },
         shapes: vec![shape("most", steps(0.95)), shape("half", steps(0.5))],
-    }
-}
-
-/// `up to 25 ms`, `over 1 h`.
-fn took(bound: Option<Bound>) -> String {
-    match bound {
-        Some(Bound::Within(_)) => format!("up to {}", print_bound(bound)),
-        Some(Bound::Longer) | None => print_bound(bound),
     }
 }
 
@@ -270,7 +263,7 @@ mod tests {
         let height = |bound, top| log_share(bound, top);
         assert!((height(Bound::Within(10), 1_000) - 1.0 / 3.0).abs() < 1e-9);
         assert!((height(Bound::Longer, LONGER_MS) - 1.0).abs() < 1e-9);
-        assert!(height(Bound::Within(3_600_000), LONGER_MS) < 1.0);
+        assert!(height(Bound::Within(86_400_000), LONGER_MS) < 1.0);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use crate::base::Timestamp;
 use crate::model::subscription::SubscriptionId;
 use crate::model::topic::TopicId;
 use crate::store::error::StoreError;
-use crate::store::tally::{LATENCY_BOUNDS_MS, LATENCY_PLACES};
+use crate::store::tally::{LATENCY_BOUNDS_MS, LATENCY_PLACES, latency_columns};
 use crate::store::views::Views;
 
 /// Slots of one series, at most: a chart draws no more.
@@ -278,8 +278,8 @@ fn traffic(tx: &Connection, query: TrafficQuery) -> Result<Vec<TrafficSlot>, Sto
             slot.read_topics(row)?;
         }
     }
-    let within: Vec<String> = (0..LATENCY_PLACES)
-        .map(|place| format!("sum(within_{place})"))
+    let within: Vec<String> = latency_columns()
+        .map(|column| format!("sum({column})"))
         .collect();
     let subscriptions = format!(
         "SELECT (start_at - ?1) / ?3, sum(matched), sum(delivered), sum(dead_lettered), sum(dropped), \
@@ -390,7 +390,7 @@ mod tests {
         let mut latency = Latency::default();
         assert_eq!(latency.within_ms(0.5), None);
         latency.places[0] = 98; // within 5 ms
-        latency.places[6] = 1; // within 1 s
+        latency.places[7] = 1; // within 1 s
         latency.places[LATENCY_PLACES - 1] = 1;
         for (share, expected) in [
             (0.0, Bound::Within(5)),
