@@ -12,7 +12,7 @@ use askama::Template;
 pub(super) use export::export;
 pub(super) use list::list;
 pub(super) use send::{ask_to_send, send};
-pub(super) use show::{DataPart, download, show};
+pub(super) use show::{DataPart, download, find, show};
 pub(super) use why::WhyTable;
 
 use crate::admin::identify::event_page;

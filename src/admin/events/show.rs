@@ -16,6 +16,7 @@ use crate::admin::lineage::Origin;
 use crate::admin::recipe::Recipe;
 use crate::admin::session::Visitor;
 use crate::admin::timeline::DeliveryCard;
+use crate::admin::topics::copy_page;
 use crate::admin::view::{Frame, Moment, draw, part};
 use crate::admin::{Site, json_text, print};
 use crate::model::event::{Event, EventData, StoredEvent};
@@ -44,6 +45,8 @@ struct EventPage {
     topic: String,
     /// `None` once the topic is deleted.
     topic_path: Option<String>,
+    /// Where to publish another one like it, if anybody may publish to its topic.
+    copy: Option<String>,
     received_at: Moment,
     /// `None` for what a publisher sent.
     origin: Option<Origin>,
@@ -98,6 +101,8 @@ pub(in crate::admin) async fn show(
     let topic = registry.topic_by_id(event.topic_id);
     let why = topic.map(|topic| WhyTable::new(&event, topic, &visitor));
     let topic_path = topic.map(|_| topic_page(&event.topic));
+    let open = topic.filter(|topic| !topic.topic.is_built_in());
+    let copy = open.map(|_| copy_page(&topic_page(&event.topic), event.stored.key));
     let origin = event.lineage.made_by.as_ref().map(Origin::of_event);
     let stored = &event.stored;
     let key = stored.key;
@@ -114,6 +119,7 @@ pub(in crate::admin) async fn show(
         ),
         facts: facts(&stored.event, &stored.output_id()),
         topic_path,
+        copy,
         topic: event.topic,
         received_at: Moment::exactly(stored.received_at),
         origin,
@@ -150,7 +156,8 @@ impl DataPart {
     }
 }
 
-pub(super) async fn find(site: &Site, key: &str) -> Result<EventDetail, PageError> {
+/// The event that a URL names by its key.
+pub(in crate::admin) async fn find(site: &Site, key: &str) -> Result<EventDetail, PageError> {
     let event = site.views.event(event_key(key)?).await?;
     event.ok_or_else(|| PageError::NotFound(format!("event {key}")))
 }

@@ -17,6 +17,7 @@ mod people;
 mod person;
 mod playground;
 mod protect;
+mod publish;
 mod rejected_events;
 mod replays;
 mod second_factor;

@@ -17,7 +17,7 @@ use axum::response::Response;
 pub(super) use definition::{create, draft};
 pub(super) use delete::{ask_to_delete, delete};
 pub(super) use keys::{ask_to_regenerate, regenerate, reveal_keys};
-pub(super) use publish::{compose, publish};
+pub(super) use publish::{compose, copy_page, publish};
 pub(super) use snippets::Snippets;
 pub(super) use token::{draft_token, make_token};
 

@@ -1,17 +1,18 @@
-//! Publishing by hand: a form with an example in the topic's own schema, and the command that does the
-//! same.
+//! Publishing by hand: a form with an example in the topic's own schema, or with a copy of a stored event, and
+//! the command that does the same.
 
 use std::sync::Arc;
 
 use askama::Template;
-use axum::extract::{Path, State};
+use axum::extract::{Path, Query, State};
 use axum::response::{IntoResponse, Redirect, Response};
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderValue, StatusCode};
+use serde::Deserialize;
 
 use crate::admin::Site;
-use crate::admin::error::{PageResult, sentence};
-use crate::admin::events::events_of;
+use crate::admin::error::{PageError, PageResult, sentence};
+use crate::admin::events::{events_of, find};
 use crate::admin::field::{Field, Problem, mark};
 use crate::admin::form::{Form, Refusal, Submitted};
 use crate::admin::identify::{event_page, topic_page};
@@ -24,7 +25,7 @@ use crate::base::Timestamp;
 use crate::model::event::{Event, EventKey};
 use crate::model::name::TopicName;
 use crate::model::registry::TopicEntry;
-use crate::model::topic::InputSchema;
+use crate::model::topic::{DeliverySchema, InputSchema};
 use crate::wire;
 
 #[derive(Template)]
@@ -38,17 +39,62 @@ struct PublishPage {
     command: String,
 }
 
-/// The form with an example in it.
+/// What the URL asks for.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub(in crate::admin) struct Asked {
+    /// The key of an event of the topic to begin with.
+    like: String,
+}
+
+/// The form with a stored event in it, or with an example.
 pub(in crate::admin) async fn compose(
     visitor: Visitor,
     State(site): State<Arc<Site>>,
     Path(topic): Path<String>,
+    Query(asked): Query<Asked>,
 ) -> PageResult {
     let topic = site.made_topic(&topic)?;
-    let schema = &topic.topic.definition.input_schema;
-    let example = wire::example(schema, site.broker.entropy(), visitor.now);
-    let form = Form::of([("events", json_text::laid_out(&example.to_string()))]);
+    let event = match asked.like.as_str() {
+        "" => example(&site, &topic, visitor.now),
+        key => copy_of(&site, &topic, key, visitor.now).await?,
+    };
+    let form = Form::of([("events", event)]);
     Ok(draw_form(&site, &visitor, &topic, &form, None))
+}
+
+fn example(site: &Site, topic: &TopicEntry, now: Timestamp) -> String {
+    let schema = &topic.topic.definition.input_schema;
+    let example = wire::example(schema, site.broker.entropy(), now);
+    json_text::laid_out(&example.to_string())
+}
+
+/// The form that begins with the stored event `key` of the topic at `topic_path`.
+pub(in crate::admin) fn copy_page(topic_path: &str, key: EventKey) -> String {
+    format!("{topic_path}/publish?like={key}")
+}
+
+/// The event `key` of this topic as its publisher would send another one like it: with an id and a time of its
+/// own. A custom event stays as it is, since only its publisher knows what in it is which.
+async fn copy_of(
+    site: &Site,
+    topic: &TopicEntry,
+    key: &str,
+    now: Timestamp,
+) -> Result<String, PageError> {
+    let found = find(site, key).await?;
+    if found.topic_id != topic.topic.id {
+        let name = &topic.topic.name;
+        return Err(PageError::NotFound(format!(
+            "event {key} of the topic {name}"
+        )));
+    }
+    let mut stored = found.stored;
+    stored.event.id = site.broker.entropy().uuid().to_string();
+    stored.event.time = stored.event.time.map(|_| now.to_string());
+    let schema = DeliverySchema::default_for(&topic.topic.definition.input_schema);
+    let written = wire::encode(schema, &topic.resource_id, &[&stored], false).body;
+    Ok(json_text::laid_out(&String::from_utf8_lossy(&written)))
 }
 
 /// Publishes what was typed, all or nothing.
