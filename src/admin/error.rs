@@ -47,6 +47,9 @@ pub(super) enum PageError {
     Conflict(String),
     #[error("Try again in a moment: {0}.")]
     Unavailable(String),
+    /// Trying again would not help.
+    #[error("{0}")]
+    Damaged(String),
 }
 
 impl PageError {
@@ -60,6 +63,7 @@ impl PageError {
             Self::Unreadable(_) => StatusCode::BAD_REQUEST,
             Self::Conflict(_) => StatusCode::CONFLICT,
             Self::Unavailable(_) => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Damaged(_) => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
 
@@ -73,6 +77,7 @@ impl PageError {
             Self::Unreadable(_) => "Not understood",
             Self::Conflict(_) => "Not possible any more",
             Self::Unavailable(_) => "Not available",
+            Self::Damaged(_) => "Damaged",
         }
     }
 }
@@ -123,6 +128,9 @@ impl IntoResponse for PageError {
 impl From<StoreError> for PageError {
     fn from(error: StoreError) -> Self {
         tracing::error!(%error, "a page could not be made");
+        if let StoreError::Unreadable(what) = error {
+            return Self::Damaged(sentence(&what));
+        }
         Self::Unavailable(error.to_string())
     }
 }

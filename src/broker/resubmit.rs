@@ -130,6 +130,13 @@ impl Broker {
                 (each.delivery, Err(error))
             })
             .collect();
+        let is_readable = |each: &Candidate| each.event.is_some() || request.edit.is_some();
+        let (dead, damaged): (Vec<_>, Vec<_>) = dead.into_iter().partition(is_readable);
+        results.extend(damaged.iter().map(|each| {
+            // It would be given up once more, for this.
+            let error = ResubmitError::Refused(each.delivery, Refusal::EventUnreadable);
+            (each.delivery, Err(error))
+        }));
         let edited = match (&request.edit, dead.first()) {
             (Some(edit), Some(of)) => Some(self.edited(edit, of)?),
             _ => None,

@@ -55,6 +55,13 @@ impl InlineDatabase {
         )?)
     }
 
+    /// Changes rows behind the store's back, as a broken disk would. Returns how many.
+    #[cfg(test)]
+    pub(crate) fn damage(&self, statement: &str) -> usize {
+        let damaged = self.ledger().connection().execute(statement, []);
+        damaged.expect("a statement")
+    }
+
     pub(super) fn ledger(&self) -> MutexGuard<'_, Ledger> {
         self.ledger.lock().unwrap()
     }

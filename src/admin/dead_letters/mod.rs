@@ -59,6 +59,8 @@ struct DeadLetterPage {
     recipe: Recipe,
 }
 
+const DAMAGED: &str = "Its event is damaged and cannot be read, so it cannot be sent again.";
+
 /// One dead letter; its page stays when it has been resubmitted.
 pub(super) async fn show(
     visitor: Visitor,
@@ -70,14 +72,17 @@ pub(super) async fn show(
     let resubmissions = Resubmitted::all(&delivery);
     let row = &delivery.row;
     let id = row.id;
+    let mut obstacle = obstacle(row, &registry);
     let data = match site.views.event(row.event).await {
         Ok(event) => event.map(|event| DataPart::new(&visitor, &event.stored, false)),
         // That may be why it was given up, which the page is there to tell.
-        Err(StoreError::Unreadable(_)) => None,
+        Err(StoreError::Unreadable(_)) => {
+            obstacle = DAMAGED.to_owned();
+            None
+        }
         Err(error) => return Err(error.into()),
     };
     let topic = registry.subscription(row.subscription_id);
-    let obstacle = obstacle(row, &registry);
     Ok(draw(&DeadLetterPage {
         frame: Frame::new(&visitor, format!("Dead letter {id}")),
         id: id.to_string(),

@@ -56,8 +56,8 @@ use crate::model::retention::RetentionRules;
 use crate::outbound::egress::EgressPolicy;
 use crate::outbound::exchange::{Exchange, ExchangeAnswer, ExchangeError, ExchangeRequest, Script};
 use crate::outbound::{Outbound, OutboundOptions};
-use crate::store::Store;
 use crate::store::accounts::Role;
+use crate::store::{InlineDatabase, Store};
 
 /// What the appliance serves to programs, made once for all of them.
 static API_DOCUMENT: LazyLock<Arc<Value>> = LazyLock::new(|| {
@@ -76,6 +76,7 @@ const PASSWORD: &str = "correct horse battery";
 struct Appliance {
     clock: Clock,
     broker: Broker,
+    database: InlineDatabase,
     store: Store,
     people: People,
     setup: SetupLink,
@@ -98,7 +99,8 @@ impl Appliance {
             subscription: "s".to_owned(),
             resource_group: "g".to_owned(),
         };
-        let store = Store::open_inline(scope).expect("a store");
+        let database = InlineDatabase::new().expect("a database");
+        let store = Store::open_on(database.clone(), scope);
         let webhooks = Arc::new(Webhooks::default());
         let outbound = Outbound::new(OutboundOptions {
             exchange: Exchange::Scripted(webhooks.clone()),
@@ -150,6 +152,7 @@ impl Appliance {
         Self {
             clock,
             broker,
+            database,
             store,
             people,
             setup,

@@ -232,3 +232,30 @@ async fn dead_letters_are_put_together_by_what_they_have_in_common() {
     let other = "/admin/dead-letters?status=401";
     person.open(other).await.expect(&["No dead letters here."]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_dead_letter_whose_event_is_damaged_is_still_told_of() {
+    let (appliance, mut person) = with_dead_letters(1).await;
+    let damage = "UPDATE event SET attributes = '{'";
+    assert_eq!(appliance.database.damage(damage), 1);
+    let page = person.open("/admin/dead-letters/1").await;
+    assert_eq!(page.status, StatusCode::OK, "{}", page.body);
+    page.expect(&[
+        "UndeliverableDueToHttpBadRequest",
+        "Its event is damaged and cannot be read, so it cannot be sent again.",
+    ]);
+    assert!(!page.body.contains("/admin/dead-letters/1/resubmit"));
+    for path in ["/admin/dead-letters", "/admin/events", "/admin"] {
+        assert_eq!(person.open(path).await.status, StatusCode::OK, "{path}");
+    }
+    // Somebody may have asked before it was damaged.
+    person.open("/admin/dead-letters/1/resubmit").await;
+    let refused = person.send("/admin/dead-letters/1/resubmit", &[]).await;
+    assert_eq!(refused.status, StatusCode::CONFLICT, "{}", refused.body);
+    refused.expect(&["Delivery 1 is not resubmitted: its event cannot be read any more."]);
+    for path in ["/admin/dead-letters/1/edit", "/admin/events/1"] {
+        let damaged = person.open(path).await;
+        assert_eq!(damaged.status, StatusCode::INTERNAL_SERVER_ERROR, "{path}");
+        damaged.expect(&["<h1>Damaged</h1>", "cannot be read"]);
+    }
+}
