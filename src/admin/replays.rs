@@ -208,12 +208,7 @@ pub(super) async fn show(
     let skipped = progress.skipped.iter();
     let errors = progress.errors.iter();
     let id = job.id;
-    let fates = match job.request.target {
-        ReplayTarget::Url(_) => None,
-        ReplayTarget::Subscription | ReplayTarget::Topic(_) => {
-            Some(site.views.replay_fates(id).await?)
-        }
-    };
+    let fates = site.views.replay_fates(&job).await?;
     Ok(draw(&ReplayPage {
         frame: Frame::new(&visitor, format!("Replay job {id}")),
         is_running: job.state == ReplayState::Running,

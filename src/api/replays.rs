@@ -64,7 +64,16 @@ pub(super) async fn show(
 ) -> Result<Json<Value>, ApiError> {
     let job = state.views.replay_job(ReplayJobId(id)).await?;
     let job = job.ok_or_else(|| ApiError::not_found(format!("There is no replay job {id}.")))?;
-    Ok(Json(shown(&state, &job)))
+    let mut shown = shown(&state, &job);
+    let fates = state.views.replay_fates(&job).await?;
+    shown["fates"] = fates.map_or(Value::Null, |fates| {
+        json!({
+            "delivered": fates.delivered,
+            "givenUp": fates.given_up,
+            "waiting": fates.waiting,
+        })
+    });
+    Ok(Json(shown))
 }
 
 /// `POST /everpost/replays/{id}/pause`

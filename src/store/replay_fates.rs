@@ -3,7 +3,7 @@
 use rusqlite::{Connection, params};
 
 use crate::model::delivery::DeliveryState;
-use crate::model::replay::ReplayJobId;
+use crate::model::replay::{ReplayJob, ReplayJobId, ReplayTarget};
 use crate::store::error::StoreError;
 use crate::store::row;
 use crate::store::views::Views;
@@ -22,9 +22,15 @@ pub struct ReplayFates {
 
 impl Views {
     /// What has become of the deliveries that the first [`FATES_MAX`] resubmissions of a job made; those
-    /// that retention has taken are not among them. A job that sends to a URL makes none.
-    pub async fn replay_fates(&self, job: ReplayJobId) -> Result<ReplayFates, StoreError> {
-        self.db.read(move |tx| fates(tx, job)).await
+    /// that retention has taken are not among them. `None` for a job that sends to a URL, which makes none.
+    pub async fn replay_fates(&self, job: &ReplayJob) -> Result<Option<ReplayFates>, StoreError> {
+        let id = job.id;
+        match job.request.target {
+            ReplayTarget::Url(_) => Ok(None),
+            ReplayTarget::Subscription | ReplayTarget::Topic(_) => {
+                self.db.read(move |tx| fates(tx, id).map(Some)).await
+            }
+        }
     }
 }
 

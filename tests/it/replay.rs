@@ -279,6 +279,10 @@ async fn the_loop_guard_ends_a_circle() {
         (&json!("Completed"), &json!(1))
     );
     assert_eq!(job["skippedReasons"], json!({"ResubmittedTooOften": 1}));
+    assert_eq!(
+        job["fates"],
+        json!({"delivered": 0, "givenUp": 0, "waiting": 0})
+    );
     assert_eq!(job["errors"].as_array().expect("errors").len(), 1);
 }
 
@@ -303,6 +307,8 @@ async fn a_replay_job_covers_what_was_there_at_its_start() {
         (&job["state"], &job["source"]),
         (&json!("Completed"), &source["source"])
     );
+    let fates = json!({"delivered": 0, "givenUp": 30, "waiting": 0});
+    assert_eq!(job["fates"], fates);
     assert_eq!(grid.dead_letters().await.len(), 30);
     assert_eq!(grid.heard("billing").len(), 60);
     assert_eq!(grid.heard("audit").len(), 30);
@@ -439,6 +445,7 @@ async fn a_replay_to_a_url_counts_what_it_refuses() {
         (&json!(19), &json!(1))
     );
     assert_eq!(job["target"]["url"], "http://elsewhere.test/");
+    assert_eq!(job["fates"], Value::Null);
     assert_eq!(job["errors"][0]["error"], "the URL answered 503");
     assert_eq!(
         grid.dead_letters().await,

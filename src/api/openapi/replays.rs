@@ -10,6 +10,7 @@ use super::schema::{
 };
 use crate::model::limits::{REPLAY_BACKLOG_MAX, REPLAY_ERRORS_KEPT_MAX, REPLAY_JOBS_MAX};
 use crate::model::replay::{ReplayState, Replayed};
+use crate::store::views::FATES_MAX;
 
 pub(super) fn area() -> Area {
     let request = object([
@@ -114,6 +115,14 @@ fn filter() -> Schema {
 fn job() -> Schema {
     let error = object([("deliveryId", integer()), ("error", text())]);
     let waits = text().or_null();
+    let fates = object([
+        ("delivered", count()),
+        (
+            "givenUp",
+            count().says("Whatever was done with them since."),
+        ),
+        ("waiting", count()),
+    ]);
     object([
         ("id", integer()),
         ("state", words(ReplayState::ALL.map(ReplayState::name))),
@@ -136,6 +145,13 @@ fn job() -> Schema {
         (
             "waitsFor",
             waits.says("The subscription whose backlog it waits for."),
+        ),
+        (
+            "fates",
+            fates.or_null().optional().says(format!(
+                "What has become of the deliveries that its first {FATES_MAX} resubmissions made, where one \
+                 job is asked for; `null` where what is sent to a URL makes none."
+            )),
         ),
     ])
 }

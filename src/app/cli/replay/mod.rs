@@ -246,6 +246,9 @@ fn sheet(job: &Value) -> String {
     table.line("total", text(job, "/total"));
     table.line("done", text(job, "/done"));
     table.line("resubmitted", text(job, "/resubmitted"));
+    table.line("  delivered", text(job, "/fates/delivered"));
+    table.line("  given up again", text(job, "/fates/givenUp"));
+    table.line("  waiting", text(job, "/fates/waiting"));
     let reasons = job.pointer("/skippedReasons").and_then(Value::as_object);
     for (reason, count) in reasons.into_iter().flatten() {
         table.line(&format!("skipped, {reason}"), text(count, ""));
@@ -271,6 +274,7 @@ mod tests {
             "total": 10, "done": 4, "resubmitted": 3, "failed": 0, "skipped": 1,
             "skippedReasons": {"Unmatched": 1},
             "errors": [{"deliveryId": 7, "error": "nobody wants it"}], "waitsFor": "orders/billing",
+            "fates": {"delivered": 2, "givenUp": 0, "waiting": 1},
         })
     }
 
@@ -290,6 +294,9 @@ started             2026-11-21 06:41:00.000
 total               10
 done                4
 resubmitted         3
+  delivered         2
+  given up again    0
+  waiting           1
 skipped, Unmatched  1
 failed              0
 waits for           orders/billing
