@@ -1,10 +1,9 @@
 //! What went wrong, as a page.
 
-use askama::Template;
 use axum::response::{IntoResponse, Redirect, Response};
 use http::StatusCode;
 
-use crate::admin::view::{Bare, draw_with};
+use crate::admin::message::Message;
 use crate::broker::people::PeopleError;
 use crate::broker::{ManageError, PublishError, ReplayError, ResubmitError};
 use crate::store::StoreError;
@@ -41,6 +40,9 @@ pub(super) enum PageError {
     /// What there is not.
     #[error("There is no {0}.")]
     NotFound(String),
+    /// A page does not know the method.
+    #[error("This address is not opened, or not sent to, in this way.")]
+    NoSuchAction,
     #[error("{0}")]
     Unreadable(String),
     #[error("{0}")]
@@ -60,6 +62,7 @@ impl PageError {
             }
             Self::WrongHost { .. } => StatusCode::MISDIRECTED_REQUEST,
             Self::NotFound(_) => StatusCode::NOT_FOUND,
+            Self::NoSuchAction => StatusCode::METHOD_NOT_ALLOWED,
             Self::Unreadable(_) => StatusCode::BAD_REQUEST,
             Self::Conflict(_) => StatusCode::CONFLICT,
             Self::Unavailable(_) => StatusCode::SERVICE_UNAVAILABLE,
@@ -74,40 +77,33 @@ impl PageError {
             Self::WrongHost { .. } => "Not under this name",
             Self::Forbidden(_) => "Not allowed",
             Self::NotFound(_) => "Not found",
+            Self::NoSuchAction => "Not possible",
             Self::Unreadable(_) => "Not understood",
             Self::Conflict(_) => "Not possible any more",
             Self::Unavailable(_) => "Not available",
             Self::Damaged(_) => "Damaged",
         }
     }
-}
 
-/// A page that only says something.
-#[derive(Template)]
-#[template(path = "admin/message.html")]
-pub(super) struct Message {
-    bare: Bare,
-    text: String,
-    /// Where to go from there.
-    overview: String,
-}
-
-impl Message {
-    pub(super) fn new(title: &str, text: String) -> Self {
-        Self {
-            bare: Bare::new(title),
-            text,
-            overview: "/admin".to_owned(),
+    /// What to do next; empty where that is said already.
+    fn advice(&self) -> &'static str {
+        match self {
+            Self::SignedOut | Self::Foreign | Self::BadToken | Self::WrongHost { .. } => "",
+            Self::Forbidden(_) => "An administrator can give it to you, or do this for you.",
+            Self::NotFound(_) => {
+                "It may have been deleted, or its address may not be complete. Look for it in its list."
+            }
+            Self::NoSuchAction => "Open the page that it belongs to, and use what is there.",
+            Self::Unreadable(_) => "Nothing was changed. Go back, mend it and try again.",
+            Self::Conflict(_) => "Nothing was changed. Look at how things stand now.",
+            Self::Unavailable(_) => {
+                "Look first whether it was done all the same. If this lasts, the log of the appliance \
+                 says more."
+            }
+            Self::Damaged(_) => {
+                "Whoever runs the appliance can have the database looked through under System."
+            }
         }
-    }
-
-    /// The same where the overview lies at another URL.
-    fn leading_to(self, overview: String) -> Self {
-        Self { overview, ..self }
-    }
-
-    pub(super) fn draw(&self, status: StatusCode) -> Response {
-        draw_with(status, self)
     }
 }
 
@@ -116,12 +112,12 @@ impl IntoResponse for PageError {
         if matches!(self, Self::SignedOut) {
             return Redirect::to("/admin/login").into_response();
         }
-        let page = Message::new(self.title(), self.to_string());
+        let message = Message::new(self.title(), self.to_string()).advising(self.advice());
         let status = self.status();
         if let Self::WrongHost { overview, .. } = self {
-            return page.leading_to(overview).draw(status);
+            return message.leading_to(overview).draw(status);
         }
-        page.draw(status)
+        message.draw(status)
     }
 }
 
@@ -244,7 +240,6 @@ pub(super) async fn no_such_page() -> PageError {
 }
 
 /// Answers for a method that a page does not know.
-pub(super) async fn no_such_action() -> Response {
-    let text = "This address is not opened, or not sent to, in this way.";
-    Message::new("Not possible", text.to_owned()).draw(StatusCode::METHOD_NOT_ALLOWED)
+pub(super) async fn no_such_action() -> PageError {
+    PageError::NoSuchAction
 }

@@ -16,9 +16,10 @@ use tower_sessions::Session;
 use tower_sessions::cookie::{Cookie, SameSite};
 
 use crate::admin::client::{Client, cookie};
-use crate::admin::error::{Message, PageError, PageResult};
+use crate::admin::error::{PageError, PageResult};
 use crate::admin::field::{Field, Problem, mark};
 use crate::admin::form::{Form, Refusal, Submitted};
+use crate::admin::message::Message;
 use crate::admin::setup::{self, OPEN_FORM_BYTES_MAX};
 use crate::admin::view::{Bare, draw_with};
 use crate::admin::{Site, csrf, gate, session};

@@ -38,6 +38,7 @@ mod list_filter;
 mod live;
 mod login;
 mod login_code;
+mod message;
 mod namespaces;
 mod overview;
 mod page;
@@ -123,12 +124,14 @@ pub fn routes(state: AdminState) -> Router {
     let site = Arc::new(Site::new(state));
     let behind_login = page::router(&site)
         .layer(from_fn_with_state(site.clone(), activity::note))
+        .layer(from_fn(message::in_frame))
         .layer(from_fn_with_state(site.clone(), gate::admit));
     let public = login::router()
         .merge(login_code::router())
         .merge(setup::router())
         .merge(password_link::router())
-        .merge(theme::router());
+        .merge(theme::router())
+        .method_not_allowed_fallback(error::no_such_action);
     // Every byte of an event may be percent-encoded.
     let form_bytes_max = 3 * site.publish_bytes_max + FORM_BYTES_MAX;
     behind_login

@@ -282,6 +282,13 @@ pub(super) fn sends(path: &str, role: Role) -> bool {
     access(path).is_some_and(|access| role >= access.changes)
 }
 
+/// The closest page above `path` that `role` may look at, if there is one besides the overview.
+pub(super) fn above(path: &str, role: Role) -> Option<String> {
+    let mut ends = path.rmatch_indices('/').map(|(end, _)| &path[..end]);
+    let found = ends.find(|above| *above != "/admin" && opens(above, role));
+    found.map(str::to_owned)
+}
+
 /// Whether `path` is that of the page registered as `pattern`.
 fn fits(pattern: &str, path: &str) -> bool {
     let path = path.trim_end_matches('/');

@@ -12,10 +12,11 @@ use serde::Deserialize;
 use tower_sessions::Session;
 
 use crate::admin::client::Client;
-use crate::admin::error::{Message, PageError, PageResult, sentence};
+use crate::admin::error::{PageError, PageResult, sentence};
 use crate::admin::field::{Field, Problem, mark};
 use crate::admin::form::{Form, Refusal};
 use crate::admin::login::News;
+use crate::admin::message::Message;
 use crate::admin::setup::{OPEN_FORM_BYTES_MAX, new_password};
 use crate::admin::view::{Bare, draw_with};
 use crate::admin::{Site, login, session};

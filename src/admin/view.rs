@@ -70,6 +70,12 @@ impl Frame {
         }
     }
 
+    /// Where in the navigation the page belongs.
+    pub(super) fn here(&self) -> Option<&NavLink> {
+        let mut links = self.nav.iter().flat_map(|group| &group.links);
+        links.find(|link| link.current)
+    }
+
     /// Whether a link to the page at `path` leads somewhere.
     pub(super) fn opens(&self, path: impl Display) -> bool {
         page::opens(&path.to_string(), self.role)

@@ -10,6 +10,7 @@ mod first_event;
 mod hostile;
 mod inspectors;
 mod live;
+mod messages;
 mod namespaces;
 mod offers;
 mod password_again;

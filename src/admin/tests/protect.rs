@@ -153,6 +153,6 @@ async fn what_there_is_not_is_not_found() {
     ] {
         let shown = person.open(path).await;
         assert_eq!(shown.status, StatusCode::NOT_FOUND, "{path}");
-        shown.expect(&["Not found", "Go to the overview"]);
+        shown.expect(&["Not found", "aria-label=\"Pages\""]);
     }
 }
