@@ -16,6 +16,7 @@ use crate::admin::client::Client;
 use crate::admin::deeds;
 use crate::admin::error::{PageError, PageResult};
 use crate::admin::field::Field;
+use crate::admin::filter_form::FilterForm;
 use crate::admin::form::Form;
 use crate::admin::print;
 use crate::admin::recipe::Recipe;
@@ -25,6 +26,9 @@ use crate::base::Timestamp;
 use crate::broker::trail::{Deed, Made};
 use crate::model::audit::{Actor, AuditId, AuditRow};
 use crate::store::audit::AuditQuery;
+
+/// The list.
+const PATH: &str = "/admin/activity";
 
 /// Entries of one page.
 const SHOWN: usize = 50;
@@ -108,8 +112,7 @@ pub(super) struct Asked {
 #[template(path = "admin/activity.html")]
 struct ActivityPage {
     frame: Frame,
-    fields: [Field; 4],
-    is_filtered: bool,
+    filters: FilterForm,
     rows: Vec<Row>,
     empty: Empty,
     pager: Pager,
@@ -146,8 +149,7 @@ pub(super) async fn list(
     let url = link("/everpost/audit", &asked.api_filters()?);
     Ok(draw(&ActivityPage {
         frame: Frame::new(&visitor, "Activity"),
-        fields: asked.fields(),
-        is_filtered,
+        filters: FilterForm::new(PATH, asked.fields(), &filters),
         rows: page.rows.into_iter().map(Row::new).collect(),
         empty: Empty {
             text: match is_filtered {
@@ -156,7 +158,7 @@ pub(super) async fn list(
             },
             step: None,
         },
-        pager: Pager::new("/admin/activity", &filters, asked.before.is_some(), next),
+        pager: Pager::new(PATH, &filters, asked.before.is_some(), next),
         recipe: Recipe::get(&site.management_url(&url)).everpost(asked.command()),
     }))
 }
@@ -203,9 +205,9 @@ impl Asked {
         format!("everpost audit{}", flags.collect::<String>())
     }
 
-    fn fields(&self) -> [Field; 4] {
+    fn fields(&self) -> Vec<Field> {
         let form = Form::of(self.filters());
-        [
+        vec![
             Field::line("actor", "Who", &form),
             Field::line("path", "Path begins with", &form).mono(),
             Field::moment("from", "From", &form),

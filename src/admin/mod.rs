@@ -20,6 +20,7 @@ mod events;
 mod facts;
 mod field;
 mod file;
+mod filter_form;
 mod first_event;
 mod form;
 mod form_page;

@@ -8,6 +8,7 @@ use serde::Deserialize;
 
 use crate::admin::error::{PageError, PageResult};
 use crate::admin::field::Field;
+use crate::admin::filter_form::FilterForm;
 use crate::admin::form::Form;
 use crate::admin::identify::topic_page;
 use crate::admin::kept_body::KeptBody;
@@ -60,8 +61,7 @@ impl Asked {
 #[template(path = "admin/rejected_events.html")]
 struct RejectedEventsPage {
     frame: Frame,
-    fields: [Field; 2],
-    is_filtered: bool,
+    filters: FilterForm,
     rows: Vec<RejectionText>,
     empty: Empty,
     pager: Pager,
@@ -135,8 +135,7 @@ pub(super) async fn list(
     let is_filtered = filters.iter().any(|(_, value)| !value.is_empty());
     Ok(draw(&RejectedEventsPage {
         frame: Frame::new(&visitor, "Rejected events"),
-        fields: fields(&filters, &registry),
-        is_filtered,
+        filters: FilterForm::new(PATH, fields(&filters, &registry), &filters),
         rows: found.rows.into_iter().map(RejectionText::new).collect(),
         empty: empty(is_filtered || later),
         pager: Pager::new(PATH, &filters, later, next),
@@ -145,9 +144,9 @@ pub(super) async fn list(
     }))
 }
 
-fn fields(filters: &[(&'static str, String); 2], registry: &Registry) -> [Field; 2] {
+fn fields(filters: &[(&'static str, String); 2], registry: &Registry) -> Vec<Field> {
     let form = Form::of(filters.clone());
-    [
+    vec![
         list_filter::topic_field(registry, &form),
         Field::line("reason", "Reason", &form)
             .hint("A part of it, such as “not valid JSON”, or a whole code, such as BadRequest."),

@@ -56,8 +56,27 @@ export class Administrator extends Visitor {
     await this.#arriveBy(this.#main().getByRole("link", { name: link, exact: true }));
   }
 
+  /** Opens what the first row of the page's only list with links leads to. */
+  async openFirstRow() {
+    await this.#arriveBy(this.#main().getByRole("rowheader").getByRole("link").first());
+  }
+
+  /** Opens the navigation where there is no room for it. */
+  async openMenu() {
+    const button = this.page.getByRole("button", { name: "Menu", exact: true });
+    if (await button.isVisible()) {
+      await button.click();
+    }
+  }
+
+  async signOut() {
+    await this.openMenu();
+    await this.press("Sign out");
+  }
+
   /** Follows a link of the navigation. */
   async goesTo(title) {
+    await this.openMenu();
     const navigation = this.page.getByRole("navigation", { name: "Pages", exact: true });
     await this.#arriveBy(navigation.getByRole("link", { name: title, exact: true }));
   }

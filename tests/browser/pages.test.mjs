@@ -199,6 +199,9 @@ const STATES = [
   ["API nothing found", "/admin/api?q=nonsense"],
   ["API of Service Bus", "/admin/api/peekLockDeadLetterInNamespace"],
   ["no such page", "/admin/nowhere"],
+  ["no such event", "/admin/events/999"],
+  ["menu open", "/admin/events", (ann) => ann.openMenu()],
+  ["more filters", "/admin/events?type=Order.*&from=2026-11-21T06:40"],
 ];
 
 const EMPTY = ["/", "/playground", "/topics", "/namespaces", "/subscriptions", "/events", "/rejected-events", "/dead-letters", "/replays", "/inspectors"];
@@ -261,7 +264,7 @@ for (const [look, options] of Object.entries(LOOKS)) {
     for (const path of EMPTY) {
       await lookAt(`${path} empty`, `/admin${path}`);
     }
-    await ann.press("Sign out");
+    await ann.signOut();
     await lookAt("login", "/admin/login");
     await lookAt("login refused", "/admin/login", (ann) => ann.signIn(NAME, "wrong"));
     await ann.leave();

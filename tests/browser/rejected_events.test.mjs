@@ -17,7 +17,7 @@ testBothWays("from the overview to the reason of a refused request", async (t, o
   await ann.page.getByLabel("Topic", { exact: true }).selectOption("orders");
   await ann.press("Search");
   await ann.sees("400 BadRequest", firstSentence(reason));
-  await ann.follow("1");
+  await ann.openFirstRow();
   await ann.isOn("Refused request 1");
   await ann.sees(firstSentence(reason), '"id": "order-1"', "36 B");
   await ann.leave();

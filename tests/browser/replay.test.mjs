@@ -81,8 +81,7 @@ async function mend(ann, appliance, topic, receiver) {
   await refuse(appliance, topic, receiver, ["broken"]);
   await ann.goesTo("Dead letters");
   await ann.reloadsUntil("broken");
-  const links = ann.page.getByRole("rowheader").getByRole("link");
-  await ann.follow(await links.first().innerText());
+  await ann.openFirstRow();
   await ann.follow("Edit and resubmit");
   const shown = JSON.parse(await ann.page.getByLabel("Event", { exact: true }).inputValue());
   assert.equal(shown.id, "broken");

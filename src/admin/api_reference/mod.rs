@@ -15,6 +15,7 @@ use serde::Deserialize;
 use crate::admin::Site;
 use crate::admin::error::{PageError, PageResult};
 use crate::admin::field::Field;
+use crate::admin::filter_form::FilterForm;
 use crate::admin::form::Form;
 use crate::admin::print;
 use crate::admin::recipe::Recipe;
@@ -34,8 +35,7 @@ pub(super) struct Asked {
 #[template(path = "admin/api.html")]
 struct ApiPage {
     frame: Frame,
-    search: Field,
-    is_filtered: bool,
+    filters: FilterForm,
     found: String,
     server: String,
     areas: Vec<Area>,
@@ -52,12 +52,13 @@ pub(super) async fn list(
     let document = Document::new(&site.api_document);
     let areas = document.areas(&asked.q);
     let number: usize = areas.iter().map(|area| area.operations.len()).sum();
-    let form = Form::of([("q", asked.q.clone())]);
+    let filters = [("q", asked.q.clone())];
+    let form = Form::of(filters.clone());
+    let search = Field::line("q", "Search", &form)
+        .hint("Words of a path, a method, a role or a description; all of them must be there.");
     Ok(draw(&ApiPage {
         frame: Frame::new(&visitor, "API"),
-        search: Field::line("q", "Search", &form)
-            .hint("Words of a path, a method, a role or a description; all of them must be there."),
-        is_filtered: !asked.q.trim().is_empty(),
+        filters: FilterForm::new("/admin/api", vec![search], &filters),
         found: print::plural(number as u64, "request", "requests"),
         server: site.public_url().to_owned(),
         areas,

@@ -9,8 +9,9 @@ use crate::admin::dead_letters::asked::Asked;
 use crate::admin::dead_letters::groups::{self, GroupText};
 use crate::admin::error::PageResult;
 use crate::admin::field::Field;
+use crate::admin::filter_form::FilterForm;
 use crate::admin::form::Form;
-use crate::admin::identify::{dead_letter_page, event_page};
+use crate::admin::identify::dead_letter_page;
 use crate::admin::list_filter::{as_typed, of_field, text_field};
 use crate::admin::recipe::{Recipe, command};
 use crate::admin::session::Visitor;
@@ -22,18 +23,23 @@ use crate::model::registry::Registry;
 use crate::store::StoreError;
 use crate::store::views::{DeliveryRow, GroupBy, Page};
 
+const LIST: &str = "/admin/dead-letters";
+
 /// Rows of one page.
 const ROWS: usize = 50;
 
-/// Groups shown above them; the rest is counted.
+/// Groups told above them; the rest is counted.
 const GROUPS_SHOWN: usize = 12;
+
+/// Groups of these that are seen at once, so that the list itself begins on the first screen of a laptop; the
+/// rest is folded away, unless somebody has asked for groups.
+const GROUPS_FIRST: usize = 3;
 
 #[derive(Template)]
 #[template(path = "admin/dead_letters.html")]
 struct DeadLettersPage {
     frame: Frame,
-    fields: Vec<Field>,
-    is_filtered: bool,
+    filters: FilterForm,
     groups: GroupTable,
     bulk: Bulk,
     rows: Vec<DeadLetterText>,
@@ -47,6 +53,8 @@ struct GroupTable {
     title: &'static str,
     head: &'static str,
     rows: Vec<GroupText>,
+    /// Those that are folded away.
+    folded: Vec<GroupText>,
     /// Groups beyond those that are shown.
     more: usize,
     /// Whether older dead letters were not looked at.
@@ -63,7 +71,7 @@ struct Bulk {
 
 impl Bulk {
     fn new(asked: &Asked) -> Self {
-        let path = "/admin/dead-letters";
+        let path = LIST;
         let file = |form: &str| {
             let path = asked.at(&format!("{path}/export"));
             let sign = if path.contains('?') { '&' } else { '?' };
@@ -83,7 +91,6 @@ struct DeadLetterText {
     href: String,
     event_id: String,
     event_type: String,
-    event_href: String,
     topic: String,
     subscription: String,
     reason: String,
@@ -98,7 +105,6 @@ impl DeadLetterText {
         Self {
             id: row.id.to_string(),
             href: dead_letter_page(row.id),
-            event_href: event_page(row.event),
             last: last(&row),
             reason: print::visible(row.reason().unwrap_or_default()),
             reason_text: reason_text(&row),
@@ -147,13 +153,12 @@ pub(in crate::admin) async fn list(
     paged.push(("group", asked.group_name().to_owned()));
     Ok(draw(&DeadLettersPage {
         frame: Frame::new(&visitor, "Dead letters"),
-        fields: fields(&asked, &registry, &visitor),
-        is_filtered: asked.is_filtered() || asked.group().is_some(),
+        filters: FilterForm::new(LIST, fields(&asked, &registry, &visitor), &paged),
         groups: groups(&site, &asked, &visitor).await?,
         bulk: Bulk::new(&asked),
         rows: found.rows.into_iter().map(DeadLetterText::new).collect(),
         empty: empty(asked.is_filtered()),
-        pager: Pager::new("/admin/dead-letters", &paged, later, next),
+        pager: Pager::new(LIST, &paged, later, next),
         recipe: recipe(&site, &asked),
     }))
 }
@@ -171,6 +176,7 @@ async fn groups(site: &Site, asked: &Asked, visitor: &Visitor) -> Result<GroupTa
         title,
         head,
         rows: Vec::new(),
+        folded: Vec::new(),
         more: 0,
         is_partial: false,
     };
@@ -186,6 +192,7 @@ async fn groups(site: &Site, asked: &Asked, visitor: &Visitor) -> Result<GroupTa
             table.rows = groups::by_subscription(&found, &registry);
             table.more = table.rows.len().saturating_sub(GROUPS_SHOWN);
             table.rows.truncate(GROUPS_SHOWN);
+            table.folded = table.rows.split_off(table.rows.len().min(GROUPS_FIRST));
         }
         (None, Ok(_)) | (_, Err(_)) => {}
     }
@@ -223,10 +230,10 @@ fn fields(asked: &Asked, registry: &Registry, visitor: &Visitor) -> Vec<Field> {
     vec![
         of_field(registry, &form),
         Field::choice("reason", "Reason", &or_any(reasons), &form),
+        text_field(visitor, &form),
         Field::choice("outcome", "Last answer", &or_any(outcomes), &form),
         Field::line("type", "Event type", &form).hint("Exactly, or its beginning and a *."),
         Field::line("subject", "Subject", &form).hint("Exactly, or its beginning and a *."),
-        text_field(visitor, &form),
         Field::number("status", "Last status", &form).hint("Such as 503."),
         Field::moment("from", "Given up from", &form).hint("In UTC."),
         Field::moment("to", "Given up before", &form).hint("In UTC."),
@@ -244,7 +251,7 @@ fn empty(is_filtered: bool) -> Empty {
     match is_filtered {
         true => Empty {
             text: "No dead letters here.",
-            step: Some(("/admin/dead-letters".to_owned(), "Show all dead letters")),
+            step: Some((LIST.to_owned(), "Show all dead letters")),
         },
         false => Empty {
             text: "No dead letters. A delivery that is given up is kept here, to be looked at and \

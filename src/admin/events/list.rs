@@ -10,6 +10,7 @@ use crate::admin::events::asked::Asked;
 use crate::admin::events::export::FILE_EVENTS_MAX;
 use crate::admin::events::{EventTable, empty};
 use crate::admin::field::{Field, Problem, mark};
+use crate::admin::filter_form::FilterForm;
 use crate::admin::form::Form;
 use crate::admin::list_filter::{as_typed, of_field, text_field};
 use crate::admin::recipe::{Recipe, command};
@@ -30,8 +31,7 @@ const ROWS: usize = 50;
 struct EventsPage {
     frame: Frame,
     problem: Option<Problem>,
-    fields: Vec<Field>,
-    is_filtered: bool,
+    filters: FilterForm,
     /// `None` for whoever may not have it.
     download: Option<Download>,
     table: EventTable,
@@ -74,8 +74,7 @@ pub(in crate::admin) async fn list(
     Ok(draw(&EventsPage {
         frame: Frame::new(&visitor, "Events"),
         problem,
-        fields,
-        is_filtered: asked.is_filtered(),
+        filters: FilterForm::new(LIST, fields, &filters),
         download: download(&visitor, &asked, &found.rows),
         table: EventTable {
             empty: nothing(&asked, cut.is_some()),
@@ -128,9 +127,9 @@ fn fields(asked: &Asked, registry: &Registry, visitor: &Visitor) -> Vec<Field> {
     vec![
         of_field(registry, &form),
         Field::choice("state", "With a delivery that is", &stages, &form),
+        text_field(visitor, &form),
         Field::line("type", "Event type", &form).hint("Exactly, or its beginning and a *."),
         Field::line("subject", "Subject", &form).hint("Exactly, or its beginning and a *."),
-        text_field(visitor, &form),
         Field::line("id", "Event id", &form).hint("Exactly.").mono(),
         Field::moment("from", "Received from", &form).hint("In UTC."),
         Field::moment("to", "Received before", &form).hint("In UTC."),

@@ -11,6 +11,7 @@ use serde::Deserialize;
 use crate::admin::Site;
 use crate::admin::error::PageResult;
 use crate::admin::field::Field;
+use crate::admin::filter_form::FilterForm;
 use crate::admin::form::Form;
 use crate::admin::identify::topic_page;
 use crate::admin::last_day::SubscriptionDays;
@@ -44,9 +45,8 @@ pub(in crate::admin) struct Asked {
 struct SubscriptionsPage {
     frame: Frame,
     topics: Vec<String>,
-    /// None where there is nothing to choose among.
-    fields: Vec<Field>,
-    is_filtered: bool,
+    /// `None` where there is nothing to choose among.
+    filters: Option<FilterForm>,
     marked_max: usize,
     table: SubscriptionTable,
     recipe: Recipe,
@@ -75,11 +75,10 @@ pub(in crate::admin) async fn list(
     let frame = Frame::new(&visitor, "Event subscriptions");
     Ok(draw(&SubscriptionsPage {
         topics: topics.collect(),
-        fields: match registry.subscriptions().next() {
-            Some(_) => asked.fields(&registry),
-            None => Vec::new(),
-        },
-        is_filtered: asked.is_filtered(),
+        filters: registry.subscriptions().next().map(|_| {
+            let fields = asked.fields(&registry);
+            FilterForm::new(PATH, fields, &asked.filters())
+        }),
         marked_max: bulk::MARKED_MAX,
         table: SubscriptionTable {
             with_topic: true,
@@ -93,10 +92,17 @@ pub(in crate::admin) async fn list(
 }
 
 impl Asked {
+    fn filters(&self) -> [(&'static str, String); 3] {
+        [
+            ("text", self.text.clone()),
+            ("state", self.state.clone()),
+            ("label", self.label.clone()),
+        ]
+    }
+
     fn is_filtered(&self) -> bool {
-        [&self.text, &self.state, &self.label]
-            .iter()
-            .any(|each| !each.trim().is_empty())
+        let filters = self.filters();
+        filters.iter().any(|(_, value)| !value.trim().is_empty())
     }
 
     fn fits(&self, topic: &TopicEntry, each: &EventSubscription, standing: Standing) -> bool {
@@ -111,11 +117,7 @@ impl Asked {
     }
 
     fn fields(&self, registry: &Registry) -> Vec<Field> {
-        let form = Form::of([
-            ("text", self.text.clone()),
-            ("state", self.state.clone()),
-            ("label", self.label.clone()),
-        ]);
+        let form = Form::of(self.filters());
         let mut states = vec![("", "All states"), (NOT_ACTIVE, "All but active")];
         states.extend(WORDS.map(|word| (word, word)));
         let text = Field::line("text", "Text", &form).hint("In the name, or in that of the topic.");
