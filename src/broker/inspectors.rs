@@ -3,6 +3,7 @@
 use std::sync::{Arc, Weak};
 
 use async_trait::async_trait;
+use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 
 use crate::broker::{Broker, Shared};
@@ -16,6 +17,9 @@ use crate::model::subscription::EventSubscription;
 use crate::outbound::exchange::{ExchangeAnswer, ExchangeError, ExchangeRequest, Script};
 use crate::store::{StoreError, Written};
 use crate::wire::{received, signature};
+
+/// What our own answers are, unless a definition says otherwise.
+const PLAIN_TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 
 /// Why an inspector was not changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -234,7 +238,7 @@ async fn scripted(
     match answer {
         ScriptedAnswer::Status(status) => {
             let headers = scripted_headers(definition, status);
-            Ok(answered(status, headers, Vec::new()))
+            Ok(answered(status, headers, scripted_body(definition, status)))
         }
         ScriptedAnswer::Close => {
             let why = "the connection was closed without an answer";
@@ -244,12 +248,24 @@ async fn scripted(
     }
 }
 
+/// Some statuses never come with a body (RFC 9110, 15.3.5, 15.3.6 and 15.4.5).
+fn scripted_body(definition: &InspectorDefinition, status: u16) -> Vec<u8> {
+    match status {
+        204 | 205 | 304 => Vec::new(),
+        _ => definition.body.clone().into_bytes(),
+    }
+}
+
 fn scripted_headers(definition: &InspectorDefinition, status: u16) -> HeaderMap {
     let read = |(name, value): (&String, &String)| {
         let name = HeaderName::from_bytes(name.as_bytes()).ok()?;
         Some((name, HeaderValue::from_bytes(value.as_bytes()).ok()?))
     };
-    let mut headers: HeaderMap = definition.headers.iter().filter_map(read).collect();
+    let mut headers = HeaderMap::new();
+    if !scripted_body(definition, status).is_empty() {
+        headers.insert(CONTENT_TYPE, PLAIN_TEXT);
+    }
+    headers.extend(definition.headers.iter().filter_map(read));
     if let (Some(seconds), 429 | 503) = (definition.retry_after_s, status) {
         headers.insert("retry-after", seconds.into());
     }
@@ -257,8 +273,7 @@ fn scripted_headers(definition: &InspectorDefinition, status: u16) -> HeaderMap 
 }
 
 fn plain(status: u16, text: &str) -> ExchangeAnswer {
-    let kind = HeaderValue::from_static("text/plain; charset=utf-8");
-    let headers = HeaderMap::from_iter([(http::header::CONTENT_TYPE, kind)]);
+    let headers = HeaderMap::from_iter([(CONTENT_TYPE, PLAIN_TEXT)]);
     answered(status, headers, text.into())
 }
 

@@ -26,6 +26,9 @@ pub struct InspectorDefinition {
     pub retry_after_s: Option<u32>,
     /// Sent with every scripted answer.
     pub headers: BTreeMap<String, String>,
+    /// The text of every scripted answer whose status allows for one; at most
+    /// [`INSPECTOR_BODY_BYTES_MAX`](crate::model::limits::INSPECTOR_BODY_BYTES_MAX) bytes, empty for none.
+    pub body: String,
     /// Every event goes through the answers on its own, by the number of attempts that came before.
     pub per_event: bool,
 }
@@ -37,6 +40,7 @@ impl Default for InspectorDefinition {
             delay: Duration::ZERO,
             retry_after_s: None,
             headers: BTreeMap::new(),
+            body: String::new(),
             per_event: false,
         }
     }

@@ -365,6 +365,10 @@ pub const INSPECTOR_HEADERS_MAX: usize = 20;
 /// Bytes of the value of one of them.
 pub const INSPECTOR_HEADER_BYTES_MAX: usize = 4_096;
 
+/// Bytes of the body of an inspector's answers: enough for an error of an API; of a longer one no page of a
+/// delivery would show more.
+pub const INSPECTOR_BODY_BYTES_MAX: usize = 1_024;
+
 /// How long a dead letter waits before it goes to storage, with all that have come meanwhile (spec 9.1).
 pub const EXPORT_DELAY: Duration = Duration::from_secs(5 * 60);
 

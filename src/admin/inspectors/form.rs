@@ -17,7 +17,7 @@ use crate::admin::session::Visitor;
 use crate::admin::view::{Flash, Frame};
 use crate::broker::InspectorError;
 use crate::model::inspector::InspectorDefinition;
-use crate::model::limits::{INSPECTED_REQUESTS_MAX, INSPECTOR_DELAY_MAX};
+use crate::model::limits::{INSPECTED_REQUESTS_MAX, INSPECTOR_BODY_BYTES_MAX, INSPECTOR_DELAY_MAX};
 use crate::model::name::InspectorName;
 use crate::wire::resource;
 
@@ -25,6 +25,7 @@ const ANSWERS: &str = "answers";
 const DELAY: &str = "delayInMilliseconds";
 const RETRY_AFTER: &str = "retryAfterInSeconds";
 const HEADERS: &str = "responseHeaders";
+const BODY: &str = "responseBody";
 const PER_EVENT: &str = "perEvent";
 
 /// The empty form.
@@ -110,6 +111,7 @@ fn definition(form: &Form) -> Result<InspectorDefinition, Refusal> {
         DELAY: form.number(DELAY),
         RETRY_AFTER: form.number(RETRY_AFTER),
         HEADERS: headers(form)?,
+        BODY: form.raw(BODY).replace("\r\n", "\n"), // as browsers end lines
         PER_EVENT: form.is_on(PER_EVENT),
     });
     resource::parse_inspector(&document).map_err(|error| Refusal {
@@ -156,6 +158,7 @@ fn form_of(definition: &InspectorDefinition) -> Form {
                 .map_or_else(String::new, |s| s.to_string()),
         ),
         (HEADERS, headers.join("\n")),
+        (BODY, definition.body.clone()),
         (
             PER_EVENT,
             if definition.per_event {
@@ -227,6 +230,10 @@ fn sections(form: &Form, is_new: bool) -> Vec<Section> {
     .hint("Empty for none.");
     let headers = Field::area(HEADERS, "Headers of every answer", 3, form)
         .hint("One a line, such as X-Answer: yes.");
+    let body = Field::area(BODY, "Body of every answer", 3, form).hint(format!(
+        "A text of up to {INSPECTOR_BODY_BYTES_MAX} bytes, such as the error that a receiver of yours \
+         answers with. The page of the delivery shows it."
+    ));
     let mut first = if is_new { vec![name] } else { Vec::new() };
     first.extend([answers, per_event]);
     vec![
@@ -236,7 +243,7 @@ fn sections(form: &Form, is_new: bool) -> Vec<Section> {
         },
         Section {
             title: "How it answers",
-            fields: vec![delay, retry_after, headers],
+            fields: vec![delay, retry_after, headers, body],
         },
     ]
 }
@@ -249,7 +256,7 @@ mod tests {
     fn the_form_of_a_definition_defines_it_again() {
         let body = json!({
             ANSWERS: "503x2 200", DELAY: 5, RETRY_AFTER: 7, PER_EVENT: true,
-            HEADERS: { "x-a": "b: c", "x-d": "" },
+            HEADERS: { "x-a": "b: c", "x-d": "" }, BODY: "Not\n now",
         });
         for body in [body, json!({})] {
             let defined = resource::parse_inspector(&body).expect("a definition");

@@ -36,6 +36,8 @@ struct InspectorPage {
     delay: Option<String>,
     retry_after: Option<String>,
     headers: Vec<(String, String)>,
+    /// Of its answers; empty for none.
+    body: String,
     /// Who delivers to it: names and pages.
     subscriptions: Vec<(String, String)>,
     /// Topics to subscribe it to.
@@ -91,6 +93,7 @@ pub(in crate::admin) async fn show(
             .retry_after_s
             .map(|seconds| format!("{seconds} s")),
         headers: definition.headers.clone().into_iter().collect(),
+        body: print::visible(&definition.body),
         subscriptions: subscriptions(&site, name),
         topics: topics(&site),
         has_requests: inspector.kept > 0,

@@ -82,6 +82,36 @@ async fn an_inspector_shows_what_it_gets() {
 }
 
 #[tokio::test]
+async fn the_body_of_an_answer_is_seen_on_the_page_of_the_event() {
+    let (_appliance, mut person) = with_inspector("400").await;
+    let edit = "/admin/inspectors/bin/edit";
+    person.open(edit).await.expect(&["Body of every answer"]);
+    let long = "x".repeat(1_025);
+    let page = person.send_filled(edit, &[("responseBody", &long)]).await;
+    assert_eq!(page.status.as_u16(), 422);
+    page.expect(&["1024 bytes", "aria-invalid"]);
+    let body = "no field total\r\n<b>at all</b>";
+    let page = person.send_filled(edit, &[("responseBody", body)]).await;
+    page.expect(&["<dt>Body</dt>", "no field total\n&#60;b&#62;at all"]);
+    person.open(edit).await.expect(&["no field total\n"]);
+
+    person.open("/admin/inspectors/bin").await;
+    let subscribe = "/admin/inspectors/bin/subscribe";
+    person.send(subscribe, &[("topic", "orders")]).await;
+    wait_for(&mut person, "1 received, 1 kept").await;
+    publish(&mut person).await;
+    wait_for(&mut person, "2 received, 2 kept").await;
+    for _ in 0..200 {
+        let page = person.open("/admin/events/1").await;
+        if page.body.contains("no field total") {
+            return page.expect(&["400", "text/plain; charset=utf-8"]);
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("the answer has never been shown");
+}
+
+#[tokio::test]
 async fn an_inspector_is_changed_cleared_and_deleted() {
     let (_appliance, mut person) = with_inspector("503 200").await;
     person

@@ -10,8 +10,8 @@ use super::schema::{
     words,
 };
 use crate::model::limits::{
-    INSPECTED_BYTES_MAX, INSPECTED_REQUESTS_MAX, INSPECTOR_DELAY_MAX, INSPECTOR_HEADERS_MAX,
-    INSPECTORS_MAX, RETRY_AFTER_MAX,
+    INSPECTED_BYTES_MAX, INSPECTED_REQUESTS_MAX, INSPECTOR_BODY_BYTES_MAX, INSPECTOR_DELAY_MAX,
+    INSPECTOR_HEADERS_MAX, INSPECTORS_MAX, RETRY_AFTER_MAX,
 };
 
 pub(super) fn area() -> Area {
@@ -120,6 +120,12 @@ fn headers() -> Schema {
     ))
 }
 
+fn body() -> Schema {
+    text().says(format!(
+        "The body of every answer whose status allows for one; at most {INSPECTOR_BODY_BYTES_MAX} bytes."
+    ))
+}
+
 fn per_event() -> Schema {
     flag().says("Every event goes through the answers on its own.")
 }
@@ -133,6 +139,7 @@ fn definition() -> Schema {
         ),
         ("retryAfterInSeconds", retry_after().optional()),
         ("responseHeaders", headers().or_null().optional()),
+        ("responseBody", body().or_null().by_default("").optional()),
         (
             "perEvent",
             per_event().or_null().by_default(false).optional(),
@@ -149,6 +156,7 @@ fn inspector() -> Schema {
         ("delayInMilliseconds", delay()),
         ("retryAfterInSeconds", retry_after()),
         ("responseHeaders", headers()),
+        ("responseBody", body()),
         ("perEvent", per_event()),
         (
             "deliveriesAnswered",

@@ -19,6 +19,7 @@ const EXAMPLES: &str = "\
 Examples:
   everpost inspectors create bin                           take everything
   everpost inspectors create bin --answer '503 503 200'    fail twice, then behave
+  everpost inspectors create bin --answer 400 --body 'no field total'
   everpost subscriptions create to-bin --topic orders --endpoint https://inspector.everpost.internal/bin
   everpost inspectors requests bin                         what came, newest first";
 
@@ -78,6 +79,14 @@ struct Create {
     /// Header to answer with, may be repeated
     #[arg(long = "header", value_name = "NAME=VALUE", value_parser = parse_header)]
     headers: Vec<(String, String)>,
+    /// Text to answer with, where the status allows for one; at most 1,024 bytes
+    #[arg(
+        long,
+        value_name = "TEXT",
+        default_value = "",
+        hide_default_value = true
+    )]
+    body: String,
 }
 
 impl InspectorsArgs {
@@ -137,6 +146,7 @@ impl Create {
             "retryAfterInSeconds": self.retry_after,
             "perEvent": self.per_event,
             "responseHeaders": headers.collect::<Map<_, _>>(),
+            "responseBody": self.body,
         })
     }
 }
@@ -190,6 +200,10 @@ fn sheet(inspector: &Value) -> String {
             &printable(name),
             printable(value.as_str().unwrap_or_default()),
         );
+    }
+    match inspector["responseBody"].as_str() {
+        None | Some("") => {}
+        Some(body) => table.line("body", printable(body)),
     }
     table.line("received", text(inspector, "/requestsReceived"));
     table.line("kept", text(inspector, "/requestsKept"));
@@ -247,7 +261,7 @@ mod tests {
     fn bin() -> Value {
         json!({ "name": "bin", "url": "https://inspector.everpost.internal/bin",
             "answers": "503x2 200", "delayInMilliseconds": 500, "retryAfterInSeconds": null,
-            "responseHeaders": { "x-a": "b" }, "perEvent": true, "deliveriesAnswered": 1,
+            "responseHeaders": { "x-a": "b" }, "responseBody": "not\nnow", "perEvent": true, "deliveriesAnswered": 1,
             "requestsReceived": 2, "requestsKept": 2 })
     }
 
@@ -274,6 +288,7 @@ answers          503x2 200, for every event on its own
 answered so far  1
 delay            500 ms
 x-a              b
+body             not\\nnow
 received         2
 kept             2
 "

@@ -14,7 +14,8 @@ use super::{InvalidResource, read_stored};
 use crate::model::answer_script::AnswerScript;
 use crate::model::inspector::{InspectedRequest, Inspector, InspectorDefinition};
 use crate::model::limits::{
-    INSPECTOR_DELAY_MAX, INSPECTOR_HEADER_BYTES_MAX, INSPECTOR_HEADERS_MAX, RETRY_AFTER_MAX,
+    INSPECTOR_BODY_BYTES_MAX, INSPECTOR_DELAY_MAX, INSPECTOR_HEADER_BYTES_MAX,
+    INSPECTOR_HEADERS_MAX, RETRY_AFTER_MAX,
 };
 use crate::wire::content::text_beginning;
 
@@ -22,10 +23,11 @@ const ANSWERS: &str = "answers";
 const DELAY: &str = "delayInMilliseconds";
 const RETRY_AFTER: &str = "retryAfterInSeconds";
 const HEADERS: &str = "responseHeaders";
+const BODY: &str = "responseBody";
 const PER_EVENT: &str = "perEvent";
 
 /// What a client may set; the rest of an answer is passed over when it is sent back.
-const NAMES: [&str; 5] = [ANSWERS, DELAY, RETRY_AFTER, HEADERS, PER_EVENT];
+const NAMES: [&str; 6] = [ANSWERS, DELAY, RETRY_AFTER, HEADERS, BODY, PER_EVENT];
 
 /// Headers that say how an answer is carried, which is not the inspector's to decide.
 const RESERVED: [HeaderName; 3] = [CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING];
@@ -103,6 +105,7 @@ fn read(body: &Fields) -> Result<InspectorDefinition, InvalidResource> {
             .map_or(default.delay, |ms| Duration::from_millis(ms.into())),
         retry_after_s: body.number(RETRY_AFTER, 0..=retry_after_max)?,
         headers: read_headers(body)?,
+        body: read_body(body)?,
         per_event: body.flag(PER_EVENT)?.unwrap_or(default.per_event),
     })
 }
@@ -129,6 +132,17 @@ fn read_headers(body: &Fields) -> Result<BTreeMap<String, String>, InvalidResour
     Ok(headers)
 }
 
+fn read_body(body: &Fields) -> Result<String, InvalidResource> {
+    let text = body.text(BODY)?.unwrap_or_default();
+    match text.len() > INSPECTOR_BODY_BYTES_MAX {
+        true => Err(body.invalid(
+            BODY,
+            format!("it has more than {INSPECTOR_BODY_BYTES_MAX} bytes; shorten it"),
+        )),
+        false => Ok(text.to_owned()),
+    }
+}
+
 fn header_problem(name: &str, value: &str) -> Option<String> {
     let Ok(parsed) = HeaderName::from_bytes(name.as_bytes()) else {
         return Some("it is no name of a header".to_owned());
@@ -151,6 +165,7 @@ fn render_definition(definition: &InspectorDefinition) -> Value {
         DELAY: u64::try_from(definition.delay.as_millis()).unwrap_or(u64::MAX),
         RETRY_AFTER: definition.retry_after_s,
         HEADERS: definition.headers,
+        BODY: definition.body,
         PER_EVENT: definition.per_event,
     })
 }
@@ -169,7 +184,7 @@ mod tests {
     fn definitions_are_read_back_as_they_were_written() {
         let body = json!({
             "answers": "503,503 200", "delayInMilliseconds": 180_000, "retryAfterInSeconds": 30,
-            "responseHeaders": { "x-a": "b" }, "perEvent": true,
+            "responseHeaders": { "x-a": "b" }, "responseBody": "Not\nnow", "perEvent": true,
         });
         let definition = parse_inspector(&body).expect("a definition");
         assert_eq!(definition.answers.to_string(), "503 503 200");
@@ -198,6 +213,8 @@ mod tests {
             RETRY_AFTER,
             "from 0 to 86400",
         );
+        let long = "ä".repeat(INSPECTOR_BODY_BYTES_MAX / 2 + 1);
+        refuse(&json!({ "responseBody": long }), BODY, "1024 bytes");
         refuse(&json!({ "perEvent": "yes" }), PER_EVENT, "true or false");
         for (name, value, problem) in [
             ("a b", "c", "no name"),
