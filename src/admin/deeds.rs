@@ -16,7 +16,10 @@ pub(super) fn told(entry: &AuditEntry) -> String {
         .filter(|name| !name.is_empty() && *name != "admin" && *name != "everpost")
         .map(|name| percent_decode_str(name).decode_utf8_lossy().into_owned())
         .collect();
-    let names = in_namespace(names);
+    let mut names = in_namespace(names);
+    if let (Some(name), Some(number)) = (&entry.name, names.get_mut(1)) {
+        number.clone_from(name);
+    }
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     if let Some(told) = of_nothing(&names) {
         return told.to_owned();
@@ -30,8 +33,6 @@ pub(super) fn told(entry: &AuditEntry) -> String {
     let what = match (entry.method.as_str(), rest.last()) {
         (_, Some(verb)) => done(verb),
         ("DELETE", None) => Some("was deleted"),
-        // Whether there was one before is not noted.
-        ("PUT", None) if thing.starts_with("inspector ") => Some("was set"),
         ("PUT" | "PATCH", None) => Some("was changed"),
         (_, None) => None,
     };
@@ -197,6 +198,7 @@ mod tests {
             address: None,
             method: method.to_owned(),
             path: path.to_owned(),
+            name: None,
             changes: change.into_iter().collect(),
         }
     }
@@ -232,8 +234,14 @@ mod tests {
             (
                 "PUT",
                 "/everpost/inspectors/bin",
+                named,
+                "The inspector bin was created.",
+            ),
+            (
+                "PUT",
+                "/everpost/inspectors/bin",
                 None,
-                "The inspector bin was set.",
+                "The inspector bin was changed.",
             ),
             (
                 "PUT",
@@ -243,6 +251,21 @@ mod tests {
             ),
         ] {
             assert_eq!(told(&entry(method, path, made)), expected, "{path}");
+        }
+    }
+
+    #[test]
+    fn people_and_tokens_go_by_their_names() {
+        for (path, expected) in [
+            ("/admin/users/2/role", "The user bob got another role."),
+            ("/admin/tokens/7/delete", "The API token bob was deleted."),
+            ("/everpost/users/bob/disable", "The user bob was disabled."),
+        ] {
+            let entry = AuditEntry {
+                name: Some("bob".to_owned()),
+                ..entry("POST", path, None)
+            };
+            assert_eq!(told(&entry), expected);
         }
     }
 

@@ -62,6 +62,7 @@ fn render(row: &AuditRow) -> Value {
         "address": entry.address,
         "method": entry.method,
         "path": entry.path,
+        "name": entry.name,
         "changes": changes,
     })
 }

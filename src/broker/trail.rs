@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::broker::Broker;
 use crate::broker::people::People;
 use crate::model::audit::{Actor, AuditEntry};
-use crate::model::name::{NamespaceName, SubscriptionName, TopicName};
+use crate::model::name::{InspectorName, NamespaceName, SubscriptionName, TopicName};
 use crate::model::probation::Health;
 use crate::store::Audit;
 use crate::store::accounts::{ApiToken, User, UserId};
@@ -72,6 +72,11 @@ impl Trail {
                 let entry = self.broker.namespace(&namespace).ok()?;
                 Some(resource::render_namespace(&entry, ""))
             }
+            ["inspectors", name, ..] => {
+                let name = InspectorName::parse(name).ok()?;
+                let found = self.broker.inspector(&name).await.ok()?;
+                Some(resource::render_inspector_definition(&found))
+            }
             ["users", user, ..] => self.user(user).await.map(|user| render_user(&user)),
             ["tokens", token, ..] => self.token(token).map(|token| render_token(&token)),
             _ => None,
@@ -119,6 +124,7 @@ impl Trail {
     pub async fn note(&self, deed: Deed, before: Option<Value>, after: Option<Value>) {
         let entry = AuditEntry {
             at: self.broker.clock().now(),
+            name: name_of(&deed.path, before.as_ref().or(after.as_ref())),
             actor: deed.actor,
             address: deed.address,
             method: deed.method,
@@ -129,6 +135,16 @@ impl Trail {
             tracing::error!(%error, "what has been changed could not be noted");
         }
     }
+}
+
+/// The name of the user or the API token at `path`, which looks like `seen`. All else is named by its path.
+fn name_of(path: &str, seen: Option<&Value>) -> Option<String> {
+    let below = path
+        .strip_prefix("/admin")
+        .or_else(|| path.strip_prefix("/everpost"));
+    let kind = below?.split('/').nth(1)?;
+    let name = seen?["name"].as_str()?;
+    matches!(kind, "users" | "tokens").then(|| name.to_owned())
 }
 
 fn render_user(user: &User) -> Value {

@@ -75,6 +75,8 @@ pub struct AuditEntry {
     pub method: String,
     /// Its path, without the query.
     pub path: String,
+    /// What the user or the API token is called that the path may name by a number.
+    pub name: Option<String>,
     pub changes: Vec<Change>,
 }
 

@@ -56,8 +56,8 @@ fn add(tx: &Connection, entry: &AuditEntry) -> Result<(), StoreError> {
     let changes =
         serde_json::to_string(&changes).map_err(|error| StoreError::Other(error.to_string()))?;
     tx.prepare_cached(
-        "INSERT INTO audit (at, kind, actor, address, method, path, changes) \
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+        "INSERT INTO audit (at, kind, actor, address, method, path, changes, name) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
     )?
     .execute(params![
         entry.at.as_ms(),
@@ -66,7 +66,8 @@ fn add(tx: &Connection, entry: &AuditEntry) -> Result<(), StoreError> {
         entry.address,
         entry.method,
         entry.path,
-        changes
+        changes,
+        entry.name
     ])?;
     let last_to_go = tx.last_insert_rowid().saturating_sub(AUDIT_ROWS_MAX);
     tx.prepare_cached(
@@ -108,7 +109,7 @@ fn list(tx: &Connection, query: &AuditQuery) -> Result<Page<AuditRow, AuditId>, 
     let limit_plus_one = i64::try_from(limit + 1).unwrap_or(i64::MAX);
     values.push(limit_plus_one.into());
     let select = format!(
-        "SELECT id, at, kind, actor, address, method, path, changes FROM audit \
+        "SELECT id, at, kind, actor, address, method, path, changes, name FROM audit \
          WHERE {conditions} ORDER BY id DESC LIMIT ?"
     );
     let mut select = tx.prepare_cached(&select)?;
@@ -137,6 +138,7 @@ fn row(row: &Row<'_>) -> rusqlite::Result<AuditRow> {
             address: row.get(4)?,
             method: row.get(5)?,
             path: row.get(6)?,
+            name: row.get(8)?,
             changes: changes.into_iter().map(change).collect(),
         },
     })

@@ -72,6 +72,39 @@ async fn changes_are_noted_with_what_they_changed_and_without_secrets() {
     assert!(!text.contains("argon2") && !text.contains("key1"), "{text}");
 }
 
+/// Their numbers say nothing to people, least of all once they are gone.
+#[tokio::test(start_paused = true)]
+async fn users_tokens_and_inspectors_are_told_by_their_names() {
+    let (appliance, mut ann) = Appliance::claimed().await;
+    let added = appliance.people.add("bob", Role::Viewer, Some(PASSWORD));
+    added.await.expect("a new user");
+    ann.open("/admin/users/2").await;
+    let role = [("role", "operator")];
+    ann.send("/admin/users/2/role", &role).await;
+    ann.open("/admin/users/2/delete").await;
+    ann.send("/admin/users/2/delete", &[]).await;
+    ann.open("/admin/new-token").await;
+    let token = [("name", "ci"), ("role", "viewer"), ("days", "30")];
+    ann.send("/admin/new-token", &token).await;
+    ann.open("/admin/tokens/1/delete").await;
+    ann.send("/admin/tokens/1/delete", &[]).await;
+    ann.open("/admin/new-inspector").await;
+    let inspector = [("name", "bin"), ("answers", "200")];
+    ann.send("/admin/new-inspector", &inspector).await;
+    ann.open("/admin/inspectors/bin/edit").await;
+    let answers = [("answers", "503 200")];
+    ann.send("/admin/inspectors/bin/edit", &answers).await;
+    ann.open("/admin/activity").await.expect(&[
+        "The user bob got another role.",
+        "The user bob was deleted.",
+        "The API token ci was created.",
+        "The API token ci was deleted.",
+        "The inspector bin was created.",
+        "The inspector bin was changed.",
+        "<code>answers</code>: <code>&#34;200&#34;</code> → <code>&#34;503 200&#34;</code>",
+    ]);
+}
+
 /// A new event subscription is compared with nothing, not with its topic.
 #[tokio::test(start_paused = true)]
 async fn what_is_made_below_something_is_told_as_new() {

@@ -272,6 +272,12 @@ fn audit_entry() -> Schema {
         ("address", text().or_null()),
         ("method", text()),
         ("path", text()),
+        (
+            "name",
+            text()
+                .or_null()
+                .says("What the user or the API token of the path is called."),
+        ),
         ("changes", list(change)),
     ])
 }

@@ -286,6 +286,7 @@ impl Offline {
             address: None,
             method: "SET".to_owned(),
             path: format!("/everpost/users/{name}"),
+            name: Some(name.to_owned()),
             changes: Vec::new(),
         };
         Ok(self.book.add(entry).await?)

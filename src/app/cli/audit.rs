@@ -64,7 +64,7 @@ fn list(page: &Value) -> String {
             date(moment(entry, "/at")),
             who(entry),
             text(entry, "/address"),
-            format!("{} {}", text(entry, "/method"), text(entry, "/path")),
+            what(entry),
             changes.collect::<Vec<_>>().join(", "),
         ]);
     }
@@ -75,6 +75,14 @@ fn who(entry: &Value) -> String {
     match text(entry, "/actor").as_str() {
         "" => text(entry, "/actorKind"),
         name => name.to_owned(),
+    }
+}
+
+fn what(entry: &Value) -> String {
+    let asked = format!("{} {}", text(entry, "/method"), text(entry, "/path"));
+    match text(entry, "/name").as_str() {
+        "" => asked,
+        name => format!("{asked} ({name})"),
     }
 }
 
@@ -115,6 +123,8 @@ NUMBER  WHEN (UTC)               WHO              ADDRESS    WHAT               
 there is more: add --before 7
 ";
         assert_eq!(list(&page), expected);
+        let entry = json!({ "method": "POST", "path": "/admin/users/2/role", "name": "bob" });
+        assert_eq!(what(&entry), "POST /admin/users/2/role (bob)");
         assert_eq!(list(&json!({ "value": [] })), "nothing has been changed\n");
     }
 }

@@ -48,10 +48,16 @@ pub fn inspector_from_text(text: &str) -> Result<InspectorDefinition, InvalidRes
     read(&Fields::root(&body, Origin::Store)?)
 }
 
-/// The answer that shows an inspector.
-pub fn render_inspector(inspector: &Inspector) -> Value {
+/// An inspector without the figures of what has come.
+pub fn render_inspector_definition(inspector: &Inspector) -> Value {
     let mut document = render_definition(&inspector.definition);
     document["name"] = json!(inspector.name.as_str());
+    document
+}
+
+/// The answer that shows an inspector.
+pub fn render_inspector(inspector: &Inspector) -> Value {
+    let mut document = render_inspector_definition(inspector);
     document["url"] = json!(inspector.name.url());
     document["deliveriesAnswered"] = json!(inspector.turn);
     document["requestsReceived"] = json!(inspector.received);

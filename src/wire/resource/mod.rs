@@ -29,7 +29,7 @@ use crate::base::Timestamp;
 
 pub use inspector::{
     inspector_from_text, inspector_to_text, parse_inspector, render_inspected,
-    render_inspected_row, render_inspector,
+    render_inspected_row, render_inspector, render_inspector_definition,
 };
 pub use namespace::{
     namespace_from_text, namespace_to_text, parse_namespace, patch_namespace, render_namespace,
