@@ -1,5 +1,6 @@
-// Comforts that the pages work without: buttons that copy, the reader's own time on hovering, and pages
-// that read themselves again when something has changed.
+// Comforts that the pages work without: buttons that copy or show a password, the reader's own time on
+// hovering, a way back without forms sent twice, and pages that read themselves again when something has
+// changed.
 
 function addCopyButtons(part) {
   for (const source of part.querySelectorAll("[data-copy]")) {
@@ -32,12 +33,35 @@ function addLocalTimes(part) {
   }
 }
 
+// What was typed may be looked at, but not be remembered by the browser as anything but a password.
+function addPasswordButtons(part) {
+  for (const field of part.querySelectorAll('input[type="password"]:not([autocomplete="off"])')) {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.className = "copy";
+    button.textContent = "Show password";
+    const show = (isShown) => {
+      field.type = isShown ? "text" : "password";
+      button.setAttribute("aria-pressed", isShown);
+    };
+    show(false);
+    button.addEventListener("click", () => show(field.type === "password"));
+    field.form?.addEventListener("submit", () => show(false));
+    field.after(button);
+  }
+}
+
 function addComforts(part) {
   addCopyButtons(part);
+  addPasswordButtons(part);
   addLocalTimes(part);
 }
 
 addComforts(document);
+
+// A page that answers a form is that of its address from here on: whoever goes back to it, or reads it again,
+// opens the address and sends nothing a second time.
+if (document.querySelector("[data-answers-form]")) history.replaceState(null, "", location.href);
 
 // The choice of colours needs no other page.
 async function choose(form, chosen) {

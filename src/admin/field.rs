@@ -14,11 +14,20 @@ pub(super) struct Field {
     /// What it is a part of, where there are several of its label; empty for the form itself.
     within: String,
     hint: String,
+    /// Where the hint leads, and what it says there.
+    leads_to: Option<&'static Link>,
     problem: Option<String>,
     required: bool,
     /// Classes by which the stylesheet shows it for some choices alone; empty for always.
     only_for: &'static str,
     control: Control,
+}
+
+/// A link behind the explanation of a field.
+#[derive(Debug)]
+pub(super) struct Link {
+    pub(super) href: &'static str,
+    pub(super) text: &'static str,
 }
 
 /// What it is filled in with.
@@ -168,6 +177,14 @@ impl Field {
         }
     }
 
+    /// The same with a link behind its explanation.
+    pub(super) fn leading_to(self, link: &'static Link) -> Self {
+        Self {
+            leads_to: Some(link),
+            ..self
+        }
+    }
+
     /// The same, to be filled in.
     pub(super) fn required(self) -> Self {
         Self {
@@ -264,6 +281,7 @@ impl Field {
             label,
             within: String::new(),
             hint: String::new(),
+            leads_to: None,
             problem: None,
             required: false,
             only_for: "",
@@ -282,6 +300,12 @@ pub(super) struct Section {
 #[derive(Clone, Debug, Template)]
 #[template(path = "admin/parts/problem.html")]
 pub(super) struct Problem {
+    faults: Vec<Fault>,
+}
+
+/// One thing that is wrong.
+#[derive(Clone, Debug)]
+struct Fault {
     text: String,
     /// Field and label to go to.
     field: Option<(String, String)>,
@@ -289,12 +313,21 @@ pub(super) struct Problem {
 
 part!(Problem);
 
-/// Writes `refusal` to the field at fault, and gives what to say above the form.
+/// Writes every one of `refusals` to the field at fault, and gives what to say above the form; `None` if nothing
+/// is wrong.
 pub(super) fn mark<'a>(
     fields: impl Iterator<Item = &'a mut Field>,
-    refusal: Option<Refusal>,
+    refusals: impl IntoIterator<Item = Refusal>,
 ) -> Option<Problem> {
-    let refusal = refusal?;
+    let mut fields: Vec<&mut Field> = fields.collect();
+    let faults = refusals
+        .into_iter()
+        .map(|refusal| mark_one(&mut fields, refusal));
+    let faults: Vec<Fault> = faults.collect();
+    (!faults.is_empty()).then_some(Problem { faults })
+}
+
+fn mark_one(fields: &mut [&mut Field], refusal: Refusal) -> Fault {
     // Of equally close ones the first.
     let mut closest: Option<(usize, &mut Field)> = None;
     for field in fields {
@@ -308,11 +341,14 @@ pub(super) fn mark<'a>(
             "" => refusal.problem,
             target => format!("{target}: {}", refusal.problem),
         };
-        return Some(Problem { text, field: None });
+        return Fault { text, field: None };
     };
-    field.problem = Some(refusal.problem.clone());
-    Some(Problem {
+    field.problem = Some(match field.problem.take() {
+        None => refusal.problem.clone(),
+        Some(before) => format!("{before} {}", refusal.problem),
+    });
+    Fault {
         text: refusal.problem,
         field: Some((field.name.clone(), field.full_label())),
-    })
+    }
 }

@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use crate::admin::csrf;
 use crate::admin::error::PageError;
+use crate::admin::json_fault;
 use crate::admin::session::Visitor;
 
 /// Fields of one form; ours have far fewer.
@@ -102,8 +103,7 @@ impl Form {
         let Some(text) = self.filled(name) else {
             return Ok(Value::Null);
         };
-        serde_json::from_str(text)
-            .map_err(|error| Refusal::of(name, format!("This is not JSON: {error}.")))
+        serde_json::from_str(text).map_err(|error| Refusal::of(name, json_fault::words(&error)))
     }
 
     /// The field's text as a number where it is one; `null` where it was left empty. Anything else

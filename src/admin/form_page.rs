@@ -28,14 +28,18 @@ struct Drawn {
 
 impl FormPage {
     /// The page with what is wrong in it, if it was refused.
-    pub(super) fn draw(mut self, frame: Frame, refusal: Option<Refusal>) -> Response {
-        let status = match refusal {
+    pub(super) fn draw(
+        mut self,
+        frame: Frame,
+        refusals: impl IntoIterator<Item = Refusal>,
+    ) -> Response {
+        let sections = self.sections.iter_mut();
+        let fields = sections.flat_map(|section| &mut section.fields);
+        let problem = mark(fields, refusals);
+        let status = match problem {
             None => StatusCode::OK,
             Some(_) => StatusCode::UNPROCESSABLE_ENTITY,
         };
-        let sections = self.sections.iter_mut();
-        let fields = sections.flat_map(|section| &mut section.fields);
-        let problem = mark(fields, refusal);
         draw_with(
             status,
             &Drawn {

@@ -113,7 +113,7 @@ fn draw_form(visitor: &Visitor, form: &Form, refusal: Option<Refusal>) -> Respon
         )),
     ];
     let page = FormPage {
-        intro: "Programs present it as `Authorization: Bearer TOKEN`, wherever the management token is taken.".to_owned(),
+        intro: "Programs send it as the header Authorization: Bearer TOKEN, wherever the management token is taken.".to_owned(),
         sections: vec![Section {
             title: "Token",
             fields,

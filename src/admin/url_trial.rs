@@ -11,7 +11,7 @@ use crate::admin::field::{Field, Problem, mark};
 use crate::admin::form::{Form, Refusal};
 use crate::admin::session::Visitor;
 use crate::admin::view::{Badge, Tone, part};
-use crate::outbound::egress::Permit;
+use crate::outbound::egress::{Denied, Permit};
 use crate::outbound::judge::Verdict;
 
 const FIELD: &str = "url";
@@ -97,7 +97,7 @@ impl Judged {
                 let why = "It is answered within the appliance, and nothing leaves it.";
                 (Tone::Good, "Allowed", vec![why.to_owned()])
             }
-            Verdict::Denied(denied) => (Tone::Bad, "Blocked", vec![sentence(&denied.to_string())]),
+            Verdict::Denied(denied) => (Tone::Bad, "Blocked", vec![denied_words(denied)]),
             Verdict::Unresolved(why) => {
                 let then = "What it leads to is judged once it does.".to_owned();
                 (Tone::Waiting, "Leads nowhere", vec![sentence(why), then])
@@ -113,6 +113,22 @@ impl Judged {
     /// The same under another heading.
     pub(super) fn with_badge(self, badge: Badge) -> Self {
         Self { badge, ..self }
+    }
+}
+
+/// Why an address may not be called, and what would open it.
+pub(super) fn denied_words(denied: &Denied) -> String {
+    match denied {
+        Denied::NotPublic { address, what, net } => format!(
+            "{address} is {what}, and only public addresses are called unless the appliance is told \
+             otherwise. To allow it, start the appliance with --egress-allow {net} (the setting \
+             egress.allow, or EVERPOST_EGRESS_ALLOW={net})."
+        ),
+        Denied::ByOperator { .. }
+        | Denied::PlainHttp
+        | Denied::Scheme
+        | Denied::NoHost
+        | Denied::UserInfo => sentence(&denied.to_string()),
     }
 }
 

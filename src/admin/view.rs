@@ -101,6 +101,7 @@ pub(super) struct Bare {
     pub(super) theme: Theme,
     pub(super) icon: String,
     pub(super) style: String,
+    pub(super) script: String,
 }
 
 impl Bare {
@@ -111,6 +112,7 @@ impl Bare {
             theme: Theme::chosen(),
             icon: assets::url("icon.svg"),
             style: assets::url("everpost.css"),
+            script: assets::url("everpost.js"),
         }
     }
 }

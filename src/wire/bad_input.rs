@@ -15,6 +15,9 @@ pub struct BadInput {
     pub field: Option<String>,
     /// What is wrong, and what would be right.
     pub problem: String,
+    /// What kind of JSON is expected and what stands there, where that is what is wrong: `problem` tells it in
+    /// Event Grid's words, these are for people.
+    pub misfit: Option<(&'static str, &'static str)>,
 }
 
 /// Which status answers it (spec 1.5).
@@ -39,6 +42,7 @@ impl BadInput {
             index: None,
             field: None,
             problem: problem.into(),
+            misfit: None,
         }
     }
 

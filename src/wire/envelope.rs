@@ -54,9 +54,13 @@ fn expect(kind: Kind, text: &str) -> Result<(), BadInput> {
     if found == kind || (found == Kind::Nothing && !text.trim_ascii().is_empty()) {
         return Ok(());
     }
-    Err(BadInput::malformed(format!(
+    let problem = format!(
         "Unexpected token when reading JSON. Expected: {}, actual: {}",
         kind.token(),
         found.token()
-    )))
+    );
+    Err(BadInput {
+        misfit: Some((kind.in_plain_words(), found.in_plain_words())),
+        ..BadInput::malformed(problem)
+    })
 }

@@ -72,6 +72,19 @@ impl Kind {
         }
     }
 
+    /// What to look for in the text.
+    pub(super) fn in_plain_words(self) -> &'static str {
+        match self {
+            Self::Object => "an object in braces, { }",
+            Self::Array => "a list in brackets, [ ]",
+            Self::String => "a text in quotation marks",
+            Self::Number => "a number",
+            Self::Boolean => "true or false",
+            Self::Null => "null",
+            Self::Nothing => "nothing",
+        }
+    }
+
     /// Event Grid's word for it in its errors.
     pub(super) fn token(self) -> &'static str {
         match self {

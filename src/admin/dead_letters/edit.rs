@@ -15,7 +15,7 @@ use crate::admin::form_page::FormPage;
 use crate::admin::identify::{dead_letter_page, event_page};
 use crate::admin::session::Visitor;
 use crate::admin::view::{Flash, Frame};
-use crate::admin::{Site, json_text};
+use crate::admin::{Site, json_fault, json_text};
 use crate::broker::{EventEdit, ResubmitError, ResubmitRequest, Resubmitted};
 use crate::model::delivery::DeliveryId;
 use crate::model::topic::DeliverySchema;
@@ -101,7 +101,8 @@ async fn send(
     match done {
         Ok(done) => Ok(Ok(done)),
         Err(ResubmitError::InvalidEvent(error)) => {
-            Ok(Err(Refusal::of("event", sentence(&error.to_string()))))
+            let problem = json_fault::of_events(form.raw("event"), &error);
+            Ok(Err(Refusal::of("event", problem)))
         }
         Err(error @ (ResubmitError::Refused(..) | ResubmitError::NotTaken(..))) => {
             Ok(Err(Refusal::whole(sentence(&error.to_string()))))

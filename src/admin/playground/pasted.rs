@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use crate::admin::Site;
-use crate::admin::error::sentence;
 use crate::admin::field::Field;
 use crate::admin::form::{Form, Refusal};
+use crate::admin::json_fault;
 use crate::admin::json_text;
 use crate::admin::print;
 use crate::base::Timestamp;
@@ -55,7 +55,7 @@ impl Pasted {
             }
         };
         let event = wire::decode_one(&schema, &resource_id, &json, now, site.broker.entropy());
-        let event = event.map_err(|bad| Refusal::of(EVENT, sentence(&bad.to_string())))?;
+        let event = event.map_err(|bad| Refusal::of(EVENT, json_fault::of_events(&json, &bad)))?;
         Ok(Self {
             event,
             topic,

@@ -5,22 +5,26 @@ use std::sync::Arc;
 use axum::extract::{Path, Query, State};
 use axum::response::{IntoResponse, Redirect};
 use serde::Deserialize;
+use url::Url;
 
 use crate::admin::Site;
 use crate::admin::error::{PageError, PageResult, sentence};
+use crate::admin::faults;
 use crate::admin::form::{Form, Refusal, Submitted};
 use crate::admin::identify::subscription_page;
 use crate::admin::session::Visitor;
-use crate::admin::subscriptions::definition::{self, clauses, headers};
+use crate::admin::subscriptions::definition::{self, clauses, destination, headers};
 use crate::admin::subscriptions::sheet::{DO, Sheet, TRY};
 use crate::admin::subscriptions::signing;
 use crate::admin::subscriptions::trial::{self, TrialText};
+use crate::admin::url_trial::denied_words;
 use crate::admin::view::Flash;
 use crate::broker::ManageError;
 use crate::model::destination::DeliveryMode;
 use crate::model::name::SubscriptionName;
 use crate::model::registry::TopicEntry;
 use crate::model::subscription::{EventSubscription, SubscriptionDefinition, ValidationState};
+use crate::outbound::judge::Verdict;
 use crate::wire::resource::SubscriptionContext;
 
 /// The part of an address that chooses how a subscription of a namespace topic delivers.
@@ -73,7 +77,7 @@ pub(in crate::admin) async fn draft(
     let topic = site.topic(&topic)?;
     let form = definition::blank(&topic);
     let sheet = choice.sheet(&site, &topic, &form).await?;
-    Ok(sheet.draw(&visitor, None))
+    Ok(sheet.draw(&visitor, Vec::new()))
 }
 
 /// The form for a new subscription again, as one of its buttons wants it.
@@ -101,12 +105,15 @@ pub(in crate::admin) async fn create(
     let secret = signing::make_first(&site, &mut signed);
     match put_new(&site, (&topic, choice.of(&topic)), &signed, &visitor).await? {
         Ok(subscription) => match secret {
-            None => tell_and_show(&visitor, &topic, &subscription, "created").await,
+            None => {
+                let blocked = blocked(&site, &form).await;
+                tell_and_show(&visitor, &topic, &subscription, ("created", blocked)).await
+            }
             Some(secret) => Ok(signing::show_made(&visitor, &topic, &subscription, &secret)),
         },
-        Err(refusal) => {
+        Err(refusals) => {
             let sheet = choice.sheet(&site, &topic, &form).await?;
-            Ok(sheet.draw(&visitor, Some(refusal)))
+            Ok(sheet.draw(&visitor, refusals))
         }
     }
 }
@@ -120,7 +127,7 @@ pub(in crate::admin) async fn edit(
     let (topic, subscription) = site.subscription(&topic, &name)?;
     let form = definition::form_of(&topic, &subscription);
     let sheet = sheet_of(&site, &topic, &subscription, &form).await?;
-    Ok(sheet.draw(&visitor, None))
+    Ok(sheet.draw(&visitor, Vec::new()))
 }
 
 /// The form with the changes again, as one of its buttons wants it.
@@ -168,24 +175,28 @@ pub(in crate::admin) async fn change(
     let (topic, current) = site.subscription(&topic, &name)?;
     let change = |topic: &TopicEntry, current: &EventSubscription| {
         let context = context(&site, topic, &visitor);
-        definition::changed(&form, &current.definition, &context).map_err(Fault::Form)
+        let change = |form: &Form| definition::changed(form, &current.definition, &context);
+        definition::gather(topic, &form, change).map_err(Fault::Form)
     };
     let name = current.name.clone();
     let changed = site
         .broker
         .patch_subscription(&topic.topic.name, name, change);
     match refused(changed.await)? {
-        Ok((_, subscription)) => tell_and_show(&visitor, &topic, &subscription, "changed").await,
-        Err(refusal) => {
+        Ok((_, subscription)) => {
+            let blocked = blocked(&site, &form).await;
+            tell_and_show(&visitor, &topic, &subscription, ("changed", blocked)).await
+        }
+        Err(refusals) => {
             let sheet = sheet_of(&site, &topic, &current, &form).await?;
-            Ok(sheet.draw(&visitor, Some(refusal)))
+            Ok(sheet.draw(&visitor, refusals))
         }
     }
 }
 
 /// Why a subscription is not changed.
 enum Fault {
-    Form(Refusal),
+    Form(Vec<Refusal>),
     Manage(ManageError),
 }
 
@@ -196,15 +207,15 @@ impl From<ManageError> for Fault {
 }
 
 /// What the form can tell apart from what ends in an error page.
-fn refused<T>(changed: Result<T, Fault>) -> Result<Result<T, Refusal>, PageError> {
+fn refused<T>(changed: Result<T, Fault>) -> Result<Result<T, Vec<Refusal>>, PageError> {
     match changed {
         Ok(done) => Ok(Ok(done)),
-        Err(Fault::Form(refusal)) => Ok(Err(refusal)),
+        Err(Fault::Form(refusals)) => Ok(Err(refusals)),
         Err(Fault::Manage(error)) => Err(error.into()),
     }
 }
 
-type Put = Result<Arc<EventSubscription>, Refusal>;
+type Put = Result<Arc<EventSubscription>, Vec<Refusal>>;
 
 async fn put_new(
     site: &Site,
@@ -213,10 +224,11 @@ async fn put_new(
     visitor: &Visitor,
 ) -> Result<Put, PageError> {
     let context = context(site, topic, visitor);
-    let define = |name| Ok((name, definition::new(form, mode, &context)?));
-    match new_name(topic, form).and_then(define) {
+    let define = |form: &Form| definition::new(form, mode, &context);
+    let defined = definition::gather(topic, form, define);
+    match faults::both(new_name(topic, form), defined) {
         Ok((name, definition)) => put(site, topic, name, definition).await,
-        Err(refusal) => Ok(Err(refusal)),
+        Err(refusals) => Ok(Err(refusals)),
     }
 }
 
@@ -249,11 +261,11 @@ async fn put(
     {
         Ok((_, subscription)) => Ok(Ok(subscription)),
         Err(error @ ManageError::TooManySubscriptions(_)) => {
-            Ok(Err(Refusal::whole(sentence(&error.to_string()))))
+            Ok(Err(vec![Refusal::whole(sentence(&error.to_string()))]))
         }
         Err(error @ ManageError::NotValidated { .. }) => {
             let problem = sentence(&error.to_string());
-            Ok(Err(Refusal::of("endpointUrl", problem)))
+            Ok(Err(vec![Refusal::of(destination::URL, problem)]))
         }
         Err(error) => Err(error.into()),
     }
@@ -263,31 +275,49 @@ fn context<'a>(site: &Site, topic: &'a TopicEntry, visitor: &Visitor) -> Subscri
     SubscriptionContext::of(topic, visitor.now, site.egress.require_https)
 }
 
+/// Why the URL that was typed may not be called; `None` if it may, or was left as it is.
+async fn blocked(site: &Site, form: &Form) -> Option<String> {
+    let url = Url::parse(form.text(destination::URL)).ok()?;
+    match site.broker.judge_url(&url).await {
+        Verdict::Denied(denied) => Some(denied_words(&denied)),
+        Verdict::Allowed(_) | Verdict::Inside | Verdict::Unresolved(_) => None,
+    }
+}
+
+/// `what` has been done to it; `blocked` is why its webhook may not be called.
 async fn tell_and_show(
     visitor: &Visitor,
     topic: &TopicEntry,
     subscription: &EventSubscription,
-    what: &str,
+    (what, blocked): (&str, Option<String>),
 ) -> PageResult {
     let (topic, name) = (&topic.topic.name, &subscription.name);
     tracing::info!(user.name = visitor.name, topic.name = %topic, subscription.name = %name,
         "an event subscription was {what}");
-    let agreed = match subscription.validation.state {
-        ValidationState::Succeeded => "",
-        ValidationState::Failed => {
-            " Nothing is delivered yet: its webhook has not agreed to receive events. See below why."
-        }
-        ValidationState::Creating
-        | ValidationState::Updating
-        | ValidationState::AwaitingManualAction => {
-            " Its webhook has been asked whether it wants events."
-        }
-    };
-    let text = format!("Event subscription {name} has been {what}.{agreed}");
-    let told = match subscription.validation.state == ValidationState::Failed {
-        true => Flash::refused(text),
-        false => Flash::done(text),
+    let done = format!("Event subscription {name} has been {what}");
+    let state = subscription.validation.state;
+    let told = match blocked {
+        None => told(&done, state),
+        Some(why) => Flash::refused(format!(
+            "{done}, but its webhook cannot be called yet: {why}"
+        )),
     };
     visitor.tell(told).await?;
     Ok(Redirect::to(&subscription_page(topic.as_str(), name.as_str())).into_response())
+}
+
+/// What has been `done`, and whether the webhook agrees.
+fn told(done: &str, state: ValidationState) -> Flash {
+    match state {
+        ValidationState::Succeeded => Flash::done(format!("{done}.")),
+        ValidationState::Failed => Flash::refused(format!(
+            "{done}. Nothing is delivered yet: its webhook has not agreed to receive events. See \
+             below why."
+        )),
+        ValidationState::Creating
+        | ValidationState::Updating
+        | ValidationState::AwaitingManualAction => Flash::done(format!(
+            "{done}. Its webhook has been asked whether it wants events."
+        )),
+    }
 }

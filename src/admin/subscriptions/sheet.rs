@@ -15,6 +15,7 @@ use crate::admin::form::{Form, Refusal};
 use crate::admin::identify::{subscription_page, topic_page};
 use crate::admin::session::Visitor;
 use crate::admin::subscriptions::definition::clauses::{self, ClauseFields};
+use crate::admin::subscriptions::definition::destination::INSPECTORS_ID;
 use crate::admin::subscriptions::definition::filter::FilterFields;
 use crate::admin::subscriptions::definition::{Fold, Sections, Subject};
 use crate::admin::subscriptions::trial::{self, TrialText};
@@ -22,6 +23,7 @@ use crate::admin::view::{Frame, draw_with};
 use crate::model::destination::DeliveryMode;
 use crate::model::filter::SeenKeys;
 use crate::model::limits::FILTERS_MAX;
+use crate::model::name::InspectorName;
 use crate::model::registry::TopicEntry;
 use crate::model::subscription::EventSubscription;
 use crate::store::views::ReadBack;
@@ -46,6 +48,7 @@ pub(super) struct Sheet<'a> {
     form: &'a Form,
     /// What filters could name in the newest events.
     keys: Vec<String>,
+    inspectors: Vec<InspectorName>,
     response_deadline: Duration,
 }
 
@@ -64,6 +67,8 @@ struct SubscriptionForm {
     destination: Section,
     filter: FilterFields,
     keys: Vec<String>,
+    /// Receivers inside the appliance, for what is sent to a webhook.
+    inspectors: Vec<InspectorName>,
     last: Field,
     trial: Option<TrialText>,
     others: Vec<Fold>,
@@ -79,19 +84,24 @@ impl<'a> Sheet<'a> {
         current: Option<&'a EventSubscription>,
         form: &'a Form,
     ) -> Result<Self, PageError> {
+        let inspectors = match mode {
+            DeliveryMode::Push => site.views.inspectors().await?,
+            DeliveryMode::Queue => Vec::new(),
+        };
         Ok(Self {
             topic,
             mode,
             current,
             form,
             keys: seen_keys(site, topic).await?,
+            inspectors: inspectors.into_iter().map(|each| each.name).collect(),
             response_deadline: site.broker.options().response_deadline,
         })
     }
 
     /// The page with what is wrong in it, if it was refused.
-    pub(super) fn draw(&self, visitor: &Visitor, refusal: Option<Refusal>) -> Response {
-        self.draw_with(visitor, None, refusal)
+    pub(super) fn draw(&self, visitor: &Visitor, refusals: Vec<Refusal>) -> Response {
+        self.draw_with(visitor, None, refusals)
     }
 
     /// The page again, with what a trial of its filter has come to, if there was one.
@@ -101,8 +111,8 @@ impl<'a> Sheet<'a> {
         trial: Result<Option<TrialText>, Refusal>,
     ) -> Response {
         let page = match trial {
-            Ok(trial) => self.draw_with(visitor, trial, None),
-            Err(refusal) => self.draw_with(visitor, None, Some(refusal)),
+            Ok(trial) => self.draw_with(visitor, trial, Vec::new()),
+            Err(refusal) => self.draw_with(visitor, None, vec![refusal]),
         };
         (Extension(NothingToNote), page).into_response()
     }
@@ -111,14 +121,14 @@ impl<'a> Sheet<'a> {
         &self,
         visitor: &Visitor,
         trial: Option<TrialText>,
-        refusal: Option<Refusal>,
+        refusals: Vec<Refusal>,
     ) -> Response {
-        let status = match refusal {
+        let mut page = self.page(visitor, trial);
+        page.problem = mark(page.fields(), refusals);
+        let status = match page.problem {
             None => StatusCode::OK,
             Some(_) => StatusCode::UNPROCESSABLE_ENTITY,
         };
-        let mut page = self.page(visitor, trial);
-        page.problem = mark(page.fields(), refusal);
         draw_with(status, &page)
     }
 
@@ -129,6 +139,7 @@ impl<'a> Sheet<'a> {
             mode: self.mode,
             current: self.current.map(|current| &current.definition),
             response_deadline: self.response_deadline,
+            has_inspectors: !self.inspectors.is_empty(),
         };
         let sections = Sections::new(self.form, &subject);
         let (title, path, button, back) = match self.current {
@@ -165,6 +176,7 @@ impl<'a> Sheet<'a> {
             destination: sections.destination,
             filter: sections.filter,
             keys: self.keys.clone(),
+            inspectors: self.inspectors.clone(),
             last: trial::field(self.form),
             trial,
             others: sections.others,

@@ -314,7 +314,7 @@ async fn forms_say_by_the_field_what_is_wrong_and_keep_what_was_typed() {
         .send(path, &[("events", "[{\"id\":\"kept\"}]")])
         .await;
     assert_eq!(page.status, 422);
-    page.expect(&["Event [0]", "kept"]);
+    page.expect(&["Event 1", "kept"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -510,4 +510,28 @@ async fn the_page_of_an_event_says_why_a_subscription_did_not_get_it() {
         "/invoices/&#60;b&#62;",
         "The event subscription was created after the event",
     ]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pasted_event_is_refused_in_plain_words() {
+    let (_appliance, mut person) = with_subscription().await;
+    const PUBLISH: &str = "/admin/topics/orders/publish";
+    for (events, told) in [
+        ("", "Nothing is typed here"),
+        ("[{\r\n\"id\" 1}]", "Line 2, column 6: a colon is expected"),
+        (
+            "{}",
+            "a list in brackets, [ ] is expected here, and this is an object in braces, { }.",
+        ),
+        (
+            "[1]",
+            "Event 1: an object in braces, { } is expected here, and this is a number.",
+        ),
+    ] {
+        person.open(PUBLISH).await;
+        let page = person.send(PUBLISH, &[("events", events)]).await;
+        assert_eq!(page.status, StatusCode::UNPROCESSABLE_ENTITY);
+        page.expect(&[told]);
+        assert!(!page.body.contains("Unexpected token"), "{}", page.body);
+    }
 }

@@ -156,3 +156,34 @@ async fn what_there_is_not_is_not_found() {
         shown.expect(&["Not found", "aria-label=\"Pages\""]);
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_answers_a_form_says_so_and_its_address_is_opened() {
+    let (_appliance, mut person) = Appliance::claimed().await;
+    const MARK: &str = "data-answers-form";
+    let shown = person.open("/admin/new-topic").await;
+    assert!(!shown.body.contains(MARK), "{}", shown.body);
+    let shown = person.send("/admin/new-topic", &[("name", "a b")]).await;
+    assert_eq!(shown.status, StatusCode::UNPROCESSABLE_ENTITY);
+    shown.expect(&[MARK]);
+    for path in [
+        "/users/1/role",
+        "/users/1/disable",
+        "/users/1/enable",
+        "/users/1/password-link",
+        "/users/1/remove-second-factor",
+        "/first-event/publish",
+        "/first-event/fail",
+        "/first-event/refuse",
+        "/first-event/repair",
+        "/settings/try-url",
+        "/system/count",
+        "/system/check",
+        "/system/try-way-out",
+        "/account/password",
+        "/account/second-factor/remove",
+    ] {
+        let shown = person.open(&format!("/admin{path}")).await;
+        assert_eq!(shown.status, StatusCode::OK, "{path}");
+    }
+}

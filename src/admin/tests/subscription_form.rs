@@ -113,3 +113,66 @@ async fn headers_are_added_and_secret_ones_kept_and_not_shown() {
     let page = person.send(EDIT, &[host, kind, value]).await;
     page.expect(&["<a href=\"#deliveryAttributeMappings[0].name\">Header 1, Name</a>"]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn all_that_is_wrong_is_told_at_once() {
+    let (appliance, mut person) = with_subscription().await;
+    person.open(NEW).await;
+    let typed = [
+        ("name", "a b"),
+        ("endpointUrl", "no url"),
+        ("maxDeliveryAttempts", "31"),
+        ("advancedFilters[0].operatorType", "NumberLessThan"),
+        ("advancedFilters[0].key", "data.total"),
+        ("advancedFilters[0].values", "1\n2"),
+        ("advancedFilters[1].operatorType", "NumberIn"),
+        ("advancedFilters[1].key", "data..total"),
+        ("advancedFilters[1].values", "1"),
+        ("deliveryAttributeMappings[0].name", "Host"),
+        ("deliveryAttributeMappings[0].type", "Static"),
+        ("deliveryAttributeMappings[0].properties.value", "x"),
+        ("labels", "north"),
+    ];
+    let page = person.send(NEW, &typed).await;
+    assert_eq!(page.status, StatusCode::UNPROCESSABLE_ENTITY);
+    page.expect(&[
+        "There are 6 things to put right:",
+        "<a href=\"#name\">Name</a>",
+        "<a href=\"#endpointUrl\">Webhook URL</a>",
+        "<a href=\"#maxDeliveryAttempts\">Attempts</a>",
+        "<a href=\"#advancedFilters[0].values\">Clause 1, Values</a>",
+        "<a href=\"#advancedFilters[1].key\">Clause 2, Key</a>",
+        "<a href=\"#deliveryAttributeMappings[0].name\">Header 1, Name</a>",
+        "value=\"no url\"",
+        "value=\"north\"",
+    ]);
+    assert_eq!(page.body.matches("aria-invalid=\"true\"").count(), 6);
+    assert!(!page.body.contains('`'), "{}", page.body);
+
+    person.open(EDIT).await;
+    let typed = [
+        ("maxEventsPerBatch", "0"),
+        ("eventTimeToLiveInMinutes", "0"),
+    ];
+    let page = person.send_filled(EDIT, &typed).await;
+    page.expect(&["There are 2 things to put right:"]);
+    let registry = appliance.broker.registry();
+    assert_eq!(registry.subscriptions().count(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn inspectors_are_suggested_as_receivers() {
+    let (_appliance, mut person) = with_subscription().await;
+    let create = "<a href=\"/admin/new-inspector\">create an inspector</a>";
+    person.open(NEW).await.expect(&[create]);
+    person.open("/admin/new-inspector").await;
+    let fields = [("name", "bin"), ("answers", "200")];
+    person.send("/admin/new-inspector", &fields).await;
+    let page = person.open(NEW).await;
+    page.expect(&[
+        "list=\"inspectors\"",
+        "<datalist id=\"inspectors\">\n<option value=\"https://inspector.everpost.internal/bin\">bin",
+        "choose one of your inspectors",
+    ]);
+    assert!(!page.body.contains(create));
+}

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use crate::admin::Site;
 use crate::admin::error::{PageError, PageResult, sentence};
+use crate::admin::faults;
 use crate::admin::field::{Field, Section};
 use crate::admin::form::{Form, Refusal, Submitted};
 use crate::admin::form_page::FormPage;
@@ -40,12 +41,15 @@ const MAPPING_EXAMPLE: &str = r#"{
 
 /// The empty form.
 pub(in crate::admin) async fn draft(visitor: Visitor) -> Response {
-    let form = Form::of([
+    draw_form(&visitor, &blank(), Vec::new())
+}
+
+fn blank() -> Form {
+    Form::of([
         ("location", "local".to_owned()),
         ("inputSchema", "EventGridSchema".to_owned()),
         ("inputSchemaMapping", MAPPING_EXAMPLE.to_owned()),
-    ]);
-    draw_form(&visitor, &form, None)
+    ])
 }
 
 /// Makes the topic.
@@ -55,7 +59,7 @@ pub(in crate::admin) async fn create(
 ) -> PageResult {
     let (name, definition) = match read(&site, &form) {
         Ok(read) => read,
-        Err(refusal) => return Ok(draw_form(&visitor, &form, Some(refusal))),
+        Err(refusals) => return Ok(draw_form(&visitor, &form, refusals)),
     };
     site.broker
         .put_topic(name.clone(), definition)
@@ -71,21 +75,28 @@ pub(in crate::admin) async fn create(
     Ok(Redirect::to(&topic_page(name.as_str())).into_response())
 }
 
-fn read(site: &Site, form: &Form) -> Result<(TopicName, TopicDefinition), Refusal> {
+fn read(site: &Site, form: &Form) -> Result<(TopicName, TopicDefinition), Vec<Refusal>> {
+    let definition = faults::gather(form, &blank(), definition);
+    faults::both(new_name(site, form), definition)
+}
+
+fn new_name(site: &Site, form: &Form) -> Result<TopicName, Refusal> {
     let name = TopicName::custom(form.text("name"));
     let name = name.map_err(|error| Refusal::of("name", sentence(&error.to_string())))?;
-    if site.broker.registry().topic(&name).is_some() {
-        return Err(Refusal::of(
-            "name",
-            format!("There is a topic {name} already."),
-        ));
+    match site.broker.registry().topic(&name) {
+        None => Ok(name),
+        Some(_) => {
+            let problem = format!("There is a topic {name} already.");
+            Err(Refusal::of("name", problem))
+        }
     }
-    let definition = resource::parse_topic(&document(form)?);
-    let definition = definition.map_err(|error| Refusal {
+}
+
+fn definition(form: &Form) -> Result<TopicDefinition, Refusal> {
+    resource::parse_topic(&document(form)?).map_err(|error| Refusal {
         problem: sentence(&error.problem),
         target: error.target,
-    })?;
-    Ok((name, definition))
+    })
 }
 
 /// The body of the PUT that the form stands for.
@@ -101,7 +112,7 @@ fn document(form: &Form) -> Result<Value, Refusal> {
     Ok(json!({ "location": form.text("location"), "properties": properties }))
 }
 
-fn draw_form(visitor: &Visitor, form: &Form, refusal: Option<Refusal>) -> Response {
+fn draw_form(visitor: &Visitor, form: &Form, refusals: Vec<Refusal>) -> Response {
     let sections = sections(form);
     let page = FormPage {
         intro: "A topic has a URL to publish to and two keys. What it takes in cannot be changed \
@@ -111,7 +122,7 @@ fn draw_form(visitor: &Visitor, form: &Form, refusal: Option<Refusal>) -> Respon
         button: "Create topic",
         back: "/admin/topics".to_owned(),
     };
-    page.draw(Frame::new(visitor, "New topic"), refusal)
+    page.draw(Frame::new(visitor, "New topic"), refusals)
 }
 
 fn sections(form: &Form) -> Vec<Section> {

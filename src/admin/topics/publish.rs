@@ -11,11 +11,12 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 use serde::Deserialize;
 
 use crate::admin::Site;
-use crate::admin::error::{PageError, PageResult, sentence};
+use crate::admin::error::{PageError, PageResult};
 use crate::admin::events::{events_of, find};
 use crate::admin::field::{Field, Problem, mark};
 use crate::admin::form::{Form, Refusal, Submitted};
 use crate::admin::identify::{event_page, topic_page};
+use crate::admin::json_fault;
 use crate::admin::json_text;
 use crate::admin::print;
 use crate::admin::session::Visitor;
@@ -151,7 +152,7 @@ fn read(
     let headers = headers(schema, text);
     let entropy = site.broker.entropy();
     let events = wire::decode_for(topic, &headers, text.as_bytes(), now, entropy)
-        .map_err(|error| refuse(sentence(&error.to_string())))?;
+        .map_err(|bad| refuse(json_fault::of_events(text, &bad)))?;
     match events.is_empty() {
         true => Err(refuse("There is no event in it.".to_owned())),
         false => Ok(events),

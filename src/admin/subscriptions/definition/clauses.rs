@@ -77,8 +77,10 @@ pub(super) fn place(form: &Form, refusal: Refusal) -> Refusal {
     let Some((_, inside)) = refusal.target.split_once(ADVANCED) else {
         return refusal;
     };
+    // What marks code in other places stands as it is in a page.
+    let problem = refusal.problem.replace('`', "");
     if form.has(ADVANCED) {
-        let problem = format!("{ADVANCED}{inside}: {}", refusal.problem);
+        let problem = format!("{ADVANCED}{inside}: {problem}");
         return Refusal::of(ADVANCED, problem);
     }
     let target = match inside.strip_suffix(".value") {
@@ -88,7 +90,13 @@ pub(super) fn place(form: &Form, refusal: Refusal) -> Refusal {
         None if inside.is_empty() => ROWS.name(ROWS.count(form).saturating_sub(1), VALUES),
         None => format!("{ADVANCED}{inside}"),
     };
-    Refusal { target, ..refusal }
+    Refusal { target, problem }
+}
+
+/// Fills in every row that there can be with a filter that passes everything.
+pub(super) fn set_examples(form: &mut Form) {
+    let example = json!({ OPERATOR: "IsNotNull", KEY: "id", VALUES: [] });
+    (0..FILTERS_MAX).for_each(|index| put(form, index, &example));
 }
 
 /// Does what a button of the rows says; `None` if there is no such button.

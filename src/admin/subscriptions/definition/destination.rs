@@ -4,13 +4,21 @@ use std::ops::RangeInclusive;
 
 use serde_json::{Value, json};
 
+use super::Subject;
 use super::value::ticked;
-use crate::admin::field::Field;
+use crate::admin::field::{Field, Link};
 use crate::admin::form::Form;
-use crate::model::subscription::SubscriptionDefinition;
 
-const URL: &str = "endpointUrl";
+/// The id of the list of inspectors to choose from.
+pub(in crate::admin::subscriptions) const INSPECTORS_ID: &str = "inspectors";
+
+pub(in crate::admin::subscriptions) const URL: &str = "endpointUrl";
 const SKIP: &str = "skipValidation";
+
+const NEW_INSPECTOR: Link = Link {
+    href: "/admin/new-inspector",
+    text: "create an inspector",
+};
 
 /// The URL is not among what answers show.
 pub(super) fn fill(form: &mut Form, properties: &Value) {
@@ -40,28 +48,41 @@ pub(super) fn name_field(form: &Form, characters: &RangeInclusive<usize>) -> Fie
         .required()
 }
 
-/// `current` is what the form changes; a new subscription has a name of so many characters.
+/// The fields for the subscription that `subject` tells of; a new one has a name of so many characters.
 pub(super) fn fields(
     form: &Form,
-    current: Option<&SubscriptionDefinition>,
+    subject: &Subject<'_>,
     name_characters: &RangeInclusive<usize>,
 ) -> Vec<Field> {
     let skip = Field::tick(SKIP, "Skip validation", form)
         .hint("Only for a webhook of your own: it is not asked whether it wants events.");
-    let url = Field::url(URL, "Webhook URL", form).mono();
-    match current {
-        None => vec![
-            name_field(form, name_characters),
-            url.hint("Absolute, http or https. A key in its query is kept secret.")
-                .required(),
-            skip,
-        ],
-        Some(definition) => {
-            let webhook = definition.destination.webhook();
-            let base = webhook.map(|webhook| webhook.endpoint_url.base());
-            let base = base.unwrap_or_default();
-            let hint = format!("Leave it empty to keep {base} with whatever its query holds.");
-            vec![url.hint(hint), skip]
-        }
+    let url = Field::url(URL, "Webhook URL", form)
+        .mono()
+        .suggesting(INSPECTORS_ID);
+    let Some(definition) = subject.current else {
+        let name = name_field(form, name_characters);
+        let url = receiver_hint(url, subject.has_inspectors);
+        return vec![name, url.required(), skip];
+    };
+    let webhook = definition.destination.webhook();
+    let base = webhook.map(|webhook| webhook.endpoint_url.base());
+    let base = base.unwrap_or_default();
+    let hint = format!("Leave it empty to keep {base} with whatever its query holds.");
+    vec![url.hint(hint), skip]
+}
+
+/// Where somebody finds a receiver who has none.
+fn receiver_hint(url: Field, has_inspectors: bool) -> Field {
+    let form = "Absolute, http or https. A key in its query is kept secret.";
+    match has_inspectors {
+        true => url.hint(format!(
+            "{form} To look at what arrives before there is a receiver, choose one of your inspectors: \
+             they are suggested here."
+        )),
+        false => url
+            .hint(format!(
+                "{form} To look at what arrives before there is a receiver:"
+            ))
+            .leading_to(&NEW_INSPECTOR),
     }
 }

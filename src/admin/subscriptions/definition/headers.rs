@@ -104,6 +104,15 @@ pub(super) fn place(form: &Form, refusal: Refusal) -> Refusal {
     Refusal { target, ..refusal }
 }
 
+/// Fills in every row that there can be with a header that is allowed.
+pub(super) fn set_examples(form: &mut Form) {
+    for index in 0..DELIVERY_ATTRIBUTES_MAX {
+        let name = format!("X-Example-{index}");
+        let example = json!({ NAME: name, TYPE: STATIC, "properties": { "value": "1" } });
+        put(form, index, &example);
+    }
+}
+
 /// Does what a button of the rows says; `None` if there is no such button.
 pub(in crate::admin::subscriptions) fn apply(button: &str, form: &mut Form) -> Option<()> {
     if button != ADD {

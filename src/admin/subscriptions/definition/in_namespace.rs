@@ -165,7 +165,7 @@ fn destination_section(form: &Form, subject: &Subject<'_>) -> Section {
     match subject.mode {
         DeliveryMode::Push => Section {
             title: "Destination",
-            fields: destination::fields(form, subject.current, &NAME_CHARACTERS),
+            fields: destination::fields(form, subject, &NAME_CHARACTERS),
         },
         DeliveryMode::Queue => {
             let is_new = subject.current.is_none();

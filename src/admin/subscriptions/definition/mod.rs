@@ -7,7 +7,7 @@ pub(super) mod clauses;
 pub(super) mod credentials;
 mod dead_letters;
 mod delivery;
-mod destination;
+pub(super) mod destination;
 pub(super) mod filter;
 mod folds;
 pub(super) mod headers;
@@ -25,6 +25,7 @@ use folds::Folds;
 use serde_json::{Value, json};
 
 use crate::admin::error::sentence;
+use crate::admin::faults;
 use crate::admin::field::Section;
 use crate::admin::form::{Form, Refusal};
 use crate::model::destination::DeliveryMode;
@@ -100,6 +101,19 @@ pub(super) fn changed(
     Ok(dead_letters::settle(form, definition, before))
 }
 
+/// What `check` makes of the form, or all that is wrong with it.
+pub(super) fn gather<T>(
+    topic: &TopicEntry,
+    form: &Form,
+    check: impl Fn(&Form) -> Result<T, Refusal>,
+) -> Result<T, Vec<Refusal>> {
+    let mut sound = blank(topic);
+    destination::set_example(&mut sound);
+    clauses::set_examples(&mut sound);
+    headers::set_examples(&mut sound);
+    faults::gather(form, &sound, check)
+}
+
 /// What the management API has against the document, at the field that it stems from.
 pub(super) fn refusal(form: &Form, error: &InvalidResource) -> Refusal {
     let refusal = Refusal {
@@ -139,6 +153,8 @@ pub(super) struct Subject<'a> {
     pub(super) current: Option<&'a SubscriptionDefinition>,
     /// How long webhooks have to answer that have no time of their own.
     pub(super) response_deadline: Duration,
+    /// Whether there are receivers inside the appliance.
+    pub(super) has_inspectors: bool,
 }
 
 /// All fields, in sections.
@@ -174,7 +190,7 @@ impl Sections {
         Self {
             destination: Section {
                 title: "Destination",
-                fields: destination::fields(form, subject.current, &SUBSCRIPTION_NAME_CHARACTERS),
+                fields: destination::fields(form, subject, &SUBSCRIPTION_NAME_CHARACTERS),
             },
             filter: filter::fields(form),
             others,

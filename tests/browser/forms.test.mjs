@@ -1,0 +1,85 @@
+// Forms that were refused, or not understood at first.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { NAME, PASSWORD } from "./administrator.mjs";
+import { stage } from "./stage.mjs";
+
+const begin = stage();
+
+test("a refused form is gone back to and read again without being sent twice", async (t) => {
+  const { ann } = await begin(t);
+  ann.allow(/422/);
+  await ann.page.goto("/admin/new-topic");
+  await ann.type("Name", "two words");
+  await ann.press("Create topic");
+  await ann.page.getByRole("alert").waitFor();
+  assert.match(ann.page.url(), /\/admin\/new-topic$/);
+  await ann.type("Name", "orders");
+  await ann.press("Create topic");
+  await ann.isOn("orders");
+  await ann.page.goBack();
+  await ann.isOn("New topic");
+
+  await ann.type("Name", "two words");
+  await ann.press("Create topic");
+  await ann.page.getByRole("alert").waitFor();
+  const sent = [];
+  ann.page.on("request", (request) => sent.push(request.method()));
+  await ann.page.reload();
+  await ann.isOn("New topic");
+  assert.ok(!sent.includes("POST"), `${sent}`);
+  assert.equal(await ann.page.getByRole("alert").count(), 0);
+  await ann.leave();
+});
+
+test("a form with a clause added is gone back to, and shown keys are hidden again", async (t) => {
+  const { appliance, ann } = await begin(t);
+  await appliance.createTopic("orders");
+  await ann.page.goto("/admin/topics/orders/new-subscription");
+  await ann.press("Add a clause");
+  await ann.goesTo("Topics");
+  await ann.page.goBack();
+  await ann.isOn("New event subscription of orders");
+
+  await ann.page.goto("/admin/topics/orders");
+  await ann.press("Show keys");
+  await ann.page.reload();
+  await ann.isOn("orders");
+  await ann.page.getByRole("button", { name: "Show keys", exact: true }).waitFor();
+  await ann.leave();
+});
+
+test("a webhook that may not be called is told when it is saved, with what would allow it", async (t) => {
+  const { appliance, ann } = await begin(t);
+  await appliance.createTopic("orders");
+  await ann.page.goto("/admin/topics/orders/new-subscription");
+  await ann.type("Name", "billing");
+  await ann.type("Webhook URL", "http://10.1.2.3:9000/in");
+  await ann.press("Create event subscription");
+  await ann.isTold("Event subscription billing has been created, but its webhook cannot be called yet");
+  await ann.isTold("10.1.2.3 is");
+  await ann.isTold("--egress-allow 10.0.0.0/8");
+  await ann.isTold("EVERPOST_EGRESS_ALLOW=10.0.0.0/8");
+  await ann.leave();
+});
+
+test("a password that is typed can be looked at", async (t) => {
+  const { ann } = await begin(t);
+  await ann.press("Sign out");
+  await ann.page.goto("/admin/login");
+  await ann.type("Name", NAME);
+  await ann.type("Password", PASSWORD);
+  const field = ann.page.getByLabel("Password", { exact: true });
+  const button = ann.page.getByRole("button", { name: "Show password", exact: true });
+  assert.equal(await button.getAttribute("aria-pressed"), "false");
+  await button.click();
+  assert.equal(await field.getAttribute("type"), "text");
+  assert.equal(await button.getAttribute("aria-pressed"), "true");
+  await button.click();
+  assert.equal(await field.getAttribute("type"), "password");
+  await ann.press("Sign in");
+  await ann.isOn("Overview");
+  await ann.leave();
+});
