@@ -1,6 +1,7 @@
 //! The two keys of a topic or a namespace, on its page: hidden until asked for, renewed one at a time.
 
 use askama::Template;
+use axum::response::{IntoResponse, Redirect, Response};
 
 use crate::admin::confirm::Confirm;
 use crate::admin::error::PageError;
@@ -61,6 +62,12 @@ pub(super) fn named(text: &str) -> Result<(KeyName, &'static str), PageError> {
         "key2" => Ok((KeyName::Key2, "key2")),
         other => Err(PageError::NotFound(format!("key {other}"))),
     }
+}
+
+/// Leads from the form that renews a key to the keys of the page at `path`: whoever may renew one has to see it
+/// next. The form goes along, since keys are shown to nothing else.
+pub(super) fn lead_to_keys(path: &str) -> Response {
+    Redirect::temporary(&format!("{path}/keys")).into_response()
 }
 
 /// Asks before the key is renewed of what is called `of` and is shown at `back`.

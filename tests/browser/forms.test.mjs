@@ -83,3 +83,21 @@ test("a password that is typed can be looked at", async (t) => {
   await ann.isOn("Overview");
   await ann.leave();
 });
+
+test("fields show for the choice that they belong to, and a renewed key at once", async (t) => {
+  const { appliance, ann } = await begin(t);
+  await ann.page.goto("/admin/new-topic");
+  const mapping = ann.page.getByLabel("Mapping of custom events", { exact: true });
+  assert.equal(await mapping.isVisible(), false);
+  await ann.page.getByLabel("Events come as").selectOption("CustomEventSchema");
+  assert.equal(await mapping.isVisible(), true);
+
+  await appliance.createTopic("orders");
+  await ann.page.goto("/admin/topics/orders/keys/key1/regenerate");
+  await ann.press("Regenerate");
+  await ann.isTold("key1 has been regenerated.");
+  await ann.page.getByRole("button", { name: "Copy key1", exact: true }).waitFor();
+  await ann.page.reload();
+  await ann.page.getByRole("button", { name: "Show keys", exact: true }).waitFor();
+  await ann.leave();
+});

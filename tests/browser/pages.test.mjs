@@ -154,6 +154,9 @@ const ENDINGS = [
 const STATES = [
   ["topic nobody subscribed to", "/admin/topics/cloud"],
   ["topic form refused", "/admin/new-topic", refuse("Name", "two words", "Create topic")],
+  ["topic form for custom events", "/admin/new-topic",
+    (ann) => ann.page.getByLabel("Events come as").selectOption("CustomEventSchema")],
+  ["subscription form refused for much", `${ORDERS}/new-subscription`, refuseMuch],
   ["namespace form refused", "/admin/new-namespace", refuse("Name", "two words", "Create namespace")],
   ["namespace topic", IN_SHOP, (ann) => ann.page.getByText("Publish from your own code").click()],
   ["charts as a table", ORDERS, (ann) => ann.page.getByText("The same as a table").click()],
@@ -399,6 +402,13 @@ async function addHeaders(ann) {
 async function refuseSubscription(ann) {
   await ann.type("Name", "billing2");
   await refuse("Webhook URL", "ftp://shop.example/events", "Create event subscription")(ann);
+}
+
+async function refuseMuch(ann) {
+  await ann.type("Name", "two words");
+  await ann.unfold("Retries");
+  await ann.type("Attempts", "31");
+  await refuse("Webhook URL", "https://", "Create event subscription")(ann);
 }
 
 async function refusePassword(ann) {

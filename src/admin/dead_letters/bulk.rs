@@ -137,32 +137,42 @@ pub(super) fn target(form: &Form) -> Value {
     }
 }
 
-/// The fields that [`target`] reads.
-pub(super) fn target_fields(site: &Site, form: &Form) -> Vec<Field> {
+/// The fields that [`target`] reads. `own` is the topic of what is sent, if it is all of one.
+pub(super) fn target_fields(site: &Site, form: &Form, own: Option<&str>) -> Vec<Field> {
     let registry = site.broker.registry();
-    let topics = registry.made_topics().map(|topic| &topic.topic.name);
-    let topics: Vec<(String, String)> = topics
-        .map(|name| {
-            (
-                format!("Topic {name}"),
-                format!("To the topic {name}, as a new event"),
-            )
-        })
-        .collect();
-    let mut kinds = vec![
-        ("Subscription", "To its own event subscription alone"),
-        ("Topic", "To its own topic, as a new event"),
+    let others = registry.made_topics().map(|topic| &topic.topic.name);
+    let others = others.filter(|name| Some(name.as_str()) != own);
+    let others = others.map(|name| (format!("Topic {name}"), name.to_string()));
+    let back = match own {
+        None => "All subscriptions of the topic that it was published to".to_owned(),
+        Some(own) => format!("All subscriptions of {own}, the topic that it was published to"),
+    };
+    let own_ones = [
+        (
+            "Subscription",
+            "Only the event subscription that gave it up".to_owned(),
+        ),
+        ("Topic", back),
+        ("Url", "A URL that you type".to_owned()),
     ];
-    kinds.extend(
-        topics
-            .iter()
-            .map(|(kind, text)| (kind.as_str(), text.as_str())),
-    );
-    kinds.push(("Url", "To the URL below"));
+    let own_ones = own_ones.map(|(kind, text)| (kind.to_owned(), text));
+    let groups = [
+        ("What it was meant for, or a URL", own_ones.into()),
+        (
+            "All subscriptions of another topic",
+            others.collect::<Vec<_>>(),
+        ),
+    ];
+    let groups = groups
+        .into_iter()
+        .filter(|(_, options)| !options.is_empty());
     vec![
-        Field::choice("kind", "Where", &kinds, form)
-            .hint("A new event is matched anew, by every subscription of its topic."),
-        Field::url("url", "URL", form).hint("Only where a URL was chosen: one request for each."),
+        Field::grouped_choice("kind", "Who gets it", groups.collect(), form).hint(
+            "For all subscriptions of a topic it becomes a new event: each gets it whose filter it passes.",
+        ),
+        Field::url("url", "URL", form)
+            .hint("It gets one request for each.")
+            .only_for("only-url"),
     ]
 }
 
@@ -174,7 +184,7 @@ fn draw_form(
     count: u64,
     refusal: Option<Refusal>,
 ) -> Response {
-    let mut fields = target_fields(site, form);
+    let mut fields = target_fields(site, form, None);
     fields.push(
         Field::number("eventsPerSecond", "Events per second", form)
             .hint("Empty: as fast as the receivers keep up."),

@@ -132,7 +132,7 @@ fn draw_form(
         .hint("As JSON, in the form that the topic's publishers use.")
         .required();
     let mut fields = vec![event];
-    fields.extend(target_fields(site, form));
+    fields.extend(target_fields(site, form, Some(&row.topic)));
     let page = FormPage {
         intro: "What is sent becomes an event of its own; the original stays beside it as it was."
             .to_owned(),

@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 
 use crate::admin::Site;
 use crate::admin::error::{PageError, PageResult, sentence};
+use crate::admin::faults;
 use crate::admin::field::{Field, Section};
 use crate::admin::form::{Form, Refusal, Submitted};
 use crate::admin::form_page::FormPage;
@@ -39,11 +40,10 @@ pub(in crate::admin) async fn create(
     State(site): State<Arc<Site>>,
     Submitted { visitor, form }: Submitted,
 ) -> PageResult {
-    let read = new_name(&site, &form).await?;
-    let read = read.and_then(|name| Ok((name, definition(&form)?)));
-    let (name, definition) = match read {
+    let name = new_name(&site, &form).await?;
+    let (name, definition) = match faults::both(name, all_of(&form)) {
         Ok(read) => read,
-        Err(refusal) => return Ok(draw_form(&visitor, None, &form, Some(refusal))),
+        Err(refusals) => return Ok(draw_form(&visitor, None, &form, refusals)),
     };
     match site.broker.put_inspector(&name, definition).await {
         Err(error @ InspectorError::TooMany) => {
@@ -75,9 +75,9 @@ pub(in crate::admin) async fn change(
     Submitted { visitor, form }: Submitted,
 ) -> PageResult {
     let name = site.inspector(&name).await?.name;
-    let definition = match definition(&form) {
+    let definition = match all_of(&form) {
         Ok(definition) => definition,
-        Err(refusal) => return Ok(draw_form(&visitor, Some(&name), &form, Some(refusal))),
+        Err(refusals) => return Ok(draw_form(&visitor, Some(&name), &form, refusals)),
     };
     site.broker.put_inspector(&name, definition).await?;
     let told = format!("Inspector {name} answers anew, from the first of its answers on.");
@@ -102,6 +102,11 @@ async fn new_name(site: &Site, form: &Form) -> Result<Result<InspectorName, Refu
             format!("There is an inspector {name} already."),
         )),
     })
+}
+
+/// What the form defines, or all that is wrong with it.
+fn all_of(form: &Form) -> Result<InspectorDefinition, Vec<Refusal>> {
+    faults::gather(form, &form_of(&InspectorDefinition::default()), definition)
 }
 
 /// What the form defines.
@@ -174,7 +179,7 @@ fn draw_form(
     visitor: &Visitor,
     name: Option<&InspectorName>,
     form: &Form,
-    refusal: Option<Refusal>,
+    refusals: impl IntoIterator<Item = Refusal>,
 ) -> Response {
     let title = match name {
         None => "New inspector".to_owned(),
@@ -197,7 +202,7 @@ fn draw_form(
         },
         back: name.map_or_else(|| "/admin/inspectors".to_owned(), inspector_page),
     };
-    page.draw(Frame::new(visitor, title), refusal)
+    page.draw(Frame::new(visitor, title), refusals)
 }
 
 fn sections(form: &Form, is_new: bool) -> Vec<Section> {

@@ -6,14 +6,15 @@ use askama::Template;
 use axum::extract::{Path, Query, State};
 use serde::Deserialize;
 
-use crate::admin::Site;
 use crate::admin::error::{PageError, PageResult};
+use crate::admin::field::Field;
 use crate::admin::identify::{inspector_page, subscription_page};
 use crate::admin::inspectors::RequestCard;
 use crate::admin::print;
 use crate::admin::recipe::Recipe;
 use crate::admin::session::Visitor;
 use crate::admin::view::{Frame, Pager, draw};
+use crate::admin::{Site, topics};
 use crate::model::inspector::Inspector;
 use crate::model::name::InspectorName;
 use crate::store::views::InspectedQuery;
@@ -41,7 +42,8 @@ struct InspectorPage {
     /// Who delivers to it: names and pages.
     subscriptions: Vec<(String, String)>,
     /// Topics to subscribe it to.
-    topics: Vec<String>,
+    /// Whose events it could get.
+    topic: Field,
     /// Whether there is something to forget.
     has_requests: bool,
     received: String,
@@ -95,7 +97,10 @@ pub(in crate::admin) async fn show(
         headers: definition.headers.clone().into_iter().collect(),
         body: print::visible(&definition.body),
         subscriptions: subscriptions(&site, name),
-        topics: topics(&site),
+        topic: topics::choice(
+            "Deliver the events of",
+            site.broker.registry().custom_topics(),
+        ),
         has_requests: inspector.kept > 0,
         received: print::count(inspector.received),
         kept: print::count(inspector.kept),
@@ -122,15 +127,6 @@ fn subscriptions(site: &Site, name: &InspectorName) -> Vec<(String, String)> {
         Some((format!("{topic} / {name}"), subscription_page(topic, name)))
     };
     all.iter().filter_map(|each| named(each.id)).collect()
-}
-
-/// By name, the built-in ones last.
-fn topics(site: &Site) -> Vec<String> {
-    let registry = site.broker.registry();
-    let mut topics: Vec<_> = registry.custom_topics().collect();
-    topics.sort_by_key(|each| each.topic.is_built_in());
-    let names = topics.iter().map(|each| each.topic.name.to_string());
-    names.collect()
 }
 
 #[derive(Template)]

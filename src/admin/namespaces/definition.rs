@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 
 use crate::admin::Site;
 use crate::admin::error::{PageError, PageResult, sentence};
+use crate::admin::faults;
 use crate::admin::field::{Field, Section};
 use crate::admin::form::{Form, Refusal, Submitted};
 use crate::admin::form_page::FormPage;
@@ -27,11 +28,14 @@ const RULES: &str = "inboundIpRules";
 
 /// The empty form.
 pub(in crate::admin) async fn draft(visitor: Visitor) -> Response {
-    let form = Form::of([
+    draw_new(&visitor, &blank(), None)
+}
+
+fn blank() -> Form {
+    Form::of([
         ("location", "local".to_owned()),
         ("capacity", "1".to_owned()),
-    ]);
-    draw_new(&visitor, &form, None)
+    ])
 }
 
 /// Makes the namespace.
@@ -41,7 +45,7 @@ pub(in crate::admin) async fn create(
 ) -> PageResult {
     let (name, definition) = match read_new(&site, &form) {
         Ok(read) => read,
-        Err(refusal) => return Ok(draw_new(&visitor, &form, Some(refusal))),
+        Err(refusals) => return Ok(draw_new(&visitor, &form, refusals)),
     };
     match site.broker.put_namespace(name, definition).await {
         Ok(entry) => tell_and_show(&visitor, &entry, "created").await,
@@ -71,26 +75,22 @@ pub(in crate::admin) async fn change(
     Submitted { visitor, form }: Submitted,
 ) -> PageResult {
     let entry = site.namespace(&name)?;
-    let document = match document(&form) {
-        Ok(document) => document,
-        Err(refusal) => return Ok(draw_change(&visitor, &entry, &form, Some(refusal))),
-    };
     let name = entry.namespace.name.clone();
     let patch = |current: &NamespaceDefinition| {
-        resource::patch_namespace(current, &document).map_err(NoChange::Refused)
+        let patch =
+            |form: &Form| resource::patch_namespace(current, &document(form)?).map_err(refusal);
+        faults::gather(&form, &blank(), patch).map_err(NoChange::Refused)
     };
     match site.broker.patch_namespace(name, patch).await {
         Ok(entry) => tell_and_show(&visitor, &entry, "changed").await,
-        Err(NoChange::Refused(error)) => {
-            Ok(draw_change(&visitor, &entry, &form, Some(refusal(error))))
-        }
+        Err(NoChange::Refused(refusals)) => Ok(draw_change(&visitor, &entry, &form, refusals)),
         Err(NoChange::Failed(error)) => Err(error),
     }
 }
 
 /// Why a namespace stays as it is.
 enum NoChange {
-    Refused(InvalidResource),
+    Refused(Vec<Refusal>),
     Failed(PageError),
 }
 
@@ -100,17 +100,30 @@ impl From<ManageError> for NoChange {
     }
 }
 
-fn read_new(site: &Site, form: &Form) -> Result<(NamespaceName, NamespaceDefinition), Refusal> {
+fn read_new(
+    site: &Site,
+    form: &Form,
+) -> Result<(NamespaceName, NamespaceDefinition), Vec<Refusal>> {
+    let definition = faults::gather(form, &blank(), definition);
+    faults::both(new_name(site, form), definition)
+}
+
+fn new_name(site: &Site, form: &Form) -> Result<NamespaceName, Refusal> {
     let name = NamespaceName::parse(form.text("name"));
     let name = name.map_err(|error| Refusal::of("name", sentence(&error.to_string())))?;
-    if site.broker.registry().namespace(&name).is_some() {
-        let problem = format!("There is a namespace {name} already.");
-        return Err(Refusal::of("name", problem));
+    match site.broker.registry().namespace(&name) {
+        None => Ok(name),
+        Some(_) => {
+            let problem = format!("There is a namespace {name} already.");
+            Err(Refusal::of("name", problem))
+        }
     }
+}
+
+fn definition(form: &Form) -> Result<NamespaceDefinition, Refusal> {
     let mut document = document(form)?;
     document["location"] = json!(form.text("location"));
-    let definition = resource::parse_namespace(&document).map_err(refusal)?;
-    Ok((name, definition))
+    resource::parse_namespace(&document).map_err(refusal)
 }
 
 fn refusal(error: InvalidResource) -> Refusal {
@@ -178,7 +191,11 @@ async fn tell_and_show(visitor: &Visitor, entry: &NamespaceEntry, what: &str) ->
     Ok(Redirect::to(&namespace_page(name.as_str())).into_response())
 }
 
-fn draw_new(visitor: &Visitor, form: &Form, refusal: Option<Refusal>) -> Response {
+fn draw_new(
+    visitor: &Visitor,
+    form: &Form,
+    refusals: impl IntoIterator<Item = Refusal>,
+) -> Response {
     let name = Field::line("name", "Name", form)
         .hint("3 to 50 letters, digits and hyphens, such as shop. It is part of the URL.")
         .mono()
@@ -200,14 +217,14 @@ fn draw_new(visitor: &Visitor, form: &Form, refusal: Option<Refusal>) -> Respons
         button: "Create namespace",
         back: "/admin/namespaces".to_owned(),
     };
-    page.draw(Frame::new(visitor, "New namespace"), refusal)
+    page.draw(Frame::new(visitor, "New namespace"), refusals)
 }
 
 fn draw_change(
     visitor: &Visitor,
     entry: &NamespaceEntry,
     form: &Form,
-    refusal: Option<Refusal>,
+    refusals: impl IntoIterator<Item = Refusal>,
 ) -> Response {
     let name = entry.namespace.name.as_str();
     let page = FormPage {
@@ -218,7 +235,7 @@ fn draw_change(
         back: namespace_page(name),
     };
     let frame = Frame::new(visitor, format!("Edit namespace {name}"));
-    page.draw(frame, refusal)
+    page.draw(frame, refusals)
 }
 
 fn sections(form: &Form) -> [Section; 3] {

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use axum::extract::{Path, State};
-use axum::response::{IntoResponse, Redirect};
 
 use crate::admin::error::PageResult;
 use crate::admin::form::Submitted;
@@ -19,6 +18,7 @@ pub(in crate::admin) async fn reveal_keys(
     Path(name): Path<String>,
     Submitted { visitor, .. }: Submitted,
 ) -> PageResult {
+    let visitor = visitor.with_flash().await?;
     let entry = site.namespace(&name)?;
     let name = &entry.namespace.name;
     tracing::info!(user.name = visitor.name, namespace.name = %name, "keys were shown");
@@ -53,5 +53,5 @@ pub(in crate::admin) async fn regenerate(
     visitor
         .tell(Flash::done(format!("{word} has been regenerated.")))
         .await?;
-    Ok(Redirect::to(&namespace_page(name.as_str())).into_response())
+    Ok(keys::lead_to_keys(&namespace_page(name.as_str())))
 }

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use crate::admin::Site;
 use crate::admin::error::{PageError, PageResult, sentence};
+use crate::admin::faults;
 use crate::admin::field::{Field, Section};
 use crate::admin::form::{Form, Refusal, Submitted};
 use crate::admin::form_page::FormPage;
@@ -47,7 +48,7 @@ pub(in crate::admin) async fn create(
     let namespace = &entry.namespace.name;
     let (name, definition) = match read_new(&site, namespace, &form) {
         Ok(read) => read,
-        Err(refusal) => return Ok(draw_new(&visitor, namespace, &form, Some(refusal))),
+        Err(refusals) => return Ok(draw_new(&visitor, namespace, &form, refusals)),
     };
     match site.broker.put_topic(name.clone(), definition).await {
         Ok(_) => {}
@@ -117,14 +118,21 @@ fn read_new(
     site: &Site,
     namespace: &NamespaceName,
     form: &Form,
-) -> Result<(TopicName, TopicDefinition), Refusal> {
+) -> Result<(TopicName, TopicDefinition), Vec<Refusal>> {
+    let definition = read(form).map_err(|refusal| vec![refusal]);
+    faults::both(new_name(site, namespace, form), definition)
+}
+
+fn new_name(site: &Site, namespace: &NamespaceName, form: &Form) -> Result<TopicName, Refusal> {
     let name = TopicName::in_namespace(namespace, form.text("name"));
     let name = name.map_err(|error| Refusal::of("name", sentence(&error.to_string())))?;
-    if site.broker.registry().topic(&name).is_some() {
-        let problem = format!("There is a topic {name} already.");
-        return Err(Refusal::of("name", problem));
+    match site.broker.registry().topic(&name) {
+        None => Ok(name),
+        Some(_) => {
+            let problem = format!("There is a topic {name} already.");
+            Err(Refusal::of("name", problem))
+        }
     }
-    Ok((name, read(form)?))
 }
 
 fn read(form: &Form) -> Result<TopicDefinition, Refusal> {
@@ -143,7 +151,7 @@ fn draw_new(
     visitor: &Visitor,
     namespace: &NamespaceName,
     form: &Form,
-    refusal: Option<Refusal>,
+    refusals: impl IntoIterator<Item = Refusal>,
 ) -> Response {
     let name = Field::line("name", "Name", form)
         .hint("3 to 50 letters, digits and hyphens, such as orders. It is part of the URL.")
@@ -159,7 +167,7 @@ fn draw_new(
         back: namespace_page(namespace.as_str()),
     };
     let frame = Frame::new(visitor, format!("New topic of {namespace}"));
-    page.draw(frame, refusal)
+    page.draw(frame, refusals)
 }
 
 fn draw_retention(

@@ -8,7 +8,6 @@ use axum::extract::{Query, State};
 use axum::response::{IntoResponse, Redirect};
 use serde::Deserialize;
 
-use crate::admin::Site;
 use crate::admin::error::PageResult;
 use crate::admin::field::Field;
 use crate::admin::filter_form::FilterForm;
@@ -21,6 +20,7 @@ use crate::admin::session::Visitor;
 use crate::admin::subscriptions::state::{WORDS, word};
 use crate::admin::subscriptions::{SubscriptionRow, SubscriptionTable, bulk};
 use crate::admin::view::{Empty, Frame, draw};
+use crate::admin::{Site, topics};
 use crate::model::registry::{Registry, TopicEntry};
 use crate::model::subscription::{EventSubscription, Standing};
 
@@ -44,7 +44,8 @@ pub(in crate::admin) struct Asked {
 #[template(path = "admin/subscriptions.html")]
 struct SubscriptionsPage {
     frame: Frame,
-    topics: Vec<String>,
+    /// Of which a new one is made.
+    topic: Field,
     /// `None` where there is nothing to choose among.
     filters: Option<FilterForm>,
     marked_max: usize,
@@ -71,10 +72,9 @@ pub(in crate::admin) async fn list(
     let rows: Vec<_> = fitting
         .map(|(topic, each)| SubscriptionRow::new(topic, each, (&depths, &days), visitor.now))
         .collect();
-    let topics = registry.topics().map(|each| each.topic.name.to_string());
     let frame = Frame::new(&visitor, "Event subscriptions");
     Ok(draw(&SubscriptionsPage {
-        topics: topics.collect(),
+        topic: topics::choice("New event subscription of", registry.topics()),
         filters: registry.subscriptions().next().map(|_| {
             let fields = asked.fields(&registry);
             FilterForm::new(PATH, fields, &asked.filters())

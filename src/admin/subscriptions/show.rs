@@ -26,6 +26,7 @@ use crate::admin::{json_text, print};
 use crate::base::{TimeScale, Timestamp};
 use crate::model::batch::BatchPolicy;
 use crate::model::delivery::DeliveryState;
+use crate::model::filter::{Clause, Filter};
 use crate::model::name::{InspectorName, SubscriptionName, TopicName};
 use crate::model::probation::Health;
 use crate::model::registry::TopicEntry;
@@ -104,8 +105,18 @@ struct FilterText {
     begins_with: String,
     ends_with: String,
     case: &'static str,
-    /// The advanced part as JSON; empty for none.
+    clauses: Vec<ClauseText>,
+    /// The advanced part as JSON.
     advanced: String,
+}
+
+/// An advanced filter as a sentence.
+struct ClauseText {
+    key: String,
+    meaning: &'static str,
+    values: Vec<String>,
+    /// Azure's word for it.
+    operator: &'static str,
 }
 
 /// What there is to see and do where receivers come for the events.
@@ -254,7 +265,7 @@ async fn draw_subscription(
         pull: PullText::read(site, (topic, subscription), visitor.now).await?,
         webhook: WebhookText::new(subscription, with_url, visitor.now),
         schema: definition.delivery_schema.name(),
-        filter: FilterText::new(&filter::render(&definition.filter)),
+        filter: FilterText::new(&definition.filter),
         retry: RetryText::new(
             topic,
             subscription,
@@ -343,16 +354,15 @@ impl RetryText {
 
 impl FilterText {
     /// From the document of the management API, so that all of its parts are shown.
-    fn new(filter: &Value) -> Self {
+    fn new(filter: &Filter) -> Self {
+        let clauses = filter.advanced.clauses.iter().map(ClauseText::new);
+        let clauses = clauses.collect();
+        let filter = filter::render(filter);
         let text = |name: &str| filter[name].as_str().unwrap_or("").to_owned();
         let types = filter["includedEventTypes"].as_array().map(|types| {
             let types = types.iter().filter_map(Value::as_str);
             types.map(str::to_owned).collect()
         });
-        let advanced = match filter["advancedFilters"].as_array().map(Vec::as_slice) {
-            None | Some([]) => String::new(),
-            Some(_) => json_text::laid_out(&filter["advancedFilters"].to_string()),
-        };
         Self {
             types,
             begins_with: text("subjectBeginsWith"),
@@ -361,7 +371,21 @@ impl FilterText {
                 Some(true) => "letter case counts",
                 _ => "in any letter case",
             },
-            advanced,
+            clauses,
+            advanced: json_text::laid_out(&filter["advancedFilters"].to_string()),
+        }
+    }
+}
+
+impl ClauseText {
+    fn new(clause: &Clause) -> Self {
+        let row = clause.operator.row();
+        let values = clause.operand.values();
+        Self {
+            key: clause.key.as_str().to_owned(),
+            meaning: row.meaning,
+            values: values.iter().map(|value| print::visible(value)).collect(),
+            operator: row.name,
         }
     }
 }

@@ -185,7 +185,7 @@ async fn keys_are_shown_on_request_and_renewed_after_a_question() {
     let question = person.open(regenerate).await;
     question.expect(&["Regenerate key1 of shop?", "refused at once"]);
     let page = person.send(regenerate, &[]).await;
-    page.expect(&["key1 has been regenerated."]);
+    page.expect(&["key1 has been regenerated.", &key1()]);
     assert_ne!(key1(), before);
     let missing = person
         .open("/admin/namespaces/shop/keys/key3/regenerate")

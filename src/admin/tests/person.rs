@@ -126,7 +126,7 @@ impl Person {
     async fn follow(&mut self, method: Method, path: &str, body: String) -> Shown {
         let (mut method, mut path, mut body) = (method, path.to_owned(), body);
         for _ in 0..REDIRECTS_MAX {
-            let response = self.request(&method, &path, body).await;
+            let response = self.request(&method, &path, body.clone()).await;
             self.keep_cookies(response.headers());
             let Some(to) = response.headers().get(header::LOCATION) else {
                 let shown = show(response, path).await;
@@ -134,7 +134,9 @@ impl Person {
                 return shown;
             };
             path = to.to_str().expect("a path").to_owned();
-            (method, body) = (Method::GET, String::new());
+            if response.status() != StatusCode::TEMPORARY_REDIRECT {
+                (method, body) = (Method::GET, String::new());
+            }
         }
         panic!("too many redirects, the last one to {path}");
     }

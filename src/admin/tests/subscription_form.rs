@@ -176,3 +176,73 @@ async fn inspectors_are_suggested_as_receivers() {
     ]);
     assert!(!page.body.contains(create));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_filter_is_told_in_sentences() {
+    let (_appliance, mut person) = with_subscription().await;
+    person.open(EDIT).await;
+    let typed = [
+        ("advancedFilters[0].operatorType", "NumberGreaterThan"),
+        ("advancedFilters[0].key", "data.total"),
+        ("advancedFilters[0].values", "100"),
+        ("advancedFilters[1].operatorType", "StringIn"),
+        ("advancedFilters[1].key", "data.country"),
+        ("advancedFilters[1].values", "NL\nPT"),
+    ];
+    person.send(EDIT, &typed).await.expect(&[
+        "<code>data.total</code> is greater than the number <code>100</code>",
+        "<code>data.country</code> is one of the strings <code>&#34;NL&#34;</code> <code>&#34;PT&#34;</code>",
+        "The advanced filters as JSON",
+        "&#34;operatorType&#34;: &#34;NumberGreaterThan&#34;",
+    ]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn other_forms_tell_all_that_is_wrong_as_well() {
+    let (_appliance, mut person) = with_dead_letter().await;
+    for (path, fields) in [
+        (
+            "/admin/new-topic",
+            vec![("name", "a b"), ("inputSchema", "None")],
+        ),
+        (
+            "/admin/new-inspector",
+            vec![
+                ("name", "a b"),
+                ("answers", "maybe"),
+                ("delayInMilliseconds", "soon"),
+            ],
+        ),
+        (
+            "/admin/new-namespace",
+            vec![
+                ("name", "a b"),
+                ("capacity", "none"),
+                ("tags", "x"),
+                ("location", "local"),
+            ],
+        ),
+        (
+            "/admin/namespaces/shop/edit",
+            vec![("capacity", "none"), ("inboundIpRules", "x")],
+        ),
+        (
+            "/admin/namespaces/shop/new-topic",
+            vec![("name", "a b"), ("eventRetentionInDays", "none")],
+        ),
+    ] {
+        person.open(path).await;
+        let page = person.send_filled(path, &fields).await;
+        assert_eq!(page.status, StatusCode::UNPROCESSABLE_ENTITY, "{path}");
+        let count = fields
+            .iter()
+            .filter(|(name, _)| *name != "location")
+            .count();
+        page.expect(&[&format!("There are {count} things to put right:")]);
+        assert_eq!(
+            page.body.matches("aria-invalid=\"true\"").count(),
+            count,
+            "{path}"
+        );
+    }
+}

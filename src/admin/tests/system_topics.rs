@@ -34,6 +34,20 @@ async fn they_are_marked_and_only_subscribed_to() {
         page.expect(&["built in"]);
     }
 
+    person.open("/admin/new-topic").await;
+    let zoo = [
+        ("name", "zoo"),
+        ("location", "local"),
+        ("inputSchema", "EventGridSchema"),
+    ];
+    person.send("/admin/new-topic", &zoo).await;
+    let list = person.open("/admin/topics").await;
+    let place = |text: &str| list.body.find(text).expect(text);
+    assert!(place("/admin/topics/zoo") < place("/admin/topics/dead-letter-storage"));
+    let choice = "<optgroup label=\"Topics\">\n<option value=\"zoo\">zoo</option>\n</optgroup>\n\
+                  <optgroup label=\"Built in\">\n<option value=\"dead-letter-storage\">";
+    person.open("/admin/subscriptions").await.expect(&[choice]);
+
     let fields = [
         ("name", "ops"),
         ("endpointUrl", "https://ops.example/"),
@@ -45,5 +59,5 @@ async fn they_are_marked_and_only_subscribed_to() {
         .await;
     page.expect(&["everpost-system", "ops"]);
     let list = person.open("/admin/topics").await;
-    list.expect(&["There are no topics yet."]);
+    list.expect(&["zoo"]);
 }

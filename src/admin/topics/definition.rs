@@ -133,7 +133,8 @@ fn sections(form: &Form) -> Vec<Section> {
     let schema = Field::choice("inputSchema", "Events come as", &SCHEMAS, form)
         .hint("Event Grid is what Azure's clients send by default.");
     let mapping = Field::area("inputSchemaMapping", "Mapping of custom events", 9, form)
-        .hint("Only for custom events: which of their properties stand for which part, as JSON.");
+        .hint("Which properties of your events stand for which part, as JSON.")
+        .only_for("only-custom");
     let local_auth = Field::tick("disableLocalAuth", "Refuse keys and signatures", form)
         .hint("Then only the bearer of the management token can publish.");
     let location = Field::line("location", "Location", form)

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use axum::extract::{Path, State};
-use axum::response::{IntoResponse, Redirect};
 
 use crate::admin::error::PageResult;
 use crate::admin::form::Submitted;
@@ -20,6 +19,7 @@ pub(in crate::admin) async fn reveal_keys(
     Path(topic): Path<String>,
     Submitted { visitor, .. }: Submitted,
 ) -> PageResult {
+    let visitor = visitor.with_flash().await?;
     let topic = site.made_topic(&topic)?;
     tracing::info!(user.name = visitor.name, topic.name = %topic.topic.name, "keys were shown");
     draw_topic(&site, &visitor, &topic, &RangeChoice::default(), true).await
@@ -52,5 +52,5 @@ pub(in crate::admin) async fn regenerate(
     visitor
         .tell(Flash::done(format!("{word} has been regenerated.")))
         .await?;
-    Ok(Redirect::to(&topic_page(name.as_str())).into_response())
+    Ok(keys::lead_to_keys(&topic_page(name.as_str())))
 }

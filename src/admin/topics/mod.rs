@@ -24,6 +24,8 @@ pub(super) use token::{draft_token, make_token};
 use crate::admin::Site;
 use crate::admin::error::{PageError, PageResult};
 use crate::admin::events::{EventTable, events_of};
+use crate::admin::field::Field;
+use crate::admin::form::Form;
 use crate::admin::identify::{namespace_page, topic_page};
 use crate::admin::keys::Keys;
 use crate::admin::last_day::{Spark, SubscriptionDays, TopicDays};
@@ -76,14 +78,31 @@ struct TopicRow {
     dead_letters_href: String,
 }
 
+/// The choice of one of `topics`: first those that somebody has made, then the built-in ones.
+pub(super) fn choice<'a>(
+    label: &'static str,
+    topics: impl Iterator<Item = &'a Arc<TopicEntry>>,
+) -> Field {
+    let (built_in, made): (Vec<_>, Vec<_>) = topics.partition(|each| each.topic.is_built_in());
+    let groups = [("Topics", made), ("Built in", built_in)].into_iter();
+    let groups = groups.filter(|(_, topics)| !topics.is_empty());
+    let option = |topic: &Arc<TopicEntry>| {
+        let name = topic.topic.name.to_string();
+        (name.clone(), name)
+    };
+    let groups = groups.map(|(title, topics)| (title, topics.into_iter().map(option).collect()));
+    Field::grouped_choice("topic", label, groups.collect(), &Form::default())
+}
+
 impl TopicTable {
-    /// Of these topics.
+    /// Of these topics, the built-in ones last.
     pub(super) fn new<'a>(
         topics: impl Iterator<Item = &'a Arc<TopicEntry>>,
         (depths, days): (&QueueDepths, &TopicDays),
         visitor: &Visitor,
     ) -> Self {
-        let topics: Vec<_> = topics.collect();
+        let mut topics: Vec<_> = topics.collect();
+        topics.sort_by_key(|each| each.topic.is_built_in());
         let is_begun = topics.iter().any(|each| !each.topic.is_built_in());
         let empty = || Empty {
             text: "There are no topics yet. A topic is where publishers send events.",

@@ -164,6 +164,22 @@ impl Operand {
         }
     }
 
+    /// Each value as it is written; a range in brackets.
+    pub fn values(&self) -> Vec<String> {
+        let range = |(low, high): &(Decimal, Decimal)| format!("[{low},{high}]");
+        match self {
+            Self::Nothing => Vec::new(),
+            Self::Number(number) => vec![number.to_string()],
+            Self::Numbers(numbers) => numbers.iter().map(ToString::to_string).collect(),
+            Self::Ranges(ranges) => ranges.iter().map(range).collect(),
+            Self::Bool(value) => vec![value.to_string()],
+            Self::Texts(texts) => {
+                let texts = texts.iter().map(|text| show_text(text.as_str()));
+                texts.collect()
+            }
+        }
+    }
+
     fn numbers(&self) -> &[Decimal] {
         match self {
             Self::Number(number) => slice::from_ref(number),
@@ -197,24 +213,13 @@ impl Operand {
 impl fmt::Display for Clause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.operator.name(), self.key.as_str())?;
-        match &self.operand {
+        let values = self.operand.values().join(",");
+        match self.operand {
             Operand::Nothing => Ok(()),
-            Operand::Number(number) => write!(f, " {number}"),
-            Operand::Numbers(numbers) => write!(f, " [{}]", joined(numbers)),
-            Operand::Ranges(ranges) => {
-                let ranges = ranges.iter().map(|(low, high)| format!("[{low},{high}]"));
-                write!(f, " [{}]", joined(ranges))
-            }
-            Operand::Bool(value) => write!(f, " {value}"),
-            Operand::Texts(texts) => {
-                let texts = texts.iter().map(|text| show_text(text.as_str()));
-                write!(f, " [{}]", joined(texts))
+            Operand::Number(_) | Operand::Bool(_) => write!(f, " {values}"),
+            Operand::Numbers(_) | Operand::Ranges(_) | Operand::Texts(_) => {
+                write!(f, " [{values}]")
             }
         }
     }
-}
-
-fn joined(parts: impl IntoIterator<Item: ToString>) -> String {
-    let parts: Vec<String> = parts.into_iter().map(|part| part.to_string()).collect();
-    parts.join(",")
 }
