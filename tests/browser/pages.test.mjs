@@ -408,7 +408,7 @@ async function refuseMuch(ann) {
   await ann.type("Name", "two words");
   await ann.unfold("Retries");
   await ann.type("Attempts", "31");
-  await refuse("Webhook URL", "https://", "Create event subscription")(ann);
+  await refuse("Webhook URL", "ftp://shop.example/events", "Create event subscription")(ann);
 }
 
 async function refusePassword(ann) {
