@@ -54,7 +54,7 @@ testBothWays("a pasted event is held against filters", async (t, options) => {
 
   await ann.type("Event", "<script>alert(1)</script>");
   await ann.press("Try it");
-  await ann.sees("It is not valid JSON");
+  await ann.sees("This is not JSON. Line 1, column 1:");
   await ann.leave();
 });
 
