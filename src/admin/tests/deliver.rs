@@ -303,7 +303,7 @@ async fn forms_say_by_the_field_what_is_wrong_and_keep_what_was_typed() {
     let page = person.send(path, &fields).await;
     assert_eq!(page.status, 422);
     page.expect(&[
-        "only http and https are supported",
+        "Only http and https are supported",
         "href=\"#endpointUrl\"",
         "value=\"kept\"",
     ]);

@@ -182,15 +182,13 @@ fn read_url(
     }
 }
 
-/// Azure's own words (spec 3.3), then what is wrong this time. The URL itself may hold a secret.
+/// Azure's own words for a URL that it does not take (spec 3.3), before what is wrong this time.
+pub const INVALID_URL: &str =
+    "Supplied URL is invalid. It cannot be null or empty and should be a proper HTTPS URL: ";
+
+/// The URL itself may hold a secret.
 fn invalid_url(properties: &Fields, problem: &str) -> InvalidResource {
-    properties.invalid(
-        "endpointUrl",
-        format!(
-            "Supplied URL is invalid. It cannot be null or empty and should be a proper HTTPS URL: \
-             {problem}"
-        ),
-    )
+    properties.invalid("endpointUrl", format!("{INVALID_URL}{problem}"))
 }
 
 fn read_mapping(

@@ -27,6 +27,7 @@ use serde_json::{Value, json};
 
 use crate::base::Timestamp;
 
+pub use destination::INVALID_URL;
 pub use inspector::{
     inspector_from_text, inspector_to_text, parse_inspector, render_inspected,
     render_inspected_row, render_inspector, render_inspector_definition,

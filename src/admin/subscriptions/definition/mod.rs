@@ -116,9 +116,14 @@ pub(super) fn gather<T>(
 
 /// What the management API has against the document, at the field that it stems from.
 pub(super) fn refusal(form: &Form, error: &InvalidResource) -> Refusal {
+    // Azure's words ask for https, which the rest does not.
+    let problem = error
+        .problem
+        .strip_prefix(resource::INVALID_URL)
+        .unwrap_or(&error.problem);
     let refusal = Refusal {
         target: in_namespace::as_of_custom(&error.target),
-        problem: sentence(&error.problem),
+        problem: sentence(problem),
     };
     clauses::place(form, headers::place(form, credentials::place(refusal)))
 }
