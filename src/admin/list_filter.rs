@@ -31,7 +31,8 @@ pub(super) fn topic_field(registry: &Registry, form: &Form) -> Field {
 
 /// All topics to choose from, or `none` of them: values and their texts.
 pub(super) fn topic_options(registry: &Registry, none: &str) -> Vec<(String, String)> {
-    let topics = registry.topics().map(|each| each.topic.name.to_string());
+    let topics = registry.topics_to_choose();
+    let topics = topics.map(|each| each.topic.name.to_string());
     let none = (String::new(), none.to_owned());
     let options = topics.map(|name| (name.clone(), name));
     std::iter::once(none).chain(options).collect()
@@ -107,7 +108,7 @@ pub(super) fn of_field(registry: &Registry, form: &Form) -> Field {
 /// All topics and subscriptions to choose from, or `none` of them: values and their texts.
 pub(super) fn of_options(registry: &Registry, none: &str) -> Vec<(String, String)> {
     let mut options = vec![(String::new(), none.to_owned())];
-    for topic in registry.topics() {
+    for topic in registry.topics_to_choose() {
         let name = topic.topic.name.as_str();
         options.push((whole_topic(&topic.topic.name), name.to_owned()));
         let subscriptions = topic.subscriptions.values().map(|each| {

@@ -167,6 +167,12 @@ impl Registry {
         self.topics().filter(|entry| !entry.topic.is_built_in())
     }
 
+    /// All of them, for people to choose from: their own first, then the built-in ones.
+    pub fn topics_to_choose(&self) -> impl Iterator<Item = &Arc<TopicEntry>> {
+        let built_in = self.topics().filter(|entry| entry.topic.is_built_in());
+        self.made_topics().chain(built_in)
+    }
+
     /// All topics by name.
     pub fn topics(&self) -> impl Iterator<Item = &Arc<TopicEntry>> {
         self.topics.values()

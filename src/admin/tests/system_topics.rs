@@ -47,6 +47,11 @@ async fn they_are_marked_and_only_subscribed_to() {
     let choice = "<optgroup label=\"Topics\">\n<option value=\"zoo\">zoo</option>\n</optgroup>\n\
                   <optgroup label=\"Built in\">\n<option value=\"dead-letter-storage\">";
     person.open("/admin/subscriptions").await.expect(&[choice]);
+    for path in ["/admin/events", "/admin/playground/convert"] {
+        let page = person.open(path).await;
+        let place = |name: &str| page.body.find(&format!("value=\"{name}\"")).expect(name);
+        assert!(place("zoo") < place("dead-letter-storage"), "{path}");
+    }
 
     let fields = [
         ("name", "ops"),
