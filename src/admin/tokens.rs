@@ -100,7 +100,11 @@ pub(super) async fn draft(visitor: Visitor) -> Response {
     draw_form(&visitor, &form, None)
 }
 
-fn draw_form(visitor: &Visitor, form: &Form, refusal: Option<Refusal>) -> Response {
+fn draw_form(
+    visitor: &Visitor,
+    form: &Form,
+    refusals: impl IntoIterator<Item = Refusal>,
+) -> Response {
     let fields = vec![
         Field::line("name", "Name", form)
             .hint(format!(
@@ -121,7 +125,7 @@ fn draw_form(visitor: &Visitor, form: &Form, refusal: Option<Refusal>) -> Respon
         button: "Create token",
         back: "/admin/tokens".to_owned(),
     };
-    page.draw(Frame::new(visitor, "New API token"), refusal)
+    page.draw(Frame::new(visitor, "New API token"), refusals)
 }
 
 #[derive(Template)]
@@ -138,10 +142,10 @@ pub(super) async fn create(
 ) -> PageResult {
     let wish = match wish(&visitor, &form) {
         Ok(wish) => wish,
-        Err(refusal) => return Ok(draw_form(&visitor, &form, Some(refusal))),
+        Err(refusals) => return Ok(draw_form(&visitor, &form, refusals)),
     };
     let title = format!("Token {}", wish.name);
-    let refusal = match site.people.tokens().create(wish).await {
+    let error = match site.people.tokens().create(wish).await {
         Ok(token) => {
             let page = draw(&TokenPage {
                 frame: Frame::new(&visitor, title),
@@ -150,25 +154,47 @@ pub(super) async fn create(
             let made = Made(format!("/admin/tokens/{}", form.text("name")));
             return Ok((Extension(made), page).into_response());
         }
-        Err(PeopleError::Name(problem)) => Refusal::of("name", sentence(&problem)),
-        Err(error @ PeopleError::Days) => Refusal::of("days", sentence(&error.to_string())),
-        Err(PeopleError::Account(error @ AccountError::TokenNameTaken)) => {
-            Refusal::of("name", sentence(&error.to_string()))
-        }
-        Err(error) => return Err(error.into()),
+        Err(error) => error,
     };
-    Ok(draw_form(&visitor, &form, Some(refusal)))
+    match refusal(&error) {
+        Some(refusal) => Ok(draw_form(&visitor, &form, [refusal])),
+        None => Err(error.into()),
+    }
 }
 
-fn wish(visitor: &Visitor, form: &Form) -> Result<TokenWish, Refusal> {
+/// What the form asks for, or all that is wrong with it.
+fn wish(visitor: &Visitor, form: &Form) -> Result<TokenWish, Vec<Refusal>> {
     let role = Role::parse(form.text("role"));
     let days = form.filled("days").map(str::parse).transpose();
-    Ok(TokenWish {
+    let unreadable = days.is_err();
+    let wish = TokenWish {
         name: form.text("name").to_owned(),
-        role: role.ok_or_else(|| Refusal::of("role", "Choose one of the roles."))?,
-        days: days.map_err(|_| Refusal::of("days", "This is no whole number."))?,
+        role: role.ok_or_else(|| vec![Refusal::of("role", "Choose one of the roles.")])?,
+        days: days.unwrap_or_default(),
         created_by: visitor.name.clone(),
-    })
+    };
+    let mut refusals: Vec<_> = wish.faults().iter().filter_map(refusal).collect();
+    refusals.extend(unreadable.then(|| Refusal::of("days", "This is no whole number.")));
+    match refusals.is_empty() {
+        true => Ok(wish),
+        false => Err(refusals),
+    }
+}
+
+/// What is told at a field of the form.
+fn refusal(error: &PeopleError) -> Option<Refusal> {
+    match error {
+        PeopleError::Name(problem) => Some(Refusal::of("name", sentence(problem))),
+        PeopleError::Days => Some(Refusal::of("days", sentence(&error.to_string()))),
+        PeopleError::Account(AccountError::TokenNameTaken) => {
+            Some(Refusal::of("name", sentence(&error.to_string())))
+        }
+        PeopleError::WrongCode
+        | PeopleError::Password(_)
+        | PeopleError::WrongPassword
+        | PeopleError::DeadLink
+        | PeopleError::Account(_) => None,
+    }
 }
 
 /// Asks before a token is deleted.

@@ -132,6 +132,28 @@ async fn names_are_taken_once_and_judged() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn all_that_is_wrong_with_a_token_is_told_at_once() {
+    let (_appliance, mut ann) = Appliance::claimed().await;
+    let path = "/admin/new-token";
+    for (days, problem) in [
+        ("0", "from 1 to 3650."),
+        ("ten", "This is no whole number."),
+    ] {
+        ann.open(path).await;
+        let fields = [("name", ""), ("role", "viewer"), ("days", days)];
+        let refused = ann.send(path, &fields).await;
+        assert_eq!(refused.status, StatusCode::UNPROCESSABLE_ENTITY);
+        refused.expect(&["href=\"#name\"", "1 to 64 characters", problem]);
+    }
+    let fields = [("name", "robot"), ("role", "viewer"), ("days", "")];
+    ann.send(path, &fields).await.expect(&["evp_"]);
+    ann.open(path).await;
+    let taken = ann.send(path, &fields).await;
+    assert_eq!(taken.status, StatusCode::UNPROCESSABLE_ENTITY);
+    taken.expect(&["href=\"#name\""]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_last_administrator_stays_one() {
     let (appliance, mut ann) = Appliance::claimed().await;
     let last = "This is the last user who can sign in with the role admin.";

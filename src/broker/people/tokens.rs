@@ -50,6 +50,20 @@ pub struct TokenWish {
     pub created_by: String,
 }
 
+impl TokenWish {
+    /// All that is wrong with it, as far as it can be told without the other tokens.
+    pub fn faults(&self) -> Vec<PeopleError> {
+        let is_life = |days: u32| (1..=TOKEN_DAYS_MAX).contains(&days);
+        let lives = self.days.is_none_or(is_life);
+        let days = (!lives).then_some(PeopleError::Days);
+        judge_name(&self.name)
+            .err()
+            .into_iter()
+            .chain(days)
+            .collect()
+    }
+}
+
 impl Tokens {
     /// The tokens in `accounts`.
     pub(super) async fn open(
@@ -83,12 +97,8 @@ impl Tokens {
 
     /// Makes a token. It is told here and never again.
     pub async fn create(&self, wish: TokenWish) -> Result<Secret, PeopleError> {
-        judge_name(&wish.name)?;
-        if wish
-            .days
-            .is_some_and(|days| !(1..=TOKEN_DAYS_MAX).contains(&days))
-        {
-            return Err(PeopleError::Days);
+        if let Some(fault) = wish.faults().into_iter().next() {
+            return Err(fault);
         }
         let now = self.clock.now();
         let life = |days| Duration::from_secs(86_400 * u64::from(days));
