@@ -11,6 +11,7 @@ use crate::admin::events::EventTable;
 use crate::admin::identify::subscription_page;
 use crate::admin::last_day::TopicDays;
 use crate::admin::queue_depths::QueueDepths;
+use crate::admin::recipe::Recipe;
 use crate::admin::session::Visitor;
 use crate::admin::subscriptions::{SubscriptionState, state};
 use crate::admin::topics::TopicTable;
@@ -48,6 +49,7 @@ struct OverviewPage {
     traffic: Traffic,
     topics: TopicTable,
     events: EventTable,
+    recipe: Recipe,
 }
 
 /// A figure with what it counts.
@@ -98,6 +100,7 @@ pub(super) async fn show(
         traffic,
         topics: TopicTable::new(registry.made_topics(), (&depths, &days), &visitor),
         events: EventTable::new(recent.rows),
+        recipe: Recipe::get(&site.management_url("/everpost/counts")).everpost("everpost doctor"),
     }))
 }
 

@@ -8,6 +8,7 @@ use super::Appliance;
 use super::deliver::{publish, settle};
 use super::person::{Person, Shown};
 use super::replays::with_dead_letters;
+use crate::admin::page::nav;
 use crate::model::delivery::DeliveryState;
 use crate::store::accounts::Role;
 
@@ -197,5 +198,19 @@ async fn a_viewer_cannot_tell_by_a_search_what_data_says() {
             .open(&format!("{list}?text=T&type=T"))
             .await
             .expect(&[row]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_page_of_the_navigation_tells_the_commands_that_say_the_same() {
+    let (appliance, _) = furnished().await;
+    let mut admin = appliance.signed_in(Role::Admin).await;
+    let groups = nav("/admin", Role::Admin).into_iter();
+    let links: Vec<_> = groups.flat_map(|group| group.links).collect();
+    assert!(links.len() > 15, "{}", links.len());
+    // The playground's tools have their own.
+    for link in links.iter().filter(|link| link.title != "Playground") {
+        let page = admin.open(&link.href).await;
+        page.expect(&["The same on the command line", "data-copy=\"command\""]);
     }
 }
