@@ -1,6 +1,6 @@
 // Comforts that the pages work without: buttons that copy or show a password, the reader's own time on
-// hovering, a way back without forms sent twice, and pages that read themselves again when something has
-// changed.
+// hovering, a way back to what was typed without forms sent twice, and pages that read themselves again when
+// something has changed.
 
 function addCopyButtons(part) {
   for (const source of part.querySelectorAll("[data-copy]")) {
@@ -59,9 +59,50 @@ function addComforts(part) {
 
 addComforts(document);
 
+// Drafts
+
 // A page that answers a form is that of its address from here on: whoever goes back to it, or reads it again,
-// opens the address and sends nothing a second time.
-if (document.querySelector("[data-answers-form]")) history.replaceState(null, "", location.href);
+// opens the address and sends nothing a second time. What was typed stays with that entry of the history.
+const drafts = [...document.querySelectorAll("main form[method=post]")];
+
+function isPrivate(field) {
+  if (["hidden", "password"].includes(field.type) || field.matches(".masked, [autocomplete=one-time-code]")) return true;
+  if (field.closest("fieldset")?.querySelector("[name$='.isSecret']:checked")) return true;
+  return /^https?:.*\?/.test(field.value); // the query of a URL may be a key
+}
+
+function typedInto(form) {
+  const typed = [...form.elements].filter((field) => field.name && field.matches("input, select, textarea"));
+  return typed.filter((field) => !isPrivate(field));
+}
+
+function keepDrafts() {
+  const draft = drafts.map((form) => typedInto(form).map(({ name, value, checked }) => ({ name, value, checked })));
+  try {
+    history.replaceState({ draft }, "", location.href);
+  } catch {
+    history.replaceState(null, "", location.href); // browsers bound what an entry holds
+  }
+}
+
+function takeUpDrafts(kept) {
+  drafts.forEach((form, index) => {
+    const left = [...(kept[index] ?? [])];
+    for (const field of typedInto(form)) {
+      const isTicked = field.type === "checkbox" || field.type === "radio";
+      const fits = ({ name, value }) => name === field.name && (!isTicked || value === field.value);
+      const found = left.findIndex(fits);
+      if (found < 0) continue;
+      const [{ value, checked }] = left.splice(found, 1);
+      if (isTicked) field.checked = checked;
+      else field.value = value;
+    }
+  });
+}
+
+if (document.querySelector("[data-answers-form]")) keepDrafts();
+else if (history.state?.draft) takeUpDrafts(history.state.draft);
+for (const form of drafts) form.addEventListener("submit", keepDrafts);
 
 // The choice of colours needs no other page.
 async function choose(form, chosen) {

@@ -2,12 +2,50 @@
 
 use askama::Template;
 use axum::response::{IntoResponse, Redirect, Response};
+use serde::Deserialize;
 
 use crate::admin::confirm::Confirm;
 use crate::admin::error::PageError;
 use crate::admin::session::Visitor;
 use crate::admin::view::{Frame, part};
 use crate::model::access::{AccessKeys, KeyName};
+
+/// Which keys a page shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Shown {
+    None,
+    Both,
+    /// The one that has just been renewed: nobody asked for the other.
+    Only(KeyName),
+}
+
+impl Shown {
+    /// Whether this key is shown.
+    pub(super) fn has(self, key: KeyName) -> bool {
+        match self {
+            Self::None => false,
+            Self::Both => true,
+            Self::Only(shown) => shown == key,
+        }
+    }
+}
+
+/// The part of an address that chooses the key to show.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct OnlyKey {
+    only: String,
+}
+
+impl OnlyKey {
+    /// Both where none is named.
+    pub(super) fn chosen(&self) -> Result<Shown, PageError> {
+        match self.only.as_str() {
+            "" => Ok(Shown::Both),
+            name => Ok(Shown::Only(named(name)?.0)),
+        }
+    }
+}
 
 /// The keys ready to print.
 #[derive(Template)]
@@ -34,20 +72,20 @@ struct KeyRow {
 part!(Keys);
 
 impl Keys {
-    /// For the page at `path`, shown or not.
-    pub(super) fn new(visitor: &Visitor, path: &str, keys: &AccessKeys, are_shown: bool) -> Self {
-        let row = |name, key: &str| KeyRow {
+    /// For the page at `path`.
+    pub(super) fn new(visitor: &Visitor, path: &str, keys: &AccessKeys, shown: Shown) -> Self {
+        let row = |(key, name), value: &str| KeyRow {
             name,
-            value: are_shown.then(|| key.to_owned()),
+            value: shown.has(key).then(|| value.to_owned()),
         };
         Self {
             path: path.to_owned(),
             csrf: visitor.csrf.clone(),
             rows: [
-                row("key1", keys.key1.reveal()),
-                row("key2", keys.key2.reveal()),
+                row((KeyName::Key1, "key1"), keys.key1.reveal()),
+                row((KeyName::Key2, "key2"), keys.key2.reveal()),
             ],
-            are_shown,
+            are_shown: shown != Shown::None,
             may_see: visitor.may_send(&format!("{path}/keys")),
             may_renew: visitor.may_open(&format!("{path}/keys/key1/regenerate")),
             may_sign: visitor.may_open(&format!("{path}/keys/token")),
@@ -64,10 +102,10 @@ pub(super) fn named(text: &str) -> Result<(KeyName, &'static str), PageError> {
     }
 }
 
-/// Leads from the form that renews a key to the keys of the page at `path`: whoever may renew one has to see it
+/// Leads from the form that renews `key` to that key on the page at `path`: whoever may renew one has to see it
 /// next. The form goes along, since keys are shown to nothing else.
-pub(super) fn lead_to_keys(path: &str) -> Response {
-    Redirect::temporary(&format!("{path}/keys")).into_response()
+pub(super) fn lead_to_key(path: &str, key: &str) -> Response {
+    Redirect::temporary(&format!("{path}/keys?only={key}")).into_response()
 }
 
 /// Asks before the key is renewed of what is called `of` and is shown at `back`.

@@ -1,5 +1,6 @@
 //! The first page: what needs attention, and how things stand.
 
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,12 +18,13 @@ use crate::admin::subscriptions::{SubscriptionState, state};
 use crate::admin::topics::TopicTable;
 use crate::admin::traffic::{RangeChoice, Traffic};
 use crate::admin::view::{Badge, Frame, Tone, draw, link};
-use crate::admin::{Site, print, rejected_events};
+use crate::admin::{Site, hint, print, rejected_events};
 use crate::base::Timestamp;
+use crate::model::dead_letter::DeadLetterReason;
 use crate::model::probation::Health;
 use crate::model::registry::{Registry, TopicEntry};
-use crate::model::subscription::EventSubscription;
-use crate::store::views::{EventQuery, TrafficOf};
+use crate::model::subscription::{EventSubscription, SubscriptionId};
+use crate::store::views::{DeadLetterGroup, EventQuery, TrafficOf};
 
 /// Events shown.
 const EVENTS_SHOWN: usize = 10;
@@ -65,6 +67,8 @@ struct Concern {
     title: String,
     href: String,
     text: String,
+    /// Where to do something about it, if that is not on its page.
+    step: Option<(&'static str, String)>,
 }
 
 /// The overview.
@@ -85,7 +89,8 @@ pub(super) async fn show(
     let refused = site.views.count_rejections(visitor.now - DAY).await?;
     let overdue = overdue(&registry, &depths, visitor.now);
     let standing = standing(&registry, &depths, overdue, visitor.now);
-    let mut concerns = concerns(&registry, &depths, visitor.now);
+    let reasons = Reasons::of(site.views.dead_letter_groups().await?);
+    let mut concerns = concerns(&registry, &depths, &reasons, visitor.now);
     let more_concerns = concerns.len().saturating_sub(CONCERNS_SHOWN);
     let health = health(concerns.len());
     concerns.truncate(CONCERNS_SHOWN);
@@ -131,6 +136,7 @@ fn standing(
     let all = registry.subscriptions().count();
     let is_ill = |(topic, each): &(&Arc<TopicEntry>, &Arc<EventSubscription>)| {
         Concern::undelivered(topic, each, &depths.health(each.id), now).is_some()
+            || depths.subscription(each.id).dead_letters > 0
     };
     let ill = registry.subscriptions().filter(is_ill).count();
     let healthy = match (all, ill) {
@@ -138,6 +144,7 @@ fn standing(
         (1, 0) => "The event subscription is healthy".to_owned(),
         (1, _) => "The event subscription is not healthy".to_owned(),
         (all, 0) => format!("All {all} event subscriptions are healthy"),
+        (all, ill) if ill == all => format!("None of {all} event subscriptions is healthy"),
         (all, ill) => format!("{} of {all} event subscriptions are healthy", all - ill),
     };
     match overdue {
@@ -194,14 +201,19 @@ fn tiles(
 }
 
 /// Subscriptions that do not deliver, then those with dead letters.
-fn concerns(registry: &Registry, depths: &QueueDepths, now: Timestamp) -> Vec<Concern> {
+fn concerns(
+    registry: &Registry,
+    depths: &QueueDepths,
+    reasons: &Reasons,
+    now: Timestamp,
+) -> Vec<Concern> {
     let all = || registry.subscriptions();
     let unable = all().filter_map(|(topic, each)| {
         Concern::undelivered(topic, each, &depths.health(each.id), now)
     });
     let given_up = all().filter_map(|(topic, each)| {
         let dead_letters = depths.subscription(each.id).dead_letters;
-        Concern::given_up(topic, each, dead_letters)
+        Concern::given_up(topic, each, dead_letters, reasons)
     });
     unable.chain(given_up).collect()
 }
@@ -222,21 +234,92 @@ impl Concern {
             title: format!("{of} / {name}"),
             href: subscription_page(of, name),
             text: why,
+            step: None,
         })
     }
 
     /// A subscription with dead letters.
-    fn given_up(topic: &TopicEntry, each: &EventSubscription, dead_letters: u64) -> Option<Self> {
+    fn given_up(
+        topic: &TopicEntry,
+        each: &EventSubscription,
+        dead_letters: u64,
+        reasons: &Reasons,
+    ) -> Option<Self> {
         let (of, name) = (topic.topic.name.as_str(), each.name.as_str());
         let (one, many) = (
-            "delivery has been given up.",
-            "deliveries have been given up.",
+            "delivery has been given up",
+            "deliveries have been given up",
         );
+        let why = reasons.sentence(each.id);
         (dead_letters > 0).then(|| Self {
             badge: Badge::new(Tone::Bad, "Dead letters"),
             title: format!("{of} / {name}"),
-            href: link("/admin/dead-letters", &[("of", format!("{of}/{name}"))]),
-            text: print::plural(dead_letters, one, many),
+            href: subscription_page(of, name),
+            text: format!("{}{why}.", print::plural(dead_letters, one, many)),
+            step: Some((
+                "Look at them",
+                link("/admin/dead-letters", &[("of", format!("{of}/{name}"))]),
+            )),
         })
+    }
+}
+
+/// Why deliveries were given up that are dead letters now: how many for which reason, the most first.
+struct Reasons(HashMap<SubscriptionId, Vec<(String, u64)>>);
+
+impl Reasons {
+    fn of(groups: Vec<DeadLetterGroup>) -> Self {
+        let mut all: HashMap<SubscriptionId, BTreeMap<String, u64>> = HashMap::new();
+        for group in groups {
+            let reasons = all.entry(group.subscription).or_default();
+            *reasons.entry(group.reason).or_default() += group.dead_letters;
+        }
+        let sorted = all.into_iter().map(|(subscription, reasons)| {
+            let mut reasons: Vec<_> = reasons.into_iter().collect();
+            reasons.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+            (subscription, reasons)
+        });
+        Self(sorted.collect())
+    }
+
+    /// `: rejected as a bad request`, `, 9 of them: all attempts failed`.
+    fn sentence(&self, subscription: SubscriptionId) -> String {
+        let reasons = self.0.get(&subscription).map_or(&[][..], Vec::as_slice);
+        let words = |reason: &str| {
+            let known = DeadLetterReason::from_name(reason).map(hint::for_reason);
+            known.map_or_else(|| reason.to_owned(), str::to_lowercase)
+        };
+        match reasons {
+            [] => String::new(),
+            [(reason, _)] => format!(": {}", words(reason)),
+            [(reason, count), ..] => {
+                format!(", {} of them: {}", print::count(*count), words(reason))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_most_frequent_reason_is_told() {
+        let group = |subscription, reason: &str, dead_letters| DeadLetterGroup {
+            subscription: SubscriptionId(subscription),
+            reason: reason.to_owned(),
+            day: Timestamp::from_ms(0),
+            dead_letters,
+        };
+        let reasons = Reasons::of(vec![
+            group(1, "TimeToLiveExceeded", 3),
+            group(1, "UndeliverableDueToHttpBadRequest", 2),
+            group(1, "UndeliverableDueToHttpBadRequest", 2),
+            group(2, "Manual", 1),
+        ]);
+        let told = |subscription| reasons.sentence(SubscriptionId(subscription));
+        assert_eq!(told(1), ", 4 of them: rejected as a bad request");
+        assert_eq!(told(2), ": given up by hand");
+        assert_eq!(told(3), "");
     }
 }

@@ -14,7 +14,8 @@ use crate::admin::identify::{dead_letter_page, subscription_page};
 use crate::admin::recipe::Recipe;
 use crate::admin::session::Visitor;
 use crate::admin::view::{Badge, Empty, Flash, Frame, Moment, Pager, Tone, draw};
-use crate::admin::{Site, print};
+use crate::admin::{Site, hint, print};
+use crate::model::dead_letter::DeadLetterReason;
 use crate::model::dead_letter_filter::DeadLetterFilter;
 use crate::model::delivery::Outcome;
 use crate::model::pace::Rate;
@@ -254,7 +255,7 @@ pub(super) fn filters(filter: &DeadLetterFilter, registry: &Registry) -> Vec<Cho
             SUBSCRIPTION,
             subscription.map(|(topic, each)| format!("{} / {}", topic.topic.name, each.name)),
         ),
-        ("Reason", filter.reason.clone()),
+        ("Reason", filter.reason.as_deref().map(in_words)),
         (
             "Last answer",
             filter
@@ -280,6 +281,15 @@ pub(super) fn filters(filter: &DeadLetterFilter, registry: &Registry) -> Vec<Cho
         href: subscription_href.clone().filter(|_| label == SUBSCRIPTION),
     });
     chosen.collect()
+}
+
+/// A reason that receivers give stands for itself.
+fn in_words(reason: &str) -> String {
+    let known = DeadLetterReason::from_name(reason);
+    known.map_or_else(
+        || reason.to_owned(),
+        |known| hint::for_reason(known).to_owned(),
+    )
 }
 
 async fn find(site: &Site, id: &str) -> Result<ReplayJob, PageError> {

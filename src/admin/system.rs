@@ -204,7 +204,13 @@ fn storage(facts: &Known, report: &Report) -> Facts {
         .text("Database file", print::bytes(sizes.file))
         .text("Of it in use", part(sizes.used()))
         .text("Of it free", part(sizes.free))
-        .text("Write-ahead log", print::bytes(sizes.log));
+        .text(
+            "Write-ahead log",
+            format!(
+                "{}, which are in use and go into the file by themselves",
+                print::bytes(sizes.log)
+            ),
+        );
     let storage = match report.machinery.checkpointed_at {
         Some(at) => storage.moment("Log last written to the file", at),
         None => storage,

@@ -21,6 +21,7 @@ test("a refused form is gone back to and read again without being sent twice", a
   await ann.isOn("orders");
   await ann.page.goBack();
   await ann.isOn("New topic");
+  assert.equal(await ann.page.getByLabel("Name", { exact: true }).inputValue(), "orders");
 
   await ann.type("Name", "two words");
   await ann.press("Create topic");
@@ -31,6 +32,28 @@ test("a refused form is gone back to and read again without being sent twice", a
   await ann.isOn("New topic");
   assert.ok(!sent.includes("POST"), `${sent}`);
   assert.equal(await ann.page.getByRole("alert").count(), 0);
+  assert.equal(await ann.page.getByLabel("Name", { exact: true }).inputValue(), "two words");
+  await ann.leave();
+});
+
+test("a draft stays with its page, but for what is secret in it", async (t) => {
+  const { appliance, ann } = await begin(t);
+  ann.allow(/422/);
+  await appliance.createTopic("orders");
+  await ann.page.goto("/admin/topics/orders/new-subscription");
+  await ann.type("Name", "two words");
+  await ann.type("Webhook URL", "https://shop.example/in?code=hush");
+  await ann.page.getByLabel("Letter case of the subject counts").check();
+  await ann.press("Create event subscription");
+  await ann.page.getByRole("alert").waitFor();
+  const kept = await ann.page.evaluate(() => JSON.stringify(history.state));
+  assert.ok(kept.includes("two words") && !kept.includes("hush") && !kept.includes("csrf"), kept);
+  await ann.goesTo("Topics");
+  await ann.page.goBack();
+  await ann.isOn("New event subscription of orders");
+  assert.equal(await ann.page.getByLabel("Name", { exact: true }).inputValue(), "two words");
+  assert.equal(await ann.page.getByLabel("Webhook URL", { exact: true }).inputValue(), "");
+  assert.ok(await ann.page.getByLabel("Letter case of the subject counts").isChecked());
   await ann.leave();
 });
 

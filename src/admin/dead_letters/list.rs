@@ -93,6 +93,7 @@ struct DeadLetterText {
     event_type: String,
     topic: String,
     subscription: String,
+    /// Empty where the text says as much.
     reason: String,
     reason_text: String,
     last: String,
@@ -106,7 +107,10 @@ impl DeadLetterText {
             id: row.id.to_string(),
             href: dead_letter_page(row.id),
             last: last(&row),
-            reason: print::visible(row.reason().unwrap_or_default()),
+            reason: match (&row.dead_letter.description, row.dead_letter_reason) {
+                (None, Some(_)) => String::new(),
+                _ => print::visible(row.reason().unwrap_or_default()),
+            },
             reason_text: reason_text(&row),
             attempts: print::plural(u64::from(row.attempts), "attempt", "attempts"),
             ended_at: row.ended_at.map(Moment::at),

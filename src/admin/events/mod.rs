@@ -51,6 +51,17 @@ impl EventTable {
             empty: empty(false),
         }
     }
+
+    /// Of these events of a topic, whose page knows better what to do if there are none.
+    pub(super) fn of_topic(rows: Vec<EventRow>, step: Option<(String, &'static str)>) -> Self {
+        Self {
+            empty: Empty {
+                text: "No events have been published to this topic yet.",
+                step,
+            },
+            ..Self::new(rows)
+        }
+    }
 }
 
 impl EventText {

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use axum::extract::{Path, State};
+use axum::extract::{Path, Query, State};
 
 use crate::admin::error::PageResult;
 use crate::admin::form::Submitted;
 use crate::admin::identify::namespace_page;
+use crate::admin::keys::OnlyKey;
 use crate::admin::namespaces::draw_namespace;
 use crate::admin::session::Visitor;
 use crate::admin::view::{Flash, draw};
@@ -16,13 +17,15 @@ use crate::admin::{Site, keys};
 pub(in crate::admin) async fn reveal_keys(
     State(site): State<Arc<Site>>,
     Path(name): Path<String>,
+    Query(only): Query<OnlyKey>,
     Submitted { visitor, .. }: Submitted,
 ) -> PageResult {
+    let shown = only.chosen()?;
     let visitor = visitor.with_flash().await?;
     let entry = site.namespace(&name)?;
     let name = &entry.namespace.name;
     tracing::info!(user.name = visitor.name, namespace.name = %name, "keys were shown");
-    draw_namespace(&site, &visitor, &entry, true).await
+    draw_namespace(&site, &visitor, &entry, shown).await
 }
 
 /// Asks before a key is renewed.
@@ -53,5 +56,5 @@ pub(in crate::admin) async fn regenerate(
     visitor
         .tell(Flash::done(format!("{word} has been regenerated.")))
         .await?;
-    Ok(keys::lead_to_keys(&namespace_page(name.as_str())))
+    Ok(keys::lead_to_key(&namespace_page(name.as_str()), word))
 }

@@ -20,7 +20,7 @@ pub(super) use topic::{
 
 use crate::admin::error::{PageError, PageResult};
 use crate::admin::identify::namespace_page;
-use crate::admin::keys::Keys;
+use crate::admin::keys::{Keys, Shown};
 use crate::admin::last_day::TopicDays;
 use crate::admin::queue_depths::QueueDepths;
 use crate::admin::recipe::Recipe;
@@ -134,14 +134,14 @@ pub(super) async fn show(
     Path(name): Path<String>,
 ) -> PageResult {
     let entry = site.namespace(&name)?;
-    draw_namespace(&site, &visitor, &entry, false).await
+    draw_namespace(&site, &visitor, &entry, Shown::None).await
 }
 
 async fn draw_namespace(
     site: &Site,
     visitor: &Visitor,
     entry: &NamespaceEntry,
-    with_keys: bool,
+    shown: Shown,
 ) -> Result<Response, PageError> {
     let registry = site.broker.registry();
     let depths = QueueDepths::of_all(site, &registry).await?;
@@ -163,7 +163,7 @@ async fn draw_namespace(
         resource_id: entry.resource_id.to_string(),
         created_at: Moment::at(namespace.created_at),
         updated_at: Moment::at(namespace.updated_at),
-        keys: Keys::new(visitor, &path, &namespace.keys, with_keys),
+        keys: Keys::new(visitor, &path, &namespace.keys, shown),
         topics: TopicTable::of_namespace(
             registry.topics_of(&namespace.name),
             (&depths, &days),

@@ -335,7 +335,15 @@ async fn secrets_are_shown_when_asked_for_and_not_before() {
     let page = person
         .send("/admin/topics/orders/keys/key1/regenerate", &[])
         .await;
-    page.expect(&["key1 has been regenerated.", "Hide keys"]);
+    page.expect(&[
+        "key1 has been regenerated.",
+        "Hide keys",
+        "data-copy=\"key1\"",
+    ]);
+    assert!(
+        !page.body.contains("data-copy=\"key2\""),
+        "nobody asked for it"
+    );
     let topic = appliance.broker.registry();
     let topic = topic.topics().find(|each| !each.topic.is_built_in());
     let keys = topic

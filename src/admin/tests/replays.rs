@@ -234,6 +234,32 @@ async fn dead_letters_are_put_together_by_what_they_have_in_common() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn reasons_are_told_in_words() {
+    let (_appliance, mut person) = with_dead_letters(2).await;
+    person.open("/admin").await.expect(&[
+        "The event subscription is not healthy",
+        "2 deliveries have been given up: rejected as a bad request.",
+        "<a href=\"/admin/dead-letters?of=orders%2Fbilling\" aria-label=\"Look at them: orders / billing\">",
+    ]);
+    let list = person.open("/admin/dead-letters").await;
+    let codes = list.body.matches("<code class=\"sub\">UndeliverableDueTo");
+    assert_eq!(codes.count(), 1, "of the group: {}", list.body);
+    let path = "/admin/dead-letters/resubmit?reason=UndeliverableDueToHttpBadRequest";
+    person.open(path).await;
+    let job = person.send_filled(path, &[]).await;
+    job.expect(&["Replay job 1", "Rejected as a bad request"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_topic_without_events_leads_to_its_own_form() {
+    let (_appliance, mut person) = with_subscription().await;
+    person.open("/admin/topics/orders").await.expect(&[
+        "No events have been published to this topic yet.",
+        "<a class=\"button\" href=\"/admin/topics/orders/publish\">Publish an event</a>",
+    ]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_dead_letter_whose_event_is_damaged_is_still_told_of() {
     let (appliance, mut person) = with_dead_letters(1).await;
     let damage = "UPDATE event SET attributes = '{'";

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use axum::extract::{Path, State};
+use axum::extract::{Path, Query, State};
 
 use crate::admin::error::PageResult;
 use crate::admin::form::Submitted;
 use crate::admin::identify::topic_page;
+use crate::admin::keys::OnlyKey;
 use crate::admin::session::Visitor;
 use crate::admin::topics::draw_topic;
 use crate::admin::traffic::RangeChoice;
@@ -17,12 +18,14 @@ use crate::admin::{Site, keys};
 pub(in crate::admin) async fn reveal_keys(
     State(site): State<Arc<Site>>,
     Path(topic): Path<String>,
+    Query(only): Query<OnlyKey>,
     Submitted { visitor, .. }: Submitted,
 ) -> PageResult {
+    let shown = only.chosen()?;
     let visitor = visitor.with_flash().await?;
     let topic = site.made_topic(&topic)?;
     tracing::info!(user.name = visitor.name, topic.name = %topic.topic.name, "keys were shown");
-    draw_topic(&site, &visitor, &topic, &RangeChoice::default(), true).await
+    draw_topic(&site, &visitor, &topic, &RangeChoice::default(), shown).await
 }
 
 /// Asks before a key is renewed.
@@ -52,5 +55,5 @@ pub(in crate::admin) async fn regenerate(
     visitor
         .tell(Flash::done(format!("{word} has been regenerated.")))
         .await?;
-    Ok(keys::lead_to_keys(&topic_page(name.as_str())))
+    Ok(keys::lead_to_key(&topic_page(name.as_str()), word))
 }

@@ -27,7 +27,7 @@ use crate::admin::events::{EventTable, events_of};
 use crate::admin::field::Field;
 use crate::admin::form::Form;
 use crate::admin::identify::{namespace_page, topic_page};
-use crate::admin::keys::Keys;
+use crate::admin::keys::{Keys, Shown};
 use crate::admin::last_day::{Spark, SubscriptionDays, TopicDays};
 use crate::admin::list_filter::whole_topic;
 use crate::admin::namespaces::days;
@@ -38,6 +38,7 @@ use crate::admin::subscriptions::SubscriptionTable;
 use crate::admin::traffic::{RangeChoice, Traffic};
 use crate::admin::view::{Badge, Empty, Frame, Moment, Tone, draw, link, part};
 use crate::admin::{print, rejected_events};
+use crate::model::access::KeyName;
 use crate::model::event_filter::EventFilter;
 use crate::model::registry::TopicEntry;
 use crate::store::views::{EventQuery, TrafficOf};
@@ -228,7 +229,7 @@ struct Publishing {
 }
 
 impl Publishing {
-    fn new(site: &Site, visitor: &Visitor, topic: &TopicEntry, with_keys: bool) -> Option<Self> {
+    fn new(site: &Site, visitor: &Visitor, topic: &TopicEntry, shown: Shown) -> Option<Self> {
         let keys = topic.topic.keys.as_ref()?;
         let page = topic_page(topic.topic.name.as_str());
         Some(Self {
@@ -237,8 +238,12 @@ impl Publishing {
                 false => "keys and shared access signatures",
                 true => "no keys: local authentication is disabled",
             },
-            snippets: Snippets::new(site, topic, with_keys.then(|| keys.key1.reveal())),
-            keys: Keys::new(visitor, &page, keys, with_keys),
+            snippets: Snippets::new(
+                site,
+                topic,
+                shown.has(KeyName::Key1).then(|| keys.key1.reveal()),
+            ),
+            keys: Keys::new(visitor, &page, keys, shown),
         })
     }
 }
@@ -251,7 +256,7 @@ pub(super) async fn show(
     Query(range): Query<RangeChoice>,
 ) -> PageResult {
     let topic = site.topic(&topic)?;
-    draw_topic(&site, &visitor, &topic, &range, false).await
+    draw_topic(&site, &visitor, &topic, &range, Shown::None).await
 }
 
 async fn draw_topic(
@@ -259,7 +264,7 @@ async fn draw_topic(
     visitor: &Visitor,
     topic: &TopicEntry,
     range: &RangeChoice,
-    with_keys: bool,
+    shown: Shown,
 ) -> Result<Response, PageError> {
     let depths = QueueDepths::of_topic(site, topic).await?;
     let days = SubscriptionDays::read(site, Some(topic.topic.id), visitor.now).await?;
@@ -274,6 +279,10 @@ async fn draw_topic(
     let recent = site.views.events(recent).await?;
     let name = &topic.topic.name;
     let (of, path) = (TrafficOf::Topic(topic.topic.id), topic_page(name.as_str()));
+    let first_event = match topic.topic.is_built_in() {
+        true => None,
+        false => visitor.step(format!("{path}/publish"), "Publish an event"),
+    };
     Ok(draw(&TopicPage {
         frame: Frame::new(visitor, format!("Topic {name}")),
         traffic: Traffic::read(site, of, range, &path).await?,
@@ -282,11 +291,11 @@ async fn draw_topic(
         schema: topic.topic.definition.input_schema.name(),
         mark: built_in(topic),
         namespace: Parent::of(topic),
-        publishing: Publishing::new(site, visitor, topic, with_keys),
+        publishing: Publishing::new(site, visitor, topic, shown),
         resource_id: topic.resource_id.to_string(),
         created_at: Moment::at(topic.topic.created_at),
         subscriptions: SubscriptionTable::of_topic(topic, (&depths, &days), visitor),
-        events: EventTable::new(recent.rows),
+        events: EventTable::of_topic(recent.rows, first_event),
         rejected_events: rejected_events::of_topic(name.as_str()),
         events_href: events_of(name),
         recipe: Recipe::get(&site.management_url(&name.path()))
