@@ -70,6 +70,11 @@ impl Frame {
         }
     }
 
+    /// The role that keeps some things from the visitor, who is to see why they are not there.
+    pub(super) fn limited_to(&self) -> Option<&'static str> {
+        (self.role < Role::Admin).then(|| self.role.name())
+    }
+
     /// Where in the navigation the page belongs.
     pub(super) fn here(&self) -> Option<&NavLink> {
         let mut links = self.nav.iter().flat_map(|group| &group.links);

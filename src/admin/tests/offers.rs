@@ -120,6 +120,8 @@ async fn look_around(person: &mut Person) -> BTreeSet<String> {
 async fn everything_that_is_offered_may_be_done() {
     let (appliance, _) = furnished().await;
     let mut viewer = appliance.signed_in(Role::Viewer).await;
+    let why = "<span class=\"muted\">viewer</span>";
+    viewer.open("/admin/topics/orders").await.expect(&[why]);
     let sent_to = look_around(&mut viewer).await;
     let own = |form: &String| {
         form.starts_with("/admin/account") || form.starts_with("/admin/playground/")
