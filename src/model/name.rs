@@ -172,17 +172,21 @@ fn checked(
     }
 }
 
+/// All that is wrong with it.
 fn problem(text: &str, length: &RangeInclusive<usize>, reserved: &[&str]) -> Option<String> {
+    let mut problems = Vec::new();
     if !length.contains(&text.chars().count()) {
         let (shortest, longest) = (length.start(), length.end());
-        return Some(format!("it must have {shortest} to {longest} characters"));
+        problems.push(format!("it must have {shortest} to {longest} characters"));
     }
     if !text.chars().all(|c| c.is_ascii_alphanumeric() || c == '-') {
-        return Some("only letters, digits and hyphens are allowed".to_owned());
+        problems.push("only letters, digits and hyphens are allowed".to_owned());
     }
     let lower = text.to_ascii_lowercase();
-    let prefix = reserved.iter().find(|prefix| lower.starts_with(**prefix))?;
-    Some(format!("names that start with {prefix:?} are reserved"))
+    if let Some(prefix) = reserved.iter().find(|prefix| lower.starts_with(**prefix)) {
+        problems.push(format!("names that start with {prefix:?} are reserved"));
+    }
+    (!problems.is_empty()).then(|| problems.join("; "))
 }
 
 #[cfg(test)]
@@ -215,6 +219,28 @@ mod tests {
             TopicName::parse("ORDERS").ok(),
             TopicName::parse("orders").ok()
         );
+    }
+
+    #[test]
+    fn all_that_is_wrong_is_told_at_once() {
+        for (text, problem) in [
+            ("ab", "it must have 3 to 50 characters"),
+            (
+                "under_score",
+                "only letters, digits and hyphens are allowed",
+            ),
+            (
+                "b!",
+                "it must have 3 to 50 characters; only letters, digits and hyphens are allowed",
+            ),
+            (
+                "system!",
+                "only letters, digits and hyphens are allowed; names that start with \"system\" are reserved",
+            ),
+        ] {
+            let error = TopicName::custom(text).expect_err(text).to_string();
+            assert!(error.ends_with(&format!(": {problem}")), "{error}");
+        }
     }
 
     #[test]
