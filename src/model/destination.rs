@@ -202,6 +202,14 @@ impl EndpointUrl {
         base.into()
     }
 
+    /// The whole URL where it has no query, and so hides nothing.
+    pub fn without_query(&self) -> Option<&str> {
+        match self.0.query() {
+            None => Some(self.0.as_str()),
+            Some(_) => None,
+        }
+    }
+
     /// Host and port, for lists.
     pub fn authority(&self) -> &str {
         self.0.authority()

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use axum::extract::{Path, Query, State};
 use axum::response::{IntoResponse, Redirect};
 use serde::Deserialize;
-use url::Url;
 
 use crate::admin::Site;
 use crate::admin::error::{PageError, PageResult, sentence};
@@ -106,7 +105,7 @@ pub(in crate::admin) async fn create(
     match put_new(&site, (&topic, choice.of(&topic)), &signed, &visitor).await? {
         Ok(subscription) => match secret {
             None => {
-                let blocked = blocked(&site, &form).await;
+                let blocked = blocked(&site, None, &subscription).await;
                 tell_and_show(&visitor, &topic, &subscription, ("created", blocked)).await
             }
             Some(secret) => Ok(signing::show_made(&visitor, &topic, &subscription, &secret)),
@@ -184,7 +183,7 @@ pub(in crate::admin) async fn change(
         .patch_subscription(&topic.topic.name, name, change);
     match refused(changed.await)? {
         Ok((_, subscription)) => {
-            let blocked = blocked(&site, &form).await;
+            let blocked = blocked(&site, Some(&current), &subscription).await;
             tell_and_show(&visitor, &topic, &subscription, ("changed", blocked)).await
         }
         Err(refusals) => {
@@ -275,10 +274,18 @@ fn context<'a>(site: &Site, topic: &'a TopicEntry, visitor: &Visitor) -> Subscri
     SubscriptionContext::of(topic, visitor.now, site.egress.require_https)
 }
 
-/// Why the URL that was typed may not be called; `None` if it may, or was left as it is.
-async fn blocked(site: &Site, form: &Form) -> Option<String> {
-    let url = Url::parse(form.text(destination::URL)).ok()?;
-    match site.broker.judge_url(&url).await {
+/// Why the webhook of `saved` may not be called; `None` if it may, or is the one that it was `before`.
+async fn blocked(
+    site: &Site,
+    before: Option<&EventSubscription>,
+    saved: &EventSubscription,
+) -> Option<String> {
+    let destination = &saved.definition.destination;
+    if before.is_some_and(|each| each.definition.destination.is_same_receiver(destination)) {
+        return None;
+    }
+    let url = destination.webhook()?.endpoint_url.reveal();
+    match site.broker.judge_url(url).await {
         Verdict::Denied(denied) => Some(denied_words(&denied)),
         Verdict::Allowed(_) | Verdict::Inside | Verdict::Unresolved(_) => None,
     }

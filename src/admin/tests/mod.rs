@@ -30,6 +30,7 @@ mod system_topics;
 mod theme;
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
@@ -201,9 +202,15 @@ fn own_hosts(public_url: &str) -> OwnHosts {
 #[derive(Default)]
 struct Webhooks {
     answers: Mutex<VecDeque<ExchangeAnswer>>,
+    handshakes: AtomicUsize,
 }
 
 impl Webhooks {
+    /// How often they were asked whether they want events.
+    fn asked(&self) -> usize {
+        self.handshakes.load(Ordering::Relaxed)
+    }
+
     /// The next answer to a delivery.
     fn will_answer(&self, status: u16, header: &str, body: &str) {
         let mut headers = HeaderMap::new();
@@ -225,6 +232,7 @@ impl Script for Webhooks {
         let said = body.split("\"validationCode\":\"").nth(1);
         let code = said.and_then(|rest| rest.split('"').next());
         if let Some(code) = code {
+            self.handshakes.fetch_add(1, Ordering::Relaxed);
             return Ok(ok(format!("{{\"validationResponse\":\"{code}\"}}")));
         }
         if request.url.path() == "/refused" {

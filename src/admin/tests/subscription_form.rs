@@ -248,3 +248,31 @@ async fn other_forms_tell_all_that_is_wrong_as_well() {
         );
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_url_without_a_query_is_filled_in_and_kept_as_it_is() {
+    let (appliance, mut person) = with_subscription().await;
+    let page = person.open(EDIT).await;
+    page.expect(&[
+        "name=\"endpointUrl\" value=\"\"",
+        "Leave it empty to keep https://shop.example/events with",
+    ]);
+    assert!(!page.body.contains("hush"), "{}", page.body);
+
+    let plain = ("endpointUrl", "https://shop.example/evnets");
+    person.send(EDIT, &[plain]).await.expect(&["been changed"]);
+    let page = person.open(EDIT).await;
+    page.expect(&["name=\"endpointUrl\" value=\"https://shop.example/evnets\""]);
+    assert!(!page.body.contains("Leave it empty to keep https://"));
+
+    let asked = appliance.webhooks.asked();
+    let page = person.send_filled(EDIT, &[("labels", "north")]).await;
+    page.expect(&["has been changed.", "shop.example/evnets"]);
+    assert_eq!(appliance.webhooks.asked(), asked);
+
+    let corrected = ("endpointUrl", "https://shop.example/events");
+    person.open(EDIT).await;
+    let page = person.send_filled(EDIT, &[corrected]).await;
+    page.expect(&["has been changed.", "shop.example/events"]);
+    assert_eq!(appliance.webhooks.asked(), asked + 1);
+}

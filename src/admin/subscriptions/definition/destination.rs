@@ -8,6 +8,7 @@ use super::Subject;
 use super::value::ticked;
 use crate::admin::field::{Field, Link};
 use crate::admin::form::Form;
+use crate::model::destination::Destination;
 
 /// The id of the list of inspectors to choose from.
 pub(in crate::admin::subscriptions) const INSPECTORS_ID: &str = "inspectors";
@@ -20,8 +21,10 @@ const NEW_INSPECTOR: Link = Link {
     text: "create an inspector",
 };
 
-/// The URL is not among what answers show.
-pub(super) fn fill(form: &mut Form, properties: &Value) {
+/// `properties` are those of the answer that shows a subscription to `destination`. The query of its URL, which
+/// may hold a key, is not filled in.
+pub(super) fn fill(form: &mut Form, destination: &Destination, properties: &Value) {
+    form.set(URL, shown_url(destination).unwrap_or_default());
     form.set(SKIP, ticked(&properties["destination"]["properties"][SKIP]));
 }
 
@@ -30,6 +33,10 @@ pub(super) fn write(form: &Form, properties: &mut Value) {
         "endpointType": "WebHook",
         "properties": { URL: form.filled(URL), SKIP: form.is_on(SKIP) },
     });
+}
+
+fn shown_url(destination: &Destination) -> Option<&str> {
+    destination.webhook()?.endpoint_url.without_query()
 }
 
 /// Fills in a URL that nothing is sent to.
@@ -64,6 +71,10 @@ pub(super) fn fields(
         let url = receiver_hint(url, subject.has_inspectors);
         return vec![name, url.required(), skip];
     };
+    if shown_url(&definition.destination).is_some() {
+        let url = receiver_hint(url, subject.has_inspectors);
+        return vec![url.required(), skip];
+    }
     let webhook = definition.destination.webhook();
     let base = webhook.map(|webhook| webhook.endpoint_url.base());
     let base = base.unwrap_or_default();

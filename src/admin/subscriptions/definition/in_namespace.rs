@@ -39,10 +39,11 @@ pub(super) fn fill(
     (topic, subscription): (&TopicEntry, &EventSubscription),
     properties: &Value,
 ) {
-    let mode = subscription.definition.destination.delivery_mode();
+    let destination = &subscription.definition.destination;
+    let mode = destination.delivery_mode();
     let own = &properties[DELIVERY][object_of(mode)];
     let as_of_custom = json!({ DESTINATION: own[DESTINATION] });
-    destination::fill(form, &as_of_custom);
+    destination::fill(form, destination, &as_of_custom);
     delivery::fill(form, &as_of_custom);
     headers::fill(form, &as_of_custom[DESTINATION]["properties"]);
     credentials::fill(form, &as_of_custom);

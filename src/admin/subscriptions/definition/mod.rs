@@ -56,7 +56,8 @@ pub(super) fn form_of(topic: &TopicEntry, subscription: &EventSubscription) -> F
     if topic.namespace.is_some() {
         in_namespace::fill(&mut form, (topic, subscription), properties);
     } else {
-        destination::fill(&mut form, properties);
+        let destination = &subscription.definition.destination;
+        destination::fill(&mut form, destination, properties);
         filter::fill(&mut form, properties);
         delivery::fill(&mut form, properties);
         headers::fill(&mut form, &properties["destination"]["properties"]);
