@@ -11,6 +11,7 @@ use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;
 use http::header::{RETRY_AFTER, SET_COOKIE};
 use http::{HeaderMap, StatusCode};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 use tower_sessions::Session;
 use tower_sessions::cookie::{Cookie, SameSite};
@@ -23,6 +24,7 @@ use crate::admin::message::Message;
 use crate::admin::setup::{self, OPEN_FORM_BYTES_MAX};
 use crate::admin::view::{Bare, draw_with};
 use crate::admin::{Site, csrf, gate, session};
+use crate::broker::people::NAME_CHARACTERS_MAX;
 use crate::store::accounts::User;
 
 /// Holds the token of the login form: there is no session yet that could.
@@ -42,6 +44,9 @@ struct Asked {
     /// Not of a known kind: nothing is said.
     #[serde(default)]
     news: String,
+    /// Whom the form is filled in for.
+    #[serde(default)]
+    name: String,
 }
 
 /// What somebody is told who finds the form instead of what they expected.
@@ -82,7 +87,17 @@ impl News {
 
     /// To the login form, which says so.
     pub(super) fn tell(self) -> Response {
-        Redirect::to(&format!("/admin/login?news={}", self.name())).into_response()
+        Redirect::to(&self.path()).into_response()
+    }
+
+    /// The same with the name of `user` filled in.
+    pub(super) fn tell_to(self, user: &str) -> Response {
+        let user = utf8_percent_encode(user, NON_ALPHANUMERIC);
+        Redirect::to(&format!("{}&name={user}", self.path())).into_response()
+    }
+
+    fn path(self) -> String {
+        format!("/admin/login?news={}", self.name())
     }
 }
 
@@ -104,7 +119,7 @@ async fn show(
     State(site): State<Arc<Site>>,
     session: Session,
     headers: HeaderMap,
-    Query(Asked { next, news }): Query<Asked>,
+    Query(Asked { next, news, name }): Query<Asked>,
 ) -> PageResult {
     if !site.is_claimed().await? {
         return Ok(setup::unclaimed());
@@ -115,7 +130,8 @@ async fn show(
     {
         return Ok(Redirect::to("/admin").into_response());
     }
-    let form = Form::of([("next", next), ("news", news)]);
+    let name = name.chars().take(NAME_CHARACTERS_MAX).collect();
+    let form = Form::of([("next", next), ("news", news), ("name", name)]);
     Ok(draw_form(&site, &headers, &form, StatusCode::OK, None))
 }
 

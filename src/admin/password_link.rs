@@ -70,7 +70,7 @@ async fn submit(
         Ok(_) => {
             // Signing in with it shows that it was typed as meant, and asks for a second factor.
             session::sign_out(&session).await?;
-            Ok(News::PasswordSet.tell())
+            Ok(News::PasswordSet.tell_to(&name))
         }
         Err(PeopleError::Password(problem)) => {
             let refusal = Refusal::of("password", sentence(&problem));

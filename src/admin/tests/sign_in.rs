@@ -226,3 +226,14 @@ async fn behind_tls_the_cookie_is_tied_to_the_host() {
     let names: Vec<&str> = person.cookies().keys().map(String::as_str).collect();
     assert_eq!(names, ["__Host-everpost_session"]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_name_in_the_address_is_filled_in_escaped_and_cut() {
+    let (appliance, _) = Appliance::claimed().await;
+    let mut person = appliance.somebody();
+    let shown = person.open("/admin/login?name=%22%3E%3Cb%3E").await;
+    shown.expect(&["value=\"&#34;&#62;&#60;b&#62;\""]);
+    let long = "x".repeat(65);
+    let shown = person.open(&format!("/admin/login?name={long}")).await;
+    shown.expect(&[&format!("value=\"{}\"", &long[1..])]);
+}
