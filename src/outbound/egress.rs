@@ -1,7 +1,7 @@
 //! Which addresses may be called. Everything that leads out of the public internet (private networks,
 //! the machine itself, a cloud's metadata) is closed until the operator opens it.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use ipnet::IpNet;
 use url::{Host, Url};
@@ -78,6 +78,12 @@ impl EgressPolicy {
             Some(Host::Ipv4(address)) => self.check_address(address.into()).map(drop),
             Some(Host::Ipv6(address)) => self.check_address(address.into()).map(drop),
         }
+    }
+
+    /// Whether this machine would have to be opened by `allow` before it is called.
+    pub fn shuts_out_this_machine(&self) -> bool {
+        let judged = self.check_address(Ipv4Addr::LOCALHOST.into());
+        matches!(judged, Err(Denied::NotPublic { .. }))
     }
 
     /// Judges an address, and the IPv4 address that it may carry inside.

@@ -50,6 +50,7 @@ pub(super) struct Sheet<'a> {
     keys: Vec<String>,
     inspectors: Vec<InspectorName>,
     response_deadline: Duration,
+    shuts_out_this_machine: bool,
 }
 
 #[derive(Template)]
@@ -96,6 +97,7 @@ impl<'a> Sheet<'a> {
             keys: seen_keys(site, topic).await?,
             inspectors: inspectors.into_iter().map(|each| each.name).collect(),
             response_deadline: site.broker.options().response_deadline,
+            shuts_out_this_machine: site.egress.shuts_out_this_machine(),
         })
     }
 
@@ -140,6 +142,7 @@ impl<'a> Sheet<'a> {
             current: self.current.map(|current| &current.definition),
             response_deadline: self.response_deadline,
             has_inspectors: !self.inspectors.is_empty(),
+            shuts_out_this_machine: self.shuts_out_this_machine,
         };
         let sections = Sections::new(self.form, &subject);
         let (title, path, button, back) = match self.current {

@@ -73,7 +73,7 @@ struct SampleRow {
 /// The field for the number of events.
 pub(super) fn field(form: &Form) -> Field {
     Field::number(LAST, "Newest events to try it on", form).hint(format!(
-        "1 to {TRIAL_EVENTS_MAX}. Empty tries the newest {TRIAL_EVENTS}; nothing is saved or sent."
+        "1 to {TRIAL_EVENTS_MAX}. Empty tries the newest {TRIAL_EVENTS}."
     ))
 }
 

@@ -93,8 +93,17 @@ impl Appliance {
         Self::at("http://127.0.0.1:8080").await
     }
 
+    /// The same, and it calls what this lets it call.
+    async fn calling(egress: EgressPolicy) -> Self {
+        Self::with("http://127.0.0.1:8080", egress).await
+    }
+
     /// One whose public URL is this.
     async fn at(public_url: &str) -> Self {
+        Self::with(public_url, EgressPolicy::default()).await
+    }
+
+    async fn with(public_url: &str, egress: EgressPolicy) -> Self {
         let clock = Clock::simulated(Timestamp::from_ms(1_800_000_000_000));
         let entropy = Entropy::seeded(1);
         let scope = ResourceScope {
@@ -145,7 +154,7 @@ impl Appliance {
             trail: Trail::new(broker.clone(), people.clone()),
             setup: setup.clone(),
             hosts: own_hosts(public_url),
-            egress: EgressPolicy::default(),
+            egress,
             diagnostics,
             publish_bytes_max: PUBLISH_BYTES_MAX,
             api_document: Arc::clone(&API_DOCUMENT),
@@ -166,13 +175,16 @@ impl Appliance {
 
     /// One with an account, and its holder signed in.
     async fn claimed() -> (Self, Person) {
-        let appliance = Self::unclaimed().await;
-        let mut person = appliance.somebody();
-        person.open(&appliance.setup.path()).await;
+        Self::unclaimed().await.claim().await
+    }
+
+    async fn claim(self) -> (Self, Person) {
+        let mut person = self.somebody();
+        person.open(&self.setup.path()).await;
         let fields = [("name", NAME), ("password", PASSWORD)];
         let page = person.send("/admin/setup", &fields).await;
         assert_eq!(page.path, "/admin", "{}", page.body);
-        (appliance, person)
+        (self, person)
     }
 
     /// Somebody of that role, signed in; the role is the name.

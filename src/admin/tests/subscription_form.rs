@@ -2,9 +2,11 @@
 
 use http::StatusCode;
 
+use super::Appliance;
 use super::deliver::with_subscription;
 use super::namespaces::with_dead_letter;
 use super::person::Shown;
+use crate::outbound::egress::EgressPolicy;
 
 const NEW: &str = "/admin/topics/orders/new-subscription";
 const EDIT: &str = "/admin/topics/orders/subscriptions/billing/edit";
@@ -275,4 +277,48 @@ async fn a_url_without_a_query_is_filled_in_and_kept_as_it_is() {
     let page = person.send_filled(EDIT, &[corrected]).await;
     page.expect(&["has been changed.", "shop.example/events"]);
     assert_eq!(appliance.webhooks.asked(), asked + 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_must_be_allowed_before_it_is_called_is_told_where_it_is_shut_out() {
+    let advice = "must be allowed first (--egress-allow 127.0.0.0/8), or use an inspector.";
+    let net = |text: &str| text.parse().expect("a network");
+    let opened = EgressPolicy {
+        allow: vec![net("127.0.0.0/8")],
+        ..EgressPolicy::default()
+    };
+    let denied = EgressPolicy {
+        deny: vec![net("127.0.0.0/8")],
+        ..EgressPolicy::default()
+    };
+    for (egress, is_told) in [
+        (EgressPolicy::default(), true),
+        (opened, false),
+        (denied, false),
+    ] {
+        let (_appliance, mut person) = Appliance::calling(egress).await.claim().await;
+        person.open("/admin/new-topic").await;
+        let fields = [("name", "orders")];
+        person.send_filled("/admin/new-topic", &fields).await;
+        let page = person.open(NEW).await;
+        page.expect(&["A key in its query is kept secret."]);
+        assert_eq!(page.body.contains(advice), is_told, "{}", page.body);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_only_tries_the_filter_stands_apart() {
+    let (_appliance, mut person) = with_subscription().await;
+    let page = person.open(NEW).await;
+    let (_, aside) = page.body.split_once("id=\"trial\">").expect("a box");
+    let (aside, _) = aside.split_once("</fieldset>").expect("its end");
+    for text in [
+        "<legend>Try the filter</legend>",
+        "Nothing of this is saved or sent.",
+        "name=\"last\"",
+        "Try against stored events",
+    ] {
+        assert!(aside.contains(text), "{text}: {aside}");
+    }
+    assert!(!aside.contains("subjectBeginsWith"), "{aside}");
 }

@@ -68,11 +68,11 @@ pub(super) fn fields(
         .suggesting(INSPECTORS_ID);
     let Some(definition) = subject.current else {
         let name = name_field(form, name_characters);
-        let url = receiver_hint(url, subject.has_inspectors);
+        let url = receiver_hint(url, subject);
         return vec![name, url.required(), skip];
     };
     if shown_url(&definition.destination).is_some() {
-        let url = receiver_hint(url, subject.has_inspectors);
+        let url = receiver_hint(url, subject);
         return vec![url.required(), skip];
     }
     let webhook = definition.destination.webhook();
@@ -82,17 +82,24 @@ pub(super) fn fields(
     vec![url.hint(hint), skip]
 }
 
-/// Where somebody finds a receiver who has none.
-fn receiver_hint(url: Field, has_inspectors: bool) -> Field {
+/// Where somebody finds a receiver who has none, and which one is not called as a matter of course.
+fn receiver_hint(url: Field, subject: &Subject<'_>) -> Field {
     let form = "Absolute, http or https. A key in its query is kept secret.";
-    match has_inspectors {
+    let closed = match subject.shuts_out_this_machine {
+        true => {
+            " Addresses of this machine and of private networks must be allowed first \
+             (--egress-allow 127.0.0.0/8), or use an inspector."
+        }
+        false => "",
+    };
+    match subject.has_inspectors {
         true => url.hint(format!(
-            "{form} To look at what arrives before there is a receiver, choose one of your inspectors: \
-             they are suggested here."
+            "{form}{closed} To look at what arrives before there is a receiver, choose one of your \
+             inspectors: they are suggested here."
         )),
         false => url
             .hint(format!(
-                "{form} To look at what arrives before there is a receiver:"
+                "{form}{closed} To look at what arrives before there is a receiver:"
             ))
             .leading_to(&NEW_INSPECTOR),
     }

@@ -161,6 +161,8 @@ pub(super) struct Subject<'a> {
     pub(super) response_deadline: Duration,
     /// Whether there are receivers inside the appliance.
     pub(super) has_inspectors: bool,
+    /// Whether receivers on this machine must be allowed before they are called.
+    pub(super) shuts_out_this_machine: bool,
 }
 
 /// All fields, in sections.
