@@ -57,6 +57,12 @@ async fn wait_for(person: &mut Person, text: &str) -> super::person::Shown {
 #[tokio::test]
 async fn an_inspector_shows_what_it_gets() {
     let (_appliance, mut person) = with_inspector("503 200").await;
+    let page = person.open("/admin/inspectors/bin").await;
+    page.expect(&[
+        "<optgroup label=\"Topics\">\n<option value=\"orders\">orders</option>\n</optgroup>\n\
+         <optgroup label=\"Built in\">",
+        "add a filter on the page of the subscription afterwards",
+    ]);
     let subscribe = "/admin/inspectors/bin/subscribe";
     let page = person.send(subscribe, &[("topic", "orders")]).await;
     page.expect(&["are delivered to this inspector now.", "orders / bin"]);
