@@ -67,6 +67,8 @@ test("clauses are added, removed and saved without JavaScript", async (t) => {
   await ann.press("Add a clause");
   await fill(1, "data.total", "NumberGreaterThan", "50");
   await ann.press("Add a clause");
+  const top = await clause(2).locator("legend").evaluate((legend) => legend.getBoundingClientRect().top);
+  assert.ok(top >= 0, `the legend begins at ${top}`);
   await fill(2, "data.nothing", "IsNotNull", "");
   await ann.press("Add a clause");
   await fill(3, "subject", "StringContains", "ea\nx");
