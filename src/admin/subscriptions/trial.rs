@@ -58,6 +58,8 @@ struct TallyText {
     /// Whether they fail the filter that is tried, for reasons that are shown.
     fails: bool,
     rows: Vec<SampleRow>,
+    /// How many of its newest are among the rows of a tally above, and so are not among these.
+    listed_above: usize,
 }
 
 struct SampleRow {
@@ -189,6 +191,9 @@ impl TrialText {
         if differs {
             let newly = TallyText::new("Newly matched", &comparison.newly_matched);
             let no_longer = TallyText::new("No longer matched", &comparison.no_longer_matched);
+            for tally in &mut self.tallies {
+                tally.leave_out(&[&newly, &no_longer]);
+            }
             self.tallies.splice(0..0, [newly, no_longer]);
         }
     }
@@ -202,7 +207,20 @@ impl TallyText {
             is_cut: tally.samples.len() < tally.count,
             fails: tally.samples.iter().any(|each| each.failed.is_some()),
             rows: tally.samples.iter().map(SampleRow::new).collect(),
+            listed_above: 0,
         }
+    }
+
+    /// Lists each event once: those of the tallies `above` are not listed here again.
+    fn leave_out(&mut self, above: &[&Self]) {
+        let before = self.rows.len();
+        let is_above = |row: &SampleRow| above.iter().any(|tally| tally.lists(row));
+        self.rows.retain(|row| !is_above(row));
+        self.listed_above = before - self.rows.len();
+    }
+
+    fn lists(&self, row: &SampleRow) -> bool {
+        self.rows.iter().any(|each| each.href == row.href)
     }
 }
 

@@ -37,7 +37,7 @@ async fn a_filter_is_tried_in_the_form_before_anything_is_saved() {
 #[tokio::test(start_paused = true)]
 async fn a_changed_filter_is_compared_with_the_one_in_force() {
     let (_appliance, mut person) = with_subscription().await;
-    publish(&mut person).await;
+    let event = publish(&mut person).await;
     person.open(&format!("{BILLING}/edit")).await;
     let draft = format!("{BILLING}/edit/draft#trial");
     let page = person
@@ -50,7 +50,10 @@ async fn a_changed_filter_is_compared_with_the_one_in_force() {
         "eventType in [&#34;Other&#34;] (includedEventTypes), but the event has &#34;Example.Created&#34;",
         "--compare billing",
     ]);
+    assert_eq!(page.body.matches(&format!("href=\"{event}\"")).count(), 1);
+    page.expect(&["Would not match: 1", "1 of them is listed above."]);
     let page = person.send(&draft, &[("do", "try"), ("last", "7")]).await;
+    assert!(!page.body.contains("listed above"), "{}", page.body);
     page.expect(&["billing has now matches the same 1 of them.", "--last 7"]);
     assert!(!page.body.contains("Newly matched"));
     // Whoever loads the address of a draft again finds the form.
