@@ -10,7 +10,7 @@ use crate::model::event::{Event, EventKey};
 use crate::model::explanation::Explanation;
 use crate::model::filter::{Filter, FilterPart, PartVerdict};
 use crate::model::registry::TopicEntry;
-use crate::model::subscription::{Abstention, Disabled};
+use crate::model::subscription::{Abstention, Disabled, EventSubscription};
 use crate::wire::bad_input::{BadInput, shortened};
 use crate::wire::decode_one;
 use crate::wire::filter::render_clause;
@@ -164,29 +164,36 @@ fn reason(explanation: &Explanation) -> Value {
 
 /// Why the subscription does not get the event, for people; `None` if it does.
 pub fn why_not(explanation: &Explanation) -> Option<String> {
-    let subscription = &explanation.subscription;
-    if let Some(abstention) = explanation.abstains {
-        return Some(match abstention {
-            Abstention::CreatedLater => format!(
-                "The event subscription was created after the event, at {}.",
-                subscription.created_at
-            ),
-            Abstention::NotValidated(state) => format!(
-                "The destination has not agreed to receive events; the handshake stands at {}.",
-                state.name()
-            ),
-            Abstention::Disabled(Disabled::ByOperator) => {
-                "The event subscription is disabled.".to_owned()
-            }
-            Abstention::Disabled(Disabled::Gone { at }) => {
-                format!(
-                    "The event subscription is disabled since its receiver answered 410 at {at}."
-                )
-            }
-            Abstention::Expired => "The event subscription had expired.".to_owned(),
-        });
+    let failed = explanation.verdict.first_failed().map(unmet);
+    match explanation.abstains {
+        None => failed,
+        Some(abstention) => {
+            let cause = cause(&explanation.subscription, abstention);
+            let filter = failed.unwrap_or_else(|| "Its filter wants the event.".to_owned());
+            Some(format!("{cause} {filter}"))
+        }
     }
-    explanation.verdict.first_failed().map(unmet)
+}
+
+/// Why the subscription takes no events of that moment, whatever its filter says, for people.
+pub fn cause(subscription: &EventSubscription, abstention: Abstention) -> String {
+    match abstention {
+        Abstention::CreatedLater => format!(
+            "The event subscription was created after the event, at {}.",
+            subscription.created_at
+        ),
+        Abstention::NotValidated(state) => format!(
+            "The destination has not agreed to receive events; its validation stands at {}.",
+            state.name()
+        ),
+        Abstention::Disabled(Disabled::ByOperator) => {
+            "The event subscription is disabled.".to_owned()
+        }
+        Abstention::Disabled(Disabled::Gone { at }) => {
+            format!("The event subscription is disabled since its receiver answered 410 at {at}.")
+        }
+        Abstention::Expired => "The event subscription had expired.".to_owned(),
+    }
 }
 
 /// What a part of a filter misses in an event that does not pass it, for people.

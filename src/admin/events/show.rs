@@ -9,7 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 
 use crate::admin::error::{PageError, PageResult};
-use crate::admin::events::why::WhyTable;
+use crate::admin::events::why::{PassedOver, WhyTable};
 use crate::admin::file::file;
 use crate::admin::identify::{event_key, event_page, topic_page};
 use crate::admin::lineage::Origin;
@@ -54,6 +54,8 @@ struct EventPage {
     data: DataPart,
     /// Subscriptions that wanted it.
     matched: u64,
+    /// Those that would have taken it, had they taken any event.
+    passed_over: Vec<PassedOver>,
     /// `None` once the topic is deleted.
     why: Option<WhyTable>,
     deliveries: Vec<DeliveryCard>,
@@ -126,6 +128,7 @@ pub(in crate::admin) async fn show(
         attributes: attributes(&stored.event),
         data,
         matched: event.matched,
+        passed_over: why.as_ref().map(WhyTable::passed_over).unwrap_or_default(),
         why: why.filter(|why| !why.is_empty()),
         deliveries,
         recipe: Recipe::get(&site.management_url(&format!("/everpost/events/{key}")))

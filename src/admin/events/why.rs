@@ -13,9 +13,9 @@ use crate::base::Timestamp;
 use crate::model::event::Event;
 use crate::model::explanation::Explanation;
 use crate::model::registry::TopicEntry;
-use crate::model::subscription::SubscriptionId;
+use crate::model::subscription::{Abstention, EventSubscription, SubscriptionId};
 use crate::store::views::EventDetail;
-use crate::wire::explanation::why_not;
+use crate::wire::explanation::{cause, why_not};
 
 /// The answer, subscription by subscription.
 #[derive(Template)]
@@ -31,7 +31,23 @@ struct WhyRow {
     why: String,
     /// Where to send the event after all, for those who may.
     send: Option<String>,
+    /// What lets it take events again, to be done on its page; empty if nothing keeps it from that.
+    remedy: &'static str,
+    /// Whether the event can be sent from here thereafter.
+    then_send: bool,
+    /// Why it took nothing, though its filter wants the event.
+    passed_over: Option<String>,
 }
+
+/// A subscription that would have taken the event, had it taken any.
+pub(super) struct PassedOver {
+    pub(super) name: String,
+    pub(super) href: String,
+    pub(super) cause: String,
+}
+
+/// Of more subscriptions than these, the table alone tells.
+const PASSED_OVER_MAX: usize = 3;
 
 part!(WhyTable);
 
@@ -44,19 +60,25 @@ impl WhyTable {
             .collect();
         let explained = topic.explain(&event.stored.event, event.stored.received_at);
         let view = topic.view(&event.stored.event);
+        let key = event.stored.key.to_string();
+        let page = |each: &Explanation| send_page(&key, each.subscription.name.as_str());
+        let may_send = |each: &Explanation| visitor.may_send(&page(each));
         let send = |each: &Explanation| {
-            let page = send_page(
-                &event.stored.key.to_string(),
-                each.subscription.name.as_str(),
-            );
             let now = Explanation::new(&each.subscription, &view, visitor.now);
-            (now.matched() && visitor.may_send(&page)).then_some(page)
+            (now.matched() && may_send(each)).then(|| page(each))
         };
         let rows = explained.iter().map(|each| {
             let got_it = got_it.contains(&each.subscription.id);
-            WhyRow {
-                send: (!got_it).then(|| send(each)).flatten(),
-                ..WhyRow::new(topic, each, got_it, Some(why(each, got_it)))
+            let row = WhyRow::new(topic, each, got_it, Some(why(each, got_it)));
+            match got_it {
+                true => row,
+                false => WhyRow {
+                    send: send(each),
+                    remedy: remedy(&each.subscription, visitor.now),
+                    then_send: each.verdict.matched() && may_send(each),
+                    passed_over: passed_over(each),
+                    ..row
+                },
             }
         });
         Self {
@@ -72,6 +94,22 @@ impl WhyTable {
             .map(|each| WhyRow::new(topic, each, each.matched(), why_not(each)));
         Self {
             rows: rows.collect(),
+        }
+    }
+
+    /// The subscriptions that took nothing, though their filters want the event; none if there are many.
+    pub(super) fn passed_over(&self) -> Vec<PassedOver> {
+        let rows = self.rows.iter().filter_map(|row| {
+            Some(PassedOver {
+                name: row.name.clone(),
+                href: row.href.clone(),
+                cause: row.passed_over.clone()?,
+            })
+        });
+        let found: Vec<_> = rows.collect();
+        match found.len() {
+            0..=PASSED_OVER_MAX => found,
+            _ => Vec::new(),
         }
     }
 
@@ -97,7 +135,31 @@ impl WhyRow {
             },
             why: print::visible(&why.unwrap_or_default()),
             send: None,
+            remedy: "",
+            then_send: false,
+            passed_over: None,
         }
+    }
+}
+
+/// What a person can do on the page of a subscription that takes no events at `now`.
+fn remedy(subscription: &EventSubscription, now: Timestamp) -> &'static str {
+    match subscription.abstains(now) {
+        None | Some(Abstention::CreatedLater) => "",
+        Some(Abstention::NotValidated(_)) => "validate it again or correct its URL",
+        Some(Abstention::Disabled(_)) => "resume its deliveries",
+        Some(Abstention::Expired) => "give it a later end",
+    }
+}
+
+/// Why the subscription took nothing, though its filter wants the event.
+fn passed_over(explanation: &Explanation) -> Option<String> {
+    match explanation.abstains? {
+        Abstention::CreatedLater => None,
+        abstention => explanation
+            .verdict
+            .matched()
+            .then(|| cause(&explanation.subscription, abstention)),
     }
 }
 

@@ -305,6 +305,10 @@ async fn tell_and_show(
     let state = subscription.validation.state;
     let told = match blocked {
         None => told(&done, state),
+        // The page tells why.
+        Some(_) if state == ValidationState::Failed => Flash::refused(format!(
+            "{done}, but its webhook cannot be called yet. See below why."
+        )),
         Some(why) => Flash::refused(format!(
             "{done}, but its webhook cannot be called yet: {why}"
         )),
@@ -317,10 +321,9 @@ async fn tell_and_show(
 fn told(done: &str, state: ValidationState) -> Flash {
     match state {
         ValidationState::Succeeded => Flash::done(format!("{done}.")),
-        ValidationState::Failed => Flash::refused(format!(
-            "{done}. Nothing is delivered yet: its webhook has not agreed to receive events. See \
-             below why."
-        )),
+        ValidationState::Failed => {
+            Flash::refused(format!("{done}, but validation failed. See below why."))
+        }
         ValidationState::Creating
         | ValidationState::Updating
         | ValidationState::AwaitingManualAction => Flash::done(format!(

@@ -206,8 +206,19 @@ impl Sheet<'_> {
                  and say that they are done."
             }
             (true, DeliveryMode::Push, false) => {
-                "A changed destination is asked again whether it wants events; events that were \
-                 accepted meanwhile wait for its answer."
+                match self
+                    .current
+                    .is_some_and(|each| each.validation.validated_once)
+                {
+                    true => {
+                        "A changed destination is asked again whether it wants events. What is \
+                         queued, and what is published until it agrees, waits for its answer."
+                    }
+                    false => {
+                        "A changed destination is asked again whether it wants events. What is \
+                         published before it agrees passes this subscription by and is not sent later."
+                    }
+                }
             }
             (true, DeliveryMode::Push, true) => {
                 "A changed destination is asked now whether it wants events; unless it agrees, \

@@ -72,6 +72,10 @@ struct StateText {
     azure: &'static str,
     /// What to do about it; empty for nothing.
     advice: &'static str,
+    /// What becomes of events that are published now; empty if they are delivered.
+    meanwhile: &'static str,
+    /// The events of the topic that no subscription took, if this one is passed by.
+    passed_by: Option<String>,
 }
 
 /// Where and how it delivers, ready to print.
@@ -186,11 +190,16 @@ pub(in crate::admin) async fn validate(
     Submitted { visitor, .. }: Submitted,
 ) -> PageResult {
     let (topic, subscription) = site.subscription(&topic, &name)?;
+    let had_agreed = subscription.validation.validated_once;
     let (topic, name) = (&topic.topic.name, &subscription.name);
     let (_, subscription) = site.broker.validate_again(topic, name).await?;
     let told = match subscription.validation.state {
+        ValidationState::Succeeded if !had_agreed => Flash::done(
+            "The webhook has agreed to receive events. Those that were published before were not \
+             kept for it; each can be sent to it from its own page.",
+        ),
         ValidationState::Succeeded => Flash::done("The webhook has agreed to receive events."),
-        ValidationState::Failed => Flash::refused("The webhook has not agreed to receive events."),
+        ValidationState::Failed => Flash::refused("Validation failed. See below why."),
         ValidationState::Creating
         | ValidationState::Updating
         | ValidationState::AwaitingManualAction => Flash::done("The webhook has been asked."),
@@ -260,7 +269,7 @@ async fn draw_subscription(
         name: name.to_owned(),
         topic: of.to_owned(),
         topic_path: topic_page(of),
-        state: StateText::new(subscription, &health, visitor.now),
+        state: StateText::new(subscription, &health, of, visitor.now),
         queue: QueueText::new(depth, of, name, visitor.now),
         pull: PullText::read(site, (topic, subscription), visitor.now).await?,
         webhook: WebhookText::new(subscription, with_url, visitor.now),
@@ -284,13 +293,15 @@ async fn draw_subscription(
 }
 
 impl StateText {
-    fn new(subscription: &EventSubscription, health: &Health, now: Timestamp) -> Self {
+    fn new(subscription: &EventSubscription, health: &Health, topic: &str, now: Timestamp) -> Self {
         let SubscriptionState { badge, why } = state(subscription, health, now);
         Self {
             badge,
             why,
             azure: subscription.validation.state.name(),
             advice: advice(&subscription.validation),
+            meanwhile: meanwhile(subscription),
+            passed_by: (!subscription.validation.validated_once).then(|| unmatched(topic)),
         }
     }
 }
@@ -393,7 +404,29 @@ impl ClauseText {
 /// In the words of a failure: the rules of egress kept the webhook from being called.
 const NOT_CALLED: &str = "not called: ";
 
-/// What a person can do about the state of a handshake.
+/// Where the events of `topic` are that no subscription took.
+fn unmatched(topic: &str) -> String {
+    let flags = [("of", topic.to_owned()), ("unmatched", "on".to_owned())];
+    link("/admin/events", &flags)
+}
+
+/// What becomes of events that are published while the webhook has not agreed; empty if it has.
+fn meanwhile(subscription: &EventSubscription) -> &'static str {
+    let validation = &subscription.validation;
+    match (subscription.has_agreed(), validation.validated_once) {
+        (true, _) => "",
+        (false, true) => {
+            "An earlier validation succeeded, so events go on being queued. They wait until the \
+             webhook agrees."
+        }
+        (false, false) => {
+            "Events that are published before the webhook agrees pass this subscription by: they are \
+             not kept for it, and not sent later by themselves."
+        }
+    }
+}
+
+/// What a person can do about the state of a validation.
 fn advice(validation: &Validation) -> &'static str {
     let failure = validation.failure.as_deref().unwrap_or_default();
     match validation.state {
@@ -406,14 +439,13 @@ fn advice(validation: &Validation) -> &'static str {
              whoever runs it can open within ten minutes of the request; nothing is delivered before."
         }
         ValidationState::Failed if failure.contains(NOT_CALLED) => {
-            "The webhook was not called, so it missed nothing yet but what is published meanwhile. \
-             Once it may be called, or has another URL, validate again."
+            "Edit the URL; a new one is validated as soon as it is saved. If the URL is right, let \
+             whoever runs the appliance allow its address, then validate again."
         }
         ValidationState::Failed => {
-            "Nothing is delivered until the webhook agrees, and a webhook that has never agreed \
-             misses what is published meanwhile. It must answer the validation event with 200 and the code that it was sent. Correct it, or its URL, and validate again. A \
-             webhook of your own that knows nothing of validation can skip it: tick the box in the \
-             subscription's form."
+            "The webhook must answer the validation event with 200 and the code that it was sent. \
+             Correct it and validate again, or edit its URL. A webhook of your own that knows nothing \
+             of validation can skip it: tick the box in the subscription's form."
         }
     }
 }

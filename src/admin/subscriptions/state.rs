@@ -47,7 +47,7 @@ fn tone(standing: Standing) -> Tone {
     }
 }
 
-/// What is to be said of a handshake that has left nothing to say.
+/// What is to be said of a validation that has left nothing to say.
 fn unsaid(standing: Standing) -> &'static str {
     match standing {
         Standing::NotValidated(ValidationState::Creating | ValidationState::Updating) => {

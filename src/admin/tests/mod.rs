@@ -24,6 +24,7 @@ mod replays;
 mod second_factor;
 mod settings;
 mod sign_in;
+mod states;
 mod subscription_form;
 mod system;
 mod system_topics;
@@ -55,7 +56,7 @@ use crate::model::limits::{PUBLISH_BYTES_MAX, RESUBMISSIONS_MAX};
 use crate::model::probation::ProbationRules;
 use crate::model::registry::ResourceScope;
 use crate::model::retention::RetentionRules;
-use crate::outbound::egress::EgressPolicy;
+use crate::outbound::egress::{Denied, EgressPolicy};
 use crate::outbound::exchange::{Exchange, ExchangeAnswer, ExchangeError, ExchangeRequest, Script};
 use crate::outbound::{Outbound, OutboundOptions};
 use crate::store::accounts::Role;
@@ -210,7 +211,7 @@ fn own_hosts(public_url: &str) -> OwnHosts {
     OwnHosts::new(&[more], public_url, listening)
 }
 
-/// Webhooks that agree to everything and answer deliveries one by one as told, then with 200.
+/// Webhooks that agree to everything, but for `/barred`, which is never called, and answer deliveries one by one as told, then with 200.
 #[derive(Default)]
 struct Webhooks {
     answers: Mutex<VecDeque<ExchangeAnswer>>,
@@ -240,6 +241,9 @@ impl Webhooks {
 #[async_trait::async_trait]
 impl Script for Webhooks {
     async fn answer(&self, request: &ExchangeRequest) -> Result<ExchangeAnswer, ExchangeError> {
+        if request.url.path() == "/barred" {
+            return Err(ExchangeError::Denied(Denied::PlainHttp));
+        }
         let body = String::from_utf8_lossy(&request.body);
         let said = body.split("\"validationCode\":\"").nth(1);
         let code = said.and_then(|rest| rest.split('"').next());
