@@ -156,7 +156,9 @@ fn remedy(subscription: &EventSubscription, now: Timestamp) -> &'static str {
 fn passed_over(explanation: &Explanation) -> Option<String> {
     match explanation.abstains? {
         Abstention::CreatedLater => None,
-        abstention => explanation
+        abstention @ (Abstention::NotValidated(_)
+        | Abstention::Disabled(_)
+        | Abstention::Expired) => explanation
             .verdict
             .matched()
             .then(|| cause(&explanation.subscription, abstention)),

@@ -440,7 +440,8 @@ fn advice(validation: &Validation) -> &'static str {
         }
         ValidationState::Failed if failure.contains(NOT_CALLED) => {
             "Edit the URL; a new one is validated as soon as it is saved. If the URL is right, let \
-             whoever runs the appliance allow its address, then validate again."
+             whoever runs the appliance allow its address (the setting egress.allow, or \
+             EVERPOST_EGRESS_ALLOW), then validate again."
         }
         ValidationState::Failed => {
             "The webhook must answer the validation event with 200 and the code that it was sent. \
