@@ -255,7 +255,7 @@ async fn a_topic_without_events_leads_to_its_own_form() {
     let (_appliance, mut person) = with_subscription().await;
     person.open("/admin/topics/orders").await.expect(&[
         "No events have been published to this topic yet.",
-        "<a class=\"button\" href=\"/admin/topics/orders/publish\">Publish an event</a>",
+        "<a class=\"button\" href=\"/admin/topics/orders/publish\">Publish the first event</a>",
     ]);
 }
 

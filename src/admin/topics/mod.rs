@@ -281,7 +281,7 @@ async fn draw_topic(
     let (of, path) = (TrafficOf::Topic(topic.topic.id), topic_page(name.as_str()));
     let first_event = match topic.topic.is_built_in() {
         true => None,
-        false => visitor.step(format!("{path}/publish"), "Publish an event"),
+        false => visitor.step(format!("{path}/publish"), "Publish the first event"),
     };
     Ok(draw(&TopicPage {
         frame: Frame::new(visitor, format!("Topic {name}")),
