@@ -31,6 +31,10 @@ pub(super) struct InstallationArgs {
 impl InstallationArgs {
     /// The configuration of that installation.
     pub(super) fn config(&self) -> anyhow::Result<Config> {
+        Ok(Config::resolve(&RawConfig::of_process(self.flags()))?)
+    }
+
+    fn flags(&self) -> ConfigFlags {
         let mut flags = ConfigFlags {
             config_file: self.config.clone(),
             ..ConfigFlags::default()
@@ -41,7 +45,7 @@ impl InstallationArgs {
         if let Some(file) = &self.management_token_file {
             flags.set("management.token", file);
         }
-        Ok(Config::resolve(&RawConfig::of_process(flags))?)
+        flags
     }
 }
 
@@ -86,7 +90,10 @@ impl ServerArgs {
 
     /// Finds the server and the token.
     pub(super) fn find(&self) -> anyhow::Result<Server> {
-        let config = self.installation.config()?;
+        self.find_by(&self.installation.config()?)
+    }
+
+    fn find_by(&self, config: &Config) -> anyhow::Result<Server> {
         // An empty variable counts as unset, as it does for settings.
         let (url, url_origin) = match self.url.as_deref().filter(|url| !url.is_empty()) {
             Some(url) => (
@@ -95,7 +102,7 @@ impl ServerArgs {
             ),
             None => url_of(&config.data_dir)?,
         };
-        let (token, token_origin) = token(&config)?;
+        let (token, token_origin) = token(config)?;
         Ok(Server {
             url,
             url_origin,
@@ -170,6 +177,12 @@ mod tests {
         }
     }
 
+    /// Whatever the environment of the tests says.
+    fn find(args: &ServerArgs) -> anyhow::Result<Server> {
+        let raw = RawConfig::gather(args.installation.flags(), []);
+        args.find_by(&Config::resolve(&raw)?)
+    }
+
     #[test]
     fn a_running_server_is_found_by_its_data_directory() {
         let directory = tempfile::tempdir().expect("a directory");
@@ -178,14 +191,14 @@ mod tests {
             "http://127.0.0.1:8123\n",
         )
         .expect("written");
-        let server = args(directory.path()).find().expect("found");
+        let server = find(&args(directory.path())).expect("found");
         assert_eq!(server.url.as_str(), "http://127.0.0.1:8123/");
         assert!(server.token.is_none());
 
         fs::write(management_token::path(directory.path()), "sesame\n").expect("written");
         let mut args = args(directory.path());
         args.url = Some("https://events.example.com".to_owned());
-        let server = args.find().expect("found");
+        let server = find(&args).expect("found");
         assert_eq!(server.url.as_str(), "https://events.example.com/");
         assert_eq!(server.token.expect("a token").reveal(), "sesame");
     }
@@ -193,7 +206,7 @@ mod tests {
     #[test]
     fn a_server_that_is_missing_is_missed_with_advice() {
         let directory = tempfile::tempdir().expect("a directory");
-        let error = args(directory.path()).find().expect_err("none");
+        let error = find(&args(directory.path())).expect_err("none");
         let expected = format!(
             "no server found in {}: start it with `everpost serve` or name it with --url",
             directory.path().display()
@@ -202,7 +215,7 @@ mod tests {
         assert_eq!(here(Path::new("everpost-data")), "./everpost-data");
 
         fs::write(directory.path().join(SERVER_URL_FILE), "localhost").expect("written");
-        let error = args(directory.path()).find().expect_err("no URL");
+        let error = find(&args(directory.path())).expect_err("no URL");
         assert!(format!("{error:#}").contains("\"localhost\" is no URL of a server"));
     }
 }
