@@ -123,7 +123,7 @@ export class Visitor {
 let folder;
 
 function screenshotFolder() {
-  const chosen = process.env.EVERPOST_SCREENSHOTS;
+  const chosen = process.env.SCREENSHOTS;
   folder ??= chosen
     ? mkdir(chosen, { recursive: true }).then(() => chosen)
     : mkdtemp(join(tmpdir(), "everpost-screenshots-"));
