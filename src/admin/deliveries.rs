@@ -13,7 +13,7 @@ use crate::admin::identify::{delivery_id, event_page};
 use crate::admin::session::Visitor;
 use crate::admin::timeline;
 use crate::admin::view::Flash;
-use crate::broker::HastenError;
+use crate::broker::RetryNowError;
 use crate::store::views::DeliveryRow;
 
 /// Tries a pending delivery now.
@@ -30,7 +30,7 @@ pub(super) async fn try_now(
             let told = format!("Nothing is sent now. {why}");
             visitor.tell(Flash::refused(told)).await?;
         }
-        None => tell_whether(&visitor, site.broker.hasten(id).await).await?,
+        None => tell_whether(&visitor, site.broker.retry_now(id).await).await?,
     }
     let back = match form.raw("back") {
         back if gate::is_page(back) => back.to_owned(),
@@ -47,11 +47,11 @@ fn held_up(site: &Site, row: &DeliveryRow) -> Option<String> {
 
 async fn tell_whether(
     visitor: &Visitor,
-    hastened: Result<(), HastenError>,
+    hastened: Result<(), RetryNowError>,
 ) -> Result<(), PageError> {
     let told = match hastened {
         Ok(()) => Flash::done("The next attempt is made now."),
-        Err(HastenError::Store(error)) => return Err(error.into()),
+        Err(RetryNowError::Store(error)) => return Err(error.into()),
         Err(error) => Flash::refused(sentence(&error.to_string())),
     };
     visitor.tell(told).await

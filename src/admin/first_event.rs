@@ -22,12 +22,12 @@ use crate::admin::json_text;
 use crate::admin::session::Visitor;
 use crate::admin::timeline::DeliveryCard;
 use crate::admin::view::{Flash, Frame, draw_with, link};
-use crate::model::answer_script::ScriptedAnswer;
 use crate::model::delivery::{DeliveryId, DeliveryState};
 use crate::model::event::EventKey;
 use crate::model::inspector::{Inspector, InspectorDefinition};
 use crate::model::name::{InspectorName, SubscriptionName, TopicName};
 use crate::model::registry::TopicEntry;
+use crate::model::response_script::ScriptedResponse;
 use crate::store::views::EventDetail;
 use crate::wire::{self, resource};
 
@@ -329,7 +329,7 @@ impl Ready {
 
 fn refuses(inspector: &Inspector) -> bool {
     let next = inspector.definition.answer(inspector.turn, 0);
-    next == ScriptedAnswer::Status(400)
+    next == ScriptedResponse::Status(400)
 }
 
 /// `None` for a step that has not been taken, or whose event is gone.

@@ -1,10 +1,10 @@
 //! What a failed attempt means, in plain language, and what to look at.
 
 use crate::model::dead_letter::DeadLetterReason;
-use crate::model::delivery::{Answer, Outcome};
+use crate::model::delivery::{AttemptResult, Outcome};
 
 /// The hint for an attempt with this answer; `None` when nothing went wrong.
-pub(super) fn for_answer(answer: &Answer) -> Option<&'static str> {
+pub(super) fn for_answer(answer: &AttemptResult) -> Option<&'static str> {
     for_attempt(answer.outcome, answer.status, answer.error.as_deref())
 }
 

@@ -43,6 +43,7 @@ mod login;
 mod login_code;
 mod message;
 mod namespaces;
+mod outbound_check;
 mod overview;
 mod page;
 mod password_again;
@@ -73,7 +74,6 @@ mod traffic;
 mod url_trial;
 mod users;
 mod view;
-mod way_out;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

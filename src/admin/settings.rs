@@ -13,7 +13,7 @@ use crate::admin::session::Visitor;
 use crate::admin::url_trial::{Judged, Typed, UrlForm, UrlTrial};
 use crate::admin::view::{Badge, Frame, Moment, Tone, draw_with};
 use crate::admin::{Site, print};
-use crate::broker::StorageStanding;
+use crate::broker::StorageStatus;
 use crate::broker::diagnostics::place;
 use crate::model::retention::{Pressure, RetentionRules};
 use crate::model::setting::{Setting, SettingOrigin};
@@ -169,7 +169,7 @@ fn egress_words(policy: &EgressPolicy) -> Vec<String> {
 }
 
 impl Kept {
-    fn new(rules: &RetentionRules, disk_min: u64, standing: &StorageStanding) -> Self {
+    fn new(rules: &RetentionRules, disk_min: u64, standing: &StorageStatus) -> Self {
         let sizes = &standing.sizes;
         let pressure = match standing.pressure {
             None => Badge::new(Tone::Good, "There is room"),

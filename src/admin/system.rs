@@ -12,11 +12,11 @@ use crate::admin::error::PageResult;
 use crate::admin::facts::Facts;
 use crate::admin::form::Submitted;
 use crate::admin::identify::subscription_page;
+use crate::admin::outbound_check::{TRIAL, Tried};
 use crate::admin::recipe::Recipe;
 use crate::admin::session::Visitor;
 use crate::admin::url_trial::{Typed, UrlForm};
 use crate::admin::view::{Badge, Flash, Frame, Moment, Tone, draw_with};
-use crate::admin::way_out::{TRIAL, Tried};
 use crate::admin::{Site, print};
 use crate::base::TimeScale;
 use crate::broker::Account;
@@ -40,7 +40,7 @@ struct SystemPage {
     work: Facts,
     accounts: Accounts,
     integrity: IntegrityText,
-    way_out: Option<Tried>,
+    outbound_check: Option<Tried>,
     /// For whoever may try it.
     trial: Option<UrlForm>,
     places: Vec<(&'static str, String)>,
@@ -156,7 +156,7 @@ async fn draw_page(site: &Site, visitor: &Visitor, asked: Asked) -> PageResult {
             None => Accounts::balanced(&report),
         },
         integrity: IntegrityText::new(&report.integrity),
-        way_out: report.way_out.as_ref().map(Tried::new),
+        outbound_check: report.outbound_check.as_ref().map(Tried::new),
         trial: TRIAL.form(visitor, asked.typed),
         places: facts.places.clone(),
         log: site.diagnostics.log(),

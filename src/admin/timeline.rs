@@ -32,7 +32,7 @@ pub(super) struct DeliveryCard {
     /// Why there is none for the time being, although it is pending.
     held_up: Option<String>,
     /// How to bring the next attempt forward, where the page offers that.
-    hasten: Option<Hasten>,
+    retry_now: Option<Hasten>,
     ended_at: Option<Moment>,
     reason: Option<String>,
     /// What the receiver said, if it dead-lettered the event itself.
@@ -101,7 +101,7 @@ impl DeliveryCard {
             held_up: known
                 .filter(|_| row.state == DeliveryState::Pending)
                 .and_then(|each| held_up(each, now)),
-            hasten: None,
+            retry_now: None,
             ended_at: row.ended_at.map(Moment::at),
             reason: row.reason().map(print::visible),
             description: row.dead_letter.description.as_deref().map(print::visible),
@@ -125,7 +125,7 @@ impl DeliveryCard {
             && self.held_up.is_none()
             && visitor.may_send(&format!("/admin/deliveries/{}/try-now", self.id));
         Self {
-            hasten: waits.then(|| Hasten {
+            retry_now: waits.then(|| Hasten {
                 csrf: visitor.csrf.clone(),
                 back: format!("{back}#delivery-{}", self.id),
             }),

@@ -18,7 +18,7 @@ use crate::admin::recipe::Recipe;
 use crate::admin::session::Visitor;
 use crate::admin::view::{Badge, Due, Empty, Flash, Frame, Moment, Tone, draw};
 use crate::base::Timestamp;
-use crate::broker::people::{NAME_CHARACTERS_MAX, PeopleError, TOKEN_DAYS_MAX, TokenWish};
+use crate::broker::people::{NAME_CHARACTERS_MAX, NewTokenRequest, PeopleError, TOKEN_DAYS_MAX};
 use crate::broker::trail::Made;
 use crate::store::accounts::{AccountError, ApiToken, Role, TokenId};
 
@@ -163,11 +163,11 @@ pub(super) async fn create(
 }
 
 /// What the form asks for, or all that is wrong with it.
-fn wish(visitor: &Visitor, form: &Form) -> Result<TokenWish, Vec<Refusal>> {
+fn wish(visitor: &Visitor, form: &Form) -> Result<NewTokenRequest, Vec<Refusal>> {
     let role = Role::parse(form.text("role"));
     let days = form.filled("days").map(str::parse).transpose();
     let unreadable = days.is_err();
-    let wish = TokenWish {
+    let wish = NewTokenRequest {
         name: form.text("name").to_owned(),
         role: role.ok_or_else(|| vec![Refusal::of("role", "Choose one of the roles.")])?,
         days: days.unwrap_or_default(),

@@ -12,7 +12,7 @@ use crate::admin::form::{Form, Refusal};
 use crate::admin::session::Visitor;
 use crate::admin::view::{Badge, Tone, part};
 use crate::outbound::egress::{Denied, Permit};
-use crate::outbound::judge::Verdict;
+use crate::outbound::evaluate::EgressVerdict;
 
 const FIELD: &str = "url";
 
@@ -87,18 +87,18 @@ impl Typed {
 
 impl Judged {
     /// Of a URL that leads to `place`.
-    pub(super) fn new(place: String, verdict: &Verdict) -> Self {
+    pub(super) fn new(place: String, verdict: &EgressVerdict) -> Self {
         let (tone, word, why) = match verdict {
-            Verdict::Allowed(permits) => {
+            EgressVerdict::Allowed(permits) => {
                 let why = permits.iter().map(permit_words).collect();
                 (Tone::Good, "Allowed", why)
             }
-            Verdict::Inside => {
+            EgressVerdict::Inside => {
                 let why = "It is answered within the appliance, and nothing leaves it.";
                 (Tone::Good, "Allowed", vec![why.to_owned()])
             }
-            Verdict::Denied(denied) => (Tone::Bad, "Blocked", vec![denied_words(denied)]),
-            Verdict::Unresolved(why) => {
+            EgressVerdict::Denied(denied) => (Tone::Bad, "Blocked", vec![denied_words(denied)]),
+            EgressVerdict::Unresolved(why) => {
                 let then = "What it leads to is judged once it does.".to_owned();
                 (Tone::Waiting, "Leads nowhere", vec![sentence(why), then])
             }

@@ -124,7 +124,7 @@ pub(super) fn authorize_publisher(
 
 /// Whether it is a key of the topic or of its namespace; always compares with all of them.
 fn has_key(topic: &TopicEntry, key: &Secret) -> bool {
-    let admits = |keys: &AccessKeys| keys.admit(key.reveal());
+    let admits = |keys: &AccessKeys| keys.allows(key.reveal());
     topic
         .access_keys()
         .fold(false, |any, keys| any | admits(keys))
@@ -269,7 +269,7 @@ pub(super) fn check_operator(state: &ApiState, token: &Secret) -> Result<(), Api
 }
 
 /// Lets only those through whose token has the role that the route takes, and notes what they change.
-pub(super) async fn admit(
+pub(super) async fn require_role(
     State((state, access)): State<(ApiState, Access)>,
     mut request: Request,
     next: Next,

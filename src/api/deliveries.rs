@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::api::ApiState;
 use crate::api::error::ApiError;
-use crate::broker::{HastenError, PublishError, SendError};
+use crate::broker::{PublishError, RetryNowError, SendError};
 use crate::model::delivery::DeliveryId;
 use crate::model::event::EventKey;
 
@@ -17,7 +17,7 @@ pub(super) async fn try_now(
     State(state): State<ApiState>,
     Path(id): Path<i64>,
 ) -> Result<Json<Value>, ApiError> {
-    state.broker.hasten(DeliveryId(id)).await?;
+    state.broker.retry_now(DeliveryId(id)).await?;
     Ok(Json(json!({ "deliveryId": id, "due": true })))
 }
 
@@ -57,14 +57,14 @@ impl From<SendError> for ApiError {
     }
 }
 
-impl From<HastenError> for ApiError {
-    fn from(error: HastenError) -> Self {
+impl From<RetryNowError> for ApiError {
+    fn from(error: RetryNowError) -> Self {
         match error {
-            HastenError::NotFound(_) => Self::not_found(format!("{error}.")),
-            HastenError::NotPending(..) | HastenError::Held(_) => {
+            RetryNowError::NotFound(_) => Self::not_found(format!("{error}.")),
+            RetryNowError::NotPending(..) | RetryNowError::Held(_) => {
                 Self::conflict(format!("{error}."))
             }
-            HastenError::Store(error) => error.into(),
+            RetryNowError::Store(error) => error.into(),
         }
     }
 }

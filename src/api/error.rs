@@ -135,11 +135,11 @@ pub(super) async fn finish(
     next: Next,
 ) -> Response {
     let response = next.run(request).await;
-    dress(&state, response).await
+    render_error(&state, response).await
 }
 
 /// The same for one answer.
-pub(super) async fn dress(state: &ApiState, response: Response) -> Response {
+pub(super) async fn render_error(state: &ApiState, response: Response) -> Response {
     let (mut parts, body) = response.into_parts();
     let error = match parts.extensions.remove::<ApiError>() {
         Some(error) => error,

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::api::ApiState;
 use crate::api::error::ApiError;
-use crate::api::manage::{Answer, json as read_json};
+use crate::api::manage::{ApiResult, json as read_json};
 use crate::api::parameters::Parameters;
 use crate::api::records::PAGE_ROWS;
 use crate::broker::InspectorError;
@@ -26,7 +26,7 @@ pub(super) async fn list(State(state): State<ApiState>) -> Result<Json<Value>, A
 }
 
 /// `GET /everpost/inspectors/{name}`
-pub(super) async fn get(State(state): State<ApiState>, Path(name): Path<String>) -> Answer {
+pub(super) async fn get(State(state): State<ApiState>, Path(name): Path<String>) -> ApiResult {
     let inspector = state
         .broker
         .inspector(&InspectorName::parse(&name)?)
@@ -39,7 +39,7 @@ pub(super) async fn put(
     State(state): State<ApiState>,
     Path(name): Path<String>,
     body: Bytes,
-) -> Answer {
+) -> ApiResult {
     let name = InspectorName::parse(&name)?;
     let definition = resource::parse_inspector(&read_json(&body)?)?;
     let status = match state.broker.put_inspector(&name, definition).await? {
@@ -51,7 +51,7 @@ pub(super) async fn put(
 }
 
 /// `DELETE /everpost/inspectors/{name}`, with its requests
-pub(super) async fn delete(State(state): State<ApiState>, Path(name): Path<String>) -> Answer {
+pub(super) async fn delete(State(state): State<ApiState>, Path(name): Path<String>) -> ApiResult {
     let name = InspectorName::parse(&name)?;
     state.broker.delete_inspector(&name).await?;
     Ok(StatusCode::NO_CONTENT.into_response())

@@ -18,10 +18,10 @@ use crate::api::records::properties;
 use crate::broker::Reception;
 use crate::model::dead_letter::DeadLetterDetails;
 use crate::model::delivery::DeliveryId;
-use crate::model::lease::{BadToken, Disposition, Lock, LockRefusal, LockToken, Queue};
+use crate::model::lease::{BadToken, Disposition, Lock, LockRefusal, LockToken, SubQueue};
 use crate::model::limits::{LOCK_DURATION, LOCK_SECONDS, LOCKS_PER_REQUEST_MAX};
 use crate::model::name::{SubscriptionName, TopicName};
-use crate::store::{Locked, Which};
+use crate::store::{LockSelection, Locked};
 use crate::wire::{self, Payload};
 
 #[derive(Deserialize)]
@@ -46,17 +46,17 @@ pub(super) async fn receive(
     let (topic, subscription) = state.broker.subscription(&topic, &name)?;
     let lock = lock_duration(asked.lock_duration_in_seconds)?;
     let (which, limit) = match asked.sequence_numbers {
-        None => (Which::Due, asked.count.unwrap_or(1)),
+        None => (LockSelection::Due, asked.count.unwrap_or(1)),
         Some(numbers) => {
             let limit = numbers.len();
             let numbers = numbers.into_iter().map(DeliveryId).collect();
-            (Which::Deferred(numbers), limit)
+            (LockSelection::Deferred(numbers), limit)
         }
     };
     check_count("count, or of sequenceNumbers,", limit)?;
     let reception = Reception {
         subscription: subscription.id,
-        queue: Queue::DeadLetters,
+        queue: SubQueue::DeadLetters,
         which,
         limit,
         lock,

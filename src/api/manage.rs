@@ -20,7 +20,7 @@ use crate::model::registry::TopicEntry;
 use crate::model::subscription::{EventSubscription, PendingFate};
 use crate::wire::resource::{self, SubscriptionContext};
 
-pub(super) type Answer = Result<Response, ApiError>;
+pub(super) type ApiResult = Result<Response, ApiError>;
 
 /// What a path says about a topic: `/topics/{topic}`, in namespaces behind `/namespaces/{namespace}`.
 #[derive(Deserialize)]
@@ -73,7 +73,7 @@ pub(super) async fn list_topics(State(state): State<ApiState>) -> Response {
 pub(super) async fn get_topic(
     State(state): State<ApiState>,
     Path(topic): Path<TopicPath>,
-) -> Answer {
+) -> ApiResult {
     let entry = state.broker.topic(&topic.name()?)?;
     Ok(Json(show_topic(&state, &entry)).into_response())
 }
@@ -83,7 +83,7 @@ pub(super) async fn put_topic(
     State(state): State<ApiState>,
     Path(topic): Path<TopicPath>,
     body: Bytes,
-) -> Answer {
+) -> ApiResult {
     let name = topic.name()?;
     let body = json(&body)?;
     let definition = match name.namespace() {
@@ -99,7 +99,7 @@ pub(super) async fn patch_topic(
     State(state): State<ApiState>,
     Path(topic): Path<TopicPath>,
     body: Bytes,
-) -> Answer {
+) -> ApiResult {
     let (name, patch) = (topic.name()?, json(&body)?);
     let change = |current: &TopicEntry| {
         let definition = &current.topic.definition;
@@ -118,7 +118,7 @@ pub(super) async fn delete_topic(
     State(state): State<ApiState>,
     Path(topic): Path<TopicPath>,
     Parameters(deletion): Parameters<Deletion>,
-) -> Answer {
+) -> ApiResult {
     let (name, pending) = (topic.name()?, deletion.pending()?);
     state.broker.delete_topic(&name, pending).await?;
     Ok(StatusCode::NO_CONTENT.into_response())
@@ -128,7 +128,7 @@ pub(super) async fn delete_topic(
 pub(super) async fn list_keys(
     State(state): State<ApiState>,
     Path(topic): Path<TopicPath>,
-) -> Answer {
+) -> ApiResult {
     let keys = state.broker.topic_keys(&topic.name()?)?;
     Ok(Json(resource::render_keys(&keys)).into_response())
 }
@@ -138,7 +138,7 @@ pub(super) async fn regenerate_key(
     State(state): State<ApiState>,
     Path(topic): Path<TopicPath>,
     body: Bytes,
-) -> Answer {
+) -> ApiResult {
     let key = resource::parse_key_name(&json(&body)?)?;
     let keys = state.broker.regenerate_key(&topic.name()?, key).await?;
     Ok(Json(resource::render_keys(&keys)).into_response())
@@ -148,7 +148,7 @@ pub(super) async fn regenerate_key(
 pub(super) async fn list_subscriptions(
     State(state): State<ApiState>,
     Path(topic): Path<TopicPath>,
-) -> Answer {
+) -> ApiResult {
     let entry = state.broker.topic(&topic.name()?)?;
     let all = entry.subscriptions.values();
     let all = all
@@ -161,7 +161,7 @@ pub(super) async fn list_subscriptions(
 pub(super) async fn get_subscription(
     State(state): State<ApiState>,
     Path(path): Path<SubscriptionPath>,
-) -> Answer {
+) -> ApiResult {
     let (topic, name) = path.names()?;
     let (entry, subscription) = state.broker.subscription(&topic, &name)?;
     Ok(Json(show_subscription(&state, &entry, &subscription)).into_response())
@@ -172,7 +172,7 @@ pub(super) async fn put_subscription(
     State(state): State<ApiState>,
     Path(path): Path<SubscriptionPath>,
     body: Bytes,
-) -> Answer {
+) -> ApiResult {
     let (topic, name) = path.names()?;
     let entry = state.broker.topic(&topic)?;
     let replaced = entry.subscription(&name);
@@ -195,7 +195,7 @@ pub(super) async fn patch_subscription(
     State(state): State<ApiState>,
     Path(path): Path<SubscriptionPath>,
     body: Bytes,
-) -> Answer {
+) -> ApiResult {
     let (topic, name) = path.names()?;
     let patch = json(&body)?;
     let change = |entry: &TopicEntry, current: &EventSubscription| {
@@ -220,7 +220,7 @@ pub(super) async fn delete_subscription(
     State(state): State<ApiState>,
     Path(path): Path<SubscriptionPath>,
     Parameters(deletion): Parameters<Deletion>,
-) -> Answer {
+) -> ApiResult {
     let (topic, name) = path.names()?;
     let pending = deletion.pending()?;
     state
@@ -253,7 +253,7 @@ impl Deletion {
 pub(super) async fn pause(
     State(state): State<ApiState>,
     Path(path): Path<SubscriptionPath>,
-) -> Answer {
+) -> ApiResult {
     let (topic, name) = path.names()?;
     let (entry, subscription) = state.broker.pause_subscription(&topic, &name).await?;
     Ok(Json(show_subscription(&state, &entry, &subscription)).into_response())
@@ -263,7 +263,7 @@ pub(super) async fn pause(
 pub(super) async fn resume(
     State(state): State<ApiState>,
     Path(path): Path<SubscriptionPath>,
-) -> Answer {
+) -> ApiResult {
     let (topic, name) = path.names()?;
     let (entry, subscription) = state.broker.resume_subscription(&topic, &name).await?;
     Ok(Json(show_subscription(&state, &entry, &subscription)).into_response())
@@ -273,7 +273,7 @@ pub(super) async fn resume(
 pub(super) async fn get_full_url(
     State(state): State<ApiState>,
     Path(path): Path<SubscriptionPath>,
-) -> Answer {
+) -> ApiResult {
     let (topic, name) = path.names()?;
     let (_, subscription) = state.broker.subscription(&topic, &name)?;
     let url = resource::render_full_url(&subscription.definition);
@@ -285,7 +285,7 @@ pub(super) async fn get_full_url(
 pub(super) async fn get_delivery_attributes(
     State(state): State<ApiState>,
     Path(path): Path<SubscriptionPath>,
-) -> Answer {
+) -> ApiResult {
     let (topic, name) = path.names()?;
     let (_, subscription) = state.broker.subscription(&topic, &name)?;
     Ok(Json(resource::render_delivery_attributes(
@@ -298,7 +298,7 @@ pub(super) async fn get_delivery_attributes(
 pub(super) async fn list_signing_secrets(
     State(state): State<ApiState>,
     Path(path): Path<SubscriptionPath>,
-) -> Answer {
+) -> ApiResult {
     let (topic, name) = path.names()?;
     let (_, subscription) = state.broker.subscription(&topic, &name)?;
     Ok(Json(resource::render_signing_secrets(&subscription.definition)).into_response())
@@ -309,7 +309,7 @@ pub(super) async fn rotate_signing_secret(
     State(state): State<ApiState>,
     Path(path): Path<SubscriptionPath>,
     body: Bytes,
-) -> Answer {
+) -> ApiResult {
     let (topic, name) = path.names()?;
     let rotation = match body.is_empty() {
         true => Value::Object(serde_json::Map::new()),
@@ -326,7 +326,7 @@ pub(super) async fn rotate_signing_secret(
 pub(super) async fn validate(
     State(state): State<ApiState>,
     Path(path): Path<SubscriptionPath>,
-) -> Answer {
+) -> ApiResult {
     let (topic, name) = path.names()?;
     let (entry, subscription) = state.broker.validate_again(&topic, &name).await?;
     Ok(Json(show_subscription(&state, &entry, &subscription)).into_response())

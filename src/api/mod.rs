@@ -31,7 +31,7 @@ mod rejections;
 mod replays;
 mod resubmit;
 mod routes;
-mod see_through;
+mod run_to_completion;
 mod service_bus;
 mod storage;
 #[cfg(test)]
@@ -50,7 +50,7 @@ pub use arm::rewrite as rewrite_arm_path;
 pub use auth::ManagementToken;
 pub use error::catch_panic;
 pub use openapi::document;
-pub use publish::Intake;
+pub use publish::BodyBudget;
 
 use crate::broker::Broker;
 use crate::broker::diagnostics::Diagnostics;
@@ -66,7 +66,7 @@ pub struct ApiState {
     pub people: People,
     pub trail: Trail,
     pub token: ManagementToken,
-    pub intake: Intake,
+    pub body_budget: BodyBudget,
     pub diagnostics: Diagnostics,
     pub options: Arc<ApiOptions>,
 }
@@ -101,7 +101,7 @@ pub fn routes(state: ApiState, others: Router) -> Router {
         .layer(middleware::from_fn_with_state(state.clone(), error::finish))
         .with_state(state.clone())
         .merge(others)
-        .layer(middleware::from_fn(see_through::see_through))
+        .layer(middleware::from_fn(run_to_completion::run_to_completion))
         .layer(middleware::from_fn_with_state(
             state.clone(),
             service_bus::divert,

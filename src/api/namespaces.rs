@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::api::ApiState;
 use crate::api::error::ApiError;
-use crate::api::manage::{Answer, Deletion, json, show_topic};
+use crate::api::manage::{ApiResult, Deletion, json, show_topic};
 use crate::api::parameters::Parameters;
 use crate::model::name::NamespaceName;
 use crate::model::namespace::NamespaceDefinition;
@@ -25,7 +25,7 @@ pub(super) async fn list(State(state): State<ApiState>) -> Response {
 }
 
 /// `GET /namespaces/{namespace}`
-pub(super) async fn get(State(state): State<ApiState>, Path(name): Path<String>) -> Answer {
+pub(super) async fn get(State(state): State<ApiState>, Path(name): Path<String>) -> ApiResult {
     let entry = state.broker.namespace(&NamespaceName::parse(&name)?)?;
     Ok(Json(show(&state, &entry)).into_response())
 }
@@ -35,7 +35,7 @@ pub(super) async fn put(
     State(state): State<ApiState>,
     Path(name): Path<String>,
     body: Bytes,
-) -> Answer {
+) -> ApiResult {
     let name = NamespaceName::parse(&name)?;
     let definition = resource::parse_namespace(&json(&body)?)?;
     let entry = state.broker.put_namespace(name, definition).await?;
@@ -47,7 +47,7 @@ pub(super) async fn patch(
     State(state): State<ApiState>,
     Path(name): Path<String>,
     body: Bytes,
-) -> Answer {
+) -> ApiResult {
     let name = NamespaceName::parse(&name)?;
     let patch = json(&body)?;
     let change = |current: &NamespaceDefinition| {
@@ -62,14 +62,17 @@ pub(super) async fn delete(
     State(state): State<ApiState>,
     Path(name): Path<String>,
     Parameters(deletion): Parameters<Deletion>,
-) -> Answer {
+) -> ApiResult {
     let (name, pending) = (NamespaceName::parse(&name)?, deletion.pending()?);
     state.broker.delete_namespace(&name, pending).await?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
 /// `POST /namespaces/{namespace}/listKeys`
-pub(super) async fn list_keys(State(state): State<ApiState>, Path(name): Path<String>) -> Answer {
+pub(super) async fn list_keys(
+    State(state): State<ApiState>,
+    Path(name): Path<String>,
+) -> ApiResult {
     let entry = state.broker.namespace(&NamespaceName::parse(&name)?)?;
     Ok(Json(resource::render_keys(&entry.namespace.keys)).into_response())
 }
@@ -79,7 +82,7 @@ pub(super) async fn regenerate_key(
     State(state): State<ApiState>,
     Path(name): Path<String>,
     body: Bytes,
-) -> Answer {
+) -> ApiResult {
     let name = NamespaceName::parse(&name)?;
     let key = resource::parse_key_name(&json(&body)?)?;
     let entry = state.broker.regenerate_namespace_key(&name, key).await?;
@@ -87,7 +90,10 @@ pub(super) async fn regenerate_key(
 }
 
 /// `GET /namespaces/{namespace}/topics`
-pub(super) async fn list_topics(State(state): State<ApiState>, Path(name): Path<String>) -> Answer {
+pub(super) async fn list_topics(
+    State(state): State<ApiState>,
+    Path(name): Path<String>,
+) -> ApiResult {
     let entry = state.broker.namespace(&NamespaceName::parse(&name)?)?;
     let registry = state.broker.registry();
     let topics = registry.topics_of(&entry.namespace.name);

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::api::ApiState;
 use crate::api::error::ApiError;
-use crate::api::manage::{Answer, json};
+use crate::api::manage::{ApiResult, json};
 use crate::api::parameters::Parameters;
 use crate::base::Timestamp;
 use crate::broker::people::{LINK_LIFE, PeopleError};
@@ -47,7 +47,7 @@ impl From<PeopleError> for ApiError {
 }
 
 /// `GET /everpost/users`
-pub(super) async fn list(State(state): State<ApiState>) -> Answer {
+pub(super) async fn list(State(state): State<ApiState>) -> ApiResult {
     let users = state.people.accounts().users().await?;
     let users: Vec<Value> = users.iter().map(render).collect();
     Ok(Json(json!({ "value": users })).into_response())
@@ -62,7 +62,7 @@ struct NewUserBody {
 }
 
 /// `POST /everpost/users`: without a password, the answer holds the link by which one is chosen.
-pub(super) async fn create(State(state): State<ApiState>, body: Bytes) -> Answer {
+pub(super) async fn create(State(state): State<ApiState>, body: Bytes) -> ApiResult {
     let body: NewUserBody = read(&body)?;
     let role = role(&body.role)?;
     let added = state.people.add(&body.name, role, body.password.as_deref());
@@ -76,7 +76,7 @@ pub(super) async fn create(State(state): State<ApiState>, body: Bytes) -> Answer
 }
 
 /// `GET /everpost/users/{name}`
-pub(super) async fn show(State(state): State<ApiState>, Path(name): Path<String>) -> Answer {
+pub(super) async fn show(State(state): State<ApiState>, Path(name): Path<String>) -> ApiResult {
     Ok(Json(render(&by_name(&state, name).await?)).into_response())
 }
 
@@ -95,7 +95,7 @@ pub(super) async fn patch(
     State(state): State<ApiState>,
     Path(name): Path<String>,
     body: Bytes,
-) -> Answer {
+) -> ApiResult {
     let user = by_name(&state, name).await?;
     let patch: UserPatch = read(&body)?;
     let change = UserChange {
@@ -119,14 +119,14 @@ pub(super) async fn patch(
 }
 
 /// `DELETE /everpost/users/{name}`
-pub(super) async fn delete(State(state): State<ApiState>, Path(name): Path<String>) -> Answer {
+pub(super) async fn delete(State(state): State<ApiState>, Path(name): Path<String>) -> ApiResult {
     let user = by_name(&state, name).await?;
     state.people.delete(user.id).await?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
 /// `POST /everpost/users/{name}/passwordLink`
-pub(super) async fn put_link(State(state): State<ApiState>, Path(name): Path<String>) -> Answer {
+pub(super) async fn put_link(State(state): State<ApiState>, Path(name): Path<String>) -> ApiResult {
     let user = by_name(&state, name).await?;
     let mut shown = render(&user);
     add_link(&state, user.id, &mut shown).await?;
@@ -161,7 +161,7 @@ impl Whose {
 pub(super) async fn list_sessions(
     State(state): State<ApiState>,
     Parameters(whose): Parameters<Whose>,
-) -> Answer {
+) -> ApiResult {
     let user = whose.id(&state).await?;
     let accounts = state.people.accounts();
     let sessions = accounts
@@ -175,14 +175,17 @@ pub(super) async fn list_sessions(
 pub(super) async fn end_sessions(
     State(state): State<ApiState>,
     Parameters(whose): Parameters<Whose>,
-) -> Answer {
+) -> ApiResult {
     let user = whose.id(&state).await?;
     let ended = state.people.accounts().end_sessions(user, None).await?;
     Ok(Json(json!({ "ended": ended })).into_response())
 }
 
 /// `DELETE /everpost/sessions/{id}`
-pub(super) async fn end_session(State(state): State<ApiState>, Path(id): Path<String>) -> Answer {
+pub(super) async fn end_session(
+    State(state): State<ApiState>,
+    Path(id): Path<String>,
+) -> ApiResult {
     state.people.accounts().delete_session(id).await?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }

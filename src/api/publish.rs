@@ -43,11 +43,11 @@ const EXCESS_READ_MAX: usize = 8 * 1_024 * 1_024;
 
 /// Bounds the memory that request bodies take.
 #[derive(Clone)]
-pub struct Intake {
+pub struct BodyBudget {
     kib: Arc<Semaphore>,
 }
 
-impl Default for Intake {
+impl Default for BodyBudget {
     fn default() -> Self {
         Self {
             kib: Arc::new(Semaphore::new(INTAKE_KIB_MAX as usize)),
@@ -55,7 +55,7 @@ impl Default for Intake {
     }
 }
 
-impl Intake {
+impl BodyBudget {
     async fn room_for(&self, bytes: usize) -> Result<OwnedSemaphorePermit, ApiError> {
         let kib = u32::try_from(bytes.div_ceil(1_024))
             .unwrap_or(INTAKE_KIB_MAX)
@@ -142,10 +142,10 @@ async fn accept(
     authorize(state, topic, &request)?;
     let bytes_max = state.options.publish_bytes_max;
     let room = room_needed(request.headers(), bytes_max);
-    let _room = state.intake.room_for(room).await?;
+    let _room = state.body_budget.room_for(room).await?;
     let (parts, body) = request.into_parts();
     let body = read_body(body, bytes_max).await?;
-    let events = judge(state, topic, &parts, &body, versions, now).inspect_err(|error| {
+    let events = evaluate(state, topic, &parts, &body, versions, now).inspect_err(|error| {
         let rejection = rejection(topic, &parts.headers, &body, error, now);
         state.broker.note_rejection(rejection);
     })?;
@@ -176,7 +176,7 @@ pub(super) fn authorize(
 }
 
 /// The events of a request, or what is wrong with it.
-fn judge(
+fn evaluate(
     state: &ApiState,
     topic: &TopicEntry,
     parts: &Parts,

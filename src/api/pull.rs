@@ -15,11 +15,11 @@ use axum::response::{IntoResponse, Response};
 
 use crate::api::ApiState;
 use crate::api::auth::{Credential, query_value};
-use crate::api::error::{ApiError, dress};
+use crate::api::error::{ApiError, render_error};
 use crate::api::publish::{authorize, check_version, host_of, read_body};
 use crate::api::publish_in_namespace::{API_VERSIONS, choose_topic, no_such_topic, topic_in};
 use crate::broker::ManageError;
-use crate::model::lease::{BadToken, LockToken, Verdict};
+use crate::model::lease::{BadToken, LockToken, ReceiverAction};
 use crate::model::limits::MANAGEMENT_BYTES_MAX;
 use crate::model::name::{NamespaceName, SubscriptionName};
 use crate::model::registry::TopicEntry;
@@ -38,7 +38,7 @@ pub(super) async fn divert(
     match Address::parse(request.uri().path()) {
         Some(address) if request.method() == Method::POST => {
             let answer = answer(&state, &address, request).await;
-            dress(&state, answer.into_response()).await
+            render_error(&state, answer.into_response()).await
         }
         Some(_) | None => next.run(request).await,
     }
@@ -62,9 +62,9 @@ async fn answer(
     };
     let (parts, body) = request.into_parts();
     let delay = query_value(&parts.uri, "releaseDelayInSeconds");
-    match pull::verdict(address.operation, delay.as_deref())? {
+    match pull::action(address.operation, delay.as_deref())? {
         None => desk.receive(&parts.uri).await,
-        Some(verdict) => desk.settle(verdict, &parts.uri, body).await,
+        Some(action) => desk.settle(action, &parts.uri, body).await,
     }
 }
 
@@ -113,7 +113,12 @@ impl Desk<'_> {
         Ok(([kind], body).into_response())
     }
 
-    async fn settle(&self, verdict: Verdict, uri: &Uri, body: Body) -> Result<Response, ApiError> {
+    async fn settle(
+        &self,
+        action: ReceiverAction,
+        uri: &Uri,
+        body: Body,
+    ) -> Result<Response, ApiError> {
         let version = query_value(uri, "api-version");
         let body = read_body(body, MANAGEMENT_BYTES_MAX).await?;
         if body.excess > 0 {
@@ -127,7 +132,7 @@ impl Desk<'_> {
         let known = tokens.iter().flatten().copied().collect();
         let broker = &self.state.broker;
         let judged = broker
-            .judge(self.topic, self.subscription, known, verdict)
+            .evaluate(self.topic, self.subscription, known, action)
             .await?;
         let mut judged = judged.into_iter();
         let outcomes = tokens.into_iter().map(|token| match token {

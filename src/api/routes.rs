@@ -66,7 +66,7 @@ impl Access {
 }
 
 /// What is open to everybody, and has no body.
-fn open(path: &str, verbs: Verbs) -> Route {
+fn public(path: &str, verbs: Verbs) -> Route {
     Route {
         path: path.to_owned(),
         shown_as: None,
@@ -77,16 +77,16 @@ fn open(path: &str, verbs: Verbs) -> Route {
 }
 
 /// What publishers do. The handler reads the body within the limit that is set.
-fn published(path: &str, verbs: Verbs) -> Route {
+fn publisher(path: &str, verbs: Verbs) -> Route {
     Route {
         door: Door::Key,
         bytes_max: None,
-        ..open(path, verbs)
+        ..public(path, verbs)
     }
 }
 
 /// What takes a token.
-fn guarded(path: impl Into<String>, access: Access, verbs: Verbs) -> Route {
+fn with_token(path: impl Into<String>, access: Access, verbs: Verbs) -> Route {
     Route {
         path: path.into(),
         shown_as: None,
@@ -97,18 +97,18 @@ fn guarded(path: impl Into<String>, access: Access, verbs: Verbs) -> Route {
 }
 
 /// What administrators change and everybody sees.
-fn managed(path: impl Into<String>, verbs: Verbs) -> Route {
-    guarded(path, access(Role::Viewer, Role::Admin), verbs)
+fn admin_writes(path: impl Into<String>, verbs: Verbs) -> Route {
+    with_token(path, access(Role::Viewer, Role::Admin), verbs)
 }
 
 /// What operators do, too.
-fn operated(path: impl Into<String>, verbs: Verbs) -> Route {
-    guarded(path, access(Role::Viewer, Role::Operator), verbs)
+fn operator(path: impl Into<String>, verbs: Verbs) -> Route {
+    with_token(path, access(Role::Viewer, Role::Operator), verbs)
 }
 
 /// What operators alone see, for it holds data of events.
-fn with_data(path: impl Into<String>, verbs: Verbs) -> Route {
-    guarded(path, access(Role::Operator, Role::Operator), verbs)
+fn operator_only(path: impl Into<String>, verbs: Verbs) -> Route {
+    with_token(path, access(Role::Operator, Role::Operator), verbs)
 }
 
 /// A question of operators in a body.
@@ -117,12 +117,12 @@ fn asked(path: impl Into<String>, verbs: Verbs) -> Route {
         is_noted: false,
         ..access(Role::Operator, Role::Operator)
     };
-    guarded(path, access, verbs)
+    with_token(path, access, verbs)
 }
 
 /// For administrators alone.
-fn kept(path: impl Into<String>, verbs: Verbs) -> Route {
-    guarded(path, access(Role::Admin, Role::Admin), verbs)
+fn admin_only(path: impl Into<String>, verbs: Verbs) -> Route {
+    with_token(path, access(Role::Admin, Role::Admin), verbs)
 }
 
 fn access(reads: Role, changes: Role) -> Access {
@@ -158,9 +158,10 @@ impl Route {
         };
         let handler = self.verbs.into_router().route_layer(limit);
         let handler = match self.door {
-            Door::Role(access) => {
-                handler.route_layer(from_fn_with_state((state.clone(), access), auth::admit))
-            }
+            Door::Role(access) => handler.route_layer(from_fn_with_state(
+                (state.clone(), access),
+                auth::require_role,
+            )),
             Door::Open | Door::Key | Door::Queue => handler,
         };
         router.route(&self.path, handler)
@@ -209,76 +210,76 @@ pub(super) fn served(options: &ApiOptions) -> Vec<Served> {
 pub(super) fn all(options: &ApiOptions) -> Vec<Route> {
     let publish_bytes_max = options.publish_bytes_max;
     let mut routes = vec![
-        open("/", get(front_page).otherwise(error::no_such_path)),
-        open("/healthz", get(health::healthz)),
-        open("/readyz", get(health::readyz)),
-        open("/validate", get(validate::confirm).post(validate::confirm)),
+        public("/", get(front_page).otherwise(error::no_such_path)),
+        public("/healthz", get(health::healthz)),
+        public("/readyz", get(health::readyz)),
+        public("/validate", get(validate::confirm).post(validate::confirm)),
         match options.metrics_public {
-            true => open("/metrics", get(health::metrics)),
-            false => managed("/metrics", get(health::metrics)),
+            true => public("/metrics", get(health::metrics)),
+            false => admin_writes("/metrics", get(health::metrics)),
         },
-        managed("/openapi.json", get(openapi::show)),
-        published("/topics/{topic}/api/events",
+        admin_writes("/openapi.json", get(openapi::show)),
+        publisher("/topics/{topic}/api/events",
             post(publish::to_topic).options(publish::options)),
-        published("/{topic}/api/events", post(publish::to_topic).options(publish::options)),
-        published("/eventGrid/api/events", post(publish::to_host).options(publish::options)),
-        published("/api/events", post(publish::to_host).options(publish::options)),
-        published("/topics/{topic}", post(publish_in_namespace::by_topic))
+        publisher("/{topic}/api/events", post(publish::to_topic).options(publish::options)),
+        publisher("/eventGrid/api/events", post(publish::to_host).options(publish::options)),
+        publisher("/api/events", post(publish::to_host).options(publish::options)),
+        publisher("/topics/{topic}", post(publish_in_namespace::by_topic))
             .shown_as("/topics/{topic}:publish"),
-        published("/namespaces/{namespace}/topics/{topic}", post(publish_in_namespace::by_path))
+        publisher("/namespaces/{namespace}/topics/{topic}", post(publish_in_namespace::by_path))
             .shown_as("/namespaces/{namespace}/topics/{topic}:publish"),
-        managed("/topics", get(manage::list_topics)),
-        managed("/namespaces", get(namespaces::list)),
-        managed("/namespaces/{namespace}",
+        admin_writes("/topics", get(manage::list_topics)),
+        admin_writes("/namespaces", get(namespaces::list)),
+        admin_writes("/namespaces/{namespace}",
             get(namespaces::get).put(namespaces::put).patch(namespaces::patch)
                 .delete(namespaces::delete)),
-        managed("/namespaces/{namespace}/listKeys", post(namespaces::list_keys)),
-        managed("/namespaces/{namespace}/regenerateKey", post(namespaces::regenerate_key)),
-        managed("/namespaces/{namespace}/topics", get(namespaces::list_topics)),
-        managed("/everpost/counts", get(counts::list_counts)),
-        managed("/everpost/traffic", get(counts::list_traffic)),
-        managed("/everpost/events", get(events::list)),
-        with_data("/everpost/events/{key}", get(records::get_event)),
-        with_data("/everpost/events/{key}/explanations", get(explain::explain_stored)),
-        operated("/everpost/events/{key}/send", post(deliveries::send)),
-        managed("/everpost/storage", get(storage::show)),
-        operated("/everpost/deliveries/{id}/tryNow", post(deliveries::try_now)),
-        managed("/everpost/deadLetters", get(dead_letters::list)),
-        managed("/everpost/deadLetters/count", get(dead_letters::count)),
-        managed("/everpost/deadLetters/purge", post(dead_letters::purge)),
-        with_data("/everpost/deadLetters/{id}", get(records::get_dead_letter)),
-        operated("/everpost/deadLetters/resubmit", post(resubmit::selection)),
-        managed("/everpost/deadLetters/import", post(import::import)).of_bytes(IMPORT_BYTES_MAX),
+        admin_writes("/namespaces/{namespace}/listKeys", post(namespaces::list_keys)),
+        admin_writes("/namespaces/{namespace}/regenerateKey", post(namespaces::regenerate_key)),
+        admin_writes("/namespaces/{namespace}/topics", get(namespaces::list_topics)),
+        admin_writes("/everpost/counts", get(counts::list_counts)),
+        admin_writes("/everpost/traffic", get(counts::list_traffic)),
+        admin_writes("/everpost/events", get(events::list)),
+        operator_only("/everpost/events/{key}", get(records::get_event)),
+        operator_only("/everpost/events/{key}/explanations", get(explain::explain_stored)),
+        operator("/everpost/events/{key}/send", post(deliveries::send)),
+        admin_writes("/everpost/storage", get(storage::show)),
+        operator("/everpost/deliveries/{id}/tryNow", post(deliveries::try_now)),
+        admin_writes("/everpost/deadLetters", get(dead_letters::list)),
+        admin_writes("/everpost/deadLetters/count", get(dead_letters::count)),
+        admin_writes("/everpost/deadLetters/purge", post(dead_letters::purge)),
+        operator_only("/everpost/deadLetters/{id}", get(records::get_dead_letter)),
+        operator("/everpost/deadLetters/resubmit", post(resubmit::selection)),
+        admin_writes("/everpost/deadLetters/import", post(import::import)).of_bytes(IMPORT_BYTES_MAX),
         // An edited event is as large as a published one.
-        operated("/everpost/deadLetters/{id}/resubmit", post(resubmit::one))
+        operator("/everpost/deadLetters/{id}/resubmit", post(resubmit::one))
             .of_bytes(publish_bytes_max),
         asked("/everpost/deadLetters/receive", post(locks::receive)),
         asked("/everpost/locks/{verb}", post(locks::settle)),
-        managed("/everpost/rejectedEvents", get(rejections::list)),
-        with_data("/everpost/rejectedEvents/{id}", get(rejections::get)),
-        managed("/everpost/inspectors", get(inspectors::list)),
-        operated("/everpost/inspectors/{name}",
+        admin_writes("/everpost/rejectedEvents", get(rejections::list)),
+        operator_only("/everpost/rejectedEvents/{id}", get(rejections::get)),
+        admin_writes("/everpost/inspectors", get(inspectors::list)),
+        operator("/everpost/inspectors/{name}",
             get(inspectors::get).put(inspectors::put).delete(inspectors::delete)),
-        operated("/everpost/inspectors/{name}/clear", post(inspectors::clear)),
-        with_data("/everpost/inspectors/{name}/requests", get(inspectors::requests)),
-        with_data("/everpost/inspectors/{name}/requests/{number}", get(inspectors::request)),
-        operated("/everpost/replays", get(replays::list).post(replays::start)),
+        operator("/everpost/inspectors/{name}/clear", post(inspectors::clear)),
+        operator_only("/everpost/inspectors/{name}/requests", get(inspectors::requests)),
+        operator_only("/everpost/inspectors/{name}/requests/{number}", get(inspectors::request)),
+        operator("/everpost/replays", get(replays::list).post(replays::start)),
         asked("/everpost/replays/preview", post(replays::preview)),
-        managed("/everpost/replays/{id}", get(replays::show)),
-        operated("/everpost/replays/{id}/pause", post(replays::pause)),
-        operated("/everpost/replays/{id}/resume", post(replays::resume)),
-        operated("/everpost/replays/{id}/cancel", post(replays::cancel)),
-        kept("/everpost/users", get(people::list).post(people::create)),
-        kept("/everpost/users/{name}",
+        admin_writes("/everpost/replays/{id}", get(replays::show)),
+        operator("/everpost/replays/{id}/pause", post(replays::pause)),
+        operator("/everpost/replays/{id}/resume", post(replays::resume)),
+        operator("/everpost/replays/{id}/cancel", post(replays::cancel)),
+        admin_only("/everpost/users", get(people::list).post(people::create)),
+        admin_only("/everpost/users/{name}",
             get(people::show).patch(people::patch).delete(people::delete)),
-        kept("/everpost/users/{name}/passwordLink", post(people::put_link)),
-        kept("/everpost/sessions", get(people::list_sessions)),
-        kept("/everpost/sessions/end", post(people::end_sessions)),
-        kept("/everpost/sessions/{id}", delete(people::end_session)),
-        kept("/everpost/tokens", get(tokens::list).post(tokens::create)),
-        kept("/everpost/tokens/{name}", get(tokens::show).delete(tokens::delete)),
-        kept("/everpost/audit", get(audit::list)),
-        kept("/everpost/supportBundle", post(diagnostics::support_bundle)),
+        admin_only("/everpost/users/{name}/passwordLink", post(people::put_link)),
+        admin_only("/everpost/sessions", get(people::list_sessions)),
+        admin_only("/everpost/sessions/end", post(people::end_sessions)),
+        admin_only("/everpost/sessions/{id}", delete(people::end_session)),
+        admin_only("/everpost/tokens", get(tokens::list).post(tokens::create)),
+        admin_only("/everpost/tokens/{name}", get(tokens::show).delete(tokens::delete)),
+        admin_only("/everpost/audit", get(audit::list)),
+        admin_only("/everpost/supportBundle", post(diagnostics::support_bundle)),
     ];
     for topic in ["/topics/{topic}", "/namespaces/{namespace}/topics/{topic}"] {
         routes.extend(of_topic(topic, publish_bytes_max.saturating_add(MANAGEMENT_BYTES_MAX)));
@@ -292,24 +293,24 @@ fn of_topic(topic: &str, pasted_bytes_max: usize) -> Vec<Route> {
     let of_topic = |rest: &str| format!("{topic}{rest}");
     let of_subscription = |rest: &str| format!("{topic}/eventSubscriptions/{{name}}{rest}");
     vec![
-        managed(topic,
+        admin_writes(topic,
             get(manage::get_topic).put(manage::put_topic).patch(manage::patch_topic)
                 .delete(manage::delete_topic)),
-        managed(of_topic("/listKeys"), post(manage::list_keys)),
-        managed(of_topic("/regenerateKey"), post(manage::regenerate_key)),
-        managed(of_topic("/eventSubscriptions"), get(manage::list_subscriptions)),
-        managed(of_subscription(""),
+        admin_writes(of_topic("/listKeys"), post(manage::list_keys)),
+        admin_writes(of_topic("/regenerateKey"), post(manage::regenerate_key)),
+        admin_writes(of_topic("/eventSubscriptions"), get(manage::list_subscriptions)),
+        admin_writes(of_subscription(""),
             get(manage::get_subscription).put(manage::put_subscription)
                 .patch(manage::patch_subscription).delete(manage::delete_subscription)),
-        managed(of_subscription("/getFullUrl"), post(manage::get_full_url)),
-        managed(of_subscription("/getDeliveryAttributes"), post(manage::get_delivery_attributes)),
-        managed(of_subscription("/listSigningSecrets"), post(manage::list_signing_secrets)),
-        managed(of_subscription("/rotateSigningSecret"), post(manage::rotate_signing_secret)),
+        admin_writes(of_subscription("/getFullUrl"), post(manage::get_full_url)),
+        admin_writes(of_subscription("/getDeliveryAttributes"), post(manage::get_delivery_attributes)),
+        admin_writes(of_subscription("/listSigningSecrets"), post(manage::list_signing_secrets)),
+        admin_writes(of_subscription("/rotateSigningSecret"), post(manage::rotate_signing_secret)),
         asked(of_topic("/explain"), post(explain::explain_all)).of_bytes(pasted_bytes_max),
         asked(of_subscription("/explain"), post(explain::explain_one)).of_bytes(pasted_bytes_max),
         asked(of_topic("/tryFilter"), post(explain::try_filter)),
-        operated(of_subscription("/validate"), post(manage::validate)),
-        operated(of_subscription("/pause"), post(manage::pause)),
-        operated(of_subscription("/resume"), post(manage::resume)),
+        operator(of_subscription("/validate"), post(manage::validate)),
+        operator(of_subscription("/pause"), post(manage::pause)),
+        operator(of_subscription("/resume"), post(manage::resume)),
     ]
 }

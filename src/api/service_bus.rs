@@ -20,12 +20,12 @@ use crate::base::Timestamp;
 use crate::broker::{ManageError, ReceiveError, Reception};
 use crate::model::dead_letter::DeadLetterReason;
 use crate::model::delivery::DeliveryId;
-use crate::model::lease::{Disposition, Lock, LockRefusal, LockToken, Queue};
+use crate::model::lease::{Disposition, Lock, LockRefusal, LockToken, SubQueue};
 use crate::model::limits::{LOCK_DURATION, RECEIVE_WAIT, RECEIVE_WAIT_MAX, RETRY_AFTER_BUSY_S};
 use crate::model::name::{InvalidName, SubscriptionName, TopicName};
 use crate::model::registry::TopicEntry;
 use crate::model::subscription::EventSubscription;
-use crate::store::{Locked, StoreError, Which};
+use crate::store::{LockSelection, Locked, StoreError};
 use crate::wire;
 use crate::wire::sas::resource_covers;
 use crate::wire::service_bus::address::{Address, Claim, Operation, lock_path};
@@ -288,8 +288,8 @@ impl Desk<'_> {
     async fn receive(&self, wait: Duration) -> Result<Option<Locked>, Refusal> {
         let reception = Reception {
             subscription: self.subscription.id,
-            queue: Queue::DeadLetters,
-            which: Which::Due,
+            queue: SubQueue::DeadLetters,
+            which: LockSelection::Due,
             limit: 1,
             lock: LOCK_DURATION,
         };
@@ -342,7 +342,7 @@ impl Desk<'_> {
         let found = self.state.broker.locks(vec![token]).await?;
         let lock = found.into_iter().next().flatten();
         let here = |lock: &Lock| {
-            lock.subscription == self.subscription.id && lock.queue == Queue::DeadLetters
+            lock.subscription == self.subscription.id && lock.queue == SubQueue::DeadLetters
         };
         Ok(lock.filter(here).ok_or(LockRefusal::LockLost)?)
     }

@@ -11,9 +11,9 @@ use http_body_util::BodyExt;
 use serde_json::{Value, json};
 use tower::ServiceExt;
 
-use crate::api::{ApiOptions, ApiState, Intake, ManagementToken, routes};
+use crate::api::{ApiOptions, ApiState, BodyBudget, ManagementToken, routes};
 use crate::base::{Clock, Entropy, TimeScale, Timestamp};
-use crate::broker::diagnostics::{Diagnostics, Surroundings};
+use crate::broker::diagnostics::{Diagnostics, RuntimeInfo};
 use crate::broker::people::People;
 use crate::broker::trail::Trail;
 use crate::broker::{Broker, BrokerOptions};
@@ -23,7 +23,9 @@ use crate::model::limits::{PUBLISH_BYTES_MAX, RESUBMISSIONS_MAX};
 use crate::model::probation::ProbationRules;
 use crate::model::registry::ResourceScope;
 use crate::model::retention::RetentionRules;
-use crate::outbound::exchange::{Exchange, ExchangeAnswer, ExchangeError, ExchangeRequest, Script};
+use crate::outbound::transport::{
+    HttpTransport, Responder, TransportError, TransportRequest, TransportResponse,
+};
 use crate::outbound::{Outbound, OutboundOptions};
 use crate::store::Store;
 use crate::store::accounts::Role;
@@ -39,9 +41,9 @@ const OPTIONS: ApiOptions = ApiOptions {
 struct Nobody;
 
 #[async_trait::async_trait]
-impl Script for Nobody {
-    async fn answer(&self, _: &ExchangeRequest) -> Result<ExchangeAnswer, ExchangeError> {
-        Err(ExchangeError::Socket("connection refused".to_owned()))
+impl Responder for Nobody {
+    async fn answer(&self, _: &TransportRequest) -> Result<TransportResponse, TransportError> {
+        Err(TransportError::Socket("connection refused".to_owned()))
     }
 }
 
@@ -60,7 +62,7 @@ impl Door {
         };
         let store = Store::open_inline(scope).expect("a store");
         let outbound = Outbound::new(OutboundOptions {
-            exchange: Exchange::Scripted(Arc::new(Nobody)),
+            transport: HttpTransport::Scripted(Arc::new(Nobody)),
             clock: clock.clone(),
             origin: "eventgrid.azure.net".to_owned(),
             export_dir: None,
@@ -89,8 +91,8 @@ impl Door {
             views: store.views.clone(),
             people,
             token: ManagementToken::configured(Secret::new(TOKEN)),
-            intake: Intake::default(),
-            diagnostics: Diagnostics::new(broker.clone(), Surroundings::default()),
+            body_budget: BodyBudget::default(),
+            diagnostics: Diagnostics::new(broker.clone(), RuntimeInfo::default()),
             options: Arc::new(OPTIONS),
         };
         Self {

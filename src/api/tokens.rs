@@ -11,15 +11,15 @@ use serde_json::{Value, json};
 use crate::api::ApiState;
 use crate::api::auth::Caller;
 use crate::api::error::ApiError;
-use crate::api::manage::Answer;
+use crate::api::manage::ApiResult;
 use crate::api::people::{read, role};
 use crate::base::Timestamp;
-use crate::broker::people::TokenWish;
+use crate::broker::people::NewTokenRequest;
 use crate::broker::trail::Made;
 use crate::store::accounts::ApiToken;
 
 /// `GET /everpost/tokens`
-pub(super) async fn list(State(state): State<ApiState>) -> Answer {
+pub(super) async fn list(State(state): State<ApiState>) -> ApiResult {
     let tokens: Vec<Value> = state.people.tokens().list().iter().map(render).collect();
     Ok(Json(json!({ "value": tokens })).into_response())
 }
@@ -37,9 +37,9 @@ pub(super) async fn create(
     State(state): State<ApiState>,
     Extension(caller): Extension<Caller>,
     body: Bytes,
-) -> Answer {
+) -> ApiResult {
     let body: NewTokenBody = read(&body)?;
-    let wish = TokenWish {
+    let wish = NewTokenRequest {
         name: body.name.clone(),
         role: role(&body.role)?,
         days: body.days,
@@ -53,12 +53,12 @@ pub(super) async fn create(
 }
 
 /// `GET /everpost/tokens/{name}`
-pub(super) async fn show(State(state): State<ApiState>, Path(name): Path<String>) -> Answer {
+pub(super) async fn show(State(state): State<ApiState>, Path(name): Path<String>) -> ApiResult {
     Ok(Json(render(&find(&state, &name)?)).into_response())
 }
 
 /// `DELETE /everpost/tokens/{name}`
-pub(super) async fn delete(State(state): State<ApiState>, Path(name): Path<String>) -> Answer {
+pub(super) async fn delete(State(state): State<ApiState>, Path(name): Path<String>) -> ApiResult {
     let token = find(&state, &name)?;
     state.people.tokens().delete(token.id).await?;
     Ok(StatusCode::NO_CONTENT.into_response())

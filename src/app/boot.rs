@@ -15,18 +15,18 @@ use tower_http::catch_panic::CatchPanicLayer;
 
 use crate::admin::hosts::OwnHosts;
 use crate::admin::{self, AdminState, SetupLink};
-use crate::api::{self, ApiOptions, ApiState, Intake};
+use crate::api::{self, ApiOptions, ApiState, BodyBudget};
 use crate::app::config::Config;
 use crate::app::interrupt::interrupted;
 use crate::app::{claim, facts, listen, management_token, telemetry};
 use crate::base::{Clock, Entropy, LogTail, TimeScale};
-use crate::broker::diagnostics::{Connections, Diagnostics, Surroundings};
+use crate::broker::diagnostics::{Connections, Diagnostics, RuntimeInfo};
 use crate::broker::people::People;
 use crate::broker::trail::Trail;
 use crate::broker::{Broker, BrokerOptions};
 use crate::model::registry::ResourceScope;
 use crate::outbound::egress::EgressPolicy;
-use crate::outbound::exchange::{Exchange, NetworkExchange, NetworkOptions};
+use crate::outbound::transport::{HttpTransport, NetworkOptions, NetworkTransport};
 use crate::outbound::{Outbound, OutboundOptions};
 use crate::store::{DataDir, OnFatal, Store, StoreOptions, write_private};
 
@@ -126,7 +126,7 @@ impl Appliance {
         let connections = Connections::of_at_most(config.http.connections_max);
         let diagnostics = Diagnostics::new(
             broker.clone(),
-            Surroundings {
+            RuntimeInfo {
                 facts,
                 settings: Arc::clone(&config.shown),
                 log,
@@ -151,7 +151,7 @@ impl Appliance {
             people,
             trail,
             token,
-            intake: Intake::default(),
+            body_budget: BodyBudget::default(),
             diagnostics,
             options: Arc::new(api_options),
         };
@@ -161,8 +161,8 @@ impl Appliance {
         let dispatching = tokio::spawn(broker.clone().dispatch(requests.clone()));
         let replaying = tokio::spawn(broker.clone().replay());
         let exporting = tokio::spawn(broker.clone().export());
-        tokio::spawn(broker.clone().keep_house());
-        tokio::spawn(broker.clone().keep_bounds());
+        tokio::spawn(broker.clone().run_janitor());
+        tokio::spawn(broker.clone().run_retention());
         let stop_listening = CancellationToken::new();
         let listening = tokio::spawn(listen::serve(
             listener,
@@ -286,13 +286,13 @@ fn egress(config: &Config) -> EgressPolicy {
 }
 
 fn outbound(config: &Config, clock: &Clock) -> anyhow::Result<Outbound> {
-    let network = NetworkExchange::new(NetworkOptions {
+    let network = NetworkTransport::new(NetworkOptions {
         egress: egress(config),
         clock: clock.clone(),
         extra_authorities: Vec::new(),
     })?;
     Ok(Outbound::new(OutboundOptions {
-        exchange: Exchange::Network(network),
+        transport: HttpTransport::Network(network),
         clock: clock.clone(),
         origin: config.webhook.origin.clone(),
         export_dir: config.dead_letter.export_dir.clone(),

@@ -10,7 +10,7 @@ use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 
 use crate::base::Timestamp;
 use crate::model::delivery::DeliveryId;
-use crate::model::pace::{Allowance, Rate};
+use crate::model::pace::{Rate, TokenBucket};
 use crate::model::subscription::SubscriptionId;
 
 /// How many requests may be on the wire, and how much may wait for that.
@@ -23,7 +23,7 @@ pub(super) struct SlotLimits {
 }
 
 /// What is kept for a slot takes memory.
-pub(super) trait Weighty {
+pub(super) trait ByteSize {
     /// Bytes of it.
     fn weight(&self) -> usize;
 }
@@ -38,7 +38,7 @@ pub(super) struct OwnLimits {
 
 /// A subscription's turn: it may start up to `slots` requests, and must end in [`Agenda::end_turn`].
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Turn<W> {
+pub(super) struct DispatchSlot<W> {
     pub(super) subscription: SubscriptionId,
     pub(super) slots: usize,
     /// What an earlier turn leased and had no slot for, oldest first.
@@ -68,7 +68,7 @@ struct Entry<W> {
     waiting: Vec<W>,
     /// When the present turn was taken, and the rate that its requests count against.
     paced: Option<(Timestamp, Rate)>,
-    allowance: Allowance,
+    allowance: TokenBucket,
 }
 
 impl<W> Default for Entry<W> {
@@ -80,7 +80,7 @@ impl<W> Default for Entry<W> {
             held: HashSet::new(),
             waiting: Vec::new(),
             paced: None,
-            allowance: Allowance::default(),
+            allowance: TokenBucket::default(),
         }
     }
 }
@@ -96,7 +96,7 @@ enum Place {
     Parked,
 }
 
-impl<W: Weighty> Agenda<W> {
+impl<W: ByteSize> Agenda<W> {
     pub(super) fn new(limits: SlotLimits) -> Self {
         Self {
             limits,
@@ -158,7 +158,7 @@ impl<W: Weighty> Agenda<W> {
         &mut self,
         now: Timestamp,
         own: impl Fn(SubscriptionId) -> OwnLimits,
-    ) -> Option<Turn<W>> {
+    ) -> Option<DispatchSlot<W>> {
         self.promote(now);
         let overall = self.limits.overall.saturating_sub(self.in_flight);
         if overall == 0 {
@@ -192,7 +192,7 @@ impl<W: Weighty> Agenda<W> {
             let waiting = std::mem::take(&mut entry.waiting);
             self.waiting_bytes -= weight_of(&waiting);
             entry.paced = rate.map(|rate| (now, rate));
-            return Some(Turn {
+            return Some(DispatchSlot {
                 subscription,
                 slots: free.min(overall).min(allowed),
                 waiting,
@@ -302,15 +302,15 @@ impl<W: Weighty> Agenda<W> {
             && entry.place == Place::Idle
             && entry.in_flight == 0
             && entry.waiting.is_empty()
-            && entry.allowance == Allowance::default()
+            && entry.allowance == TokenBucket::default()
         {
             self.entries.remove(&subscription);
         }
     }
 }
 
-fn weight_of<W: Weighty>(all: &[W]) -> usize {
-    all.iter().map(Weighty::weight).sum()
+fn weight_of<W: ByteSize>(all: &[W]) -> usize {
+    all.iter().map(ByteSize::weight).sum()
 }
 
 #[cfg(test)]
@@ -318,7 +318,7 @@ mod tests {
     use super::*;
 
     /// Each weighs as much as it says.
-    impl Weighty for i32 {
+    impl ByteSize for i32 {
         fn weight(&self) -> usize {
             usize::try_from(*self).expect("a weight")
         }

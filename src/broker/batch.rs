@@ -3,7 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use crate::broker::agenda::Weighty;
+use crate::broker::agenda::ByteSize;
 use crate::model::batch::BatchPolicy;
 use crate::model::delivery::{Delivery, DeliveryId};
 use crate::model::destination::{AttributeValue, DeliveryAttributeMapping};
@@ -16,7 +16,7 @@ use crate::wire::attribute::dynamic_value;
 /// A delivery that is due, with its event.
 pub(super) type Due = (Delivery, Arc<StoredEvent>);
 
-impl Weighty for Due {
+impl ByteSize for Due {
     fn weight(&self) -> usize {
         self.1.event.size() + size_of::<StoredEvent>()
     }
@@ -45,15 +45,15 @@ const LOOK_AHEAD: usize = 4;
 
 /// How much one turn may send.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Portion {
+pub(super) struct SendBudget {
     pub(super) requests: usize,
     pub(super) batch: BatchPolicy,
     pub(super) is_probe: bool,
 }
 
-impl Portion {
+impl SendBudget {
     /// One event, whose outcome decides on a probation.
-    pub(super) const PROBE: Portion = Portion {
+    pub(super) const PROBE: SendBudget = SendBudget {
         requests: 1,
         batch: BatchPolicy {
             max_events: Some(1),
@@ -76,25 +76,25 @@ pub(super) fn fill(
     topic: &Arc<TopicEntry>,
     subscription: &Arc<EventSubscription>,
     mut due: Vec<Due>,
-    portion: Portion,
+    send_budget: SendBudget,
 ) -> (Vec<Batch>, Vec<Due>) {
-    let looked_at = portion.deliveries_max().saturating_mul(LOOK_AHEAD);
+    let looked_at = send_budget.deliveries_max().saturating_mul(LOOK_AHEAD);
     let unseen = due.split_off(looked_at.min(due.len()));
-    let mut groups = groups(topic, subscription, due, portion.batch);
+    let mut groups = groups(topic, subscription, due, send_budget.batch);
     let mut batches = Vec::new();
-    while batches.len() < portion.requests
+    while batches.len() < send_budget.requests
         && let Some(group) = groups.iter_mut().min_by_key(|group| oldest(group))
         && !group.is_empty()
     {
         let sizes = group.iter().map(|(_, due)| size(topic, subscription, due));
-        let filled = portion.batch.fill(sizes);
+        let filled = send_budget.batch.fill(sizes);
         let (deliveries, events) = group.drain(..filled).map(|(_, due)| due).unzip();
         batches.push(Batch {
             topic: Arc::clone(topic),
             subscription: Arc::clone(subscription),
             deliveries,
             events,
-            is_probe: portion.is_probe,
+            is_probe: send_budget.is_probe,
         });
     }
     let mut rest: Vec<_> = groups.into_iter().flatten().collect();
@@ -245,7 +245,7 @@ mod tests {
     /// `due` are words `id/attempts/tenant`; tells the batches and, behind a bar, what waits.
     fn check(webhook: &serde_json::Value, requests: usize, words: &str, expected: &str) {
         let (topic, subscription) = scene(webhook);
-        let portion = Portion {
+        let send_budget = SendBudget {
             requests,
             batch: subscription.definition.destination.batch(),
             is_probe: false,
@@ -255,7 +255,7 @@ mod tests {
             let number = |at: usize| parts[at].parse::<u32>().expect("a number");
             due(number(0).into(), number(1), parts[2])
         });
-        let (batches, rest) = fill(&topic, &subscription, all.collect(), portion);
+        let (batches, rest) = fill(&topic, &subscription, all.collect(), send_budget);
         let told = |deliveries: &mut dyn Iterator<Item = &Delivery>| {
             let ids: Vec<String> = deliveries.map(|each| each.id.to_string()).collect();
             ids.join("+")
@@ -342,7 +342,7 @@ mod tests {
     fn a_probe_is_one_event() {
         let (topic, subscription) = scene(&json!({"maxEventsPerBatch": 3}));
         let all = vec![due(1, 0, "a"), due(2, 0, "a")];
-        let (batches, rest) = fill(&topic, &subscription, all, Portion::PROBE);
+        let (batches, rest) = fill(&topic, &subscription, all, SendBudget::PROBE);
         assert_eq!(
             (batches.len(), batches[0].events.len(), rest.len()),
             (1, 1, 1)

@@ -11,13 +11,13 @@ use crate::base::Timestamp;
 use crate::broker::Broker;
 use crate::broker::batch::Batch;
 use crate::model::delivery::{
-    Answer, Delivery, DeliveryAttempt, DeliveryId, LateAnswer, Outcome, Settlement, settle,
+    AttemptResult, Delivery, DeliveryAttempt, DeliveryId, LateResponse, Outcome, Settlement, settle,
 };
 use crate::model::event::StoredEvent;
 use crate::model::probation::Observation;
 use crate::model::subscription::SubscriptionId;
-use crate::outbound::{Heard, Listening, Shipment};
-use crate::store::{Late, Settled, StoreError};
+use crate::outbound::{DeliveryRequest, LateResponseWait, SendResult};
+use crate::store::{Late, SettlementRecord, StoreError};
 
 /// Pause before what the store could not take is offered again. It doubles from time to time, so that a
 /// settlement which is itself what undoes its commits does not hold up everybody.
@@ -77,7 +77,7 @@ impl Broker {
             next_due: Err(()),
         };
         let started_at = self.clock().now();
-        let Heard { answer, late } = match unless_it_panics(self.send(&batch)).await {
+        let SendResult { answer, late } = match unless_it_panics(self.send(&batch)).await {
             Ok(heard) => heard,
             Err(why) => self.defect(&batch, &why),
         };
@@ -103,33 +103,33 @@ impl Broker {
 
     /// What is taken for the answer where the request could not be made because of a defect of ours: a
     /// failed attempt like others, so that it is tried again with pauses and not for ever.
-    fn defect(&self, batch: &Batch, why: &str) -> Heard {
+    fn defect(&self, batch: &Batch, why: &str) -> SendResult {
         tracing::error!(why, deliveries = ?batch.ids(), "a delivery met a defect of the appliance");
         self.meters().panicked();
-        Heard {
-            answer: Answer {
+        SendResult {
+            answer: AttemptResult {
                 error: Some(format!(
                     "not sent because of a defect of the appliance: {why}"
                 )),
-                ..Answer::of(Outcome::GenericError)
+                ..AttemptResult::of(Outcome::GenericError)
             },
             late: None,
         }
     }
 
-    async fn send(&self, batch: &Batch) -> Heard {
+    async fn send(&self, batch: &Batch) -> SendResult {
         let events: Vec<&StoredEvent> = batch.events.iter().map(AsRef::as_ref).collect();
         let counts = batch.deliveries.iter().map(|each| each.attempts);
         let destination = &batch.subscription.definition.destination;
         let own_deadline = destination.pace().response_deadline;
-        let shipment = Shipment {
+        let delivery_request = DeliveryRequest {
             subscription: &batch.subscription,
             topic_resource_id: &batch.topic.resource_id,
             events: &events,
             delivery_count: counts.max().unwrap_or(0),
             deadline: own_deadline.unwrap_or(self.options().response_deadline),
         };
-        self.outbound().deliver(shipment).await
+        self.outbound().deliver(delivery_request).await
     }
 
     /// Takes note of how a request came out. Returns when the subscription deserves a look because of
@@ -137,7 +137,7 @@ impl Broker {
     fn observe(
         &self,
         batch: &Batch,
-        answer: &Answer,
+        answer: &AttemptResult,
         started_at: Timestamp,
         now: Timestamp,
     ) -> Option<Timestamp> {
@@ -171,15 +171,15 @@ impl Broker {
     fn settlements(
         &self,
         batch: &Batch,
-        answer: Answer,
+        answer: AttemptResult,
         started_at: Timestamp,
         now: Timestamp,
-    ) -> Vec<Settled> {
+    ) -> Vec<SettlementRecord> {
         let definition = &batch.subscription.definition;
         let duration = now.since(started_at);
         // One answer serves the whole batch.
         let jitter = self.entropy().fraction();
-        let settle_one = |delivery: &Delivery, answer: Answer| {
+        let settle_one = |delivery: &Delivery, answer: AttemptResult| {
             let attempt = DeliveryAttempt {
                 attempt: delivery.attempts + 1,
                 started_at,
@@ -189,7 +189,7 @@ impl Broker {
             };
             let (policy, scale) = (&definition.retry_policy, self.time_scale());
             let settlement = settle(delivery, &attempt, policy, scale, jitter);
-            Settled {
+            SettlementRecord {
                 delivery: delivery.id,
                 attempt: Some(Arc::new(attempt)),
                 settlement: settlement.kept_by(&definition.dead_letter),
@@ -211,7 +211,7 @@ impl Broker {
     async fn settle_for_sure(
         &self,
         subscription: SubscriptionId,
-        settled: Vec<Settled>,
+        settled: Vec<SettlementRecord>,
         now: Timestamp,
     ) {
         let settle = || self.store().deliveries.settle(settled.clone(), now);
@@ -221,9 +221,9 @@ impl Broker {
     }
 
     /// Goes on listening to a receiver that did not answer in time. Beyond
-    /// [`crate::model::limits::LATE_ANSWERS_MAX`] nobody does, and the connection is closed.
-    fn listen(&self, batch: Batch, listening: Listening, started_at: Timestamp) {
-        let Ok(permit) = Arc::clone(&self.shared.late_answers).try_acquire_owned() else {
+    /// [`crate::model::limits::LATE_RESPONSES_MAX`] nobody does, and the connection is closed.
+    fn listen(&self, batch: Batch, listening: LateResponseWait, started_at: Timestamp) {
+        let Ok(permit) = Arc::clone(&self.shared.late_responses).try_acquire_owned() else {
             return;
         };
         let broker = self.clone();
@@ -247,7 +247,7 @@ impl Broker {
 
     /// Records a late answer. A success completes what still waits for its next attempt; what is being
     /// attempted already is not recalled (spec 7.2).
-    async fn settle_late(&self, batch: &Batch, answer: &Answer, started_at: Timestamp) {
+    async fn settle_late(&self, batch: &Batch, answer: &AttemptResult, started_at: Timestamp) {
         let Some(status) = answer.status else {
             return;
         };
@@ -264,7 +264,7 @@ impl Broker {
             let late = batch.deliveries.iter().map(|delivery| Late {
                 delivery: delivery.id,
                 attempt: delivery.attempts + 1,
-                answer: LateAnswer { status, after },
+                answer: LateResponse { status, after },
                 completes: is_success && !on_the_wire.contains(&delivery.id),
             });
             let deliveries = &self.store().deliveries;
@@ -286,7 +286,7 @@ impl Broker {
     fn observe_late(
         &self,
         batch: &Batch,
-        answer: &Answer,
+        answer: &AttemptResult,
         started_at: Timestamp,
         now: Timestamp,
     ) -> Option<Timestamp> {
@@ -338,7 +338,7 @@ async fn unless_it_panics<T>(work: impl Future<Output = T>) -> Result<T, String>
 }
 
 /// When the first of the settled deliveries falls due again.
-pub(super) fn next_due(settled: &[Settled]) -> Option<Timestamp> {
+pub(super) fn next_due(settled: &[SettlementRecord]) -> Option<Timestamp> {
     let moments = settled.iter().filter_map(|each| match each.settlement {
         Settlement::Retry { at } => Some(at),
         Settlement::Complete | Settlement::DeadLetter(_) | Settlement::Drop(_) => None,

@@ -10,17 +10,17 @@ use tokio_util::task::TaskTracker;
 
 use crate::base::Timestamp;
 use crate::broker::Broker;
-use crate::broker::agenda::{OwnLimits, Turn};
-use crate::broker::batch::{Batch, Due, Portion, fill};
+use crate::broker::agenda::{DispatchSlot, OwnLimits};
+use crate::broker::batch::{Batch, Due, SendBudget, fill};
 use crate::broker::deliver::next_due;
 use crate::model::dead_letter::DeadLetterReason;
 use crate::model::delivery::{
-    Answer, Delivery, DeliveryAttempt, Outcome, Settlement, admit, settle_skipped,
+    AttemptResult, Delivery, DeliveryAttempt, Outcome, Settlement, admit, settle_skipped,
 };
 use crate::model::probation::Admission;
 use crate::model::registry::{Registry, TopicEntry};
 use crate::model::subscription::{EventSubscription, SubscriptionId};
-use crate::store::{LeaseRequest, Leased, Settled, StoreError};
+use crate::store::{LeaseRequest, Leased, SettlementRecord, StoreError};
 
 /// The longest sleep without looking at the store.
 const POLL_INTERVAL: Duration = Duration::from_secs(30);
@@ -138,7 +138,7 @@ impl Broker {
         Some(self.serve(turn).await)
     }
 
-    fn take_turn(&self) -> Option<Turn<Due>> {
+    fn take_turn(&self) -> Option<DispatchSlot<Due>> {
         let mut agenda = self.agenda();
         // Read while nobody can tell the agenda of a change, lest a turn be put off for a limit that has
         // just been lifted.
@@ -146,7 +146,7 @@ impl Broker {
         agenda.take(self.clock().now(), |id| own_limits(&registry, id))
     }
 
-    async fn serve(&self, turn: Turn<Due>) -> Vec<Batch> {
+    async fn serve(&self, turn: DispatchSlot<Due>) -> Vec<Batch> {
         let registry = self.registry();
         let id = turn.subscription;
         let found = registry.subscription(id);
@@ -183,17 +183,17 @@ impl Broker {
         &self,
         topic: &Arc<TopicEntry>,
         subscription: &Arc<EventSubscription>,
-        turn: Turn<Due>,
+        turn: DispatchSlot<Due>,
     ) -> Result<Filled, StoreError> {
         let now = self.clock().now();
         let admission = self.health().admission(subscription.id, now);
-        let portion = match admission {
-            Admission::Free => Portion {
+        let send_budget = match admission {
+            Admission::Free => SendBudget {
                 requests: turn.slots,
                 batch: subscription.definition.destination.batch(),
                 is_probe: false,
             },
-            Admission::Probe => Portion::PROBE,
+            Admission::Probe => SendBudget::PROBE,
             Admission::Hold { until } => {
                 return Ok(Filled {
                     next_due: until,
@@ -202,7 +202,7 @@ impl Broker {
             }
             Admission::Skip { cause } => return self.skip_due(topic, subscription, cause).await,
         };
-        self.fill_turn(topic, subscription, turn.waiting, portion)
+        self.fill_turn(topic, subscription, turn.waiting, send_budget)
             .await
     }
 
@@ -213,13 +213,13 @@ impl Broker {
         topic: &Arc<TopicEntry>,
         subscription: &Arc<EventSubscription>,
         waiting: Vec<Due>,
-        portion: Portion,
+        send_budget: SendBudget,
     ) -> Result<Filled, StoreError> {
         let now = self.clock().now();
-        let wanted = portion.deliveries_max().min(LEASE_MAX);
+        let wanted = send_budget.deliveries_max().min(LEASE_MAX);
         let (mut due, mut next_due) = (waiting, Some(now));
         if due.len() < wanted {
-            let limit = match portion.is_probe || !self.agenda().may_lease_ahead() {
+            let limit = match send_budget.is_probe || !self.agenda().may_lease_ahead() {
                 true => wanted,
                 false => wanted.max(LEASE_AHEAD),
             };
@@ -228,7 +228,7 @@ impl Broker {
             next_due = leased.next_due;
         }
         let due = self.admitted(topic, subscription, due).await?;
-        let (batches, waiting) = fill(topic, subscription, due, portion);
+        let (batches, waiting) = fill(topic, subscription, due, send_budget);
         if !waiting.is_empty() {
             next_due = Some(now);
         }
@@ -251,7 +251,7 @@ impl Broker {
             .admitted(topic, subscription, leased.deliveries)
             .await?;
         let now = self.clock().now();
-        let settled: Vec<Settled> = due
+        let settled: Vec<SettlementRecord> = due
             .iter()
             .map(|(delivery, _)| self.skipped(subscription, delivery, cause, now))
             .collect();
@@ -272,7 +272,7 @@ impl Broker {
         delivery: &Delivery,
         cause: Outcome,
         now: Timestamp,
-    ) -> Settled {
+    ) -> SettlementRecord {
         let definition = &subscription.definition;
         let (policy, scale) = (&definition.retry_policy, self.time_scale());
         let jitter = self.entropy().fraction();
@@ -280,11 +280,11 @@ impl Broker {
             attempt: delivery.attempts + 1,
             started_at: now,
             duration: Duration::ZERO,
-            answer: Answer::skipped(cause),
+            answer: AttemptResult::skipped(cause),
             late: None,
         };
         let settlement = settle_skipped(delivery, &attempt, cause, policy, scale, jitter);
-        Settled {
+        SettlementRecord {
             delivery: delivery.id,
             attempt: Some(Arc::new(attempt)),
             settlement: settlement.kept_by(&definition.dead_letter),
@@ -334,7 +334,7 @@ impl Broker {
         &self,
         topic: &TopicEntry,
         subscription: &EventSubscription,
-        given_up: Vec<Settled>,
+        given_up: Vec<SettlementRecord>,
     ) -> Result<(), StoreError> {
         if !given_up.is_empty() {
             let now = self.clock().now();
@@ -373,7 +373,7 @@ impl Broker {
         topic: &TopicEntry,
         subscription: &EventSubscription,
         delivery: &Delivery,
-    ) -> Option<Settled> {
+    ) -> Option<SettlementRecord> {
         let (now, scale) = (self.clock().now(), self.time_scale());
         let policy = topic.retry_policy(subscription);
         let reason = admit(delivery, &policy, now, scale).err()?;
@@ -434,9 +434,9 @@ fn given_up(
     subscription: &EventSubscription,
     delivery: &Delivery,
     reason: DeadLetterReason,
-) -> Settled {
+) -> SettlementRecord {
     let kept_by = &subscription.definition.dead_letter;
-    Settled {
+    SettlementRecord {
         delivery: delivery.id,
         attempt: None,
         settlement: Settlement::DeadLetter(reason).kept_by(kept_by),

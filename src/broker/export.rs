@@ -17,7 +17,7 @@ use crate::model::limits::BLOBS_AT_ONCE_MAX;
 use crate::model::registry::TopicEntry;
 use crate::model::subscription::{DeadLetterDestination, EventSubscription};
 use crate::outbound::Blob;
-use crate::store::{ExportStanding, Exported, StoreError, WaitingBlob};
+use crate::store::{ExportStatus, Exported, StoreError, WaitingBlob};
 use crate::wire::blob_created::BlobCreated;
 use crate::wire::dead_letter::RecordOf;
 use crate::wire::dead_letter_blob::{self, BlobTitle};
@@ -103,7 +103,7 @@ impl Broker {
         registry.subscriptions().filter_map(exporter).collect()
     }
 
-    fn is_export_due(&self, exporter: &Exporter, standing: &ExportStanding) -> bool {
+    fn is_export_due(&self, exporter: &Exporter, standing: &ExportStatus) -> bool {
         let now = self.clock().now();
         if let Some(outage) = &standing.outage
             && !outage.is_due(exporter.subscription.updated_at, now)
@@ -116,7 +116,7 @@ impl Broker {
     }
 
     /// Drops what has waited too long for storage that is away, if that is the operator's wish.
-    async fn give_up_exports(&self, standing: &ExportStanding) -> Result<(), StoreError> {
+    async fn give_up_exports(&self, standing: &ExportStatus) -> Result<(), StoreError> {
         let now = self.clock().now();
         let outage = standing.outage.as_ref();
         let before = match self.options().exports.when_unavailable {
@@ -146,7 +146,7 @@ impl Broker {
     }
 
     /// A few at once, so that storage that hangs does not keep the others.
-    async fn export_all(&self, due: Vec<(Exporter, ExportStanding)>) -> Result<usize, StoreError> {
+    async fn export_all(&self, due: Vec<(Exporter, ExportStatus)>) -> Result<usize, StoreError> {
         let (mut waiting, mut running) = (due.into_iter(), JoinSet::new());
         let (mut stored, mut trouble) = (0, None);
         loop {
@@ -172,7 +172,7 @@ impl Broker {
     async fn export_one(
         &self,
         exporter: &Exporter,
-        standing: ExportStanding,
+        standing: ExportStatus,
     ) -> Result<bool, StoreError> {
         let blob = match standing.waiting {
             Some(waiting) => waiting,

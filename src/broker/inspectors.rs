@@ -7,14 +7,14 @@ use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 
 use crate::broker::{Broker, Shared};
-use crate::model::answer_script::ScriptedAnswer;
 use crate::model::destination::{AttributeValue, WebHook};
 use crate::model::inspector::{Arrival, Inspector, InspectorDefinition};
 use crate::model::limits::{INSPECTED_BYTES_MAX, INSPECTORS_MAX};
 use crate::model::name::InspectorName;
+use crate::model::response_script::ScriptedResponse;
 use crate::model::signing::SigningSecret;
 use crate::model::subscription::EventSubscription;
-use crate::outbound::exchange::{ExchangeAnswer, ExchangeError, ExchangeRequest, Script};
+use crate::outbound::transport::{Responder, TransportError, TransportRequest, TransportResponse};
 use crate::store::{StoreError, Written};
 use crate::wire::{received, signature};
 
@@ -91,7 +91,7 @@ fn webhook_of<'a>(
 }
 
 /// Who answers what is sent to inspectors. `shared` owns what calls it, hence the weak hold.
-pub(super) fn inspection(shared: &Weak<Shared>) -> Arc<dyn Script> {
+pub(super) fn inspection(shared: &Weak<Shared>) -> Arc<dyn Responder> {
     Arc::new(Inspection {
         shared: Weak::clone(shared),
     })
@@ -102,10 +102,13 @@ struct Inspection {
 }
 
 #[async_trait]
-impl Script for Inspection {
-    async fn answer(&self, request: &ExchangeRequest) -> Result<ExchangeAnswer, ExchangeError> {
+impl Responder for Inspection {
+    async fn answer(
+        &self,
+        request: &TransportRequest,
+    ) -> Result<TransportResponse, TransportError> {
         let Some(broker) = self.shared.upgrade().map(|shared| Broker { shared }) else {
-            return Err(ExchangeError::Socket(
+            return Err(TransportError::Socket(
                 "the appliance is stopping".to_owned(),
             ));
         };
@@ -139,7 +142,7 @@ impl Script for Inspection {
         let (definition, answer) = match kept {
             Ok(Some(kept)) => kept,
             Ok(None) => return Ok(plain(404, &format!("There is no inspector {name}."))),
-            Err(error) => return Err(ExchangeError::Socket(error.to_string())),
+            Err(error) => return Err(TransportError::Socket(error.to_string())),
         };
         if !definition.delay.is_zero() {
             tokio::time::sleep(definition.delay).await;
@@ -170,7 +173,7 @@ impl Broker {
     fn check_signature(
         &self,
         senders: &[Arc<EventSubscription>],
-        request: &ExchangeRequest,
+        request: &TransportRequest,
     ) -> Option<String> {
         let now = self.clock().now();
         let webhooks = senders
@@ -188,7 +191,7 @@ impl Broker {
 }
 
 /// The path of a URL whose query may hold a secret.
-fn path(request: &ExchangeRequest) -> String {
+fn path(request: &TransportRequest) -> String {
     match request.url.query() {
         None => request.url.path().to_owned(),
         Some(_) => format!("{}?***", request.url.path()),
@@ -233,18 +236,18 @@ fn attempts(headers: &HeaderMap) -> u32 {
 
 async fn scripted(
     definition: &InspectorDefinition,
-    answer: ScriptedAnswer,
-) -> Result<ExchangeAnswer, ExchangeError> {
+    answer: ScriptedResponse,
+) -> Result<TransportResponse, TransportError> {
     match answer {
-        ScriptedAnswer::Status(status) => {
+        ScriptedResponse::Status(status) => {
             let headers = scripted_headers(definition, status);
             Ok(answered(status, headers, scripted_body(definition, status)))
         }
-        ScriptedAnswer::Close => {
+        ScriptedResponse::Close => {
             let why = "the connection was closed without an answer";
-            Err(ExchangeError::Socket(why.to_owned()))
+            Err(TransportError::Socket(why.to_owned()))
         }
-        ScriptedAnswer::Timeout => std::future::pending().await,
+        ScriptedResponse::Timeout => std::future::pending().await,
     }
 }
 
@@ -272,13 +275,13 @@ fn scripted_headers(definition: &InspectorDefinition, status: u16) -> HeaderMap 
     headers
 }
 
-fn plain(status: u16, text: &str) -> ExchangeAnswer {
+fn plain(status: u16, text: &str) -> TransportResponse {
     let headers = HeaderMap::from_iter([(CONTENT_TYPE, PLAIN_TEXT)]);
     answered(status, headers, text.into())
 }
 
-fn answered(status: u16, headers: HeaderMap, body: Vec<u8>) -> ExchangeAnswer {
-    ExchangeAnswer {
+fn answered(status: u16, headers: HeaderMap, body: Vec<u8>) -> TransportResponse {
+    TransportResponse {
         status,
         headers,
         body,

@@ -8,7 +8,7 @@ use crate::model::guessing::FAILURES_FORGOTTEN_AFTER;
 use crate::model::limits::{
     BLOB_NAMES_KEPT, DAYS_KEPT, HOURS_KEPT, MINUTES_KEPT, REJECTION_LIFE, REQUEST_ID_WINDOW,
 };
-use crate::store::{Grain, StoreError};
+use crate::store::{Granularity, StoreError};
 
 /// Pause between two rounds. Handshakes end within a second of their window, and refusals are counted
 /// by the second.
@@ -22,7 +22,7 @@ const BITE: usize = 500;
 
 impl Broker {
     /// Goes round until the broker stops.
-    pub async fn keep_house(self) {
+    pub async fn run_janitor(self) {
         for round in 0_u32.. {
             self.look_at_disk();
             self.expire_handshakes().await;
@@ -44,7 +44,7 @@ impl Broker {
     /// One sweep of the store. Simulations, which bring their own time, sweep by themselves.
     pub async fn sweep(&self) -> Result<(), StoreError> {
         let now = self.clock().now();
-        self.end_orphans().await?;
+        self.end_pending_of_deleted().await?;
         self.give_up_outlived().await?;
         self.store().notices.forget(now).await?;
         self.store().upkeep.forget_sessions(now).await?;
@@ -70,8 +70,14 @@ impl Broker {
     /// Old counters become coarser, and go in the end.
     async fn fold_counters(&self, now: Timestamp) -> Result<(), StoreError> {
         let upkeep = &self.store().upkeep;
-        while upkeep.fold_rollups(Grain::Hour, now - MINUTES_KEPT).await? {}
-        while upkeep.fold_rollups(Grain::Day, now - HOURS_KEPT).await? {}
+        while upkeep
+            .fold_rollups(Granularity::Hour, now - MINUTES_KEPT)
+            .await?
+        {}
+        while upkeep
+            .fold_rollups(Granularity::Day, now - HOURS_KEPT)
+            .await?
+        {}
         while upkeep.forget_rollups(now - DAYS_KEPT, BITE).await? == BITE {}
         Ok(())
     }

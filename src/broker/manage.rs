@@ -80,7 +80,7 @@ pub enum ManageError {
 }
 
 /// How many pending deliveries of a deleted subscription end in one bite.
-const ORPHANS_BITE: usize = 500;
+const ORPHANS_BATCH: usize = 500;
 
 impl Broker {
     /// The topic of that name.
@@ -200,16 +200,16 @@ impl Broker {
         self.save(RegistryChange::DeleteTopic { id, pending })
             .await?;
         drop(one_at_a_time);
-        self.part_with(&entry);
-        self.end_orphans().await?;
+        self.on_deleted(&entry);
+        self.end_pending_of_deleted().await?;
         Ok(true)
     }
 
     /// What is due to the subscriptions of a topic that has been deleted.
-    pub(super) fn part_with(&self, entry: &Arc<TopicEntry>) {
+    pub(super) fn on_deleted(&self, entry: &Arc<TopicEntry>) {
         for subscription in entry.subscriptions.values() {
             self.health().forget(subscription.id);
-            self.say_farewell(entry, subscription);
+            self.notify_deleted(entry, subscription);
         }
     }
 
@@ -295,7 +295,7 @@ impl Broker {
         let (_, subscription) = self.subscription(topic, name)?;
         let destination = &subscription.definition.destination;
         if replaced.is_some_and(|replaced| replaced.definition.destination != *destination) {
-            self.start_afresh(subscription.id, self.clock().now());
+            self.reset_health(subscription.id, self.clock().now());
         }
         self.settle_validation(&subscription).await;
         self.subscription(topic, name)
@@ -378,11 +378,11 @@ impl Broker {
 
     /// Forgets what was wrong with the receiver of a subscription, and looks what is due.
     pub(super) fn forgive(&self, id: SubscriptionId, now: Timestamp) {
-        self.start_afresh(id, now);
+        self.reset_health(id, now);
         self.set_free(id, now);
     }
 
-    fn start_afresh(&self, id: SubscriptionId, now: Timestamp) {
+    fn reset_health(&self, id: SubscriptionId, now: Timestamp) {
         let change = self.health().forgive(id, now);
         self.note_probation(id, change);
     }
@@ -429,8 +429,8 @@ impl Broker {
             .await?;
         drop(one_at_a_time);
         self.health().forget(id);
-        self.say_farewell(&entry, &subscription);
-        self.end_orphans().await?;
+        self.notify_deleted(&entry, &subscription);
+        self.end_pending_of_deleted().await?;
         Ok(true)
     }
 
@@ -447,16 +447,16 @@ impl Broker {
     }
 
     /// Ends what deleted subscriptions still had to deliver, bite by bite.
-    pub(super) async fn end_orphans(&self) -> Result<(), StoreError> {
+    pub(super) async fn end_pending_of_deleted(&self) -> Result<(), StoreError> {
         loop {
             let now = self.clock().now();
             let ended = self
                 .store()
                 .deliveries
-                .end_orphans(ORPHANS_BITE, now)
+                .end_pending_of_deleted(ORPHANS_BATCH, now)
                 .await?;
             self.meters().ended_with_subscription(ended);
-            if ended.count() < ORPHANS_BITE {
+            if ended.count() < ORPHANS_BATCH {
                 return Ok(());
             }
         }

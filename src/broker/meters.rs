@@ -15,10 +15,10 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry as Metrics;
 
-use crate::model::delivery::{Answer, Outcome, Settlement};
+use crate::model::delivery::{AttemptResult, Outcome, Settlement};
 use crate::model::registry::{Registry, TopicEntry};
 use crate::model::subscription::{EventSubscription, SubscriptionId};
-use crate::store::{Bitten, Longest, Orphans, Pruned, Settled, Sizes};
+use crate::store::{EndedPending, Longest, Pruned, ReplayBatchDone, SettlementRecord, Sizes};
 
 /// Seconds by which durations are sorted: from a fast disk to the response deadline.
 const SECONDS: [f64; 12] = [
@@ -459,7 +459,7 @@ impl Meters {
         &self,
         topic: &TopicEntry,
         subscription: &EventSubscription,
-        answer: &Answer,
+        answer: &AttemptResult,
         took: Duration,
     ) {
         let labels = of_subscription(topic, subscription);
@@ -518,7 +518,7 @@ impl Meters {
         &self,
         topic: &TopicEntry,
         subscription: &EventSubscription,
-        settled: &[Settled],
+        settled: &[SettlementRecord],
     ) {
         for each in settled {
             let labels = of_subscription(topic, subscription);
@@ -583,7 +583,7 @@ impl Meters {
     }
 
     /// A replay job took a bite.
-    pub(super) fn replayed(&self, bitten: &Bitten) {
+    pub(super) fn replayed(&self, bitten: &ReplayBatchDone) {
         for (result, count) in [
             ("resubmitted", bitten.resubmitted.len() as u64),
             ("skipped", bitten.skipped),
@@ -602,7 +602,7 @@ impl Meters {
     }
 
     /// Pending deliveries of deleted subscriptions were ended.
-    pub(super) fn ended_with_subscription(&self, orphans: Orphans) {
+    pub(super) fn ended_with_subscription(&self, orphans: EndedPending) {
         self.dropped_with_subscription
             .inc_by(orphans.dropped as u64);
         self.dead_lettered_with_subscription

@@ -7,7 +7,6 @@ mod deliver;
 pub mod diagnostics;
 mod dispatch;
 mod export;
-mod hasten;
 mod health;
 mod inspectors;
 mod janitor;
@@ -23,6 +22,7 @@ mod rejections;
 mod replay;
 mod resubmit;
 mod retention;
+mod retry_now;
 mod send;
 mod signing;
 mod system;
@@ -45,7 +45,6 @@ use url::Url;
 
 pub use crate::store::Resubmitted;
 pub use accounts::{Account, Verified};
-pub use hasten::HastenError;
 pub use inspectors::InspectorError;
 pub use manage::ManageError;
 pub use meters::Meters;
@@ -53,7 +52,8 @@ pub use publish::PublishError;
 pub use receive::{ReceiveError, Reception};
 pub use replay::ReplayError;
 pub use resubmit::{EventEdit, ResubmitError, ResubmitRequest};
-pub use retention::{Preview, StorageReport, StorageStanding};
+pub use retention::{Preview, StorageReport, StorageStatus};
+pub use retry_now::RetryNowError;
 pub use send::SendError;
 pub use validate::UnknownCode;
 
@@ -61,15 +61,15 @@ use crate::base::{Clock, Entropy, TimeScale, Timestamp};
 use crate::model::destination::DeliveryMode;
 use crate::model::export::{ExportRules, Outage};
 use crate::model::inspector::INSPECTOR_HOST;
-use crate::model::lease::Queue;
-use crate::model::limits::{LATE_ANSWERS_MAX, LEASED_AHEAD_BYTES_MAX};
+use crate::model::lease::SubQueue;
+use crate::model::limits::{LATE_RESPONSES_MAX, LEASED_AHEAD_BYTES_MAX};
 use crate::model::notice::{DiskPressure, Notice};
 use crate::model::probation::{Health, ProbationRules};
 use crate::model::registry::Registry;
 use crate::model::retention::{Pressure, RetentionRules};
 use crate::model::subscription::SubscriptionId;
-use crate::outbound::judge::Verdict;
-use crate::outbound::{Outbound, Shipment};
+use crate::outbound::evaluate::EgressVerdict;
+use crate::outbound::{DeliveryRequest, Outbound};
 use crate::store::{Store, StoreError};
 use agenda::{Agenda, SlotLimits};
 use batch::Due;
@@ -77,7 +77,7 @@ use health::HealthBook;
 use inspectors::inspection;
 use receive::Arrivals;
 use replay::ReplayBook;
-use retention::Walk;
+use retention::RetentionCursor;
 use workload::Workload;
 
 /// How a broker works.
@@ -117,14 +117,14 @@ struct Shared {
     agenda: Mutex<Agenda<Due>>,
     health: Mutex<HealthBook>,
     /// Free places for requests whose late answers are listened to.
-    late_answers: Arc<Semaphore>,
+    late_responses: Arc<Semaphore>,
     wake: Notify,
     arrivals: Arrivals,
     last_poll: Mutex<Timestamp>,
     /// Less is free on the disk than must be; looked up by the janitor.
     disk_is_low: AtomicBool,
     /// How far retention has come; one round at a time.
-    walk: tokio::sync::Mutex<Walk>,
+    retention_cursor: tokio::sync::Mutex<RetentionCursor>,
     /// Why delivered events go early, if they do.
     pressure: Mutex<Option<Pressure>>,
     replays: Mutex<ReplayBook>,
@@ -164,12 +164,12 @@ impl Broker {
                 managing: tokio::sync::Mutex::new(()),
                 agenda: Mutex::new(Agenda::new(limits)),
                 health: Mutex::new(HealthBook::new(options.probation, options.time_scale)),
-                late_answers: Arc::new(Semaphore::new(LATE_ANSWERS_MAX)),
+                late_responses: Arc::new(Semaphore::new(LATE_RESPONSES_MAX)),
                 wake: Notify::new(),
                 arrivals: Arrivals::default(),
                 last_poll: Mutex::new(options.clock.now()),
                 disk_is_low: AtomicBool::new(false),
-                walk: tokio::sync::Mutex::new(Walk::new()),
+                retention_cursor: tokio::sync::Mutex::new(RetentionCursor::new()),
                 pressure: Mutex::new(None),
                 replays: Mutex::default(),
                 replay_wake: Notify::new(),
@@ -266,14 +266,17 @@ impl Broker {
 
     /// What would become of a request to `url`, by the egress policy. A host name is looked up; nothing is
     /// called.
-    pub async fn judge_url(&self, url: &Url) -> Verdict {
-        self.outbound().judge(url).await
+    pub async fn judge_url(&self, url: &Url) -> EgressVerdict {
+        self.outbound().evaluate(url).await
     }
 
-    /// The headers and the body by which `shipment` would be sent now, for people who want to see them; see
+    /// The headers and the body by which `delivery_request` would be sent now, for people who want to see them; see
     /// [`Outbound::draft`].
-    pub fn draft_request(&self, shipment: &Shipment<'_>) -> Option<(HeaderMap, Bytes)> {
-        self.outbound().draft(shipment)
+    pub fn draft_request(
+        &self,
+        delivery_request: &DeliveryRequest<'_>,
+    ) -> Option<(HeaderMap, Bytes)> {
+        self.outbound().draft(delivery_request)
     }
 
     /// What has been seen of the receiver of an event subscription since the start.
@@ -328,7 +331,7 @@ impl Broker {
         self.note_due(&[subscription], now);
         self.shared
             .arrivals
-            .announce_all(subscription, Queue::Pending);
+            .announce_all(subscription, SubQueue::Pending);
     }
 
     /// Tells the dispatcher that these subscriptions have something due at `at`, as far as it serves them.

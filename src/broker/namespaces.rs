@@ -101,9 +101,9 @@ impl Broker {
         self.save(RegistryChange::Namespace(change)).await?;
         drop(one_at_a_time);
         for topic in &topics {
-            self.part_with(topic);
+            self.on_deleted(topic);
         }
-        self.end_orphans().await?;
+        self.end_pending_of_deleted().await?;
         Ok(true)
     }
 

@@ -22,7 +22,7 @@ use crate::model::subscription::{
     ValidationState,
 };
 use crate::model::system_topic::SystemTopic;
-use crate::store::{Accepted, Arrival, RegistryChange, StoreError};
+use crate::store::{AppendRequest, Arrival, RegistryChange, StoreError};
 use crate::wire::notice::to_event;
 
 /// Notices that the memory alone knows of.
@@ -33,13 +33,13 @@ pub(super) struct WaitingNotices {
 
 /// Makes notices into events that are ready to be stored.
 #[derive(Clone)]
-pub(super) struct Teller {
+pub(super) struct NoticePublisher {
     topic: Arc<TopicEntry>,
     entropy: Entropy,
     now: Timestamp,
 }
 
-impl Teller {
+impl NoticePublisher {
     fn event(&self, notice: &Notice) -> Event {
         let at = match notice {
             Notice::DeadLettersAdded(added) => added.last_at,
@@ -54,12 +54,12 @@ impl Teller {
         to_event(notice, self.entropy.uuid(), at)
     }
 
-    pub(super) fn accepted(&self, notice: &Notice) -> Accepted {
+    pub(super) fn accepted(&self, notice: &Notice) -> AppendRequest {
         matched(&self.topic, vec![self.event(notice)], None, self.now)
     }
 
     /// That a replay job is over, if it is.
-    pub(super) fn finished(&self, job: &ReplayJob) -> Option<Accepted> {
+    pub(super) fn finished(&self, job: &ReplayJob) -> Option<AppendRequest> {
         let finished = ReplayFinished {
             job: job.id,
             state: job.state,
@@ -73,10 +73,10 @@ impl Teller {
 
 impl Broker {
     /// `None` while nobody wants to be told.
-    pub(super) fn teller(&self) -> Option<Teller> {
+    pub(super) fn notice_publisher(&self) -> Option<NoticePublisher> {
         let registry = self.registry();
         let topic = registry.topic_by_id(SystemTopic::Everpost.id())?;
-        (!topic.subscriptions.is_empty()).then(|| Teller {
+        (!topic.subscriptions.is_empty()).then(|| NoticePublisher {
             topic: Arc::clone(topic),
             entropy: self.entropy().clone(),
             now: self.clock().now(),
@@ -84,10 +84,10 @@ impl Broker {
     }
 
     /// What is to be told of a change of the registry.
-    pub(super) fn told_of(&self, change: &RegistryChange) -> Option<Accepted> {
-        let teller = self.teller()?;
+    pub(super) fn told_of(&self, change: &RegistryChange) -> Option<AppendRequest> {
+        let notice_publisher = self.notice_publisher()?;
         let notice = notice_of(&self.registry(), change)?;
-        Some(teller.accepted(&notice))
+        Some(notice_publisher.accepted(&notice))
     }
 
     /// Sees to events of our own that have been stored.
@@ -104,12 +104,12 @@ impl Broker {
 
     /// Keeps what is to be told until the next [`Broker::tell`].
     pub(super) fn note(&self, notice: &Notice) {
-        let Some(teller) = self.teller() else {
+        let Some(notice_publisher) = self.notice_publisher() else {
             return;
         };
         let mut waiting = self.shared.notices.events.lock().unwrap();
         match waiting.len() < NOTICES_WAITING_MAX {
-            true => waiting.push(teller.event(notice)),
+            true => waiting.push(notice_publisher.event(notice)),
             false => tracing::warn!(
                 notice = notice.event_type(),
                 "too many notices wait already, so this one is dropped"
@@ -159,7 +159,7 @@ impl Broker {
 
     async fn tell_all(&self) -> Result<(), StoreError> {
         let waiting = &self.shared.notices.events;
-        let Some(teller) = self.teller() else {
+        let Some(notice_publisher) = self.notice_publisher() else {
             waiting.lock().unwrap().clear();
             return Ok(());
         };
@@ -171,8 +171,13 @@ impl Broker {
                 return Err(error);
             }
         }
-        let (now, quiet) = (teller.now, self.time_scale().shrink(NOTICE_WINDOW));
-        let tell = move |added: &_| teller.accepted(&Notice::DeadLettersAdded(Clone::clone(added)));
+        let (now, quiet) = (
+            notice_publisher.now,
+            self.time_scale().shrink(NOTICE_WINDOW),
+        );
+        let tell = move |added: &_| {
+            notice_publisher.accepted(&Notice::DeadLettersAdded(Clone::clone(added)))
+        };
         let notices = &self.store().notices;
         let told = notices.tell_of_dead_letters(now, quiet, tell).await?;
         self.told(told);

@@ -8,7 +8,7 @@ use crate::model::event::{Event, EventKey};
 use crate::model::name::TopicName;
 use crate::model::registry::TopicEntry;
 use crate::model::subscription::SubscriptionId;
-use crate::store::{Accepted, Arrival, Receipt, RequestMark, StoreError};
+use crate::store::{AppendRequest, Appended, Arrival, RequestMark, StoreError};
 
 /// Why events were not accepted. Nothing of the request was stored, except that after
 /// [`StoreError::Closed`] it may have been.
@@ -49,7 +49,7 @@ impl Broker {
     ) -> Result<Vec<EventKey>, PublishError> {
         self.may_publish(topic)?;
         let events = events.into_iter().map(|event| (event, vec![subscription]));
-        let accepted = Accepted {
+        let accepted = AppendRequest {
             topic: topic.topic.id,
             received_at: self.clock().now(),
             events: events.collect(),
@@ -85,12 +85,12 @@ impl Broker {
     async fn append(
         &self,
         topic: &TopicEntry,
-        accepted: Accepted,
+        accepted: AppendRequest,
     ) -> Result<Vec<EventKey>, StoreError> {
         let arrival = Arrival::of(&accepted);
         match self.store().deliveries.append(accepted).await? {
-            Receipt::Repeated => Ok(Vec::new()),
-            Receipt::Stored { events } => {
+            Appended::Repeated => Ok(Vec::new()),
+            Appended::Stored { events } => {
                 self.arrived(topic, arrival);
                 Ok(events)
             }
@@ -114,12 +114,12 @@ pub(super) fn matched(
     events: Vec<Event>,
     request: Option<RequestMark>,
     now: Timestamp,
-) -> Accepted {
+) -> AppendRequest {
     let with_targets = |event| {
         let targets = topic.fan_out(&event, now);
         (event, targets)
     };
-    Accepted {
+    AppendRequest {
         topic: topic.topic.id,
         received_at: now,
         events: events.into_iter().map(with_targets).collect(),

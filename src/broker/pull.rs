@@ -7,10 +7,10 @@ use std::time::Duration;
 use crate::base::Timestamp;
 use crate::broker::Broker;
 use crate::broker::receive::{ReceiveError, Reception};
-use crate::model::lease::{Disposition, Lock, LockRefusal, LockToken, Queue, Verdict};
+use crate::model::lease::{Disposition, Lock, LockRefusal, LockToken, ReceiverAction, SubQueue};
 use crate::model::registry::TopicEntry;
 use crate::model::subscription::EventSubscription;
-use crate::store::{Locked, StoreError, Which};
+use crate::store::{LockSelection, Locked, StoreError};
 
 impl Broker {
     /// Hands out up to `limit` events of a pulled subscription, each under a lock of its own. Waits for the
@@ -23,8 +23,8 @@ impl Broker {
     ) -> Result<Vec<Locked>, ReceiveError> {
         let reception = Reception {
             subscription: subscription.id,
-            queue: Queue::Pending,
-            which: Which::Due,
+            queue: SubQueue::Pending,
+            which: LockSelection::Due,
             limit,
             lock: self.lock_duration(subscription)?,
         };
@@ -33,37 +33,37 @@ impl Broker {
 
     /// Does with the locks that these tokens hold at a pulled subscription what its receiver says; tells of
     /// each token whether it could.
-    pub async fn judge(
+    pub async fn evaluate(
         &self,
         topic: &TopicEntry,
         subscription: &EventSubscription,
         tokens: Vec<LockToken>,
-        verdict: Verdict,
+        action: ReceiverAction,
     ) -> Result<Vec<Result<(), LockRefusal>>, ReceiveError> {
         let lock_duration = self.lock_duration(subscription)?;
         let is_here =
-            |lock: &Lock| lock.subscription == subscription.id && lock.queue == Queue::Pending;
+            |lock: &Lock| lock.subscription == subscription.id && lock.queue == SubQueue::Pending;
         let found = self.locks(tokens).await?.into_iter();
         let found: Vec<Option<Lock>> = found.map(|lock| lock.filter(is_here)).collect();
         let locks: Vec<Lock> = found.iter().flatten().cloned().collect();
         let (now, scale) = (self.clock().now(), self.time_scale());
         let time_to_live = topic.retry_policy(subscription).time_to_live;
-        let done = match verdict {
-            Verdict::Acknowledge => {
+        let done = match action {
+            ReceiverAction::Acknowledge => {
                 self.settle_pulled(&locks, |_| Disposition::Complete)
                     .await?
             }
-            Verdict::Reject => {
+            ReceiverAction::Reject => {
                 let reject = |_: &Lock| Disposition::DeadLetter(Arc::default());
                 self.settle_pulled(&locks, reject).await?
             }
-            Verdict::Release { delay } => {
+            ReceiverAction::Release { delay } => {
                 let release = |lock: &Lock| Disposition::Release {
                     at: lock.released_at(delay, time_to_live, now, scale),
                 };
                 self.settle_pulled(&locks, release).await?
             }
-            Verdict::RenewLock => self.renew_pulled(&locks, lock_duration, now).await?,
+            ReceiverAction::RenewLock => self.renew_pulled(&locks, lock_duration, now).await?,
         };
         let mut done = done.into_iter();
         let of_each = found.iter().map(|lock| {

@@ -10,13 +10,15 @@ use crate::base::Timestamp;
 use crate::broker::Broker;
 use crate::model::delivery::{DeliveryId, Settlement, admit};
 use crate::model::lease::{
-    Disposition, Lock, LockRefusal, LockSettlement, LockToken, Queue, dispose,
+    Disposition, Lock, LockRefusal, LockSettlement, LockToken, SubQueue, dispose,
 };
 use crate::model::limits::{LOCK_BYTES_MAX, RECEIVERS_WAITING_MAX};
 use crate::model::name::SubscriptionName;
 use crate::model::registry::TopicEntry;
 use crate::model::subscription::{DeadLetterDestination, EventSubscription, SubscriptionId};
-use crate::store::{LockRequest, Locked, Settled, SettledLock, StoreError, Taken, Which};
+use crate::store::{
+    LockBatch, LockRequest, LockSelection, Locked, SettledLock, SettlementRecord, StoreError,
+};
 
 /// How long a receiver waits without looking at the store: a lock may lapse that was not there when it looked.
 const LOOK_INTERVAL: Duration = Duration::from_secs(15);
@@ -28,8 +30,8 @@ const REMOVAL_BITE: usize = 250;
 #[derive(Clone, Debug)]
 pub struct Reception {
     pub subscription: SubscriptionId,
-    pub queue: Queue,
-    pub which: Which,
+    pub queue: SubQueue,
+    pub which: LockSelection,
     /// At most so many.
     pub limit: usize,
     /// For how long they are locked.
@@ -59,10 +61,10 @@ impl Broker {
         let found = registry.subscription(reception.subscription);
         let (topic, subscription) = found.ok_or(ReceiveError::SubscriptionDeleted)?;
         match (reception.queue, subscription.definition.destination.queue()) {
-            (Queue::DeadLetters, _) => Ok(self.lock(reception).await?.locked),
+            (SubQueue::DeadLetters, _) => Ok(self.lock(reception).await?.locked),
             // Our own leases are in memory, where no receiver sees them.
-            (Queue::Pending, None) => Err(ReceiveError::Pushed(subscription.name.clone())),
-            (Queue::Pending, Some(_)) => {
+            (SubQueue::Pending, None) => Err(ReceiveError::Pushed(subscription.name.clone())),
+            (SubQueue::Pending, Some(_)) => {
                 Ok(self.lock_pending(topic, subscription, reception).await?)
             }
         }
@@ -90,7 +92,7 @@ impl Broker {
         Ok(Vec::new())
     }
 
-    async fn lock(&self, reception: &Reception) -> Result<Taken, StoreError> {
+    async fn lock(&self, reception: &Reception) -> Result<LockBatch, StoreError> {
         let now = self.clock().now();
         let tokens = std::iter::repeat_with(|| LockToken::generate(self.entropy()));
         let request = LockRequest {
@@ -171,7 +173,7 @@ impl Broker {
                 settlement: LockSettlement::Settle(settlement),
                 answer: None,
             });
-            settlements.push(Settled {
+            settlements.push(SettlementRecord {
                 delivery: each.delivery.id,
                 attempt: None,
                 settlement,
@@ -287,8 +289,8 @@ impl Broker {
                     .arrivals
                     .announce_all(lock.subscription, lock.queue);
             }
-            (LockSettlement::Settle(settlement), Queue::Pending) => {
-                let settled = [Settled {
+            (LockSettlement::Settle(settlement), SubQueue::Pending) => {
+                let settled = [SettlementRecord {
                     delivery: id,
                     attempt: None,
                     settlement: *settlement,
@@ -299,7 +301,7 @@ impl Broker {
                 }
                 self.announce_dead_letters(lock.subscription, &settled);
             }
-            (LockSettlement::Settle(_), Queue::DeadLetters) | (LockSettlement::Defer, _) => {}
+            (LockSettlement::Settle(_), SubQueue::DeadLetters) | (LockSettlement::Defer, _) => {}
         }
     }
 
@@ -308,16 +310,21 @@ impl Broker {
     pub(super) fn announce_arrivals(&self, subscriptions: &[SubscriptionId]) {
         self.shared
             .arrivals
-            .announce_each(subscriptions, Queue::Pending);
+            .announce_each(subscriptions, SubQueue::Pending);
     }
 
     /// Tells those who wait for dead letters of a subscription.
-    pub(super) fn announce_dead_letters(&self, subscription: SubscriptionId, settled: &[Settled]) {
-        let is_dead = |each: &&Settled| matches!(each.settlement, Settlement::DeadLetter(_));
+    pub(super) fn announce_dead_letters(
+        &self,
+        subscription: SubscriptionId,
+        settled: &[SettlementRecord],
+    ) {
+        let is_dead =
+            |each: &&SettlementRecord| matches!(each.settlement, Settlement::DeadLetter(_));
         let dead = settled.iter().filter(is_dead).count();
         if dead > 0 {
             let arrivals = &self.shared.arrivals;
-            arrivals.announce(subscription, Queue::DeadLetters, dead);
+            arrivals.announce(subscription, SubQueue::DeadLetters, dead);
         }
     }
 }
@@ -325,7 +332,7 @@ impl Broker {
 /// Who waits for what: a bell for each queue that somebody waits at.
 #[derive(Default)]
 pub(super) struct Arrivals {
-    waiting: Mutex<HashMap<(SubscriptionId, Queue), Waiting>>,
+    waiting: Mutex<HashMap<(SubscriptionId, SubQueue), Waiting>>,
 }
 
 #[derive(Default)]
@@ -337,7 +344,7 @@ struct Waiting {
 /// A place to wait at; it is given back when it is dropped.
 struct Seat<'a> {
     arrivals: &'a Arrivals,
-    queue: (SubscriptionId, Queue),
+    queue: (SubscriptionId, SubQueue),
     bell: Arc<Notify>,
 }
 
@@ -359,7 +366,7 @@ impl Arrivals {
     }
 
     /// So many have come; each wakes one who waits.
-    fn announce(&self, subscription: SubscriptionId, queue: Queue, count: usize) {
+    fn announce(&self, subscription: SubscriptionId, queue: SubQueue, count: usize) {
         if let Some(here) = self.waiting.lock().unwrap().get(&(subscription, queue)) {
             for _ in 0..count.min(here.receivers) {
                 here.bell.notify_one();
@@ -368,7 +375,7 @@ impl Arrivals {
     }
 
     /// Something has come for each of these, as often as it is named; each wakes one who waits.
-    fn announce_each(&self, subscriptions: &[SubscriptionId], queue: Queue) {
+    fn announce_each(&self, subscriptions: &[SubscriptionId], queue: SubQueue) {
         let waiting = self.waiting.lock().unwrap();
         if waiting.is_empty() {
             return; // as with nearly every publishing
@@ -381,7 +388,7 @@ impl Arrivals {
     }
 
     /// Something will be there sooner than those who wait may think.
-    pub(super) fn announce_all(&self, subscription: SubscriptionId, queue: Queue) {
+    pub(super) fn announce_all(&self, subscription: SubscriptionId, queue: SubQueue) {
         if let Some(here) = self.waiting.lock().unwrap().get(&(subscription, queue)) {
             here.bell.notify_waiters();
         }
@@ -407,8 +414,8 @@ mod tests {
     fn reception(subscription: i64) -> Reception {
         Reception {
             subscription: SubscriptionId(subscription),
-            queue: Queue::DeadLetters,
-            which: Which::Due,
+            queue: SubQueue::DeadLetters,
+            which: LockSelection::Due,
             limit: 1,
             lock: Duration::from_secs(60),
         }

@@ -15,12 +15,12 @@ use crate::model::limits::{
     REPLAY_BACKLOG_MAX, REPLAY_BACKLOG_PAUSE, REPLAY_BITE_MAX, REPLAY_JOBS_MAX, REPLAY_PAUSE,
     REPLAY_REQUESTS_MAX, REPLAY_WINDOW,
 };
-use crate::model::pace::{Allowance, Rate};
+use crate::model::pace::{Rate, TokenBucket};
 use crate::model::replay::{
     NewReplayJob, ReplayCommand, ReplayJob, ReplayJobId, ReplaySource, ReplayState, ReplayTarget,
 };
 use crate::model::subscription::SubscriptionId;
-use crate::store::{Found, ReplayBite, Resubmission, StoreError, Stretch};
+use crate::store::{Found, IdRange, ReplayBatch, Resubmission, StoreError};
 
 /// Pause after a round that the store or the disk did not let happen.
 const TROUBLE_PAUSE: Duration = Duration::from_secs(1);
@@ -48,7 +48,7 @@ pub(super) struct ReplayBook {
 
 #[derive(Clone, Default)]
 struct Running {
-    allowance: Allowance,
+    allowance: TokenBucket,
     window: Window,
     /// Whose deliveries the last bite made.
     fed: Vec<SubscriptionId>,
@@ -89,12 +89,12 @@ impl Broker {
         let (mut total, mut after) = (0, DeliveryId(0));
         let mut window = Window::default();
         loop {
-            let stretch = Stretch {
+            let id_range = IdRange {
                 after,
                 until,
                 window: window.0,
             };
-            match replays.count(source.clone(), stretch).await {
+            match replays.count(source.clone(), id_range).await {
                 Ok(counted) => {
                     window.widen();
                     total += counted.matched;
@@ -144,8 +144,8 @@ impl Broker {
         command: ReplayCommand,
     ) -> Result<ReplayJob, ReplayError> {
         let now = self.clock().now();
-        let teller = self.teller();
-        let tell = move |job: &ReplayJob| teller?.finished(job);
+        let notice_publisher = self.notice_publisher();
+        let tell = move |job: &ReplayJob| notice_publisher?.finished(job);
         let replays = &self.store().replays;
         let done = replays.command(id, command, now, tell).await?;
         self.shared.replay_wake.notify_one();
@@ -255,14 +255,14 @@ impl Broker {
         if running.waits_for.is_some() {
             return Ok(now + REPLAY_BACKLOG_PAUSE);
         }
-        let stretch = Stretch {
+        let id_range = IdRange {
             after: job.cursor,
             until: job.request.until,
             window: running.window.0,
         };
         let with_events = job.request.target != ReplayTarget::Subscription;
         let source = job.request.source.clone();
-        let found = match replays.find(source, stretch, limit, with_events).await {
+        let found = match replays.find(source, id_range, limit, with_events).await {
             Err(StoreError::TooSlow) if running.window.narrow() => return Ok(now),
             found => found?,
         };
@@ -282,8 +282,8 @@ impl Broker {
         let decided = self.decide_all(found.candidates, target, None).await;
         let bite = to_bite(job, decided, found.cursor, found.is_end);
         let now = self.clock().now();
-        let teller = self.teller();
-        let tell = move |job: &ReplayJob| teller?.finished(job);
+        let notice_publisher = self.notice_publisher();
+        let tell = move |job: &ReplayJob| notice_publisher?.finished(job);
         let Some(bitten) = self.store().replays.bite(bite, now, tell).await? else {
             return Ok(()); // paused or cancelled meanwhile
         };
@@ -301,7 +301,7 @@ impl Broker {
 }
 
 /// Deliveries that a bite may take at `now`; `None` while the rate allows none.
-fn bite_limit(job: &ReplayJob, allowance: &Allowance, now: Timestamp) -> Option<usize> {
+fn bite_limit(job: &ReplayJob, allowance: &TokenBucket, now: Timestamp) -> Option<usize> {
     let most = match job.request.target {
         ReplayTarget::Subscription | ReplayTarget::Topic(_) => REPLAY_BITE_MAX,
         ReplayTarget::Url(_) => REPLAY_REQUESTS_MAX,
@@ -311,8 +311,8 @@ fn bite_limit(job: &ReplayJob, allowance: &Allowance, now: Timestamp) -> Option<
     (most > 0).then_some(most)
 }
 
-fn to_bite(job: &ReplayJob, decided: Vec<Decided>, to: DeliveryId, completes: bool) -> ReplayBite {
-    let mut bite = ReplayBite {
+fn to_bite(job: &ReplayJob, decided: Vec<Decided>, to: DeliveryId, completes: bool) -> ReplayBatch {
+    let mut bite = ReplayBatch {
         job: job.id,
         from: job.cursor,
         to,

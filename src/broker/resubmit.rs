@@ -15,15 +15,15 @@ use crate::base::Timestamp;
 use crate::broker::Broker;
 use crate::model::batch::BatchPolicy;
 use crate::model::credentials::Credentials;
-use crate::model::delivery::{Answer, DeliveryAttempt, DeliveryId, DeliveryState, Outcome};
+use crate::model::delivery::{AttemptResult, DeliveryAttempt, DeliveryId, DeliveryState, Outcome};
 use crate::model::destination::{Destination, EndpointUrl, WebHook};
 use crate::model::event::{Event, EventData, StoredEvent};
 use crate::model::lease::is_held;
 use crate::model::registry::{Registry, TopicEntry};
-use crate::model::replay::{Refusal, ReplayTarget, admit};
+use crate::model::replay::{Refusal, ReplayTarget, check_loop_guard};
 use crate::model::subscription::{EventSubscription, SubscriptionId};
 use crate::model::topic::InputSchema;
-use crate::outbound::Shipment;
+use crate::outbound::DeliveryRequest;
 use crate::store::{Candidate, Destined, Resubmission, Resubmitted, StoreError};
 use crate::wire::{self, BadInput};
 
@@ -289,7 +289,7 @@ impl Broker {
         if of.locked_until.is_some_and(|until| is_held(until, now)) {
             return Err(Refusal::Locked);
         }
-        admit(of.generation, self.options().resubmissions_max)?;
+        check_loop_guard(of.generation, self.options().resubmissions_max)?;
         let event = || of.event.as_deref().cloned().ok_or(Refusal::EventUnreadable);
         match target {
             ReplayTarget::Subscription => {
@@ -330,14 +330,14 @@ impl Broker {
     /// Makes one request. A late answer is not waited for: nothing would come of it.
     async fn send_anew(&self, question: Asking) -> Resubmission {
         let started_at = self.clock().now();
-        let shipment = Shipment {
+        let delivery_request = DeliveryRequest {
             subscription: &question.subscription,
             topic_resource_id: &question.topic.resource_id,
             events: &[&question.event],
             delivery_count: question.of.attempts,
             deadline: self.options().response_deadline,
         };
-        let answer = self.outbound().deliver(shipment).await.answer;
+        let answer = self.outbound().deliver(delivery_request).await.answer;
         let is_taken = answer.outcome == Outcome::Delivered;
         let attempt = Arc::new(DeliveryAttempt {
             attempt: question.of.attempts + 1,
@@ -405,7 +405,7 @@ pub(super) fn not_taken(resubmission: &Resubmission) -> Option<String> {
     let Destined::Refused { attempt } = &resubmission.to else {
         return None;
     };
-    let Answer {
+    let AttemptResult {
         outcome,
         status,
         error,

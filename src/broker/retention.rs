@@ -7,13 +7,13 @@ use crate::base::Timestamp;
 use crate::broker::Broker;
 use crate::model::event::EventKey;
 use crate::model::retention::{Pressure, RetentionRules, Room};
-use crate::store::{Bite, Pruned, Sizes, StoreError};
+use crate::store::{PruneBatch, Pruned, Sizes, StoreError};
 
 /// Pause between two looks.
 const ROUND_INTERVAL: Duration = Duration::from_secs(10);
 
 /// What one change deletes: a few milliseconds of the writer's time.
-const BITE: Bite = Bite {
+const BITE: PruneBatch = PruneBatch {
     events: 500,
     rows: 600,
     bytes: 1_024 * 1_024,
@@ -33,7 +33,7 @@ const SHRINK_PAGES: u64 = 64;
 const SPARE_PAGES: u64 = 512;
 
 /// Events that a preview looks at in one question, and in all.
-const PREVIEW_BITE: Bite = Bite {
+const PREVIEW_BITE: PruneBatch = PruneBatch {
     events: 2_000,
     rows: u64::MAX,
     bytes: u64::MAX,
@@ -42,7 +42,7 @@ const PREVIEW_BITES_MAX: usize = 100;
 
 /// Where retention stands from round to round.
 #[derive(Debug)]
-pub(super) struct Walk {
+pub(super) struct RetentionCursor {
     /// The last event that has been looked at; whatever is left up to there was kept.
     at: EventKey,
     /// When it begins at the oldest event again.
@@ -51,7 +51,7 @@ pub(super) struct Walk {
     is_stuck: bool,
 }
 
-impl Walk {
+impl RetentionCursor {
     pub(super) fn new() -> Self {
         Self {
             at: EventKey(0),
@@ -63,7 +63,7 @@ impl Walk {
 
 /// How large the store is, and what retention has made of it.
 #[derive(Clone, Copy, Debug)]
-pub struct StorageStanding {
+pub struct StorageStatus {
     pub sizes: Sizes,
     pub pressure: Option<Pressure>,
     /// The oldest event and when it was published.
@@ -75,7 +75,7 @@ pub struct StorageStanding {
 /// The same, and what would go by some rules.
 #[derive(Clone, Copy, Debug)]
 pub struct StorageReport {
-    pub standing: StorageStanding,
+    pub standing: StorageStatus,
     pub rules: RetentionRules,
     pub preview: Preview,
 }
@@ -93,7 +93,7 @@ pub struct Preview {
 
 impl Broker {
     /// Keeps the store within its bounds until the broker stops.
-    pub async fn keep_bounds(self) {
+    pub async fn run_retention(self) {
         loop {
             if let Err(error) = self.retain().await {
                 tracing::warn!(%error, "retention will be tried again");
@@ -109,15 +109,15 @@ impl Broker {
     pub async fn retain(&self) -> Result<(), StoreError> {
         self.meters().kept(self.store().upkeep.take_longest());
         self.shared.workload.look();
-        let mut walk = self.shared.walk.lock().await;
+        let mut retention_cursor = self.shared.retention_cursor.lock().await;
         let now = self.clock().now();
-        if now >= walk.again_at {
-            walk.at = EventKey(0);
-            walk.again_at = now + LOOK_AGAIN;
+        if now >= retention_cursor.again_at {
+            retention_cursor.at = EventKey(0);
+            retention_cursor.again_at = now + LOOK_AGAIN;
         }
         let pressure = self.measure().await?;
-        walk.is_stuck &= pressure.is_some();
-        self.prune(&mut walk, pressure).await?;
+        retention_cursor.is_stuck &= pressure.is_some();
+        self.prune(&mut retention_cursor, pressure).await?;
         self.shrink(pressure).await
     }
 
@@ -150,21 +150,29 @@ impl Broker {
 
     /// Deletes what may go, bite by bite, oldest first, until all that is left must stay or, under
     /// pressure, until there is none.
-    async fn prune(&self, walk: &mut Walk, pressure: Option<Pressure>) -> Result<(), StoreError> {
+    async fn prune(
+        &self,
+        retention_cursor: &mut RetentionCursor,
+        pressure: Option<Pressure>,
+    ) -> Result<(), StoreError> {
         let mut for_the_disk = 0;
         while !self.is_stopping() && for_the_disk < DISK_ROUND_BYTES {
             let started_at = self.clock().now();
             let cutoff = self.options().retention.cutoff(started_at, pressure);
             let upkeep = &self.store().upkeep;
-            let found = upkeep.find_prunable(walk.at, cutoff, BITE).await?;
+            let found = upkeep
+                .find_prunable(retention_cursor.at, cutoff, BITE)
+                .await?;
             if !found.events.is_empty() {
                 let pruned = upkeep.prune(found.events, cutoff).await?;
                 self.meters().pruned(pruned);
             }
             match found.looked_to {
-                Some((event, published_at)) if published_at <= cutoff.delivered => walk.at = event,
+                Some((event, published_at)) if published_at <= cutoff.delivered => {
+                    retention_cursor.at = event;
+                }
                 _ => {
-                    tell_if_stuck(walk, pressure);
+                    tell_if_stuck(retention_cursor, pressure);
                     return Ok(());
                 }
             }
@@ -222,10 +230,10 @@ impl Broker {
     }
 
     /// How large the store is. However much there is, it takes a moment.
-    pub async fn storage_standing(&self) -> Result<StorageStanding, StoreError> {
+    pub async fn storage_standing(&self) -> Result<StorageStatus, StoreError> {
         let sizes = self.store().upkeep.sizes().await?;
         let pressure = *self.shared.pressure.lock().unwrap();
-        Ok(StorageStanding {
+        Ok(StorageStatus {
             sizes,
             pressure,
             oldest: self.store().upkeep.oldest().await?,
@@ -262,15 +270,15 @@ impl Broker {
 }
 
 /// Everything that could go has gone, and room is short still.
-fn tell_if_stuck(walk: &mut Walk, pressure: Option<Pressure>) {
+fn tell_if_stuck(retention_cursor: &mut RetentionCursor, pressure: Option<Pressure>) {
     if let Some(pressure) = pressure
-        && !walk.is_stuck
+        && !retention_cursor.is_stuck
     {
         tracing::warn!(
             pressure = pressure.name(),
             "what was delivered has gone, and room is short still: the rest waits for its delivery, or is \
              a dead letter"
         );
-        walk.is_stuck = true;
+        retention_cursor.is_stuck = true;
     }
 }

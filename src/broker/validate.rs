@@ -209,7 +209,7 @@ impl Broker {
 
     /// Tells the destination of a deleted subscription, once, whatever it answers. In namespaces there
     /// are no events of the appliance's own.
-    pub(super) fn say_farewell(
+    pub(super) fn notify_deleted(
         &self,
         topic: &Arc<TopicEntry>,
         subscription: &Arc<EventSubscription>,
@@ -229,7 +229,7 @@ impl Broker {
                 now: broker.clock().now(),
                 deadline: broker.options().response_deadline,
             };
-            broker.outbound().farewell(request).await;
+            broker.outbound().notify_deletion(request).await;
         });
     }
 }

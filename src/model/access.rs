@@ -82,7 +82,7 @@ impl AccessKeys {
     }
 
     /// Whether `presented` is one of the keys; always compares with both.
-    pub fn admit(&self, presented: &str) -> bool {
+    pub fn allows(&self, presented: &str) -> bool {
         let first = self.key1.admits(presented);
         let second = self.key2.admits(presented);
         first | second

@@ -171,7 +171,7 @@ pub const GONE: u16 = 410;
 
 /// What an attempt brought back from the world.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answer {
+pub struct AttemptResult {
     pub outcome: Outcome,
     /// The HTTP status, if there was an answer at all.
     pub status: Option<u16>,
@@ -188,7 +188,7 @@ pub struct Answer {
     pub dead_letter: Option<Arc<DeadLetterDetails>>,
 }
 
-impl Answer {
+impl AttemptResult {
     /// Whether the receiver says that it is gone for good (section A).
     pub fn is_gone(&self) -> bool {
         self.status == Some(GONE)
@@ -225,9 +225,9 @@ pub struct DeliveryAttempt {
     pub attempt: u32,
     pub started_at: Timestamp,
     pub duration: Duration,
-    pub answer: Answer,
+    pub answer: AttemptResult,
     /// What the receiver answered after all, once the attempt was over.
-    pub late: Option<LateAnswer>,
+    pub late: Option<LateResponse>,
 }
 
 impl DeliveryAttempt {
@@ -239,7 +239,7 @@ impl DeliveryAttempt {
 
 /// An answer that came after its deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LateAnswer {
+pub struct LateResponse {
     pub status: u16,
     /// Since the start of the attempt.
     pub after: Duration,
@@ -401,15 +401,15 @@ mod tests {
         }
     }
 
-    fn answer(status: u16) -> Answer {
-        Answer {
+    fn answer(status: u16) -> AttemptResult {
+        AttemptResult {
             status: Some(status),
-            ..Answer::of(Outcome::of_status(status))
+            ..AttemptResult::of(Outcome::of_status(status))
         }
     }
 
     /// One that takes no time.
-    fn attempt(attempt: u32, at: Timestamp, answer: Answer) -> DeliveryAttempt {
+    fn attempt(attempt: u32, at: Timestamp, answer: AttemptResult) -> DeliveryAttempt {
         DeliveryAttempt {
             attempt,
             started_at: at,
@@ -581,7 +581,7 @@ mod tests {
             (1, Outcome::Forbidden, Settlement::DeadLetter(reason)),
         ] {
             let (delivery, policy) = (delivery(attempts), RetryPolicy::default());
-            let skipped = attempt(attempts + 1, now, Answer::skipped(cause));
+            let skipped = attempt(attempts + 1, now, AttemptResult::skipped(cause));
             let scale = TimeScale::REAL;
             let settled = settle_skipped(&delivery, &skipped, cause, &policy, scale, 0.0);
             assert_eq!(settled, expected, "{attempts} {cause:?}");

@@ -7,7 +7,7 @@ use url::Url;
 use crate::model::access::Secret;
 use crate::model::batch::BatchPolicy;
 use crate::model::credentials::Credentials;
-use crate::model::pace::Pace;
+use crate::model::pace::ReceiverLimits;
 
 /// How an event subscription of a namespace topic hands over its events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +44,7 @@ pub enum Destination {
 }
 
 /// The paces of what is sent nowhere.
-static NO_PACE: Pace = Pace {
+static NO_PACE: ReceiverLimits = ReceiverLimits {
     response_deadline: None,
     in_flight_max: None,
     rate: None,
@@ -86,7 +86,7 @@ impl Destination {
     }
 
     /// How fast it wants to be served.
-    pub fn pace(&self) -> &Pace {
+    pub fn pace(&self) -> &ReceiverLimits {
         match self {
             Self::WebHook(webhook) => &webhook.pace,
             Self::Queue(_) => &NO_PACE,
@@ -139,7 +139,7 @@ pub struct PullQueue {
 pub struct WebHook {
     pub endpoint_url: EndpointUrl,
     pub batch: BatchPolicy,
-    pub pace: Pace,
+    pub pace: ReceiverLimits,
     pub attribute_mappings: Vec<DeliveryAttributeMapping>,
     /// Extension: what it is shown besides.
     pub credentials: Credentials,

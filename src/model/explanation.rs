@@ -4,17 +4,17 @@ use std::sync::Arc;
 
 use crate::base::Timestamp;
 use crate::model::event::Event;
-use crate::model::filter::{EventView, Verdict};
+use crate::model::filter::{EventView, FilterResult};
 use crate::model::registry::TopicEntry;
-use crate::model::subscription::{Abstention, EventSubscription};
+use crate::model::subscription::{EventSubscription, SkipReason};
 
 /// What decides between an event and an event subscription as it is now.
 #[derive(Clone, Debug)]
 pub struct Explanation {
     pub subscription: Arc<EventSubscription>,
     /// Why it takes no events of that moment at all.
-    pub abstains: Option<Abstention>,
-    pub verdict: Verdict,
+    pub abstains: Option<SkipReason>,
+    pub verdict: FilterResult,
     /// The subscription was changed after the event: back then, something else may have held.
     pub changed_since: bool,
 }
@@ -27,7 +27,7 @@ impl Explanation {
         at: Timestamp,
     ) -> Self {
         let is_younger = subscription.created_at > at;
-        let abstains = is_younger.then_some(Abstention::CreatedLater);
+        let abstains = is_younger.then_some(SkipReason::CreatedLater);
         Self {
             abstains: abstains.or_else(|| subscription.abstains(at)),
             verdict: subscription.definition.filter.explain(event),

@@ -2,7 +2,7 @@
 
 use crate::base::Timestamp;
 use crate::model::event::{EventKey, StoredEvent};
-use crate::model::filter::{EventView, Filter, PartVerdict};
+use crate::model::filter::{EventView, Filter, PartResult};
 
 /// A filter to be tried.
 #[derive(Clone, Debug)]
@@ -49,7 +49,7 @@ pub struct Sample {
     pub event_type: String,
     pub subject: Option<String>,
     /// The part of the proposed filter that it fails first.
-    pub failed: Option<PartVerdict>,
+    pub failed: Option<PartResult>,
 }
 
 impl FilterTrial {

@@ -9,8 +9,8 @@ use std::time::Duration;
 use url::Url;
 
 use crate::base::Timestamp;
-use crate::model::answer_script::{AnswerScript, ScriptedAnswer};
 use crate::model::name::InspectorName;
+use crate::model::response_script::{ResponseScript, ScriptedResponse};
 
 /// The host of every inspector's URL.
 pub const INSPECTOR_HOST: &str = "inspector.everpost.internal";
@@ -18,7 +18,7 @@ pub const INSPECTOR_HOST: &str = "inspector.everpost.internal";
 /// How an inspector answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InspectorDefinition {
-    pub answers: AnswerScript,
+    pub answers: ResponseScript,
     /// Passes before each answer, handshakes included; at most
     /// [`INSPECTOR_DELAY_MAX`](crate::model::limits::INSPECTOR_DELAY_MAX).
     pub delay: Duration,
@@ -36,7 +36,7 @@ pub struct InspectorDefinition {
 impl Default for InspectorDefinition {
     fn default() -> Self {
         Self {
-            answers: AnswerScript::always(200),
+            answers: ResponseScript::always(200),
             delay: Duration::ZERO,
             retry_after_s: None,
             headers: BTreeMap::new(),
@@ -48,7 +48,7 @@ impl Default for InspectorDefinition {
 
 impl InspectorDefinition {
     /// The answer to a delivery: the one after `turn` others, or after `attempts` of the same event.
-    pub fn answer(&self, turn: u32, attempts: u32) -> ScriptedAnswer {
+    pub fn answer(&self, turn: u32, attempts: u32) -> ScriptedResponse {
         match self.per_event {
             true => self.answers.answer(attempts),
             false => self.answers.answer(turn),
@@ -171,9 +171,9 @@ mod tests {
             answers: "503 200".parse().expect("a script"),
             ..InspectorDefinition::default()
         };
-        assert_eq!(definition.answer(1, 0), ScriptedAnswer::Status(200));
+        assert_eq!(definition.answer(1, 0), ScriptedResponse::Status(200));
         definition.per_event = true;
-        assert_eq!(definition.answer(1, 0), ScriptedAnswer::Status(503));
-        assert_eq!(definition.answer(0, 1), ScriptedAnswer::Status(200));
+        assert_eq!(definition.answer(1, 0), ScriptedResponse::Status(503));
+        assert_eq!(definition.answer(0, 1), ScriptedResponse::Status(200));
     }
 }

@@ -15,7 +15,7 @@ use uuid::Uuid;
 
 use crate::base::{Entropy, TimeScale, Timestamp};
 use crate::model::dead_letter::{DeadLetterDetails, DeadLetterReason};
-use crate::model::delivery::{Answer, DeliveryAttempt, DeliveryId, Outcome, Settlement};
+use crate::model::delivery::{AttemptResult, DeliveryAttempt, DeliveryId, Outcome, Settlement};
 use crate::model::limits::RENEWAL_WINDOW;
 use crate::model::subscription::{DeadLetterDestination, SubscriptionId};
 
@@ -64,7 +64,7 @@ impl FromStr for LockToken {
 
 /// The two queues of an event subscription. A delivery lies in one of them at most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Queue {
+pub enum SubQueue {
     /// What still is to be delivered.
     Pending,
     /// What was given up.
@@ -77,7 +77,7 @@ pub struct Lock {
     pub token: LockToken,
     pub delivery: DeliveryId,
     pub subscription: SubscriptionId,
-    pub queue: Queue,
+    pub queue: SubQueue,
     pub until: Timestamp,
     /// When its receiver got it; renewals leave it as it is.
     pub locked_at: Timestamp,
@@ -115,7 +115,7 @@ impl Lock {
 
 /// What a receiver of a pulled subscription says of the events that it holds (event-grid-namespaces.md 5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum ReceiverAction {
     Acknowledge,
     Release { delay: Duration },
     Reject,
@@ -159,27 +159,33 @@ pub enum LockRefusal {
 
 /// Decides what becomes of a delivery of `queue`, with the outcome for its record.
 pub fn dispose(
-    queue: Queue,
+    queue: SubQueue,
     disposition: Disposition,
     destination: &DeadLetterDestination,
-) -> Result<(LockSettlement, Answer), LockRefusal> {
+) -> Result<(LockSettlement, AttemptResult), LockRefusal> {
     let settle = LockSettlement::Settle;
     Ok(match (disposition, queue) {
-        (Disposition::Complete, _) => {
-            (settle(Settlement::Complete), Answer::of(Outcome::Delivered))
-        }
-        (Disposition::Abandon, _) => (LockSettlement::Abandon, Answer::of(Outcome::Released)),
+        (Disposition::Complete, _) => (
+            settle(Settlement::Complete),
+            AttemptResult::of(Outcome::Delivered),
+        ),
+        (Disposition::Abandon, _) => (
+            LockSettlement::Abandon,
+            AttemptResult::of(Outcome::Released),
+        ),
         (Disposition::Release { at }, _) => (
             settle(Settlement::Retry { at }),
-            Answer::of(Outcome::Released),
+            AttemptResult::of(Outcome::Released),
         ),
-        (Disposition::Defer, _) => (LockSettlement::Defer, Answer::of(Outcome::Deferred)),
-        (Disposition::DeadLetter(_), Queue::DeadLetters) => return Err(LockRefusal::IsDeadLetter),
-        (Disposition::DeadLetter(details), Queue::Pending) => {
+        (Disposition::Defer, _) => (LockSettlement::Defer, AttemptResult::of(Outcome::Deferred)),
+        (Disposition::DeadLetter(_), SubQueue::DeadLetters) => {
+            return Err(LockRefusal::IsDeadLetter);
+        }
+        (Disposition::DeadLetter(details), SubQueue::Pending) => {
             let settlement = Settlement::DeadLetter(DeadLetterReason::Application);
-            let answer = Answer {
+            let answer = AttemptResult {
                 dead_letter: Some(details),
-                ..Answer::of(Outcome::Rejected)
+                ..AttemptResult::of(Outcome::Rejected)
             };
             (settle(settlement.kept_by(destination)), answer)
         }
@@ -191,7 +197,7 @@ pub fn attempt(
     number: u32,
     locked_at: Timestamp,
     ended_at: Timestamp,
-    answer: Answer,
+    answer: AttemptResult,
 ) -> DeliveryAttempt {
     DeliveryAttempt {
         attempt: number,
@@ -220,7 +226,7 @@ mod tests {
             token: LockToken::generate(&Entropy::seeded(1)),
             delivery: DeliveryId(1),
             subscription: SubscriptionId(1),
-            queue: Queue::Pending,
+            queue: SubQueue::Pending,
             until: at(60_000),
             locked_at: at(1_000),
             queued_at: at(0),
@@ -258,7 +264,7 @@ mod tests {
         let details = Arc::new(DeadLetterDetails::default());
         let dead_letter = || Disposition::DeadLetter(Arc::clone(&details));
         let kept = DeadLetterDestination::BuiltInQueue;
-        let refused = dispose(Queue::DeadLetters, dead_letter(), &kept);
+        let refused = dispose(SubQueue::DeadLetters, dead_letter(), &kept);
         assert_eq!(refused, Err(LockRefusal::IsDeadLetter));
         for (destination, expected) in [
             (kept, Settlement::DeadLetter(DeadLetterReason::Application)),
@@ -268,7 +274,7 @@ mod tests {
             ),
         ] {
             let (settlement, answer) =
-                dispose(Queue::Pending, dead_letter(), &destination).expect("it may");
+                dispose(SubQueue::Pending, dead_letter(), &destination).expect("it may");
             assert_eq!(settlement, LockSettlement::Settle(expected));
             assert_eq!(answer.dead_letter.as_ref(), Some(&details));
         }

@@ -179,7 +179,7 @@ pub const LATE_ANSWER_WINDOW: Duration = Duration::from_secs(180);
 
 /// Requests whose late answers are listened to at once. Each holds a connection, and the body of its
 /// request while the receiver does not read it, up to 1 MiB.
-pub const LATE_ANSWERS_MAX: usize = 128;
+pub const LATE_RESPONSES_MAX: usize = 128;
 
 /// Failures in a row that put a subscription on probation (spec A, 7.4).
 pub const PROBATION_FAILURES: u32 = 10;

@@ -1,7 +1,6 @@
 //! The nouns and the rules: pure, no I/O, no `async`, no clock, no serialisation.
 
 pub mod access;
-pub mod answer_script;
 pub mod audit;
 pub mod batch;
 pub mod blob_storage;
@@ -30,6 +29,7 @@ pub mod probation;
 pub mod registry;
 pub mod rejection;
 pub mod replay;
+pub mod response_script;
 pub mod retention;
 pub mod retry;
 pub mod setting;

@@ -6,7 +6,7 @@ use crate::base::Timestamp;
 
 /// What is asked of the requests to one receiver; `None` leaves it to the settings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Pace {
+pub struct ReceiverLimits {
     /// How long it has to answer.
     pub response_deadline: Option<Duration>,
     /// Requests on the wire at once.
@@ -64,14 +64,14 @@ impl Rate {
 
 /// What is left of a rate at a moment: a bucket of requests that fills evenly.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Allowance {
+pub struct TokenBucket {
     /// When it is full again, in microseconds since the epoch.
     full_at_us: i64,
     /// When something was spent last, in the same.
     spent_at_us: i64,
 }
 
-impl Allowance {
+impl TokenBucket {
     /// From `now` on the rate is this one: what was spent last under a slower one counts for no more than
     /// all that may be spent at once.
     pub fn come_under(&mut self, rate: Rate, now: Timestamp) {
@@ -125,7 +125,7 @@ mod tests {
     /// How many requests are started within `seconds` by somebody who always wants to, and looks again
     /// at the moment told.
     fn started(rate: Rate, seconds: i64) -> usize {
-        let (mut allowance, mut now) = (Allowance::default(), Timestamp::from_ms(1_000_000));
+        let (mut allowance, mut now) = (TokenBucket::default(), Timestamp::from_ms(1_000_000));
         let end = now + Duration::from_secs(seconds.unsigned_abs());
         let mut started = 0;
         while now < end {
@@ -161,7 +161,7 @@ mod tests {
 
     #[test]
     fn what_is_not_used_is_not_saved_up() {
-        let (rate, mut allowance) = (rate(1_000), Allowance::default());
+        let (rate, mut allowance) = (rate(1_000), TokenBucket::default());
         let at = Timestamp::from_ms;
         allowance.spend(1, rate, at(0));
         assert_eq!(allowance.available(rate, at(999)), 0);
@@ -172,7 +172,7 @@ mod tests {
 
     #[test]
     fn a_slower_rate_leaves_no_debt_behind() {
-        let (slow, quick, mut allowance) = (rate(1), rate(1_000), Allowance::default());
+        let (slow, quick, mut allowance) = (rate(1), rate(1_000), TokenBucket::default());
         let at = Timestamp::from_ms;
         allowance.spend(1, slow, at(0));
         assert_eq!(allowance.next_at(slow), at(1_000_000));
@@ -185,7 +185,7 @@ mod tests {
 
     #[test]
     fn a_clock_that_is_put_back_costs_no_more_than_a_burst() {
-        let (rate, mut allowance) = (rate(1_000), Allowance::default());
+        let (rate, mut allowance) = (rate(1_000), TokenBucket::default());
         let at = Timestamp::from_ms;
         allowance.spend(1, rate, at(3_600_000));
         allowance.come_under(rate, at(5_000));

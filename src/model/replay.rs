@@ -161,7 +161,7 @@ impl Refusal {
 }
 
 /// The loop guard: whether an event that `resubmissions` lead to may be resubmitted once more.
-pub fn admit(resubmissions: u32, resubmissions_max: u32) -> Result<(), Refusal> {
+pub fn check_loop_guard(resubmissions: u32, resubmissions_max: u32) -> Result<(), Refusal> {
     match resubmissions < resubmissions_max {
         true => Ok(()),
         false => Err(Refusal::ResubmittedTooOften),
@@ -293,10 +293,10 @@ mod tests {
 
     #[test]
     fn the_loop_guard_counts_what_leads_to_a_delivery() {
-        assert_eq!(admit(0, 1), Ok(()));
-        assert_eq!(admit(9, 10), Ok(()));
-        assert_eq!(admit(10, 10), Err(Refusal::ResubmittedTooOften));
-        assert_eq!(admit(11, 10), Err(Refusal::ResubmittedTooOften));
+        assert_eq!(check_loop_guard(0, 1), Ok(()));
+        assert_eq!(check_loop_guard(9, 10), Ok(()));
+        assert_eq!(check_loop_guard(10, 10), Err(Refusal::ResubmittedTooOften));
+        assert_eq!(check_loop_guard(11, 10), Err(Refusal::ResubmittedTooOften));
     }
 
     #[test]

@@ -157,7 +157,7 @@ impl Validation {
 
 /// Where a subscription stands: the first of these that applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum SubscriptionStatus {
     /// `expirationTimeUtc` has passed.
     Expired,
     Disabled(Disabled),
@@ -170,7 +170,7 @@ pub enum Standing {
     Active,
 }
 
-impl Standing {
+impl SubscriptionStatus {
     /// The word for it in answers; Azure's own while the destination has not agreed.
     pub fn name(self) -> &'static str {
         match self {
@@ -187,7 +187,7 @@ impl Standing {
 
 /// Why events are not for a subscription at all, whatever its filter says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Abstention {
+pub enum SkipReason {
     /// The event is older than the subscription.
     CreatedLater,
     /// Its destination has never agreed.
@@ -196,7 +196,7 @@ pub enum Abstention {
     Expired,
 }
 
-impl Abstention {
+impl SkipReason {
     /// The word for it in answers.
     pub fn name(self) -> &'static str {
         match self {
@@ -228,12 +228,12 @@ impl EventSubscription {
     }
 
     /// Why it takes no events published at `now`, if it takes none.
-    pub fn abstains(&self, now: Timestamp) -> Option<Abstention> {
+    pub fn abstains(&self, now: Timestamp) -> Option<SkipReason> {
         let validation = &self.validation;
         match self.definition.disabled {
-            _ if !validation.validated_once => Some(Abstention::NotValidated(validation.state)),
-            Some(disabled) => Some(Abstention::Disabled(disabled)),
-            None => self.is_expired(now).then_some(Abstention::Expired),
+            _ if !validation.validated_once => Some(SkipReason::NotValidated(validation.state)),
+            Some(disabled) => Some(SkipReason::Disabled(disabled)),
+            None => self.is_expired(now).then_some(SkipReason::Expired),
         }
     }
 
@@ -261,18 +261,18 @@ impl EventSubscription {
     }
 
     /// Where it stands at `now`, its receiver having been seen like this.
-    pub fn standing(&self, health: &Health, now: Timestamp) -> Standing {
+    pub fn standing(&self, health: &Health, now: Timestamp) -> SubscriptionStatus {
         let definition = &self.definition;
         match (definition.disabled, self.validation.state) {
-            _ if self.is_expired(now) => Standing::Expired,
-            (Some(disabled), _) => Standing::Disabled(disabled),
-            _ if definition.paused => Standing::Paused,
+            _ if self.is_expired(now) => SubscriptionStatus::Expired,
+            (Some(disabled), _) => SubscriptionStatus::Disabled(disabled),
+            _ if definition.paused => SubscriptionStatus::Paused,
             (None, ValidationState::Succeeded) => match (health.probation, health.gone_since) {
-                (Some(_), _) => Standing::OnProbation,
-                (None, Some(_)) => Standing::Gone,
-                (None, None) => Standing::Active,
+                (Some(_), _) => SubscriptionStatus::OnProbation,
+                (None, Some(_)) => SubscriptionStatus::Gone,
+                (None, None) => SubscriptionStatus::Active,
             },
-            (None, state) => Standing::NotValidated(state),
+            (None, state) => SubscriptionStatus::NotValidated(state),
         }
     }
 
@@ -294,7 +294,7 @@ mod tests {
     use crate::model::credentials::Credentials;
     use crate::model::delivery::Outcome;
     use crate::model::destination::{EndpointUrl, WebHook};
-    use crate::model::pace::Pace;
+    use crate::model::pace::ReceiverLimits;
     use crate::model::probation::{Observation, ProbationRules};
 
     const NOW: Timestamp = Timestamp::from_ms(1_000_000);
@@ -308,7 +308,7 @@ mod tests {
                 destination: Destination::WebHook(WebHook {
                     endpoint_url: EndpointUrl::parse("https://shop.example/").expect("a URL"),
                     batch: BatchPolicy::default(),
-                    pace: Pace::default(),
+                    pace: ReceiverLimits::default(),
                     attribute_mappings: Vec::new(),
                     credentials: Credentials::default(),
                     skip_validation: false,
@@ -357,20 +357,32 @@ mod tests {
         };
         let disabled = Disabled::Gone { at: NOW };
         for (subscription, health, standing, takes, delivers) in [
-            (of(&|_| ()), Health::default(), Standing::Active, true, true),
-            (of(&|_| ()), gone(), Standing::OnProbation, true, true),
-            (of(&|_| ()), only_gone, Standing::Gone, true, true),
+            (
+                of(&|_| ()),
+                Health::default(),
+                SubscriptionStatus::Active,
+                true,
+                true,
+            ),
+            (
+                of(&|_| ()),
+                gone(),
+                SubscriptionStatus::OnProbation,
+                true,
+                true,
+            ),
+            (of(&|_| ()), only_gone, SubscriptionStatus::Gone, true, true),
             (
                 of(&|each| each.validation.state = failed),
                 gone(),
-                Standing::NotValidated(failed),
+                SubscriptionStatus::NotValidated(failed),
                 true,
                 false,
             ),
             (
                 of(&|each| each.definition.paused = true),
                 gone(),
-                Standing::Paused,
+                SubscriptionStatus::Paused,
                 true,
                 false,
             ),
@@ -380,14 +392,14 @@ mod tests {
                     each.definition.paused = true;
                 }),
                 gone(),
-                Standing::Disabled(disabled),
+                SubscriptionStatus::Disabled(disabled),
                 false,
                 false,
             ),
             (
                 of(&|each| each.definition.expires_at = Some(NOW)),
                 gone(),
-                Standing::Expired,
+                SubscriptionStatus::Expired,
                 false,
                 true,
             ),

@@ -17,7 +17,7 @@ use crate::model::credentials::{Authentication, ClientCredentials, TlsMaterial};
 use crate::model::limits::{TOKEN_DEADLINE, TOKEN_LIFE, TOKEN_MARGIN, TOKEN_PAUSE};
 use crate::model::subscription::{EventSubscription, SubscriptionId};
 use crate::outbound::Outbound;
-use crate::outbound::exchange::{ExchangeAnswer, ExchangeError, ExchangeRequest};
+use crate::outbound::transport::{TransportError, TransportRequest, TransportResponse};
 use crate::wire::client_credentials::{self as wire, Grant};
 
 /// The status that says that a token is not good any more.
@@ -72,10 +72,10 @@ impl Outbound {
     pub(super) async fn send(
         &self,
         subscription: &EventSubscription,
-        mut request: ExchangeRequest,
-    ) -> Result<ExchangeAnswer, ExchangeError> {
+        mut request: TransportRequest,
+    ) -> Result<TransportResponse, TransportError> {
         let Some(webhook) = subscription.definition.destination.webhook() else {
-            return self.exchange.send(request).await;
+            return self.transport.send(request).await;
         };
         let credentials = &webhook.credentials;
         request.tls.clone_from(&credentials.tls);
@@ -91,7 +91,7 @@ impl Outbound {
                 return self.send_with_token(subscription.id, client, request).await;
             }
         }
-        self.exchange.send(request).await
+        self.transport.send(request).await
     }
 
     /// A token that was kept may have been withdrawn meanwhile: refused, the request is made once more
@@ -100,10 +100,10 @@ impl Outbound {
         &self,
         id: SubscriptionId,
         client: &ClientCredentials,
-        request: ExchangeRequest,
-    ) -> Result<ExchangeAnswer, ExchangeError> {
+        request: TransportRequest,
+    ) -> Result<TransportResponse, TransportError> {
         let token = self.token(id, client, request.tls.as_ref()).await?;
-        let answer = self.exchange.send(with(&request, &token)).await?;
+        let answer = self.transport.send(with(&request, &token)).await?;
         if answer.status != UNAUTHORIZED {
             return Ok(answer);
         }
@@ -112,7 +112,7 @@ impl Outbound {
             return Ok(answer);
         }
         let token = self.token(id, client, request.tls.as_ref()).await?;
-        self.exchange.send(with(&request, &token)).await
+        self.transport.send(with(&request, &token)).await
     }
 
     async fn token(
@@ -120,7 +120,7 @@ impl Outbound {
         id: SubscriptionId,
         client: &ClientCredentials,
         tls: Option<&Arc<TlsMaterial>>,
-    ) -> Result<Token, ExchangeError> {
+    ) -> Result<Token, TransportError> {
         let slot = self.tokens.slot(id);
         let mut known = slot.lock().await;
         let now = self.clock.now();
@@ -128,7 +128,7 @@ impl Outbound {
             && known.client == *client
             && now < known.until
         {
-            let value = known.fetched.clone().map_err(ExchangeError::Token)?;
+            let value = known.fetched.clone().map_err(TransportError::Token)?;
             return Ok(Token {
                 value,
                 is_fresh: false,
@@ -146,7 +146,7 @@ impl Outbound {
             until: self.clock.now() + lasts,
         });
         Ok(Token {
-            value: fetched.map_err(ExchangeError::Token)?,
+            value: fetched.map_err(TransportError::Token)?,
             is_fresh: true,
         })
     }
@@ -160,7 +160,7 @@ impl Outbound {
         let form = HeaderValue::from_static("application/x-www-form-urlencoded");
         headers.insert(CONTENT_TYPE, form);
         headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
-        let mut request = ExchangeRequest {
+        let mut request = TransportRequest {
             method: Method::POST,
             url: client.token_url.reveal().clone(),
             headers,
@@ -172,7 +172,7 @@ impl Outbound {
         if let Some(authorization) = wire::authorization(client) {
             authorize(&mut request, &authorization);
         }
-        match self.exchange.send(request).await {
+        match self.transport.send(request).await {
             Ok(answer) => wire::read(answer.status, &answer.body),
             Err(error) => Err(format!("the authorization server was not reached: {error}")),
         }
@@ -185,14 +185,14 @@ fn lasts(life: Option<Duration>) -> Duration {
     life.saturating_sub(TOKEN_MARGIN.min(life / 10))
 }
 
-fn with(request: &ExchangeRequest, token: &Token) -> ExchangeRequest {
+fn with(request: &TransportRequest, token: &Token) -> TransportRequest {
     let mut request = request.clone();
     authorize(&mut request, &wire::bearer(&token.value));
     request
 }
 
 /// What cannot stand in a header was refused when it was given.
-fn authorize(request: &mut ExchangeRequest, value: &Secret) {
+fn authorize(request: &mut TransportRequest, value: &Secret) {
     if let Ok(mut value) = HeaderValue::from_str(value.reveal()) {
         value.set_sensitive(true);
         request.headers.insert(AUTHORIZATION, value);

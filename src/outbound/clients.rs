@@ -9,10 +9,10 @@ use reqwest::{Certificate, Client, ClientBuilder, Identity, redirect, retry};
 use crate::model::credentials::TlsMaterial;
 use crate::model::limits::{IN_FLIGHT_PER_SUBSCRIPTION, TLS_CLIENTS_MAX};
 use crate::outbound::connect_watch::ConnectWatch;
-use crate::outbound::exchange::{
+use crate::outbound::resolver::{Guard, LOOKUP_DEADLINE};
+use crate::outbound::transport::{
     CONNECT_DEADLINE, HEADER_BLOCK_MAX, IDLE_KEPT, NetworkError, USER_AGENT, innermost,
 };
-use crate::outbound::resolver::{Guard, LOOKUP_DEADLINE};
 
 /// The clients of one network.
 pub(super) struct Clients {

@@ -12,7 +12,7 @@ use crate::model::destination::{Destination, WebHook};
 use crate::model::subscription::EventSubscription;
 use crate::model::topic::DeliverySchema;
 use crate::outbound::Outbound;
-use crate::outbound::exchange::{ExchangeAnswer, ExchangeError, ExchangeRequest};
+use crate::outbound::transport::{TransportError, TransportRequest, TransportResponse};
 use crate::outbound::webhook::{
     WEBHOOK_REQUEST_ORIGIN, aeg_headers, put, put_attributes, put_signature, put_versions,
 };
@@ -68,13 +68,13 @@ impl Outbound {
         match request.subscription.definition.delivery_schema {
             DeliverySchema::EventGridSchema | DeliverySchema::CustomInputSchema => {
                 let asked = validation_request(webhook, &request);
-                let judge = |answer| judge_validation(&answer, request.code);
-                self.ask(request.subscription, asked, judge).await
+                let evaluate = |answer| judge_validation(&answer, request.code);
+                self.ask(request.subscription, asked, evaluate).await
             }
             DeliverySchema::CloudEventSchemaV1_0 => {
                 let asked = options_request(webhook, &request, &self.origin);
-                let judge = |answer: ExchangeAnswer| judge_options(&answer, &self.origin);
-                self.ask(request.subscription, asked, judge).await
+                let evaluate = |answer: TransportResponse| judge_options(&answer, &self.origin);
+                self.ask(request.subscription, asked, evaluate).await
             }
         }
     }
@@ -92,8 +92,8 @@ impl Outbound {
         let mut headers = HeaderMap::new();
         put(&mut headers, WEBHOOK_REQUEST_ORIGIN, &self.origin);
         let asked = addressed(webhook, Method::OPTIONS, headers, Vec::new(), deadline);
-        let judge = |answer: ExchangeAnswer| judge_consent(&answer, &self.origin);
-        match self.ask(subscription, asked, judge).await {
+        let evaluate = |answer: TransportResponse| judge_consent(&answer, &self.origin);
+        match self.ask(subscription, asked, evaluate).await {
             HandshakeResult::Agreed { .. } => Ok(()),
             HandshakeResult::AwaitingManualAction { why }
             | HandshakeResult::Refused { why }
@@ -104,12 +104,12 @@ impl Outbound {
     async fn ask(
         &self,
         subscription: &EventSubscription,
-        request: ExchangeRequest,
-        judge: impl FnOnce(ExchangeAnswer) -> HandshakeResult,
+        request: TransportRequest,
+        evaluate: impl FnOnce(TransportResponse) -> HandshakeResult,
     ) -> HandshakeResult {
         match self.send(subscription, request).await {
-            Ok(answer) => judge(answer),
-            Err(ExchangeError::Denied(denied)) => HandshakeResult::Denied {
+            Ok(answer) => evaluate(answer),
+            Err(TransportError::Denied(denied)) => HandshakeResult::Denied {
                 why: format!("the webhook was not called: {denied}"),
             },
             Err(error) => refused(format!("the handshake failed: {error}")),
@@ -117,7 +117,7 @@ impl Outbound {
     }
 
     /// Tells the receiver of a deleted subscription, once; what it answers does not matter (spec 5.3).
-    pub async fn farewell(&self, request: HandshakeRequest<'_>) {
+    pub async fn notify_deletion(&self, request: HandshakeRequest<'_>) {
         let Destination::WebHook(webhook) = &request.subscription.definition.destination else {
             return;
         };
@@ -130,7 +130,7 @@ impl Outbound {
     }
 }
 
-fn validation_request(webhook: &WebHook, request: &HandshakeRequest<'_>) -> ExchangeRequest {
+fn validation_request(webhook: &WebHook, request: &HandshakeRequest<'_>) -> TransportRequest {
     let body = validation_event(
         request.topic_resource_id,
         request.code,
@@ -147,7 +147,7 @@ fn system_request(
     request: &HandshakeRequest<'_>,
     event_type: &'static str,
     body: Vec<u8>,
-) -> ExchangeRequest {
+) -> TransportRequest {
     let mut headers = aeg_headers(request.subscription, event_type, 0);
     put_versions(&mut headers, Some("1"));
     let content_type = HeaderValue::from_static("application/json; charset=utf-8");
@@ -166,9 +166,9 @@ fn addressed(
     mut headers: HeaderMap,
     body: Vec<u8>,
     deadline: Duration,
-) -> ExchangeRequest {
+) -> TransportRequest {
     put_attributes(&mut headers, webhook, |_| None);
-    ExchangeRequest {
+    TransportRequest {
         method,
         url: webhook.endpoint_url.reveal().clone(),
         headers,
@@ -180,7 +180,7 @@ fn addressed(
 }
 
 /// Status 200 and the code; the content type does not matter (spec 5.1, section A).
-fn judge_validation(answer: &ExchangeAnswer, code: &str) -> HandshakeResult {
+fn judge_validation(answer: &TransportResponse, code: &str) -> HandshakeResult {
     if answer.status != 200 {
         return refused(format!(
             "the receiver answered {} to the validation event; only 200 counts",
@@ -198,7 +198,7 @@ fn options_request(
     webhook: &WebHook,
     request: &HandshakeRequest<'_>,
     origin: &str,
-) -> ExchangeRequest {
+) -> TransportRequest {
     let mut headers = HeaderMap::new();
     put(&mut headers, WEBHOOK_REQUEST_ORIGIN, origin);
     put(
@@ -217,7 +217,7 @@ fn options_request(
 }
 
 /// Status 200 and the header; what rate it would allow is not read.
-fn judge_consent(answer: &ExchangeAnswer, origin: &str) -> HandshakeResult {
+fn judge_consent(answer: &TransportResponse, origin: &str) -> HandshakeResult {
     let status = answer.status;
     let mut allowed = words(&answer.headers, WEBHOOK_ALLOWED_ORIGIN).peekable();
     if status != 200 {
@@ -246,7 +246,7 @@ fn foreign_origin(origin: &str) -> HandshakeResult {
 
 /// The headers alone are consent, whatever the status (spec 5.2). A success without them leaves the
 /// callback.
-fn judge_options(answer: &ExchangeAnswer, origin: &str) -> HandshakeResult {
+fn judge_options(answer: &TransportResponse, origin: &str) -> HandshakeResult {
     let status = answer.status;
     let mut allowed = words(&answer.headers, WEBHOOK_ALLOWED_ORIGIN).peekable();
     if allowed.peek().is_none() {

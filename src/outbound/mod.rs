@@ -1,22 +1,22 @@
 //! The world outside: one HTTP request at a time, and only to where the egress policy lets it.
 //!
-//! Invariant: every request leaves through [`exchange`], so nothing gets past [`egress`].
+//! Invariant: every request leaves through [`transport`], so nothing gets past [`egress`].
 
 mod address;
 mod authorize;
 mod clients;
 mod connect_watch;
+pub mod connectivity;
 pub mod egress;
-pub mod exchange;
+pub mod evaluate;
 mod handshake;
-pub mod judge;
-mod late;
-pub mod reach;
+mod late_response;
 mod resolver;
 mod retry_after;
 #[cfg(test)]
 mod scene;
 mod storage;
+pub mod transport;
 mod webhook;
 
 use std::path::PathBuf;
@@ -27,21 +27,21 @@ use bytes::Bytes;
 use http::HeaderMap;
 
 pub use handshake::{HandshakeRequest, HandshakeResult};
-pub use late::{Heard, LateExchange, LateInbox, Listening};
+pub use late_response::{LateResponseSlot, LateResponseWait, PendingResponse, SendResult};
 pub use storage::{Blob, StoredBlob};
 
 use crate::base::Clock;
-use crate::model::delivery::{Answer, Outcome};
+use crate::model::delivery::{AttemptResult, Outcome};
 use crate::model::destination::Destination;
 use crate::model::event::StoredEvent;
 use crate::model::subscription::EventSubscription;
 use crate::outbound::authorize::TokenBook;
-use crate::outbound::exchange::{Exchange, Inside, Script};
+use crate::outbound::transport::{HttpTransport, Inside, Responder};
 
 /// What [`Outbound`] is made of.
 #[derive(Clone)]
 pub struct OutboundOptions {
-    pub exchange: Exchange,
+    pub transport: HttpTransport,
     pub clock: Clock,
     /// Who we are to CloudEvents receivers: a DNS name (spec A: `eventgrid.azure.net`). One that cannot
     /// stand in a header is not sent.
@@ -53,7 +53,7 @@ pub struct OutboundOptions {
 /// Talks to destinations. Cheap enough to clone.
 #[derive(Clone)]
 pub struct Outbound {
-    exchange: Exchange,
+    transport: HttpTransport,
     clock: Clock,
     origin: String,
     tokens: TokenBook,
@@ -62,7 +62,7 @@ pub struct Outbound {
 
 /// Events of one topic on their way to one subscription, in one request.
 #[derive(Clone, Copy)]
-pub struct Shipment<'a> {
+pub struct DeliveryRequest<'a> {
     pub subscription: &'a EventSubscription,
     pub topic_resource_id: &'a str,
     /// At least one; several only if the destination takes batches.
@@ -77,7 +77,7 @@ impl Outbound {
     /// Puts the parts together.
     pub fn new(options: OutboundOptions) -> Self {
         Self {
-            exchange: options.exchange,
+            transport: options.transport,
             clock: options.clock,
             origin: options.origin,
             tokens: TokenBook::default(),
@@ -86,35 +86,41 @@ impl Outbound {
     }
 
     /// The same with `receivers` inside the appliance, called where a URL's host is `host`.
-    pub fn with_inside(self, host: &'static str, receivers: Arc<dyn Script>) -> Self {
-        let outside = Box::new(self.exchange);
+    pub fn with_inside(self, host: &'static str, receivers: Arc<dyn Responder>) -> Self {
+        let outside = Box::new(self.transport);
         let inside = Inside {
             host,
             receivers,
             outside,
         };
         Self {
-            exchange: Exchange::Inside(inside),
+            transport: HttpTransport::Inside(inside),
             ..self
         }
     }
 
     /// The headers and the body of the request that an attempt would make now, without what the connection adds
     /// and what authorizes it; `None` where events are pulled.
-    pub fn draft(&self, shipment: &Shipment<'_>) -> Option<(HeaderMap, Bytes)> {
-        let webhook = shipment.subscription.definition.destination.webhook()?;
-        let request = webhook::request(webhook, shipment, &self.origin, self.clock.now());
+    pub fn draft(&self, delivery_request: &DeliveryRequest<'_>) -> Option<(HeaderMap, Bytes)> {
+        let webhook = delivery_request
+            .subscription
+            .definition
+            .destination
+            .webhook()?;
+        let request = webhook::request(webhook, delivery_request, &self.origin, self.clock.now());
         Some((request.headers, request.body))
     }
 
     /// Makes one attempt, whose outcome is always an answer; a late one may follow a time-out.
-    pub async fn deliver(&self, shipment: Shipment<'_>) -> Heard {
-        match &shipment.subscription.definition.destination {
-            Destination::WebHook(webhook) => webhook::deliver(self, webhook, &shipment).await,
-            Destination::Queue(_) => Heard {
-                answer: Answer {
+    pub async fn deliver(&self, delivery_request: DeliveryRequest<'_>) -> SendResult {
+        match &delivery_request.subscription.definition.destination {
+            Destination::WebHook(webhook) => {
+                webhook::deliver(self, webhook, &delivery_request).await
+            }
+            Destination::Queue(_) => SendResult {
+                answer: AttemptResult {
                     error: Some("not sent: the events of this subscription are pulled".to_owned()),
-                    ..Answer::of(Outcome::Aborted)
+                    ..AttemptResult::of(Outcome::Aborted)
                 },
                 late: None,
             },

@@ -130,10 +130,10 @@ impl Guard {
             Ok(answer) => answer.map_err(|error| unknown(name, &error)),
             Err(error) => Err(unknown(name, &error)),
         };
-        self.judge(name, addresses?)
+        self.evaluate(name, addresses?)
     }
 
-    fn judge(&self, name: &str, mut addresses: Vec<IpAddr>) -> Resolved {
+    fn evaluate(&self, name: &str, mut addresses: Vec<IpAddr>) -> Resolved {
         if addresses.is_empty() {
             return Err(unknown(name, &"it has no address"));
         }

@@ -13,13 +13,13 @@ use crate::model::credentials::Credentials;
 use crate::model::destination::{AttributeValue, DeliveryAttributeMapping, EndpointUrl, WebHook};
 use crate::model::filter::Filter;
 use crate::model::name::SubscriptionName;
-use crate::model::pace::Pace;
+use crate::model::pace::ReceiverLimits;
 use crate::model::retry::RetryPolicy;
 use crate::model::subscription::{
     DeadLetterDestination, SubscriptionDefinition, SubscriptionId, Validation,
 };
 use crate::model::topic::{DeliverySchema, TopicId};
-use crate::outbound::exchange::{ExchangeAnswer, ExchangeError, ExchangeRequest, Script};
+use crate::outbound::transport::{Responder, TransportError, TransportRequest, TransportResponse};
 
 pub(super) const TOPIC: &str =
     "/subscriptions/s/resourceGroups/g/providers/Microsoft.EventGrid/topics/orders";
@@ -41,7 +41,7 @@ pub(super) fn subscription(
             destination: Destination::WebHook(WebHook {
                 endpoint_url: EndpointUrl::parse(endpoint_url).expect("a URL"),
                 batch,
-                pace: Pace::default(),
+                pace: ReceiverLimits::default(),
                 attribute_mappings,
                 credentials: Credentials::default(),
                 skip_validation: false,
@@ -83,7 +83,7 @@ pub(super) fn dynamic(name: &str, source_field: &str) -> DeliveryAttributeMappin
 
 /// Answers everything alike and remembers the requests, one text each.
 pub(super) struct Receiver {
-    answer: Result<ExchangeAnswer, ExchangeError>,
+    answer: Result<TransportResponse, TransportError>,
     pub(super) seen: Mutex<Vec<String>>,
 }
 
@@ -96,7 +96,7 @@ impl Receiver {
             let value = HeaderValue::from_bytes(value.as_bytes()).expect("a header value");
             (name, value)
         });
-        Self::giving(Ok(ExchangeAnswer {
+        Self::giving(Ok(TransportResponse {
             status,
             headers: headers.collect(),
             body: body.into(),
@@ -104,7 +104,7 @@ impl Receiver {
         }))
     }
 
-    pub(super) fn giving(answer: Result<ExchangeAnswer, ExchangeError>) -> Arc<Self> {
+    pub(super) fn giving(answer: Result<TransportResponse, TransportError>) -> Arc<Self> {
         Arc::new(Self {
             answer,
             seen: Mutex::default(),
@@ -113,7 +113,7 @@ impl Receiver {
 
     pub(super) fn outbound(self: &Arc<Self>) -> Outbound {
         Outbound::new(OutboundOptions {
-            exchange: Exchange::Scripted(Arc::<Self>::clone(self)),
+            transport: HttpTransport::Scripted(Arc::<Self>::clone(self)),
             clock: Clock::simulated(NOW),
             origin: "eventgrid.azure.net".to_owned(),
             export_dir: None,
@@ -129,8 +129,11 @@ impl Receiver {
 }
 
 #[async_trait::async_trait]
-impl Script for Receiver {
-    async fn answer(&self, request: &ExchangeRequest) -> Result<ExchangeAnswer, ExchangeError> {
+impl Responder for Receiver {
+    async fn answer(
+        &self,
+        request: &TransportRequest,
+    ) -> Result<TransportResponse, TransportError> {
         let mut lines: Vec<String> = request
             .headers
             .iter()

@@ -1,6 +1,6 @@
 //! Storage that blobs are put to: a directory that the operator has opened for it, S3, or Azure Blob.
 //!
-//! What goes over the network goes through [`Exchange`], hence behind the egress policy, and with the
+//! What goes over the network goes through [`HttpTransport`], hence behind the egress policy, and with the
 //! credentials of its subscription alone: none are looked for anywhere else.
 
 use std::fmt;
@@ -22,7 +22,7 @@ use url::Url;
 use crate::model::blob_storage::{AzureAccess, AzureAccount, BlobStorage, S3Account};
 use crate::model::limits::BLOB_DEADLINE;
 use crate::outbound::Outbound;
-use crate::outbound::exchange::{Exchange, ExchangeError, ExchangeRequest, innermost};
+use crate::outbound::transport::{HttpTransport, TransportError, TransportRequest, innermost};
 
 /// A blob on its way. The same name puts it in the place of what was there.
 #[derive(Clone, Debug)]
@@ -66,7 +66,7 @@ impl Outbound {
 
     /// The storage, and where in it the container is.
     fn open_storage(&self, blob: &Blob<'_>) -> Result<(Arc<dyn ObjectStore>, BlobPath), String> {
-        let connector = Connector(self.exchange.clone());
+        let connector = Connector(self.transport.clone());
         let store: object_store::Result<Arc<dyn ObjectStore>> = match blob.storage {
             BlobStorage::Directory => {
                 let root = self.export_dir().ok_or("there is no directory for it")?;
@@ -168,7 +168,7 @@ async fn put(
 
 /// Lets storage speak HTTP the way that everything here does.
 #[derive(Clone)]
-struct Connector(Exchange);
+struct Connector(HttpTransport);
 
 impl fmt::Debug for Connector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -188,7 +188,7 @@ impl HttpService for Connector {
         let (parts, body) = request.into_parts();
         let url = Url::parse(&parts.uri.to_string());
         let url = url.map_err(|error| HttpError::new(HttpErrorKind::Request, error))?;
-        let request = ExchangeRequest {
+        let request = TransportRequest {
             method: parts.method,
             url,
             headers: parts.headers,
@@ -199,12 +199,12 @@ impl HttpService for Connector {
         };
         let answer = self.0.send(request).await.map_err(|error| {
             let kind = match error {
-                ExchangeError::TimedOut => HttpErrorKind::Timeout,
-                ExchangeError::Resolution(_)
-                | ExchangeError::Socket(_)
-                | ExchangeError::Tls(_)
-                | ExchangeError::Token(_)
-                | ExchangeError::Denied(_) => HttpErrorKind::Unknown,
+                TransportError::TimedOut => HttpErrorKind::Timeout,
+                TransportError::Resolution(_)
+                | TransportError::Socket(_)
+                | TransportError::Tls(_)
+                | TransportError::Token(_)
+                | TransportError::Denied(_) => HttpErrorKind::Unknown,
             };
             HttpError::new(kind, error)
         })?;

@@ -8,7 +8,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method};
 
 use crate::base::Timestamp;
 use crate::model::dead_letter::DeadLetterDetails;
-use crate::model::delivery::{Answer, Outcome};
+use crate::model::delivery::{AttemptResult, Outcome};
 use crate::model::destination::{AttributeValue, DeliveryAttributeMapping, WebHook};
 use crate::model::event::StoredEvent;
 use crate::model::limits::{
@@ -16,9 +16,9 @@ use crate::model::limits::{
 };
 use crate::model::subscription::EventSubscription;
 use crate::model::topic::DeliverySchema;
-use crate::outbound::exchange::{ExchangeAnswer, ExchangeError, ExchangeRequest};
 use crate::outbound::retry_after::retry_after;
-use crate::outbound::{Heard, LateInbox, Listening, Outbound, Shipment};
+use crate::outbound::transport::{TransportError, TransportRequest, TransportResponse};
+use crate::outbound::{DeliveryRequest, LateResponseSlot, LateResponseWait, Outbound, SendResult};
 use crate::wire::{self, signature};
 
 #[cfg(test)]
@@ -43,41 +43,48 @@ pub(super) const WEBHOOK_REQUEST_ORIGIN: HeaderName =
 pub(super) async fn deliver(
     outbound: &Outbound,
     webhook: &WebHook,
-    shipment: &Shipment<'_>,
-) -> Heard {
-    let late = LateInbox::default();
-    let request = ExchangeRequest {
+    delivery_request: &DeliveryRequest<'_>,
+) -> SendResult {
+    let late = LateResponseSlot::default();
+    let request = TransportRequest {
         late: Some(late.clone()),
-        ..request(webhook, shipment, &outbound.origin, outbound.clock.now())
+        ..request(
+            webhook,
+            delivery_request,
+            &outbound.origin,
+            outbound.clock.now(),
+        )
     };
-    let answer = match outbound.send(shipment.subscription, request).await {
+    let answer = match outbound.send(delivery_request.subscription, request).await {
         Ok(answer) => answered(answer, outbound.clock.now()),
         Err(error) => unanswered(&error),
     };
     let clock = outbound.clock.clone();
-    let late = late.take().map(|exchange| Listening { exchange, clock });
-    Heard { answer, late }
+    let late = late
+        .take()
+        .map(|transport| LateResponseWait { transport, clock });
+    SendResult { answer, late }
 }
 
 /// What an attempt sends.
 pub(super) fn request(
     webhook: &WebHook,
-    shipment: &Shipment<'_>,
+    delivery_request: &DeliveryRequest<'_>,
     origin: &str,
     now: Timestamp,
-) -> ExchangeRequest {
-    let schema = shipment.subscription.definition.delivery_schema;
-    let batching = webhook.batch.is_on() || shipment.events.len() != 1;
+) -> TransportRequest {
+    let schema = delivery_request.subscription.definition.delivery_schema;
+    let batching = webhook.batch.is_on() || delivery_request.events.len() != 1;
     let payload = wire::encode(
         schema,
-        shipment.topic_resource_id,
-        shipment.events,
+        delivery_request.topic_resource_id,
+        delivery_request.events,
         batching,
     );
     let mut headers = aeg_headers(
-        shipment.subscription,
+        delivery_request.subscription,
         "Notification",
-        shipment.delivery_count,
+        delivery_request.delivery_count,
     );
     let content_type = HeaderValue::from_static(payload.content_type);
     headers.insert(CONTENT_TYPE, content_type);
@@ -85,25 +92,28 @@ pub(super) fn request(
         put(&mut headers, ORIGIN, origin);
         put(&mut headers, WEBHOOK_REQUEST_ORIGIN, origin);
     }
-    let ids = shipment.events.iter().map(|event| event.output_id());
+    let ids = delivery_request
+        .events
+        .iter()
+        .map(|event| event.output_id());
     let id = || signature::request_id(&ids.collect::<Vec<_>>());
     put_signature(&mut headers, webhook, id, now, &payload.body);
-    if let Some(first) = shipment.events.first() {
+    if let Some(first) = delivery_request.events.first() {
         put_event_headers(&mut headers, schema, first);
         put_attributes(&mut headers, webhook, |source_field| {
-            let topic = shipment.topic_resource_id;
+            let topic = delivery_request.topic_resource_id;
             wire::attribute::dynamic_value(&first.event, topic, source_field)
         });
     }
-    if let [single] = shipment.events {
+    if let [single] = delivery_request.events {
         put(&mut headers, AEG_OUTPUT_EVENT_ID, &single.output_id());
     }
-    ExchangeRequest {
+    TransportRequest {
         method: Method::POST,
         url: webhook.endpoint_url.reveal().clone(),
         headers,
         body: Bytes::from(payload.body),
-        deadline: shipment.deadline,
+        deadline: delivery_request.deadline,
         late: None,
         tls: None,
     }
@@ -192,12 +202,12 @@ pub(super) fn put(headers: &mut HeaderMap, name: HeaderName, value: &str) {
     }
 }
 
-pub(super) fn answered(answer: ExchangeAnswer, now: Timestamp) -> Answer {
+pub(super) fn answered(answer: TransportResponse, now: Timestamp) -> AttemptResult {
     let asks_to_wait = matches!(answer.status, 429 | 503);
     let dead_letter = dead_letter(&answer);
     let mut body = answer.body;
     body.truncate(RESPONSE_KEPT_MAX);
-    Answer {
+    AttemptResult {
         outcome: Outcome::of_status(answer.status),
         status: Some(answer.status),
         error: None,
@@ -213,7 +223,7 @@ pub(super) fn answered(answer: ExchangeAnswer, now: Timestamp) -> Answer {
 
 /// What a webhook says that dead-letters the event itself: a refusal with a reason (an extension). What it
 /// says beyond the limits is cut.
-fn dead_letter(answer: &ExchangeAnswer) -> Option<Arc<DeadLetterDetails>> {
+fn dead_letter(answer: &TransportResponse) -> Option<Arc<DeadLetterDetails>> {
     if !matches!(answer.status, 400 | 422) {
         return None;
     }
@@ -226,17 +236,17 @@ fn dead_letter(answer: &ExchangeAnswer) -> Option<Arc<DeadLetterDetails>> {
     Some(Arc::new(details))
 }
 
-fn unanswered(error: &ExchangeError) -> Answer {
+fn unanswered(error: &TransportError) -> AttemptResult {
     let outcome = match error {
-        ExchangeError::TimedOut => Outcome::TimedOut,
-        ExchangeError::Resolution(_) => Outcome::ResolutionError,
-        ExchangeError::Socket(_) | ExchangeError::Tls(_) => Outcome::SocketError,
-        ExchangeError::Token(_) => Outcome::TokenError,
-        ExchangeError::Denied(_) => Outcome::Aborted,
+        TransportError::TimedOut => Outcome::TimedOut,
+        TransportError::Resolution(_) => Outcome::ResolutionError,
+        TransportError::Socket(_) | TransportError::Tls(_) => Outcome::SocketError,
+        TransportError::Token(_) => Outcome::TokenError,
+        TransportError::Denied(_) => Outcome::Aborted,
     };
-    Answer {
+    AttemptResult {
         error: Some(error.to_string()),
-        ..Answer::of(outcome)
+        ..AttemptResult::of(outcome)
     }
 }
 

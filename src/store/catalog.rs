@@ -11,12 +11,14 @@ use crate::model::registry::{Registry, ResourceScope};
 use crate::model::subscription::{PendingFate, SubscriptionDefinition, SubscriptionId, Validation};
 use crate::model::topic::{TopicDefinition, TopicId};
 use crate::store::db::Db;
-use crate::store::deliveries::Accepted;
+use crate::store::deliveries::AppendRequest;
+use crate::store::encryption::{
+    Encryption, SUBSCRIPTION_DEFINITION, TOPIC_KEY1, TOPIC_KEY2, VALIDATION_CODE,
+};
 use crate::store::error::StoreError;
 use crate::store::namespaces::{self, NamespaceChange};
 use crate::store::notices::{self, Arrival};
 use crate::store::row;
-use crate::store::seal::{SUBSCRIPTION_DEFINITION, Seals, TOPIC_KEY1, TOPIC_KEY2, VALIDATION_CODE};
 use crate::wire::resource;
 
 /// The book of namespaces, topics and event subscriptions.
@@ -24,7 +26,7 @@ use crate::wire::resource;
 pub struct Catalog {
     pub(super) db: Db,
     pub(super) scope: ResourceScope,
-    pub(super) seals: Seals,
+    pub(super) encryption: Encryption,
 }
 
 /// One whole change of the catalogue.
@@ -75,8 +77,8 @@ pub enum RegistryChange {
 impl Catalog {
     /// The stored namespaces, topics and event subscriptions.
     pub async fn load(&self) -> Result<Registry, StoreError> {
-        let (scope, seals) = (self.scope.clone(), self.seals.clone());
-        self.db.read(move |tx| load(tx, &scope, &seals)).await
+        let (scope, encryption) = (self.scope.clone(), self.encryption.clone());
+        self.db.read(move |tx| load(tx, &scope, &encryption)).await
     }
 
     /// Stores `change`, made at `now`, and returns the registry as it is then.
@@ -93,15 +95,15 @@ impl Catalog {
     pub async fn save_and_tell(
         &self,
         change: RegistryChange,
-        told: Option<Accepted>,
+        told: Option<AppendRequest>,
         now: Timestamp,
     ) -> Result<(Registry, Option<Arrival>), StoreError> {
-        let (scope, seals) = (self.scope.clone(), self.seals.clone());
+        let (scope, encryption) = (self.scope.clone(), self.encryption.clone());
         self.db
             .write(move |tx| {
-                save(tx, &seals, change, now)?;
+                save(tx, &encryption, change, now)?;
                 let arrival = notices::store(tx, told)?;
-                Ok((load(tx, &scope, &seals)?, arrival))
+                Ok((load(tx, &scope, &encryption)?, arrival))
             })
             .await
     }
@@ -110,16 +112,16 @@ impl Catalog {
 fn load(
     tx: &rusqlite::Connection,
     scope: &ResourceScope,
-    seals: &Seals,
+    encryption: &Encryption,
 ) -> Result<Registry, StoreError> {
     let namespaces = all(tx, "namespace", row::NAMESPACE_COLUMNS, |row| {
-        row::namespace(row, seals)
+        row::namespace(row, encryption)
     })?;
     let topics = all(tx, "topic", row::TOPIC_COLUMNS, |row| {
-        row::topic(row, seals)
+        row::topic(row, encryption)
     })?;
     let subscriptions = all(tx, "event_subscription", row::SUBSCRIPTION_COLUMNS, |row| {
-        row::subscription(row, seals)
+        row::subscription(row, encryption)
     })?;
     Ok(Registry::new(scope, namespaces, topics, subscriptions))
 }
@@ -142,13 +144,13 @@ fn all<T>(
 
 fn save(
     tx: &Savepoint<'_>,
-    seals: &Seals,
+    encryption: &Encryption,
     change: RegistryChange,
     now: Timestamp,
 ) -> Result<(), StoreError> {
     let now = now.as_ms();
     match change {
-        RegistryChange::Namespace(change) => namespaces::save(tx, seals, change, now)?,
+        RegistryChange::Namespace(change) => namespaces::save(tx, encryption, change, now)?,
         RegistryChange::AddTopic {
             namespace,
             name,
@@ -161,7 +163,7 @@ fn save(
                  VALUES (?1, ?2, '', '', ?3, ?3, ?4)",
                 params![name.as_str(), resource::topic_to_text(&definition), now, namespace],
             )?;
-            save_keys(tx, seals, TopicId(tx.last_insert_rowid()), &keys)?
+            save_keys(tx, encryption, TopicId(tx.last_insert_rowid()), &keys)?
         }
         RegistryChange::ChangeTopic { id, definition } => tx.execute(
             "UPDATE topic SET definition = ?2, updated_at = ?3 WHERE id = ?1",
@@ -172,7 +174,7 @@ fn save(
                 "UPDATE topic SET updated_at = ?2 WHERE id = ?1",
                 params![id, now],
             )?;
-            save_keys(tx, seals, id, &keys)?
+            save_keys(tx, encryption, id, &keys)?
         }
         RegistryChange::DeleteTopic { id, pending } => {
             tx.execute(
@@ -204,8 +206,8 @@ fn save(
                 ],
             )?;
             let id = SubscriptionId(tx.last_insert_rowid());
-            save_definition(tx, seals, id, &definition)?;
-            save_validation(tx, seals, id, &validation)?
+            save_definition(tx, encryption, id, &definition)?;
+            save_validation(tx, encryption, id, &validation)?
         }
         RegistryChange::ChangeSubscription {
             id,
@@ -216,11 +218,11 @@ fn save(
                 "UPDATE event_subscription SET updated_at = ?2 WHERE id = ?1",
                 params![id, now],
             )?;
-            save_definition(tx, seals, id, &definition)?;
-            save_validation(tx, seals, id, &validation)?
+            save_definition(tx, encryption, id, &definition)?;
+            save_validation(tx, encryption, id, &validation)?
         }
         RegistryChange::ChangeValidation { id, validation } => {
-            save_validation(tx, seals, id, &validation)?
+            save_validation(tx, encryption, id, &validation)?
         }
         RegistryChange::DeleteSubscription { id, pending } => tx.execute(
             "UPDATE event_subscription SET deleted_at = ?2, keeps_pending = ?3 WHERE id = ?1",
@@ -232,12 +234,12 @@ fn save(
 
 fn save_keys(
     tx: &Savepoint<'_>,
-    seals: &Seals,
+    encryption: &Encryption,
     id: TopicId,
     keys: &AccessKeys,
 ) -> rusqlite::Result<usize> {
-    let key1 = seals.seal(TOPIC_KEY1, id.0, keys.key1.reveal());
-    let key2 = seals.seal(TOPIC_KEY2, id.0, keys.key2.reveal());
+    let key1 = encryption.encrypt(TOPIC_KEY1, id.0, keys.key1.reveal());
+    let key2 = encryption.encrypt(TOPIC_KEY2, id.0, keys.key2.reveal());
     tx.execute(
         "UPDATE topic SET key1 = ?2, key2 = ?3 WHERE id = ?1",
         params![id, key1, key2],
@@ -246,20 +248,20 @@ fn save_keys(
 
 fn save_definition(
     tx: &Savepoint<'_>,
-    seals: &Seals,
+    encryption: &Encryption,
     id: SubscriptionId,
     definition: &SubscriptionDefinition,
 ) -> rusqlite::Result<usize> {
     let text = Zeroizing::new(resource::subscription_to_text(definition));
     tx.execute(
         "UPDATE event_subscription SET definition = ?2 WHERE id = ?1",
-        params![id, seals.seal(SUBSCRIPTION_DEFINITION, id.0, &text)],
+        params![id, encryption.encrypt(SUBSCRIPTION_DEFINITION, id.0, &text)],
     )
 }
 
 fn save_validation(
     tx: &Savepoint<'_>,
-    seals: &Seals,
+    encryption: &Encryption,
     id: SubscriptionId,
     validation: &Validation,
 ) -> rusqlite::Result<usize> {
@@ -272,10 +274,11 @@ fn save_validation(
             id,
             validation.state.name(),
             validation.validated_once,
-            validation
-                .code
-                .as_ref()
-                .map(|code| seals.seal(VALIDATION_CODE, id.0, code.reveal())),
+            validation.code.as_ref().map(|code| encryption.encrypt(
+                VALIDATION_CODE,
+                id.0,
+                code.reveal()
+            )),
             validation.expires_at.map(Timestamp::as_ms),
             validation.failure,
             validation.allowed_rate

@@ -21,11 +21,11 @@ use rusqlite::{Connection, OpenFlags, Savepoint, Transaction, TransactionBehavio
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::base::{Clock, Lap, Timestamp};
+use crate::store::counters::Counters;
 use crate::store::error::{ChangeError, StoreError};
 use crate::store::inline::InlineDatabase;
-use crate::store::stopwatch::{Longest, Stopwatch};
-use crate::store::tally::Tally;
 use crate::store::upkeep::Machinery;
+use crate::store::write_times::{Longest, WriteTimes};
 
 /// Changes in one commit: bounds how long the first one waits for the others.
 const GROUP_MAX: usize = 512;
@@ -71,13 +71,13 @@ const PRAGMAS: &str = "
 const STATEMENTS_CACHED: usize = 128;
 
 type Change = Box<dyn FnOnce(&mut Group<'_>) -> Ran + Send>;
-type Answer = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
+type AttemptResult = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
 type Query = Box<dyn FnOnce(&mut Reader) + Send>;
 
 /// A change that has run: how to tell its caller once the commit's outcome is known, and whether it left
 /// the group in a state that must not be committed.
 struct Ran {
-    answer: Answer,
+    answer: AttemptResult,
     ruined: Option<StoreError>,
 }
 
@@ -108,34 +108,34 @@ impl Alarm {
 /// A handle on the database. Cheap to clone; the threads end when the last one is gone.
 #[derive(Clone)]
 pub(super) struct Db {
-    lanes: Lanes,
+    backend: Backend,
     /// Told of every commit.
     changes: watch::Sender<()>,
 }
 
 #[derive(Clone)]
-enum Lanes {
+enum Backend {
     Threads {
         changes: mpsc::Sender<Change>,
         queries: mpsc::Sender<Query>,
         log: Arc<Log>,
-        stopwatch: Arc<Stopwatch>,
+        write_times: Arc<WriteTimes>,
     },
     /// On the caller's thread, so that a simulation stays deterministic.
     Inline(InlineDatabase),
 }
 
 /// The connection that writes, and what counts its changes.
-pub(super) struct Ledger {
+pub(super) struct WriterConnection {
     connection: Connection,
-    tally: Tally,
-    stopwatch: Arc<Stopwatch>,
+    counters: Counters,
+    write_times: Arc<WriteTimes>,
 }
 
 /// Changes on their way to a common commit.
 struct Group<'a> {
     transaction: Transaction<'a>,
-    tally: &'a Tally,
+    counters: &'a Counters,
 }
 
 /// The write-ahead log.
@@ -178,11 +178,11 @@ impl Db {
             of: path.to_owned(),
             to_cut: AtomicBool::new(false),
         });
-        let ledger = Ledger::open(open_writer(path)?)?;
-        let stopwatch = Arc::clone(&ledger.stopwatch);
+        let writer_connection = WriterConnection::open(open_writer(path)?)?;
+        let write_times = Arc::clone(&writer_connection.write_times);
         let writer = Writer {
             changes: told.clone(),
-            ledger,
+            writer_connection,
             log: Arc::clone(&log),
             commits: 0,
             alarm: Arc::clone(&alarm),
@@ -202,11 +202,11 @@ impl Db {
                 .map_err(|cause| StoreError::Other(format!("cannot start a reader: {cause}")))?;
         }
         Ok(Self {
-            lanes: Lanes::Threads {
+            backend: Backend::Threads {
                 changes,
                 queries,
                 log,
-                stopwatch,
+                write_times,
             },
             changes: told,
         })
@@ -215,7 +215,7 @@ impl Db {
     /// Runs everything on the caller's thread.
     pub(super) fn inline(database: InlineDatabase) -> Self {
         Self {
-            lanes: Lanes::Inline(database),
+            backend: Backend::Inline(database),
             changes: watch::Sender::new(()),
         }
     }
@@ -239,7 +239,7 @@ impl Db {
             let concerns_all =
                 |error: &&StoreError| error.is_fatal() || group.transaction.is_autocommit();
             let ruined = failed.filter(concerns_all).cloned();
-            let answer: Answer =
+            let answer: AttemptResult =
                 Box::new(move |commit| drop(tell.send(told_to_caller(result, commit))));
             Ran { answer, ruined }
         }))
@@ -259,7 +259,7 @@ impl Db {
         self.submit(Box::new(move |group| {
             let result = change(&group.transaction);
             let ruined = result.as_ref().err().cloned();
-            let answer: Answer =
+            let answer: AttemptResult =
                 Box::new(move |commit| drop(tell.send(told_to_caller(result, commit))));
             Ran { answer, ruined }
         }))
@@ -275,7 +275,7 @@ impl Db {
     /// Writes the log back to the file and cuts it off, after a commit. It costs the next commits, which
     /// must make the log grow again, so it is for the rare moment when the disk is to have room.
     pub(super) async fn cut_log(&self) -> Result<(), StoreError> {
-        if let Lanes::Threads { log, .. } = &self.lanes {
+        if let Backend::Threads { log, .. } = &self.backend {
             log.to_cut.store(true, Ordering::Relaxed);
         }
         self.write_in_group(|_| Ok(())).await
@@ -283,48 +283,48 @@ impl Db {
 
     /// Bytes of the log.
     pub(super) fn log_bytes(&self) -> u64 {
-        match &self.lanes {
-            Lanes::Threads { log, .. } => log.bytes(),
-            Lanes::Inline(_) => 0,
+        match &self.backend {
+            Backend::Threads { log, .. } => log.bytes(),
+            Backend::Inline(_) => 0,
         }
     }
 
     /// What kept the writer longest since this was asked last; a store in memory does not tell.
     pub(super) fn take_longest(&self) -> Longest {
-        match &self.lanes {
-            Lanes::Threads { stopwatch, .. } => stopwatch.take(),
-            Lanes::Inline(_) => Longest::default(),
+        match &self.backend {
+            Backend::Threads { write_times, .. } => write_times.take(),
+            Backend::Inline(_) => Longest::default(),
         }
     }
 
     /// Threads that read, and changes that wait for the one that writes; none where there are no threads.
     pub(super) fn machinery(&self) -> Machinery {
-        match &self.lanes {
-            Lanes::Threads {
+        match &self.backend {
+            Backend::Threads {
                 changes,
                 log,
-                stopwatch,
+                write_times,
                 ..
             } => Machinery {
                 readers: READERS,
                 changes_waiting: changes.max_capacity() - changes.capacity(),
                 changes_max: changes.max_capacity(),
-                commit_times: stopwatch.commit_times(),
+                commit_times: write_times.commit_times(),
                 checkpointed_at: log.written_back_at(),
             },
-            Lanes::Inline(_) => Machinery::default(),
+            Backend::Inline(_) => Machinery::default(),
         }
     }
 
     async fn submit(&self, change: Change) -> Result<(), StoreError> {
-        match &self.lanes {
-            Lanes::Threads { changes, .. } => {
+        match &self.backend {
+            Backend::Threads { changes, .. } => {
                 changes.send(change).await.map_err(|_| StoreError::Closed)
             }
-            Lanes::Inline(database) => {
+            Backend::Inline(database) => {
                 database.pause().await;
                 // The answers carry the outcome of the commit, so there is nothing else to report.
-                let _ = commit_group(&mut database.ledger(), change, || None);
+                let _ = commit_group(&mut database.writer_connection(), change, || None);
                 self.changes.send_replace(());
                 database.pause().await;
                 Ok(())
@@ -338,14 +338,14 @@ impl Db {
         T: Send + 'static,
         F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
     {
-        match &self.lanes {
-            Lanes::Inline(database) => {
+        match &self.backend {
+            Backend::Inline(database) => {
                 database.pause().await;
-                let answer = query(database.ledger().connection());
+                let answer = query(database.writer_connection().connection());
                 database.pause().await;
                 answer
             }
-            Lanes::Threads { queries, .. } => {
+            Backend::Threads { queries, .. } => {
                 let (tell, told) = oneshot::channel();
                 let query: Query = Box::new(move |reader| drop(tell.send(reader.answer(query))));
                 queries.send(query).await.map_err(|_| StoreError::Closed)?;
@@ -355,14 +355,14 @@ impl Db {
     }
 }
 
-impl Ledger {
+impl WriterConnection {
     /// Over a connection whose schema is the newest.
     pub(super) fn open(connection: Connection) -> Result<Self, StoreError> {
-        let tally = Tally::watch(&connection)?;
+        let counters = Counters::watch(&connection)?;
         Ok(Self {
             connection,
-            tally,
-            stopwatch: Arc::default(),
+            counters,
+            write_times: Arc::default(),
         })
     }
 
@@ -372,7 +372,7 @@ impl Ledger {
 }
 
 struct Writer {
-    ledger: Ledger,
+    writer_connection: WriterConnection,
     changes: watch::Sender<()>,
     log: Arc<Log>,
     commits: u32,
@@ -383,7 +383,9 @@ impl Writer {
     fn run(mut self, mut waiting: mpsc::Receiver<Change>) {
         let _panics_too = TellPanic(Arc::clone(&self.alarm));
         while let Some(first) = waiting.blocking_recv() {
-            let commit = commit_group(&mut self.ledger, first, || waiting.try_recv().ok());
+            let commit = commit_group(&mut self.writer_connection, first, || {
+                waiting.try_recv().ok()
+            });
             if let Err(error) = commit {
                 self.alarm.hear(&error);
                 if error.is_fatal() {
@@ -395,7 +397,7 @@ impl Writer {
         }
         // Nobody holds a handle any more: leave a file without a log behind.
         let _ = self
-            .ledger
+            .writer_connection
             .connection
             .execute_batch("PRAGMA wal_checkpoint(TRUNCATE);");
     }
@@ -413,7 +415,7 @@ impl Writer {
             return;
         };
         // A reader in the way makes it "busy", not an error; the next look tries again.
-        let _ = self.ledger.connection.execute_batch(checkpoint);
+        let _ = self.writer_connection.connection.execute_batch(checkpoint);
     }
 }
 
@@ -431,7 +433,7 @@ impl Drop for TellPanic {
 }
 
 fn commit_group(
-    writer: &mut Ledger,
+    writer: &mut WriterConnection,
     first: Change,
     next: impl FnMut() -> Option<Change>,
 ) -> Result<(), StoreError> {
@@ -444,26 +446,26 @@ fn commit_group(
 }
 
 fn run_group(
-    writer: &mut Ledger,
+    writer: &mut WriterConnection,
     first: Change,
     mut next: impl FnMut() -> Option<Change>,
-    answers: &mut Vec<Answer>,
+    answers: &mut Vec<AttemptResult>,
 ) -> Result<(), StoreError> {
-    let Ledger {
+    let WriterConnection {
         connection,
-        tally,
-        stopwatch,
+        counters,
+        write_times,
     } = writer;
-    tally.set_aside(); // of a group that was undone
+    counters.take_counts(); // of a group that was undone
     let mut group = Group {
         transaction: connection.transaction_with_behavior(TransactionBehavior::Immediate)?,
-        tally,
+        counters,
     };
     let mut change = Some(first);
     while let Some(run) = change.take() {
         let lap = Lap::begin();
         let Ran { answer, ruined } = run(&mut group);
-        stopwatch.changed(lap.took());
+        write_times.changed(lap.took());
         answers.push(answer);
         if let Some(cause) = ruined {
             return Err(undone(cause)); // dropped means rolled back
@@ -477,9 +479,9 @@ fn run_group(
         }
     }
     let lap = Lap::begin();
-    tally.write(&group.transaction)?;
+    counters.write(&group.transaction)?;
     group.transaction.commit()?;
-    stopwatch.committed(lap.took());
+    write_times.committed(lap.took());
     Ok(())
 }
 
@@ -511,11 +513,11 @@ fn undo_alone<T, E: ChangeError>(
     group: &mut Group<'_>,
     change: impl FnOnce(&Savepoint<'_>) -> Result<T, E>,
 ) -> Result<T, E> {
-    let before = group.tally.set_aside();
+    let before = group.counters.take_counts();
     let result = in_savepoint(&mut group.transaction, change);
     match result {
-        Ok(_) => group.tally.join(before),
-        Err(_) => group.tally.put_back(before),
+        Ok(_) => group.counters.join(before),
+        Err(_) => group.counters.restore_counts(before),
     }
     result
 }

@@ -93,7 +93,7 @@ async fn a_change_that_fails_undoes_itself_alone() {
 fn a_group_that_sqlite_rolls_back_fails_as_a_whole() {
     let mut connection = open_in_memory().expect("a database");
     migrate(&mut connection).expect("the schema");
-    let mut writer = Ledger::open(connection).expect("a ledger");
+    let mut writer = WriterConnection::open(connection).expect("a ledger");
     writer
         .connection
         .execute_batch("CREATE TABLE t (n INTEGER UNIQUE) STRICT;")
@@ -103,7 +103,7 @@ fn a_group_that_sqlite_rolls_back_fails_as_a_whole() {
         let told = Arc::clone(&told);
         Box::new(move |group| {
             let result = undo_alone(group, |tx| Ok::<_, StoreError>(tx.execute_batch(sql)?));
-            let answer: Answer =
+            let answer: AttemptResult =
                 Box::new(move |commit| told.lock().unwrap().push(told_to_caller(result, commit)));
             Ran {
                 answer,
@@ -276,7 +276,7 @@ async fn damage_is_fatal_wherever_it_shows() {
 fn the_others_of_a_ruined_group_hear_that_it_was_not_their_fault() {
     let mut connection = open_in_memory().expect("a database");
     migrate(&mut connection).expect("the schema");
-    let mut writer = Ledger::open(connection).expect("a ledger");
+    let mut writer = WriterConnection::open(connection).expect("a ledger");
     writer
         .connection
         .execute_batch("CREATE TABLE t (n INTEGER UNIQUE) STRICT; INSERT INTO t VALUES (1);")
@@ -287,7 +287,8 @@ fn the_others_of_a_ruined_group_hear_that_it_was_not_their_fault() {
         let result = undo_alone(group, |tx| {
             Ok::<_, StoreError>(tx.execute("INSERT INTO t VALUES (2)", [])?)
         });
-        let answer: Answer = Box::new(move |commit| told.lock().unwrap().push(commit.and(result)));
+        let answer: AttemptResult =
+            Box::new(move |commit| told.lock().unwrap().push(commit.and(result)));
         Ran {
             answer,
             ruined: None,

@@ -12,7 +12,7 @@ use rusqlite::{Connection, Row, Savepoint, params};
 use crate::base::Timestamp;
 use crate::model::dead_letter::{DeadLetterDetails, DeadLetterReason};
 use crate::model::delivery::{
-    Delivery, DeliveryAttempt, DeliveryId, DeliveryState, LateAnswer, Outcome, Settlement,
+    Delivery, DeliveryAttempt, DeliveryId, DeliveryState, LateResponse, Outcome, Settlement,
 };
 use crate::model::event::{Event, EventKey, StoredEvent};
 use crate::model::subscription::SubscriptionId;
@@ -36,7 +36,7 @@ pub struct Deliveries {
 
 /// A publish request that has been checked and matched, ready to be stored whole.
 #[derive(Debug)]
-pub struct Accepted {
+pub struct AppendRequest {
     pub topic: TopicId,
     pub received_at: Timestamp,
     pub events: Vec<(Event, Vec<SubscriptionId>)>,
@@ -55,7 +55,7 @@ pub struct RequestMark {
 
 /// What storing a publish request came to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Receipt {
+pub enum Appended {
     Stored {
         events: Vec<EventKey>,
     },
@@ -88,7 +88,7 @@ pub struct Leased {
 
 /// The end of a lease.
 #[derive(Clone, Debug)]
-pub struct Settled {
+pub struct SettlementRecord {
     pub delivery: DeliveryId,
     /// `None` where a delivery was given up without another attempt.
     pub attempt: Option<Arc<DeliveryAttempt>>,
@@ -101,19 +101,19 @@ pub struct Late {
     pub delivery: DeliveryId,
     /// The attempt that it belongs to.
     pub attempt: u32,
-    pub answer: LateAnswer,
+    pub answer: LateResponse,
     /// Whether it completes the delivery, if that still waits for the next attempt.
     pub completes: bool,
 }
 
 /// What became of pending deliveries of deleted subscriptions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Orphans {
+pub struct EndedPending {
     pub dropped: usize,
     pub dead_lettered: usize,
 }
 
-impl Orphans {
+impl EndedPending {
     /// All of them.
     pub fn count(self) -> usize {
         self.dropped + self.dead_lettered
@@ -130,17 +130,17 @@ impl Deliveries {
 
     /// Stores the events of a request with all their deliveries, whole or not at all. They are on disk
     /// when this returns.
-    pub async fn append(&self, accepted: Accepted) -> Result<Receipt, StoreError> {
+    pub async fn append(&self, accepted: AppendRequest) -> Result<Appended, StoreError> {
         let Some(stored) = self
             .db
             .write_in_group(move |tx| append(tx, accepted))
             .await?
         else {
-            return Ok(Receipt::Repeated);
+            return Ok(Appended::Repeated);
         };
         let events = stored.iter().map(|event| event.key).collect();
         self.recent.lock().unwrap().remember(stored);
-        Ok(Receipt::Stored { events })
+        Ok(Appended::Stored { events })
     }
 
     /// The due deliveries of one subscription, oldest first.
@@ -176,7 +176,11 @@ impl Deliveries {
 
     /// Ends leases: records the attempts and moves the deliveries on. A delivery that has ended
     /// meanwhile (its subscription was deleted) stays as it is.
-    pub async fn settle(&self, settled: Vec<Settled>, now: Timestamp) -> Result<(), StoreError> {
+    pub async fn settle(
+        &self,
+        settled: Vec<SettlementRecord>,
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
         self.db
             .write_in_group(move |tx| settled.iter().try_for_each(|each| settle(tx, each, now)))
             .await
@@ -220,8 +224,14 @@ impl Deliveries {
 
     /// Ends up to `limit` pending deliveries of deleted subscriptions, as it was said when those were
     /// deleted, with a record.
-    pub async fn end_orphans(&self, limit: usize, now: Timestamp) -> Result<Orphans, StoreError> {
-        self.db.write(move |tx| end_orphans(tx, limit, now)).await
+    pub async fn end_pending_of_deleted(
+        &self,
+        limit: usize,
+        now: Timestamp,
+    ) -> Result<EndedPending, StoreError> {
+        self.db
+            .write(move |tx| end_pending_of_deleted(tx, limit, now))
+            .await
     }
 }
 
@@ -237,7 +247,7 @@ const INSERT_DELIVERY: &str = "INSERT INTO delivery (event_id, subscription_id, 
 /// `None` for a request that is a repetition.
 pub(super) fn append(
     tx: &Connection,
-    accepted: Accepted,
+    accepted: AppendRequest,
 ) -> Result<Option<Vec<Arc<StoredEvent>>>, StoreError> {
     if let Some(mark) = accepted.request {
         if is_repeated(tx, &mark)? {
@@ -401,7 +411,11 @@ const END_UNATTEMPTED: &str = "UPDATE delivery SET state = ?2, ended_at = ?3, \
 const EXPLAIN: &str = "UPDATE delivery SET dead_letter_own_reason = ?2, \
      dead_letter_description = ?3, dead_letter_properties = ?4 WHERE id = ?1";
 
-pub(super) fn settle(tx: &Connection, settled: &Settled, now: Timestamp) -> Result<(), StoreError> {
+pub(super) fn settle(
+    tx: &Connection,
+    settled: &SettlementRecord,
+    now: Timestamp,
+) -> Result<(), StoreError> {
     let changed = match (settled.settlement, settled.attempt.as_deref()) {
         (Settlement::Retry { at }, Some(attempt)) => {
             let last = LastAttempt::of(attempt);
@@ -568,10 +582,14 @@ const ORPHANS: &str = "SELECT delivery.id FROM event_subscription \
      WHERE event_subscription.deleted_at IS NOT NULL \
          AND event_subscription.keeps_pending = ?1 LIMIT ?2";
 
-fn end_orphans(tx: &Savepoint<'_>, limit: usize, now: Timestamp) -> Result<Orphans, StoreError> {
+fn end_pending_of_deleted(
+    tx: &Savepoint<'_>,
+    limit: usize,
+    now: Timestamp,
+) -> Result<EndedPending, StoreError> {
     let dropped = end_orphans_as(tx, DeliveryState::Dropped, limit, now)?;
     let rest = limit - dropped;
-    Ok(Orphans {
+    Ok(EndedPending {
         dropped,
         dead_lettered: end_orphans_as(tx, DeliveryState::DeadLettered, rest, now)?,
     })

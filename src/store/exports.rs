@@ -41,7 +41,7 @@ pub struct WaitingBlob {
 
 /// Where the exports of a subscription stand.
 #[derive(Clone, Debug)]
-pub struct ExportStanding {
+pub struct ExportStatus {
     pub subscription: SubscriptionId,
     pub waiting: Option<WaitingBlob>,
     /// When the oldest dead letter that is in no blob was given up.
@@ -88,7 +88,7 @@ impl Exports {
     pub async fn standings(
         &self,
         subscriptions: Vec<SubscriptionId>,
-    ) -> Result<Vec<ExportStanding>, StoreError> {
+    ) -> Result<Vec<ExportStatus>, StoreError> {
         self.db
             .read(move |tx| {
                 let mut standings = Vec::new();
@@ -265,7 +265,7 @@ impl Exports {
     }
 }
 
-fn standing(tx: &Connection, subscription: SubscriptionId) -> Result<ExportStanding, StoreError> {
+fn standing(tx: &Connection, subscription: SubscriptionId) -> Result<ExportStatus, StoreError> {
     let waiting = "SELECT id, name FROM dead_letter_blob \
          WHERE subscription_id = ?1 AND stored_at IS NULL";
     let waiting = tx
@@ -281,7 +281,7 @@ fn standing(tx: &Connection, subscription: SubscriptionId) -> Result<ExportStand
     let oldest = tx
         .prepare_cached(oldest)?
         .query_row([subscription], |row| row::timestamp_or_null(row, 0));
-    Ok(ExportStanding {
+    Ok(ExportStatus {
         subscription,
         waiting: waiting.optional()?,
         oldest: oldest?,

@@ -7,9 +7,9 @@
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use crate::base::Entropy;
-use crate::store::db::Ledger;
+use crate::store::db::WriterConnection;
+use crate::store::encryption::{Encryption, MasterKeys};
 use crate::store::error::StoreError;
-use crate::store::seal::{MasterKeys, Seals};
 use crate::store::{db, migrate};
 
 /// How many turns everybody else gets before the next question or change goes on: it stands in for the
@@ -19,8 +19,8 @@ pub type Pauses = Arc<dyn Fn() -> usize + Send + Sync>;
 /// The database. Clones share it.
 #[derive(Clone)]
 pub struct InlineDatabase {
-    ledger: Arc<Mutex<Ledger>>,
-    pub(super) seals: Seals,
+    writer_connection: Arc<Mutex<WriterConnection>>,
+    pub(super) encryption: Encryption,
     pauses: Pauses,
 }
 
@@ -35,9 +35,9 @@ impl InlineDatabase {
         let mut connection = db::open_in_memory()?;
         migrate::migrate(&mut connection)?;
         Ok(Self {
-            ledger: Arc::new(Mutex::new(Ledger::open(connection)?)),
+            writer_connection: Arc::new(Mutex::new(WriterConnection::open(connection)?)),
             // Nobody but its own stores ever has to open it again.
-            seals: Seals::new(&MasterKeys::generate(&Entropy::Os), Entropy::Os),
+            encryption: Encryption::new(&MasterKeys::generate(&Entropy::Os), Entropy::Os),
             pauses,
         })
     }
@@ -46,8 +46,8 @@ impl InlineDatabase {
     pub fn set_full(&self, full: bool) -> Result<(), StoreError> {
         // SQLite takes a limit below the present size for that size, and caps one above its own.
         let pages_max = if full { 1 } else { u32::MAX - 1 };
-        let ledger = self.ledger();
-        Ok(ledger.connection().pragma_update_and_check(
+        let writer_connection = self.writer_connection();
+        Ok(writer_connection.connection().pragma_update_and_check(
             None,
             "max_page_count",
             pages_max,
@@ -58,12 +58,12 @@ impl InlineDatabase {
     /// Changes rows behind the store's back, as a broken disk would. Returns how many.
     #[cfg(test)]
     pub(crate) fn damage(&self, statement: &str) -> usize {
-        let damaged = self.ledger().connection().execute(statement, []);
+        let damaged = self.writer_connection().connection().execute(statement, []);
         damaged.expect("a statement")
     }
 
-    pub(super) fn ledger(&self) -> MutexGuard<'_, Ledger> {
-        self.ledger.lock().unwrap()
+    pub(super) fn writer_connection(&self) -> MutexGuard<'_, WriterConnection> {
+        self.writer_connection.lock().unwrap()
     }
 
     /// Lets others go first.
@@ -82,7 +82,7 @@ mod tests {
     fn a_full_database_refuses_what_needs_room_until_it_gets_some() {
         let database = InlineDatabase::new().expect("a database");
         let write = || {
-            database.ledger().connection().execute(
+            database.writer_connection().connection().execute(
                 "INSERT INTO session (id, record, started_at, used_at, expires_at) VALUES (hex(randomblob(9)), ?1, 0, 0, 0)",
                 ["x".repeat(100_000)],
             )

@@ -3,10 +3,10 @@
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::base::Timestamp;
-use crate::model::answer_script::ScriptedAnswer;
 use crate::model::inspector::{Arrival, InspectedRequest, Inspector, InspectorDefinition};
 use crate::model::limits::INSPECTED_REQUESTS_MAX;
 use crate::model::name::InspectorName;
+use crate::model::response_script::ScriptedResponse;
 use crate::store::db::Db;
 use crate::store::error::StoreError;
 use crate::store::row::{self, unreadable};
@@ -88,7 +88,7 @@ impl Inspectors {
         &self,
         name: InspectorName,
         arrival: Arrival,
-    ) -> Result<Option<(InspectorDefinition, ScriptedAnswer)>, StoreError> {
+    ) -> Result<Option<(InspectorDefinition, ScriptedResponse)>, StoreError> {
         self.db.write(move |tx| keep(tx, &name, &arrival)).await
     }
 }
@@ -185,7 +185,7 @@ fn keep(
     tx: &Connection,
     name: &InspectorName,
     arrival: &Arrival,
-) -> Result<Option<(InspectorDefinition, ScriptedAnswer)>, StoreError> {
+) -> Result<Option<(InspectorDefinition, ScriptedResponse)>, StoreError> {
     let is_delivery = arrival.handshake.is_none();
     let take = "UPDATE inspector SET received = received + 1, turn = turn + ?2 WHERE name = ?1 \
          RETURNING id, received, turn, definition";
@@ -199,7 +199,7 @@ fn keep(
     let definition = definition(&text)?;
     let answer = match is_delivery {
         true => definition.answer(taken.saturating_sub(1), arrival.attempts),
-        false => ScriptedAnswer::Status(200),
+        false => ScriptedResponse::Status(200),
     };
     insert(tx, id, number, arrival, answer)?;
     let forget = "DELETE FROM inspected_request WHERE inspector_id = ?1 AND number <= ?2";
@@ -213,7 +213,7 @@ fn insert(
     inspector: i64,
     number: i64,
     arrival: &Arrival,
-    answer: ScriptedAnswer,
+    answer: ScriptedResponse,
 ) -> Result<(), StoreError> {
     let insert = "INSERT INTO inspected_request (inspector_id, number, received_at, method, path, \
          headers, bytes, beginning, handshake, events, event_id, event_type, signature, answer) \

@@ -8,14 +8,17 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::base::Timestamp;
 use crate::model::dead_letter::{DeadLetterDetails, DeadLetterReason};
-use crate::model::delivery::{Answer, Delivery, DeliveryId, DeliveryState, Outcome, Settlement};
+use crate::model::delivery::{
+    AttemptResult, Delivery, DeliveryId, DeliveryState, Outcome, Settlement,
+};
 use crate::model::event::StoredEvent;
 use crate::model::lease::{
-    Lock, LockRefusal, LockSettlement, LockToken, NEVER, Queue, attempt, is_held,
+    Lock, LockRefusal, LockSettlement, LockToken, NEVER, SubQueue, attempt, is_held,
 };
 use crate::model::subscription::SubscriptionId;
 use crate::store::deliveries::{
-    DELIVERY_COLUMNS, Deliveries, RecentEvents, Settled, delivery, load_event, record, settle,
+    DELIVERY_COLUMNS, Deliveries, RecentEvents, SettlementRecord, delivery, load_event, record,
+    settle,
 };
 use crate::store::error::StoreError;
 use crate::store::row;
@@ -24,8 +27,8 @@ use crate::store::row;
 #[derive(Clone, Debug)]
 pub struct LockRequest {
     pub subscription: SubscriptionId,
-    pub queue: Queue,
-    pub which: Which,
+    pub queue: SubQueue,
+    pub which: LockSelection,
     pub now: Timestamp,
     /// When the locks end.
     pub until: Timestamp,
@@ -37,7 +40,7 @@ pub struct LockRequest {
 
 /// What to lock in a queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Which {
+pub enum LockSelection {
     /// What is due, oldest first.
     Due,
     /// What was put aside, by number.
@@ -59,7 +62,7 @@ pub struct Locked {
 
 /// What a [`LockRequest`] found.
 #[derive(Clone, Debug, Default)]
-pub struct Taken {
+pub struct LockBatch {
     pub locked: Vec<Locked>,
     /// Pending deliveries whose events cannot be read, and why. Nobody holds them.
     pub unreadable: Vec<(Delivery, String)>,
@@ -80,12 +83,12 @@ pub struct SettledLock {
     pub settlement: LockSettlement,
     /// What is recorded of it as an attempt; `None` where the lock does not count as one, because nobody
     /// was handed the event. Locks of dead letters are never recorded.
-    pub answer: Option<Answer>,
+    pub answer: Option<AttemptResult>,
 }
 
 impl Deliveries {
     /// Locks deliveries of a queue, at most one per token.
-    pub async fn lock(&self, request: LockRequest) -> Result<Taken, StoreError> {
+    pub async fn lock(&self, request: LockRequest) -> Result<LockBatch, StoreError> {
         let recent = Arc::clone(&self.recent);
         self.db.write(move |tx| lock(tx, &request, &recent)).await
     }
@@ -136,9 +139,9 @@ impl Deliveries {
     /// Ends those of these deliveries that are due and that nobody holds; returns what it ended.
     pub async fn settle_unlocked(
         &self,
-        settled: Vec<Settled>,
+        settled: Vec<SettlementRecord>,
         now: Timestamp,
-    ) -> Result<Vec<Settled>, StoreError> {
+    ) -> Result<Vec<SettlementRecord>, StoreError> {
         self.db
             .write(move |tx| {
                 let mut ended = Vec::new();
@@ -175,13 +178,13 @@ impl Deliveries {
     pub async fn first_due(
         &self,
         subscription: SubscriptionId,
-        queue: Queue,
+        queue: SubQueue,
     ) -> Result<Option<Timestamp>, StoreError> {
         let first = match queue {
-            Queue::Pending => {
+            SubQueue::Pending => {
                 "SELECT min(next_attempt_at) FROM delivery WHERE subscription_id = ?1 AND state = 0"
             }
-            Queue::DeadLetters => {
+            SubQueue::DeadLetters => {
                 "SELECT min(next_attempt_at) FROM delivery WHERE subscription_id = ?1 AND state = 2"
             }
         };
@@ -250,15 +253,15 @@ fn lock(
     tx: &Connection,
     request: &LockRequest,
     recent: &Mutex<RecentEvents>,
-) -> Result<Taken, StoreError> {
-    let mut taken = Taken::default();
+) -> Result<LockBatch, StoreError> {
+    let mut taken = LockBatch::default();
     let mut bytes = 0;
     for (found, token) in find(tx, request)?.into_iter().zip(&request.tokens) {
         if bytes > request.bytes_max {
             break;
         }
         let id = found.delivery.id;
-        let counts = request.queue == Queue::Pending;
+        let counts = request.queue == SubQueue::Pending;
         let key = found.delivery.event;
         let known = recent.lock().unwrap().get(key);
         let event = match known.map_or_else(|| load_event(tx, key).map(Arc::new), Ok) {
@@ -298,18 +301,18 @@ fn lock(
 fn find(tx: &Connection, request: &LockRequest) -> Result<Vec<Found>, StoreError> {
     let now = request.now.as_ms();
     match &request.which {
-        Which::Due => {
+        LockSelection::Due => {
             let due = match request.queue {
-                Queue::Pending => DUE_PENDING,
-                Queue::DeadLetters => DUE_DEAD,
+                SubQueue::Pending => DUE_PENDING,
+                SubQueue::DeadLetters => DUE_DEAD,
             };
             let limit = i64::try_from(request.tokens.len()).unwrap_or(i64::MAX);
             rows(tx, due, params![request.subscription, now, limit])
         }
-        Which::Deferred(ids) => {
+        LockSelection::Deferred(ids) => {
             let state = row::state_number(match request.queue {
-                Queue::Pending => DeliveryState::Pending,
-                Queue::DeadLetters => DeliveryState::DeadLettered,
+                SubQueue::Pending => DeliveryState::Pending,
+                SubQueue::DeadLetters => DeliveryState::DeadLettered,
             });
             let mut found = Vec::new();
             for id in ids {
@@ -337,7 +340,11 @@ fn rows(
     Ok(found)
 }
 
-fn settle_unlocked(tx: &Connection, settled: &Settled, now: Timestamp) -> Result<bool, StoreError> {
+fn settle_unlocked(
+    tx: &Connection,
+    settled: &SettlementRecord,
+    now: Timestamp,
+) -> Result<bool, StoreError> {
     let values = params![settled.delivery, now.as_ms()];
     let Some(found) = rows(tx, UNLOCKED, values)?.pop() else {
         return Ok(false);
@@ -360,7 +367,7 @@ fn record_lapse(
         delivery.attempts,
         from,
         until,
-        Answer::of(Outcome::LockLost),
+        AttemptResult::of(Outcome::LockLost),
     );
     tx.prepare_cached(LAPSED)?.execute(params![
         delivery.id,
@@ -392,7 +399,7 @@ fn held(tx: &Connection, token: LockToken, now: Timestamp) -> Result<Option<Held
                     delivery: DeliveryId(row.get(0)?),
                     subscription: SubscriptionId(row.get(1)?),
                     // What has ended and is locked is a dead letter.
-                    queue: ended_at.map_or(Queue::Pending, |_| Queue::DeadLetters),
+                    queue: ended_at.map_or(SubQueue::Pending, |_| SubQueue::DeadLetters),
                     until: row::timestamp(row, 2)?,
                     locked_at: row::timestamp(row, 3)?,
                     queued_at: ended_at.unwrap_or(published_at),
@@ -444,8 +451,8 @@ fn settle_lock(
     };
     let id = held.lock.delivery;
     let ended = match held.lock.queue {
-        Queue::Pending => settle_pending(tx, &held, settled, now),
-        Queue::DeadLetters => settle_dead_letter(tx, &held, &settled.settlement, now),
+        SubQueue::Pending => settle_pending(tx, &held, settled, now),
+        SubQueue::DeadLetters => settle_dead_letter(tx, &held, &settled.settlement, now),
     };
     Ok(ended?.map(|()| id))
 }
@@ -476,7 +483,7 @@ fn settle_pending(
     let attempt = settled
         .answer
         .map(|answer| Arc::new(attempt(held.attempts, held.lock.locked_at, now, answer)));
-    let settled = Settled {
+    let settled = SettlementRecord {
         delivery: id,
         attempt,
         settlement,

@@ -148,7 +148,7 @@ fn backup(connection: &Connection, copy: &Path) -> Result<(), StoreError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::tally::{DAY_MS, LATENCY_PLACES, latency_columns};
+    use crate::store::counters::{DAY_MS, LATENCY_PLACES, latency_columns};
 
     #[test]
     fn a_new_file_gets_the_newest_schema_and_stays_as_it_is() {

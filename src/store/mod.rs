@@ -6,19 +6,20 @@
 pub mod accounts;
 pub mod audit;
 mod catalog;
+mod counters;
 mod data_dir;
 mod db;
 mod dead_letter_filter;
 mod deliveries;
+mod encryption;
 mod error;
 mod event_filter;
 mod exports;
-mod fold;
-mod hasten;
 mod inline;
 mod inspectors;
 mod integrity;
 mod locks;
+mod master_key;
 mod migrate;
 mod namespaces;
 mod notices;
@@ -27,14 +28,13 @@ mod replay_fates;
 mod replays;
 mod resubmissions;
 mod retention;
+mod retry_now;
+mod rollups;
 mod row;
-mod seal;
 mod send;
-mod stopwatch;
-mod tally;
 mod upkeep;
-mod vault;
 pub mod views;
+mod write_times;
 
 use std::sync::Arc;
 
@@ -44,34 +44,35 @@ pub use catalog::{Catalog, RegistryChange};
 pub use data_dir::{DataDir, DataDirError, write_private};
 pub use db::OnFatal;
 pub use deliveries::{
-    Accepted, Deliveries, Late, LeaseRequest, Leased, Orphans, Receipt, RequestMark, Settled,
+    AppendRequest, Appended, Deliveries, EndedPending, Late, LeaseRequest, Leased, RequestMark,
+    SettlementRecord,
 };
+pub use encryption::{InvalidMasterKey, MasterKeys};
 pub use error::StoreError;
-pub use exports::{BlobContents, ExportStanding, Exportable, Exported, Exports, WaitingBlob};
-pub use fold::Grain;
-pub use hasten::Hastened;
+pub use exports::{BlobContents, ExportStatus, Exportable, Exported, Exports, WaitingBlob};
 pub use inline::{InlineDatabase, Pauses};
 pub use inspectors::{Inspectors, Written};
 pub use integrity::Integrity;
-pub use locks::{DeadLetter, LockRequest, Locked, SettledLock, Taken, Which};
+pub use locks::{DeadLetter, LockBatch, LockRequest, LockSelection, Locked, SettledLock};
+pub use master_key::{MASTER_KEY_FILE, Rekeyed};
 pub use namespaces::NamespaceChange;
 pub use notices::{Arrival, Notices};
 pub use rejections::Rejections;
-pub use replays::{Bitten, Commanded, Counted, Found, ReplayBite, Replays, Stretch};
+pub use replays::{Commanded, Counted, Found, IdRange, ReplayBatch, ReplayBatchDone, Replays};
 pub use resubmissions::{Candidate, Destined, Resubmission, Resubmissions, Resubmitted};
-pub use retention::{Bite, Prunable, Pruned, Sizes};
-pub use seal::{InvalidMasterKey, MasterKeys};
+pub use retention::{Prunable, PruneBatch, Pruned, Sizes};
+pub use retry_now::RetriedNow;
+pub use rollups::Granularity;
 pub use send::Sent;
-pub use stopwatch::{CommitTimes, Longest};
 pub use upkeep::{Machinery, Schema, Upkeep};
-pub use vault::{MASTER_KEY_FILE, Rekeyed};
 pub use views::Views;
+pub use write_times::{CommitTimes, Longest};
 
 use crate::base::{Clock, Entropy};
 use crate::model::registry::ResourceScope;
 use db::Db;
-use seal::Seals;
-use vault::Vault;
+use encryption::Encryption;
+use master_key::MasterKeyFile;
 
 /// The name of the database file in the data directory.
 pub const FILE: &str = "everpost.db";
@@ -119,17 +120,17 @@ impl Store {
     ) -> Result<Self, StoreError> {
         let path = data_dir.file(FILE);
         migrate::migrate_file(&path, progress)?;
-        let vault = Vault {
+        let master_key = MasterKeyFile {
             data_dir: &data_dir,
             configured: options.master_keys.as_ref(),
             entropy: &options.entropy,
         };
-        let seals = vault.unlock(&mut db::open_writer(&path)?, progress)?;
+        let encryption = master_key.unlock(&mut db::open_writer(&path)?, progress)?;
         let db = Db::open(&path, &options.clock, options.on_fatal)?;
         data_dir.sync().map_err(|error| {
             StoreError::Failed(format!("{}: {error}", data_dir.path().display()))
         })?;
-        Ok(Self::of(db, options.scope, seals, Some(data_dir)))
+        Ok(Self::of(db, options.scope, encryption, Some(data_dir)))
     }
 
     /// Opens a new database in memory, for simulations.
@@ -139,8 +140,8 @@ impl Store {
 
     /// Opens a database in memory that outlives the store, for simulations of a crash.
     pub fn open_on(database: InlineDatabase, scope: ResourceScope) -> Self {
-        let seals = database.seals.clone();
-        Self::of(Db::inline(database), scope, seals, None)
+        let encryption = database.encryption.clone();
+        Self::of(Db::inline(database), scope, encryption, None)
     }
 
     /// Seals the secrets of the database in `data_dir` by a new master key; tells `progress` how it goes.
@@ -151,20 +152,25 @@ impl Store {
     ) -> Result<Rekeyed, StoreError> {
         let path = data_dir.file(FILE);
         migrate::migrate_file(&path, progress)?;
-        let vault = Vault {
+        let master_key = MasterKeyFile {
             data_dir,
             configured: None,
             entropy,
         };
-        vault.rekey(&mut db::open_writer(&path)?, progress)
+        master_key.rekey(&mut db::open_writer(&path)?, progress)
     }
 
-    fn of(db: Db, scope: ResourceScope, seals: Seals, data_dir: Option<Arc<DataDir>>) -> Self {
+    fn of(
+        db: Db,
+        scope: ResourceScope,
+        encryption: Encryption,
+        data_dir: Option<Arc<DataDir>>,
+    ) -> Self {
         Self {
             catalog: Catalog {
                 db: db.clone(),
                 scope,
-                seals: seals.clone(),
+                encryption: encryption.clone(),
             },
             deliveries: Deliveries::new(db.clone()),
             inspectors: Inspectors { db: db.clone() },
@@ -173,16 +179,16 @@ impl Store {
             resubmissions: Resubmissions { db: db.clone() },
             replays: Replays {
                 db: db.clone(),
-                seals: seals.clone(),
+                encryption: encryption.clone(),
             },
             exports: Exports { db: db.clone() },
             views: Views {
                 db: db.clone(),
-                seals: seals.clone(),
+                encryption: encryption.clone(),
             },
             accounts: Accounts {
                 db: db.clone(),
-                seals,
+                encryption,
             },
             audit: Audit { db: db.clone() },
             upkeep: Upkeep { db, data_dir },

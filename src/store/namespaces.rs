@@ -6,7 +6,7 @@ use crate::model::access::AccessKeys;
 use crate::model::name::NamespaceName;
 use crate::model::namespace::{NamespaceDefinition, NamespaceId};
 use crate::model::subscription::PendingFate;
-use crate::store::seal::{NAMESPACE_KEY1, NAMESPACE_KEY2, Seals};
+use crate::store::encryption::{Encryption, NAMESPACE_KEY1, NAMESPACE_KEY2};
 use crate::wire::resource;
 
 /// One whole change of a namespace.
@@ -34,7 +34,7 @@ pub enum NamespaceChange {
 
 pub(super) fn save(
     tx: &Savepoint<'_>,
-    seals: &Seals,
+    encryption: &Encryption,
     change: NamespaceChange,
     now: i64,
 ) -> rusqlite::Result<usize> {
@@ -50,7 +50,7 @@ pub(super) fn save(
                  VALUES (?1, ?2, '', '', ?3, ?3)",
                 params![name.as_str(), resource::namespace_to_text(&definition), now],
             )?;
-            save_keys(tx, seals, NamespaceId(tx.last_insert_rowid()), &keys)
+            save_keys(tx, encryption, NamespaceId(tx.last_insert_rowid()), &keys)
         }
         NamespaceChange::Change { id, definition } => tx.execute(
             "UPDATE namespace SET definition = ?2, updated_at = ?3 WHERE id = ?1",
@@ -61,7 +61,7 @@ pub(super) fn save(
                 "UPDATE namespace SET updated_at = ?2 WHERE id = ?1",
                 params![id, now],
             )?;
-            save_keys(tx, seals, id, &keys)
+            save_keys(tx, encryption, id, &keys)
         }
         NamespaceChange::Delete { id, pending } => delete(tx, id, pending, now),
     }
@@ -69,12 +69,12 @@ pub(super) fn save(
 
 fn save_keys(
     tx: &Savepoint<'_>,
-    seals: &Seals,
+    encryption: &Encryption,
     id: NamespaceId,
     keys: &AccessKeys,
 ) -> rusqlite::Result<usize> {
-    let key1 = seals.seal(NAMESPACE_KEY1, id.0, keys.key1.reveal());
-    let key2 = seals.seal(NAMESPACE_KEY2, id.0, keys.key2.reveal());
+    let key1 = encryption.encrypt(NAMESPACE_KEY1, id.0, keys.key1.reveal());
+    let key2 = encryption.encrypt(NAMESPACE_KEY2, id.0, keys.key2.reveal());
     tx.execute(
         "UPDATE namespace SET key1 = ?2, key2 = ?3 WHERE id = ?1",
         params![id, key1, key2],

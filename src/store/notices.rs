@@ -14,12 +14,12 @@ use crate::model::subscription::SubscriptionId;
 use crate::model::system_topic::SystemTopic;
 use crate::model::topic::TopicId;
 use crate::store::db::Db;
-use crate::store::deliveries::{Accepted, append};
+use crate::store::deliveries::{AppendRequest, append};
 use crate::store::error::StoreError;
 use crate::store::row;
 
 /// Notices of dead letters that one change makes.
-const BITE: i64 = 100;
+const BATCH: i64 = 100;
 
 /// The book of what is still to be told.
 #[derive(Clone)]
@@ -40,7 +40,7 @@ pub struct Arrival {
 
 impl Arrival {
     /// Of these events.
-    pub fn of(accepted: &Accepted) -> Self {
+    pub fn of(accepted: &AppendRequest) -> Self {
         let events = &accepted.events;
         Self {
             topic: accepted.topic,
@@ -59,7 +59,7 @@ impl Notices {
         &self,
         now: Timestamp,
         quiet: Duration,
-        tell: impl Fn(&DeadLettersAdded) -> Accepted + Send + 'static,
+        tell: impl Fn(&DeadLettersAdded) -> AppendRequest + Send + 'static,
     ) -> Result<Vec<Arrival>, StoreError> {
         let is_any = move |tx: &Connection| {
             let mut any = tx.prepare_cached("SELECT 1 FROM dead_letter_notice WHERE dead_letters > 0 AND quiet_until <= ?1 LIMIT 1")?;
@@ -100,7 +100,7 @@ impl Notices {
 /// Stores what tells of the change that it is part of.
 pub(super) fn store(
     tx: &Connection,
-    told: Option<Accepted>,
+    told: Option<AppendRequest>,
 ) -> Result<Option<Arrival>, StoreError> {
     let Some(told) = told else {
         return Ok(None);
@@ -123,7 +123,7 @@ fn due(
     now: Timestamp,
 ) -> Result<Vec<(SubscriptionId, DeadLettersAdded)>, StoreError> {
     let mut select = tx.prepare_cached(DUE)?;
-    let mut rows = select.query(params![now.as_ms(), BITE])?;
+    let mut rows = select.query(params![now.as_ms(), BATCH])?;
     let mut due = Vec::new();
     let unreadable = |what: &str| StoreError::Unreadable(format!("a stored {what} is none"));
     while let Some(row) = rows.next()? {

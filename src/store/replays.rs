@@ -7,7 +7,7 @@ mod search;
 
 use rusqlite::{Connection, Row, ToSql, named_params, params};
 
-pub use search::{Counted, Found, Stretch};
+pub use search::{Counted, Found, IdRange};
 
 use crate::base::Timestamp;
 use crate::model::dead_letter_filter::DeadLetterFilter;
@@ -23,24 +23,24 @@ use crate::model::replay::{
 use crate::model::subscription::SubscriptionId;
 use crate::model::topic::TopicId;
 use crate::store::db::Db;
-use crate::store::deliveries::Accepted;
+use crate::store::deliveries::AppendRequest;
+use crate::store::encryption::{Encryption, REPLAY_URL};
 use crate::store::error::StoreError;
 use crate::store::notices::{self, Arrival};
 use crate::store::resubmissions::{Resubmission, Resubmitted, resubmit};
 use crate::store::row;
-use crate::store::seal::{REPLAY_URL, Seals};
 use crate::store::views::{Page, Views};
 
 /// The book of replay jobs.
 #[derive(Clone)]
 pub struct Replays {
     pub(super) db: Db,
-    pub(super) seals: Seals,
+    pub(super) encryption: Encryption,
 }
 
 /// A step of a replay job.
 #[derive(Clone, Debug)]
-pub struct ReplayBite {
+pub struct ReplayBatch {
     pub job: ReplayJobId,
     /// Where the job must stand for this to happen at all.
     pub from: DeliveryId,
@@ -55,7 +55,7 @@ pub struct ReplayBite {
 
 /// What a bite came to.
 #[derive(Clone, Debug, Default)]
-pub struct Bitten {
+pub struct ReplayBatchDone {
     pub resubmitted: Vec<Resubmitted>,
     pub skipped: u64,
     pub failed: u64,
@@ -77,16 +77,16 @@ impl Replays {
     /// Keeps a new job, which is running. Of the oldest that are over, those beyond
     /// [`REPLAY_JOBS_KEPT`] go.
     pub async fn start(&self, job: NewReplayJob, now: Timestamp) -> Result<ReplayJob, StoreError> {
-        let seals = self.seals.clone();
+        let encryption = self.encryption.clone();
         self.db
             .write(move |tx| {
-                let id = insert(tx, &seals, &job, now)?;
+                let id = insert(tx, &encryption, &job, now)?;
                 let kept = i64::try_from(REPLAY_JOBS_KEPT).unwrap_or(i64::MAX);
                 tx.execute(
                     "DELETE FROM replay_job WHERE id <= ?1 AND state IN (2, 3)",
                     [id.0.saturating_sub(kept)],
                 )?;
-                load(tx, &seals, id)?
+                load(tx, &encryption, id)?
                     .ok_or_else(|| StoreError::Other(format!("replay job {id} is missing")))
             })
             .await
@@ -94,9 +94,16 @@ impl Replays {
 
     /// The jobs that are not over, oldest first.
     pub async fn open(&self) -> Result<Vec<ReplayJob>, StoreError> {
-        let seals = self.seals.clone();
+        let encryption = self.encryption.clone();
         self.db
-            .read(move |tx| jobs(tx, &seals, "WHERE state IN (0, 1) ORDER BY id", params![]))
+            .read(move |tx| {
+                jobs(
+                    tx,
+                    &encryption,
+                    "WHERE state IN (0, 1) ORDER BY id",
+                    params![],
+                )
+            })
             .await
     }
 
@@ -107,12 +114,12 @@ impl Replays {
         id: ReplayJobId,
         command: ReplayCommand,
         now: Timestamp,
-        tell: impl FnOnce(&ReplayJob) -> Option<Accepted> + Send + 'static,
+        tell: impl FnOnce(&ReplayJob) -> Option<AppendRequest> + Send + 'static,
     ) -> Result<Option<Commanded>, StoreError> {
-        let seals = self.seals.clone();
+        let encryption = self.encryption.clone();
         self.db
             .write(move |tx| {
-                let Some(job) = load(tx, &seals, id)? else {
+                let Some(job) = load(tx, &encryption, id)? else {
                     return Ok(None);
                 };
                 let Some(state) = job.state.after(command) else {
@@ -124,7 +131,7 @@ impl Replays {
                     }));
                 };
                 set_state(tx, id, state, now)?;
-                let Some(job) = load(tx, &seals, id)? else {
+                let Some(job) = load(tx, &encryption, id)? else {
                     return Ok(None);
                 };
                 Ok(Some(Commanded {
@@ -140,14 +147,14 @@ impl Replays {
     /// the job has been paused, cancelled or moved on.
     pub async fn bite(
         &self,
-        bite: ReplayBite,
+        bite: ReplayBatch,
         now: Timestamp,
-        tell: impl FnOnce(&ReplayJob) -> Option<Accepted> + Send + 'static,
-    ) -> Result<Option<Bitten>, StoreError> {
-        let seals = self.seals.clone();
+        tell: impl FnOnce(&ReplayJob) -> Option<AppendRequest> + Send + 'static,
+    ) -> Result<Option<ReplayBatchDone>, StoreError> {
+        let encryption = self.encryption.clone();
         self.db
             .write(move |tx| {
-                let bitten = take(tx, &seals, bite, now)?;
+                let bitten = take(tx, &encryption, bite, now)?;
                 Ok(match bitten {
                     None => None,
                     Some((mut bitten, job)) => {
@@ -187,8 +194,8 @@ impl Replays {
 impl Views {
     /// One replay job.
     pub async fn replay_job(&self, id: ReplayJobId) -> Result<Option<ReplayJob>, StoreError> {
-        let seals = self.seals.clone();
-        self.db.read(move |tx| load(tx, &seals, id)).await
+        let encryption = self.encryption.clone();
+        self.db.read(move |tx| load(tx, &encryption, id)).await
     }
 
     /// Replay jobs, newest first.
@@ -197,13 +204,13 @@ impl Views {
         before: Option<ReplayJobId>,
         limit: usize,
     ) -> Result<Page<ReplayJob, ReplayJobId>, StoreError> {
-        let seals = self.seals.clone();
+        let encryption = self.encryption.clone();
         self.db
             .read(move |tx| {
                 let below = before.map_or(i64::MAX, |before| before.0);
                 let most = i64::try_from(limit).unwrap_or(i64::MAX);
                 let condition = "WHERE id < ?1 ORDER BY id DESC LIMIT ?2";
-                let rows = jobs(tx, &seals, condition, params![below, most])?;
+                let rows = jobs(tx, &encryption, condition, params![below, most])?;
                 let last = rows.last().filter(|_| rows.len() == limit);
                 let next_before = last.map(|last| last.id);
                 Ok(Page { rows, next_before })
@@ -214,7 +221,7 @@ impl Views {
 
 fn insert(
     tx: &Connection,
-    seals: &Seals,
+    encryption: &Encryption,
     job: &NewReplayJob,
     now: Timestamp,
 ) -> rusqlite::Result<ReplayJobId> {
@@ -253,8 +260,11 @@ fn insert(
     })?;
     let id = tx.last_insert_rowid();
     if let Some(url) = url {
-        let seal = "UPDATE replay_job SET target_url = ?2 WHERE id = ?1";
-        tx.execute(seal, params![id, seals.seal(REPLAY_URL, id, url)])?;
+        let encrypt = "UPDATE replay_job SET target_url = ?2 WHERE id = ?1";
+        tx.execute(
+            encrypt,
+            params![id, encryption.encrypt(REPLAY_URL, id, url)],
+        )?;
     }
     Ok(ReplayJobId(id))
 }
@@ -266,7 +276,7 @@ const JOB: &str = "SELECT id, state, source, topic_id, subscription_id, dead_let
 
 fn jobs(
     tx: &Connection,
-    seals: &Seals,
+    encryption: &Encryption,
     condition: &str,
     values: &[&dyn ToSql],
 ) -> Result<Vec<ReplayJob>, StoreError> {
@@ -274,20 +284,24 @@ fn jobs(
     let mut rows = select.query(values)?;
     let mut found = Vec::new();
     while let Some(row) = rows.next()? {
-        found.push(job(row, seals)?);
+        found.push(job(row, encryption)?);
     }
     Ok(found)
 }
 
-fn load(tx: &Connection, seals: &Seals, id: ReplayJobId) -> Result<Option<ReplayJob>, StoreError> {
-    Ok(jobs(tx, seals, "WHERE id = ?1", params![id.0])?.pop())
+fn load(
+    tx: &Connection,
+    encryption: &Encryption,
+    id: ReplayJobId,
+) -> Result<Option<ReplayJob>, StoreError> {
+    Ok(jobs(tx, encryption, "WHERE id = ?1", params![id.0])?.pop())
 }
 
 fn unreadable(what: &str) -> StoreError {
     StoreError::Unreadable(format!("the {what} of a stored replay job cannot be read"))
 }
 
-fn job(row: &Row<'_>, seals: &Seals) -> Result<ReplayJob, StoreError> {
+fn job(row: &Row<'_>, encryption: &Encryption) -> Result<ReplayJob, StoreError> {
     Ok(ReplayJob {
         id: ReplayJobId(row.get(0)?),
         state: state(row.get(1)?)?,
@@ -297,7 +311,7 @@ fn job(row: &Row<'_>, seals: &Seals) -> Result<ReplayJob, StoreError> {
                 filter: filter(row)?,
             },
             until: DeliveryId(row.get(13)?),
-            target: target(row, seals)?,
+            target: target(row, encryption)?,
             rate: row.get::<_, Option<u32>>(17)?.and_then(Rate::per_1000_s),
             total: row.get::<_, i64>(22)?.unsigned_abs(),
         },
@@ -331,15 +345,15 @@ fn filter(row: &Row<'_>) -> Result<DeadLetterFilter, StoreError> {
     })
 }
 
-fn target(row: &Row<'_>, seals: &Seals) -> Result<ReplayTarget, StoreError> {
+fn target(row: &Row<'_>, encryption: &Encryption) -> Result<ReplayTarget, StoreError> {
     let url: Option<String> = row.get(16)?;
     match (row.get::<_, String>(14)?.as_str(), url) {
         ("Subscription", _) => Ok(ReplayTarget::Subscription),
         ("Topic", _) => Ok(ReplayTarget::Topic(
             row.get::<_, Option<i64>>(15)?.map(TopicId),
         )),
-        ("Url", Some(sealed)) => {
-            let url = seals.open(REPLAY_URL, row.get(0)?, &sealed)?;
+        ("Url", Some(encrypted)) => {
+            let url = encryption.open(REPLAY_URL, row.get(0)?, &encrypted)?;
             let url = EndpointUrl::parse(&url).map_err(|_| unreadable("target"))?;
             Ok(ReplayTarget::Url(url))
         }
@@ -396,12 +410,12 @@ fn set_state(
 
 fn take(
     tx: &Connection,
-    seals: &Seals,
-    bite: ReplayBite,
+    encryption: &Encryption,
+    bite: ReplayBatch,
     now: Timestamp,
-) -> Result<Option<(Bitten, ReplayJob)>, StoreError> {
+) -> Result<Option<(ReplayBatchDone, ReplayJob)>, StoreError> {
     let id = bite.job;
-    let job = load(tx, seals, id)?
+    let job = load(tx, encryption, id)?
         .filter(|job| job.state == ReplayState::Running && job.cursor == bite.from);
     let Some(mut job) = job else {
         return Ok(None);
@@ -431,7 +445,7 @@ fn take(
     if bite.completes {
         set_state(tx, id, ReplayState::Completed, now)?;
     }
-    let bitten = Bitten {
+    let bitten = ReplayBatchDone {
         resubmitted,
         skipped: progress.skipped.values().sum::<u64>() - before.skipped.values().sum::<u64>(),
         failed: progress.failed - before.failed,

@@ -16,7 +16,7 @@ use crate::store::upkeep::Upkeep;
 
 /// How much is looked at at once, and how much of it is taken.
 #[derive(Clone, Copy, Debug)]
-pub struct Bite {
+pub struct PruneBatch {
     /// Events looked at.
     pub events: usize,
     /// Rows (events, deliveries, attempts) past which nothing is added.
@@ -74,7 +74,7 @@ impl Upkeep {
         &self,
         after: EventKey,
         cutoff: Cutoff,
-        bite: Bite,
+        bite: PruneBatch,
     ) -> Result<Prunable, StoreError> {
         self.db
             .read(move |tx| find_prunable(tx, after, cutoff, bite))
@@ -102,7 +102,7 @@ impl Upkeep {
             delivered: Timestamp::from_ms(i64::MIN),
             dead_letters: None,
         };
-        let first = Bite {
+        let first = PruneBatch {
             events: 1,
             rows: 0,
             bytes: 0,
@@ -162,7 +162,7 @@ fn find_prunable(
     tx: &Connection,
     after: EventKey,
     cutoff: Cutoff,
-    bite: Bite,
+    bite: PruneBatch,
 ) -> Result<Prunable, StoreError> {
     let limit = i64::try_from(bite.events).unwrap_or(i64::MAX);
     let mut look = tx.prepare_cached(LOOK)?;
@@ -188,7 +188,7 @@ fn find_prunable(
 }
 
 /// What there is of an event, and whether all of it may go.
-struct Standing {
+struct SubscriptionStatus {
     deliveries: u64,
     attempts: u64,
     may_go: bool,
@@ -197,7 +197,11 @@ struct Standing {
 const STANDING: &str = "SELECT count(*), coalesce(sum(attempts), 0), coalesce(max(ended_at IS NULL \
      OR ended_at > CASE state WHEN ?2 THEN ?3 ELSE ?4 END), 0) FROM delivery WHERE event_id = ?1";
 
-fn standing(tx: &Connection, event: EventKey, cutoff: Cutoff) -> rusqlite::Result<Standing> {
+fn standing(
+    tx: &Connection,
+    event: EventKey,
+    cutoff: Cutoff,
+) -> rusqlite::Result<SubscriptionStatus> {
     let dead_letters = cutoff.dead_letters.map_or(i64::MIN, Timestamp::as_ms);
     let values = params![
         event,
@@ -206,7 +210,7 @@ fn standing(tx: &Connection, event: EventKey, cutoff: Cutoff) -> rusqlite::Resul
         cutoff.delivered.as_ms()
     ];
     tx.prepare_cached(STANDING)?.query_row(values, |row| {
-        Ok(Standing {
+        Ok(SubscriptionStatus {
             deliveries: row.get::<_, i64>(0)?.unsigned_abs(),
             attempts: row.get::<_, i64>(1)?.unsigned_abs(),
             may_go: !row.get::<_, bool>(2)?,

@@ -15,11 +15,11 @@ use crate::model::name::{NamespaceName, SubscriptionName, TopicName};
 use crate::model::namespace::{Namespace, NamespaceId};
 use crate::model::subscription::{EventSubscription, SubscriptionId, Validation, ValidationState};
 use crate::model::topic::{Topic, TopicId};
-use crate::store::error::StoreError;
-use crate::store::seal::{
-    Column, NAMESPACE_KEY1, NAMESPACE_KEY2, SUBSCRIPTION_DEFINITION, Seals, TOPIC_KEY1, TOPIC_KEY2,
-    VALIDATION_CODE,
+use crate::store::encryption::{
+    Column, Encryption, NAMESPACE_KEY1, NAMESPACE_KEY2, SUBSCRIPTION_DEFINITION, TOPIC_KEY1,
+    TOPIC_KEY2, VALIDATION_CODE,
 };
+use crate::store::error::StoreError;
 use crate::wire::resource;
 
 /// Columns of an event, in the order that [`event`] reads.
@@ -68,7 +68,7 @@ pub(super) fn unreadable(what: &str, cause: impl std::fmt::Display) -> StoreErro
     StoreError::Unreadable(format!("a stored {what} cannot be read: {cause}"))
 }
 
-pub(super) fn namespace(row: &Row<'_>, seals: &Seals) -> Result<Namespace, StoreError> {
+pub(super) fn namespace(row: &Row<'_>, encryption: &Encryption) -> Result<Namespace, StoreError> {
     let what = "namespace";
     let name: String = row.get(1)?;
     let definition: String = row.get(2)?;
@@ -78,8 +78,8 @@ pub(super) fn namespace(row: &Row<'_>, seals: &Seals) -> Result<Namespace, Store
         definition: resource::namespace_from_text(&definition)
             .map_err(|error| unreadable(what, error))?,
         keys: AccessKeys {
-            key1: key(row, seals, NAMESPACE_KEY1, 3)?,
-            key2: key(row, seals, NAMESPACE_KEY2, 4)?,
+            key1: key(row, encryption, NAMESPACE_KEY1, 3)?,
+            key2: key(row, encryption, NAMESPACE_KEY2, 4)?,
         },
         created_at: timestamp(row, 5)?,
         updated_at: timestamp(row, 6)?,
@@ -87,13 +87,18 @@ pub(super) fn namespace(row: &Row<'_>, seals: &Seals) -> Result<Namespace, Store
 }
 
 /// A sealed access key in the column `index`, of a row that begins with its number.
-fn key(row: &Row<'_>, seals: &Seals, column: Column, index: usize) -> Result<Secret, StoreError> {
-    let sealed: String = row.get(index)?;
-    let opened = seals.open(column, row.get(0)?, &sealed)?;
+fn key(
+    row: &Row<'_>,
+    encryption: &Encryption,
+    column: Column,
+    index: usize,
+) -> Result<Secret, StoreError> {
+    let encrypted: String = row.get(index)?;
+    let opened = encryption.open(column, row.get(0)?, &encrypted)?;
     Ok(Secret::new(opened.as_str()))
 }
 
-pub(super) fn topic(row: &Row<'_>, seals: &Seals) -> Result<Topic, StoreError> {
+pub(super) fn topic(row: &Row<'_>, encryption: &Encryption) -> Result<Topic, StoreError> {
     let name: String = row.get(1)?;
     let definition: String = row.get(2)?;
     Ok(Topic {
@@ -101,31 +106,34 @@ pub(super) fn topic(row: &Row<'_>, seals: &Seals) -> Result<Topic, StoreError> {
         name: TopicName::parse(&name).map_err(|error| unreadable("topic", error))?,
         definition: resource::topic_from_text(&definition)
             .map_err(|error| unreadable("topic", error))?,
-        keys: topic_keys(row, seals)?,
+        keys: topic_keys(row, encryption)?,
         created_at: timestamp(row, 5)?,
         updated_at: timestamp(row, 6)?,
     })
 }
 
 /// The keys of a topic; the cells of a built-in one are empty.
-fn topic_keys(row: &Row<'_>, seals: &Seals) -> Result<Option<AccessKeys>, StoreError> {
+fn topic_keys(row: &Row<'_>, encryption: &Encryption) -> Result<Option<AccessKeys>, StoreError> {
     if row.get_ref(3)?.as_str().is_ok_and(str::is_empty) {
         return Ok(None);
     }
     Ok(Some(AccessKeys {
-        key1: key(row, seals, TOPIC_KEY1, 3)?,
-        key2: key(row, seals, TOPIC_KEY2, 4)?,
+        key1: key(row, encryption, TOPIC_KEY1, 3)?,
+        key2: key(row, encryption, TOPIC_KEY2, 4)?,
     }))
 }
 
-pub(super) fn subscription(row: &Row<'_>, seals: &Seals) -> Result<EventSubscription, StoreError> {
+pub(super) fn subscription(
+    row: &Row<'_>,
+    encryption: &Encryption,
+) -> Result<EventSubscription, StoreError> {
     let what = "event subscription";
     let id = row.get(0)?;
     let name: String = row.get(2)?;
     let definition: String = row.get(3)?;
-    let definition = seals.open(SUBSCRIPTION_DEFINITION, id, &definition)?;
+    let definition = encryption.open(SUBSCRIPTION_DEFINITION, id, &definition)?;
     let code: Option<String> = row.get(6)?;
-    let code = code.map(|code| seals.open(VALIDATION_CODE, id, &code));
+    let code = code.map(|code| encryption.open(VALIDATION_CODE, id, &code));
     let state: String = row.get(4)?;
     Ok(EventSubscription {
         id: SubscriptionId(id),

@@ -9,7 +9,7 @@ use crate::store::data_dir::DataDir;
 use crate::store::db::Db;
 use crate::store::error::StoreError;
 use crate::store::migrate::schema_version;
-use crate::store::stopwatch::{CommitTimes, Longest};
+use crate::store::write_times::{CommitTimes, Longest};
 
 /// The book of housekeeping.
 #[derive(Clone)]

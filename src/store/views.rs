@@ -22,18 +22,18 @@ use tokio::sync::watch;
 use crate::base::Timestamp;
 use crate::model::dead_letter::{DeadLetterDetails, DeadLetterReason};
 use crate::model::delivery::{
-    Answer, DeliveryAttempt, DeliveryId, DeliveryState, LateAnswer, Outcome,
+    AttemptResult, DeliveryAttempt, DeliveryId, DeliveryState, LateResponse, Outcome,
 };
 use crate::model::event::{EventKey, StoredEvent};
 use crate::model::subscription::SubscriptionId;
 use crate::model::topic::TopicId;
 use crate::store::db::Db;
+use crate::store::encryption::Encryption;
 use crate::store::error::StoreError;
 use crate::store::exports;
 pub use crate::store::resubmissions::{LINEAGE_MAX, Lineage, LineageRow};
 use crate::store::resubmissions::{lineage, origin, resubmissions_of};
 use crate::store::row;
-use crate::store::seal::Seals;
 
 pub use crate::store::exports::ExportHistory;
 pub use crate::store::inspectors::InspectedQuery;
@@ -51,7 +51,7 @@ const READ_BACK_SPAN: i64 = 10_000;
 #[derive(Clone)]
 pub struct Views {
     pub(super) db: Db,
-    pub(super) seals: Seals,
+    pub(super) encryption: Encryption,
 }
 
 /// Which events of a topic to read back whole.
@@ -380,7 +380,7 @@ fn attempt(row: &Row<'_>) -> Result<DeliveryAttempt, StoreError> {
         attempt: row.get(0)?,
         started_at: row::timestamp(row, 1)?,
         duration: Duration::from_millis(row.get::<_, i64>(2)?.unsigned_abs()),
-        answer: Answer {
+        answer: AttemptResult {
             outcome: row::outcome(row, 3)?.unwrap_or(Outcome::GenericError),
             status: row.get(4)?,
             error: row.get(5)?,
@@ -390,13 +390,13 @@ fn attempt(row: &Row<'_>) -> Result<DeliveryAttempt, StoreError> {
             body: row.get::<_, Option<Vec<u8>>>(8)?.unwrap_or_default(),
             dead_letter: None, // the delivery shows it
         },
-        late: late_answer(row)?,
+        late: late_response(row)?,
     })
 }
 
-fn late_answer(row: &Row<'_>) -> rusqlite::Result<Option<LateAnswer>> {
+fn late_response(row: &Row<'_>) -> rusqlite::Result<Option<LateResponse>> {
     let (status, after): (Option<u16>, Option<i64>) = (row.get(9)?, row.get(10)?);
-    Ok(status.zip(after).map(|(status, after)| LateAnswer {
+    Ok(status.zip(after).map(|(status, after)| LateResponse {
         status,
         after: Duration::from_millis(after.unsigned_abs()),
     }))

@@ -67,7 +67,7 @@ pub fn is_token(text: &str) -> bool {
 }
 
 #[derive(Deserialize)]
-struct Answer {
+struct TokenResponse {
     access_token: Option<String>,
     token_type: Option<String>,
     /// Some servers write it as a string.
@@ -77,7 +77,7 @@ struct Answer {
 
 /// Reads the server's answer; else what is wrong with it, in words that show no secret.
 pub fn read(status: u16, body: &[u8]) -> Result<Grant, String> {
-    let answer: Option<Answer> = serde_json::from_slice(body).ok();
+    let answer: Option<TokenResponse> = serde_json::from_slice(body).ok();
     if status != 200 {
         let code = answer
             .and_then(|answer| answer.error)

@@ -262,7 +262,7 @@ mod tests {
     use crate::model::credentials::Credentials;
     use crate::model::destination::{DeliveryAttributeMapping, EndpointUrl};
     use crate::model::event::{Attribute, EventData, EventKey};
-    use crate::model::pace::Pace;
+    use crate::model::pace::ReceiverLimits;
 
     fn facts() -> DeadLetterFacts {
         DeadLetterFacts {
@@ -354,7 +354,7 @@ mod tests {
         let webhook = WebHook {
             endpoint_url: EndpointUrl::parse("https://shop.example/").expect("a URL"),
             batch: BatchPolicy::default(),
-            pace: Pace::default(),
+            pace: ReceiverLimits::default(),
             attribute_mappings: vec![
                 static_header("custom-header-1", false),
                 static_header("custom-header-2", true),

@@ -8,9 +8,9 @@ use crate::base::{Entropy, Timestamp};
 use crate::model::delivery::DeliveryId;
 use crate::model::event::{Event, EventKey};
 use crate::model::explanation::Explanation;
-use crate::model::filter::{Filter, FilterPart, PartVerdict};
+use crate::model::filter::{Filter, FilterPart, PartResult};
 use crate::model::registry::TopicEntry;
-use crate::model::subscription::{Abstention, Disabled, EventSubscription};
+use crate::model::subscription::{Disabled, EventSubscription, SkipReason};
 use crate::wire::bad_input::{BadInput, shortened};
 use crate::wire::decode_one;
 use crate::wire::filter::render_clause;
@@ -126,7 +126,7 @@ pub fn render(
 }
 
 /// One part of a filter and how an event fares with it.
-pub(super) fn render_part(filter: &Filter, part: &PartVerdict) -> Value {
+pub(super) fn render_part(filter: &Filter, part: &PartResult) -> Value {
     let mut value = match part.part {
         FilterPart::IncludedEventTypes => {
             json!({ "key": "eventType", "values": filter.included_event_types })
@@ -176,28 +176,28 @@ pub fn why_not(explanation: &Explanation) -> Option<String> {
 }
 
 /// Why the subscription takes no events of that moment, whatever its filter says, for people.
-pub fn cause(subscription: &EventSubscription, abstention: Abstention) -> String {
+pub fn cause(subscription: &EventSubscription, abstention: SkipReason) -> String {
     match abstention {
-        Abstention::CreatedLater => format!(
+        SkipReason::CreatedLater => format!(
             "The event subscription was created after the event, at {}.",
             subscription.created_at
         ),
-        Abstention::NotValidated(state) => format!(
+        SkipReason::NotValidated(state) => format!(
             "The destination has not agreed to receive events; its validation stands at {}.",
             state.name()
         ),
-        Abstention::Disabled(Disabled::ByOperator) => {
+        SkipReason::Disabled(Disabled::ByOperator) => {
             "The event subscription is disabled.".to_owned()
         }
-        Abstention::Disabled(Disabled::Gone { at }) => {
+        SkipReason::Disabled(Disabled::Gone { at }) => {
             format!("The event subscription is disabled since its receiver answered 410 at {at}.")
         }
-        Abstention::Expired => "The event subscription had expired.".to_owned(),
+        SkipReason::Expired => "The event subscription had expired.".to_owned(),
     }
 }
 
 /// What a part of a filter misses in an event that does not pass it, for people.
-pub fn unmet(failed: &PartVerdict) -> String {
+pub fn unmet(failed: &PartResult) -> String {
     let remark = failed.remark.map(|remark| format!(" ({remark})"));
     format!(
         "The filter wants {} ({}), but the event has {}{}.",

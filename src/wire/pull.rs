@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::model::event::StoredEvent;
-use crate::model::lease::{BadToken, LockRefusal, LockToken, Verdict};
+use crate::model::lease::{BadToken, LockRefusal, LockToken, ReceiverAction};
 use crate::model::limits::{
     PULL_WAIT, RECEIVE_EVENTS, RECEIVE_WAIT_SECONDS, RELEASE_DELAYS_S, SETTLED_LOCKS_MAX,
 };
@@ -267,15 +267,18 @@ pub fn render_settled(settled: &[(String, Result<(), Failure>)], has_flat_errors
 }
 
 /// The verdict that an operation stands for; `None` for receiving.
-pub fn verdict(operation: Operation, delay: Option<&str>) -> Result<Option<Verdict>, InvalidPull> {
+pub fn action(
+    operation: Operation,
+    delay: Option<&str>,
+) -> Result<Option<ReceiverAction>, InvalidPull> {
     Ok(match operation {
         Operation::Receive => None,
-        Operation::Acknowledge => Some(Verdict::Acknowledge),
-        Operation::Release => Some(Verdict::Release {
+        Operation::Acknowledge => Some(ReceiverAction::Acknowledge),
+        Operation::Release => Some(ReceiverAction::Release {
             delay: release_delay(delay)?,
         }),
-        Operation::Reject => Some(Verdict::Reject),
-        Operation::RenewLock => Some(Verdict::RenewLock),
+        Operation::Reject => Some(ReceiverAction::Reject),
+        Operation::RenewLock => Some(ReceiverAction::RenewLock),
     })
 }
 

@@ -72,7 +72,7 @@ async fn what_waits_longest_goes_first_even_if_it_has_failed_before() {
 /// The ids of each request's events, with the value of one header.
 fn told(grid: &Grid, header: &str) -> Vec<String> {
     let requests = grid.heard("billing");
-    let tell = |request: &everpost::outbound::exchange::ExchangeRequest| {
+    let tell = |request: &everpost::outbound::transport::TransportRequest| {
         let events: Vec<Value> = serde_json::from_slice(&request.body).expect("an array");
         let ids: Vec<&str> = events
             .iter()

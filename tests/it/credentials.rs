@@ -5,7 +5,7 @@ use std::time::Duration;
 use axum::http::{HeaderMap, Method, StatusCode};
 use everpost::base::Timestamp;
 use everpost::model::signing::SigningSecret;
-use everpost::outbound::exchange::ExchangeRequest;
+use everpost::outbound::transport::TransportRequest;
 use everpost::wire::signature;
 use serde_json::{Value, json};
 
@@ -38,7 +38,7 @@ async fn rotate(grid: &Grid, body: Value) -> (SigningSecret, Value) {
 }
 
 /// Which of the secrets a request is signed by.
-fn signed_by(request: &ExchangeRequest, secrets: &[&SigningSecret], now: Timestamp) -> Vec<bool> {
+fn signed_by(request: &TransportRequest, secrets: &[&SigningSecret], now: Timestamp) -> Vec<bool> {
     let signed = |secret: &&SigningSecret| {
         let header = |name: &'static str| request.headers.get(name)?.to_str().ok();
         signature::verify(&[(*secret).clone()], header, &request.body, now).is_ok()

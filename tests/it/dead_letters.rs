@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use axum::http::{Method, StatusCode};
 use everpost::broker::{ReceiveError, Reception};
-use everpost::model::lease::Queue;
-use everpost::store::Which;
+use everpost::model::lease::SubQueue;
+use everpost::store::LockSelection;
 use serde_json::{Value, json};
 
-use crate::grid::{Grid, Heard, event};
+use crate::grid::{Grid, SendResult, event};
 
 /// A grid with one subscription, whose receiver answers like this.
 async fn answered(status: u16, headers: &[(&'static str, &str)], properties: Value) -> Grid {
@@ -118,7 +118,7 @@ async fn three() -> Grid {
 
 const QUEUE: &str = "/orders/Subscriptions/billing/$DeadLetterQueue/messages";
 
-async fn ask(grid: &Grid, method: Method, path: &str) -> Heard {
+async fn ask(grid: &Grid, method: Method, path: &str) -> SendResult {
     grid.manage(method, path, Value::Null).await
 }
 
@@ -426,8 +426,8 @@ async fn pushed_deliveries_are_not_received() {
     let (_, subscription) = registry.subscriptions().next().expect("a subscription");
     let reception = Reception {
         subscription: subscription.id,
-        queue: Queue::Pending,
-        which: Which::Due,
+        queue: SubQueue::Pending,
+        which: LockSelection::Due,
         limit: 1,
         lock: Duration::from_secs(60),
     };

@@ -20,9 +20,9 @@ use http_body_util::BodyExt;
 use serde_json::{Value, json};
 use tower::ServiceExt;
 
-use everpost::api::{self, ApiOptions, ApiState, Intake, ManagementToken};
+use everpost::api::{self, ApiOptions, ApiState, BodyBudget, ManagementToken};
 use everpost::base::{Clock, Entropy, TimeScale, Timestamp};
-use everpost::broker::diagnostics::{Diagnostics, Surroundings};
+use everpost::broker::diagnostics::{Diagnostics, RuntimeInfo};
 use everpost::broker::people::People;
 use everpost::broker::trail::Trail;
 use everpost::broker::{Broker, BrokerOptions};
@@ -33,7 +33,7 @@ use everpost::model::probation::ProbationRules;
 use everpost::model::registry::ResourceScope;
 use everpost::model::retention::RetentionRules;
 use everpost::model::subscription::SubscriptionId;
-use everpost::outbound::exchange::{Exchange, ExchangeRequest, Script};
+use everpost::outbound::transport::{HttpTransport, Responder, TransportRequest};
 use everpost::outbound::{Outbound, OutboundOptions};
 use everpost::store::{DataDir, InlineDatabase, Store, StoreOptions};
 
@@ -78,8 +78,8 @@ pub(crate) fn api_state(broker: &Broker, store: &Store, people: People) -> ApiSt
         trail: Trail::new(broker.clone(), people.clone()),
         people,
         token: ManagementToken::configured(Secret::new(TOKEN)),
-        intake: Intake::default(),
-        diagnostics: Diagnostics::new(broker.clone(), Surroundings::default()),
+        body_budget: BodyBudget::default(),
+        diagnostics: Diagnostics::new(broker.clone(), RuntimeInfo::default()),
         options: Arc::new(ApiOptions {
             publish_bytes_max: limits::PUBLISH_BYTES_MAX,
             require_https: false,
@@ -90,13 +90,13 @@ pub(crate) fn api_state(broker: &Broker, store: &Store, people: People) -> ApiSt
 
 /// An answer of the appliance.
 #[derive(Debug)]
-pub(crate) struct Heard {
+pub(crate) struct SendResult {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
     pub(crate) text: String,
 }
 
-impl Heard {
+impl SendResult {
     pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.text).unwrap_or_else(|error| panic!("{error}: {}", self.text))
     }
@@ -206,7 +206,7 @@ impl Grid {
 
     async fn over(store: Store, clock: Clock, world: Arc<World>, settings: Settings) -> Self {
         let outbound = Outbound::new(OutboundOptions {
-            exchange: Exchange::Scripted(Arc::clone(&world) as Arc<dyn Script>),
+            transport: HttpTransport::Scripted(Arc::clone(&world) as Arc<dyn Responder>),
             clock: clock.clone(),
             origin: "eventgrid.azure.net".to_owned(),
             export_dir: settings.export_dir.clone(),
@@ -334,7 +334,7 @@ impl Grid {
         &self,
         name: &str,
         headers: Vec<(&'static str, String)>,
-        body: impl Fn(&ExchangeRequest) -> String + Send + Sync + 'static,
+        body: impl Fn(&TransportRequest) -> String + Send + Sync + 'static,
     ) {
         let body = Arc::new(body);
         self.reply(name, vec![Reply::Echo { headers, body }]);
@@ -364,7 +364,7 @@ impl Grid {
     }
 
     /// What the receiver of `name` was asked, oldest first.
-    pub(crate) fn heard(&self, name: &str) -> Vec<ExchangeRequest> {
+    pub(crate) fn heard(&self, name: &str) -> Vec<TransportRequest> {
         let heard = self.world.heard.lock().unwrap();
         let host = format!("{name}.test");
         heard
@@ -375,7 +375,7 @@ impl Grid {
     }
 
     /// Sends any request to the appliance.
-    pub(crate) async fn send(&self, mut request: Request<Body>) -> Heard {
+    pub(crate) async fn send(&self, mut request: Request<Body>) -> SendResult {
         // What the accept loop does in front of the router.
         if let Some(short) = api::rewrite_arm_path(request.uri()) {
             *request.uri_mut() = short;
@@ -389,7 +389,7 @@ impl Grid {
         let (parts, body) = response.into_parts();
         let bytes = body.collect().await.expect("a body").to_bytes();
         let text = String::from_utf8(bytes.to_vec()).expect("text");
-        Heard {
+        SendResult {
             status: parts.status,
             headers: parts.headers,
             text,
@@ -397,7 +397,7 @@ impl Grid {
     }
 
     /// A request with the management token; `null` stands for no body.
-    pub(crate) async fn manage(&self, method: Method, path: &str, body: Value) -> Heard {
+    pub(crate) async fn manage(&self, method: Method, path: &str, body: Value) -> SendResult {
         let text = if body.is_null() {
             String::new()
         } else {
@@ -439,7 +439,7 @@ impl Grid {
     }
 
     /// Publishes a body with the topic's key.
-    pub(crate) async fn post(&self, topic: &str, body: impl ToString) -> Heard {
+    pub(crate) async fn post(&self, topic: &str, body: impl ToString) -> SendResult {
         let request = Request::post(format!("/topics/{topic}/api/events"))
             .header("aeg-sas-key", self.key(topic).await)
             .header("content-type", "application/json")

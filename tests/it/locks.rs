@@ -14,14 +14,16 @@ use everpost::model::access::AccessKeys;
 use everpost::model::dead_letter::{DeadLetterDetails, DeadLetterReason};
 use everpost::model::delivery::{DeliveryId, DeliveryState, Outcome, Settlement};
 use everpost::model::event::{Event, EventData};
-use everpost::model::lease::{Disposition, LockRefusal, LockSettlement, LockToken, Queue, dispose};
+use everpost::model::lease::{
+    Disposition, LockRefusal, LockSettlement, LockToken, SubQueue, dispose,
+};
 use everpost::model::name::{SubscriptionName, TopicName};
 use everpost::model::registry::ResourceScope;
 use everpost::model::subscription::{DeadLetterDestination, SubscriptionId, Validation};
 use everpost::model::topic::TopicId;
 use everpost::store::{
-    Accepted, DataDir, Destined, LockRequest, RegistryChange, Resubmission, SettledLock, Store,
-    StoreOptions, Which,
+    AppendRequest, DataDir, Destined, LockRequest, LockSelection, RegistryChange, Resubmission,
+    SettledLock, Store, StoreOptions,
 };
 use everpost::wire::resource;
 use serde_json::json;
@@ -31,8 +33,8 @@ use serde_json::json;
 enum Step {
     Publish,
     Pass(u64),
-    Lock(Queue, usize, u64),
-    LockDeferred(Queue, usize, u64),
+    Lock(SubQueue, usize, u64),
+    LockDeferred(SubQueue, usize, u64),
     Renew(usize, u64),
     Settle(usize, Disposition),
     /// Handed out to nobody: given up for its age.
@@ -42,7 +44,7 @@ enum Step {
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    let queue = prop_oneof![Just(Queue::Pending), Just(Queue::DeadLetters)];
+    let queue = prop_oneof![Just(SubQueue::Pending), Just(SubQueue::DeadLetters)];
     let seconds = 1_u64..60;
     prop_oneof![
         3 => Just(Step::Publish),
@@ -88,10 +90,10 @@ struct Row {
 }
 
 impl Row {
-    fn queue(&self) -> Option<Queue> {
+    fn queue(&self) -> Option<SubQueue> {
         match self.state {
-            DeliveryState::Pending => Some(Queue::Pending),
-            DeliveryState::DeadLettered => Some(Queue::DeadLetters),
+            DeliveryState::Pending => Some(SubQueue::Pending),
+            DeliveryState::DeadLettered => Some(SubQueue::DeadLetters),
             DeliveryState::Delivered
             | DeliveryState::Dropped
             | DeliveryState::Resubmitted
@@ -224,7 +226,8 @@ impl Trial {
                 due.sort_unstable();
                 let due = due.iter().map(|(_, id)| DeliveryId(*id));
                 let expected = due.take(count).collect();
-                self.lock(queue, Which::Due, count, seconds, expected).await;
+                self.lock(queue, LockSelection::Due, count, seconds, expected)
+                    .await;
             }
             Step::LockDeferred(queue, which, seconds) => {
                 let mut ids: Vec<_> = self.rows.keys().copied().collect();
@@ -235,7 +238,7 @@ impl Trial {
                 let row = &self.rows[&id];
                 let may = row.queue() == Some(queue) && row.deferred && !row.is_locked(self.now);
                 let expected = if may { vec![id] } else { Vec::new() };
-                let which = Which::Deferred(vec![id]);
+                let which = LockSelection::Deferred(vec![id]);
                 self.lock(queue, which, 1, seconds, expected).await;
             }
             Step::Renew(token, seconds) => self.renew(self.token(token), seconds).await,
@@ -252,7 +255,7 @@ impl Trial {
         self.tokens[self.tokens.len() - 1 - age]
     }
 
-    fn in_queue(&self, queue: Queue) -> impl Iterator<Item = (&DeliveryId, &Row)> {
+    fn in_queue(&self, queue: SubQueue) -> impl Iterator<Item = (&DeliveryId, &Row)> {
         self.rows
             .iter()
             .filter(move |(_, row)| row.queue() == Some(queue))
@@ -278,7 +281,7 @@ impl Trial {
             attributes: Vec::new(),
             data: EventData::Absent,
         };
-        let accepted = Accepted {
+        let accepted = AppendRequest {
             topic: self.topic,
             received_at: self.now,
             events: vec![(event, vec![self.subscription])],
@@ -308,8 +311,8 @@ impl Trial {
 
     async fn lock(
         &mut self,
-        queue: Queue,
-        which: Which,
+        queue: SubQueue,
+        which: LockSelection,
         count: usize,
         seconds: u64,
         expected: Vec<DeliveryId>,
@@ -337,7 +340,7 @@ impl Trial {
                 each.delivery.id
             );
             assert_eq!(each.delivery.attempts, row.attempts);
-            assert_eq!(each.dead_letter.is_some(), queue == Queue::DeadLetters);
+            assert_eq!(each.dead_letter.is_some(), queue == SubQueue::DeadLetters);
             row.take(each.token, until);
             self.tokens.push(each.token);
         }
@@ -366,7 +369,7 @@ impl Trial {
         let queue = self.holder(token).and_then(|row| row.queue());
         assert_eq!(held.as_ref().map(|lock| lock.queue), queue);
         // Who lost a lock may try nevertheless, as a pending delivery or a dead letter.
-        let assumed = queue.unwrap_or(Queue::Pending);
+        let assumed = queue.unwrap_or(SubQueue::Pending);
         let kept = DeadLetterDestination::BuiltInQueue;
         let Ok((settlement, answer)) = dispose(assumed, how.clone(), &kept) else {
             return;

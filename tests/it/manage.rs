@@ -271,7 +271,7 @@ async fn a_handshake_that_nobody_finishes_fails_in_ten_minutes() {
         create(&grid, "silent", "EventGridSchema").await,
         "AwaitingManualAction"
     );
-    let house = tokio::spawn(grid.broker.clone().keep_house());
+    let house = tokio::spawn(grid.broker.clone().run_janitor());
     let path = "/topics/orders/eventSubscriptions/silent";
     for (minutes, state) in [(9, "AwaitingManualAction"), (2, "Failed")] {
         grid.clock.advance(Duration::from_secs(minutes * 60));

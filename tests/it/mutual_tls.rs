@@ -16,8 +16,10 @@ use everpost::model::name::SubscriptionName;
 use everpost::model::subscription::{EventSubscription, SubscriptionId, Validation};
 use everpost::model::topic::{InputSchema, TopicId};
 use everpost::outbound::egress::EgressPolicy;
-use everpost::outbound::exchange::{Exchange, NetworkExchange, NetworkOptions};
-use everpost::outbound::{HandshakeRequest, HandshakeResult, Outbound, OutboundOptions, Shipment};
+use everpost::outbound::transport::{HttpTransport, NetworkOptions, NetworkTransport};
+use everpost::outbound::{
+    DeliveryRequest, HandshakeRequest, HandshakeResult, Outbound, OutboundOptions,
+};
 use everpost::wire::resource::{self, SubscriptionContext};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use serde_json::{Value, json};
@@ -129,7 +131,7 @@ fn outbound() -> Outbound {
         extra_authorities: Vec::new(),
     };
     Outbound::new(OutboundOptions {
-        exchange: Exchange::Network(NetworkExchange::new(options).expect("a network")),
+        transport: HttpTransport::Network(NetworkTransport::new(options).expect("a network")),
         clock: Clock::system(),
         origin: "eventgrid.azure.net".to_owned(),
         export_dir: None,
@@ -173,14 +175,14 @@ async fn deliver(outbound: &Outbound, subscription: &EventSubscription) -> (Outc
             data: EventData::Json("{}".to_owned()),
         },
     };
-    let shipment = Shipment {
+    let delivery_request = DeliveryRequest {
         subscription,
         topic_resource_id: "/t",
         events: &[&event],
         delivery_count: 0,
         deadline: Duration::from_secs(30),
     };
-    let answer = outbound.deliver(shipment).await.answer;
+    let answer = outbound.deliver(delivery_request).await.answer;
     (answer.outcome, answer.error.unwrap_or_default())
 }
 

@@ -13,7 +13,7 @@ use axum::body::Body;
 use axum::http::{Method, Request, StatusCode};
 use serde_json::{Value, json};
 
-use crate::grid::{Grid, Heard};
+use crate::grid::{Grid, SendResult};
 
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
@@ -95,7 +95,7 @@ fn cloud_event(id: &str) -> Value {
 }
 
 /// A publish request with the key of the namespace and these headers besides.
-async fn post(grid: &Grid, headers: &[(&str, &str)], body: impl Into<String>) -> Heard {
+async fn post(grid: &Grid, headers: &[(&str, &str)], body: impl Into<String>) -> SendResult {
     let key = key(grid, NAMESPACE).await;
     let mut request = Request::post(format!("{TOPIC}:publish?api-version=2024-06-01"))
         .header("authorization", format!("SharedAccessKey {key}"));

@@ -9,7 +9,7 @@ use everpost::model::access::Secret;
 use everpost::model::limits::PUBLISH_BYTES_MAX;
 use everpost::wire::sas;
 
-use crate::grid::{Grid, Heard, TOKEN, event};
+use crate::grid::{Grid, SendResult, TOKEN, event};
 
 fn request(path: &str, headers: &[(&str, &str)], body: &impl ToString) -> Request<Body> {
     let mut request = Request::post(path).header("content-type", "application/json");
@@ -231,7 +231,7 @@ async fn a_mebibyte_passes_and_one_byte_more_does_not() {
 async fn a_repeated_request_is_taken_once() {
     let grid = Grid::new().await.topic("orders").await;
     let key = grid.key("orders").await;
-    let send = async |id: &str, body: Value| -> Heard {
+    let send = async |id: &str, body: Value| -> SendResult {
         let headers = [
             ("aeg-sas-key", key.as_str()),
             ("x-ms-client-request-id", id),

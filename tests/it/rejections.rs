@@ -183,7 +183,7 @@ async fn on_a_full_disk_refusals_are_counted_alone() {
 async fn the_janitor_keeps_and_forgets_refusals() {
     let grid = Grid::new().await.topic("orders").await;
     grid.post("orders", "[").await.error(400, "BadRequest");
-    let house = tokio::spawn(grid.broker.clone().keep_house());
+    let house = tokio::spawn(grid.broker.clone().run_janitor());
     tokio::time::sleep(Duration::from_secs(2)).await;
     let list = get(&grid, "/everpost/rejectedEvents").await;
     assert_eq!(list["value"].as_array().map(Vec::len), Some(1));

@@ -5,7 +5,7 @@ use std::time::Duration;
 use axum::http::Method;
 use serde_json::{Value, json};
 
-use crate::grid::{Grid, Heard, event};
+use crate::grid::{Grid, SendResult, event};
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
@@ -23,7 +23,7 @@ impl Grid {
         grid
     }
 
-    async fn ask(&self, path: &str, body: Value) -> Heard {
+    async fn ask(&self, path: &str, body: Value) -> SendResult {
         self.manage(Method::POST, &format!("/everpost/{path}"), body)
             .await
     }

@@ -8,7 +8,7 @@ use everpost::base::{Clock, Entropy, Timestamp};
 use everpost::model::event::EventKey;
 use everpost::model::registry::ResourceScope;
 use everpost::model::retention::{Cutoff, RetentionRules};
-use everpost::store::{Bite, DataDir, Store, StoreOptions};
+use everpost::store::{DataDir, PruneBatch, Store, StoreOptions};
 use rusqlite::Connection;
 use serde_json::{Value, json};
 
@@ -239,7 +239,7 @@ async fn empty(store: &Store) {
         delivered: Timestamp::from_ms(i64::MAX),
         dead_letters: None,
     };
-    let bite = Bite {
+    let bite = PruneBatch {
         events: 500,
         rows: 600,
         bytes: 1_024 * 1_024,

@@ -20,7 +20,7 @@ use axum::body::Body;
 use axum::http::{Method, Request};
 use serde_json::{Value, json};
 
-use crate::grid::{Grid, Heard};
+use crate::grid::{Grid, SendResult};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -55,7 +55,7 @@ fn check(table: &str, row: &str, found: &Result<Value, String>, expected: &str) 
 }
 
 /// The document of a success, or status and message of a refusal.
-fn told(reply: &Heard) -> Result<Value, String> {
+fn told(reply: &SendResult) -> Result<Value, String> {
     if reply.status.is_success() {
         return Ok(serde_json::from_str(&reply.text).unwrap_or_default());
     }
@@ -68,7 +68,7 @@ fn told(reply: &Heard) -> Result<Value, String> {
 }
 
 /// Publishes a body to `orders` with these headers and no other.
-async fn publish(grid: &Grid, headers: &[(&str, &str)], body: &str) -> Heard {
+async fn publish(grid: &Grid, headers: &[(&str, &str)], body: &str) -> SendResult {
     let mut request = Request::post("/topics/orders/api/events");
     request = request.header("aeg-sas-key", grid.key("orders").await);
     for (name, value) in headers {

@@ -16,7 +16,8 @@ use everpost::model::access::AccessKeys;
 use everpost::model::dead_letter::DeadLetterReason;
 use everpost::model::dead_letter_filter::DeadLetterFilter;
 use everpost::model::delivery::{
-    Answer, Delivery, DeliveryAttempt, DeliveryId, DeliveryState, LateAnswer, Outcome, Settlement,
+    AttemptResult, Delivery, DeliveryAttempt, DeliveryId, DeliveryState, LateResponse, Outcome,
+    Settlement,
 };
 use everpost::model::event::{Attribute, Event, EventData, EventKey, StoredEvent};
 use everpost::model::name::{SubscriptionName, TopicName};
@@ -27,8 +28,8 @@ use everpost::model::topic::TopicId;
 use everpost::store::accounts::{SessionRecord, UserId};
 use everpost::store::views::{DeadLetterQuery, EventQuery, ReadBack, RejectionQuery};
 use everpost::store::{
-    Accepted, DataDir, Late, LeaseRequest, Leased, Orphans, Receipt, RegistryChange, RequestMark,
-    Settled, Store, StoreOptions,
+    AppendRequest, Appended, DataDir, EndedPending, Late, LeaseRequest, Leased, RegistryChange,
+    RequestMark, SettlementRecord, Store, StoreOptions,
 };
 use everpost::wire::resource;
 use serde_json::json;
@@ -155,13 +156,13 @@ impl Fixture {
             .await
             .expect("stored")
         {
-            Receipt::Stored { events } => events[0],
-            Receipt::Repeated => panic!("no request id, no repetition"),
+            Appended::Stored { events } => events[0],
+            Appended::Repeated => panic!("no request id, no repetition"),
         }
     }
 
-    fn accepted(&self, id: &str, targets: &[SubscriptionId], now: i64) -> Accepted {
-        Accepted {
+    fn accepted(&self, id: &str, targets: &[SubscriptionId], now: i64) -> AppendRequest {
+        AppendRequest {
             topic: self.topic,
             received_at: at(now),
             events: vec![(event(id), targets.to_vec())],
@@ -192,7 +193,7 @@ impl Fixture {
     }
 
     async fn settle(&self, delivery: DeliveryId, attempt: u32, settlement: Settlement, now: i64) {
-        let answer = Answer {
+        let answer = AttemptResult {
             outcome: match settlement {
                 Settlement::Complete => Outcome::Delivered,
                 Settlement::Retry { .. } | Settlement::DeadLetter(_) | Settlement::Drop(_) => {
@@ -214,7 +215,7 @@ impl Fixture {
             answer,
             late: None,
         };
-        let settled = Settled {
+        let settled = SettlementRecord {
             delivery,
             attempt: Some(Arc::new(attempt)),
             settlement,
@@ -256,7 +257,7 @@ async fn events_come_back_as_they_were(f: Fixture) {
     let mut binary = event("binary");
     binary.data = EventData::Base64("AAEC".to_owned());
     let events = vec![full, bare, binary];
-    let accepted = Accepted {
+    let accepted = AppendRequest {
         topic: f.topic,
         received_at: at(5),
         events: events
@@ -265,7 +266,7 @@ async fn events_come_back_as_they_were(f: Fixture) {
             .collect(),
         request: None,
     };
-    let Receipt::Stored { events: keys } = f.store.deliveries.append(accepted).await.expect("ok")
+    let Appended::Stored { events: keys } = f.store.deliveries.append(accepted).await.expect("ok")
     else {
         panic!("it was stored");
     };
@@ -451,7 +452,7 @@ async fn events_of_one_topic_are_read_back_in_bites(f: Fixture) {
     };
     assert_eq!(read(elsewhere).await, (vec![], None));
     // One bite passes a bounded number of events of other topics.
-    let accepted = Accepted {
+    let accepted = AppendRequest {
         topic: TopicId(99),
         received_at: at(9),
         events: vec![(event("other"), Vec::new()); 10_000],

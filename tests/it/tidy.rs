@@ -91,7 +91,7 @@ fn check_door(path: &str, number: usize, line: &str, faults: &mut Vec<String>) {
         "Locked",
         "RequestMark",
         "StoreError",
-        "Which",
+        "LockSelection",
     ];
     let named = line.split("crate::store::").nth(1).unwrap_or_default();
     let names = named.trim_matches(|c: char| "{};".contains(c) || c.is_whitespace());

@@ -22,7 +22,7 @@ const LASTING: Duration = Duration::from_secs(6);
 const STEADY_RATE: f64 = 1_000.0;
 
 /// What one turn of one side shows of the healthy webhooks.
-struct Turn {
+struct DispatchSlot {
     per_second: f64,
     /// Processor time of the appliance for each delivery.
     cpu_us: f64,
@@ -49,7 +49,7 @@ pub(crate) async fn measure() {
         }
     }
     println!("\nhanging to healthy, of medians over {ROUNDS} rounds:");
-    let compare = |name, value: fn(&Turn) -> f64, wanted| {
+    let compare = |name, value: fn(&DispatchSlot) -> f64, wanted| {
         let [healthy, hanging] = sides
             .each_ref()
             .map(|turns| median(&turns.iter().map(value).collect::<Vec<_>>()));
@@ -65,7 +65,7 @@ pub(crate) async fn measure() {
     compare("p99", |turn| turn.p99_ms, "(1.10 or less is wanted)");
 }
 
-async fn take_turn(hangs: bool) -> Turn {
+async fn take_turn(hangs: bool) -> DispatchSlot {
     let (appliance, sink) = (Appliance::start(&[]).await, Sink::start().await);
     let load = Load {
         key: appliance.create_topic("orders").await,
@@ -91,7 +91,7 @@ async fn take_turn(hangs: bool) -> Turn {
     let steady = sink.wait_for(published.others).await;
     assert_eq!(steady.events, published.others, "each arrives once");
 
-    Turn {
+    DispatchSlot {
         per_second,
         cpu_us: cpu_seconds * 1e6 / fast.events as f64,
         p50_ms: steady.p50_ms,

@@ -30,7 +30,7 @@ const STEADY_RATE: f64 = 1_000.0;
 /// The longest waits are told for the last ten seconds.
 const LOOKS: Duration = Duration::from_secs(5);
 
-struct Turn {
+struct DispatchSlot {
     per_second: f64,
     /// Processor time of the appliance for each event, that of deleting others included.
     cpu_us: f64,
@@ -74,7 +74,7 @@ pub(crate) async fn measure() {
         }
     }
     println!("\ndeleting to keeping, of medians over {ROUNDS} rounds:");
-    let compare = |name, value: fn(&Turn) -> f64| {
+    let compare = |name, value: fn(&DispatchSlot) -> f64| {
         let [keeping, deleting] = sides
             .each_ref()
             .map(|turns| median(&turns.iter().map(value).collect::<Vec<_>>()));
@@ -91,7 +91,7 @@ pub(crate) async fn measure() {
     compare("longest commit", |turn| turn.longest_commit_ms);
 }
 
-async fn take_turn(deletes: bool) -> Turn {
+async fn take_turn(deletes: bool) -> DispatchSlot {
     let most = if deletes { FULL_MB } else { "0" };
     let settings = ["--retention-max-mb", most];
     let (appliance, sink) = (Appliance::start(&settings).await, Sink::start().await);
@@ -111,7 +111,7 @@ async fn take_turn(deletes: bool) -> Turn {
         let cpu = appliance.cpu_seconds().zip(cpu_before);
         let cpu_seconds = cpu.map_or(f64::NAN, |(after, before)| after - before);
         let (_, steady) = play(&load, &sink, LASTING, Some(STEADY_RATE)).await;
-        Turn {
+        DispatchSlot {
             per_second: fast.events as f64 / (fast.last - published.began).as_secs_f64(),
             cpu_us: cpu_seconds * 1e6 / fast.events as f64,
             p50_ms: steady.p50_ms,
@@ -135,7 +135,7 @@ async fn take_turn(deletes: bool) -> Turn {
     };
     let pruned = appliance.metric("pruned_events_total").await;
     assert_eq!(pruned > 0.0, deletes, "one side alone deletes");
-    Turn {
+    DispatchSlot {
         longest_change_ms: longest[0],
         longest_commit_ms: longest[1],
         pruned,

@@ -43,7 +43,7 @@ pub(super) struct Details {
     pub(super) credentials: Vec<String>,
     pub(super) parameters: Vec<Parameter>,
     pub(super) bodies: Vec<Body>,
-    pub(super) answers: Vec<Answer>,
+    pub(super) answers: Vec<AttemptResult>,
     pub(super) example: String,
     pub(super) schemas: Vec<Schema>,
 }
@@ -63,7 +63,7 @@ pub(super) struct Body {
     pub(super) example: String,
 }
 
-pub(super) struct Answer {
+pub(super) struct AttemptResult {
     pub(super) status: String,
     pub(super) says: String,
     pub(super) kind: Option<Kind>,
@@ -166,7 +166,7 @@ impl<'a> Document<'a> {
                 })
                 .collect(),
             answers: entries(&found.json["responses"])
-                .map(|(status, answer)| Answer {
+                .map(|(status, answer)| AttemptResult {
                     status: status.clone(),
                     says: text(&answer["description"]),
                     kind: entries(&answer["content"])

@@ -13,7 +13,7 @@ use crate::base::Timestamp;
 use crate::model::event::Event;
 use crate::model::explanation::Explanation;
 use crate::model::registry::TopicEntry;
-use crate::model::subscription::{Abstention, EventSubscription, SubscriptionId};
+use crate::model::subscription::{EventSubscription, SkipReason, SubscriptionId};
 use crate::store::views::EventDetail;
 use crate::wire::explanation::{cause, why_not};
 
@@ -145,20 +145,20 @@ impl WhyRow {
 /// What a person can do on the page of a subscription that takes no events at `now`.
 fn remedy(subscription: &EventSubscription, now: Timestamp) -> &'static str {
     match subscription.abstains(now) {
-        None | Some(Abstention::CreatedLater) => "",
-        Some(Abstention::NotValidated(_)) => "validate it again or correct its URL",
-        Some(Abstention::Disabled(_)) => "resume its deliveries",
-        Some(Abstention::Expired) => "give it a later end",
+        None | Some(SkipReason::CreatedLater) => "",
+        Some(SkipReason::NotValidated(_)) => "validate it again or correct its URL",
+        Some(SkipReason::Disabled(_)) => "resume its deliveries",
+        Some(SkipReason::Expired) => "give it a later end",
     }
 }
 
 /// Why the subscription took nothing, though its filter wants the event.
 fn passed_over(explanation: &Explanation) -> Option<String> {
     match explanation.abstains? {
-        Abstention::CreatedLater => None,
-        abstention @ (Abstention::NotValidated(_)
-        | Abstention::Disabled(_)
-        | Abstention::Expired) => explanation
+        SkipReason::CreatedLater => None,
+        abstention @ (SkipReason::NotValidated(_)
+        | SkipReason::Disabled(_)
+        | SkipReason::Expired) => explanation
             .verdict
             .matched()
             .then(|| cause(&explanation.subscription, abstention)),

@@ -21,7 +21,7 @@ use crate::model::event::{EventKey, StoredEvent};
 use crate::model::registry::TopicEntry;
 use crate::model::subscription::{EventSubscription, SubscriptionDefinition};
 use crate::model::topic::{DeliverySchema, InputSchema};
-use crate::outbound::Shipment;
+use crate::outbound::DeliveryRequest;
 use crate::wire::received::header_texts;
 use crate::wire::resource::{SubscriptionContext, parse_subscription};
 
@@ -83,14 +83,14 @@ fn write(site: &Site, form: &Form, now: Timestamp) -> Result<RequestText, Refusa
         received_at: now,
         event: pasted.event,
     };
-    let shipment = Shipment {
+    let delivery_request = DeliveryRequest {
         subscription: &subscription,
         topic_resource_id: &pasted.resource_id,
         events: &[&stored],
         delivery_count: 0,
         deadline: site.broker.options().response_deadline,
     };
-    let request = site.broker.draft_request(&shipment);
+    let request = site.broker.draft_request(&delivery_request);
     let (headers, body) = request.expect("its destination is a webhook");
     Ok(RequestText {
         title,

@@ -63,7 +63,7 @@ struct Chosen {
 
 /// An answer ready to print.
 #[derive(Default)]
-struct Answer {
+struct AttemptResult {
     asked: String,
     verdict: Option<VerdictText>,
     everybody: Option<WhyTable>,
@@ -85,7 +85,7 @@ pub(in crate::admin) async fn draft(
 ) -> PageResult {
     let mut form = Form::of([(OF, asked.of)]);
     pasted::fill_example(&site, &mut form, visitor.now);
-    Ok(draw(&site, &visitor, &form, Ok(Answer::default())))
+    Ok(draw(&site, &visitor, &form, Ok(AttemptResult::default())))
 }
 
 /// Tries the filter, or writes one into the form.
@@ -94,34 +94,34 @@ pub(in crate::admin) async fn try_on_event(
     Submitted { visitor, mut form }: Submitted,
 ) -> PageResult {
     let answer = match form.text(DO) {
-        TAKE => take_over(&site, &mut form).map(|()| Answer::default()),
+        TAKE => take_over(&site, &mut form).map(|()| AttemptResult::default()),
         _ => answer(&site, &form, visitor.now),
     };
     Ok(draw(&site, &visitor, &form, answer))
 }
 
-fn answer(site: &Site, form: &Form, now: Timestamp) -> Result<Answer, Refusal> {
+fn answer(site: &Site, form: &Form, now: Timestamp) -> Result<AttemptResult, Refusal> {
     let chosen = Chosen::of(site, form)?;
     let pasted = Pasted::read(site, form, chosen.topic.clone(), now)?;
     if form.filled(FILTER).is_some() {
         let filter = typed(form, chosen.topic.as_deref())?;
-        return Ok(Answer {
+        return Ok(AttemptResult {
             asked: "The filter above".to_owned(),
             verdict: Some(VerdictText::of_filter(&filter.explain(&pasted.view()))),
-            ..Answer::default()
+            ..AttemptResult::default()
         });
     }
     match (&chosen.topic, &chosen.subscription) {
         (Some(topic), Some(subscription)) => {
             let explanation = Explanation::new(subscription, &pasted.view(), now);
-            Ok(Answer {
+            Ok(AttemptResult {
                 asked: format!("Event subscription {}", subscription.name),
                 verdict: Some(VerdictText::of_subscription(&explanation)),
                 everybody: None,
                 recipe: Some(recipe(site, form, topic, Some(subscription))),
             })
         }
-        (Some(topic), None) => Ok(Answer {
+        (Some(topic), None) => Ok(AttemptResult {
             asked: format!("Who would get it from {}", topic.topic.name),
             verdict: None,
             everybody: Some(WhyTable::of_pasted(&pasted.event, topic, now)),
@@ -231,7 +231,12 @@ fn fields(site: &Site, form: &Form) -> Vec<Field> {
     ]
 }
 
-fn draw(site: &Site, visitor: &Visitor, form: &Form, answer: Result<Answer, Refusal>) -> Response {
+fn draw(
+    site: &Site,
+    visitor: &Visitor,
+    form: &Form,
+    answer: Result<AttemptResult, Refusal>,
+) -> Response {
     let mut tool = Tool {
         lead: "Paste an event and a filter, or choose an event subscription to try its own. The answer \
                tells every part of the filter, what it wanted and what the event has there.",
@@ -243,7 +248,7 @@ fn draw(site: &Site, visitor: &Visitor, form: &Form, answer: Result<Answer, Refu
     };
     let (answer, refusal) = match answer {
         Ok(answer) => (answer, None),
-        Err(refusal) => (Answer::default(), Some(refusal)),
+        Err(refusal) => (AttemptResult::default(), Some(refusal)),
     };
     tool.mark(refusal);
     let page = FilterPage {

@@ -57,11 +57,11 @@ pub(in crate::admin) async fn draft(visitor: Visitor) -> PageResult {
 
 /// The form with the verdict.
 pub(in crate::admin) async fn check(Submitted { visitor, form }: Submitted) -> PageResult {
-    let verdict = judge(&form, visitor.now).map(Some);
+    let verdict = evaluate(&form, visitor.now).map(Some);
     Ok(draw(&visitor, &form, verdict))
 }
 
-fn judge(form: &Form, now: Timestamp) -> Result<SignatureText, Refusal> {
+fn evaluate(form: &Form, now: Timestamp) -> Result<SignatureText, Refusal> {
     let secret = SigningSecret::parse(form.text(SECRET))
         .map_err(|error| Refusal::of(SECRET, sentence(&error.to_string())))?;
     let signed = Signed {
@@ -70,7 +70,7 @@ fn judge(form: &Form, now: Timestamp) -> Result<SignatureText, Refusal> {
         signature: header(form, SIGNATURE)?,
         body: pasted::text(form, BODY, BODY_BYTES_MAX)?,
     };
-    Ok(signed.judge(&[secret], now))
+    Ok(signed.evaluate(&[secret], now))
 }
 
 fn header<'a>(form: &'a Form, name: &str) -> Result<&'a str, Refusal> {
@@ -84,7 +84,7 @@ fn header<'a>(form: &'a Form, name: &str) -> Result<&'a str, Refusal> {
 }
 
 impl Signed<'_> {
-    fn judge(&self, secrets: &[SigningSecret], now: Timestamp) -> SignatureText {
+    fn evaluate(&self, secrets: &[SigningSecret], now: Timestamp) -> SignatureText {
         match self.verify(secrets, now) {
             Ok(()) => SignatureText {
                 badge: Badge::new(Tone::Good, "Right"),
@@ -210,7 +210,7 @@ mod tests {
     }
 
     fn said(signed: &Signed<'_>, now: Timestamp) -> String {
-        let text = signed.judge(&secrets(), now);
+        let text = signed.evaluate(&secrets(), now);
         format!("{} {}", text.said, text.remark)
     }
 

@@ -5,7 +5,7 @@ use askama::Template;
 use crate::admin::print;
 use crate::admin::view::{Badge, Tone, part};
 use crate::model::explanation::Explanation;
-use crate::model::filter::{PartVerdict, Verdict};
+use crate::model::filter::{FilterResult, PartResult};
 use crate::wire::explanation::{unmet, why_not};
 
 /// The answer ready to print.
@@ -33,7 +33,7 @@ struct ClauseRow {
 
 impl VerdictText {
     /// Of a filter that belongs to nobody.
-    pub(super) fn of_filter(verdict: &Verdict) -> Self {
+    pub(super) fn of_filter(verdict: &FilterResult) -> Self {
         let said = verdict.first_failed().map(unmet);
         Self::new(verdict, verdict.matched(), said)
     }
@@ -47,7 +47,7 @@ impl VerdictText {
         )
     }
 
-    fn new(verdict: &Verdict, matched: bool, why_not: Option<String>) -> Self {
+    fn new(verdict: &FilterResult, matched: bool, why_not: Option<String>) -> Self {
         let asks_nothing = "The filter asks for nothing, so every event matches.";
         let said = match (why_not, verdict.parts.is_empty()) {
             (Some(why), _) => why,
@@ -66,7 +66,7 @@ impl VerdictText {
 }
 
 impl ClauseRow {
-    fn new(part: &PartVerdict) -> Self {
+    fn new(part: &PartResult) -> Self {
         Self {
             clause: part.part.to_string(),
             wanted: print::visible(&part.wanted),

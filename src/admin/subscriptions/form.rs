@@ -23,7 +23,7 @@ use crate::model::destination::DeliveryMode;
 use crate::model::name::SubscriptionName;
 use crate::model::registry::TopicEntry;
 use crate::model::subscription::{EventSubscription, SubscriptionDefinition, ValidationState};
-use crate::outbound::judge::Verdict;
+use crate::outbound::evaluate::EgressVerdict;
 use crate::wire::resource::SubscriptionContext;
 
 /// The part of an address that chooses how a subscription of a namespace topic delivers.
@@ -286,8 +286,8 @@ async fn blocked(
     }
     let url = destination.webhook()?.endpoint_url.reveal();
     match site.broker.judge_url(url).await {
-        Verdict::Denied(denied) => Some(denied_words(&denied)),
-        Verdict::Allowed(_) | Verdict::Inside | Verdict::Unresolved(_) => None,
+        EgressVerdict::Denied(denied) => Some(denied_words(&denied)),
+        EgressVerdict::Allowed(_) | EgressVerdict::Inside | EgressVerdict::Unresolved(_) => None,
     }
 }
 

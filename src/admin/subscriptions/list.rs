@@ -22,7 +22,7 @@ use crate::admin::subscriptions::{SubscriptionRow, SubscriptionTable, bulk};
 use crate::admin::view::{Empty, Frame, draw};
 use crate::admin::{Site, topics};
 use crate::model::registry::{Registry, TopicEntry};
-use crate::model::subscription::{EventSubscription, Standing};
+use crate::model::subscription::{EventSubscription, SubscriptionStatus};
 
 pub(super) const PATH: &str = "/admin/subscriptions";
 
@@ -105,11 +105,16 @@ impl Asked {
         filters.iter().any(|(_, value)| !value.trim().is_empty())
     }
 
-    fn fits(&self, topic: &TopicEntry, each: &EventSubscription, standing: Standing) -> bool {
+    fn fits(
+        &self,
+        topic: &TopicEntry,
+        each: &EventSubscription,
+        standing: SubscriptionStatus,
+    ) -> bool {
         let name = format!("{}/{}", topic.topic.name, each.name).to_lowercase();
         let state = match self.state.as_str() {
             "" => true,
-            NOT_ACTIVE => standing != Standing::Active,
+            NOT_ACTIVE => standing != SubscriptionStatus::Active,
             state => word(standing).eq_ignore_ascii_case(state),
         };
         let has_label = self.label.is_empty() || each.definition.labels.contains(&self.label);

@@ -4,7 +4,9 @@ use crate::admin::error::sentence;
 use crate::admin::view::{Badge, Tone};
 use crate::base::Timestamp;
 use crate::model::probation::Health;
-use crate::model::subscription::{Disabled, EventSubscription, Standing, ValidationState};
+use crate::model::subscription::{
+    Disabled, EventSubscription, SubscriptionStatus, ValidationState,
+};
 use crate::wire::resource::standing_reason;
 
 /// The state ready to print.
@@ -28,17 +30,17 @@ pub(in crate::admin) fn state(
     }
 }
 
-fn tone(standing: Standing) -> Tone {
+fn tone(standing: SubscriptionStatus) -> Tone {
     match standing {
-        Standing::Active => Tone::Good,
-        Standing::Expired | Standing::Disabled(Disabled::ByOperator) | Standing::Paused => {
-            Tone::Neutral
-        }
-        Standing::Disabled(Disabled::Gone { .. })
-        | Standing::Gone
-        | Standing::OnProbation
-        | Standing::NotValidated(ValidationState::Failed) => Tone::Bad,
-        Standing::NotValidated(
+        SubscriptionStatus::Active => Tone::Good,
+        SubscriptionStatus::Expired
+        | SubscriptionStatus::Disabled(Disabled::ByOperator)
+        | SubscriptionStatus::Paused => Tone::Neutral,
+        SubscriptionStatus::Disabled(Disabled::Gone { .. })
+        | SubscriptionStatus::Gone
+        | SubscriptionStatus::OnProbation
+        | SubscriptionStatus::NotValidated(ValidationState::Failed) => Tone::Bad,
+        SubscriptionStatus::NotValidated(
             ValidationState::Succeeded
             | ValidationState::Creating
             | ValidationState::Updating
@@ -48,22 +50,22 @@ fn tone(standing: Standing) -> Tone {
 }
 
 /// What is to be said of a validation that has left nothing to say.
-fn unsaid(standing: Standing) -> &'static str {
+fn unsaid(standing: SubscriptionStatus) -> &'static str {
     match standing {
-        Standing::NotValidated(ValidationState::Creating | ValidationState::Updating) => {
+        SubscriptionStatus::NotValidated(ValidationState::Creating | ValidationState::Updating) => {
             "The webhook is being asked whether it wants events."
         }
-        Standing::NotValidated(
+        SubscriptionStatus::NotValidated(
             ValidationState::AwaitingManualAction
             | ValidationState::Succeeded
             | ValidationState::Failed,
         )
-        | Standing::Expired
-        | Standing::Disabled(_)
-        | Standing::Paused
-        | Standing::OnProbation
-        | Standing::Gone
-        | Standing::Active => "",
+        | SubscriptionStatus::Expired
+        | SubscriptionStatus::Disabled(_)
+        | SubscriptionStatus::Paused
+        | SubscriptionStatus::OnProbation
+        | SubscriptionStatus::Gone
+        | SubscriptionStatus::Active => "",
     }
 }
 
@@ -81,18 +83,20 @@ pub(super) const WORDS: [&str; 9] = [
 ];
 
 /// The state in words of ours, one of [`WORDS`]; Azure's are on the page of the subscription.
-pub(super) fn word(standing: Standing) -> &'static str {
+pub(super) fn word(standing: SubscriptionStatus) -> &'static str {
     match standing {
-        Standing::Expired => "Expired",
-        Standing::Disabled(_) => "Disabled",
-        Standing::Paused => "Paused",
-        Standing::NotValidated(ValidationState::AwaitingManualAction) => "Awaits confirmation",
-        Standing::NotValidated(ValidationState::Failed) => "Validation failed",
-        Standing::NotValidated(
+        SubscriptionStatus::Expired => "Expired",
+        SubscriptionStatus::Disabled(_) => "Disabled",
+        SubscriptionStatus::Paused => "Paused",
+        SubscriptionStatus::NotValidated(ValidationState::AwaitingManualAction) => {
+            "Awaits confirmation"
+        }
+        SubscriptionStatus::NotValidated(ValidationState::Failed) => "Validation failed",
+        SubscriptionStatus::NotValidated(
             ValidationState::Creating | ValidationState::Updating | ValidationState::Succeeded,
         ) => "Validating",
-        Standing::OnProbation => "On probation",
-        Standing::Gone => "Gone",
-        Standing::Active => "Active",
+        SubscriptionStatus::OnProbation => "On probation",
+        SubscriptionStatus::Gone => "Gone",
+        SubscriptionStatus::Active => "Active",
     }
 }

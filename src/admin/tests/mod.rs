@@ -47,7 +47,7 @@ use crate::admin::tests::system::facts;
 use crate::admin::{AdminState, SetupLink, routes};
 use crate::api::{self, ApiOptions};
 use crate::base::{Clock, Entropy, LogTail, TimeScale, Timestamp};
-use crate::broker::diagnostics::{Connections, Diagnostics, Surroundings};
+use crate::broker::diagnostics::{Connections, Diagnostics, RuntimeInfo};
 use crate::broker::people::People;
 use crate::broker::trail::Trail;
 use crate::broker::{Broker, BrokerOptions};
@@ -57,7 +57,9 @@ use crate::model::probation::ProbationRules;
 use crate::model::registry::ResourceScope;
 use crate::model::retention::RetentionRules;
 use crate::outbound::egress::{Denied, EgressPolicy};
-use crate::outbound::exchange::{Exchange, ExchangeAnswer, ExchangeError, ExchangeRequest, Script};
+use crate::outbound::transport::{
+    HttpTransport, Responder, TransportError, TransportRequest, TransportResponse,
+};
 use crate::outbound::{Outbound, OutboundOptions};
 use crate::store::accounts::Role;
 use crate::store::{InlineDatabase, Store};
@@ -115,7 +117,7 @@ impl Appliance {
         let store = Store::open_on(database.clone(), scope);
         let webhooks = Arc::new(Webhooks::default());
         let outbound = Outbound::new(OutboundOptions {
-            exchange: Exchange::Scripted(webhooks.clone()),
+            transport: HttpTransport::Scripted(webhooks.clone()),
             clock: clock.clone(),
             origin: "eventgrid.azure.net".to_owned(),
             export_dir: None,
@@ -141,13 +143,13 @@ impl Appliance {
         let people = People::open(store.accounts.clone(), clock.clone(), entropy.clone());
         let people = people.await.expect("people");
         let log = LogTail::default();
-        let surroundings = Surroundings {
+        let runtime_info = RuntimeInfo {
             facts: facts(clock.now()),
             settings: Arc::new(settings()),
             log: log.clone(),
             connections: Connections::of_at_most(7),
         };
-        let diagnostics = Diagnostics::new(broker.clone(), surroundings);
+        let diagnostics = Diagnostics::new(broker.clone(), runtime_info);
         let admin = routes(AdminState {
             broker: broker.clone(),
             views: store.views.clone(),
@@ -214,7 +216,7 @@ fn own_hosts(public_url: &str) -> OwnHosts {
 /// Webhooks that agree to everything, but for `/barred`, which is never called, and answer deliveries one by one as told, then with 200.
 #[derive(Default)]
 struct Webhooks {
-    answers: Mutex<VecDeque<ExchangeAnswer>>,
+    answers: Mutex<VecDeque<TransportResponse>>,
     handshakes: AtomicUsize,
 }
 
@@ -229,7 +231,7 @@ impl Webhooks {
         let mut headers = HeaderMap::new();
         let value = HeaderValue::from_bytes(header.as_bytes()).expect("a header");
         headers.insert("x-answer", value);
-        self.answers.lock().unwrap().push_back(ExchangeAnswer {
+        self.answers.lock().unwrap().push_back(TransportResponse {
             status,
             headers,
             body: body.as_bytes().to_vec(),
@@ -239,10 +241,13 @@ impl Webhooks {
 }
 
 #[async_trait::async_trait]
-impl Script for Webhooks {
-    async fn answer(&self, request: &ExchangeRequest) -> Result<ExchangeAnswer, ExchangeError> {
+impl Responder for Webhooks {
+    async fn answer(
+        &self,
+        request: &TransportRequest,
+    ) -> Result<TransportResponse, TransportError> {
         if request.url.path() == "/barred" {
-            return Err(ExchangeError::Denied(Denied::PlainHttp));
+            return Err(TransportError::Denied(Denied::PlainHttp));
         }
         let body = String::from_utf8_lossy(&request.body);
         let said = body.split("\"validationCode\":\"").nth(1);
@@ -252,15 +257,15 @@ impl Script for Webhooks {
             return Ok(ok(format!("{{\"validationResponse\":\"{code}\"}}")));
         }
         if request.url.path() == "/refused" {
-            return Err(ExchangeError::Socket("connection refused".to_owned()));
+            return Err(TransportError::Socket("connection refused".to_owned()));
         }
         let told = self.answers.lock().unwrap().pop_front();
         Ok(told.unwrap_or_else(|| ok(String::new())))
     }
 }
 
-fn ok(body: String) -> ExchangeAnswer {
-    ExchangeAnswer {
+fn ok(body: String) -> TransportResponse {
+    TransportResponse {
         status: 200,
         headers: HeaderMap::new(),
         body: body.into_bytes(),

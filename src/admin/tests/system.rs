@@ -111,9 +111,9 @@ async fn administrators_try_the_way_out_and_everybody_sees_what_came_of_it() {
     let page = person.send("/admin/system/support-bundle", &[]).await;
     assert!(!page.body.contains("secret-of-the-hook"), "{}", page.body);
     let bundle: serde_json::Value = serde_json::from_str(&page.body).expect("JSON");
-    let way_out = &bundle["system"]["wayOut"];
-    assert_eq!(way_out["place"], "https://hooks.example.com");
-    assert_eq!(way_out["verdict"], "Inside");
+    let outbound_check = &bundle["system"]["wayOut"];
+    assert_eq!(outbound_check["place"], "https://hooks.example.com");
+    assert_eq!(outbound_check["verdict"], "Inside");
     assert_eq!(bundle["system"]["connectionsMax"], 7);
     assert_eq!(bundle["system"]["commitTimes"]["commits"], 0);
 

@@ -15,7 +15,7 @@ use crate::model::limits::{
     OWN_WAITS_MAX, RECEIVE_LOCK, RECEIVE_LOCK_SECONDS, TIME_TO_LIVE_MINUTES_MAX,
 };
 use crate::model::retry::{DeliveryProfile, RetryPolicy};
-use crate::model::subscription::{Disabled, Standing, ValidationState};
+use crate::model::subscription::{Disabled, SubscriptionStatus, ValidationState};
 use crate::model::topic::DeliverySchema;
 use crate::wire::duration::format;
 
@@ -228,15 +228,17 @@ fn retry_policy() -> Schema {
 
 fn standing() -> Schema {
     let own = [
-        Standing::Active,
-        Standing::Expired,
-        Standing::Disabled(Disabled::ByOperator),
-        Standing::Paused,
-        Standing::OnProbation,
-        Standing::Gone,
+        SubscriptionStatus::Active,
+        SubscriptionStatus::Expired,
+        SubscriptionStatus::Disabled(Disabled::ByOperator),
+        SubscriptionStatus::Paused,
+        SubscriptionStatus::OnProbation,
+        SubscriptionStatus::Gone,
     ];
-    let waiting = ValidationState::ALL.into_iter().map(Standing::NotValidated);
-    let states = own.into_iter().chain(waiting).map(Standing::name);
+    let waiting = ValidationState::ALL
+        .into_iter()
+        .map(SubscriptionStatus::NotValidated);
+    let states = own.into_iter().chain(waiting).map(SubscriptionStatus::name);
     let probation = object([
         ("cause", text()),
         ("since", moment()),

@@ -156,7 +156,7 @@ impl Client {
     async fn exchange_by_key(&self, request: RequestBuilder, key: &str) -> anyhow::Result<Vec<u8>> {
         let mut key = HeaderValue::from_str(key).context("the key does not fit into a header")?;
         key.set_sensitive(true);
-        let (status, answer) = self.exchange(request.header("aeg-sas-key", key)).await?;
+        let (status, answer) = self.transport(request.header("aeg-sas-key", key)).await?;
         match status {
             StatusCode::OK => Ok(answer),
             StatusCode::UNAUTHORIZED => {
@@ -172,7 +172,7 @@ impl Client {
         path: &str,
         deadline: Duration,
     ) -> anyhow::Result<(StatusCode, Vec<u8>)> {
-        self.exchange(self.http.get(self.url(&[path])).timeout(deadline))
+        self.transport(self.http.get(self.url(&[path])).timeout(deadline))
             .await
     }
 
@@ -198,7 +198,7 @@ impl Client {
 
     async fn manage_text(&self, request: RequestBuilder) -> anyhow::Result<Vec<u8>> {
         let request = request.header(AUTHORIZATION, self.bearer()?);
-        let (status, answer) = self.exchange(request).await?;
+        let (status, answer) = self.transport(request).await?;
         if status == StatusCode::UNAUTHORIZED {
             bail!(
                 "the server at {} refuses the management token from {}",
@@ -238,7 +238,7 @@ impl Client {
         Ok(bearer)
     }
 
-    async fn exchange(&self, request: RequestBuilder) -> anyhow::Result<(StatusCode, Vec<u8>)> {
+    async fn transport(&self, request: RequestBuilder) -> anyhow::Result<(StatusCode, Vec<u8>)> {
         let response = request
             .send()
             .await

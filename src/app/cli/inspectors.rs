@@ -11,7 +11,7 @@ use crate::app::cli::output::{Output, columns, items, moment, text};
 use crate::app::cli::receive::parse_delay;
 use crate::app::cli::server::ServerArgs;
 use crate::app::cli::table::{Table, printable};
-use crate::model::answer_script::AnswerScript;
+use crate::model::response_script::ResponseScript;
 
 const PATH: [&str; 2] = ["everpost", "inspectors"];
 
@@ -66,7 +66,7 @@ struct Create {
     inspector: String,
     /// Answers in their order, the last one repeats: statuses, "timeout" or "close", with "x3" to repeat
     #[arg(long, value_name = "ANSWERS", default_value = "200")]
-    answer: AnswerScript,
+    answer: ResponseScript,
     /// Wait before each answer, such as 500ms, 2s or 1m; at most 3m
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = parse_delay)]
     delay: std::time::Duration,

@@ -16,7 +16,7 @@ use crate::app::cli::table::printable;
 use crate::app::interrupt::interrupted;
 use crate::app::receive::{ReceivedRequest, Receiver, ReceiverOptions};
 use crate::base::Clock;
-use crate::model::answer_script::AnswerScript;
+use crate::model::response_script::ResponseScript;
 use crate::model::signing::SigningSecret;
 use crate::wire::received::{ReceivedEvent, RequestKind, verdict, without_credentials};
 use crate::wire::signature::NotSigned;
@@ -49,7 +49,7 @@ pub(super) struct ReceiveArgs {
     listen: SocketAddr,
     /// Answers in their order, the last one repeats: statuses, "timeout" or "close", with "x3" to repeat
     #[arg(long, value_name = "ANSWERS", default_value = "200")]
-    answer: AnswerScript,
+    answer: ResponseScript,
     /// Wait before each answer, such as 500ms, 2s or 1m
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = parse_delay)]
     delay: Duration,
@@ -242,7 +242,7 @@ mod tests {
     use bytes::Bytes;
 
     use super::*;
-    use crate::model::answer_script::ScriptedAnswer;
+    use crate::model::response_script::ScriptedResponse;
 
     fn request(kind: RequestKind) -> ReceivedRequest {
         ReceivedRequest {
@@ -266,7 +266,7 @@ mod tests {
                 event_type: Some("Order.Paid".to_owned()),
                 subject: None,
             }],
-            answer: ScriptedAnswer::Status(503),
+            answer: ScriptedResponse::Status(503),
         }
     }
 

@@ -32,7 +32,7 @@ pub use self::request::ReceivedRequest;
 use self::log::RequestLog;
 use self::turns::Turns;
 use crate::base::{Clock, Timestamp};
-use crate::model::answer_script::{AnswerScript, ScriptedAnswer};
+use crate::model::response_script::{ResponseScript, ScriptedResponse};
 use crate::model::signing::SigningSecret;
 use crate::wire::received::{self, RequestKind};
 use crate::wire::signature::{self, NotSigned};
@@ -57,7 +57,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 pub struct ReceiverOptions {
     /// Port 0 takes a free one.
     pub listen: SocketAddr,
-    pub answers: AnswerScript,
+    pub answers: ResponseScript,
     /// Passes before each answer, handshakes included.
     pub delay: Duration,
     /// Sent as `Retry-After`, in seconds, with every 429 and 503.
@@ -72,7 +72,7 @@ pub struct ReceiverOptions {
 
 impl ReceiverOptions {
     /// A receiver on a free port of this machine that answers every request with `answers`.
-    pub fn scripted(answers: AnswerScript) -> Self {
+    pub fn scripted(answers: ResponseScript) -> Self {
         Self {
             listen: SocketAddr::from(([127, 0, 0, 1], 0)),
             answers,
@@ -231,11 +231,16 @@ impl Answering {
     }
 
     /// Decides on the answer and keeps the request with it.
-    fn record(&self, head: &Parts, body: Bytes, peer: SocketAddr) -> (RequestKind, ScriptedAnswer) {
+    fn record(
+        &self,
+        head: &Parts,
+        body: Bytes,
+        peer: SocketAddr,
+    ) -> (RequestKind, ScriptedResponse) {
         let (kind, events) = received::understand(&head.method, &head.headers, &body);
         let answer = match &kind {
             RequestKind::Validation { .. } | RequestKind::AbuseProtection { .. } => {
-                ScriptedAnswer::Status(200)
+                ScriptedResponse::Status(200)
             }
             RequestKind::Delivery => {
                 let turn = self.turns.lock().unwrap().take(&events);
@@ -272,11 +277,11 @@ impl Answering {
         is_expected.then(|| signature::verify(secrets, header, body, now))
     }
 
-    async fn scripted(&self, answer: ScriptedAnswer) -> Result<Reply, HangUp> {
+    async fn scripted(&self, answer: ScriptedResponse) -> Result<Reply, HangUp> {
         match answer {
-            ScriptedAnswer::Status(status) => Ok(self.status(status)),
-            ScriptedAnswer::Close => Err(HangUp),
-            ScriptedAnswer::Timeout => {
+            ScriptedResponse::Status(status) => Ok(self.status(status)),
+            ScriptedResponse::Close => Err(HangUp),
+            ScriptedResponse::Timeout => {
                 self.stopping.cancelled().await;
                 Err(HangUp)
             }

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use bytes::Bytes;
 
 use crate::base::Timestamp;
-use crate::model::answer_script::ScriptedAnswer;
+use crate::model::response_script::ScriptedResponse;
 use crate::wire::received::{ReceivedEvent, RequestKind};
 use crate::wire::signature::NotSigned;
 
@@ -26,7 +26,7 @@ pub struct ReceivedRequest {
     /// Whether its signature is good; `None` where none is expected.
     pub signature: Option<Result<(), NotSigned>>,
     pub events: Vec<ReceivedEvent>,
-    pub answer: ScriptedAnswer,
+    pub answer: ScriptedResponse,
 }
 
 impl ReceivedRequest {

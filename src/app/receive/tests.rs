@@ -3,7 +3,7 @@
 use reqwest::Method;
 
 use super::*;
-use crate::model::answer_script::ScriptedAnswer;
+use crate::model::response_script::ScriptedResponse;
 
 const EVENT: &str = r#"[{"id":"a","eventType":"T","subject":"s","data":{}}]"#;
 
@@ -64,7 +64,7 @@ async fn requests_are_remembered_with_their_answers() {
     assert_eq!(first.header("aeg-event-type"), Some("Notification"));
     assert_eq!(first.body, EVENT.as_bytes());
     assert_eq!(first.events[0].id.as_deref(), Some("a"));
-    assert_eq!(first.answer, ScriptedAnswer::Status(202));
+    assert_eq!(first.answer, ScriptedResponse::Status(202));
 
     answers(&receiver, &["", ""]).await;
     let later: Vec<u64> = receiver
@@ -128,7 +128,7 @@ async fn stopping_ends_requests_that_wait() {
     let receiver = receiver("timeout", |_| {}).await;
     let waiting = tokio::spawn(client().post(receiver.url()).body(EVENT).send());
     let seen = receiver.requests_after(0).await;
-    assert_eq!(seen[0].answer, ScriptedAnswer::Timeout);
+    assert_eq!(seen[0].answer, ScriptedResponse::Timeout);
     let address = receiver.address();
     receiver.stop().await;
     assert!(

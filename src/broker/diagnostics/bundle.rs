@@ -9,11 +9,11 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::broker::Account;
-use crate::broker::diagnostics::{Diagnostics, IntegrityCheck, Report, WayOut};
+use crate::broker::diagnostics::{Diagnostics, IntegrityCheck, OutboundCheck, Report};
 use crate::model::clock_skew::ClockSkew;
 use crate::model::registry::TopicEntry;
 use crate::model::subscription::EventSubscription;
-use crate::outbound::judge::Verdict;
+use crate::outbound::evaluate::EgressVerdict;
 use crate::store::{CommitTimes, StoreError};
 use crate::wire::resource;
 
@@ -149,7 +149,7 @@ fn system(report: &Report) -> Value {
         "requestsInFlightMax": report.in_flight_max,
         "subscriptionsOnProbation": report.on_probation,
         "integrity": integrity(&report.integrity),
-        "wayOut": report.way_out.as_ref().map(way_out),
+        "wayOut": report.outbound_check.as_ref().map(outbound_check),
     })
 }
 
@@ -166,29 +166,29 @@ fn milliseconds(span: Duration) -> f64 {
     span.as_micros() as f64 / 1_000.0
 }
 
-fn way_out(tried: &WayOut) -> Value {
-    let reach = &tried.reach;
-    let call = reach.call.as_ref();
+fn outbound_check(tried: &OutboundCheck) -> Value {
+    let connectivity = &tried.connectivity;
+    let call = connectivity.call.as_ref();
     let (reached, error) = match call.map(|call| &call.answer) {
         Some(Ok(reached)) => (Some(reached), None),
         Some(Err(error)) => (None, Some(error.to_string())),
         None => (None, None),
     };
-    let (verdict, addresses, why) = match &reach.verdict {
-        Verdict::Allowed(permits) => {
+    let (verdict, addresses, why) = match &connectivity.verdict {
+        EgressVerdict::Allowed(permits) => {
             let addresses = permits.iter().map(|(address, _)| address.to_string());
             ("Allowed", addresses.collect(), None)
         }
-        Verdict::Inside => ("Inside", Vec::new(), None),
-        Verdict::Denied(denied) => ("Denied", Vec::new(), Some(denied.to_string())),
-        Verdict::Unresolved(why) => ("Unresolved", Vec::new(), Some(why.clone())),
+        EgressVerdict::Inside => ("Inside", Vec::new(), None),
+        EgressVerdict::Denied(denied) => ("Denied", Vec::new(), Some(denied.to_string())),
+        EgressVerdict::Unresolved(why) => ("Unresolved", Vec::new(), Some(why.clone())),
     };
     json!({
         "at": tried.at.to_string(),
         "place": tried.place,
         "verdict": verdict,
         "addresses": addresses,
-        "lookupMs": reach.lookup.map(milliseconds),
+        "lookupMs": connectivity.lookup.map(milliseconds),
         "connectMs": call.and_then(|call| call.connect).map(milliseconds),
         "waitMs": reached.map(|reached| milliseconds(reached.wait)),
         "status": reached.map(|reached| reached.status),

@@ -13,9 +13,9 @@ use tokio::runtime::Handle;
 use url::{Origin, Url};
 
 use crate::base::{LogTail, TimeScale, Timestamp};
-use crate::broker::{Account, Broker, StorageStanding, Verified};
+use crate::broker::{Account, Broker, StorageStatus, Verified};
 use crate::model::setting::Settings;
-use crate::outbound::reach::Reach;
+use crate::outbound::connectivity::Connectivity;
 use crate::store::views::DeliveryTotals;
 use crate::store::{Machinery, Schema, StoreError};
 
@@ -34,14 +34,14 @@ pub struct Diagnostics(Arc<Inner>);
 
 struct Inner {
     broker: Broker,
-    surroundings: Surroundings,
+    runtime_info: RuntimeInfo,
     integrity: Mutex<IntegrityCheck>,
-    way_out: Mutex<Option<WayOut>>,
+    outbound_check: Mutex<Option<OutboundCheck>>,
 }
 
 /// What the appliance runs in.
 #[derive(Clone, Debug, Default)]
-pub struct Surroundings {
+pub struct RuntimeInfo {
     pub facts: Facts,
     pub settings: Arc<Settings>,
     pub log: LogTail,
@@ -70,7 +70,7 @@ pub struct Facts {
 pub struct Report {
     pub at: Timestamp,
     pub time_scale: TimeScale,
-    pub storage: StorageStanding,
+    pub storage: StorageStatus,
     pub schema: Schema,
     pub machinery: Machinery,
     /// Threads of the runtime, and tasks on them.
@@ -92,16 +92,16 @@ pub struct Report {
     pub disk_is_low: bool,
     pub integrity: IntegrityCheck,
     /// The last trial of the way out since the start.
-    pub way_out: Option<WayOut>,
+    pub outbound_check: Option<OutboundCheck>,
 }
 
 /// A trial of the way out.
 #[derive(Clone, Debug)]
-pub struct WayOut {
+pub struct OutboundCheck {
     pub at: Timestamp,
     /// Scheme, host and port of the URL: its path and query may be a secret.
     pub place: String,
-    pub reach: Reach,
+    pub connectivity: Connectivity,
 }
 
 impl Report {
@@ -137,27 +137,27 @@ pub enum IntegrityCheck {
 
 impl Diagnostics {
     /// Of one appliance.
-    pub fn new(broker: Broker, surroundings: Surroundings) -> Self {
+    pub fn new(broker: Broker, runtime_info: RuntimeInfo) -> Self {
         Self(Arc::new(Inner {
             broker,
-            surroundings,
+            runtime_info,
             integrity: Mutex::default(),
-            way_out: Mutex::default(),
+            outbound_check: Mutex::default(),
         }))
     }
 
     pub fn facts(&self) -> &Facts {
-        &self.0.surroundings.facts
+        &self.0.runtime_info.facts
     }
 
     /// The settings in force, without secrets.
     pub fn settings(&self) -> &Settings {
-        &self.0.surroundings.settings
+        &self.0.runtime_info.settings
     }
 
     /// The newest lines of the log, the oldest of them first.
     pub fn log(&self) -> Vec<String> {
-        self.0.surroundings.log.lines()
+        self.0.runtime_info.log.lines()
     }
 
     /// How things are.
@@ -166,7 +166,7 @@ impl Diagnostics {
         let accounts = broker.accounts().await?;
         let totals = accounts.iter().map(|account| account.totals);
         let runtime = Handle::current().metrics();
-        let connections = &self.0.surroundings.connections;
+        let connections = &self.0.runtime_info.connections;
         Ok(Report {
             at: broker.clock().now(),
             time_scale: broker.options().time_scale,
@@ -185,19 +185,19 @@ impl Diagnostics {
             accounts,
             disk_is_low: broker.disk_is_low(),
             integrity: self.integrity(),
-            way_out: self.0.way_out.lock().unwrap().clone(),
+            outbound_check: self.0.outbound_check.lock().unwrap().clone(),
         })
     }
 
-    /// Tries the way to `url`: see [`Outbound::reach`](crate::outbound::Outbound::reach).
-    pub async fn try_way_out(&self, url: &Url) -> WayOut {
+    /// Tries the way to `url`: see [`Outbound::connectivity`](crate::outbound::Outbound::reach).
+    pub async fn try_way_out(&self, url: &Url) -> OutboundCheck {
         let broker = &self.0.broker;
-        let tried = WayOut {
+        let tried = OutboundCheck {
             at: broker.clock().now(),
             place: place(url),
-            reach: broker.outbound().reach(url).await,
+            connectivity: broker.outbound().connectivity(url).await,
         };
-        *self.0.way_out.lock().unwrap() = Some(tried.clone());
+        *self.0.outbound_check.lock().unwrap() = Some(tried.clone());
         tried
     }
 

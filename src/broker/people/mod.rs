@@ -14,7 +14,7 @@ pub use password::{
     CHARACTERS_RECOMMENDED as PASSWORD_RECOMMENDED,
 };
 
-pub use tokens::{TOKEN_DAYS_MAX, TokenHolder, TokenWish, Tokens};
+pub use tokens::{NewTokenRequest, TOKEN_DAYS_MAX, TokenHolder, Tokens};
 
 use crate::base::{Clock, Entropy, Timestamp, sha256_hex};
 use crate::model::access::Secret;

@@ -41,7 +41,7 @@ pub struct TokenHolder {
 
 /// What a token is to be like.
 #[derive(Clone, Debug)]
-pub struct TokenWish {
+pub struct NewTokenRequest {
     pub name: String,
     pub role: Role,
     /// `None`: it never expires.
@@ -50,7 +50,7 @@ pub struct TokenWish {
     pub created_by: String,
 }
 
-impl TokenWish {
+impl NewTokenRequest {
     /// All that is wrong with it, as far as it can be told without the other tokens.
     pub fn faults(&self) -> Vec<PeopleError> {
         let is_life = |days: u32| (1..=TOKEN_DAYS_MAX).contains(&days);
@@ -96,7 +96,7 @@ impl Tokens {
     }
 
     /// Makes a token. It is told here and never again.
-    pub async fn create(&self, wish: TokenWish) -> Result<Secret, PeopleError> {
+    pub async fn create(&self, wish: NewTokenRequest) -> Result<Secret, PeopleError> {
         if let Some(fault) = wish.faults().into_iter().next() {
             return Err(fault);
         }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::slice;
 
 use crate::model::filter::Dialect;
-use crate::model::filter::PartVerdict;
+use crate::model::filter::PartResult;
 use crate::model::filter::key::Key;
 use crate::model::filter::number::Decimal;
 use crate::model::filter::operator::{Operator, Takes};
@@ -60,11 +60,11 @@ impl Conditions {
         &self,
         event: &EventView<'_>,
         dialect: Dialect,
-    ) -> impl Iterator<Item = PartVerdict> {
+    ) -> impl Iterator<Item = PartResult> {
         let clauses = self.clauses.iter().enumerate();
         clauses.map(move |(index, clause)| {
             let found = clause.key.find(event);
-            PartVerdict {
+            PartResult {
                 part: dialect.part(index),
                 wanted: clause.to_string(),
                 saw: found.map(Node::shown),

@@ -48,13 +48,13 @@ pub struct Filter {
 
 /// How an event fares with every part of a filter that asks for something.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Verdict {
-    pub parts: Vec<PartVerdict>,
+pub struct FilterResult {
+    pub parts: Vec<PartResult>,
 }
 
 /// How an event fares with one part of a filter.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PartVerdict {
+pub struct PartResult {
     pub part: FilterPart,
     /// What it asks for: `NumberGreaterThan data.total 100`.
     pub wanted: String,
@@ -104,19 +104,19 @@ impl fmt::Display for FilterPart {
     }
 }
 
-impl Verdict {
+impl FilterResult {
     /// Whether every part holds.
     pub fn matched(&self) -> bool {
         self.first_failed().is_none()
     }
 
     /// The first part that does not hold.
-    pub fn first_failed(&self) -> Option<&PartVerdict> {
+    pub fn first_failed(&self) -> Option<&PartResult> {
         self.parts.iter().find(|part| !part.holds)
     }
 }
 
-impl PartVerdict {
+impl PartResult {
     /// What the event has there, for people.
     pub fn saw_or_nothing(&self) -> &str {
         self.saw.as_deref().unwrap_or("nothing there")
@@ -133,14 +133,14 @@ impl Filter {
     }
 
     /// How `event` fares with every part; the verdict is that of [`Filter::matches`].
-    pub fn explain(&self, event: &EventView<'_>) -> Verdict {
+    pub fn explain(&self, event: &EventView<'_>) -> FilterResult {
         let basic = [
             self.explain_type(event),
             self.explain_beginning(event),
             self.explain_end(event),
         ];
         let advanced = self.advanced.explain(event, self.dialect);
-        Verdict {
+        FilterResult {
             parts: basic.into_iter().flatten().chain(advanced).collect(),
         }
     }
@@ -176,10 +176,10 @@ impl Filter {
         }
     }
 
-    fn explain_type(&self, event: &EventView<'_>) -> Option<PartVerdict> {
+    fn explain_type(&self, event: &EventView<'_>) -> Option<PartResult> {
         let types = self.included_event_types.as_ref()?;
         let shown: Vec<String> = types.iter().map(|each| show_text(each)).collect();
-        Some(PartVerdict {
+        Some(PartResult {
             part: FilterPart::IncludedEventTypes,
             wanted: format!("eventType in [{}]", shown.join(",")),
             saw: Some(show_text(event.event_type())),
@@ -188,9 +188,9 @@ impl Filter {
         })
     }
 
-    fn explain_beginning(&self, event: &EventView<'_>) -> Option<PartVerdict> {
+    fn explain_beginning(&self, event: &EventView<'_>) -> Option<PartResult> {
         let start = self.show_asked("begins", &self.subject_begins_with)?;
-        Some(PartVerdict {
+        Some(PartResult {
             part: FilterPart::SubjectBeginsWith,
             wanted: start,
             saw: event.subject().map(show_text),
@@ -199,9 +199,9 @@ impl Filter {
         })
     }
 
-    fn explain_end(&self, event: &EventView<'_>) -> Option<PartVerdict> {
+    fn explain_end(&self, event: &EventView<'_>) -> Option<PartResult> {
         let end = self.show_asked("ends", &self.subject_ends_with)?;
-        Some(PartVerdict {
+        Some(PartResult {
             part: FilterPart::SubjectEndsWith,
             wanted: end,
             saw: event.subject().map(show_text),

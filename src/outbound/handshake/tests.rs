@@ -1,8 +1,8 @@
 use super::*;
 use crate::model::batch::BatchPolicy;
 use crate::model::destination::DeliveryAttributeMapping;
-use crate::outbound::exchange::ExchangeError;
 use crate::outbound::scene::{NOW, Receiver, TOPIC, dynamic, fixed, subscription};
+use crate::outbound::transport::TransportError;
 
 const CODE: &str = "C0DE";
 const URL: &str = "https://everpost.example/validate?code=C0DE";
@@ -204,7 +204,7 @@ async fn cloud_events_receivers_agree_by_headers() {
 #[tokio::test]
 async fn a_receiver_that_cannot_be_asked_refuses() {
     for schema in DeliverySchema::ALL {
-        let receiver = Receiver::giving(Err(ExchangeError::TimedOut));
+        let receiver = Receiver::giving(Err(TransportError::TimedOut));
         let subscription = asking(schema);
         let result = receiver.outbound().shake(request(&subscription)).await;
         assert_eq!(
@@ -260,9 +260,12 @@ async fn cloud_events_receivers_are_asked_by_options() {
 #[tokio::test]
 async fn a_farewell_is_said_once_whatever_comes_of_it() {
     for schema in DeliverySchema::ALL {
-        let receiver = Receiver::giving(Err(ExchangeError::TimedOut));
+        let receiver = Receiver::giving(Err(TransportError::TimedOut));
         let subscription = asking(schema);
-        receiver.outbound().farewell(request(&subscription)).await;
+        receiver
+            .outbound()
+            .notify_deletion(request(&subscription))
+            .await;
         let request = receiver.only_request();
         let (head, body) = request.split_once("\n\n").expect("a head");
         assert!(

@@ -26,14 +26,14 @@ fn event(number: i64, data: &str) -> StoredEvent {
 async fn send(subscription: &EventSubscription, events: &[StoredEvent]) -> String {
     let receiver = Receiver::answering(200, "", "");
     let events: Vec<&StoredEvent> = events.iter().collect();
-    let shipment = Shipment {
+    let delivery_request = DeliveryRequest {
         subscription,
         topic_resource_id: TOPIC,
         events: &events,
         delivery_count: 3,
         deadline: Duration::from_secs(30),
     };
-    let heard = receiver.outbound().deliver(shipment).await;
+    let heard = receiver.outbound().deliver(delivery_request).await;
     assert_eq!(heard.answer.outcome, Outcome::Delivered);
     receiver.only_request()
 }
@@ -186,25 +186,25 @@ async fn the_operators_own_headers_are_added() {
     assert!(head.contains("aeg-event-type: Notification"));
 }
 
-async fn answer_to(status: u16, headers: &str, body: &str) -> Answer {
+async fn answer_to(status: u16, headers: &str, body: &str) -> AttemptResult {
     deliver_to(&Receiver::answering(status, headers, body)).await
 }
 
-async fn deliver_to(receiver: &std::sync::Arc<Receiver>) -> Answer {
+async fn deliver_to(receiver: &std::sync::Arc<Receiver>) -> AttemptResult {
     let subscription = subscription(
         DeliverySchema::EventGridSchema,
         BatchPolicy::default(),
         Vec::new(),
     );
     let event = event(7, "{}");
-    let shipment = Shipment {
+    let delivery_request = DeliveryRequest {
         subscription: &subscription,
         topic_resource_id: TOPIC,
         events: &[&event],
         delivery_count: 0,
         deadline: Duration::from_secs(30),
     };
-    receiver.outbound().deliver(shipment).await.answer
+    receiver.outbound().deliver(delivery_request).await.answer
 }
 
 #[tokio::test]
@@ -217,7 +217,7 @@ async fn answers_are_kept_with_their_meaning() {
     .await;
     assert_eq!(
         answer,
-        Answer {
+        AttemptResult {
             outcome: Outcome::Busy,
             status: Some(503),
             error: None,
@@ -281,27 +281,27 @@ async fn errors_have_their_outcomes() {
     };
     for (error, outcome, text) in [
         (
-            ExchangeError::TimedOut,
+            TransportError::TimedOut,
             Outcome::TimedOut,
             "no answer within the deadline",
         ),
         (
-            ExchangeError::Resolution("x".to_owned()),
+            TransportError::Resolution("x".to_owned()),
             Outcome::ResolutionError,
             "x",
         ),
         (
-            ExchangeError::Socket("y".to_owned()),
+            TransportError::Socket("y".to_owned()),
             Outcome::SocketError,
             "y",
         ),
         (
-            ExchangeError::Tls("z".to_owned()),
+            TransportError::Tls("z".to_owned()),
             Outcome::SocketError,
             "TLS failed: z",
         ),
         (
-            ExchangeError::Denied(loopback),
+            TransportError::Denied(loopback),
             Outcome::Aborted,
             "not called: 127.0.0.1 is a loopback address; allow it with --egress-allow 127.0.0.0/8",
         ),

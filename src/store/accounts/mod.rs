@@ -13,13 +13,13 @@ pub use tokens::{ApiToken, NewToken, TokenId};
 pub use users::{AccountError, NewUser, PasswordLink, User, UserChange, UserId};
 
 use crate::store::db::Db;
-use crate::store::seal::Seals;
+use crate::store::encryption::Encryption;
 
 /// The book.
 #[derive(Clone)]
 pub struct Accounts {
     pub(super) db: Db,
-    pub(super) seals: Seals,
+    pub(super) encryption: Encryption,
 }
 
 /// What somebody may do.

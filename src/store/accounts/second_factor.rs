@@ -4,8 +4,8 @@ use rusqlite::{OptionalExtension, params};
 
 use crate::model::one_time_code::Seed;
 use crate::store::accounts::{AccountError, Accounts, UserId};
+use crate::store::encryption::USER_TOTP;
 use crate::store::error::StoreError;
-use crate::store::seal::USER_TOTP;
 
 /// What a code is compared with.
 #[derive(Clone, Debug)]
@@ -28,7 +28,7 @@ pub struct NewSecondFactor {
 impl Accounts {
     /// The second factor of a user.
     pub async fn second_factor(&self, id: UserId) -> Result<Option<SecondFactor>, StoreError> {
-        let seals = self.seals.clone();
+        let encryption = self.encryption.clone();
         self.db
             .read(move |tx| {
                 let find = "SELECT totp, totp_step FROM user WHERE id = ?1 AND totp IS NOT NULL";
@@ -36,10 +36,10 @@ impl Accounts {
                     .prepare_cached(find)?
                     .query_row([id.0], |row| Ok((row.get(0)?, row.get(1)?)))
                     .optional()?;
-                let Some((sealed, last_step)) = found else {
+                let Some((encrypted, last_step)) = found else {
                     return Ok(None);
                 };
-                let text = seals.open(USER_TOTP, id.0, &sealed)?;
+                let text = encryption.open(USER_TOTP, id.0, &encrypted)?;
                 let unreadable = || StoreError::Unreadable(format!("user.totp of row {}", id.0));
                 let seed = Seed::parse(&text).ok_or_else(unreadable)?;
                 Ok(Some(SecondFactor { seed, last_step }))
@@ -66,13 +66,13 @@ impl Accounts {
         id: UserId,
         new: NewSecondFactor,
     ) -> Result<(), AccountError> {
-        let seals = self.seals.clone();
+        let encryption = self.encryption.clone();
         self.db
             .write(move |tx| {
-                let sealed = seals.seal(USER_TOTP, id.0, &new.seed.to_text());
+                let encrypted = encryption.encrypt(USER_TOTP, id.0, &new.seed.to_text());
                 let set = tx.execute(
                     "UPDATE user SET totp = ?2, totp_step = ?3 WHERE id = ?1",
-                    params![id.0, sealed, new.step],
+                    params![id.0, encrypted, new.step],
                 )?;
                 if set == 0 {
                     return Err(AccountError::NotFound);

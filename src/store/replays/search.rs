@@ -14,7 +14,7 @@ use crate::store::row;
 
 /// A stretch of what a source covers: the deliveries after the one, up to the other.
 #[derive(Clone, Copy, Debug)]
-pub struct Stretch {
+pub struct IdRange {
     pub after: DeliveryId,
     pub until: DeliveryId,
     /// Deliveries to look at.
@@ -54,9 +54,9 @@ impl Replays {
     pub async fn count(
         &self,
         source: ReplaySource,
-        stretch: Stretch,
+        id_range: IdRange,
     ) -> Result<Counted, StoreError> {
-        self.db.read(move |tx| count(tx, &source, stretch)).await
+        self.db.read(move |tx| count(tx, &source, id_range)).await
     }
 
     /// The first deliveries that a source covers in a stretch, at most `limit`, with their events if
@@ -64,12 +64,12 @@ impl Replays {
     pub async fn find(
         &self,
         source: ReplaySource,
-        stretch: Stretch,
+        id_range: IdRange,
         limit: usize,
         with_events: bool,
     ) -> Result<Found, StoreError> {
         self.db
-            .read(move |tx| find(tx, &source, stretch, limit, with_events))
+            .read(move |tx| find(tx, &source, id_range, limit, with_events))
             .await
     }
 }
@@ -91,19 +91,19 @@ fn domain(source: &ReplaySource) -> &'static str {
 fn end_of_window(
     tx: &Connection,
     source: &ReplaySource,
-    stretch: Stretch,
+    id_range: IdRange,
 ) -> rusqlite::Result<Option<DeliveryId>> {
     let last = format!(
         "SELECT delivery.id FROM delivery WHERE {} AND delivery.id > :after AND delivery.id <= :until \
          ORDER BY delivery.id LIMIT 1 OFFSET :offset",
         domain(source)
     );
-    let offset = i64::try_from(stretch.window)
+    let offset = i64::try_from(id_range.window)
         .unwrap_or(i64::MAX)
         .saturating_sub(1);
     let mut values: Vec<(&str, &dyn ToSql)> = vec![
-        (":after", &stretch.after),
-        (":until", &stretch.until),
+        (":after", &id_range.after),
+        (":until", &id_range.until),
         (":offset", &offset),
     ];
     if last.contains(":subscription") {
@@ -159,12 +159,12 @@ fn select_first(source: &ReplaySource) -> String {
     )
 }
 
-fn count(tx: &Connection, source: &ReplaySource, stretch: Stretch) -> Result<Counted, StoreError> {
-    let cursor = end_of_window(tx, source, stretch)?;
-    let until = cursor.unwrap_or(stretch.until);
+fn count(tx: &Connection, source: &ReplaySource, id_range: IdRange) -> Result<Counted, StoreError> {
+    let cursor = end_of_window(tx, source, id_range)?;
+    let until = cursor.unwrap_or(id_range.until);
     let values = values(&source.filter);
     let count = select_count(source);
-    let values = values.in_sql(&count, &[(":after", &stretch.after), (":until", &until)]);
+    let values = values.in_sql(&count, &[(":after", &id_range.after), (":until", &until)]);
     let matched: i64 = tx
         .prepare_cached(&count)?
         .query_row(values.as_slice(), |row| row.get(0))?;
@@ -177,19 +177,19 @@ fn count(tx: &Connection, source: &ReplaySource, stretch: Stretch) -> Result<Cou
 fn find(
     tx: &Connection,
     source: &ReplaySource,
-    stretch: Stretch,
+    id_range: IdRange,
     limit: usize,
     with_events: bool,
 ) -> Result<Found, StoreError> {
-    let end = end_of_window(tx, source, stretch)?;
-    let until = end.unwrap_or(stretch.until);
+    let end = end_of_window(tx, source, id_range)?;
+    let until = end.unwrap_or(id_range.until);
     let select = select_first(source);
     let most = i64::try_from(limit).unwrap_or(i64::MAX);
     let values = values(&source.filter);
     let values = values.in_sql(
         &select,
         &[
-            (":after", &stretch.after),
+            (":after", &id_range.after),
             (":until", &until),
             (":limit", &most),
         ],

@@ -1,13 +1,13 @@
 //! Counters for pages: how deliveries stand, and what happened when. They are read from the roll-ups that
-//! `store::tally` keeps; nothing here counts events or deliveries, except [`Views::recount`].
+//! `store::counters` keeps; nothing here counts events or deliveries, except [`Views::recount`].
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::base::Timestamp;
 use crate::model::subscription::SubscriptionId;
 use crate::model::topic::TopicId;
+use crate::store::counters::{LATENCY_BOUNDS_MS, LATENCY_PLACES, latency_columns};
 use crate::store::error::StoreError;
-use crate::store::tally::{LATENCY_BOUNDS_MS, LATENCY_PLACES, latency_columns};
 use crate::store::views::Views;
 
 /// Slots of one series, at most: a chart draws no more.

@@ -5,10 +5,10 @@ use rusqlite::{Connection, OptionalExtension, ToSql, params};
 use crate::base::Timestamp;
 use crate::model::dead_letter_filter::DeadLetterFilter;
 use crate::model::delivery::DeliveryId;
+use crate::store::counters::DAY_MS;
 use crate::store::dead_letter_filter::{OF_ABOUT, OF_DELIVERY, values};
 use crate::store::error::StoreError;
 use crate::store::event_filter::OF_TEXT;
-use crate::store::tally::DAY_MS;
 use crate::store::views::{DeliveryRow, PAGE_ROWS_MAX, Page, Views, deliveries};
 
 /// Dead letters that one search looks at before it answers with what it has, where an index alone decides.

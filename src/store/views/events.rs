@@ -114,7 +114,7 @@ struct Search {
 fn search(tx: &Connection, query: &EventQuery) -> Result<Search, StoreError> {
     let filter = &query.filter;
     let values = FilterValues::of(filter);
-    let (newest, oldest) = stretch(tx, query)?;
+    let (newest, oldest) = id_range(tx, query)?;
     let looks_closely = filter.text.is_some() || asks_for_deliveries(filter);
     let looked_at_max = match looks_closely {
         true => SEARCH_CLOSELY_MAX,
@@ -192,7 +192,7 @@ fn is_indexed(state: &DeliveryState) -> bool {
 }
 
 /// The newest and the oldest number that can be meant.
-fn stretch(tx: &Connection, query: &EventQuery) -> Result<(i64, i64), StoreError> {
+fn id_range(tx: &Connection, query: &EventQuery) -> Result<(i64, i64), StoreError> {
     let mut newest = query
         .before
         .map_or(i64::MAX, |before| before.0.saturating_sub(1));

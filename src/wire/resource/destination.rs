@@ -18,7 +18,7 @@ use crate::model::limits::{
     BATCH_EVENTS_MAX, BATCH_KILOBYTES_MAX, DELIVERY_ATTRIBUTE_BYTES_MAX, DELIVERY_ATTRIBUTES_MAX,
     ENDPOINT_URL_BYTES_MAX, IN_FLIGHT_OWN_MAX, RESPONSE_DEADLINE_S_MAX,
 };
-use crate::model::pace::{Pace, Rate};
+use crate::model::pace::{Rate, ReceiverLimits};
 use crate::wire::bad_input::quoted;
 
 const WEB_HOOK: &str = "WebHook";
@@ -157,10 +157,10 @@ fn read_web_hook(
     })
 }
 
-fn read_pace(properties: &Fields) -> Result<Pace, InvalidResource> {
+fn read_pace(properties: &Fields) -> Result<ReceiverLimits, InvalidResource> {
     let seconds = properties.number(DEADLINE, 1..=RESPONSE_DEADLINE_S_MAX)?;
     let rate = properties.thousandths(RATE, Rate::BOUNDS)?;
-    Ok(Pace {
+    Ok(ReceiverLimits {
         response_deadline: seconds.map(|seconds| Duration::from_secs(seconds.into())),
         in_flight_max: properties.number(IN_FLIGHT, 1..=IN_FLIGHT_OWN_MAX)?,
         rate: rate.and_then(Rate::per_1000_s),
@@ -411,7 +411,7 @@ pub(super) fn render_stored(destination: &Destination) -> Value {
 }
 
 /// What is left to the settings is left out.
-fn add_pace(properties: &mut Value, pace: &Pace) {
+fn add_pace(properties: &mut Value, pace: &ReceiverLimits) {
     let seconds = pace.response_deadline.map(|each| json!(each.as_secs()));
     let in_flight = pace.in_flight_max.map(|each| json!(each));
     let rate = pace.rate.map(render_rate);

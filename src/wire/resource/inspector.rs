@@ -11,12 +11,12 @@ use serde_json::{Map, Value, json};
 
 use super::fields::{Fields, Origin};
 use super::{InvalidResource, read_stored};
-use crate::model::answer_script::AnswerScript;
 use crate::model::inspector::{InspectedRequest, Inspector, InspectorDefinition};
 use crate::model::limits::{
     INSPECTOR_BODY_BYTES_MAX, INSPECTOR_DELAY_MAX, INSPECTOR_HEADER_BYTES_MAX,
     INSPECTOR_HEADERS_MAX, RETRY_AFTER_MAX,
 };
+use crate::model::response_script::ResponseScript;
 use crate::wire::content::text_beginning;
 
 const ANSWERS: &str = "answers";
@@ -116,10 +116,10 @@ fn read(body: &Fields) -> Result<InspectorDefinition, InvalidResource> {
     })
 }
 
-fn read_answers(body: &Fields) -> Result<Option<AnswerScript>, InvalidResource> {
+fn read_answers(body: &Fields) -> Result<Option<ResponseScript>, InvalidResource> {
     let script = body
         .text(ANSWERS)?
-        .map(str::parse::<AnswerScript>)
+        .map(str::parse::<ResponseScript>)
         .transpose();
     script.map_err(|problem| body.invalid(ANSWERS, problem.to_string()))
 }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::base::Timestamp;
 use crate::model::export::Outage;
 use crate::model::probation::{Health, Probation};
-use crate::model::subscription::{Disabled, EventSubscription, Standing};
+use crate::model::subscription::{Disabled, EventSubscription, SubscriptionStatus};
 
 /// `properties.everpost`: the state in a word and a sentence, the handshake, and what has been seen of
 /// the receiver.
@@ -63,19 +63,19 @@ pub fn standing_reason(
     now: Timestamp,
 ) -> Option<String> {
     match subscription.standing(health, now) {
-        Standing::Expired => subscription.definition.expires_at.map(|at| {
+        SubscriptionStatus::Expired => subscription.definition.expires_at.map(|at| {
             format!("it has matched nothing since {at}; what it matched before is still delivered")
         }),
-        Standing::Disabled(Disabled::ByOperator) => {
+        SubscriptionStatus::Disabled(Disabled::ByOperator) => {
             Some("disabled by its definition; it neither matches nor delivers".to_owned())
         }
-        Standing::Disabled(Disabled::Gone { at }) => Some(format!(
+        SubscriptionStatus::Disabled(Disabled::Gone { at }) => Some(format!(
             "the receiver answered 410 (Gone) at {at}; it neither matches nor delivers until it is \
              resumed"
         )),
-        Standing::Paused => Some("paused; it goes on matching, and its events wait".to_owned()),
-        Standing::NotValidated(_) => subscription.validation.failure.clone(),
-        Standing::OnProbation => health.probation.map(|probation| {
+        SubscriptionStatus::Paused => Some("paused; it goes on matching, and its events wait".to_owned()),
+        SubscriptionStatus::NotValidated(_) => subscription.validation.failure.clone(),
+        SubscriptionStatus::OnProbation => health.probation.map(|probation| {
             format!(
                 "{} failures in a row, the last of which was {}; the next attempt is no sooner than {}",
                 health.failures,
@@ -83,7 +83,7 @@ pub fn standing_reason(
                 probation.until
             )
         }),
-        Standing::Gone => Some(GONE.to_owned()),
-        Standing::Active => None,
+        SubscriptionStatus::Gone => Some(GONE.to_owned()),
+        SubscriptionStatus::Active => None,
     }
 }

@@ -7,17 +7,19 @@ use std::sync::{Arc, Mutex};
 use axum::http::HeaderMap;
 use tokio::sync::oneshot;
 
-use everpost::outbound::LateExchange;
+use everpost::outbound::PendingResponse;
 use everpost::outbound::egress::EgressPolicy;
-use everpost::outbound::exchange::{ExchangeAnswer, ExchangeError, ExchangeRequest, Script};
+use everpost::outbound::transport::{
+    Responder, TransportError, TransportRequest, TransportResponse,
+};
 
 /// What the receivers answer, by the host of their URL, and what they were asked.
 #[derive(Default)]
 pub(super) struct World {
     pub(super) scripts: Mutex<HashMap<String, Vec<Reply>>>,
-    pub(super) heard: Mutex<Vec<ExchangeRequest>>,
+    pub(super) heard: Mutex<Vec<TransportRequest>>,
     /// Where requests wait for their late answers, by host.
-    pub(super) late: Mutex<HashMap<String, Vec<oneshot::Sender<ExchangeAnswer>>>>,
+    pub(super) late: Mutex<HashMap<String, Vec<oneshot::Sender<TransportResponse>>>>,
 }
 
 /// One scripted answer.
@@ -38,7 +40,7 @@ pub(super) enum Reply {
     /// A success whose body is made of the request.
     Echo {
         headers: Vec<(&'static str, String)>,
-        body: Arc<dyn Fn(&ExchangeRequest) -> String + Send + Sync>,
+        body: Arc<dyn Fn(&TransportRequest) -> String + Send + Sync>,
     },
     /// A defect of the appliance.
     Panic,
@@ -84,27 +86,30 @@ impl World {
 }
 
 #[async_trait::async_trait]
-impl Script for World {
+impl Responder for World {
     /// The next reply of the host's script; the last one repeats.
-    async fn answer(&self, request: &ExchangeRequest) -> Result<ExchangeAnswer, ExchangeError> {
+    async fn answer(
+        &self,
+        request: &TransportRequest,
+    ) -> Result<TransportResponse, TransportError> {
         self.heard.lock().unwrap().push(request.clone());
         let host = request.url.host_str().unwrap_or_default();
         match self.next_reply(host) {
             Reply::Panic => panic!("as the script says"),
-            Reply::TimedOut => Err(ExchangeError::TimedOut),
+            Reply::TimedOut => Err(TransportError::TimedOut),
             Reply::Denied => {
                 let loopback = EgressPolicy::default().check_address([127, 0, 0, 1].into());
-                Err(ExchangeError::Denied(
+                Err(TransportError::Denied(
                     loopback.expect_err("it is not allowed"),
                 ))
             }
             Reply::Late => {
                 let mut late = self.late.lock().unwrap();
                 late.entry(host.to_owned()).or_default();
-                Err(ExchangeError::TimedOut)
+                Err(TransportError::TimedOut)
             }
-            Reply::Refused => Err(ExchangeError::Socket("connection refused".to_owned())),
-            Reply::Unknown => Err(ExchangeError::Resolution("no such host".to_owned())),
+            Reply::Refused => Err(TransportError::Socket("connection refused".to_owned())),
+            Reply::Unknown => Err(TransportError::Resolution("no such host".to_owned())),
             Reply::Answer {
                 status,
                 headers,
@@ -114,12 +119,12 @@ impl Script for World {
         }
     }
 
-    fn late_answer(&self, request: &ExchangeRequest) -> Option<LateExchange> {
+    fn late_response(&self, request: &TransportRequest) -> Option<PendingResponse> {
         let mut late = self.late.lock().unwrap();
         let waiting = late.get_mut(request.url.host_str()?)?;
         let (tell, told) = oneshot::channel();
         waiting.push(tell);
-        Some(LateExchange::new(async { told.await.ok() }))
+        Some(PendingResponse::new(async { told.await.ok() }))
     }
 }
 
@@ -128,12 +133,12 @@ pub(super) fn full(
     status: u16,
     headers: Vec<(&'static str, String)>,
     body: String,
-) -> ExchangeAnswer {
+) -> TransportResponse {
     let mut map = HeaderMap::new();
     for (name, value) in headers {
         map.insert(name, value.parse().expect("a header"));
     }
-    ExchangeAnswer {
+    TransportResponse {
         headers: map,
         body: body.into_bytes(),
         remote_address: Some(SocketAddr::from(([127, 0, 0, 1], 9_000))),
@@ -142,8 +147,8 @@ pub(super) fn full(
 }
 
 /// What a receiver says in so many words.
-pub(super) fn plain(status: u16) -> ExchangeAnswer {
-    ExchangeAnswer {
+pub(super) fn plain(status: u16) -> TransportResponse {
+    TransportResponse {
         status,
         headers: HeaderMap::new(),
         body: Vec::new(),

@@ -9,10 +9,10 @@ use everpost::model::access::Secret;
 use everpost::wire::sas;
 
 use super::{BATCH, NAMESPACE, TOPIC, cloud_event, get, grid, key, post, publish, put, subscribed};
-use crate::grid::{Grid, Heard, TOKEN};
+use crate::grid::{Grid, SendResult, TOKEN};
 
 /// One event to `path`, with these headers.
-async fn send(grid: &Grid, path: &str, headers: &[(&str, &str)]) -> Heard {
+async fn send(grid: &Grid, path: &str, headers: &[(&str, &str)]) -> SendResult {
     let mut request = Request::post(path).header(BATCH.0, BATCH.1);
     for (name, value) in headers {
         request = request.header(*name, *value);

@@ -17,7 +17,7 @@ use super::{
     MINUTE, NAMESPACE, SECOND, SUBSCRIPTION, TOPIC, cloud_event, definition, get, grid, key, merge,
     publish, put, refused,
 };
-use crate::grid::{Grid, Heard};
+use crate::grid::{Grid, SendResult};
 
 const VERSION: &str = "api-version=2024-06-01";
 
@@ -36,7 +36,7 @@ async fn subscribed(queue: Value) -> Grid {
 }
 
 /// A request with the key of the namespace.
-async fn ask(grid: &Grid, operation: &str, body: Value) -> Heard {
+async fn ask(grid: &Grid, operation: &str, body: Value) -> SendResult {
     let key = key(grid, NAMESPACE).await;
     let text = if body.is_null() {
         String::new()
@@ -64,7 +64,7 @@ async fn receive(grid: &Grid, parameters: &str) -> Vec<Received> {
     received(&ask(grid, &operation, Value::Null).await)
 }
 
-fn received(heard: &Heard) -> Vec<Received> {
+fn received(heard: &SendResult) -> Vec<Received> {
     assert_eq!(heard.status, StatusCode::OK, "{}", heard.text);
     let items = heard.json()["value"].as_array().expect("events").clone();
     let item = |item: &Value| Received {

@@ -210,7 +210,7 @@ async fn the_window_of_the_validation_url() {
         let grid = Grid::new().await.topic("orders").await;
         grid.script("billing", "200");
         create(&grid, "EventGridSchema", "http://billing.test/in").await;
-        let house = tokio::spawn(grid.broker.clone().keep_house());
+        let house = tokio::spawn(grid.broker.clone().run_janitor());
         grid.clock.advance(Duration::from_secs(minutes * 60));
         tokio::time::sleep(SECOND * 5).await;
         let (_, url) = asked(&grid);

@@ -17,7 +17,7 @@ use everpost::model::limits;
 use everpost::model::probation::ProbationRules;
 use everpost::model::registry::ResourceScope;
 use everpost::model::retention::RetentionRules;
-use everpost::outbound::exchange::Exchange;
+use everpost::outbound::transport::HttpTransport;
 use everpost::outbound::{Outbound, OutboundOptions};
 use everpost::store::{InlineDatabase, Pauses, Store, StoreError};
 use http_body_util::BodyExt;
@@ -99,7 +99,7 @@ impl Life {
         };
         let store = Store::open_on(ground.database.clone(), scope);
         let outbound = Outbound::new(OutboundOptions {
-            exchange: Exchange::Scripted(Arc::clone(&ground.world) as _),
+            transport: HttpTransport::Scripted(Arc::clone(&ground.world) as _),
             clock: clock.clone(),
             origin: "eventgrid.azure.net".to_owned(),
             export_dir: None,
@@ -126,7 +126,7 @@ impl Life {
         ))?;
         let state = api_state(&broker, &store, people);
         runtime.spawn(broker.clone().dispatch(TaskTracker::new()));
-        runtime.spawn(broker.clone().keep_house());
+        runtime.spawn(broker.clone().run_janitor());
         let life = Self {
             runtime,
             world: Arc::clone(&ground.world),

@@ -24,14 +24,14 @@ const ALL_OF_THEM: usize = 100;
 
 /// What a receiver says of what it has.
 #[derive(Clone, Copy, Debug)]
-enum Verdict {
+enum ReceiverAction {
     Acknowledge,
     Release(u64),
     Reject,
     RenewLock,
 }
 
-impl Verdict {
+impl ReceiverAction {
     fn operation(self) -> String {
         match self {
             Self::Acknowledge => "acknowledge?".to_owned(),
@@ -68,8 +68,8 @@ impl Simulation {
             0 => drop(self.receive(sub, &[limit])),
             1 => drop(self.receive(sub, &[limit, 1])),
             2 => {
-                let (verdict, tokens) = (self.throw_verdict(), self.throw_tokens(sub));
-                self.settle(sub, verdict, &tokens);
+                let (action, tokens) = (self.throw_verdict(), self.throw_tokens(sub));
+                self.settle(sub, action, &tokens);
             }
             _ => self.receive_while_settling(sub, limit),
         }
@@ -179,13 +179,13 @@ impl Simulation {
         })
     }
 
-    fn throw_verdict(&self) -> Verdict {
+    fn throw_verdict(&self) -> ReceiverAction {
         let delay = *self.dice.pick(&[0, 0, 10, 60, 600, 3_600]);
         match self.dice.weighted(&[40, 25, 10, 25]) {
-            0 => Verdict::Acknowledge,
-            1 => Verdict::Release(delay),
-            2 => Verdict::Reject,
-            _ => Verdict::RenewLock,
+            0 => ReceiverAction::Acknowledge,
+            1 => ReceiverAction::Release(delay),
+            2 => ReceiverAction::Reject,
+            _ => ReceiverAction::RenewLock,
         }
     }
 
@@ -217,29 +217,29 @@ impl Simulation {
         tokens.into_iter().collect()
     }
 
-    fn settle(&mut self, sub: usize, verdict: Verdict, tokens: &[String]) {
-        let request = self.settlement(sub, verdict, tokens);
+    fn settle(&mut self, sub: usize, action: ReceiverAction, tokens: &[String]) {
+        let request = self.settlement(sub, action, tokens);
         let life = self.life();
         let (status, text) = life.act(life.send(request));
-        self.hear_settled(sub, verdict, tokens, (status, &text));
+        self.hear_settled(sub, action, tokens, (status, &text));
     }
 
-    fn settlement(&self, sub: usize, verdict: Verdict, tokens: &[String]) -> Request<Body> {
+    fn settlement(&self, sub: usize, action: ReceiverAction, tokens: &[String]) -> Request<Body> {
         let body = json!({ "lockTokens": tokens });
-        self.request(sub, &verdict.operation(), &body)
+        self.request(sub, &action.operation(), &body)
     }
 
     fn receive_while_settling(&mut self, sub: usize, limit: usize) {
-        let (verdict, tokens) = (self.throw_verdict(), self.throw_tokens(sub));
+        let (action, tokens) = (self.throw_verdict(), self.throw_tokens(sub));
         let Some(id) = self.with(|ledger| ledger.subs[sub].id) else {
             return;
         };
         let life = self.life();
-        let settle = life.send(self.settlement(sub, verdict, &tokens));
+        let settle = life.send(self.settlement(sub, action, &tokens));
         let take = self.take(id, limit);
         let ((status, text), taken) = life.act(async { tokio::join!(settle, take) });
         // What is taken may have been released at the same moment, and not the other way round.
-        self.hear_settled(sub, verdict, &tokens, (status, &text));
+        self.hear_settled(sub, action, &tokens, (status, &text));
         self.hear_received(sub, vec![taken]);
     }
 
@@ -247,13 +247,13 @@ impl Simulation {
     fn hear_settled(
         &mut self,
         sub: usize,
-        verdict: Verdict,
+        action: ReceiverAction,
         tokens: &[String],
         (status, text): (u16, &str),
     ) {
         self.with(|ledger| {
             ledger.note(format!(
-                "r{sub} hears {verdict:?} of {}: {status}",
+                "r{sub} hears {action:?} of {}: {status}",
                 tokens.len()
             ));
             match (status, ledger.disk_was_full) {
@@ -263,10 +263,10 @@ impl Simulation {
             }
             let answer: Value = serde_json::from_str(text).expect("JSON");
             for token in tokens {
-                let expected = settle(ledger, sub, verdict, token);
+                let expected = settle(ledger, sub, action, token);
                 let told = told(&answer, token);
                 if told != expected {
-                    let rule = format!("{verdict:?} came to {told:?}, not {expected:?}");
+                    let rule = format!("{action:?} came to {told:?}, not {expected:?}");
                     ledger.broken(format!("r{sub}: {rule}"));
                 }
             }
@@ -288,7 +288,7 @@ impl Simulation {
                 if tokens.is_empty() || self.is_broken() {
                     break;
                 }
-                self.settle(sub, Verdict::Acknowledge, &tokens);
+                self.settle(sub, ReceiverAction::Acknowledge, &tokens);
                 self.check();
             }
         }
@@ -312,7 +312,7 @@ impl Received {
 
 fn received(text: &str) -> Vec<Received> {
     #[derive(Deserialize)]
-    struct Answer<'a> {
+    struct AttemptResult<'a> {
         #[serde(borrow)]
         value: Vec<Item<'a>>,
     }
@@ -335,7 +335,7 @@ fn received(text: &str) -> Vec<Received> {
         #[serde(borrow)]
         data: &'a RawValue,
     }
-    let answer: Answer<'_> = serde_json::from_str(text).expect("received events");
+    let answer: AttemptResult<'_> = serde_json::from_str(text).expect("received events");
     let items = answer.value.into_iter();
     let received = items.map(|item| Received {
         token: item.broker_properties.lock_token,
@@ -433,7 +433,7 @@ fn enter(ledger: &mut Ledger, sub: usize, received: Received) -> Result<(), Stri
 }
 
 /// What must come of a verdict: the code of a failure, or `None`. It is entered.
-fn settle(ledger: &mut Ledger, sub: usize, verdict: Verdict, token: &str) -> Option<String> {
+fn settle(ledger: &mut Ledger, sub: usize, action: ReceiverAction, token: &str) -> Option<String> {
     let (now, spec) = (ledger.now, ledger.subs[sub].spec().clone());
     if token == "nonsense" {
         return Some("BadToken".to_owned());
@@ -447,14 +447,14 @@ fn settle(ledger: &mut Ledger, sub: usize, verdict: Verdict, token: &str) -> Opt
     pair.touched = true;
     let mut newest = pair.pulled.last_entry()?;
     let pulled = newest.get_mut();
-    match (verdict, spec.kind) {
-        (Verdict::Acknowledge, _) => pulled.acknowledge(now),
-        (Verdict::Reject, _) => pulled.reject(&spec, now),
-        (Verdict::Release(delay_s), _) => pulled.release(delay_s, &spec, now),
-        (Verdict::RenewLock, Kind::Pulled { lock_s }) if pulled.is_renewable(now) => {
+    match (action, spec.kind) {
+        (ReceiverAction::Acknowledge, _) => pulled.acknowledge(now),
+        (ReceiverAction::Reject, _) => pulled.reject(&spec, now),
+        (ReceiverAction::Release(delay_s), _) => pulled.release(delay_s, &spec, now),
+        (ReceiverAction::RenewLock, Kind::Pulled { lock_s }) if pulled.is_renewable(now) => {
             pulled.renew(lock_s, now);
         }
-        (Verdict::RenewLock, _) => return lost,
+        (ReceiverAction::RenewLock, _) => return lost,
     }
     None
 }

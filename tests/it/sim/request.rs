@@ -2,7 +2,7 @@
 
 use everpost::base::Timestamp;
 use everpost::model::delivery::DeliveryState;
-use everpost::outbound::exchange::ExchangeRequest;
+use everpost::outbound::transport::TransportRequest;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -11,7 +11,7 @@ use super::spec::Said;
 use super::world::Cargo;
 
 /// Enters a request into the books, and holds it against the rules.
-pub(super) fn arrived(ledger: &mut Ledger, request: &ExchangeRequest) -> Cargo {
+pub(super) fn arrived(ledger: &mut Ledger, request: &TransportRequest) -> Cargo {
     let host = request.url.host_str().unwrap_or_default();
     let sub = ledger.sub_by_host(host).expect("a known receiver");
     let count = header(request, "aeg-delivery-count");
@@ -121,12 +121,12 @@ fn pair(ledger: &mut Ledger, sub: usize, event: usize) -> &mut Pair {
         .expect("a request makes a pair")
 }
 
-fn header<'a>(request: &'a ExchangeRequest, name: &str) -> Option<&'a str> {
+fn header<'a>(request: &'a TransportRequest, name: &str) -> Option<&'a str> {
     request.headers.get(name)?.to_str().ok()
 }
 
 /// The events in the body, whose `data` must be what was published.
-fn contents(ledger: &mut Ledger, sub: usize, request: &ExchangeRequest) -> Vec<usize> {
+fn contents(ledger: &mut Ledger, sub: usize, request: &TransportRequest) -> Vec<usize> {
     #[derive(Deserialize)]
     struct Arrived<'a> {
         #[serde(alias = "no")]
@@ -168,7 +168,7 @@ fn contents(ledger: &mut Ledger, sub: usize, request: &ExchangeRequest) -> Vec<u
 }
 
 /// The rules of a request as a whole.
-fn check_request(ledger: &mut Ledger, request: &ExchangeRequest, cargo: &Cargo) {
+fn check_request(ledger: &mut Ledger, request: &TransportRequest, cargo: &Cargo) {
     let now = ledger.now;
     let sub = &ledger.subs[cargo.sub];
     let specs = ledger.specs_at(cargo.sub, now);

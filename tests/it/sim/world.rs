@@ -8,8 +8,10 @@ use std::time::Duration;
 use axum::http::HeaderMap;
 use everpost::base::Timestamp;
 use everpost::model::limits::LATE_ANSWER_WINDOW;
-use everpost::outbound::LateExchange;
-use everpost::outbound::exchange::{ExchangeAnswer, ExchangeError, ExchangeRequest, Script};
+use everpost::outbound::PendingResponse;
+use everpost::outbound::transport::{
+    Responder, TransportError, TransportRequest, TransportResponse,
+};
 use tokio::sync::oneshot;
 
 use super::dice::Dice;
@@ -77,7 +79,7 @@ struct LatePlan {
 
 struct LateWaiting {
     plan: LatePlan,
-    tell: oneshot::Sender<ExchangeAnswer>,
+    tell: oneshot::Sender<TransportResponse>,
 }
 
 impl World {
@@ -177,7 +179,7 @@ impl Scene {
         }
     }
 
-    fn receive(&mut self, request: &ExchangeRequest) -> Reception {
+    fn receive(&mut self, request: &TransportRequest) -> Reception {
         let host = request.url.host_str().unwrap_or_default();
         let reaction = self.reaction(request, host);
         let cargo = request::arrived(&mut self.ledger, request);
@@ -217,7 +219,7 @@ impl Scene {
         }
     }
 
-    fn reaction(&mut self, request: &ExchangeRequest, host: &str) -> Reaction {
+    fn reaction(&mut self, request: &TransportRequest, host: &str) -> Reaction {
         let (dice, now) = (&self.dice, self.ledger.now);
         let deadline = now + request.deadline;
         let millis = |ms: u64| now + Duration::from_millis(ms);
@@ -283,12 +285,12 @@ impl Reaction {
     }
 }
 
-fn answer(status: u16, asked: Option<u64>) -> ExchangeAnswer {
+fn answer(status: u16, asked: Option<u64>) -> TransportResponse {
     let mut headers = HeaderMap::new();
     if let Some(asked) = asked {
         headers.insert("retry-after", asked.into());
     }
-    ExchangeAnswer {
+    TransportResponse {
         status,
         headers,
         body: Vec::new(),
@@ -296,18 +298,21 @@ fn answer(status: u16, asked: Option<u64>) -> ExchangeAnswer {
     }
 }
 
-fn result(said: Said) -> Result<ExchangeAnswer, ExchangeError> {
+fn result(said: Said) -> Result<TransportResponse, TransportError> {
     match said {
         Said::Status(status, asked) => Ok(answer(status, asked)),
-        Said::TimedOut => Err(ExchangeError::TimedOut),
-        Said::Refused => Err(ExchangeError::Socket("connection refused".to_owned())),
+        Said::TimedOut => Err(TransportError::TimedOut),
+        Said::Refused => Err(TransportError::Socket("connection refused".to_owned())),
         Said::Skipped { .. } => unreachable!("nobody says that"),
     }
 }
 
 #[async_trait::async_trait]
-impl Script for World {
-    async fn answer(&self, request: &ExchangeRequest) -> Result<ExchangeAnswer, ExchangeError> {
+impl Responder for World {
+    async fn answer(
+        &self,
+        request: &TransportRequest,
+    ) -> Result<TransportResponse, TransportError> {
         self.tick();
         if request.headers["aeg-event-type"] != "Notification" {
             // The farewell to a deleted subscription.
@@ -324,13 +329,13 @@ impl Script for World {
     }
 
     /// Asked right after the time-out, before anybody else has a turn.
-    fn late_answer(&self, _request: &ExchangeRequest) -> Option<LateExchange> {
+    fn late_response(&self, _request: &TransportRequest) -> Option<PendingResponse> {
         let mut scene = self.scene();
         let plan = scene.late_plan.take()?;
         let (tell, told) = oneshot::channel();
         scene.next_number += 1;
         let number = scene.next_number;
         scene.late.insert(number, LateWaiting { plan, tell });
-        Some(LateExchange::new(async { told.await.ok() }))
+        Some(PendingResponse::new(async { told.await.ok() }))
     }
 }

@@ -91,7 +91,7 @@ pub(super) async fn a_repeated_request_is_stored_once(f: Fixture) {
         })
     };
     let send = async |now, request| {
-        let accepted = Accepted {
+        let accepted = AppendRequest {
             request,
             ..f.accepted("x", &[f.billing], now)
         };
@@ -103,19 +103,19 @@ pub(super) async fn a_repeated_request_is_stored_once(f: Fixture) {
     };
     assert!(matches!(
         send(0, mark(1, 1, -10)).await,
-        Receipt::Stored { .. }
+        Appended::Stored { .. }
     ));
-    assert_eq!(send(5, mark(1, 1, -5)).await, Receipt::Repeated);
+    assert_eq!(send(5, mark(1, 1, -5)).await, Appended::Repeated);
     assert!(
-        matches!(send(5, mark(1, 2, -5)).await, Receipt::Stored { .. }),
+        matches!(send(5, mark(1, 2, -5)).await, Appended::Stored { .. }),
         "another body"
     );
     assert!(
-        matches!(send(5, mark(2, 1, -5)).await, Receipt::Stored { .. }),
+        matches!(send(5, mark(2, 1, -5)).await, Appended::Stored { .. }),
         "another id"
     );
     assert!(
-        matches!(send(50, mark(2, 1, 6)).await, Receipt::Stored { .. }),
+        matches!(send(50, mark(2, 1, 6)).await, Appended::Stored { .. }),
         "too long ago"
     );
     assert_eq!(f.lease(f.billing, 50, 9).await.deliveries.len(), 4);
@@ -140,11 +140,14 @@ pub(super) async fn a_deleted_subscription_leaves_a_record(f: Fixture) {
     let registry = f.store.catalog.save(delete, at(1)).await.expect("deleted");
     assert!(registry.subscription(f.billing).is_none());
     for dropped in [2, 1, 0] {
-        let orphans = Orphans {
+        let orphans = EndedPending {
             dropped,
             dead_lettered: 0,
         };
-        assert_eq!(f.store.deliveries.end_orphans(2, at(2)).await, Ok(orphans));
+        assert_eq!(
+            f.store.deliveries.end_pending_of_deleted(2, at(2)).await,
+            Ok(orphans)
+        );
     }
     let found = f
         .store
@@ -179,7 +182,7 @@ pub(super) async fn pending_deliveries_of_a_deleted_subscription_can_be_kept(f: 
     }
     let mut ended = Vec::new();
     for _ in 0..4 {
-        let orphans = f.store.deliveries.end_orphans(2, at(2)).await;
+        let orphans = f.store.deliveries.end_pending_of_deleted(2, at(2)).await;
         let orphans = orphans.expect("an answer");
         ended.push((orphans.dropped, orphans.dead_lettered));
     }
@@ -214,7 +217,7 @@ pub(super) async fn a_late_answer_completes_what_still_waits(f: Fixture) {
     let late = |delivery, status, completes| Late {
         delivery,
         attempt: 1,
-        answer: LateAnswer {
+        answer: LateResponse {
             status,
             after: Duration::from_secs(45),
         },

@@ -34,7 +34,7 @@ impl Fixture {
             };
             (event, targets.to_vec())
         });
-        let accepted = Accepted {
+        let accepted = AppendRequest {
             topic: self.topic,
             received_at: at(500),
             events: events.collect(),

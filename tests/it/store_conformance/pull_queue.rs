@@ -1,11 +1,11 @@
 //! What a page shows of a queue that receivers take from.
 
 use everpost::base::Entropy;
-use everpost::model::delivery::{Answer, DeliveryId, Outcome, Settlement};
+use everpost::model::delivery::{AttemptResult, DeliveryId, Outcome, Settlement};
 use everpost::model::event::EventKey;
-use everpost::model::lease::{LockSettlement, LockToken, Queue};
+use everpost::model::lease::{LockSettlement, LockToken, SubQueue};
 use everpost::store::views::{DeliveryRow, PullQueueState};
-use everpost::store::{LockRequest, SettledLock, Which};
+use everpost::store::{LockRequest, LockSelection, SettledLock};
 
 use super::{Fixture, at};
 
@@ -19,8 +19,8 @@ pub(super) async fn a_queue_shows_what_waits_and_what_is_held(f: Fixture) {
     let tokens = [(); 2].map(|()| LockToken::generate(&entropy));
     let request = LockRequest {
         subscription: f.billing,
-        queue: Queue::Pending,
-        which: Which::Due,
+        queue: SubQueue::Pending,
+        which: LockSelection::Due,
         now: at(100),
         until: at(200),
         tokens: tokens.to_vec(),
@@ -43,7 +43,7 @@ pub(super) async fn a_queue_shows_what_waits_and_what_is_held(f: Fixture) {
     let released = SettledLock {
         token: tokens[0],
         settlement,
-        answer: Some(Answer::of(Outcome::Busy)),
+        answer: Some(AttemptResult::of(Outcome::Busy)),
     };
     let settled = f.store.deliveries.settle_locks(vec![released], at(160));
     assert_eq!(settled.await, Ok(vec![Ok(DeliveryId(1))]));

@@ -8,7 +8,7 @@ use everpost::model::replay::{
     NewReplayJob, Refusal, ReplayCommand, ReplayJob, ReplayJobId, ReplaySource, ReplayState,
     ReplayTarget, Replayed,
 };
-use everpost::store::{Candidate, Counted, Destined, Found, ReplayBite, Resubmission, Stretch};
+use everpost::store::{Candidate, Counted, Destined, Found, IdRange, ReplayBatch, Resubmission};
 
 use super::*;
 
@@ -63,8 +63,8 @@ fn source(filter: DeadLetterFilter) -> ReplaySource {
     }
 }
 
-fn all(window: usize) -> Stretch {
-    Stretch {
+fn all(window: usize) -> IdRange {
+    IdRange {
         after: DeliveryId(0),
         until: DeliveryId(i64::MAX),
         window,
@@ -178,7 +178,7 @@ pub(super) async fn a_bite_and_its_cursor_are_one_change(f: Fixture) {
         attempt: 2,
         started_at: at(9),
         duration: Duration::ZERO,
-        answer: Answer::skipped(Outcome::Aborted),
+        answer: AttemptResult::skipped(Outcome::Aborted),
         late: None,
     };
     let refused = Resubmission {
@@ -187,7 +187,7 @@ pub(super) async fn a_bite_and_its_cursor_are_one_change(f: Fixture) {
             attempt: Arc::new(attempt.clone()),
         },
     };
-    let bite = ReplayBite {
+    let bite = ReplayBatch {
         job: job.id,
         from: DeliveryId(0),
         to: other,
@@ -234,7 +234,7 @@ pub(super) async fn a_bite_and_its_cursor_are_one_change(f: Fixture) {
     assert!(again.is_none());
     assert_eq!(f.job(job.id).await.progress, job.progress);
     // What has changed since it was looked at is skipped.
-    let stale = ReplayBite {
+    let stale = ReplayBatch {
         from: other,
         completes: true,
         failed: Vec::new(),
@@ -422,14 +422,14 @@ pub(super) async fn a_source_is_gone_through_in_stretches(f: Fixture) {
         (first.candidates.len(), first.cursor, first.is_end),
         (0, dead[1], false)
     );
-    let stretch = Stretch {
+    let id_range = IdRange {
         after: first.cursor,
         ..all(2)
     };
     let second = f
         .store
         .replays
-        .find(meant, stretch, 9, true)
+        .find(meant, id_range, 9, true)
         .await
         .expect("ok");
     assert_eq!((second.cursor, second.is_end), (dead[3], false));
@@ -454,7 +454,7 @@ pub(super) async fn a_source_is_gone_through_in_stretches(f: Fixture) {
         (two.candidates.len(), two.cursor, two.is_end),
         (2, dead[1], false)
     );
-    let some = Stretch {
+    let some = IdRange {
         until: dead[2],
         ..all(9)
     };
@@ -551,7 +551,7 @@ pub(super) async fn commands_end_what_they_end(f: Fixture) {
         (ReplayState::Paused, true)
     );
     assert_eq!(f.store.replays.open().await.expect("ok").len(), 1);
-    let bite = ReplayBite {
+    let bite = ReplayBatch {
         job: started.id,
         from: DeliveryId(0),
         to: DeliveryId(7),

@@ -215,7 +215,7 @@ mod tests {
     use super::*;
     use crate::base::Timestamp;
     use crate::model::limits::ATTEMPTS_MAX;
-    use crate::model::pace::{Pace, Rate};
+    use crate::model::pace::{Rate, ReceiverLimits};
     use crate::model::subscription::DeadLetterDestination;
     use crate::model::topic::InputSchema;
 
@@ -278,7 +278,7 @@ mod tests {
         ];
         let definition = new(&form(&fields), DeliveryMode::Push, &CONTEXT).expect("a definition");
         let webhook = definition.destination.webhook().expect("a webhook");
-        let expected = Pace {
+        let expected = ReceiverLimits {
             response_deadline: Some(Duration::from_secs(60)),
             in_flight_max: Some(2),
             rate: Rate::per_1000_s(500),

@@ -10,7 +10,7 @@ use crate::app::cli::demo::stage::{Actor, Stage};
 use crate::app::cli::output::print;
 use crate::app::receive::ReceivedRequest;
 use crate::base::Timestamp;
-use crate::model::answer_script::ScriptedAnswer;
+use crate::model::response_script::ScriptedResponse;
 use crate::wire::received::RequestKind;
 
 /// The pause between two looks at a terminal's line, which is written over.
@@ -83,8 +83,8 @@ impl<'a> Progress<'a> {
 /// The statuses that deliveries were answered with.
 fn statuses(requests: &[Arc<ReceivedRequest>]) -> Vec<String> {
     let status = |request: &Arc<ReceivedRequest>| match (&request.kind, request.answer) {
-        (RequestKind::Delivery, ScriptedAnswer::Status(status)) => Some(status.to_string()),
-        (RequestKind::Delivery, ScriptedAnswer::Timeout | ScriptedAnswer::Close)
+        (RequestKind::Delivery, ScriptedResponse::Status(status)) => Some(status.to_string()),
+        (RequestKind::Delivery, ScriptedResponse::Timeout | ScriptedResponse::Close)
         | (RequestKind::Validation { .. } | RequestKind::AbuseProtection { .. }, _) => None,
     };
     requests.iter().filter_map(status).collect()

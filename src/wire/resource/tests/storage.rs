@@ -22,7 +22,7 @@ use crate::model::destination::{
     AttributeValue, DeliveryAttributeMapping, Destination, EndpointUrl, WebHook,
 };
 use crate::model::filter::Filter;
-use crate::model::pace::{Pace, Rate};
+use crate::model::pace::{Rate, ReceiverLimits};
 use crate::model::retry::RetryPolicy;
 use crate::model::signing::{ActiveSecret, Signing, SigningSecret};
 use crate::model::subscription::{DeadLetterDestination, Disabled};
@@ -229,8 +229,8 @@ prop_compose! {
         seconds in option::of(1..=300u64),
         in_flight_max in option::of(1..=1_024u32),
         rate in option::of(Rate::BOUNDS),
-    ) -> Pace {
-        Pace {
+    ) -> ReceiverLimits {
+        ReceiverLimits {
             response_deadline: seconds.map(Duration::from_secs),
             in_flight_max,
             rate: rate.and_then(Rate::per_1000_s),

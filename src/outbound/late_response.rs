@@ -5,57 +5,57 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 
 use crate::base::Clock;
-use crate::model::delivery::Answer;
-use crate::outbound::exchange::ExchangeAnswer;
+use crate::model::delivery::AttemptResult;
+use crate::outbound::transport::TransportResponse;
 use crate::outbound::webhook::answered;
 
 /// Where a conversation is left that outlasts its deadline. Clones share what is in it.
 #[derive(Clone, Default)]
-pub struct LateInbox(Arc<Mutex<Option<LateExchange>>>);
+pub struct LateResponseSlot(Arc<Mutex<Option<PendingResponse>>>);
 
-impl LateInbox {
+impl LateResponseSlot {
     /// Leaves a conversation.
-    pub fn put(&self, late: LateExchange) {
+    pub fn put(&self, late: PendingResponse) {
         *self.0.lock().unwrap() = Some(late);
     }
 
     /// Takes the conversation out, if one was left.
-    pub(super) fn take(&self) -> Option<LateExchange> {
+    pub(super) fn take(&self) -> Option<PendingResponse> {
         self.0.lock().unwrap().take()
     }
 }
 
 /// A conversation that may still bring an answer. Dropping it closes the connection.
-pub struct LateExchange(Pin<Box<dyn Future<Output = Option<ExchangeAnswer>> + Send>>);
+pub struct PendingResponse(Pin<Box<dyn Future<Output = Option<TransportResponse>> + Send>>);
 
-impl LateExchange {
+impl PendingResponse {
     /// `answer` ends by itself, with `None` when nobody listens any longer.
-    pub fn new(answer: impl Future<Output = Option<ExchangeAnswer>> + Send + 'static) -> Self {
+    pub fn new(answer: impl Future<Output = Option<TransportResponse>> + Send + 'static) -> Self {
         Self(Box::pin(answer))
     }
 
-    pub(super) async fn answer(self) -> Option<ExchangeAnswer> {
+    pub(super) async fn answer(self) -> Option<TransportResponse> {
         self.0.await
     }
 }
 
 /// What one attempt brought back.
-pub struct Heard {
-    pub answer: Answer,
+pub struct SendResult {
+    pub answer: AttemptResult,
     /// After a time-out: what may still come.
-    pub late: Option<Listening>,
+    pub late: Option<LateResponseWait>,
 }
 
 /// The late answer to an attempt, which may never come. Dropping it closes the connection.
-pub struct Listening {
-    pub(super) exchange: LateExchange,
+pub struct LateResponseWait {
+    pub(super) transport: PendingResponse,
     pub(super) clock: Clock,
 }
 
-impl Listening {
+impl LateResponseWait {
     /// Waits for it, as long as there is any point.
-    pub async fn answer(self) -> Option<Answer> {
-        let answer = self.exchange.answer().await?;
+    pub async fn answer(self) -> Option<AttemptResult> {
+        let answer = self.transport.answer().await?;
         Some(answered(answer, self.clock.now()))
     }
 }

@@ -9,7 +9,7 @@ use axum::middleware::Next;
 use axum::response::Response;
 
 /// Runs the handler on its own, so that it ends even if the client does not wait for it.
-pub(super) async fn see_through(request: Request, next: Next) -> Response {
+pub(super) async fn run_to_completion(request: Request, next: Next) -> Response {
     match tokio::spawn(next.run(request)).await {
         Ok(response) => response,
         // Nobody cancels it, so it has panicked; whoever answers panics shall hear of it.
@@ -41,7 +41,7 @@ mod tests {
         };
         let router: Router = Router::new()
             .route("/", get(change))
-            .layer(from_fn(see_through));
+            .layer(from_fn(run_to_completion));
         let answer = router.oneshot(Request::new(Body::empty()));
         let hung_up = tokio::time::timeout(Duration::from_millis(1), answer).await;
         assert!(hung_up.is_err(), "it waits");

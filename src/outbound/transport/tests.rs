@@ -93,13 +93,13 @@ fn is_complete(request: &[u8]) -> bool {
     body.len() >= length
 }
 
-fn request(url: &str, deadline: Duration) -> ExchangeRequest {
+fn request(url: &str, deadline: Duration) -> TransportRequest {
     let mut headers = HeaderMap::new();
     headers.insert(
         HeaderName::from_static("aeg-event-type"),
         HeaderValue::from_static("Notification"),
     );
-    ExchangeRequest {
+    TransportRequest {
         method: Method::POST,
         url: Url::parse(url).expect("a URL"),
         headers,
@@ -124,27 +124,27 @@ fn options(allow: &str) -> NetworkOptions {
     }
 }
 
-fn network(allow: &str) -> Exchange {
-    Exchange::Network(NetworkExchange::new(options(allow)).expect("a client"))
+fn network(allow: &str) -> HttpTransport {
+    HttpTransport::Network(NetworkTransport::new(options(allow)).expect("a client"))
 }
 
 /// A network on which every name has these addresses.
-fn named(allow: &str, addresses: &'static str) -> Exchange {
+fn named(allow: &str, addresses: &'static str) -> HttpTransport {
     let lookup: Lookup = Arc::new(move |_| {
         let found = addresses
             .split_whitespace()
             .map(|each| each.parse().expect("an address"));
         Box::pin(std::future::ready(Ok(found.collect())))
     });
-    Exchange::Network(NetworkExchange::with_lookup(options(allow), lookup).expect("a client"))
+    HttpTransport::Network(NetworkTransport::with_lookup(options(allow), lookup).expect("a client"))
 }
 
-async fn post(url: &str) -> Result<ExchangeAnswer, ExchangeError> {
+async fn post(url: &str) -> Result<TransportResponse, TransportError> {
     network("127.0.0.0/8").send(request(url, LONG)).await
 }
 
 /// `200 text`, or the variant and the text of the error.
-fn told(result: &Result<ExchangeAnswer, ExchangeError>) -> String {
+fn told(result: &Result<TransportResponse, TransportError>) -> String {
     match result {
         Ok(answer) => {
             let body = String::from_utf8_lossy(&answer.body);
@@ -152,12 +152,12 @@ fn told(result: &Result<ExchangeAnswer, ExchangeError>) -> String {
         }
         Err(error) => {
             let kind = match error {
-                ExchangeError::TimedOut => "TimedOut",
-                ExchangeError::Resolution(_) => "Resolution",
-                ExchangeError::Socket(_) => "Socket",
-                ExchangeError::Tls(_) => "Tls",
-                ExchangeError::Token(_) => "Token",
-                ExchangeError::Denied(_) => "Denied",
+                TransportError::TimedOut => "TimedOut",
+                TransportError::Resolution(_) => "Resolution",
+                TransportError::Socket(_) => "Socket",
+                TransportError::Tls(_) => "Tls",
+                TransportError::Token(_) => "Token",
+                TransportError::Denied(_) => "Denied",
             };
             format!("{kind}: {error}")
         }
@@ -165,7 +165,7 @@ fn told(result: &Result<ExchangeAnswer, ExchangeError>) -> String {
 }
 
 #[track_caller]
-fn compare(result: &Result<ExchangeAnswer, ExchangeError>, expected: &str, what: &str) {
+fn compare(result: &Result<TransportResponse, TransportError>, expected: &str, what: &str) {
     let told = told(result);
     assert!(
         told.starts_with(expected),
@@ -332,8 +332,8 @@ async fn whoever_leaves_an_inbox_hears_late_answers() {
         }
     })
     .await;
-    let inbox = LateInbox::default();
-    let short = ExchangeRequest {
+    let inbox = LateResponseSlot::default();
+    let short = TransportRequest {
         late: Some(inbox.clone()),
         ..request(&slow.url("http"), Duration::from_millis(50))
     };
@@ -342,7 +342,7 @@ async fn whoever_leaves_an_inbox_hears_late_answers() {
     go_on.send_replace(true);
     let late = inbox.take().expect("a conversation").answer().await;
     compare(
-        &late.ok_or(ExchangeError::TimedOut),
+        &late.ok_or(TransportError::TimedOut),
         "200 late",
         "a late answer",
     );
@@ -351,9 +351,9 @@ async fn whoever_leaves_an_inbox_hears_late_answers() {
 
 #[tokio::test(start_paused = true)]
 async fn nobody_listens_for_ever() {
-    let never = std::future::pending::<Result<Opened, ExchangeError>>();
+    let never = std::future::pending::<Result<Opened, TransportError>>();
     assert_eq!(answer_within(LATE_ANSWER_WINDOW, never).await, None);
-    let failed = std::future::ready(Err(ExchangeError::Socket(String::new())));
+    let failed = std::future::ready(Err(TransportError::Socket(String::new())));
     assert_eq!(answer_within(LATE_ANSWER_WINDOW, failed).await, None);
 }
 
@@ -431,9 +431,9 @@ async fn connections_are_used_again_and_requests_never_repeated() {
         }
     })
     .await;
-    let exchange = network("127.0.0.0/8");
+    let transport = network("127.0.0.0/8");
     for expected in ["200", "Socket: "] {
-        let result = exchange.send(request(&receiver.url("http"), LONG)).await;
+        let result = transport.send(request(&receiver.url("http"), LONG)).await;
         compare(&result, expected, "on one connection");
     }
     assert_eq!(
@@ -529,14 +529,14 @@ fn acceptor(protocols: &[&[u8]]) -> TlsAcceptor {
 }
 
 /// A network that trusts the certificate, and on which every name leads to the loopback interface.
-fn trusting() -> Exchange {
+fn trusting() -> HttpTransport {
     let options = NetworkOptions {
         extra_authorities: pem(),
         ..options("127.0.0.0/8")
     };
     let lookup: Lookup =
         Arc::new(|_| Box::pin(std::future::ready(Ok(vec![[127, 0, 0, 1].into()]))));
-    Exchange::Network(NetworkExchange::with_lookup(options, lookup).expect("a client"))
+    HttpTransport::Network(NetworkTransport::with_lookup(options, lookup).expect("a client"))
 }
 
 fn pem() -> Vec<u8> {
@@ -554,7 +554,7 @@ async fn answer_tls(mut stream: impl AsyncRead + AsyncWrite + Unpin) -> io::Resu
 #[tokio::test]
 async fn certificates_are_checked() {
     let receiver = tls_receiver().await;
-    for (exchange, host, expected) in [
+    for (transport, host, expected) in [
         (
             named("127.0.0.0/8", "127.0.0.1"),
             "localhost",
@@ -568,7 +568,7 @@ async fn certificates_are_checked() {
         ),
     ] {
         let url = format!("https://{host}:{}/?code={CANARY}", receiver.address.port());
-        compare(&exchange.send(request(&url, LONG)).await, expected, host);
+        compare(&transport.send(request(&url, LONG)).await, expected, host);
     }
 }
 
@@ -580,7 +580,7 @@ async fn http_2_is_spoken_where_it_is_offered() {
         async move { serve_http_2(acceptor.accept(stream).await?).await }
     })
     .await;
-    let exchange = trusting();
+    let transport = trusting();
     let port = receiver.address.port();
     for (path, expected) in [
         ("inbox", "200 HTTP/2.0 /inbox"),
@@ -588,7 +588,7 @@ async fn http_2_is_spoken_where_it_is_offered() {
         ("headers", "Socket: "),
     ] {
         let url = format!("https://localhost:{port}/{path}?code={CANARY}");
-        compare(&exchange.send(request(&url, LONG)).await, expected, path);
+        compare(&transport.send(request(&url, LONG)).await, expected, path);
     }
     assert_eq!(receiver.connections(), 1);
 }
@@ -662,6 +662,6 @@ fn authorities_must_be_certificates() {
             extra_authorities: pem.into(),
             ..options("")
         };
-        assert_eq!(NetworkExchange::new(options).is_ok(), accepted, "{pem}");
+        assert_eq!(NetworkTransport::new(options).is_ok(), accepted, "{pem}");
     }
 }

@@ -11,7 +11,7 @@ const COMMITS_KEPT: usize = 500;
 
 /// What kept the writer. Clones of the writer's handle share it.
 #[derive(Debug, Default)]
-pub(super) struct Stopwatch {
+pub(super) struct WriteTimes {
     /// The longest since the last look, in microseconds.
     change: AtomicU64,
     commit: AtomicU64,
@@ -38,7 +38,7 @@ pub struct CommitTimes {
     pub longest: Duration,
 }
 
-impl Stopwatch {
+impl WriteTimes {
     pub(super) fn changed(&self, took: Duration) {
         note(&self.change, took);
     }
@@ -86,39 +86,39 @@ mod tests {
 
     #[test]
     fn the_longest_is_told_once() {
-        let stopwatch = Stopwatch::default();
+        let write_times = WriteTimes::default();
         for micros in [20, 70, 50] {
-            stopwatch.changed(Duration::from_micros(micros));
+            write_times.changed(Duration::from_micros(micros));
         }
-        stopwatch.committed(Duration::from_millis(3));
+        write_times.committed(Duration::from_millis(3));
         let longest = Longest {
             change: Duration::from_micros(70),
             commit: Duration::from_millis(3),
         };
-        assert_eq!(stopwatch.take(), longest);
-        assert_eq!(stopwatch.take(), Longest::default());
+        assert_eq!(write_times.take(), longest);
+        assert_eq!(write_times.take(), Longest::default());
     }
 
     #[test]
     fn the_newest_commits_are_told_however_often() {
-        let stopwatch = Stopwatch::default();
-        assert_eq!(stopwatch.commit_times(), CommitTimes::default());
+        let write_times = WriteTimes::default();
+        assert_eq!(write_times.commit_times(), CommitTimes::default());
         let times = |commits, median, longest| CommitTimes {
             commits,
             median: Duration::from_millis(median),
             longest: Duration::from_millis(longest),
         };
-        stopwatch.committed(Duration::from_millis(900));
-        assert_eq!(stopwatch.commit_times(), times(1, 900, 900));
+        write_times.committed(Duration::from_millis(900));
+        assert_eq!(write_times.commit_times(), times(1, 900, 900));
         for ms in [3, 1, 2] {
-            stopwatch.committed(Duration::from_millis(ms));
+            write_times.committed(Duration::from_millis(ms));
         }
-        assert_eq!(stopwatch.commit_times(), times(4, 2, 900));
+        assert_eq!(write_times.commit_times(), times(4, 2, 900));
         for _ in 0..COMMITS_KEPT - 3 {
-            stopwatch.committed(Duration::from_millis(2));
+            write_times.committed(Duration::from_millis(2));
         }
         let newest = times(COMMITS_KEPT, 2, 3);
-        assert_eq!(stopwatch.commit_times(), newest);
-        assert_eq!(stopwatch.commit_times(), newest);
+        assert_eq!(write_times.commit_times(), newest);
+        assert_eq!(write_times.commit_times(), newest);
     }
 }

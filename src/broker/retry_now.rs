@@ -2,11 +2,11 @@
 
 use crate::broker::Broker;
 use crate::model::delivery::{DeliveryId, DeliveryState};
-use crate::store::{Hastened, StoreError};
+use crate::store::{RetriedNow, StoreError};
 
 /// Why a delivery is not tried now. It stays as it is.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum HastenError {
+pub enum RetryNowError {
     #[error("there is no delivery {0}")]
     NotFound(DeliveryId),
     #[error("delivery {0} is {state}, and only a pending one is tried again", state = .1.name())]
@@ -20,16 +20,16 @@ pub enum HastenError {
 impl Broker {
     /// Makes a pending delivery due now. It waits nevertheless while its subscription is paused, or its
     /// receiver is on probation or has all the requests that it may have. The attempt counts like any.
-    pub async fn hasten(&self, id: DeliveryId) -> Result<(), HastenError> {
+    pub async fn retry_now(&self, id: DeliveryId) -> Result<(), RetryNowError> {
         let now = self.clock().now();
-        match self.store().deliveries.hasten(id, now).await? {
-            Hastened::Due(subscription) => {
+        match self.store().deliveries.retry_now(id, now).await? {
+            RetriedNow::Due(subscription) => {
                 self.set_free(subscription, now);
                 Ok(())
             }
-            Hastened::Held => Err(HastenError::Held(id)),
-            Hastened::Ended(state) => Err(HastenError::NotPending(id, state)),
-            Hastened::Missing => Err(HastenError::NotFound(id)),
+            RetriedNow::Held => Err(RetryNowError::Held(id)),
+            RetriedNow::Ended(state) => Err(RetryNowError::NotPending(id, state)),
+            RetriedNow::Missing => Err(RetryNowError::NotFound(id)),
         }
     }
 }

@@ -19,7 +19,7 @@ use crate::model::limits::{LATE_ANSWER_WINDOW, RESPONSE_READ_MAX};
 use crate::outbound::clients::{Clients, read_authorities};
 use crate::outbound::connect_watch::ConnectWatch;
 use crate::outbound::egress::{Denied, EgressPolicy};
-use crate::outbound::late::{LateExchange, LateInbox};
+use crate::outbound::late_response::{LateResponseSlot, PendingResponse};
 use crate::outbound::resolver::{Guard, LOOKUP_DEADLINE, Lookup, ResolveError, system_lookup};
 
 #[cfg(test)]
@@ -44,7 +44,7 @@ const ERROR_TEXT_MAX: usize = 500;
 
 /// One HTTP request.
 #[derive(Clone)]
-pub struct ExchangeRequest {
+pub struct TransportRequest {
     pub method: Method,
     /// Its query may hold a secret: never shown, neither here nor in errors.
     pub url: Url,
@@ -53,14 +53,14 @@ pub struct ExchangeRequest {
     /// From now to the answer's last byte.
     pub deadline: Duration,
     /// Where the conversation is left if nothing came by then; without one the connection is closed.
-    pub late: Option<LateInbox>,
+    pub late: Option<LateResponseSlot>,
     /// The caller's own part in TLS; its connections are not shared with other callers.
     pub tls: Option<Arc<TlsMaterial>>,
 }
 
 /// What came back.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ExchangeAnswer {
+pub struct TransportResponse {
     pub status: u16,
     pub headers: HeaderMap,
     /// As much of the body as arrived in time, at most [`RESPONSE_READ_MAX`] bytes.
@@ -70,7 +70,7 @@ pub struct ExchangeAnswer {
 
 /// Why there is no answer. The text never holds the URL's query.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ExchangeError {
+pub enum TransportError {
     #[error("no answer within the deadline")]
     TimedOut,
     /// The host's name leads nowhere.
@@ -92,11 +92,11 @@ pub enum ExchangeError {
 
 /// Makes requests. Cheap to clone.
 #[derive(Clone)]
-pub enum Exchange {
+pub enum HttpTransport {
     /// Over the network.
-    Network(NetworkExchange),
+    Network(NetworkTransport),
     /// By a script, for simulations and tests.
-    Scripted(Arc<dyn Script>),
+    Scripted(Arc<dyn Responder>),
     /// By receivers inside the appliance where the host is theirs, else as before.
     Inside(Inside),
 }
@@ -107,31 +107,35 @@ pub enum Exchange {
 pub struct Inside {
     /// The host of their URLs, which is never looked up.
     pub host: &'static str,
-    pub receivers: Arc<dyn Script>,
+    pub receivers: Arc<dyn Responder>,
     /// Whatever else is called.
-    pub outside: Box<Exchange>,
+    pub outside: Box<HttpTransport>,
 }
 
 /// Answers in the world's place.
 #[async_trait]
-pub trait Script: Send + Sync {
+pub trait Responder: Send + Sync {
     /// The answer to `request`, once it is there.
-    async fn answer(&self, request: &ExchangeRequest) -> Result<ExchangeAnswer, ExchangeError>;
+    async fn answer(&self, request: &TransportRequest)
+    -> Result<TransportResponse, TransportError>;
 
     /// What may still come after `request` has timed out.
-    fn late_answer(&self, _request: &ExchangeRequest) -> Option<LateExchange> {
+    fn late_response(&self, _request: &TransportRequest) -> Option<PendingResponse> {
         None
     }
 }
 
-impl Exchange {
+impl HttpTransport {
     /// Makes one request, exactly once: nothing is repeated and no redirect is followed.
-    pub async fn send(&self, request: ExchangeRequest) -> Result<ExchangeAnswer, ExchangeError> {
+    pub async fn send(
+        &self,
+        request: TransportRequest,
+    ) -> Result<TransportResponse, TransportError> {
         match self {
             Self::Network(network) => network.send(request).await,
             Self::Scripted(script) => script.answer(&request).await.inspect_err(|error| {
-                if let (ExchangeError::TimedOut, Some(inbox)) = (error, &request.late)
-                    && let Some(late) = script.late_answer(&request)
+                if let (TransportError::TimedOut, Some(inbox)) = (error, &request.late)
+                    && let Some(late) = script.late_response(&request)
                 {
                     inbox.put(late);
                 }
@@ -144,9 +148,9 @@ impl Exchange {
     }
 }
 
-impl Exchange {
+impl HttpTransport {
     /// The network that a request to `url` goes over; `None` where it is answered without one.
-    pub(super) fn network(&self, url: &Url) -> Option<&NetworkExchange> {
+    pub(super) fn network(&self, url: &Url) -> Option<&NetworkTransport> {
         match self {
             Self::Network(network) => Some(network),
             Self::Scripted(_) => None,
@@ -158,7 +162,7 @@ impl Exchange {
 
 impl Inside {
     /// The answer of a receiver inside, which may come late like any other.
-    async fn answer(&self, request: ExchangeRequest) -> Result<ExchangeAnswer, ExchangeError> {
+    async fn answer(&self, request: TransportRequest) -> Result<TransportResponse, TransportError> {
         let (deadline, late) = (request.deadline, request.late.clone());
         let receivers = Arc::clone(&self.receivers);
         let mut answering = Box::pin(async move { receivers.answer(&request).await });
@@ -167,18 +171,18 @@ impl Inside {
         }
         if let Some(inbox) = late {
             let rest = LATE_ANSWER_WINDOW.saturating_sub(deadline);
-            inbox.put(LateExchange::new(async move {
+            inbox.put(PendingResponse::new(async move {
                 tokio::time::timeout(rest, answering).await.ok()?.ok()
             }));
         }
-        Err(ExchangeError::TimedOut)
+        Err(TransportError::TimedOut)
     }
 }
 
 /// The network, behind the egress policy. Cheap to clone; clones share connections. A changed policy
 /// needs a new one, so that no connection outlives the rule that allowed it.
 #[derive(Clone)]
-pub struct NetworkExchange {
+pub struct NetworkTransport {
     policy: Arc<EgressPolicy>,
     guard: Guard,
     clients: Arc<Clients>,
@@ -186,11 +190,11 @@ pub struct NetworkExchange {
 
 /// An answer whose body is still to be read.
 struct Opened {
-    answer: ExchangeAnswer,
+    answer: TransportResponse,
     response: reqwest::Response,
 }
 
-/// What a [`NetworkExchange`] is made of.
+/// What a [`NetworkTransport`] is made of.
 pub struct NetworkOptions {
     pub egress: EgressPolicy,
     pub clock: Clock,
@@ -207,7 +211,7 @@ pub enum NetworkError {
     Client(String),
 }
 
-impl NetworkExchange {
+impl NetworkTransport {
     /// Fails if the system has no certificate authorities at all, or the additional ones are no PEM.
     pub fn new(options: NetworkOptions) -> Result<Self, NetworkError> {
         Self::with_lookup(options, system_lookup())
@@ -236,7 +240,7 @@ impl NetworkExchange {
 
     /// The status decides what an exchange was worth, so from its arrival on there is an answer, even
     /// if the deadline or a broken connection cuts the body short.
-    async fn send(&self, request: ExchangeRequest) -> Result<ExchangeAnswer, ExchangeError> {
+    async fn send(&self, request: TransportRequest) -> Result<TransportResponse, TransportError> {
         let (deadline, late) = (request.deadline, request.late.clone());
         let mut over = pin!(tokio::time::sleep(deadline));
         let mut opening = Box::pin(self.clone().open(request));
@@ -246,38 +250,38 @@ impl NetworkExchange {
             () = &mut over => {
                 if let Some(inbox) = late {
                     let rest = LATE_ANSWER_WINDOW.saturating_sub(deadline);
-                    inbox.put(LateExchange::new(answer_within(rest, opening)));
+                    inbox.put(PendingResponse::new(answer_within(rest, opening)));
                 }
-                return Err(ExchangeError::TimedOut);
+                return Err(TransportError::TimedOut);
             }
         };
         Ok(opened.read_until(over).await)
     }
 
-    async fn open(self, request: ExchangeRequest) -> Result<Opened, ExchangeError> {
+    async fn open(self, request: TransportRequest) -> Result<Opened, TransportError> {
         let client = self.clients.find(request.tls.as_ref());
-        let client = client.map_err(|error| ExchangeError::Tls(error.to_string()))?;
+        let client = client.map_err(|error| TransportError::Tls(error.to_string()))?;
         self.open_by(&client, request).await
     }
 
     /// The answer's head alone, over a connection that is made for it and watched.
     pub(super) async fn send_afresh(
         &self,
-        request: ExchangeRequest,
+        request: TransportRequest,
         watch: ConnectWatch,
-    ) -> Result<ExchangeAnswer, ExchangeError> {
+    ) -> Result<TransportResponse, TransportError> {
         let client = self.clients.fresh(watch);
-        let client = client.map_err(|error| ExchangeError::Tls(error.to_string()))?;
+        let client = client.map_err(|error| TransportError::Tls(error.to_string()))?;
         let deadline = request.deadline;
         let opened = tokio::time::timeout(deadline, self.open_by(&client, request)).await;
-        Ok(opened.map_err(|_| ExchangeError::TimedOut)??.answer)
+        Ok(opened.map_err(|_| TransportError::TimedOut)??.answer)
     }
 
     async fn open_by(
         &self,
         client: &reqwest::Client,
-        request: ExchangeRequest,
-    ) -> Result<Opened, ExchangeError> {
+        request: TransportRequest,
+    ) -> Result<Opened, TransportError> {
         // The client dials literal addresses without asking the resolver, hence the check at every
         // request; the one afterwards would only ever find a defect.
         self.policy.check_url(&request.url)?;
@@ -290,7 +294,7 @@ impl NetworkExchange {
             tracing::error!(%address, "a forbidden address has been called: the egress guard leaks");
             return Err(denied.into());
         }
-        let answer = ExchangeAnswer {
+        let answer = TransportResponse {
             status: response.status().as_u16(),
             headers: std::mem::take(response.headers_mut()),
             body: Vec::new(),
@@ -301,7 +305,7 @@ impl NetworkExchange {
 }
 
 impl Opened {
-    async fn read_until(mut self, over: impl Future<Output = ()>) -> ExchangeAnswer {
+    async fn read_until(mut self, over: impl Future<Output = ()>) -> TransportResponse {
         tokio::select! {
             () = read_body(&mut self.response, &mut self.answer.body) => {}
             () = over => {}
@@ -313,8 +317,8 @@ impl Opened {
 /// What is still answered within `rest`, if anything is.
 async fn answer_within(
     rest: Duration,
-    opening: impl Future<Output = Result<Opened, ExchangeError>>,
-) -> Option<ExchangeAnswer> {
+    opening: impl Future<Output = Result<Opened, TransportError>>,
+) -> Option<TransportResponse> {
     let mut over = pin!(tokio::time::sleep(rest));
     let opened = tokio::select! {
         opened = opening => opened.ok()?,
@@ -323,7 +327,7 @@ async fn answer_within(
     Some(opened.read_until(over).await)
 }
 
-fn prepared(request: ExchangeRequest) -> reqwest::Request {
+fn prepared(request: TransportRequest) -> reqwest::Request {
     let mut prepared = reqwest::Request::new(request.method, request.url);
     *prepared.headers_mut() = request.headers;
     if !request.body.is_empty() {
@@ -344,40 +348,40 @@ async fn read_body(response: &mut reqwest::Response, body: &mut Vec<u8>) {
 }
 
 /// What the client's error means, found by its sources: its own text would show the URL.
-fn cause(error: &reqwest::Error) -> ExchangeError {
+fn cause(error: &reqwest::Error) -> TransportError {
     if let Some(unresolved) = sources(error).find_map(|each| each.downcast_ref::<ResolveError>()) {
         return match unresolved {
-            ResolveError::Denied(denied) => ExchangeError::Denied(denied.clone()),
-            ResolveError::Failed(text) => ExchangeError::Resolution(text.clone()),
+            ResolveError::Denied(denied) => TransportError::Denied(denied.clone()),
+            ResolveError::Failed(text) => TransportError::Resolution(text.clone()),
         };
     }
     if error.is_connect() && error.is_timeout() {
         let waited = (LOOKUP_DEADLINE + CONNECT_DEADLINE).as_secs();
-        return ExchangeError::Socket(format!("no connection within {waited} s"));
+        return TransportError::Socket(format!("no connection within {waited} s"));
     }
     if error.is_timeout() {
-        return ExchangeError::TimedOut;
+        return TransportError::TimedOut;
     }
     match sources(error).find_map(innermost_io) {
         Some(failure) if error.is_connect() => connect_failure(failure),
         // A server that misses a client certificate says so only after its own part of the handshake.
-        Some(failure) if is_tls(failure) => ExchangeError::Tls(innermost(failure)),
-        Some(failure) => ExchangeError::Socket(in_words(failure)),
-        None => ExchangeError::Socket(innermost(error)),
+        Some(failure) if is_tls(failure) => TransportError::Tls(innermost(failure)),
+        Some(failure) => TransportError::Socket(in_words(failure)),
+        None => TransportError::Socket(innermost(error)),
     }
 }
 
 /// While connecting, two kinds come from TLS alone: what it found wrong in what the other side sent,
 /// and an end in the middle of the handshake.
-fn connect_failure(failure: &io::Error) -> ExchangeError {
+fn connect_failure(failure: &io::Error) -> TransportError {
     if failure.kind() == io::ErrorKind::InvalidData {
-        return ExchangeError::Tls(innermost(failure));
+        return TransportError::Tls(innermost(failure));
     }
     if failure.kind() == io::ErrorKind::UnexpectedEof {
         let text = "the connection was closed during the handshake";
-        return ExchangeError::Tls(text.to_owned());
+        return TransportError::Tls(text.to_owned());
     }
-    ExchangeError::Socket(in_words(failure))
+    TransportError::Socket(in_words(failure))
 }
 
 fn is_tls(failure: &io::Error) -> bool {

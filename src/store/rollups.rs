@@ -5,18 +5,18 @@ use std::sync::LazyLock;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::base::Timestamp;
+use crate::store::counters::{DAY_MS, HOUR_MS, SUBSCRIPTION_COUNTS};
 use crate::store::error::StoreError;
-use crate::store::tally::{DAY_MS, HOUR_MS, SUBSCRIPTION_COUNTS};
 use crate::store::upkeep::Upkeep;
 
 /// How coarse old roll-ups become.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Grain {
+pub enum Granularity {
     Hour,
     Day,
 }
 
-impl Grain {
+impl Granularity {
     /// Its length in milliseconds.
     pub fn ms(self) -> i64 {
         match self {
@@ -29,14 +29,18 @@ impl Grain {
 impl Upkeep {
     /// Folds one stretch of one topic's or subscription's roll-ups from before `before` into one row of
     /// this grain. Returns whether there was one: call it until there is none.
-    pub async fn fold_rollups(&self, grain: Grain, before: Timestamp) -> Result<bool, StoreError> {
-        let before = before.as_ms() - before.as_ms().rem_euclid(grain.ms());
+    pub async fn fold_rollups(
+        &self,
+        granularity: Granularity,
+        before: Timestamp,
+    ) -> Result<bool, StoreError> {
+        let before = before.as_ms() - before.as_ms().rem_euclid(granularity.ms());
         // Looked for outside the writer: at the end of a round, the whole index has been walked.
         let found = self
             .db
             .read(move |tx| {
-                let subscription = find(tx, &SUBSCRIPTIONS, grain, before)?;
-                let topic = find(tx, &TOPICS, grain, before)?;
+                let subscription = find(tx, &SUBSCRIPTIONS, granularity, before)?;
+                let topic = find(tx, &TOPICS, granularity, before)?;
                 Ok((subscription, topic))
             })
             .await?;
@@ -46,11 +50,11 @@ impl Upkeep {
         }
         self.db
             .write(move |tx| {
-                if let Some(stretch) = subscription {
-                    fold(tx, &SUBSCRIPTIONS, &stretch, grain)?;
+                if let Some(id_range) = subscription {
+                    fold(tx, &SUBSCRIPTIONS, &id_range, granularity)?;
                 }
-                if let Some(stretch) = topic {
-                    fold(tx, &TOPICS, &stretch, grain)?;
+                if let Some(id_range) = topic {
+                    fold(tx, &TOPICS, &id_range, granularity)?;
                 }
                 Ok(true)
             })
@@ -104,7 +108,7 @@ static TOPICS: LazyLock<Table> = LazyLock::new(|| Table {
 });
 
 /// Whose roll-ups, and from which full grain on.
-struct Stretch {
+struct IdRange {
     key: i64,
     start_at: i64,
 }
@@ -113,9 +117,9 @@ struct Stretch {
 fn find(
     tx: &Connection,
     table: &Table,
-    grain: Grain,
+    granularity: Granularity,
     before: i64,
-) -> Result<Option<Stretch>, StoreError> {
+) -> Result<Option<IdRange>, StoreError> {
     let Table { name, key, .. } = table;
     let find = format!(
         "SELECT {key}, start_at - start_at % ?2 FROM {name} \
@@ -123,8 +127,8 @@ fn find(
     );
     let found = tx
         .prepare_cached(&find)?
-        .query_row([before, grain.ms()], |row| {
-            Ok(Stretch {
+        .query_row([before, granularity.ms()], |row| {
+            Ok(IdRange {
                 key: row.get(0)?,
                 start_at: row.get(1)?,
             })
@@ -132,7 +136,12 @@ fn find(
     Ok(found.optional()?)
 }
 
-fn fold(tx: &Connection, table: &Table, stretch: &Stretch, grain: Grain) -> rusqlite::Result<()> {
+fn fold(
+    tx: &Connection,
+    table: &Table,
+    id_range: &IdRange,
+    granularity: Granularity,
+) -> rusqlite::Result<()> {
     let Table { name, key, counts } = table;
     let each = |form: fn(&str) -> String| -> String {
         let all: Vec<String> = counts.iter().map(|count| form(count)).collect();
@@ -147,7 +156,11 @@ fn fold(tx: &Connection, table: &Table, stretch: &Stretch, grain: Grain) -> rusq
         each(|count| format!("{count} = {count} + excluded.{count}")),
     );
     let forget = format!("DELETE FROM {name} WHERE {key} = ?1 AND start_at > ?2 AND start_at < ?3");
-    let values = params![stretch.key, stretch.start_at, stretch.start_at + grain.ms()];
+    let values = params![
+        id_range.key,
+        id_range.start_at,
+        id_range.start_at + granularity.ms()
+    ];
     tx.prepare_cached(&add)?.execute(values)?;
     tx.prepare_cached(&forget)?.execute(values)?;
     Ok(())

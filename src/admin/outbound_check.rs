@@ -10,9 +10,9 @@ use crate::admin::facts::Facts;
 use crate::admin::print;
 use crate::admin::url_trial::{Judged, UrlTrial};
 use crate::admin::view::{Badge, Moment, Tone, part};
-use crate::broker::diagnostics::WayOut;
+use crate::broker::diagnostics::OutboundCheck;
 use crate::model::clock_skew::ClockSkew;
-use crate::outbound::reach::{Call, Reach, Reached};
+use crate::outbound::connectivity::{Call, Connectivity, Reached};
 
 /// Where it is tried.
 pub(super) const TRIAL: UrlTrial = UrlTrial {
@@ -36,17 +36,17 @@ pub(super) struct Tried {
 part!(Tried);
 
 impl Tried {
-    pub(super) fn new(tried: &WayOut) -> Self {
-        let reach = &tried.reach;
-        let judged = Judged::new(tried.place.clone(), &reach.verdict);
-        let skew = skew(reach).filter(|skew| skew.is_too_much());
+    pub(super) fn new(tried: &OutboundCheck) -> Self {
+        let connectivity = &tried.connectivity;
+        let judged = Judged::new(tried.place.clone(), &connectivity.verdict);
+        let skew = skew(connectivity).filter(|skew| skew.is_too_much());
         Self {
             at: Moment::at(tried.at),
-            judged: match &reach.call {
+            judged: match &connectivity.call {
                 Some(call) => judged.with_badge(ended(call)),
                 None => judged,
             },
-            steps: steps(reach),
+            steps: steps(connectivity),
             clock: skew.map(advice).unwrap_or_default(),
         }
     }
@@ -59,16 +59,16 @@ fn ended(call: &Call) -> Badge {
     }
 }
 
-fn skew(reach: &Reach) -> Option<ClockSkew> {
-    reach.call.as_ref()?.answer.as_ref().ok()?.clock_skew
+fn skew(connectivity: &Connectivity) -> Option<ClockSkew> {
+    connectivity.call.as_ref()?.answer.as_ref().ok()?.clock_skew
 }
 
-fn steps(reach: &Reach) -> Facts {
+fn steps(connectivity: &Connectivity) -> Facts {
     let mut steps = Facts::default();
-    if let Some(lookup) = reach.lookup {
+    if let Some(lookup) = connectivity.lookup {
         steps = steps.text("Look-up of the host", print::lap(lookup));
     }
-    let Some(call) = &reach.call else {
+    let Some(call) = &connectivity.call else {
         return steps;
     };
     if let Some(connect) = call.connect {
@@ -115,15 +115,15 @@ mod tests {
     use super::*;
     use crate::base::Timestamp;
     use crate::outbound::egress::{Denied, Permit};
-    use crate::outbound::exchange::ExchangeError;
-    use crate::outbound::judge::Verdict;
+    use crate::outbound::evaluate::EgressVerdict;
+    use crate::outbound::transport::TransportError;
 
     #[track_caller]
-    fn check(verdict: Verdict, call: Option<Call>, expected: &[&str]) -> String {
-        let tried = Tried::new(&WayOut {
+    fn check(verdict: EgressVerdict, call: Option<Call>, expected: &[&str]) -> String {
+        let tried = Tried::new(&OutboundCheck {
             at: Timestamp::from_ms(1_795_243_253_138),
             place: "https://hooks.example.com".to_owned(),
-            reach: Reach {
+            connectivity: Connectivity {
                 verdict,
                 lookup: Some(Duration::from_micros(1_300)),
                 call,
@@ -148,8 +148,8 @@ mod tests {
         })
     }
 
-    fn allowed() -> Verdict {
-        Verdict::Allowed(vec![([8, 8, 8, 8].into(), Permit::Public)])
+    fn allowed() -> EgressVerdict {
+        EgressVerdict::Allowed(vec![([8, 8, 8, 8].into(), Permit::Public)])
     }
 
     #[test]
@@ -187,7 +187,7 @@ mod tests {
 
     #[test]
     fn a_way_that_ends_early_says_why() {
-        let refused = ExchangeError::Socket("the connection was refused".to_owned());
+        let refused = TransportError::Socket("the connection was refused".to_owned());
         let call = Call {
             connect: None,
             answer: Err(refused),
@@ -197,6 +197,6 @@ mod tests {
             Some(call),
             &["No answer", "The connection was refused."],
         );
-        check(Verdict::Denied(Denied::PlainHttp), None, &["Blocked"]);
+        check(EgressVerdict::Denied(Denied::PlainHttp), None, &["Blocked"]);
     }
 }

@@ -11,7 +11,7 @@ use crate::store::row;
 
 /// What became of the wish that a delivery be tried now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Hastened {
+pub enum RetriedNow {
     /// It is due.
     Due(SubscriptionId),
     /// A receiver holds it, or has put it aside.
@@ -24,12 +24,16 @@ pub enum Hastened {
 impl Deliveries {
     /// Makes a pending delivery due. One that is on the wire is due already; what its answer leads to
     /// replaces the moment.
-    pub async fn hasten(&self, id: DeliveryId, now: Timestamp) -> Result<Hastened, StoreError> {
-        self.db.write(move |tx| hasten(tx, id, now)).await
+    pub async fn retry_now(
+        &self,
+        id: DeliveryId,
+        now: Timestamp,
+    ) -> Result<RetriedNow, StoreError> {
+        self.db.write(move |tx| retry_now(tx, id, now)).await
     }
 }
 
-fn hasten(tx: &Connection, id: DeliveryId, now: Timestamp) -> Result<Hastened, StoreError> {
+fn retry_now(tx: &Connection, id: DeliveryId, now: Timestamp) -> Result<RetriedNow, StoreError> {
     let update = "UPDATE delivery SET next_attempt_at = min(next_attempt_at, ?2) WHERE id = ?1 \
          AND state = 0 AND deferred = 0 AND (locked_until IS NULL OR locked_until <= ?2) \
          RETURNING subscription_id";
@@ -38,16 +42,16 @@ fn hasten(tx: &Connection, id: DeliveryId, now: Timestamp) -> Result<Hastened, S
         .query_row(params![id, now.as_ms()], |row| row.get(0))
         .optional()?;
     if let Some(subscription) = hastened {
-        return Ok(Hastened::Due(SubscriptionId(subscription)));
+        return Ok(RetriedNow::Due(SubscriptionId(subscription)));
     }
     let mut select = tx.prepare_cached("SELECT state FROM delivery WHERE id = ?1")?;
     let mut rows = select.query([id])?;
     let Some(found) = rows.next()? else {
-        return Ok(Hastened::Missing);
+        return Ok(RetriedNow::Missing);
     };
     let state = row::state(found, 0)?;
     Ok(match state == DeliveryState::Pending {
-        true => Hastened::Held,
-        false => Hastened::Ended(state),
+        true => RetriedNow::Held,
+        false => RetriedNow::Ended(state),
     })
 }

@@ -138,12 +138,12 @@ impl fmt::Debug for MasterKeys {
 
 /// Seals and opens. Cheap to clone.
 #[derive(Clone)]
-pub(super) struct Seals {
+pub(super) struct Encryption {
     keys: Arc<Vec<(String, LessSafeKey)>>,
     entropy: Entropy,
 }
 
-impl Seals {
+impl Encryption {
     pub(super) fn new(keys: &MasterKeys, entropy: Entropy) -> Self {
         let ready = |key: &Zeroizing<[u8; KEY_BYTES]>| {
             let unbound = UnboundKey::new(&AES_256_GCM_SIV, &**key);
@@ -164,20 +164,20 @@ impl Seals {
     }
 
     /// Seals `text` for the cell of `column` in the row `row`.
-    pub(super) fn seal(&self, column: Column, row: i64, text: &str) -> String {
+    pub(super) fn encrypt(&self, column: Column, row: i64, text: &str) -> String {
         let (id, key) = &self.keys[0];
         let mut nonce = [0; NONCE_LEN];
         self.entropy.fill(&mut nonce);
-        let mut sealed = text.as_bytes().to_vec();
+        let mut encrypted = text.as_bytes().to_vec();
         let bound = Aad::from(bound_to(column, row, id));
         let nonce_used = Nonce::assume_unique_for_key(nonce);
-        key.seal_in_place_append_tag(nonce_used, bound, &mut sealed)
+        key.seal_in_place_append_tag(nonce_used, bound, &mut encrypted)
             .expect("what is stored is far from the limits of the cipher");
-        let (nonce, sealed) = (
+        let (nonce, encrypted) = (
             URL_SAFE_NO_PAD.encode(nonce),
-            URL_SAFE_NO_PAD.encode(sealed),
+            URL_SAFE_NO_PAD.encode(encrypted),
         );
-        format!("{FORM}{id}.{nonce}.{sealed}")
+        format!("{FORM}{id}.{nonce}.{encrypted}")
     }
 
     /// The text that was sealed for this cell.
@@ -185,7 +185,7 @@ impl Seals {
         &self,
         column: Column,
         row: i64,
-        sealed: &str,
+        encrypted: &str,
     ) -> Result<Zeroizing<String>, StoreError> {
         let damaged = || {
             let Column { table, column } = column;
@@ -193,7 +193,7 @@ impl Seals {
                 "{table}.{column} of row {row} is damaged, or was sealed for another place"
             ))
         };
-        let (id, nonce, ciphertext) = parts(sealed).ok_or_else(damaged)?;
+        let (id, nonce, ciphertext) = parts(encrypted).ok_or_else(damaged)?;
         let known = self.keys.iter().find(|(known, _)| known == id);
         let (_, key) = known.ok_or_else(|| {
             StoreError::MasterKey(format!(
@@ -212,17 +212,17 @@ impl Seals {
 }
 
 /// Whether a text is sealed, by whichever key.
-pub(super) fn is_sealed(text: &str) -> bool {
+pub(super) fn is_encrypted(text: &str) -> bool {
     text.starts_with(FORM)
 }
 
 /// The id of the key that sealed a text.
-pub(super) fn key_id(sealed: &str) -> Option<&str> {
-    Some(sealed.strip_prefix(FORM)?.split_once('.')?.0)
+pub(super) fn key_id(encrypted: &str) -> Option<&str> {
+    Some(encrypted.strip_prefix(FORM)?.split_once('.')?.0)
 }
 
-fn parts(sealed: &str) -> Option<(&str, [u8; NONCE_LEN], Vec<u8>)> {
-    let (id, rest) = sealed.strip_prefix(FORM)?.split_once('.')?;
+fn parts(encrypted: &str) -> Option<(&str, [u8; NONCE_LEN], Vec<u8>)> {
+    let (id, rest) = encrypted.strip_prefix(FORM)?.split_once('.')?;
     let (nonce, ciphertext) = rest.split_once('.')?;
     let nonce = URL_SAFE_NO_PAD.decode(nonce).ok()?.try_into().ok()?;
     Some((id, nonce, URL_SAFE_NO_PAD.decode(ciphertext).ok()?))
@@ -237,34 +237,45 @@ fn bound_to(column: Column, row: i64, key: &str) -> String {
 mod tests {
     use super::*;
 
-    fn seals(seed: u64) -> Seals {
+    fn encryption(seed: u64) -> Encryption {
         let entropy = Entropy::seeded(seed);
-        Seals::new(&MasterKeys::generate(&entropy), entropy)
+        Encryption::new(&MasterKeys::generate(&entropy), entropy)
     }
 
     #[test]
     fn what_is_sealed_opens_in_its_own_cell_alone() {
-        let seals = seals(1);
-        let sealed = seals.seal(TOPIC_KEY1, 7, "geheim");
-        let opened = seals.open(TOPIC_KEY1, 7, &sealed).expect("its own cell");
+        let encryption = encryption(1);
+        let encrypted = encryption.encrypt(TOPIC_KEY1, 7, "geheim");
+        let opened = encryption
+            .open(TOPIC_KEY1, 7, &encrypted)
+            .expect("its own cell");
         assert_eq!(*opened, "geheim");
-        assert!(!sealed.contains("geheim") && sealed.starts_with(&seals.prefix()));
+        assert!(!encrypted.contains("geheim") && encrypted.starts_with(&encryption.prefix()));
         for (column, row) in [(TOPIC_KEY2, 7), (TOPIC_KEY1, 8), (VALIDATION_CODE, 7)] {
-            let error = seals.open(column, row, &sealed).expect_err("another cell");
+            let error = encryption
+                .open(column, row, &encrypted)
+                .expect_err("another cell");
             assert!(error.to_string().contains("damaged"), "{error}");
         }
-        assert_ne!(sealed, seals.seal(TOPIC_KEY1, 7, "geheim"), "nonces differ");
+        assert_ne!(
+            encrypted,
+            encryption.encrypt(TOPIC_KEY1, 7, "geheim"),
+            "nonces differ"
+        );
     }
 
     #[test]
     fn every_changed_byte_is_noticed() {
-        let seals = seals(1);
-        let sealed = seals.seal(TOPIC_KEY1, 7, "geheim");
-        for at in 0..sealed.len() {
-            let mut bytes = sealed.clone().into_bytes();
+        let encryption = encryption(1);
+        let encrypted = encryption.encrypt(TOPIC_KEY1, 7, "geheim");
+        for at in 0..encrypted.len() {
+            let mut bytes = encrypted.clone().into_bytes();
             bytes[at] = if bytes[at] == b'A' { b'B' } else { b'A' };
             let changed = String::from_utf8(bytes).expect("ASCII");
-            assert!(seals.open(TOPIC_KEY1, 7, &changed).is_err(), "{changed}");
+            assert!(
+                encryption.open(TOPIC_KEY1, 7, &changed).is_err(),
+                "{changed}"
+            );
         }
     }
 
@@ -273,14 +284,16 @@ mod tests {
         let entropy = Entropy::seeded(3);
         let old = MasterKeys::generate(&entropy);
         let both = old.behind(MasterKeys::generate(&entropy));
-        let sealed = Seals::new(&old, entropy.clone()).seal(TOPIC_KEY1, 1, "x");
+        let encrypted = Encryption::new(&old, entropy.clone()).encrypt(TOPIC_KEY1, 1, "x");
         let (newer, new) = (
-            Seals::new(&both, entropy.clone()),
-            Seals::new(&both.newest(), entropy),
+            Encryption::new(&both, entropy.clone()),
+            Encryption::new(&both.newest(), entropy),
         );
-        assert_eq!(*newer.open(TOPIC_KEY1, 1, &sealed).expect("opened"), "x");
+        assert_eq!(*newer.open(TOPIC_KEY1, 1, &encrypted).expect("opened"), "x");
         assert_ne!(newer.prefix(), format!("v1.{}.", old.id()));
-        let error = new.open(TOPIC_KEY1, 1, &sealed).expect_err("no such key");
+        let error = new
+            .open(TOPIC_KEY1, 1, &encrypted)
+            .expect_err("no such key");
         let StoreError::MasterKey(text) = error else {
             panic!("{error}");
         };

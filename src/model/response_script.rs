@@ -11,7 +11,7 @@ const REPEAT_MAX: u32 = 1_000_000;
 
 /// One answer of a receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ScriptedAnswer {
+pub enum ScriptedResponse {
     /// An HTTP status with an empty body.
     Status(u16),
     /// No answer at all while the connection stays open.
@@ -20,7 +20,7 @@ pub enum ScriptedAnswer {
     Close,
 }
 
-impl fmt::Display for ScriptedAnswer {
+impl fmt::Display for ScriptedResponse {
     /// The word of a script that stands for it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -33,11 +33,11 @@ impl fmt::Display for ScriptedAnswer {
 
 /// The answers in their order; the last one repeats for ever.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AnswerScript(Vec<Entry>);
+pub struct ResponseScript(Vec<Entry>);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Entry {
-    answer: ScriptedAnswer,
+    answer: ScriptedResponse,
     times: u32,
 }
 
@@ -49,22 +49,22 @@ pub enum InvalidScript {
     #[error("it has more than {ENTRIES_MAX} entries; shorten repetitions, as in \"503x20 200\"")]
     TooLong,
     #[error("{0:?} is no answer: write a status from 200 to 599, \"timeout\" or \"close\"")]
-    Answer(String),
+    AttemptResult(String),
     #[error("{0:?} does not repeat: write a number from 1 to {REPEAT_MAX} after the \"x\"")]
     Repeat(String),
 }
 
-impl AnswerScript {
+impl ResponseScript {
     /// Always the same status.
     pub fn always(status: u16) -> Self {
         Self(vec![Entry {
-            answer: ScriptedAnswer::Status(status),
+            answer: ScriptedResponse::Status(status),
             times: 1,
         }])
     }
 
     /// The answer to the request number `turn`, counted from 0.
-    pub fn answer(&self, turn: u32) -> ScriptedAnswer {
+    pub fn answer(&self, turn: u32) -> ScriptedResponse {
         let mut passed = 0u32;
         for entry in &self.0 {
             passed = passed.saturating_add(entry.times);
@@ -76,7 +76,7 @@ impl AnswerScript {
     }
 }
 
-impl fmt::Display for AnswerScript {
+impl fmt::Display for ResponseScript {
     /// A text that reads back as the same script.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, entry) in self.0.iter().enumerate() {
@@ -90,7 +90,7 @@ impl fmt::Display for AnswerScript {
     }
 }
 
-impl FromStr for AnswerScript {
+impl FromStr for ResponseScript {
     type Err = InvalidScript;
 
     /// Reads answers that are separated by spaces or commas.
@@ -115,9 +115,9 @@ fn entry(word: &str) -> Result<Entry, InvalidScript> {
         None => (word, 1),
     };
     let answer = match answer {
-        "timeout" => ScriptedAnswer::Timeout,
-        "close" => ScriptedAnswer::Close,
-        status => ScriptedAnswer::Status(self::status(status, word)?),
+        "timeout" => ScriptedResponse::Timeout,
+        "close" => ScriptedResponse::Close,
+        status => ScriptedResponse::Status(self::status(status, word)?),
     };
     Ok(Entry { answer, times })
 }
@@ -135,7 +135,7 @@ fn status(text: &str, word: &str) -> Result<u16, InvalidScript> {
     text.parse()
         .ok()
         .filter(|status| (200..=599).contains(status))
-        .ok_or_else(|| InvalidScript::Answer(word.to_owned()))
+        .ok_or_else(|| InvalidScript::AttemptResult(word.to_owned()))
 }
 
 #[cfg(test)]
@@ -144,7 +144,7 @@ mod tests {
 
     /// The first answers of `script`, written like a script.
     fn check(script: &str, expected: &str) {
-        let script: AnswerScript = script.parse().expect(script);
+        let script: ResponseScript = script.parse().expect(script);
         let count = u32::try_from(expected.split(' ').count()).expect("a short line");
         let given: Vec<String> = (0..count)
             .map(|turn| script.answer(turn).to_string())
@@ -170,14 +170,14 @@ mod tests {
             ("503x3  timeoutx1", "503x3 timeout"),
             ("close", "close"),
         ] {
-            let parsed: AnswerScript = script.parse().expect(script);
+            let parsed: ResponseScript = script.parse().expect(script);
             assert_eq!(parsed.to_string(), written);
             assert_eq!(written.parse(), Ok(parsed));
         }
     }
 
     fn refuse(script: &str, expected: &str) {
-        let error = script.parse::<AnswerScript>().expect_err(script);
+        let error = script.parse::<ResponseScript>().expect_err(script);
         assert!(error.to_string().contains(expected), "{script}: {error}");
     }
 

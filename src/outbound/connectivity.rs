@@ -13,8 +13,10 @@ use crate::base::{Clock, Lap, Timestamp};
 use crate::model::clock_skew::ClockSkew;
 use crate::outbound::Outbound;
 use crate::outbound::connect_watch::ConnectWatch;
-use crate::outbound::exchange::{ExchangeAnswer, ExchangeError, ExchangeRequest, NetworkExchange};
-use crate::outbound::judge::{Verdict, judge};
+use crate::outbound::evaluate::{EgressVerdict, evaluate};
+use crate::outbound::transport::{
+    NetworkTransport, TransportError, TransportRequest, TransportResponse,
+};
 
 #[cfg(test)]
 mod tests;
@@ -24,8 +26,8 @@ const ANSWER_DEADLINE: Duration = Duration::from_secs(10);
 
 /// What came of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reach {
-    pub verdict: Verdict,
+pub struct Connectivity {
+    pub verdict: EgressVerdict,
     /// How long the look-up took; `None` where the host is an address, or nothing was looked up.
     pub lookup: Option<Duration>,
     /// `None` where nothing was called.
@@ -37,7 +39,7 @@ pub struct Reach {
 pub struct Call {
     /// How long connecting took, TLS included; `None` where there was no connection.
     pub connect: Option<Duration>,
-    pub answer: Result<Reached, ExchangeError>,
+    pub answer: Result<Reached, TransportError>,
 }
 
 /// An answer, of which the head alone is read.
@@ -54,11 +56,11 @@ pub struct Reached {
 impl Outbound {
     /// Tries the way to `url` with a HEAD request, which changes nothing over there. What is answered within
     /// the appliance is not asked.
-    pub async fn reach(&self, url: &Url) -> Reach {
-        match self.exchange.network(url) {
-            Some(network) => reach(network, url, &self.clock).await,
-            None => Reach {
-                verdict: Verdict::Inside,
+    pub async fn connectivity(&self, url: &Url) -> Connectivity {
+        match self.transport.network(url) {
+            Some(network) => connectivity(network, url, &self.clock).await,
+            None => Connectivity {
+                verdict: EgressVerdict::Inside,
                 lookup: None,
                 call: None,
             },
@@ -66,26 +68,26 @@ impl Outbound {
     }
 }
 
-async fn reach(network: &NetworkExchange, url: &Url, clock: &Clock) -> Reach {
+async fn connectivity(network: &NetworkTransport, url: &Url, clock: &Clock) -> Connectivity {
     if let Some(name) = url.domain() {
         network.guard().forget(name);
     }
     let lap = Lap::begin();
-    let verdict = judge(network.policy(), network.guard(), url).await;
+    let verdict = evaluate(network.policy(), network.guard(), url).await;
     let lookup = url.domain().map(|_| lap.took());
     let call = match &verdict {
-        Verdict::Allowed(_) => Some(call(network, url, clock).await),
-        Verdict::Inside | Verdict::Denied(_) | Verdict::Unresolved(_) => None,
+        EgressVerdict::Allowed(_) => Some(call(network, url, clock).await),
+        EgressVerdict::Inside | EgressVerdict::Denied(_) | EgressVerdict::Unresolved(_) => None,
     };
-    Reach {
+    Connectivity {
         verdict,
         lookup,
         call,
     }
 }
 
-async fn call(network: &NetworkExchange, url: &Url, clock: &Clock) -> Call {
-    let request = ExchangeRequest {
+async fn call(network: &NetworkTransport, url: &Url, clock: &Clock) -> Call {
+    let request = TransportRequest {
         method: Method::HEAD,
         url: url.clone(),
         headers: HeaderMap::new(),
@@ -98,7 +100,7 @@ async fn call(network: &NetworkExchange, url: &Url, clock: &Clock) -> Call {
     let answer = network.send_afresh(request, watch.clone()).await;
     let (took, heard_at) = (lap.took(), clock.now());
     let connect = watch.took();
-    let reached = |answer: ExchangeAnswer| Reached {
+    let reached = |answer: TransportResponse| Reached {
         status: answer.status,
         remote_address: answer.remote_address,
         wait: took.saturating_sub(connect.unwrap_or_default()),

@@ -165,7 +165,7 @@ async fn a_key_of_the_configuration_leaves_no_file() {
 
 #[tokio::test]
 async fn a_new_key_replaces_the_old_one() {
-    let dir = unsealed(2 * BITE);
+    let dir = unsealed(2 * BATCH);
     read(dir.path(), None).await.expect("sealed");
     let old = keys_in(dir.path());
     let data_dir = DataDir::open(dir.path()).expect("the data directory");
@@ -173,7 +173,7 @@ async fn a_new_key_replaces_the_old_one() {
     drop(data_dir);
     let new = keys_in(dir.path());
     assert_eq!((rekeyed.old, rekeyed.new), (old.id(), new.id()));
-    assert_eq!((rekeyed.cells, new.count()), (4 * BITE + 2, 1));
+    assert_eq!((rekeyed.cells, new.count()), (4 * BATCH + 2, 1));
     assert_eq!(key_ids(&connection(dir.path())).expect("ids"), new.ids());
     assert_eq!(read(dir.path(), None).await.as_deref(), Ok(INSIDE));
 }
@@ -186,8 +186,9 @@ async fn a_rekey_that_is_killed_heals_wherever_it_was() {
         read(dir.path(), None).await.expect("sealed");
         let both = keys_in(dir.path()).behind(MasterKeys::generate(&Entropy::Os));
         fs::write(dir.path().join(MASTER_KEY_FILE), both.to_text().as_bytes()).expect("written");
-        let seals = Seals::new(&both, Entropy::Os);
-        let bite = seal_bite(&mut connection(dir.path()), &seals, done).expect("a part of it");
+        let encryption = Encryption::new(&both, Entropy::Os);
+        let bite =
+            encrypt_batch(&mut connection(dir.path()), &encryption, done).expect("a part of it");
         assert_eq!(bite, done);
 
         assert_eq!(

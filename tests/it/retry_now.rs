@@ -5,9 +5,9 @@ use std::time::Duration;
 use axum::http::{Method, StatusCode};
 use serde_json::Value;
 
-use crate::grid::{Grid, Heard, event};
+use crate::grid::{Grid, SendResult, event};
 
-async fn try_now(grid: &Grid, delivery: i64) -> Heard {
+async fn try_now(grid: &Grid, delivery: i64) -> SendResult {
     let path = format!("/everpost/deliveries/{delivery}/tryNow");
     grid.manage(Method::POST, &path, Value::Null).await
 }

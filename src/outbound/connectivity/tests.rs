@@ -9,19 +9,19 @@ use tokio::net::TcpListener;
 use super::*;
 use crate::outbound::OutboundOptions;
 use crate::outbound::egress::{Denied, EgressPolicy, Permit};
-use crate::outbound::exchange::{Exchange, NetworkOptions};
 use crate::outbound::resolver::Lookup;
+use crate::outbound::transport::{HttpTransport, NetworkOptions};
 
 /// Thu, 01 Jan 1970 00:16:40 GMT.
 const NOW: Timestamp = Timestamp::from_ms(1_000_000);
 
 /// The way out of an appliance that may call the loopback interface, and how often it has looked a name up.
-struct WayOut {
+struct OutboundCheck {
     outbound: Outbound,
     lookups: Arc<AtomicUsize>,
 }
 
-impl WayOut {
+impl OutboundCheck {
     fn new() -> Self {
         let lookups = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&lookups);
@@ -42,9 +42,9 @@ impl WayOut {
             clock: Clock::simulated(NOW),
             extra_authorities: Vec::new(),
         };
-        let network = NetworkExchange::with_lookup(options, lookup).expect("a network");
+        let network = NetworkTransport::with_lookup(options, lookup).expect("a network");
         let outbound = Outbound::new(OutboundOptions {
-            exchange: Exchange::Network(network),
+            transport: HttpTransport::Network(network),
             clock: Clock::simulated(NOW),
             origin: "eventgrid.azure.net".to_owned(),
             export_dir: None,
@@ -52,9 +52,9 @@ impl WayOut {
         Self { outbound, lookups }
     }
 
-    async fn reach(&self, url: &str) -> Reach {
+    async fn connectivity(&self, url: &str) -> Connectivity {
         let url = Url::parse(url).expect("a URL");
-        self.outbound.reach(&url).await
+        self.outbound.connectivity(&url).await
     }
 }
 
@@ -87,17 +87,19 @@ async fn every_step_of_the_way_is_told() {
     let head = "HTTP/1.1 503 Busy\r\nDate: Thu, 01 Jan 1970 00:18:10 GMT\r\n\
                 Content-Length: 4\r\n\r\n";
     let (port, mut requests) = receiver(head).await;
-    let way = WayOut::new();
+    let way = OutboundCheck::new();
     for times in 1..=2 {
-        let reach = way.reach(&format!("http://hooks.test:{port}/in")).await;
-        let Verdict::Allowed(permits) = &reach.verdict else {
-            panic!("{reach:?}");
+        let connectivity = way
+            .connectivity(&format!("http://hooks.test:{port}/in"))
+            .await;
+        let EgressVerdict::Allowed(permits) = &connectivity.verdict else {
+            panic!("{connectivity:?}");
         };
         let [(address, Permit::Opened { .. })] = permits.as_slice() else {
-            panic!("{reach:?}");
+            panic!("{connectivity:?}");
         };
-        assert!(address.is_loopback() && reach.lookup.is_some());
-        let call = reach.call.expect("a call");
+        assert!(address.is_loopback() && connectivity.lookup.is_some());
+        let call = connectivity.call.expect("a call");
         assert!(call.connect.is_some(), "a connection of its own");
         let reached = call.answer.expect("an answer");
         assert_eq!(reached.status, 503);
@@ -114,16 +116,22 @@ async fn every_step_of_the_way_is_told() {
 #[tokio::test]
 async fn what_may_not_be_called_is_not_called() {
     let (port, mut requests) = receiver("HTTP/1.1 204 No Content\r\n\r\n").await;
-    let way = WayOut::new();
-    let reach = way.reach(&format!("http://lan.test:{port}/")).await;
+    let way = OutboundCheck::new();
+    let connectivity = way.connectivity(&format!("http://lan.test:{port}/")).await;
     assert!(
-        matches!(reach.verdict, Verdict::Denied(Denied::NotPublic { .. })),
-        "{reach:?}"
+        matches!(
+            connectivity.verdict,
+            EgressVerdict::Denied(Denied::NotPublic { .. })
+        ),
+        "{connectivity:?}"
     );
-    assert_eq!(reach.call, None);
-    let reach = way.reach("http://nowhere.test/").await;
-    assert!(matches!(reach.verdict, Verdict::Unresolved(_)), "{reach:?}");
-    assert_eq!(reach.call, None);
+    assert_eq!(connectivity.call, None);
+    let connectivity = way.connectivity("http://nowhere.test/").await;
+    assert!(
+        matches!(connectivity.verdict, EgressVerdict::Unresolved(_)),
+        "{connectivity:?}"
+    );
+    assert_eq!(connectivity.call, None);
     assert!(requests.try_recv().is_err());
 }
 
@@ -132,26 +140,32 @@ async fn a_way_that_ends_early_says_where() {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let port = listener.local_addr().expect("an address").port();
     drop(listener);
-    let way = WayOut::new();
-    let reach = way.reach(&format!("http://127.0.0.1:{port}/")).await;
-    assert_eq!(reach.lookup, None, "an address is not looked up");
-    let call = reach.call.expect("a call");
+    let way = OutboundCheck::new();
+    let connectivity = way.connectivity(&format!("http://127.0.0.1:{port}/")).await;
+    assert_eq!(connectivity.lookup, None, "an address is not looked up");
+    let call = connectivity.call.expect("a call");
     assert_eq!(call.connect, None);
     let error = call.answer.expect_err("nobody there");
     assert_eq!(error.to_string(), "the connection was refused");
 
     let (port, _requests) = receiver("SSH-2.0-OpenSSH_9.2\r\n").await;
-    let call = way.reach(&format!("http://127.0.0.1:{port}/")).await.call;
+    let call = way
+        .connectivity(&format!("http://127.0.0.1:{port}/"))
+        .await
+        .call;
     let call = call.expect("a call");
     assert!(call.connect.is_some());
-    assert!(matches!(call.answer, Err(ExchangeError::Socket(_))));
+    assert!(matches!(call.answer, Err(TransportError::Socket(_))));
 
     let (port, _requests) = receiver("SSH-2.0-OpenSSH_9.2\r\n").await;
-    let call = way.reach(&format!("https://127.0.0.1:{port}/")).await.call;
+    let call = way
+        .connectivity(&format!("https://127.0.0.1:{port}/"))
+        .await
+        .call;
     let call = call.expect("a call");
     assert_eq!(call.connect, None, "TLS is a part of connecting");
     assert!(
-        matches!(call.answer, Err(ExchangeError::Tls(_))),
+        matches!(call.answer, Err(TransportError::Tls(_))),
         "{call:?}"
     );
 }

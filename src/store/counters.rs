@@ -32,7 +32,7 @@ pub(super) const HOUR_MS: i64 = 60 * MINUTE_MS;
 pub(super) const DAY_MS: i64 = 24 * HOUR_MS;
 
 /// Counts what changes on one connection.
-pub(super) struct Tally {
+pub(super) struct Counters {
     counts: Arc<Mutex<Counts>>,
 }
 
@@ -107,7 +107,7 @@ const TRIGGERS: &str = "
     END;
 ";
 
-impl Tally {
+impl Counters {
     /// Counts the changes made on `connection` from now on.
     pub(super) fn watch(connection: &Connection) -> rusqlite::Result<Self> {
         let counts = Arc::<Mutex<Counts>>::default();
@@ -128,12 +128,12 @@ impl Tally {
     }
 
     /// Takes what was counted so far away, so that what follows can be kept or forgotten by itself.
-    pub(super) fn set_aside(&self) -> Counts {
+    pub(super) fn take_counts(&self) -> Counts {
         std::mem::take(&mut self.counts.lock().unwrap())
     }
 
     /// Forgets what was counted since `aside` was set aside.
-    pub(super) fn put_back(&self, aside: Counts) {
+    pub(super) fn restore_counts(&self, aside: Counts) {
         *self.counts.lock().unwrap() = aside;
     }
 
@@ -144,7 +144,7 @@ impl Tally {
 
     /// Writes what was counted into the tables, in the open transaction.
     pub(super) fn write(&self, group: &Connection) -> rusqlite::Result<()> {
-        self.set_aside().write(group)
+        self.take_counts().write(group)
     }
 }
 

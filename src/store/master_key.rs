@@ -13,17 +13,17 @@ use zeroize::Zeroizing;
 
 use crate::base::Entropy;
 use crate::store::data_dir::{DataDir, write_private};
+use crate::store::encryption::{COLUMNS, Column, Encryption, MasterKeys, is_encrypted, key_id};
 use crate::store::error::StoreError;
-use crate::store::seal::{COLUMNS, Column, MasterKeys, Seals, is_sealed, key_id};
 
 /// The file in the data directory.
 pub const MASTER_KEY_FILE: &str = "master.key";
 
 /// Cells sealed in one commit.
-const BITE: usize = 100;
+const BATCH: usize = 100;
 
 /// Where master keys come from.
-pub(super) struct Vault<'a> {
+pub(super) struct MasterKeyFile<'a> {
     pub(super) data_dir: &'a DataDir,
     /// Keys given by the configuration; without them the file is read, or made.
     pub(super) configured: Option<&'a MasterKeys>,
@@ -40,14 +40,14 @@ pub struct Rekeyed {
     pub cells: usize,
 }
 
-impl Vault<'_> {
+impl MasterKeyFile<'_> {
     /// Finds the keys, refuses to go on without one that something is sealed by, and heals what a crash or
     /// an older release left behind.
     pub(super) fn unlock(
         &self,
         connection: &mut Connection,
         progress: &dyn Fn(&str),
-    ) -> Result<Seals, StoreError> {
+    ) -> Result<Encryption, StoreError> {
         Ok(self.unlocked(connection, progress)?.0)
     }
 
@@ -55,19 +55,19 @@ impl Vault<'_> {
         &self,
         connection: &mut Connection,
         progress: &dyn Fn(&str),
-    ) -> Result<(Seals, MasterKeys), StoreError> {
+    ) -> Result<(Encryption, MasterKeys), StoreError> {
         let needed = key_ids(connection)?;
         let keys = match self.configured {
             Some(keys) => keys.clone(),
             None => self.read_or_make(&needed)?,
         };
-        let seals = Seals::new(&keys, self.entropy.clone());
+        let encryption = Encryption::new(&keys, self.entropy.clone());
         self.check(&keys, &needed)?;
-        seal_all(connection, &seals, progress)?;
+        encrypt_all(connection, &encryption, progress)?;
         if self.configured.is_none() && keys.count() > 1 {
             self.write(&keys.newest())?;
         }
-        Ok((seals, keys.newest()))
+        Ok((encryption, keys.newest()))
     }
 
     /// Seals everything by a new key, and forgets the old one. Nobody else may have the database open.
@@ -79,8 +79,8 @@ impl Vault<'_> {
         let (_, old) = self.unlocked(connection, progress)?;
         let both = old.behind(MasterKeys::generate(self.entropy));
         self.write(&both)?;
-        let seals = Seals::new(&both, self.entropy.clone());
-        let cells = seal_all(connection, &seals, progress)?;
+        let encryption = Encryption::new(&both, self.entropy.clone());
+        let cells = encrypt_all(connection, &encryption, progress)?;
         self.write(&both.newest())?;
         Ok(Rekeyed {
             old: old.id(),
@@ -159,41 +159,41 @@ fn key_ids(connection: &Connection) -> Result<BTreeSet<String>, StoreError> {
 }
 
 /// Seals by the newest key whatever is not, and leaves no trace of it in the file.
-fn seal_all(
+fn encrypt_all(
     connection: &mut Connection,
-    seals: &Seals,
+    encryption: &Encryption,
     progress: &dyn Fn(&str),
 ) -> Result<usize, StoreError> {
-    let mut sealed = 0;
+    let mut encrypted = 0;
     loop {
-        let bite = seal_bite(connection, seals, BITE)?;
+        let bite = encrypt_batch(connection, encryption, BATCH)?;
         if bite == 0 {
             break;
         }
-        sealed += bite;
-        progress(&format!("sealed {sealed} secrets by the master key"));
+        encrypted += bite;
+        progress(&format!("sealed {encrypted} secrets by the master key"));
     }
-    if sealed > 0 {
+    if encrypted > 0 {
         // The log still holds the pages as they were.
         connection.execute_batch("PRAGMA wal_checkpoint(TRUNCATE);")?;
     }
-    Ok(sealed)
+    Ok(encrypted)
 }
 
 /// One commit of it. Returns how many cells there were; 0 at the end.
-fn seal_bite(
+fn encrypt_batch(
     connection: &mut Connection,
-    seals: &Seals,
+    encryption: &Encryption,
     limit: usize,
 ) -> Result<usize, StoreError> {
     // Old texts are overwritten with zeros, not merely forgotten.
     connection.pragma_update(None, "secure_delete", true)?;
     let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    let mut sealed = 0;
+    let mut encrypted = 0;
     for column in COLUMNS {
-        for (row, text) in stale(&tx, column, seals, limit - sealed)? {
-            let text = match is_sealed(&text) {
-                true => seals.open(column, row, &text)?,
+        for (row, text) in stale(&tx, column, encryption, limit - encrypted)? {
+            let text = match is_encrypted(&text) {
+                true => encryption.open(column, row, &text)?,
                 false => text,
             };
             let Column {
@@ -201,22 +201,25 @@ fn seal_bite(
                 column: name,
             } = column;
             let update = format!("UPDATE {table} SET {name} = ?2 WHERE id = ?1");
-            tx.execute(&update, params![row, seals.seal(column, row, &text)])?;
-            sealed += 1;
+            tx.execute(
+                &update,
+                params![row, encryption.encrypt(column, row, &text)],
+            )?;
+            encrypted += 1;
         }
     }
     tx.commit()?;
-    Ok(sealed)
+    Ok(encrypted)
 }
 
 /// Cells that the newest key has not sealed. There is nothing to seal in an empty one.
 fn stale(
     connection: &Connection,
     Column { table, column }: Column,
-    seals: &Seals,
+    encryption: &Encryption,
     limit: usize,
 ) -> Result<Vec<(i64, Zeroizing<String>)>, StoreError> {
-    let prefix = seals.prefix();
+    let prefix = encryption.prefix();
     let select = format!(
         "SELECT id, {column} FROM {table}
          WHERE {column} <> '' AND substr({column}, 1, ?1) <> ?2 LIMIT ?3"
@@ -231,5 +234,5 @@ fn stale(
 }
 
 #[cfg(test)]
-#[path = "vault_tests.rs"]
+#[path = "master_key_tests.rs"]
 mod tests;

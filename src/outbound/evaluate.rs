@@ -11,7 +11,7 @@ use crate::outbound::resolver::{Guard, ResolveError};
 
 /// What would become of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum EgressVerdict {
     /// It would be made to one of these addresses.
     Allowed(Vec<(IpAddr, Permit)>),
     /// It would be answered within the appliance; nothing leaves it.
@@ -23,18 +23,18 @@ pub enum Verdict {
 
 impl Outbound {
     /// Judges a URL. A host name is looked up; nothing is called.
-    pub async fn judge(&self, url: &Url) -> Verdict {
-        match self.exchange.network(url) {
-            Some(network) => judge(network.policy(), network.guard(), url).await,
-            None => Verdict::Inside,
+    pub async fn evaluate(&self, url: &Url) -> EgressVerdict {
+        match self.transport.network(url) {
+            Some(network) => evaluate(network.policy(), network.guard(), url).await,
+            None => EgressVerdict::Inside,
         }
     }
 }
 
-pub(super) async fn judge(policy: &EgressPolicy, guard: &Guard, url: &Url) -> Verdict {
+pub(super) async fn evaluate(policy: &EgressPolicy, guard: &Guard, url: &Url) -> EgressVerdict {
     let found = match (policy.check_url(url), url.host()) {
-        (Err(denied), _) => return Verdict::Denied(denied),
-        (Ok(()), None) => return Verdict::Denied(Denied::NoHost),
+        (Err(denied), _) => return EgressVerdict::Denied(denied),
+        (Ok(()), None) => return EgressVerdict::Denied(Denied::NoHost),
         (Ok(()), Some(Host::Ipv4(address))) => Ok(vec![address.into()]),
         (Ok(()), Some(Host::Ipv6(address))) => Ok(vec![address.into()]),
         (Ok(()), Some(Host::Domain(name))) => guard.addresses(name).await,
@@ -44,9 +44,9 @@ pub(super) async fn judge(policy: &EgressPolicy, guard: &Guard, url: &Url) -> Ve
         addresses.into_iter().map(permit).collect()
     });
     match permits {
-        Ok(permits) => Verdict::Allowed(permits),
-        Err(ResolveError::Denied(denied)) => Verdict::Denied(denied),
-        Err(ResolveError::Failed(why)) => Verdict::Unresolved(why),
+        Ok(permits) => EgressVerdict::Allowed(permits),
+        Err(ResolveError::Denied(denied)) => EgressVerdict::Denied(denied),
+        Err(ResolveError::Failed(why)) => EgressVerdict::Unresolved(why),
     }
 }
 
@@ -76,7 +76,7 @@ mod tests {
         });
         let guard = Guard::new(policy.clone(), Clock::system(), lookup);
         let url = Url::parse(url).expect("a URL");
-        let verdict = format!("{:?}", judge(&policy, &guard, &url).await);
+        let verdict = format!("{:?}", evaluate(&policy, &guard, &url).await);
         assert!(verdict.contains(expected), "{url}: {verdict}");
     }
 
