@@ -1,5 +1,5 @@
 //! Requests that change something must come from our own pages: by what the browser says about their
-//! origin, and by a token in the form (security.md B3).
+//! origin, and by a token in the form (docs/security.md B3).
 
 use std::sync::Arc;
 

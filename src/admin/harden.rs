@@ -1,4 +1,4 @@
-//! Headers that tell browsers to trust a page with nothing but itself (security.md B8).
+//! Headers that tell browsers to trust a page with nothing but itself (docs/security.md B8).
 
 use axum::response::Response;
 use http::header::{

@@ -1,4 +1,4 @@
-//! Under which hosts browsers may reach the pages (security.md B3).
+//! Under which hosts browsers may reach the pages (docs/security.md B3).
 //!
 //! Whoever runs a site can point its name at an address of somebody else's network. Pages that were loaded
 //! from there would then share their origin with ours, and could use them with the cookies of whoever has

@@ -1,5 +1,5 @@
 //! Asks for the password again before a secret is shown or somebody's rights change: whoever finds a browser
-//! that somebody left open gets no further (security.md B3; ASVS 7.5.1 and 7.5.3).
+//! that somebody left open gets no further (docs/security.md B3; ASVS 7.5.1 and 7.5.3).
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! Who is signed in: sessions in the database, by a cookie that no script can read.
 //!
 //! A session ends half an hour after the last request and in any case twelve hours after signing in,
-//! by our own clock. The database knows the hash of its id alone (security.md B3).
+//! by our own clock. The database knows the hash of its id alone (docs/security.md B3).
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -24,10 +24,10 @@ use crate::base::{Clock, Entropy, Timestamp, sha256_hex};
 use crate::store::StoreError;
 use crate::store::accounts::{Accounts, Role, SessionRecord, User, UserId};
 
-/// How long a session lives without requests (security.md B3).
+/// How long a session lives without requests (docs/security.md B3).
 const IDLE_MAX: Duration = Duration::from_secs(30 * 60);
 
-/// How long a session lives at most (security.md B3).
+/// How long a session lives at most (docs/security.md B3).
 const LIFE_MAX: Duration = Duration::from_secs(12 * 3_600);
 
 /// A session is written down again after this long, so that not every page view is a write.

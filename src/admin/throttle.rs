@@ -9,7 +9,7 @@ use crate::base::{Timestamp, sha256_hex};
 use crate::store::StoreError;
 use crate::store::accounts::Accounts;
 
-/// Networks are counted, not addresses, because one guesser has many of them (security.md B3).
+/// Networks are counted, not addresses, because one guesser has many of them (docs/security.md B3).
 const IPV4_PREFIX: u8 = 24;
 const IPV6_PREFIX: u8 = 64;
 

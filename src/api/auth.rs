@@ -22,7 +22,7 @@ use crate::model::registry::TopicEntry;
 use crate::store::accounts::Role;
 use crate::wire::sas::{self, SasClaims, SasError};
 
-/// What a publisher presents (spec 1.2).
+/// What a publisher presents (rule 1.2).
 #[derive(Debug)]
 pub(super) enum Credential {
     None,

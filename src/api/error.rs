@@ -1,4 +1,4 @@
-//! Every refusal in Azure's shape (spec 1.5).
+//! Every refusal in Azure's shape (rule 1.5).
 
 use std::any::Any;
 
@@ -22,10 +22,10 @@ use crate::wire::pull::InvalidPull;
 use crate::wire::resource::InvalidResource;
 use crate::wire::{BadInput, BadInputKind};
 
-/// Azure's code for a webhook that has not agreed (spec 5).
+/// Azure's code for a webhook that has not agreed (rule 5).
 const VALIDATION_FAILED: &str = "Url validation";
 
-/// Where clients of namespaces look for the code (event-grid-namespaces.md 3).
+/// Where clients of namespaces look for the code (rule N3).
 const ERROR_CODE: HeaderName = HeaderName::from_static("x-ms-error-code");
 
 /// Bytes of a plain refusal; they quote little of what was sent.

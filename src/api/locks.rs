@@ -190,7 +190,7 @@ async fn end(
     Ok(ended.into_iter().map(|each| each.map(|_| ())).collect())
 }
 
-/// Why one lock was refused (event-grid-namespaces.md 5 for the codes).
+/// Why one lock was refused (rule N5 for the codes).
 struct Fault {
     code: &'static str,
     message: String,

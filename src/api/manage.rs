@@ -1,5 +1,5 @@
-//! The door for those who manage topics and event subscriptions (spec 3), in namespaces or not
-//! (event-grid-namespaces.md 1).
+//! The door for those who manage topics and event subscriptions (rule 3), in namespaces or not
+//! (rule N1).
 
 use std::sync::Arc;
 
@@ -189,7 +189,7 @@ pub(super) async fn put_subscription(
     Ok((StatusCode::CREATED, Json(shown)).into_response())
 }
 
-/// `PATCH /topics/{topic}/eventSubscriptions/{name}`: 201 (spec 3.1); in namespaces 200, because the
+/// `PATCH /topics/{topic}/eventSubscriptions/{name}`: 201 (rule 3.1); in namespaces 200, because the
 /// clients take nothing else.
 pub(super) async fn patch_subscription(
     State(state): State<ApiState>,

@@ -1,4 +1,4 @@
-//! The door for those who manage namespaces (event-grid-namespaces.md 1).
+//! The door for those who manage namespaces (rule N1).
 
 use axum::Json;
 use axum::body::Bytes;

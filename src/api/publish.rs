@@ -1,4 +1,4 @@
-//! The door for publishers (spec 1).
+//! The door for publishers (rule 1).
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ use crate::model::topic::TopicId;
 use crate::store::RequestMark;
 use crate::wire;
 
-/// The only version of the data plane there is (spec 1.1).
+/// The only version of the data plane there is (rule 1.1).
 pub(super) const API_VERSION: &str = "2018-01-01";
 
 /// Kibibytes of request bodies in memory at once: 64 requests of the greatest size.
@@ -97,7 +97,7 @@ pub(super) async fn to_host(
     publish(&state, &topic, request).await
 }
 
-/// Answers preflight questions without asking who is there (spec 1.1).
+/// Answers preflight questions without asking who is there (rule 1.1).
 pub(super) async fn options() -> impl IntoResponse {
     (StatusCode::OK, [(header::ALLOW, "POST, OPTIONS")])
 }
@@ -247,7 +247,7 @@ fn check_address(topic: &TopicEntry, request: &Request<Body>) -> Result<(), ApiE
     )))
 }
 
-/// By the first label of the host; else by the key, where it opens exactly one topic (spec A).
+/// By the first label of the host; else by the key, where it opens exactly one topic (rule A).
 fn choose_topic(
     registry: &Registry,
     host: &str,

@@ -1,5 +1,5 @@
 //! The door for publishers to namespace topics: `POST …/topics/{topic}:publish`
-//! (event-grid-namespaces.md 3).
+//! (rule N3).
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::base::Timestamp;
 use crate::model::name::{NamespaceName, TopicName};
 use crate::model::registry::{Registry, TopicEntry};
 
-/// The versions of the data plane (event-grid-namespaces.md 3), oldest first.
+/// The versions of the data plane (rule N3), oldest first.
 pub(super) const API_VERSIONS: [&str; 4] = [
     "2023-06-01-preview",
     "2023-10-01-preview",

@@ -1,5 +1,5 @@
 //! The door for receivers of namespace topics: they take events, and say what becomes of them
-//! (event-grid-namespaces.md 5).
+//! (rule N5).
 //!
 //! It stands in front of the other routes for the reasons that that of dead-letter queues does: any letter
 //! case, and nobody who has hung up is handed an event.

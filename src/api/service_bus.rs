@@ -1,5 +1,5 @@
 //! The dead-letter queue of every event subscription, as Azure Service Bus' REST runtime API has it
-//! (service-bus.md 4, 8).
+//! (rule S4, 8).
 //!
 //! It stands in front of the other routes, because its paths come in any letter case, and because whoever
 //! waits here and hangs up must not be served after that: what is locked for nobody only comes back a minute

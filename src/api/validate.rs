@@ -1,5 +1,5 @@
 //! The door for receivers that agree by hand: the validation URL, and the callback of a CloudEvents
-//! handshake (spec 5).
+//! handshake (rule 5).
 
 use axum::extract::State;
 use axum::http::{HeaderMap, Uri};

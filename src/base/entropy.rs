@@ -51,7 +51,7 @@ impl Entropy {
         (u64::from_le_bytes(bytes) >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// A new access key of a topic: base64, as SAS tokens need it (event-grid.md 1.2).
+    /// A new access key of a topic: base64, as SAS tokens need it (rule 1.2).
     pub fn access_key(&self) -> String {
         let mut bytes = [0; ACCESS_KEY_BYTES];
         self.fill(&mut bytes);

@@ -1,4 +1,4 @@
-//! Which deliveries share a request: those that can have the same headers (spec 8, section A). Pure.
+//! Which deliveries share a request: those that can have the same headers (rule 8, section A). Pure.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;

@@ -246,7 +246,7 @@ impl Broker {
     }
 
     /// Records a late answer. A success completes what still waits for its next attempt; what is being
-    /// attempted already is not recalled (spec 7.2).
+    /// attempted already is not recalled (rule 7.2).
     async fn settle_late(&self, batch: &Batch, answer: &AttemptResult, started_at: Timestamp) {
         let Some(status) = answer.status else {
             return;

@@ -33,7 +33,7 @@ pub enum ManageError {
          give it a greater sku.capacity"
     )]
     TooManyTopics(NamespaceName, usize),
-    /// There is no pending state in namespaces (event-grid-namespaces.md 6.1): nothing was changed.
+    /// There is no pending state in namespaces (rule N6.1): nothing was changed.
     #[error(
         "webhook validation handshake failed for {endpoint}: {why}. A webhook agrees by answering \
          OPTIONS with status 200 and the header WebHook-Allowed-Origin"

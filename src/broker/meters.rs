@@ -1,4 +1,4 @@
-//! Counters with the meanings of Azure's metrics (spec 10.1), named the way Prometheus likes it.
+//! Counters with the meanings of Azure's metrics (rule 10.1), named the way Prometheus likes it.
 //!
 //! They count since the start of the process. Labels are names of existing topics and subscriptions and
 //! words of closed lists, so their number is bounded by the registry.

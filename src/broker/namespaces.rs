@@ -108,7 +108,7 @@ impl Broker {
     }
 
     /// Asks the receiver of a namespace topic's subscription before that is stored, unless it has agreed
-    /// to the same before (event-grid-namespaces.md 6.1).
+    /// to the same before (rule N6.1).
     pub(super) async fn agree_first(
         &self,
         topic: &TopicName,

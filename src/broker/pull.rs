@@ -1,5 +1,5 @@
 //! Pull delivery: receivers of namespace topics take events and say what becomes of them
-//! (event-grid-namespaces.md 5).
+//! (rule N5).
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Asking a destination for consent: the life of a handshake (spec 5, section A).
+//! Asking a destination for consent: the life of a handshake (rule 5, section A).
 //!
 //! A handshake begins with a code and ends in `Succeeded` or `Failed`. It asks up to three times; a
 //! receiver that answers without agreeing may still agree by opening the validation URL within ten

@@ -43,7 +43,7 @@ impl fmt::Debug for Secret {
 }
 
 /// The two keys of a topic: either one publishes and signs, so that one can be renewed while the other
-/// is in use (spec 1.2).
+/// is in use (rule 1.2).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AccessKeys {
     pub key1: Secret,

@@ -1,4 +1,4 @@
-//! How many events go into one delivery request (spec 8).
+//! How many events go into one delivery request (rule 8).
 
 use crate::model::limits::{BATCH_EVENTS_MAX, BATCH_KILOBYTES_MAX};
 
@@ -10,13 +10,13 @@ pub struct BatchPolicy {
 }
 
 impl BatchPolicy {
-    /// Whether requests carry arrays of events even for schemas that send one event bare (spec A).
+    /// Whether requests carry arrays of events even for schemas that send one event bare (rule A).
     pub fn is_on(&self) -> bool {
         self.max_events.is_some_and(|max| max > 1)
             || (self.max_events.is_none() && self.preferred_kilobytes.is_some())
     }
 
-    /// Events that a request never exceeds; 1 with batching off (spec A).
+    /// Events that a request never exceeds; 1 with batching off (rule A).
     pub fn events_max(&self) -> usize {
         if !self.is_on() {
             return 1;
@@ -24,7 +24,7 @@ impl BatchPolicy {
         self.max_events.unwrap_or(BATCH_EVENTS_MAX) as usize
     }
 
-    /// Bytes that a request aims at; a single bigger event still goes, alone (spec 8).
+    /// Bytes that a request aims at; a single bigger event still goes, alone (rule 8).
     pub fn bytes_preferred(&self) -> usize {
         self.preferred_kilobytes.unwrap_or(BATCH_KILOBYTES_MAX) as usize * 1_024
     }

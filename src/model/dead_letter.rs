@@ -4,7 +4,7 @@ use crate::model::limits::{
     DEAD_LETTER_PROPERTIES_MAX, DEAD_LETTER_PROPERTY_NAME_MAX, DEAD_LETTER_TEXT_MAX,
 };
 
-/// Why a delivery was given up; Azure's spelling on the wire (spec A).
+/// Why a delivery was given up; Azure's spelling on the wire (rule A).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeadLetterReason {
     MaxDeliveryAttemptsExceeded,

@@ -63,7 +63,7 @@ impl DeliveryState {
     }
 }
 
-/// What became of an attempt; Azure's `lastDeliveryOutcome` (spec 9.3).
+/// What became of an attempt; Azure's `lastDeliveryOutcome` (rule 9.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Outcome {
     Delivered,
@@ -150,7 +150,7 @@ impl Outcome {
         Self::ALL.into_iter().find(|outcome| outcome.name() == name)
     }
 
-    /// What a webhook's status means (spec 6.5: success is 200 to 204 and nothing else).
+    /// What a webhook's status means (rule 6.5: success is 200 to 204 and nothing else).
     pub fn of_status(status: u16) -> Self {
         match status {
             200..=204 => Self::Delivered,
@@ -281,7 +281,7 @@ impl Settlement {
 }
 
 /// Whether a delivery that is due may be attempted: expiry is looked at here and nowhere else
-/// (spec 7.3: only when the next attempt falls due).
+/// (rule 7.3: only when the next attempt falls due).
 pub fn admit(
     delivery: &Delivery,
     policy: &RetryPolicy,

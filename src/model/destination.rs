@@ -127,7 +127,7 @@ impl Destination {
     }
 }
 
-/// How events are handed to receivers that come for them (event-grid-namespaces.md 5).
+/// How events are handed to receivers that come for them (rule N5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PullQueue {
     /// How long a receiver holds an event unless it renews its lock.
@@ -195,7 +195,7 @@ impl EndpointUrl {
         &self.0
     }
 
-    /// The URL without its query (`endpointBaseUrl`, spec 3.3).
+    /// The URL without its query (`endpointBaseUrl`, rule 3.3).
     pub fn base(&self) -> String {
         let mut base = self.0.clone();
         base.set_query(None);
@@ -227,7 +227,7 @@ impl std::fmt::Debug for EndpointUrl {
     }
 }
 
-/// A header of one's own on every delivery (spec 6.4).
+/// A header of one's own on every delivery (rule 6.4).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeliveryAttributeMapping {
     pub name: String,

@@ -1,12 +1,12 @@
 //! Dead letters on their way to storage: when a blob of them is due, and for how long storage that is away
-//! is waited for (spec 9.1, A).
+//! is waited for (rule 9.1, A).
 
 use std::time::Duration;
 
 use crate::base::{TimeScale, Timestamp};
 use crate::model::limits::{EXPORT_DELAY, STORAGE_OUTAGE_MAX};
 
-/// Waits after failures in a row; the last one repeats (event-grid-namespaces.md 7).
+/// Waits after failures in a row; the last one repeats (rule N7).
 const WAITS: [Duration; 3] = [
     Duration::from_secs(10),
     Duration::from_secs(60),

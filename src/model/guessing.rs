@@ -1,13 +1,13 @@
-//! Slows down the guessing of passwords, codes and links with waits that grow and end (security.md B3).
+//! Slows down the guessing of passwords, codes and links with waits that grow and end (docs/security.md B3).
 
 use std::time::Duration;
 
 use crate::base::Timestamp;
 
-/// Failures without consequences (security.md B3).
+/// Failures without consequences (docs/security.md B3).
 const FREE_TRIES: u32 = 5;
 
-/// The longest wait: nobody is locked out for good (security.md B3).
+/// The longest wait: nobody is locked out for good (docs/security.md B3).
 const WAIT_MAX: Duration = Duration::from_secs(300);
 
 /// After this long without a failure a guesser starts afresh.

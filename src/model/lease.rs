@@ -19,7 +19,7 @@ use crate::model::delivery::{AttemptResult, DeliveryAttempt, DeliveryId, Outcome
 use crate::model::limits::RENEWAL_WINDOW;
 use crate::model::subscription::{DeadLetterDestination, SubscriptionId};
 
-/// When what is put aside falls due: never. The moment that Azure shows for "no end" (service-bus.md 2).
+/// When what is put aside falls due: never. The moment that Azure shows for "no end" (rule S2).
 pub const NEVER: Timestamp = Timestamp::from_ms(253_402_300_799_999);
 
 /// What proves a lock: 16 random bytes, written as a UUID.
@@ -94,13 +94,13 @@ pub fn is_held(until: Timestamp, now: Timestamp) -> bool {
 
 impl Lock {
     /// Whether a lock of a pulled subscription can be prolonged once more: within an hour of the receiving
-    /// (event-grid-namespaces.md 5).
+    /// (rule N5).
     pub fn may_be_renewed(&self, now: Timestamp, scale: TimeScale) -> bool {
         now.since(self.locked_at) < scale.shrink(RENEWAL_WINDOW)
     }
 
     /// When what is released at `now` can be taken again: after the delay, though not after the end of its
-    /// life (event-grid-namespaces.md 5).
+    /// life (rule N5).
     pub fn released_at(
         &self,
         delay: Duration,
@@ -113,7 +113,7 @@ impl Lock {
     }
 }
 
-/// What a receiver of a pulled subscription says of the events that it holds (event-grid-namespaces.md 5).
+/// What a receiver of a pulled subscription says of the events that it holds (rule N5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReceiverAction {
     Acknowledge,

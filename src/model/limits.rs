@@ -1,14 +1,14 @@
 //! Every number that bounds the product, and where it comes from.
 //!
-//! "spec" means the published behaviour of Azure Event Grid; what has no source there says why the
-//! number is what it is.
+//! "rule 7.1" is that rule of docs/azure-compatibility.md, what Azure publishes; a number without a rule
+//! says why it is what it is.
 
 use std::time::Duration;
 
-/// Bytes of one publish request, and of one event in it (spec 1.4: 1 MB; the boundary itself passes).
+/// Bytes of one publish request, and of one event in it (rule 1.4: 1 MB; the boundary itself passes).
 pub const PUBLISH_BYTES_MAX: usize = 1_048_576;
 
-/// Events in one publish request (spec 1.4).
+/// Events in one publish request (rule 1.4).
 pub const PUBLISH_EVENTS_MAX: usize = 5_000;
 
 /// Nesting of arrays and objects in anything a client sends. Deeper documents serve no purpose and
@@ -37,76 +37,76 @@ pub const AUDIT_ROWS_MAX: i64 = 100_000;
 /// For how long the audit log is kept: as long as the coarsest counters.
 pub const AUDIT_LIFE: Duration = Duration::from_secs(400 * 86_400);
 
-/// Event subscriptions of one topic (spec 13).
+/// Event subscriptions of one topic (rule 13).
 pub const SUBSCRIPTIONS_PER_TOPIC_MAX: usize = 500;
 
-/// Advanced filters of one event subscription, and values over all of them (spec 4.4).
+/// Advanced filters of one event subscription, and values over all of them (rule 4.4).
 pub const FILTERS_MAX: usize = 25;
 
-/// Values over all advanced filters of one event subscription (spec 4.4).
+/// Values over all advanced filters of one event subscription (rule 4.4).
 pub const FILTER_VALUES_MAX: usize = 25;
 
-/// Characters of a string in a filter (spec 4.4).
+/// Characters of a string in a filter (rule 4.4).
 pub const FILTER_STRING_MAX: usize = 512;
 
-/// Attempts of one delivery (spec 3.3).
+/// Attempts of one delivery (rule 3.3).
 pub const ATTEMPTS_MAX: u32 = 30;
 
-/// Minutes that a delivery may live (spec 3.3).
+/// Minutes that a delivery may live (rule 3.3).
 pub const TIME_TO_LIVE_MINUTES_MAX: u32 = 1_440;
 
-/// Events in one publish request to a namespace topic (event-grid-namespaces.md 3).
+/// Events in one publish request to a namespace topic (rule N3).
 pub const NAMESPACE_PUBLISH_EVENTS_MAX: usize = 1_000;
 
 /// Characters of the name of a CloudEvents extension attribute in a namespace topic
-/// (event-grid-namespaces.md 3).
+/// (rule N3).
 pub const NAMESPACE_EXTENSION_NAME_MAX: usize = 20;
 
-/// Namespaces of one appliance (event-grid-namespaces.md 1: of one Azure subscription).
+/// Namespaces of one appliance (rule N1: of one Azure subscription).
 pub const NAMESPACES_MAX: usize = 50;
 
-/// Throughput units of one namespace (event-grid-namespaces.md 1).
+/// Throughput units of one namespace (rule N1).
 pub const THROUGHPUT_UNITS_MAX: u32 = 40;
 
-/// Topics of a namespace for each of its throughput units (event-grid-namespaces.md 9).
+/// Topics of a namespace for each of its throughput units (rule N9).
 pub const TOPICS_PER_UNIT_MAX: usize = 100;
 
-/// Days that a namespace topic keeps events (event-grid-namespaces.md 1).
+/// Days that a namespace topic keeps events (rule N1).
 pub const EVENT_RETENTION_DAYS_MAX: u32 = 7;
 
-/// Days for which Azure tries to write a dead letter of a namespace topic (event-grid-namespaces.md 1.1).
+/// Days for which Azure tries to write a dead letter of a namespace topic (rule N1.1).
 pub const DEAD_LETTER_RETRY_DAYS_MAX: u32 = 2;
 
-/// Attempts of one delivery of a namespace topic (event-grid-namespaces.md 1.1).
+/// Attempts of one delivery of a namespace topic (rule N1.1).
 pub const NAMESPACE_ATTEMPTS_MAX: u32 = 10;
 
 /// How long a receiver of a pulled subscription holds an event unless the subscription says otherwise
-/// (event-grid-namespaces.md 1.1).
+/// (rule N1.1).
 pub const RECEIVE_LOCK: Duration = Duration::from_secs(60);
 
-/// Seconds that a subscription may let its receivers hold an event (event-grid-namespaces.md 1.1).
+/// Seconds that a subscription may let its receivers hold an event (rule N1.1).
 pub const RECEIVE_LOCK_SECONDS: std::ops::RangeInclusive<u32> = 60..=300;
 
-/// Events that one request receives (event-grid-namespaces.md 5).
+/// Events that one request receives (rule N5).
 pub const RECEIVE_EVENTS: std::ops::RangeInclusive<usize> = 1..=100;
 
-/// Seconds that a receiver may wait for the first event (event-grid-namespaces.md 5).
+/// Seconds that a receiver may wait for the first event (rule N5).
 pub const RECEIVE_WAIT_SECONDS: std::ops::RangeInclusive<u64> = 10..=120;
 
-/// How long a receiver waits for the first event unless it says otherwise (event-grid-namespaces.md 5).
+/// How long a receiver waits for the first event unless it says otherwise (rule N5).
 pub const PULL_WAIT: Duration = Duration::from_secs(60);
 
-/// Seconds for which a released event may be held back (event-grid-namespaces.md 5).
+/// Seconds for which a released event may be held back (rule N5).
 pub const RELEASE_DELAYS_S: [u64; 5] = [0, 10, 60, 600, 3_600];
 
 /// Lock tokens in one request to settle: ten times what one request receives.
 pub const SETTLED_LOCKS_MAX: usize = 1_000;
 
-/// For how long after it was received the lock of an event may be renewed (event-grid-namespaces.md 5).
+/// For how long after it was received the lock of an event may be renewed (rule N5).
 pub const RENEWAL_WINDOW: Duration = Duration::from_secs(3_600);
 
 /// The longest time that a delivery of a namespace topic may live: the longest retention of its topic
-/// (event-grid-namespaces.md 1.1).
+/// (rule N1.1).
 pub const NAMESPACE_TIME_TO_LIVE_MAX: Duration = Duration::from_secs(7 * 24 * 3_600);
 
 /// Waits in a retry schedule of one's own: as many as there can be between attempts, and one to spare.
@@ -118,16 +118,16 @@ pub const OWN_WAIT_SHORTEST: Duration = Duration::from_secs(1);
 /// The longest wait in a retry schedule of one's own; after more, nothing would be alive any more.
 pub const OWN_WAIT_LONGEST: Duration = Duration::from_secs(24 * 3_600);
 
-/// Events in one delivery request (spec 8).
+/// Events in one delivery request (rule 8).
 pub const BATCH_EVENTS_MAX: u32 = 5_000;
 
-/// Kilobytes that a delivery request may aim at (spec 8).
+/// Kilobytes that a delivery request may aim at (rule 8).
 pub const BATCH_KILOBYTES_MAX: u32 = 1_024;
 
-/// Custom headers of one event subscription (spec 6.4).
+/// Custom headers of one event subscription (rule 6.4).
 pub const DELIVERY_ATTRIBUTES_MAX: usize = 10;
 
-/// Bytes of a custom header's value (spec 6.4).
+/// Bytes of a custom header's value (rule 6.4).
 pub const DELIVERY_ATTRIBUTE_BYTES_MAX: usize = 4_096;
 
 /// Bytes of a webhook's URL. Longer request lines are refused by nearly every server.
@@ -165,29 +165,29 @@ pub const TOKEN_MARGIN: Duration = Duration::from_secs(60);
 /// How long a token is used whose life the authorization server does not tell.
 pub const TOKEN_LIFE: Duration = Duration::from_secs(300);
 
-/// Inbound IP rules of one topic (spec 13).
+/// Inbound IP rules of one topic (rule 13).
 pub const INBOUND_IP_RULES_MAX: usize = 128;
 
-/// How long a webhook has to answer (spec 6.1).
+/// How long a webhook has to answer (rule 6.1).
 pub const RESPONSE_DEADLINE: Duration = Duration::from_secs(30);
 
 /// Seconds that a subscription may give its webhook to answer (an extension).
 pub const RESPONSE_DEADLINE_S_MAX: u32 = 300;
 
-/// For how long after its request an answer is still listened to (spec 7.2).
+/// For how long after its request an answer is still listened to (rule 7.2).
 pub const LATE_ANSWER_WINDOW: Duration = Duration::from_secs(180);
 
 /// Requests whose late answers are listened to at once. Each holds a connection, and the body of its
 /// request while the receiver does not read it, up to 1 MiB.
 pub const LATE_RESPONSES_MAX: usize = 128;
 
-/// Failures in a row that put a subscription on probation (spec A, 7.4).
+/// Failures in a row that put a subscription on probation (rule A, 7.4).
 pub const PROBATION_FAILURES: u32 = 10;
 
-/// The longest probation (spec A), and what a setting can make of it.
+/// The longest probation (rule A), and what a setting can make of it.
 pub const PROBATION_LONGEST: Duration = Duration::from_secs(3_600);
 
-/// The longest that the longest probation can be set to, in seconds (spec A).
+/// The longest that the longest probation can be set to, in seconds (rule A).
 pub const PROBATION_LONGEST_S_MAX: u64 = 4 * 3_600;
 
 /// How much of a webhook's answer is read; the rest is dropped with the connection. More than what is
@@ -200,22 +200,22 @@ pub const RESPONSE_KEPT_MAX: usize = 16_384;
 /// Headers of a webhook's answer that are kept with the attempt.
 pub const RESPONSE_HEADERS_KEPT_MAX: usize = 100;
 
-/// The longest `Retry-After` that is obeyed (spec A).
+/// The longest `Retry-After` that is obeyed (rule A).
 pub const RETRY_AFTER_MAX: Duration = Duration::from_secs(24 * 3_600);
 
-/// A handshake's window for the answer by URL (spec A, 5.1).
+/// A handshake's window for the answer by URL (rule A, 5.1).
 pub const HANDSHAKE_WINDOW: Duration = Duration::from_secs(10 * 60);
 
-/// Tries of a handshake, and the pause between two of them (spec A).
+/// Tries of a handshake, and the pause between two of them (rule A).
 pub const HANDSHAKE_TRIES: u32 = 3;
 
-/// The pause between two tries of a handshake (spec A).
+/// The pause between two tries of a handshake (rule A).
 pub const HANDSHAKE_PAUSE: Duration = Duration::from_secs(5);
 
-/// How long a PUT of an event subscription waits for the outcome of its handshake (spec A).
+/// How long a PUT of an event subscription waits for the outcome of its handshake (rule A).
 pub const HANDSHAKE_PUT_WAIT: Duration = Duration::from_secs(5);
 
-/// For how long a repeated `x-ms-client-request-id` is recognised (spec A).
+/// For how long a repeated `x-ms-client-request-id` is recognised (rule A).
 pub const REQUEST_ID_WINDOW: Duration = Duration::from_secs(10 * 60);
 
 /// Deliveries on the wire for one event subscription. Enough to keep a fast receiver busy over a LAN,
@@ -250,7 +250,7 @@ pub const HOURS_KEPT: Duration = Duration::from_secs(32 * 24 * 3_600);
 pub const DAYS_KEPT: Duration = Duration::from_secs(400 * 24 * 3_600);
 
 /// Characters of a reason, a description or a property that a receiver gives with a dead letter
-/// (service-bus.md 4.1).
+/// (rule S4.1).
 pub const DEAD_LETTER_TEXT_MAX: usize = 4_096;
 
 /// Properties that a receiver gives with a dead letter. With all of them at their longest, an answer's head
@@ -260,22 +260,22 @@ pub const DEAD_LETTER_PROPERTIES_MAX: usize = 32;
 /// Characters of the name of such a property; longer header names are refused by many clients.
 pub const DEAD_LETTER_PROPERTY_NAME_MAX: usize = 128;
 
-/// How long a lock lasts unless its receiver says otherwise (service-bus.md 1, LockDuration).
+/// How long a lock lasts unless its receiver says otherwise (rule S1, LockDuration).
 pub const LOCK_DURATION: Duration = Duration::from_secs(60);
 
-/// The shortest and the longest lock that a receiver may ask for (service-bus.md 1).
+/// The shortest and the longest lock that a receiver may ask for (rule S1).
 pub const LOCK_SECONDS: std::ops::RangeInclusive<u64> = 5..=300;
 
-/// Locks that one request takes or settles (event-grid-namespaces.md 5 has 100 for `maxEvents`).
+/// Locks that one request takes or settles (rule N5 has 100 for `maxEvents`).
 pub const LOCKS_PER_REQUEST_MAX: usize = 100;
 
 /// Bytes of events past which a request takes no further lock; the first one is always taken.
 pub const LOCK_BYTES_MAX: usize = 4 * 1_024 * 1_024;
 
-/// How long a receiver waits for something to take unless it says otherwise (service-bus.md 8).
+/// How long a receiver waits for something to take unless it says otherwise (rule S8).
 pub const RECEIVE_WAIT: Duration = Duration::from_secs(60);
 
-/// The longest that a receiver is let wait (event-grid-namespaces.md 5 has 120 s for `maxWaitTime`); who asks
+/// The longest that a receiver is let wait (rule N5 has 120 s for `maxWaitTime`); who asks
 /// for longer is answered then and asks again.
 pub const RECEIVE_WAIT_MAX: Duration = Duration::from_secs(120);
 
@@ -369,13 +369,13 @@ pub const INSPECTOR_HEADER_BYTES_MAX: usize = 4_096;
 /// delivery would show more.
 pub const INSPECTOR_BODY_BYTES_MAX: usize = 1_024;
 
-/// How long a dead letter waits before it goes to storage, with all that have come meanwhile (spec 9.1).
+/// How long a dead letter waits before it goes to storage, with all that have come meanwhile (rule 9.1).
 pub const EXPORT_DELAY: Duration = Duration::from_secs(5 * 60);
 
 /// The longest such wait that can be set.
 pub const EXPORT_DELAY_S_MAX: u64 = 24 * 3_600;
 
-/// How long storage may be away before its dead letters are given up or kept (spec 9.1).
+/// How long storage may be away before its dead letters are given up or kept (rule 9.1).
 pub const STORAGE_OUTAGE_MAX: Duration = Duration::from_secs(4 * 3_600);
 
 /// Dead letters in one blob: few enough that a change marks them within milliseconds.

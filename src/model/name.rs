@@ -3,13 +3,13 @@
 use std::fmt;
 use std::ops::RangeInclusive;
 
-/// Prefixes that Azure keeps for its own topics (spec 3.2).
+/// Prefixes that Azure keeps for its own topics (rule 3.2).
 const RESERVED_PREFIXES: [&str; 3] = ["microsoft", "eventgrid", "system"];
 
-/// Characters of the name of a namespace, a topic or an inspector (spec 3.2).
+/// Characters of the name of a namespace, a topic or an inspector (rule 3.2).
 pub const NAME_CHARACTERS: RangeInclusive<usize> = 3..=50;
 
-/// Characters of the name of an event subscription outside of namespaces (spec 3.3).
+/// Characters of the name of an event subscription outside of namespaces (rule 3.3).
 pub const SUBSCRIPTION_NAME_CHARACTERS: RangeInclusive<usize> = 3..=64;
 
 /// Why a text is not a name.
@@ -56,18 +56,18 @@ macro_rules! name {
 }
 
 name! {
-    /// The name of a namespace: 3 to 50 letters, digits and hyphens (event-grid-namespaces.md 1).
+    /// The name of a namespace: 3 to 50 letters, digits and hyphens (rule N1).
     NamespaceName
 }
 
 name! {
-    /// The name of a topic: 3 to 50 letters, digits and hyphens (spec 3.2). That of a namespace topic
+    /// The name of a topic: 3 to 50 letters, digits and hyphens (rule 3.2). That of a namespace topic
     /// stands behind its namespace's: `shop/orders`.
     TopicName
 }
 
 name! {
-    /// The name of an event subscription: 3 to 64 letters, digits and hyphens (spec 3.3).
+    /// The name of an event subscription: 3 to 64 letters, digits and hyphens (rule 3.3).
     SubscriptionName
 }
 
@@ -147,7 +147,7 @@ impl SubscriptionName {
     }
 
     /// The same for a subscription of a namespace topic, whose name has up to 50 characters
-    /// (event-grid-namespaces.md 1).
+    /// (rule N1).
     pub fn of_namespace_topic(text: &str) -> Result<Self, InvalidName> {
         checked(text, "an event subscription", NAME_CHARACTERS, &[]).map(Self)
     }

@@ -24,7 +24,7 @@ pub struct Namespace {
     pub updated_at: Timestamp,
 }
 
-/// What the operator decides about a namespace (event-grid-namespaces.md 1).
+/// What the operator decides about a namespace (rule N1).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamespaceDefinition {
     /// Azure's region. Without meaning here, kept because every client sends and expects one.

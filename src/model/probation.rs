@@ -1,5 +1,5 @@
 //! What has been seen of a subscription's receiver, and what follows for its deliveries: probation and
-//! delayed delivery (spec 7.4, section A), and receivers that are gone.
+//! delayed delivery (rule 7.4, section A), and receivers that are gone.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ const fn minutes(m: u64) -> Duration {
 }
 
 /// The outcomes that speak against the receiver, and how long the first probation lasts that each of
-/// them causes (spec 7.4). What is not listed (200 to 204, and 400 and 413, which are about the event)
+/// them causes (rule 7.4). What is not listed (200 to 204, and 400 and 413, which are about the event)
 /// shows a receiver that works. The specification does not list `GenericError`, `TokenError` and
 /// `Aborted`: the first passes as quickly as `Busy`, the second as `SocketError`, the last lasts until somebody changes a name's address.
 const FIRST_LENGTHS: [(Outcome, Duration); 10] = [
@@ -266,7 +266,7 @@ mod tests {
 
     #[test]
     fn the_cause_decides_how_long_the_first_one_lasts() {
-        // The table of spec 7.4.
+        // The table of rule 7.4.
         check("503 503 503", "- - 10");
         check("429 429 429", "- - 10");
         check("timeout timeout timeout", "- - 10");

@@ -29,7 +29,7 @@ impl ResourceScope {
         format!("{}/namespaces/{name}", self.provider())
     }
 
-    /// The resource id of a topic (spec A).
+    /// The resource id of a topic (rule A).
     pub fn topic_id(&self, name: &TopicName) -> String {
         let parent = match name.namespace() {
             Some(namespace) => self.namespace_id(&namespace),
@@ -232,7 +232,7 @@ impl TopicEntry {
     }
 
     /// How long and how often a delivery to one of its subscriptions is tried: nothing outlives the
-    /// retention of a namespace topic (event-grid-namespaces.md 1.1).
+    /// retention of a namespace topic (rule N1.1).
     pub fn retry_policy(&self, subscription: &EventSubscription) -> RetryPolicy {
         let policy = &subscription.definition.retry_policy;
         let retention = self.topic.definition.event_retention;

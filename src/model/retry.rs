@@ -22,10 +22,10 @@ const fn hours(h: u64) -> Duration {
     Duration::from_secs(h * 3_600)
 }
 
-/// How much jitter may add to a wait, as a part of it; it never takes away (spec A).
+/// How much jitter may add to a wait, as a part of it; it never takes away (rule A).
 pub const JITTER: f64 = 0.1;
 
-/// How long and how often a delivery is tried (spec 3.3).
+/// How long and how often a delivery is tried (rule 3.3).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RetryPolicy {
     /// Whose published rules hold.
@@ -153,7 +153,7 @@ struct Rules {
     time_to_live_max: Duration,
 }
 
-/// Custom topics: event-grid.md 3.3, 6.5, 7.1 and section A.
+/// Custom topics: rule 3.3, 6.5, 7.1 and section A.
 const BASIC: Rules = Rules {
     schedule: Schedule::Waits(&[
         seconds(10),
@@ -182,7 +182,7 @@ const BASIC: Rules = Rules {
     time_to_live_max: minutes(TIME_TO_LIVE_MINUTES_MAX as u64),
 };
 
-/// Namespace topics: event-grid-namespaces.md 6.3 and 7.
+/// Namespace topics: rule N6.3 and 7.
 const NAMESPACE: Rules = Rules {
     schedule: Schedule::Offsets {
         listed: &[
@@ -290,7 +290,7 @@ mod tests {
     #[test]
     fn waits_follow_schedule_status_and_retry_after() {
         let basic = &RetryPolicy::default();
-        // The schedule (spec 7.1).
+        // The schedule (rule 7.1).
         for (attempt, expected_s) in [
             (1, 10),
             (2, 30),
@@ -307,14 +307,14 @@ mod tests {
         ] {
             check(basic, attempt, 500, 0, expected_s);
         }
-        // Minimum waits (spec 6.5).
+        // Minimum waits (rule 6.5).
         check(basic, 1, 404, 0, 300);
         check(basic, 5, 404, 0, 600);
         check(basic, 1, 408, 0, 120);
         check(basic, 1, 503, 0, 30);
         check(basic, 3, 503, 0, 60);
         check(basic, 1, 429, 0, 10);
-        // Retry-After lengthens, never shortens, and is capped at 24 h (spec A).
+        // Retry-After lengthens, never shortens, and is capped at 24 h (rule A).
         check(basic, 1, 429, 45, 45);
         check(basic, 2, 429, 5, 30);
         check(basic, 1, 503, 7_200, 7_200);
@@ -368,7 +368,7 @@ mod tests {
 
     #[test]
     fn each_profile_rejects_its_own_statuses() {
-        // event-grid.md 6.5; event-grid-namespaces.md 6.3.
+        // rule 6.5; rule N6.3.
         for (profile, rejected) in [
             (DeliveryProfile::Basic, &[400, 401, 403, 413][..]),
             (

@@ -35,7 +35,7 @@ pub struct EventSubscription {
     pub updated_at: Timestamp,
 }
 
-/// What the operator decides about an event subscription (spec 3.3).
+/// What the operator decides about an event subscription (rule 3.3).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SubscriptionDefinition {
     pub destination: Destination,
@@ -74,7 +74,7 @@ pub enum PendingFate {
     DeadLetter,
 }
 
-/// What becomes of deliveries that are given up (spec A, "No dead-letter destination").
+/// What becomes of deliveries that are given up (rule A, "No dead-letter destination").
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DeadLetterDestination {
     /// The subscription's own queue inside the appliance: the default.
@@ -102,7 +102,7 @@ pub struct Validation {
     pub expires_at: Option<Timestamp>,
     /// Why the last handshake failed, in plain words.
     pub failure: Option<String>,
-    /// Requests per minute that the receiver allowed in a CloudEvents handshake (spec A).
+    /// Requests per minute that the receiver allowed in a CloudEvents handshake (rule A).
     pub allowed_rate: Option<u32>,
 }
 

@@ -34,7 +34,7 @@ impl Topic {
     }
 }
 
-/// What the operator decides about a topic (spec 3.2). A namespace topic has no more of its own than how
+/// What the operator decides about a topic (rule 3.2). A namespace topic has no more of its own than how
 /// long it keeps events; who may publish is decided for its whole namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TopicDefinition {
@@ -53,7 +53,7 @@ pub struct TopicDefinition {
     pub inert: BTreeMap<String, String>,
 }
 
-/// Who may publish, by network address (spec 3.2).
+/// Who may publish, by network address (rule 3.2).
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct NetworkAccess {
     /// `publicNetworkAccess: Disabled`: nobody publishes, since there are no private endpoints here.
@@ -71,7 +71,7 @@ impl NetworkAccess {
     }
 }
 
-/// What publishers send (spec 1.3).
+/// What publishers send (rule 1.3).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InputSchema {
     EventGridSchema,
@@ -98,7 +98,7 @@ impl InputSchema {
     }
 }
 
-/// What webhooks receive (spec 2.1).
+/// What webhooks receive (rule 2.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeliverySchema {
     EventGridSchema,
@@ -123,7 +123,7 @@ impl DeliverySchema {
         }
     }
 
-    /// What a subscription gets that does not choose: the topic's own schema (spec A).
+    /// What a subscription gets that does not choose: the topic's own schema (rule A).
     pub fn default_for(input: &InputSchema) -> Self {
         match input {
             InputSchema::EventGridSchema => Self::EventGridSchema,
@@ -132,7 +132,7 @@ impl DeliverySchema {
         }
     }
 
-    /// Whether events that came as `input` can be delivered like this (spec 2.1).
+    /// Whether events that came as `input` can be delivered like this (rule 2.1).
     pub fn can_express(self, input: &InputSchema) -> bool {
         match (input, self) {
             (InputSchema::EventGridSchema, Self::EventGridSchema | Self::CloudEventSchemaV1_0)
@@ -147,7 +147,7 @@ impl DeliverySchema {
     }
 }
 
-/// Which properties of a custom event hold which part of the envelope (spec 2.4). Source fields may be
+/// Which properties of a custom event hold which part of the envelope (rule 2.4). Source fields may be
 /// dotted paths.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct InputMapping {

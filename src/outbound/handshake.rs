@@ -1,4 +1,4 @@
-//! Proving that a webhook wants events, so that nobody is flooded who has not agreed (spec 5).
+//! Proving that a webhook wants events, so that nobody is flooded who has not agreed (rule 5).
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ const WEBHOOK_ALLOWED_ORIGIN: &str = "webhook-allowed-origin";
 const WEBHOOK_ALLOWED_RATE: &str = "webhook-allowed-rate";
 
 /// The requests per minute that are asked for: more than one subscription ever makes, since many
-/// receivers grant just what they were asked, and the grant is then a cap (spec A).
+/// receivers grant just what they were asked, and the grant is then a cap (rule A).
 const REQUESTED_RATE: u32 = 600_000;
 
 /// One try of a handshake, or the farewell at its other end.
@@ -80,7 +80,7 @@ impl Outbound {
     }
 
     /// Asks in the manner of namespace topics, without a callback or a rate: agreed is what the answer
-    /// says, and only that (event-grid-namespaces.md 6.1). Returns why it is no agreement.
+    /// says, and only that (rule N6.1). Returns why it is no agreement.
     pub async fn ask_consent(
         &self,
         subscription: &EventSubscription,
@@ -116,7 +116,7 @@ impl Outbound {
         }
     }
 
-    /// Tells the receiver of a deleted subscription, once; what it answers does not matter (spec 5.3).
+    /// Tells the receiver of a deleted subscription, once; what it answers does not matter (rule 5.3).
     pub async fn notify_deletion(&self, request: HandshakeRequest<'_>) {
         let Destination::WebHook(webhook) = &request.subscription.definition.destination else {
             return;
@@ -179,7 +179,7 @@ fn addressed(
     }
 }
 
-/// Status 200 and the code; the content type does not matter (spec 5.1, section A).
+/// Status 200 and the code; the content type does not matter (rule 5.1, section A).
 fn judge_validation(answer: &TransportResponse, code: &str) -> HandshakeResult {
     if answer.status != 200 {
         return refused(format!(
@@ -244,7 +244,7 @@ fn foreign_origin(origin: &str) -> HandshakeResult {
     ))
 }
 
-/// The headers alone are consent, whatever the status (spec 5.2). A success without them leaves the
+/// The headers alone are consent, whatever the status (rule 5.2). A success without them leaves the
 /// callback.
 fn judge_options(answer: &TransportResponse, origin: &str) -> HandshakeResult {
     let status = answer.status;

@@ -1,5 +1,5 @@
 //! Answers that come after their deadline: whoever wants them leaves an inbox with the request, and the
-//! exchange leaves there what it was still listening to (spec 7.2).
+//! exchange leaves there what it was still listening to (rule 7.2).
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};

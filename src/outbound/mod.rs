@@ -43,7 +43,7 @@ use crate::outbound::transport::{HttpTransport, Inside, Responder};
 pub struct OutboundOptions {
     pub transport: HttpTransport,
     pub clock: Clock,
-    /// Who we are to CloudEvents receivers: a DNS name (spec A: `eventgrid.azure.net`). One that cannot
+    /// Who we are to CloudEvents receivers: a DNS name (rule A: `eventgrid.azure.net`). One that cannot
     /// stand in a header is not sent.
     pub origin: String,
     /// Where dead letters may be exported to on this machine, if anywhere.

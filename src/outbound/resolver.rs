@@ -19,7 +19,7 @@ use crate::outbound::egress::{Denied, EgressPolicy};
 #[cfg(test)]
 mod tests;
 
-/// How long a look-up may take (security.md B2).
+/// How long a look-up may take (docs/security.md B2).
 pub(super) const LOOKUP_DEADLINE: Duration = Duration::from_secs(5);
 
 /// Look-ups at once: each one holds a thread for as long as the system's resolver takes.

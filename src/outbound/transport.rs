@@ -28,14 +28,14 @@ mod tests;
 /// How the appliance names itself.
 pub(super) const USER_AGENT: &str = concat!("Everpost/", env!("CARGO_PKG_VERSION"));
 
-/// How long TCP and TLS may take to connect, on top of the look-up (security.md B2).
+/// How long TCP and TLS may take to connect, on top of the look-up (docs/security.md B2).
 pub(super) const CONNECT_DEADLINE: Duration = Duration::from_secs(5);
 
 /// How long an unused connection is kept. Shorter than receivers keep theirs (Node.js: 5 s), so that a
 /// request hardly ever runs into a connection that is being closed and counts as a failed attempt.
 pub(super) const IDLE_KEPT: Duration = Duration::from_secs(4);
 
-/// Bytes of an answer's header block over HTTP/2 (security.md B2). Over HTTP/1 the client itself stops
+/// Bytes of an answer's header block over HTTP/2 (docs/security.md B2). Over HTTP/1 the client itself stops
 /// at 100 headers.
 pub(super) const HEADER_BLOCK_MAX: u32 = 16_384;
 

@@ -1,4 +1,4 @@
-//! Delivery to a webhook: what is written on the request (spec 6.3), and what its answer means.
+//! Delivery to a webhook: what is written on the request (rule 6.3), and what its answer means.
 
 use std::sync::Arc;
 
@@ -160,7 +160,7 @@ pub(super) fn put_versions(headers: &mut HeaderMap, data_version: Option<&str>) 
     headers.insert(AEG_METADATA_VERSION, HeaderValue::from_static("1"));
 }
 
-/// A batch goes by its first event (spec 6.3).
+/// A batch goes by its first event (rule 6.3).
 fn put_event_headers(headers: &mut HeaderMap, schema: DeliverySchema, first: &StoredEvent) {
     match schema {
         DeliverySchema::EventGridSchema | DeliverySchema::CustomInputSchema => {
@@ -172,7 +172,7 @@ fn put_event_headers(headers: &mut HeaderMap, schema: DeliverySchema, first: &St
     }
 }
 
-/// The subscription's own headers (spec 6.4), which never replace ours. `dynamic` finds the value at a
+/// The subscription's own headers (rule 6.4), which never replace ours. `dynamic` finds the value at a
 /// source field; a header without a usable value is left out.
 pub(super) fn put_attributes(
     headers: &mut HeaderMap,

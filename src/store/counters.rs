@@ -17,7 +17,7 @@ use crate::model::system_topic::SystemTopic;
 use crate::store::row;
 
 /// Milliseconds from publishing to delivery by which deliveries are sorted: from a fast disk's over those of
-/// the schedule of retries to the day that a delivery lives in Event Grid (event-grid.md 7.1). Whatever took
+/// the schedule of retries to the day that a delivery lives in Event Grid (rule 7.1). Whatever took
 /// longer has a place of its own after them. They are names of columns: a new one takes a migration.
 pub(super) const LATENCY_BOUNDS_MS: [i64; 22] = [
     5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 15_000, 30_000, 60_000, 120_000, 300_000,

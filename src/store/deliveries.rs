@@ -44,7 +44,7 @@ pub struct AppendRequest {
     pub request: Option<RequestMark>,
 }
 
-/// Recognises a repeated publish request (spec A, `x-ms-client-request-id`).
+/// Recognises a repeated publish request (rule A, `x-ms-client-request-id`).
 #[derive(Clone, Copy, Debug)]
 pub struct RequestMark {
     pub fingerprint: [u8; 32],
@@ -95,7 +95,7 @@ pub struct SettlementRecord {
     pub settlement: Settlement,
 }
 
-/// The late answer to an attempt (spec 7.2).
+/// The late answer to an attempt (rule 7.2).
 #[derive(Clone, Copy, Debug)]
 pub struct Late {
     pub delivery: DeliveryId,

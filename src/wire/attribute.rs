@@ -1,4 +1,4 @@
-//! The values of delivery headers that are taken from the event (spec 6.4).
+//! The values of delivery headers that are taken from the event (rule 6.4).
 
 use crate::model::event::{Event, EventData};
 use crate::wire::json::{scalar_text, value_at};

@@ -5,7 +5,7 @@ use std::fmt;
 /// How much of a refused value is shown.
 const SHOWN_CHARS: usize = 64;
 
-/// Why nothing of a publish request is taken: one bad event refuses them all (spec A).
+/// Why nothing of a publish request is taken: one bad event refuses them all (rule A).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadInput {
     pub kind: BadInputKind,
@@ -20,7 +20,7 @@ pub struct BadInput {
     pub misfit: Option<(&'static str, &'static str)>,
 }
 
-/// Which status answers it (spec 1.5).
+/// Which status answers it (rule 1.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BadInputKind {
     /// 400

@@ -1,4 +1,4 @@
-//! CloudEvents 1.0: one in JSON, a batch in JSON, or one in headers and body (spec 1.3, 2.3, 2.5).
+//! CloudEvents 1.0: one in JSON, a batch in JSON, or one in headers and body (rule 1.3, 2.3, 2.5).
 
 mod binary;
 mod context;
@@ -38,7 +38,7 @@ pub(super) fn decode(headers: &HeaderMap, body: &[u8]) -> Result<Vec<Event>, Bad
     }
 }
 
-/// Reads the events of a request to a namespace topic (event-grid-namespaces.md 3). Either JSON content
+/// Reads the events of a request to a namespace topic (rule N3). Either JSON content
 /// type takes an event as well as an array, since the SDKs send arrays under both.
 pub(super) fn decode_for_namespace(
     headers: &HeaderMap,
@@ -153,7 +153,7 @@ fn base64_data(text: String) -> Result<EventData, BadInput> {
     }
 }
 
-/// Data of a type other than JSON is a string (spec 2.5).
+/// Data of a type other than JSON is a string (rule 2.5).
 fn json_data(json: &str, content_type: Option<&ContentType>) -> Result<EventData, BadInput> {
     let any_kind = content_type.is_none_or(ContentType::is_json);
     let kind = Kind::of(json);
@@ -222,7 +222,7 @@ pub(super) fn write_members(
     }
 }
 
-/// Adds what an event of another schema becomes known by as a CloudEvent (spec 2.3).
+/// Adds what an event of another schema becomes known by as a CloudEvent (rule 2.3).
 fn write_converted(object: &mut ObjectWriter<'_>, data_version: &str, data: &EventData) {
     if !data_version.is_empty() {
         object.text("dataschema", &format!("#{data_version}"));

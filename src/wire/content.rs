@@ -7,13 +7,13 @@ use crate::model::limits::JSON_DEPTH_MAX;
 use crate::wire::bad_input::{BadInput, BadInputKind, quoted};
 use crate::wire::json;
 
-/// Deliveries in the Event Grid schema and of custom events (spec 6.2).
+/// Deliveries in the Event Grid schema and of custom events (rule 6.2).
 pub(super) const JSON: &str = "application/json; charset=utf-8";
 
-/// A delivery of one CloudEvent (spec 6.2).
+/// A delivery of one CloudEvent (rule 6.2).
 pub(super) const CLOUD_EVENT: &str = "application/cloudevents+json; charset=utf-8";
 
-/// A delivery of a batch of CloudEvents (spec 6.2).
+/// A delivery of a batch of CloudEvents (rule 6.2).
 pub(super) const CLOUD_EVENTS_BATCH: &str = "application/cloudevents-batch+json; charset=utf-8";
 
 /// A `Content-Type`.
@@ -54,7 +54,7 @@ impl ContentType {
         }
     }
 
-    /// Whether data of this type is a JSON value (spec 2.5).
+    /// Whether data of this type is a JSON value (rule 2.5).
     pub(super) fn is_json(&self) -> bool {
         self.essence.ends_with("/json") || self.essence.ends_with("+json")
     }

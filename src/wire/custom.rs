@@ -1,4 +1,4 @@
-//! Custom events: objects of any shape, with a mapping to the parts of the envelope (spec 2.4).
+//! Custom events: objects of any shape, with a mapping to the parts of the envelope (rule 2.4).
 
 use serde_json::{Value, json};
 
@@ -144,7 +144,7 @@ fn put(event: &mut Value, path: &str, value: &str) {
     *place = json!(value);
 }
 
-/// Writes the original object (spec A). Only a topic whose schema was changed has others stored; these
+/// Writes the original object (rule A). Only a topic whose schema was changed has others stored; these
 /// go in the Event Grid schema, which says all that is known of them.
 pub(super) fn write(out: &mut Vec<u8>, topic_resource_id: &str, stored: &StoredEvent) {
     match &stored.event.data {

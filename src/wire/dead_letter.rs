@@ -1,5 +1,5 @@
-//! The record of an event that was given up: the event, and why (spec 9.3; of namespace topics
-//! event-grid-namespaces.md 7).
+//! The record of an event that was given up: the event, and why (rule 9.3; of namespace topics
+//! rule N7).
 
 use http::StatusCode;
 use serde_json::{Map, Value, json};

@@ -1,5 +1,5 @@
-//! Blobs of dead letters as Azure lays them out: their names and what they hold (spec 9.2; of namespace
-//! topics event-grid-namespaces.md 7).
+//! Blobs of dead letters as Azure lays them out: their names and what they hold (rule 9.2; of namespace
+//! topics rule N7).
 
 use aws_lc_rs::digest::{Context, SHA256};
 use uuid::Uuid;

@@ -1,5 +1,5 @@
 //! Blobs of dead letters read back, Azure's as well as ours: the events as they were before they were given
-//! up (spec 9.2, 9.3, event-grid-namespaces.md 7).
+//! up (rule 9.2, 9.3, rule N7).
 
 use std::collections::BTreeMap;
 

@@ -47,7 +47,7 @@ fn refuse_too_many(events: usize, events_max: usize) -> Result<(), BadInput> {
     ))
 }
 
-/// Refuses JSON of another kind, in Event Grid's words (spec 1.3).
+/// Refuses JSON of another kind, in Event Grid's words (rule 1.3).
 fn expect(kind: Kind, text: &str) -> Result<(), BadInput> {
     let found = Kind::of(text);
     // What is no JSON at all is better explained by parsing it.

@@ -1,4 +1,4 @@
-//! Azure's envelope of errors (spec 1.5).
+//! Azure's envelope of errors (rule 1.5).
 
 use serde_json::{Value, json};
 use uuid::Uuid;

@@ -1,4 +1,4 @@
-//! The Event Grid schema: arrays of events in, arrays of events out (spec 1.3, 2.2).
+//! The Event Grid schema: arrays of events in, arrays of events out (rule 1.3, 2.2).
 
 use serde_json::{Value, json};
 
@@ -121,7 +121,7 @@ pub(super) fn example(id: &str, now: Timestamp) -> Value {
     }])
 }
 
-/// Writes an event with what it was published without stamped on (spec 2.2).
+/// Writes an event with what it was published without stamped on (rule 2.2).
 pub(super) fn write(out: &mut Vec<u8>, topic_resource_id: &str, stored: &StoredEvent) {
     let mut object = ObjectWriter::open(out);
     write_members(&mut object, topic_resource_id, stored);
@@ -129,7 +129,7 @@ pub(super) fn write(out: &mut Vec<u8>, topic_resource_id: &str, stored: &StoredE
 }
 
 /// Writes the properties of an event. Total over all events, although a CloudEvent is not delivered in
-/// this schema while its topic stays what it is (spec 2.1).
+/// this schema while its topic stays what it is (rule 2.1).
 pub(super) fn write_members(
     object: &mut ObjectWriter<'_>,
     topic_resource_id: &str,

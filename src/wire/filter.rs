@@ -1,4 +1,4 @@
-//! The `filter` of an event subscription as JSON (spec 4).
+//! The `filter` of an event subscription as JSON (rule 4).
 
 use std::collections::BTreeMap;
 
@@ -71,7 +71,7 @@ pub fn render(filter: &Filter) -> Value {
 }
 
 /// Reads the `filtersConfiguration` of a namespace topic's subscription. There arrays are always looked
-/// into, and conditions on the subject are filters like any other (event-grid-namespaces.md 4).
+/// into, and conditions on the subject are filters like any other (rule N4).
 pub fn parse_configuration(filter: &Map<String, Value>) -> Result<Filter, InvalidFilter> {
     let fields = Fields::read(filter, "", CONFIGURATION_NAMES)?;
     let types = included_event_types(&fields)?;
@@ -92,7 +92,7 @@ pub fn render_configuration(filter: &Filter) -> Value {
     json!({ "includedEventTypes": filter.included_event_types, "filters": clauses })
 }
 
-/// The listed types; an empty list stands for every type, and so does `All` in it (spec 4.1), though not
+/// The listed types; an empty list stands for every type, and so does `All` in it (rule 4.1), though not
 /// in namespaces.
 fn included_event_types(fields: &Fields<'_>) -> Result<Vec<String>, InvalidFilter> {
     let name = "includedEventTypes";
@@ -110,7 +110,7 @@ fn subject_part(fields: &Fields<'_>, name: &str) -> Result<Text, InvalidFilter> 
     }
 }
 
-/// Azure's pages call the flag a string, its clients send a boolean (spec 4.1).
+/// Azure's pages call the flag a string, its clients send a boolean (rule 4.1).
 fn flag(fields: &Fields<'_>, name: &str) -> Result<bool, InvalidFilter> {
     match fields.get(name) {
         None => Ok(false),
@@ -214,7 +214,7 @@ fn one<T>(fields: &Fields<'_>, read: Read<T>) -> Result<T, InvalidFilter> {
     read(value, &path)
 }
 
-/// The `values`; a `value` in their place counts as the only one (spec 4.2).
+/// The `values`; a `value` in their place counts as the only one (rule 4.2).
 fn list<T>(fields: &Fields<'_>, read: Read<T>) -> Result<Vec<T>, InvalidFilter> {
     let name = "values";
     match (fields.get(name), fields.get("value")) {
@@ -349,7 +349,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// The name of `operatorType` was another in 2018 (spec 4.2); letter case aside, the rest is unchanged.
+/// The name of `operatorType` was another in 2018 (rule 4.2); letter case aside, the rest is unchanged.
 fn today(name: &str) -> &str {
     if name.eq_ignore_ascii_case("operator") {
         return "operatorType";

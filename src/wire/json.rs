@@ -7,7 +7,7 @@ use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 /// The value that `path` leads to from the JSON text `json`, as JSON text: each step is the name of a
-/// property, in this spelling or else in another letter case (spec 4.3). Of several properties with one
+/// property, in this spelling or else in another letter case (rule 4.3). Of several properties with one
 /// name the last counts, as in most parsers.
 pub fn value_at<'a>(json: &'a str, path: &[&str]) -> Option<&'a str> {
     path.iter()

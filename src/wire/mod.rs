@@ -65,7 +65,7 @@ pub fn decode_for(
     decode(schema, &topic.resource_id, headers, body, now, entropy)
 }
 
-/// Reads the body of a publish request: all of its events, or why none of them is taken (spec 1.3).
+/// Reads the body of a publish request: all of its events, or why none of them is taken (rule 1.3).
 ///
 /// `now` and `entropy` supply what a custom event leaves out. How long a body may be is the door's
 /// concern, since it stops reading there.
@@ -147,7 +147,7 @@ pub struct Payload {
     pub body: Vec<u8>,
 }
 
-/// Writes the body of a delivery (spec 6.2). Without `batching` there must be exactly one event.
+/// Writes the body of a delivery (rule 6.2). Without `batching` there must be exactly one event.
 pub fn encode(
     schema: DeliverySchema,
     topic_resource_id: &str,

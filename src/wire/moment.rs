@@ -25,7 +25,7 @@ const OFFSETS: [&[BorrowedFormatItem<'_>]; 3] = [
     format_description!("[offset_hour sign:mandatory]"),
 ];
 
-/// Reads the expiry of a SAS token in any of the spellings of spec 1.2; without a zone it is UTC.
+/// Reads the expiry of a SAS token in any of the spellings of rule 1.2; without a zone it is UTC.
 pub(super) fn expiry(text: &str) -> Option<Timestamp> {
     let (local, offset) = split(text)?;
     let date = PrimitiveDateTime::parse(local, ISO)

@@ -1,4 +1,4 @@
-//! Pull delivery on the wire (event-grid-namespaces.md 5): what stands in paths, parameters, bodies and
+//! Pull delivery on the wire (rule N5): what stands in paths, parameters, bodies and
 //! answers.
 
 use std::time::Duration;

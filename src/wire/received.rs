@@ -15,9 +15,9 @@ pub const SIGNATURE_GOOD: &str = "good";
 /// What a request is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RequestKind {
-    /// Event Grid asks whether the receiver wants events; `code` is to be sent back (spec 5.1).
+    /// Event Grid asks whether the receiver wants events; `code` is to be sent back (rule 5.1).
     Validation { code: String },
-    /// CloudEvents asks the same (spec 5.2).
+    /// CloudEvents asks the same (rule 5.2).
     AbuseProtection { origin: String },
     /// Anything else; a delivery, as a rule.
     Delivery,
@@ -123,14 +123,14 @@ pub fn agreement(kind: &RequestKind, asked: &HeaderMap) -> Option<(HeaderMap, Ve
     }
 }
 
-/// Event Grid's handshake: the code comes back (spec 5.1).
+/// Event Grid's handshake: the code comes back (rule 5.1).
 fn validation_reply(code: &str) -> (HeaderMap, Vec<u8>) {
     let json = HeaderValue::from_static("application/json; charset=utf-8");
     let body = json!({ "validationResponse": code }).to_string();
     (HeaderMap::from_iter([(CONTENT_TYPE, json)]), body.into())
 }
 
-/// CloudEvents' handshake: consent is in the headers (spec 5.2).
+/// CloudEvents' handshake: consent is in the headers (rule 5.2).
 fn consent(origin: &str, asked: &HeaderMap) -> HeaderMap {
     let any = HeaderValue::from_static("*");
     let origin = HeaderValue::from_str(origin).unwrap_or_else(|_| any.clone());

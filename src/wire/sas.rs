@@ -1,4 +1,4 @@
-//! Shared access signatures: `r=<resource>&e=<expiry>&s=<signature>` (spec 1.2).
+//! Shared access signatures: `r=<resource>&e=<expiry>&s=<signature>` (rule 1.2).
 //!
 //! What is signed is the text in front of `&s=` exactly as it came, since every SDK encodes resource
 //! and expiry in its own way.
@@ -23,7 +23,7 @@ pub struct SasClaims {
 /// Why a token grants nothing. Never tells the token itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SasError {
-    /// Answered with 400 (spec 1.2).
+    /// Answered with 400 (rule 1.2).
     #[error(
         "the shared access signature is invalid: {0}; the valid format is \
          r=<resource>&e=<expiry>&s=<signature>, each URL-encoded"

@@ -6,11 +6,11 @@ use uuid::Uuid;
 use crate::base::Timestamp;
 use crate::wire::json::{Members, string};
 
-/// The type of the event that opens Event Grid's handshake (spec 5.1).
+/// The type of the event that opens Event Grid's handshake (rule 5.1).
 pub(super) const VALIDATION_EVENT_TYPE: &str = "Microsoft.EventGrid.SubscriptionValidationEvent";
 
 /// The body of a validation request: one event in the Event Grid schema, whatever the delivery schema
-/// (spec 5.1).
+/// (rule 5.1).
 pub fn validation_event(
     topic_resource_id: &str,
     code: &str,
@@ -22,7 +22,7 @@ pub fn validation_event(
     system_event(topic_resource_id, VALIDATION_EVENT_TYPE, &data, id, now)
 }
 
-/// The body of the farewell to the webhook of a deleted subscription (spec 5.3).
+/// The body of the farewell to the webhook of a deleted subscription (rule 5.3).
 pub fn deletion_event(
     topic_resource_id: &str,
     subscription_resource_id: &str,
@@ -34,7 +34,7 @@ pub fn deletion_event(
     system_event(topic_resource_id, event_type, &data, id, now)
 }
 
-/// The code that a webhook answered with; the name of its property counts in any letter case (spec A).
+/// The code that a webhook answered with; the name of its property counts in any letter case (rule A).
 pub fn validation_response(body: &[u8]) -> Option<String> {
     let members: Members<'_> = serde_json::from_slice(body).ok()?;
     string(members.find("validationResponse")?)

@@ -1,4 +1,4 @@
-//! Answers that come after their deadline, through the whole appliance (spec 7.2).
+//! Answers that come after their deadline, through the whole appliance (rule 7.2).
 
 use std::time::Duration;
 

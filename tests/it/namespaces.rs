@@ -1,4 +1,4 @@
-//! Namespace topics from the door to the webhook, table by table of event-grid-namespaces.md.
+//! Namespace topics from the door to the webhook, table by table of docs/azure-compatibility.md.
 
 mod dead_letters;
 mod deliver;

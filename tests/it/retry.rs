@@ -107,7 +107,7 @@ async fn attempts_and_time_to_live_end_a_delivery() {
     )
     .await;
     // A time to live of 30 min admits six attempts; expiry is seen when the seventh falls due
-    // (spec 7.1, 7.3).
+    // (rule 7.1, 7.3).
     check(
         "500",
         json!({"retryPolicy": {"maxDeliveryAttempts": 10, "eventTimeToLiveInMinutes": 30}}),

@@ -18,7 +18,7 @@ const CANVAS: Canvas = Canvas {
 const FLOOR_MS: u64 = 1;
 
 /// Where those are drawn that took longer than is told apart: a week, which is as long as a delivery lives
-/// (event-grid-namespaces.md 9).
+/// (rule N9).
 const LONGER_MS: u64 = 604_800_000;
 
 /// One small chart.

@@ -130,7 +130,7 @@ impl DefinitionArgs {
         properties
     }
 
-    /// Left out, dead letters are kept; `null` drops them (spec A).
+    /// Left out, dead letters are kept; `null` drops them (rule A).
     fn dead_letters(&self) -> Option<Value> {
         if self.drop_dead_letters {
             return Some(Value::Null);

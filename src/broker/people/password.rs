@@ -1,4 +1,4 @@
-//! Passwords: which ones are taken, and how they are kept (argon2id, security.md B3).
+//! Passwords: which ones are taken, and how they are kept (argon2id, docs/security.md B3).
 
 use argon2::password_hash::{PasswordHasher, PasswordVerifier};
 use argon2::{Algorithm, Argon2, Params, Version};
@@ -6,13 +6,13 @@ use tokio::sync::Semaphore;
 
 use crate::base::Entropy;
 
-/// The fewest characters of a password (security.md B3).
+/// The fewest characters of a password (docs/security.md B3).
 pub const CHARACTERS_MIN: usize = 8;
 
 /// The most characters of a password: it bounds what one request can make us hash.
 pub const CHARACTERS_MAX: usize = 128;
 
-/// What is recommended on the page (security.md B3).
+/// What is recommended on the page (docs/security.md B3).
 pub const CHARACTERS_RECOMMENDED: usize = 15;
 
 /// Memory of one hash, in KiB; with two passes and one lane OWASP's first choice.

@@ -6,10 +6,10 @@ use crate::model::one_time_code::{Seed, to_base32};
 use crate::store::StoreError;
 use crate::store::accounts::{NewSecondFactor, User, UserId};
 
-/// Recovery codes of one user (security.md B3).
+/// Recovery codes of one user (docs/security.md B3).
 const RECOVERY_CODES: usize = 10;
 
-/// Bytes of a recovery code: 120 bit, so that a plain hash keeps it (security.md B4).
+/// Bytes of a recovery code: 120 bit, so that a plain hash keeps it (docs/security.md B4).
 const RECOVERY_BYTES: usize = 15;
 
 /// Characters of a recovery code between two hyphens.

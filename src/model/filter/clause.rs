@@ -12,7 +12,7 @@ use crate::model::filter::text::Text;
 use crate::model::filter::value::{Node, Scalar, Value, show_text};
 use crate::model::filter::view::EventView;
 
-/// Values of other types than the operator's are no values to it (spec A).
+/// Values of other types than the operator's are no values to it (rule A).
 const OF_ANOTHER_TYPE: &str = "a value of another type than the operator takes counts as missing";
 
 /// Said of a key that is not found.
@@ -44,7 +44,7 @@ pub enum Operand {
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Conditions {
     pub clauses: Vec<Clause>,
-    /// Whether a filter may look at the elements of an array; else an array fails it (spec 4.2).
+    /// Whether a filter may look at the elements of an array; else an array fails it (rule 4.2).
     pub on_arrays: bool,
 }
 
@@ -153,7 +153,7 @@ impl Clause {
 }
 
 impl Operand {
-    /// How many values it counts for against the limit; a range is one value (spec 4.4).
+    /// How many values it counts for against the limit; a range is one value (rule 4.4).
     pub fn value_count(&self) -> usize {
         match self {
             Self::Nothing => 0,

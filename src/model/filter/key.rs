@@ -1,4 +1,4 @@
-//! The key of a filter: which value of an event it looks at (spec 4.3).
+//! The key of a filter: which value of an event it looks at (rule 4.3).
 
 use crate::model::filter::text::Text;
 use crate::model::filter::value::Node;

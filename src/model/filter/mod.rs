@@ -1,4 +1,4 @@
-//! Which events a subscription wants (spec 4).
+//! Which events a subscription wants (rule 4).
 
 mod clause;
 mod key;
@@ -22,8 +22,8 @@ pub use view::EventView;
 
 use value::show_text;
 
-/// Whose published rules a filter follows where they differ: those of custom topics (event-grid.md 4) or
-/// those of namespace topics (event-grid-namespaces.md 4).
+/// Whose published rules a filter follows where they differ: those of custom topics (rule 4) or
+/// those of namespace topics (rule N4).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Dialect {
     #[default]
@@ -33,7 +33,7 @@ pub enum Dialect {
     Namespace,
 }
 
-/// The filter of an event subscription; all of its parts must agree (spec 4.1).
+/// The filter of an event subscription; all of its parts must agree (rule 4.1).
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Filter {
     pub dialect: Dialect,
@@ -145,7 +145,7 @@ impl Filter {
         }
     }
 
-    /// Equality with one of the types: ordinal (spec A), or in any letter case.
+    /// Equality with one of the types: ordinal (rule A), or in any letter case.
     fn type_matches(&self, event_type: &str) -> bool {
         let is_type = |included: &String| match self.dialect {
             Dialect::Basic => included == event_type,

@@ -1,4 +1,4 @@
-//! The operators of advanced filters (spec 4.2).
+//! The operators of advanced filters (rule 4.2).
 //!
 //! To add one: a variant, its row in [`Operator::ALL`], an arm in `Clause::hits`, lines in the `check`
 //! of `tests.rs`. Parser, forms and documentation read the rows.

@@ -107,7 +107,7 @@ type ComparisonRow = (
     &'static [&'static str],
 );
 
-/// The table of spec 4.2, row by row.
+/// The table of rule 4.2, row by row.
 #[rustfmt::skip] // one operator, one paragraph of data
 const COMPARISONS: &[ComparisonRow] = &[
     // Numbers. What is no number counts as missing; in arrays it is passed over.

@@ -29,7 +29,7 @@ enum Written<'a> {
 pub(super) enum Value<'a> {
     Null,
     Scalar(Scalar),
-    /// The scalars among the elements; nothing else in an array can be filtered on (spec 4.2).
+    /// The scalars among the elements; nothing else in an array can be filtered on (rule 4.2).
     Array(Vec<Scalar>),
     Object(Members<'a>),
 }
@@ -39,7 +39,7 @@ pub(super) enum Scalar {
     Number(Decimal),
     /// In folded form.
     Text(String),
-    /// A number or boolean in a CloudEvents attribute, which is a text as well (spec A).
+    /// A number or boolean in a CloudEvents attribute, which is a text as well (rule A).
     Attribute {
         typed: Box<Scalar>,
         text: String,
@@ -145,7 +145,7 @@ impl<'a> Members<'a> {
         self.0.iter().map(|member| (&*member.name, &member.node))
     }
 
-    /// The member of that name: exactly, else in any letter case (spec 4.3). Of several, the last.
+    /// The member of that name: exactly, else in any letter case (rule 4.3). Of several, the last.
     fn get(&self, name: &Text) -> Option<&Node<'a>> {
         let start = self
             .0

@@ -28,7 +28,7 @@ enum Schema {
     Custom,
 }
 
-/// Older names of CloudEvents attributes (spec 4.3), beside what they are called now.
+/// Older names of CloudEvents attributes (rule 4.3), beside what they are called now.
 const ALIASES: [(&str, &str); 3] = [
     ("eventid", "id"),
     ("eventtype", "type"),

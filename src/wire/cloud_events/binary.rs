@@ -1,4 +1,4 @@
-//! CloudEvents in binary mode: the attributes in headers, the data in the body (spec 2.5).
+//! CloudEvents in binary mode: the attributes in headers, the data in the body (rule 2.5).
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;

@@ -1,4 +1,4 @@
-//! The `deadLetterDestination` of an event subscription (spec 3.3, A).
+//! The `deadLetterDestination` of an event subscription (rule 3.3, A).
 
 use serde_json::{Value, json};
 
@@ -15,7 +15,7 @@ const STORAGE_BLOB: &str = "StorageBlob";
 const RESOURCE_ID: &str = "resourceId";
 const CONTAINER: &str = "blobContainerName";
 
-/// Left out and `null` differ here (spec A): by default the built-in queue keeps dead letters. `known` has
+/// Left out and `null` differ here (rule A): by default the built-in queue keeps dead letters. `known` has
 /// the secrets that need not be given again.
 pub(super) fn read(
     fields: &Fields,
@@ -88,7 +88,7 @@ pub(super) fn check(
     blob_storage::check(&properties, storage, require_https)
 }
 
-/// `None` for the default: an explicit `null` means to drop (spec A).
+/// `None` for the default: an explicit `null` means to drop (rule A).
 pub(super) fn render(dead_letter: &DeadLetterDestination, secrets: Secrets) -> Option<Value> {
     match dead_letter {
         DeadLetterDestination::BuiltInQueue => None,

@@ -1,4 +1,4 @@
-//! The `destination` of an event subscription: a webhook with its batches and headers (spec 3.3, 6.4).
+//! The `destination` of an event subscription: a webhook with its batches and headers (rule 3.3, 6.4).
 
 use std::time::Duration;
 
@@ -63,10 +63,10 @@ const UNSUPPORTED_PROPERTIES: [&str; 2] = [
     "azureActiveDirectoryApplicationIdOrUri",
 ];
 
-/// Headers of one's own may not start like this (spec 6.4).
+/// Headers of one's own may not start like this (rule 6.4).
 const RESERVED_PREFIX: &str = "aeg-";
 
-/// Headers that belong to the connection or the body (spec 6.4), and their relatives, without which
+/// Headers that belong to the connection or the body (rule 6.4), and their relatives, without which
 /// HTTP/2 would refuse the whole request.
 const FORBIDDEN_HEADERS: [&str; 10] = [
     "Host",
@@ -182,7 +182,7 @@ fn read_url(
     }
 }
 
-/// Azure's own words for a URL that it does not take (spec 3.3), before what is wrong this time.
+/// Azure's own words for a URL that it does not take (rule 3.3), before what is wrong this time.
 pub const INVALID_URL: &str =
     "Supplied URL is invalid. It cannot be null or empty and should be a proper HTTPS URL: ";
 
@@ -364,7 +364,7 @@ fn value_problem(value: &AttributeValue) -> Option<String> {
         .then(|| "control characters such as line breaks are not allowed".to_owned())
 }
 
-/// `destination` in answers: without the URL's query and without secret values (spec 3.3), with the
+/// `destination` in answers: without the URL's query and without secret values (rule 3.3), with the
 /// batch that is in effect; `null` for none.
 pub(super) fn render(destination: &Destination) -> Value {
     let Destination::WebHook(webhook) = destination else {

@@ -1,5 +1,5 @@
 //! The management documents of Azure Resource Manager for namespaces, topics and event subscriptions, to
-//! the model and back (spec 3, event-grid-namespaces.md 1).
+//! the model and back (rule 3, rule N1).
 //!
 //! What a client sends is checked in full and with the name of the property at fault. What the store
 //! keeps has the same shape with the secrets in it, and is read without those checks, so that
@@ -52,7 +52,7 @@ pub use topic::{
 /// Azure's code for everything that is wrong with a body.
 pub(super) const INVALID_REQUEST: &str = "InvalidRequest";
 
-/// Values of `minimumTlsVersionAllowed` (spec 3.2, 3.3). Deliveries and doors never go below 1.2.
+/// Values of `minimumTlsVersionAllowed` (rule 3.2, 3.3). Deliveries and doors never go below 1.2.
 const TLS_VERSIONS: [(&str, ()); 3] = [("1.0", ()), ("1.1", ()), ("1.2", ())];
 
 /// What is wrong with a document: the answer is 400 with [`InvalidResource::code`].
@@ -78,7 +78,7 @@ impl std::fmt::Display for InvalidResource {
 
 impl std::error::Error for InvalidResource {}
 
-/// A list of resources; it is never cut into pages (spec 3.1).
+/// A list of resources; it is never cut into pages (rule 3.1).
 pub fn render_list(values: Vec<Value>) -> Value {
     json!({ "value": Value::Array(values), "nextLink": null })
 }

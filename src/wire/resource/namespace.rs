@@ -1,4 +1,4 @@
-//! Namespaces as Azure Resource Manager writes them (event-grid-namespaces.md 1).
+//! Namespaces as Azure Resource Manager writes them (rule N1).
 
 use std::collections::BTreeMap;
 

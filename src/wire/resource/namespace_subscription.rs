@@ -1,5 +1,5 @@
 //! Event subscriptions of namespace topics as Azure Resource Manager writes them
-//! (event-grid-namespaces.md 1.1): the same as others, in another shape.
+//! (rule N1.1): the same as others, in another shape.
 
 use std::time::Duration;
 
@@ -264,7 +264,7 @@ fn read_time_to_live(push: &Fields) -> Result<Duration, InvalidResource> {
     )))
 }
 
-/// Left out and `null` differ as with other subscriptions (spec A). The identity that Azure writes to
+/// Left out and `null` differ as with other subscriptions (rule A). The identity that Azure writes to
 /// the storage with, and for how long it tries, mean nothing here.
 fn read_dead_letter(
     push: &Fields,

@@ -1,4 +1,4 @@
-//! Namespace topics as Azure Resource Manager writes them (event-grid-namespaces.md 1): all that is to be
+//! Namespace topics as Azure Resource Manager writes them (rule N1): all that is to be
 //! decided is how long they keep events.
 
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! Who may publish, by network address: the same properties on topics and namespaces (spec 3.2).
+//! Who may publish, by network address: the same properties on topics and namespaces (rule 3.2).
 
 use std::net::IpAddr;
 

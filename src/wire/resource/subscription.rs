@@ -1,4 +1,4 @@
-//! Event subscriptions as Azure Resource Manager writes them (spec 3.3).
+//! Event subscriptions as Azure Resource Manager writes them (rule 3.3).
 
 use std::time::Duration;
 
@@ -66,7 +66,7 @@ pub struct SubscriptionContext<'a> {
     pub now: Timestamp,
     /// What a PUT replaces: the secrets of credentials are taken over where they are not given again.
     pub replaces: Option<&'a SubscriptionDefinition>,
-    /// Whether webhooks must be called over TLS (a setting, spec A).
+    /// Whether webhooks must be called over TLS (a setting, rule A).
     pub require_https: bool,
 }
 
@@ -105,7 +105,7 @@ pub fn parse_subscription(
     read_and_check(&properties, None, context)
 }
 
-/// Applies the body of a PATCH, which is flat (spec 3.1), though not in namespaces: a property that is given replaces its whole
+/// Applies the body of a PATCH, which is flat (rule 3.1), though not in namespaces: a property that is given replaces its whole
 /// old value, `null` restores its default (the destination, which has none, stays), the others stay.
 /// What answers never show, the URL and the values of secret headers, is kept where a new destination
 /// leaves it out.
@@ -125,7 +125,7 @@ pub fn patch_subscription(
     read_and_check(&fields, Some(current), context)
 }
 
-/// The answer that shows an event subscription: no query of its URL, no secret values (spec 3.3).
+/// The answer that shows an event subscription: no query of its URL, no secret values (rule 3.3).
 /// `everpost` holds what Azure has no place for, as it is at `now`.
 pub fn render_subscription(
     entry: &TopicEntry,
@@ -444,7 +444,7 @@ fn is_writable(moment: &Timestamp) -> bool {
         .is_ok_and(|read: Timestamp| read == *moment)
 }
 
-/// Azure's own words (spec 3.3), then what is wrong this time.
+/// Azure's own words (rule 3.3), then what is wrong this time.
 fn invalid_expiration(fields: &Fields, problem: &str) -> InvalidResource {
     let problem = format!("Invalid expiration time: {problem}");
     fields.invalid("expirationTimeUtc", problem)
@@ -486,7 +486,7 @@ pub(super) fn check_expiration(
     }
 }
 
-/// Not every input can be delivered in every schema (spec 2.1).
+/// Not every input can be delivered in every schema (rule 2.1).
 fn check_schemas(
     fields: &Fields,
     delivery: DeliverySchema,

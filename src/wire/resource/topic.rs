@@ -1,4 +1,4 @@
-//! Topics as Azure Resource Manager writes them (spec 3.2).
+//! Topics as Azure Resource Manager writes them (rule 3.2).
 
 use std::collections::BTreeMap;
 
@@ -73,7 +73,7 @@ pub fn parse_topic(body: &Value) -> Result<TopicDefinition, InvalidResource> {
 }
 
 /// Applies the body of a PATCH: a property that is given replaces its whole old value, `null` restores
-/// its default, the others stay. What publishers send cannot be changed (spec 3.2), because the
+/// its default, the others stay. What publishers send cannot be changed (rule 3.2), because the
 /// subscriptions were made for it; to repeat it as it is does no harm.
 pub fn patch_topic(
     current: &TopicDefinition,
@@ -349,7 +349,7 @@ fn render_definition(definition: &TopicDefinition) -> Value {
     document
 }
 
-/// The mapping of custom events (spec 2.4); `null` for the other schemas, which have none.
+/// The mapping of custom events (rule 2.4); `null` for the other schemas, which have none.
 fn render_mapping(schema: &InputSchema) -> Value {
     let InputSchema::CustomEventSchema(mapping) = schema else {
         return Value::Null;

@@ -1,5 +1,5 @@
 //! A dead letter as a message: the event is the body, and everything else stands in headers
-//! (service-bus.md 2, 8).
+//! (rule S2, 8).
 
 use std::time::{Duration, UNIX_EPOCH};
 

@@ -1,5 +1,5 @@
 //! The REST runtime protocol of Azure Service Bus, as far as dead-letter queues need it
-//! (service-bus.md 1.1, 4, 8): addresses, messages, tokens and errors.
+//! (rule S1.1, 4, 8): addresses, messages, tokens and errors.
 
 pub mod address;
 pub mod message;

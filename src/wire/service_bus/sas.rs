@@ -1,5 +1,5 @@
 //! Shared access signatures of Service Bus: `sr=<resource>&sig=<signature>&se=<expiry>&skn=<rule>`
-//! (service-bus.md 1.1).
+//! (rule S1.1).
 //!
 //! The parts come in any order. What is signed is the resource exactly as it came, since every SDK encodes it
 //! in its own way, and the key is the bytes of its text, not what that text means in base64.

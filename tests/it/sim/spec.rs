@@ -82,10 +82,10 @@ struct Wanted {
     tenants: Option<Vec<&'static str>>,
 }
 
-/// The published waits after each failure (event-grid.md 7.1), in seconds.
+/// The published waits after each failure (rule 7.1), in seconds.
 const WAITS_S: [u64; 10] = [10, 30, 60, 300, 600, 1_800, 3_600, 10_800, 21_600, 43_200];
 
-/// When the attempts are due since the first one, in namespaces (event-grid-namespaces.md 6.3), in seconds;
+/// When the attempts are due since the first one, in namespaces (rule N6.3), in seconds;
 /// the others follow every five minutes.
 const OFFSETS_S: [u64; 5] = [0, 10, 30, 60, 300];
 
@@ -369,7 +369,7 @@ fn throw_rate(dice: &Dice) -> Option<u32> {
     dice.maybe(15, || *dice.pick(&[10, 50, 100, 500, 3_000]))
 }
 
-/// The shortest wait after a status (event-grid.md 6.5), in seconds.
+/// The shortest wait after a status (rule 6.5), in seconds.
 fn least_wait(said: Said) -> u64 {
     match said {
         Said::Status(404, _) => 300,

@@ -1,5 +1,5 @@
 //! What the form for a subscription of a namespace topic has of its own: the document has another shape
-//! (event-grid-namespaces.md 1.1), and receivers may come for the events.
+//! (rule N1.1), and receivers may come for the events.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! The same decisions made naively, from the table of spec 4.2.
+//! The same decisions made naively, from the table of rule 4.2.
 
 use proptest::prelude::*;
 

@@ -1,4 +1,4 @@
-//! Webhooks of spec 3.3, and 6.4.
+//! Webhooks of rule 3.3, and 6.4.
 
 use super::*;
 use crate::model::destination::{AttributeValue, Destination, WebHook};

@@ -10,7 +10,7 @@ use crate::model::probation::{Observation, ProbationRules};
 use crate::model::subscription::{DeadLetterDestination, ValidationState};
 use crate::model::topic::DeliverySchema;
 
-/// The body of spec 3.3, as Microsoft's management client writes it.
+/// The body of rule 3.3, as Microsoft's management client writes it.
 pub(super) const REAL: &str = "{ 'properties': {
     'destination': { 'endpointType': 'WebHook', 'properties': {
         'endpointUrl': 'https://shop.example/hooks/eg?k=abc',
@@ -165,7 +165,7 @@ fn expirations_lie_in_the_future() {
 
 #[test]
 fn schemas_go_together_as_published() {
-    // Each row of spec 2.1: what is published, and what it can be delivered as, the default first.
+    // Each row of rule 2.1: what is published, and what it can be delivered as, the default first.
     let (grid, cloud, input) = (
         DeliverySchema::EventGridSchema,
         DeliverySchema::CloudEventSchemaV1_0,

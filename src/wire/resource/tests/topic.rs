@@ -102,7 +102,7 @@ fn ip_rules_are_read_and_shown() {
     check_rules(&many(129), "! inboundIpRules: at most 128");
 }
 
-/// The mapping of spec 2.4.
+/// The mapping of rule 2.4.
 const MAPPING: &str = "{'inputSchemaMappingType': 'Json', 'properties': {
     'id': {'sourceField': 'orderNo'},
     'topic': {'sourceField': 'shop'},
