@@ -1,35 +1,14 @@
 //! The verbs: publish, manage, dispatch, receive, settle. The doors hold a [`Broker`] and nothing else.
 
-mod accounts;
-mod agenda;
-mod batch;
-mod deliver;
 pub mod diagnostics;
 mod dispatch;
-mod export;
-mod health;
-mod inspectors;
-mod janitor;
+mod housekeeping;
 mod manage;
-mod meters;
-mod namespaces;
-mod notices;
 pub mod people;
 mod publish;
-mod pull;
 mod receive;
-mod rejections;
 mod replay;
-mod resubmit;
-mod retention;
-mod retry_now;
-mod send;
-mod signing;
-mod system;
 pub mod trail;
-mod try_filter;
-mod validate;
-mod workload;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -44,18 +23,18 @@ use tokio_util::task::TaskTracker;
 use url::Url;
 
 pub use crate::store::Resubmitted;
-pub use accounts::{Account, Verified};
-pub use inspectors::InspectorError;
+pub use diagnostics::meters::Meters;
+pub use diagnostics::recount::{Account, Verified};
+pub use dispatch::retry_now::RetryNowError;
+pub use housekeeping::retention::{Preview, StorageReport, StorageStatus};
 pub use manage::ManageError;
-pub use meters::Meters;
+pub use manage::inspectors::InspectorError;
+pub use manage::validate::UnknownCode;
 pub use publish::PublishError;
+pub use publish::send::SendError;
 pub use receive::{ReceiveError, Reception};
 pub use replay::ReplayError;
-pub use resubmit::{EventEdit, ResubmitError, ResubmitRequest};
-pub use retention::{Preview, StorageReport, StorageStatus};
-pub use retry_now::RetryNowError;
-pub use send::SendError;
-pub use validate::UnknownCode;
+pub use replay::resubmit::{EventEdit, ResubmitError, ResubmitRequest};
 
 use crate::base::{Clock, Entropy, TimeScale, Timestamp};
 use crate::model::destination::DeliveryMode;
@@ -71,14 +50,15 @@ use crate::model::subscription::SubscriptionId;
 use crate::outbound::evaluate::EgressVerdict;
 use crate::outbound::{DeliveryRequest, Outbound};
 use crate::store::{Store, StoreError};
-use agenda::{Agenda, SlotLimits};
-use batch::Due;
-use health::HealthBook;
-use inspectors::inspection;
+use diagnostics::workload::Workload;
+use dispatch::agenda::{Agenda, SlotLimits};
+use dispatch::batch::Due;
+use dispatch::health::HealthBook;
+use housekeeping::retention::RetentionCursor;
+use manage::inspectors::inspection;
+use publish::{notices, rejections};
 use receive::Arrivals;
 use replay::ReplayBook;
-use retention::RetentionCursor;
-use workload::Workload;
 
 /// How a broker works.
 #[derive(Clone, Debug)]

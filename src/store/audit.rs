@@ -6,7 +6,7 @@ use rusqlite::{Connection, Row, params, params_from_iter};
 use crate::base::Timestamp;
 use crate::model::audit::{Actor, AuditEntry, AuditId, AuditRow, Change};
 use crate::model::limits::{AUDIT_LIFE, AUDIT_ROWS_MAX};
-use crate::store::db::Db;
+use crate::store::engine::db::Db;
 use crate::store::error::StoreError;
 use crate::store::views::{PAGE_ROWS_MAX, Page, Views};
 

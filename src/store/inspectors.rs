@@ -7,7 +7,7 @@ use crate::model::inspector::{Arrival, InspectedRequest, Inspector, InspectorDef
 use crate::model::limits::INSPECTED_REQUESTS_MAX;
 use crate::model::name::InspectorName;
 use crate::model::response_script::ScriptedResponse;
-use crate::store::db::Db;
+use crate::store::engine::db::Db;
 use crate::store::error::StoreError;
 use crate::store::row::{self, unreadable};
 use crate::store::views::{PAGE_ROWS_MAX, Page, Views};

@@ -5,7 +5,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use crate::base::Timestamp;
 use crate::model::rejection::{Rejection, RejectionId, StoredRejection};
 use crate::model::topic::TopicId;
-use crate::store::db::Db;
+use crate::store::engine::db::Db;
 use crate::store::error::StoreError;
 use crate::store::row;
 use crate::store::views::{PAGE_ROWS_MAX, Page, Views};

@@ -15,7 +15,7 @@ use crate::model::name::{NamespaceName, SubscriptionName, TopicName};
 use crate::model::namespace::{Namespace, NamespaceId};
 use crate::model::subscription::{EventSubscription, SubscriptionId, Validation, ValidationState};
 use crate::model::topic::{Topic, TopicId};
-use crate::store::encryption::{
+use crate::store::engine::encryption::{
     Column, Encryption, NAMESPACE_KEY1, NAMESPACE_KEY2, SUBSCRIPTION_DEFINITION, TOPIC_KEY1,
     TOPIC_KEY2, VALIDATION_CODE,
 };

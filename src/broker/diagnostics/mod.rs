@@ -3,6 +3,10 @@
 //! A report takes a moment however much is stored. What takes longer, such as counting rows or looking
 //! through the file, is asked for and ends by itself.
 
+pub(super) mod meters;
+pub(super) mod recount;
+pub(super) mod workload;
+
 mod bundle;
 mod connections;
 

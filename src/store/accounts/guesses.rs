@@ -63,6 +63,16 @@ impl Accounts {
             })
             .await
     }
+
+    /// Forgets guessers who have not failed since `cutoff`.
+    pub async fn forget_guessers(&self, cutoff: Timestamp) -> Result<usize, StoreError> {
+        self.db
+            .write(move |tx| {
+                let forget = "DELETE FROM guesser WHERE last_at <= ?1";
+                Ok(tx.prepare_cached(forget)?.execute([cutoff.as_ms()])?)
+            })
+            .await
+    }
 }
 
 fn wait(

@@ -12,8 +12,8 @@ pub use sessions::{SessionRecord, SessionRow};
 pub use tokens::{ApiToken, NewToken, TokenId};
 pub use users::{AccountError, NewUser, PasswordLink, User, UserChange, UserId};
 
-use crate::store::db::Db;
-use crate::store::encryption::Encryption;
+use crate::store::engine::db::Db;
+use crate::store::engine::encryption::Encryption;
 
 /// The book.
 #[derive(Clone)]

@@ -4,7 +4,7 @@ use rusqlite::{OptionalExtension, params};
 
 use crate::model::one_time_code::Seed;
 use crate::store::accounts::{AccountError, Accounts, UserId};
-use crate::store::encryption::USER_TOTP;
+use crate::store::engine::encryption::USER_TOTP;
 use crate::store::error::StoreError;
 
 /// What a code is compared with.

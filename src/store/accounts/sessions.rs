@@ -172,6 +172,16 @@ impl Accounts {
             })
             .await
     }
+
+    /// Deletes the sessions that have expired.
+    pub async fn forget_sessions(&self, now: Timestamp) -> Result<usize, StoreError> {
+        self.db
+            .write(move |tx| {
+                let forget = "DELETE FROM session WHERE expires_at <= ?1";
+                Ok(tx.prepare_cached(forget)?.execute([now.as_ms()])?)
+            })
+            .await
+    }
 }
 
 fn session_row(row: &Row<'_>) -> rusqlite::Result<SessionRow> {

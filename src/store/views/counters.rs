@@ -6,8 +6,8 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use crate::base::Timestamp;
 use crate::model::subscription::SubscriptionId;
 use crate::model::topic::TopicId;
-use crate::store::counters::{LATENCY_BOUNDS_MS, LATENCY_PLACES, latency_columns};
 use crate::store::error::StoreError;
+use crate::store::ledger::counters::{LATENCY_BOUNDS_MS, LATENCY_PLACES, latency_columns};
 use crate::store::views::Views;
 
 /// Slots of one series, at most: a chart draws no more.

@@ -5,10 +5,10 @@ use rusqlite::{Connection, OptionalExtension, ToSql, params};
 use crate::base::Timestamp;
 use crate::model::dead_letter_filter::DeadLetterFilter;
 use crate::model::delivery::DeliveryId;
-use crate::store::counters::DAY_MS;
-use crate::store::dead_letter_filter::{OF_ABOUT, OF_DELIVERY, values};
 use crate::store::error::StoreError;
-use crate::store::event_filter::OF_TEXT;
+use crate::store::ledger::counters::DAY_MS;
+use crate::store::views::dead_letter_filter::{OF_ABOUT, OF_DELIVERY, values};
+use crate::store::views::event_filter::OF_TEXT;
 use crate::store::views::{DeliveryRow, PAGE_ROWS_MAX, Page, Views, deliveries};
 
 /// Dead letters that one search looks at before it answers with what it has, where an index alone decides.
@@ -273,7 +273,7 @@ fn groups(tx: &Connection, filter: &DeadLetterFilter, by: GroupBy) -> Result<Gro
 mod tests {
     use super::*;
     use crate::model::subscription::SubscriptionId;
-    use crate::store::{db, migrate};
+    use crate::store::engine::{db, migrate};
 
     #[test]
     fn an_index_alone_tells_which_dead_letters_are_meant() {

@@ -7,8 +7,8 @@ use crate::model::delivery::DeliveryState;
 use crate::model::event::EventKey;
 use crate::model::event_filter::EventFilter;
 use crate::store::error::StoreError;
-use crate::store::event_filter::{FilterValues, asks_for_deliveries, conditions};
 use crate::store::row;
+use crate::store::views::event_filter::{FilterValues, asks_for_deliveries, conditions};
 use crate::store::views::{PAGE_ROWS_MAX, Views};
 
 /// Events that one search looks at before it answers with what it has, where their own columns decide.

@@ -8,8 +8,8 @@ use rusqlite::{Connection, params};
 use crate::base::Timestamp;
 use crate::model::subscription::SubscriptionId;
 use crate::model::topic::TopicId;
-use crate::store::counters::HOUR_MS;
 use crate::store::error::StoreError;
+use crate::store::ledger::counters::HOUR_MS;
 use crate::store::views::{Views, counters::unsigned};
 
 /// Hours that lists tell of.

@@ -41,7 +41,7 @@ pub(super) async fn the_first_user_claims_and_sessions_end(f: Fixture) {
         Ok(Some("{}".to_owned()))
     );
     assert_eq!(accounts.session("id".to_owned(), at(10)).await, Ok(None));
-    assert_eq!(f.store.upkeep.forget_sessions(at(10)).await, Ok(1));
+    assert_eq!(f.store.accounts.forget_sessions(at(10)).await, Ok(1));
 }
 
 pub(super) async fn failures_to_sign_in_are_counted_bounded_and_forgotten(f: Fixture) {
@@ -66,7 +66,7 @@ pub(super) async fn failures_to_sign_in_are_counted_bounded_and_forgotten(f: Fix
     assert_eq!(fail("ann", 500).await, Some(Duration::from_millis(500)));
     assert_eq!(fail("late", 500).await, None);
     assert_eq!(fail("ann", 500).await, None, "ann's were the oldest");
-    let forget = async |until| f.store.upkeep.forget_guessers(at(until)).await;
+    let forget = async |until| f.store.accounts.forget_guessers(at(until)).await;
     assert_eq!(forget(499).await, Ok(0));
     assert_eq!(forget(500).await, Ok(10_000));
 }

@@ -1,0 +1,628 @@
+//! Counters with the meanings of Azure's metrics (rule 10.1), named the way Prometheus likes it.
+//!
+//! They count since the start of the process. Labels are names of existing topics and subscriptions and
+//! words of closed lists, so their number is bounded by the registry.
+
+use std::collections::HashSet;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry as Metrics;
+
+use crate::model::delivery::{AttemptResult, Outcome, Settlement};
+use crate::model::registry::{Registry, TopicEntry};
+use crate::model::subscription::{EventSubscription, SubscriptionId};
+use crate::store::{EndedPending, Longest, Pruned, ReplayBatchDone, SettlementRecord, Sizes};
+
+/// Seconds by which durations are sorted: from a fast disk to the response deadline.
+const SECONDS: [f64; 12] = [
+    0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 15.0, 30.0,
+];
+
+type Seconds = Gauge<f64, AtomicU64>;
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfTopic {
+    topic: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfTopicError {
+    topic: String,
+    error: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfReason {
+    reason: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfSubscription {
+    topic: String,
+    subscription: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfSubscriptionError {
+    topic: String,
+    subscription: String,
+    error: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfResult {
+    result: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfSubscriptionReason {
+    topic: String,
+    subscription: String,
+    reason: &'static str,
+}
+
+/// The counters.
+pub struct Meters {
+    metrics: Metrics,
+    publish_success: Family<OfTopic, Counter>,
+    publish_fail: Family<OfTopicError, Counter>,
+    publish_latency: Family<OfTopic, Histogram, fn() -> Histogram>,
+    rejections_kept: Counter,
+    rejections_lost: Family<OfReason, Counter>,
+    matched: Family<OfSubscription, Counter>,
+    unmatched: Family<OfTopic, Counter>,
+    delivery_success: Family<OfSubscription, Counter>,
+    delivery_attempt_fail: Family<OfSubscriptionError, Counter>,
+    destination_processing: Family<OfSubscription, Histogram, fn() -> Histogram>,
+    dead_lettered: Family<OfSubscriptionReason, Counter>,
+    dropped: Family<OfSubscriptionReason, Counter>,
+    dropped_with_subscription: Counter,
+    dead_lettered_with_subscription: Counter,
+    resubmitted: Counter,
+    replayed: Family<OfResult, Counter>,
+    replay_jobs_running: Gauge,
+    on_probation: Family<OfSubscription, Gauge>,
+    requests_in_flight: Gauge,
+    request_panics: Counter,
+    exported: Counter,
+    export_failures: Counter,
+    exports_given_up: Counter,
+    pruned_events: Counter,
+    pruned_deliveries: Counter,
+    pruned_attempts: Counter,
+    database_bytes: Gauge,
+    database_free_bytes: Gauge,
+    database_log_bytes: Gauge,
+    disk_free_bytes: Gauge,
+    longest_change: Seconds,
+    longest_commit: Seconds,
+    topics: Gauge,
+    subscriptions: Gauge,
+}
+
+fn of_topic(topic: &TopicEntry) -> OfTopic {
+    OfTopic {
+        topic: topic.topic.name.to_string(),
+    }
+}
+
+fn of_subscription(topic: &TopicEntry, subscription: &EventSubscription) -> OfSubscription {
+    OfSubscription {
+        topic: topic.topic.name.to_string(),
+        subscription: subscription.name.to_string(),
+    }
+}
+
+impl Meters {
+    pub(in crate::broker) fn new() -> Self {
+        let histogram: fn() -> Histogram = || Histogram::new(SECONDS);
+        let mut meters = Self {
+            metrics: Metrics::with_prefix("everpost"),
+            publish_success: Family::default(),
+            publish_fail: Family::default(),
+            publish_latency: Family::new_with_constructor(histogram),
+            rejections_kept: Counter::default(),
+            rejections_lost: Family::default(),
+            matched: Family::default(),
+            unmatched: Family::default(),
+            delivery_success: Family::default(),
+            delivery_attempt_fail: Family::default(),
+            destination_processing: Family::new_with_constructor(histogram),
+            dead_lettered: Family::default(),
+            dropped: Family::default(),
+            dropped_with_subscription: Counter::default(),
+            dead_lettered_with_subscription: Counter::default(),
+            resubmitted: Counter::default(),
+            replayed: Family::default(),
+            replay_jobs_running: Gauge::default(),
+            on_probation: Family::default(),
+            requests_in_flight: Gauge::default(),
+            request_panics: Counter::default(),
+            exported: Counter::default(),
+            export_failures: Counter::default(),
+            exports_given_up: Counter::default(),
+            pruned_events: Counter::default(),
+            pruned_deliveries: Counter::default(),
+            pruned_attempts: Counter::default(),
+            database_bytes: Gauge::default(),
+            database_free_bytes: Gauge::default(),
+            database_log_bytes: Gauge::default(),
+            disk_free_bytes: Gauge::default(),
+            longest_change: Seconds::default(),
+            longest_commit: Seconds::default(),
+            topics: Gauge::default(),
+            subscriptions: Gauge::default(),
+        };
+        meters.register();
+        meters
+    }
+
+    fn register(&mut self) {
+        let all = &mut self.metrics;
+        let each = self.publish_success.clone();
+        all.register(
+            "published_events",
+            "Events accepted (PublishSuccessCount)",
+            each,
+        );
+        let each = self.publish_fail.clone();
+        all.register(
+            "publish_failed_requests",
+            "Requests refused (PublishFailCount)",
+            each,
+        );
+        let each = self.publish_latency.clone();
+        all.register(
+            "publish_latency_seconds",
+            "Time from request to durable acceptance (PublishSuccessLatencyInMs)",
+            each,
+        );
+        let each = self.rejections_kept.clone();
+        all.register(
+            "rejected_requests_kept",
+            "Refused publish requests that can be looked at",
+            each,
+        );
+        let each = self.rejections_lost.clone();
+        all.register(
+            "rejected_requests_not_kept",
+            "Refused publish requests that are counted alone, by why",
+            each,
+        );
+        let each = self.matched.clone();
+        all.register(
+            "matched_events",
+            "Events a subscription wanted (MatchedEventCount)",
+            each,
+        );
+        let each = self.unmatched.clone();
+        all.register(
+            "unmatched_events",
+            "Events nobody wanted (UnmatchedEventCount)",
+            each,
+        );
+        let each = self.delivery_success.clone();
+        all.register(
+            "delivered_events",
+            "Deliveries completed (DeliverySuccessCount)",
+            each,
+        );
+        let each = self.delivery_attempt_fail.clone();
+        all.register(
+            "delivery_attempt_failures",
+            "Attempts that failed (DeliveryAttemptFailCount)",
+            each,
+        );
+        let each = self.destination_processing.clone();
+        all.register(
+            "destination_processing_seconds",
+            "Time a destination took to answer (DestinationProcessingDurationInMs)",
+            each,
+        );
+        let each = self.dead_lettered.clone();
+        all.register(
+            "dead_lettered_events",
+            "Deliveries given up (DeadLetteredCount)",
+            each,
+        );
+        let each = self.dropped.clone();
+        all.register(
+            "dropped_events",
+            "Deliveries dropped (DroppedEventCount)",
+            each,
+        );
+        let each = self.dropped_with_subscription.clone();
+        all.register(
+            "dropped_with_subscription_events",
+            "Deliveries dropped because their subscription was deleted",
+            each,
+        );
+        let each = self.dead_lettered_with_subscription.clone();
+        all.register(
+            "dead_lettered_with_subscription_events",
+            "Deliveries kept as dead letters because their subscription was deleted",
+            each,
+        );
+        let each = self.resubmitted.clone();
+        all.register(
+            "resubmitted_events",
+            "Deliveries sent again, by hand or by replay jobs",
+            each,
+        );
+        let each = self.replayed.clone();
+        all.register(
+            "replay_events",
+            "Deliveries that replay jobs dealt with",
+            each,
+        );
+        let each = self.replay_jobs_running.clone();
+        all.register("replay_jobs_running", "Replay jobs that are running", each);
+        let each = self.on_probation.clone();
+        all.register(
+            "subscription_on_probation",
+            "1 while nothing but a probe is sent, because of failures in a row",
+            each,
+        );
+        let each = self.requests_in_flight.clone();
+        all.register("requests_in_flight", "Delivery requests on the wire", each);
+        let each = self.request_panics.clone();
+        all.register(
+            "request_panics",
+            "Delivery requests that a defect of the appliance cut off",
+            each,
+        );
+        for (name, help, counter) in [
+            (
+                "exported_dead_letters",
+                "Dead letters that went to storage",
+                &self.exported,
+            ),
+            (
+                "export_failures",
+                "Blobs of dead letters that storage did not take",
+                &self.export_failures,
+            ),
+            (
+                "exports_given_up",
+                "Dead letters dropped because their storage was away too long",
+                &self.exports_given_up,
+            ),
+            (
+                "pruned_events",
+                "Events that retention deleted",
+                &self.pruned_events,
+            ),
+            (
+                "pruned_deliveries",
+                "Deliveries that went with them",
+                &self.pruned_deliveries,
+            ),
+            (
+                "pruned_attempts",
+                "Attempts that went with them",
+                &self.pruned_attempts,
+            ),
+        ] {
+            all.register(name, help, counter.clone());
+        }
+        for (name, help, gauge) in [
+            (
+                "database_bytes",
+                "Size of the database",
+                &self.database_bytes,
+            ),
+            (
+                "database_free_bytes",
+                "What of it holds nothing",
+                &self.database_free_bytes,
+            ),
+            (
+                "database_log_bytes",
+                "Size of its write-ahead log",
+                &self.database_log_bytes,
+            ),
+            (
+                "disk_free_bytes",
+                "Free on the disk of the data directory",
+                &self.disk_free_bytes,
+            ),
+        ] {
+            all.register(name, help, gauge.clone());
+        }
+        for (name, help, gauge) in [
+            (
+                "writer_longest_change_seconds",
+                "The longest change of the store in the last ten seconds",
+                &self.longest_change,
+            ),
+            (
+                "writer_longest_commit_seconds",
+                "The longest commit of the store in the last ten seconds",
+                &self.longest_commit,
+            ),
+        ] {
+            all.register(name, help, gauge.clone());
+        }
+        all.register("topics", "Topics", self.topics.clone());
+        all.register(
+            "event_subscriptions",
+            "Event subscriptions",
+            self.subscriptions.clone(),
+        );
+    }
+
+    /// Everything, in the text format of OpenMetrics.
+    pub(in crate::broker) fn text(
+        &self,
+        requests_in_flight: usize,
+        on_probation: &HashSet<SubscriptionId>,
+        registry: &Registry,
+    ) -> String {
+        let gauge = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
+        self.requests_in_flight.set(gauge(requests_in_flight));
+        self.topics.set(gauge(registry.made_topics().count()));
+        self.subscriptions
+            .set(gauge(registry.subscriptions().count()));
+        self.on_probation.clear();
+        for (topic, subscription) in registry.subscriptions() {
+            let labels = of_subscription(topic, subscription);
+            let is_on = on_probation.contains(&subscription.id);
+            self.on_probation
+                .get_or_create(&labels)
+                .set(i64::from(is_on));
+        }
+        let mut text = String::new();
+        encode(&mut text, &self.metrics).expect("writing to a String cannot fail");
+        text
+    }
+
+    /// A publish request of `events` events was answered 200 after `took`.
+    pub fn published(&self, topic: &TopicEntry, events: usize, took: Duration) {
+        self.publish_success
+            .get_or_create(&of_topic(topic))
+            .inc_by(events as u64);
+        self.publish_latency
+            .get_or_create(&of_topic(topic))
+            .observe(took.as_secs_f64());
+    }
+
+    /// So many events of the appliance's own were accepted, without a request that could take its time.
+    pub(in crate::broker) fn published_of_ours(&self, topic: &TopicEntry, events: usize) {
+        self.publish_success
+            .get_or_create(&of_topic(topic))
+            .inc_by(events as u64);
+    }
+
+    /// A publish request was refused; `error` is Azure's code.
+    pub fn publish_failed(&self, topic: &TopicEntry, error: &'static str) {
+        let labels = OfTopicError {
+            topic: topic.topic.name.to_string(),
+            error,
+        };
+        self.publish_fail.get_or_create(&labels).inc();
+    }
+
+    /// So many dead letters are in storage.
+    pub(in crate::broker) fn exported(&self, count: usize) {
+        self.exported.inc_by(count as u64);
+    }
+
+    /// Storage did not take a blob.
+    pub(in crate::broker) fn export_failed(&self) {
+        self.export_failures.inc();
+    }
+
+    /// So many dead letters were dropped, because their storage was away too long.
+    pub(in crate::broker) fn exports_given_up(&self, count: usize) {
+        self.exports_given_up.inc_by(count as u64);
+    }
+
+    /// Refused publish requests were stored.
+    pub(in crate::broker) fn rejections_kept(&self, count: usize) {
+        self.rejections_kept.inc_by(count as u64);
+    }
+
+    /// Refused publish requests were not stored.
+    pub(in crate::broker) fn rejections_lost(&self, reason: &'static str, count: usize) {
+        self.rejections_lost
+            .get_or_create(&OfReason { reason })
+            .inc_by(count as u64);
+    }
+
+    /// Events were stored: `targets` names a subscription once for each event that it wanted.
+    pub(in crate::broker) fn matched(
+        &self,
+        topic: &TopicEntry,
+        targets: &[SubscriptionId],
+        unmatched: usize,
+    ) {
+        for subscription in topic.subscriptions.values() {
+            let matched = targets.iter().filter(|target| **target == subscription.id);
+            let matched = matched.count() as u64;
+            if matched > 0 {
+                self.matched
+                    .get_or_create(&of_subscription(topic, subscription))
+                    .inc_by(matched);
+            }
+        }
+        if unmatched > 0 {
+            self.unmatched
+                .get_or_create(&of_topic(topic))
+                .inc_by(unmatched as u64);
+        }
+    }
+
+    /// A request came back with `answer` after `took`.
+    pub(in crate::broker) fn attempted(
+        &self,
+        topic: &TopicEntry,
+        subscription: &EventSubscription,
+        answer: &AttemptResult,
+        took: Duration,
+    ) {
+        let labels = of_subscription(topic, subscription);
+        self.destination_processing
+            .get_or_create(&labels)
+            .observe(took.as_secs_f64());
+        if answer.outcome != Outcome::Delivered {
+            let OfSubscription {
+                topic,
+                subscription,
+            } = labels;
+            let labels = OfSubscriptionError {
+                topic,
+                subscription,
+                error: answer.outcome.name(),
+            };
+            self.delivery_attempt_fail.get_or_create(&labels).inc();
+        }
+    }
+
+    /// Attempts were counted without being made, because of a probation.
+    pub(in crate::broker) fn skipped(
+        &self,
+        topic: &TopicEntry,
+        subscription: &EventSubscription,
+        attempts: usize,
+    ) {
+        let OfSubscription {
+            topic,
+            subscription,
+        } = of_subscription(topic, subscription);
+        let labels = OfSubscriptionError {
+            topic,
+            subscription,
+            error: Outcome::Probation.name(),
+        };
+        self.delivery_attempt_fail
+            .get_or_create(&labels)
+            .inc_by(attempts as u64);
+    }
+
+    /// Deliveries were completed by a late answer.
+    pub(in crate::broker) fn completed_late(
+        &self,
+        topic: &TopicEntry,
+        subscription: &EventSubscription,
+        deliveries: usize,
+    ) {
+        self.delivery_success
+            .get_or_create(&of_subscription(topic, subscription))
+            .inc_by(deliveries as u64);
+    }
+
+    /// Deliveries were settled, with or without an attempt.
+    pub(in crate::broker) fn settled(
+        &self,
+        topic: &TopicEntry,
+        subscription: &EventSubscription,
+        settled: &[SettlementRecord],
+    ) {
+        for each in settled {
+            let labels = of_subscription(topic, subscription);
+            match each.settlement {
+                Settlement::Complete => {
+                    self.delivery_success.get_or_create(&labels).inc();
+                }
+                Settlement::DeadLetter(reason) => {
+                    let labels = with_reason(labels, reason.name());
+                    self.dead_lettered.get_or_create(&labels).inc();
+                }
+                Settlement::Drop(reason) => {
+                    self.dropped
+                        .get_or_create(&with_reason(labels, reason.name()))
+                        .inc();
+                }
+                Settlement::Retry { .. } => {}
+            }
+        }
+    }
+
+    /// Retention deleted these.
+    pub(in crate::broker) fn pruned(&self, pruned: Pruned) {
+        self.pruned_events.inc_by(pruned.events);
+        self.pruned_deliveries.inc_by(pruned.deliveries);
+        self.pruned_attempts.inc_by(pruned.attempts);
+    }
+
+    /// What retention has deleted since the start of the process.
+    pub(in crate::broker) fn pruned_so_far(&self) -> Pruned {
+        Pruned {
+            events: self.pruned_events.get(),
+            deliveries: self.pruned_deliveries.get(),
+            attempts: self.pruned_attempts.get(),
+        }
+    }
+
+    /// The store was measured.
+    pub(in crate::broker) fn measured(&self, sizes: &Sizes) {
+        let gauge = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
+        self.database_bytes.set(gauge(sizes.file));
+        self.database_free_bytes.set(gauge(sizes.free));
+        self.database_log_bytes.set(gauge(sizes.log));
+        self.disk_free_bytes
+            .set(gauge(sizes.disk_free.unwrap_or(0)));
+    }
+
+    /// This kept the writer longest since the last look.
+    pub(in crate::broker) fn kept(&self, longest: Longest) {
+        self.longest_change.set(longest.change.as_secs_f64());
+        self.longest_commit.set(longest.commit.as_secs_f64());
+    }
+
+    /// A request was cut off by a panic.
+    pub(in crate::broker) fn panicked(&self) {
+        self.request_panics.inc();
+    }
+
+    /// Deliveries were sent again.
+    pub(in crate::broker) fn resubmitted(&self, deliveries: usize) {
+        self.resubmitted.inc_by(deliveries as u64);
+    }
+
+    /// A replay job took a bite.
+    pub(in crate::broker) fn replayed(&self, bitten: &ReplayBatchDone) {
+        for (result, count) in [
+            ("resubmitted", bitten.resubmitted.len() as u64),
+            ("skipped", bitten.skipped),
+            ("failed", bitten.failed),
+        ] {
+            self.replayed
+                .get_or_create(&OfResult { result })
+                .inc_by(count);
+        }
+    }
+
+    /// So many replay jobs are running.
+    pub(in crate::broker) fn replaying(&self, jobs: usize) {
+        self.replay_jobs_running
+            .set(i64::try_from(jobs).unwrap_or(i64::MAX));
+    }
+
+    /// Pending deliveries of deleted subscriptions were ended.
+    pub(in crate::broker) fn ended_with_subscription(&self, orphans: EndedPending) {
+        self.dropped_with_subscription
+            .inc_by(orphans.dropped as u64);
+        self.dead_lettered_with_subscription
+            .inc_by(orphans.dead_lettered as u64);
+    }
+}
+
+fn with_reason(labels: OfSubscription, reason: &'static str) -> OfSubscriptionReason {
+    let OfSubscription {
+        topic,
+        subscription,
+    } = labels;
+    OfSubscriptionReason {
+        topic,
+        subscription,
+        reason,
+    }
+}

@@ -1,0 +1,82 @@
+//! How busy the threads of the runtime are.
+
+use std::sync::Mutex;
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+
+use crate::base::Lap;
+
+/// Looks at the threads now and then.
+#[derive(Debug)]
+pub(in crate::broker) struct Workload(Mutex<Look>);
+
+#[derive(Clone, Copy, Debug)]
+struct Look {
+    lap: Lap,
+    /// What all threads were busy until then, together.
+    busy: Duration,
+    /// Between the look before (the first time, the start) and this one.
+    share: Option<f64>,
+}
+
+impl Workload {
+    pub(in crate::broker) fn new() -> Self {
+        Self(Mutex::new(Look {
+            lap: Lap::begin(),
+            busy: Duration::ZERO,
+            share: None,
+        }))
+    }
+
+    /// Looks at the threads of the runtime that this runs on.
+    pub(in crate::broker) fn look(&self) {
+        let runtime = Handle::current().metrics();
+        let threads = runtime.num_workers();
+        let busy = (0..threads).map(|thread| runtime.worker_total_busy_duration(thread));
+        let busy: Duration = busy.sum();
+        let mut last = self.0.lock().unwrap();
+        let share = share(busy.saturating_sub(last.busy), last.lap.took(), threads);
+        *last = Look {
+            lap: Lap::begin(),
+            busy,
+            share,
+        };
+    }
+
+    /// Which part of their time the threads were busy between the two newest looks, from 0 to 1; `None`
+    /// before there was one.
+    pub(in crate::broker) fn share(&self) -> Option<f64> {
+        self.0.lock().unwrap().share
+    }
+}
+
+/// Of so many threads over `lasted`; `None` where that was no time at all.
+fn share(busy: Duration, lasted: Duration, threads: usize) -> Option<f64> {
+    let whole = lasted.as_secs_f64() * threads as f64;
+    (whole > 0.0).then(|| (busy.as_secs_f64() / whole).min(1.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_share_is_that_of_all_threads() {
+        let ms = Duration::from_millis;
+        assert_eq!(share(ms(500), ms(1_000), 1), Some(0.5));
+        assert_eq!(share(ms(500), ms(1_000), 2), Some(0.25));
+        // The clocks of the threads are not read at the same moment.
+        assert_eq!(share(ms(1_001), ms(1_000), 1), Some(1.0));
+        assert_eq!(share(ms(500), Duration::ZERO, 1), None);
+    }
+
+    #[tokio::test]
+    async fn looks_are_compared_with_each_other() {
+        let workload = Workload::new();
+        assert_eq!(workload.share(), None);
+        workload.look();
+        let share = workload.share().expect("a share");
+        assert!((0.0..=1.0).contains(&share), "{share}");
+    }
+}

@@ -1,0 +1,347 @@
+//! One request: its answer, the settlement of its deliveries, and what the receiver says later.
+
+use std::future::{Future, poll_fn};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use crate::base::Timestamp;
+use crate::broker::Broker;
+use crate::broker::dispatch::batch::Batch;
+use crate::model::delivery::{
+    AttemptResult, Delivery, DeliveryAttempt, DeliveryId, LateResponse, Outcome, Settlement, settle,
+};
+use crate::model::event::StoredEvent;
+use crate::model::probation::Observation;
+use crate::model::subscription::SubscriptionId;
+use crate::outbound::{DeliveryRequest, LateResponseWait, SendResult};
+use crate::store::{Late, SettlementRecord, StoreError};
+
+/// Pause before what the store could not take is offered again. It doubles from time to time, so that a
+/// settlement which is itself what undoes its commits does not hold up everybody.
+const STORE_PAUSE: Duration = Duration::from_secs(1);
+
+/// The longest of those pauses.
+const STORE_PAUSE_MAX: Duration = Duration::from_secs(60);
+
+/// When the deliveries of a request that met a defect of ours are looked at again.
+const DEFECT_PAUSE: Duration = Duration::from_secs(10);
+
+/// A request's place on the wire, and its deliveries' leases. Dropping it gives both back, however the
+/// request ends.
+struct Slot<'a> {
+    broker: &'a Broker,
+    subscription: SubscriptionId,
+    deliveries: Vec<DeliveryId>,
+    is_probe: bool,
+    /// When its deliveries fall due again, if they do; `Err` until the request has ended properly.
+    next_due: Result<Option<Timestamp>, ()>,
+}
+
+impl Drop for Slot<'_> {
+    fn drop(&mut self) {
+        let next_due = self.next_due.unwrap_or_else(|()| self.cut_off());
+        self.broker
+            .agenda()
+            .end_request(self.subscription, &self.deliveries, next_due);
+        // The freed place may be what somebody waits for.
+        self.broker.wake().notify_one();
+    }
+}
+
+impl Slot<'_> {
+    /// The request was dropped, at a stop or by a defect in how its answer is dealt with. Its deliveries
+    /// are still due.
+    fn cut_off(&self) -> Option<Timestamp> {
+        if std::thread::panicking() {
+            tracing::error!(deliveries = ?self.deliveries, "a settlement met a defect of the appliance");
+            self.broker.meters().panicked();
+        }
+        if self.is_probe {
+            self.broker.health().end_probe(self.subscription);
+        }
+        Some(self.broker.clock().now() + DEFECT_PAUSE)
+    }
+}
+
+impl Broker {
+    /// Makes one request and settles its deliveries by the answer.
+    pub(super) async fn deliver(&self, batch: Batch) {
+        let mut slot = Slot {
+            broker: self,
+            subscription: batch.subscription.id,
+            deliveries: batch.ids(),
+            is_probe: batch.is_probe,
+            next_due: Err(()),
+        };
+        let started_at = self.clock().now();
+        let SendResult { answer, late } = match unless_it_panics(self.send(&batch)).await {
+            Ok(heard) => heard,
+            Err(why) => self.defect(&batch, &why),
+        };
+        let ended_at = self.clock().now();
+        let (topic, subscription) = (&batch.topic, &batch.subscription);
+        let took = ended_at.since(started_at);
+        self.meters().attempted(topic, subscription, &answer, took);
+        let look_again_at = self.observe(&batch, &answer, started_at, ended_at);
+        if answer.is_gone() {
+            self.disable_gone(subscription, ended_at).await;
+        }
+        let settled = self.settlements(&batch, answer, started_at, ended_at);
+        let next_due = next_due(&settled);
+        self.meters().settled(topic, subscription, &settled);
+        self.settle_for_sure(subscription.id, settled, ended_at)
+            .await;
+        slot.next_due = Ok(next_due.into_iter().chain(look_again_at).min());
+        drop(slot);
+        if let Some(listening) = late {
+            self.listen(batch, listening, started_at);
+        }
+    }
+
+    /// What is taken for the answer where the request could not be made because of a defect of ours: a
+    /// failed attempt like others, so that it is tried again with pauses and not for ever.
+    fn defect(&self, batch: &Batch, why: &str) -> SendResult {
+        tracing::error!(why, deliveries = ?batch.ids(), "a delivery met a defect of the appliance");
+        self.meters().panicked();
+        SendResult {
+            answer: AttemptResult {
+                error: Some(format!(
+                    "not sent because of a defect of the appliance: {why}"
+                )),
+                ..AttemptResult::of(Outcome::GenericError)
+            },
+            late: None,
+        }
+    }
+
+    async fn send(&self, batch: &Batch) -> SendResult {
+        let events: Vec<&StoredEvent> = batch.events.iter().map(AsRef::as_ref).collect();
+        let counts = batch.deliveries.iter().map(|each| each.attempts);
+        let destination = &batch.subscription.definition.destination;
+        let own_deadline = destination.pace().response_deadline;
+        let delivery_request = DeliveryRequest {
+            subscription: &batch.subscription,
+            topic_resource_id: &batch.topic.resource_id,
+            events: &events,
+            delivery_count: counts.max().unwrap_or(0),
+            deadline: own_deadline.unwrap_or(self.options().response_deadline),
+        };
+        self.outbound().deliver(delivery_request).await
+    }
+
+    /// Takes note of how a request came out. Returns when the subscription deserves a look because of
+    /// it: when its probation is over, or its next probe is due.
+    fn observe(
+        &self,
+        batch: &Batch,
+        answer: &AttemptResult,
+        started_at: Timestamp,
+        now: Timestamp,
+    ) -> Option<Timestamp> {
+        let id = batch.subscription.id;
+        // Nobody asks about the health of a deleted one any more.
+        self.registry().subscription(id)?;
+        let seen = Observation {
+            outcome: answer.outcome,
+            status: answer.status,
+            is_probe: batch.is_probe,
+        };
+        let change = self.health().observe(id, seen, started_at, now);
+        self.note_probation(id, change);
+        let name = &batch.subscription.name;
+        match (change.before.probation, change.after.probation) {
+            (None, Some(begun)) => {
+                let cause = begun.cause.name();
+                tracing::warn!(subscription.name = %name, cause, until = %begun.until,
+                    "an event subscription is on probation");
+                Some(begun.until)
+            }
+            (Some(_), Some(goes_on)) => batch.is_probe.then_some(goes_on.until),
+            (Some(_), None) => {
+                tracing::info!(subscription.name = %name, "a probation is over");
+                Some(now)
+            }
+            (None, None) => None,
+        }
+    }
+
+    fn settlements(
+        &self,
+        batch: &Batch,
+        answer: AttemptResult,
+        started_at: Timestamp,
+        now: Timestamp,
+    ) -> Vec<SettlementRecord> {
+        let definition = &batch.subscription.definition;
+        let duration = now.since(started_at);
+        // One answer serves the whole batch.
+        let jitter = self.entropy().fraction();
+        let settle_one = |delivery: &Delivery, answer: AttemptResult| {
+            let attempt = DeliveryAttempt {
+                attempt: delivery.attempts + 1,
+                started_at,
+                duration,
+                answer,
+                late: None,
+            };
+            let (policy, scale) = (&definition.retry_policy, self.time_scale());
+            let settlement = settle(delivery, &attempt, policy, scale, jitter);
+            SettlementRecord {
+                delivery: delivery.id,
+                attempt: Some(Arc::new(attempt)),
+                settlement: settlement.kept_by(&definition.dead_letter),
+            }
+        };
+        let (last, others) = batch
+            .deliveries
+            .split_last()
+            .expect("a batch is never empty");
+        let mut settled: Vec<_> = others
+            .iter()
+            .map(|each| settle_one(each, answer.clone()))
+            .collect();
+        settled.push(settle_one(last, answer));
+        settled
+    }
+
+    /// Stores settlements. The deliveries stay leased until that is done, so nobody delivers them twice.
+    async fn settle_for_sure(
+        &self,
+        subscription: SubscriptionId,
+        settled: Vec<SettlementRecord>,
+        now: Timestamp,
+    ) {
+        let settle = || self.store().deliveries.settle(settled.clone(), now);
+        if until_stored(settled.len(), settle).await.is_some() {
+            self.announce_dead_letters(subscription, &settled);
+        }
+    }
+
+    /// Goes on listening to a receiver that did not answer in time. Beyond
+    /// [`crate::model::limits::LATE_RESPONSES_MAX`] nobody does, and the connection is closed.
+    fn listen(&self, batch: Batch, listening: LateResponseWait, started_at: Timestamp) {
+        let Ok(permit) = Arc::clone(&self.shared.late_responses).try_acquire_owned() else {
+            return;
+        };
+        let broker = self.clone();
+        // What was sent is not needed any more.
+        let batch = Batch {
+            events: Vec::new(),
+            ..batch
+        };
+        tokio::spawn(async move {
+            let _permit = permit;
+            tokio::select! {
+                answer = listening.answer() => {
+                    if let Some(answer) = answer {
+                        broker.settle_late(&batch, &answer, started_at).await;
+                    }
+                }
+                () = broker.stopping() => {}
+            }
+        });
+    }
+
+    /// Records a late answer. A success completes what still waits for its next attempt; what is being
+    /// attempted already is not recalled (rule 7.2).
+    async fn settle_late(&self, batch: &Batch, answer: &AttemptResult, started_at: Timestamp) {
+        let Some(status) = answer.status else {
+            return;
+        };
+        let (id, now) = (batch.subscription.id, self.clock().now());
+        let is_success = answer.outcome == Outcome::Delivered;
+        let look_again_at = match is_success {
+            true => self.observe_late(batch, answer, started_at, now),
+            false => None,
+        };
+        let after = now.since(started_at);
+        let settle = || {
+            // Some of them may be attempted again before the store takes it.
+            let on_the_wire = self.agenda().held(id);
+            let late = batch.deliveries.iter().map(|delivery| Late {
+                delivery: delivery.id,
+                attempt: delivery.attempts + 1,
+                answer: LateResponse { status, after },
+                completes: is_success && !on_the_wire.contains(&delivery.id),
+            });
+            let deliveries = &self.store().deliveries;
+            deliveries.settle_late(late.collect(), now)
+        };
+        if let Some(completed) = until_stored(batch.deliveries.len(), settle).await {
+            let (topic, subscription) = (&batch.topic, &batch.subscription);
+            self.meters()
+                .completed_late(topic, subscription, completed.len());
+            self.agenda()
+                .recall(id, |(delivery, _)| !completed.contains(&delivery.id));
+        }
+        if let Some(at) = look_again_at {
+            self.note_due(&[id], at);
+        }
+    }
+
+    /// A late success counts like one in time, though not as that of a probe, which has been judged.
+    fn observe_late(
+        &self,
+        batch: &Batch,
+        answer: &AttemptResult,
+        started_at: Timestamp,
+        now: Timestamp,
+    ) -> Option<Timestamp> {
+        let batch = Batch {
+            is_probe: false,
+            ..batch.clone()
+        };
+        self.observe(&batch, answer, started_at, now)
+    }
+}
+
+/// Offers the end of so many deliveries to the store, however long it takes until that has it: a full disk
+/// may get room, and a commit that was undone by somebody else's change is made again. Only the end of the
+/// process, or of the store (`None`), ends the tries, and leaves the deliveries as they were.
+async fn until_stored<T, F>(deliveries: usize, change: impl Fn() -> F) -> Option<T>
+where
+    F: Future<Output = Result<T, StoreError>>,
+{
+    let mut pause = STORE_PAUSE;
+    loop {
+        let error = match change().await {
+            Ok(stored) => return Some(stored),
+            Err(error) => error,
+        };
+        tracing::error!(%error, deliveries, "a settlement could not be stored");
+        if error.is_final() {
+            return None;
+        }
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(STORE_PAUSE_MAX);
+    }
+}
+
+/// The result of `work`, or with what words it panicked.
+async fn unless_it_panics<T>(work: impl Future<Output = T>) -> Result<T, String> {
+    let mut work = pin!(work);
+    poll_fn(|context| {
+        let polled = catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(context)));
+        match polled {
+            Ok(poll) => poll.map(Ok),
+            Err(panic) => {
+                let text = panic.downcast_ref::<String>().map(String::as_str);
+                let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+                Poll::Ready(Err(text.unwrap_or("a panic without words").to_owned()))
+            }
+        }
+    })
+    .await
+}
+
+/// When the first of the settled deliveries falls due again.
+pub(super) fn next_due(settled: &[SettlementRecord]) -> Option<Timestamp> {
+    let moments = settled.iter().filter_map(|each| match each.settlement {
+        Settlement::Retry { at } => Some(at),
+        Settlement::Complete | Settlement::DeadLetter(_) | Settlement::Drop(_) => None,
+    });
+    moments.min()
+}

@@ -1,0 +1,168 @@
+//! What has been seen of each subscription's receiver since the start of the process. The rules are in
+//! [`crate::model::probation`]; this is only where the state is kept.
+
+use std::collections::{HashMap, HashSet};
+
+use crate::base::{TimeScale, Timestamp};
+use crate::model::probation::{Admission, Health, Observation, ProbationRules};
+use crate::model::subscription::SubscriptionId;
+
+#[derive(Debug)]
+pub(in crate::broker) struct HealthBook {
+    rules: ProbationRules,
+    scale: TimeScale,
+    /// Nothing has gone wrong lately with those that are missing.
+    entries: HashMap<SubscriptionId, Entry>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Entry {
+    health: Health,
+    /// Requests from before do not count: they went to another receiver, or to one that was not yet
+    /// repaired.
+    forgiven_at: Option<Timestamp>,
+}
+
+/// What an observation changed.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::broker) struct Change {
+    pub(in crate::broker) before: Health,
+    pub(in crate::broker) after: Health,
+}
+
+impl HealthBook {
+    pub(in crate::broker) fn new(rules: ProbationRules, scale: TimeScale) -> Self {
+        Self {
+            rules,
+            scale,
+            entries: HashMap::new(),
+        }
+    }
+
+    pub(in crate::broker) fn of(&self, subscription: SubscriptionId) -> Health {
+        let entry = self.entries.get(&subscription);
+        entry.copied().unwrap_or_default().health
+    }
+
+    /// What the subscription may do at `now`.
+    pub(super) fn admission(&self, subscription: SubscriptionId, now: Timestamp) -> Admission {
+        self.of(subscription).admission(self.rules.mode, now)
+    }
+
+    /// Takes note of a request that was started at `started_at` and ended at `now`.
+    pub(in crate::broker) fn observe(
+        &mut self,
+        subscription: SubscriptionId,
+        seen: Observation,
+        started_at: Timestamp,
+        now: Timestamp,
+    ) -> Change {
+        let before = self.entries.get(&subscription).copied().unwrap_or_default();
+        if before.forgiven_at.is_some_and(|at| started_at < at) {
+            return Change {
+                before: before.health,
+                after: before.health,
+            };
+        }
+        let after = before.health.observed(seen, &self.rules, now, self.scale);
+        if after == Health::default() && before.forgiven_at.is_none() {
+            self.entries.remove(&subscription);
+        } else {
+            let entry = self.entries.entry(subscription).or_default();
+            entry.health = after;
+        }
+        Change {
+            before: before.health,
+            after,
+        }
+    }
+
+    /// The probe of the subscription is on the wire.
+    pub(super) fn begin_probe(&mut self, subscription: SubscriptionId) {
+        if let Some(entry) = self.entries.get_mut(&subscription) {
+            entry.health = entry.health.probing(true);
+        }
+    }
+
+    /// The probe of the subscription has ended without an outcome, so that another one may be made.
+    pub(super) fn end_probe(&mut self, subscription: SubscriptionId) {
+        if let Some(entry) = self.entries.get_mut(&subscription) {
+            entry.health = entry.health.probing(false);
+        }
+    }
+
+    /// Starts afresh: whatever was wrong has been seen to.
+    pub(in crate::broker) fn forgive(
+        &mut self,
+        subscription: SubscriptionId,
+        now: Timestamp,
+    ) -> Change {
+        let entry = Entry {
+            health: Health::default(),
+            forgiven_at: Some(now),
+        };
+        let before = self.entries.insert(subscription, entry);
+        Change {
+            before: before.unwrap_or_default().health,
+            after: entry.health,
+        }
+    }
+
+    /// The subscription has been deleted.
+    pub(in crate::broker) fn forget(&mut self, subscription: SubscriptionId) {
+        self.entries.remove(&subscription);
+    }
+
+    pub(in crate::broker) fn on_probation(&self) -> HashSet<SubscriptionId> {
+        let entries = self.entries.iter();
+        entries
+            .filter(|(_, entry)| entry.health.probation.is_some())
+            .map(|(subscription, _)| *subscription)
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::delivery::Outcome;
+
+    const A: SubscriptionId = SubscriptionId(1);
+    const B: SubscriptionId = SubscriptionId(2);
+
+    fn failures(book: &mut HealthBook, subscription: SubscriptionId, count: u32, at_ms: i64) {
+        let seen = Observation {
+            outcome: Outcome::Busy,
+            status: Some(503),
+            is_probe: false,
+        };
+        let at = Timestamp::from_ms(at_ms);
+        for _ in 0..count {
+            book.observe(subscription, seen, at, at);
+        }
+    }
+
+    #[test]
+    fn each_subscription_is_seen_by_itself() {
+        let mut book = HealthBook::new(ProbationRules::default(), TimeScale::REAL);
+        failures(&mut book, A, 10, 0);
+        failures(&mut book, B, 9, 0);
+        assert_eq!(book.on_probation(), HashSet::from([A]));
+        let now = Timestamp::from_ms(0);
+        assert_eq!(book.admission(B, now), Admission::Free);
+        assert_ne!(book.admission(A, now), Admission::Free);
+        book.forget(A);
+        assert_eq!(book.of(A), Health::default());
+    }
+
+    #[test]
+    fn what_was_on_the_wire_does_not_count_after_a_fresh_start() {
+        let mut book = HealthBook::new(ProbationRules::default(), TimeScale::REAL);
+        failures(&mut book, A, 10, 0);
+        book.forgive(A, Timestamp::from_ms(5));
+        failures(&mut book, A, 10, 4);
+        assert_eq!(book.of(A), Health::default());
+        failures(&mut book, A, 10, 5);
+        assert!(book.of(A).probation.is_some());
+    }
+}

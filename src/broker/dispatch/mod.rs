@@ -1,0 +1,461 @@
+//! The dispatcher: take a subscription whose turn it is, lease what is due, deliver, settle, sleep.
+//!
+//! The loop registers for the wake-up before it looks for work, so that nothing noted in between is
+//! slept over; and it looks again now and then without being woken, so that nothing can be forgotten.
+
+pub(super) mod agenda;
+pub(super) mod batch;
+pub(super) mod deliver;
+pub(super) mod health;
+pub(super) mod retry_now;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio_util::task::TaskTracker;
+
+use crate::base::Timestamp;
+use crate::broker::Broker;
+use crate::broker::dispatch::agenda::{DispatchSlot, OwnLimits};
+use crate::broker::dispatch::batch::{Batch, Due, SendBudget, fill};
+use crate::broker::dispatch::deliver::next_due;
+use crate::model::dead_letter::DeadLetterReason;
+use crate::model::delivery::{
+    AttemptResult, Delivery, DeliveryAttempt, Outcome, Settlement, admit, settle_skipped,
+};
+use crate::model::probation::Admission;
+use crate::model::registry::{Registry, TopicEntry};
+use crate::model::subscription::{EventSubscription, SubscriptionId};
+use crate::store::{LeaseRequest, Leased, SettlementRecord, StoreError};
+
+/// The longest sleep without looking at the store.
+const POLL_INTERVAL: Duration = Duration::from_secs(30);
+
+/// Deliveries read in one turn: enough for a batch of the greatest size.
+const LEASE_MAX: usize = 5_000;
+
+/// Deliveries leased although there is no slot for them yet: as many as a busy subscription ends before
+/// the store has answered once.
+const LEASE_AHEAD: usize = 128;
+
+/// Bytes of events leased in one turn: a batch of the greatest size, or one event of it.
+const LEASE_BYTES_MAX: usize = 1_024 * 1_024;
+
+/// Deliveries of a subscription that may not deliver which are looked at at once.
+const OUTLIVED_BITE: usize = 500;
+
+/// Pause before a turn that the store could not serve is taken again.
+const STORE_PAUSE: Duration = Duration::from_secs(1);
+
+/// What a turn comes to.
+#[derive(Default)]
+struct Filled {
+    batches: Vec<Batch>,
+    waiting: Vec<Due>,
+    next_due: Option<Timestamp>,
+}
+
+impl Broker {
+    /// Serves due deliveries until the broker stops. Requests run as tasks of `requests`.
+    pub async fn dispatch(self, requests: TaskTracker) {
+        loop {
+            let woken = self.wake().notified();
+            tokio::pin!(woken);
+            woken.as_mut().enable();
+            self.start_due(&requests).await;
+            tokio::select! {
+                () = &mut woken => {}
+                () = tokio::time::sleep(self.time_to_sleep()) => {}
+                () = self.stopping() => return,
+            }
+            if self.poll_is_due() {
+                self.refresh_agenda().await;
+            }
+        }
+    }
+
+    /// Starts the requests of every turn that can be taken now. What a turn has found is on its way before
+    /// the next one is taken, so that nobody waits for a backlog that is given up bite by bite.
+    async fn start_due(&self, requests: &TaskTracker) {
+        while !self.is_stopping()
+            && let Some(batches) = self.serve_next().await
+        {
+            for batch in batches {
+                let broker = self.clone();
+                requests.spawn(async move { broker.deliver(batch).await });
+            }
+        }
+    }
+
+    fn time_to_sleep(&self) -> Duration {
+        let now = self.clock().now();
+        let earliest = self.agenda().earliest();
+        // A millisecond is the clock's grain: sleeping to its end avoids waking just before.
+        let until = earliest.map(|at| at.since(now) + Duration::from_millis(1));
+        until.unwrap_or(POLL_INTERVAL).min(POLL_INTERVAL)
+    }
+
+    fn poll_is_due(&self) -> bool {
+        let now = self.clock().now();
+        let mut last = self.last_poll().lock().unwrap();
+        let due = now.since(*last) >= POLL_INTERVAL;
+        if due {
+            *last = now;
+        }
+        due
+    }
+
+    /// Notes what the store knows to be due, for every subscription that may deliver.
+    pub async fn refresh_agenda(&self) {
+        let registry = self.registry();
+        let active = registry
+            .subscriptions()
+            .filter(|(_, each)| each.may_send())
+            .map(|(_, each)| each.id)
+            .collect();
+        match self.store().deliveries.agenda(active).await {
+            Ok(agenda) => {
+                for (subscription, at) in agenda {
+                    self.note_due(&[subscription], at);
+                }
+            }
+            Err(error) => tracing::warn!(%error, "the agenda could not be refreshed"),
+        }
+    }
+
+    /// Serves everything that is due now, one request after the other, on the caller's task: for
+    /// simulations, which bring their own time.
+    pub async fn run_due(&self) {
+        while let Some(batches) = self.serve_next().await {
+            for batch in batches {
+                self.deliver(batch).await;
+            }
+        }
+    }
+
+    /// When the next delivery falls due, as far as the agenda knows.
+    pub fn next_due(&self) -> Option<Timestamp> {
+        self.agenda().earliest()
+    }
+
+    /// The requests of the next turn; `None` when there is no turn to take.
+    async fn serve_next(&self) -> Option<Vec<Batch>> {
+        let turn = self.take_turn()?;
+        Some(self.serve(turn).await)
+    }
+
+    fn take_turn(&self) -> Option<DispatchSlot<Due>> {
+        let mut agenda = self.agenda();
+        // Read while nobody can tell the agenda of a change, lest a turn be put off for a limit that has
+        // just been lifted.
+        let registry = self.registry();
+        agenda.take(self.clock().now(), |id| own_limits(&registry, id))
+    }
+
+    async fn serve(&self, turn: DispatchSlot<Due>) -> Vec<Batch> {
+        let registry = self.registry();
+        let id = turn.subscription;
+        let found = registry.subscription(id);
+        let Some((topic, subscription)) = found.filter(|(_, each)| each.may_send()) else {
+            // Deleted, paused, or waiting for its handshake: whoever lets it deliver again notes it.
+            self.agenda().end_turn(id, &[], Vec::new(), None);
+            return Vec::new();
+        };
+        match self.fill_admitted(topic, subscription, turn).await {
+            Ok(Filled {
+                batches,
+                waiting,
+                next_due,
+            }) => {
+                let started: Vec<_> = batches.iter().map(Batch::ids).collect();
+                if batches.iter().any(|batch| batch.is_probe) {
+                    self.health().begin_probe(id);
+                }
+                self.agenda().end_turn(id, &started, waiting, next_due);
+                batches
+            }
+            Err(error) => {
+                tracing::error!(%error, subscription.name = %subscription.name,
+                    "due deliveries could not be read");
+                let again = self.clock().now() + STORE_PAUSE;
+                self.agenda().end_turn(id, &[], Vec::new(), Some(again));
+                Vec::new()
+            }
+        }
+    }
+
+    /// Fills the turn as far as the health of the receiver admits.
+    async fn fill_admitted(
+        &self,
+        topic: &Arc<TopicEntry>,
+        subscription: &Arc<EventSubscription>,
+        turn: DispatchSlot<Due>,
+    ) -> Result<Filled, StoreError> {
+        let now = self.clock().now();
+        let admission = self.health().admission(subscription.id, now);
+        let send_budget = match admission {
+            Admission::Free => SendBudget {
+                requests: turn.slots,
+                batch: subscription.definition.destination.batch(),
+                is_probe: false,
+            },
+            Admission::Probe => SendBudget::PROBE,
+            Admission::Hold { until } => {
+                return Ok(Filled {
+                    next_due: until,
+                    ..Filled::default()
+                });
+            }
+            Admission::Skip { cause } => return self.skip_due(topic, subscription, cause).await,
+        };
+        self.fill_turn(topic, subscription, turn.waiting, send_budget)
+            .await
+    }
+
+    /// Leases what the portion can use, and a little ahead, so that the next turns need not ask the
+    /// store.
+    async fn fill_turn(
+        &self,
+        topic: &Arc<TopicEntry>,
+        subscription: &Arc<EventSubscription>,
+        waiting: Vec<Due>,
+        send_budget: SendBudget,
+    ) -> Result<Filled, StoreError> {
+        let now = self.clock().now();
+        let wanted = send_budget.deliveries_max().min(LEASE_MAX);
+        let (mut due, mut next_due) = (waiting, Some(now));
+        if due.len() < wanted {
+            let limit = match send_budget.is_probe || !self.agenda().may_lease_ahead() {
+                true => wanted,
+                false => wanted.max(LEASE_AHEAD),
+            };
+            let leased = self.lease(topic, subscription, &due, limit).await?;
+            due.extend(leased.deliveries);
+            next_due = leased.next_due;
+        }
+        let due = self.admitted(topic, subscription, due).await?;
+        let (batches, waiting) = fill(topic, subscription, due, send_budget);
+        if !waiting.is_empty() {
+            next_due = Some(now);
+        }
+        Ok(Filled {
+            batches,
+            waiting,
+            next_due,
+        })
+    }
+
+    /// Counts attempts that are not made, because the subscription is on probation with this cause.
+    async fn skip_due(
+        &self,
+        topic: &Arc<TopicEntry>,
+        subscription: &Arc<EventSubscription>,
+        cause: Outcome,
+    ) -> Result<Filled, StoreError> {
+        let leased = self.lease(topic, subscription, &[], LEASE_AHEAD).await?;
+        let due = self
+            .admitted(topic, subscription, leased.deliveries)
+            .await?;
+        let now = self.clock().now();
+        let settled: Vec<SettlementRecord> = due
+            .iter()
+            .map(|(delivery, _)| self.skipped(subscription, delivery, cause, now))
+            .collect();
+        let retried = next_due(&settled);
+        self.store().deliveries.settle(settled.clone(), now).await?;
+        self.meters().skipped(topic, subscription, settled.len());
+        self.meters().settled(topic, subscription, &settled);
+        self.announce_dead_letters(subscription.id, &settled);
+        Ok(Filled {
+            next_due: leased.next_due.into_iter().chain(retried).min(),
+            ..Filled::default()
+        })
+    }
+
+    fn skipped(
+        &self,
+        subscription: &EventSubscription,
+        delivery: &Delivery,
+        cause: Outcome,
+        now: Timestamp,
+    ) -> SettlementRecord {
+        let definition = &subscription.definition;
+        let (policy, scale) = (&definition.retry_policy, self.time_scale());
+        let jitter = self.entropy().fraction();
+        let attempt = DeliveryAttempt {
+            attempt: delivery.attempts + 1,
+            started_at: now,
+            duration: Duration::ZERO,
+            answer: AttemptResult::skipped(cause),
+            late: None,
+        };
+        let settlement = settle_skipped(delivery, &attempt, cause, policy, scale, jitter);
+        SettlementRecord {
+            delivery: delivery.id,
+            attempt: Some(Arc::new(attempt)),
+            settlement: settlement.kept_by(&definition.dead_letter),
+        }
+    }
+
+    async fn lease(
+        &self,
+        topic: &TopicEntry,
+        subscription: &EventSubscription,
+        waiting: &[Due],
+        limit: usize,
+    ) -> Result<Leased, StoreError> {
+        let mut held = self.agenda().held(subscription.id);
+        held.extend(waiting.iter().map(|(delivery, _)| delivery.id));
+        let request = LeaseRequest {
+            subscription: subscription.id,
+            now: self.clock().now(),
+            limit: limit.saturating_sub(waiting.len()),
+            bytes_max: LEASE_BYTES_MAX,
+            held,
+        };
+        let mut leased = self.store().deliveries.lease(request).await?;
+        let unreadable = std::mem::take(&mut leased.unreadable);
+        self.quarantine(topic, subscription, &unreadable).await?;
+        Ok(leased)
+    }
+
+    /// Gives up deliveries whose events cannot be read, so that they keep nobody else's.
+    pub(super) async fn quarantine(
+        &self,
+        topic: &TopicEntry,
+        subscription: &EventSubscription,
+        unreadable: &[(Delivery, String)],
+    ) -> Result<(), StoreError> {
+        for (delivery, why) in unreadable {
+            tracing::error!(delivery.id = %delivery.id, event.key = %delivery.event,
+                subscription.name = %subscription.name, why, "an event cannot be delivered");
+        }
+        let given_up = unreadable.iter().map(|(delivery, _)| {
+            given_up(subscription, delivery, DeadLetterReason::EventUnreadable)
+        });
+        self.give_up(topic, subscription, given_up.collect()).await
+    }
+
+    async fn give_up(
+        &self,
+        topic: &TopicEntry,
+        subscription: &EventSubscription,
+        given_up: Vec<SettlementRecord>,
+    ) -> Result<(), StoreError> {
+        if !given_up.is_empty() {
+            let now = self.clock().now();
+            self.store()
+                .deliveries
+                .settle(given_up.clone(), now)
+                .await?;
+            self.meters().settled(topic, subscription, &given_up);
+            self.announce_dead_letters(subscription.id, &given_up);
+        }
+        Ok(())
+    }
+
+    /// Leaves what may be attempted, and gives up what has outlived its policy.
+    async fn admitted(
+        &self,
+        topic: &TopicEntry,
+        subscription: &EventSubscription,
+        due: Vec<Due>,
+    ) -> Result<Vec<Due>, StoreError> {
+        let mut outlived = Vec::new();
+        let may_go = |(delivery, _): &Due| {
+            let ended = self.outlived(topic, subscription, delivery);
+            let may_go = ended.is_none();
+            outlived.extend(ended);
+            may_go
+        };
+        let admitted = due.into_iter().filter(may_go).collect();
+        self.give_up(topic, subscription, outlived).await?;
+        Ok(admitted)
+    }
+
+    /// The end of a due delivery that may not be attempted any more.
+    fn outlived(
+        &self,
+        topic: &TopicEntry,
+        subscription: &EventSubscription,
+        delivery: &Delivery,
+    ) -> Option<SettlementRecord> {
+        let (now, scale) = (self.clock().now(), self.time_scale());
+        let policy = topic.retry_policy(subscription);
+        let reason = admit(delivery, &policy, now, scale).err()?;
+        Some(given_up(subscription, delivery, reason))
+    }
+
+    /// Gives up what has outlived its policy while nobody sends it, because its subscription may not deliver
+    /// or is pulled.
+    pub(super) async fn give_up_outlived(&self) -> Result<(), StoreError> {
+        let registry = self.registry();
+        for (topic, subscription) in registry.subscriptions() {
+            while !self.sends_now(subscription.id)
+                && self.give_up_oldest(topic, subscription).await?
+            {}
+        }
+        Ok(())
+    }
+
+    /// Gives up what of the oldest has outlived its policy, a bite at most; says whether there may be more.
+    /// It looks at what has been due the longest, as a lease would; what was attempted before is looked at
+    /// once its wait for the next attempt is over, and what is locked once it is free.
+    pub(super) async fn give_up_oldest(
+        &self,
+        topic: &TopicEntry,
+        subscription: &EventSubscription,
+    ) -> Result<bool, StoreError> {
+        let now = self.clock().now();
+        let deliveries = &self.store().deliveries;
+        let due = deliveries
+            .oldest_due(subscription.id, now, OUTLIVED_BITE)
+            .await?;
+        let on_the_wire = self.agenda().held(subscription.id);
+        let outlived = due
+            .iter()
+            .filter(|delivery| !on_the_wire.contains(&delivery.id))
+            .filter_map(|delivery| self.outlived(topic, subscription, delivery));
+        let outlived: Vec<_> = outlived.collect();
+        let goes_on = outlived.len() == OUTLIVED_BITE;
+        if !outlived.is_empty() {
+            // A receiver may have come for some of them meanwhile.
+            let ended = deliveries.settle_unlocked(outlived, now).await?;
+            self.meters().settled(topic, subscription, &ended);
+            self.announce_dead_letters(subscription.id, &ended);
+        }
+        Ok(goes_on)
+    }
+
+    /// Whether the dispatcher serves the subscription, or there is nothing to serve any more.
+    fn sends_now(&self, id: SubscriptionId) -> bool {
+        let registry = self.registry();
+        let found = registry.subscription(id);
+        found.is_none_or(|(_, subscription)| subscription.may_send())
+    }
+}
+
+/// The end of a delivery without another attempt.
+fn given_up(
+    subscription: &EventSubscription,
+    delivery: &Delivery,
+    reason: DeadLetterReason,
+) -> SettlementRecord {
+    let kept_by = &subscription.definition.dead_letter;
+    SettlementRecord {
+        delivery: delivery.id,
+        attempt: None,
+        settlement: Settlement::DeadLetter(reason).kept_by(kept_by),
+    }
+}
+
+fn own_limits(registry: &Registry, id: SubscriptionId) -> OwnLimits {
+    let Some((_, subscription)) = registry.subscription(id) else {
+        return OwnLimits::default();
+    };
+    let pace = subscription.definition.destination.pace();
+    OwnLimits {
+        in_flight_max: pace.in_flight_max.map(|most| most as usize),
+        rate: subscription.rate(),
+    }
+}

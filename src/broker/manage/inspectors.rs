@@ -1,0 +1,290 @@
+//! Inspectors: making and deleting them, and answering in their place.
+
+use std::sync::{Arc, Weak};
+
+use async_trait::async_trait;
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, HeaderName, HeaderValue, Method};
+
+use crate::broker::{Broker, Shared};
+use crate::model::destination::{AttributeValue, WebHook};
+use crate::model::inspector::{Arrival, Inspector, InspectorDefinition};
+use crate::model::limits::{INSPECTED_BYTES_MAX, INSPECTORS_MAX};
+use crate::model::name::InspectorName;
+use crate::model::response_script::ScriptedResponse;
+use crate::model::signing::SigningSecret;
+use crate::model::subscription::EventSubscription;
+use crate::outbound::transport::{Responder, TransportError, TransportRequest, TransportResponse};
+use crate::store::{StoreError, Written};
+use crate::wire::{received, signature};
+
+/// What our own answers are, unless a definition says otherwise.
+const PLAIN_TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
+
+/// Why an inspector was not changed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InspectorError {
+    #[error("there is no inspector {0}")]
+    NotFound(InspectorName),
+    #[error(
+        "there are {INSPECTORS_MAX} inspectors, which is the most there can be; delete one that is \
+         not needed"
+    )]
+    TooMany,
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl Broker {
+    /// The inspector of that name.
+    pub async fn inspector(&self, name: &InspectorName) -> Result<Inspector, InspectorError> {
+        let found = self.store().views.inspector(name.clone()).await?;
+        found.ok_or_else(|| InspectorError::NotFound(name.clone()))
+    }
+
+    /// Creates an inspector, or gives an existing one a new definition; its script begins at its
+    /// beginning. Says whether it is new.
+    pub async fn put_inspector(
+        &self,
+        name: &InspectorName,
+        definition: InspectorDefinition,
+    ) -> Result<bool, InspectorError> {
+        let now = self.clock().now();
+        let inspectors = &self.store().inspectors;
+        let put = inspectors.put(name.clone(), definition, INSPECTORS_MAX, now);
+        match put.await? {
+            Written::Created => Ok(true),
+            Written::Replaced => Ok(false),
+            Written::TooMany => Err(InspectorError::TooMany),
+        }
+    }
+
+    /// Deletes an inspector with its requests. Says whether there was one.
+    pub async fn delete_inspector(&self, name: &InspectorName) -> Result<bool, InspectorError> {
+        Ok(self.store().inspectors.delete(name.clone()).await?)
+    }
+
+    /// Deletes the requests of an inspector and lets its script begin again. Returns how many requests
+    /// there were.
+    pub async fn clear_inspector(&self, name: &InspectorName) -> Result<usize, InspectorError> {
+        let cleared = self.store().inspectors.clear(name.clone()).await?;
+        cleared.ok_or_else(|| InspectorError::NotFound(name.clone()))
+    }
+
+    /// The event subscriptions that deliver to an inspector.
+    pub fn subscriptions_of_inspector(&self, name: &InspectorName) -> Vec<Arc<EventSubscription>> {
+        let registry = self.registry();
+        let all = registry.subscriptions().map(|(_, each)| each);
+        let is_meant = |each: &&Arc<EventSubscription>| webhook_of(each, name).is_some();
+        all.filter(is_meant).cloned().collect()
+    }
+}
+
+/// What a subscription sends to `inspector`.
+fn webhook_of<'a>(
+    subscription: &'a EventSubscription,
+    inspector: &InspectorName,
+) -> Option<&'a WebHook> {
+    let webhook = subscription.definition.destination.webhook()?;
+    let called = InspectorName::of_url(webhook.endpoint_url.reveal())?;
+    (called == *inspector).then_some(webhook)
+}
+
+/// Who answers what is sent to inspectors. `shared` owns what calls it, hence the weak hold.
+pub(in crate::broker) fn inspection(shared: &Weak<Shared>) -> Arc<dyn Responder> {
+    Arc::new(Inspection {
+        shared: Weak::clone(shared),
+    })
+}
+
+struct Inspection {
+    shared: Weak<Shared>,
+}
+
+#[async_trait]
+impl Responder for Inspection {
+    async fn answer(
+        &self,
+        request: &TransportRequest,
+    ) -> Result<TransportResponse, TransportError> {
+        let Some(broker) = self.shared.upgrade().map(|shared| Broker { shared }) else {
+            return Err(TransportError::Socket(
+                "the appliance is stopping".to_owned(),
+            ));
+        };
+        let Some(name) = InspectorName::of_url(&request.url) else {
+            return Ok(plain(404, "The path of this URL names no inspector."));
+        };
+        if broker.disk_is_low() {
+            return Ok(plain(503, "The disk is low; inspectors keep nothing."));
+        }
+        let (headers, body) = (&request.headers, &request.body);
+        let (kind, events) = received::understand(&request.method, headers, body);
+        let agreed = received::agreement(&kind, headers);
+        let senders = broker.senders(&name, headers);
+        let first = events.first();
+        let arrival = Arrival {
+            received_at: broker.clock().now(),
+            method: request.method.to_string(),
+            path: path(request),
+            headers: header_texts(headers, &senders),
+            bytes: body.len(),
+            beginning: body[..body.len().min(INSPECTED_BYTES_MAX)].to_vec(),
+            handshake: agreed.is_some().then(|| kind.name()),
+            events: events.len(),
+            event_id: first.and_then(|event| event.id.clone()),
+            event_type: first.and_then(|event| event.event_type.clone()),
+            signature: broker.check_signature(&senders, request),
+            attempts: attempts(headers),
+        };
+        let kept = broker.store().inspectors.keep(name.clone(), arrival).await;
+        drop((senders, broker)); // a slow answer keeps nothing of the appliance
+        let (definition, answer) = match kept {
+            Ok(Some(kept)) => kept,
+            Ok(None) => return Ok(plain(404, &format!("There is no inspector {name}."))),
+            Err(error) => return Err(TransportError::Socket(error.to_string())),
+        };
+        if !definition.delay.is_zero() {
+            tokio::time::sleep(definition.delay).await;
+        }
+        match agreed {
+            Some((headers, body)) => Ok(answered(200, headers, body)),
+            None => scripted(&definition, answer).await,
+        }
+    }
+}
+
+impl Broker {
+    /// The event subscriptions that may have sent a request with these headers to `inspector`.
+    fn senders(
+        &self,
+        inspector: &InspectorName,
+        headers: &HeaderMap,
+    ) -> Vec<Arc<EventSubscription>> {
+        let name = headers.get("aeg-subscription-name");
+        let name = name.and_then(|name| name.to_str().ok());
+        let mut all = self.subscriptions_of_inspector(inspector);
+        all.retain(|each| name.is_none_or(|name| each.name.as_str().eq_ignore_ascii_case(name)));
+        all
+    }
+
+    /// What is to be said of the signature; nothing where nobody signs. Only POSTs are signed: the
+    /// OPTIONS of a handshake has no body that could be.
+    fn check_signature(
+        &self,
+        senders: &[Arc<EventSubscription>],
+        request: &TransportRequest,
+    ) -> Option<String> {
+        let now = self.clock().now();
+        let webhooks = senders
+            .iter()
+            .filter_map(|each| each.definition.destination.webhook());
+        let secrets: Vec<SigningSecret> = webhooks
+            .flat_map(|webhook| webhook.credentials.signing.active(now))
+            .map(|active| active.secret.clone())
+            .collect();
+        let header = |name: &'static str| request.headers.get(name)?.to_str().ok();
+        let is_expected = !secrets.is_empty() && request.method == Method::POST;
+        is_expected
+            .then(|| received::verdict(&signature::verify(&secrets, header, &request.body, now)))
+    }
+}
+
+/// The path of a URL whose query may hold a secret.
+fn path(request: &TransportRequest) -> String {
+    match request.url.query() {
+        None => request.url.path().to_owned(),
+        Some(_) => format!("{}?***", request.url.path()),
+    }
+}
+
+/// The headers without credentials and without the values that a subscription hides.
+fn header_texts(headers: &HeaderMap, senders: &[Arc<EventSubscription>]) -> Vec<(String, String)> {
+    let mappings = senders
+        .iter()
+        .flat_map(|each| each.definition.destination.attribute_mappings());
+    let hidden: Vec<&str> = mappings
+        .filter(|each| {
+            matches!(
+                each.value,
+                AttributeValue::Static {
+                    is_secret: true,
+                    ..
+                }
+            )
+        })
+        .map(|each| each.name.as_str())
+        .collect();
+    let shown = |(name, value): (String, String)| {
+        let is_hidden = hidden.iter().any(|each| each.eq_ignore_ascii_case(&name));
+        let value = match is_hidden {
+            true => "***".to_owned(),
+            false => received::without_credentials(&name, &value),
+        };
+        (name, value)
+    };
+    let texts = received::header_texts(headers).into_iter();
+    texts.map(shown).collect()
+}
+
+/// The attempts that came before, as the sender says.
+fn attempts(headers: &HeaderMap) -> u32 {
+    let count = headers.get("aeg-delivery-count");
+    let count = count.and_then(|count| count.to_str().ok()?.parse().ok());
+    count.unwrap_or(0)
+}
+
+async fn scripted(
+    definition: &InspectorDefinition,
+    answer: ScriptedResponse,
+) -> Result<TransportResponse, TransportError> {
+    match answer {
+        ScriptedResponse::Status(status) => {
+            let headers = scripted_headers(definition, status);
+            Ok(answered(status, headers, scripted_body(definition, status)))
+        }
+        ScriptedResponse::Close => {
+            let why = "the connection was closed without an answer";
+            Err(TransportError::Socket(why.to_owned()))
+        }
+        ScriptedResponse::Timeout => std::future::pending().await,
+    }
+}
+
+/// Some statuses never come with a body (RFC 9110, 15.3.5, 15.3.6 and 15.4.5).
+fn scripted_body(definition: &InspectorDefinition, status: u16) -> Vec<u8> {
+    match status {
+        204 | 205 | 304 => Vec::new(),
+        _ => definition.body.clone().into_bytes(),
+    }
+}
+
+fn scripted_headers(definition: &InspectorDefinition, status: u16) -> HeaderMap {
+    let read = |(name, value): (&String, &String)| {
+        let name = HeaderName::from_bytes(name.as_bytes()).ok()?;
+        Some((name, HeaderValue::from_bytes(value.as_bytes()).ok()?))
+    };
+    let mut headers = HeaderMap::new();
+    if !scripted_body(definition, status).is_empty() {
+        headers.insert(CONTENT_TYPE, PLAIN_TEXT);
+    }
+    headers.extend(definition.headers.iter().filter_map(read));
+    if let (Some(seconds), 429 | 503) = (definition.retry_after_s, status) {
+        headers.insert("retry-after", seconds.into());
+    }
+    headers
+}
+
+fn plain(status: u16, text: &str) -> TransportResponse {
+    let headers = HeaderMap::from_iter([(CONTENT_TYPE, PLAIN_TEXT)]);
+    answered(status, headers, text.into())
+}
+
+fn answered(status: u16, headers: HeaderMap, body: Vec<u8>) -> TransportResponse {
+    TransportResponse {
+        status,
+        headers,
+        body,
+        remote_address: None,
+    }
+}

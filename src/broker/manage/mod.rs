@@ -1,0 +1,550 @@
+//! Creating, changing and deleting namespaces, topics and event subscriptions.
+//!
+//! Every change goes to the store first and then replaces the registry's snapshot, one at a time.
+
+pub(super) mod inspectors;
+pub(super) mod namespaces;
+pub(super) mod signing;
+pub(super) mod try_filter;
+pub(super) mod validate;
+
+use std::sync::Arc;
+
+use crate::base::Timestamp;
+use crate::broker::Broker;
+use crate::model::access::{AccessKeys, KeyName};
+use crate::model::destination::DeliveryMode;
+use crate::model::limits::{NAMESPACES_MAX, SUBSCRIPTIONS_PER_TOPIC_MAX};
+use crate::model::name::{NamespaceName, SubscriptionName, TopicName};
+use crate::model::namespace::NamespaceId;
+use crate::model::registry::{Registry, TopicEntry};
+use crate::model::retry::DeliveryProfile;
+use crate::model::signing::TooManySecrets;
+use crate::model::subscription::{
+    Disabled, EventSubscription, PendingFate, SubscriptionDefinition, SubscriptionId, Validation,
+    ValidationState,
+};
+use crate::model::topic::{Topic, TopicDefinition};
+use crate::store::{RegistryChange, StoreError};
+
+/// Why a namespace, a topic or an event subscription was not changed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ManageError {
+    #[error("there is no namespace {0}")]
+    NamespaceNotFound(NamespaceName),
+    #[error("there are {NAMESPACES_MAX} namespaces, which is the most there can be")]
+    TooManyNamespaces,
+    #[error(
+        "the namespace {0} has {1} topics, which is the most it can have with its throughput units; \
+         give it a greater sku.capacity"
+    )]
+    TooManyTopics(NamespaceName, usize),
+    /// There is no pending state in namespaces (rule N6.1): nothing was changed.
+    #[error(
+        "webhook validation handshake failed for {endpoint}: {why}. A webhook agrees by answering \
+         OPTIONS with status 200 and the header WebHook-Allowed-Origin"
+    )]
+    NotValidated {
+        /// Without its query.
+        endpoint: String,
+        why: String,
+    },
+    /// What one kind of receiver holds, the other would get a second time.
+    #[error(
+        "the deliveryMode of an event subscription cannot be changed, and it is {}; delete the \
+         subscription and create it with the mode you want", .0.name()
+    )]
+    DeliveryModeFixed(DeliveryMode),
+    #[error(
+        "the events of the subscription {0} are pulled by their receivers; there is no webhook, so \
+         nothing is asked, sent or signed"
+    )]
+    NothingSent(SubscriptionName),
+    #[error("there is no topic {0}")]
+    TopicNotFound(TopicName),
+    #[error(
+        "the topic {0} is built in: it can be subscribed to, but not be changed, deleted or published \
+         to, and it has no keys"
+    )]
+    BuiltIn(TopicName),
+    #[error("the topic {0} has no event subscription {1}")]
+    SubscriptionNotFound(TopicName, SubscriptionName),
+    #[error(
+        "the input schema of a topic cannot be changed; delete the topic and create it with the \
+         schema you want"
+    )]
+    InputSchemaFixed,
+    #[error(
+        "the topic {0} has {SUBSCRIPTIONS_PER_TOPIC_MAX} event subscriptions, which is the most it \
+         can have"
+    )]
+    TooManySubscriptions(TopicName),
+    #[error(transparent)]
+    TooManySecrets(#[from] TooManySecrets),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// How many pending deliveries of a deleted subscription end in one bite.
+const ORPHANS_BATCH: usize = 500;
+
+impl Broker {
+    /// The topic of that name.
+    pub fn topic(&self, name: &TopicName) -> Result<Arc<TopicEntry>, ManageError> {
+        let registry = self.registry();
+        registry
+            .topic(name)
+            .cloned()
+            .ok_or_else(|| ManageError::TopicNotFound(name.clone()))
+    }
+
+    /// The event subscription of that name, with its topic.
+    pub fn subscription(
+        &self,
+        topic: &TopicName,
+        name: &SubscriptionName,
+    ) -> Result<(Arc<TopicEntry>, Arc<EventSubscription>), ManageError> {
+        let entry = self.topic(topic)?;
+        match entry.subscription(name) {
+            Some(subscription) => Ok((Arc::clone(&entry), Arc::clone(subscription))),
+            None => Err(ManageError::SubscriptionNotFound(
+                topic.clone(),
+                name.clone(),
+            )),
+        }
+    }
+
+    /// Creates a topic with new keys, or gives an existing one a new definition.
+    pub async fn put_topic(
+        &self,
+        name: TopicName,
+        definition: TopicDefinition,
+    ) -> Result<Arc<TopicEntry>, ManageError> {
+        let _one_at_a_time = self.shared.managing.lock().await;
+        self.define_topic(name, definition).await
+    }
+
+    /// Gives an existing topic the definition that `change` makes of its present one, so that of two
+    /// changes at once none is lost.
+    pub async fn patch_topic<E: From<ManageError>>(
+        &self,
+        name: TopicName,
+        change: impl FnOnce(&TopicEntry) -> Result<TopicDefinition, E>,
+    ) -> Result<Arc<TopicEntry>, E> {
+        let _one_at_a_time = self.shared.managing.lock().await;
+        let definition = change(&*self.topic(&name)?)?;
+        Ok(self.define_topic(name, definition).await?)
+    }
+
+    /// The caller holds `managing`.
+    async fn define_topic(
+        &self,
+        name: TopicName,
+        definition: TopicDefinition,
+    ) -> Result<Arc<TopicEntry>, ManageError> {
+        let registry = self.registry();
+        let change = match registry.topic(&name) {
+            None => {
+                let keys = AccessKeys::generate(self.entropy());
+                RegistryChange::AddTopic {
+                    namespace: room_in_namespace(&registry, &name)?,
+                    name: name.clone(),
+                    definition,
+                    keys,
+                }
+            }
+            Some(entry) if entry.topic.is_built_in() => return Err(ManageError::BuiltIn(name)),
+            Some(entry) if entry.topic.definition.input_schema != definition.input_schema => {
+                return Err(ManageError::InputSchemaFixed);
+            }
+            Some(entry) => RegistryChange::ChangeTopic {
+                id: entry.topic.id,
+                definition,
+            },
+        };
+        self.save(change).await?;
+        self.topic(&name)
+    }
+
+    /// The two keys of a topic.
+    pub fn topic_keys(&self, name: &TopicName) -> Result<AccessKeys, ManageError> {
+        own_keys(&self.topic(name)?.topic).cloned()
+    }
+
+    /// Renews one of the two keys of a topic, and returns both.
+    pub async fn regenerate_key(
+        &self,
+        name: &TopicName,
+        key: KeyName,
+    ) -> Result<AccessKeys, ManageError> {
+        let _one_at_a_time = self.shared.managing.lock().await;
+        let entry = self.topic(name)?;
+        let keys = own_keys(&entry.topic)?.regenerated(key, self.entropy());
+        self.save(RegistryChange::ChangeKeys {
+            id: entry.topic.id,
+            keys: keys.clone(),
+        })
+        .await?;
+        Ok(keys)
+    }
+
+    /// Deletes a topic with its event subscriptions. What they still had to deliver ends as said, with a
+    /// record. Says whether there was such a topic.
+    pub async fn delete_topic(
+        &self,
+        name: &TopicName,
+        pending: PendingFate,
+    ) -> Result<bool, ManageError> {
+        let one_at_a_time = self.shared.managing.lock().await;
+        let Ok(entry) = self.topic(name) else {
+            return Ok(false);
+        };
+        if entry.topic.is_built_in() {
+            return Err(ManageError::BuiltIn(name.clone()));
+        }
+        let id = entry.topic.id;
+        self.save(RegistryChange::DeleteTopic { id, pending })
+            .await?;
+        drop(one_at_a_time);
+        self.on_deleted(&entry);
+        self.end_pending_of_deleted().await?;
+        Ok(true)
+    }
+
+    /// What is due to the subscriptions of a topic that has been deleted.
+    pub(super) fn on_deleted(&self, entry: &Arc<TopicEntry>) {
+        for subscription in entry.subscriptions.values() {
+            self.health().forget(subscription.id);
+            self.notify_deleted(entry, subscription);
+        }
+    }
+
+    /// Creates an event subscription or gives an existing one a new definition, and asks its destination
+    /// for consent where that is due. Returns the state reached within
+    /// [`crate::model::limits::HANDSHAKE_PUT_WAIT`]. In a namespace nothing is stored without consent.
+    pub async fn put_subscription(
+        &self,
+        topic: &TopicName,
+        name: SubscriptionName,
+        definition: SubscriptionDefinition,
+    ) -> Result<(Arc<TopicEntry>, Arc<EventSubscription>), ManageError> {
+        self.agree_first(topic, &name, &definition).await?;
+        let one_at_a_time = self.shared.managing.lock().await;
+        let replaced = self.define(topic, &name, definition).await?;
+        drop(one_at_a_time);
+        self.look_at_destination(topic, &name, replaced).await
+    }
+
+    /// Gives an existing event subscription the definition that `change` makes of its present one, so
+    /// that of two changes at once none is lost; else like [`Broker::put_subscription`]. It is made twice:
+    /// for the receiver that is asked, and for good.
+    pub async fn patch_subscription<E: From<ManageError>>(
+        &self,
+        topic: &TopicName,
+        name: SubscriptionName,
+        change: impl Fn(&TopicEntry, &EventSubscription) -> Result<SubscriptionDefinition, E>,
+    ) -> Result<(Arc<TopicEntry>, Arc<EventSubscription>), E> {
+        let (entry, current) = self.subscription(topic, &name)?;
+        // Whoever is asked may take long, so that the others must not wait for it.
+        self.agree_first(topic, &name, &change(&entry, &current)?)
+            .await?;
+        let one_at_a_time = self.shared.managing.lock().await;
+        let (entry, current) = self.subscription(topic, &name)?;
+        let definition = change(&entry, &current)?;
+        let replaced = self.define(topic, &name, definition).await?;
+        drop(one_at_a_time);
+        Ok(self.look_at_destination(topic, &name, replaced).await?)
+    }
+
+    /// Stores the definition of a subscription and returns the one that it replaces. The caller holds
+    /// `managing`.
+    async fn define(
+        &self,
+        topic: &TopicName,
+        name: &SubscriptionName,
+        definition: SubscriptionDefinition,
+    ) -> Result<Option<Arc<EventSubscription>>, ManageError> {
+        let entry = self.topic(topic)?;
+        let replaced = entry.subscription(name).cloned();
+        let change = match &replaced {
+            Some(current) => {
+                check_mode(&current.definition, &definition)?;
+                let validation = self.validation_after_change(current, &definition);
+                RegistryChange::ChangeSubscription {
+                    id: current.id,
+                    definition,
+                    validation,
+                }
+            }
+            None if entry.subscriptions.len() >= SUBSCRIPTIONS_PER_TOPIC_MAX => {
+                return Err(ManageError::TooManySubscriptions(topic.clone()));
+            }
+            None => RegistryChange::AddSubscription {
+                topic: entry.topic.id,
+                name: name.clone(),
+                validation: self.first_validation(&definition),
+                definition,
+            },
+        };
+        self.save(change).await?;
+        Ok(replaced)
+    }
+
+    /// Sees to a subscription that has been defined: forgets what was wrong with another destination, and
+    /// asks for consent where that is due.
+    async fn look_at_destination(
+        &self,
+        topic: &TopicName,
+        name: &SubscriptionName,
+        replaced: Option<Arc<EventSubscription>>,
+    ) -> Result<(Arc<TopicEntry>, Arc<EventSubscription>), ManageError> {
+        let (_, subscription) = self.subscription(topic, name)?;
+        let destination = &subscription.definition.destination;
+        if replaced.is_some_and(|replaced| replaced.definition.destination != *destination) {
+            self.reset_health(subscription.id, self.clock().now());
+        }
+        self.settle_validation(&subscription).await;
+        self.subscription(topic, name)
+    }
+
+    /// Stops the deliveries of an event subscription, which goes on matching events.
+    pub async fn pause_subscription(
+        &self,
+        topic: &TopicName,
+        name: &SubscriptionName,
+    ) -> Result<(Arc<TopicEntry>, Arc<EventSubscription>), ManageError> {
+        self.redefine(topic, name, |definition| SubscriptionDefinition {
+            paused: true,
+            ..definition
+        })
+        .await
+    }
+
+    /// Lets an event subscription deliver that was paused or disabled, whatever its receiver was like.
+    pub async fn resume_subscription(
+        &self,
+        topic: &TopicName,
+        name: &SubscriptionName,
+    ) -> Result<(Arc<TopicEntry>, Arc<EventSubscription>), ManageError> {
+        let resumed = self
+            .redefine(topic, name, |definition| SubscriptionDefinition {
+                paused: false,
+                disabled: None,
+                ..definition
+            })
+            .await?;
+        self.forgive(resumed.1.id, self.clock().now());
+        Ok(resumed)
+    }
+
+    /// Gives an event subscription a definition that no receiver need be asked about.
+    async fn redefine(
+        &self,
+        topic: &TopicName,
+        name: &SubscriptionName,
+        change: impl FnOnce(SubscriptionDefinition) -> SubscriptionDefinition,
+    ) -> Result<(Arc<TopicEntry>, Arc<EventSubscription>), ManageError> {
+        let _one_at_a_time = self.shared.managing.lock().await;
+        let (_, current) = self.subscription(topic, name)?;
+        self.save(RegistryChange::ChangeSubscription {
+            id: current.id,
+            definition: change(current.definition.clone()),
+            validation: current.validation.clone(),
+        })
+        .await?;
+        self.subscription(topic, name)
+    }
+
+    /// Disables a subscription whose receiver `asked` answered 410, if that is its wish and it has not
+    /// been changed meanwhile.
+    pub(super) async fn disable_gone(&self, asked: &EventSubscription, now: Timestamp) {
+        if !asked.definition.disable_on_gone {
+            return;
+        }
+        let _one_at_a_time = self.shared.managing.lock().await;
+        let registry = self.registry();
+        let current = registry.subscription(asked.id).map(|(_, current)| current);
+        let Some(current) = current.filter(|current| current.definition == asked.definition) else {
+            return;
+        };
+        let disable = RegistryChange::ChangeSubscription {
+            id: current.id,
+            definition: SubscriptionDefinition {
+                disabled: Some(Disabled::Gone { at: now }),
+                ..current.definition.clone()
+            },
+            validation: current.validation.clone(),
+        };
+        match self.save(disable).await {
+            Ok(_) => tracing::warn!(subscription.name = %asked.name,
+                "an event subscription is disabled, because its receiver answered 410"),
+            Err(error) => tracing::error!(%error, "a subscription could not be disabled"),
+        }
+    }
+
+    /// Forgets what was wrong with the receiver of a subscription, and looks what is due.
+    pub(super) fn forgive(&self, id: SubscriptionId, now: Timestamp) {
+        self.reset_health(id, now);
+        self.set_free(id, now);
+    }
+
+    fn reset_health(&self, id: SubscriptionId, now: Timestamp) {
+        let change = self.health().forgive(id, now);
+        self.note_probation(id, change);
+    }
+
+    /// Asks the destination for consent again.
+    pub async fn validate_again(
+        &self,
+        topic: &TopicName,
+        name: &SubscriptionName,
+    ) -> Result<(Arc<TopicEntry>, Arc<EventSubscription>), ManageError> {
+        let (entry, current) = self.subscription(topic, name)?;
+        if entry.namespace.is_some() {
+            self.ask_consent(&current).await?;
+            return Ok((entry, current));
+        }
+        let one_at_a_time = self.shared.managing.lock().await;
+        let (_, current) = self.subscription(topic, name)?;
+        let validation = self.new_handshake(ValidationState::Updating, &current.validation);
+        self.save(RegistryChange::ChangeValidation {
+            id: current.id,
+            validation,
+        })
+        .await?;
+        drop(one_at_a_time);
+        let (_, subscription) = self.subscription(topic, name)?;
+        self.settle_validation(&subscription).await;
+        self.subscription(topic, name)
+    }
+
+    /// Deletes an event subscription. What it still had to deliver ends as said, with a record. Says
+    /// whether there was one.
+    pub async fn delete_subscription(
+        &self,
+        topic: &TopicName,
+        name: &SubscriptionName,
+        pending: PendingFate,
+    ) -> Result<bool, ManageError> {
+        let one_at_a_time = self.shared.managing.lock().await;
+        let Ok((entry, subscription)) = self.subscription(topic, name) else {
+            return Ok(false);
+        };
+        let id = subscription.id;
+        self.save(RegistryChange::DeleteSubscription { id, pending })
+            .await?;
+        drop(one_at_a_time);
+        self.health().forget(id);
+        self.notify_deleted(&entry, &subscription);
+        self.end_pending_of_deleted().await?;
+        Ok(true)
+    }
+
+    /// Stores a change and makes its result the present registry. The caller holds `managing`.
+    pub(super) async fn save(&self, change: RegistryChange) -> Result<Arc<Registry>, StoreError> {
+        let now = self.clock().now();
+        let told = self.told_of(&change);
+        let catalog = &self.store().catalog;
+        let (registry, told) = catalog.save_and_tell(change, told, now).await?;
+        let registry = Arc::new(registry);
+        *self.shared.registry.write().unwrap() = Arc::clone(&registry);
+        self.told(told);
+        Ok(registry)
+    }
+
+    /// Ends what deleted subscriptions still had to deliver, bite by bite.
+    pub(super) async fn end_pending_of_deleted(&self) -> Result<(), StoreError> {
+        loop {
+            let now = self.clock().now();
+            let ended = self
+                .store()
+                .deliveries
+                .end_pending_of_deleted(ORPHANS_BATCH, now)
+                .await?;
+            self.meters().ended_with_subscription(ended);
+            if ended.count() < ORPHANS_BATCH {
+                return Ok(());
+            }
+        }
+    }
+
+    fn first_validation(&self, definition: &SubscriptionDefinition) -> Validation {
+        if needs_no_handshake(definition) {
+            return Validation::succeeded(None);
+        }
+        let unasked = Validation {
+            validated_once: false,
+            ..Validation::succeeded(None)
+        };
+        self.new_handshake(ValidationState::Creating, &unasked)
+    }
+
+    /// A destination must consent again when it is another one, is to hear another schema, or has never
+    /// consented; its other settings are none of its business.
+    fn validation_after_change(
+        &self,
+        current: &EventSubscription,
+        definition: &SubscriptionDefinition,
+    ) -> Validation {
+        if needs_no_handshake(definition) {
+            return Validation::succeeded(None);
+        }
+        if is_same_receiver(&current.definition, definition)
+            && current.validation.state == ValidationState::Succeeded
+        {
+            return current.validation.clone();
+        }
+        self.new_handshake(ValidationState::Updating, &current.validation)
+    }
+}
+
+/// The keys that the topic itself has.
+fn own_keys(topic: &Topic) -> Result<&AccessKeys, ManageError> {
+    let missing = || ManageError::BuiltIn(topic.name.clone());
+    topic.keys.as_ref().ok_or_else(missing)
+}
+
+/// Whether the destination is taken without a handshake, or has agreed beforehand.
+fn needs_no_handshake(definition: &SubscriptionDefinition) -> bool {
+    definition.destination.skips_validation()
+        || definition.retry_policy.profile == DeliveryProfile::Namespace
+}
+
+/// Refuses to make a subscription that sends one that is pulled, or the other way round.
+pub(super) fn check_mode(
+    current: &SubscriptionDefinition,
+    changed: &SubscriptionDefinition,
+) -> Result<(), ManageError> {
+    let mode = current.destination.delivery_mode();
+    match changed.destination.delivery_mode() == mode {
+        true => Ok(()),
+        false => Err(ManageError::DeliveryModeFixed(mode)),
+    }
+}
+
+/// Whether the same receiver is to hear the same schema.
+pub(super) fn is_same_receiver(
+    current: &SubscriptionDefinition,
+    changed: &SubscriptionDefinition,
+) -> bool {
+    current.destination.is_same_receiver(&changed.destination)
+        && current.delivery_schema == changed.delivery_schema
+}
+
+/// The number of the namespace that a new topic goes into, if that has room; `None` for a custom topic.
+fn room_in_namespace(
+    registry: &Registry,
+    topic: &TopicName,
+) -> Result<Option<NamespaceId>, ManageError> {
+    let Some(name) = topic.namespace() else {
+        return Ok(None);
+    };
+    let Some(entry) = registry.namespace(&name) else {
+        return Err(ManageError::NamespaceNotFound(name));
+    };
+    let most = entry.namespace.topics_max();
+    if registry.topics_of(&name).count() >= most {
+        return Err(ManageError::TooManyTopics(name, most));
+    }
+    Ok(Some(entry.namespace.id))
+}

@@ -1,0 +1,245 @@
+//! Asking a destination for consent: the life of a handshake (rule 5, section A).
+//!
+//! A handshake begins with a code and ends in `Succeeded` or `Failed`. It asks up to three times; a
+//! receiver that answers without agreeing may still agree by opening the validation URL within ten
+//! minutes. Whoever finishes it must present the code, so that a change in between wins.
+
+use std::sync::Arc;
+
+use crate::broker::Broker;
+use crate::model::access::Secret;
+use crate::model::destination::DeliveryMode;
+use crate::model::limits::{
+    HANDSHAKE_PAUSE, HANDSHAKE_PUT_WAIT, HANDSHAKE_TRIES, HANDSHAKE_WINDOW,
+};
+use crate::model::registry::TopicEntry;
+use crate::model::subscription::{EventSubscription, SubscriptionId, Validation, ValidationState};
+use crate::outbound::{HandshakeRequest, HandshakeResult};
+use crate::store::{RegistryChange, StoreError};
+
+/// The code of a validation URL that opens nothing: wrong, used or too late.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum UnknownCode {
+    #[error("this validation link is not valid any more; validate the event subscription again")]
+    NotOpen,
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl Broker {
+    /// Consent by the validation URL, or by the callback of a CloudEvents handshake, which may grant a
+    /// rate (requests per minute).
+    pub async fn confirm_validation(
+        &self,
+        code: &str,
+        allowed_rate: Option<u32>,
+    ) -> Result<(), UnknownCode> {
+        let _one_at_a_time = self.shared.managing.lock().await;
+        let registry = self.registry();
+        let now = self.clock().now();
+        let open = registry.subscriptions().map(|(_, each)| each).find(|each| {
+            let admitted = each
+                .validation
+                .code
+                .as_ref()
+                .is_some_and(|open| open.admits(code));
+            admitted && each.validation.expires_at.is_none_or(|at| now < at)
+        });
+        let id = open.ok_or(UnknownCode::NotOpen)?.id;
+        let validation = Validation::succeeded(allowed_rate);
+        self.save(RegistryChange::ChangeValidation { id, validation })
+            .await?;
+        self.forgive(id, now);
+        Ok(())
+    }
+
+    /// A new handshake in the place of whatever was there.
+    pub(super) fn new_handshake(&self, state: ValidationState, current: &Validation) -> Validation {
+        let window = self.time_scale().shrink(HANDSHAKE_WINDOW);
+        Validation {
+            state: if current.validated_once {
+                state
+            } else {
+                ValidationState::Creating
+            },
+            validated_once: current.validated_once,
+            code: Some(Secret::new(self.entropy().secret())),
+            expires_at: Some(self.clock().now() + window),
+            failure: None,
+            allowed_rate: None,
+        }
+    }
+
+    /// Runs the handshake that is due, if one is, and waits a little for its outcome. A destination that
+    /// needs none is told to the dispatcher at once.
+    pub(super) async fn settle_validation(&self, subscription: &EventSubscription) {
+        if subscription.has_agreed() {
+            match subscription.definition.destination.delivery_mode() {
+                DeliveryMode::Push => self.note_change(subscription.id),
+                DeliveryMode::Queue => self.set_free(subscription.id, self.clock().now()),
+            }
+            return;
+        }
+        let handshake = self.spawn_handshake(subscription.id);
+        // Too late is no failure: the handshake goes on, and the answer shows the state reached.
+        let _ = tokio::time::timeout(HANDSHAKE_PUT_WAIT, handshake).await;
+    }
+
+    /// Goes on with the handshakes that a stop or a crash cut off.
+    pub(in crate::broker) fn resume_handshakes(&self) {
+        for (_, subscription) in self.registry().subscriptions() {
+            match subscription.validation.state {
+                ValidationState::Creating | ValidationState::Updating => {
+                    self.spawn_handshake(subscription.id);
+                }
+                ValidationState::AwaitingManualAction
+                | ValidationState::Succeeded
+                | ValidationState::Failed => {}
+            }
+        }
+    }
+
+    fn spawn_handshake(&self, id: SubscriptionId) -> tokio::task::JoinHandle<()> {
+        let broker = self.clone();
+        self.shared.handshakes.spawn(async move {
+            tokio::select! {
+                () = broker.shake_hands(id) => {}
+                () = broker.stopping() => {}
+            }
+        })
+    }
+
+    async fn shake_hands(&self, id: SubscriptionId) {
+        let registry = self.registry();
+        let Some((topic, subscription)) = registry.subscription(id) else {
+            return;
+        };
+        let Some(code) = subscription.validation.code.clone() else {
+            return;
+        };
+        let mut refusal = String::new();
+        for attempt in 1..=HANDSHAKE_TRIES {
+            match self.ask(topic, subscription, &code).await {
+                HandshakeResult::Agreed { allowed_rate } => {
+                    let agreed = Validation::succeeded(allowed_rate);
+                    return self.end_handshake(id, &code, agreed).await;
+                }
+                HandshakeResult::AwaitingManualAction { why } => {
+                    let mut waiting = subscription.validation.clone();
+                    waiting.state = ValidationState::AwaitingManualAction;
+                    waiting.failure = Some(why);
+                    return self.end_handshake(id, &code, waiting).await;
+                }
+                HandshakeResult::Refused { why } => refusal = why,
+                HandshakeResult::Denied { why } => {
+                    let denied = failed(&subscription.validation, why);
+                    return self.end_handshake(id, &code, denied).await;
+                }
+            }
+            if attempt < HANDSHAKE_TRIES {
+                tokio::time::sleep(self.time_scale().shrink(HANDSHAKE_PAUSE)).await;
+            }
+        }
+        let failed = failed(&subscription.validation, refusal);
+        self.end_handshake(id, &code, failed).await;
+    }
+
+    async fn ask(
+        &self,
+        topic: &TopicEntry,
+        subscription: &EventSubscription,
+        code: &Secret,
+    ) -> HandshakeResult {
+        let base = &self.options().public_url;
+        let request = HandshakeRequest {
+            subscription,
+            topic_resource_id: &topic.resource_id,
+            code: code.reveal(),
+            validation_url: &format!("{base}/validate?code={}", code.reveal()),
+            event_id: self.entropy().uuid(),
+            now: self.clock().now(),
+            deadline: self.options().response_deadline,
+        };
+        self.outbound().shake(request).await
+    }
+
+    /// Stores the outcome of the handshake with this code, unless another one has begun meanwhile, or
+    /// the validation URL was faster.
+    async fn end_handshake(&self, id: SubscriptionId, code: &Secret, validation: Validation) {
+        let _one_at_a_time = self.shared.managing.lock().await;
+        let registry = self.registry();
+        let current = registry
+            .subscription(id)
+            .and_then(|(_, each)| each.validation.code.as_ref());
+        if current != Some(code) {
+            return;
+        }
+        let state = validation.state;
+        match self
+            .save(RegistryChange::ChangeValidation { id, validation })
+            .await
+        {
+            Ok(_) if state == ValidationState::Succeeded => {
+                self.forgive(id, self.clock().now());
+            }
+            Ok(_) => {}
+            Err(error) => tracing::error!(%error, "the outcome of a handshake could not be stored"),
+        }
+    }
+
+    /// Ends the handshakes whose window for the validation URL has passed.
+    pub(in crate::broker) async fn expire_handshakes(&self) {
+        let now = self.clock().now();
+        let registry = self.registry();
+        for (_, subscription) in registry.subscriptions() {
+            let validation = &subscription.validation;
+            let waiting = validation.state == ValidationState::AwaitingManualAction;
+            if !waiting || validation.expires_at.is_some_and(|at| now < at) {
+                continue;
+            }
+            let Some(code) = &validation.code else {
+                continue;
+            };
+            let said = validation.failure.clone().unwrap_or_default();
+            let why = format!("{said}; nobody opened the validation URL in time");
+            self.end_handshake(subscription.id, code, failed(validation, why))
+                .await;
+        }
+    }
+
+    /// Tells the destination of a deleted subscription, once, whatever it answers. In namespaces there
+    /// are no events of the appliance's own.
+    pub(super) fn notify_deleted(
+        &self,
+        topic: &Arc<TopicEntry>,
+        subscription: &Arc<EventSubscription>,
+    ) {
+        if !subscription.has_agreed() || topic.namespace.is_some() {
+            return;
+        }
+        let (broker, topic) = (self.clone(), Arc::clone(topic));
+        let subscription = Arc::clone(subscription);
+        self.shared.handshakes.spawn(async move {
+            let request = HandshakeRequest {
+                subscription: &subscription,
+                topic_resource_id: &topic.resource_id,
+                code: "",
+                validation_url: "",
+                event_id: broker.entropy().uuid(),
+                now: broker.clock().now(),
+                deadline: broker.options().response_deadline,
+            };
+            broker.outbound().notify_deletion(request).await;
+        });
+    }
+}
+
+fn failed(validation: &Validation, why: String) -> Validation {
+    Validation {
+        state: ValidationState::Failed,
+        code: None,
+        expires_at: None,
+        failure: Some(why),
+        ..validation.clone()
+    }
+}

@@ -1,0 +1,133 @@
+//! Publishing: match, store, tell the dispatcher.
+
+pub(super) mod notices;
+pub(super) mod rejections;
+pub(super) mod send;
+pub(super) mod system;
+
+use std::sync::Arc;
+
+use crate::base::Timestamp;
+use crate::broker::Broker;
+use crate::model::event::{Event, EventKey};
+use crate::model::name::TopicName;
+use crate::model::registry::TopicEntry;
+use crate::model::subscription::SubscriptionId;
+use crate::store::{AppendRequest, Appended, Arrival, RequestMark, StoreError};
+
+/// Why events were not accepted. Nothing of the request was stored, except that after
+/// [`StoreError::Closed`] it may have been.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PublishError {
+    #[error("the appliance is stopping")]
+    Stopping,
+    #[error("the disk is almost full")]
+    DiskLow,
+    #[error("the topic {0} is built in, and nobody but the appliance publishes to it")]
+    BuiltIn(TopicName),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl Broker {
+    /// Accepts the events of one request for `topic`, all or none. When this returns they are on disk,
+    /// with a delivery for every subscription that wants them. The keys are missing for a request that
+    /// repeats an earlier one, which stores nothing.
+    pub async fn publish(
+        &self,
+        topic: &Arc<TopicEntry>,
+        events: Vec<Event>,
+        request: Option<RequestMark>,
+    ) -> Result<Vec<EventKey>, PublishError> {
+        self.may_publish(topic)?;
+        Ok(self.accept(topic, events, request).await?)
+    }
+
+    /// Accepts events for one event subscription of `topic`, whatever its filter says; others never see
+    /// them. Otherwise the same.
+    pub async fn publish_to(
+        &self,
+        topic: &Arc<TopicEntry>,
+        subscription: SubscriptionId,
+        events: Vec<Event>,
+        request: Option<RequestMark>,
+    ) -> Result<Vec<EventKey>, PublishError> {
+        self.may_publish(topic)?;
+        let events = events.into_iter().map(|event| (event, vec![subscription]));
+        let accepted = AppendRequest {
+            topic: topic.topic.id,
+            received_at: self.clock().now(),
+            events: events.collect(),
+            request,
+        };
+        Ok(self.append(topic, accepted).await?)
+    }
+
+    fn may_publish(&self, topic: &TopicEntry) -> Result<(), PublishError> {
+        if self.is_stopping() {
+            return Err(PublishError::Stopping);
+        }
+        if self.disk_is_low() {
+            return Err(PublishError::DiskLow);
+        }
+        if topic.topic.is_built_in() {
+            return Err(PublishError::BuiltIn(topic.topic.name.clone()));
+        }
+        Ok(())
+    }
+
+    /// Stores the events and tells those who serve the subscriptions that want them.
+    pub(super) async fn accept(
+        &self,
+        topic: &TopicEntry,
+        events: Vec<Event>,
+        request: Option<RequestMark>,
+    ) -> Result<Vec<EventKey>, StoreError> {
+        let accepted = matched(topic, events, request, self.clock().now());
+        self.append(topic, accepted).await
+    }
+
+    async fn append(
+        &self,
+        topic: &TopicEntry,
+        accepted: AppendRequest,
+    ) -> Result<Vec<EventKey>, StoreError> {
+        let arrival = Arrival::of(&accepted);
+        match self.store().deliveries.append(accepted).await? {
+            Appended::Repeated => Ok(Vec::new()),
+            Appended::Stored { events } => {
+                self.arrived(topic, arrival);
+                Ok(events)
+            }
+        }
+    }
+
+    /// Tells those who serve the subscriptions of a topic what has been stored for them.
+    pub(super) fn arrived(&self, topic: &TopicEntry, arrival: Arrival) {
+        let mut targets = arrival.targets;
+        self.meters().matched(topic, &targets, arrival.unmatched);
+        self.announce_arrivals(&targets);
+        targets.sort_unstable();
+        targets.dedup();
+        self.note_due(&targets, self.clock().now());
+    }
+}
+
+/// Events for `topic`, each with the subscriptions that want it.
+pub(super) fn matched(
+    topic: &TopicEntry,
+    events: Vec<Event>,
+    request: Option<RequestMark>,
+    now: Timestamp,
+) -> AppendRequest {
+    let with_targets = |event| {
+        let targets = topic.fan_out(&event, now);
+        (event, targets)
+    };
+    AppendRequest {
+        topic: topic.topic.id,
+        received_at: now,
+        events: events.into_iter().map(with_targets).collect(),
+        request,
+    }
+}

@@ -1,0 +1,243 @@
+//! Telling the subscribers of `everpost-system` what has become of the appliance and of its deliveries.
+//!
+//! What is stored is told in the same change: that a subscription is disabled, that its validation has
+//! failed, that a replay job is over. Dead letters are counted in the change that makes them, and told of
+//! from that count, so that a storm of them is a few notices. Probations and the room on the disk are
+//! known to the memory alone; what is told of them waits there too, until it is stored or the process ends.
+
+use std::sync::{Arc, Mutex};
+
+use crate::base::{Entropy, Timestamp};
+use crate::broker::Broker;
+use crate::broker::dispatch::health::Change;
+use crate::broker::publish::matched;
+use crate::model::event::Event;
+use crate::model::limits::{NOTICE_WINDOW, NOTICES_WAITING_MAX};
+use crate::model::notice::{DisabledBy, DiskPressure, Notice, ReplayFinished, Subscribed};
+use crate::model::registry::{Registry, TopicEntry};
+use crate::model::replay::ReplayJob;
+use crate::model::retention::Pressure;
+use crate::model::subscription::{
+    Disabled, EventSubscription, SubscriptionDefinition, SubscriptionId, Validation,
+    ValidationState,
+};
+use crate::model::system_topic::SystemTopic;
+use crate::store::{AppendRequest, Arrival, RegistryChange, StoreError};
+use crate::wire::notice::to_event;
+
+/// Notices that the memory alone knows of.
+#[derive(Default)]
+pub(in crate::broker) struct WaitingNotices {
+    events: Mutex<Vec<Event>>,
+}
+
+/// Makes notices into events that are ready to be stored.
+#[derive(Clone)]
+pub(in crate::broker) struct NoticePublisher {
+    topic: Arc<TopicEntry>,
+    entropy: Entropy,
+    now: Timestamp,
+}
+
+impl NoticePublisher {
+    fn event(&self, notice: &Notice) -> Event {
+        let at = match notice {
+            Notice::DeadLettersAdded(added) => added.last_at,
+            Notice::ProbationBegun { .. }
+            | Notice::ProbationEnded { .. }
+            | Notice::SubscriptionDisabled { .. }
+            | Notice::ValidationFailed { .. }
+            | Notice::DiskPressureBegun(_)
+            | Notice::DiskPressureEnded(_)
+            | Notice::ReplayFinished(_) => self.now,
+        };
+        to_event(notice, self.entropy.uuid(), at)
+    }
+
+    pub(in crate::broker) fn accepted(&self, notice: &Notice) -> AppendRequest {
+        matched(&self.topic, vec![self.event(notice)], None, self.now)
+    }
+
+    /// That a replay job is over, if it is.
+    pub(in crate::broker) fn finished(&self, job: &ReplayJob) -> Option<AppendRequest> {
+        let finished = ReplayFinished {
+            job: job.id,
+            state: job.state,
+            total: job.request.total,
+            progress: job.progress.clone(),
+        };
+        let notice = Notice::ReplayFinished(finished);
+        job.state.is_ended().then(|| self.accepted(&notice))
+    }
+}
+
+impl Broker {
+    /// `None` while nobody wants to be told.
+    pub(in crate::broker) fn notice_publisher(&self) -> Option<NoticePublisher> {
+        let registry = self.registry();
+        let topic = registry.topic_by_id(SystemTopic::Everpost.id())?;
+        (!topic.subscriptions.is_empty()).then(|| NoticePublisher {
+            topic: Arc::clone(topic),
+            entropy: self.entropy().clone(),
+            now: self.clock().now(),
+        })
+    }
+
+    /// What is to be told of a change of the registry.
+    pub(in crate::broker) fn told_of(&self, change: &RegistryChange) -> Option<AppendRequest> {
+        let notice_publisher = self.notice_publisher()?;
+        let notice = notice_of(&self.registry(), change)?;
+        Some(notice_publisher.accepted(&notice))
+    }
+
+    /// Sees to events of our own that have been stored.
+    pub(in crate::broker) fn told(&self, arrivals: impl IntoIterator<Item = Arrival>) {
+        let registry = self.registry();
+        for arrival in arrivals {
+            if let Some(topic) = registry.topic_by_id(arrival.topic) {
+                let published = arrival.events;
+                self.meters().published_of_ours(topic, published);
+                self.arrived(topic, arrival);
+            }
+        }
+    }
+
+    /// Keeps what is to be told until the next [`Broker::tell`].
+    pub(in crate::broker) fn note(&self, notice: &Notice) {
+        let Some(notice_publisher) = self.notice_publisher() else {
+            return;
+        };
+        let mut waiting = self.shared.notices.events.lock().unwrap();
+        match waiting.len() < NOTICES_WAITING_MAX {
+            true => waiting.push(notice_publisher.event(notice)),
+            false => tracing::warn!(
+                notice = notice.event_type(),
+                "too many notices wait already, so this one is dropped"
+            ),
+        }
+    }
+
+    /// Notes the begin or the end of a probation.
+    pub(in crate::broker) fn note_probation(&self, id: SubscriptionId, change: Change) {
+        let registry = self.registry();
+        let Some(of) = registry.subscription(id).and_then(subscribed) else {
+            return;
+        };
+        match (change.before.probation, change.after.probation) {
+            (None, Some(begun)) => self.note(&Notice::ProbationBegun {
+                of,
+                cause: begun.cause,
+                until: begun.until,
+            }),
+            (Some(before), None) => self.note(&Notice::ProbationEnded {
+                of,
+                since: before.since,
+            }),
+            (Some(_), Some(_)) | (None, None) => {}
+        }
+    }
+
+    /// Notes why delivered events go early, if that is another reason than before.
+    pub(in crate::broker) fn note_pressure(
+        &self,
+        before: Option<Pressure>,
+        after: Option<Pressure>,
+    ) {
+        if before == after {
+            return;
+        }
+        if let Some(before) = before {
+            self.note(&Notice::DiskPressureEnded(DiskPressure::Early(before)));
+        }
+        if let Some(after) = after {
+            self.note(&Notice::DiskPressureBegun(DiskPressure::Early(after)));
+        }
+    }
+
+    /// Tells what there is to tell. Simulations, which bring their own time, tell by themselves.
+    pub async fn tell(&self) {
+        if let Err(error) = self.tell_all().await {
+            tracing::warn!(%error, "notices will be told later");
+        }
+    }
+
+    async fn tell_all(&self) -> Result<(), StoreError> {
+        let waiting = &self.shared.notices.events;
+        let Some(notice_publisher) = self.notice_publisher() else {
+            waiting.lock().unwrap().clear();
+            return Ok(());
+        };
+        let events = std::mem::take(&mut *waiting.lock().unwrap());
+        if !events.is_empty() {
+            let told = self.publish_system(SystemTopic::Everpost, events.clone());
+            if let Err(error) = told.await {
+                waiting.lock().unwrap().splice(..0, events);
+                return Err(error);
+            }
+        }
+        let (now, quiet) = (
+            notice_publisher.now,
+            self.time_scale().shrink(NOTICE_WINDOW),
+        );
+        let tell = move |added: &_| {
+            notice_publisher.accepted(&Notice::DeadLettersAdded(Clone::clone(added)))
+        };
+        let notices = &self.store().notices;
+        let told = notices.tell_of_dead_letters(now, quiet, tell).await?;
+        self.told(told);
+        Ok(())
+    }
+}
+
+/// The names of a subscription whose fate is told; of those of built-in topics nothing is.
+fn subscribed(
+    (topic, subscription): (&Arc<TopicEntry>, &Arc<EventSubscription>),
+) -> Option<Subscribed> {
+    (!topic.topic.is_built_in()).then(|| Subscribed {
+        topic: topic.topic.name.clone(),
+        name: subscription.name.clone(),
+    })
+}
+
+/// What there is to tell of a change, made to this registry.
+fn notice_of(registry: &Registry, change: &RegistryChange) -> Option<Notice> {
+    let (id, definition, validation) = match change {
+        RegistryChange::ChangeSubscription {
+            id,
+            definition,
+            validation,
+        } => (*id, Some(definition), validation),
+        RegistryChange::ChangeValidation { id, validation } => (*id, None, validation),
+        RegistryChange::Namespace(_)
+        | RegistryChange::AddTopic { .. }
+        | RegistryChange::ChangeTopic { .. }
+        | RegistryChange::ChangeKeys { .. }
+        | RegistryChange::DeleteTopic { .. }
+        | RegistryChange::AddSubscription { .. }
+        | RegistryChange::DeleteSubscription { .. } => return None,
+    };
+    let (topic, current) = registry.subscription(id)?;
+    let of = subscribed((topic, current))?;
+    if let Some(by) = definition.and_then(|changed| newly_disabled(&current.definition, changed)) {
+        return Some(Notice::SubscriptionDisabled { of, by });
+    }
+    has_newly_failed(&current.validation, validation).then(|| Notice::ValidationFailed {
+        of,
+        why: validation.failure.clone().unwrap_or_default(),
+    })
+}
+
+fn newly_disabled(
+    current: &SubscriptionDefinition,
+    changed: &SubscriptionDefinition,
+) -> Option<DisabledBy> {
+    match (current.disabled, changed.disabled) {
+        (None, Some(Disabled::ByOperator)) => Some(DisabledBy::Operator),
+        (None, Some(Disabled::Gone { .. })) => Some(DisabledBy::Gone),
+        (None, None) | (Some(_), _) => None,
+    }
+}
+
+fn has_newly_failed(current: &Validation, changed: &Validation) -> bool {
+    changed.state == ValidationState::Failed && current.state != ValidationState::Failed
+}

@@ -1,0 +1,441 @@
+//! Receivers outside: they take what lies in a queue, hold it, and say what becomes of it.
+
+pub(super) mod pull;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+
+use crate::base::Timestamp;
+use crate::broker::Broker;
+use crate::model::delivery::{DeliveryId, Settlement, admit};
+use crate::model::lease::{
+    Disposition, Lock, LockRefusal, LockSettlement, LockToken, SubQueue, dispose,
+};
+use crate::model::limits::{LOCK_BYTES_MAX, RECEIVERS_WAITING_MAX};
+use crate::model::name::SubscriptionName;
+use crate::model::registry::TopicEntry;
+use crate::model::subscription::{DeadLetterDestination, EventSubscription, SubscriptionId};
+use crate::store::{
+    LockBatch, LockRequest, LockSelection, Locked, SettledLock, SettlementRecord, StoreError,
+};
+
+/// How long a receiver waits without looking at the store: a lock may lapse that was not there when it looked.
+const LOOK_INTERVAL: Duration = Duration::from_secs(15);
+
+/// Dead letters that are removed in one change: more would keep everybody else from the store for too long.
+const REMOVAL_BITE: usize = 250;
+
+/// What a receiver asks for.
+#[derive(Clone, Debug)]
+pub struct Reception {
+    pub subscription: SubscriptionId,
+    pub queue: SubQueue,
+    pub which: LockSelection,
+    /// At most so many.
+    pub limit: usize,
+    /// For how long they are locked.
+    pub lock: Duration,
+}
+
+/// Why nothing can be received.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ReceiveError {
+    #[error("the event subscription has been deleted")]
+    SubscriptionDeleted,
+    #[error(
+        "the events of the subscription {0} are sent to its webhook; only its dead letters can be \
+         received"
+    )]
+    Pushed(SubscriptionName),
+    #[error("{RECEIVERS_WAITING_MAX} receivers wait already, which is the most there can be")]
+    TooManyWaiting,
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl Broker {
+    /// Locks what can be taken from a queue now.
+    pub async fn receive(&self, reception: &Reception) -> Result<Vec<Locked>, ReceiveError> {
+        let registry = self.registry();
+        let found = registry.subscription(reception.subscription);
+        let (topic, subscription) = found.ok_or(ReceiveError::SubscriptionDeleted)?;
+        match (reception.queue, subscription.definition.destination.queue()) {
+            (SubQueue::DeadLetters, _) => Ok(self.lock(reception).await?.locked),
+            // Our own leases are in memory, where no receiver sees them.
+            (SubQueue::Pending, None) => Err(ReceiveError::Pushed(subscription.name.clone())),
+            (SubQueue::Pending, Some(_)) => {
+                Ok(self.lock_pending(topic, subscription, reception).await?)
+            }
+        }
+    }
+
+    /// Locks pending deliveries that may be handed out: none of a subscription that may not deliver.
+    async fn lock_pending(
+        &self,
+        topic: &TopicEntry,
+        subscription: &EventSubscription,
+        reception: &Reception,
+    ) -> Result<Vec<Locked>, StoreError> {
+        while subscription.may_deliver() {
+            let taken = self.lock(reception).await?;
+            let found_any = !taken.locked.is_empty() || !taken.unreadable.is_empty();
+            self.quarantine(topic, subscription, &taken.unreadable)
+                .await?;
+            let handed_out = self.handed_out(topic, subscription, taken.locked).await?;
+            if !handed_out.is_empty() || !found_any {
+                return Ok(handed_out);
+            }
+            // All of them were unreadable or had outlived their policy, and so may many behind them.
+            self.give_up_oldest(topic, subscription).await?;
+        }
+        Ok(Vec::new())
+    }
+
+    async fn lock(&self, reception: &Reception) -> Result<LockBatch, StoreError> {
+        let now = self.clock().now();
+        let tokens = std::iter::repeat_with(|| LockToken::generate(self.entropy()));
+        let request = LockRequest {
+            subscription: reception.subscription,
+            queue: reception.queue,
+            which: reception.which.clone(),
+            now,
+            until: now + reception.lock,
+            tokens: tokens.take(reception.limit).collect(),
+            bytes_max: LOCK_BYTES_MAX,
+        };
+        self.store().deliveries.lock(request).await
+    }
+
+    /// The same, but waits for the first one as long as `wait` if there is nothing to take. Whoever gives
+    /// up waiting holds nothing.
+    pub async fn receive_within(
+        &self,
+        reception: &Reception,
+        wait: Duration,
+    ) -> Result<Vec<Locked>, ReceiveError> {
+        let found = self.receive(reception).await?;
+        if !found.is_empty() || wait.is_zero() {
+            return Ok(found);
+        }
+        let seat = self.shared.arrivals.sit_down(reception)?;
+        let deadline = tokio::time::sleep(wait);
+        tokio::pin!(deadline);
+        loop {
+            // Told of what comes before it looks, so that nothing that comes in between is missed.
+            let arrival = seat.bell.notified();
+            tokio::pin!(arrival);
+            arrival.as_mut().enable();
+            let pause = match self.time_until_due(reception).await? {
+                Duration::ZERO => {
+                    let found = self.receive(reception).await?;
+                    if !found.is_empty() {
+                        return Ok(found);
+                    }
+                    LOOK_INTERVAL // somebody was quicker
+                }
+                pause => pause.min(LOOK_INTERVAL),
+            };
+            tokio::select! {
+                () = &mut arrival => {}
+                () = tokio::time::sleep(pause) => {}
+                () = &mut deadline => return Ok(Vec::new()),
+                () = self.stopping() => return Ok(Vec::new()),
+            }
+        }
+    }
+
+    async fn time_until_due(&self, reception: &Reception) -> Result<Duration, StoreError> {
+        let (subscription, queue) = (reception.subscription, reception.queue);
+        let due = self.store().deliveries.first_due(subscription, queue);
+        let now = self.clock().now();
+        Ok(due.await?.map_or(LOOK_INTERVAL, |at| at.since(now)))
+    }
+
+    /// Leaves what may be handed out, and gives up what has outlived its policy, under its own lock.
+    async fn handed_out(
+        &self,
+        topic: &TopicEntry,
+        subscription: &EventSubscription,
+        locked: Vec<Locked>,
+    ) -> Result<Vec<Locked>, StoreError> {
+        let (now, scale) = (self.clock().now(), self.time_scale());
+        let policy = topic.retry_policy(subscription);
+        let (mut given_up, mut settlements) = (Vec::new(), Vec::new());
+        let may_go = |each: &Locked| {
+            let Err(reason) = admit(&each.delivery, &policy, now, scale) else {
+                return true;
+            };
+            let settlement =
+                Settlement::DeadLetter(reason).kept_by(&subscription.definition.dead_letter);
+            given_up.push(SettledLock {
+                token: each.token,
+                settlement: LockSettlement::Settle(settlement),
+                answer: None,
+            });
+            settlements.push(SettlementRecord {
+                delivery: each.delivery.id,
+                attempt: None,
+                settlement,
+            });
+            false
+        };
+        let handed_out = locked.into_iter().filter(may_go).collect();
+        if !given_up.is_empty() {
+            self.store().deliveries.settle_locks(given_up, now).await?;
+            self.meters().settled(topic, subscription, &settlements);
+            self.announce_dead_letters(subscription.id, &settlements);
+        }
+        Ok(handed_out)
+    }
+
+    /// The locks that these tokens hold, in their order.
+    pub async fn locks(&self, tokens: Vec<LockToken>) -> Result<Vec<Option<Lock>>, StoreError> {
+        let now = self.clock().now();
+        self.store().deliveries.locks(tokens, now).await
+    }
+
+    /// Prolongs locks: they end `lock` from now on.
+    pub async fn renew_locks(
+        &self,
+        locks: &[Lock],
+        lock: Duration,
+    ) -> Result<Vec<Result<Timestamp, LockRefusal>>, StoreError> {
+        let now = self.clock().now();
+        let until = now + lock;
+        let tokens = locks.iter().map(|lock| lock.token).collect();
+        let renewed = self.store().deliveries.renew(tokens, until, now).await?;
+        Ok(renewed
+            .into_iter()
+            .map(|each| each.map(|()| until))
+            .collect())
+    }
+
+    /// Ends locks as their receiver says; tells of each whether it did.
+    pub async fn settle_locks(
+        &self,
+        locks: &[Lock],
+        disposition: &Disposition,
+    ) -> Result<Vec<Result<DeliveryId, LockRefusal>>, StoreError> {
+        self.settle_each(locks, |_| disposition.clone()).await
+    }
+
+    pub(super) async fn settle_each(
+        &self,
+        locks: &[Lock],
+        disposition: impl Fn(&Lock) -> Disposition,
+    ) -> Result<Vec<Result<DeliveryId, LockRefusal>>, StoreError> {
+        let now = self.clock().now();
+        let mut settled = Vec::new();
+        let mut places = Vec::new(); // in `settled`, or the refusal
+        for lock in locks {
+            let kept = self.dead_letter_destination(lock.subscription);
+            places.push(dispose(lock.queue, disposition(lock), &kept).map(
+                |(settlement, answer)| {
+                    settled.push(SettledLock {
+                        token: lock.token,
+                        settlement,
+                        answer: Some(answer),
+                    });
+                    settled.len() - 1
+                },
+            ));
+        }
+        let meant: Vec<LockSettlement> =
+            settled.iter().map(|each| each.settlement.clone()).collect();
+        let ended = self.store().deliveries.settle_locks(settled, now).await?;
+        let ended: Vec<_> = places
+            .into_iter()
+            .map(|place| place.and_then(|place| ended[place].map(|id| (id, &meant[place]))))
+            .collect();
+        for (lock, ended) in locks.iter().zip(&ended) {
+            if let Ok((id, settlement)) = ended {
+                self.lock_ended(lock, *id, settlement);
+            }
+        }
+        Ok(ended
+            .into_iter()
+            .map(|each| each.map(|(id, _)| id))
+            .collect())
+    }
+
+    /// Takes dead letters out of their queues for good, unless a receiver holds them. Returns how many it
+    /// took.
+    pub async fn remove_dead_letters(
+        &self,
+        dead_letters: &[DeliveryId],
+    ) -> Result<usize, StoreError> {
+        let now = self.clock().now();
+        let mut removed = 0;
+        for bite in dead_letters.chunks(REMOVAL_BITE) {
+            removed += self.store().deliveries.remove(bite.to_vec(), now).await?;
+        }
+        Ok(removed)
+    }
+
+    fn dead_letter_destination(&self, subscription: SubscriptionId) -> DeadLetterDestination {
+        let registry = self.registry();
+        let found = registry.subscription(subscription);
+        found.map_or(DeadLetterDestination::BuiltInQueue, |(_, each)| {
+            each.definition.dead_letter.clone()
+        })
+    }
+
+    /// Counts what has come of a lock, and tells those who wait for what it has set free.
+    fn lock_ended(&self, lock: &Lock, id: DeliveryId, settlement: &LockSettlement) {
+        match (settlement, lock.queue) {
+            (LockSettlement::Abandon | LockSettlement::Settle(Settlement::Retry { .. }), _) => {
+                self.shared
+                    .arrivals
+                    .announce_all(lock.subscription, lock.queue);
+            }
+            (LockSettlement::Settle(settlement), SubQueue::Pending) => {
+                let settled = [SettlementRecord {
+                    delivery: id,
+                    attempt: None,
+                    settlement: *settlement,
+                }];
+                if let Some((topic, subscription)) = self.registry().subscription(lock.subscription)
+                {
+                    self.meters().settled(topic, subscription, &settled);
+                }
+                self.announce_dead_letters(lock.subscription, &settled);
+            }
+            (LockSettlement::Settle(_), SubQueue::DeadLetters) | (LockSettlement::Defer, _) => {}
+        }
+    }
+
+    /// Tells those who wait at pulled subscriptions what has been published for them: each is named as often
+    /// as it has got an event.
+    pub(super) fn announce_arrivals(&self, subscriptions: &[SubscriptionId]) {
+        self.shared
+            .arrivals
+            .announce_each(subscriptions, SubQueue::Pending);
+    }
+
+    /// Tells those who wait for dead letters of a subscription.
+    pub(super) fn announce_dead_letters(
+        &self,
+        subscription: SubscriptionId,
+        settled: &[SettlementRecord],
+    ) {
+        let is_dead =
+            |each: &&SettlementRecord| matches!(each.settlement, Settlement::DeadLetter(_));
+        let dead = settled.iter().filter(is_dead).count();
+        if dead > 0 {
+            let arrivals = &self.shared.arrivals;
+            arrivals.announce(subscription, SubQueue::DeadLetters, dead);
+        }
+    }
+}
+
+/// Who waits for what: a bell for each queue that somebody waits at.
+#[derive(Default)]
+pub(super) struct Arrivals {
+    waiting: Mutex<HashMap<(SubscriptionId, SubQueue), Waiting>>,
+}
+
+#[derive(Default)]
+struct Waiting {
+    receivers: usize,
+    bell: Arc<Notify>,
+}
+
+/// A place to wait at; it is given back when it is dropped.
+struct Seat<'a> {
+    arrivals: &'a Arrivals,
+    queue: (SubscriptionId, SubQueue),
+    bell: Arc<Notify>,
+}
+
+impl Arrivals {
+    fn sit_down(&self, reception: &Reception) -> Result<Seat<'_>, ReceiveError> {
+        let mut waiting = self.waiting.lock().unwrap();
+        let receivers: usize = waiting.values().map(|each| each.receivers).sum();
+        if receivers >= RECEIVERS_WAITING_MAX {
+            return Err(ReceiveError::TooManyWaiting);
+        }
+        let queue = (reception.subscription, reception.queue);
+        let here = waiting.entry(queue).or_default();
+        here.receivers += 1;
+        Ok(Seat {
+            arrivals: self,
+            queue,
+            bell: Arc::clone(&here.bell),
+        })
+    }
+
+    /// So many have come; each wakes one who waits.
+    fn announce(&self, subscription: SubscriptionId, queue: SubQueue, count: usize) {
+        if let Some(here) = self.waiting.lock().unwrap().get(&(subscription, queue)) {
+            for _ in 0..count.min(here.receivers) {
+                here.bell.notify_one();
+            }
+        }
+    }
+
+    /// Something has come for each of these, as often as it is named; each wakes one who waits.
+    fn announce_each(&self, subscriptions: &[SubscriptionId], queue: SubQueue) {
+        let waiting = self.waiting.lock().unwrap();
+        if waiting.is_empty() {
+            return; // as with nearly every publishing
+        }
+        for subscription in subscriptions {
+            if let Some(here) = waiting.get(&(*subscription, queue)) {
+                here.bell.notify_one();
+            }
+        }
+    }
+
+    /// Something will be there sooner than those who wait may think.
+    pub(super) fn announce_all(&self, subscription: SubscriptionId, queue: SubQueue) {
+        if let Some(here) = self.waiting.lock().unwrap().get(&(subscription, queue)) {
+            here.bell.notify_waiters();
+        }
+    }
+}
+
+impl Drop for Seat<'_> {
+    fn drop(&mut self) {
+        let mut waiting = self.arrivals.waiting.lock().unwrap();
+        if let Some(here) = waiting.get_mut(&self.queue) {
+            here.receivers -= 1;
+            if here.receivers == 0 {
+                waiting.remove(&self.queue);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reception(subscription: i64) -> Reception {
+        Reception {
+            subscription: SubscriptionId(subscription),
+            queue: SubQueue::DeadLetters,
+            which: LockSelection::Due,
+            limit: 1,
+            lock: Duration::from_secs(60),
+        }
+    }
+
+    #[test]
+    fn seats_are_counted_over_all_queues_and_given_back() {
+        let arrivals = Arrivals::default();
+        let sit = |number: usize| {
+            let queue = i64::try_from(number % 3).expect("few");
+            arrivals.sit_down(&reception(queue))
+        };
+        let seats: Vec<_> = (0..RECEIVERS_WAITING_MAX)
+            .map(|number| sit(number).expect("a seat"))
+            .collect();
+        assert_eq!(sit(0).err(), Some(ReceiveError::TooManyWaiting));
+        drop(seats);
+        assert!(arrivals.waiting.lock().unwrap().is_empty());
+        assert!(sit(0).is_ok());
+    }
+}

@@ -1,0 +1,339 @@
+//! Replay jobs at work: round by round, each running job takes one bite.
+//!
+//! A bite is short, and waits for two things besides its turn: the rate of its job, and the receivers,
+//! when what the job has given them is piling up. What a job covers, and where it stands, is in the store
+//! alone; a restart forgets only how much of the rate is used up.
+
+pub(super) mod resubmit;
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use crate::base::Timestamp;
+use crate::broker::Broker;
+use crate::broker::replay::resubmit::{Decided, not_taken};
+use crate::model::delivery::DeliveryId;
+use crate::model::limits::{
+    REPLAY_BACKLOG_MAX, REPLAY_BACKLOG_PAUSE, REPLAY_BITE_MAX, REPLAY_JOBS_MAX, REPLAY_PAUSE,
+    REPLAY_REQUESTS_MAX, REPLAY_WINDOW,
+};
+use crate::model::pace::{Rate, TokenBucket};
+use crate::model::replay::{
+    NewReplayJob, ReplayCommand, ReplayJob, ReplayJobId, ReplaySource, ReplayState, ReplayTarget,
+};
+use crate::model::subscription::SubscriptionId;
+use crate::store::{Found, IdRange, ReplayBatch, Resubmission, StoreError};
+
+/// Pause after a round that the store or the disk did not let happen.
+const TROUBLE_PAUSE: Duration = Duration::from_secs(1);
+
+/// Why a replay job was not started, or did not obey.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ReplayError {
+    #[error("there is no replay job {0}")]
+    NotFound(ReplayJobId),
+    #[error("replay job {0} is {state}, and what is over stays over", state = .1.name())]
+    Ended(ReplayJobId, ReplayState),
+    #[error(
+        "{REPLAY_JOBS_MAX} replay jobs are running or paused already; wait for one, or cancel one"
+    )]
+    TooMany,
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// What is known of running jobs besides what is stored.
+#[derive(Default)]
+pub(super) struct ReplayBook {
+    jobs: HashMap<ReplayJobId, Running>,
+}
+
+#[derive(Clone, Default)]
+struct Running {
+    allowance: TokenBucket,
+    window: Window,
+    /// Whose deliveries the last bite made.
+    fed: Vec<SubscriptionId>,
+    waits_for: Option<SubscriptionId>,
+}
+
+/// How many deliveries one read looks at: fewer after one that took too long.
+#[derive(Clone, Copy)]
+struct Window(usize);
+
+impl Default for Window {
+    fn default() -> Self {
+        Self(REPLAY_WINDOW)
+    }
+}
+
+impl Window {
+    fn widen(&mut self) {
+        self.0 = (self.0 * 2).min(REPLAY_WINDOW);
+    }
+
+    /// Says whether there was anything to narrow.
+    fn narrow(&mut self) -> bool {
+        let was = self.0;
+        self.0 = (was / 8).max(1);
+        self.0 < was
+    }
+}
+
+impl Broker {
+    /// Counts what a replay would cover, exactly. Returns also the newest delivery that was looked at.
+    pub async fn preview_replay(
+        &self,
+        source: &ReplaySource,
+    ) -> Result<(u64, DeliveryId), StoreError> {
+        let replays = &self.store().replays;
+        let until = replays.newest_delivery().await?;
+        let (mut total, mut after) = (0, DeliveryId(0));
+        let mut window = Window::default();
+        loop {
+            let id_range = IdRange {
+                after,
+                until,
+                window: window.0,
+            };
+            match replays.count(source.clone(), id_range).await {
+                Ok(counted) => {
+                    window.widen();
+                    total += counted.matched;
+                    match counted.cursor {
+                        Some(cursor) => after = cursor,
+                        None => return Ok((total, until)),
+                    }
+                }
+                Err(StoreError::TooSlow) if window.narrow() => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Starts a replay job over what its source covers now.
+    pub async fn start_replay(
+        &self,
+        source: ReplaySource,
+        target: ReplayTarget,
+        rate: Option<Rate>,
+    ) -> Result<ReplayJob, ReplayError> {
+        if self.store().replays.open().await?.len() >= REPLAY_JOBS_MAX {
+            return Err(ReplayError::TooMany);
+        }
+        let (total, until) = self.preview_replay(&source).await?;
+        let job = NewReplayJob {
+            source,
+            target,
+            rate,
+            until,
+            total,
+        };
+        let job = self.store().replays.start(job, self.clock().now()).await?;
+        tracing::info!(
+            replay_job = job.id.0,
+            deliveries = total,
+            "a replay job starts"
+        );
+        self.shared.replay_wake.notify_one();
+        Ok(job)
+    }
+
+    /// Pauses, resumes or cancels a replay job. A bite that is under way is finished or not done at all.
+    pub async fn command_replay(
+        &self,
+        id: ReplayJobId,
+        command: ReplayCommand,
+    ) -> Result<ReplayJob, ReplayError> {
+        let now = self.clock().now();
+        let notice_publisher = self.notice_publisher();
+        let tell = move |job: &ReplayJob| notice_publisher?.finished(job);
+        let replays = &self.store().replays;
+        let done = replays.command(id, command, now, tell).await?;
+        self.shared.replay_wake.notify_one();
+        let done = done.ok_or(ReplayError::NotFound(id))?;
+        self.told(done.told);
+        match done.is_obeyed {
+            true => Ok(done.job),
+            false => Err(ReplayError::Ended(id, done.job.state)),
+        }
+    }
+
+    /// The subscription whose backlog a replay job waits for, if it waits.
+    pub fn replay_waits_for(&self, id: ReplayJobId) -> Option<SubscriptionId> {
+        let book = self.shared.replays.lock().unwrap();
+        book.jobs.get(&id)?.waits_for
+    }
+
+    /// Goes round until the broker stops.
+    pub async fn replay(self) {
+        loop {
+            let woken = self.shared.replay_wake.notified();
+            tokio::pin!(woken);
+            woken.as_mut().enable();
+            let next = self.replay_round().await;
+            let rest = async {
+                match next {
+                    Some(at) => tokio::time::sleep(at.since(self.clock().now())).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = rest => {}
+                () = &mut woken => {}
+                () = self.stopping() => return,
+            }
+        }
+    }
+
+    /// One bite of each running job. Returns when to go on; `None` when nothing runs.
+    pub async fn replay_round(&self) -> Option<Timestamp> {
+        let mut jobs = match self.store().replays.open().await {
+            Ok(jobs) => jobs,
+            Err(error) => {
+                tracing::warn!(%error, "replay jobs could not be read");
+                return Some(self.clock().now() + TROUBLE_PAUSE);
+            }
+        };
+        jobs.retain(|job| job.state == ReplayState::Running);
+        self.meters().replaying(jobs.len());
+        self.forget_others(&jobs);
+        let mut next: Option<Timestamp> = None;
+        for job in &jobs {
+            if self.is_stopping() {
+                return None;
+            }
+            let at = self.replay_step(job).await.unwrap_or_else(|error| {
+                tracing::warn!(%error, replay_job = job.id.0, "a replay job will try again");
+                self.clock().now() + TROUBLE_PAUSE
+            });
+            next = Some(next.map_or(at, |next| next.min(at)));
+        }
+        next
+    }
+
+    fn forget_others(&self, jobs: &[ReplayJob]) {
+        let mut book = self.shared.replays.lock().unwrap();
+        book.jobs
+            .retain(|id, _| jobs.iter().any(|job| job.id == *id));
+    }
+
+    /// One bite, if it may be taken now. Returns when to look again.
+    async fn replay_step(&self, job: &ReplayJob) -> Result<Timestamp, StoreError> {
+        let now = self.clock().now();
+        if self.disk_is_low() {
+            return Ok(now + TROUBLE_PAUSE);
+        }
+        let mut running = {
+            let book = self.shared.replays.lock().unwrap();
+            book.jobs.get(&job.id).cloned().unwrap_or_default()
+        };
+        let next = self.step(job, &mut running, now).await;
+        self.shared
+            .replays
+            .lock()
+            .unwrap()
+            .jobs
+            .insert(job.id, running);
+        next
+    }
+
+    async fn step(
+        &self,
+        job: &ReplayJob,
+        running: &mut Running,
+        now: Timestamp,
+    ) -> Result<Timestamp, StoreError> {
+        let Some(limit) = bite_limit(job, &running.allowance, now) else {
+            let rate = job
+                .request
+                .rate
+                .expect("nothing else limits a bite to none");
+            return Ok(running.allowance.next_at(rate));
+        };
+        let replays = &self.store().replays;
+        let fed = running.fed.clone();
+        running.waits_for = replays.backlogged(fed, REPLAY_BACKLOG_MAX).await?;
+        if running.waits_for.is_some() {
+            return Ok(now + REPLAY_BACKLOG_PAUSE);
+        }
+        let id_range = IdRange {
+            after: job.cursor,
+            until: job.request.until,
+            window: running.window.0,
+        };
+        let with_events = job.request.target != ReplayTarget::Subscription;
+        let source = job.request.source.clone();
+        let found = match replays.find(source, id_range, limit, with_events).await {
+            Err(StoreError::TooSlow) if running.window.narrow() => return Ok(now),
+            found => found?,
+        };
+        running.window.widen();
+        self.bite(job, running, found).await?;
+        Ok(self.clock().now() + REPLAY_PAUSE)
+    }
+
+    async fn bite(
+        &self,
+        job: &ReplayJob,
+        running: &mut Running,
+        found: Found,
+    ) -> Result<(), StoreError> {
+        let taken = found.candidates.len();
+        let target = &job.request.target;
+        let decided = self.decide_all(found.candidates, target, None).await;
+        let bite = to_bite(job, decided, found.cursor, found.is_end);
+        let now = self.clock().now();
+        let notice_publisher = self.notice_publisher();
+        let tell = move |job: &ReplayJob| notice_publisher?.finished(job);
+        let Some(bitten) = self.store().replays.bite(bite, now, tell).await? else {
+            return Ok(()); // paused or cancelled meanwhile
+        };
+        if let Some(rate) = job.request.rate {
+            running.allowance.spend(taken, rate, now);
+        }
+        self.meters().replayed(&bitten);
+        self.told(bitten.told);
+        running.fed = self.follow_up(&bitten.resubmitted, now);
+        if found.is_end {
+            tracing::info!(replay_job = job.id.0, "a replay job is complete");
+        }
+        Ok(())
+    }
+}
+
+/// Deliveries that a bite may take at `now`; `None` while the rate allows none.
+fn bite_limit(job: &ReplayJob, allowance: &TokenBucket, now: Timestamp) -> Option<usize> {
+    let most = match job.request.target {
+        ReplayTarget::Subscription | ReplayTarget::Topic(_) => REPLAY_BITE_MAX,
+        ReplayTarget::Url(_) => REPLAY_REQUESTS_MAX,
+    };
+    let rate = job.request.rate;
+    let most = rate.map_or(most, |rate| most.min(allowance.available(rate, now)));
+    (most > 0).then_some(most)
+}
+
+fn to_bite(job: &ReplayJob, decided: Vec<Decided>, to: DeliveryId, completes: bool) -> ReplayBatch {
+    let mut bite = ReplayBatch {
+        job: job.id,
+        from: job.cursor,
+        to,
+        resubmissions: Vec::new(),
+        skipped: Vec::new(),
+        failed: Vec::new(),
+        completes,
+    };
+    for each in decided {
+        match each.map(with_error) {
+            Ok((resubmission, None)) => bite.resubmissions.push(resubmission),
+            Ok((resubmission, Some(error))) => bite.failed.push((resubmission, error)),
+            Err((of, refusal)) => bite.skipped.push((of.delivery, refusal)),
+        }
+    }
+    bite
+}
+
+fn with_error(resubmission: Resubmission) -> (Resubmission, Option<String>) {
+    let error = not_taken(&resubmission);
+    (resubmission, error)
+}

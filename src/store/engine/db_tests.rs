@@ -1,0 +1,331 @@
+use super::*;
+use crate::store::engine::migrate::migrate;
+
+fn threaded() -> (tempfile::TempDir, Db) {
+    with_clock(&Clock::system())
+}
+
+fn with_clock(clock: &Clock) -> (tempfile::TempDir, Db) {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let path = dir.path().join("test.db");
+    let mut writer = open_writer(&path).expect("a new database");
+    migrate(&mut writer).expect("the schema");
+    writer
+        .execute_batch("CREATE TABLE t (n INTEGER UNIQUE) STRICT;")
+        .expect("a table");
+    drop(writer);
+    let db = Db::open(&path, clock, Box::new(|_| ())).expect("an open database");
+    (dir, db)
+}
+
+/// A database that is closed, then damaged, and opened again; and what its alarm is told.
+fn damaged() -> (tempfile::TempDir, Db, std::sync::mpsc::Receiver<StoreError>) {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let path = dir.path().join("test.db");
+    let mut writer = open_writer(&path).expect("a new database");
+    migrate(&mut writer).expect("the schema");
+    writer
+        .execute_batch(
+            "CREATE TABLE t (n INTEGER UNIQUE) STRICT; CREATE TABLE rotten (n TEXT) STRICT;
+             INSERT INTO rotten VALUES ('x'); PRAGMA wal_checkpoint(TRUNCATE);",
+        )
+        .expect("tables");
+    let root: u32 = writer
+        .query_row(
+            "SELECT rootpage FROM sqlite_schema WHERE name = 'rotten'",
+            [],
+            |r| r.get(0),
+        )
+        .expect("its page");
+    drop(writer);
+    let mut bytes = std::fs::read(&path).expect("the file");
+    let start = (root as usize - 1) * PAGE_BYTES as usize;
+    bytes[start..start + 64].fill(0xff);
+    std::fs::write(&path, bytes).expect("the damage");
+    let (tell, told) = std::sync::mpsc::channel();
+    let tell = Mutex::new(tell);
+    let alarm = Box::new(move |error: &StoreError| drop(tell.lock().unwrap().send(error.clone())));
+    let db = Db::open(&path, &Clock::system(), alarm).expect("an open database");
+    (dir, db, told)
+}
+
+async fn insert(db: &Db, n: i64) -> Result<(), StoreError> {
+    db.write(move |tx| {
+        tx.execute("INSERT INTO t VALUES (?1)", [n])?;
+        Ok(())
+    })
+    .await
+}
+
+async fn rows(db: &Db) -> Vec<i64> {
+    db.read(|tx| {
+        let mut all = tx.prepare("SELECT n FROM t ORDER BY n")?;
+        let rows = all
+            .query_map([], |row| row.get(0))?
+            .collect::<Result<_, _>>()?;
+        Ok(rows)
+    })
+    .await
+    .expect("a read")
+}
+
+#[tokio::test]
+async fn a_change_that_fails_undoes_itself_alone() {
+    let (_dir, db) = threaded();
+    let other = db.clone();
+    let (first, twice, third) = tokio::join!(
+        insert(&db, 1),
+        other.write(|tx| {
+            tx.execute("INSERT INTO t VALUES (2)", [])?;
+            tx.execute("INSERT INTO t VALUES (2)", [])?;
+            Ok::<_, StoreError>(())
+        }),
+        insert(&db, 3),
+    );
+    assert!(first.is_ok() && third.is_ok());
+    assert!(matches!(twice, Err(StoreError::Other(_))));
+    assert_eq!(rows(&db).await, [1, 3]);
+}
+
+/// Some errors roll back the whole transaction, not the statement. Then every change of the group has
+/// failed, and must say so.
+#[test]
+fn a_group_that_sqlite_rolls_back_fails_as_a_whole() {
+    let mut connection = open_in_memory().expect("a database");
+    migrate(&mut connection).expect("the schema");
+    let mut writer = WriterConnection::open(connection).expect("a ledger");
+    writer
+        .connection
+        .execute_batch("CREATE TABLE t (n INTEGER UNIQUE) STRICT;")
+        .expect("a table");
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let change = |sql: &'static str| -> Change {
+        let told = Arc::clone(&told);
+        Box::new(move |group| {
+            let result = undo_alone(group, |tx| Ok::<_, StoreError>(tx.execute_batch(sql)?));
+            let answer: AttemptResult =
+                Box::new(move |commit| told.lock().unwrap().push(told_to_caller(result, commit)));
+            Ran {
+                answer,
+                ruined: None,
+            }
+        })
+    };
+    let mut following = vec![
+        change("INSERT INTO t VALUES (3)"),
+        change("INSERT INTO t VALUES (2); INSERT OR ROLLBACK INTO t VALUES (2)"),
+    ];
+    let commit = commit_group(&mut writer, change("INSERT INTO t VALUES (1)"), || {
+        following.pop()
+    });
+    assert!(commit.is_err());
+    let told = std::mem::take(&mut *told.lock().unwrap());
+    let [Err(StoreError::Undone(_)), Err(StoreError::Other(own))] = &told[..] else {
+        panic!("{told:?}");
+    };
+    assert!(own.contains("UNIQUE"), "{own}");
+    let left: i64 = writer
+        .connection
+        .query_row("SELECT count(*) FROM t", [], |row| row.get(0))
+        .expect("a count");
+    assert_eq!(
+        left, 0,
+        "nothing that was reported as failed may be on disk"
+    );
+    assert_eq!(
+        following.len(),
+        1,
+        "the third change was not drawn into the ruined group"
+    );
+}
+
+#[tokio::test]
+async fn a_full_disk_is_told_apart_and_loses_nothing() {
+    let (_dir, db) = threaded();
+    insert(&db, 1).await.expect("room");
+    let limit = |pages: &'static str| {
+        db.write(move |tx| {
+            let _: i64 = tx.query_row(&format!("PRAGMA max_page_count = {pages}"), [], |r| {
+                r.get(0)
+            })?;
+            Ok::<_, StoreError>(())
+        })
+    };
+    limit("1").await.expect("a limit");
+    let big = db
+        .write(|tx| {
+            tx.execute_batch(
+                "CREATE TABLE big (x BLOB); INSERT INTO big VALUES (zeroblob(1000000));",
+            )?;
+            Ok::<_, StoreError>(())
+        })
+        .await;
+    assert_eq!(big, Err(StoreError::Full));
+    limit("1000000").await.expect("room again");
+    insert(&db, 2).await.expect("room again");
+    assert_eq!(rows(&db).await, [1, 2]);
+}
+
+/// A full disk can cost more than the statement that met it.
+#[tokio::test]
+async fn a_full_disk_that_rolls_back_the_group_is_told_by_its_name() {
+    let database = InlineDatabase::new().expect("a database");
+    let db = Db::inline(database.clone());
+    let write = || {
+        db.write(|tx| {
+            let text = "x".repeat(100_000);
+            let insert = "INSERT INTO session (id, record, started_at, used_at, expires_at) VALUES ('a', ?1, 0, 0, 0)";
+            Ok::<_, StoreError>(tx.execute(insert, [text])?)
+        })
+    };
+    database.set_full(true).expect("a limit");
+    assert_eq!(write().await, Err(StoreError::Full));
+    database.set_full(false).expect("no limit");
+    assert_eq!(write().await, Ok(1));
+}
+
+#[tokio::test]
+async fn a_read_that_takes_too_long_is_stopped() {
+    let clock = Clock::simulated(crate::base::Timestamp::from_ms(0));
+    let (_dir, db) = with_clock(&clock);
+    let endless = db.read(|tx| {
+        let endless = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c)
+                       SELECT count(*) FROM c";
+        Ok(tx.query_row(endless, [], |row| row.get::<_, i64>(0))?)
+    });
+    let time_passes = async {
+        loop {
+            clock.advance(READ_DEADLINE * 2);
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::select! {
+        result = endless => assert_eq!(result, Err(StoreError::TooSlow)),
+        () = time_passes => unreachable!("it goes on for ever"),
+    }
+    assert_eq!(rows(&db).await, Vec::<i64>::new());
+}
+
+#[tokio::test]
+async fn readers_cannot_write() {
+    let (_dir, db) = threaded();
+    let attempt = db
+        .read(|tx| Ok(tx.execute("INSERT INTO t VALUES (9)", [])?))
+        .await;
+    assert!(matches!(attempt, Err(StoreError::Other(_))), "{attempt:?}");
+}
+
+#[tokio::test]
+async fn a_change_without_a_savepoint_takes_its_group_with_it() {
+    let (_dir, db) = threaded();
+    insert(&db, 1).await.expect("room");
+    let before = insert(&db, 2);
+    let twice = db.write_in_group(|tx| {
+        tx.execute("INSERT INTO t VALUES (3)", [])?;
+        tx.execute("INSERT INTO t VALUES (3)", [])?;
+        Ok(())
+    });
+    let (_, twice) = tokio::join!(before, twice);
+    assert!(matches!(twice, Err(StoreError::Other(_))), "{twice:?}");
+    let left = rows(&db).await;
+    assert!(
+        !left.contains(&3),
+        "nothing of a ruined change is left: {left:?}"
+    );
+    db.write_in_group(|tx| Ok(tx.execute("INSERT INTO t VALUES (4)", [])?))
+        .await
+        .expect("goes on");
+    assert!(rows(&db).await.contains(&4));
+}
+
+#[tokio::test]
+async fn damage_is_fatal_wherever_it_shows() {
+    let (_dir, db, told) = damaged();
+    let read = db
+        .read(|tx| Ok(tx.query_row("SELECT count(*) FROM rotten", [], |r| r.get::<_, i64>(0))?))
+        .await;
+    assert!(matches!(read, Err(StoreError::Failed(_))), "{read:?}");
+    assert!(
+        told.try_recv().is_ok_and(|error| error.is_fatal()),
+        "a read"
+    );
+
+    let (_dir, db, told) = damaged();
+    let before = insert(&db, 1);
+    let change = db.write(|tx| {
+        tx.execute("INSERT INTO rotten VALUES ('y')", [])?;
+        Ok::<_, StoreError>(())
+    });
+    let (_, change) = tokio::join!(before, change);
+    assert!(matches!(change, Err(StoreError::Failed(_))), "{change:?}");
+    let rung = told.recv_timeout(std::time::Duration::from_secs(60));
+    assert!(
+        rung.is_ok_and(|error| error.is_fatal()),
+        "a change with a savepoint"
+    );
+    assert_eq!(
+        insert(&db, 2).await,
+        Err(StoreError::Closed),
+        "nothing more is written"
+    );
+    assert!(told.try_recv().is_err(), "it rings once");
+}
+
+/// Only whoever caused it may conclude that trying again is of no use.
+#[test]
+fn the_others_of_a_ruined_group_hear_that_it_was_not_their_fault() {
+    let mut connection = open_in_memory().expect("a database");
+    migrate(&mut connection).expect("the schema");
+    let mut writer = WriterConnection::open(connection).expect("a ledger");
+    writer
+        .connection
+        .execute_batch("CREATE TABLE t (n INTEGER UNIQUE) STRICT; INSERT INTO t VALUES (1);")
+        .expect("a table");
+    let shared = Arc::new(Mutex::new(Vec::new()));
+    let told = Arc::clone(&shared);
+    let first: Change = Box::new(move |group| {
+        let result = undo_alone(group, |tx| {
+            Ok::<_, StoreError>(tx.execute("INSERT INTO t VALUES (2)", [])?)
+        });
+        let answer: AttemptResult =
+            Box::new(move |commit| told.lock().unwrap().push(commit.and(result)));
+        Ran {
+            answer,
+            ruined: None,
+        }
+    });
+    let mut second: Option<Change> = Some(Box::new(|group| {
+        let twice = group
+            .transaction
+            .execute("INSERT INTO t VALUES (1)", [])
+            .map_err(StoreError::from);
+        Ran {
+            answer: Box::new(|_| ()),
+            ruined: twice.err(),
+        }
+    }));
+    let commit = commit_group(&mut writer, first, || second.take());
+    assert!(matches!(commit, Err(StoreError::Undone(_))), "{commit:?}");
+    let told = shared.lock().unwrap();
+    assert!(
+        matches!(told.as_slice(), [Err(StoreError::Undone(_))]),
+        "{told:?}"
+    );
+}
+
+#[tokio::test]
+async fn commits_are_timed_and_the_log_says_when_it_was_written_back() {
+    let (_dir, db) = threaded();
+    for n in 0..3 {
+        insert(&db, n).await.expect("a row");
+    }
+    let machinery = db.machinery();
+    let times = machinery.commit_times;
+    assert!((1..=3).contains(&times.commits), "{times:?}");
+    assert!(Duration::ZERO < times.median && times.median <= times.longest);
+    db.cut_log().await.expect("written back");
+    insert(&db, 3).await.expect("a row"); // the log is cut off before the next change is looked at
+    let written_back_at = db.machinery().checkpointed_at.expect("a moment");
+    assert!(machinery.checkpointed_at <= Some(written_back_at));
+    assert!(written_back_at <= Clock::system().now());
+}

@@ -1,0 +1,142 @@
+//! A look through the database file for damage.
+
+use std::thread;
+use std::time::Duration;
+
+use rusqlite::Connection;
+use tokio::sync::oneshot;
+
+use crate::base::{Clock, Timestamp};
+use crate::store::FILE;
+use crate::store::engine::db;
+use crate::store::engine::upkeep::Upkeep;
+use crate::store::error::StoreError;
+
+/// Faults that are told; a damaged file has either few of them or thousands.
+const FAULTS_MAX: usize = 20;
+
+/// What the look has found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Integrity {
+    /// Tables that were looked through, with their indexes, and how many there are.
+    pub checked: usize,
+    pub tables: usize,
+    /// What is wrong, in SQLite's words, which name tables and rows and no values.
+    pub faults: Vec<String>,
+}
+
+impl Integrity {
+    /// Whether there was time for all of it.
+    pub fn is_complete(&self) -> bool {
+        self.checked == self.tables
+    }
+}
+
+impl Upkeep {
+    /// Looks through one table after the other, on a connection of its own, until `within` has passed.
+    /// Each table has a snapshot of its own, so that the write-ahead log can start over in between;
+    /// neither the writer nor other readers wait.
+    pub async fn check_integrity(
+        &self,
+        clock: Clock,
+        within: Duration,
+    ) -> Result<Integrity, StoreError> {
+        let ends_at = clock.now() + within;
+        let Some(data_dir) = &self.data_dir else {
+            return self.db.read(move |tx| look(tx, &clock, ends_at)).await;
+        };
+        let path = data_dir.file(FILE);
+        let (tell, told) = oneshot::channel();
+        let check = move || {
+            let found = db::open_watched(&path, clock.clone(), ends_at);
+            let found = found.and_then(|connection| look(&connection, &clock, ends_at));
+            drop(tell.send(found)); // nobody may wait for it any more
+        };
+        thread::Builder::new()
+            .name("store-check".to_owned())
+            .spawn(check)
+            .map_err(|cause| StoreError::Other(format!("cannot start the check: {cause}")))?;
+        told.await.map_err(|_| StoreError::Closed)?
+    }
+}
+
+fn look(
+    connection: &Connection,
+    clock: &Clock,
+    ends_at: Timestamp,
+) -> Result<Integrity, StoreError> {
+    let tables = "SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name";
+    let mut tables = connection.prepare(tables)?;
+    let tables: Vec<String> = tables
+        .query_map([], |row| row.get(0))?
+        .collect::<Result<_, _>>()?;
+    let mut found = Integrity {
+        tables: tables.len(),
+        ..Integrity::default()
+    };
+    for table in &tables {
+        match check(connection, table, &mut found.faults) {
+            Ok(()) => found.checked += 1,
+            Err(StoreError::TooSlow) => break,
+            Err(error) => return Err(error),
+        }
+        if clock.now() > ends_at || found.faults.len() >= FAULTS_MAX {
+            break;
+        }
+    }
+    Ok(found)
+}
+
+fn check(connection: &Connection, table: &str, faults: &mut Vec<String>) -> Result<(), StoreError> {
+    let mut check = connection.prepare(&format!("PRAGMA quick_check(\"{table}\")"))?;
+    let mut rows = check.query([])?;
+    while let Some(row) = rows.next()? {
+        let said: String = row.get(0)?;
+        if said != "ok" && faults.len() < FAULTS_MAX {
+            faults.push(format!("{table}: {said}"));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn late(clock: &Clock) -> Timestamp {
+        clock.now() + Duration::from_secs(60)
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_table_by_table() {
+        let clock = Clock::system();
+        let connection = Connection::open_in_memory().expect("a database");
+        connection
+            .execute_batch(
+                "CREATE TABLE good (a INTEGER NOT NULL) STRICT;
+                 CREATE TABLE bad (a INTEGER) STRICT;
+                 INSERT INTO bad VALUES (NULL);
+                 PRAGMA writable_schema = ON;
+                 UPDATE sqlite_schema SET sql = 'CREATE TABLE bad (a INTEGER NOT NULL) STRICT'
+                 WHERE name = 'bad';
+                 PRAGMA writable_schema = RESET;",
+            )
+            .expect("a damaged table");
+        let found = look(&connection, &clock, late(&clock)).expect("a look");
+        assert!(found.is_complete());
+        assert_eq!(found.tables, 2);
+        assert_eq!(found.faults, ["bad: NULL value in bad.a"]);
+    }
+
+    #[test]
+    fn a_look_without_time_is_not_complete() {
+        let clock = Clock::simulated(Timestamp::from_ms(1_000));
+        let connection = Connection::open_in_memory().expect("a database");
+        connection
+            .execute_batch("CREATE TABLE a (x); CREATE TABLE b (x);")
+            .expect("tables");
+        let found = look(&connection, &clock, Timestamp::from_ms(999)).expect("a look");
+        assert_eq!((found.checked, found.tables), (1, 2));
+        assert!(!found.is_complete() && found.faults.is_empty());
+    }
+}

@@ -1,0 +1,240 @@
+//! The master key's life: made at the first start, kept in a file beside the database, replaced at will.
+//!
+//! One procedure serves every case: with the keys at hand, whatever is not sealed by the newest one (rows
+//! of releases that did not seal, rows under a key that is being replaced) is sealed anew in small bites,
+//! and then the file keeps the newest key alone. It runs at every start, so a crash at any point heals.
+
+use std::collections::BTreeSet;
+use std::io::ErrorKind;
+use std::path::PathBuf;
+
+use rusqlite::{Connection, TransactionBehavior, params};
+use zeroize::Zeroizing;
+
+use crate::base::Entropy;
+use crate::store::engine::data_dir::{DataDir, write_private};
+use crate::store::engine::encryption::{
+    COLUMNS, Column, Encryption, MasterKeys, is_encrypted, key_id,
+};
+use crate::store::error::StoreError;
+
+/// The file in the data directory.
+pub const MASTER_KEY_FILE: &str = "master.key";
+
+/// Cells sealed in one commit.
+const BATCH: usize = 100;
+
+/// Where master keys come from.
+pub(in crate::store) struct MasterKeyFile<'a> {
+    pub(in crate::store) data_dir: &'a DataDir,
+    /// Keys given by the configuration; without them the file is read, or made.
+    pub(in crate::store) configured: Option<&'a MasterKeys>,
+    pub(in crate::store) entropy: &'a Entropy,
+}
+
+/// What a change of the master key came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rekeyed {
+    /// Ids of the keys.
+    pub old: String,
+    pub new: String,
+    /// Texts that were sealed anew.
+    pub cells: usize,
+}
+
+impl MasterKeyFile<'_> {
+    /// Finds the keys, refuses to go on without one that something is sealed by, and heals what a crash or
+    /// an older release left behind.
+    pub(in crate::store) fn unlock(
+        &self,
+        connection: &mut Connection,
+        progress: &dyn Fn(&str),
+    ) -> Result<Encryption, StoreError> {
+        Ok(self.unlocked(connection, progress)?.0)
+    }
+
+    fn unlocked(
+        &self,
+        connection: &mut Connection,
+        progress: &dyn Fn(&str),
+    ) -> Result<(Encryption, MasterKeys), StoreError> {
+        let needed = key_ids(connection)?;
+        let keys = match self.configured {
+            Some(keys) => keys.clone(),
+            None => self.read_or_make(&needed)?,
+        };
+        let encryption = Encryption::new(&keys, self.entropy.clone());
+        self.check(&keys, &needed)?;
+        encrypt_all(connection, &encryption, progress)?;
+        if self.configured.is_none() && keys.count() > 1 {
+            self.write(&keys.newest())?;
+        }
+        Ok((encryption, keys.newest()))
+    }
+
+    /// Seals everything by a new key, and forgets the old one. Nobody else may have the database open.
+    pub(in crate::store) fn rekey(
+        &self,
+        connection: &mut Connection,
+        progress: &dyn Fn(&str),
+    ) -> Result<Rekeyed, StoreError> {
+        let (_, old) = self.unlocked(connection, progress)?;
+        let both = old.behind(MasterKeys::generate(self.entropy));
+        self.write(&both)?;
+        let encryption = Encryption::new(&both, self.entropy.clone());
+        let cells = encrypt_all(connection, &encryption, progress)?;
+        self.write(&both.newest())?;
+        Ok(Rekeyed {
+            old: old.id(),
+            new: both.id(),
+            cells,
+        })
+    }
+
+    fn read_or_make(&self, needed: &BTreeSet<String>) -> Result<MasterKeys, StoreError> {
+        let path = self.path();
+        match std::fs::read_to_string(&path).map(Zeroizing::new) {
+            Ok(text) => MasterKeys::parse(&text).map_err(|error| self.refuse(&error.to_string())),
+            Err(error) if error.kind() == ErrorKind::NotFound && needed.is_empty() => {
+                let keys = MasterKeys::generate(self.entropy);
+                self.write(&keys)?;
+                Ok(keys)
+            }
+            Err(error) if error.kind() == ErrorKind::NotFound => Err(self.refuse(&format!(
+                "it is missing, but the database is sealed by the master key {}; put that file back, or \
+                 name it with --master-key-file",
+                listed(needed)
+            ))),
+            Err(error) => Err(self.refuse(&error.to_string())),
+        }
+    }
+
+    fn check(&self, keys: &MasterKeys, needed: &BTreeSet<String>) -> Result<(), StoreError> {
+        let known = keys.ids();
+        let missing: BTreeSet<_> = needed.difference(&known).cloned().collect();
+        if missing.is_empty() {
+            return Ok(());
+        }
+        Err(self.refuse(&format!(
+            "it holds the master key {}, but the database is sealed by {}; put the right key back \
+             (several keys may stand there, a line each, the newest first)",
+            listed(&known),
+            listed(&missing)
+        )))
+    }
+
+    fn refuse(&self, problem: &str) -> StoreError {
+        let place = match self.configured {
+            Some(_) => "the setting master_key".to_owned(),
+            None => self.path().display().to_string(),
+        };
+        StoreError::MasterKey(format!("{place}: {problem}"))
+    }
+
+    fn write(&self, keys: &MasterKeys) -> Result<(), StoreError> {
+        write_private(&self.path(), &keys.to_text())
+            .map_err(|error| self.refuse(&error.to_string()))
+    }
+
+    fn path(&self) -> PathBuf {
+        self.data_dir.file(MASTER_KEY_FILE)
+    }
+}
+
+fn listed(ids: &BTreeSet<String>) -> String {
+    ids.iter().cloned().collect::<Vec<_>>().join(", ")
+}
+
+/// The ids of the keys that something is sealed by.
+fn key_ids(connection: &Connection) -> Result<BTreeSet<String>, StoreError> {
+    let mut ids = BTreeSet::new();
+    for Column { table, column } in COLUMNS {
+        let all = format!("SELECT {column} FROM {table} WHERE {column} IS NOT NULL");
+        let mut select = connection.prepare(&all)?;
+        let mut rows = select.query([])?;
+        while let Some(row) = rows.next()? {
+            let text: String = row.get(0)?;
+            ids.extend(key_id(&text).map(str::to_owned));
+        }
+    }
+    Ok(ids)
+}
+
+/// Seals by the newest key whatever is not, and leaves no trace of it in the file.
+fn encrypt_all(
+    connection: &mut Connection,
+    encryption: &Encryption,
+    progress: &dyn Fn(&str),
+) -> Result<usize, StoreError> {
+    let mut encrypted = 0;
+    loop {
+        let bite = encrypt_batch(connection, encryption, BATCH)?;
+        if bite == 0 {
+            break;
+        }
+        encrypted += bite;
+        progress(&format!("sealed {encrypted} secrets by the master key"));
+    }
+    if encrypted > 0 {
+        // The log still holds the pages as they were.
+        connection.execute_batch("PRAGMA wal_checkpoint(TRUNCATE);")?;
+    }
+    Ok(encrypted)
+}
+
+/// One commit of it. Returns how many cells there were; 0 at the end.
+fn encrypt_batch(
+    connection: &mut Connection,
+    encryption: &Encryption,
+    limit: usize,
+) -> Result<usize, StoreError> {
+    // Old texts are overwritten with zeros, not merely forgotten.
+    connection.pragma_update(None, "secure_delete", true)?;
+    let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let mut encrypted = 0;
+    for column in COLUMNS {
+        for (row, text) in stale(&tx, column, encryption, limit - encrypted)? {
+            let text = match is_encrypted(&text) {
+                true => encryption.open(column, row, &text)?,
+                false => text,
+            };
+            let Column {
+                table,
+                column: name,
+            } = column;
+            let update = format!("UPDATE {table} SET {name} = ?2 WHERE id = ?1");
+            tx.execute(
+                &update,
+                params![row, encryption.encrypt(column, row, &text)],
+            )?;
+            encrypted += 1;
+        }
+    }
+    tx.commit()?;
+    Ok(encrypted)
+}
+
+/// Cells that the newest key has not sealed. There is nothing to seal in an empty one.
+fn stale(
+    connection: &Connection,
+    Column { table, column }: Column,
+    encryption: &Encryption,
+    limit: usize,
+) -> Result<Vec<(i64, Zeroizing<String>)>, StoreError> {
+    let prefix = encryption.prefix();
+    let select = format!(
+        "SELECT id, {column} FROM {table}
+         WHERE {column} <> '' AND substr({column}, 1, ?1) <> ?2 LIMIT ?3"
+    );
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let length = i64::try_from(prefix.len()).unwrap_or(i64::MAX);
+    let mut select = connection.prepare(&select)?;
+    let rows = select.query_map(params![length, prefix, limit], |row| {
+        Ok((row.get(0)?, Zeroizing::new(row.get(1)?)))
+    })?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+#[cfg(test)]
+#[path = "master_key_tests.rs"]
+mod tests;

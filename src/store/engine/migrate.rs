@@ -1,0 +1,267 @@
+//! Brings a database file to the present schema.
+//!
+//! The numbered files in `migrations/` only ever go forward. A copy of the file is made before an older
+//! schema is changed; a file of a newer schema is refused.
+
+use std::fs::OpenOptions;
+use std::io::ErrorKind;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use refinery::{Migration, Runner};
+use rusqlite::Connection;
+
+use crate::store::engine::db;
+use crate::store::error::StoreError;
+
+mod embedded {
+    refinery::embed_migrations!("migrations");
+}
+
+/// SQLite before this release can lose committed data of the write-ahead log when one connection writes
+/// while another checkpoints.
+const SQLITE_VERSION_MIN: i32 = 3_051_003;
+
+/// Migrates the file `path`, making it if there is none, and closes it again. Tells `progress` what
+/// takes long.
+pub(in crate::store) fn migrate_file(
+    path: &Path,
+    progress: &dyn Fn(&str),
+) -> Result<(), StoreError> {
+    check_sqlite(rusqlite::version_number())?;
+    make_private(path)?;
+    let mut connection = db::open_writer(path)?;
+    let have = schema_version(&connection)?;
+    let want = newest();
+    if have > 0 && have < want {
+        let copy = backup_path(path, have);
+        progress(&format!(
+            "upgrading the database from schema {have} to {want}"
+        ));
+        backup(&connection, &copy)?;
+        progress(&format!(
+            "a copy of the old database is in {}",
+            copy.display()
+        ));
+    }
+    migrate(&mut connection)?;
+    make_shrinkable(&connection, progress)
+}
+
+/// Rewrites a file that cannot get smaller, such as one that another program has put together: new ones can
+/// from the start. It takes room for a second copy on the disk, once.
+fn make_shrinkable(connection: &Connection, progress: &dyn Fn(&str)) -> Result<(), StoreError> {
+    const INCREMENTAL: i64 = 2;
+    let vacuum: i64 = connection.query_row("PRAGMA auto_vacuum", [], |row| row.get(0))?;
+    if vacuum != INCREMENTAL {
+        progress("rewriting the database, so that it can get smaller");
+        connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
+        connection.execute_batch("VACUUM;")?;
+    }
+    Ok(())
+}
+
+/// Migrates an open database.
+pub(in crate::store) fn migrate(connection: &mut Connection) -> Result<(), StoreError> {
+    let (have, want) = (schema_version(connection)?, newest());
+    if have > want {
+        return Err(StoreError::Other(format!(
+            "the database has schema {have}, written by a newer release; this one knows schemas up \
+             to {want}. Start the newer release, or restore the copy made before its upgrade"
+        )));
+    }
+    runner()
+        .run(connection)
+        .map_err(|error| StoreError::Other(format!("migration failed: {error}")))?;
+    Ok(())
+}
+
+/// Makes an empty file that only its owner may read, if there is none; SQLite gives its log the same
+/// rights. (A database that is open must never be opened like this: closing it would drop its locks.)
+fn make_private(path: &Path) -> Result<(), StoreError> {
+    let made = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path);
+    match made {
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => {
+            Err(StoreError::Other(format!("{}: {error}", path.display())))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn check_sqlite(version: i32) -> Result<(), StoreError> {
+    if version < SQLITE_VERSION_MIN {
+        return Err(StoreError::Other(format!(
+            "SQLite {version} can lose committed data; at least {SQLITE_VERSION_MIN} is needed"
+        )));
+    }
+    Ok(())
+}
+
+fn runner() -> Runner {
+    // Each file is one transaction: a kill leaves the schema before it or the one after it.
+    embedded::migrations::runner().set_grouped(false)
+}
+
+fn newest() -> i64 {
+    let versions = runner()
+        .get_migrations()
+        .iter()
+        .map(Migration::version)
+        .max();
+    versions.map_or(0, i64::from)
+}
+
+/// The schema of an open database; 0 for a new file.
+pub(super) fn schema_version(connection: &Connection) -> Result<i64, StoreError> {
+    if !connection.table_exists(None, "refinery_schema_history")? {
+        return Ok(0);
+    }
+    let version = "SELECT coalesce(max(version), 0) FROM refinery_schema_history";
+    Ok(connection.query_row(version, [], |row| row.get(0))?)
+}
+
+fn backup_path(path: &Path, schema: i64) -> PathBuf {
+    path.with_file_name("backups")
+        .join(format!("before-upgrade-from-schema-{schema}.db"))
+}
+
+/// Copies the database into a temporary file, makes it durable and gives it its name.
+fn backup(connection: &Connection, copy: &Path) -> Result<(), StoreError> {
+    let folder = copy.parent().expect("a file in a folder");
+    let unfinished = copy.with_extension("unfinished");
+    let io = |error: std::io::Error| StoreError::Other(format!("{}: {error}", copy.display()));
+    std::fs::create_dir_all(folder).map_err(io)?;
+    if unfinished.exists() {
+        std::fs::remove_file(&unfinished).map_err(io)?;
+    }
+    connection.execute("VACUUM INTO ?1", [unfinished.to_string_lossy()])?;
+    std::fs::File::open(&unfinished)
+        .and_then(|file| file.sync_all())
+        .map_err(io)?;
+    std::fs::rename(&unfinished, copy).map_err(io)?;
+    std::fs::File::open(folder)
+        .and_then(|folder| folder.sync_all())
+        .map_err(io)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::ledger::counters::{DAY_MS, LATENCY_PLACES, latency_columns};
+
+    #[test]
+    fn a_new_file_gets_the_newest_schema_and_stays_as_it_is() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let path = dir.path().join("everpost.db");
+        migrate_file(&path, &|_| ()).expect("a new database");
+        migrate_file(&path, &|line| panic!("nothing to upgrade, but: {line}")).expect("no change");
+        let connection = db::open_writer(&path).expect("the same database");
+        assert_eq!(schema_version(&connection).expect("a version"), newest());
+    }
+
+    #[test]
+    fn a_newer_schema_is_refused() {
+        let mut connection = db::open_in_memory().expect("a database");
+        migrate(&mut connection).expect("the present schema");
+        connection
+            .execute(
+                "UPDATE refinery_schema_history SET version = version + 1000",
+                [],
+            )
+            .expect("a newer release's mark");
+        let error = migrate(&mut connection).expect_err("it is newer");
+        assert!(error.to_string().contains("newer release"), "{error}");
+    }
+
+    #[test]
+    fn latencies_counted_by_coarser_bounds_keep_those() {
+        let mut connection = db::open_in_memory().expect("a database");
+        let before = runner().set_target(refinery::Target::Version(20));
+        before.run(&mut connection).expect("an older schema");
+        connection
+            .execute_batch(
+                "INSERT INTO subscription_rollup VALUES
+                     (1, 0, 0, 0, 0, 0, 0, 100, 101, 102, 103, 104, 105, 106, 107, 108, 109, 110, 111)",
+            )
+            .expect("counts of an older release");
+        migrate(&mut connection).expect("the present schema");
+        let counted = |column: &str| -> i64 {
+            let count = format!("SELECT {column} FROM subscription_rollup");
+            connection
+                .query_row(&count, [], |row| row.get(0))
+                .expect("one row")
+        };
+        let (had, has_more): (Vec<_>, Vec<_>) = latency_columns()
+            .map(|column| counted(&column))
+            .partition(|count| *count > 0);
+        assert_eq!(had, (100..=111).collect::<Vec<_>>());
+        assert_eq!(has_more.len(), LATENCY_PLACES - 12);
+        for (column, was) in [
+            ("within_1000", 106),
+            ("within_5000", 107),
+            ("within_3600000", 110),
+        ] {
+            assert_eq!(counted(column), was, "{column}");
+        }
+        assert_eq!(counted(&format!("within_{DAY_MS}")), 111);
+    }
+
+    #[test]
+    fn an_old_sqlite_is_refused() {
+        assert!(check_sqlite(3_051_002).is_err());
+        assert!(check_sqlite(3_051_003).is_ok());
+    }
+
+    #[test]
+    fn the_copy_made_before_an_upgrade_holds_the_data() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let path = dir.path().join("everpost.db");
+        migrate_file(&path, &|_| ()).expect("a new database");
+        let connection = db::open_writer(&path).expect("the same database");
+        connection
+            .execute("INSERT INTO user (name, password_hash, role, created_at) VALUES ('ada', 'hash', 'admin', 0)", [])
+            .expect("a row");
+        let copy = backup_path(&path, 1);
+        backup(&connection, &copy).expect("a copy");
+        backup(&connection, &copy).expect("a copy in the place of the first");
+        let name: String = Connection::open(&copy)
+            .and_then(|copy| copy.query_row("SELECT name FROM user", [], |row| row.get(0)))
+            .expect("the row in the copy");
+        assert_eq!(name, "ada");
+    }
+
+    #[test]
+    fn a_file_that_cannot_get_smaller_is_rewritten_once() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let path = dir.path().join("everpost.db");
+        migrate_file(&path, &|_| ()).expect("a new database");
+        let connection = db::open_writer(&path).expect("the same database");
+        let fixed = "PRAGMA auto_vacuum = NONE; VACUUM; PRAGMA auto_vacuum = NONE;
+            INSERT INTO user (name, password_hash, role, created_at) VALUES ('ada', 'hash', 'admin', 0);";
+        connection
+            .execute_batch(fixed)
+            .expect("a file of fixed size");
+        drop(connection);
+        let mode = || -> i64 {
+            let connection = Connection::open(&path).expect("the database");
+            let mode = connection.query_row("PRAGMA auto_vacuum", [], |row| row.get(0));
+            mode.expect("its mode")
+        };
+        assert_eq!(mode(), 0);
+        let told = std::cell::Cell::new(0);
+        let progress = |_: &str| told.set(told.get() + 1);
+        migrate_file(&path, &progress).expect("a database that can");
+        assert_eq!((mode(), told.get()), (2, 1));
+        migrate_file(&path, &progress).expect("no change");
+        assert_eq!(told.get(), 1);
+        let users = Connection::open(&path).expect("the database");
+        let users: i64 = users
+            .query_row("SELECT count(*) FROM user", [], |row| row.get(0))
+            .expect("a count");
+        assert_eq!(users, 1);
+    }
+}

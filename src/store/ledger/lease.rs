@@ -1,0 +1,170 @@
+//! What is due, and when.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex};
+
+use rusqlite::{Connection, Row, params};
+
+use crate::base::Timestamp;
+use crate::model::delivery::{Delivery, DeliveryId};
+use crate::model::event::{EventKey, StoredEvent};
+use crate::model::subscription::SubscriptionId;
+use crate::store::error::StoreError;
+use crate::store::ledger::Deliveries;
+use crate::store::ledger::recent::RecentEvents;
+use crate::store::row;
+
+/// A request for due deliveries.
+#[derive(Clone, Debug)]
+pub struct LeaseRequest {
+    pub subscription: SubscriptionId,
+    pub now: Timestamp,
+    pub limit: usize,
+    /// Bytes of events past which no further delivery is added; the first one always is.
+    pub bytes_max: usize,
+    /// Already leased by the caller.
+    pub held: HashSet<DeliveryId>,
+}
+
+/// What a [`LeaseRequest`] found.
+#[derive(Clone, Debug, Default)]
+pub struct Leased {
+    /// Oldest first.
+    pub deliveries: Vec<(Delivery, Arc<StoredEvent>)>,
+    /// Those whose events cannot be read, and why.
+    pub unreadable: Vec<(Delivery, String)>,
+    /// When the next delivery of the subscription falls due that was neither returned nor held.
+    pub next_due: Option<Timestamp>,
+}
+
+impl Deliveries {
+    /// The due deliveries of one subscription, oldest first.
+    pub async fn lease(&self, request: LeaseRequest) -> Result<Leased, StoreError> {
+        let recent = Arc::clone(&self.recent);
+        self.db.read(move |tx| lease(tx, &request, &recent)).await
+    }
+
+    /// The due deliveries of one subscription without their events, oldest first, at most `limit`: for
+    /// those that are only looked at.
+    pub async fn oldest_due(
+        &self,
+        subscription: SubscriptionId,
+        now: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<Delivery>, StoreError> {
+        self.db
+            .read(move |tx| {
+                let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+                let mut find = tx.prepare_cached(&find_due())?;
+                let mut rows = find.query(params![subscription, limit])?;
+                let mut due = Vec::new();
+                while let Some(row) = rows.next()? {
+                    if row::timestamp(row, 5)? > now {
+                        break;
+                    }
+                    due.push(delivery(row)?);
+                }
+                Ok(due)
+            })
+            .await
+    }
+
+    /// When the first pending delivery of each of these subscriptions falls due, where there is one.
+    pub async fn agenda(
+        &self,
+        subscriptions: Vec<SubscriptionId>,
+    ) -> Result<Vec<(SubscriptionId, Timestamp)>, StoreError> {
+        self.db
+            .read(move |tx| {
+                let mut agenda = Vec::new();
+                for subscription in subscriptions {
+                    agenda.extend(next_due(tx, subscription)?.map(|at| (subscription, at)));
+                }
+                Ok(agenda)
+            })
+            .await
+    }
+}
+
+/// What [`delivery`] reads. A delivery that has not been attempted costs no look at the attempts.
+pub(super) const DELIVERY_COLUMNS: &str = "id, event_id, attempts, published_at, \
+     CASE WHEN attempts > 0 THEN (SELECT started_at FROM delivery_attempt \
+     WHERE delivery_id = delivery.id AND attempt = 1) END";
+
+/// The pending deliveries of a subscription, and when each is due.
+fn find_due() -> String {
+    format!(
+        "SELECT {DELIVERY_COLUMNS}, next_attempt_at FROM delivery \
+         WHERE subscription_id = ?1 AND state = 0 ORDER BY next_attempt_at, id LIMIT ?2"
+    )
+}
+
+fn lease(
+    tx: &Connection,
+    request: &LeaseRequest,
+    recent: &Mutex<RecentEvents>,
+) -> Result<Leased, StoreError> {
+    let mut find = tx.prepare_cached(&find_due())?;
+    // What is held is due as well and comes first; one more tells when to look again.
+    let limit = i64::try_from(request.limit + request.held.len() + 1).unwrap_or(i64::MAX);
+    let mut rows = find.query(params![request.subscription, limit])?;
+    let mut leased = Leased::default();
+    let mut bytes = 0;
+    while let Some(row) = rows.next()? {
+        let delivery = delivery(row)?;
+        if request.held.contains(&delivery.id) {
+            continue;
+        }
+        let due_at = row::timestamp(row, 5)?;
+        let found = leased.deliveries.len() + leased.unreadable.len();
+        let enough = found == request.limit || bytes > request.bytes_max;
+        if due_at > request.now || enough {
+            leased.next_due = Some(due_at);
+            break;
+        }
+        let known = recent.lock().unwrap().get(delivery.event);
+        match known.map_or_else(|| load_event(tx, delivery.event).map(Arc::new), Ok) {
+            Ok(event) => {
+                bytes += event.event.size();
+                leased.deliveries.push((delivery, event));
+            }
+            // One event that cannot be read must not keep the others.
+            Err(StoreError::Unreadable(why)) => leased.unreadable.push((delivery, why)),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(leased)
+}
+
+/// A row that begins with [`DELIVERY_COLUMNS`].
+pub(in crate::store) fn delivery(row: &Row<'_>) -> rusqlite::Result<Delivery> {
+    Ok(Delivery {
+        id: DeliveryId(row.get(0)?),
+        event: EventKey(row.get(1)?),
+        attempts: row.get(2)?,
+        published_at: row::timestamp(row, 3)?,
+        first_attempt_at: row::timestamp_or_null(row, 4)?,
+    })
+}
+
+pub(super) fn load_event(tx: &Connection, key: EventKey) -> Result<StoredEvent, StoreError> {
+    let select = format!("SELECT {} FROM event WHERE id = ?1", row::EVENT_COLUMNS);
+    let mut select = tx.prepare_cached(&select)?;
+    let mut rows = select.query([key])?;
+    let row = rows
+        .next()?
+        .ok_or_else(|| StoreError::Unreadable(format!("event {key} is missing")))?;
+    row::event(row)
+}
+
+fn next_due(
+    tx: &Connection,
+    subscription: SubscriptionId,
+) -> Result<Option<Timestamp>, StoreError> {
+    let first =
+        "SELECT min(next_attempt_at) FROM delivery WHERE subscription_id = ?1 AND state = 0";
+    let at: Option<i64> = tx
+        .prepare_cached(first)?
+        .query_row([subscription], |row| row.get(0))?;
+    Ok(at.map(Timestamp::from_ms))
+}

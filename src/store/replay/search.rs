@@ -1,0 +1,295 @@
+//! What a replay job covers, found and counted by a reader, a bounded number of deliveries at a time.
+
+use rusqlite::{Connection, ToSql};
+
+use crate::model::delivery::DeliveryId;
+use crate::model::limits::REPLAY_BYTES_MAX;
+use crate::model::replay::{ReplaySource, Replayed};
+use crate::store::error::StoreError;
+use crate::store::ledger::resubmit::{CANDIDATE_COLUMNS, Candidate, candidate_of, readable};
+use crate::store::replay::Replays;
+use crate::store::row;
+use crate::store::views::dead_letter_filter::{OF_ABOUT, OF_DELIVERY, values};
+use crate::store::views::event_filter::{OF_EVENT, OF_TEXT};
+
+/// A stretch of what a source covers: the deliveries after the one, up to the other.
+#[derive(Clone, Copy, Debug)]
+pub struct IdRange {
+    pub after: DeliveryId,
+    pub until: DeliveryId,
+    /// Deliveries to look at.
+    pub window: usize,
+}
+
+/// What a stretch was found to hold.
+#[derive(Clone, Debug)]
+pub struct Found {
+    pub candidates: Vec<Candidate>,
+    /// Everything up to this delivery has been looked at.
+    pub cursor: DeliveryId,
+    /// Whether that was all there is.
+    pub is_end: bool,
+}
+
+/// How many deliveries of a stretch are meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Counted {
+    pub matched: u64,
+    /// Where to go on; `None` at the end.
+    pub cursor: Option<DeliveryId>,
+}
+
+impl Replays {
+    /// The newest delivery that there is; 0 for none.
+    pub async fn newest_delivery(&self) -> Result<DeliveryId, StoreError> {
+        self.db
+            .read(|tx| {
+                let newest = "SELECT coalesce(max(id), 0) FROM delivery";
+                Ok(tx.query_row(newest, [], |row| row.get(0).map(DeliveryId))?)
+            })
+            .await
+    }
+
+    /// Counts what a source covers in a stretch.
+    pub async fn count(
+        &self,
+        source: ReplaySource,
+        id_range: IdRange,
+    ) -> Result<Counted, StoreError> {
+        self.db.read(move |tx| count(tx, &source, id_range)).await
+    }
+
+    /// The first deliveries that a source covers in a stretch, at most `limit`, with their events if
+    /// those are needed; fewer, when the events are large.
+    pub async fn find(
+        &self,
+        source: ReplaySource,
+        id_range: IdRange,
+        limit: usize,
+        with_events: bool,
+    ) -> Result<Found, StoreError> {
+        self.db
+            .read(move |tx| find(tx, &source, id_range, limit, with_events))
+            .await
+    }
+}
+
+/// The deliveries that a source chooses from, so that an index leads through them in order. Dead letters
+/// have one of their own, and so have those of each subscription; what has been delivered has not, and is
+/// gone through by number.
+fn domain(source: &ReplaySource) -> &'static str {
+    match (source.of, source.filter.subscription) {
+        (Replayed::DeadLetters, None) => "delivery.state = 2",
+        (Replayed::DeadLetters, Some(_)) => {
+            "delivery.subscription_id = :subscription AND delivery.state = 2"
+        }
+        (Replayed::Delivered, _) => "true",
+    }
+}
+
+/// The last delivery of the window; `None` when it reaches the end.
+fn end_of_window(
+    tx: &Connection,
+    source: &ReplaySource,
+    id_range: IdRange,
+) -> rusqlite::Result<Option<DeliveryId>> {
+    let last = format!(
+        "SELECT delivery.id FROM delivery WHERE {} AND delivery.id > :after AND delivery.id <= :until \
+         ORDER BY delivery.id LIMIT 1 OFFSET :offset",
+        domain(source)
+    );
+    let offset = i64::try_from(id_range.window)
+        .unwrap_or(i64::MAX)
+        .saturating_sub(1);
+    let mut values: Vec<(&str, &dyn ToSql)> = vec![
+        (":after", &id_range.after),
+        (":until", &id_range.until),
+        (":offset", &offset),
+    ];
+    if last.contains(":subscription") {
+        values.push((":subscription", &source.filter.subscription));
+    }
+    let mut last = tx.prepare_cached(&last)?;
+    let mut rows = last.query(values.as_slice())?;
+    Ok(match rows.next()? {
+        Some(row) => Some(DeliveryId(row.get(0)?)),
+        None => None,
+    })
+}
+
+/// The deliveries of a stretch that are meant.
+fn which(source: &ReplaySource) -> String {
+    let state = row::state_number(source.of.state());
+    format!(
+        "{} AND delivery.state = {state} AND delivery.id > :after AND delivery.id <= :until \
+         AND {OF_DELIVERY}",
+        domain(source)
+    )
+}
+
+/// Where they are found. Of dead letters an index has all that is asked, unless words in their events matter.
+fn chosen(source: &ReplaySource) -> String {
+    let which = which(source);
+    // The outer loop must be the deliveries, in their order; no statistics tell SQLite so.
+    let with_event = "FROM delivery CROSS JOIN event ON event.id = delivery.event_id";
+    match (source.of, &source.filter.text) {
+        (Replayed::DeadLetters, None) => format!("FROM delivery WHERE {which} AND {OF_ABOUT}"),
+        (Replayed::DeadLetters, Some(_)) => {
+            format!("{with_event} WHERE {which} AND {OF_ABOUT} AND {OF_TEXT}")
+        }
+        (Replayed::Delivered, _) => {
+            format!("{with_event} WHERE {which} AND {OF_EVENT} AND {OF_TEXT}")
+        }
+    }
+}
+
+/// How many they are.
+fn select_count(source: &ReplaySource) -> String {
+    format!("SELECT count(*) {}", chosen(source))
+}
+
+/// The first of them, and what is to be known of those alone.
+fn select_first(source: &ReplaySource) -> String {
+    format!(
+        "SELECT {CANDIDATE_COLUMNS} \
+         FROM (SELECT delivery.id AS id {} ORDER BY delivery.id LIMIT :limit) AS chosen \
+         CROSS JOIN delivery ON delivery.id = chosen.id \
+         CROSS JOIN event ON event.id = delivery.event_id ORDER BY delivery.id",
+        chosen(source)
+    )
+}
+
+fn count(tx: &Connection, source: &ReplaySource, id_range: IdRange) -> Result<Counted, StoreError> {
+    let cursor = end_of_window(tx, source, id_range)?;
+    let until = cursor.unwrap_or(id_range.until);
+    let values = values(&source.filter);
+    let count = select_count(source);
+    let values = values.in_sql(&count, &[(":after", &id_range.after), (":until", &until)]);
+    let matched: i64 = tx
+        .prepare_cached(&count)?
+        .query_row(values.as_slice(), |row| row.get(0))?;
+    Ok(Counted {
+        matched: matched.unsigned_abs(),
+        cursor,
+    })
+}
+
+fn find(
+    tx: &Connection,
+    source: &ReplaySource,
+    id_range: IdRange,
+    limit: usize,
+    with_events: bool,
+) -> Result<Found, StoreError> {
+    let end = end_of_window(tx, source, id_range)?;
+    let until = end.unwrap_or(id_range.until);
+    let select = select_first(source);
+    let most = i64::try_from(limit).unwrap_or(i64::MAX);
+    let values = values(&source.filter);
+    let values = values.in_sql(
+        &select,
+        &[
+            (":after", &id_range.after),
+            (":until", &until),
+            (":limit", &most),
+        ],
+    );
+    let mut select = tx.prepare_cached(&select)?;
+    let mut rows = select.query(values.as_slice())?;
+    let (mut candidates, mut bytes) = (Vec::new(), 0);
+    while bytes < REPLAY_BYTES_MAX
+        && let Some(row) = rows.next()?
+    {
+        let (mut candidate, event) = candidate_of(row)?;
+        if with_events {
+            candidate.event = readable(tx, event)?;
+            bytes += candidate.event.as_ref().map_or(0, |each| each.event.size());
+        }
+        candidates.push(candidate);
+    }
+    let is_cut = candidates.len() == limit || bytes >= REPLAY_BYTES_MAX;
+    let last = candidates.last().filter(|_| is_cut);
+    Ok(Found {
+        cursor: last.map_or(until, |last| last.delivery),
+        is_end: !is_cut && end.is_none(),
+        candidates,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::dead_letter_filter::DeadLetterFilter;
+    use crate::model::event_filter::SoughtText;
+    use crate::model::subscription::SubscriptionId;
+    use crate::store::engine::{db, migrate};
+
+    /// The steps by which SQLite would find what `select` asks for.
+    fn plan(source: &ReplaySource, select: &str) -> Vec<String> {
+        let mut connection = db::open_in_memory().expect("a database");
+        migrate::migrate(&mut connection).expect("the present schema");
+        let plan = format!("EXPLAIN QUERY PLAN {select}");
+        let values = values(&source.filter);
+        let bounds: [(&str, &dyn ToSql); 3] = [(":after", &0), (":until", &9), (":limit", &7)];
+        let bounds: Vec<_> = bounds
+            .into_iter()
+            .filter(|(name, _)| select.contains(name))
+            .collect();
+        let values = values.in_sql(&plan, &bounds);
+        let mut plan = connection.prepare(&plan).expect("a plan");
+        let steps = plan.query_map(values.as_slice(), |row| row.get::<_, String>(3));
+        steps.expect("steps").map(Result::unwrap).collect()
+    }
+
+    fn dead_letters(subscription: Option<SubscriptionId>) -> ReplaySource {
+        ReplaySource {
+            of: Replayed::DeadLetters,
+            filter: DeadLetterFilter {
+                subscription,
+                event_type: Some("Order.*".to_owned()),
+                subject: Some("/orders/7".to_owned()),
+                reason: Some("Application".to_owned()),
+                ..DeadLetterFilter::default()
+            },
+        }
+    }
+
+    #[test]
+    fn an_index_alone_tells_which_dead_letters_a_job_covers() {
+        for subscription in [None, Some(SubscriptionId(1))] {
+            let source = dead_letters(subscription);
+            let counting = plan(&source, &select_count(&source));
+            let finding = plan(&source, &select_first(&source));
+            // What comes behind is done for those alone that were chosen.
+            let chosen = finding.iter().position(|step| step == "SCAN chosen");
+            let choosing = &finding[..chosen.expect("a choice")];
+            for steps in [&counting[..], choosing] {
+                let reads = steps.iter().filter(|step| step.contains(" delivery "));
+                let reads: Vec<_> = reads.collect();
+                assert!(!reads.is_empty(), "{steps:?}");
+                let mut reads = reads.into_iter();
+                let is_covered = |step: &String| step.contains("COVERING INDEX");
+                assert!(reads.all(is_covered), "{steps:?}");
+                assert!(
+                    !steps.iter().any(|step| step.contains(" event ")),
+                    "{steps:?}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn words_are_sought_in_the_events_of_dead_letters_that_fit_otherwise() {
+        let mut source = dead_letters(None);
+        source.filter.text = Some(SoughtText::everywhere("refund".to_owned()));
+        let steps = plan(&source, &select_count(&source));
+        assert!(
+            steps[0].contains("COVERING INDEX delivery_dead"),
+            "{steps:?}"
+        );
+        assert!(
+            steps.iter().any(|step| step.contains(" event ")),
+            "{steps:?}"
+        );
+    }
+}

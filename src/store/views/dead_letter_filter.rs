@@ -1,0 +1,41 @@
+//! A [`DeadLetterFilter`] as conditions on `delivery`; those on `event` are like anybody's.
+
+use crate::model::dead_letter_filter::DeadLetterFilter;
+use crate::model::delivery::Outcome;
+use crate::store::views::event_filter::FilterValues;
+
+/// True for the deliveries that are meant, as far as they themselves tell. An index has all that it reads.
+pub(in crate::store) const OF_DELIVERY: &str = "(:topic IS NULL OR delivery.subscription_id IN \
+         (SELECT id FROM event_subscription WHERE topic_id = :topic)) \
+     AND (:subscription IS NULL OR delivery.subscription_id = :subscription) \
+     AND (:reason IS NULL OR delivery.dead_letter_reason = :reason \
+         OR delivery.dead_letter_own_reason = :reason) \
+     AND (:outcome IS NULL OR delivery.last_outcome = :outcome) \
+     AND (:status IS NULL OR delivery.last_status = :status) \
+     AND (:ended_from IS NULL OR delivery.ended_at >= :ended_from) \
+     AND (:ended_before IS NULL OR delivery.ended_at < :ended_before)";
+
+/// [`OF_EVENT`](crate::store::views::event_filter::OF_EVENT) of dead letters, by what an index has of their events.
+pub(in crate::store) const OF_ABOUT: &str = "(:type IS NULL OR delivery.about_type = :type) \
+     AND (:type_begin IS NULL OR substr(delivery.about_type, 1, length(:type_begin)) = :type_begin) \
+     AND (:subject IS NULL OR delivery.about_subject = :subject) \
+     AND (:subject_begin IS NULL \
+         OR substr(delivery.about_subject, 1, length(:subject_begin)) = :subject_begin)";
+
+/// The parameters of all conditions on dead letters and their events.
+pub(in crate::store) fn values(filter: &DeadLetterFilter) -> FilterValues {
+    let in_event = FilterValues::of_event(
+        filter.event_type.as_deref(),
+        filter.subject.as_deref(),
+        filter.text.as_ref(),
+    );
+    in_event.and([
+        (":topic", Box::new(filter.topic)),
+        (":subscription", Box::new(filter.subscription)),
+        (":reason", Box::new(filter.reason.clone())),
+        (":outcome", Box::new(filter.outcome.map(Outcome::name))),
+        (":status", Box::new(filter.status)),
+        (":ended_from", Box::new(filter.from.map(|at| at.as_ms()))),
+        (":ended_before", Box::new(filter.to.map(|at| at.as_ms()))),
+    ])
+}

@@ -1,0 +1,130 @@
+//! Filters of events as conditions on `event`; what dead letters are asked about their events is the same.
+
+use rusqlite::ToSql;
+
+use crate::model::event_filter::{DeliveryStage, EventFilter, SoughtText};
+use crate::store::row;
+
+/// True for the events whose type and subject are those that are asked for.
+pub(in crate::store) const OF_EVENT: &str = "(:type IS NULL OR event.event_type = :type) \
+     AND (:type_begin IS NULL OR substr(event.event_type, 1, length(:type_begin)) = :type_begin) \
+     AND (:subject IS NULL OR event.subject = :subject) \
+     AND (:subject_begin IS NULL \
+         OR substr(event.subject, 1, length(:subject_begin)) = :subject_begin)";
+
+/// True for the events that have the words in them.
+pub(in crate::store) const OF_TEXT: &str = "(:text IS NULL OR instr(lower(event.event_id), :text) \
+     OR instr(lower(event.event_type), :text) OR instr(lower(event.subject), :text) \
+     OR (:in_data AND instr(lower(event.data), :text)))";
+
+/// True for the events that are of the topic, have the id and were received when it is asked for.
+const ITSELF: &str = "(:topic IS NULL OR event.topic_id = :topic) \
+     AND (:event_id IS NULL OR event.event_id = :event_id) \
+     AND (:received_from IS NULL OR event.received_at >= :received_from) \
+     AND (:received_before IS NULL OR event.received_at < :received_before)";
+
+/// The parameters of a filter's conditions.
+pub(in crate::store) struct FilterValues {
+    named: Vec<(&'static str, Box<dyn ToSql>)>,
+}
+
+impl FilterValues {
+    /// Those of [`OF_EVENT`] and [`OF_TEXT`]. Type and subject are exact, or the beginning when they end in `*`.
+    pub(in crate::store) fn of_event(
+        event_type: Option<&str>,
+        subject: Option<&str>,
+        text: Option<&SoughtText>,
+    ) -> Self {
+        let (event_type, type_begin) = whole_or_begin(event_type);
+        let (subject, subject_begin) = whole_or_begin(subject);
+        // What lower() does to the columns: ASCII letters alone.
+        let in_data = text.is_some_and(|text| text.in_data);
+        let text = text.map(|text| text.text.to_ascii_lowercase());
+        Self {
+            named: vec![
+                (":type", Box::new(event_type)),
+                (":type_begin", Box::new(type_begin)),
+                (":subject", Box::new(subject)),
+                (":subject_begin", Box::new(subject_begin)),
+                (":text", Box::new(text)),
+                (":in_data", Box::new(in_data)),
+            ],
+        }
+    }
+
+    /// Those of the conditions that [`conditions`] makes of `filter`.
+    pub(in crate::store) fn of(filter: &EventFilter) -> Self {
+        let in_event = Self::of_event(
+            filter.event_type.as_deref(),
+            filter.subject.as_deref(),
+            filter.text.as_ref(),
+        );
+        let state = filter.state.map(|each| row::state_number(each.state()));
+        in_event.and([
+            (":topic", Box::new(filter.topic)),
+            (":subscription", Box::new(filter.subscription)),
+            (":state", Box::new(state)),
+            (":event_id", Box::new(filter.id.clone())),
+            (":received_from", Box::new(filter.from.map(|at| at.as_ms()))),
+            (":received_before", Box::new(filter.to.map(|at| at.as_ms()))),
+        ])
+    }
+
+    /// The same and others.
+    pub(in crate::store) fn and<const N: usize>(
+        mut self,
+        others: [(&'static str, Box<dyn ToSql>); N],
+    ) -> Self {
+        self.named.extend(others);
+        self
+    }
+
+    /// Those of these that `sql` names, and further parameters.
+    pub(in crate::store) fn in_sql<'a>(
+        &'a self,
+        sql: &str,
+        further: &[(&'static str, &'a dyn ToSql)],
+    ) -> Vec<(&'static str, &'a dyn ToSql)> {
+        let own = self.named.iter().filter(|(name, _)| sql.contains(name));
+        let own = own.map(|(name, value)| (*name, &**value as &dyn ToSql));
+        own.chain(further.iter().copied()).collect()
+    }
+}
+
+/// True for the events that are meant, the cheap questions first. That nobody wanted them is left to an
+/// index.
+pub(in crate::store) fn conditions(filter: &EventFilter) -> String {
+    match asks_for_deliveries(filter) {
+        true => format!(
+            "{ITSELF} AND {OF_EVENT} AND {} AND {OF_TEXT}",
+            wanted_delivery(filter)
+        ),
+        false => format!("{ITSELF} AND {OF_EVENT} AND {OF_TEXT}"),
+    }
+}
+
+/// Whether the deliveries of an event tell whether it is meant.
+pub(in crate::store) fn asks_for_deliveries(filter: &EventFilter) -> bool {
+    filter.subscription.is_some() || filter.state.is_some()
+}
+
+fn wanted_delivery(filter: &EventFilter) -> String {
+    let tried = match filter.state {
+        Some(DeliveryStage::Retrying) => "delivery.attempts > 0",
+        Some(DeliveryStage::In(_)) | None => "TRUE",
+    };
+    format!(
+        "EXISTS (SELECT 1 FROM delivery WHERE delivery.event_id = event.id \
+         AND (:subscription IS NULL OR delivery.subscription_id = :subscription) \
+         AND (:state IS NULL OR delivery.state = :state) AND {tried})"
+    )
+}
+
+/// A text to be equal to, or one to begin with.
+fn whole_or_begin(pattern: Option<&str>) -> (Option<String>, Option<String>) {
+    match pattern.map(|pattern| (pattern, pattern.strip_suffix('*'))) {
+        None => (None, None),
+        Some((_, Some(begin))) => (None, Some(begin.to_owned())),
+        Some((whole, None)) => (Some(whole.to_owned()), None),
+    }
+}

@@ -1,0 +1,416 @@
+//! What lists and pages read: bounded questions, newest first, by keyset and never by offset.
+
+mod counters;
+pub(super) mod dead_letter_filter;
+mod dead_letters;
+pub(super) mod event_filter;
+mod events;
+mod last_day;
+mod pull_queue;
+
+use std::time::Duration;
+
+pub use counters::{
+    Bound, DeadLetterGroup, DeliveryTotals, Latency, Recount, SLOTS_MAX, TrafficOf, TrafficQuery,
+    TrafficSlot,
+};
+pub use dead_letters::{DeadLetterQuery, Group, GroupBy, Groups, NUMBERS_MAX};
+pub use events::{EventQuery, EventRow, FoundEvents, LookedBack};
+pub use last_day::{HOURS, SubscriptionDay, TopicDay};
+pub use pull_queue::{PullQueue, PullQueueState, QUEUE_COUNTED_MAX};
+use rusqlite::{Connection, Row, params};
+use tokio::sync::watch;
+
+use crate::base::Timestamp;
+use crate::model::dead_letter::{DeadLetterDetails, DeadLetterReason};
+use crate::model::delivery::{
+    AttemptResult, DeliveryAttempt, DeliveryId, DeliveryState, LateResponse, Outcome,
+};
+use crate::model::event::{EventKey, StoredEvent};
+use crate::model::subscription::SubscriptionId;
+use crate::model::topic::TopicId;
+use crate::store::engine::db::Db;
+use crate::store::engine::encryption::Encryption;
+use crate::store::error::StoreError;
+use crate::store::ledger::exports;
+pub use crate::store::ledger::resubmit::{LINEAGE_MAX, Lineage, LineageRow};
+use crate::store::ledger::resubmit::{lineage, origin, resubmissions_of};
+use crate::store::row;
+
+pub use crate::store::inspectors::InspectedQuery;
+pub use crate::store::ledger::exports::ExportHistory;
+pub use crate::store::rejections::RejectionQuery;
+pub use crate::store::replay::results::{FATES_MAX, ReplayFates};
+use crate::wire::dead_letter::DeadLetterFacts;
+
+/// Rows on one page of a list, at most.
+pub const PAGE_ROWS_MAX: usize = 200;
+
+/// Numbers of events that one bite of a [`ReadBack`] passes, whichever topic they are of.
+const READ_BACK_SPAN: i64 = 10_000;
+
+/// The book of lists and pages; reads only.
+#[derive(Clone)]
+pub struct Views {
+    pub(super) db: Db,
+    pub(super) encryption: Encryption,
+}
+
+/// Which events of a topic to read back whole.
+#[derive(Clone, Copy, Debug)]
+pub struct ReadBack {
+    pub topic: TopicId,
+    /// Only events older than this one.
+    pub before: Option<EventKey>,
+    pub limit: usize,
+    /// Bytes after which the bite ends; the event that passes it is still in it.
+    pub bytes_max: usize,
+}
+
+/// A page of a list, and the key to ask for the next one with.
+#[derive(Clone, Debug)]
+pub struct Page<T, K> {
+    pub rows: Vec<T>,
+    pub next_before: Option<K>,
+}
+
+/// Nothing, and nothing to follow.
+impl<T, K> Default for Page<T, K> {
+    fn default() -> Self {
+        Self {
+            rows: Vec::new(),
+            next_before: None,
+        }
+    }
+}
+
+/// An event with everything that became of it.
+#[derive(Clone, Debug)]
+pub struct EventDetail {
+    pub topic: String,
+    pub topic_id: TopicId,
+    pub stored: StoredEvent,
+    pub matched: u64,
+    pub deliveries: Vec<DeliveryDetail>,
+    pub lineage: Lineage,
+}
+
+/// A delivery in a list.
+#[derive(Clone, Debug)]
+pub struct DeliveryRow {
+    pub id: DeliveryId,
+    pub event: EventKey,
+    pub event_id: String,
+    pub event_type: String,
+    pub subject: Option<String>,
+    pub topic: String,
+    pub subscription: String,
+    pub subscription_id: SubscriptionId,
+    pub state: DeliveryState,
+    pub attempts: u32,
+    /// `None` once it has ended.
+    pub next_attempt_at: Option<Timestamp>,
+    pub published_at: Timestamp,
+    pub last_attempt_at: Option<Timestamp>,
+    pub last_outcome: Option<Outcome>,
+    pub last_status: Option<u16>,
+    pub dead_letter_reason: Option<DeadLetterReason>,
+    /// What the receiver said, where it dead-lettered the event itself.
+    pub dead_letter: DeadLetterDetails,
+    pub ended_at: Option<Timestamp>,
+    /// Of a dead letter that was taken out of its queue.
+    pub removed_at: Option<Timestamp>,
+    /// When the newest lock of a receiver ends, or has lapsed.
+    pub locked_until: Option<Timestamp>,
+    /// A receiver has put it aside.
+    pub deferred: bool,
+    /// Where its record lies in storage.
+    pub blob: Option<String>,
+    pub resubmission_of: Option<DeliveryId>,
+    pub resubmitted_as: Option<DeliveryId>,
+}
+
+impl DeliveryRow {
+    /// What its record says beside the event; `None` for what was never given up.
+    pub fn dead_letter_facts(&self) -> Option<DeadLetterFacts> {
+        Some(DeadLetterFacts {
+            reason: self.dead_letter_reason?,
+            details: self.dead_letter.clone(),
+            attempts: self.attempts,
+            last_outcome: self.last_outcome,
+            last_status: self.last_status,
+            publish_time: self.published_at,
+            last_attempt_at: self.last_attempt_at,
+        })
+    }
+
+    /// Why it was given up: in the receiver's words if it has said so, else in Azure's.
+    pub fn reason(&self) -> Option<&str> {
+        let own = self.dead_letter.reason.as_deref();
+        own.or(self.dead_letter_reason.map(DeadLetterReason::name))
+    }
+
+    /// The same in a sentence.
+    pub fn reason_description(&self) -> Option<&str> {
+        let own = self.dead_letter.description.as_deref();
+        own.or(self.dead_letter_reason.map(DeadLetterReason::description))
+    }
+}
+
+/// A delivery with all of its attempts, oldest first, where it comes from, and what has become of it.
+#[derive(Clone, Debug)]
+pub struct DeliveryDetail {
+    pub row: DeliveryRow,
+    pub attempts: Vec<DeliveryAttempt>,
+    /// The resubmission that made it.
+    pub made_by: Option<LineageRow>,
+    /// Its own, oldest first, at most [`LINEAGE_MAX`].
+    pub resubmissions: Vec<LineageRow>,
+}
+
+/// How much lies in a subscription's queues.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QueueDepth {
+    pub pending: u64,
+    pub dead_letters: u64,
+    /// When the oldest pending delivery is due, or was.
+    pub next_attempt_at: Option<Timestamp>,
+}
+
+impl Views {
+    /// Tells whenever something has been stored.
+    pub fn changes(&self) -> watch::Receiver<()> {
+        self.db.changes()
+    }
+
+    /// One bite of a topic's events, newest first. It may be short or even empty, and yet not the last.
+    pub async fn read_back(
+        &self,
+        bite: ReadBack,
+    ) -> Result<Page<StoredEvent, EventKey>, StoreError> {
+        self.db.read(move |tx| read_back(tx, &bite)).await
+    }
+
+    /// One event.
+    pub async fn event(&self, key: EventKey) -> Result<Option<EventDetail>, StoreError> {
+        self.db.read(move |tx| event(tx, key)).await
+    }
+
+    /// One delivery with its attempts.
+    pub async fn delivery(&self, id: DeliveryId) -> Result<Option<DeliveryDetail>, StoreError> {
+        self.db
+            .read(move |tx| {
+                let found = deliveries(tx, "WHERE delivery.id = ?1", params![id])?;
+                found
+                    .into_iter()
+                    .next()
+                    .map(|row| with_life(tx, row))
+                    .transpose()
+            })
+            .await
+    }
+
+    /// What lies in the queues of these subscriptions, in their order.
+    pub async fn depths(
+        &self,
+        subscriptions: Vec<SubscriptionId>,
+    ) -> Result<Vec<QueueDepth>, StoreError> {
+        self.db
+            .read(move |tx| subscriptions.into_iter().map(|id| depth(tx, id)).collect())
+            .await
+    }
+
+    /// How the exports of a subscription have fared.
+    pub async fn export_history(
+        &self,
+        subscription: SubscriptionId,
+    ) -> Result<ExportHistory, StoreError> {
+        self.db
+            .read(move |tx| exports::history(tx, subscription))
+            .await
+    }
+}
+
+fn read_back(tx: &Connection, bite: &ReadBack) -> Result<Page<StoredEvent, EventKey>, StoreError> {
+    // Two look-ups at the ends of the table; together they would be a walk through it.
+    let end = |which: &str| -> rusqlite::Result<Option<i64>> {
+        let select = format!("SELECT {which}(id) FROM event");
+        tx.prepare_cached(&select)?.query_row([], |row| row.get(0))
+    };
+    let (Some(oldest), Some(newest)) = (end("min")?, end("max")?) else {
+        return Ok(Page::default());
+    };
+    let newest = bite
+        .before
+        .map_or(newest, |before| before.0 - 1)
+        .min(newest);
+    let floor = newest.saturating_sub(READ_BACK_SPAN);
+    let select = format!(
+        "SELECT {} FROM event WHERE id <= ?1 AND id > ?2 AND topic_id = ?3 ORDER BY id DESC",
+        row::EVENT_COLUMNS
+    );
+    let mut select = tx.prepare_cached(&select)?;
+    let mut rows = select.query(params![newest, floor, bite.topic])?;
+    let mut page = Page::default();
+    let mut bytes = 0;
+    while let Some(row) = rows.next()? {
+        let stored = row::event(row)?;
+        bytes += stored.event.size();
+        let key = stored.key;
+        page.rows.push(stored);
+        if page.rows.len() >= bite.limit || bytes >= bite.bytes_max {
+            page.next_before = Some(key);
+            return Ok(page);
+        }
+    }
+    page.next_before = (oldest <= floor).then_some(EventKey(floor + 1));
+    Ok(page)
+}
+
+fn event(tx: &Connection, key: EventKey) -> Result<Option<EventDetail>, StoreError> {
+    let select = format!(
+        "SELECT {}, topic.name, topic.id, event.matched FROM event \
+         JOIN topic ON topic.id = event.topic_id WHERE event.id = ?1",
+        row::EVENT_COLUMNS
+    );
+    let mut select = tx.prepare_cached(&select)?;
+    let mut rows = select.query([key])?;
+    let Some(row) = rows.next()? else {
+        return Ok(None);
+    };
+    let found = deliveries(
+        tx,
+        "WHERE delivery.event_id = ?1 ORDER BY delivery.id",
+        params![key],
+    )?;
+    Ok(Some(EventDetail {
+        stored: row::event(row)?,
+        topic: row.get(11)?,
+        topic_id: TopicId(row.get(12)?),
+        matched: row.get::<_, i64>(13)?.unsigned_abs(),
+        deliveries: found
+            .into_iter()
+            .map(|row| with_life(tx, row))
+            .collect::<Result<_, _>>()?,
+        lineage: lineage(tx, key)?,
+    }))
+}
+
+const DELIVERY_ROW: &str = "SELECT delivery.id, delivery.event_id, event.event_id, \
+     event.event_type, event.subject, topic.name, event_subscription.name, \
+     delivery.subscription_id, delivery.state, delivery.attempts, delivery.next_attempt_at, \
+     delivery.published_at, delivery.last_attempt_at, delivery.last_outcome, \
+     delivery.last_status, delivery.dead_letter_reason, delivery.ended_at, \
+     delivery.resubmission_of, delivery.resubmitted_as, delivery.dead_letter_own_reason, \
+     delivery.dead_letter_description, delivery.dead_letter_properties, delivery.removed_at, \
+     delivery.locked_until, delivery.deferred, (SELECT name FROM dead_letter_blob \
+     WHERE id = delivery.blob_id AND stored_at IS NOT NULL) \
+     FROM delivery JOIN event ON event.id = delivery.event_id \
+     JOIN event_subscription ON event_subscription.id = delivery.subscription_id \
+     JOIN topic ON topic.id = event_subscription.topic_id";
+
+fn deliveries(
+    tx: &Connection,
+    condition: &str,
+    values: &[&dyn rusqlite::ToSql],
+) -> Result<Vec<DeliveryRow>, StoreError> {
+    let mut select = tx.prepare_cached(&format!("{DELIVERY_ROW} {condition}"))?;
+    let mut rows = select.query(values)?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        found.push(delivery_row(row)?);
+    }
+    Ok(found)
+}
+
+fn delivery_row(row: &Row<'_>) -> Result<DeliveryRow, StoreError> {
+    let state = row::state(row, 8)?;
+    let next_attempt_at = row::timestamp(row, 10)?;
+    let deferred: bool = row.get(24)?;
+    Ok(DeliveryRow {
+        id: DeliveryId(row.get(0)?),
+        event: EventKey(row.get(1)?),
+        event_id: row::text(row, 2)?,
+        event_type: row::text(row, 3)?,
+        subject: row::text_or_null(row, 4)?,
+        topic: row.get(5)?,
+        subscription: row.get(6)?,
+        subscription_id: SubscriptionId(row.get(7)?),
+        state,
+        attempts: row.get(9)?,
+        next_attempt_at: (state == DeliveryState::Pending && !deferred).then_some(next_attempt_at),
+        published_at: row::timestamp(row, 11)?,
+        last_attempt_at: row::timestamp_or_null(row, 12)?,
+        last_outcome: row::outcome(row, 13)?,
+        last_status: row.get(14)?,
+        dead_letter_reason: row::reason(row, 15)?,
+        ended_at: row::timestamp_or_null(row, 16)?,
+        resubmission_of: row::delivery_id(row, 17)?,
+        resubmitted_as: row::delivery_id(row, 18)?,
+        dead_letter: row::details(row, 19)?,
+        removed_at: row::timestamp_or_null(row, 22)?,
+        locked_until: row::timestamp_or_null(row, 23)?,
+        deferred,
+        blob: row.get(25)?,
+    })
+}
+
+fn with_life(tx: &Connection, row: DeliveryRow) -> Result<DeliveryDetail, StoreError> {
+    Ok(DeliveryDetail {
+        attempts: attempts(tx, row.id)?,
+        made_by: origin(tx, row.id)?,
+        resubmissions: resubmissions_of(tx, row.event, row.id)?,
+        row,
+    })
+}
+
+fn attempts(tx: &Connection, id: DeliveryId) -> Result<Vec<DeliveryAttempt>, StoreError> {
+    let select = "SELECT attempt, started_at, duration_ms, outcome, status, error, remote_address, \
+         response_headers, response_body, late_status, late_ms FROM delivery_attempt WHERE delivery_id = ?1 \
+         ORDER BY attempt";
+    let mut select = tx.prepare_cached(select)?;
+    let mut rows = select.query([id])?;
+    let mut attempts = Vec::new();
+    while let Some(row) = rows.next()? {
+        attempts.push(attempt(row)?);
+    }
+    Ok(attempts)
+}
+
+fn attempt(row: &Row<'_>) -> Result<DeliveryAttempt, StoreError> {
+    Ok(DeliveryAttempt {
+        attempt: row.get(0)?,
+        started_at: row::timestamp(row, 1)?,
+        duration: Duration::from_millis(row.get::<_, i64>(2)?.unsigned_abs()),
+        answer: AttemptResult {
+            outcome: row::outcome(row, 3)?.unwrap_or(Outcome::GenericError),
+            status: row.get(4)?,
+            error: row.get(5)?,
+            retry_after: None,
+            remote_address: row.get(6)?,
+            headers: row::pairs_from(row.get::<_, Option<String>>(7)?.as_deref())?,
+            body: row.get::<_, Option<Vec<u8>>>(8)?.unwrap_or_default(),
+            dead_letter: None, // the delivery shows it
+        },
+        late: late_response(row)?,
+    })
+}
+
+fn late_response(row: &Row<'_>) -> rusqlite::Result<Option<LateResponse>> {
+    let (status, after): (Option<u16>, Option<i64>) = (row.get(9)?, row.get(10)?);
+    Ok(status.zip(after).map(|(status, after)| LateResponse {
+        status,
+        after: Duration::from_millis(after.unsigned_abs()),
+    }))
+}
+
+fn depth(tx: &Connection, id: SubscriptionId) -> Result<QueueDepth, StoreError> {
+    let next = "SELECT min(next_attempt_at) FROM delivery WHERE subscription_id = ?1 AND state = 0";
+    let next: Option<i64> = tx.prepare_cached(next)?.query_row([id], |row| row.get(0))?;
+    let totals = counters::totals(tx, id)?;
+    Ok(QueueDepth {
+        pending: totals.pending,
+        dead_letters: totals.dead_letters,
+        next_attempt_at: next.map(Timestamp::from_ms),
+    })
+}
