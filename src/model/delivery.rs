@@ -40,7 +40,7 @@ pub enum DeliveryState {
 }
 
 impl DeliveryState {
-    /// All states, in the order of the numbers that the store knows them by.
+    /// All states.
     pub const ALL: [DeliveryState; 6] = [
         Self::Pending,
         Self::Delivered,
@@ -60,6 +60,11 @@ impl DeliveryState {
             Self::Resubmitted => "Resubmitted",
             Self::Removed => "Removed",
         }
+    }
+
+    /// The state of that name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|state| state.name() == name)
     }
 }
 

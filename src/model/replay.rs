@@ -186,7 +186,7 @@ pub enum ReplayCommand {
 }
 
 impl ReplayState {
-    /// All states, in the order of the numbers that the store knows them by.
+    /// All states.
     pub const ALL: [ReplayState; 4] = [
         Self::Running,
         Self::Paused,
@@ -202,6 +202,11 @@ impl ReplayState {
             Self::Completed => "Completed",
             Self::Cancelled => "Cancelled",
         }
+    }
+
+    /// The state of that name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|state| state.name() == name)
     }
 
     /// Whether it is over.

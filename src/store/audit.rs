@@ -56,7 +56,7 @@ fn add(tx: &Connection, entry: &AuditEntry) -> Result<(), StoreError> {
     let changes =
         serde_json::to_string(&changes).map_err(|error| StoreError::Other(error.to_string()))?;
     tx.prepare_cached(
-        "INSERT INTO audit (at, kind, actor, address, method, path, changes, name) \
+        "INSERT INTO audit (at, actor_kind, actor, address, method, path, changes, name) \
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
     )?
     .execute(params![
@@ -95,7 +95,7 @@ fn list(tx: &Connection, query: &AuditQuery) -> Result<Page<AuditRow, AuditId>, 
         values.push(value);
     };
     if let Some(actor) = &query.actor {
-        and("? IN (actor, kind)", actor.clone().into());
+        and("? IN (actor, actor_kind)", actor.clone().into());
     }
     if let Some(path) = &query.path {
         and("instr(path, ?) = 1", path.clone().into());
@@ -109,7 +109,7 @@ fn list(tx: &Connection, query: &AuditQuery) -> Result<Page<AuditRow, AuditId>, 
     let limit_plus_one = i64::try_from(limit + 1).unwrap_or(i64::MAX);
     values.push(limit_plus_one.into());
     let select = format!(
-        "SELECT id, at, kind, actor, address, method, path, changes, name FROM audit \
+        "SELECT id, at, actor_kind, actor, address, method, path, changes, name FROM audit \
          WHERE {conditions} ORDER BY id DESC LIMIT ?"
     );
     let mut select = tx.prepare_cached(&select)?;

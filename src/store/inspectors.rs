@@ -27,11 +27,11 @@ pub struct InspectedQuery {
     pub limit: usize,
 }
 
-const INSPECTOR: &str = "SELECT name, definition, turn, received, created_at, updated_at, \
+const INSPECTOR: &str = "SELECT name, definition, script_step, received, created_at, updated_at, \
      (SELECT count(*) FROM inspected_request WHERE inspector_id = inspector.id) FROM inspector";
 
-const REQUEST: &str = "SELECT number, inspected_request.received_at, method, path, headers, bytes, \
-     beginning, handshake, events, event_id, event_type, signature, answer FROM inspected_request \
+const REQUEST: &str = "SELECT number, inspected_request.received_at, method, path, headers, body_bytes, \
+     body_start, handshake, events, event_id, event_type, signature, response FROM inspected_request \
      JOIN inspector ON inspector.id = inspector_id WHERE name = ?1";
 
 /// What became of a definition.
@@ -152,7 +152,8 @@ fn put(
     most: usize,
     now: i64,
 ) -> Result<Written, StoreError> {
-    let update = "UPDATE inspector SET definition = ?2, turn = 0, updated_at = ?3 WHERE name = ?1";
+    let update =
+        "UPDATE inspector SET definition = ?2, script_step = 0, updated_at = ?3 WHERE name = ?1";
     let replaced = tx
         .prepare_cached(update)?
         .execute(params![name.as_str(), definition, now])?;
@@ -164,7 +165,7 @@ fn put(
         return Ok(Written::TooMany);
     }
     tx.execute(
-        "INSERT INTO inspector (name, definition, turn, received, created_at, updated_at)
+        "INSERT INTO inspector (name, definition, script_step, received, created_at, updated_at)
          VALUES (?1, ?2, 0, 0, ?3, ?3)",
         params![name.as_str(), definition, now],
     )?;
@@ -173,7 +174,7 @@ fn put(
 
 /// The number of the inspector, its script at the beginning.
 fn rewound(tx: &Connection, name: &InspectorName) -> Result<Option<i64>, StoreError> {
-    let rewind = "UPDATE inspector SET turn = 0 WHERE name = ?1 RETURNING id";
+    let rewind = "UPDATE inspector SET script_step = 0 WHERE name = ?1 RETURNING id";
     let mut rewind = tx.prepare_cached(rewind)?;
     Ok(rewind
         .query_row([name.as_str()], |row| row.get(0))
@@ -187,8 +188,8 @@ fn keep(
     arrival: &Arrival,
 ) -> Result<Option<(InspectorDefinition, ScriptedResponse)>, StoreError> {
     let is_delivery = arrival.handshake.is_none();
-    let take = "UPDATE inspector SET received = received + 1, turn = turn + ?2 WHERE name = ?1 \
-         RETURNING id, received, turn, definition";
+    let take = "UPDATE inspector SET received = received + 1, script_step = script_step + ?2 WHERE name = ?1 \
+         RETURNING id, received, script_step, definition";
     let mut take = tx.prepare_cached(take)?;
     let taken = take.query_row(params![name.as_str(), is_delivery], |row| {
         Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))
@@ -216,7 +217,7 @@ fn insert(
     answer: ScriptedResponse,
 ) -> Result<(), StoreError> {
     let insert = "INSERT INTO inspected_request (inspector_id, number, received_at, method, path, \
-         headers, bytes, beginning, handshake, events, event_id, event_type, signature, answer) \
+         headers, body_bytes, body_start, handshake, events, event_id, event_type, signature, response) \
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)";
     tx.prepare_cached(insert)?.execute(params![
         inspector,

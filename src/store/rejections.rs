@@ -28,8 +28,8 @@ pub struct RejectionQuery {
 }
 
 const ROW: &str = "SELECT rejection.id, topic.name, rejection.topic_id, rejection.received_at, \
-     rejection.status, rejection.code, rejection.reason, rejection.content_type, rejection.bytes, \
-     rejection.beginning FROM rejection JOIN topic ON topic.id = rejection.topic_id";
+     rejection.status, rejection.code, rejection.reason, rejection.content_type, \
+     rejection.body_bytes, rejection.body_start FROM rejection JOIN topic ON topic.id = rejection.topic_id";
 
 impl Rejections {
     /// Adds these and lets all but the newest `most` go.
@@ -93,7 +93,7 @@ impl Views {
 
 fn insert(tx: &Connection, rejection: &Rejection) -> Result<(), StoreError> {
     let insert = "INSERT INTO rejection (topic_id, received_at, status, code, reason, content_type, \
-         bytes, beginning) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+         body_bytes, body_start) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
     tx.prepare_cached(insert)?.execute(params![
         rejection.topic,
         rejection.received_at.as_ms(),

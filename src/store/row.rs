@@ -2,7 +2,7 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use rusqlite::types::ValueRef;
+use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Row, ToSql};
 
 use crate::base::Timestamp;
@@ -25,7 +25,7 @@ use crate::wire::resource;
 /// Columns of an event, in the order that [`event`] reads.
 pub(super) const EVENT_COLUMNS: &str = "event.id, event.received_at, event.event_id, \
     event.event_type, event.source, event.subject, event.event_time, event.data_version, \
-    event.attributes, event.data_kind, event.data";
+    event.attributes, event.data_is_base64, event.data";
 
 /// Columns of a namespace, in the order that [`namespace`] reads.
 pub(super) const NAMESPACE_COLUMNS: &str =
@@ -176,26 +176,27 @@ pub(super) fn event(row: &Row<'_>) -> Result<StoredEvent, StoreError> {
 
 /// Damaged data is found here, before it spoils the request that it would be part of.
 fn data_from(row: &Row<'_>) -> Result<EventData, StoreError> {
-    match (row.get::<_, i64>(9)?, row.get::<_, Option<String>>(10)?) {
-        (1, Some(text)) => match serde_json::from_str::<serde::de::IgnoredAny>(&text) {
-            Ok(_) => Ok(EventData::Json(text)),
-            Err(error) => Err(unreadable("event", error)),
-        },
-        (2, Some(text)) => match STANDARD.decode(&text) {
-            Ok(_) => Ok(EventData::Base64(text)),
-            Err(error) => Err(unreadable("event", error)),
-        },
-        (0, None) => Ok(EventData::Absent),
-        (kind, _) => Err(unreadable("event", format!("data of kind {kind}"))),
+    let Some(text) = row.get::<_, Option<String>>(10)? else {
+        return Ok(EventData::Absent);
+    };
+    if row.get(9)? {
+        STANDARD
+            .decode(&text)
+            .map_err(|error| unreadable("event", error))?;
+        Ok(EventData::Base64(text))
+    } else {
+        serde_json::from_str::<serde::de::IgnoredAny>(&text)
+            .map_err(|error| unreadable("event", error))?;
+        Ok(EventData::Json(text))
     }
 }
 
-/// Number and text of an event's data, for the columns `data_kind` and `data`.
-pub(super) fn data_columns(data: &EventData) -> (i64, Option<&str>) {
+/// An event's data for the columns `data` and `data_is_base64`.
+pub(super) fn data_columns(data: &EventData) -> (Option<&str>, bool) {
     match data {
-        EventData::Absent => (0, None),
-        EventData::Json(text) => (1, Some(text)),
-        EventData::Base64(text) => (2, Some(text)),
+        EventData::Absent => (None, false),
+        EventData::Json(text) => (Some(text), false),
+        EventData::Base64(text) => (Some(text), true),
     }
 }
 
@@ -231,24 +232,9 @@ pub(super) fn pairs_from(text: Option<&str>) -> Result<Vec<(String, String)>, St
     })
 }
 
-/// The number by which the store knows a state: its place in [`DeliveryState::ALL`].
-pub(super) fn state_number(state: DeliveryState) -> i64 {
-    DeliveryState::ALL
-        .iter()
-        .position(|each| *each == state)
-        .and_then(|place| i64::try_from(place).ok())
-        .expect("every state is listed")
-}
-
 pub(super) fn state(row: &Row<'_>, index: usize) -> Result<DeliveryState, StoreError> {
-    let number: i64 = row.get(index)?;
-    state_of(number).ok_or_else(|| unreadable("delivery", format!("state {number}")))
-}
-
-/// The state that the store knows by `number`.
-pub(super) fn state_of(number: i64) -> Option<DeliveryState> {
-    let place = usize::try_from(number).ok()?;
-    DeliveryState::ALL.get(place).copied()
+    let name: String = row.get(index)?;
+    DeliveryState::from_name(&name).ok_or_else(|| unreadable("delivery", format!("state {name}")))
 }
 
 pub(super) fn outcome(row: &Row<'_>, index: usize) -> Result<Option<Outcome>, StoreError> {
@@ -274,38 +260,27 @@ pub(super) fn delivery_id(row: &Row<'_>, index: usize) -> rusqlite::Result<Optio
     Ok(row.get::<_, Option<i64>>(index)?.map(DeliveryId))
 }
 
-impl ToSql for EventKey {
-    fn to_sql(&self) -> rusqlite::Result<rusqlite::types::ToSqlOutput<'_>> {
-        Ok(self.0.into())
-    }
+/// Ids are stored as their numbers.
+macro_rules! id_to_sql {
+    ($($id:ty),+) => {$(
+        impl ToSql for $id {
+            fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+                Ok(self.0.into())
+            }
+        }
+    )+};
 }
 
-impl ToSql for DeliveryId {
-    fn to_sql(&self) -> rusqlite::Result<rusqlite::types::ToSqlOutput<'_>> {
-        Ok(self.0.into())
-    }
-}
+id_to_sql!(DeliveryId, EventKey, NamespaceId, SubscriptionId, TopicId);
 
-impl ToSql for SubscriptionId {
-    fn to_sql(&self) -> rusqlite::Result<rusqlite::types::ToSqlOutput<'_>> {
-        Ok(self.0.into())
-    }
-}
-
-impl ToSql for NamespaceId {
-    fn to_sql(&self) -> rusqlite::Result<rusqlite::types::ToSqlOutput<'_>> {
-        Ok(self.0.into())
-    }
-}
-
-impl ToSql for TopicId {
-    fn to_sql(&self) -> rusqlite::Result<rusqlite::types::ToSqlOutput<'_>> {
-        Ok(self.0.into())
+impl ToSql for DeliveryState {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(self.name().into())
     }
 }
 
 impl ToSql for LockToken {
-    fn to_sql(&self) -> rusqlite::Result<rusqlite::types::ToSqlOutput<'_>> {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
         Ok(self.as_bytes().as_slice().into())
     }
 }

@@ -33,6 +33,7 @@ mod retry;
 mod retry_now;
 mod robust;
 mod rows;
+mod schema;
 mod sim;
 mod standing;
 mod store_conformance;

@@ -52,7 +52,7 @@ impl Accounts {
     ) -> Result<(), StoreError> {
         self.db
             .write(move |tx| {
-                tx.prepare_cached("DELETE FROM guesser WHERE hash = ?1")?
+                tx.prepare_cached("DELETE FROM login_failure WHERE hash = ?1")?
                     .execute([known])?;
                 for guesser in others {
                     if let Some(failures) = failures(tx, &guesser)? {
@@ -68,7 +68,7 @@ impl Accounts {
     pub async fn forget_guessers(&self, cutoff: Timestamp) -> Result<usize, StoreError> {
         self.db
             .write(move |tx| {
-                let forget = "DELETE FROM guesser WHERE last_at <= ?1";
+                let forget = "DELETE FROM login_failure WHERE last_at <= ?1";
                 Ok(tx.prepare_cached(forget)?.execute([cutoff.as_ms()])?)
             })
             .await
@@ -90,7 +90,7 @@ fn wait(
 }
 
 fn failures(tx: &Connection, guesser: &str) -> Result<Option<Failures>, StoreError> {
-    let find = "SELECT failures, last_at, free_at FROM guesser WHERE hash = ?1";
+    let find = "SELECT failures, last_at, blocked_until FROM login_failure WHERE hash = ?1";
     let mut find = tx.prepare_cached(find)?;
     let found = find.query_row([guesser], |row| {
         Ok(Failures {
@@ -104,7 +104,7 @@ fn failures(tx: &Connection, guesser: &str) -> Result<Option<Failures>, StoreErr
 
 fn put(tx: &Connection, guesser: &str, failures: Failures) -> Result<(), StoreError> {
     tx.prepare_cached(
-        "INSERT OR REPLACE INTO guesser (hash, failures, last_at, free_at) VALUES (?1, ?2, ?3, ?4)",
+        "INSERT OR REPLACE INTO login_failure (hash, failures, last_at, blocked_until) VALUES (?1, ?2, ?3, ?4)",
     )?
     .execute(params![
         guesser,
@@ -118,8 +118,8 @@ fn put(tx: &Connection, guesser: &str, failures: Failures) -> Result<(), StoreEr
 /// Those whose last failure is the longest ago go first.
 fn make_room(tx: &Connection) -> Result<(), StoreError> {
     tx.prepare_cached(
-        "DELETE FROM guesser WHERE hash IN \
-             (SELECT hash FROM guesser ORDER BY last_at DESC LIMIT -1 OFFSET ?1)",
+        "DELETE FROM login_failure WHERE hash IN \
+             (SELECT hash FROM login_failure ORDER BY last_at DESC LIMIT -1 OFFSET ?1)",
     )?
     .execute([GUESSERS_MAX])?;
     Ok(())

@@ -180,7 +180,7 @@ fn save(
         }
         RegistryChange::DeleteTopic { id, pending } => {
             tx.execute(
-                "UPDATE event_subscription SET deleted_at = ?2, keeps_pending = ?3
+                "UPDATE event_subscription SET deleted_at = ?2, dead_letters_pending = ?3
                  WHERE topic_id = ?1 AND deleted_at IS NULL",
                 params![id, now, pending == PendingFate::DeadLetter],
             )?;
@@ -227,7 +227,7 @@ fn save(
             save_validation(tx, encryption, id, &validation)?
         }
         RegistryChange::DeleteSubscription { id, pending } => tx.execute(
-            "UPDATE event_subscription SET deleted_at = ?2, keeps_pending = ?3 WHERE id = ?1",
+            "UPDATE event_subscription SET deleted_at = ?2, dead_letters_pending = ?3 WHERE id = ?1",
             params![id, now, pending == PendingFate::DeadLetter],
         )?,
     };

@@ -88,7 +88,7 @@ fn delete(
     now: i64,
 ) -> rusqlite::Result<usize> {
     tx.execute(
-        "UPDATE event_subscription SET deleted_at = ?2, keeps_pending = ?3
+        "UPDATE event_subscription SET deleted_at = ?2, dead_letters_pending = ?3
          WHERE deleted_at IS NULL
          AND topic_id IN (SELECT topic.id FROM topic WHERE namespace_id = ?1)",
         params![id, now, pending == PendingFate::DeadLetter],

@@ -1,7 +1,7 @@
 //! Brings a database file to the present schema.
 //!
-//! The numbered files in `migrations/` only ever go forward. A copy of the file is made before an older
-//! schema is changed; a file of a newer schema is refused.
+//! The numbered files in `migrations/` only go forward. A copy of the database is made before an older schema is
+//! changed. A database of a newer schema, or of one from before the first release, is not opened.
 
 use std::fs::OpenOptions;
 use std::io::ErrorKind;
@@ -32,6 +32,7 @@ pub(in crate::store) fn migrate_file(
     make_private(path)?;
     let mut connection = db::open_writer(path)?;
     let have = schema_version(&connection)?;
+    check_schema(path, &connection, have)?;
     let want = newest();
     if have > 0 && have < want {
         let copy = backup_path(path, have);
@@ -63,16 +64,31 @@ fn make_shrinkable(connection: &Connection, progress: &dyn Fn(&str)) -> Result<(
 
 /// Migrates an open database.
 pub(in crate::store) fn migrate(connection: &mut Connection) -> Result<(), StoreError> {
-    let (have, want) = (schema_version(connection)?, newest());
-    if have > want {
-        return Err(StoreError::Other(format!(
-            "the database has schema {have}, written by a newer release; this one knows schemas up \
-             to {want}. Start the newer release, or restore the copy made before its upgrade"
-        )));
-    }
     runner()
         .run(connection)
         .map_err(|error| StoreError::Other(format!("migration failed: {error}")))?;
+    Ok(())
+}
+
+/// Rejects a database whose schema this version does not know: one from before the first release, or a newer
+/// one.
+fn check_schema(path: &Path, connection: &Connection, have: i64) -> Result<(), StoreError> {
+    if !is_known(connection, have)? {
+        return Err(StoreError::Other(format!(
+            "{} was written by a version of Everpost from before the first release, and this version \
+             cannot read or upgrade it. Move it away or choose another --data-dir to start with an empty \
+             database; to get at what is in it, run the version that wrote it",
+            path.display()
+        )));
+    }
+    let newest = newest();
+    if have > newest {
+        return Err(StoreError::Other(format!(
+            "{} has schema {have}, written by a newer release; this one knows schemas up to {newest}. \
+             Start the newer release, or restore the copy made before its upgrade",
+            path.display()
+        )));
+    }
     Ok(())
 }
 
@@ -115,6 +131,21 @@ fn newest() -> i64 {
     versions.map_or(0, i64::from)
 }
 
+/// Whether the files that made the schema `have` of a database are the ones in here, as far as those go.
+fn is_known(connection: &Connection, have: i64) -> Result<bool, StoreError> {
+    if have == 0 {
+        return Ok(true);
+    }
+    let mut checksums =
+        connection.prepare("SELECT checksum FROM refinery_schema_history ORDER BY version")?;
+    let applied: Vec<String> = checksums
+        .query_map([], |row| row.get(0))?
+        .collect::<Result<_, _>>()?;
+    let known = runner().get_migrations().clone();
+    let mut pairs = applied.iter().zip(&known);
+    Ok(pairs.all(|(applied, known)| *applied == known.checksum().to_string()))
+}
+
 /// The schema of an open database; 0 for a new file.
 pub(super) fn schema_version(connection: &Connection) -> Result<i64, StoreError> {
     if !connection.table_exists(None, "refinery_schema_history")? {
@@ -151,7 +182,6 @@ fn backup(connection: &Connection, copy: &Path) -> Result<(), StoreError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::ledger::counters::{DAY_MS, LATENCY_PLACES, latency_columns};
 
     #[test]
     fn a_new_file_gets_the_newest_schema_and_stays_as_it_is() {
@@ -163,51 +193,41 @@ mod tests {
         assert_eq!(schema_version(&connection).expect("a version"), newest());
     }
 
-    #[test]
-    fn a_newer_schema_is_refused() {
-        let mut connection = db::open_in_memory().expect("a database");
-        migrate(&mut connection).expect("the present schema");
+    /// What `migrate_file` says to a database whose history was changed by `statements`.
+    fn rejection(statements: &str) -> String {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let path = dir.path().join("everpost.db");
+        migrate_file(&path, &|_| ()).expect("a new database");
+        let connection = db::open_writer(&path).expect("the same database");
         connection
-            .execute(
-                "UPDATE refinery_schema_history SET version = version + 1000",
-                [],
-            )
-            .expect("a newer release's mark");
-        let error = migrate(&mut connection).expect_err("it is newer");
-        assert!(error.to_string().contains("newer release"), "{error}");
+            .execute_batch(statements)
+            .expect("another history");
+        drop(connection);
+        let error = migrate_file(&path, &|line| panic!("{line}")).expect_err("an unknown schema");
+        error.to_string()
     }
 
     #[test]
-    fn latencies_counted_by_coarser_bounds_keep_those() {
-        let mut connection = db::open_in_memory().expect("a database");
-        let before = runner().set_target(refinery::Target::Version(20));
-        before.run(&mut connection).expect("an older schema");
-        connection
-            .execute_batch(
-                "INSERT INTO subscription_rollup VALUES
-                     (1, 0, 0, 0, 0, 0, 0, 100, 101, 102, 103, 104, 105, 106, 107, 108, 109, 110, 111)",
-            )
-            .expect("counts of an older release");
-        migrate(&mut connection).expect("the present schema");
-        let counted = |column: &str| -> i64 {
-            let count = format!("SELECT {column} FROM subscription_rollup");
-            connection
-                .query_row(&count, [], |row| row.get(0))
-                .expect("one row")
-        };
-        let (had, has_more): (Vec<_>, Vec<_>) = latency_columns()
-            .map(|column| counted(&column))
-            .partition(|count| *count > 0);
-        assert_eq!(had, (100..=111).collect::<Vec<_>>());
-        assert_eq!(has_more.len(), LATENCY_PLACES - 12);
-        for (column, was) in [
-            ("within_1000", 106),
-            ("within_5000", 107),
-            ("within_3600000", 110),
+    fn a_newer_schema_is_rejected() {
+        let text = rejection("INSERT INTO refinery_schema_history VALUES (1000, 'later', '', '2')");
+        assert!(
+            text.contains("everpost.db has schema 1000, written by a newer release"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn a_database_from_before_the_first_release_is_rejected_in_plain_words() {
+        let text = rejection(
+            "UPDATE refinery_schema_history SET checksum = '1', name = 'first_schema';
+             INSERT INTO refinery_schema_history VALUES (22, 'audit_names', '', '2')",
+        );
+        for part in [
+            "everpost.db was written by a version of Everpost from before the first release",
+            "choose another --data-dir",
         ] {
-            assert_eq!(counted(column), was, "{column}");
+            assert!(text.contains(part), "{text}");
         }
-        assert_eq!(counted(&format!("within_{DAY_MS}")), 111);
     }
 
     #[test]

@@ -62,7 +62,7 @@ const FIND_REQUEST: &str =
     "SELECT 1 FROM publish_request WHERE fingerprint = ?1 AND body_hash = ?2 AND received_at >= ?3";
 const MARK_REQUEST: &str = "INSERT OR REPLACE INTO publish_request (fingerprint, body_hash, received_at) VALUES (?1, ?2, ?3)";
 const INSERT_EVENT: &str = "INSERT INTO event (topic_id, received_at, event_id, event_type, source, \
-     subject, event_time, data_version, attributes, data_kind, data, matched) \
+     subject, event_time, data_version, attributes, data, data_is_base64, matched) \
      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)";
 const INSERT_DELIVERY: &str = "INSERT INTO delivery (event_id, subscription_id, next_attempt_at, \
      published_at) VALUES (?1, ?2, ?3, ?3)";
@@ -117,7 +117,7 @@ pub(super) fn insert_event(
     event: &Event,
     matched: usize,
 ) -> rusqlite::Result<EventKey> {
-    let (data_kind, data) = row::data_columns(&event.data);
+    let (data, data_is_base64) = row::data_columns(&event.data);
     tx.prepare_cached(INSERT_EVENT)?.execute(params![
         topic,
         received_at.as_ms(),
@@ -128,8 +128,8 @@ pub(super) fn insert_event(
         event.time,
         event.data_version,
         row::attributes_column(&event.attributes),
-        data_kind,
         data,
+        data_is_base64,
         i64::try_from(matched).unwrap_or(i64::MAX),
     ])?;
     Ok(EventKey(tx.last_insert_rowid()))

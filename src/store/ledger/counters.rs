@@ -7,25 +7,42 @@
 
 use std::collections::HashMap;
 use std::hash::Hash;
-use std::sync::{Arc, LazyLock, Mutex};
+use std::sync::{Arc, Mutex};
 
 use rusqlite::functions::{Context, FunctionFlags};
-use rusqlite::{Connection, params, params_from_iter};
+use rusqlite::{Connection, params};
 
 use crate::model::delivery::DeliveryState;
 use crate::model::system_topic::SystemTopic;
-use crate::store::row;
 
-/// Milliseconds from publishing to delivery by which deliveries are sorted: from a fast disk's over those of
-/// the schedule of retries to the day that a delivery lives in Event Grid (rule 7.1). Whatever took
-/// longer has a place of its own after them. They are names of columns: a new one takes a migration.
-pub(in crate::store) const LATENCY_BOUNDS_MS: [i64; 22] = [
-    5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 15_000, 30_000, 60_000, 120_000, 300_000,
-    600_000, 1_200_000, 3_600_000, 7_200_000, 21_600_000, 43_200_000, DAY_MS,
+/// Upper bounds of the latency buckets, in milliseconds from publishing to delivery: from a fast disk's over
+/// those of the retry schedule to the day that a delivery lives in Event Grid (rule 7.1). The last bucket holds
+/// whatever took longer.
+pub(in crate::store) const LATENCY_BOUNDS_MS: [i64; 23] = [
+    5,
+    10,
+    25,
+    50,
+    100,
+    250,
+    500,
+    1_000,
+    2_500,
+    5_000,
+    15_000,
+    30_000,
+    60_000,
+    120_000,
+    300_000,
+    600_000,
+    1_200_000,
+    3_600_000,
+    7_200_000,
+    21_600_000,
+    43_200_000,
+    DAY_MS,
+    i64::MAX,
 ];
-
-/// Places in a histogram of latencies.
-pub(in crate::store) const LATENCY_PLACES: usize = LATENCY_BOUNDS_MS.len() + 1;
 
 pub(super) const MINUTE_MS: i64 = 60_000;
 pub(in crate::store) const HOUR_MS: i64 = 60 * MINUTE_MS;
@@ -64,7 +81,7 @@ struct Rollup {
     dead_lettered: i64,
     dropped: i64,
     attempts: i64,
-    within: [i64; LATENCY_PLACES],
+    latencies: [i64; LATENCY_BOUNDS_MS.len()],
 }
 
 /// Deliveries that have been dead-lettered.
@@ -243,7 +260,7 @@ impl Counts {
         match state {
             DeliveryState::Delivered => {
                 rollup.delivered += 1;
-                rollup.within[place(ended_at - row.published_at)] += 1;
+                rollup.latencies[bucket(ended_at - row.published_at)] += 1;
             }
             DeliveryState::Dropped => rollup.dropped += 1,
             DeliveryState::Pending
@@ -321,8 +338,8 @@ impl Counts {
     }
 }
 
-/// The first place of a histogram whose bound a latency does not exceed.
-fn place(latency_ms: i64) -> usize {
+/// The first bucket whose bound a latency does not exceed.
+fn bucket(latency_ms: i64) -> usize {
     LATENCY_BOUNDS_MS.partition_point(|bound| *bound < latency_ms)
 }
 
@@ -354,7 +371,7 @@ impl Rollup {
         self.dead_lettered += more.dead_lettered;
         self.dropped += more.dropped;
         self.attempts += more.attempts;
-        for (sum, more) in self.within.iter_mut().zip(more.within) {
+        for (sum, more) in self.latencies.iter_mut().zip(more.latencies) {
             *sum += more;
         }
     }
@@ -389,45 +406,18 @@ const ADD_TOTAL: &str = "INSERT INTO subscription_total VALUES (?1, ?2, ?3, ?4, 
      ON CONFLICT DO UPDATE SET matched = matched + ?2, pending = pending + ?3, \
      delivered = delivered + ?4, dead_lettered = dead_lettered + ?5, dropped = dropped + ?6, \
      dead_letters = dead_letters + ?7";
-/// The histogram's columns, in the order of its places.
-pub(in crate::store) fn latency_columns() -> impl Iterator<Item = String> {
-    let within = LATENCY_BOUNDS_MS.iter().map(|ms| format!("within_{ms}"));
-    within.chain(["longer".to_owned()])
-}
-
-/// What a subscription's roll-up counts, the histogram last.
-pub(in crate::store) static SUBSCRIPTION_COUNTS: LazyLock<Vec<String>> = LazyLock::new(|| {
-    let counts = [
-        "matched",
-        "delivered",
-        "dead_lettered",
-        "dropped",
-        "attempts",
-    ];
-    let counts = counts.into_iter().map(str::to_owned);
-    counts.chain(latency_columns()).collect()
-});
-
-static ADD_ROLLUP: LazyLock<String> = LazyLock::new(|| {
-    let counts = SUBSCRIPTION_COUNTS.join(", ");
-    let values = vec!["?"; SUBSCRIPTION_COUNTS.len()].join(", ");
-    let add = SUBSCRIPTION_COUNTS.iter();
-    let add: Vec<_> = add
-        .map(|count| format!("{count} = {count} + excluded.{count}"))
-        .collect();
-    format!(
-        "INSERT INTO subscription_rollup (subscription_id, start_at, {counts}) VALUES (?, ?, {values}) \
-         ON CONFLICT DO UPDATE SET {}",
-        add.join(", ")
-    )
-});
+const ADD_ROLLUP: &str = "INSERT INTO subscription_rollup VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) \
+     ON CONFLICT DO UPDATE SET matched = matched + ?3, delivered = delivered + ?4, \
+     dead_lettered = dead_lettered + ?5, dropped = dropped + ?6, attempts = attempts + ?7";
+const ADD_LATENCY: &str = "INSERT INTO latency_bucket VALUES (?1, ?2, ?3, ?4) \
+     ON CONFLICT DO UPDATE SET deliveries = deliveries + ?4";
 const ADD_TOPIC_ROLLUP: &str = "INSERT INTO topic_rollup VALUES (?1, ?2, ?3, ?4, ?5) \
      ON CONFLICT DO UPDATE SET published = published + ?3, unmatched = unmatched + ?4, \
-     bytes = bytes + ?5";
+     data_bytes = data_bytes + ?5";
 const ADD_DEAD_LETTERS: &str = "INSERT INTO dead_letter_total VALUES (?1, ?2, ?3, ?4) \
      ON CONFLICT DO UPDATE SET dead_letters = dead_letters + ?4";
 const FORGET_EMPTY: &str = "DELETE FROM dead_letter_total \
-     WHERE subscription_id = ?1 AND reason = ?2 AND day = ?3 AND dead_letters <= 0";
+     WHERE subscription_id = ?1 AND reason = ?2 AND day_at = ?3 AND dead_letters <= 0";
 
 /// Nothing is noted for nobody, nor about the subscriptions of built-in topics, whose numbers are negative: a
 /// notice of what has become of a notice would be the next one's cause.
@@ -458,7 +448,7 @@ fn write_rollup(
     start_at: i64,
     rollup: &Rollup,
 ) -> rusqlite::Result<()> {
-    let counts = [
+    tx.prepare_cached(ADD_ROLLUP)?.execute(params![
         subscription,
         start_at,
         rollup.matched,
@@ -466,9 +456,13 @@ fn write_rollup(
         rollup.dead_lettered,
         rollup.dropped,
         rollup.attempts,
-    ];
-    tx.prepare_cached(&ADD_ROLLUP)?
-        .execute(params_from_iter(counts.into_iter().chain(rollup.within)))?;
+    ])?;
+    for (le_ms, deliveries) in LATENCY_BOUNDS_MS.into_iter().zip(rollup.latencies) {
+        if deliveries > 0 {
+            tx.prepare_cached(ADD_LATENCY)?
+                .execute([subscription, start_at, le_ms, deliveries])?;
+        }
+    }
     Ok(())
 }
 
@@ -535,7 +529,8 @@ impl DeliveryRow {
 
 impl Version {
     fn read(row: &Context<'_>, first: usize) -> rusqlite::Result<Option<Self>> {
-        let Some(state) = row.get::<Option<i64>>(first)?.and_then(row::state_of) else {
+        let name = row.get_raw(first).as_str_or_null()?;
+        let Some(state) = name.and_then(DeliveryState::from_name) else {
             return Ok(None);
         };
         // Read only where it counts: this runs for every row that changes.

@@ -123,13 +123,13 @@ impl Exports {
     ) -> Result<WaitingBlob, StoreError> {
         self.db
             .write(move |tx| {
-                let insert = "INSERT INTO dead_letter_blob (subscription_id, name, made_at) \
+                let insert = "INSERT INTO dead_letter_blob (subscription_id, name, created_at) \
                      VALUES (?1, ?2, ?3)";
                 tx.prepare_cached(insert)?
                     .execute(params![subscription, name, now.as_ms()])?;
                 let id = BlobId(tx.last_insert_rowid());
                 let join = "UPDATE delivery SET blob_id = ?2 \
-                     WHERE id = ?1 AND state = 2 AND blob_id IS NULL";
+                     WHERE id = ?1 AND state = 'DeadLettered' AND blob_id IS NULL";
                 let mut join = tx.prepare_cached(join)?;
                 for delivery in dead_letters {
                     join.execute(params![delivery, id.0])?;
@@ -178,7 +178,7 @@ impl Exports {
         self.db
             .write(move |tx| {
                 let keep = "INSERT OR REPLACE INTO storage_outage \
-                     (subscription_id, since, failures, tried_at, next_try_at, error) \
+                     (subscription_id, since, failures, last_attempt_at, next_attempt_at, error) \
                      VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
                 tx.prepare_cached(keep)?.execute(params![
                     subscription,
@@ -206,14 +206,14 @@ impl Exports {
             .write(move |tx| {
                 let drop = "UPDATE delivery SET state = ?4, blob_id = NULL, lock_token = NULL, \
                          locked_at = NULL, locked_until = NULL \
-                     WHERE id IN (SELECT id FROM delivery WHERE subscription_id = ?1 AND state = 2 \
+                     WHERE id IN (SELECT id FROM delivery WHERE subscription_id = ?1 AND state = 'DeadLettered' \
                          AND next_attempt_at < ?2 \
                          AND (locked_until IS NULL OR locked_until <= ?5) LIMIT ?3)";
                 Ok(tx.prepare_cached(drop)?.execute(params![
                     subscription,
                     before.as_ms(),
                     i64::try_from(limit).unwrap_or(i64::MAX),
-                    row::state_number(DeliveryState::Dropped),
+                    DeliveryState::Dropped,
                     now.as_ms(),
                 ])?)
             })
@@ -277,7 +277,7 @@ fn standing(tx: &Connection, subscription: SubscriptionId) -> Result<ExportStatu
             })
         });
     let oldest = "SELECT min(next_attempt_at) FROM delivery \
-         WHERE subscription_id = ?1 AND state = 2 AND blob_id IS NULL";
+         WHERE subscription_id = ?1 AND state = 'DeadLettered' AND blob_id IS NULL";
     let oldest = tx
         .prepare_cached(oldest)?
         .query_row([subscription], |row| row::timestamp_or_null(row, 0));
@@ -290,7 +290,7 @@ fn standing(tx: &Connection, subscription: SubscriptionId) -> Result<ExportStatu
 }
 
 fn outage(tx: &Connection, subscription: SubscriptionId) -> Result<Option<Outage>, StoreError> {
-    let outage = "SELECT since, failures, tried_at, next_try_at, error FROM storage_outage \
+    let outage = "SELECT since, failures, last_attempt_at, next_attempt_at, error FROM storage_outage \
          WHERE subscription_id = ?1";
     let mut outage = tx.prepare_cached(outage)?;
     Ok(outage.query_row([subscription], outage_of).optional()?)
@@ -336,7 +336,7 @@ fn find(
 ) -> Result<Option<Exportable>, StoreError> {
     let find = "SELECT delivery.id, delivery.published_at, octet_length(event.data) FROM delivery \
          CROSS JOIN event ON event.id = delivery.event_id WHERE delivery.subscription_id = ?1 \
-         AND delivery.state = 2 AND delivery.blob_id IS NULL AND delivery.next_attempt_at <= ?2 \
+         AND delivery.state = 'DeadLettered' AND delivery.blob_id IS NULL AND delivery.next_attempt_at <= ?2 \
          ORDER BY delivery.next_attempt_at, delivery.id LIMIT ?3";
     let limit = i64::try_from(BLOB_RECORDS_MAX).unwrap_or(i64::MAX);
     let mut find = tx.prepare_cached(find)?;
@@ -359,8 +359,8 @@ fn contents(tx: &Connection, blob: BlobId) -> Result<BlobContents, StoreError> {
     let select = format!(
         "SELECT {}, delivery.id, delivery.dead_letter_reason, delivery.attempts, \
              delivery.last_outcome, delivery.last_status, delivery.published_at, \
-             delivery.last_attempt_at, delivery.dead_letter_own_reason, \
-             delivery.dead_letter_description, delivery.dead_letter_properties \
+             delivery.last_attempt_at, delivery.receiver_reason, \
+             delivery.receiver_description, delivery.receiver_properties \
          FROM delivery JOIN event ON event.id = delivery.event_id \
          WHERE delivery.blob_id = ?1 ORDER BY delivery.id",
         row::EVENT_COLUMNS

@@ -95,7 +95,7 @@ pub(super) const DELIVERY_COLUMNS: &str = "id, event_id, attempts, published_at,
 fn find_due() -> String {
     format!(
         "SELECT {DELIVERY_COLUMNS}, next_attempt_at FROM delivery \
-         WHERE subscription_id = ?1 AND state = 0 ORDER BY next_attempt_at, id LIMIT ?2"
+         WHERE subscription_id = ?1 AND state = 'Pending' ORDER BY next_attempt_at, id LIMIT ?2"
     )
 }
 
@@ -161,8 +161,7 @@ fn next_due(
     tx: &Connection,
     subscription: SubscriptionId,
 ) -> Result<Option<Timestamp>, StoreError> {
-    let first =
-        "SELECT min(next_attempt_at) FROM delivery WHERE subscription_id = ?1 AND state = 0";
+    let first = "SELECT min(next_attempt_at) FROM delivery WHERE subscription_id = ?1 AND state = 'Pending'";
     let at: Option<i64> = tx
         .prepare_cached(first)?
         .query_row([subscription], |row| row.get(0))?;

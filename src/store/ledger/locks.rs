@@ -182,10 +182,10 @@ impl Deliveries {
     ) -> Result<Option<Timestamp>, StoreError> {
         let first = match queue {
             SubQueue::Pending => {
-                "SELECT min(next_attempt_at) FROM delivery WHERE subscription_id = ?1 AND state = 0"
+                "SELECT min(next_attempt_at) FROM delivery WHERE subscription_id = ?1 AND state = 'Pending'"
             }
             SubQueue::DeadLetters => {
-                "SELECT min(next_attempt_at) FROM delivery WHERE subscription_id = ?1 AND state = 2"
+                "SELECT min(next_attempt_at) FROM delivery WHERE subscription_id = ?1 AND state = 'DeadLettered'"
             }
         };
         self.db
@@ -201,15 +201,15 @@ impl Deliveries {
 
 /// Columns that [`Found::of`] reads, behind those of the delivery.
 const FOUND: &str = "deferred, locked_at, locked_until, dead_letter_reason, \
-     dead_letter_own_reason, dead_letter_description, dead_letter_properties, ended_at";
-const DUE_PENDING: &str = "WHERE subscription_id = ?1 AND state = 0 AND next_attempt_at <= ?2 \
+     receiver_reason, receiver_description, receiver_properties, ended_at";
+const DUE_PENDING: &str = "WHERE subscription_id = ?1 AND state = 'Pending' AND next_attempt_at <= ?2 \
      ORDER BY next_attempt_at, id LIMIT ?3";
-const DUE_DEAD: &str = "WHERE subscription_id = ?1 AND state = 2 AND next_attempt_at <= ?2 \
+const DUE_DEAD: &str = "WHERE subscription_id = ?1 AND state = 'DeadLettered' AND next_attempt_at <= ?2 \
      ORDER BY next_attempt_at, id LIMIT ?3";
 const DEFERRED: &str = "WHERE id = ?1 AND subscription_id = ?2 AND state = ?3 AND deferred = 1 \
      AND (locked_until IS NULL OR locked_until <= ?4)";
 // A lock moves the moment at which the delivery is due to its own end.
-const UNLOCKED: &str = "WHERE id = ?1 AND state = 0 AND next_attempt_at <= ?2";
+const UNLOCKED: &str = "WHERE id = ?1 AND state = 'Pending' AND next_attempt_at <= ?2";
 const LOCK: &str = "UPDATE delivery SET lock_token = ?2, locked_at = ?3, locked_until = ?4, \
      attempts = attempts + ?5, \
      last_attempt_at = CASE WHEN ?5 THEN ?3 ELSE last_attempt_at END, \
@@ -310,10 +310,10 @@ fn find(tx: &Connection, request: &LockRequest) -> Result<Vec<Found>, StoreError
             rows(tx, due, params![request.subscription, now, limit])
         }
         LockSelection::Deferred(ids) => {
-            let state = row::state_number(match request.queue {
+            let state = match request.queue {
                 SubQueue::Pending => DeliveryState::Pending,
                 SubQueue::DeadLetters => DeliveryState::DeadLettered,
-            });
+            };
             let mut found = Vec::new();
             for id in ids {
                 let values = params![id, request.subscription, state, now];
@@ -420,11 +420,11 @@ const UNCOUNT: &str = "UPDATE delivery SET attempts = attempts - 1, last_attempt
 const DEFER: &str = "UPDATE delivery SET deferred = 1 WHERE id = ?1";
 const UNLOCK: &str = "UPDATE delivery SET lock_token = NULL, locked_at = NULL, locked_until = NULL, \
      next_attempt_at = ?2 WHERE id = ?1";
-const REMOVE: &str = "UPDATE delivery SET state = 5, removed_at = ?2, lock_token = NULL, \
+const REMOVE: &str = "UPDATE delivery SET state = 'Removed', removed_at = ?2, lock_token = NULL, \
      locked_at = NULL, locked_until = NULL WHERE id = ?1";
 
-pub(super) const REMOVE_UNLOCKED: &str = "UPDATE delivery SET state = 5, removed_at = ?2, lock_token = NULL, \
-     locked_at = NULL, locked_until = NULL WHERE id = ?1 AND state = 2 \
+pub(super) const REMOVE_UNLOCKED: &str = "UPDATE delivery SET state = 'Removed', removed_at = ?2, lock_token = NULL, \
+     locked_at = NULL, locked_until = NULL WHERE id = ?1 AND state = 'DeadLettered' \
      AND (locked_until IS NULL OR locked_until <= ?2)";
 
 fn renew(

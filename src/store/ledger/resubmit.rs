@@ -227,12 +227,7 @@ pub(in crate::store) fn resubmit(
     let found = tx
         .prepare_cached(FIND_UNCHANGED)?
         .query_row(
-            params![
-                of.delivery,
-                row::state_number(of.state),
-                of.attempts,
-                now.as_ms()
-            ],
+            params![of.delivery, of.state, of.attempts, now.as_ms()],
             |row| Ok((row.get(0).map(EventKey)?, row.get::<_, bool>(1)?)),
         )
         .optional()?;
@@ -348,7 +343,7 @@ fn link(
     now: Timestamp,
 ) -> Result<(), StoreError> {
     if of.state == DeliveryState::DeadLettered {
-        let resubmitted = row::state_number(DeliveryState::Resubmitted);
+        let resubmitted = DeliveryState::Resubmitted;
         tx.prepare_cached(REPLACE)?
             .execute(params![of.delivery, resubmitted, added.delivery])?;
     } else if added.delivery.is_some() {

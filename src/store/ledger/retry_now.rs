@@ -35,7 +35,7 @@ impl Deliveries {
 
 fn retry_now(tx: &Connection, id: DeliveryId, now: Timestamp) -> Result<RetriedNow, StoreError> {
     let update = "UPDATE delivery SET next_attempt_at = min(next_attempt_at, ?2) WHERE id = ?1 \
-         AND state = 0 AND deferred = 0 AND (locked_until IS NULL OR locked_until <= ?2) \
+         AND state = 'Pending' AND deferred = 0 AND (locked_until IS NULL OR locked_until <= ?2) \
          RETURNING subscription_id";
     let mut update = tx.prepare_cached(update)?;
     let hastened = update

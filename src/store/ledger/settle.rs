@@ -95,19 +95,19 @@ impl Deliveries {
 
 const RETRY: &str = "UPDATE delivery SET next_attempt_at = ?2, attempts = ?3, last_attempt_at = ?4, \
      last_outcome = ?5, last_status = ?6, lock_token = NULL, locked_at = NULL, locked_until = NULL \
-     WHERE id = ?1 AND state = 0";
+     WHERE id = ?1 AND state = 'Pending'";
 const RETRY_UNATTEMPTED: &str = "UPDATE delivery SET next_attempt_at = ?2, lock_token = NULL, \
-     locked_at = NULL, locked_until = NULL WHERE id = ?1 AND state = 0";
+     locked_at = NULL, locked_until = NULL WHERE id = ?1 AND state = 'Pending'";
 // What ends is due once more, as a dead letter; whoever held it has lost it.
 const END: &str = "UPDATE delivery SET state = ?2, ended_at = ?3, next_attempt_at = ?3, \
      dead_letter_reason = ?4, attempts = ?5, last_attempt_at = ?6, last_outcome = ?7, \
      last_status = ?8, lock_token = NULL, locked_at = NULL, locked_until = NULL, \
-     deferred = 0 WHERE id = ?1 AND state = 0";
+     deferred = 0 WHERE id = ?1 AND state = 'Pending'";
 const END_UNATTEMPTED: &str = "UPDATE delivery SET state = ?2, ended_at = ?3, \
      next_attempt_at = ?3, dead_letter_reason = ?4, lock_token = NULL, locked_at = NULL, \
-     locked_until = NULL, deferred = 0 WHERE id = ?1 AND state = 0";
-const EXPLAIN: &str = "UPDATE delivery SET dead_letter_own_reason = ?2, \
-     dead_letter_description = ?3, dead_letter_properties = ?4 WHERE id = ?1";
+     locked_until = NULL, deferred = 0 WHERE id = ?1 AND state = 'Pending'";
+const EXPLAIN: &str = "UPDATE delivery SET receiver_reason = ?2, \
+     receiver_description = ?3, receiver_properties = ?4 WHERE id = ?1";
 
 pub(in crate::store) fn settle(
     tx: &Connection,
@@ -168,7 +168,7 @@ fn end(
     attempt: Option<&DeliveryAttempt>,
     now: Timestamp,
 ) -> rusqlite::Result<usize> {
-    let (state, reason) = (row::state_number(state), reason.map(DeadLetterReason::name));
+    let reason = reason.map(DeadLetterReason::name);
     let Some(attempt) = attempt else {
         let values = params![id, state, now.as_ms(), reason];
         return tx.prepare_cached(END_UNATTEMPTED)?.execute(values);
@@ -225,7 +225,7 @@ const RECORD: &str = "INSERT OR REPLACE INTO delivery_attempt (delivery_id, atte
 const RECORD_LATE: &str = "UPDATE delivery_attempt SET late_status = ?3, late_ms = ?4 \
      WHERE delivery_id = ?1 AND attempt = ?2";
 const COMPLETE_LATE: &str = "UPDATE delivery SET state = ?3, ended_at = ?4, last_outcome = ?5, \
-     lock_token = NULL, locked_at = NULL, locked_until = NULL, last_status = ?6 WHERE id = ?1 AND state = 0 AND attempts = ?2";
+     lock_token = NULL, locked_at = NULL, locked_until = NULL, last_status = ?6 WHERE id = ?1 AND state = 'Pending' AND attempts = ?2";
 
 /// Says whether the delivery is complete by it.
 fn settle_late(tx: &Connection, late: &Late, now: Timestamp) -> Result<bool, StoreError> {
@@ -242,7 +242,7 @@ fn settle_late(tx: &Connection, late: &Late, now: Timestamp) -> Result<bool, Sto
     let completed = tx.prepare_cached(COMPLETE_LATE)?.execute(params![
         late.delivery,
         late.attempt,
-        row::state_number(DeliveryState::Delivered),
+        DeliveryState::Delivered,
         now.as_ms(),
         Outcome::Delivered.name(),
         late.answer.status
@@ -276,9 +276,9 @@ pub(in crate::store) fn record(
 /// (?1).
 const ORPHANS: &str = "SELECT delivery.id FROM event_subscription \
      CROSS JOIN delivery ON delivery.subscription_id = event_subscription.id \
-         AND delivery.state = 0 \
+         AND delivery.state = 'Pending' \
      WHERE event_subscription.deleted_at IS NOT NULL \
-         AND event_subscription.keeps_pending = ?1 LIMIT ?2";
+         AND event_subscription.dead_letters_pending = ?1 LIMIT ?2";
 
 fn end_pending_of_deleted(
     tx: &Savepoint<'_>,
@@ -322,7 +322,7 @@ fn end_orphans_as(
     Ok(tx.prepare_cached(&end)?.execute(params![
         is_kept,
         limit,
-        row::state_number(state),
+        state,
         now.as_ms(),
         DeadLetterReason::SubscriptionDeleted.name(),
         lost,

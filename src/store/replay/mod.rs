@@ -84,7 +84,7 @@ impl Replays {
                 let id = insert(tx, &encryption, &job, now)?;
                 let kept = i64::try_from(REPLAY_JOBS_KEPT).unwrap_or(i64::MAX);
                 tx.execute(
-                    "DELETE FROM replay_job WHERE id <= ?1 AND state IN (2, 3)",
+                    "DELETE FROM replay_job WHERE id <= ?1 AND state IN ('Completed', 'Cancelled')",
                     [id.0.saturating_sub(kept)],
                 )?;
                 load(tx, &encryption, id)?
@@ -101,7 +101,7 @@ impl Replays {
                 jobs(
                     tx,
                     &encryption,
-                    "WHERE state IN (0, 1) ORDER BY id",
+                    "WHERE state IN ('Running', 'Paused') ORDER BY id",
                     params![],
                 )
             })
@@ -175,7 +175,7 @@ impl Replays {
     ) -> Result<Option<SubscriptionId>, StoreError> {
         self.db
             .read(move |tx| {
-                let nth = "SELECT 1 FROM delivery WHERE subscription_id = ?1 AND state = 0 \
+                let nth = "SELECT 1 FROM delivery WHERE subscription_id = ?1 AND state = 'Pending' \
                      LIMIT 1 OFFSET ?2";
                 let before = i64::try_from(pending).unwrap_or(i64::MAX).saturating_sub(1);
                 for subscription in subscriptions {
@@ -233,13 +233,13 @@ fn insert(
         ReplayTarget::Url(url) => (None, Some(url.reveal().as_str())),
     };
     let insert = "INSERT INTO replay_job (state, source, topic_id, subscription_id, \
-         dead_letter_reason, last_outcome, last_status, event_type, subject, ended_from, \
-         ended_before, text, last_delivery_id, target, target_topic_id, target_url, per_1000_s, \
+         reason, last_outcome, last_status, event_type, subject, ended_from, \
+         ended_before, text, last_delivery_id, target, target_topic_id, target_url, rate_per_1000_s, \
          created_at, updated_at, total) \
          VALUES (:state, :source, :topic, :subscription, :reason, :outcome, :status, :type, :subject, \
          :from, :before, :text, :last, :target, :target_topic, :url, :rate, :now, :now, :total)";
     tx.prepare_cached(insert)?.execute(named_params! {
-        ":state": state_number(ReplayState::Running),
+        ":state": ReplayState::Running.name(),
         ":source": source.of.name(),
         ":topic": filter.topic,
         ":subscription": filter.subscription,
@@ -270,9 +270,9 @@ fn insert(
     Ok(ReplayJobId(id))
 }
 
-const JOB: &str = "SELECT id, state, source, topic_id, subscription_id, dead_letter_reason, \
+const JOB: &str = "SELECT id, state, source, topic_id, subscription_id, reason, \
      last_outcome, last_status, event_type, subject, ended_from, ended_before, text, \
-     last_delivery_id, target, target_topic_id, target_url, per_1000_s, created_at, updated_at, \
+     last_delivery_id, target, target_topic_id, target_url, rate_per_1000_s, created_at, updated_at, \
      ended_at, cursor, total, resubmitted, failed, skipped, errors FROM replay_job";
 
 fn jobs(
@@ -305,7 +305,8 @@ fn unreadable(what: &str) -> StoreError {
 fn job(row: &Row<'_>, encryption: &Encryption) -> Result<ReplayJob, StoreError> {
     Ok(ReplayJob {
         id: ReplayJobId(row.get(0)?),
-        state: state(row.get(1)?)?,
+        state: ReplayState::from_name(&row.get::<_, String>(1)?)
+            .ok_or_else(|| unreadable("state"))?,
         request: NewReplayJob {
             source: ReplaySource {
                 of: replayed(&row.get::<_, String>(2)?)?,
@@ -377,21 +378,6 @@ fn progress(row: &Row<'_>) -> Result<Progress, StoreError> {
     })
 }
 
-/// The number by which the store knows a state: its place in [`ReplayState::ALL`].
-fn state_number(state: ReplayState) -> i64 {
-    ReplayState::ALL
-        .iter()
-        .position(|each| *each == state)
-        .and_then(|place| i64::try_from(place).ok())
-        .expect("every state is listed")
-}
-
-fn state(number: i64) -> Result<ReplayState, StoreError> {
-    let found = usize::try_from(number).ok();
-    let found = found.and_then(|place| ReplayState::ALL.get(place).copied());
-    found.ok_or_else(|| unreadable("state"))
-}
-
 fn set_state(
     tx: &Connection,
     id: ReplayJobId,
@@ -400,12 +386,8 @@ fn set_state(
 ) -> rusqlite::Result<()> {
     let ended_at = state.is_ended().then_some(now.as_ms());
     let update = "UPDATE replay_job SET state = ?2, updated_at = ?3, ended_at = ?4 WHERE id = ?1";
-    tx.prepare_cached(update)?.execute(params![
-        id.0,
-        state_number(state),
-        now.as_ms(),
-        ended_at
-    ])?;
+    tx.prepare_cached(update)?
+        .execute(params![id.0, state.name(), now.as_ms(), ended_at])?;
     Ok(())
 }
 

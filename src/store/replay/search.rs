@@ -8,7 +8,6 @@ use crate::model::replay::{ReplaySource, Replayed};
 use crate::store::error::StoreError;
 use crate::store::ledger::resubmit::{CANDIDATE_COLUMNS, Candidate, candidate_of, readable};
 use crate::store::replay::Replays;
-use crate::store::row;
 use crate::store::views::dead_letter_filter::{OF_ABOUT, OF_DELIVERY, values};
 use crate::store::views::event_filter::{OF_EVENT, OF_TEXT};
 
@@ -79,9 +78,9 @@ impl Replays {
 /// gone through by number.
 fn domain(source: &ReplaySource) -> &'static str {
     match (source.of, source.filter.subscription) {
-        (Replayed::DeadLetters, None) => "delivery.state = 2",
+        (Replayed::DeadLetters, None) => "delivery.state = 'DeadLettered'",
         (Replayed::DeadLetters, Some(_)) => {
-            "delivery.subscription_id = :subscription AND delivery.state = 2"
+            "delivery.subscription_id = :subscription AND delivery.state = 'DeadLettered'"
         }
         (Replayed::Delivered, _) => "true",
     }
@@ -119,9 +118,9 @@ fn end_of_window(
 
 /// The deliveries of a stretch that are meant.
 fn which(source: &ReplaySource) -> String {
-    let state = row::state_number(source.of.state());
+    let state = source.of.state().name();
     format!(
-        "{} AND delivery.state = {state} AND delivery.id > :after AND delivery.id <= :until \
+        "{} AND delivery.state = '{state}' AND delivery.id > :after AND delivery.id <= :until \
          AND {OF_DELIVERY}",
         domain(source)
     )

@@ -160,7 +160,7 @@ fn standing(
     let dead_letters = cutoff.dead_letters.map_or(i64::MIN, Timestamp::as_ms);
     let values = params![
         event,
-        row::state_number(DeliveryState::DeadLettered),
+        DeliveryState::DeadLettered,
         dead_letters,
         cutoff.delivered.as_ms()
     ];

@@ -1,13 +1,11 @@
 //! Folds old roll-ups onto coarser grains, so that years of counters stay small.
 
-use std::sync::LazyLock;
-
 use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::base::Timestamp;
 use crate::store::engine::upkeep::Upkeep;
 use crate::store::error::StoreError;
-use crate::store::ledger::counters::{DAY_MS, HOUR_MS, SUBSCRIPTION_COUNTS};
+use crate::store::ledger::counters::{DAY_MS, HOUR_MS};
 
 /// How coarse old roll-ups become.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,11 +48,11 @@ impl Upkeep {
         }
         self.db
             .write(move |tx| {
-                if let Some(id_range) = subscription {
-                    fold(tx, &SUBSCRIPTIONS, &id_range, granularity)?;
+                if let Some(period) = subscription {
+                    fold(tx, &SUBSCRIPTIONS, &period, granularity)?;
                 }
-                if let Some(id_range) = topic {
-                    fold(tx, &TOPICS, &id_range, granularity)?;
+                if let Some(period) = topic {
+                    fold(tx, &TOPICS, &period, granularity)?;
                 }
                 Ok(true)
             })
@@ -70,7 +68,7 @@ impl Upkeep {
         self.db
             .write(move |tx| {
                 let mut forgotten = 0;
-                for Table { name, key, .. } in [&*SUBSCRIPTIONS, &*TOPICS] {
+                for Table { name, key, .. } in [SUBSCRIPTIONS, TOPICS] {
                     let forget = format!(
                         "DELETE FROM {name} WHERE ({key}, start_at) IN \
                          (SELECT {key}, start_at FROM {name} WHERE start_at < ?1 LIMIT ?2)"
@@ -90,25 +88,36 @@ impl Upkeep {
 struct Table {
     name: &'static str,
     key: &'static str,
-    counts: Vec<String>,
+    counts: &'static [&'static str],
 }
 
-static SUBSCRIPTIONS: LazyLock<Table> = LazyLock::new(|| Table {
+const SUBSCRIPTIONS: Table = Table {
     name: "subscription_rollup",
     key: "subscription_id",
-    counts: SUBSCRIPTION_COUNTS.clone(),
-});
+    counts: &[
+        "matched",
+        "delivered",
+        "dead_lettered",
+        "dropped",
+        "attempts",
+    ],
+};
 
-static TOPICS: LazyLock<Table> = LazyLock::new(|| Table {
+/// The buckets of a subscription's roll-ups, which are deleted with those.
+const LATENCIES: Table = Table {
+    name: "latency_bucket",
+    key: "subscription_id",
+    counts: &["deliveries"],
+};
+
+const TOPICS: Table = Table {
     name: "topic_rollup",
     key: "topic_id",
-    counts: ["published", "unmatched", "bytes"]
-        .map(str::to_owned)
-        .into(),
-});
+    counts: &["published", "unmatched", "data_bytes"],
+};
 
-/// Whose roll-ups, and from which full grain on.
-struct IdRange {
+/// Whose roll-ups, and the hour or day that they are added up to.
+struct Period {
     key: i64,
     start_at: i64,
 }
@@ -119,7 +128,7 @@ fn find(
     table: &Table,
     granularity: Granularity,
     before: i64,
-) -> Result<Option<IdRange>, StoreError> {
+) -> Result<Option<Period>, StoreError> {
     let Table { name, key, .. } = table;
     let find = format!(
         "SELECT {key}, start_at - start_at % ?2 FROM {name} \
@@ -128,7 +137,7 @@ fn find(
     let found = tx
         .prepare_cached(&find)?
         .query_row([before, granularity.ms()], |row| {
-            Ok(IdRange {
+            Ok(Period {
                 key: row.get(0)?,
                 start_at: row.get(1)?,
             })
@@ -136,32 +145,39 @@ fn find(
     Ok(found.optional()?)
 }
 
+/// Adds the roll-ups of `period` up and deletes those that were added.
 fn fold(
     tx: &Connection,
     table: &Table,
-    id_range: &IdRange,
+    period: &Period,
     granularity: Granularity,
 ) -> rusqlite::Result<()> {
-    let Table { name, key, counts } = table;
+    let Table { name, key, .. } = table;
+    let end_at = period.start_at + granularity.ms();
+    let values = params![period.key, period.start_at, end_at];
+    tx.prepare_cached(&add_up(table, &[]))?.execute(values)?;
+    if name == &SUBSCRIPTIONS.name {
+        tx.prepare_cached(&add_up(&LATENCIES, &["le_ms"]))?
+            .execute(values)?;
+    }
+    let delete = format!("DELETE FROM {name} WHERE {key} = ?1 AND start_at > ?2 AND start_at < ?3");
+    tx.prepare_cached(&delete)?.execute(values)?;
+    Ok(())
+}
+
+/// Adds the counts of key ?1 from after ?2 and before ?3 to those at ?2, apart by the columns `by`.
+fn add_up(Table { name, key, counts }: &Table, by: &[&str]) -> String {
+    let by: String = by.iter().map(|column| format!(", {column}")).collect();
     let each = |form: fn(&str) -> String| -> String {
         let all: Vec<String> = counts.iter().map(|count| form(count)).collect();
         all.join(", ")
     };
-    let add = format!(
-        "INSERT INTO {name} ({key}, start_at, {}) SELECT {key}, ?2, {} FROM {name} \
-         WHERE {key} = ?1 AND start_at > ?2 AND start_at < ?3 GROUP BY {key} \
+    format!(
+        "INSERT INTO {name} ({key}, start_at{by}, {}) SELECT {key}, ?2{by}, {} FROM {name} \
+         WHERE {key} = ?1 AND start_at > ?2 AND start_at < ?3 GROUP BY {key}{by} \
          ON CONFLICT DO UPDATE SET {}",
         counts.join(", "),
         each(|count| format!("sum({count})")),
         each(|count| format!("{count} = {count} + excluded.{count}")),
-    );
-    let forget = format!("DELETE FROM {name} WHERE {key} = ?1 AND start_at > ?2 AND start_at < ?3");
-    let values = params![
-        id_range.key,
-        id_range.start_at,
-        id_range.start_at + granularity.ms()
-    ];
-    tx.prepare_cached(&add)?.execute(values)?;
-    tx.prepare_cached(&forget)?.execute(values)?;
-    Ok(())
+    )
 }

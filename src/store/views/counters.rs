@@ -7,7 +7,7 @@ use crate::base::Timestamp;
 use crate::model::subscription::SubscriptionId;
 use crate::model::topic::TopicId;
 use crate::store::error::StoreError;
-use crate::store::ledger::counters::{LATENCY_BOUNDS_MS, LATENCY_PLACES, latency_columns};
+use crate::store::ledger::counters::LATENCY_BOUNDS_MS;
 use crate::store::views::Views;
 
 /// Slots of one series, at most: a chart draws no more.
@@ -137,14 +137,15 @@ impl TrafficSlot {
 /// How long deliveries took from publishing to the receiver's success, sorted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Latency {
-    places: [u64; LATENCY_PLACES],
+    /// In the order of [`LATENCY_BOUNDS_MS`].
+    buckets: [u64; LATENCY_BOUNDS_MS.len()],
 }
 
 impl Latency {
     /// Both together.
     #[must_use]
     pub fn plus(mut self, other: Self) -> Self {
-        for (sum, more) in self.places.iter_mut().zip(other.places) {
+        for (sum, more) in self.buckets.iter_mut().zip(other.buckets) {
             *sum += more;
         }
         self
@@ -153,18 +154,20 @@ impl Latency {
     /// The time within which `share` of the deliveries (`0.0..=1.0`) were made, in milliseconds, rounded
     /// up to the next bound; `None` without deliveries.
     pub fn within_ms(&self, share: f64) -> Option<Bound> {
-        let all: u64 = self.places.iter().sum();
+        let all: u64 = self.buckets.iter().sum();
         if all == 0 {
             return None;
         }
         let wanted = (all as f64 * share).ceil();
         let mut seen = 0;
-        let place = self.places.iter().position(|count| {
+        let bucket = self.buckets.iter().position(|count| {
             seen += count;
             seen as f64 >= wanted
         });
-        let bound = place.and_then(|place| LATENCY_BOUNDS_MS.get(place));
-        Some(bound.map_or(Bound::Longer, |ms| Bound::Within(ms.unsigned_abs())))
+        Some(match bucket.map(|bucket| LATENCY_BOUNDS_MS[bucket]) {
+            None | Some(i64::MAX) => Bound::Longer,
+            Some(ms) => Bound::Within(ms.unsigned_abs()),
+        })
     }
 }
 
@@ -203,16 +206,16 @@ impl Views {
     pub async fn recount(&self, subscription: SubscriptionId) -> Result<Recount, StoreError> {
         self.db
             .read(move |tx| {
-                let count = |state: i64| -> rusqlite::Result<u64> {
+                let count = |state: &str| -> rusqlite::Result<u64> {
                     let count = format!(
-                        "SELECT count(*) FROM delivery WHERE subscription_id = ?1 AND state = {state}"
+                        "SELECT count(*) FROM delivery WHERE subscription_id = ?1 AND state = '{state}'"
                     );
                     tx.prepare_cached(&count)?
                         .query_row([subscription], |row| unsigned(row, 0))
                 };
                 Ok(Recount {
-                    pending: count(0)?,
-                    dead_letters: count(2)?,
+                    pending: count("Pending")?,
+                    dead_letters: count("DeadLettered")?,
                 })
             })
             .await
@@ -268,7 +271,7 @@ fn traffic(tx: &Connection, query: TrafficQuery) -> Result<Vec<TrafficSlot>, Sto
     };
     let values = params![query.from.as_ms(), start(count), step, id];
     let topics = format!(
-        "SELECT (start_at - ?1) / ?3, sum(published), sum(unmatched), sum(bytes) FROM topic_rollup \
+        "SELECT (start_at - ?1) / ?3, sum(published), sum(unmatched), sum(data_bytes) FROM topic_rollup \
          WHERE start_at >= ?1 AND start_at < ?2 AND {whose_topics} GROUP BY 1"
     );
     let mut topics = tx.prepare_cached(&topics)?;
@@ -278,20 +281,30 @@ fn traffic(tx: &Connection, query: TrafficQuery) -> Result<Vec<TrafficSlot>, Sto
             slot.read_topics(row)?;
         }
     }
-    let within: Vec<String> = latency_columns()
-        .map(|column| format!("sum({column})"))
-        .collect();
     let subscriptions = format!(
         "SELECT (start_at - ?1) / ?3, sum(matched), sum(delivered), sum(dead_lettered), sum(dropped), \
-         sum(attempts), {} FROM subscription_rollup \
-         WHERE start_at >= ?1 AND start_at < ?2 AND {whose_subscriptions} GROUP BY 1",
-        within.join(", ")
+         sum(attempts) FROM subscription_rollup \
+         WHERE start_at >= ?1 AND start_at < ?2 AND {whose_subscriptions} GROUP BY 1"
     );
     let mut subscriptions = tx.prepare_cached(&subscriptions)?;
     let mut rows = subscriptions.query(values)?;
     while let Some(row) = rows.next()? {
         if let Some(slot) = slot_of(row, &mut slots)? {
             slot.read_subscriptions(row)?;
+        }
+    }
+    // The roll-ups lead to their buckets: those have no index of their own by time.
+    let latencies = format!(
+        "SELECT (start_at - ?1) / ?3, le_ms, sum(deliveries) FROM subscription_rollup \
+         CROSS JOIN latency_bucket USING (subscription_id, start_at) \
+         WHERE start_at >= ?1 AND start_at < ?2 AND {whose_subscriptions} GROUP BY 1, 2"
+    );
+    let mut latencies = tx.prepare_cached(&latencies)?;
+    let mut rows = latencies.query(values)?;
+    while let Some(row) = rows.next()? {
+        let bucket = LATENCY_BOUNDS_MS.binary_search(&row.get(1)?);
+        if let (Some(slot), Ok(bucket)) = (slot_of(row, &mut slots)?, bucket) {
+            slot.latency.buckets[bucket] += unsigned(row, 2)?;
         }
     }
     let pending = format!(
@@ -359,16 +372,13 @@ impl TrafficSlot {
         self.dead_lettered = unsigned(row, 3)?;
         self.dropped = unsigned(row, 4)?;
         self.attempts = unsigned(row, 5)?;
-        for (place, count) in self.latency.places.iter_mut().enumerate() {
-            *count = unsigned(row, 6 + place)?;
-        }
         Ok(())
     }
 }
 
 fn dead_letter_groups(tx: &Connection) -> Result<Vec<DeadLetterGroup>, StoreError> {
-    let all = "SELECT subscription_id, reason, day, dead_letters FROM dead_letter_total \
-         WHERE dead_letters > 0 ORDER BY day DESC, dead_letters DESC";
+    let all = "SELECT subscription_id, reason, day_at, dead_letters FROM dead_letter_total \
+         WHERE dead_letters > 0 ORDER BY day_at DESC, dead_letters DESC";
     let mut all = tx.prepare_cached(all)?;
     let groups = all.query_map([], |row| {
         Ok(DeadLetterGroup {
@@ -386,12 +396,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn percentiles_are_the_bounds_of_their_places() {
+    fn percentiles_are_the_bounds_of_their_buckets() {
         let mut latency = Latency::default();
         assert_eq!(latency.within_ms(0.5), None);
-        latency.places[0] = 98; // within 5 ms
-        latency.places[7] = 1; // within 1 s
-        latency.places[LATENCY_PLACES - 1] = 1;
+        latency.buckets[0] = 98; // within 5 ms
+        latency.buckets[7] = 1; // within 1 s
+        latency.buckets[LATENCY_BOUNDS_MS.len() - 1] = 1;
         for (share, expected) in [
             (0.0, Bound::Within(5)),
             (0.5, Bound::Within(5)),

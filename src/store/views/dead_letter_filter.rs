@@ -9,18 +9,18 @@ pub(in crate::store) const OF_DELIVERY: &str = "(:topic IS NULL OR delivery.subs
          (SELECT id FROM event_subscription WHERE topic_id = :topic)) \
      AND (:subscription IS NULL OR delivery.subscription_id = :subscription) \
      AND (:reason IS NULL OR delivery.dead_letter_reason = :reason \
-         OR delivery.dead_letter_own_reason = :reason) \
+         OR delivery.receiver_reason = :reason) \
      AND (:outcome IS NULL OR delivery.last_outcome = :outcome) \
      AND (:status IS NULL OR delivery.last_status = :status) \
      AND (:ended_from IS NULL OR delivery.ended_at >= :ended_from) \
      AND (:ended_before IS NULL OR delivery.ended_at < :ended_before)";
 
 /// [`OF_EVENT`](crate::store::views::event_filter::OF_EVENT) of dead letters, by what an index has of their events.
-pub(in crate::store) const OF_ABOUT: &str = "(:type IS NULL OR delivery.about_type = :type) \
-     AND (:type_begin IS NULL OR substr(delivery.about_type, 1, length(:type_begin)) = :type_begin) \
-     AND (:subject IS NULL OR delivery.about_subject = :subject) \
+pub(in crate::store) const OF_ABOUT: &str = "(:type IS NULL OR delivery.event_type = :type) \
+     AND (:type_begin IS NULL OR substr(delivery.event_type, 1, length(:type_begin)) = :type_begin) \
+     AND (:subject IS NULL OR delivery.event_subject = :subject) \
      AND (:subject_begin IS NULL \
-         OR substr(delivery.about_subject, 1, length(:subject_begin)) = :subject_begin)";
+         OR substr(delivery.event_subject, 1, length(:subject_begin)) = :subject_begin)";
 
 /// The parameters of all conditions on dead letters and their events.
 pub(in crate::store) fn values(filter: &DeadLetterFilter) -> FilterValues {

@@ -60,11 +60,11 @@ impl GroupBy {
 
     fn key(self) -> String {
         match self {
-            Self::Source => "coalesce(delivery.about_source, '')".to_owned(),
+            Self::Source => "coalesce(delivery.event_source, '')".to_owned(),
             Self::Reason => {
-                "coalesce(delivery.dead_letter_own_reason, delivery.dead_letter_reason)".to_owned()
+                "coalesce(delivery.receiver_reason, delivery.dead_letter_reason)".to_owned()
             }
-            Self::EventType => "coalesce(delivery.about_type, '')".to_owned(),
+            Self::EventType => "coalesce(delivery.event_type, '')".to_owned(),
             Self::Day => format!("CAST(delivery.ended_at - delivery.ended_at % {DAY_MS} AS TEXT)"),
         }
     }
@@ -206,17 +206,17 @@ fn which(filter: &DeadLetterFilter) -> String {
 fn candidates(filter: &DeadLetterFilter) -> &'static str {
     match filter.subscription {
         Some(_) => {
-            "SELECT id, subscription_id, event_id, dead_letter_reason, dead_letter_own_reason, \
-             last_outcome, last_status, ended_at, about_type, about_source, about_subject \
+            "SELECT id, subscription_id, event_id, dead_letter_reason, receiver_reason, \
+             last_outcome, last_status, ended_at, event_type, event_source, event_subject \
              FROM delivery INDEXED BY delivery_dead_subscription \
-             WHERE state = 2 AND subscription_id = :subscription AND id <= :newest \
+             WHERE state = 'DeadLettered' AND subscription_id = :subscription AND id <= :newest \
              ORDER BY id DESC LIMIT :looked_at"
         }
         None => {
-            "SELECT id, subscription_id, event_id, dead_letter_reason, dead_letter_own_reason, \
-             last_outcome, last_status, ended_at, about_type, about_source, about_subject \
+            "SELECT id, subscription_id, event_id, dead_letter_reason, receiver_reason, \
+             last_outcome, last_status, ended_at, event_type, event_source, event_subject \
              FROM delivery INDEXED BY delivery_dead \
-             WHERE state = 2 AND id <= :newest ORDER BY id DESC LIMIT :looked_at"
+             WHERE state = 'DeadLettered' AND id <= :newest ORDER BY id DESC LIMIT :looked_at"
         }
     }
 }

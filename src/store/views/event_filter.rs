@@ -3,7 +3,6 @@
 use rusqlite::ToSql;
 
 use crate::model::event_filter::{DeliveryStage, EventFilter, SoughtText};
-use crate::store::row;
 
 /// True for the events whose type and subject are those that are asked for.
 pub(in crate::store) const OF_EVENT: &str = "(:type IS NULL OR event.event_type = :type) \
@@ -59,7 +58,7 @@ impl FilterValues {
             filter.subject.as_deref(),
             filter.text.as_ref(),
         );
-        let state = filter.state.map(|each| row::state_number(each.state()));
+        let state = filter.state.map(|each| each.state());
         in_event.and([
             (":topic", Box::new(filter.topic)),
             (":subscription", Box::new(filter.subscription)),

@@ -165,8 +165,8 @@ fn candidates(tx: &Connection, filter: &EventFilter) -> Result<String, StoreErro
         Some(_) => "delivery.subscription_id = :subscription",
         None => "TRUE",
     };
-    let state = row::state_number(state);
-    let sought = format!("FROM delivery WHERE delivery.state = {state} AND {of}");
+    let state = state.name();
+    let sought = format!("FROM delivery WHERE delivery.state = '{state}' AND {of}");
     let count = format!("SELECT count(*) FROM (SELECT 1 {sought} LIMIT :most)");
     let most = SOUGHT_MAX + 1;
     let values = FilterValues::of(filter);

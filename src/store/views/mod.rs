@@ -301,8 +301,8 @@ const DELIVERY_ROW: &str = "SELECT delivery.id, delivery.event_id, event.event_i
      delivery.subscription_id, delivery.state, delivery.attempts, delivery.next_attempt_at, \
      delivery.published_at, delivery.last_attempt_at, delivery.last_outcome, \
      delivery.last_status, delivery.dead_letter_reason, delivery.ended_at, \
-     delivery.resubmission_of, delivery.resubmitted_as, delivery.dead_letter_own_reason, \
-     delivery.dead_letter_description, delivery.dead_letter_properties, delivery.removed_at, \
+     delivery.resubmission_of, delivery.resubmitted_as, delivery.receiver_reason, \
+     delivery.receiver_description, delivery.receiver_properties, delivery.removed_at, \
      delivery.locked_until, delivery.deferred, (SELECT name FROM dead_letter_blob \
      WHERE id = delivery.blob_id AND stored_at IS NOT NULL) \
      FROM delivery JOIN event ON event.id = delivery.event_id \
@@ -405,7 +405,7 @@ fn late_response(row: &Row<'_>) -> rusqlite::Result<Option<LateResponse>> {
 }
 
 fn depth(tx: &Connection, id: SubscriptionId) -> Result<QueueDepth, StoreError> {
-    let next = "SELECT min(next_attempt_at) FROM delivery WHERE subscription_id = ?1 AND state = 0";
+    let next = "SELECT min(next_attempt_at) FROM delivery WHERE subscription_id = ?1 AND state = 'Pending'";
     let next: Option<i64> = tx.prepare_cached(next)?.query_row([id], |row| row.get(0))?;
     let totals = counters::totals(tx, id)?;
     Ok(QueueDepth {

@@ -62,19 +62,19 @@ impl Views {
 
 // A lock moves the moment at which the delivery is due to its own end, so the index has what is held behind
 // what is due.
-const NEXT: &str = "WHERE delivery.subscription_id = ?1 AND delivery.state = 0 \
+const NEXT: &str = "WHERE delivery.subscription_id = ?1 AND delivery.state = 'Pending' \
      AND delivery.next_attempt_at <= ?2 ORDER BY delivery.next_attempt_at, delivery.id LIMIT ?3";
-const LOCKED: &str = "WHERE delivery.subscription_id = ?1 AND delivery.state = 0 \
+const LOCKED: &str = "WHERE delivery.subscription_id = ?1 AND delivery.state = 'Pending' \
      AND delivery.next_attempt_at > ?2 AND delivery.locked_until > ?2 \
      ORDER BY delivery.next_attempt_at, delivery.id LIMIT ?3";
 
 const COUNT: &str = "WITH pending AS ( \
          SELECT * FROM (SELECT attempts, published_at, 0 AS kind FROM delivery \
-             WHERE subscription_id = ?1 AND state = 0 AND next_attempt_at <= ?2 \
+             WHERE subscription_id = ?1 AND state = 'Pending' AND next_attempt_at <= ?2 \
              ORDER BY next_attempt_at, id LIMIT ?3) \
          UNION ALL \
          SELECT * FROM (SELECT attempts, published_at, iif(locked_until > ?2, 1, 2) FROM delivery \
-             WHERE subscription_id = ?1 AND state = 0 AND next_attempt_at > ?2 \
+             WHERE subscription_id = ?1 AND state = 'Pending' AND next_attempt_at > ?2 \
              ORDER BY next_attempt_at, id LIMIT ?3)) \
      SELECT kind, attempts, count(*), min(published_at) FROM pending \
      GROUP BY kind, attempts ORDER BY attempts";

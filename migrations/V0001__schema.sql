@@ -1,0 +1,500 @@
+-- The database of an Everpost appliance: one file, opened by one process.
+--
+-- Conventions:
+--   * Columns in `_at`, `_until` and `_since` are moments in milliseconds since 1970-01-01 UTC; `_ms` are
+--     milliseconds, `_bytes` are bytes. Booleans are 0 or 1.
+--   * Ids ascend and are never reused (AUTOINCREMENT): they appear in URLs, and they order the queues.
+--   * States, reasons, outcomes and kinds are stored as the words that the API shows.
+--   * "JSON" and "encrypted" (see src/store/engine/encryption.rs) are said beside the column.
+--   * Nothing is ever changed by hand: tables of counters are written in the transaction that changes what
+--     they count (see src/store/ledger/counters.rs).
+--
+-- Until the first release this file is changed in place. From then on it is frozen, and every change is a
+-- file of its own behind it.
+
+
+------------------------------------------------------------------------------------------------------------
+-- Catalog: namespaces, topics and event subscriptions. Deleted ones keep their rows, so that old events
+-- and deliveries keep their names.
+
+CREATE TABLE namespace (
+    id         INTEGER PRIMARY KEY AUTOINCREMENT,
+    name       TEXT    NOT NULL COLLATE NOCASE,
+    definition TEXT    NOT NULL, -- JSON: the resource as the management API takes it
+    key1       TEXT    NOT NULL, -- encrypted
+    key2       TEXT    NOT NULL, -- encrypted
+    created_at INTEGER NOT NULL,
+    updated_at INTEGER NOT NULL,
+    deleted_at INTEGER
+) STRICT;
+
+CREATE UNIQUE INDEX namespace_name ON namespace (name) WHERE deleted_at IS NULL;
+
+-- Built-in topics have negative ids and no keys (see src/model/system_topic.rs).
+CREATE TABLE topic (
+    id           INTEGER PRIMARY KEY AUTOINCREMENT,
+    namespace_id INTEGER REFERENCES namespace (id), -- NULL: a custom topic
+    name         TEXT    NOT NULL COLLATE NOCASE,   -- of a namespace topic: namespace/topic
+    definition   TEXT    NOT NULL,                  -- JSON: the resource as the management API takes it
+    key1         TEXT    NOT NULL,                  -- encrypted; empty for a built-in topic
+    key2         TEXT    NOT NULL,                  -- encrypted; empty for a built-in topic
+    created_at   INTEGER NOT NULL,
+    updated_at   INTEGER NOT NULL,
+    deleted_at   INTEGER
+) STRICT;
+
+CREATE UNIQUE INDEX topic_name ON topic (name) WHERE deleted_at IS NULL;
+
+INSERT INTO topic (id, name, definition, key1, key2, created_at, updated_at)
+    SELECT column1, column2, '{"location":"local","properties":{"inputSchema":"EventGridSchema"}}', '', '',
+        unixepoch() * 1000, unixepoch() * 1000
+    FROM (VALUES (-1, 'dead-letter-storage'), (-2, 'everpost-system'));
+
+CREATE TABLE event_subscription (
+    id                    INTEGER PRIMARY KEY AUTOINCREMENT,
+    topic_id              INTEGER NOT NULL REFERENCES topic (id),
+    name                  TEXT    NOT NULL COLLATE NOCASE,
+    definition            TEXT    NOT NULL, -- encrypted JSON: the resource as the management API takes it
+    validation_state      TEXT    NOT NULL CHECK (validation_state IN
+                              ('Creating', 'Updating', 'AwaitingManualAction', 'Succeeded', 'Failed')),
+    validated_once        INTEGER NOT NULL CHECK (validated_once IN (0, 1)),
+    validation_code       TEXT,             -- encrypted
+    validation_expires_at INTEGER,
+    validation_failure    TEXT,
+    allowed_rate          INTEGER,          -- requests per minute, as the webhook answered
+    created_at            INTEGER NOT NULL,
+    updated_at            INTEGER NOT NULL,
+    deleted_at            INTEGER,
+    dead_letters_pending  INTEGER NOT NULL DEFAULT 0 -- once deleted: pending deliveries are dead-lettered
+                              CHECK (dead_letters_pending IN (0, 1)) -- (1) or dropped (0)
+) STRICT;
+
+CREATE UNIQUE INDEX event_subscription_name ON event_subscription (topic_id, name) WHERE deleted_at IS NULL;
+
+
+------------------------------------------------------------------------------------------------------------
+-- Ledger: events and what becomes of them.
+
+-- One row per accepted event, written once.
+CREATE TABLE event (
+    id             INTEGER PRIMARY KEY AUTOINCREMENT,
+    topic_id       INTEGER NOT NULL,
+    received_at    INTEGER NOT NULL,
+    event_id       TEXT    NOT NULL, -- the publisher's id
+    event_type     TEXT    NOT NULL,
+    source         TEXT,             -- NULL: the topic's own resource id
+    subject        TEXT,
+    event_time     TEXT,             -- as published
+    data_version   TEXT,
+    attributes     TEXT,             -- JSON: further CloudEvents attributes, [[name, value as JSON text], ...]
+    data           TEXT,             -- JSON, or base64; NULL: no data
+    data_is_base64 INTEGER NOT NULL CHECK (data_is_base64 IN (0, 1)),
+    matched        INTEGER NOT NULL  -- event subscriptions that matched it; 0: unmatched
+) STRICT;
+
+-- Which events matched no subscription? Costs nothing where all of them match.
+CREATE INDEX event_unmatched ON event (id) WHERE matched = 0;
+
+-- One row per event and matching event subscription: the queues, and the schedule of attempts.
+--
+--   Pending       to be delivered, or locked by a receiver
+--   Delivered     ended
+--   DeadLettered  in the dead-letter queue
+--   Dropped       ended without being kept as a dead letter
+--   Resubmitted   a dead letter that a new delivery replaces
+--   Removed       a dead letter that somebody has taken out of its queue
+CREATE TABLE delivery (
+    id                   INTEGER PRIMARY KEY AUTOINCREMENT,
+    event_id             INTEGER NOT NULL REFERENCES event (id),
+    subscription_id      INTEGER NOT NULL,
+    state                TEXT    NOT NULL DEFAULT 'Pending' -- no IN (...): it costs a temporary table per write
+                             CHECK (state = 'Pending' OR state = 'Delivered' OR state = 'DeadLettered'
+                                 OR state = 'Dropped' OR state = 'Resubmitted' OR state = 'Removed'),
+    next_attempt_at      INTEGER NOT NULL, -- when a pending delivery or a dead letter can be leased next
+    published_at         INTEGER NOT NULL, -- when its time to live began
+    attempts             INTEGER NOT NULL DEFAULT 0,
+    last_attempt_at      INTEGER,
+    last_outcome         TEXT,
+    last_status          INTEGER,          -- HTTP
+    ended_at             INTEGER,
+    removed_at           INTEGER,
+    -- Locks of receivers.
+    lock_token           BLOB CHECK (length(lock_token) = 16), -- of the newest lock, also a lapsed one
+    locked_at            INTEGER,
+    locked_until         INTEGER,
+    deferred             INTEGER NOT NULL DEFAULT 0 CHECK (deferred IN (0, 1)), -- received by number only
+    -- Dead letters.
+    dead_letter_reason   TEXT,
+    receiver_reason      TEXT,             -- given by the receiver that dead-lettered it itself
+    receiver_description TEXT,             -- likewise
+    receiver_properties  TEXT,             -- likewise; JSON: [[name, value], ...]
+    event_type           TEXT,             -- copied from its event by the trigger below
+    event_source         TEXT,             -- likewise; the topic's name where the event has no source
+    event_subject        TEXT,             -- likewise
+    blob_id              INTEGER,          -- the dead-letter blob that it is exported in
+    resubmission_of      INTEGER,          -- the delivery that this one replaces
+    resubmitted_as       INTEGER,          -- the delivery that replaces this one
+    CHECK ((state = 'Pending') = (ended_at IS NULL)),
+    CHECK ((state = 'Removed') = (removed_at IS NOT NULL)),
+    CHECK (dead_letter_reason IS NOT NULL
+        OR (state <> 'DeadLettered' AND state <> 'Dropped' AND state <> 'Removed')),
+    CHECK ((lock_token IS NULL) = (locked_until IS NULL) AND (lock_token IS NULL) = (locked_at IS NULL)),
+    CHECK (lock_token IS NULL OR state = 'Pending' OR state = 'DeadLettered')
+) STRICT;
+
+-- Which deliveries of a subscription are due? It leads with the subscription, so that the backlog of one
+-- dead endpoint delays nobody else.
+CREATE INDEX delivery_due ON delivery (subscription_id, next_attempt_at, id) WHERE state = 'Pending';
+-- Which dead letters of a subscription can be received?
+CREATE INDEX delivery_dead_due ON delivery (subscription_id, next_attempt_at, id) WHERE state = 'DeadLettered';
+-- Which dead letters of a subscription are in no blob yet?
+CREATE INDEX delivery_unexported ON delivery (subscription_id, next_attempt_at, id)
+    WHERE state = 'DeadLettered' AND blob_id IS NULL;
+-- Which dead letters match a filter, of all subscriptions or of one? A search reads nothing but the index,
+-- unless it looks for text in the events.
+CREATE INDEX delivery_dead ON delivery (id, subscription_id, event_id, dead_letter_reason, receiver_reason,
+    last_outcome, last_status, ended_at, event_type, event_source, event_subject) WHERE state = 'DeadLettered';
+CREATE INDEX delivery_dead_subscription ON delivery (subscription_id, id, event_id, dead_letter_reason,
+    receiver_reason, last_outcome, last_status, ended_at, event_type, event_source, event_subject)
+    WHERE state = 'DeadLettered';
+-- Where did this event go?
+CREATE INDEX delivery_event ON delivery (event_id);
+-- Who holds this lock?
+CREATE UNIQUE INDEX delivery_lock ON delivery (lock_token) WHERE lock_token IS NOT NULL;
+-- What does this blob hold?
+CREATE INDEX delivery_blob ON delivery (blob_id) WHERE blob_id IS NOT NULL;
+
+-- Copies from the event what dead letters are searched and grouped by, since reading each event costs a page
+-- of the file. A trigger, so that no way of dead-lettering a delivery can forget it.
+CREATE TRIGGER delivery_dead_lettered AFTER UPDATE OF state ON delivery
+WHEN new.state = 'DeadLettered' AND old.state <> 'DeadLettered'
+BEGIN
+    UPDATE delivery SET (event_type, event_source, event_subject) =
+        (SELECT event.event_type, coalesce(event.source, topic.name), event.subject
+         FROM event LEFT JOIN topic ON topic.id = event.topic_id WHERE event.id = new.event_id)
+    WHERE id = new.id;
+END;
+
+CREATE TABLE delivery_attempt (
+    delivery_id      INTEGER NOT NULL,
+    attempt          INTEGER NOT NULL CHECK (attempt >= 1),
+    started_at       INTEGER NOT NULL,
+    duration_ms      INTEGER NOT NULL,
+    outcome          TEXT    NOT NULL,
+    status           INTEGER, -- HTTP
+    error            TEXT,
+    remote_address   TEXT,
+    response_headers TEXT,    -- JSON: [[name, value], ...]
+    response_body    BLOB,    -- its beginning
+    late_status      INTEGER, -- of a response that came after the deadline
+    late_ms          INTEGER, -- when it came, since the start of the attempt
+    PRIMARY KEY (delivery_id, attempt)
+) STRICT, WITHOUT ROWID;
+
+-- Recognises a publish request that a client repeats because it missed the response.
+CREATE TABLE publish_request (
+    fingerprint BLOB    PRIMARY KEY, -- of topic and x-ms-client-request-id
+    body_hash   BLOB    NOT NULL,
+    received_at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX publish_request_age ON publish_request (received_at);
+
+
+------------------------------------------------------------------------------------------------------------
+-- Resubmissions and replay jobs.
+
+-- One row per resubmission of a delivery, deleted with the event that was resubmitted.
+CREATE TABLE resubmission (
+    id             INTEGER PRIMARY KEY AUTOINCREMENT,
+    delivery_id    INTEGER NOT NULL, -- what was resubmitted
+    event_id       INTEGER NOT NULL REFERENCES event (id) ON DELETE CASCADE, -- its event
+    as_delivery_id INTEGER,          -- the new delivery to its own subscription
+    as_event_id    INTEGER,          -- the new event: edited, published anew, or both
+    url            TEXT,             -- the endpoint that it was sent to, without its query
+    generation     INTEGER NOT NULL CHECK (generation >= 1), -- resubmissions that led here, this one included
+    replay_job_id  INTEGER,
+    resubmitted_at INTEGER NOT NULL,
+    CHECK (as_delivery_id IS NOT NULL OR as_event_id IS NOT NULL OR url IS NOT NULL)
+) STRICT;
+
+-- What became of this event, and where do this event and this delivery come from?
+CREATE INDEX resubmission_event ON resubmission (event_id);
+CREATE INDEX resubmission_as_event ON resubmission (as_event_id) WHERE as_event_id IS NOT NULL;
+CREATE INDEX resubmission_as_delivery ON resubmission (as_delivery_id) WHERE as_delivery_id IS NOT NULL;
+-- What has this replay job resubmitted?
+CREATE INDEX resubmission_replay_job ON resubmission (replay_job_id) WHERE replay_job_id IS NOT NULL;
+
+CREATE TABLE replay_job (
+    id                 INTEGER PRIMARY KEY AUTOINCREMENT,
+    state              TEXT    NOT NULL CHECK (state IN ('Running', 'Paused', 'Completed', 'Cancelled')),
+    source             TEXT    NOT NULL CHECK (source IN ('DeadLetters', 'Delivered')),
+    -- The filter. NULL does not filter.
+    topic_id           INTEGER,
+    subscription_id    INTEGER,
+    reason             TEXT,             -- a dead-letter reason, or one given by a receiver
+    last_outcome       TEXT,
+    last_status        INTEGER,
+    event_type         TEXT,
+    subject            TEXT,
+    ended_from         INTEGER,
+    ended_before       INTEGER,
+    text               TEXT,
+    last_delivery_id   INTEGER NOT NULL, -- the last delivery that the job covers
+    target             TEXT    NOT NULL CHECK (target IN ('Subscription', 'Topic', 'Url')),
+    target_topic_id    INTEGER,          -- NULL: each event's own topic
+    target_url         TEXT,             -- encrypted: its query may hold a secret
+    rate_per_1000_s    INTEGER,          -- events per 1,000 seconds; NULL: unlimited
+    created_at         INTEGER NOT NULL,
+    updated_at         INTEGER NOT NULL,
+    ended_at           INTEGER,
+    cursor             INTEGER NOT NULL DEFAULT 0, -- the last delivery that is done with
+    total              INTEGER NOT NULL,
+    resubmitted        INTEGER NOT NULL DEFAULT 0,
+    failed             INTEGER NOT NULL DEFAULT 0,
+    skipped            TEXT    NOT NULL DEFAULT '[]', -- JSON: [[reason, how many], ...]
+    errors             TEXT    NOT NULL DEFAULT '[]', -- JSON: [[delivery, message], ...]
+    CHECK ((state IN ('Completed', 'Cancelled')) = (ended_at IS NOT NULL)),
+    CHECK ((target = 'Url') = (target_url IS NOT NULL))
+) STRICT;
+
+-- Which jobs have not ended?
+CREATE INDEX replay_job_open ON replay_job (id) WHERE state IN ('Running', 'Paused');
+
+
+------------------------------------------------------------------------------------------------------------
+-- Export of dead letters to blob storage.
+
+-- A blob gets its row and its dead letters first, is then uploaded, and is then marked as stored. So an
+-- upload that is repeated after a crash overwrites the same blob.
+CREATE TABLE dead_letter_blob (
+    id              INTEGER PRIMARY KEY AUTOINCREMENT,
+    subscription_id INTEGER NOT NULL,
+    name            TEXT    NOT NULL, -- in its container
+    created_at      INTEGER NOT NULL,
+    stored_at       INTEGER           -- NULL until it is uploaded
+) STRICT;
+
+-- One upload at a time for each subscription.
+CREATE UNIQUE INDEX dead_letter_blob_pending ON dead_letter_blob (subscription_id) WHERE stored_at IS NULL;
+
+-- Storage that cannot be reached.
+CREATE TABLE storage_outage (
+    subscription_id INTEGER PRIMARY KEY,
+    since           INTEGER NOT NULL,
+    failures        INTEGER NOT NULL, -- in a row
+    last_attempt_at INTEGER NOT NULL,
+    next_attempt_at INTEGER NOT NULL,
+    error           TEXT    NOT NULL
+) STRICT;
+
+
+------------------------------------------------------------------------------------------------------------
+-- Counters: what lists, charts and metrics read, so that no page counts rows.
+
+-- The deliveries of a subscription. At any moment
+--   matched = pending + delivered + dead_lettered + dropped,
+-- whatever has been pruned.
+CREATE TABLE subscription_total (
+    subscription_id INTEGER PRIMARY KEY,
+    matched         INTEGER NOT NULL, -- deliveries ever made, resubmissions among them
+    pending         INTEGER NOT NULL,
+    delivered       INTEGER NOT NULL,
+    dead_lettered   INTEGER NOT NULL, -- ever
+    dropped         INTEGER NOT NULL,
+    dead_letters    INTEGER NOT NULL  -- in the queue now
+) STRICT;
+
+-- What happened to a subscription's deliveries, minute by minute; old rows are rolled up to full hours, then
+-- to full days.
+CREATE TABLE subscription_rollup (
+    subscription_id INTEGER NOT NULL,
+    start_at        INTEGER NOT NULL,
+    matched         INTEGER NOT NULL,
+    delivered       INTEGER NOT NULL,
+    dead_lettered   INTEGER NOT NULL,
+    dropped         INTEGER NOT NULL,
+    attempts        INTEGER NOT NULL,
+    PRIMARY KEY (subscription_id, start_at)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX subscription_rollup_start ON subscription_rollup (start_at);
+
+-- How long the deliveries of a roll-up took from publishing to success: longer than the bucket before, at most
+-- `le_ms`. The last bucket is unbounded, its `le_ms` is the largest integer.
+CREATE TABLE latency_bucket (
+    subscription_id INTEGER NOT NULL,
+    start_at        INTEGER NOT NULL,
+    le_ms           INTEGER NOT NULL,
+    deliveries      INTEGER NOT NULL,
+    PRIMARY KEY (subscription_id, start_at, le_ms),
+    FOREIGN KEY (subscription_id, start_at) REFERENCES subscription_rollup ON DELETE CASCADE
+) STRICT, WITHOUT ROWID;
+
+-- What was published to a topic, rolled up likewise.
+CREATE TABLE topic_rollup (
+    topic_id   INTEGER NOT NULL,
+    start_at   INTEGER NOT NULL,
+    published  INTEGER NOT NULL,
+    unmatched  INTEGER NOT NULL,
+    data_bytes INTEGER NOT NULL,
+    PRIMARY KEY (topic_id, start_at)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX topic_rollup_start ON topic_rollup (start_at);
+
+-- What the dead-letter queues hold, by reason and by the day of dead-lettering.
+CREATE TABLE dead_letter_total (
+    subscription_id INTEGER NOT NULL,
+    reason          TEXT    NOT NULL,
+    day_at          INTEGER NOT NULL, -- its beginning
+    dead_letters    INTEGER NOT NULL,
+    PRIMARY KEY (subscription_id, reason, day_at)
+) STRICT, WITHOUT ROWID;
+
+-- Dead letters that subscribers of the built-in topic everpost-system have not been notified of. Written only
+-- while there are such subscribers; one row for each subscription and reason, however many dead letters.
+CREATE TABLE dead_letter_notice (
+    subscription_id  INTEGER NOT NULL,
+    reason           TEXT    NOT NULL,
+    dead_letters     INTEGER NOT NULL, -- since the last notice
+    first_at         INTEGER NOT NULL,
+    last_at          INTEGER NOT NULL,
+    last_delivery_id INTEGER NOT NULL,
+    quiet_until      INTEGER NOT NULL DEFAULT 0, -- no notice before
+    PRIMARY KEY (subscription_id, reason)
+) STRICT, WITHOUT ROWID;
+
+
+------------------------------------------------------------------------------------------------------------
+-- Diagnostics for publishers and subscribers.
+
+-- Publish requests that were rejected; the newest ones.
+CREATE TABLE rejection (
+    id           INTEGER PRIMARY KEY AUTOINCREMENT,
+    topic_id     INTEGER NOT NULL,
+    received_at  INTEGER NOT NULL,
+    status       INTEGER NOT NULL,
+    code         TEXT    NOT NULL,
+    reason       TEXT    NOT NULL,
+    content_type TEXT,
+    body_bytes   INTEGER NOT NULL, -- as far as the body was read
+    body_start   BLOB    NOT NULL  -- its beginning
+) STRICT;
+
+-- Inspectors: receivers inside the appliance that respond as their definition says.
+CREATE TABLE inspector (
+    id          INTEGER PRIMARY KEY AUTOINCREMENT,
+    name        TEXT    NOT NULL COLLATE NOCASE UNIQUE,
+    definition  TEXT    NOT NULL, -- JSON: as the management API takes it
+    script_step INTEGER NOT NULL, -- deliveries responded to since the definition was written
+    received    INTEGER NOT NULL, -- requests ever received; the number of the newest
+    created_at  INTEGER NOT NULL,
+    updated_at  INTEGER NOT NULL
+) STRICT;
+
+-- The newest requests of each inspector.
+CREATE TABLE inspected_request (
+    inspector_id INTEGER NOT NULL REFERENCES inspector (id) ON DELETE CASCADE,
+    number       INTEGER NOT NULL,
+    received_at  INTEGER NOT NULL,
+    method       TEXT    NOT NULL,
+    path         TEXT    NOT NULL,
+    headers      TEXT    NOT NULL, -- JSON: [[name, value], ...]
+    body_bytes   INTEGER NOT NULL,
+    body_start   BLOB    NOT NULL, -- its beginning
+    handshake    TEXT,
+    events       INTEGER NOT NULL,
+    event_id     TEXT,
+    event_type   TEXT,
+    signature    TEXT,             -- the result of checking it
+    response     TEXT    NOT NULL,
+    PRIMARY KEY (inspector_id, number)
+) STRICT;
+
+
+------------------------------------------------------------------------------------------------------------
+-- Accounts: who may sign in, and as what.
+
+CREATE TABLE user (
+    id              INTEGER PRIMARY KEY AUTOINCREMENT,
+    name            TEXT    NOT NULL UNIQUE COLLATE NOCASE,
+    password_hash   TEXT    NOT NULL, -- PHC string; empty until a password is chosen
+    role            TEXT    NOT NULL CHECK (role IN ('viewer', 'operator', 'admin')),
+    created_at      INTEGER NOT NULL,
+    disabled_at     INTEGER,
+    signed_in_at    INTEGER, -- the last time
+    link_hash       TEXT,    -- SHA-256, in hex, of the token in a password link
+    link_expires_at INTEGER,
+    totp            TEXT,    -- encrypted: the secret of the second factor, in base32
+    totp_step       INTEGER  -- the last time step whose code was used
+) STRICT;
+
+CREATE UNIQUE INDEX user_link ON user (link_hash) WHERE link_hash IS NOT NULL;
+
+-- A code that was used is deleted.
+CREATE TABLE recovery_code (
+    user_id INTEGER NOT NULL REFERENCES user (id) ON DELETE CASCADE,
+    hash    TEXT    NOT NULL, -- SHA-256, in hex
+    PRIMARY KEY (user_id, hash)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE session (
+    id         TEXT    PRIMARY KEY, -- SHA-256, in hex, of the cookie's token
+    record     TEXT    NOT NULL,    -- JSON
+    user_id    INTEGER REFERENCES user (id) ON DELETE CASCADE, -- NULL: not signed in yet
+    started_at INTEGER NOT NULL,
+    used_at    INTEGER NOT NULL,    -- to the minute
+    expires_at INTEGER NOT NULL,
+    address    TEXT,                -- of the client that signed in
+    browser    TEXT                 -- what it calls itself
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX session_user ON session (user_id, used_at);
+CREATE INDEX session_end ON session (expires_at);
+
+CREATE TABLE api_token (
+    id         INTEGER PRIMARY KEY AUTOINCREMENT,
+    name       TEXT    NOT NULL UNIQUE COLLATE NOCASE,
+    hash       TEXT    NOT NULL UNIQUE, -- SHA-256, in hex
+    role       TEXT    NOT NULL CHECK (role IN ('viewer', 'operator', 'admin')),
+    created_by TEXT    NOT NULL,
+    created_at INTEGER NOT NULL,
+    expires_at INTEGER,
+    used_at    INTEGER                  -- to the minute
+) STRICT;
+
+-- Failed logins by account and by network, so that the delays survive a restart.
+CREATE TABLE login_failure (
+    hash          TEXT    PRIMARY KEY, -- SHA-256, in hex: what is typed as a name may be a password
+    failures      INTEGER NOT NULL,
+    last_at       INTEGER NOT NULL,
+    blocked_until INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX login_failure_last ON login_failure (last_at);
+
+
+------------------------------------------------------------------------------------------------------------
+-- Audit log: who changed what.
+
+CREATE TABLE audit (
+    id         INTEGER PRIMARY KEY AUTOINCREMENT,
+    at         INTEGER NOT NULL,
+    actor_kind TEXT    NOT NULL CHECK (actor_kind IN ('User', 'ApiToken', 'ManagementToken', 'CommandLine')),
+    actor      TEXT    NOT NULL, -- the name, where the kind has names
+    address    TEXT,
+    method     TEXT    NOT NULL, -- of the request; SET for what is changed in the database itself
+    path       TEXT    NOT NULL,
+    name       TEXT,             -- of what the path names by its id: users and tokens can be deleted
+    changes    TEXT    NOT NULL  -- JSON: [[property, before, after], ...], without secrets
+) STRICT;
+
+CREATE INDEX audit_at ON audit (at);
+CREATE INDEX audit_actor ON audit (actor, id);
+
+-- Entries are added and, in the end, deleted, but never changed.
+CREATE TRIGGER audit_unchanged BEFORE UPDATE ON audit
+BEGIN
+    SELECT RAISE(ABORT, 'the audit log is not changed');
+END;
