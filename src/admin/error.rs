@@ -214,8 +214,8 @@ impl From<ResubmitError> for PageError {
             ResubmitError::NotFound(id) => Self::NotFound(format!("delivery {id}")),
             ResubmitError::NotDeadLettered(..)
             | ResubmitError::Locked(..)
-            | ResubmitError::Refused(..)
-            | ResubmitError::NotTaken(..)
+            | ResubmitError::Rejected(..)
+            | ResubmitError::EndpointFailed(..)
             | ResubmitError::InvalidEvent(_) => Self::Conflict(sentence(&error.to_string())),
             ResubmitError::Stopping | ResubmitError::DiskLow => {
                 Self::Unavailable(error.to_string())

@@ -249,7 +249,7 @@ async fn answer_with(
     answers: &str,
 ) -> Result<(), PageError> {
     let definition = InspectorDefinition {
-        answers: answers.parse().expect("the guide's own scripts are good"),
+        responses: answers.parse().expect("the guide's own scripts are good"),
         ..InspectorDefinition::default()
     };
     site.broker.put_inspector(inspector, definition).await?;
@@ -328,7 +328,7 @@ impl Ready {
 }
 
 fn refuses(inspector: &Inspector) -> bool {
-    let next = inspector.definition.answer(inspector.turn, 0);
+    let next = inspector.definition.response(inspector.turn, 0);
     next == ScriptedResponse::Status(400)
 }
 

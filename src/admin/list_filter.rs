@@ -4,7 +4,7 @@ use crate::admin::field::Field;
 use crate::admin::form::Form;
 use crate::admin::session::Visitor;
 use crate::base::Timestamp;
-use crate::model::event_filter::SoughtText;
+use crate::model::event_filter::TextSearch;
 use crate::model::name::{SubscriptionName, TopicName};
 use crate::model::registry::Registry;
 use crate::model::subscription::SubscriptionId;
@@ -124,8 +124,8 @@ pub(super) fn of_options(registry: &Registry, none: &str) -> Vec<(String, String
 }
 
 /// The text that `visitor` looks for, if any: in data only if that is open to the visitor.
-pub(super) fn sought(text: &str, visitor: &Visitor) -> Option<SoughtText> {
-    given(text).map(|text| SoughtText {
+pub(super) fn sought(text: &str, visitor: &Visitor) -> Option<TextSearch> {
+    given(text).map(|text| TextSearch {
         text,
         in_data: visitor.sees_data(),
     })

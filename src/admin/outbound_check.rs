@@ -53,14 +53,20 @@ impl Tried {
 }
 
 fn ended(call: &Call) -> Badge {
-    match &call.answer {
+    match &call.response {
         Ok(reached) => Badge::new(Tone::Good, format!("Answered {}", reached.status)),
         Err(_) => Badge::new(Tone::Bad, "No answer"),
     }
 }
 
 fn skew(connectivity: &Connectivity) -> Option<ClockSkew> {
-    connectivity.call.as_ref()?.answer.as_ref().ok()?.clock_skew
+    connectivity
+        .call
+        .as_ref()?
+        .response
+        .as_ref()
+        .ok()?
+        .clock_skew
 }
 
 fn steps(connectivity: &Connectivity) -> Facts {
@@ -74,7 +80,7 @@ fn steps(connectivity: &Connectivity) -> Facts {
     if let Some(connect) = call.connect {
         steps = steps.text("Connecting, with TLS if it is https", print::lap(connect));
     }
-    match &call.answer {
+    match &call.response {
         Ok(reached) => answered(steps, reached),
         Err(error) => steps.text("What ended it", sentence(&error.to_string())),
     }
@@ -139,7 +145,7 @@ mod tests {
     fn answered(skew: Option<ClockSkew>) -> Option<Call> {
         Some(Call {
             connect: Some(Duration::from_millis(30)),
-            answer: Ok(Reached {
+            response: Ok(Reached {
                 status: 405,
                 remote_address: Some(([8, 8, 8, 8], 443).into()),
                 wait: Duration::from_millis(210),
@@ -190,7 +196,7 @@ mod tests {
         let refused = TransportError::Socket("the connection was refused".to_owned());
         let call = Call {
             connect: None,
-            answer: Err(refused),
+            response: Err(refused),
         };
         check(
             allowed(),

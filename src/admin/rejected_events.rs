@@ -225,7 +225,7 @@ pub(super) async fn show(
         size: print::bytes(size(rejection)),
         body: visitor
             .sees_data()
-            .then(|| KeptBody::new(&rejection.beginning, size(rejection))),
+            .then(|| KeptBody::new(&rejection.body_start, size(rejection))),
         others: of_topic(&found.topic),
         topic: found.topic,
         recipe: Recipe::get(&site.management_url(&format!("/everpost/rejectedEvents/{number}")))

@@ -23,7 +23,7 @@ use crate::model::registry::Registry;
 use crate::model::replay::{
     ReplayCommand, ReplayJob, ReplayJobId, ReplayState, ReplayTarget, Replayed,
 };
-use crate::store::views::{FATES_MAX, ReplayFates};
+use crate::store::views::{REPLAY_RESULTS_MAX, ReplayResults};
 
 /// Rows of one page.
 const ROWS: usize = 50;
@@ -82,12 +82,13 @@ struct FatesText {
 }
 
 impl FatesText {
-    fn new(fates: &ReplayFates, job: &ReplayJob) -> Self {
+    fn new(fates: &ReplayResults, job: &ReplayJob) -> Self {
         Self {
             delivered: print::count(fates.delivered),
             given_up: print::count(fates.given_up),
             waiting: print::count(fates.waiting),
-            of_first: (job.progress.resubmitted > FATES_MAX).then(|| print::count(FATES_MAX)),
+            of_first: (job.progress.resubmitted > REPLAY_RESULTS_MAX)
+                .then(|| print::count(REPLAY_RESULTS_MAX)),
         }
     }
 }
@@ -199,7 +200,7 @@ pub(super) async fn show(
 ) -> PageResult {
     let job = find(&site, &id).await?;
     let registry = site.broker.registry();
-    let waiting = site.broker.replay_waits_for(job.id);
+    let waiting = site.broker.replay_blocked_by(job.id);
     let waiting = waiting.and_then(|id| registry.subscription(id));
     let waits_for = waiting.map(|(topic, each)| {
         let (of, name) = (topic.topic.name.as_str(), each.name.as_str());
@@ -209,7 +210,7 @@ pub(super) async fn show(
     let skipped = progress.skipped.iter();
     let errors = progress.errors.iter();
     let id = job.id;
-    let fates = site.views.replay_fates(&job).await?;
+    let fates = site.views.replay_results(&job).await?;
     Ok(draw(&ReplayPage {
         frame: Frame::new(&visitor, format!("Replay job {id}")),
         is_running: job.state == ReplayState::Running,

@@ -108,7 +108,10 @@ pub(super) async fn try_url(
 ) -> PageResult {
     let (typed, url) = Typed::read(form);
     let judged = match url {
-        Some(url) => Some(Judged::new(place(&url), &site.broker.judge_url(&url).await)),
+        Some(url) => Some(Judged::new(
+            place(&url),
+            &site.broker.evaluate_url(&url).await,
+        )),
         None => None,
     };
     draw_page(&site, &visitor, typed, judged).await
@@ -121,7 +124,7 @@ async fn draw_page(
     judged: Option<Judged>,
 ) -> Result<Response, PageError> {
     let status = typed.status();
-    let standing = site.broker.storage_standing().await?;
+    let standing = site.broker.storage_status().await?;
     let options = site.broker.options();
     let settings = site.diagnostics.settings();
     let page = SettingsPage {

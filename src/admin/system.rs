@@ -211,14 +211,14 @@ fn storage(facts: &Known, report: &Report) -> Facts {
                 print::bytes(sizes.log)
             ),
         );
-    let storage = match report.machinery.checkpointed_at {
+    let storage = match report.engine_status.checkpointed_at {
         Some(at) => storage.moment("Log last written to the file", at),
         None => storage,
     };
     storage
         .text(
             "Commits to the disk",
-            commits(&report.machinery.commit_times),
+            commits(&report.engine_status.commit_times),
         )
         .text("Free on the disk", disk)
         .text("Schema", report.schema.version.to_string())
@@ -238,10 +238,10 @@ fn commits(times: &CommitTimes) -> String {
 }
 
 fn work(report: &Report) -> Facts {
-    let (machinery, totals) = (&report.machinery, &report.totals);
+    let (engine_status, totals) = (&report.engine_status, &report.totals);
     let number = |count: usize| print::count(count as u64);
     let of = |count: usize, most: usize| format!("{} of at most {}", number(count), number(most));
-    let store = match machinery.readers {
+    let store = match engine_status.readers {
         0 => "none of its own".to_owned(),
         readers => format!("1 that writes, {readers} that read"),
     };
@@ -254,7 +254,7 @@ fn work(report: &Report) -> Facts {
         report.workers,
         number(report.tasks)
     );
-    let waiting = of(machinery.changes_waiting, machinery.changes_max);
+    let waiting = of(engine_status.changes_waiting, engine_status.changes_max);
     Facts::default()
         .text("Waiting deliveries", print::count(totals.pending))
         .text("Dead letters", print::count(totals.dead_letters))

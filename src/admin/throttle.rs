@@ -32,7 +32,9 @@ impl Throttle {
         now: Timestamp,
     ) -> Result<Option<Duration>, StoreError> {
         let guessers = std::iter::once(of_account(account)).chain(from(address));
-        self.accounts.begin_guess(guessers.collect(), now).await
+        self.accounts
+            .begin_login_attempt(guessers.collect(), now)
+            .await
     }
 
     /// Takes back the failure counted by [`Throttle::begin`]; the account starts afresh.
@@ -43,7 +45,7 @@ impl Throttle {
     ) -> Result<(), StoreError> {
         let networks = from(address).into_iter().collect();
         self.accounts
-            .take_back_guess(of_account(account), networks)
+            .clear_login_failures(of_account(account), networks)
             .await
     }
 }

@@ -87,7 +87,7 @@ impl DeliveryCard {
         let hint = delivery
             .attempts
             .last()
-            .and_then(|last| hint::for_answer(&last.answer));
+            .and_then(|last| hint::for_answer(&last.result));
         Self {
             id: row.id.to_string(),
             subscription_href: known.map(|_| subscription_page(&row.topic, &row.subscription)),
@@ -158,7 +158,7 @@ fn attempt_rows(attempts: Vec<DeliveryAttempt>) -> Vec<AttemptRow> {
 
 impl AttemptRow {
     fn new(attempt: DeliveryAttempt, newest: bool) -> Self {
-        let answer = attempt.answer;
+        let answer = attempt.result;
         let delivered = answer.outcome == Outcome::Delivered;
         let tone = if delivered { Tone::Good } else { Tone::Bad };
         Self {

@@ -17,7 +17,7 @@ use crate::broker::people::TokenHolder;
 use crate::broker::trail::{Deed, Made};
 use crate::model::access::{AccessKeys, Secret};
 use crate::model::audit::Actor;
-use crate::model::event_filter::SoughtText;
+use crate::model::event_filter::TextSearch;
 use crate::model::registry::TopicEntry;
 use crate::store::accounts::Role;
 use crate::wire::sas::{self, SasClaims, SasError};
@@ -241,9 +241,9 @@ impl Caller {
     }
 
     /// The text that is looked for, in data only if that is open to the caller.
-    pub(super) fn sought(&self, text: Option<String>) -> Option<SoughtText> {
+    pub(super) fn sought(&self, text: Option<String>) -> Option<TextSearch> {
         let in_data = self.role >= Role::Operator;
-        text.map(|text| SoughtText { text, in_data })
+        text.map(|text| TextSearch { text, in_data })
     }
 
     /// Refuses what takes another role.

@@ -352,8 +352,8 @@ impl From<ResubmitError> for ApiError {
             ResubmitError::NotFound(_) => Self::not_found(explanation),
             ResubmitError::NotDeadLettered(..)
             | ResubmitError::Locked(..)
-            | ResubmitError::Refused(..) => Self::conflict(explanation),
-            ResubmitError::NotTaken(..) => {
+            | ResubmitError::Rejected(..) => Self::conflict(explanation),
+            ResubmitError::EndpointFailed(..) => {
                 Self::new(StatusCode::BAD_GATEWAY, "BadGateway", explanation)
             }
             ResubmitError::InvalidEvent(input) => input.into(),

@@ -13,7 +13,7 @@ use crate::api::parameters::Parameters;
 use crate::api::records::PAGE_ROWS;
 use crate::model::event::EventKey;
 use crate::model::event_filter::{DeliveryStage, EventFilter};
-use crate::store::views::{EventQuery, EventRow, LookedBack};
+use crate::store::views::{EventQuery, EventRow, SearchProgress};
 
 /// The filters as a query has them.
 #[derive(Deserialize)]
@@ -73,12 +73,12 @@ pub(super) async fn list(
     Ok(Json(json!({
         "value": rows,
         "nextBefore": page.next_before.map(|key| key.0),
-        "lookedBack": page.looked_back.map(looked_back),
+        "lookedBack": page.progress.map(progress),
     })))
 }
 
-fn looked_back(looked_back: LookedBack) -> Value {
-    json!({ "events": looked_back.events, "to": looked_back.to.to_string() })
+fn progress(progress: SearchProgress) -> Value {
+    json!({ "events": progress.events, "to": progress.to.to_string() })
 }
 
 fn event_row(row: &EventRow) -> Value {

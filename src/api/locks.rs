@@ -15,10 +15,10 @@ use serde_json::{Value, json};
 use crate::api::ApiState;
 use crate::api::error::ApiError;
 use crate::api::records::properties;
-use crate::broker::Reception;
+use crate::broker::ReceiveRequest;
 use crate::model::dead_letter::DeadLetterDetails;
 use crate::model::delivery::DeliveryId;
-use crate::model::lease::{BadToken, Disposition, Lock, LockRefusal, LockToken, SubQueue};
+use crate::model::lease::{BadToken, Disposition, Lock, LockError, LockToken, SubQueue};
 use crate::model::limits::{LOCK_DURATION, LOCK_SECONDS, LOCKS_PER_REQUEST_MAX};
 use crate::model::name::{SubscriptionName, TopicName};
 use crate::store::{LockSelection, Locked};
@@ -54,14 +54,14 @@ pub(super) async fn receive(
         }
     };
     check_count("count, or of sequenceNumbers,", limit)?;
-    let reception = Reception {
+    let request = ReceiveRequest {
         subscription: subscription.id,
         queue: SubQueue::DeadLetters,
         which,
         limit,
         lock,
     };
-    let locked = state.broker.receive(&reception).await?;
+    let locked = state.broker.receive(&request).await?;
     let schema = subscription.definition.delivery_schema;
     let value = locked.iter().map(|each| LockedBody {
         lock: show(each),
@@ -166,7 +166,7 @@ pub(super) async fn settle(
     for (text, token) in asked.lock_tokens.iter().zip(tokens) {
         let outcome = token.map_err(Fault::from).and_then(|token| {
             let place = held.iter().position(|lock| lock.token == token);
-            let ended = place.map_or(Err(LockRefusal::LockLost), |place| ended[place]);
+            let ended = place.map_or(Err(LockError::LockLost), |place| ended[place]);
             ended.map_err(Fault::from)
         });
         match outcome {
@@ -185,7 +185,7 @@ async fn end(
     state: &ApiState,
     held: &[Lock],
     disposition: Disposition,
-) -> Result<Vec<Result<(), LockRefusal>>, ApiError> {
+) -> Result<Vec<Result<(), LockError>>, ApiError> {
     let ended = state.broker.settle_locks(held, &disposition).await?;
     Ok(ended.into_iter().map(|each| each.map(|_| ())).collect())
 }
@@ -205,11 +205,11 @@ impl From<BadToken> for Fault {
     }
 }
 
-impl From<LockRefusal> for Fault {
-    fn from(refusal: LockRefusal) -> Self {
+impl From<LockError> for Fault {
+    fn from(refusal: LockError) -> Self {
         let code = match refusal {
-            LockRefusal::LockLost => "TokenLost",
-            LockRefusal::IsDeadLetter | LockRefusal::HeldLongEnough => "NotAllowed",
+            LockError::LockLost => "TokenLost",
+            LockError::IsDeadLetter | LockError::HeldLongEnough => "NotAllowed",
         };
         Self {
             code,

@@ -17,7 +17,7 @@ use crate::api::parameters::Parameters;
 use crate::broker::ManageError;
 use crate::model::name::{InvalidName, NamespaceName, SubscriptionName, TopicName};
 use crate::model::registry::TopicEntry;
-use crate::model::subscription::{EventSubscription, PendingFate};
+use crate::model::subscription::{EventSubscription, OnDelete};
 use crate::wire::resource::{self, SubscriptionContext};
 
 pub(super) type ApiResult = Result<Response, ApiError>;
@@ -237,11 +237,11 @@ pub(super) struct Deletion {
 }
 
 impl Deletion {
-    pub(super) fn pending(&self) -> Result<PendingFate, ApiError> {
+    pub(super) fn pending(&self) -> Result<OnDelete, ApiError> {
         match self.pending.as_deref() {
-            None => Ok(PendingFate::default()),
-            Some(word) if word.eq_ignore_ascii_case("discard") => Ok(PendingFate::Discard),
-            Some(word) if word.eq_ignore_ascii_case("deadLetter") => Ok(PendingFate::DeadLetter),
+            None => Ok(OnDelete::default()),
+            Some(word) if word.eq_ignore_ascii_case("discard") => Ok(OnDelete::Discard),
+            Some(word) if word.eq_ignore_ascii_case("deadLetter") => Ok(OnDelete::DeadLetter),
             Some(_) => Err(ApiError::bad_request(
                 "The parameter pending must be \"discard\" or \"deadLetter\".",
             )),

@@ -219,7 +219,7 @@ fn rejection(
         reason: Rejection::text_of(&error.explanation),
         content_type,
         bytes: body.bytes.len() + body.excess,
-        beginning: Rejection::beginning_of(&body.bytes),
+        body_start: Rejection::body_start_of(&body.bytes),
     }
 }
 

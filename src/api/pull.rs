@@ -132,7 +132,7 @@ impl Desk<'_> {
         let known = tokens.iter().flatten().copied().collect();
         let broker = &self.state.broker;
         let judged = broker
-            .evaluate(self.topic, self.subscription, known, action)
+            .apply_action(self.topic, self.subscription, known, action)
             .await?;
         let mut judged = judged.into_iter();
         let outcomes = tokens.into_iter().map(|token| match token {

@@ -171,7 +171,7 @@ fn delivery(detail: &DeliveryDetail) -> Value {
 }
 
 fn attempt(attempt: &DeliveryAttempt) -> Value {
-    let answer = &attempt.answer;
+    let answer = &attempt.result;
     json!({
         "attempt": attempt.attempt,
         "startedAt": attempt.started_at.to_string(),

@@ -55,11 +55,11 @@ pub(super) async fn get(
     let found =
         found.ok_or_else(|| ApiError::not_found(format!("There is no refused request {id}.")))?;
     let mut body = row(&found);
-    let beginning = &found.rejection.beginning;
-    body["truncated"] = json!(beginning.len() < found.rejection.bytes);
-    match wire::text_beginning(beginning) {
+    let body_start = &found.rejection.body_start;
+    body["truncated"] = json!(body_start.len() < found.rejection.bytes);
+    match wire::text_beginning(body_start) {
         Some(text) => body["body"] = json!(text),
-        None => body["bodyBase64"] = json!(STANDARD.encode(beginning)),
+        None => body["bodyBase64"] = json!(STANDARD.encode(body_start)),
     }
     Ok(Json(body))
 }

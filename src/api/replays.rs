@@ -65,7 +65,7 @@ pub(super) async fn show(
     let job = state.views.replay_job(ReplayJobId(id)).await?;
     let job = job.ok_or_else(|| ApiError::not_found(format!("There is no replay job {id}.")))?;
     let mut shown = shown(&state, &job);
-    let fates = state.views.replay_fates(&job).await?;
+    let fates = state.views.replay_results(&job).await?;
     shown["fates"] = fates.map_or(Value::Null, |fates| {
         json!({
             "delivered": fates.delivered,
@@ -122,6 +122,6 @@ fn request(state: &ApiState, body: &Bytes) -> Result<ReplayRequest, ApiError> {
 }
 
 fn shown(state: &ApiState, job: &ReplayJob) -> Value {
-    let waits_for = state.broker.replay_waits_for(job.id);
+    let waits_for = state.broker.replay_blocked_by(job.id);
     resource::render_replay(job, &state.broker.registry(), waits_for)
 }

@@ -11,7 +11,7 @@ use crate::api::ApiState;
 use crate::api::error::ApiError;
 use crate::broker::{EventEdit, ResubmitError, ResubmitRequest, Resubmitted};
 use crate::model::delivery::DeliveryId;
-use crate::model::limits::{REPLAY_BITE_MAX, REPLAY_REQUESTS_MAX};
+use crate::model::limits::{REPLAY_BATCH_MAX, REPLAY_REQUESTS_MAX};
 use crate::model::replay::ReplayTarget;
 use crate::wire::resource::{self, ReplayContext};
 
@@ -74,7 +74,7 @@ pub(super) async fn selection(
     let body: SelectionBody = parse(&body)?;
     let target = target(&state, body.target.as_ref())?;
     let most = match target {
-        ReplayTarget::Subscription | ReplayTarget::Topic(_) => REPLAY_BITE_MAX,
+        ReplayTarget::Subscription | ReplayTarget::Topic(_) => REPLAY_BATCH_MAX,
         ReplayTarget::Url(_) => REPLAY_REQUESTS_MAX,
     };
     if body.delivery_ids.len() > most {

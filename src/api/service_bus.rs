@@ -17,10 +17,10 @@ use crate::api::ApiState;
 use crate::api::auth::{Credential, check_operator, query_value};
 use crate::api::publish::host_of;
 use crate::base::Timestamp;
-use crate::broker::{ManageError, ReceiveError, Reception};
+use crate::broker::{ManageError, ReceiveError, ReceiveRequest};
 use crate::model::dead_letter::DeadLetterReason;
 use crate::model::delivery::DeliveryId;
-use crate::model::lease::{Disposition, Lock, LockRefusal, LockToken, SubQueue};
+use crate::model::lease::{Disposition, Lock, LockError, LockToken, SubQueue};
 use crate::model::limits::{LOCK_DURATION, RECEIVE_WAIT, RECEIVE_WAIT_MAX, RETRY_AFTER_BUSY_S};
 use crate::model::name::{InvalidName, SubscriptionName, TopicName};
 use crate::model::registry::TopicEntry;
@@ -123,11 +123,11 @@ impl From<ReceiveError> for Refusal {
     }
 }
 
-impl From<LockRefusal> for Refusal {
-    fn from(refusal: LockRefusal) -> Self {
+impl From<LockError> for Refusal {
+    fn from(refusal: LockError) -> Self {
         match refusal {
-            LockRefusal::LockLost => Self::not_found(format!("MessageLockLost: {refusal}.")),
-            LockRefusal::IsDeadLetter | LockRefusal::HeldLongEnough => {
+            LockError::LockLost => Self::not_found(format!("MessageLockLost: {refusal}.")),
+            LockError::IsDeadLetter | LockError::HeldLongEnough => {
                 Self::new(StatusCode::BAD_REQUEST, format!("{refusal}."))
             }
         }
@@ -286,14 +286,14 @@ impl Desk<'_> {
     }
 
     async fn receive(&self, wait: Duration) -> Result<Option<Locked>, Refusal> {
-        let reception = Reception {
+        let request = ReceiveRequest {
             subscription: self.subscription.id,
             queue: SubQueue::DeadLetters,
             which: LockSelection::Due,
             limit: 1,
             lock: LOCK_DURATION,
         };
-        let received = self.state.broker.receive_within(&reception, wait).await?;
+        let received = self.state.broker.receive_within(&request, wait).await?;
         Ok(received.into_iter().next())
     }
 
@@ -310,7 +310,7 @@ impl Desk<'_> {
             .settle_locks(&[lock], &disposition)
             .await?;
         let settled = settled.into_iter().next();
-        Ok(settled.unwrap_or(Err(LockRefusal::LockLost))?)
+        Ok(settled.unwrap_or(Err(LockError::LockLost))?)
     }
 
     async fn renew(&self, claim: &Claim) -> Result<Response, Refusal> {
@@ -323,18 +323,18 @@ impl Desk<'_> {
         renewed
             .into_iter()
             .next()
-            .unwrap_or(Err(LockRefusal::LockLost))?;
+            .unwrap_or(Err(LockError::LockLost))?;
         Ok(StatusCode::OK.into_response())
     }
 
     /// The lock behind an address: of this queue, and of the message with this number or id.
     async fn claimed(&self, claim: &Claim) -> Result<Lock, Refusal> {
-        let token = claim.token.parse().map_err(|_| LockRefusal::LockLost)?;
+        let token = claim.token.parse().map_err(|_| LockError::LockLost)?;
         let lock = self.find(token).await?;
         let named = &claim.number_or_id;
         match *named == lock.delivery.to_string() || *named == lock.event_id {
             true => Ok(lock),
-            false => Err(LockRefusal::LockLost.into()),
+            false => Err(LockError::LockLost.into()),
         }
     }
 
@@ -344,7 +344,7 @@ impl Desk<'_> {
         let here = |lock: &Lock| {
             lock.subscription == self.subscription.id && lock.queue == SubQueue::DeadLetters
         };
-        Ok(lock.filter(here).ok_or(LockRefusal::LockLost)?)
+        Ok(lock.filter(here).ok_or(LockError::LockLost)?)
     }
 
     /// The event in the subscription's delivery schema, and why it lies here.

@@ -48,10 +48,10 @@ fn age(name: &str, hours: Option<u64>) -> Result<Option<Duration>, ApiError> {
 }
 
 fn report(report: &StorageReport) -> Value {
-    let (standing, rules, preview) = (&report.standing, &report.rules, &report.preview);
-    let sizes = &standing.sizes;
+    let (status, rules, preview) = (&report.status, &report.rules, &report.preview);
+    let sizes = &status.sizes;
     let hours = |age: Duration| age.as_secs() / 3_600;
-    let oldest = standing
+    let oldest = status
         .oldest
         .map(|(key, received_at)| json!({ "key": key.0, "receivedAt": received_at.to_string() }));
     json!({
@@ -66,11 +66,11 @@ fn report(report: &StorageReport) -> Value {
             "deadLetterHours": rules.dead_letters.map(hours),
             "bytesMax": rules.bytes_max,
         },
-        "pressure": standing.pressure.map(Pressure::name),
+        "pressure": status.pressure.map(Pressure::name),
         "prunedSinceStart": {
-            "events": standing.pruned.events,
-            "deliveries": standing.pruned.deliveries,
-            "deliveryAttempts": standing.pruned.attempts,
+            "events": status.pruned.events,
+            "deliveries": status.pruned.deliveries,
+            "deliveryAttempts": status.pruned.attempts,
         },
         "wouldGoNow": {
             "events": preview.events,

@@ -42,7 +42,7 @@ struct Nobody;
 
 #[async_trait::async_trait]
 impl Responder for Nobody {
-    async fn answer(&self, _: &TransportRequest) -> Result<TransportResponse, TransportError> {
+    async fn respond(&self, _: &TransportRequest) -> Result<TransportResponse, TransportError> {
         Err(TransportError::Socket("connection refused".to_owned()))
     }
 }

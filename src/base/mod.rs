@@ -5,12 +5,12 @@ pub mod clock;
 pub mod entropy;
 mod hash;
 pub mod hidden;
-pub mod lap;
 pub mod log_tail;
+pub mod stopwatch;
 
 pub use clock::{Clock, TimeScale, Timestamp};
 pub use entropy::Entropy;
 pub use hash::sha256_hex;
 pub use hidden::is_hidden;
-pub use lap::Lap;
 pub use log_tail::LogTail;
+pub use stopwatch::Stopwatch;

@@ -32,7 +32,7 @@ pub use manage::inspectors::InspectorError;
 pub use manage::validate::UnknownCode;
 pub use publish::PublishError;
 pub use publish::send::SendError;
-pub use receive::{ReceiveError, Reception};
+pub use receive::{ReceiveError, ReceiveRequest};
 pub use replay::ReplayError;
 pub use replay::resubmit::{EventEdit, ResubmitError, ResubmitRequest};
 
@@ -164,7 +164,7 @@ impl Broker {
                 options,
             }),
         };
-        broker.look_at_disk();
+        broker.check_disk();
         broker.refresh_agenda().await;
         broker.resume_handshakes();
         Ok(broker)
@@ -195,18 +195,18 @@ impl Broker {
         self.shared.disk_is_low.load(Ordering::Relaxed)
     }
 
-    fn look_at_disk(&self) {
+    fn check_disk(&self) {
         let free = self.store().upkeep.free_bytes();
         let low = free.is_some_and(|free| free < self.options().free_bytes_min);
         if low != self.shared.disk_is_low.swap(low, Ordering::Relaxed) {
             match low {
                 true => {
                     tracing::warn!(free_bytes = free, "the disk is low; publishers must wait");
-                    self.note(&Notice::DiskPressureBegun(DiskPressure::PublishersRefused));
+                    self.note(&Notice::DiskPressureBegun(DiskPressure::PublishersRejected));
                 }
                 false => {
                     tracing::info!(free_bytes = free, "the disk has room again");
-                    self.note(&Notice::DiskPressureEnded(DiskPressure::PublishersRefused));
+                    self.note(&Notice::DiskPressureEnded(DiskPressure::PublishersRejected));
                 }
             }
         }
@@ -246,7 +246,7 @@ impl Broker {
 
     /// What would become of a request to `url`, by the egress policy. A host name is looked up; nothing is
     /// called.
-    pub async fn judge_url(&self, url: &Url) -> EgressVerdict {
+    pub async fn evaluate_url(&self, url: &Url) -> EgressVerdict {
         self.outbound().evaluate(url).await
     }
 

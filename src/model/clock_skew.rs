@@ -6,7 +6,7 @@ use crate::base::Timestamp;
 use crate::model::limits::CLOCK_SKEW_MAX;
 
 /// HTTP tells the time in whole seconds, the rest cut off (RFC 9110, 5.6.7).
-const GRAIN: Duration = Duration::from_secs(1);
+const RESOLUTION: Duration = Duration::from_secs(1);
 
 /// How far our clock is from another one's, as far as that is certain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,9 +20,12 @@ pub enum ClockSkew {
 }
 
 impl ClockSkew {
-    /// The other one said `theirs` at some moment between `asked_at` and `heard_at` of ours.
-    pub fn told(theirs: Timestamp, asked_at: Timestamp, heard_at: Timestamp) -> Self {
-        let (ahead, behind) = (asked_at.since(theirs + GRAIN), theirs.since(heard_at));
+    /// The other one said `theirs` at some moment between `sent_at` and `received_at` of ours.
+    pub fn measured(theirs: Timestamp, sent_at: Timestamp, received_at: Timestamp) -> Self {
+        let (ahead, behind) = (
+            sent_at.since(theirs + RESOLUTION),
+            theirs.since(received_at),
+        );
         match (ahead.is_zero(), behind.is_zero()) {
             (false, _) => Self::Ahead(ahead),
             (true, false) => Self::Behind(behind),
@@ -55,7 +58,7 @@ mod tests {
 
     #[test]
     fn no_more_is_told_than_is_certain() {
-        for (theirs, asked_at, heard_at, expected_ms, is_too_much) in [
+        for (theirs, sent_at, received_at, expected_ms, is_too_much) in [
             // Their second has begun before we heard of it, and ended after we asked.
             (10_000, 10_400, 10_700, 0, false),
             (10_000, 9_000, 10_000, 0, false),
@@ -69,9 +72,13 @@ mod tests {
             (70_001, 9_000, 10_000, -60_001, true),
         ] {
             let at = Timestamp::from_ms;
-            let skew = ClockSkew::told(at(theirs), at(asked_at), at(heard_at));
-            assert_eq!(skew.as_ms(), expected_ms, "{theirs} {asked_at} {heard_at}");
-            assert_eq!(skew.is_too_much(), is_too_much, "{theirs} {asked_at}");
+            let skew = ClockSkew::measured(at(theirs), at(sent_at), at(received_at));
+            assert_eq!(
+                skew.as_ms(),
+                expected_ms,
+                "{theirs} {sent_at} {received_at}"
+            );
+            assert_eq!(skew.is_too_much(), is_too_much, "{theirs} {sent_at}");
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::base::Timestamp;
 use crate::model::delivery::Outcome;
-use crate::model::event_filter::SoughtText;
+use crate::model::event_filter::TextSearch;
 use crate::model::subscription::SubscriptionId;
 use crate::model::topic::TopicId;
 
@@ -25,5 +25,5 @@ pub struct DeadLetterFilter {
     pub from: Option<Timestamp>,
     /// Ended before this moment.
     pub to: Option<Timestamp>,
-    pub text: Option<SoughtText>,
+    pub text: Option<TextSearch>,
 }

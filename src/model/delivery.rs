@@ -230,7 +230,7 @@ pub struct DeliveryAttempt {
     pub attempt: u32,
     pub started_at: Timestamp,
     pub duration: Duration,
-    pub answer: AttemptResult,
+    pub result: AttemptResult,
     /// What the receiver answered after all, once the attempt was over.
     pub late: Option<LateResponse>,
 }
@@ -277,7 +277,7 @@ pub enum Settlement {
 
 impl Settlement {
     /// The same, with dead letters dropped where the subscription keeps none.
-    pub fn kept_by(self, destination: &DeadLetterDestination) -> Self {
+    pub fn for_destination(self, destination: &DeadLetterDestination) -> Self {
         match (self, destination) {
             (Self::DeadLetter(reason), DeadLetterDestination::Drop) => Self::Drop(reason),
             (settlement, _) => settlement,
@@ -311,14 +311,14 @@ pub fn settle(
     scale: TimeScale,
     jitter: f64,
 ) -> Settlement {
-    let answer = &attempt.answer;
-    if answer.outcome == Outcome::Delivered {
+    let result = &attempt.result;
+    if result.outcome == Outcome::Delivered {
         return Settlement::Complete;
     }
-    if answer.dead_letter.is_some() {
+    if result.dead_letter.is_some() {
         return Settlement::DeadLetter(DeadLetterReason::Application);
     }
-    if let Some(reason) = policy.profile.rejection(answer.status) {
+    if let Some(reason) = policy.profile.rejection(result.status) {
         return Settlement::DeadLetter(reason);
     }
     if attempt.attempt >= policy.attempts_max {
@@ -327,8 +327,8 @@ pub fn settle(
     let failed = FailedAttempt {
         attempt: attempt.attempt,
         first_attempt_at: delivery.first_attempt_at.unwrap_or(attempt.started_at),
-        status: answer.status,
-        retry_after: answer.retry_after,
+        status: result.status,
+        retry_after: result.retry_after,
     };
     Settlement::Retry {
         at: policy.next_attempt_at(&failed, attempt.ended_at(), scale, jitter),
@@ -392,7 +392,7 @@ mod tests {
             status = answers
                 .next()
                 .map_or(status, |word| word.parse().expect("a status"));
-            let attempt = attempt(attempts, now, answer(status));
+            let attempt = attempt(attempts, now, result(status));
             match settle(&delivery, &attempt, policy, TimeScale::REAL, 0.0) {
                 Settlement::Retry { at } => now = at,
                 Settlement::Complete => fate.push("done".to_owned()),
@@ -406,7 +406,7 @@ mod tests {
         }
     }
 
-    fn answer(status: u16) -> AttemptResult {
+    fn result(status: u16) -> AttemptResult {
         AttemptResult {
             status: Some(status),
             ..AttemptResult::of(Outcome::of_status(status))
@@ -414,12 +414,12 @@ mod tests {
     }
 
     /// One that takes no time.
-    fn attempt(attempt: u32, at: Timestamp, answer: AttemptResult) -> DeliveryAttempt {
+    fn attempt(attempt: u32, at: Timestamp, result: AttemptResult) -> DeliveryAttempt {
         DeliveryAttempt {
             attempt,
             started_at: at,
             duration: Duration::ZERO,
-            answer,
+            result,
             late: None,
         }
     }
@@ -524,7 +524,7 @@ mod tests {
         };
         let slow = DeliveryAttempt {
             duration: Duration::from_secs(30),
-            ..attempt(3, start + Duration::from_secs(40), answer(500))
+            ..attempt(3, start + Duration::from_secs(40), result(500))
         };
         for (policy, expected_s) in [(namespace(), 80), (policy(30, 1_440), 130)] {
             let settled = settle(&delivery, &slow, &policy, TimeScale::REAL, 0.0);
@@ -544,7 +544,7 @@ mod tests {
             published_at: now,
             first_attempt_at: None,
         };
-        let failed = attempt(1, now, answer(500));
+        let failed = attempt(1, now, result(500));
         let settlement = settle(&first, &failed, &policy(30, 1_440), scale, 0.0);
         assert_eq!(
             settlement,
@@ -604,11 +604,14 @@ mod tests {
     #[test]
     fn a_subscription_without_a_dead_letter_destination_drops() {
         let dead = Settlement::DeadLetter(DeadLetterReason::TimeToLiveExceeded);
-        assert_eq!(dead.kept_by(&DeadLetterDestination::BuiltInQueue), dead);
-        let dropped = Settlement::Drop(DeadLetterReason::TimeToLiveExceeded);
-        assert_eq!(dead.kept_by(&DeadLetterDestination::Drop), dropped);
         assert_eq!(
-            Settlement::Complete.kept_by(&DeadLetterDestination::Drop),
+            dead.for_destination(&DeadLetterDestination::BuiltInQueue),
+            dead
+        );
+        let dropped = Settlement::Drop(DeadLetterReason::TimeToLiveExceeded);
+        assert_eq!(dead.for_destination(&DeadLetterDestination::Drop), dropped);
+        assert_eq!(
+            Settlement::Complete.for_destination(&DeadLetterDestination::Drop),
             Settlement::Complete
         );
     }

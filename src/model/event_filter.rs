@@ -25,19 +25,19 @@ pub struct EventFilter {
     pub from: Option<Timestamp>,
     /// Received before this moment.
     pub to: Option<Timestamp>,
-    pub text: Option<SoughtText>,
+    pub text: Option<TextSearch>,
 }
 
 /// What stands in an event's id, type, subject or data, in any case of ASCII letters.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SoughtText {
+pub struct TextSearch {
     pub text: String,
     /// Whether the data is gone through: not for whoever may not see it, since what is found tells what
     /// stands there.
     pub in_data: bool,
 }
 
-impl SoughtText {
+impl TextSearch {
     /// In all of the event.
     pub fn everywhere(text: impl Into<String>) -> Self {
         Self {

@@ -16,8 +16,8 @@ pub struct FilterTrial {
 /// What a trial has found so far.
 #[derive(Clone, Debug, Default)]
 pub struct TrialFindings {
-    pub matched: Tally,
-    pub unmatched: Tally,
+    pub matched: SampleCount,
+    pub unmatched: SampleCount,
     /// Present if there is a filter to compare with.
     pub comparison: Option<Comparison>,
     /// The oldest event that was tried.
@@ -29,13 +29,13 @@ pub struct TrialFindings {
 pub struct Comparison {
     /// Events that the current filter matches.
     pub current_matched: usize,
-    pub newly_matched: Tally,
-    pub no_longer_matched: Tally,
+    pub newly_matched: SampleCount,
+    pub no_longer_matched: SampleCount,
 }
 
 /// How many there are, and the first few of them.
 #[derive(Clone, Debug, Default)]
-pub struct Tally {
+pub struct SampleCount {
     pub count: usize,
     pub samples: Vec<Sample>,
 }
@@ -107,7 +107,7 @@ impl TrialFindings {
     }
 }
 
-impl Tally {
+impl SampleCount {
     /// Samples that are kept: enough to see what kind of events they are.
     pub const SAMPLES_MAX: usize = 5;
 
@@ -152,7 +152,7 @@ mod tests {
         trial.findings()
     }
 
-    fn keys(tally: &Tally) -> Vec<i64> {
+    fn keys(tally: &SampleCount) -> Vec<i64> {
         tally.samples.iter().map(|sample| sample.key.0).collect()
     }
 

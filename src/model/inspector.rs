@@ -18,7 +18,7 @@ pub const INSPECTOR_HOST: &str = "inspector.everpost.internal";
 /// How an inspector answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InspectorDefinition {
-    pub answers: ResponseScript,
+    pub responses: ResponseScript,
     /// Passes before each answer, handshakes included; at most
     /// [`INSPECTOR_DELAY_MAX`](crate::model::limits::INSPECTOR_DELAY_MAX).
     pub delay: Duration,
@@ -36,7 +36,7 @@ pub struct InspectorDefinition {
 impl Default for InspectorDefinition {
     fn default() -> Self {
         Self {
-            answers: ResponseScript::always(200),
+            responses: ResponseScript::always(200),
             delay: Duration::ZERO,
             retry_after_s: None,
             headers: BTreeMap::new(),
@@ -48,10 +48,10 @@ impl Default for InspectorDefinition {
 
 impl InspectorDefinition {
     /// The answer to a delivery: the one after `turn` others, or after `attempts` of the same event.
-    pub fn answer(&self, turn: u32, attempts: u32) -> ScriptedResponse {
+    pub fn response(&self, turn: u32, attempts: u32) -> ScriptedResponse {
         match self.per_event {
-            true => self.answers.answer(attempts),
-            false => self.answers.answer(turn),
+            true => self.responses.response(attempts),
+            false => self.responses.response(turn),
         }
     }
 }
@@ -73,7 +73,7 @@ pub struct Inspector {
 
 /// A request on its way into the book.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Arrival {
+pub struct InspectorRequest {
     pub received_at: Timestamp,
     pub method: String,
     /// Without the query, which may hold a secret.
@@ -83,7 +83,7 @@ pub struct Arrival {
     /// Bytes of the body.
     pub bytes: usize,
     /// How it begins.
-    pub beginning: Vec<u8>,
+    pub body_start: Vec<u8>,
     /// Which handshake it is part of; `None` for a delivery.
     pub handshake: Option<&'static str>,
     /// The number of events in it, and id and type of the first.
@@ -106,14 +106,14 @@ pub struct InspectedRequest {
     pub path: String,
     pub headers: Vec<(String, String)>,
     pub bytes: u64,
-    pub beginning: Vec<u8>,
+    pub body_start: Vec<u8>,
     pub handshake: Option<String>,
     pub events: u64,
     pub event_id: Option<String>,
     pub event_type: Option<String>,
     pub signature: Option<String>,
     /// What was answered, in the word of a script.
-    pub answer: String,
+    pub response: String,
 }
 
 impl InspectorName {
@@ -168,12 +168,12 @@ mod tests {
     #[test]
     fn the_script_goes_by_requests_or_by_the_attempts_of_an_event() {
         let mut definition = InspectorDefinition {
-            answers: "503 200".parse().expect("a script"),
+            responses: "503 200".parse().expect("a script"),
             ..InspectorDefinition::default()
         };
-        assert_eq!(definition.answer(1, 0), ScriptedResponse::Status(200));
+        assert_eq!(definition.response(1, 0), ScriptedResponse::Status(200));
         definition.per_event = true;
-        assert_eq!(definition.answer(1, 0), ScriptedResponse::Status(503));
-        assert_eq!(definition.answer(0, 1), ScriptedResponse::Status(200));
+        assert_eq!(definition.response(1, 0), ScriptedResponse::Status(503));
+        assert_eq!(definition.response(0, 1), ScriptedResponse::Status(200));
     }
 }

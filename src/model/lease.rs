@@ -148,7 +148,7 @@ pub enum LockSettlement {
 
 /// Why nothing becomes of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum LockRefusal {
+pub enum LockError {
     #[error("the lock has expired, was settled before, or never was")]
     LockLost,
     #[error("a dead letter cannot be dead-lettered again")]
@@ -162,7 +162,7 @@ pub fn dispose(
     queue: SubQueue,
     disposition: Disposition,
     destination: &DeadLetterDestination,
-) -> Result<(LockSettlement, AttemptResult), LockRefusal> {
+) -> Result<(LockSettlement, AttemptResult), LockError> {
     let settle = LockSettlement::Settle;
     Ok(match (disposition, queue) {
         (Disposition::Complete, _) => (
@@ -179,15 +179,15 @@ pub fn dispose(
         ),
         (Disposition::Defer, _) => (LockSettlement::Defer, AttemptResult::of(Outcome::Deferred)),
         (Disposition::DeadLetter(_), SubQueue::DeadLetters) => {
-            return Err(LockRefusal::IsDeadLetter);
+            return Err(LockError::IsDeadLetter);
         }
         (Disposition::DeadLetter(details), SubQueue::Pending) => {
             let settlement = Settlement::DeadLetter(DeadLetterReason::Application);
-            let answer = AttemptResult {
+            let result = AttemptResult {
                 dead_letter: Some(details),
                 ..AttemptResult::of(Outcome::Rejected)
             };
-            (settle(settlement.kept_by(destination)), answer)
+            (settle(settlement.for_destination(destination)), result)
         }
     })
 }
@@ -197,13 +197,13 @@ pub fn attempt(
     number: u32,
     locked_at: Timestamp,
     ended_at: Timestamp,
-    answer: AttemptResult,
+    result: AttemptResult,
 ) -> DeliveryAttempt {
     DeliveryAttempt {
         attempt: number,
         started_at: locked_at,
         duration: ended_at.since(locked_at),
-        answer,
+        result,
         late: None,
     }
 }
@@ -265,7 +265,7 @@ mod tests {
         let dead_letter = || Disposition::DeadLetter(Arc::clone(&details));
         let kept = DeadLetterDestination::BuiltInQueue;
         let refused = dispose(SubQueue::DeadLetters, dead_letter(), &kept);
-        assert_eq!(refused, Err(LockRefusal::IsDeadLetter));
+        assert_eq!(refused, Err(LockError::IsDeadLetter));
         for (destination, expected) in [
             (kept, Settlement::DeadLetter(DeadLetterReason::Application)),
             (
@@ -273,10 +273,10 @@ mod tests {
                 Settlement::Drop(DeadLetterReason::Application),
             ),
         ] {
-            let (settlement, answer) =
+            let (settlement, result) =
                 dispose(SubQueue::Pending, dead_letter(), &destination).expect("it may");
             assert_eq!(settlement, LockSettlement::Settle(expected));
-            assert_eq!(answer.dead_letter.as_ref(), Some(&details));
+            assert_eq!(result.dead_letter.as_ref(), Some(&details));
         }
     }
 }

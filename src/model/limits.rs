@@ -317,7 +317,7 @@ pub const RESUBMISSIONS_MAX: u32 = 10;
 
 /// Deliveries that one request resubmits, and that one bite of a replay job does: a change of the store
 /// that takes a few milliseconds, so that publishers and settlements behind it hardly notice.
-pub const REPLAY_BITE_MAX: usize = 200;
+pub const REPLAY_BATCH_MAX: usize = 200;
 
 /// Requests that a resubmission to a URL has on the wire at once; what a kill can double.
 pub const REPLAY_REQUESTS_MAX: usize = 16;

@@ -30,7 +30,7 @@ pub enum Notice {
     },
     ValidationFailed {
         of: Subscribed,
-        why: String,
+        reason: String,
     },
     DiskPressureBegun(DiskPressure),
     DiskPressureEnded(DiskPressure),
@@ -69,7 +69,7 @@ pub enum DiskPressure {
     /// Delivered events go early.
     Early(Pressure),
     /// The disk is so full that publishers are refused.
-    PublishersRefused,
+    PublishersRejected,
 }
 
 /// How a replay job ended.
@@ -113,7 +113,7 @@ impl DiskPressure {
     pub fn cause(self) -> &'static str {
         match self {
             Self::Early(Pressure::Size) => "DatabaseSize",
-            Self::Early(Pressure::Disk) | Self::PublishersRefused => "DiskSpace",
+            Self::Early(Pressure::Disk) | Self::PublishersRejected => "DiskSpace",
         }
     }
 
@@ -121,7 +121,7 @@ impl DiskPressure {
     pub fn effect(self) -> &'static str {
         match self {
             Self::Early(_) => "DeliveredEventsGoEarly",
-            Self::PublishersRefused => "PublishersRefused",
+            Self::PublishersRejected => "PublishersRefused",
         }
     }
 }

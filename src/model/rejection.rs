@@ -32,7 +32,7 @@ pub struct Rejection {
     /// Bytes of the body, as far as it was read.
     pub bytes: usize,
     /// How it begins: at most [`REJECTED_BYTES_KEPT_MAX`].
-    pub beginning: Vec<u8>,
+    pub body_start: Vec<u8>,
 }
 
 impl Rejection {
@@ -42,7 +42,7 @@ impl Rejection {
     }
 
     /// As much of a body as is kept.
-    pub fn beginning_of(body: &[u8]) -> Vec<u8> {
+    pub fn body_start_of(body: &[u8]) -> Vec<u8> {
         body[..body.len().min(REJECTED_BYTES_KEPT_MAX)].to_vec()
     }
 }

@@ -86,7 +86,7 @@ impl ReplayTarget {
 
 /// Why a delivery is not sent again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Refusal {
+pub enum NotResubmitted {
     /// It is no dead letter, or has been resubmitted or attempted meanwhile.
     NotDeadLettered,
     /// A receiver holds it.
@@ -105,9 +105,9 @@ pub enum Refusal {
     BuiltInTopic,
 }
 
-impl Refusal {
+impl NotResubmitted {
     /// All of them.
-    pub const ALL: [Refusal; 9] = [
+    pub const ALL: [NotResubmitted; 9] = [
         Self::NotDeadLettered,
         Self::Locked,
         Self::SubscriptionDeleted,
@@ -161,10 +161,10 @@ impl Refusal {
 }
 
 /// The loop guard: whether an event that `resubmissions` lead to may be resubmitted once more.
-pub fn check_loop_guard(resubmissions: u32, resubmissions_max: u32) -> Result<(), Refusal> {
+pub fn check_loop_guard(resubmissions: u32, resubmissions_max: u32) -> Result<(), NotResubmitted> {
     match resubmissions < resubmissions_max {
         true => Ok(()),
-        false => Err(Refusal::ResubmittedTooOften),
+        false => Err(NotResubmitted::ResubmittedTooOften),
     }
 }
 
@@ -262,7 +262,7 @@ pub struct Progress {
     pub resubmitted: u64,
     /// Sent to the URL, and not taken.
     pub failed: u64,
-    pub skipped: BTreeMap<Refusal, u64>,
+    pub skipped: BTreeMap<NotResubmitted, u64>,
     /// The first things that went wrong, in words.
     pub errors: Vec<(DeliveryId, String)>,
 }
@@ -274,7 +274,7 @@ impl Progress {
     }
 
     /// Counts a delivery that is not sent again.
-    pub fn skip(&mut self, delivery: DeliveryId, refusal: Refusal) {
+    pub fn skip(&mut self, delivery: DeliveryId, refusal: NotResubmitted) {
         *self.skipped.entry(refusal).or_default() += 1;
         self.note(delivery, refusal.explanation());
     }
@@ -300,8 +300,14 @@ mod tests {
     fn the_loop_guard_counts_what_leads_to_a_delivery() {
         assert_eq!(check_loop_guard(0, 1), Ok(()));
         assert_eq!(check_loop_guard(9, 10), Ok(()));
-        assert_eq!(check_loop_guard(10, 10), Err(Refusal::ResubmittedTooOften));
-        assert_eq!(check_loop_guard(11, 10), Err(Refusal::ResubmittedTooOften));
+        assert_eq!(
+            check_loop_guard(10, 10),
+            Err(NotResubmitted::ResubmittedTooOften)
+        );
+        assert_eq!(
+            check_loop_guard(11, 10),
+            Err(NotResubmitted::ResubmittedTooOften)
+        );
     }
 
     #[test]
@@ -332,7 +338,7 @@ mod tests {
     fn only_the_first_errors_are_kept() {
         let mut progress = Progress::default();
         for number in 0..100 {
-            progress.skip(DeliveryId(number), Refusal::Unmatched);
+            progress.skip(DeliveryId(number), NotResubmitted::Unmatched);
             progress.fail(DeliveryId(number), "no");
         }
         assert_eq!(progress.done(), 200);
@@ -342,8 +348,8 @@ mod tests {
 
     #[test]
     fn names_lead_back() {
-        for refusal in Refusal::ALL {
-            assert_eq!(Refusal::from_name(refusal.name()), Some(refusal));
+        for refusal in NotResubmitted::ALL {
+            assert_eq!(NotResubmitted::from_name(refusal.name()), Some(refusal));
         }
     }
 }

@@ -37,7 +37,7 @@ pub struct ResponseScript(Vec<Entry>);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Entry {
-    answer: ScriptedResponse,
+    response: ScriptedResponse,
     times: u32,
 }
 
@@ -58,21 +58,21 @@ impl ResponseScript {
     /// Always the same status.
     pub fn always(status: u16) -> Self {
         Self(vec![Entry {
-            answer: ScriptedResponse::Status(status),
+            response: ScriptedResponse::Status(status),
             times: 1,
         }])
     }
 
     /// The answer to the request number `turn`, counted from 0.
-    pub fn answer(&self, turn: u32) -> ScriptedResponse {
+    pub fn response(&self, turn: u32) -> ScriptedResponse {
         let mut passed = 0u32;
         for entry in &self.0 {
             passed = passed.saturating_add(entry.times);
             if turn < passed {
-                return entry.answer;
+                return entry.response;
             }
         }
-        self.0.last().expect("a script has an entry").answer
+        self.0.last().expect("a script has an entry").response
     }
 }
 
@@ -82,8 +82,8 @@ impl fmt::Display for ResponseScript {
         for (index, entry) in self.0.iter().enumerate() {
             let space = if index == 0 { "" } else { " " };
             match entry.times {
-                1 => write!(f, "{space}{}", entry.answer)?,
-                times => write!(f, "{space}{}x{times}", entry.answer)?,
+                1 => write!(f, "{space}{}", entry.response)?,
+                times => write!(f, "{space}{}x{times}", entry.response)?,
             }
         }
         Ok(())
@@ -110,16 +110,16 @@ impl FromStr for ResponseScript {
 }
 
 fn entry(word: &str) -> Result<Entry, InvalidScript> {
-    let (answer, times) = match word.split_once('x') {
-        Some((answer, times)) => (answer, repeat(times, word)?),
+    let (response, times) = match word.split_once('x') {
+        Some((response, times)) => (response, repeat(times, word)?),
         None => (word, 1),
     };
-    let answer = match answer {
+    let response = match response {
         "timeout" => ScriptedResponse::Timeout,
         "close" => ScriptedResponse::Close,
         status => ScriptedResponse::Status(self::status(status, word)?),
     };
-    Ok(Entry { answer, times })
+    Ok(Entry { response, times })
 }
 
 fn repeat(times: &str, word: &str) -> Result<u32, InvalidScript> {
@@ -147,7 +147,7 @@ mod tests {
         let script: ResponseScript = script.parse().expect(script);
         let count = u32::try_from(expected.split(' ').count()).expect("a short line");
         let given: Vec<String> = (0..count)
-            .map(|turn| script.answer(turn).to_string())
+            .map(|turn| script.response(turn).to_string())
             .collect();
         assert_eq!(given.join(" "), expected);
     }

@@ -66,7 +66,7 @@ pub enum Disabled {
 
 /// What becomes of the pending deliveries of a subscription that is deleted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum PendingFate {
+pub enum OnDelete {
     /// They are dropped, with a record.
     #[default]
     Discard,

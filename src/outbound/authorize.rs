@@ -103,13 +103,13 @@ impl Outbound {
         request: TransportRequest,
     ) -> Result<TransportResponse, TransportError> {
         let token = self.token(id, client, request.tls.as_ref()).await?;
-        let answer = self.transport.send(with(&request, &token)).await?;
-        if answer.status != UNAUTHORIZED {
-            return Ok(answer);
+        let response = self.transport.send(with(&request, &token)).await?;
+        if response.status != UNAUTHORIZED {
+            return Ok(response);
         }
         self.tokens.forget(id, &token.value).await;
         if token.is_fresh {
-            return Ok(answer);
+            return Ok(response);
         }
         let token = self.token(id, client, request.tls.as_ref()).await?;
         self.transport.send(with(&request, &token)).await
@@ -173,7 +173,7 @@ impl Outbound {
             authorize(&mut request, &authorization);
         }
         match self.transport.send(request).await {
-            Ok(answer) => wire::read(answer.status, &answer.body),
+            Ok(response) => wire::read(response.status, &response.body),
             Err(error) => Err(format!("the authorization server was not reached: {error}")),
         }
     }

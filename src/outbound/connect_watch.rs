@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tower::{Layer, Service};
 
-use crate::base::Lap;
+use crate::base::Stopwatch;
 
 /// Learns how long the first connection of a client takes, TLS included. Clones share what they learn.
 #[derive(Clone, Debug, Default)]
@@ -52,12 +52,12 @@ where
     }
 
     fn call(&mut self, request: Request) -> Self::Future {
-        let (lap, watch) = (Lap::begin(), self.watch.clone());
+        let (stopwatch, watch) = (Stopwatch::begin(), self.watch.clone());
         let connecting = self.connector.call(request);
         Box::pin(async move {
             let connection = connecting.await?;
             // Of several, the first one counts: it is the one that was waited for.
-            let _ = watch.0.set(lap.took());
+            let _ = watch.0.set(stopwatch.took());
             Ok(connection)
         })
     }

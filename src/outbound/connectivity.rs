@@ -9,7 +9,7 @@ use http::header::{AGE, DATE};
 use http::{HeaderMap, Method};
 use url::Url;
 
-use crate::base::{Clock, Lap, Timestamp};
+use crate::base::{Clock, Stopwatch, Timestamp};
 use crate::model::clock_skew::ClockSkew;
 use crate::outbound::Outbound;
 use crate::outbound::connect_watch::ConnectWatch;
@@ -39,7 +39,7 @@ pub struct Connectivity {
 pub struct Call {
     /// How long connecting took, TLS included; `None` where there was no connection.
     pub connect: Option<Duration>,
-    pub answer: Result<Reached, TransportError>,
+    pub response: Result<Reached, TransportError>,
 }
 
 /// An answer, of which the head alone is read.
@@ -72,9 +72,9 @@ async fn connectivity(network: &NetworkTransport, url: &Url, clock: &Clock) -> C
     if let Some(name) = url.domain() {
         network.guard().forget(name);
     }
-    let lap = Lap::begin();
+    let stopwatch = Stopwatch::begin();
     let verdict = evaluate(network.policy(), network.guard(), url).await;
-    let lookup = url.domain().map(|_| lap.took());
+    let lookup = url.domain().map(|_| stopwatch.took());
     let call = match &verdict {
         EgressVerdict::Allowed(_) => Some(call(network, url, clock).await),
         EgressVerdict::Inside | EgressVerdict::Denied(_) | EgressVerdict::Unresolved(_) => None,
@@ -96,20 +96,20 @@ async fn call(network: &NetworkTransport, url: &Url, clock: &Clock) -> Call {
         late: None,
         tls: None,
     };
-    let (watch, asked_at, lap) = (ConnectWatch::default(), clock.now(), Lap::begin());
-    let answer = network.send_afresh(request, watch.clone()).await;
-    let (took, heard_at) = (lap.took(), clock.now());
+    let (watch, sent_at, stopwatch) = (ConnectWatch::default(), clock.now(), Stopwatch::begin());
+    let response = network.send_afresh(request, watch.clone()).await;
+    let (took, received_at) = (stopwatch.took(), clock.now());
     let connect = watch.took();
-    let reached = |answer: TransportResponse| Reached {
-        status: answer.status,
-        remote_address: answer.remote_address,
+    let reached = |response: TransportResponse| Reached {
+        status: response.status,
+        remote_address: response.remote_address,
         wait: took.saturating_sub(connect.unwrap_or_default()),
-        clock_skew: said_at(&answer.headers)
-            .map(|theirs| ClockSkew::told(theirs, asked_at, heard_at)),
+        clock_skew: said_at(&response.headers)
+            .map(|theirs| ClockSkew::measured(theirs, sent_at, received_at)),
     };
     Call {
         connect,
-        answer: answer.map(reached),
+        response: response.map(reached),
     }
 }
 

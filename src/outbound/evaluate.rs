@@ -46,7 +46,7 @@ pub(super) async fn evaluate(policy: &EgressPolicy, guard: &Guard, url: &Url) ->
     match permits {
         Ok(permits) => EgressVerdict::Allowed(permits),
         Err(ResolveError::Denied(denied)) => EgressVerdict::Denied(denied),
-        Err(ResolveError::Failed(why)) => EgressVerdict::Unresolved(why),
+        Err(ResolveError::Failed(reason)) => EgressVerdict::Unresolved(reason),
     }
 }
 

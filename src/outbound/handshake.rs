@@ -52,11 +52,11 @@ pub enum HandshakeResult {
     /// It wants events, at most so many requests per minute; `None` for any number.
     Agreed { allowed_rate: Option<u32> },
     /// It has heard the question, and may still agree by the validation URL.
-    AwaitingManualAction { why: String },
+    AwaitingManualAction { reason: String },
     /// It did not hear the question, or said no. Asking again may help.
-    Refused { why: String },
+    Rejected { reason: String },
     /// It was not asked, and will not be: the egress policy forbids it.
-    Denied { why: String },
+    Denied { reason: String },
 }
 
 impl Outbound {
@@ -67,21 +67,21 @@ impl Outbound {
         };
         match request.subscription.definition.delivery_schema {
             DeliverySchema::EventGridSchema | DeliverySchema::CustomInputSchema => {
-                let asked = validation_request(webhook, &request);
-                let evaluate = |answer| judge_validation(&answer, request.code);
-                self.ask(request.subscription, asked, evaluate).await
+                let requested = validation_request(webhook, &request);
+                let evaluate = |response| read_validation_response(&response, request.code);
+                self.ask(request.subscription, requested, evaluate).await
             }
             DeliverySchema::CloudEventSchemaV1_0 => {
-                let asked = options_request(webhook, &request, &self.origin);
-                let evaluate = |answer: TransportResponse| judge_options(&answer, &self.origin);
-                self.ask(request.subscription, asked, evaluate).await
+                let requested = options_request(webhook, &request, &self.origin);
+                let evaluate = |response: TransportResponse| read_options(&response, &self.origin);
+                self.ask(request.subscription, requested, evaluate).await
             }
         }
     }
 
     /// Asks in the manner of namespace topics, without a callback or a rate: agreed is what the answer
     /// says, and only that (rule N6.1). Returns why it is no agreement.
-    pub async fn ask_consent(
+    pub async fn validate_endpoint(
         &self,
         subscription: &EventSubscription,
         deadline: Duration,
@@ -91,13 +91,13 @@ impl Outbound {
         };
         let mut headers = HeaderMap::new();
         put(&mut headers, WEBHOOK_REQUEST_ORIGIN, &self.origin);
-        let asked = addressed(webhook, Method::OPTIONS, headers, Vec::new(), deadline);
-        let evaluate = |answer: TransportResponse| judge_consent(&answer, &self.origin);
-        match self.ask(subscription, asked, evaluate).await {
+        let requested = addressed(webhook, Method::OPTIONS, headers, Vec::new(), deadline);
+        let evaluate = |response: TransportResponse| read_consent(&response, &self.origin);
+        match self.ask(subscription, requested, evaluate).await {
             HandshakeResult::Agreed { .. } => Ok(()),
-            HandshakeResult::AwaitingManualAction { why }
-            | HandshakeResult::Refused { why }
-            | HandshakeResult::Denied { why } => Err(why),
+            HandshakeResult::AwaitingManualAction { reason }
+            | HandshakeResult::Rejected { reason }
+            | HandshakeResult::Denied { reason } => Err(reason),
         }
     }
 
@@ -108,9 +108,9 @@ impl Outbound {
         evaluate: impl FnOnce(TransportResponse) -> HandshakeResult,
     ) -> HandshakeResult {
         match self.send(subscription, request).await {
-            Ok(answer) => evaluate(answer),
+            Ok(response) => evaluate(response),
             Err(TransportError::Denied(denied)) => HandshakeResult::Denied {
-                why: format!("the webhook was not called: {denied}"),
+                reason: format!("the webhook was not called: {denied}"),
             },
             Err(error) => refused(format!("the handshake failed: {error}")),
         }
@@ -180,14 +180,14 @@ fn addressed(
 }
 
 /// Status 200 and the code; the content type does not matter (rule 5.1, section A).
-fn judge_validation(answer: &TransportResponse, code: &str) -> HandshakeResult {
-    if answer.status != 200 {
+fn read_validation_response(response: &TransportResponse, code: &str) -> HandshakeResult {
+    if response.status != 200 {
         return refused(format!(
             "the receiver answered {} to the validation event; only 200 counts",
-            answer.status
+            response.status
         ));
     }
-    match validation_response(&answer.body) {
+    match validation_response(&response.body) {
         Some(response) if response == code => HandshakeResult::Agreed { allowed_rate: None },
         Some(_) => awaiting("the receiver answered 200, but with another validation code"),
         None => awaiting("the receiver answered 200, but without the validation code"),
@@ -217,9 +217,9 @@ fn options_request(
 }
 
 /// Status 200 and the header; what rate it would allow is not read.
-fn judge_consent(answer: &TransportResponse, origin: &str) -> HandshakeResult {
-    let status = answer.status;
-    let mut allowed = words(&answer.headers, WEBHOOK_ALLOWED_ORIGIN).peekable();
+fn read_consent(response: &TransportResponse, origin: &str) -> HandshakeResult {
+    let status = response.status;
+    let mut allowed = words(&response.headers, WEBHOOK_ALLOWED_ORIGIN).peekable();
     if status != 200 {
         return refused(format!(
             "the receiver answered {status} to OPTIONS; only 200 counts"
@@ -246,9 +246,9 @@ fn foreign_origin(origin: &str) -> HandshakeResult {
 
 /// The headers alone are consent, whatever the status (rule 5.2). A success without them leaves the
 /// callback.
-fn judge_options(answer: &TransportResponse, origin: &str) -> HandshakeResult {
-    let status = answer.status;
-    let mut allowed = words(&answer.headers, WEBHOOK_ALLOWED_ORIGIN).peekable();
+fn read_options(response: &TransportResponse, origin: &str) -> HandshakeResult {
+    let status = response.status;
+    let mut allowed = words(&response.headers, WEBHOOK_ALLOWED_ORIGIN).peekable();
     if allowed.peek().is_none() {
         if (200..300).contains(&status) {
             return awaiting(format!(
@@ -262,9 +262,9 @@ fn judge_options(answer: &TransportResponse, origin: &str) -> HandshakeResult {
     if !allowed.any(|each| is_origin(each, origin)) {
         return foreign_origin(origin);
     }
-    match allowed_rate(&answer.headers) {
+    match allowed_rate(&response.headers) {
         Ok(allowed_rate) => HandshakeResult::Agreed { allowed_rate },
-        Err(why) => refused(why),
+        Err(reason) => refused(reason),
     }
 }
 
@@ -292,10 +292,14 @@ fn words<'a>(headers: &'a HeaderMap, name: &str) -> impl Iterator<Item = &'a str
     values.filter_map(|value| value.to_str().ok().map(str::trim))
 }
 
-fn awaiting(why: impl Into<String>) -> HandshakeResult {
-    HandshakeResult::AwaitingManualAction { why: why.into() }
+fn awaiting(reason: impl Into<String>) -> HandshakeResult {
+    HandshakeResult::AwaitingManualAction {
+        reason: reason.into(),
+    }
 }
 
-fn refused(why: impl Into<String>) -> HandshakeResult {
-    HandshakeResult::Refused { why: why.into() }
+fn refused(reason: impl Into<String>) -> HandshakeResult {
+    HandshakeResult::Rejected {
+        reason: reason.into(),
+    }
 }

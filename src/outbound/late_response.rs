@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use crate::base::Clock;
 use crate::model::delivery::AttemptResult;
 use crate::outbound::transport::TransportResponse;
-use crate::outbound::webhook::answered;
+use crate::outbound::webhook::attempt_result;
 
 /// Where a conversation is left that outlasts its deadline. Clones share what is in it.
 #[derive(Clone, Default)]
@@ -29,19 +29,19 @@ impl LateResponseSlot {
 pub struct PendingResponse(Pin<Box<dyn Future<Output = Option<TransportResponse>> + Send>>);
 
 impl PendingResponse {
-    /// `answer` ends by itself, with `None` when nobody listens any longer.
-    pub fn new(answer: impl Future<Output = Option<TransportResponse>> + Send + 'static) -> Self {
-        Self(Box::pin(answer))
+    /// `response` ends by itself, with `None` when nobody listens any longer.
+    pub fn new(response: impl Future<Output = Option<TransportResponse>> + Send + 'static) -> Self {
+        Self(Box::pin(response))
     }
 
-    pub(super) async fn answer(self) -> Option<TransportResponse> {
+    pub(super) async fn response(self) -> Option<TransportResponse> {
         self.0.await
     }
 }
 
 /// What one attempt brought back.
 pub struct SendResult {
-    pub answer: AttemptResult,
+    pub result: AttemptResult,
     /// After a time-out: what may still come.
     pub late: Option<LateResponseWait>,
 }
@@ -54,8 +54,8 @@ pub struct LateResponseWait {
 
 impl LateResponseWait {
     /// Waits for it, as long as there is any point.
-    pub async fn answer(self) -> Option<AttemptResult> {
-        let answer = self.transport.answer().await?;
-        Some(answered(answer, self.clock.now()))
+    pub async fn result(self) -> Option<AttemptResult> {
+        let response = self.transport.response().await?;
+        Some(attempt_result(response, self.clock.now()))
     }
 }

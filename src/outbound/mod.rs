@@ -13,9 +13,9 @@ mod handshake;
 mod late_response;
 mod resolver;
 mod retry_after;
-#[cfg(test)]
-mod scene;
 mod storage;
+#[cfg(test)]
+mod test_support;
 pub mod transport;
 mod webhook;
 
@@ -118,7 +118,7 @@ impl Outbound {
                 webhook::deliver(self, webhook, &delivery_request).await
             }
             Destination::Queue(_) => SendResult {
-                answer: AttemptResult {
+                result: AttemptResult {
                     error: Some("not sent: the events of this subscription are pulled".to_owned()),
                     ..AttemptResult::of(Outcome::Aborted)
                 },

@@ -120,14 +120,14 @@ impl Guard {
         if let Some(resolved) = self.recall(name) {
             return resolved;
         }
-        let asked = (self.0.lookup)(name.to_owned());
-        let answer = tokio::spawn(async move {
-            let answer = asked.await;
+        let requested = (self.0.lookup)(name.to_owned());
+        let response = tokio::spawn(async move {
+            let response = requested.await;
             drop(permit);
-            answer
+            response
         });
-        let addresses = match answer.await {
-            Ok(answer) => answer.map_err(|error| unknown(name, &error)),
+        let addresses = match response.await {
+            Ok(response) => response.map_err(|error| unknown(name, &error)),
             Err(error) => Err(unknown(name, &error)),
         };
         self.evaluate(name, addresses?)

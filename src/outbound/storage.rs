@@ -197,7 +197,7 @@ impl HttpService for Connector {
             late: None,
             tls: None,
         };
-        let answer = self.0.send(request).await.map_err(|error| {
+        let response = self.0.send(request).await.map_err(|error| {
             let kind = match error {
                 TransportError::TimedOut => HttpErrorKind::Timeout,
                 TransportError::Resolution(_)
@@ -208,12 +208,12 @@ impl HttpService for Connector {
             };
             HttpError::new(kind, error)
         })?;
-        let mut response = http::Response::new(answer.body.into());
-        *response.headers_mut() = answer.headers;
-        let status = http::StatusCode::from_u16(answer.status);
-        *response.status_mut() =
+        let mut converted = http::Response::new(response.body.into());
+        *converted.headers_mut() = response.headers;
+        let status = http::StatusCode::from_u16(response.status);
+        *converted.status_mut() =
             status.map_err(|error| HttpError::new(HttpErrorKind::Decode, error))?;
-        Ok(response)
+        Ok(converted)
     }
 }
 

@@ -116,8 +116,10 @@ pub struct Inside {
 #[async_trait]
 pub trait Responder: Send + Sync {
     /// The answer to `request`, once it is there.
-    async fn answer(&self, request: &TransportRequest)
-    -> Result<TransportResponse, TransportError>;
+    async fn respond(
+        &self,
+        request: &TransportRequest,
+    ) -> Result<TransportResponse, TransportError>;
 
     /// What may still come after `request` has timed out.
     fn late_response(&self, _request: &TransportRequest) -> Option<PendingResponse> {
@@ -133,7 +135,7 @@ impl HttpTransport {
     ) -> Result<TransportResponse, TransportError> {
         match self {
             Self::Network(network) => network.send(request).await,
-            Self::Scripted(script) => script.answer(&request).await.inspect_err(|error| {
+            Self::Scripted(script) => script.respond(&request).await.inspect_err(|error| {
                 if let (TransportError::TimedOut, Some(inbox)) = (error, &request.late)
                     && let Some(late) = script.late_response(&request)
                 {
@@ -141,7 +143,7 @@ impl HttpTransport {
                 }
             }),
             Self::Inside(inside) if request.url.host_str() == Some(inside.host) => {
-                inside.answer(request).await
+                inside.respond(request).await
             }
             Self::Inside(inside) => Box::pin(inside.outside.send(request)).await,
         }
@@ -162,12 +164,15 @@ impl HttpTransport {
 
 impl Inside {
     /// The answer of a receiver inside, which may come late like any other.
-    async fn answer(&self, request: TransportRequest) -> Result<TransportResponse, TransportError> {
+    async fn respond(
+        &self,
+        request: TransportRequest,
+    ) -> Result<TransportResponse, TransportError> {
         let (deadline, late) = (request.deadline, request.late.clone());
         let receivers = Arc::clone(&self.receivers);
-        let mut answering = Box::pin(async move { receivers.answer(&request).await });
-        if let Ok(answer) = tokio::time::timeout(deadline, &mut answering).await {
-            return answer;
+        let mut answering = Box::pin(async move { receivers.respond(&request).await });
+        if let Ok(response) = tokio::time::timeout(deadline, &mut answering).await {
+            return response;
         }
         if let Some(inbox) = late {
             let rest = LATE_ANSWER_WINDOW.saturating_sub(deadline);
@@ -190,8 +195,8 @@ pub struct NetworkTransport {
 
 /// An answer whose body is still to be read.
 struct Opened {
-    answer: TransportResponse,
-    response: reqwest::Response,
+    response: TransportResponse,
+    raw: reqwest::Response,
 }
 
 /// What a [`NetworkTransport`] is made of.
@@ -274,7 +279,7 @@ impl NetworkTransport {
         let client = client.map_err(|error| TransportError::Tls(error.to_string()))?;
         let deadline = request.deadline;
         let opened = tokio::time::timeout(deadline, self.open_by(&client, request)).await;
-        Ok(opened.map_err(|_| TransportError::TimedOut)??.answer)
+        Ok(opened.map_err(|_| TransportError::TimedOut)??.response)
     }
 
     async fn open_by(
@@ -285,32 +290,32 @@ impl NetworkTransport {
         // The client dials literal addresses without asking the resolver, hence the check at every
         // request; the one afterwards would only ever find a defect.
         self.policy.check_url(&request.url)?;
-        let response = client.execute(prepared(request)).await;
-        let mut response = response.map_err(|error| cause(&error))?;
-        let remote_address = response.remote_addr();
+        let raw = client.execute(prepared(request)).await;
+        let mut raw = raw.map_err(|error| cause(&error))?;
+        let remote_address = raw.remote_addr();
         if let Some(address) = remote_address
             && let Err(denied) = self.policy.check_address(address.ip())
         {
             tracing::error!(%address, "a forbidden address has been called: the egress guard leaks");
             return Err(denied.into());
         }
-        let answer = TransportResponse {
-            status: response.status().as_u16(),
-            headers: std::mem::take(response.headers_mut()),
+        let response = TransportResponse {
+            status: raw.status().as_u16(),
+            headers: std::mem::take(raw.headers_mut()),
             body: Vec::new(),
             remote_address,
         };
-        Ok(Opened { answer, response })
+        Ok(Opened { response, raw })
     }
 }
 
 impl Opened {
     async fn read_until(mut self, over: impl Future<Output = ()>) -> TransportResponse {
         tokio::select! {
-            () = read_body(&mut self.response, &mut self.answer.body) => {}
+            () = read_body(&mut self.raw, &mut self.response.body) => {}
             () = over => {}
         }
-        self.answer
+        self.response
     }
 }
 
@@ -337,8 +342,8 @@ fn prepared(request: TransportRequest) -> reqwest::Request {
 }
 
 /// Reads to the end, so that the connection can be used again, but no further than the limit.
-async fn read_body(response: &mut reqwest::Response, body: &mut Vec<u8>) {
-    while let Ok(Some(chunk)) = response.chunk().await {
+async fn read_body(raw: &mut reqwest::Response, body: &mut Vec<u8>) {
+    while let Ok(Some(chunk)) = raw.chunk().await {
         body.extend_from_slice(&chunk);
         if body.len() > RESPONSE_READ_MAX {
             body.truncate(RESPONSE_READ_MAX);

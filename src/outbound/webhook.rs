@@ -55,15 +55,15 @@ pub(super) async fn deliver(
             outbound.clock.now(),
         )
     };
-    let answer = match outbound.send(delivery_request.subscription, request).await {
-        Ok(answer) => answered(answer, outbound.clock.now()),
+    let result = match outbound.send(delivery_request.subscription, request).await {
+        Ok(response) => attempt_result(response, outbound.clock.now()),
         Err(error) => unanswered(&error),
     };
     let clock = outbound.clock.clone();
     let late = late
         .take()
         .map(|transport| LateResponseWait { transport, clock });
-    SendResult { answer, late }
+    SendResult { result, late }
 }
 
 /// What an attempt sends.
@@ -202,33 +202,33 @@ pub(super) fn put(headers: &mut HeaderMap, name: HeaderName, value: &str) {
     }
 }
 
-pub(super) fn answered(answer: TransportResponse, now: Timestamp) -> AttemptResult {
-    let asks_to_wait = matches!(answer.status, 429 | 503);
-    let dead_letter = dead_letter(&answer);
-    let mut body = answer.body;
+pub(super) fn attempt_result(response: TransportResponse, now: Timestamp) -> AttemptResult {
+    let asks_to_wait = matches!(response.status, 429 | 503);
+    let dead_letter = dead_letter(&response);
+    let mut body = response.body;
     body.truncate(RESPONSE_KEPT_MAX);
     AttemptResult {
-        outcome: Outcome::of_status(answer.status),
-        status: Some(answer.status),
+        outcome: Outcome::of_status(response.status),
+        status: Some(response.status),
         error: None,
         retry_after: asks_to_wait
-            .then(|| retry_after(&answer.headers, now))
+            .then(|| retry_after(&response.headers, now))
             .flatten(),
         dead_letter,
-        headers: kept(&answer.headers),
+        headers: kept(&response.headers),
         body,
-        remote_address: answer.remote_address.map(|address| address.to_string()),
+        remote_address: response.remote_address.map(|address| address.to_string()),
     }
 }
 
 /// What a webhook says that dead-letters the event itself: a refusal with a reason (an extension). What it
 /// says beyond the limits is cut.
-fn dead_letter(answer: &TransportResponse) -> Option<Arc<DeadLetterDetails>> {
-    if !matches!(answer.status, 400 | 422) {
+fn dead_letter(response: &TransportResponse) -> Option<Arc<DeadLetterDetails>> {
+    if !matches!(response.status, 400 | 422) {
         return None;
     }
     let text = |name| {
-        let value = answer.headers.get(name)?;
+        let value = response.headers.get(name)?;
         Some(String::from_utf8_lossy(value.as_bytes()).trim().to_owned())
     };
     let reason = text(DEAD_LETTER_REASON).filter(|reason| !reason.is_empty())?;

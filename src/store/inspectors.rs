@@ -3,7 +3,7 @@
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::base::Timestamp;
-use crate::model::inspector::{Arrival, InspectedRequest, Inspector, InspectorDefinition};
+use crate::model::inspector::{InspectedRequest, Inspector, InspectorDefinition, InspectorRequest};
 use crate::model::limits::INSPECTED_REQUESTS_MAX;
 use crate::model::name::InspectorName;
 use crate::model::response_script::ScriptedResponse;
@@ -36,7 +36,7 @@ const REQUEST: &str = "SELECT number, inspected_request.received_at, method, pat
 
 /// What became of a definition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Written {
+pub enum PutOutcome {
     Created,
     Replaced,
     /// There were as many inspectors as there may be.
@@ -51,7 +51,7 @@ impl Inspectors {
         definition: InspectorDefinition,
         most: usize,
         now: Timestamp,
-    ) -> Result<Written, StoreError> {
+    ) -> Result<PutOutcome, StoreError> {
         let text = resource::inspector_to_text(&definition);
         self.db
             .write(move |tx| put(tx, &name, &text, most, now.as_ms()))
@@ -84,12 +84,12 @@ impl Inspectors {
 
     /// Keeps a request, and lets the oldest go. Returns how it is to be answered, `None` if there is no
     /// such inspector.
-    pub async fn keep(
+    pub async fn record(
         &self,
         name: InspectorName,
-        arrival: Arrival,
+        arrival: InspectorRequest,
     ) -> Result<Option<(InspectorDefinition, ScriptedResponse)>, StoreError> {
-        self.db.write(move |tx| keep(tx, &name, &arrival)).await
+        self.db.write(move |tx| record(tx, &name, &arrival)).await
     }
 }
 
@@ -151,25 +151,25 @@ fn put(
     definition: &str,
     most: usize,
     now: i64,
-) -> Result<Written, StoreError> {
+) -> Result<PutOutcome, StoreError> {
     let update =
         "UPDATE inspector SET definition = ?2, script_step = 0, updated_at = ?3 WHERE name = ?1";
     let replaced = tx
         .prepare_cached(update)?
         .execute(params![name.as_str(), definition, now])?;
     if replaced > 0 {
-        return Ok(Written::Replaced);
+        return Ok(PutOutcome::Replaced);
     }
     let count: i64 = tx.query_row("SELECT count(*) FROM inspector", [], |row| row.get(0))?;
     if usize::try_from(count).is_ok_and(|count| count >= most) {
-        return Ok(Written::TooMany);
+        return Ok(PutOutcome::TooMany);
     }
     tx.execute(
         "INSERT INTO inspector (name, definition, script_step, received, created_at, updated_at)
          VALUES (?1, ?2, 0, 0, ?3, ?3)",
         params![name.as_str(), definition, now],
     )?;
-    Ok(Written::Created)
+    Ok(PutOutcome::Created)
 }
 
 /// The number of the inspector, its script at the beginning.
@@ -182,10 +182,10 @@ fn rewound(tx: &Connection, name: &InspectorName) -> Result<Option<i64>, StoreEr
 }
 
 /// A request has two readers of its turn: this change, which takes it, and nobody else.
-fn keep(
+fn record(
     tx: &Connection,
     name: &InspectorName,
-    arrival: &Arrival,
+    arrival: &InspectorRequest,
 ) -> Result<Option<(InspectorDefinition, ScriptedResponse)>, StoreError> {
     let is_delivery = arrival.handshake.is_none();
     let take = "UPDATE inspector SET received = received + 1, script_step = script_step + ?2 WHERE name = ?1 \
@@ -198,23 +198,23 @@ fn keep(
         return Ok(None);
     };
     let definition = definition(&text)?;
-    let answer = match is_delivery {
-        true => definition.answer(taken.saturating_sub(1), arrival.attempts),
+    let response = match is_delivery {
+        true => definition.response(taken.saturating_sub(1), arrival.attempts),
         false => ScriptedResponse::Status(200),
     };
-    insert(tx, id, number, arrival, answer)?;
+    insert(tx, id, number, arrival, response)?;
     let forget = "DELETE FROM inspected_request WHERE inspector_id = ?1 AND number <= ?2";
     let oldest = number - signed(INSPECTED_REQUESTS_MAX);
     tx.prepare_cached(forget)?.execute([id, oldest])?;
-    Ok(Some((definition, answer)))
+    Ok(Some((definition, response)))
 }
 
 fn insert(
     tx: &Connection,
     inspector: i64,
     number: i64,
-    arrival: &Arrival,
-    answer: ScriptedResponse,
+    arrival: &InspectorRequest,
+    response: ScriptedResponse,
 ) -> Result<(), StoreError> {
     let insert = "INSERT INTO inspected_request (inspector_id, number, received_at, method, path, \
          headers, body_bytes, body_start, handshake, events, event_id, event_type, signature, response) \
@@ -227,13 +227,13 @@ fn insert(
         arrival.path,
         row::pairs_column(&arrival.headers),
         i64::try_from(arrival.bytes).unwrap_or(i64::MAX),
-        arrival.beginning,
+        arrival.body_start,
         arrival.handshake,
         i64::try_from(arrival.events).unwrap_or(i64::MAX),
         arrival.event_id,
         arrival.event_type,
         arrival.signature,
-        answer.to_string(),
+        response.to_string(),
     ])?;
     Ok(())
 }
@@ -286,13 +286,13 @@ fn request(row: &Row<'_>) -> Result<InspectedRequest, StoreError> {
         path: row.get(3)?,
         headers: row::pairs_from(row.get::<_, Option<String>>(4)?.as_deref())?,
         bytes: unsigned(row, 5)?,
-        beginning: row.get(6)?,
+        body_start: row.get(6)?,
         handshake: row.get(7)?,
         events: unsigned(row, 8)?,
         event_id: row.get(9)?,
         event_type: row.get(10)?,
         signature: row.get(11)?,
-        answer: row.get(12)?,
+        response: row.get(12)?,
     })
 }
 

@@ -102,7 +102,7 @@ fn insert(tx: &Connection, rejection: &Rejection) -> Result<(), StoreError> {
         rejection.reason,
         rejection.content_type,
         i64::try_from(rejection.bytes).unwrap_or(i64::MAX),
-        rejection.beginning,
+        rejection.body_start,
     ])?;
     Ok(())
 }
@@ -150,7 +150,7 @@ fn rejection(row: &Row<'_>) -> rusqlite::Result<StoredRejection> {
             reason: row.get(6)?,
             content_type: row.get(7)?,
             bytes: usize::try_from(row.get::<_, i64>(8)?).unwrap_or_default(),
-            beginning: row.get(9)?,
+            body_start: row.get(9)?,
         },
     })
 }

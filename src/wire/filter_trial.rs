@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::base::Timestamp;
 use crate::model::event::EventKey;
 use crate::model::filter::Filter;
-use crate::model::filter_trial::{Sample, Tally, TrialFindings};
+use crate::model::filter_trial::{Sample, SampleCount, TrialFindings};
 use crate::model::limits::{TRIAL_EVENTS, TRIAL_EVENTS_MAX};
 use crate::model::name::SubscriptionName;
 use crate::model::registry::TopicEntry;
@@ -87,7 +87,7 @@ fn last(given: Option<&Value>) -> Result<usize, InvalidResource> {
 
 /// Writes what was found; `is_complete` says whether time sufficed for all of the events.
 pub fn render(request: &TrialRequest, findings: &TrialFindings, is_complete: bool) -> Value {
-    let render_tally = |tally: &Tally| render_tally(&request.filter, tally);
+    let render_tally = |tally: &SampleCount| render_tally(&request.filter, tally);
     let comparison = findings.comparison.as_ref().map(|comparison| {
         json!({
             "eventSubscription": request.subscription.as_ref().map(SubscriptionName::as_str),
@@ -110,7 +110,7 @@ fn render_oldest((key, received_at): (EventKey, Timestamp)) -> Value {
     json!({ "key": key.0, "receivedAt": received_at.to_string() })
 }
 
-fn render_tally(filter: &Filter, tally: &Tally) -> Value {
+fn render_tally(filter: &Filter, tally: &SampleCount) -> Value {
     let samples = tally.samples.iter();
     let samples: Vec<Value> = samples
         .map(|sample| render_sample(filter, sample))

@@ -59,7 +59,7 @@ fn data(notice: &Notice) -> Value {
         ),
         Notice::ProbationEnded { of, since } => with(of, json!({ "since": since.to_string() })),
         Notice::SubscriptionDisabled { of, by } => with(of, json!({ "disabledBy": by.name() })),
-        Notice::ValidationFailed { of, why } => with(of, json!({ "reason": why })),
+        Notice::ValidationFailed { of, reason } => with(of, json!({ "reason": reason })),
         Notice::DiskPressureBegun(pressure) | Notice::DiskPressureEnded(pressure) => {
             json!({ "cause": pressure.cause(), "effect": pressure.effect() })
         }

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::model::event::StoredEvent;
-use crate::model::lease::{BadToken, LockRefusal, LockToken, ReceiverAction};
+use crate::model::lease::{BadToken, LockError, LockToken, ReceiverAction};
 use crate::model::limits::{
     PULL_WAIT, RECEIVE_EVENTS, RECEIVE_WAIT_SECONDS, RELEASE_DELAYS_S, SETTLED_LOCKS_MAX,
 };
@@ -218,7 +218,7 @@ pub fn render_received(topic_resource_id: &str, received: &[Received<'_>]) -> Ve
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
     Bad,
-    Refused(LockRefusal),
+    Refused(LockError),
 }
 
 impl Failure {
@@ -226,7 +226,7 @@ impl Failure {
         match self {
             Self::Bad => "BadToken",
             Self::Refused(
-                LockRefusal::LockLost | LockRefusal::IsDeadLetter | LockRefusal::HeldLongEnough,
+                LockError::LockLost | LockError::IsDeadLetter | LockError::HeldLongEnough,
             ) => "TokenLost",
         }
     }
@@ -234,8 +234,8 @@ impl Failure {
     fn message(self) -> String {
         match self {
             Self::Bad => "The token is not one that was received.".to_owned(),
-            Self::Refused(LockRefusal::LockLost) => "Token has expired.".to_owned(),
-            Self::Refused(refusal @ (LockRefusal::IsDeadLetter | LockRefusal::HeldLongEnough)) => {
+            Self::Refused(LockError::LockLost) => "Token has expired.".to_owned(),
+            Self::Refused(refusal @ (LockError::IsDeadLetter | LockError::HeldLongEnough)) => {
                 let sentence = refusal.to_string();
                 let (first, rest) = sentence.split_at(1);
                 format!("{}{rest}.", first.to_uppercase())

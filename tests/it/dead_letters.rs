@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use axum::http::{Method, StatusCode};
-use everpost::broker::{ReceiveError, Reception};
+use everpost::broker::{ReceiveError, ReceiveRequest};
 use everpost::model::lease::SubQueue;
 use everpost::store::LockSelection;
 use serde_json::{Value, json};
@@ -424,7 +424,7 @@ async fn pushed_deliveries_are_not_received() {
     let grid = three().await;
     let registry = grid.broker.registry();
     let (_, subscription) = registry.subscriptions().next().expect("a subscription");
-    let reception = Reception {
+    let request = ReceiveRequest {
         subscription: subscription.id,
         queue: SubQueue::Pending,
         which: LockSelection::Due,
@@ -433,7 +433,7 @@ async fn pushed_deliveries_are_not_received() {
     };
     let refused = grid
         .broker
-        .receive(&reception)
+        .receive(&request)
         .await
         .expect_err("they are pushed");
     assert!(matches!(refused, ReceiveError::Pushed(_)), "{refused}");

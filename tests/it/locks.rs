@@ -15,15 +15,15 @@ use everpost::model::dead_letter::{DeadLetterDetails, DeadLetterReason};
 use everpost::model::delivery::{DeliveryId, DeliveryState, Outcome, Settlement};
 use everpost::model::event::{Event, EventData};
 use everpost::model::lease::{
-    Disposition, LockRefusal, LockSettlement, LockToken, SubQueue, dispose,
+    Disposition, LockError, LockSettlement, LockToken, SubQueue, dispose,
 };
 use everpost::model::name::{SubscriptionName, TopicName};
 use everpost::model::registry::ResourceScope;
 use everpost::model::subscription::{DeadLetterDestination, SubscriptionId, Validation};
 use everpost::model::topic::TopicId;
 use everpost::store::{
-    AppendRequest, DataDir, Destined, LockRequest, LockSelection, RegistryChange, Resubmission,
-    SettledLock, Store, StoreOptions,
+    AppendRequest, DataDir, LockRequest, LockSelection, RegistryChange, Resubmission,
+    ResubmitTarget, SettledLock, Store, StoreOptions,
 };
 use everpost::wire::resource;
 use serde_json::json;
@@ -350,7 +350,7 @@ impl Trial {
         let (now, until) = (self.now, self.now + Duration::from_secs(seconds));
         let renewed = self.store.deliveries.renew(vec![token], until, now).await;
         let expected = match self.holder(token) {
-            None => Err(LockRefusal::LockLost),
+            None => Err(LockError::LockLost),
             Some(row) => {
                 row.lock = Some((token, until));
                 if !row.deferred {
@@ -378,12 +378,12 @@ impl Trial {
         let settled = SettledLock {
             token,
             settlement,
-            answer: Some(answer),
+            result: Some(answer),
         };
         let settled = self.store.deliveries.settle_locks(vec![settled], now).await;
         let settled = settled.expect("an answer").remove(0);
         let Some(row) = self.holder(token) else {
-            assert_eq!(settled, Err(LockRefusal::LockLost));
+            assert_eq!(settled, Err(LockError::LockLost));
             return;
         };
         assert!(settled.is_ok());
@@ -413,13 +413,13 @@ impl Trial {
             settlement: LockSettlement::Settle(Settlement::DeadLetter(
                 DeadLetterReason::TimeToLiveExceeded,
             )),
-            answer: None,
+            result: None,
         };
         let settled = self.store.deliveries.settle_locks(vec![settled], now).await;
         let settled = settled.expect("an answer").remove(0).map(|_| ());
         let expected = match self.holder(token) {
-            None => Err(LockRefusal::LockLost),
-            Some(row) if row.state == DeliveryState::DeadLettered => Err(LockRefusal::IsDeadLetter),
+            None => Err(LockError::LockLost),
+            Some(row) if row.state == DeliveryState::DeadLettered => Err(LockError::IsDeadLetter),
             Some(row) => {
                 row.attempts -= 1;
                 row.lock = None;
@@ -437,7 +437,7 @@ impl Trial {
         found.retain(|each| each.state == DeliveryState::DeadLettered);
         let again = |of| Resubmission {
             of,
-            to: Destined::Subscription { edited: None },
+            to: ResubmitTarget::Subscription { edited: None },
         };
         let again = found.into_iter().map(again).collect();
         let done = self.store.resubmissions.resubmit(again, self.now).await;
@@ -466,7 +466,7 @@ impl Trial {
             let recorded: Vec<_> = shown
                 .attempts
                 .iter()
-                .map(|each| each.answer.outcome)
+                .map(|each| each.result.outcome)
                 .collect();
             assert_eq!(
                 (

@@ -21,7 +21,7 @@ impl Grid {
 
     /// What `ops` has been told: types and data, in the order of arrival.
     async fn told(&self) -> Vec<(String, Value)> {
-        self.broker.tell().await;
+        self.broker.publish_notices().await;
         self.run_for(SECOND).await;
         let told = self.heard("ops").into_iter();
         told.map(|request| {
@@ -139,7 +139,7 @@ async fn no_notice_leads_to_another_one() {
     let patched = grid.manage(Method::PATCH, path, gone).await;
     assert!(patched.status.is_success(), "{}", patched.text);
     let grid = grid.push("everpost-system", "other", "200").await;
-    grid.broker.tell().await;
+    grid.broker.publish_notices().await;
     grid.run_for(MINUTE).await;
     assert!(grid.heard("other").is_empty());
 }
@@ -149,7 +149,7 @@ async fn nothing_is_kept_for_nobody() {
     let grid = Grid::new().await.topic("orders").await;
     let grid = grid.push("orders", "billing", "400").await;
     grid.refuse_events(3).await;
-    grid.broker.tell().await;
+    grid.broker.publish_notices().await;
     let grid = grid.push("everpost-system", "ops", "200").await;
     assert!(grid.told().await.is_empty());
     let events = grid

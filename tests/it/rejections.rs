@@ -18,7 +18,7 @@ async fn get(grid: &Grid, path: &str) -> Value {
 
 /// The codes and ids of what was refused, newest first, once the janitor has been round.
 async fn refused(grid: &Grid) -> Vec<String> {
-    grid.broker.keep_rejections().await;
+    grid.broker.store_rejections().await;
     let list = get(grid, "/everpost/rejectedEvents?limit=200").await;
     let rows = list["value"].as_array().expect("a list").iter();
     rows.map(|row| {

@@ -239,7 +239,7 @@ async fn empty(store: &Store) {
         delivered: Timestamp::from_ms(i64::MAX),
         dead_letters: None,
     };
-    let bite = PruneBatch {
+    let advance = PruneBatch {
         events: 500,
         rows: 600,
         bytes: 1_024 * 1_024,
@@ -248,10 +248,10 @@ async fn empty(store: &Store) {
     loop {
         let found = store
             .upkeep
-            .find_prunable(at, cutoff, bite)
+            .find_prunable(at, cutoff, advance)
             .await
             .expect("a look");
-        let Some((looked_to, _)) = found.looked_to else {
+        let Some((last_seen, _)) = found.last_seen else {
             break;
         };
         let events = found.events.len() as u64;
@@ -261,7 +261,7 @@ async fn empty(store: &Store) {
             .await
             .expect("a bite");
         assert_eq!(pruned.events, events);
-        at = looked_to;
+        at = last_seen;
     }
     let mut size = u64::MAX;
     loop {

@@ -23,7 +23,7 @@ use everpost::model::event::{Attribute, Event, EventData, EventKey, StoredEvent}
 use everpost::model::name::{SubscriptionName, TopicName};
 use everpost::model::registry::ResourceScope;
 use everpost::model::rejection::{Rejection, RejectionId};
-use everpost::model::subscription::{PendingFate, SubscriptionId, Validation};
+use everpost::model::subscription::{OnDelete, SubscriptionId, Validation};
 use everpost::model::topic::TopicId;
 use everpost::store::accounts::{SessionRecord, UserId};
 use everpost::store::views::{DeadLetterQuery, EventQuery, ReadBack, RejectionQuery};
@@ -212,7 +212,7 @@ impl Fixture {
             attempt,
             started_at: at(now),
             duration: Duration::from_millis(7),
-            answer,
+            result: answer,
             late: None,
         };
         let settled = SettlementRecord {
@@ -366,7 +366,7 @@ async fn refusals_are_kept_in_number_and_age(f: Fixture) {
         reason: format!("too large since {now}"),
         content_type: (now > 10).then(|| "text/plain".to_owned()),
         bytes: 3_000_000_000,
-        beginning: b"[\0\xff".to_vec(),
+        body_start: b"[\0\xff".to_vec(),
     };
     let keep = async |moments: &[i64], most| {
         let all = moments.iter().map(|now| refusal(*now)).collect();
@@ -423,32 +423,35 @@ async fn refusals_are_kept_in_number_and_age(f: Fixture) {
 }
 
 async fn events_of_one_topic_are_read_back_in_bites(f: Fixture) {
-    let bite = |before, limit, bytes_max| ReadBack {
+    let advance = |before, limit, bytes_max| ReadBack {
         topic: f.topic,
         before,
         limit,
         bytes_max,
     };
-    let read = async |bite| {
-        let page = f.store.views.read_back(bite).await.expect("a bite");
+    let read = async |advance| {
+        let page = f.store.views.read_back(advance).await.expect("a bite");
         let keys: Vec<_> = page.rows.iter().map(|stored| stored.key.0).collect();
         (keys, page.next_before.map(|key| key.0))
     };
-    assert_eq!(read(bite(None, 9, usize::MAX)).await, (vec![], None));
+    assert_eq!(read(advance(None, 9, usize::MAX)).await, (vec![], None));
     for number in 0..5 {
         f.publish(&number.to_string(), &[], number).await;
     }
     assert_eq!(
-        read(bite(None, 9, usize::MAX)).await,
+        read(advance(None, 9, usize::MAX)).await,
         (vec![5, 4, 3, 2, 1], None)
     );
-    assert_eq!(read(bite(None, 2, usize::MAX)).await, (vec![5, 4], Some(4)));
-    let rest = bite(Some(EventKey(4)), 9, usize::MAX);
+    assert_eq!(
+        read(advance(None, 2, usize::MAX)).await,
+        (vec![5, 4], Some(4))
+    );
+    let rest = advance(Some(EventKey(4)), 9, usize::MAX);
     assert_eq!(read(rest).await, (vec![3, 2, 1], None));
-    assert_eq!(read(bite(None, 9, 1)).await, (vec![5], Some(5)), "bytes");
+    assert_eq!(read(advance(None, 9, 1)).await, (vec![5], Some(5)), "bytes");
     let elsewhere = ReadBack {
         topic: TopicId(99),
-        ..bite(None, 9, usize::MAX)
+        ..advance(None, 9, usize::MAX)
     };
     assert_eq!(read(elsewhere).await, (vec![], None));
     // One bite passes a bounded number of events of other topics.
@@ -460,11 +463,11 @@ async fn events_of_one_topic_are_read_back_in_bites(f: Fixture) {
     };
     f.store.deliveries.append(accepted).await.expect("stored");
     assert_eq!(
-        read(bite(None, 9, usize::MAX)).await,
+        read(advance(None, 9, usize::MAX)).await,
         (vec![], Some(6)),
         "short, and yet not the last"
     );
-    let rest = bite(Some(EventKey(6)), 9, usize::MAX);
+    let rest = advance(Some(EventKey(6)), 9, usize::MAX);
     assert_eq!(read(rest).await, (vec![5, 4, 3, 2, 1], None));
 }
 

@@ -104,7 +104,7 @@ async fn send(
             let problem = json_fault::of_events(form.raw("event"), &error);
             Ok(Err(Refusal::of("event", problem)))
         }
-        Err(error @ (ResubmitError::Refused(..) | ResubmitError::NotTaken(..))) => {
+        Err(error @ (ResubmitError::Rejected(..) | ResubmitError::EndpointFailed(..))) => {
             Ok(Err(Refusal::whole(sentence(&error.to_string()))))
         }
         Err(error) => Err(error.into()),

@@ -70,7 +70,7 @@ impl Writing {
             }
         }
         self.events += found.rows.len();
-        self.barren_searches += usize::from(found.looked_back.is_some());
+        self.barren_searches += usize::from(found.progress.is_some());
         self.query.before = found.next_before;
         self.is_over = found.next_before.is_none()
             || self.events >= FILE_EVENTS_MAX

@@ -19,7 +19,7 @@ use crate::admin::view::{Empty, Frame, Moment, Pager, draw, link};
 use crate::admin::{Site, print, timeline};
 use crate::model::event_filter::DeliveryStage;
 use crate::model::registry::Registry;
-use crate::store::views::{EventRow, FoundEvents, LookedBack};
+use crate::store::views::{EventRow, EventSearch, SearchProgress};
 
 const LIST: &str = "/admin/events";
 
@@ -61,14 +61,14 @@ pub(in crate::admin) async fn list(
     let registry = site.broker.registry();
     let (found, refusal) = match asked.query(&registry, &visitor, ROWS) {
         Ok(query) => (site.views.events(query).await?, None),
-        Err(refusal) => (FoundEvents::default(), Some(refusal)),
+        Err(refusal) => (EventSearch::default(), Some(refusal)),
     };
     let mut fields = fields(&asked, &registry, &visitor);
     let problem = mark(fields.iter_mut(), refusal);
     let (filters, later) = (asked.filters(), asked.is_later_page());
     let next = found.next_before.map(|key| key.to_string());
-    let (cut, next) = match (found.looked_back, next) {
-        (Some(looked_back), Some(next)) => (Some(Cut::new(&asked, looked_back, next)), None),
+    let (cut, next) = match (found.progress, next) {
+        (Some(progress), Some(next)) => (Some(Cut::new(&asked, progress, next)), None),
         (_, next) => (None, next),
     };
     Ok(draw(&EventsPage {
@@ -87,12 +87,12 @@ pub(in crate::admin) async fn list(
 }
 
 impl Cut {
-    fn new(asked: &Asked, looked_back: LookedBack, next: String) -> Self {
+    fn new(asked: &Asked, progress: SearchProgress, next: String) -> Self {
         let mut further = asked.filters().to_vec();
         further.push(("before", next));
         Self {
-            looked_at: print::plural(looked_back.events, "event", "events"),
-            back_to: Moment::at(looked_back.to),
+            looked_at: print::plural(progress.events, "event", "events"),
+            back_to: Moment::at(progress.to),
             further: link(LIST, &further),
         }
     }

@@ -147,7 +147,7 @@ fn form_of(definition: &InspectorDefinition) -> Form {
         .collect();
     let delay = definition.delay.as_millis();
     Form::of([
-        (ANSWERS, definition.answers.to_string()),
+        (ANSWERS, definition.responses.to_string()),
         (
             DELAY,
             if delay == 0 {

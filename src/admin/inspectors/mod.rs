@@ -51,7 +51,7 @@ impl InspectorRow {
         let name = &inspector.name;
         Self {
             href: inspector_page(name),
-            answers: inspector.definition.answers.to_string(),
+            answers: inspector.definition.responses.to_string(),
             subscriptions: site.broker.subscriptions_of_inspector(name).len(),
             received: print::count(inspector.received),
             kept: print::count(inspector.kept),

@@ -39,8 +39,8 @@ impl RequestCard {
         request: &InspectedRequest,
         open: bool,
     ) -> Self {
-        let is_cut = request.beginning.len() > BODY_SHOWN;
-        let shown = &request.beginning[..request.beginning.len().min(BODY_SHOWN)];
+        let is_cut = request.body_start.len() > BODY_SHOWN;
+        let shown = &request.body_start[..request.body_start.len().min(BODY_SHOWN)];
         let mut card = Self::with_body(request, shown);
         card.more = is_cut.then(|| inspected_page(inspector, request.number));
         card.open = open;
@@ -49,7 +49,7 @@ impl RequestCard {
 
     /// With as much of its body as is kept.
     pub(super) fn whole(request: &InspectedRequest) -> Self {
-        Self::with_body(request, &request.beginning)
+        Self::with_body(request, &request.body_start)
     }
 
     fn with_body(request: &InspectedRequest, shown: &[u8]) -> Self {
@@ -59,7 +59,7 @@ impl RequestCard {
             received_at: Moment::exactly(request.received_at),
             asked: format!("{} {}", request.method, print::visible(&request.path)),
             what: what(request),
-            answer: answer(&request.answer),
+            answer: answer(&request.response),
             signature: request.signature.as_deref().map(signature),
             headers: headers
                 .map(|(name, value)| (name.clone(), print::visible(value)))
@@ -119,13 +119,13 @@ mod tests {
             path: "/bin?***".to_owned(),
             headers: vec![("x-a".to_owned(), "<b>\u{202e}".to_owned())],
             bytes,
-            beginning: body.into(),
+            body_start: body.into(),
             handshake: None,
             events: 3,
             event_id: Some("a-1".to_owned()),
             event_type: Some("Order.Paid".to_owned()),
             signature: Some("good".to_owned()),
-            answer: "503".to_owned(),
+            response: "503".to_owned(),
         }
     }
 

@@ -84,7 +84,7 @@ pub(in crate::admin) async fn show(
         frame: Frame::new(&visitor, format!("Inspector {name}")),
         name: name.to_string(),
         url: name.url(),
-        answers: definition.answers.to_string(),
+        answers: definition.responses.to_string(),
         per_event: definition.per_event,
         next_answer: next_answer(&inspector),
         answered: print::plural(inspector.turn.into(), "delivery", "deliveries"),
@@ -115,7 +115,7 @@ pub(in crate::admin) async fn show(
 /// `None` where every event has its own turn.
 fn next_answer(inspector: &Inspector) -> Option<String> {
     let definition = &inspector.definition;
-    (!definition.per_event).then(|| definition.answer(inspector.turn, 0).to_string())
+    (!definition.per_event).then(|| definition.response(inspector.turn, 0).to_string())
 }
 
 fn subscriptions(site: &Site, name: &InspectorName) -> Vec<(String, String)> {

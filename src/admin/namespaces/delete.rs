@@ -14,7 +14,7 @@ use crate::admin::queue_depths::QueueDepths;
 use crate::admin::session::Visitor;
 use crate::admin::view::{Flash, Frame, draw};
 use crate::admin::{Site, print};
-use crate::model::subscription::PendingFate;
+use crate::model::subscription::OnDelete;
 
 /// Asks, with what would be lost.
 pub(in crate::admin) async fn ask_to_delete(
@@ -64,7 +64,7 @@ pub(in crate::admin) async fn delete(
     let entry = site.namespace(&name)?;
     let name = &entry.namespace.name;
     site.broker
-        .delete_namespace(name, PendingFate::Discard)
+        .delete_namespace(name, OnDelete::Discard)
         .await?;
     tracing::info!(user.name = visitor.name, namespace.name = %name, "a namespace was deleted");
     visitor

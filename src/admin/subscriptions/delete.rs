@@ -14,7 +14,7 @@ use crate::admin::print;
 use crate::admin::session::Visitor;
 use crate::admin::view::{Flash, Frame, draw};
 use crate::model::destination::DeliveryMode;
-use crate::model::subscription::PendingFate;
+use crate::model::subscription::OnDelete;
 
 /// Asks, with what would be lost.
 pub(in crate::admin) async fn ask_to_delete(
@@ -64,7 +64,7 @@ pub(in crate::admin) async fn delete(
     let (topic, subscription) = site.subscription(&topic, &name)?;
     let (topic, name) = (&topic.topic.name, &subscription.name);
     site.broker
-        .delete_subscription(topic, name, PendingFate::Discard)
+        .delete_subscription(topic, name, OnDelete::Discard)
         .await?;
     tracing::info!(user.name = visitor.name, topic.name = %topic, subscription.name = %name,
         "an event subscription was deleted");

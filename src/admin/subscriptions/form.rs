@@ -285,7 +285,7 @@ async fn blocked(
         return None;
     }
     let url = destination.webhook()?.endpoint_url.reveal();
-    match site.broker.judge_url(url).await {
+    match site.broker.evaluate_url(url).await {
         EgressVerdict::Denied(denied) => Some(denied_words(&denied)),
         EgressVerdict::Allowed(_) | EgressVerdict::Inside | EgressVerdict::Unresolved(_) => None,
     }

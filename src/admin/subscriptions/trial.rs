@@ -18,7 +18,7 @@ use crate::admin::recipe::{Recipe, quoted};
 use crate::admin::session::Visitor;
 use crate::admin::subscriptions::definition::{filter_of, refusal};
 use crate::admin::view::{Empty, Frame, Moment, draw_with, part};
-use crate::model::filter_trial::{Comparison, Sample, Tally, TrialFindings};
+use crate::model::filter_trial::{Comparison, Sample, SampleCount, TrialFindings};
 use crate::model::limits::{TRIAL_DEADLINE, TRIAL_EVENTS, TRIAL_EVENTS_MAX};
 use crate::model::registry::TopicEntry;
 use crate::model::subscription::EventSubscription;
@@ -200,7 +200,7 @@ impl TrialText {
 }
 
 impl TallyText {
-    fn new(title: &'static str, tally: &Tally) -> Self {
+    fn new(title: &'static str, tally: &SampleCount) -> Self {
         Self {
             title,
             count: print::count(whole(tally.count)),

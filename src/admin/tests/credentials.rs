@@ -236,15 +236,15 @@ async fn storage_tells_its_last_blob_and_that_it_is_away() {
     let (_, billing) = registry.subscriptions().next().expect("billing");
     let (exports, now) = (&appliance.store.exports, appliance.clock.now());
     let outage = Outage::after(None, "no such folder".to_owned(), now, TimeScale::REAL);
-    let failed = exports.failed(billing.id, outage).await;
+    let failed = exports.mark_outage(billing.id, outage).await;
     failed.expect("an outage");
     let page = person.open(BILLING).await;
     page.expect(&["It takes no dead letters", "1 failure", "no such folder"]);
 
     let dead = vec![DeliveryId(1)];
-    let blob = exports.begin(billing.id, "BILLING/1.json".to_owned(), dead.clone(), now);
+    let blob = exports.begin_blob(billing.id, "BILLING/1.json".to_owned(), dead.clone(), now);
     let blob = blob.await.expect("a blob");
-    let stored = exports.stored(blob.id, dead, now).await;
+    let stored = exports.mark_stored(blob.id, dead, now).await;
     stored.expect("a stored blob");
     let page = person.open(BILLING).await;
     page.expect(&["The last blob is", "BILLING/1.json"]);

@@ -242,7 +242,7 @@ impl Webhooks {
 
 #[async_trait::async_trait]
 impl Responder for Webhooks {
-    async fn answer(
+    async fn respond(
         &self,
         request: &TransportRequest,
     ) -> Result<TransportResponse, TransportError> {

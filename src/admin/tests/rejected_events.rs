@@ -33,9 +33,9 @@ async fn refuse(appliance: &Appliance, topic: &str, reason: &str, body: &[u8]) {
         reason: reason.to_owned(),
         content_type: Some(SCRIPT.to_owned()),
         bytes: body.len(),
-        beginning: Rejection::beginning_of(body),
+        body_start: Rejection::body_start_of(body),
     });
-    appliance.broker.keep_rejections().await;
+    appliance.broker.store_rejections().await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -14,7 +14,7 @@ use crate::admin::print;
 use crate::admin::queue_depths::QueueDepths;
 use crate::admin::session::Visitor;
 use crate::admin::view::{Flash, Frame, draw};
-use crate::model::subscription::PendingFate;
+use crate::model::subscription::OnDelete;
 
 /// Asks, with what would be lost.
 pub(in crate::admin) async fn ask_to_delete(
@@ -58,7 +58,7 @@ pub(in crate::admin) async fn delete(
 ) -> PageResult {
     let topic = site.made_topic(&topic)?;
     let name = &topic.topic.name;
-    site.broker.delete_topic(name, PendingFate::Discard).await?;
+    site.broker.delete_topic(name, OnDelete::Discard).await?;
     tracing::info!(user.name = visitor.name, topic.name = %name, "a topic was deleted");
     visitor
         .tell(Flash::done(format!("Topic {name} has been deleted.")))

@@ -9,7 +9,7 @@ use super::schema::{
     Schema, anything, count, either, flag, integer, list, moment, named, object, page_of, schemas,
     text, url, words,
 };
-use crate::model::limits::{IMPORT_BYTES_MAX, REPLAY_BITE_MAX, REPLAY_REQUESTS_MAX};
+use crate::model::limits::{IMPORT_BYTES_MAX, REPLAY_BATCH_MAX, REPLAY_REQUESTS_MAX};
 use crate::store::views::NUMBERS_MAX;
 
 pub(super) fn area() -> Area {
@@ -117,7 +117,7 @@ fn operations() -> Vec<Operation> {
             "Send several dead letters again",
         )
         .says(format!(
-            "At most {REPLAY_BITE_MAX}, or {REPLAY_REQUESTS_MAX} to a URL; a replay job is for more."
+            "At most {REPLAY_BATCH_MAX}, or {REPLAY_REQUESTS_MAX} to a URL; a replay job is for more."
         ))
         .takes(selection(), json!({ "deliveryIds": [1, 2] }))
         .gives(
@@ -212,7 +212,7 @@ fn selection() -> Schema {
     object([
         (
             "deliveryIds",
-            list(integer()).elements(&(0..=REPLAY_BITE_MAX)),
+            list(integer()).elements(&(0..=REPLAY_BATCH_MAX)),
         ),
         ("target", named("ReplayTarget").or_null().optional()),
     ])

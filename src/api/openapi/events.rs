@@ -99,12 +99,12 @@ fn filters() -> [Value; 10] {
 
 /// A page of them, with how far the search came.
 fn found_events() -> Schema {
-    let looked_back = object([
+    let progress = object([
         ("events", count().says("Events that were looked at.")),
         ("to", moment().says("When the last of them was received.")),
     ]);
     let says = "Set where the search ended before the page was full and before the oldest event.";
-    page_of("EventRow").with([("lookedBack", looked_back.or_null().says(says))])
+    page_of("EventRow").with([("lookedBack", progress.or_null().says(says))])
 }
 
 fn operations() -> Vec<Operation> {

@@ -10,7 +10,7 @@ use super::schema::{
 };
 use crate::model::limits::{REPLAY_BACKLOG_MAX, REPLAY_ERRORS_KEPT_MAX, REPLAY_JOBS_MAX};
 use crate::model::replay::{ReplayState, Replayed};
-use crate::store::views::FATES_MAX;
+use crate::store::views::REPLAY_RESULTS_MAX;
 
 pub(super) fn area() -> Area {
     let request = object([
@@ -149,7 +149,7 @@ fn job() -> Schema {
         (
             "fates",
             fates.or_null().optional().says(format!(
-                "What has become of the deliveries that its first {FATES_MAX} resubmissions made, where one \
+                "What has become of the deliveries that its first {REPLAY_RESULTS_MAX} resubmissions made, where one \
                  job is asked for; `null` where what is sent to a URL makes none."
             )),
         ),

@@ -14,7 +14,7 @@ use crate::app::cli::client::Client;
 use crate::app::cli::dead_letter_filter::DeadLetterFilter;
 use crate::app::cli::output::{Output, items, text};
 use crate::app::cli::replay::{How, TargetArgs, begin};
-use crate::model::limits::{PUBLISH_BYTES_MAX, REPLAY_BITE_MAX, REPLAY_REQUESTS_MAX};
+use crate::model::limits::{PUBLISH_BYTES_MAX, REPLAY_BATCH_MAX, REPLAY_REQUESTS_MAX};
 
 const PATH: [&str; 2] = ["everpost", "deadLetters"];
 
@@ -99,7 +99,7 @@ async fn selection(
 ) -> anyhow::Result<Value> {
     let at_once = match target.is_url() {
         true => REPLAY_REQUESTS_MAX,
-        false => REPLAY_BITE_MAX,
+        false => REPLAY_BATCH_MAX,
     };
     let mut rows: Vec<Value> = Vec::new();
     for some in deliveries.chunks(at_once) {
@@ -137,7 +137,7 @@ mod tests {
         let answer = async |Json(body): Json<Value>| {
             let ids = items(&body, "/deliveryIds").iter();
             let rows: Vec<_> = ids.map(|id| json!({ "resubmissionOf": id })).collect();
-            assert!(rows.len() <= REPLAY_BITE_MAX, "{body}");
+            assert!(rows.len() <= REPLAY_BATCH_MAX, "{body}");
             Json(json!({ "value": rows }))
         };
         let router = Router::new().route("/everpost/deadLetters/resubmit", post(answer));

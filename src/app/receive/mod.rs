@@ -244,7 +244,7 @@ impl Answering {
             }
             RequestKind::Delivery => {
                 let turn = self.turns.lock().unwrap().take(&events);
-                self.options.answers.answer(turn)
+                self.options.answers.response(turn)
             }
         };
         let received_at = self.options.clock.now();

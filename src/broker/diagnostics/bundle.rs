@@ -121,7 +121,7 @@ fn withhold_headers(headers: &mut Value) {
 }
 
 fn system(report: &Report) -> Value {
-    let (storage, machinery) = (&report.storage, &report.machinery);
+    let (storage, engine_status) = (&report.storage, &report.engine_status);
     let sizes = &storage.sizes;
     json!({
         "timeScale": report.time_scale.factor(),
@@ -135,11 +135,11 @@ fn system(report: &Report) -> Value {
         "pressure": storage.pressure.map(|pressure| pressure.name()),
         "oldestEventAt": storage.oldest.map(|(_, at)| at.to_string()),
         "eventsPrunedSinceStart": storage.pruned.events,
-        "storeReaders": machinery.readers,
-        "changesWaiting": machinery.changes_waiting,
-        "changesMax": machinery.changes_max,
-        "commitTimes": commit_times(&machinery.commit_times),
-        "logWrittenBackAt": machinery.checkpointed_at.map(|at| at.to_string()),
+        "storeReaders": engine_status.readers,
+        "changesWaiting": engine_status.changes_waiting,
+        "changesMax": engine_status.changes_max,
+        "commitTimes": commit_times(&engine_status.commit_times),
+        "logWrittenBackAt": engine_status.checkpointed_at.map(|at| at.to_string()),
         "runtimeThreads": report.workers,
         "runtimeTasks": report.tasks,
         "runtimeBusyShare": report.busy,
@@ -169,19 +169,19 @@ fn milliseconds(span: Duration) -> f64 {
 fn outbound_check(tried: &OutboundCheck) -> Value {
     let connectivity = &tried.connectivity;
     let call = connectivity.call.as_ref();
-    let (reached, error) = match call.map(|call| &call.answer) {
+    let (reached, error) = match call.map(|call| &call.response) {
         Some(Ok(reached)) => (Some(reached), None),
         Some(Err(error)) => (None, Some(error.to_string())),
         None => (None, None),
     };
-    let (verdict, addresses, why) = match &connectivity.verdict {
+    let (verdict, addresses, reason) = match &connectivity.verdict {
         EgressVerdict::Allowed(permits) => {
             let addresses = permits.iter().map(|(address, _)| address.to_string());
             ("Allowed", addresses.collect(), None)
         }
         EgressVerdict::Inside => ("Inside", Vec::new(), None),
         EgressVerdict::Denied(denied) => ("Denied", Vec::new(), Some(denied.to_string())),
-        EgressVerdict::Unresolved(why) => ("Unresolved", Vec::new(), Some(why.clone())),
+        EgressVerdict::Unresolved(reason) => ("Unresolved", Vec::new(), Some(reason.clone())),
     };
     json!({
         "at": tried.at.to_string(),
@@ -193,7 +193,7 @@ fn outbound_check(tried: &OutboundCheck) -> Value {
         "waitMs": reached.map(|reached| milliseconds(reached.wait)),
         "status": reached.map(|reached| reached.status),
         "clockSkewMs": reached.and_then(|reached| reached.clock_skew).map(ClockSkew::as_ms),
-        "error": error.or(why),
+        "error": error.or(reason),
     })
 }
 

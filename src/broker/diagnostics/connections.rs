@@ -13,7 +13,7 @@ pub struct Connections {
 
 /// A place for one connection, until it is dropped.
 #[derive(Debug)]
-pub struct Place {
+pub struct ConnectionSlot {
     _permit: OwnedSemaphorePermit,
 }
 
@@ -34,9 +34,9 @@ impl Connections {
     }
 
     /// Takes a place, as soon as there is a free one.
-    pub async fn enter(&self) -> Place {
+    pub async fn enter(&self) -> ConnectionSlot {
         let permit = Arc::clone(&self.places).acquire_owned().await;
-        Place {
+        ConnectionSlot {
             _permit: permit.expect("it is never closed"),
         }
     }

@@ -459,19 +459,19 @@ impl Meters {
         }
     }
 
-    /// A request came back with `answer` after `took`.
+    /// A request came back with `result` after `took`.
     pub(in crate::broker) fn attempted(
         &self,
         topic: &TopicEntry,
         subscription: &EventSubscription,
-        answer: &AttemptResult,
+        result: &AttemptResult,
         took: Duration,
     ) {
         let labels = of_subscription(topic, subscription);
         self.destination_processing
             .get_or_create(&labels)
             .observe(took.as_secs_f64());
-        if answer.outcome != Outcome::Delivered {
+        if result.outcome != Outcome::Delivered {
             let OfSubscription {
                 topic,
                 subscription,
@@ -479,7 +479,7 @@ impl Meters {
             let labels = OfSubscriptionError {
                 topic,
                 subscription,
-                error: answer.outcome.name(),
+                error: result.outcome.name(),
             };
             self.delivery_attempt_fail.get_or_create(&labels).inc();
         }
@@ -588,11 +588,11 @@ impl Meters {
     }
 
     /// A replay job took a bite.
-    pub(in crate::broker) fn replayed(&self, bitten: &ReplayBatchDone) {
+    pub(in crate::broker) fn replayed(&self, done: &ReplayBatchDone) {
         for (result, count) in [
-            ("resubmitted", bitten.resubmitted.len() as u64),
-            ("skipped", bitten.skipped),
-            ("failed", bitten.failed),
+            ("resubmitted", done.resubmitted.len() as u64),
+            ("skipped", done.skipped),
+            ("failed", done.failed),
         ] {
             self.replayed
                 .get_or_create(&OfResult { result })
@@ -607,11 +607,10 @@ impl Meters {
     }
 
     /// Pending deliveries of deleted subscriptions were ended.
-    pub(in crate::broker) fn ended_with_subscription(&self, orphans: EndedPending) {
-        self.dropped_with_subscription
-            .inc_by(orphans.dropped as u64);
+    pub(in crate::broker) fn ended_with_subscription(&self, ended: EndedPending) {
+        self.dropped_with_subscription.inc_by(ended.dropped as u64);
         self.dead_lettered_with_subscription
-            .inc_by(orphans.dead_lettered as u64);
+            .inc_by(ended.dead_lettered as u64);
     }
 }
 

@@ -21,10 +21,10 @@ use crate::broker::{Account, Broker, StorageStatus, Verified};
 use crate::model::setting::Settings;
 use crate::outbound::connectivity::Connectivity;
 use crate::store::views::DeliveryTotals;
-use crate::store::{Machinery, Schema, StoreError};
+use crate::store::{EngineStatus, Schema, StoreError};
 
 pub use crate::store::Integrity;
-pub use connections::{Connections, Place};
+pub use connections::{ConnectionSlot, Connections};
 
 /// How long the rows of event subscriptions are counted; what is left then is not.
 const COUNTING_MAX: Duration = Duration::from_secs(5);
@@ -76,7 +76,7 @@ pub struct Report {
     pub time_scale: TimeScale,
     pub storage: StorageStatus,
     pub schema: Schema,
-    pub machinery: Machinery,
+    pub engine_status: EngineStatus,
     /// Threads of the runtime, and tasks on them.
     pub workers: usize,
     pub tasks: usize,
@@ -174,9 +174,9 @@ impl Diagnostics {
         Ok(Report {
             at: broker.clock().now(),
             time_scale: broker.options().time_scale,
-            storage: broker.storage_standing().await?,
+            storage: broker.storage_status().await?,
             schema: broker.store().upkeep.schema().await?,
-            machinery: broker.store().upkeep.machinery(),
+            engine_status: broker.store().upkeep.engine_status(),
             workers: runtime.num_workers(),
             tasks: runtime.num_alive_tasks(),
             busy: broker.shared.workload.share(),

@@ -5,15 +5,15 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 
-use crate::base::Lap;
+use crate::base::Stopwatch;
 
 /// Looks at the threads now and then.
 #[derive(Debug)]
-pub(in crate::broker) struct Workload(Mutex<Look>);
+pub(in crate::broker) struct Workload(Mutex<Sample>);
 
 #[derive(Clone, Copy, Debug)]
-struct Look {
-    lap: Lap,
+struct Sample {
+    stopwatch: Stopwatch,
     /// What all threads were busy until then, together.
     busy: Duration,
     /// Between the look before (the first time, the start) and this one.
@@ -22,23 +22,27 @@ struct Look {
 
 impl Workload {
     pub(in crate::broker) fn new() -> Self {
-        Self(Mutex::new(Look {
-            lap: Lap::begin(),
+        Self(Mutex::new(Sample {
+            stopwatch: Stopwatch::begin(),
             busy: Duration::ZERO,
             share: None,
         }))
     }
 
     /// Looks at the threads of the runtime that this runs on.
-    pub(in crate::broker) fn look(&self) {
+    pub(in crate::broker) fn sample(&self) {
         let runtime = Handle::current().metrics();
         let threads = runtime.num_workers();
         let busy = (0..threads).map(|thread| runtime.worker_total_busy_duration(thread));
         let busy: Duration = busy.sum();
         let mut last = self.0.lock().unwrap();
-        let share = share(busy.saturating_sub(last.busy), last.lap.took(), threads);
-        *last = Look {
-            lap: Lap::begin(),
+        let share = share(
+            busy.saturating_sub(last.busy),
+            last.stopwatch.took(),
+            threads,
+        );
+        *last = Sample {
+            stopwatch: Stopwatch::begin(),
             busy,
             share,
         };
@@ -75,7 +79,7 @@ mod tests {
     async fn looks_are_compared_with_each_other() {
         let workload = Workload::new();
         assert_eq!(workload.share(), None);
-        workload.look();
+        workload.sample();
         let share = workload.share().expect("a share");
         assert!((0.0..=1.0).contains(&share), "{share}");
     }

@@ -59,7 +59,7 @@ pub(in crate::broker) struct Agenda<W> {
 
 #[derive(Debug)]
 struct Entry<W> {
-    place: Place,
+    state: EntryState,
     /// Noted during a turn, or while parked: when to look again.
     noted: Option<Timestamp>,
     in_flight: usize,
@@ -74,7 +74,7 @@ struct Entry<W> {
 impl<W> Default for Entry<W> {
     fn default() -> Self {
         Self {
-            place: Place::Idle,
+            state: EntryState::Idle,
             noted: None,
             in_flight: 0,
             held: HashSet::new(),
@@ -86,7 +86,7 @@ impl<W> Default for Entry<W> {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum EntryState {
     /// Nothing is known to be due, ever.
     Idle,
     Later(Timestamp),
@@ -113,19 +113,19 @@ impl<W: ByteSize> Agenda<W> {
     pub(in crate::broker) fn note(&mut self, subscription: SubscriptionId, at: Timestamp) -> bool {
         let earliest = self.earliest();
         let entry = self.entries.entry(subscription).or_default();
-        match entry.place {
-            Place::Ready | Place::Parked => return false,
-            Place::InTurn => {
+        match entry.state {
+            EntryState::Ready | EntryState::Parked => return false,
+            EntryState::InTurn => {
                 entry.noted = Some(entry.noted.map_or(at, |noted| noted.min(at)));
                 return false;
             }
-            Place::Later(planned) if planned <= at => return false,
-            Place::Later(planned) => {
+            EntryState::Later(planned) if planned <= at => return false,
+            EntryState::Later(planned) => {
                 self.later.remove(&(planned, subscription));
             }
-            Place::Idle => {}
+            EntryState::Idle => {}
         }
-        entry.place = Place::Later(at);
+        entry.state = EntryState::Later(at);
         self.later.insert((at, subscription));
         earliest.is_none_or(|earliest| at < earliest)
     }
@@ -138,9 +138,9 @@ impl<W: ByteSize> Agenda<W> {
         now: Timestamp,
     ) -> bool {
         if let Some(entry) = self.entries.get_mut(&subscription)
-            && entry.place == Place::Parked
+            && entry.state == EntryState::Parked
         {
-            entry.place = Place::Ready;
+            entry.state = EntryState::Ready;
             self.ready.push_back(subscription);
             return true;
         }
@@ -179,7 +179,7 @@ impl<W: ByteSize> Agenda<W> {
             let most = in_flight_max.unwrap_or(self.limits.per_subscription);
             let free = most.saturating_sub(entry.in_flight);
             if free == 0 {
-                entry.place = Place::Parked;
+                entry.state = EntryState::Parked;
                 continue;
             }
             let allowed = rate.map_or(usize::MAX, |rate| {
@@ -188,11 +188,11 @@ impl<W: ByteSize> Agenda<W> {
             });
             if let (0, Some(rate)) = (allowed, rate) {
                 let at = entry.allowance.next_at(rate);
-                entry.place = Place::Later(at);
+                entry.state = EntryState::Later(at);
                 self.later.insert((at, subscription));
                 continue;
             }
-            entry.place = Place::InTurn;
+            entry.state = EntryState::InTurn;
             let waiting = std::mem::take(&mut entry.waiting);
             self.waiting_bytes -= weight_of(&waiting);
             entry.paced = rate.map(|rate| (now, rate));
@@ -210,7 +210,7 @@ impl<W: ByteSize> Agenda<W> {
             && at <= now
         {
             self.later.pop_first();
-            self.entries.entry(subscription).or_default().place = Place::Ready;
+            self.entries.entry(subscription).or_default().state = EntryState::Ready;
             self.ready.push_back(subscription);
         }
     }
@@ -266,7 +266,7 @@ impl<W: ByteSize> Agenda<W> {
         waiting.truncate(fits);
         self.waiting_bytes += weight_of(&waiting);
         entry.waiting = waiting;
-        entry.place = Place::Idle;
+        entry.state = EntryState::Idle;
         let noted = entry.noted.take();
         for at in noted.into_iter().chain(next_due) {
             self.note(subscription, at);
@@ -289,8 +289,8 @@ impl<W: ByteSize> Agenda<W> {
         for delivery in deliveries {
             entry.held.remove(delivery);
         }
-        if entry.place == Place::Parked {
-            entry.place = Place::Ready;
+        if entry.state == EntryState::Parked {
+            entry.state = EntryState::Ready;
             self.ready.push_back(subscription);
         }
         if let Some(at) = next_due {
@@ -303,7 +303,7 @@ impl<W: ByteSize> Agenda<W> {
     /// rate is remembered, lest it be served more than that.
     fn forget_idle(&mut self, subscription: SubscriptionId) {
         if let Some(entry) = self.entries.get(&subscription)
-            && entry.place == Place::Idle
+            && entry.state == EntryState::Idle
             && entry.in_flight == 0
             && entry.waiting.is_empty()
             && entry.allowance == TokenBucket::default()

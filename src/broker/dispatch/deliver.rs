@@ -77,19 +77,19 @@ impl Broker {
             next_due: Err(()),
         };
         let started_at = self.clock().now();
-        let SendResult { answer, late } = match unless_it_panics(self.send(&batch)).await {
+        let SendResult { result, late } = match unless_it_panics(self.send(&batch)).await {
             Ok(heard) => heard,
-            Err(why) => self.defect(&batch, &why),
+            Err(reason) => self.defect(&batch, &reason),
         };
         let ended_at = self.clock().now();
         let (topic, subscription) = (&batch.topic, &batch.subscription);
         let took = ended_at.since(started_at);
-        self.meters().attempted(topic, subscription, &answer, took);
-        let look_again_at = self.observe(&batch, &answer, started_at, ended_at);
-        if answer.is_gone() {
+        self.meters().attempted(topic, subscription, &result, took);
+        let look_again_at = self.observe(&batch, &result, started_at, ended_at);
+        if result.is_gone() {
             self.disable_gone(subscription, ended_at).await;
         }
-        let settled = self.settlements(&batch, answer, started_at, ended_at);
+        let settled = self.settlements(&batch, result, started_at, ended_at);
         let next_due = next_due(&settled);
         self.meters().settled(topic, subscription, &settled);
         self.settle_for_sure(subscription.id, settled, ended_at)
@@ -103,13 +103,13 @@ impl Broker {
 
     /// What is taken for the answer where the request could not be made because of a defect of ours: a
     /// failed attempt like others, so that it is tried again with pauses and not for ever.
-    fn defect(&self, batch: &Batch, why: &str) -> SendResult {
-        tracing::error!(why, deliveries = ?batch.ids(), "a delivery met a defect of the appliance");
+    fn defect(&self, batch: &Batch, reason: &str) -> SendResult {
+        tracing::error!(reason, deliveries = ?batch.ids(), "a delivery met a defect of the appliance");
         self.meters().panicked();
         SendResult {
-            answer: AttemptResult {
+            result: AttemptResult {
                 error: Some(format!(
-                    "not sent because of a defect of the appliance: {why}"
+                    "not sent because of a defect of the appliance: {reason}"
                 )),
                 ..AttemptResult::of(Outcome::GenericError)
             },
@@ -137,7 +137,7 @@ impl Broker {
     fn observe(
         &self,
         batch: &Batch,
-        answer: &AttemptResult,
+        result: &AttemptResult,
         started_at: Timestamp,
         now: Timestamp,
     ) -> Option<Timestamp> {
@@ -145,8 +145,8 @@ impl Broker {
         // Nobody asks about the health of a deleted one any more.
         self.registry().subscription(id)?;
         let seen = Observation {
-            outcome: answer.outcome,
-            status: answer.status,
+            outcome: result.outcome,
+            status: result.status,
             is_probe: batch.is_probe,
         };
         let change = self.health().observe(id, seen, started_at, now);
@@ -171,7 +171,7 @@ impl Broker {
     fn settlements(
         &self,
         batch: &Batch,
-        answer: AttemptResult,
+        result: AttemptResult,
         started_at: Timestamp,
         now: Timestamp,
     ) -> Vec<SettlementRecord> {
@@ -179,12 +179,12 @@ impl Broker {
         let duration = now.since(started_at);
         // One answer serves the whole batch.
         let jitter = self.entropy().fraction();
-        let settle_one = |delivery: &Delivery, answer: AttemptResult| {
+        let settle_one = |delivery: &Delivery, result: AttemptResult| {
             let attempt = DeliveryAttempt {
                 attempt: delivery.attempts + 1,
                 started_at,
                 duration,
-                answer,
+                result,
                 late: None,
             };
             let (policy, scale) = (&definition.retry_policy, self.time_scale());
@@ -192,7 +192,7 @@ impl Broker {
             SettlementRecord {
                 delivery: delivery.id,
                 attempt: Some(Arc::new(attempt)),
-                settlement: settlement.kept_by(&definition.dead_letter),
+                settlement: settlement.for_destination(&definition.dead_letter),
             }
         };
         let (last, others) = batch
@@ -201,9 +201,9 @@ impl Broker {
             .expect("a batch is never empty");
         let mut settled: Vec<_> = others
             .iter()
-            .map(|each| settle_one(each, answer.clone()))
+            .map(|each| settle_one(each, result.clone()))
             .collect();
-        settled.push(settle_one(last, answer));
+        settled.push(settle_one(last, result));
         settled
     }
 
@@ -235,9 +235,9 @@ impl Broker {
         tokio::spawn(async move {
             let _permit = permit;
             tokio::select! {
-                answer = listening.answer() => {
-                    if let Some(answer) = answer {
-                        broker.settle_late(&batch, &answer, started_at).await;
+                result = listening.result() => {
+                    if let Some(result) = result {
+                        broker.settle_late(&batch, &result, started_at).await;
                     }
                 }
                 () = broker.stopping() => {}
@@ -247,14 +247,14 @@ impl Broker {
 
     /// Records a late answer. A success completes what still waits for its next attempt; what is being
     /// attempted already is not recalled (rule 7.2).
-    async fn settle_late(&self, batch: &Batch, answer: &AttemptResult, started_at: Timestamp) {
-        let Some(status) = answer.status else {
+    async fn settle_late(&self, batch: &Batch, result: &AttemptResult, started_at: Timestamp) {
+        let Some(status) = result.status else {
             return;
         };
         let (id, now) = (batch.subscription.id, self.clock().now());
-        let is_success = answer.outcome == Outcome::Delivered;
+        let is_success = result.outcome == Outcome::Delivered;
         let look_again_at = match is_success {
-            true => self.observe_late(batch, answer, started_at, now),
+            true => self.observe_late(batch, result, started_at, now),
             false => None,
         };
         let after = now.since(started_at);
@@ -264,7 +264,7 @@ impl Broker {
             let late = batch.deliveries.iter().map(|delivery| Late {
                 delivery: delivery.id,
                 attempt: delivery.attempts + 1,
-                answer: LateResponse { status, after },
+                response: LateResponse { status, after },
                 completes: is_success && !on_the_wire.contains(&delivery.id),
             });
             let deliveries = &self.store().deliveries;
@@ -286,7 +286,7 @@ impl Broker {
     fn observe_late(
         &self,
         batch: &Batch,
-        answer: &AttemptResult,
+        result: &AttemptResult,
         started_at: Timestamp,
         now: Timestamp,
     ) -> Option<Timestamp> {
@@ -294,7 +294,7 @@ impl Broker {
             is_probe: false,
             ..batch.clone()
         };
-        self.observe(&batch, answer, started_at, now)
+        self.observe(&batch, result, started_at, now)
     }
 }
 

@@ -20,7 +20,7 @@ struct Entry {
     health: Health,
     /// Requests from before do not count: they went to another receiver, or to one that was not yet
     /// repaired.
-    forgiven_at: Option<Timestamp>,
+    reset_at: Option<Timestamp>,
 }
 
 /// What an observation changed.
@@ -58,14 +58,14 @@ impl HealthBook {
         now: Timestamp,
     ) -> Change {
         let before = self.entries.get(&subscription).copied().unwrap_or_default();
-        if before.forgiven_at.is_some_and(|at| started_at < at) {
+        if before.reset_at.is_some_and(|at| started_at < at) {
             return Change {
                 before: before.health,
                 after: before.health,
             };
         }
         let after = before.health.observed(seen, &self.rules, now, self.scale);
-        if after == Health::default() && before.forgiven_at.is_none() {
+        if after == Health::default() && before.reset_at.is_none() {
             self.entries.remove(&subscription);
         } else {
             let entry = self.entries.entry(subscription).or_default();
@@ -92,14 +92,14 @@ impl HealthBook {
     }
 
     /// Starts afresh: whatever was wrong has been seen to.
-    pub(in crate::broker) fn forgive(
+    pub(in crate::broker) fn reset_health(
         &mut self,
         subscription: SubscriptionId,
         now: Timestamp,
     ) -> Change {
         let entry = Entry {
             health: Health::default(),
-            forgiven_at: Some(now),
+            reset_at: Some(now),
         };
         let before = self.entries.insert(subscription, entry);
         Change {
@@ -159,7 +159,7 @@ mod tests {
     fn what_was_on_the_wire_does_not_count_after_a_fresh_start() {
         let mut book = HealthBook::new(ProbationRules::default(), TimeScale::REAL);
         failures(&mut book, A, 10, 0);
-        book.forgive(A, Timestamp::from_ms(5));
+        book.reset_health(A, Timestamp::from_ms(5));
         failures(&mut book, A, 10, 4);
         assert_eq!(book.of(A), Health::default());
         failures(&mut book, A, 10, 5);

@@ -42,7 +42,7 @@ const LEASE_AHEAD: usize = 128;
 const LEASE_BYTES_MAX: usize = 1_024 * 1_024;
 
 /// Deliveries of a subscription that may not deliver which are looked at at once.
-const OUTLIVED_BITE: usize = 500;
+const EXHAUSTED_BATCH_MAX: usize = 500;
 
 /// Pause before a turn that the store could not serve is taken again.
 const STORE_PAUSE: Duration = Duration::from_secs(1);
@@ -286,14 +286,14 @@ impl Broker {
             attempt: delivery.attempts + 1,
             started_at: now,
             duration: Duration::ZERO,
-            answer: AttemptResult::skipped(cause),
+            result: AttemptResult::skipped(cause),
             late: None,
         };
         let settlement = settle_skipped(delivery, &attempt, cause, policy, scale, jitter);
         SettlementRecord {
             delivery: delivery.id,
             attempt: Some(Arc::new(attempt)),
-            settlement: settlement.kept_by(&definition.dead_letter),
+            settlement: settlement.for_destination(&definition.dead_letter),
         }
     }
 
@@ -326,30 +326,28 @@ impl Broker {
         subscription: &EventSubscription,
         unreadable: &[(Delivery, String)],
     ) -> Result<(), StoreError> {
-        for (delivery, why) in unreadable {
+        for (delivery, reason) in unreadable {
             tracing::error!(delivery.id = %delivery.id, event.key = %delivery.event,
-                subscription.name = %subscription.name, why, "an event cannot be delivered");
+                subscription.name = %subscription.name, reason, "an event cannot be delivered");
         }
-        let given_up = unreadable.iter().map(|(delivery, _)| {
-            given_up(subscription, delivery, DeadLetterReason::EventUnreadable)
-        });
-        self.give_up(topic, subscription, given_up.collect()).await
+        let ended = unreadable
+            .iter()
+            .map(|(delivery, _)| ended(subscription, delivery, DeadLetterReason::EventUnreadable));
+        self.end_unattempted(topic, subscription, ended.collect())
+            .await
     }
 
-    async fn give_up(
+    async fn end_unattempted(
         &self,
         topic: &TopicEntry,
         subscription: &EventSubscription,
-        given_up: Vec<SettlementRecord>,
+        ended: Vec<SettlementRecord>,
     ) -> Result<(), StoreError> {
-        if !given_up.is_empty() {
+        if !ended.is_empty() {
             let now = self.clock().now();
-            self.store()
-                .deliveries
-                .settle(given_up.clone(), now)
-                .await?;
-            self.meters().settled(topic, subscription, &given_up);
-            self.announce_dead_letters(subscription.id, &given_up);
+            self.store().deliveries.settle(ended.clone(), now).await?;
+            self.meters().settled(topic, subscription, &ended);
+            self.announce_dead_letters(subscription.id, &ended);
         }
         Ok(())
     }
@@ -361,20 +359,20 @@ impl Broker {
         subscription: &EventSubscription,
         due: Vec<Due>,
     ) -> Result<Vec<Due>, StoreError> {
-        let mut outlived = Vec::new();
-        let may_go = |(delivery, _): &Due| {
-            let ended = self.outlived(topic, subscription, delivery);
-            let may_go = ended.is_none();
-            outlived.extend(ended);
-            may_go
+        let mut exhausted = Vec::new();
+        let is_allowed = |(delivery, _): &Due| {
+            let ended = self.exhausted(topic, subscription, delivery);
+            let is_allowed = ended.is_none();
+            exhausted.extend(ended);
+            is_allowed
         };
-        let admitted = due.into_iter().filter(may_go).collect();
-        self.give_up(topic, subscription, outlived).await?;
+        let admitted = due.into_iter().filter(is_allowed).collect();
+        self.end_unattempted(topic, subscription, exhausted).await?;
         Ok(admitted)
     }
 
     /// The end of a due delivery that may not be attempted any more.
-    fn outlived(
+    fn exhausted(
         &self,
         topic: &TopicEntry,
         subscription: &EventSubscription,
@@ -383,16 +381,16 @@ impl Broker {
         let (now, scale) = (self.clock().now(), self.time_scale());
         let policy = topic.retry_policy(subscription);
         let reason = admit(delivery, &policy, now, scale).err()?;
-        Some(given_up(subscription, delivery, reason))
+        Some(ended(subscription, delivery, reason))
     }
 
     /// Gives up what has outlived its policy while nobody sends it, because its subscription may not deliver
     /// or is pulled.
-    pub(super) async fn give_up_outlived(&self) -> Result<(), StoreError> {
+    pub(super) async fn end_exhausted(&self) -> Result<(), StoreError> {
         let registry = self.registry();
         for (topic, subscription) in registry.subscriptions() {
             while !self.sends_now(subscription.id)
-                && self.give_up_oldest(topic, subscription).await?
+                && self.end_oldest_exhausted(topic, subscription).await?
             {}
         }
         Ok(())
@@ -401,7 +399,7 @@ impl Broker {
     /// Gives up what of the oldest has outlived its policy, a bite at most; says whether there may be more.
     /// It looks at what has been due the longest, as a lease would; what was attempted before is looked at
     /// once its wait for the next attempt is over, and what is locked once it is free.
-    pub(super) async fn give_up_oldest(
+    pub(super) async fn end_oldest_exhausted(
         &self,
         topic: &TopicEntry,
         subscription: &EventSubscription,
@@ -409,18 +407,18 @@ impl Broker {
         let now = self.clock().now();
         let deliveries = &self.store().deliveries;
         let due = deliveries
-            .oldest_due(subscription.id, now, OUTLIVED_BITE)
+            .oldest_due(subscription.id, now, EXHAUSTED_BATCH_MAX)
             .await?;
         let on_the_wire = self.agenda().held(subscription.id);
-        let outlived = due
+        let exhausted = due
             .iter()
             .filter(|delivery| !on_the_wire.contains(&delivery.id))
-            .filter_map(|delivery| self.outlived(topic, subscription, delivery));
-        let outlived: Vec<_> = outlived.collect();
-        let goes_on = outlived.len() == OUTLIVED_BITE;
-        if !outlived.is_empty() {
+            .filter_map(|delivery| self.exhausted(topic, subscription, delivery));
+        let exhausted: Vec<_> = exhausted.collect();
+        let goes_on = exhausted.len() == EXHAUSTED_BATCH_MAX;
+        if !exhausted.is_empty() {
             // A receiver may have come for some of them meanwhile.
-            let ended = deliveries.settle_unlocked(outlived, now).await?;
+            let ended = deliveries.settle_unlocked(exhausted, now).await?;
             self.meters().settled(topic, subscription, &ended);
             self.announce_dead_letters(subscription.id, &ended);
         }
@@ -436,16 +434,16 @@ impl Broker {
 }
 
 /// The end of a delivery without another attempt.
-fn given_up(
+fn ended(
     subscription: &EventSubscription,
     delivery: &Delivery,
     reason: DeadLetterReason,
 ) -> SettlementRecord {
-    let kept_by = &subscription.definition.dead_letter;
+    let for_destination = &subscription.definition.dead_letter;
     SettlementRecord {
         delivery: delivery.id,
         attempt: None,
-        settlement: Settlement::DeadLetter(reason).kept_by(kept_by),
+        settlement: Settlement::DeadLetter(reason).for_destination(for_destination),
     }
 }
 

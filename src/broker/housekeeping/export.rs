@@ -17,7 +17,7 @@ use crate::model::limits::BLOBS_AT_ONCE_MAX;
 use crate::model::registry::TopicEntry;
 use crate::model::subscription::{DeadLetterDestination, EventSubscription};
 use crate::outbound::Blob;
-use crate::store::{ExportStatus, Exported, StoreError, WaitingBlob};
+use crate::store::{ExportStatus, Exported, PendingBlob, StoreError};
 use crate::wire::blob_created::BlobCreated;
 use crate::wire::dead_letter::RecordOf;
 use crate::wire::dead_letter_blob::{self, BlobTitle};
@@ -26,7 +26,7 @@ use crate::wire::dead_letter_blob::{self, BlobTitle};
 const ROUND_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Dead letters that one change drops.
-const BITE: usize = 500;
+const BATCH: usize = 500;
 
 /// An event subscription whose dead letters go to storage.
 #[derive(Clone)]
@@ -63,22 +63,22 @@ impl Broker {
         let exports = &self.store().exports;
         exports.release_others(ids().collect()).await?;
         let mut due = Vec::new();
-        for standing in exports.standings(ids().collect()).await? {
+        for status in exports.statuses(ids().collect()).await? {
             let exporter = exporters
                 .iter()
-                .find(|each| each.subscription.id == standing.subscription);
+                .find(|each| each.subscription.id == status.subscription);
             let exporter = exporter.expect("only exporters were asked for");
-            self.give_up_exports(&standing).await?;
-            if self.is_export_due(exporter, &standing) {
-                due.push((exporter.clone(), standing));
+            self.give_up_exports(&status).await?;
+            if self.is_export_due(exporter, &status) {
+                due.push((exporter.clone(), status));
             }
         }
-        let stored = self.export_all(due).await;
-        let standings = exports.standings(ids().collect()).await?;
-        let outages = standings.into_iter();
+        let mark_stored = self.export_all(due).await;
+        let statuses = exports.statuses(ids().collect()).await?;
+        let outages = statuses.into_iter();
         let outages = outages.filter_map(|each| Some((each.subscription, each.outage?)));
         *self.shared.outages.lock().unwrap() = outages.collect();
-        stored
+        mark_stored
     }
 
     /// The subscriptions whose dead letters have somewhere to go.
@@ -103,22 +103,22 @@ impl Broker {
         registry.subscriptions().filter_map(exporter).collect()
     }
 
-    fn is_export_due(&self, exporter: &Exporter, standing: &ExportStatus) -> bool {
+    fn is_export_due(&self, exporter: &Exporter, status: &ExportStatus) -> bool {
         let now = self.clock().now();
-        if let Some(outage) = &standing.outage
+        if let Some(outage) = &status.outage
             && !outage.is_due(exporter.subscription.updated_at, now)
         {
             return false;
         }
         let delay = self.time_scale().shrink(self.options().exports.delay);
-        let is_ripe = standing.oldest.is_some_and(|oldest| oldest + delay <= now);
-        standing.waiting.is_some() || is_ripe
+        let is_ripe = status.oldest.is_some_and(|oldest| oldest + delay <= now);
+        status.pending.is_some() || is_ripe
     }
 
     /// Drops what has waited too long for storage that is away, if that is the operator's wish.
-    async fn give_up_exports(&self, standing: &ExportStatus) -> Result<(), StoreError> {
+    async fn give_up_exports(&self, status: &ExportStatus) -> Result<(), StoreError> {
         let now = self.clock().now();
-        let outage = standing.outage.as_ref();
+        let outage = status.outage.as_ref();
         let before = match self.options().exports.when_unavailable {
             WhenUnavailable::Keep => None,
             WhenUnavailable::Drop => {
@@ -130,8 +130,8 @@ impl Broker {
         };
         loop {
             let exports = &self.store().exports;
-            let of = standing.subscription;
-            let dropped = exports.give_up(of, before, BITE, now).await?;
+            let of = status.subscription;
+            let dropped = exports.drop_old(of, before, BATCH, now).await?;
             self.meters().exports_given_up(dropped);
             if dropped > 0 {
                 tracing::warn!(
@@ -139,7 +139,7 @@ impl Broker {
                     "dead letters were dropped: their storage was away too long"
                 );
             }
-            if dropped < BITE {
+            if dropped < BATCH {
                 return Ok(());
             }
         }
@@ -147,20 +147,20 @@ impl Broker {
 
     /// A few at once, so that storage that hangs does not keep the others.
     async fn export_all(&self, due: Vec<(Exporter, ExportStatus)>) -> Result<usize, StoreError> {
-        let (mut waiting, mut running) = (due.into_iter(), JoinSet::new());
-        let (mut stored, mut trouble) = (0, None);
+        let (mut pending, mut running) = (due.into_iter(), JoinSet::new());
+        let (mut mark_stored, mut trouble) = (0, None);
         loop {
             while running.len() < BLOBS_AT_ONCE_MAX
-                && let Some((exporter, standing)) = waiting.next()
+                && let Some((exporter, status)) = pending.next()
             {
                 let broker = self.clone();
-                running.spawn(async move { broker.export_one(&exporter, standing).await });
+                running.spawn(async move { broker.export_one(&exporter, status).await });
             }
             let Some(ended) = running.join_next().await else {
-                return trouble.map_or(Ok(stored), Err);
+                return trouble.map_or(Ok(mark_stored), Err);
             };
             match ended {
-                Ok(Ok(was_stored)) => stored += usize::from(was_stored),
+                Ok(Ok(was_stored)) => mark_stored += usize::from(was_stored),
                 Ok(Err(error)) => trouble = Some(error),
                 Err(error) => tracing::error!(%error, "an export was cut off"),
             }
@@ -172,10 +172,10 @@ impl Broker {
     async fn export_one(
         &self,
         exporter: &Exporter,
-        standing: ExportStatus,
+        status: ExportStatus,
     ) -> Result<bool, StoreError> {
-        let blob = match standing.waiting {
-            Some(waiting) => waiting,
+        let blob = match status.pending {
+            Some(pending) => pending,
             None => match self.begin_blob(exporter).await? {
                 Some(begun) => begun,
                 None => return Ok(false), // taken out of the queue meanwhile
@@ -190,7 +190,7 @@ impl Broker {
             match self.put(exporter, &blob, &contents.readable).await {
                 Ok(created) => self.publish_blob_created(&created).await?,
                 Err(error) => {
-                    self.export_failed(exporter, standing.outage, error).await?;
+                    self.export_failed(exporter, status.outage, error).await?;
                     return Ok(false);
                 }
             }
@@ -199,7 +199,7 @@ impl Broker {
         Ok(true)
     }
 
-    async fn begin_blob(&self, exporter: &Exporter) -> Result<Option<WaitingBlob>, StoreError> {
+    async fn begin_blob(&self, exporter: &Exporter) -> Result<Option<PendingBlob>, StoreError> {
         let now = self.clock().now();
         let Exporter {
             topic,
@@ -207,7 +207,7 @@ impl Broker {
             ..
         } = exporter;
         let exports = &self.store().exports;
-        let Some(found) = exports.find(subscription.id, now).await? else {
+        let Some(found) = exports.find_exportable(subscription.id, now).await? else {
             return Ok(None);
         };
         let title = BlobTitle {
@@ -219,14 +219,14 @@ impl Broker {
             at: now,
         };
         let name = title.name();
-        let begun = exports.begin(subscription.id, name, found.dead_letters, now);
+        let begun = exports.begin_blob(subscription.id, name, found.dead_letters, now);
         begun.await.map(Some)
     }
 
     async fn put(
         &self,
         exporter: &Exporter,
-        blob: &WaitingBlob,
+        blob: &PendingBlob,
         dead_letters: &[Exported],
     ) -> Result<BlobCreated, String> {
         let record = RecordOf {
@@ -252,21 +252,21 @@ impl Broker {
             content_length: blob.bytes.len() as u64,
             e_tag: String::new(),
         };
-        let stored = self.outbound().put_blob(blob).await?;
-        (created.url, created.e_tag) = (stored.url, stored.e_tag);
+        let mark_stored = self.outbound().put_blob(blob).await?;
+        (created.url, created.e_tag) = (mark_stored.url, mark_stored.e_tag);
         Ok(created)
     }
 
     async fn mark_stored(
         &self,
-        blob: &WaitingBlob,
+        blob: &PendingBlob,
         dead_letters: Vec<Exported>,
     ) -> Result<(), StoreError> {
         let now = self.clock().now();
         let dead_letters: Vec<_> = dead_letters.iter().map(|each| each.delivery).collect();
         let count = dead_letters.len();
         let exports = &self.store().exports;
-        exports.stored(blob.id, dead_letters, now).await?;
+        exports.mark_stored(blob.id, dead_letters, now).await?;
         self.meters().exported(count);
         tracing::debug!(blob = blob.name, count, "dead letters are in storage");
         Ok(())
@@ -289,6 +289,6 @@ impl Broker {
         );
         self.meters().export_failed();
         let id = exporter.subscription.id;
-        self.store().exports.failed(id, outage).await
+        self.store().exports.mark_outage(id, outage).await
     }
 }

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use crate::base::Timestamp;
 use crate::broker::Broker;
-use crate::model::guessing::FAILURES_FORGOTTEN_AFTER;
 use crate::model::limits::{
     BLOB_NAMES_KEPT, DAYS_KEPT, HOURS_KEPT, MINUTES_KEPT, REJECTION_LIFE, REQUEST_ID_WINDOW,
 };
+use crate::model::login_failures::LOGIN_FAILURES_LIFE;
 use crate::store::{Granularity, StoreError};
 
 /// Pause between two rounds. Handshakes end within a second of their window, and refusals are counted
@@ -21,16 +21,16 @@ const ROUND_INTERVAL: Duration = Duration::from_secs(1);
 const ROUNDS_PER_SWEEP: u32 = 60;
 
 /// Rows that one bite deletes.
-const BITE: usize = 500;
+const BATCH: usize = 500;
 
 impl Broker {
     /// Goes round until the broker stops.
     pub async fn run_janitor(self) {
         for round in 0_u32.. {
-            self.look_at_disk();
+            self.check_disk();
             self.expire_handshakes().await;
-            self.keep_rejections().await;
-            self.tell().await;
+            self.store_rejections().await;
+            self.publish_notices().await;
             if round.is_multiple_of(ROUNDS_PER_SWEEP)
                 && let Err(error) = self.sweep().await
             {
@@ -41,47 +41,44 @@ impl Broker {
                 () = self.stopping() => break,
             }
         }
-        self.keep_rejections().await;
+        self.store_rejections().await;
     }
 
     /// One sweep of the store. Simulations, which bring their own time, sweep by themselves.
     pub async fn sweep(&self) -> Result<(), StoreError> {
         let now = self.clock().now();
         self.end_pending_of_deleted().await?;
-        self.give_up_outlived().await?;
+        self.end_exhausted().await?;
         self.store().notices.forget(now).await?;
-        self.store().accounts.forget_sessions(now).await?;
+        self.store().accounts.delete_expired_sessions(now).await?;
         self.store()
             .accounts
-            .forget_guessers(now - FAILURES_FORGOTTEN_AFTER)
+            .delete_login_failures(now - LOGIN_FAILURES_LIFE)
             .await?;
         self.store().rejections.forget(now - REJECTION_LIFE).await?;
         while self
             .store()
             .upkeep
-            .forget_requests(now - REQUEST_ID_WINDOW, BITE)
+            .delete_request_marks(now - REQUEST_ID_WINDOW, BATCH)
             .await?
-            == BITE
+            == BATCH
         {}
         self.store()
             .exports
-            .forget(now - BLOB_NAMES_KEPT, BITE)
+            .delete_names(now - BLOB_NAMES_KEPT, BATCH)
             .await?;
-        self.fold_counters(now).await
+        self.roll_up_counters(now).await
     }
 
     /// Old counters become coarser, and go in the end.
-    async fn fold_counters(&self, now: Timestamp) -> Result<(), StoreError> {
+    async fn roll_up_counters(&self, now: Timestamp) -> Result<(), StoreError> {
         let upkeep = &self.store().upkeep;
         while upkeep
-            .fold_rollups(Granularity::Hour, now - MINUTES_KEPT)
+            .roll_up(Granularity::Hour, now - MINUTES_KEPT)
             .await?
         {}
-        while upkeep
-            .fold_rollups(Granularity::Day, now - HOURS_KEPT)
-            .await?
-        {}
-        while upkeep.forget_rollups(now - DAYS_KEPT, BITE).await? == BITE {}
+        while upkeep.roll_up(Granularity::Day, now - HOURS_KEPT).await? {}
+        while upkeep.delete_rollups(now - DAYS_KEPT, BATCH).await? == BATCH {}
         Ok(())
     }
 }

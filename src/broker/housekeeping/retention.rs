@@ -13,7 +13,7 @@ use crate::store::{PruneBatch, Pruned, Sizes, StoreError};
 const ROUND_INTERVAL: Duration = Duration::from_secs(10);
 
 /// What one change deletes: a few milliseconds of the writer's time.
-const BITE: PruneBatch = PruneBatch {
+const BATCH: PruneBatch = PruneBatch {
     events: 500,
     rows: 600,
     bytes: 1_024 * 1_024,
@@ -33,12 +33,12 @@ const SHRINK_PAGES: u64 = 64;
 const SPARE_PAGES: u64 = 512;
 
 /// Events that a preview looks at in one question, and in all.
-const PREVIEW_BITE: PruneBatch = PruneBatch {
+const PREVIEW_BATCH: PruneBatch = PruneBatch {
     events: 2_000,
     rows: u64::MAX,
     bytes: u64::MAX,
 };
-const PREVIEW_BITES_MAX: usize = 100;
+const PREVIEW_BATCHES_MAX: usize = 100;
 
 /// Where retention stands from round to round.
 #[derive(Debug)]
@@ -75,7 +75,7 @@ pub struct StorageStatus {
 /// The same, and what would go by some rules.
 #[derive(Clone, Copy, Debug)]
 pub struct StorageReport {
-    pub standing: StorageStatus,
+    pub status: StorageStatus,
     pub rules: RetentionRules,
     pub preview: Preview,
 }
@@ -108,7 +108,7 @@ impl Broker {
     /// One round. Simulations, which bring their own time, make it by themselves.
     pub async fn retain(&self) -> Result<(), StoreError> {
         self.meters().kept(self.store().upkeep.take_longest());
-        self.shared.workload.look();
+        self.shared.workload.sample();
         let mut retention_cursor = self.shared.retention_cursor.lock().await;
         let now = self.clock().now();
         if now >= retention_cursor.again_at {
@@ -161,18 +161,18 @@ impl Broker {
             let cutoff = self.options().retention.cutoff(started_at, pressure);
             let upkeep = &self.store().upkeep;
             let found = upkeep
-                .find_prunable(retention_cursor.at, cutoff, BITE)
+                .find_prunable(retention_cursor.at, cutoff, BATCH)
                 .await?;
             if !found.events.is_empty() {
                 let pruned = upkeep.prune(found.events, cutoff).await?;
                 self.meters().pruned(pruned);
             }
-            match found.looked_to {
+            match found.last_seen {
                 Some((event, published_at)) if published_at <= cutoff.delivered => {
                     retention_cursor.at = event;
                 }
                 _ => {
-                    tell_if_stuck(retention_cursor, pressure);
+                    warn_if_stuck(retention_cursor, pressure);
                     return Ok(());
                 }
             }
@@ -230,7 +230,7 @@ impl Broker {
     }
 
     /// How large the store is. However much there is, it takes a moment.
-    pub async fn storage_standing(&self) -> Result<StorageStatus, StoreError> {
+    pub async fn storage_status(&self) -> Result<StorageStatus, StoreError> {
         let sizes = self.store().upkeep.sizes().await?;
         let pressure = *self.shared.pressure.lock().unwrap();
         Ok(StorageStatus {
@@ -244,7 +244,7 @@ impl Broker {
     /// How large the store is, and what these rules would delete now.
     pub async fn storage(&self, rules: RetentionRules) -> Result<StorageReport, StoreError> {
         Ok(StorageReport {
-            standing: self.storage_standing().await?,
+            status: self.storage_status().await?,
             rules,
             preview: self.preview(&rules).await?,
         })
@@ -253,13 +253,13 @@ impl Broker {
     async fn preview(&self, rules: &RetentionRules) -> Result<Preview, StoreError> {
         let cutoff = rules.cutoff(self.clock().now(), None);
         let (mut preview, mut at) = (Preview::default(), EventKey(0));
-        for _ in 0..PREVIEW_BITES_MAX {
+        for _ in 0..PREVIEW_BATCHES_MAX {
             let upkeep = &self.store().upkeep;
-            let found = upkeep.find_prunable(at, cutoff, PREVIEW_BITE).await?;
+            let found = upkeep.find_prunable(at, cutoff, PREVIEW_BATCH).await?;
             preview.events += found.events.len() as u64;
             preview.deliveries += found.deliveries;
             preview.bytes += found.bytes;
-            match found.looked_to {
+            match found.last_seen {
                 Some((event, published_at)) if published_at <= cutoff.delivered => at = event,
                 _ => return Ok(preview),
             }
@@ -270,7 +270,7 @@ impl Broker {
 }
 
 /// Everything that could go has gone, and room is short still.
-fn tell_if_stuck(retention_cursor: &mut RetentionCursor, pressure: Option<Pressure>) {
+fn warn_if_stuck(retention_cursor: &mut RetentionCursor, pressure: Option<Pressure>) {
     if let Some(pressure) = pressure
         && !retention_cursor.is_stuck
     {

@@ -8,14 +8,14 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method};
 
 use crate::broker::{Broker, Shared};
 use crate::model::destination::{AttributeValue, WebHook};
-use crate::model::inspector::{Arrival, Inspector, InspectorDefinition};
+use crate::model::inspector::{Inspector, InspectorDefinition, InspectorRequest};
 use crate::model::limits::{INSPECTED_BYTES_MAX, INSPECTORS_MAX};
 use crate::model::name::InspectorName;
 use crate::model::response_script::ScriptedResponse;
 use crate::model::signing::SigningSecret;
 use crate::model::subscription::EventSubscription;
 use crate::outbound::transport::{Responder, TransportError, TransportRequest, TransportResponse};
-use crate::store::{StoreError, Written};
+use crate::store::{PutOutcome, StoreError};
 use crate::wire::{received, signature};
 
 /// What our own answers are, unless a definition says otherwise.
@@ -53,9 +53,9 @@ impl Broker {
         let inspectors = &self.store().inspectors;
         let put = inspectors.put(name.clone(), definition, INSPECTORS_MAX, now);
         match put.await? {
-            Written::Created => Ok(true),
-            Written::Replaced => Ok(false),
-            Written::TooMany => Err(InspectorError::TooMany),
+            PutOutcome::Created => Ok(true),
+            PutOutcome::Replaced => Ok(false),
+            PutOutcome::TooMany => Err(InspectorError::TooMany),
         }
     }
 
@@ -103,7 +103,7 @@ struct Inspection {
 
 #[async_trait]
 impl Responder for Inspection {
-    async fn answer(
+    async fn respond(
         &self,
         request: &TransportRequest,
     ) -> Result<TransportResponse, TransportError> {
@@ -123,13 +123,13 @@ impl Responder for Inspection {
         let agreed = received::agreement(&kind, headers);
         let senders = broker.senders(&name, headers);
         let first = events.first();
-        let arrival = Arrival {
+        let arrival = InspectorRequest {
             received_at: broker.clock().now(),
             method: request.method.to_string(),
             path: path(request),
             headers: header_texts(headers, &senders),
             bytes: body.len(),
-            beginning: body[..body.len().min(INSPECTED_BYTES_MAX)].to_vec(),
+            body_start: body[..body.len().min(INSPECTED_BYTES_MAX)].to_vec(),
             handshake: agreed.is_some().then(|| kind.name()),
             events: events.len(),
             event_id: first.and_then(|event| event.id.clone()),
@@ -137,9 +137,13 @@ impl Responder for Inspection {
             signature: broker.check_signature(&senders, request),
             attempts: attempts(headers),
         };
-        let kept = broker.store().inspectors.keep(name.clone(), arrival).await;
+        let kept = broker
+            .store()
+            .inspectors
+            .record(name.clone(), arrival)
+            .await;
         drop((senders, broker)); // a slow answer keeps nothing of the appliance
-        let (definition, answer) = match kept {
+        let (definition, response) = match kept {
             Ok(Some(kept)) => kept,
             Ok(None) => return Ok(plain(404, &format!("There is no inspector {name}."))),
             Err(error) => return Err(TransportError::Socket(error.to_string())),
@@ -148,8 +152,8 @@ impl Responder for Inspection {
             tokio::time::sleep(definition.delay).await;
         }
         match agreed {
-            Some((headers, body)) => Ok(answered(200, headers, body)),
-            None => scripted(&definition, answer).await,
+            Some((headers, body)) => Ok(respond(200, headers, body)),
+            None => scripted(&definition, response).await,
         }
     }
 }
@@ -236,16 +240,16 @@ fn attempts(headers: &HeaderMap) -> u32 {
 
 async fn scripted(
     definition: &InspectorDefinition,
-    answer: ScriptedResponse,
+    response: ScriptedResponse,
 ) -> Result<TransportResponse, TransportError> {
-    match answer {
+    match response {
         ScriptedResponse::Status(status) => {
             let headers = scripted_headers(definition, status);
-            Ok(answered(status, headers, scripted_body(definition, status)))
+            Ok(respond(status, headers, scripted_body(definition, status)))
         }
         ScriptedResponse::Close => {
-            let why = "the connection was closed without an answer";
-            Err(TransportError::Socket(why.to_owned()))
+            let reason = "the connection was closed without an answer";
+            Err(TransportError::Socket(reason.to_owned()))
         }
         ScriptedResponse::Timeout => std::future::pending().await,
     }
@@ -277,10 +281,10 @@ fn scripted_headers(definition: &InspectorDefinition, status: u16) -> HeaderMap 
 
 fn plain(status: u16, text: &str) -> TransportResponse {
     let headers = HeaderMap::from_iter([(CONTENT_TYPE, PLAIN_TEXT)]);
-    answered(status, headers, text.into())
+    respond(status, headers, text.into())
 }
 
-fn answered(status: u16, headers: HeaderMap, body: Vec<u8>) -> TransportResponse {
+fn respond(status: u16, headers: HeaderMap, body: Vec<u8>) -> TransportResponse {
     TransportResponse {
         status,
         headers,

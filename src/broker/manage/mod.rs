@@ -21,7 +21,7 @@ use crate::model::registry::{Registry, TopicEntry};
 use crate::model::retry::DeliveryProfile;
 use crate::model::signing::TooManySecrets;
 use crate::model::subscription::{
-    Disabled, EventSubscription, PendingFate, SubscriptionDefinition, SubscriptionId, Validation,
+    Disabled, EventSubscription, OnDelete, SubscriptionDefinition, SubscriptionId, Validation,
     ValidationState,
 };
 use crate::model::topic::{Topic, TopicDefinition};
@@ -41,13 +41,13 @@ pub enum ManageError {
     TooManyTopics(NamespaceName, usize),
     /// There is no pending state in namespaces (rule N6.1): nothing was changed.
     #[error(
-        "webhook validation handshake failed for {endpoint}: {why}. A webhook agrees by answering \
+        "webhook validation handshake failed for {endpoint}: {reason}. A webhook agrees by answering \
          OPTIONS with status 200 and the header WebHook-Allowed-Origin"
     )]
     NotValidated {
         /// Without its query.
         endpoint: String,
-        why: String,
+        reason: String,
     },
     /// What one kind of receiver holds, the other would get a second time.
     #[error(
@@ -86,7 +86,7 @@ pub enum ManageError {
 }
 
 /// How many pending deliveries of a deleted subscription end in one bite.
-const ORPHANS_BATCH: usize = 500;
+const END_BATCH_MAX: usize = 500;
 
 impl Broker {
     /// The topic of that name.
@@ -193,7 +193,7 @@ impl Broker {
     pub async fn delete_topic(
         &self,
         name: &TopicName,
-        pending: PendingFate,
+        pending: OnDelete,
     ) -> Result<bool, ManageError> {
         let one_at_a_time = self.shared.managing.lock().await;
         let Ok(entry) = self.topic(name) else {
@@ -228,11 +228,11 @@ impl Broker {
         name: SubscriptionName,
         definition: SubscriptionDefinition,
     ) -> Result<(Arc<TopicEntry>, Arc<EventSubscription>), ManageError> {
-        self.agree_first(topic, &name, &definition).await?;
+        self.validate_first(topic, &name, &definition).await?;
         let one_at_a_time = self.shared.managing.lock().await;
         let replaced = self.define(topic, &name, definition).await?;
         drop(one_at_a_time);
-        self.look_at_destination(topic, &name, replaced).await
+        self.on_defined(topic, &name, replaced).await
     }
 
     /// Gives an existing event subscription the definition that `change` makes of its present one, so
@@ -246,14 +246,14 @@ impl Broker {
     ) -> Result<(Arc<TopicEntry>, Arc<EventSubscription>), E> {
         let (entry, current) = self.subscription(topic, &name)?;
         // Whoever is asked may take long, so that the others must not wait for it.
-        self.agree_first(topic, &name, &change(&entry, &current)?)
+        self.validate_first(topic, &name, &change(&entry, &current)?)
             .await?;
         let one_at_a_time = self.shared.managing.lock().await;
         let (entry, current) = self.subscription(topic, &name)?;
         let definition = change(&entry, &current)?;
         let replaced = self.define(topic, &name, definition).await?;
         drop(one_at_a_time);
-        Ok(self.look_at_destination(topic, &name, replaced).await?)
+        Ok(self.on_defined(topic, &name, replaced).await?)
     }
 
     /// Stores the definition of a subscription and returns the one that it replaces. The caller holds
@@ -292,7 +292,7 @@ impl Broker {
 
     /// Sees to a subscription that has been defined: forgets what was wrong with another destination, and
     /// asks for consent where that is due.
-    async fn look_at_destination(
+    async fn on_defined(
         &self,
         topic: &TopicName,
         name: &SubscriptionName,
@@ -333,7 +333,7 @@ impl Broker {
                 ..definition
             })
             .await?;
-        self.forgive(resumed.1.id, self.clock().now());
+        self.resume_deliveries(resumed.1.id, self.clock().now());
         Ok(resumed)
     }
 
@@ -383,13 +383,13 @@ impl Broker {
     }
 
     /// Forgets what was wrong with the receiver of a subscription, and looks what is due.
-    pub(super) fn forgive(&self, id: SubscriptionId, now: Timestamp) {
+    pub(super) fn resume_deliveries(&self, id: SubscriptionId, now: Timestamp) {
         self.reset_health(id, now);
         self.set_free(id, now);
     }
 
     fn reset_health(&self, id: SubscriptionId, now: Timestamp) {
-        let change = self.health().forgive(id, now);
+        let change = self.health().reset_health(id, now);
         self.note_probation(id, change);
     }
 
@@ -401,7 +401,7 @@ impl Broker {
     ) -> Result<(Arc<TopicEntry>, Arc<EventSubscription>), ManageError> {
         let (entry, current) = self.subscription(topic, name)?;
         if entry.namespace.is_some() {
-            self.ask_consent(&current).await?;
+            self.validate_endpoint(&current).await?;
             return Ok((entry, current));
         }
         let one_at_a_time = self.shared.managing.lock().await;
@@ -424,7 +424,7 @@ impl Broker {
         &self,
         topic: &TopicName,
         name: &SubscriptionName,
-        pending: PendingFate,
+        pending: OnDelete,
     ) -> Result<bool, ManageError> {
         let one_at_a_time = self.shared.managing.lock().await;
         let Ok((entry, subscription)) = self.subscription(topic, name) else {
@@ -443,12 +443,14 @@ impl Broker {
     /// Stores a change and makes its result the present registry. The caller holds `managing`.
     pub(super) async fn save(&self, change: RegistryChange) -> Result<Arc<Registry>, StoreError> {
         let now = self.clock().now();
-        let told = self.told_of(&change);
+        let on_notices_stored = self.notice_of_change(&change);
         let catalog = &self.store().catalog;
-        let (registry, told) = catalog.save_and_tell(change, told, now).await?;
+        let (registry, on_notices_stored) = catalog
+            .save_with_notice(change, on_notices_stored, now)
+            .await?;
         let registry = Arc::new(registry);
         *self.shared.registry.write().unwrap() = Arc::clone(&registry);
-        self.told(told);
+        self.on_notices_stored(on_notices_stored);
         Ok(registry)
     }
 
@@ -459,10 +461,10 @@ impl Broker {
             let ended = self
                 .store()
                 .deliveries
-                .end_pending_of_deleted(ORPHANS_BATCH, now)
+                .end_pending_of_deleted(END_BATCH_MAX, now)
                 .await?;
             self.meters().ended_with_subscription(ended);
-            if ended.count() < ORPHANS_BATCH {
+            if ended.count() < END_BATCH_MAX {
                 return Ok(());
             }
         }

@@ -10,7 +10,7 @@ use crate::model::name::{NamespaceName, SubscriptionName, TopicName};
 use crate::model::namespace::NamespaceDefinition;
 use crate::model::registry::{NamespaceEntry, TopicEntry};
 use crate::model::subscription::{
-    EventSubscription, PendingFate, SubscriptionDefinition, SubscriptionId, Validation,
+    EventSubscription, OnDelete, SubscriptionDefinition, SubscriptionId, Validation,
 };
 use crate::store::{NamespaceChange, RegistryChange};
 
@@ -89,7 +89,7 @@ impl Broker {
     pub async fn delete_namespace(
         &self,
         name: &NamespaceName,
-        pending: PendingFate,
+        pending: OnDelete,
     ) -> Result<bool, ManageError> {
         let one_at_a_time = self.shared.managing.lock().await;
         let Ok(entry) = self.namespace(name) else {
@@ -109,7 +109,7 @@ impl Broker {
 
     /// Asks the receiver of a namespace topic's subscription before that is stored, unless it has agreed
     /// to the same before (rule N6.1).
-    pub(super) async fn agree_first(
+    pub(super) async fn validate_first(
         &self,
         topic: &TopicName,
         name: &SubscriptionName,
@@ -140,11 +140,11 @@ impl Broker {
             created_at: now,
             updated_at: now,
         };
-        self.ask_consent(&asked).await
+        self.validate_endpoint(&asked).await
     }
 
     /// Asks the receiver once whether it wants events; whoever asks may ask again.
-    pub(super) async fn ask_consent(
+    pub(super) async fn validate_endpoint(
         &self,
         subscription: &EventSubscription,
     ) -> Result<(), ManageError> {
@@ -153,10 +153,13 @@ impl Broker {
             return Ok(());
         };
         let deadline = self.options().response_deadline;
-        let answer = self.outbound().ask_consent(subscription, deadline).await;
-        answer.map_err(|why| ManageError::NotValidated {
+        let answer = self
+            .outbound()
+            .validate_endpoint(subscription, deadline)
+            .await;
+        answer.map_err(|reason| ManageError::NotValidated {
             endpoint: webhook.endpoint_url.base(),
-            why,
+            reason,
         })
     }
 }

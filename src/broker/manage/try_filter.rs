@@ -10,10 +10,10 @@ use crate::store::views::ReadBack;
 use crate::wire::filter_trial::TrialRequest;
 
 /// Events that one bite reads.
-const BITE_EVENTS: usize = 500;
+const BATCH_EVENTS: usize = 500;
 
 /// Bytes after which a bite ends: what a trial holds in memory, one event aside.
-const BITE_BYTES: usize = 4 * 1_024 * 1_024;
+const BATCH_BYTES: usize = 4 * 1_024 * 1_024;
 
 impl Broker {
     /// Tries a filter on the newest events of `topic`. Says whether all of them were tried `within` that
@@ -30,13 +30,13 @@ impl Broker {
         let mut rest = request.last;
         let mut before = None;
         loop {
-            let bite = ReadBack {
+            let batch = ReadBack {
                 topic: topic.topic.id,
                 before,
-                limit: rest.min(BITE_EVENTS),
-                bytes_max: BITE_BYTES,
+                limit: rest.min(BATCH_EVENTS),
+                bytes_max: BATCH_BYTES,
             };
-            let page = self.store().views.read_back(bite).await?;
+            let page = self.store().views.read_back(batch).await?;
             for stored in &page.rows {
                 trial.add(stored, &topic.view(&stored.event));
             }

@@ -49,7 +49,7 @@ impl Broker {
         let validation = Validation::succeeded(allowed_rate);
         self.save(RegistryChange::ChangeValidation { id, validation })
             .await?;
-        self.forgive(id, now);
+        self.resume_deliveries(id, now);
         Ok(())
     }
 
@@ -117,22 +117,22 @@ impl Broker {
         let Some(code) = subscription.validation.code.clone() else {
             return;
         };
-        let mut refusal = String::new();
+        let mut rejection = String::new();
         for attempt in 1..=HANDSHAKE_TRIES {
             match self.ask(topic, subscription, &code).await {
                 HandshakeResult::Agreed { allowed_rate } => {
                     let agreed = Validation::succeeded(allowed_rate);
                     return self.end_handshake(id, &code, agreed).await;
                 }
-                HandshakeResult::AwaitingManualAction { why } => {
+                HandshakeResult::AwaitingManualAction { reason } => {
                     let mut waiting = subscription.validation.clone();
                     waiting.state = ValidationState::AwaitingManualAction;
-                    waiting.failure = Some(why);
+                    waiting.failure = Some(reason);
                     return self.end_handshake(id, &code, waiting).await;
                 }
-                HandshakeResult::Refused { why } => refusal = why,
-                HandshakeResult::Denied { why } => {
-                    let denied = failed(&subscription.validation, why);
+                HandshakeResult::Rejected { reason } => rejection = reason,
+                HandshakeResult::Denied { reason } => {
+                    let denied = failed(&subscription.validation, reason);
                     return self.end_handshake(id, &code, denied).await;
                 }
             }
@@ -140,7 +140,7 @@ impl Broker {
                 tokio::time::sleep(self.time_scale().shrink(HANDSHAKE_PAUSE)).await;
             }
         }
-        let failed = failed(&subscription.validation, refusal);
+        let failed = failed(&subscription.validation, rejection);
         self.end_handshake(id, &code, failed).await;
     }
 
@@ -180,7 +180,7 @@ impl Broker {
             .await
         {
             Ok(_) if state == ValidationState::Succeeded => {
-                self.forgive(id, self.clock().now());
+                self.resume_deliveries(id, self.clock().now());
             }
             Ok(_) => {}
             Err(error) => tracing::error!(%error, "the outcome of a handshake could not be stored"),
@@ -201,8 +201,8 @@ impl Broker {
                 continue;
             };
             let said = validation.failure.clone().unwrap_or_default();
-            let why = format!("{said}; nobody opened the validation URL in time");
-            self.end_handshake(subscription.id, code, failed(validation, why))
+            let reason = format!("{said}; nobody opened the validation URL in time");
+            self.end_handshake(subscription.id, code, failed(validation, reason))
                 .await;
         }
     }
@@ -234,12 +234,12 @@ impl Broker {
     }
 }
 
-fn failed(validation: &Validation, why: String) -> Validation {
+fn failed(validation: &Validation, reason: String) -> Validation {
     Validation {
         state: ValidationState::Failed,
         code: None,
         expires_at: None,
-        failure: Some(why),
+        failure: Some(reason),
         ..validation.clone()
     }
 }

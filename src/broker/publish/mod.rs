@@ -13,7 +13,7 @@ use crate::model::event::{Event, EventKey};
 use crate::model::name::TopicName;
 use crate::model::registry::TopicEntry;
 use crate::model::subscription::SubscriptionId;
-use crate::store::{AppendRequest, Appended, Arrival, RequestMark, StoreError};
+use crate::store::{AppendRequest, AppendSummary, Appended, RequestMark, StoreError};
 
 /// Why events were not accepted. Nothing of the request was stored, except that after
 /// [`StoreError::Closed`] it may have been.
@@ -92,7 +92,7 @@ impl Broker {
         topic: &TopicEntry,
         accepted: AppendRequest,
     ) -> Result<Vec<EventKey>, StoreError> {
-        let arrival = Arrival::of(&accepted);
+        let arrival = AppendSummary::of(&accepted);
         match self.store().deliveries.append(accepted).await? {
             Appended::Repeated => Ok(Vec::new()),
             Appended::Stored { events } => {
@@ -103,7 +103,7 @@ impl Broker {
     }
 
     /// Tells those who serve the subscriptions of a topic what has been stored for them.
-    pub(super) fn arrived(&self, topic: &TopicEntry, arrival: Arrival) {
+    pub(super) fn arrived(&self, topic: &TopicEntry, arrival: AppendSummary) {
         let mut targets = arrival.targets;
         self.meters().matched(topic, &targets, arrival.unmatched);
         self.announce_arrivals(&targets);

@@ -22,7 +22,7 @@ use crate::model::subscription::{
     ValidationState,
 };
 use crate::model::system_topic::SystemTopic;
-use crate::store::{AppendRequest, Arrival, RegistryChange, StoreError};
+use crate::store::{AppendRequest, AppendSummary, RegistryChange, StoreError};
 use crate::wire::notice::to_event;
 
 /// Notices that the memory alone knows of.
@@ -84,14 +84,20 @@ impl Broker {
     }
 
     /// What is to be told of a change of the registry.
-    pub(in crate::broker) fn told_of(&self, change: &RegistryChange) -> Option<AppendRequest> {
+    pub(in crate::broker) fn notice_of_change(
+        &self,
+        change: &RegistryChange,
+    ) -> Option<AppendRequest> {
         let notice_publisher = self.notice_publisher()?;
         let notice = notice_of(&self.registry(), change)?;
         Some(notice_publisher.accepted(&notice))
     }
 
     /// Sees to events of our own that have been stored.
-    pub(in crate::broker) fn told(&self, arrivals: impl IntoIterator<Item = Arrival>) {
+    pub(in crate::broker) fn on_notices_stored(
+        &self,
+        arrivals: impl IntoIterator<Item = AppendSummary>,
+    ) {
         let registry = self.registry();
         for arrival in arrivals {
             if let Some(topic) = registry.topic_by_id(arrival.topic) {
@@ -102,7 +108,7 @@ impl Broker {
         }
     }
 
-    /// Keeps what is to be told until the next [`Broker::tell`].
+    /// Keeps what is to be told until the next [`Broker::publish_notices`].
     pub(in crate::broker) fn note(&self, notice: &Notice) {
         let Some(notice_publisher) = self.notice_publisher() else {
             return;
@@ -155,13 +161,13 @@ impl Broker {
     }
 
     /// Tells what there is to tell. Simulations, which bring their own time, tell by themselves.
-    pub async fn tell(&self) {
-        if let Err(error) = self.tell_all().await {
+    pub async fn publish_notices(&self) {
+        if let Err(error) = self.publish_waiting().await {
             tracing::warn!(%error, "notices will be told later");
         }
     }
 
-    async fn tell_all(&self) -> Result<(), StoreError> {
+    async fn publish_waiting(&self) -> Result<(), StoreError> {
         let waiting = &self.shared.notices.events;
         let Some(notice_publisher) = self.notice_publisher() else {
             waiting.lock().unwrap().clear();
@@ -169,8 +175,8 @@ impl Broker {
         };
         let events = std::mem::take(&mut *waiting.lock().unwrap());
         if !events.is_empty() {
-            let told = self.publish_system(SystemTopic::Everpost, events.clone());
-            if let Err(error) = told.await {
+            let on_notices_stored = self.publish_system(SystemTopic::Everpost, events.clone());
+            if let Err(error) = on_notices_stored.await {
                 waiting.lock().unwrap().splice(..0, events);
                 return Err(error);
             }
@@ -179,12 +185,14 @@ impl Broker {
             notice_publisher.now,
             self.time_scale().shrink(NOTICE_WINDOW),
         );
-        let tell = move |added: &_| {
+        let publish_notices = move |added: &_| {
             notice_publisher.accepted(&Notice::DeadLettersAdded(Clone::clone(added)))
         };
         let notices = &self.store().notices;
-        let told = notices.tell_of_dead_letters(now, quiet, tell).await?;
-        self.told(told);
+        let on_notices_stored = notices
+            .publish_dead_letter_notices(now, quiet, publish_notices)
+            .await?;
+        self.on_notices_stored(on_notices_stored);
         Ok(())
     }
 }
@@ -223,7 +231,7 @@ fn notice_of(registry: &Registry, change: &RegistryChange) -> Option<Notice> {
     }
     has_newly_failed(&current.validation, validation).then(|| Notice::ValidationFailed {
         of,
-        why: validation.failure.clone().unwrap_or_default(),
+        reason: validation.failure.clone().unwrap_or_default(),
     })
 }
 

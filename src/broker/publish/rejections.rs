@@ -42,7 +42,7 @@ impl Broker {
     }
 
     /// Stores the refusals that wait; the janitor does so every second.
-    pub async fn keep_rejections(&self) {
+    pub async fn store_rejections(&self) {
         let rejections = self.shared.rejections.drain();
         let count = rejections.len();
         if count == 0 {

@@ -49,8 +49,8 @@ impl Broker {
             .ok_or_else(missing)?;
         let now = self.clock().now();
         let view = topic.view(&event.stored.event);
-        if let Some(why) = why_not(&Explanation::new(subscription, &view, now)) {
-            return Err(SendError::Unmatched(name.to_owned(), key, why));
+        if let Some(reason) = why_not(&Explanation::new(subscription, &view, now)) {
+            return Err(SendError::Unmatched(name.to_owned(), key, reason));
         }
         let id = subscription.id;
         match self.store().deliveries.send(key, id, now).await? {

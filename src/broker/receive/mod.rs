@@ -12,7 +12,7 @@ use crate::base::Timestamp;
 use crate::broker::Broker;
 use crate::model::delivery::{DeliveryId, Settlement, admit};
 use crate::model::lease::{
-    Disposition, Lock, LockRefusal, LockSettlement, LockToken, SubQueue, dispose,
+    Disposition, Lock, LockError, LockSettlement, LockToken, SubQueue, dispose,
 };
 use crate::model::limits::{LOCK_BYTES_MAX, RECEIVERS_WAITING_MAX};
 use crate::model::name::SubscriptionName;
@@ -26,11 +26,11 @@ use crate::store::{
 const LOOK_INTERVAL: Duration = Duration::from_secs(15);
 
 /// Dead letters that are removed in one change: more would keep everybody else from the store for too long.
-const REMOVAL_BITE: usize = 250;
+const REMOVE_BATCH_MAX: usize = 250;
 
 /// What a receiver asks for.
 #[derive(Clone, Debug)]
-pub struct Reception {
+pub struct ReceiveRequest {
     pub subscription: SubscriptionId,
     pub queue: SubQueue,
     pub which: LockSelection,
@@ -58,16 +58,16 @@ pub enum ReceiveError {
 
 impl Broker {
     /// Locks what can be taken from a queue now.
-    pub async fn receive(&self, reception: &Reception) -> Result<Vec<Locked>, ReceiveError> {
+    pub async fn receive(&self, request: &ReceiveRequest) -> Result<Vec<Locked>, ReceiveError> {
         let registry = self.registry();
-        let found = registry.subscription(reception.subscription);
+        let found = registry.subscription(request.subscription);
         let (topic, subscription) = found.ok_or(ReceiveError::SubscriptionDeleted)?;
-        match (reception.queue, subscription.definition.destination.queue()) {
-            (SubQueue::DeadLetters, _) => Ok(self.lock(reception).await?.locked),
+        match (request.queue, subscription.definition.destination.queue()) {
+            (SubQueue::DeadLetters, _) => Ok(self.lock(request).await?.locked),
             // Our own leases are in memory, where no receiver sees them.
             (SubQueue::Pending, None) => Err(ReceiveError::Pushed(subscription.name.clone())),
             (SubQueue::Pending, Some(_)) => {
-                Ok(self.lock_pending(topic, subscription, reception).await?)
+                Ok(self.lock_pending(topic, subscription, request).await?)
             }
         }
     }
@@ -77,10 +77,10 @@ impl Broker {
         &self,
         topic: &TopicEntry,
         subscription: &EventSubscription,
-        reception: &Reception,
+        request: &ReceiveRequest,
     ) -> Result<Vec<Locked>, StoreError> {
         while subscription.may_deliver() {
-            let taken = self.lock(reception).await?;
+            let taken = self.lock(request).await?;
             let found_any = !taken.locked.is_empty() || !taken.unreadable.is_empty();
             self.quarantine(topic, subscription, &taken.unreadable)
                 .await?;
@@ -89,21 +89,21 @@ impl Broker {
                 return Ok(handed_out);
             }
             // All of them were unreadable or had outlived their policy, and so may many behind them.
-            self.give_up_oldest(topic, subscription).await?;
+            self.end_oldest_exhausted(topic, subscription).await?;
         }
         Ok(Vec::new())
     }
 
-    async fn lock(&self, reception: &Reception) -> Result<LockBatch, StoreError> {
+    async fn lock(&self, request: &ReceiveRequest) -> Result<LockBatch, StoreError> {
         let now = self.clock().now();
         let tokens = std::iter::repeat_with(|| LockToken::generate(self.entropy()));
         let request = LockRequest {
-            subscription: reception.subscription,
-            queue: reception.queue,
-            which: reception.which.clone(),
+            subscription: request.subscription,
+            queue: request.queue,
+            which: request.which.clone(),
             now,
-            until: now + reception.lock,
-            tokens: tokens.take(reception.limit).collect(),
+            until: now + request.lock,
+            tokens: tokens.take(request.limit).collect(),
             bytes_max: LOCK_BYTES_MAX,
         };
         self.store().deliveries.lock(request).await
@@ -113,24 +113,24 @@ impl Broker {
     /// up waiting holds nothing.
     pub async fn receive_within(
         &self,
-        reception: &Reception,
+        request: &ReceiveRequest,
         wait: Duration,
     ) -> Result<Vec<Locked>, ReceiveError> {
-        let found = self.receive(reception).await?;
+        let found = self.receive(request).await?;
         if !found.is_empty() || wait.is_zero() {
             return Ok(found);
         }
-        let seat = self.shared.arrivals.sit_down(reception)?;
+        let waiter = self.shared.arrivals.wait_at(request)?;
         let deadline = tokio::time::sleep(wait);
         tokio::pin!(deadline);
         loop {
             // Told of what comes before it looks, so that nothing that comes in between is missed.
-            let arrival = seat.bell.notified();
+            let arrival = waiter.notify.notified();
             tokio::pin!(arrival);
             arrival.as_mut().enable();
-            let pause = match self.time_until_due(reception).await? {
+            let pause = match self.time_until_due(request).await? {
                 Duration::ZERO => {
-                    let found = self.receive(reception).await?;
+                    let found = self.receive(request).await?;
                     if !found.is_empty() {
                         return Ok(found);
                     }
@@ -147,8 +147,8 @@ impl Broker {
         }
     }
 
-    async fn time_until_due(&self, reception: &Reception) -> Result<Duration, StoreError> {
-        let (subscription, queue) = (reception.subscription, reception.queue);
+    async fn time_until_due(&self, request: &ReceiveRequest) -> Result<Duration, StoreError> {
+        let (subscription, queue) = (request.subscription, request.queue);
         let due = self.store().deliveries.first_due(subscription, queue);
         let now = self.clock().now();
         Ok(due.await?.map_or(LOOK_INTERVAL, |at| at.since(now)))
@@ -163,17 +163,17 @@ impl Broker {
     ) -> Result<Vec<Locked>, StoreError> {
         let (now, scale) = (self.clock().now(), self.time_scale());
         let policy = topic.retry_policy(subscription);
-        let (mut given_up, mut settlements) = (Vec::new(), Vec::new());
-        let may_go = |each: &Locked| {
+        let (mut ended, mut settlements) = (Vec::new(), Vec::new());
+        let is_allowed = |each: &Locked| {
             let Err(reason) = admit(&each.delivery, &policy, now, scale) else {
                 return true;
             };
-            let settlement =
-                Settlement::DeadLetter(reason).kept_by(&subscription.definition.dead_letter);
-            given_up.push(SettledLock {
+            let settlement = Settlement::DeadLetter(reason)
+                .for_destination(&subscription.definition.dead_letter);
+            ended.push(SettledLock {
                 token: each.token,
                 settlement: LockSettlement::Settle(settlement),
-                answer: None,
+                result: None,
             });
             settlements.push(SettlementRecord {
                 delivery: each.delivery.id,
@@ -182,9 +182,9 @@ impl Broker {
             });
             false
         };
-        let handed_out = locked.into_iter().filter(may_go).collect();
-        if !given_up.is_empty() {
-            self.store().deliveries.settle_locks(given_up, now).await?;
+        let handed_out = locked.into_iter().filter(is_allowed).collect();
+        if !ended.is_empty() {
+            self.store().deliveries.settle_locks(ended, now).await?;
             self.meters().settled(topic, subscription, &settlements);
             self.announce_dead_letters(subscription.id, &settlements);
         }
@@ -202,7 +202,7 @@ impl Broker {
         &self,
         locks: &[Lock],
         lock: Duration,
-    ) -> Result<Vec<Result<Timestamp, LockRefusal>>, StoreError> {
+    ) -> Result<Vec<Result<Timestamp, LockError>>, StoreError> {
         let now = self.clock().now();
         let until = now + lock;
         let tokens = locks.iter().map(|lock| lock.token).collect();
@@ -218,7 +218,7 @@ impl Broker {
         &self,
         locks: &[Lock],
         disposition: &Disposition,
-    ) -> Result<Vec<Result<DeliveryId, LockRefusal>>, StoreError> {
+    ) -> Result<Vec<Result<DeliveryId, LockError>>, StoreError> {
         self.settle_each(locks, |_| disposition.clone()).await
     }
 
@@ -226,18 +226,18 @@ impl Broker {
         &self,
         locks: &[Lock],
         disposition: impl Fn(&Lock) -> Disposition,
-    ) -> Result<Vec<Result<DeliveryId, LockRefusal>>, StoreError> {
+    ) -> Result<Vec<Result<DeliveryId, LockError>>, StoreError> {
         let now = self.clock().now();
         let mut settled = Vec::new();
         let mut places = Vec::new(); // in `settled`, or the refusal
         for lock in locks {
             let kept = self.dead_letter_destination(lock.subscription);
             places.push(dispose(lock.queue, disposition(lock), &kept).map(
-                |(settlement, answer)| {
+                |(settlement, result)| {
                     settled.push(SettledLock {
                         token: lock.token,
                         settlement,
-                        answer: Some(answer),
+                        result: Some(result),
                     });
                     settled.len() - 1
                 },
@@ -269,8 +269,8 @@ impl Broker {
     ) -> Result<usize, StoreError> {
         let now = self.clock().now();
         let mut removed = 0;
-        for bite in dead_letters.chunks(REMOVAL_BITE) {
-            removed += self.store().deliveries.remove(bite.to_vec(), now).await?;
+        for batch in dead_letters.chunks(REMOVE_BATCH_MAX) {
+            removed += self.store().deliveries.remove(batch.to_vec(), now).await?;
         }
         Ok(removed)
     }
@@ -340,30 +340,30 @@ pub(super) struct Arrivals {
 #[derive(Default)]
 struct Waiting {
     receivers: usize,
-    bell: Arc<Notify>,
+    notify: Arc<Notify>,
 }
 
 /// A place to wait at; it is given back when it is dropped.
-struct Seat<'a> {
+struct Waiter<'a> {
     arrivals: &'a Arrivals,
     queue: (SubscriptionId, SubQueue),
-    bell: Arc<Notify>,
+    notify: Arc<Notify>,
 }
 
 impl Arrivals {
-    fn sit_down(&self, reception: &Reception) -> Result<Seat<'_>, ReceiveError> {
+    fn wait_at(&self, request: &ReceiveRequest) -> Result<Waiter<'_>, ReceiveError> {
         let mut waiting = self.waiting.lock().unwrap();
         let receivers: usize = waiting.values().map(|each| each.receivers).sum();
         if receivers >= RECEIVERS_WAITING_MAX {
             return Err(ReceiveError::TooManyWaiting);
         }
-        let queue = (reception.subscription, reception.queue);
+        let queue = (request.subscription, request.queue);
         let here = waiting.entry(queue).or_default();
         here.receivers += 1;
-        Ok(Seat {
+        Ok(Waiter {
             arrivals: self,
             queue,
-            bell: Arc::clone(&here.bell),
+            notify: Arc::clone(&here.notify),
         })
     }
 
@@ -371,7 +371,7 @@ impl Arrivals {
     fn announce(&self, subscription: SubscriptionId, queue: SubQueue, count: usize) {
         if let Some(here) = self.waiting.lock().unwrap().get(&(subscription, queue)) {
             for _ in 0..count.min(here.receivers) {
-                here.bell.notify_one();
+                here.notify.notify_one();
             }
         }
     }
@@ -384,7 +384,7 @@ impl Arrivals {
         }
         for subscription in subscriptions {
             if let Some(here) = waiting.get(&(*subscription, queue)) {
-                here.bell.notify_one();
+                here.notify.notify_one();
             }
         }
     }
@@ -392,12 +392,12 @@ impl Arrivals {
     /// Something will be there sooner than those who wait may think.
     pub(super) fn announce_all(&self, subscription: SubscriptionId, queue: SubQueue) {
         if let Some(here) = self.waiting.lock().unwrap().get(&(subscription, queue)) {
-            here.bell.notify_waiters();
+            here.notify.notify_waiters();
         }
     }
 }
 
-impl Drop for Seat<'_> {
+impl Drop for Waiter<'_> {
     fn drop(&mut self) {
         let mut waiting = self.arrivals.waiting.lock().unwrap();
         if let Some(here) = waiting.get_mut(&self.queue) {
@@ -413,8 +413,8 @@ impl Drop for Seat<'_> {
 mod tests {
     use super::*;
 
-    fn reception(subscription: i64) -> Reception {
-        Reception {
+    fn request(subscription: i64) -> ReceiveRequest {
+        ReceiveRequest {
             subscription: SubscriptionId(subscription),
             queue: SubQueue::DeadLetters,
             which: LockSelection::Due,
@@ -428,7 +428,7 @@ mod tests {
         let arrivals = Arrivals::default();
         let sit = |number: usize| {
             let queue = i64::try_from(number % 3).expect("few");
-            arrivals.sit_down(&reception(queue))
+            arrivals.wait_at(&request(queue))
         };
         let seats: Vec<_> = (0..RECEIVERS_WAITING_MAX)
             .map(|number| sit(number).expect("a seat"))

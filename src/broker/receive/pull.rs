@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use crate::base::Timestamp;
 use crate::broker::Broker;
-use crate::broker::receive::{ReceiveError, Reception};
-use crate::model::lease::{Disposition, Lock, LockRefusal, LockToken, ReceiverAction, SubQueue};
+use crate::broker::receive::{ReceiveError, ReceiveRequest};
+use crate::model::lease::{Disposition, Lock, LockError, LockToken, ReceiverAction, SubQueue};
 use crate::model::registry::TopicEntry;
 use crate::model::subscription::EventSubscription;
 use crate::store::{LockSelection, Locked, StoreError};
@@ -21,25 +21,25 @@ impl Broker {
         limit: usize,
         wait: Duration,
     ) -> Result<Vec<Locked>, ReceiveError> {
-        let reception = Reception {
+        let request = ReceiveRequest {
             subscription: subscription.id,
             queue: SubQueue::Pending,
             which: LockSelection::Due,
             limit,
             lock: self.lock_duration(subscription)?,
         };
-        self.receive_within(&reception, wait).await
+        self.receive_within(&request, wait).await
     }
 
     /// Does with the locks that these tokens hold at a pulled subscription what its receiver says; tells of
     /// each token whether it could.
-    pub async fn evaluate(
+    pub async fn apply_action(
         &self,
         topic: &TopicEntry,
         subscription: &EventSubscription,
         tokens: Vec<LockToken>,
         action: ReceiverAction,
-    ) -> Result<Vec<Result<(), LockRefusal>>, ReceiveError> {
+    ) -> Result<Vec<Result<(), LockError>>, ReceiveError> {
         let lock_duration = self.lock_duration(subscription)?;
         let is_here =
             |lock: &Lock| lock.subscription == subscription.id && lock.queue == SubQueue::Pending;
@@ -68,7 +68,7 @@ impl Broker {
         let mut done = done.into_iter();
         let of_each = found.iter().map(|lock| {
             let done = lock.as_ref().and_then(|_| done.next());
-            done.unwrap_or(Err(LockRefusal::LockLost))
+            done.unwrap_or(Err(LockError::LockLost))
         });
         Ok(of_each.collect())
     }
@@ -77,7 +77,7 @@ impl Broker {
         &self,
         locks: &[Lock],
         how: impl Fn(&Lock) -> Disposition,
-    ) -> Result<Vec<Result<(), LockRefusal>>, StoreError> {
+    ) -> Result<Vec<Result<(), LockError>>, StoreError> {
         let settled = self.settle_each(locks, how).await?;
         Ok(settled.into_iter().map(|each| each.map(|_| ())).collect())
     }
@@ -87,7 +87,7 @@ impl Broker {
         locks: &[Lock],
         lock_duration: Duration,
         now: Timestamp,
-    ) -> Result<Vec<Result<(), LockRefusal>>, StoreError> {
+    ) -> Result<Vec<Result<(), LockError>>, StoreError> {
         let scale = self.time_scale();
         let may_be_renewed = |lock: &&Lock| lock.may_be_renewed(now, scale);
         let renewable: Vec<Lock> = locks.iter().filter(may_be_renewed).cloned().collect();
@@ -98,8 +98,8 @@ impl Broker {
         let of_each = locks.iter().map(|lock| match may_be_renewed(&lock) {
             true => renewed
                 .next()
-                .map_or(Err(LockRefusal::LockLost), |each| each.map(|_| ())),
-            false => Err(LockRefusal::HeldLongEnough),
+                .map_or(Err(LockError::LockLost), |each| each.map(|_| ())),
+            false => Err(LockError::HeldLongEnough),
         });
         Ok(of_each.collect())
     }

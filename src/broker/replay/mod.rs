@@ -11,10 +11,10 @@ use std::time::Duration;
 
 use crate::base::Timestamp;
 use crate::broker::Broker;
-use crate::broker::replay::resubmit::{Decided, not_taken};
+use crate::broker::replay::resubmit::{Decided, endpoint_error};
 use crate::model::delivery::DeliveryId;
 use crate::model::limits::{
-    REPLAY_BACKLOG_MAX, REPLAY_BACKLOG_PAUSE, REPLAY_BITE_MAX, REPLAY_JOBS_MAX, REPLAY_PAUSE,
+    REPLAY_BACKLOG_MAX, REPLAY_BACKLOG_PAUSE, REPLAY_BATCH_MAX, REPLAY_JOBS_MAX, REPLAY_PAUSE,
     REPLAY_REQUESTS_MAX, REPLAY_WINDOW,
 };
 use crate::model::pace::{Rate, TokenBucket};
@@ -22,7 +22,7 @@ use crate::model::replay::{
     NewReplayJob, ReplayCommand, ReplayJob, ReplayJobId, ReplaySource, ReplayState, ReplayTarget,
 };
 use crate::model::subscription::SubscriptionId;
-use crate::store::{Found, IdRange, ReplayBatch, Resubmission, StoreError};
+use crate::store::{IdRange, ReplayBatch, ReplayCandidates, Resubmission, StoreError};
 
 /// Pause after a round that the store or the disk did not let happen.
 const TROUBLE_PAUSE: Duration = Duration::from_secs(1);
@@ -53,8 +53,8 @@ struct Running {
     allowance: TokenBucket,
     window: Window,
     /// Whose deliveries the last bite made.
-    fed: Vec<SubscriptionId>,
-    waits_for: Option<SubscriptionId>,
+    targets: Vec<SubscriptionId>,
+    blocked_by: Option<SubscriptionId>,
 }
 
 /// How many deliveries one read looks at: fewer after one that took too long.
@@ -152,17 +152,17 @@ impl Broker {
         let done = replays.command(id, command, now, tell).await?;
         self.shared.replay_wake.notify_one();
         let done = done.ok_or(ReplayError::NotFound(id))?;
-        self.told(done.told);
-        match done.is_obeyed {
+        self.on_notices_stored(done.told);
+        match done.is_applied {
             true => Ok(done.job),
             false => Err(ReplayError::Ended(id, done.job.state)),
         }
     }
 
     /// The subscription whose backlog a replay job waits for, if it waits.
-    pub fn replay_waits_for(&self, id: ReplayJobId) -> Option<SubscriptionId> {
+    pub fn replay_blocked_by(&self, id: ReplayJobId) -> Option<SubscriptionId> {
         let book = self.shared.replays.lock().unwrap();
-        book.jobs.get(&id)?.waits_for
+        book.jobs.get(&id)?.blocked_by
     }
 
     /// Goes round until the broker stops.
@@ -244,7 +244,7 @@ impl Broker {
         running: &mut Running,
         now: Timestamp,
     ) -> Result<Timestamp, StoreError> {
-        let Some(limit) = bite_limit(job, &running.allowance, now) else {
+        let Some(limit) = batch_limit(job, &running.allowance, now) else {
             let rate = job
                 .request
                 .rate
@@ -252,9 +252,9 @@ impl Broker {
             return Ok(running.allowance.next_at(rate));
         };
         let replays = &self.store().replays;
-        let fed = running.fed.clone();
-        running.waits_for = replays.backlogged(fed, REPLAY_BACKLOG_MAX).await?;
-        if running.waits_for.is_some() {
+        let targets = running.targets.clone();
+        running.blocked_by = replays.backlogged(targets, REPLAY_BACKLOG_MAX).await?;
+        if running.blocked_by.is_some() {
             return Ok(now + REPLAY_BACKLOG_PAUSE);
         }
         let id_range = IdRange {
@@ -269,32 +269,32 @@ impl Broker {
             found => found?,
         };
         running.window.widen();
-        self.bite(job, running, found).await?;
+        self.batch(job, running, found).await?;
         Ok(self.clock().now() + REPLAY_PAUSE)
     }
 
-    async fn bite(
+    async fn batch(
         &self,
         job: &ReplayJob,
         running: &mut Running,
-        found: Found,
+        found: ReplayCandidates,
     ) -> Result<(), StoreError> {
         let taken = found.candidates.len();
         let target = &job.request.target;
         let decided = self.decide_all(found.candidates, target, None).await;
-        let bite = to_bite(job, decided, found.cursor, found.is_end);
+        let batch = to_batch(job, decided, found.cursor, found.is_end);
         let now = self.clock().now();
         let notice_publisher = self.notice_publisher();
         let tell = move |job: &ReplayJob| notice_publisher?.finished(job);
-        let Some(bitten) = self.store().replays.bite(bite, now, tell).await? else {
+        let Some(done) = self.store().replays.advance(batch, now, tell).await? else {
             return Ok(()); // paused or cancelled meanwhile
         };
         if let Some(rate) = job.request.rate {
             running.allowance.spend(taken, rate, now);
         }
-        self.meters().replayed(&bitten);
-        self.told(bitten.told);
-        running.fed = self.follow_up(&bitten.resubmitted, now);
+        self.meters().replayed(&done);
+        self.on_notices_stored(done.told);
+        running.targets = self.follow_up(&done.resubmitted, now);
         if found.is_end {
             tracing::info!(replay_job = job.id.0, "a replay job is complete");
         }
@@ -303,9 +303,9 @@ impl Broker {
 }
 
 /// Deliveries that a bite may take at `now`; `None` while the rate allows none.
-fn bite_limit(job: &ReplayJob, allowance: &TokenBucket, now: Timestamp) -> Option<usize> {
+fn batch_limit(job: &ReplayJob, allowance: &TokenBucket, now: Timestamp) -> Option<usize> {
     let most = match job.request.target {
-        ReplayTarget::Subscription | ReplayTarget::Topic(_) => REPLAY_BITE_MAX,
+        ReplayTarget::Subscription | ReplayTarget::Topic(_) => REPLAY_BATCH_MAX,
         ReplayTarget::Url(_) => REPLAY_REQUESTS_MAX,
     };
     let rate = job.request.rate;
@@ -313,8 +313,13 @@ fn bite_limit(job: &ReplayJob, allowance: &TokenBucket, now: Timestamp) -> Optio
     (most > 0).then_some(most)
 }
 
-fn to_bite(job: &ReplayJob, decided: Vec<Decided>, to: DeliveryId, completes: bool) -> ReplayBatch {
-    let mut bite = ReplayBatch {
+fn to_batch(
+    job: &ReplayJob,
+    decided: Vec<Decided>,
+    to: DeliveryId,
+    completes: bool,
+) -> ReplayBatch {
+    let mut batch = ReplayBatch {
         job: job.id,
         from: job.cursor,
         to,
@@ -325,15 +330,15 @@ fn to_bite(job: &ReplayJob, decided: Vec<Decided>, to: DeliveryId, completes: bo
     };
     for each in decided {
         match each.map(with_error) {
-            Ok((resubmission, None)) => bite.resubmissions.push(resubmission),
-            Ok((resubmission, Some(error))) => bite.failed.push((resubmission, error)),
-            Err((of, refusal)) => bite.skipped.push((of.delivery, refusal)),
+            Ok((resubmission, None)) => batch.resubmissions.push(resubmission),
+            Ok((resubmission, Some(error))) => batch.failed.push((resubmission, error)),
+            Err((of, refusal)) => batch.skipped.push((of.delivery, refusal)),
         }
     }
-    bite
+    batch
 }
 
 fn with_error(resubmission: Resubmission) -> (Resubmission, Option<String>) {
-    let error = not_taken(&resubmission);
+    let error = endpoint_error(&resubmission);
     (resubmission, error)
 }

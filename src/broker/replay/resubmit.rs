@@ -20,17 +20,17 @@ use crate::model::destination::{Destination, EndpointUrl, WebHook};
 use crate::model::event::{Event, EventData, StoredEvent};
 use crate::model::lease::is_held;
 use crate::model::registry::{Registry, TopicEntry};
-use crate::model::replay::{Refusal, ReplayTarget, check_loop_guard};
+use crate::model::replay::{NotResubmitted, ReplayTarget, check_loop_guard};
 use crate::model::subscription::{EventSubscription, SubscriptionId};
 use crate::model::topic::InputSchema;
 use crate::outbound::DeliveryRequest;
-use crate::store::{Candidate, Destined, Resubmission, Resubmitted, StoreError};
+use crate::store::{Candidate, Resubmission, ResubmitTarget, Resubmitted, StoreError};
 use crate::wire::{self, BadInput};
 
 /// Dead letters to be sent again.
 #[derive(Clone, Debug)]
 pub struct ResubmitRequest {
-    /// At most [`crate::model::limits::REPLAY_BITE_MAX`], to a URL at most
+    /// At most [`crate::model::limits::REPLAY_BATCH_MAX`], to a URL at most
     /// [`crate::model::limits::REPLAY_REQUESTS_MAX`].
     pub deliveries: Vec<DeliveryId>,
     pub target: ReplayTarget,
@@ -57,9 +57,9 @@ pub enum ResubmitError {
     #[error("a receiver holds delivery {0} locked until {1}")]
     Locked(DeliveryId, Timestamp),
     #[error("delivery {0} is not resubmitted: {explanation}", explanation = .1.explanation())]
-    Refused(DeliveryId, Refusal),
+    Rejected(DeliveryId, NotResubmitted),
     #[error("delivery {0} is not resubmitted: {1}")]
-    NotTaken(DeliveryId, String),
+    EndpointFailed(DeliveryId, String),
     #[error(transparent)]
     InvalidEvent(#[from] BadInput),
     #[error("the appliance is stopping")]
@@ -71,10 +71,10 @@ pub enum ResubmitError {
 }
 
 /// What a candidate has come to so far.
-pub(super) type Decided = Result<Resubmission, (Candidate, Refusal)>;
+pub(super) type Decided = Result<Resubmission, (Candidate, NotResubmitted)>;
 
 /// A request to a URL that has not been made yet.
-struct Asking {
+struct UrlRequest {
     of: Candidate,
     topic: Arc<TopicEntry>,
     /// A stand-in of the delivery's own.
@@ -85,8 +85,8 @@ struct Asking {
 }
 
 enum Step {
-    Store(Box<Destined>),
-    Ask(Box<Asking>),
+    Store(Box<ResubmitTarget>),
+    Request(Box<UrlRequest>),
 }
 
 impl Broker {
@@ -134,7 +134,7 @@ impl Broker {
         let (dead, damaged): (Vec<_>, Vec<_>) = dead.into_iter().partition(is_readable);
         results.extend(damaged.iter().map(|each| {
             // It would be given up once more, for this.
-            let error = ResubmitError::Refused(each.delivery, Refusal::EventUnreadable);
+            let error = ResubmitError::Rejected(each.delivery, NotResubmitted::EventUnreadable);
             (each.delivery, Err(error))
         }));
         let edited = match (&request.edit, dead.first()) {
@@ -164,8 +164,10 @@ impl Broker {
                 Ok(resubmission) => resubmissions.push(resubmission),
                 Err((of, refusal)) => {
                     let error = match (refusal, of.locked_until) {
-                        (Refusal::Locked, Some(until)) => ResubmitError::Locked(of.delivery, until),
-                        _ => ResubmitError::Refused(of.delivery, refusal),
+                        (NotResubmitted::Locked, Some(until)) => {
+                            ResubmitError::Locked(of.delivery, until)
+                        }
+                        _ => ResubmitError::Rejected(of.delivery, refusal),
                     };
                     results.push((of.delivery, Err(error)));
                 }
@@ -180,9 +182,9 @@ impl Broker {
             .await?;
         for (asked, done) in asked.into_iter().zip(done) {
             let id = asked.of.delivery;
-            let result = match (done, not_taken(&asked)) {
-                (None, _) => Err(ResubmitError::Refused(id, Refusal::NotDeadLettered)),
-                (Some(_), Some(error)) => Err(ResubmitError::NotTaken(id, error)),
+            let result = match (done, endpoint_error(&asked)) {
+                (None, _) => Err(ResubmitError::Rejected(id, NotResubmitted::NotDeadLettered)),
+                (Some(_), Some(error)) => Err(ResubmitError::EndpointFailed(id, error)),
                 (Some(done), None) => {
                     self.follow_up(std::slice::from_ref(&done), now);
                     Ok(done)
@@ -203,22 +205,22 @@ impl Broker {
                 self.meters().matched(topic, &each.subscriptions, 0);
             }
         }
-        let fed = done.iter().flat_map(|each| &each.subscriptions);
-        let mut fed: Vec<_> = fed.copied().collect();
-        self.announce_arrivals(&fed);
-        fed.sort_unstable();
-        fed.dedup();
-        self.note_due(&fed, now);
-        fed
+        let targets = done.iter().flat_map(|each| &each.subscriptions);
+        let mut targets: Vec<_> = targets.copied().collect();
+        self.announce_arrivals(&targets);
+        targets.sort_unstable();
+        targets.dedup();
+        self.note_due(&targets, now);
+        targets
     }
 
     /// The event as somebody has edited it.
     fn edited(&self, edit: &EventEdit, of: &Candidate) -> Result<Event, ResubmitError> {
         let registry = self.registry();
-        let deleted = || ResubmitError::Refused(of.delivery, Refusal::TopicDeleted);
+        let deleted = || ResubmitError::Rejected(of.delivery, NotResubmitted::TopicDeleted);
         let entry = registry.topic_by_id(of.topic).ok_or_else(deleted)?;
         let schema = &entry.topic.definition.input_schema;
-        let unreadable = || ResubmitError::Refused(of.delivery, Refusal::EventUnreadable);
+        let unreadable = || ResubmitError::Rejected(of.delivery, NotResubmitted::EventUnreadable);
         let original = of.event.as_ref().ok_or_else(unreadable)?;
         match (edit, schema) {
             (
@@ -266,9 +268,9 @@ impl Broker {
             match self.decide(&registry, &of, target, edited.clone(), now) {
                 Err(refusal) => decided.push(Err((of, refusal))),
                 Ok(Step::Store(to)) => decided.push(Ok(Resubmission { of, to: *to })),
-                Ok(Step::Ask(question)) => {
+                Ok(Step::Request(request)) => {
                     let broker = self.clone();
-                    asking.spawn(async move { broker.send_anew(*question).await });
+                    asking.spawn(async move { broker.send_to_url(*request).await });
                 }
             }
         }
@@ -285,23 +287,30 @@ impl Broker {
         target: &ReplayTarget,
         edited: Option<Event>,
         now: Timestamp,
-    ) -> Result<Step, Refusal> {
+    ) -> Result<Step, NotResubmitted> {
         if of.locked_until.is_some_and(|until| is_held(until, now)) {
-            return Err(Refusal::Locked);
+            return Err(NotResubmitted::Locked);
         }
         check_loop_guard(of.generation, self.options().resubmissions_max)?;
-        let event = || of.event.as_deref().cloned().ok_or(Refusal::EventUnreadable);
+        let event = || {
+            of.event
+                .as_deref()
+                .cloned()
+                .ok_or(NotResubmitted::EventUnreadable)
+        };
         match target {
             ReplayTarget::Subscription => {
                 let own = registry.subscription(of.subscription);
-                own.ok_or(Refusal::SubscriptionDeleted)?;
-                Ok(Step::Store(Box::new(Destined::Subscription { edited })))
+                own.ok_or(NotResubmitted::SubscriptionDeleted)?;
+                Ok(Step::Store(Box::new(ResubmitTarget::Subscription {
+                    edited,
+                })))
             }
             ReplayTarget::Topic(other) => {
                 let own = registry.topic_by_id(of.topic);
-                let own = own.ok_or(Refusal::TopicDeleted)?;
+                let own = own.ok_or(NotResubmitted::TopicDeleted)?;
                 let to = registry.topic_by_id(other.unwrap_or(of.topic));
-                let to = to.ok_or(Refusal::TopicDeleted)?;
+                let to = to.ok_or(NotResubmitted::TopicDeleted)?;
                 let event = match edited {
                     Some(edited) => edited,
                     None => event()?.event,
@@ -310,15 +319,15 @@ impl Broker {
             }
             ReplayTarget::Url(url) => {
                 let own = registry.subscription(of.subscription);
-                let (topic, own) = own.ok_or(Refusal::SubscriptionDeleted)?;
+                let (topic, own) = own.ok_or(NotResubmitted::SubscriptionDeleted)?;
                 let mut event = event()?;
                 if let Some(edited) = &edited {
                     event.event = edited.clone();
                 }
-                Ok(Step::Ask(Box::new(Asking {
+                Ok(Step::Request(Box::new(UrlRequest {
                     of: of.clone(),
                     topic: Arc::clone(topic),
-                    subscription: stand_in(own, url),
+                    subscription: with_webhook(own, url),
                     url: url.clone(),
                     event,
                     edited,
@@ -328,36 +337,33 @@ impl Broker {
     }
 
     /// Makes one request. A late answer is not waited for: nothing would come of it.
-    async fn send_anew(&self, question: Asking) -> Resubmission {
+    async fn send_to_url(&self, request: UrlRequest) -> Resubmission {
         let started_at = self.clock().now();
         let delivery_request = DeliveryRequest {
-            subscription: &question.subscription,
-            topic_resource_id: &question.topic.resource_id,
-            events: &[&question.event],
-            delivery_count: question.of.attempts,
+            subscription: &request.subscription,
+            topic_resource_id: &request.topic.resource_id,
+            events: &[&request.event],
+            delivery_count: request.of.attempts,
             deadline: self.options().response_deadline,
         };
-        let answer = self.outbound().deliver(delivery_request).await.answer;
-        let is_taken = answer.outcome == Outcome::Delivered;
+        let result = self.outbound().deliver(delivery_request).await.result;
+        let is_delivered = result.outcome == Outcome::Delivered;
         let attempt = Arc::new(DeliveryAttempt {
-            attempt: question.of.attempts + 1,
+            attempt: request.of.attempts + 1,
             started_at,
             duration: self.clock().now().since(started_at),
-            answer,
+            result,
             late: None,
         });
-        let to = match is_taken {
-            true => Destined::Url {
-                url: question.url,
+        let to = match is_delivered {
+            true => ResubmitTarget::Url {
+                url: request.url,
                 attempt,
-                edited: question.edited,
+                edited: request.edited,
             },
-            false => Destined::Refused { attempt },
+            false => ResubmitTarget::Rejected { attempt },
         };
-        Resubmission {
-            of: question.of,
-            to,
-        }
+        Resubmission { of: request.of, to }
     }
 }
 
@@ -366,18 +372,18 @@ fn publish_anew(
     to: &TopicEntry,
     event: Event,
     now: Timestamp,
-) -> Result<Step, Refusal> {
+) -> Result<Step, NotResubmitted> {
     if to.topic.is_built_in() {
-        return Err(Refusal::BuiltInTopic);
+        return Err(NotResubmitted::BuiltInTopic);
     }
     if own.topic.definition.input_schema != to.topic.definition.input_schema {
-        return Err(Refusal::OtherSchema);
+        return Err(NotResubmitted::OtherSchema);
     }
     let targets = to.fan_out(&event, now);
     if targets.is_empty() {
-        return Err(Refusal::Unmatched);
+        return Err(NotResubmitted::Unmatched);
     }
-    Ok(Step::Store(Box::new(Destined::Topic {
+    Ok(Step::Store(Box::new(ResubmitTarget::Topic {
         topic: to.topic.id,
         event,
         targets,
@@ -386,7 +392,7 @@ fn publish_anew(
 
 /// The subscription with another webhook. Its own headers and credentials stay away from it: they are
 /// secrets of the receiver that they are for.
-fn stand_in(own: &EventSubscription, url: &EndpointUrl) -> EventSubscription {
+fn with_webhook(own: &EventSubscription, url: &EndpointUrl) -> EventSubscription {
     let pace = *own.definition.destination.pace();
     let mut subscription = own.clone();
     subscription.definition.destination = Destination::WebHook(WebHook {
@@ -401,8 +407,8 @@ fn stand_in(own: &EventSubscription, url: &EndpointUrl) -> EventSubscription {
 }
 
 /// What a URL said that did not take the event.
-pub(super) fn not_taken(resubmission: &Resubmission) -> Option<String> {
-    let Destined::Refused { attempt } = &resubmission.to else {
+pub(super) fn endpoint_error(resubmission: &Resubmission) -> Option<String> {
+    let ResubmitTarget::Rejected { attempt } = &resubmission.to else {
         return None;
     };
     let AttemptResult {
@@ -410,7 +416,7 @@ pub(super) fn not_taken(resubmission: &Resubmission) -> Option<String> {
         status,
         error,
         ..
-    } = &attempt.answer;
+    } = &attempt.result;
     Some(match (status, error) {
         (Some(status), _) => format!("the URL answered {status}"),
         (None, Some(error)) => format!("the URL could not be called: {error}"),

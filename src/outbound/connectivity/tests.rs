@@ -101,7 +101,7 @@ async fn every_step_of_the_way_is_told() {
         assert!(address.is_loopback() && connectivity.lookup.is_some());
         let call = connectivity.call.expect("a call");
         assert!(call.connect.is_some(), "a connection of its own");
-        let reached = call.answer.expect("an answer");
+        let reached = call.response.expect("an answer");
         assert_eq!(reached.status, 503);
         assert_eq!(reached.remote_address.map(|it| it.port()), Some(port));
         let behind = ClockSkew::Behind(Duration::from_secs(90));
@@ -145,7 +145,7 @@ async fn a_way_that_ends_early_says_where() {
     assert_eq!(connectivity.lookup, None, "an address is not looked up");
     let call = connectivity.call.expect("a call");
     assert_eq!(call.connect, None);
-    let error = call.answer.expect_err("nobody there");
+    let error = call.response.expect_err("nobody there");
     assert_eq!(error.to_string(), "the connection was refused");
 
     let (port, _requests) = receiver("SSH-2.0-OpenSSH_9.2\r\n").await;
@@ -155,7 +155,7 @@ async fn a_way_that_ends_early_says_where() {
         .call;
     let call = call.expect("a call");
     assert!(call.connect.is_some());
-    assert!(matches!(call.answer, Err(TransportError::Socket(_))));
+    assert!(matches!(call.response, Err(TransportError::Socket(_))));
 
     let (port, _requests) = receiver("SSH-2.0-OpenSSH_9.2\r\n").await;
     let call = way
@@ -165,7 +165,7 @@ async fn a_way_that_ends_early_says_where() {
     let call = call.expect("a call");
     assert_eq!(call.connect, None, "TLS is a part of connecting");
     assert!(
-        matches!(call.answer, Err(TransportError::Tls(_))),
+        matches!(call.response, Err(TransportError::Tls(_))),
         "{call:?}"
     );
 }

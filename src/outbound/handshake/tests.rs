@@ -1,7 +1,7 @@
 use super::*;
 use crate::model::batch::BatchPolicy;
 use crate::model::destination::DeliveryAttributeMapping;
-use crate::outbound::scene::{NOW, Receiver, TOPIC, dynamic, fixed, subscription};
+use crate::outbound::test_support::{NOW, Receiver, TOPIC, dynamic, fixed, subscription};
 use crate::outbound::transport::TransportError;
 
 const CODE: &str = "C0DE";
@@ -34,9 +34,9 @@ fn told(result: &HandshakeResult) -> String {
         HandshakeResult::Agreed {
             allowed_rate: Some(rate),
         } => format!("agreed {rate}"),
-        HandshakeResult::AwaitingManualAction { why } => format!("awaiting: {why}"),
-        HandshakeResult::Refused { why } => format!("refused: {why}"),
-        HandshakeResult::Denied { why } => format!("denied: {why}"),
+        HandshakeResult::AwaitingManualAction { reason } => format!("awaiting: {reason}"),
+        HandshakeResult::Rejected { reason } => format!("refused: {reason}"),
+        HandshakeResult::Denied { reason } => format!("denied: {reason}"),
     }
 }
 

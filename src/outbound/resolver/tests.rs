@@ -5,15 +5,15 @@ use super::*;
 
 /// A name server that gives its answers in order, then the last one for ever, and counts the questions.
 struct NameServer {
-    answers: Mutex<VecDeque<Result<&'static str, io::ErrorKind>>>,
-    asked: AtomicUsize,
+    responses: Mutex<VecDeque<Result<&'static str, io::ErrorKind>>>,
+    requested: AtomicUsize,
 }
 
 impl NameServer {
-    fn new(answers: &[Result<&'static str, io::ErrorKind>]) -> Arc<Self> {
+    fn new(responses: &[Result<&'static str, io::ErrorKind>]) -> Arc<Self> {
         Arc::new(Self {
-            answers: Mutex::new(answers.iter().copied().collect()),
-            asked: AtomicUsize::new(0),
+            responses: Mutex::new(responses.iter().copied().collect()),
+            requested: AtomicUsize::new(0),
         })
     }
 
@@ -23,17 +23,17 @@ impl NameServer {
     }
 
     fn next(&self) -> io::Result<Vec<IpAddr>> {
-        self.asked.fetch_add(1, Ordering::SeqCst);
-        let mut answers = self.answers.lock().unwrap();
-        let answer = answers.pop_front().expect("an answer");
-        if answers.is_empty() {
-            answers.push_back(answer);
+        self.requested.fetch_add(1, Ordering::SeqCst);
+        let mut responses = self.responses.lock().unwrap();
+        let response = responses.pop_front().expect("an answer");
+        if responses.is_empty() {
+            responses.push_back(response);
         }
-        Ok(addresses(answer?))
+        Ok(addresses(response?))
     }
 
-    fn asked(&self) -> usize {
-        self.asked.load(Ordering::SeqCst)
+    fn requested(&self) -> usize {
+        self.requested.load(Ordering::SeqCst)
     }
 }
 
@@ -59,18 +59,18 @@ fn clock() -> Clock {
 }
 
 /// `expected` holds the addresses, or a part of the error.
-async fn check(allow: &str, answer: Result<&'static str, io::ErrorKind>, expected: &str) {
-    let server = NameServer::new(&[answer]);
+async fn check(allow: &str, response: Result<&'static str, io::ErrorKind>, expected: &str) {
+    let server = NameServer::new(&[response]);
     let found = guard(allow, &server, &clock())
         .addresses("shop.example")
         .await;
     match found {
-        Ok(found) => assert_eq!(found, addresses(expected), "{answer:?}"),
+        Ok(found) => assert_eq!(found, addresses(expected), "{response:?}"),
         Err(error) => {
             let text = error.to_string();
             assert!(
                 text.contains(expected),
-                "{answer:?}: {text}, expected {expected}"
+                "{response:?}: {text}, expected {expected}"
             );
         }
     }
@@ -142,7 +142,7 @@ async fn answers_are_kept_for_a_while() {
         Ok("1.1.1.1"),
     ]);
     let guard = guard("", &server, &clock);
-    for (wait_s, expected, asked) in [
+    for (wait_s, expected, requested) in [
         (0, "93.184.216.34", 1),
         (29, "93.184.216.34", 1),
         (1, "", 2),
@@ -151,22 +151,25 @@ async fn answers_are_kept_for_a_while() {
     ] {
         clock.advance(Duration::from_secs(wait_s));
         let found = guard.addresses("shop.example").await.unwrap_or_default();
-        assert_eq!((found, server.asked()), (addresses(expected), asked));
+        assert_eq!(
+            (found, server.requested()),
+            (addresses(expected), requested)
+        );
     }
 }
 
 #[tokio::test]
 async fn a_rebinding_name_server_never_gets_through() {
     let clock = clock();
-    let answers = [Ok("93.184.216.34"), Ok("127.0.0.1")].repeat(5_000);
-    let server = NameServer::new(&answers);
+    let responses = [Ok("93.184.216.34"), Ok("127.0.0.1")].repeat(5_000);
+    let server = NameServer::new(&responses);
     let guard = guard("", &server, &clock);
     for round in 0..10_000 {
         let found = guard.addresses("rebind.example").await;
         assert_eq!(found.is_ok(), round % 2 == 0, "round {round}");
         clock.advance(ADDRESSES_KEPT);
     }
-    assert_eq!(server.asked(), 10_000);
+    assert_eq!(server.requested(), 10_000);
 }
 
 #[tokio::test]
@@ -197,8 +200,8 @@ async fn a_silent_name_server_is_given_up() {
 
 #[tokio::test(start_paused = true)]
 async fn look_ups_that_hang_do_not_pile_up() {
-    let asked = Arc::new(AtomicUsize::new(0));
-    let counted = Arc::clone(&asked);
+    let requested = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&requested);
     let lookup: Lookup = Arc::new(move |_| {
         counted.fetch_add(1, Ordering::SeqCst);
         Box::pin(std::future::pending())
@@ -209,8 +212,8 @@ async fn look_ups_that_hang_do_not_pile_up() {
         let guard = guard.clone();
         askers.spawn(async move { guard.addresses(&format!("{number}.example")).await });
     }
-    for answer in askers.join_all().await {
-        assert!(answer.is_err());
+    for response in askers.join_all().await {
+        assert!(response.is_err());
     }
-    assert_eq!(asked.load(Ordering::SeqCst), LOOKUPS_MAX);
+    assert_eq!(requested.load(Ordering::SeqCst), LOOKUPS_MAX);
 }

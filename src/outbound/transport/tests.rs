@@ -49,13 +49,13 @@ impl Receiver {
     }
 
     /// Answers one request per connection with these bytes and hangs up.
-    async fn answering(answer: impl Into<Vec<u8>>) -> Self {
-        let answer = Arc::<[u8]>::from(answer.into());
+    async fn answering(response: impl Into<Vec<u8>>) -> Self {
+        let response = Arc::<[u8]>::from(response.into());
         Self::playing(move |mut stream| {
-            let answer = Arc::clone(&answer);
+            let response = Arc::clone(&response);
             async move {
                 read_request(&mut stream).await?;
-                stream.write_all(&answer).await?;
+                stream.write_all(&response).await?;
                 stream.shutdown().await
             }
         })
@@ -146,9 +146,11 @@ async fn post(url: &str) -> Result<TransportResponse, TransportError> {
 /// `200 text`, or the variant and the text of the error.
 fn told(result: &Result<TransportResponse, TransportError>) -> String {
     match result {
-        Ok(answer) => {
-            let body = String::from_utf8_lossy(&answer.body);
-            format!("{} {}", answer.status, body).trim_end().to_owned()
+        Ok(response) => {
+            let body = String::from_utf8_lossy(&response.body);
+            format!("{} {}", response.status, body)
+                .trim_end()
+                .to_owned()
         }
         Err(error) => {
             let kind = match error {
@@ -174,11 +176,11 @@ fn compare(result: &Result<TransportResponse, TransportError>, expected: &str, w
     assert!(!told.contains(CANARY), "{what}: {told:?} shows the query");
 }
 
-async fn check(answer: &str, expected: &str) {
-    let receiver = Receiver::answering(answer).await;
+async fn check(response: &str, expected: &str) {
+    let receiver = Receiver::answering(response).await;
     let result = post(&receiver.url("http")).await;
-    compare(&result, expected, answer);
-    assert_eq!(receiver.connections(), 1, "{answer}");
+    compare(&result, expected, response);
+    assert_eq!(receiver.connections(), 1, "{response}");
 }
 
 #[tokio::test]
@@ -199,9 +201,9 @@ async fn redirects_are_answers() {
     let elsewhere = Receiver::answering("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await;
     for status in [301, 302, 303, 307, 308] {
         let location = elsewhere.url("http");
-        let answer =
+        let response =
             format!("HTTP/1.1 {status} Moved\r\nlocation: {location}\r\ncontent-length: 0\r\n\r\n");
-        let receiver = Receiver::answering(answer).await;
+        let receiver = Receiver::answering(response).await;
         compare(
             &post(&receiver.url("http")).await,
             &status.to_string(),
@@ -270,8 +272,11 @@ async fn an_oversized_answer_is_cut() {
     let length = body.len();
     let sized = format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n{body}");
     let receiver = Receiver::answering(sized).await;
-    let answer = post(&receiver.url("http")).await.expect("an answer");
-    assert_eq!((answer.status, answer.body.len()), (200, RESPONSE_READ_MAX));
+    let response = post(&receiver.url("http")).await.expect("an answer");
+    assert_eq!(
+        (response.status, response.body.len()),
+        (200, RESPONSE_READ_MAX)
+    );
 
     let endless = Receiver::playing(async |mut stream| {
         read_request(&mut stream).await?;
@@ -281,8 +286,11 @@ async fn an_oversized_answer_is_cut() {
         }
     })
     .await;
-    let answer = post(&endless.url("http")).await.expect("an answer");
-    assert_eq!((answer.status, answer.body.len()), (200, RESPONSE_READ_MAX));
+    let response = post(&endless.url("http")).await.expect("an answer");
+    assert_eq!(
+        (response.status, response.body.len()),
+        (200, RESPONSE_READ_MAX)
+    );
 }
 
 #[tokio::test]
@@ -340,7 +348,7 @@ async fn whoever_leaves_an_inbox_hears_late_answers() {
     let result = network("127.0.0.0/8").send(short).await;
     compare(&result, "TimedOut", "a late answer");
     go_on.send_replace(true);
-    let late = inbox.take().expect("a conversation").answer().await;
+    let late = inbox.take().expect("a conversation").response().await;
     compare(
         &late.ok_or(TransportError::TimedOut),
         "200 late",
@@ -383,13 +391,13 @@ async fn the_request_is_what_was_asked_for() {
     let echo = Receiver::playing(async |mut stream| {
         let request = read_request(&mut stream).await?;
         let length = request.len();
-        let answer = format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n{request}");
-        stream.write_all(answer.as_bytes()).await
+        let response = format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n{request}");
+        stream.write_all(response.as_bytes()).await
     })
     .await;
-    let answer = post(&echo.url("http")).await.expect("an answer");
-    assert_eq!(answer.remote_address, Some(echo.address));
-    let seen = String::from_utf8(answer.body).expect("text");
+    let response = post(&echo.url("http")).await.expect("an answer");
+    assert_eq!(response.remote_address, Some(echo.address));
+    let seen = String::from_utf8(response.body).expect("text");
     let (head, body) = seen.split_once("\r\n\r\n").expect("a head");
     let mut lines: Vec<_> = head.lines().collect();
     assert_eq!(
@@ -597,15 +605,15 @@ async fn http_2_is_spoken_where_it_is_offered() {
 async fn serve_http_2(stream: impl AsyncRead + AsyncWrite + Unpin + 'static) -> io::Result<()> {
     let service = hyper::service::service_fn(async |request: http::Request<_>| {
         let told = format!("{:?} {}", request.version(), request.uri().path());
-        let mut answer = http::Response::new(http_body_util::Full::new(Bytes::from(told)));
+        let mut response = http::Response::new(http_body_util::Full::new(Bytes::from(told)));
         if request.uri().path() == "/headers" {
             let long = HeaderValue::from_str(&"x".repeat(HEADER_BLOCK_MAX as usize));
-            answer
+            response
                 .headers_mut()
                 .insert("x", long.expect("a header value"));
         }
         let _: hyper::body::Incoming = request.into_body();
-        Ok::<_, std::convert::Infallible>(answer)
+        Ok::<_, std::convert::Infallible>(response)
     });
     hyper::server::conn::http2::Builder::new(TokioExecutor::new())
         .serve_connection(TokioIo::new(stream), service)
@@ -616,7 +624,7 @@ async fn serve_http_2(stream: impl AsyncRead + AsyncWrite + Unpin + 'static) -> 
 #[tokio::test]
 async fn tls_that_fails_says_so() {
     let handshake_failure = b"\x15\x03\x03\x00\x02\x02\x28".to_vec();
-    for (answer, expected) in [
+    for (response, expected) in [
         (handshake_failure, "Tls: TLS failed: received fatal alert"),
         (
             b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec(),
@@ -628,14 +636,14 @@ async fn tls_that_fails_says_so() {
         ),
     ] {
         let receiver = Receiver::playing(move |mut stream| {
-            let answer = answer.clone();
+            let response = response.clone();
             async move {
                 // All of the greeting must be read, or closing would reset the connection.
                 let mut header = [0; 5];
                 stream.read_exact(&mut header).await?;
                 let length = u16::from_be_bytes([header[3], header[4]]);
                 stream.read_exact(&mut vec![0; length.into()]).await?;
-                stream.write_all(&answer).await?;
+                stream.write_all(&response).await?;
                 stream.shutdown().await
             }
         })

@@ -4,7 +4,7 @@ use super::*;
 use crate::model::batch::BatchPolicy;
 use crate::model::event::{Event, EventData, EventKey};
 use crate::outbound::egress::Denied;
-use crate::outbound::scene::{NOW, Receiver, TOPIC, dynamic, fixed, subscription};
+use crate::outbound::test_support::{NOW, Receiver, TOPIC, dynamic, fixed, subscription};
 
 fn event(number: i64, data: &str) -> StoredEvent {
     StoredEvent {
@@ -34,7 +34,7 @@ async fn send(subscription: &EventSubscription, events: &[StoredEvent]) -> Strin
         deadline: Duration::from_secs(30),
     };
     let heard = receiver.outbound().deliver(delivery_request).await;
-    assert_eq!(heard.answer.outcome, Outcome::Delivered);
+    assert_eq!(heard.result.outcome, Outcome::Delivered);
     receiver.only_request()
 }
 
@@ -204,19 +204,19 @@ async fn deliver_to(receiver: &std::sync::Arc<Receiver>) -> AttemptResult {
         delivery_count: 0,
         deadline: Duration::from_secs(30),
     };
-    receiver.outbound().deliver(delivery_request).await.answer
+    receiver.outbound().deliver(delivery_request).await.result
 }
 
 #[tokio::test]
 async fn answers_are_kept_with_their_meaning() {
-    let answer = answer_to(
+    let response = answer_to(
         503,
         "retry-after: 9\nx-why: \u{fc}ber\nset-cookie: sid=1",
         "busy",
     )
     .await;
     assert_eq!(
-        answer,
+        response,
         AttemptResult {
             outcome: Outcome::Busy,
             status: Some(503),
@@ -247,10 +247,10 @@ async fn only_a_busy_receiver_may_ask_to_wait() {
         // The date counts from the clock's present, 138 ms past a full second.
         for (retry_after, wait_ms) in [("120", 120_000), ("Sat, 21 Nov 2026 06:42:54 GMT", 120_862)]
         {
-            let answer = answer_to(status, &format!("retry-after: {retry_after}"), "").await;
+            let response = answer_to(status, &format!("retry-after: {retry_after}"), "").await;
             let expected = (outcome == Outcome::Busy).then(|| Duration::from_millis(wait_ms));
             assert_eq!(
-                (answer.outcome, answer.retry_after),
+                (response.outcome, response.retry_after),
                 (outcome, expected),
                 "{status}"
             );
@@ -261,15 +261,15 @@ async fn only_a_busy_receiver_may_ask_to_wait() {
 #[tokio::test]
 async fn what_is_kept_of_an_answer_is_bounded() {
     let many: String = (0..150).map(|number| format!("x-{number}: y\n")).collect();
-    let answer = answer_to(200, &many, &"b".repeat(RESPONSE_KEPT_MAX + 1)).await;
-    assert_eq!(answer.headers.len(), RESPONSE_HEADERS_KEPT_MAX);
-    assert_eq!(answer.body.len(), RESPONSE_KEPT_MAX);
+    let response = answer_to(200, &many, &"b".repeat(RESPONSE_KEPT_MAX + 1)).await;
+    assert_eq!(response.headers.len(), RESPONSE_HEADERS_KEPT_MAX);
+    assert_eq!(response.body.len(), RESPONSE_KEPT_MAX);
 
     let big: String = (0..9)
         .map(|number| format!("x-{number}: {}\n", "y".repeat(4_000)))
         .collect();
-    let answer = answer_to(200, &big, "").await;
-    assert_eq!(answer.headers.len(), 4);
+    let response = answer_to(200, &big, "").await;
+    assert_eq!(response.headers.len(), 4);
 }
 
 #[tokio::test]
@@ -306,11 +306,11 @@ async fn errors_have_their_outcomes() {
             "not called: 127.0.0.1 is a loopback address; allow it with --egress-allow 127.0.0.0/8",
         ),
     ] {
-        let answer = deliver_to(&Receiver::giving(Err(error))).await;
+        let response = deliver_to(&Receiver::giving(Err(error))).await;
         assert_eq!(
-            (answer.outcome, answer.error.as_deref()),
+            (response.outcome, response.error.as_deref()),
             (outcome, Some(text))
         );
-        assert_eq!((answer.status, answer.remote_address), (None, None));
+        assert_eq!((response.status, response.remote_address), (None, None));
     }
 }

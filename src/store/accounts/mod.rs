@@ -1,7 +1,7 @@
 //! The book of people: users who sign in to the admin pages, their sessions, the tokens of programs, and
 //! who has failed to sign in.
 
-mod guesses;
+mod login_failures;
 mod second_factor;
 mod sessions;
 mod tokens;

@@ -174,7 +174,7 @@ impl Accounts {
     }
 
     /// Deletes the sessions that have expired.
-    pub async fn forget_sessions(&self, now: Timestamp) -> Result<usize, StoreError> {
+    pub async fn delete_expired_sessions(&self, now: Timestamp) -> Result<usize, StoreError> {
         self.db
             .write(move |tx| {
                 let forget = "DELETE FROM session WHERE expires_at <= ?1";

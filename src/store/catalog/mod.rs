@@ -10,7 +10,7 @@ use crate::model::access::AccessKeys;
 use crate::model::name::{SubscriptionName, TopicName};
 use crate::model::namespace::NamespaceId;
 use crate::model::registry::{Registry, ResourceScope};
-use crate::model::subscription::{PendingFate, SubscriptionDefinition, SubscriptionId, Validation};
+use crate::model::subscription::{OnDelete, SubscriptionDefinition, SubscriptionId, Validation};
 use crate::model::topic::{TopicDefinition, TopicId};
 use crate::store::engine::db::Db;
 use crate::store::engine::encryption::{
@@ -18,7 +18,7 @@ use crate::store::engine::encryption::{
 };
 use crate::store::error::StoreError;
 use crate::store::ledger::append::AppendRequest;
-use crate::store::ledger::notices::{self, Arrival};
+use crate::store::ledger::notices::{self, AppendSummary};
 use crate::store::row;
 use crate::wire::resource;
 pub use namespaces::NamespaceChange;
@@ -53,7 +53,7 @@ pub enum RegistryChange {
     /// Its event subscriptions go with it.
     DeleteTopic {
         id: TopicId,
-        pending: PendingFate,
+        pending: OnDelete,
     },
     AddSubscription {
         topic: TopicId,
@@ -72,7 +72,7 @@ pub enum RegistryChange {
     },
     DeleteSubscription {
         id: SubscriptionId,
-        pending: PendingFate,
+        pending: OnDelete,
     },
 }
 
@@ -89,17 +89,17 @@ impl Catalog {
         change: RegistryChange,
         now: Timestamp,
     ) -> Result<Registry, StoreError> {
-        let (registry, _) = self.save_and_tell(change, None, now).await?;
+        let (registry, _) = self.save_with_notice(change, None, now).await?;
         Ok(registry)
     }
 
     /// The same, with what is told of it. Returns also for whom that was.
-    pub async fn save_and_tell(
+    pub async fn save_with_notice(
         &self,
         change: RegistryChange,
         told: Option<AppendRequest>,
         now: Timestamp,
-    ) -> Result<(Registry, Option<Arrival>), StoreError> {
+    ) -> Result<(Registry, Option<AppendSummary>), StoreError> {
         let (scope, encryption) = (self.scope.clone(), self.encryption.clone());
         self.db
             .write(move |tx| {
@@ -182,7 +182,7 @@ fn save(
             tx.execute(
                 "UPDATE event_subscription SET deleted_at = ?2, dead_letters_pending = ?3
                  WHERE topic_id = ?1 AND deleted_at IS NULL",
-                params![id, now, pending == PendingFate::DeadLetter],
+                params![id, now, pending == OnDelete::DeadLetter],
             )?;
             tx.execute(
                 "UPDATE topic SET deleted_at = ?2 WHERE id = ?1",
@@ -228,7 +228,7 @@ fn save(
         }
         RegistryChange::DeleteSubscription { id, pending } => tx.execute(
             "UPDATE event_subscription SET deleted_at = ?2, dead_letters_pending = ?3 WHERE id = ?1",
-            params![id, now, pending == PendingFate::DeadLetter],
+            params![id, now, pending == OnDelete::DeadLetter],
         )?,
     };
     Ok(())

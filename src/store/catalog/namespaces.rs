@@ -5,7 +5,7 @@ use rusqlite::{Savepoint, params};
 use crate::model::access::AccessKeys;
 use crate::model::name::NamespaceName;
 use crate::model::namespace::{NamespaceDefinition, NamespaceId};
-use crate::model::subscription::PendingFate;
+use crate::model::subscription::OnDelete;
 use crate::store::engine::encryption::{Encryption, NAMESPACE_KEY1, NAMESPACE_KEY2};
 use crate::wire::resource;
 
@@ -28,7 +28,7 @@ pub enum NamespaceChange {
     /// Its topics and their event subscriptions go with it.
     Delete {
         id: NamespaceId,
-        pending: PendingFate,
+        pending: OnDelete,
     },
 }
 
@@ -84,14 +84,14 @@ fn save_keys(
 fn delete(
     tx: &Savepoint<'_>,
     id: NamespaceId,
-    pending: PendingFate,
+    pending: OnDelete,
     now: i64,
 ) -> rusqlite::Result<usize> {
     tx.execute(
         "UPDATE event_subscription SET deleted_at = ?2, dead_letters_pending = ?3
          WHERE deleted_at IS NULL
          AND topic_id IN (SELECT topic.id FROM topic WHERE namespace_id = ?1)",
-        params![id, now, pending == PendingFate::DeadLetter],
+        params![id, now, pending == OnDelete::DeadLetter],
     )?;
     tx.execute(
         "UPDATE topic SET deleted_at = ?2 WHERE namespace_id = ?1 AND deleted_at IS NULL",

@@ -5,7 +5,7 @@
 //! Readers each see one snapshot and never wait for the writer.
 //!
 //! An error after which the file cannot be written or trusted ends the process, wherever it shows: in a
-//! change, in a commit or in a read (see [`Alarm`]). Nobody above has to look for it.
+//! change, in a commit or in a read (see [`FatalHandler`]). Nobody above has to look for it.
 //!
 //! A change does no I/O of its own and no hashing of payloads: it is prepared outside and only written
 //! inside, because everybody behind it waits.
@@ -20,9 +20,9 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, Savepoint, Transaction, TransactionBehavior};
 use tokio::sync::{mpsc, oneshot, watch};
 
-use crate::base::{Clock, Lap, Timestamp};
+use crate::base::{Clock, Stopwatch, Timestamp};
 use crate::store::engine::inline::InlineDatabase;
-use crate::store::engine::upkeep::Machinery;
+use crate::store::engine::upkeep::EngineStatus;
 use crate::store::engine::write_times::{Longest, WriteTimes};
 use crate::store::error::{ChangeError, StoreError};
 use crate::store::ledger::counters::Counters;
@@ -71,35 +71,35 @@ const PRAGMAS: &str = "
 const STATEMENTS_CACHED: usize = 128;
 
 type Change = Box<dyn FnOnce(&mut Group<'_>) -> Ran + Send>;
-type AttemptResult = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
+type Reply = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
 type Query = Box<dyn FnOnce(&mut Reader) + Send>;
 
 /// A change that has run: how to tell its caller once the commit's outcome is known, and whether it left
 /// the group in a state that must not be committed.
 struct Ran {
-    answer: AttemptResult,
-    ruined: Option<StoreError>,
+    reply: Reply,
+    failure: Option<StoreError>,
 }
 
 /// Told once, when the database can no longer be trusted or written: the process must end.
 pub type OnFatal = Box<dyn Fn(&StoreError) + Send + Sync>;
 
 /// Rings once, at the first error after which the file cannot be written or trusted any more.
-struct Alarm {
+struct FatalHandler {
     on_fatal: OnFatal,
-    has_rung: AtomicBool,
+    was_called: AtomicBool,
 }
 
-impl Alarm {
+impl FatalHandler {
     fn new(on_fatal: OnFatal) -> Self {
         Self {
             on_fatal,
-            has_rung: AtomicBool::new(false),
+            was_called: AtomicBool::new(false),
         }
     }
 
-    fn hear(&self, error: &StoreError) {
-        if error.is_fatal() && !self.has_rung.swap(true, Ordering::Relaxed) {
+    fn handle(&self, error: &StoreError) {
+        if error.is_fatal() && !self.was_called.swap(true, Ordering::Relaxed) {
             (self.on_fatal)(error);
         }
     }
@@ -109,8 +109,8 @@ impl Alarm {
 #[derive(Clone)]
 pub(in crate::store) struct Db {
     backend: Backend,
-    /// Told of every commit.
-    changes: watch::Sender<()>,
+    /// Notified of every commit.
+    commits: watch::Sender<()>,
 }
 
 #[derive(Clone)]
@@ -144,7 +144,7 @@ struct Log {
     /// The file that it is written back to.
     of: PathBuf,
     /// It is to be cut off after the next commit.
-    to_cut: AtomicBool,
+    to_truncate: AtomicBool,
 }
 
 impl Log {
@@ -161,7 +161,7 @@ impl Log {
 
 struct Reader {
     connection: Connection,
-    alarm: Arc<Alarm>,
+    fatal_handler: Arc<FatalHandler>,
     /// When the present query must be over, by `clock`.
     deadline: Arc<AtomicI64>,
     clock: Clock,
@@ -174,22 +174,22 @@ impl Db {
         clock: &Clock,
         on_fatal: OnFatal,
     ) -> Result<Self, StoreError> {
-        let alarm = Arc::new(Alarm::new(on_fatal));
+        let fatal_handler = Arc::new(FatalHandler::new(on_fatal));
         let (changes, waiting) = mpsc::channel(WRITE_QUEUE_MAX);
-        let told = watch::Sender::new(());
+        let commits = watch::Sender::new(());
         let log = Arc::new(Log {
             path: wal_of(path),
             of: path.to_owned(),
-            to_cut: AtomicBool::new(false),
+            to_truncate: AtomicBool::new(false),
         });
         let writer_connection = WriterConnection::open(open_writer(path)?)?;
         let write_times = Arc::clone(&writer_connection.write_times);
         let writer = Writer {
-            changes: told.clone(),
+            committed: commits.clone(),
             writer_connection,
             log: Arc::clone(&log),
             commits: 0,
-            alarm: Arc::clone(&alarm),
+            fatal_handler: Arc::clone(&fatal_handler),
         };
         thread::Builder::new()
             .name("store-writer".to_owned())
@@ -198,7 +198,7 @@ impl Db {
         let (queries, waiting) = mpsc::channel(READ_QUEUE_MAX);
         let waiting = Arc::new(Mutex::new(waiting));
         for _ in 0..READERS {
-            let reader = Reader::open(path, clock, Arc::clone(&alarm))?;
+            let reader = Reader::open(path, clock, Arc::clone(&fatal_handler))?;
             let waiting = Arc::clone(&waiting);
             thread::Builder::new()
                 .name("store-reader".to_owned())
@@ -212,7 +212,7 @@ impl Db {
                 log,
                 write_times,
             },
-            changes: told,
+            commits,
         })
     }
 
@@ -220,7 +220,7 @@ impl Db {
     pub(in crate::store) fn inline(database: InlineDatabase) -> Self {
         Self {
             backend: Backend::Inline(database),
-            changes: watch::Sender::new(()),
+            commits: watch::Sender::new(()),
         }
     }
 
@@ -234,7 +234,7 @@ impl Db {
         E: ChangeError,
         F: FnOnce(&Savepoint<'_>) -> Result<T, E> + Send + 'static,
     {
-        let (tell, told) = oneshot::channel();
+        let (sender, result) = oneshot::channel();
         self.submit(Box::new(move |group| {
             let result = undo_alone(group, change);
             // A failure of the file concerns everybody, and so does one that made SQLite roll the whole
@@ -242,13 +242,13 @@ impl Db {
             let failed = result.as_ref().err().and_then(E::store_error);
             let concerns_all =
                 |error: &&StoreError| error.is_fatal() || group.transaction.is_autocommit();
-            let ruined = failed.filter(concerns_all).cloned();
-            let answer: AttemptResult =
-                Box::new(move |commit| drop(tell.send(told_to_caller(result, commit))));
-            Ran { answer, ruined }
+            let failure = failed.filter(concerns_all).cloned();
+            let reply: Reply =
+                Box::new(move |commit| drop(sender.send(result_for_caller(result, commit))));
+            Ran { reply, failure }
         }))
         .await?;
-        told.await.map_err(|_| StoreError::Closed)?
+        result.await.map_err(|_| StoreError::Closed)?
     }
 
     /// The same for the hot path, for a change that refuses nothing: it goes without the savepoint,
@@ -259,28 +259,28 @@ impl Db {
         T: Send + 'static,
         F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
     {
-        let (tell, told) = oneshot::channel();
+        let (sender, result) = oneshot::channel();
         self.submit(Box::new(move |group| {
             let result = change(&group.transaction);
-            let ruined = result.as_ref().err().cloned();
-            let answer: AttemptResult =
-                Box::new(move |commit| drop(tell.send(told_to_caller(result, commit))));
-            Ran { answer, ruined }
+            let failure = result.as_ref().err().cloned();
+            let reply: Reply =
+                Box::new(move |commit| drop(sender.send(result_for_caller(result, commit))));
+            Ran { reply, failure }
         }))
         .await?;
-        told.await.map_err(|_| StoreError::Closed)?
+        result.await.map_err(|_| StoreError::Closed)?
     }
 
     /// Tells whenever a group has been committed.
     pub(in crate::store) fn changes(&self) -> watch::Receiver<()> {
-        self.changes.subscribe()
+        self.commits.subscribe()
     }
 
     /// Writes the log back to the file and cuts it off, after a commit. It costs the next commits, which
     /// must make the log grow again, so it is for the rare moment when the disk is to have room.
     pub(super) async fn cut_log(&self) -> Result<(), StoreError> {
         if let Backend::Threads { log, .. } = &self.backend {
-            log.to_cut.store(true, Ordering::Relaxed);
+            log.to_truncate.store(true, Ordering::Relaxed);
         }
         self.write_in_group(|_| Ok(())).await
     }
@@ -302,21 +302,21 @@ impl Db {
     }
 
     /// Threads that read, and changes that wait for the one that writes; none where there are no threads.
-    pub(super) fn machinery(&self) -> Machinery {
+    pub(super) fn engine_status(&self) -> EngineStatus {
         match &self.backend {
             Backend::Threads {
                 changes,
                 log,
                 write_times,
                 ..
-            } => Machinery {
+            } => EngineStatus {
                 readers: READERS,
                 changes_waiting: changes.max_capacity() - changes.capacity(),
                 changes_max: changes.max_capacity(),
                 commit_times: write_times.commit_times(),
                 checkpointed_at: log.written_back_at(),
             },
-            Backend::Inline(_) => Machinery::default(),
+            Backend::Inline(_) => EngineStatus::default(),
         }
     }
 
@@ -329,7 +329,7 @@ impl Db {
                 database.pause().await;
                 // The answers carry the outcome of the commit, so there is nothing else to report.
                 let _ = commit_group(&mut database.writer_connection(), change, || None);
-                self.changes.send_replace(());
+                self.commits.send_replace(());
                 database.pause().await;
                 Ok(())
             }
@@ -345,15 +345,16 @@ impl Db {
         match &self.backend {
             Backend::Inline(database) => {
                 database.pause().await;
-                let answer = query(database.writer_connection().connection());
+                let result = query(database.writer_connection().connection());
                 database.pause().await;
-                answer
+                result
             }
             Backend::Threads { queries, .. } => {
-                let (tell, told) = oneshot::channel();
-                let query: Query = Box::new(move |reader| drop(tell.send(reader.answer(query))));
+                let (sender, result) = oneshot::channel();
+                let query: Query =
+                    Box::new(move |reader| drop(sender.send(reader.run_query(query))));
                 queries.send(query).await.map_err(|_| StoreError::Closed)?;
-                told.await.map_err(|_| StoreError::Closed)?
+                result.await.map_err(|_| StoreError::Closed)?
             }
         }
     }
@@ -377,26 +378,26 @@ impl WriterConnection {
 
 struct Writer {
     writer_connection: WriterConnection,
-    changes: watch::Sender<()>,
+    committed: watch::Sender<()>,
     log: Arc<Log>,
     commits: u32,
-    alarm: Arc<Alarm>,
+    fatal_handler: Arc<FatalHandler>,
 }
 
 impl Writer {
     fn run(mut self, mut waiting: mpsc::Receiver<Change>) {
-        let _panics_too = TellPanic(Arc::clone(&self.alarm));
+        let _panics_too = ReportPanic(Arc::clone(&self.fatal_handler));
         while let Some(first) = waiting.blocking_recv() {
             let commit = commit_group(&mut self.writer_connection, first, || {
                 waiting.try_recv().ok()
             });
             if let Err(error) = commit {
-                self.alarm.hear(&error);
+                self.fatal_handler.handle(&error);
                 if error.is_fatal() {
                     return;
                 }
             }
-            self.changes.send_replace(());
+            self.committed.send_replace(());
             self.bound_log();
         }
         // Nobody holds a handle any more: leave a file without a log behind.
@@ -409,7 +410,7 @@ impl Writer {
     /// Under constant writing SQLite's own checkpoints never let the log start over, so it would grow.
     fn bound_log(&mut self) {
         self.commits += 1;
-        let checkpoint = if self.log.to_cut.swap(false, Ordering::Relaxed) {
+        let checkpoint = if self.log.to_truncate.swap(false, Ordering::Relaxed) {
             "PRAGMA wal_checkpoint(TRUNCATE);"
         } else if self.commits.is_multiple_of(COMMITS_PER_WAL_LOOK)
             && self.log.bytes() > WAL_RESTART_BYTES
@@ -424,12 +425,12 @@ impl Writer {
 }
 
 /// A panic inside a change ends the writer's thread, and with it the process's use.
-struct TellPanic(Arc<Alarm>);
+struct ReportPanic(Arc<FatalHandler>);
 
-impl Drop for TellPanic {
+impl Drop for ReportPanic {
     fn drop(&mut self) {
         if thread::panicking() {
-            self.0.hear(&StoreError::Failed(
+            self.0.handle(&StoreError::Failed(
                 "a change of the database panicked".to_owned(),
             ));
         }
@@ -441,10 +442,10 @@ fn commit_group(
     first: Change,
     next: impl FnMut() -> Option<Change>,
 ) -> Result<(), StoreError> {
-    let mut answers = Vec::new();
-    let commit = run_group(writer, first, next, &mut answers);
-    for answer in answers {
-        answer(commit.clone());
+    let mut replies = Vec::new();
+    let commit = run_group(writer, first, next, &mut replies);
+    for reply in replies {
+        reply(commit.clone());
     }
     commit
 }
@@ -453,7 +454,7 @@ fn run_group(
     writer: &mut WriterConnection,
     first: Change,
     mut next: impl FnMut() -> Option<Change>,
-    answers: &mut Vec<AttemptResult>,
+    replies: &mut Vec<Reply>,
 ) -> Result<(), StoreError> {
     let WriterConnection {
         connection,
@@ -467,25 +468,25 @@ fn run_group(
     };
     let mut change = Some(first);
     while let Some(run) = change.take() {
-        let lap = Lap::begin();
-        let Ran { answer, ruined } = run(&mut group);
-        write_times.changed(lap.took());
-        answers.push(answer);
-        if let Some(cause) = ruined {
+        let stopwatch = Stopwatch::begin();
+        let Ran { reply, failure } = run(&mut group);
+        write_times.changed(stopwatch.took());
+        replies.push(reply);
+        if let Some(cause) = failure {
             return Err(undone(cause)); // dropped means rolled back
         }
         // What SQLite has rolled back by itself must not be told to be done, whatever the cause.
         if group.transaction.is_autocommit() {
             return Err(StoreError::Undone("SQLite rolled it back".to_owned()));
         }
-        if answers.len() < GROUP_MAX {
+        if replies.len() < GROUP_MAX {
             change = next();
         }
     }
-    let lap = Lap::begin();
+    let stopwatch = Stopwatch::begin();
     counters.write(&group.transaction)?;
     group.transaction.commit()?;
-    write_times.committed(lap.took());
+    write_times.committed(stopwatch.took());
     Ok(())
 }
 
@@ -493,7 +494,7 @@ fn run_group(
 /// it, else that nothing was stored.
 fn undone(cause: StoreError) -> StoreError {
     match cause {
-        StoreError::Other(why) | StoreError::Unreadable(why) => StoreError::Undone(why),
+        StoreError::Other(reason) | StoreError::Unreadable(reason) => StoreError::Undone(reason),
         StoreError::Full
         | StoreError::Closed
         | StoreError::TooSlow
@@ -504,7 +505,7 @@ fn undone(cause: StoreError) -> StoreError {
 }
 
 /// What the caller of a change hears: its own error before that of the group, which may follow from it.
-fn told_to_caller<T, E: From<StoreError>>(
+fn result_for_caller<T, E: From<StoreError>>(
     result: Result<T, E>,
     commit: Result<(), StoreError>,
 ) -> Result<T, E> {
@@ -537,7 +538,11 @@ fn in_savepoint<T, E: ChangeError>(
 }
 
 impl Reader {
-    fn open(path: &Path, clock: &Clock, alarm: Arc<Alarm>) -> Result<Self, StoreError> {
+    fn open(
+        path: &Path,
+        clock: &Clock,
+        fatal_handler: Arc<FatalHandler>,
+    ) -> Result<Self, StoreError> {
         let mut connection = open_reader(path)?;
         let deadline = Arc::new(AtomicI64::new(i64::MAX));
         let (ends_at, watch) = (Arc::clone(&deadline), clock.clone());
@@ -545,7 +550,7 @@ impl Reader {
         connection.progress_handler(PROGRESS_STEPS, Some(is_late))?;
         Ok(Self {
             connection,
-            alarm,
+            fatal_handler,
             deadline,
             clock: clock.clone(),
         })
@@ -559,7 +564,7 @@ impl Reader {
         }
     }
 
-    fn answer<T>(
+    fn run_query<T>(
         &mut self,
         query: impl FnOnce(&Connection) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
@@ -569,7 +574,7 @@ impl Reader {
         let result = snapshot
             .map_err(StoreError::from)
             .and_then(|snapshot| query(&snapshot));
-        result.inspect_err(|error| self.alarm.hear(error))
+        result.inspect_err(|error| self.fatal_handler.handle(error))
     }
 }
 

@@ -42,11 +42,12 @@ fn damaged() -> (tempfile::TempDir, Db, std::sync::mpsc::Receiver<StoreError>) {
     let start = (root as usize - 1) * PAGE_BYTES as usize;
     bytes[start..start + 64].fill(0xff);
     std::fs::write(&path, bytes).expect("the damage");
-    let (tell, told) = std::sync::mpsc::channel();
-    let tell = Mutex::new(tell);
-    let alarm = Box::new(move |error: &StoreError| drop(tell.lock().unwrap().send(error.clone())));
-    let db = Db::open(&path, &Clock::system(), alarm).expect("an open database");
-    (dir, db, told)
+    let (sender, received) = std::sync::mpsc::channel();
+    let sender = Mutex::new(sender);
+    let fatal_handler =
+        Box::new(move |error: &StoreError| drop(sender.lock().unwrap().send(error.clone())));
+    let db = Db::open(&path, &Clock::system(), fatal_handler).expect("an open database");
+    (dir, db, received)
 }
 
 async fn insert(db: &Db, n: i64) -> Result<(), StoreError> {
@@ -98,16 +99,20 @@ fn a_group_that_sqlite_rolls_back_fails_as_a_whole() {
         .connection
         .execute_batch("CREATE TABLE t (n INTEGER UNIQUE) STRICT;")
         .expect("a table");
-    let told = Arc::new(Mutex::new(Vec::new()));
+    let received = Arc::new(Mutex::new(Vec::new()));
     let change = |sql: &'static str| -> Change {
-        let told = Arc::clone(&told);
+        let received = Arc::clone(&received);
         Box::new(move |group| {
             let result = undo_alone(group, |tx| Ok::<_, StoreError>(tx.execute_batch(sql)?));
-            let answer: AttemptResult =
-                Box::new(move |commit| told.lock().unwrap().push(told_to_caller(result, commit)));
+            let reply: Reply = Box::new(move |commit| {
+                received
+                    .lock()
+                    .unwrap()
+                    .push(result_for_caller(result, commit))
+            });
             Ran {
-                answer,
-                ruined: None,
+                reply,
+                failure: None,
             }
         })
     };
@@ -119,9 +124,9 @@ fn a_group_that_sqlite_rolls_back_fails_as_a_whole() {
         following.pop()
     });
     assert!(commit.is_err());
-    let told = std::mem::take(&mut *told.lock().unwrap());
-    let [Err(StoreError::Undone(_)), Err(StoreError::Other(own))] = &told[..] else {
-        panic!("{told:?}");
+    let received = std::mem::take(&mut *received.lock().unwrap());
+    let [Err(StoreError::Undone(_)), Err(StoreError::Other(own))] = &received[..] else {
+        panic!("{received:?}");
     };
     assert!(own.contains("UNIQUE"), "{own}");
     let left: i64 = writer
@@ -240,17 +245,17 @@ async fn a_change_without_a_savepoint_takes_its_group_with_it() {
 
 #[tokio::test]
 async fn damage_is_fatal_wherever_it_shows() {
-    let (_dir, db, told) = damaged();
+    let (_dir, db, received) = damaged();
     let read = db
         .read(|tx| Ok(tx.query_row("SELECT count(*) FROM rotten", [], |r| r.get::<_, i64>(0))?))
         .await;
     assert!(matches!(read, Err(StoreError::Failed(_))), "{read:?}");
     assert!(
-        told.try_recv().is_ok_and(|error| error.is_fatal()),
+        received.try_recv().is_ok_and(|error| error.is_fatal()),
         "a read"
     );
 
-    let (_dir, db, told) = damaged();
+    let (_dir, db, received) = damaged();
     let before = insert(&db, 1);
     let change = db.write(|tx| {
         tx.execute("INSERT INTO rotten VALUES ('y')", [])?;
@@ -258,7 +263,7 @@ async fn damage_is_fatal_wherever_it_shows() {
     });
     let (_, change) = tokio::join!(before, change);
     assert!(matches!(change, Err(StoreError::Failed(_))), "{change:?}");
-    let rung = told.recv_timeout(std::time::Duration::from_secs(60));
+    let rung = received.recv_timeout(std::time::Duration::from_secs(60));
     assert!(
         rung.is_ok_and(|error| error.is_fatal()),
         "a change with a savepoint"
@@ -268,7 +273,7 @@ async fn damage_is_fatal_wherever_it_shows() {
         Err(StoreError::Closed),
         "nothing more is written"
     );
-    assert!(told.try_recv().is_err(), "it rings once");
+    assert!(received.try_recv().is_err(), "it rings once");
 }
 
 /// Only whoever caused it may conclude that trying again is of no use.
@@ -282,16 +287,16 @@ fn the_others_of_a_ruined_group_hear_that_it_was_not_their_fault() {
         .execute_batch("CREATE TABLE t (n INTEGER UNIQUE) STRICT; INSERT INTO t VALUES (1);")
         .expect("a table");
     let shared = Arc::new(Mutex::new(Vec::new()));
-    let told = Arc::clone(&shared);
+    let received = Arc::clone(&shared);
     let first: Change = Box::new(move |group| {
         let result = undo_alone(group, |tx| {
             Ok::<_, StoreError>(tx.execute("INSERT INTO t VALUES (2)", [])?)
         });
-        let answer: AttemptResult =
-            Box::new(move |commit| told.lock().unwrap().push(commit.and(result)));
+        let reply: Reply =
+            Box::new(move |commit| received.lock().unwrap().push(commit.and(result)));
         Ran {
-            answer,
-            ruined: None,
+            reply,
+            failure: None,
         }
     });
     let mut second: Option<Change> = Some(Box::new(|group| {
@@ -300,16 +305,16 @@ fn the_others_of_a_ruined_group_hear_that_it_was_not_their_fault() {
             .execute("INSERT INTO t VALUES (1)", [])
             .map_err(StoreError::from);
         Ran {
-            answer: Box::new(|_| ()),
-            ruined: twice.err(),
+            reply: Box::new(|_| ()),
+            failure: twice.err(),
         }
     }));
     let commit = commit_group(&mut writer, first, || second.take());
     assert!(matches!(commit, Err(StoreError::Undone(_))), "{commit:?}");
-    let told = shared.lock().unwrap();
+    let received = shared.lock().unwrap();
     assert!(
-        matches!(told.as_slice(), [Err(StoreError::Undone(_))]),
-        "{told:?}"
+        matches!(received.as_slice(), [Err(StoreError::Undone(_))]),
+        "{received:?}"
     );
 }
 
@@ -319,13 +324,13 @@ async fn commits_are_timed_and_the_log_says_when_it_was_written_back() {
     for n in 0..3 {
         insert(&db, n).await.expect("a row");
     }
-    let machinery = db.machinery();
-    let times = machinery.commit_times;
+    let engine_status = db.engine_status();
+    let times = engine_status.commit_times;
     assert!((1..=3).contains(&times.commits), "{times:?}");
     assert!(Duration::ZERO < times.median && times.median <= times.longest);
     db.cut_log().await.expect("written back");
     insert(&db, 3).await.expect("a row"); // the log is cut off before the next change is looked at
-    let written_back_at = db.machinery().checkpointed_at.expect("a moment");
-    assert!(machinery.checkpointed_at <= Some(written_back_at));
+    let written_back_at = db.engine_status().checkpointed_at.expect("a moment");
+    assert!(engine_status.checkpointed_at <= Some(written_back_at));
     assert!(written_back_at <= Clock::system().now());
 }

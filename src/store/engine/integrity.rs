@@ -46,17 +46,17 @@ impl Upkeep {
             return self.db.read(move |tx| look(tx, &clock, ends_at)).await;
         };
         let path = data_dir.file(FILE);
-        let (tell, told) = oneshot::channel();
+        let (sender, received) = oneshot::channel();
         let check = move || {
             let found = db::open_watched(&path, clock.clone(), ends_at);
             let found = found.and_then(|connection| look(&connection, &clock, ends_at));
-            drop(tell.send(found)); // nobody may wait for it any more
+            drop(sender.send(found)); // nobody may wait for it any more
         };
         thread::Builder::new()
             .name("store-check".to_owned())
             .spawn(check)
             .map_err(|cause| StoreError::Other(format!("cannot start the check: {cause}")))?;
-        told.await.map_err(|_| StoreError::Closed)?
+        received.await.map_err(|_| StoreError::Closed)?
     }
 }
 

@@ -19,7 +19,7 @@ pub struct Upkeep {
 
 /// What the store works with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Machinery {
+pub struct EngineStatus {
     /// Threads that read, beside the one that writes.
     pub readers: usize,
     /// Changes that wait to be written, and how many may.
@@ -62,8 +62,8 @@ impl Sizes {
 
 impl Upkeep {
     /// What the store works with, and how busy that is.
-    pub fn machinery(&self) -> Machinery {
-        self.db.machinery()
+    pub fn engine_status(&self) -> EngineStatus {
+        self.db.engine_status()
     }
 
     /// What the database is made of.

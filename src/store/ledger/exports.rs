@@ -33,7 +33,7 @@ pub struct BlobId(i64);
 
 /// A blob that waits to be put.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WaitingBlob {
+pub struct PendingBlob {
     pub id: BlobId,
     /// In its container.
     pub name: String,
@@ -43,7 +43,7 @@ pub struct WaitingBlob {
 #[derive(Clone, Debug)]
 pub struct ExportStatus {
     pub subscription: SubscriptionId,
-    pub waiting: Option<WaitingBlob>,
+    pub pending: Option<PendingBlob>,
     /// When the oldest dead letter that is in no blob was given up.
     pub oldest: Option<Timestamp>,
     pub outage: Option<Outage>,
@@ -85,42 +85,44 @@ pub struct BlobContents {
 
 impl Exports {
     /// Where the exports of these subscriptions stand; those without anything to export are left out.
-    pub async fn standings(
+    pub async fn statuses(
         &self,
         subscriptions: Vec<SubscriptionId>,
     ) -> Result<Vec<ExportStatus>, StoreError> {
         self.db
             .read(move |tx| {
-                let mut standings = Vec::new();
+                let mut statuses = Vec::new();
                 for subscription in subscriptions {
-                    let standing = standing(tx, subscription)?;
-                    if standing.waiting.is_some() || standing.oldest.is_some() {
-                        standings.push(standing);
+                    let status = status(tx, subscription)?;
+                    if status.pending.is_some() || status.oldest.is_some() {
+                        statuses.push(status);
                     }
                 }
-                Ok(standings)
+                Ok(statuses)
             })
             .await
     }
 
     /// What a new blob of the subscription would hold: the oldest dead letters in its queue that are in no
     /// blob yet and that nobody holds.
-    pub async fn find(
+    pub async fn find_exportable(
         &self,
         subscription: SubscriptionId,
         now: Timestamp,
     ) -> Result<Option<Exportable>, StoreError> {
-        self.db.read(move |tx| find(tx, subscription, now)).await
+        self.db
+            .read(move |tx| find_exportable(tx, subscription, now))
+            .await
     }
 
     /// Begins a blob of these dead letters; those that have left their queue meanwhile are not among them.
-    pub async fn begin(
+    pub async fn begin_blob(
         &self,
         subscription: SubscriptionId,
         name: String,
         dead_letters: Vec<DeliveryId>,
         now: Timestamp,
-    ) -> Result<WaitingBlob, StoreError> {
+    ) -> Result<PendingBlob, StoreError> {
         self.db
             .write(move |tx| {
                 let insert = "INSERT INTO dead_letter_blob (subscription_id, name, created_at) \
@@ -134,7 +136,7 @@ impl Exports {
                 for delivery in dead_letters {
                     join.execute(params![delivery, id.0])?;
                 }
-                Ok(WaitingBlob { id, name })
+                Ok(PendingBlob { id, name })
             })
             .await
     }
@@ -146,7 +148,7 @@ impl Exports {
 
     /// The storage has the blob, with these dead letters in it: they leave their queue, unless somebody
     /// holds them. The storage is not away.
-    pub async fn stored(
+    pub async fn mark_stored(
         &self,
         blob: BlobId,
         dead_letters: Vec<DeliveryId>,
@@ -170,7 +172,7 @@ impl Exports {
     }
 
     /// The storage of the subscription is away.
-    pub async fn failed(
+    pub async fn mark_outage(
         &self,
         subscription: SubscriptionId,
         outage: Outage,
@@ -195,7 +197,7 @@ impl Exports {
 
     /// Drops up to `limit` dead letters of the subscription that were given up before `before` and that
     /// nobody holds. Returns how many there were.
-    pub async fn give_up(
+    pub async fn drop_old(
         &self,
         subscription: SubscriptionId,
         before: Timestamp,
@@ -227,13 +229,13 @@ impl Exports {
 
     /// Takes back what waits for the storage of other subscriptions than these, which export no more.
     pub async fn release_others(&self, kept: HashSet<SubscriptionId>) -> Result<(), StoreError> {
-        let waiting = self.db.read(|tx| {
+        let pending = self.db.read(|tx| {
             let all = "SELECT id, subscription_id FROM dead_letter_blob WHERE stored_at IS NULL";
             let mut all = tx.prepare_cached(all)?;
             let rows = all.query_map([], |row| Ok((row.get(0)?, SubscriptionId(row.get(1)?))))?;
             Ok(rows.collect::<rusqlite::Result<Vec<(i64, _)>>>()?)
         });
-        let others = waiting.await?.into_iter();
+        let others = pending.await?.into_iter();
         let others: Vec<_> = others.filter(|(_, of)| !kept.contains(of)).collect();
         if others.is_empty() {
             return Ok(());
@@ -242,8 +244,8 @@ impl Exports {
             .write(move |tx| {
                 for (blob, subscription) in others {
                     release(tx, BlobId(blob))?;
-                    let forget = "DELETE FROM storage_outage WHERE subscription_id = ?1";
-                    tx.prepare_cached(forget)?.execute([subscription])?;
+                    let delete_names = "DELETE FROM storage_outage WHERE subscription_id = ?1";
+                    tx.prepare_cached(delete_names)?.execute([subscription])?;
                 }
                 Ok(())
             })
@@ -251,27 +253,27 @@ impl Exports {
     }
 
     /// Forgets the names of up to `limit` blobs from before `since`.
-    pub async fn forget(&self, since: Timestamp, limit: usize) -> Result<usize, StoreError> {
+    pub async fn delete_names(&self, since: Timestamp, limit: usize) -> Result<usize, StoreError> {
         self.db
             .write(move |tx| {
-                let forget = "DELETE FROM dead_letter_blob WHERE stored_at < ?1 AND id IN \
+                let delete_names = "DELETE FROM dead_letter_blob WHERE stored_at < ?1 AND id IN \
                      (SELECT id FROM dead_letter_blob ORDER BY id LIMIT ?2)";
                 let limit = i64::try_from(limit).unwrap_or(i64::MAX);
                 Ok(tx
-                    .prepare_cached(forget)?
+                    .prepare_cached(delete_names)?
                     .execute(params![since.as_ms(), limit])?)
             })
             .await
     }
 }
 
-fn standing(tx: &Connection, subscription: SubscriptionId) -> Result<ExportStatus, StoreError> {
-    let waiting = "SELECT id, name FROM dead_letter_blob \
+fn status(tx: &Connection, subscription: SubscriptionId) -> Result<ExportStatus, StoreError> {
+    let pending = "SELECT id, name FROM dead_letter_blob \
          WHERE subscription_id = ?1 AND stored_at IS NULL";
-    let waiting = tx
-        .prepare_cached(waiting)?
+    let pending = tx
+        .prepare_cached(pending)?
         .query_row([subscription], |row| {
-            Ok(WaitingBlob {
+            Ok(PendingBlob {
                 id: BlobId(row.get(0)?),
                 name: row.get(1)?,
             })
@@ -283,7 +285,7 @@ fn standing(tx: &Connection, subscription: SubscriptionId) -> Result<ExportStatu
         .query_row([subscription], |row| row::timestamp_or_null(row, 0));
     Ok(ExportStatus {
         subscription,
-        waiting: waiting.optional()?,
+        pending: pending.optional()?,
         oldest: oldest?,
         outage: outage(tx, subscription)?,
     })
@@ -329,18 +331,18 @@ fn outage_of(row: &Row<'_>) -> rusqlite::Result<Outage> {
     })
 }
 
-fn find(
+fn find_exportable(
     tx: &Connection,
     subscription: SubscriptionId,
     now: Timestamp,
 ) -> Result<Option<Exportable>, StoreError> {
-    let find = "SELECT delivery.id, delivery.published_at, octet_length(event.data) FROM delivery \
+    let find_exportable = "SELECT delivery.id, delivery.published_at, octet_length(event.data) FROM delivery \
          CROSS JOIN event ON event.id = delivery.event_id WHERE delivery.subscription_id = ?1 \
          AND delivery.state = 'DeadLettered' AND delivery.blob_id IS NULL AND delivery.next_attempt_at <= ?2 \
          ORDER BY delivery.next_attempt_at, delivery.id LIMIT ?3";
     let limit = i64::try_from(BLOB_RECORDS_MAX).unwrap_or(i64::MAX);
-    let mut find = tx.prepare_cached(find)?;
-    let mut rows = find.query(params![subscription, now.as_ms(), limit])?;
+    let mut find_exportable = tx.prepare_cached(find_exportable)?;
+    let mut rows = find_exportable.query(params![subscription, now.as_ms(), limit])?;
     let (mut dead_letters, mut bytes, mut first_published_at) = (Vec::new(), 0, None);
     while bytes < BLOB_BYTES_MAX as u64
         && let Some(row) = rows.next()?

@@ -129,7 +129,7 @@ fn lease(
                 leased.deliveries.push((delivery, event));
             }
             // One event that cannot be read must not keep the others.
-            Err(StoreError::Unreadable(why)) => leased.unreadable.push((delivery, why)),
+            Err(StoreError::Unreadable(reason)) => leased.unreadable.push((delivery, reason)),
             Err(error) => return Err(error),
         }
     }

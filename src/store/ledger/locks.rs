@@ -13,7 +13,7 @@ use crate::model::delivery::{
 };
 use crate::model::event::StoredEvent;
 use crate::model::lease::{
-    Lock, LockRefusal, LockSettlement, LockToken, NEVER, SubQueue, attempt, is_held,
+    Lock, LockError, LockSettlement, LockToken, NEVER, SubQueue, attempt, is_held,
 };
 use crate::model::subscription::SubscriptionId;
 use crate::store::error::StoreError;
@@ -83,7 +83,7 @@ pub struct SettledLock {
     pub settlement: LockSettlement,
     /// What is recorded of it as an attempt; `None` where the lock does not count as one, because nobody
     /// was handed the event. Locks of dead letters are never recorded.
-    pub answer: Option<AttemptResult>,
+    pub result: Option<AttemptResult>,
 }
 
 impl Deliveries {
@@ -113,7 +113,7 @@ impl Deliveries {
         tokens: Vec<LockToken>,
         until: Timestamp,
         now: Timestamp,
-    ) -> Result<Vec<Result<(), LockRefusal>>, StoreError> {
+    ) -> Result<Vec<Result<(), LockError>>, StoreError> {
         self.db
             .write(move |tx| {
                 let renew = |token| renew(tx, token, until, now);
@@ -127,7 +127,7 @@ impl Deliveries {
         &self,
         settled: Vec<SettledLock>,
         now: Timestamp,
-    ) -> Result<Vec<Result<DeliveryId, LockRefusal>>, StoreError> {
+    ) -> Result<Vec<Result<DeliveryId, LockError>>, StoreError> {
         self.db
             .write_in_group(move |tx| {
                 let settle = |each| settle_lock(tx, each, now);
@@ -199,8 +199,8 @@ impl Deliveries {
     }
 }
 
-/// Columns that [`Found::of`] reads, behind those of the delivery.
-const FOUND: &str = "deferred, locked_at, locked_until, dead_letter_reason, \
+/// Columns that [`Lockable::of`] reads, behind those of the delivery.
+const LOCKABLE: &str = "deferred, locked_at, locked_until, dead_letter_reason, \
      receiver_reason, receiver_description, receiver_properties, ended_at";
 const DUE_PENDING: &str = "WHERE subscription_id = ?1 AND state = 'Pending' AND next_attempt_at <= ?2 \
      ORDER BY next_attempt_at, id LIMIT ?3";
@@ -218,7 +218,7 @@ const LAPSED: &str = "UPDATE delivery SET last_attempt_at = ?2, last_outcome = ?
      last_status = NULL WHERE id = ?1";
 
 /// A row that may be locked.
-struct Found {
+struct Lockable {
     delivery: Delivery,
     deferred: bool,
     /// Of a lock that has lapsed: from when until when.
@@ -226,7 +226,7 @@ struct Found {
     dead_letter: Option<DeadLetter>,
 }
 
-impl Found {
+impl Lockable {
     fn of(row: &Row<'_>) -> Result<Self, StoreError> {
         let (from, until) = (
             row::timestamp_or_null(row, 6)?,
@@ -265,11 +265,11 @@ fn lock(
         let key = found.delivery.event;
         let known = recent.lock().unwrap().get(key);
         let event = match known.map_or_else(|| load_event(tx, key).map(Arc::new), Ok) {
-            Err(StoreError::Unreadable(why)) => Err(why),
+            Err(StoreError::Unreadable(reason)) => Err(reason),
             event => Ok(event?),
         };
-        if let (Err(why), true) = (&event, counts) {
-            taken.unreadable.push((found.delivery, why.clone()));
+        if let (Err(reason), true) = (&event, counts) {
+            taken.unreadable.push((found.delivery, reason.clone()));
             continue;
         }
         if let Some((from, until)) = found.lapsed.filter(|_| counts) {
@@ -298,7 +298,7 @@ fn lock(
     Ok(taken)
 }
 
-fn find(tx: &Connection, request: &LockRequest) -> Result<Vec<Found>, StoreError> {
+fn find(tx: &Connection, request: &LockRequest) -> Result<Vec<Lockable>, StoreError> {
     let now = request.now.as_ms();
     match &request.which {
         LockSelection::Due => {
@@ -328,14 +328,14 @@ fn rows(
     tx: &Connection,
     condition: &str,
     values: &[&dyn rusqlite::ToSql],
-) -> Result<Vec<Found>, StoreError> {
+) -> Result<Vec<Lockable>, StoreError> {
     let mut select = tx.prepare_cached(&format!(
-        "SELECT {DELIVERY_COLUMNS}, {FOUND} FROM delivery {condition}"
+        "SELECT {DELIVERY_COLUMNS}, {LOCKABLE} FROM delivery {condition}"
     ))?;
     let mut rows = select.query(values)?;
     let mut found = Vec::new();
     while let Some(row) = rows.next()? {
-        found.push(Found::of(row)?);
+        found.push(Lockable::of(row)?);
     }
     Ok(found)
 }
@@ -432,9 +432,9 @@ fn renew(
     token: LockToken,
     until: Timestamp,
     now: Timestamp,
-) -> Result<Result<(), LockRefusal>, StoreError> {
+) -> Result<Result<(), LockError>, StoreError> {
     if held(tx, token, now)?.is_none() {
-        return Ok(Err(LockRefusal::LockLost));
+        return Ok(Err(LockError::LockLost));
     }
     tx.prepare_cached(RENEW)?
         .execute(params![token, until.as_ms()])?;
@@ -445,9 +445,9 @@ fn settle_lock(
     tx: &Connection,
     settled: SettledLock,
     now: Timestamp,
-) -> Result<Result<DeliveryId, LockRefusal>, StoreError> {
+) -> Result<Result<DeliveryId, LockError>, StoreError> {
     let Some(held) = held(tx, settled.token, now)? else {
-        return Ok(Err(LockRefusal::LockLost));
+        return Ok(Err(LockError::LockLost));
     };
     let id = held.lock.delivery;
     let ended = match held.lock.queue {
@@ -462,7 +462,7 @@ fn settle_pending(
     held: &Held,
     settled: SettledLock,
     now: Timestamp,
-) -> Result<Result<(), LockRefusal>, StoreError> {
+) -> Result<Result<(), LockError>, StoreError> {
     let id = held.lock.delivery;
     let back = |at| match held.deferred {
         true => Settlement::Retry { at: NEVER },
@@ -477,12 +477,12 @@ fn settle_pending(
             Settlement::Retry { at: NEVER }
         }
     };
-    if settled.answer.is_none() {
+    if settled.result.is_none() {
         tx.prepare_cached(UNCOUNT)?.execute([id])?;
     }
     let attempt = settled
-        .answer
-        .map(|answer| Arc::new(attempt(held.attempts, held.lock.locked_at, now, answer)));
+        .result
+        .map(|result| Arc::new(attempt(held.attempts, held.lock.locked_at, now, result)));
     let settled = SettlementRecord {
         delivery: id,
         attempt,
@@ -497,7 +497,7 @@ fn settle_dead_letter(
     held: &Held,
     settlement: &LockSettlement,
     now: Timestamp,
-) -> Result<Result<(), LockRefusal>, StoreError> {
+) -> Result<Result<(), LockError>, StoreError> {
     let id = held.lock.delivery;
     let unlock = |at: Timestamp| -> rusqlite::Result<usize> {
         let at = if held.deferred { NEVER } else { at };
@@ -519,7 +519,7 @@ fn settle_dead_letter(
             unlock(NEVER)?;
         }
         LockSettlement::Settle(Settlement::DeadLetter(_) | Settlement::Drop(_)) => {
-            return Ok(Err(LockRefusal::IsDeadLetter));
+            return Ok(Err(LockError::IsDeadLetter));
         }
     }
     Ok(Ok(()))

@@ -29,7 +29,7 @@ pub struct Notices {
 
 /// Whom accepted events are for, once they are stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Arrival {
+pub struct AppendSummary {
     pub topic: TopicId,
     /// As often as each has got an event.
     pub targets: Vec<SubscriptionId>,
@@ -38,7 +38,7 @@ pub struct Arrival {
     pub unmatched: usize,
 }
 
-impl Arrival {
+impl AppendSummary {
     /// Of these events.
     pub fn of(accepted: &AppendRequest) -> Self {
         let events = &accepted.events;
@@ -55,12 +55,12 @@ impl Notices {
     /// Tells of dead letters that have not been told of; of those of one subscription with one reason once
     /// in `quiet` at most. What is told and that it is told become one change. Returns for whom that was;
     /// there may be more when it is as much as one change makes.
-    pub async fn tell_of_dead_letters(
+    pub async fn publish_dead_letter_notices(
         &self,
         now: Timestamp,
         quiet: Duration,
         tell: impl Fn(&DeadLettersAdded) -> AppendRequest + Send + 'static,
-    ) -> Result<Vec<Arrival>, StoreError> {
+    ) -> Result<Vec<AppendSummary>, StoreError> {
         let is_any = move |tx: &Connection| {
             let mut any = tx.prepare_cached("SELECT 1 FROM dead_letter_notice WHERE dead_letters > 0 AND quiet_until <= ?1 LIMIT 1")?;
             Ok::<bool, StoreError>(any.exists([now.as_ms()])?)
@@ -101,11 +101,11 @@ impl Notices {
 pub(in crate::store) fn store(
     tx: &Connection,
     told: Option<AppendRequest>,
-) -> Result<Option<Arrival>, StoreError> {
+) -> Result<Option<AppendSummary>, StoreError> {
     let Some(told) = told else {
         return Ok(None);
     };
-    let arrival = Arrival::of(&told);
+    let arrival = AppendSummary::of(&told);
     append(tx, told)?;
     Ok(Some(arrival))
 }

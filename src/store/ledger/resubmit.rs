@@ -44,12 +44,12 @@ pub struct Candidate {
 #[derive(Clone, Debug)]
 pub struct Resubmission {
     pub of: Candidate,
-    pub to: Destined,
+    pub to: ResubmitTarget,
 }
 
 /// What is made of it.
 #[derive(Clone, Debug)]
-pub enum Destined {
+pub enum ResubmitTarget {
     /// A new delivery to its own subscription, perhaps of an edited event.
     Subscription { edited: Option<Event> },
     /// A new event of a topic, for these subscriptions.
@@ -65,7 +65,7 @@ pub enum Destined {
         edited: Option<Event>,
     },
     /// The URL has not taken it, so nothing changes but that there was an attempt.
-    Refused { attempt: Arc<DeliveryAttempt> },
+    Rejected { attempt: Arc<DeliveryAttempt> },
 }
 
 /// What came of a delivery that was sent again.
@@ -235,14 +235,14 @@ pub(in crate::store) fn resubmit(
         return Ok(None);
     };
     let added = match resubmission.to {
-        Destined::Subscription { .. } if !subscription_is_there => return Ok(None),
-        Destined::Subscription { edited } => to_subscription(tx, &of, event, edited, now)?,
-        Destined::Topic {
+        ResubmitTarget::Subscription { .. } if !subscription_is_there => return Ok(None),
+        ResubmitTarget::Subscription { edited } => to_subscription(tx, &of, event, edited, now)?,
+        ResubmitTarget::Topic {
             topic,
             event,
             targets,
         } => to_topic(tx, topic, &event, targets, now)?,
-        Destined::Url {
+        ResubmitTarget::Url {
             url,
             attempt,
             edited,
@@ -255,7 +255,7 @@ pub(in crate::store) fn resubmit(
                 ..Added::default()
             }
         }
-        Destined::Refused { attempt } => {
+        ResubmitTarget::Rejected { attempt } => {
             note_attempt(tx, of.delivery, &attempt)?;
             return Ok(Some(Resubmitted {
                 delivery: None,
@@ -327,8 +327,8 @@ fn note_attempt(
         id,
         attempt.attempt,
         attempt.started_at.as_ms(),
-        attempt.answer.outcome.name(),
-        attempt.answer.status
+        attempt.result.outcome.name(),
+        attempt.result.status
     ])?;
     record(tx, id, attempt)
 }

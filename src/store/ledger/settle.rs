@@ -28,7 +28,7 @@ pub struct Late {
     pub delivery: DeliveryId,
     /// The attempt that it belongs to.
     pub attempt: u32,
-    pub answer: LateResponse,
+    pub response: LateResponse,
     /// Whether it completes the delivery, if that still waits for the next attempt.
     pub completes: bool,
 }
@@ -184,7 +184,7 @@ fn end(
         last.outcome,
         last.status
     ])?;
-    match attempt.answer.dead_letter.as_deref() {
+    match attempt.result.dead_letter.as_deref() {
         Some(details) if changed > 0 => explain(tx, id, details)?,
         _ => {}
     }
@@ -213,8 +213,8 @@ impl LastAttempt {
         Self {
             attempt: attempt.attempt,
             at: attempt.started_at.as_ms(),
-            outcome: Outcome::name(attempt.answer.outcome),
-            status: attempt.answer.status,
+            outcome: Outcome::name(attempt.result.outcome),
+            status: attempt.result.status,
         }
     }
 }
@@ -229,11 +229,11 @@ const COMPLETE_LATE: &str = "UPDATE delivery SET state = ?3, ended_at = ?4, last
 
 /// Says whether the delivery is complete by it.
 fn settle_late(tx: &Connection, late: &Late, now: Timestamp) -> Result<bool, StoreError> {
-    let after_ms = i64::try_from(late.answer.after.as_millis()).unwrap_or(i64::MAX);
+    let after_ms = i64::try_from(late.response.after.as_millis()).unwrap_or(i64::MAX);
     tx.prepare_cached(RECORD_LATE)?.execute(params![
         late.delivery,
         late.attempt,
-        late.answer.status,
+        late.response.status,
         after_ms
     ])?;
     if !late.completes {
@@ -245,7 +245,7 @@ fn settle_late(tx: &Connection, late: &Late, now: Timestamp) -> Result<bool, Sto
         DeliveryState::Delivered,
         now.as_ms(),
         Outcome::Delivered.name(),
-        late.answer.status
+        late.response.status
     ])?;
     Ok(completed > 0)
 }
@@ -255,19 +255,19 @@ pub(in crate::store) fn record(
     id: DeliveryId,
     attempt: &DeliveryAttempt,
 ) -> Result<(), StoreError> {
-    let answer = &attempt.answer;
-    let headers = (!answer.headers.is_empty()).then(|| row::pairs_column(&answer.headers));
+    let result = &attempt.result;
+    let headers = (!result.headers.is_empty()).then(|| row::pairs_column(&result.headers));
     tx.prepare_cached(RECORD)?.execute(params![
         id,
         attempt.attempt,
         attempt.started_at.as_ms(),
         i64::try_from(attempt.duration.as_millis()).unwrap_or(i64::MAX),
-        answer.outcome.name(),
-        answer.status,
-        answer.error,
-        answer.remote_address,
+        result.outcome.name(),
+        result.status,
+        result.error,
+        result.remote_address,
         headers,
-        (!answer.body.is_empty()).then_some(&answer.body),
+        (!result.body.is_empty()).then_some(&result.body),
     ])?;
     Ok(())
 }

@@ -8,17 +8,17 @@ mod search;
 
 use rusqlite::{Connection, Row, ToSql, named_params, params};
 
-pub use search::{Counted, Found, IdRange};
+pub use search::{Counted, IdRange, ReplayCandidates};
 
 use crate::base::Timestamp;
 use crate::model::dead_letter_filter::DeadLetterFilter;
 use crate::model::delivery::{DeliveryId, Outcome};
 use crate::model::destination::EndpointUrl;
-use crate::model::event_filter::SoughtText;
+use crate::model::event_filter::TextSearch;
 use crate::model::limits::REPLAY_JOBS_KEPT;
 use crate::model::pace::Rate;
 use crate::model::replay::{
-    NewReplayJob, Progress, Refusal, ReplayCommand, ReplayJob, ReplayJobId, ReplaySource,
+    NewReplayJob, NotResubmitted, Progress, ReplayCommand, ReplayJob, ReplayJobId, ReplaySource,
     ReplayState, ReplayTarget, Replayed,
 };
 use crate::model::subscription::SubscriptionId;
@@ -27,7 +27,7 @@ use crate::store::engine::db::Db;
 use crate::store::engine::encryption::{Encryption, REPLAY_URL};
 use crate::store::error::StoreError;
 use crate::store::ledger::append::AppendRequest;
-use crate::store::ledger::notices::{self, Arrival};
+use crate::store::ledger::notices::{self, AppendSummary};
 use crate::store::ledger::resubmit::{Resubmission, Resubmitted, resubmit};
 use crate::store::row;
 use crate::store::views::{Page, Views};
@@ -47,7 +47,7 @@ pub struct ReplayBatch {
     pub from: DeliveryId,
     pub to: DeliveryId,
     pub resubmissions: Vec<Resubmission>,
-    pub skipped: Vec<(DeliveryId, Refusal)>,
+    pub skipped: Vec<(DeliveryId, NotResubmitted)>,
     /// What the URL did not take: the attempt is recorded, and the error noted with the job.
     pub failed: Vec<(Resubmission, String)>,
     /// Whether the job is complete by it.
@@ -61,17 +61,17 @@ pub struct ReplayBatchDone {
     pub skipped: u64,
     pub failed: u64,
     /// For whom it was that something was told of the end.
-    pub told: Option<Arrival>,
+    pub told: Option<AppendSummary>,
 }
 
 /// What a command came to.
 #[derive(Clone, Debug)]
-pub struct Commanded {
+pub struct CommandResult {
     /// The job as it is then.
     pub job: ReplayJob,
-    pub is_obeyed: bool,
+    pub is_applied: bool,
     /// For whom it was that something was told of the end.
-    pub told: Option<Arrival>,
+    pub told: Option<AppendSummary>,
 }
 
 impl Replays {
@@ -116,7 +116,7 @@ impl Replays {
         command: ReplayCommand,
         now: Timestamp,
         tell: impl FnOnce(&ReplayJob) -> Option<AppendRequest> + Send + 'static,
-    ) -> Result<Option<Commanded>, StoreError> {
+    ) -> Result<Option<CommandResult>, StoreError> {
         let encryption = self.encryption.clone();
         self.db
             .write(move |tx| {
@@ -124,10 +124,10 @@ impl Replays {
                     return Ok(None);
                 };
                 let Some(state) = job.state.after(command) else {
-                    let (is_obeyed, told) = (false, None);
-                    return Ok(Some(Commanded {
+                    let (is_applied, told) = (false, None);
+                    return Ok(Some(CommandResult {
                         job,
-                        is_obeyed,
+                        is_applied,
                         told,
                     }));
                 };
@@ -135,9 +135,9 @@ impl Replays {
                 let Some(job) = load(tx, &encryption, id)? else {
                     return Ok(None);
                 };
-                Ok(Some(Commanded {
+                Ok(Some(CommandResult {
                     told: notices::store(tx, tell(&job))?,
-                    is_obeyed: true,
+                    is_applied: true,
                     job,
                 }))
             })
@@ -146,21 +146,21 @@ impl Replays {
 
     /// Takes a bite, and stores what `tell` says of the job as it is then. `None`, and nothing done, where
     /// the job has been paused, cancelled or moved on.
-    pub async fn bite(
+    pub async fn advance(
         &self,
-        bite: ReplayBatch,
+        batch: ReplayBatch,
         now: Timestamp,
         tell: impl FnOnce(&ReplayJob) -> Option<AppendRequest> + Send + 'static,
     ) -> Result<Option<ReplayBatchDone>, StoreError> {
         let encryption = self.encryption.clone();
         self.db
             .write(move |tx| {
-                let bitten = take(tx, &encryption, bite, now)?;
-                Ok(match bitten {
+                let done = apply(tx, &encryption, batch, now)?;
+                Ok(match done {
                     None => None,
-                    Some((mut bitten, job)) => {
-                        bitten.told = notices::store(tx, tell(&job))?;
-                        Some(bitten)
+                    Some((mut done, job)) => {
+                        done.told = notices::store(tx, tell(&job))?;
+                        Some(done)
                     }
                 })
             })
@@ -343,7 +343,7 @@ fn filter(row: &Row<'_>) -> Result<DeadLetterFilter, StoreError> {
         to: row::timestamp_or_null(row, 11)?,
         text: row
             .get::<_, Option<String>>(12)?
-            .map(SoughtText::everywhere),
+            .map(TextSearch::everywhere),
     })
 }
 
@@ -368,7 +368,7 @@ fn progress(row: &Row<'_>) -> Result<Progress, StoreError> {
         .map_err(|_| unreadable("list of what was skipped"))?;
     let errors: Vec<(i64, String)> = serde_json::from_str(&row.get::<_, String>(26)?)
         .map_err(|_| unreadable("list of errors"))?;
-    let refusal = |(name, count): (String, u64)| Some((Refusal::from_name(&name)?, count));
+    let refusal = |(name, count): (String, u64)| Some((NotResubmitted::from_name(&name)?, count));
     let error = |(id, error)| (DeliveryId(id), error);
     Ok(Progress {
         resubmitted: row.get::<_, i64>(23)?.unsigned_abs(),
@@ -391,53 +391,53 @@ fn set_state(
     Ok(())
 }
 
-fn take(
+fn apply(
     tx: &Connection,
     encryption: &Encryption,
-    bite: ReplayBatch,
+    batch: ReplayBatch,
     now: Timestamp,
 ) -> Result<Option<(ReplayBatchDone, ReplayJob)>, StoreError> {
-    let id = bite.job;
+    let id = batch.job;
     let job = load(tx, encryption, id)?
-        .filter(|job| job.state == ReplayState::Running && job.cursor == bite.from);
+        .filter(|job| job.state == ReplayState::Running && job.cursor == batch.from);
     let Some(mut job) = job else {
         return Ok(None);
     };
     let before = job.progress.clone();
     let progress = &mut job.progress;
-    let mut resubmitted = Vec::with_capacity(bite.resubmissions.len());
-    for each in bite.resubmissions {
+    let mut resubmitted = Vec::with_capacity(batch.resubmissions.len());
+    for each in batch.resubmissions {
         let delivery = each.of.delivery;
         match resubmit(tx, each, Some(id), now)? {
             Some(done) => resubmitted.push(done),
-            None => progress.skip(delivery, Refusal::NotDeadLettered),
+            None => progress.skip(delivery, NotResubmitted::NotDeadLettered),
         }
     }
     progress.resubmitted += resubmitted.len() as u64;
-    for (delivery, refusal) in bite.skipped {
+    for (delivery, refusal) in batch.skipped {
         progress.skip(delivery, refusal);
     }
-    for (each, error) in bite.failed {
+    for (each, error) in batch.failed {
         let delivery = each.of.delivery;
         match resubmit(tx, each, Some(id), now)? {
             Some(_) => progress.fail(delivery, &error),
-            None => progress.skip(delivery, Refusal::NotDeadLettered),
+            None => progress.skip(delivery, NotResubmitted::NotDeadLettered),
         }
     }
-    advance(tx, id, bite.to, progress, now)?;
-    if bite.completes {
+    advance(tx, id, batch.to, progress, now)?;
+    if batch.completes {
         set_state(tx, id, ReplayState::Completed, now)?;
     }
-    let bitten = ReplayBatchDone {
+    let done = ReplayBatchDone {
         resubmitted,
         skipped: progress.skipped.values().sum::<u64>() - before.skipped.values().sum::<u64>(),
         failed: progress.failed - before.failed,
         told: None,
     };
-    if bite.completes {
+    if batch.completes {
         job.state = ReplayState::Completed;
     }
-    Ok(Some((bitten, job)))
+    Ok(Some((done, job)))
 }
 
 fn advance(

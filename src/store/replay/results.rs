@@ -9,11 +9,11 @@ use crate::store::row;
 use crate::store::views::Views;
 
 /// Resubmissions of a job that are looked at, so that its page stays quick; the first ones.
-pub const FATES_MAX: u64 = 10_000;
+pub const REPLAY_RESULTS_MAX: u64 = 10_000;
 
 /// How many deliveries stand how.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ReplayFates {
+pub struct ReplayResults {
     pub delivered: u64,
     /// Given up again, whatever was done with them since.
     pub given_up: u64,
@@ -21,9 +21,12 @@ pub struct ReplayFates {
 }
 
 impl Views {
-    /// What has become of the deliveries that the first [`FATES_MAX`] resubmissions of a job made; those
+    /// What has become of the deliveries that the first [`REPLAY_RESULTS_MAX`] resubmissions of a job made; those
     /// that retention has taken are not among them. `None` for a job that sends to a URL, which makes none.
-    pub async fn replay_fates(&self, job: &ReplayJob) -> Result<Option<ReplayFates>, StoreError> {
+    pub async fn replay_results(
+        &self,
+        job: &ReplayJob,
+    ) -> Result<Option<ReplayResults>, StoreError> {
         let id = job.id;
         match job.request.target {
             ReplayTarget::Url(_) => Ok(None),
@@ -34,7 +37,7 @@ impl Views {
     }
 }
 
-fn fates(tx: &Connection, job: ReplayJobId) -> Result<ReplayFates, StoreError> {
+fn fates(tx: &Connection, job: ReplayJobId) -> Result<ReplayResults, StoreError> {
     // The outer loop must be the lines, in their order.
     let select = "SELECT delivery.state, count(*) FROM (SELECT as_delivery_id, as_event_id \
          FROM resubmission WHERE replay_job_id = ?1 ORDER BY id LIMIT ?2) AS line \
@@ -47,9 +50,9 @@ fn fates(tx: &Connection, job: ReplayJobId) -> Result<ReplayFates, StoreError> {
          WHERE line.as_delivery_id IS NULL AND delivery.resubmission_of IS NULL \
          GROUP BY delivery.state";
     let mut select = tx.prepare_cached(select)?;
-    let most = i64::try_from(FATES_MAX).unwrap_or(i64::MAX);
+    let most = i64::try_from(REPLAY_RESULTS_MAX).unwrap_or(i64::MAX);
     let mut rows = select.query(params![job.0, most])?;
-    let mut fates = ReplayFates::default();
+    let mut fates = ReplayResults::default();
     while let Some(found) = rows.next()? {
         let count = found.get::<_, i64>(1)?.unsigned_abs();
         match row::state(found, 0)? {

@@ -22,7 +22,7 @@ pub struct IdRange {
 
 /// What a stretch was found to hold.
 #[derive(Clone, Debug)]
-pub struct Found {
+pub struct ReplayCandidates {
     pub candidates: Vec<Candidate>,
     /// Everything up to this delivery has been looked at.
     pub cursor: DeliveryId,
@@ -66,7 +66,7 @@ impl Replays {
         id_range: IdRange,
         limit: usize,
         with_events: bool,
-    ) -> Result<Found, StoreError> {
+    ) -> Result<ReplayCandidates, StoreError> {
         self.db
             .read(move |tx| find(tx, &source, id_range, limit, with_events))
             .await
@@ -179,7 +179,7 @@ fn find(
     id_range: IdRange,
     limit: usize,
     with_events: bool,
-) -> Result<Found, StoreError> {
+) -> Result<ReplayCandidates, StoreError> {
     let end = end_of_window(tx, source, id_range)?;
     let until = end.unwrap_or(id_range.until);
     let select = select_first(source);
@@ -208,7 +208,7 @@ fn find(
     }
     let is_cut = candidates.len() == limit || bytes >= REPLAY_BYTES_MAX;
     let last = candidates.last().filter(|_| is_cut);
-    Ok(Found {
+    Ok(ReplayCandidates {
         cursor: last.map_or(until, |last| last.delivery),
         is_end: !is_cut && end.is_none(),
         candidates,
@@ -219,7 +219,7 @@ fn find(
 mod tests {
     use super::*;
     use crate::model::dead_letter_filter::DeadLetterFilter;
-    use crate::model::event_filter::SoughtText;
+    use crate::model::event_filter::TextSearch;
     use crate::model::subscription::SubscriptionId;
     use crate::store::engine::{db, migrate};
 
@@ -280,7 +280,7 @@ mod tests {
     #[test]
     fn words_are_sought_in_the_events_of_dead_letters_that_fit_otherwise() {
         let mut source = dead_letters(None);
-        source.filter.text = Some(SoughtText::everywhere("refund".to_owned()));
+        source.filter.text = Some(TextSearch::everywhere("refund".to_owned()));
         let steps = plan(&source, &select_count(&source));
         assert!(
             steps[0].contains("COVERING INDEX delivery_dead"),

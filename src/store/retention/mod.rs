@@ -37,7 +37,7 @@ pub struct Prunable {
     /// Bytes of their data.
     pub bytes: u64,
     /// The last event that was looked at, and when it was published; `None` if there is none.
-    pub looked_to: Option<(EventKey, Timestamp)>,
+    pub last_seen: Option<(EventKey, Timestamp)>,
 }
 
 /// Rows that were deleted.
@@ -54,10 +54,10 @@ impl Upkeep {
         &self,
         after: EventKey,
         cutoff: Cutoff,
-        bite: PruneBatch,
+        batch: PruneBatch,
     ) -> Result<Prunable, StoreError> {
         self.db
-            .read(move |tx| find_prunable(tx, after, cutoff, bite))
+            .read(move |tx| find_prunable(tx, after, cutoff, batch))
             .await
     }
 
@@ -67,7 +67,7 @@ impl Upkeep {
             .write(move |tx| {
                 let mut pruned = Pruned::default();
                 for event in events {
-                    if standing(tx, event, cutoff)?.may_go {
+                    if status(tx, event, cutoff)?.is_prunable {
                         delete(tx, event, &mut pruned)?;
                     }
                 }
@@ -77,7 +77,7 @@ impl Upkeep {
     }
 
     /// Deletes up to `limit` marks of publish requests from before `since`. Returns how many there were.
-    pub async fn forget_requests(
+    pub async fn delete_request_marks(
         &self,
         since: Timestamp,
         limit: usize,
@@ -106,36 +106,36 @@ impl Upkeep {
             bytes: 0,
         };
         let found = self.find_prunable(EventKey(0), any, first).await?;
-        Ok(found.looked_to)
+        Ok(found.last_seen)
     }
 }
 
-const LOOK: &str = "SELECT id, received_at, coalesce(octet_length(data), 0) FROM event \
+const SCAN: &str = "SELECT id, received_at, coalesce(octet_length(data), 0) FROM event \
      WHERE id > ?1 ORDER BY id LIMIT ?2";
 
 fn find_prunable(
     tx: &Connection,
     after: EventKey,
     cutoff: Cutoff,
-    bite: PruneBatch,
+    batch: PruneBatch,
 ) -> Result<Prunable, StoreError> {
-    let limit = i64::try_from(bite.events).unwrap_or(i64::MAX);
-    let mut look = tx.prepare_cached(LOOK)?;
+    let limit = i64::try_from(batch.events).unwrap_or(i64::MAX);
+    let mut look = tx.prepare_cached(SCAN)?;
     let mut rows = look.query(params![after, limit])?;
     let (mut found, mut count) = (Prunable::default(), 0);
     while let Some(row) = rows.next()? {
         let (event, received_at) = (EventKey(row.get(0)?), row::timestamp(row, 1)?);
         if received_at <= cutoff.delivered {
-            let standing = standing(tx, event, cutoff)?;
-            if standing.may_go {
+            let status = status(tx, event, cutoff)?;
+            if status.is_prunable {
                 found.events.push(event);
-                found.deliveries += standing.deliveries;
+                found.deliveries += status.deliveries;
                 found.bytes += row.get::<_, i64>(2)?.unsigned_abs();
-                count += 1 + standing.deliveries + standing.attempts;
+                count += 1 + status.deliveries + status.attempts;
             }
         }
-        found.looked_to = Some((event, received_at));
-        if count >= bite.rows || found.bytes >= bite.bytes {
+        found.last_seen = Some((event, received_at));
+        if count >= batch.rows || found.bytes >= batch.bytes {
             break;
         }
     }
@@ -143,20 +143,16 @@ fn find_prunable(
 }
 
 /// What there is of an event, and whether all of it may go.
-struct SubscriptionStatus {
+struct EventStatus {
     deliveries: u64,
     attempts: u64,
-    may_go: bool,
+    is_prunable: bool,
 }
 
-const STANDING: &str = "SELECT count(*), coalesce(sum(attempts), 0), coalesce(max(ended_at IS NULL \
+const STATUS: &str = "SELECT count(*), coalesce(sum(attempts), 0), coalesce(max(ended_at IS NULL \
      OR ended_at > CASE state WHEN ?2 THEN ?3 ELSE ?4 END), 0) FROM delivery WHERE event_id = ?1";
 
-fn standing(
-    tx: &Connection,
-    event: EventKey,
-    cutoff: Cutoff,
-) -> rusqlite::Result<SubscriptionStatus> {
+fn status(tx: &Connection, event: EventKey, cutoff: Cutoff) -> rusqlite::Result<EventStatus> {
     let dead_letters = cutoff.dead_letters.map_or(i64::MIN, Timestamp::as_ms);
     let values = params![
         event,
@@ -164,11 +160,11 @@ fn standing(
         dead_letters,
         cutoff.delivered.as_ms()
     ];
-    tx.prepare_cached(STANDING)?.query_row(values, |row| {
-        Ok(SubscriptionStatus {
+    tx.prepare_cached(STATUS)?.query_row(values, |row| {
+        Ok(EventStatus {
             deliveries: row.get::<_, i64>(0)?.unsigned_abs(),
             attempts: row.get::<_, i64>(1)?.unsigned_abs(),
-            may_go: !row.get::<_, bool>(2)?,
+            is_prunable: !row.get::<_, bool>(2)?,
         })
     })
 }

@@ -27,7 +27,7 @@ impl Granularity {
 impl Upkeep {
     /// Folds one stretch of one topic's or subscription's roll-ups from before `before` into one row of
     /// this grain. Returns whether there was one: call it until there is none.
-    pub async fn fold_rollups(
+    pub async fn roll_up(
         &self,
         granularity: Granularity,
         before: Timestamp,
@@ -60,7 +60,7 @@ impl Upkeep {
     }
 
     /// Deletes up to `limit` roll-ups from before `before`. Returns how many there were.
-    pub async fn forget_rollups(
+    pub async fn delete_rollups(
         &self,
         before: Timestamp,
         limit: usize,

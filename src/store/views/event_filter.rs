@@ -2,7 +2,7 @@
 
 use rusqlite::ToSql;
 
-use crate::model::event_filter::{DeliveryStage, EventFilter, SoughtText};
+use crate::model::event_filter::{DeliveryStage, EventFilter, TextSearch};
 
 /// True for the events whose type and subject are those that are asked for.
 pub(in crate::store) const OF_EVENT: &str = "(:type IS NULL OR event.event_type = :type) \
@@ -32,7 +32,7 @@ impl FilterValues {
     pub(in crate::store) fn of_event(
         event_type: Option<&str>,
         subject: Option<&str>,
-        text: Option<&SoughtText>,
+        text: Option<&TextSearch>,
     ) -> Self {
         let (event_type, type_begin) = whole_or_begin(event_type);
         let (subject, subject_begin) = whole_or_begin(subject);

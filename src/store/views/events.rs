@@ -23,7 +23,7 @@ const SEARCH_BYTES_MAX: u64 = 8 << 20;
 
 /// Deliveries in a state that an index knows, up to which their events are found by it: more of them lie
 /// so close together that a walk through the events finds them as well.
-const SOUGHT_MAX: i64 = 5_000;
+const INDEXED_MAX: i64 = 5_000;
 
 /// Which events to list.
 #[derive(Clone, Debug, Default)]
@@ -36,17 +36,17 @@ pub struct EventQuery {
 
 /// A page of events.
 #[derive(Clone, Debug, Default)]
-pub struct FoundEvents {
+pub struct EventSearch {
     pub rows: Vec<EventRow>,
     /// What to ask for the next page with.
     pub next_before: Option<EventKey>,
     /// Set where the search ended before the page was full and before the oldest event.
-    pub looked_back: Option<LookedBack>,
+    pub progress: Option<SearchProgress>,
 }
 
 /// How far a search went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LookedBack {
+pub struct SearchProgress {
     /// Events that it looked at.
     pub events: u64,
     /// When the last of them was received.
@@ -72,7 +72,7 @@ pub struct EventRow {
 
 impl Views {
     /// Events, newest first. A search looks at a bounded number of them, and says how far it came.
-    pub async fn events(&self, query: EventQuery) -> Result<FoundEvents, StoreError> {
+    pub async fn events(&self, query: EventQuery) -> Result<EventSearch, StoreError> {
         let query = EventQuery {
             limit: query.limit.clamp(1, PAGE_ROWS_MAX),
             ..query
@@ -81,22 +81,22 @@ impl Views {
     }
 }
 
-fn events(tx: &Connection, query: &EventQuery) -> Result<FoundEvents, StoreError> {
+fn events(tx: &Connection, query: &EventQuery) -> Result<EventSearch, StoreError> {
     let found = search(tx, query)?;
     let rows = found.keys.iter().map(|key| event_row(tx, *key));
     let rows: Vec<EventRow> = rows.collect::<Result<_, _>>()?;
-    let (next_before, looked_back) = match (found.keys.last(), found.stopped_at) {
+    let (next_before, progress) = match (found.keys.last(), found.stopped_at) {
         (Some(last), _) if found.keys.len() == query.limit => (Some(*last), None),
         (_, None) => (None, None),
         (_, Some((key, to))) => {
             let events = found.looked_at;
-            (Some(key), Some(LookedBack { events, to }))
+            (Some(key), Some(SearchProgress { events, to }))
         }
     };
-    Ok(FoundEvents {
+    Ok(EventSearch {
         rows,
         next_before,
-        looked_back,
+        progress,
     })
 }
 
@@ -168,13 +168,13 @@ fn candidates(tx: &Connection, filter: &EventFilter) -> Result<String, StoreErro
     let state = state.name();
     let sought = format!("FROM delivery WHERE delivery.state = '{state}' AND {of}");
     let count = format!("SELECT count(*) FROM (SELECT 1 {sought} LIMIT :most)");
-    let most = SOUGHT_MAX + 1;
+    let most = INDEXED_MAX + 1;
     let values = FilterValues::of(filter);
     let values = values.in_sql(&count, &[(":most", &most)]);
     let count: i64 = tx
         .prepare_cached(&count)?
         .query_row(values.as_slice(), |row| row.get(0))?;
-    Ok(match count <= SOUGHT_MAX {
+    Ok(match count <= INDEXED_MAX {
         true => format!("WHERE event.id IN (SELECT delivery.event_id {sought})"),
         false => "NOT INDEXED WHERE TRUE".to_owned(),
     })

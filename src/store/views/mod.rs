@@ -15,7 +15,7 @@ pub use counters::{
     TrafficSlot,
 };
 pub use dead_letters::{DeadLetterQuery, Group, GroupBy, Groups, NUMBERS_MAX};
-pub use events::{EventQuery, EventRow, FoundEvents, LookedBack};
+pub use events::{EventQuery, EventRow, EventSearch, SearchProgress};
 pub use last_day::{HOURS, SubscriptionDay, TopicDay};
 pub use pull_queue::{PullQueue, PullQueueState, QUEUE_COUNTED_MAX};
 use rusqlite::{Connection, Row, params};
@@ -40,7 +40,7 @@ use crate::store::row;
 pub use crate::store::inspectors::InspectedQuery;
 pub use crate::store::ledger::exports::ExportHistory;
 pub use crate::store::rejections::RejectionQuery;
-pub use crate::store::replay::results::{FATES_MAX, ReplayFates};
+pub use crate::store::replay::results::{REPLAY_RESULTS_MAX, ReplayResults};
 use crate::wire::dead_letter::DeadLetterFacts;
 
 /// Rows on one page of a list, at most.
@@ -186,9 +186,9 @@ impl Views {
     /// One bite of a topic's events, newest first. It may be short or even empty, and yet not the last.
     pub async fn read_back(
         &self,
-        bite: ReadBack,
+        query: ReadBack,
     ) -> Result<Page<StoredEvent, EventKey>, StoreError> {
-        self.db.read(move |tx| read_back(tx, &bite)).await
+        self.db.read(move |tx| read_back(tx, &query)).await
     }
 
     /// One event.
@@ -231,7 +231,7 @@ impl Views {
     }
 }
 
-fn read_back(tx: &Connection, bite: &ReadBack) -> Result<Page<StoredEvent, EventKey>, StoreError> {
+fn read_back(tx: &Connection, query: &ReadBack) -> Result<Page<StoredEvent, EventKey>, StoreError> {
     // Two look-ups at the ends of the table; together they would be a walk through it.
     let end = |which: &str| -> rusqlite::Result<Option<i64>> {
         let select = format!("SELECT {which}(id) FROM event");
@@ -240,7 +240,7 @@ fn read_back(tx: &Connection, bite: &ReadBack) -> Result<Page<StoredEvent, Event
     let (Some(oldest), Some(newest)) = (end("min")?, end("max")?) else {
         return Ok(Page::default());
     };
-    let newest = bite
+    let newest = query
         .before
         .map_or(newest, |before| before.0 - 1)
         .min(newest);
@@ -250,7 +250,7 @@ fn read_back(tx: &Connection, bite: &ReadBack) -> Result<Page<StoredEvent, Event
         row::EVENT_COLUMNS
     );
     let mut select = tx.prepare_cached(&select)?;
-    let mut rows = select.query(params![newest, floor, bite.topic])?;
+    let mut rows = select.query(params![newest, floor, query.topic])?;
     let mut page = Page::default();
     let mut bytes = 0;
     while let Some(row) = rows.next()? {
@@ -258,7 +258,7 @@ fn read_back(tx: &Connection, bite: &ReadBack) -> Result<Page<StoredEvent, Event
         bytes += stored.event.size();
         let key = stored.key;
         page.rows.push(stored);
-        if page.rows.len() >= bite.limit || bytes >= bite.bytes_max {
+        if page.rows.len() >= query.limit || bytes >= query.bytes_max {
             page.next_before = Some(key);
             return Ok(page);
         }
@@ -382,7 +382,7 @@ fn attempt(row: &Row<'_>) -> Result<DeliveryAttempt, StoreError> {
         attempt: row.get(0)?,
         started_at: row::timestamp(row, 1)?,
         duration: Duration::from_millis(row.get::<_, i64>(2)?.unsigned_abs()),
-        answer: AttemptResult {
+        result: AttemptResult {
             outcome: row::outcome(row, 3)?.unwrap_or(Outcome::GenericError),
             status: row.get(4)?,
             error: row.get(5)?,

@@ -80,7 +80,7 @@ pub fn render_inspected_row(request: &InspectedRequest) -> Value {
         "eventType": request.event_type,
         "size": request.bytes,
         "signature": request.signature,
-        "answer": request.answer,
+        "answer": request.response,
     })
 }
 
@@ -90,11 +90,11 @@ pub fn render_inspected(request: &InspectedRequest) -> Value {
     let headers = request.headers.iter();
     let headers = headers.map(|(name, value)| (name.clone(), Value::from(value.as_str())));
     document["headers"] = Value::Object(headers.collect::<Map<_, _>>());
-    let kept = u64::try_from(request.beginning.len()).unwrap_or(u64::MAX);
+    let kept = u64::try_from(request.body_start.len()).unwrap_or(u64::MAX);
     document["truncated"] = json!(kept < request.bytes);
-    match text_beginning(&request.beginning) {
+    match text_beginning(&request.body_start) {
         Some(text) => document["body"] = json!(text),
-        None => document["bodyBase64"] = json!(STANDARD.encode(&request.beginning)),
+        None => document["bodyBase64"] = json!(STANDARD.encode(&request.body_start)),
     }
     document
 }
@@ -105,7 +105,7 @@ fn read(body: &Fields) -> Result<InspectorDefinition, InvalidResource> {
     let delay_max = u32::try_from(INSPECTOR_DELAY_MAX.as_millis()).unwrap_or(u32::MAX);
     let retry_after_max = u32::try_from(RETRY_AFTER_MAX.as_secs()).unwrap_or(u32::MAX);
     Ok(InspectorDefinition {
-        answers: read_answers(body)?.unwrap_or(default.answers),
+        responses: read_answers(body)?.unwrap_or(default.responses),
         delay: body
             .number(DELAY, 0..=delay_max)?
             .map_or(default.delay, |ms| Duration::from_millis(ms.into())),
@@ -167,7 +167,7 @@ fn header_problem(name: &str, value: &str) -> Option<String> {
 
 fn render_definition(definition: &InspectorDefinition) -> Value {
     json!({
-        ANSWERS: definition.answers.to_string(),
+        ANSWERS: definition.responses.to_string(),
         DELAY: u64::try_from(definition.delay.as_millis()).unwrap_or(u64::MAX),
         RETRY_AFTER: definition.retry_after_s,
         HEADERS: definition.headers,
@@ -193,7 +193,7 @@ mod tests {
             "responseHeaders": { "x-a": "b" }, "responseBody": "Not\nnow", "perEvent": true,
         });
         let definition = parse_inspector(&body).expect("a definition");
-        assert_eq!(definition.answers.to_string(), "503 503 200");
+        assert_eq!(definition.responses.to_string(), "503 503 200");
         assert_eq!(definition.delay, Duration::from_secs(180));
         let text = inspector_to_text(&definition);
         assert_eq!(inspector_from_text(&text), Ok(definition));

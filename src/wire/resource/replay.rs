@@ -10,12 +10,12 @@ use crate::base::Timestamp;
 use crate::model::dead_letter_filter::DeadLetterFilter;
 use crate::model::delivery::Outcome;
 use crate::model::destination::EndpointUrl;
-use crate::model::event_filter::SoughtText;
+use crate::model::event_filter::TextSearch;
 use crate::model::limits::ENDPOINT_URL_BYTES_MAX;
 use crate::model::name::{SubscriptionName, TopicName};
 use crate::model::pace::Rate;
 use crate::model::registry::{Registry, TopicEntry};
-use crate::model::replay::{Refusal, ReplayJob, ReplaySource, ReplayTarget, Replayed};
+use crate::model::replay::{NotResubmitted, ReplayJob, ReplaySource, ReplayTarget, Replayed};
 use crate::model::subscription::SubscriptionId;
 
 /// The properties of a filter.
@@ -119,7 +119,7 @@ fn filter(named: &Fields, registry: &Registry) -> Result<DeadLetterFilter, Inval
         subject: said(named, "subject")?,
         from: moment(named, "from")?,
         to: moment(named, "to")?,
-        text: said(named, "text")?.map(SoughtText::everywhere),
+        text: said(named, "text")?.map(TextSearch::everywhere),
     })
 }
 
@@ -239,7 +239,7 @@ pub fn render_replay(
         "failed": progress.failed,
         "skipped": progress.skipped.values().sum::<u64>(),
         "skippedReasons": progress.skipped.iter()
-            .map(|(refusal, count)| (Refusal::name(*refusal).to_owned(), json!(count)))
+            .map(|(refusal, count)| (NotResubmitted::name(*refusal).to_owned(), json!(count)))
             .collect::<serde_json::Map<_, _>>(),
         "errors": errors,
         "waitsFor": waits_for.map(|(topic, name)| format!("{topic}/{name}")),

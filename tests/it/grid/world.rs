@@ -88,7 +88,7 @@ impl World {
 #[async_trait::async_trait]
 impl Responder for World {
     /// The next reply of the host's script; the last one repeats.
-    async fn answer(
+    async fn respond(
         &self,
         request: &TransportRequest,
     ) -> Result<TransportResponse, TransportError> {

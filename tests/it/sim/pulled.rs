@@ -189,7 +189,7 @@ fn turns(delivery: &DeliveryDetail) -> Vec<Turn> {
         (
             attempt.started_at,
             attempt.ended_at(),
-            attempt.answer.outcome,
+            attempt.result.outcome,
         )
     };
     attempts.map(turn).collect()

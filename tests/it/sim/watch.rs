@@ -179,7 +179,7 @@ fn is_record_of(attempt: &DeliveryAttempt, sent: &Sent) -> bool {
         && sent.count + 1 == attempt.attempt
         && sent
             .ended
-            .is_some_and(|(at, said)| at == ended && status(said) == attempt.answer.status)
+            .is_some_and(|(at, said)| at == ended && status(said) == attempt.result.status)
 }
 
 fn status(said: Said) -> Option<u16> {
@@ -234,7 +234,7 @@ fn check_delivery(
 }
 
 fn what_was_said(ledger: &Ledger, pair: &Pair, attempt: &DeliveryAttempt) -> Result<Said, String> {
-    let answer = &attempt.answer;
+    let answer = &attempt.result;
     if answer.outcome == Outcome::Probation {
         let error = answer.error.as_deref().unwrap_or_default();
         let client_errors = ["Unauthorized", "Forbidden", "NotFound"];
@@ -311,7 +311,7 @@ fn check_end(
         true => Ok(()),
         false => Err(format!(
             "after attempt {} with {:?} that ended {ended} it is {row:?}, but {fates:?} was due",
-            last.attempt, last.answer.status
+            last.attempt, last.result.status
         )),
     }
 }

@@ -66,7 +66,7 @@ struct Waiting {
     at: Timestamp,
     said: Said,
     cargo: Cargo,
-    tell: oneshot::Sender<()>,
+    publish_notices: oneshot::Sender<()>,
 }
 
 /// What comes after a time-out; no status where nobody listens any more by then.
@@ -79,7 +79,7 @@ struct LatePlan {
 
 struct LateWaiting {
     plan: LatePlan,
-    tell: oneshot::Sender<TransportResponse>,
+    publish_notices: oneshot::Sender<TransportResponse>,
 }
 
 impl World {
@@ -159,7 +159,7 @@ impl Scene {
                 continue;
             };
             request::answered(&mut self.ledger, &waiting.cargo, waiting.said);
-            let _ = waiting.tell.send(());
+            let _ = waiting.publish_notices.send(());
         }
         let due: Vec<u64> = self
             .late
@@ -168,13 +168,17 @@ impl Scene {
             .map(|(number, _)| *number)
             .collect();
         for number in due {
-            let Some(LateWaiting { plan, tell }) = self.late.remove(&number) else {
+            let Some(LateWaiting {
+                plan,
+                publish_notices,
+            }) = self.late.remove(&number)
+            else {
                 continue;
             };
-            // Dropping `tell` ends the listening.
+            // Dropping `publish_notices` ends the listening.
             if let Some(status) = plan.status {
                 request::answered_late(&mut self.ledger, &plan.cargo, plan.asked_at, status);
-                let _ = tell.send(answer(status, None));
+                let _ = publish_notices.send(answer(status, None));
             }
         }
     }
@@ -199,14 +203,14 @@ impl Scene {
                 None
             }
             Some(at) => {
-                let (tell, told) = oneshot::channel();
+                let (publish_notices, told) = oneshot::channel();
                 let said = reaction.said;
                 self.next_number += 1;
                 let waiting = Waiting {
                     at,
                     said,
                     cargo,
-                    tell,
+                    publish_notices,
                 };
                 self.waiting.insert(self.next_number, waiting);
                 Some(told)
@@ -309,7 +313,7 @@ fn result(said: Said) -> Result<TransportResponse, TransportError> {
 
 #[async_trait::async_trait]
 impl Responder for World {
-    async fn answer(
+    async fn respond(
         &self,
         request: &TransportRequest,
     ) -> Result<TransportResponse, TransportError> {
@@ -332,10 +336,16 @@ impl Responder for World {
     fn late_response(&self, _request: &TransportRequest) -> Option<PendingResponse> {
         let mut scene = self.scene();
         let plan = scene.late_plan.take()?;
-        let (tell, told) = oneshot::channel();
+        let (publish_notices, told) = oneshot::channel();
         scene.next_number += 1;
         let number = scene.next_number;
-        scene.late.insert(number, LateWaiting { plan, tell });
+        scene.late.insert(
+            number,
+            LateWaiting {
+                plan,
+                publish_notices,
+            },
+        );
         Some(PendingResponse::new(async { told.await.ok() }))
     }
 }

@@ -41,13 +41,16 @@ pub(super) async fn the_first_user_claims_and_sessions_end(f: Fixture) {
         Ok(Some("{}".to_owned()))
     );
     assert_eq!(accounts.session("id".to_owned(), at(10)).await, Ok(None));
-    assert_eq!(f.store.accounts.forget_sessions(at(10)).await, Ok(1));
+    assert_eq!(
+        f.store.accounts.delete_expired_sessions(at(10)).await,
+        Ok(1)
+    );
 }
 
 pub(super) async fn failures_to_sign_in_are_counted_bounded_and_forgotten(f: Fixture) {
     let accounts = &f.store.accounts;
     let fail = async |guesser: &str, now| {
-        let wait = accounts.begin_guess(vec![guesser.to_owned()], at(now));
+        let wait = accounts.begin_login_attempt(vec![guesser.to_owned()], at(now));
         wait.await.expect("an answer")
     };
     for _ in 0..5 {
@@ -56,17 +59,17 @@ pub(super) async fn failures_to_sign_in_are_counted_bounded_and_forgotten(f: Fix
     let second = Some(Duration::from_secs(1));
     assert_eq!(fail("ann", 0).await, second);
     assert_eq!(fail("bob", 0).await, None);
-    let known = accounts.take_back_guess("bob".to_owned(), vec!["ann".to_owned()]);
+    let known = accounts.clear_login_failures("bob".to_owned(), vec!["ann".to_owned()]);
     known.await.expect("taken back");
     assert_eq!(fail("ann", 0).await, None, "the last failure was none");
     assert_eq!(fail("ann", 0).await, second);
     // The newest ten thousand are remembered.
     let many = (0..9_999).map(|number| number.to_string()).collect();
-    assert_eq!(accounts.begin_guess(many, at(500)).await, Ok(None));
+    assert_eq!(accounts.begin_login_attempt(many, at(500)).await, Ok(None));
     assert_eq!(fail("ann", 500).await, Some(Duration::from_millis(500)));
     assert_eq!(fail("late", 500).await, None);
     assert_eq!(fail("ann", 500).await, None, "ann's were the oldest");
-    let forget = async |until| f.store.accounts.forget_guessers(at(until)).await;
+    let forget = async |until| f.store.accounts.delete_login_failures(at(until)).await;
     assert_eq!(forget(499).await, Ok(0));
     assert_eq!(forget(500).await, Ok(10_000));
 }
@@ -77,7 +80,11 @@ async fn failures_to_sign_in_outlive_the_program() {
     let data_dir = data_dir(&dir);
     for expected in [None, Some(Duration::from_secs(1))] {
         let store = opened(data_dir.clone());
-        let guess = || store.accounts.begin_guess(vec!["ann".to_owned()], at(0));
+        let guess = || {
+            store
+                .accounts
+                .begin_login_attempt(vec!["ann".to_owned()], at(0))
+        };
         assert_eq!(guess().await, Ok(expected));
         for _ in 0..4 {
             guess().await.expect("an answer");

@@ -74,8 +74,8 @@ pub(super) async fn settlements_end_or_move_a_delivery(f: Fixture) {
         "a late settlement leaves no attempt behind"
     );
     let attempt = &detail.attempts[0];
-    assert_eq!(attempt.answer.body, b"no\0pe");
-    assert_eq!(attempt.answer.headers, [("x-a".to_owned(), "b".to_owned())]);
+    assert_eq!(attempt.result.body, b"no\0pe");
+    assert_eq!(attempt.result.headers, [("x-a".to_owned(), "b".to_owned())]);
     assert_eq!(
         (attempt.started_at, attempt.duration.as_millis()),
         (at(1), 7)
@@ -122,7 +122,7 @@ pub(super) async fn a_repeated_request_is_stored_once(f: Fixture) {
     let forgotten = f
         .store
         .upkeep
-        .forget_requests(at(51), 10)
+        .delete_request_marks(at(51), 10)
         .await
         .expect("an answer");
     assert_eq!(forgotten, 2);
@@ -135,7 +135,7 @@ pub(super) async fn a_deleted_subscription_leaves_a_record(f: Fixture) {
     let delivery = ids(&f.lease(f.billing, 0, 1).await)[0];
     let delete = RegistryChange::DeleteSubscription {
         id: f.billing,
-        pending: PendingFate::Discard,
+        pending: OnDelete::Discard,
     };
     let registry = f.store.catalog.save(delete, at(1)).await.expect("deleted");
     assert!(registry.subscription(f.billing).is_none());
@@ -174,8 +174,8 @@ pub(super) async fn pending_deliveries_of_a_deleted_subscription_can_be_kept(f: 
         f.publish(id, &[f.billing, f.audit], 0).await;
     }
     for (id, pending) in [
-        (f.billing, PendingFate::DeadLetter),
-        (f.audit, PendingFate::Discard),
+        (f.billing, OnDelete::DeadLetter),
+        (f.audit, OnDelete::Discard),
     ] {
         let delete = RegistryChange::DeleteSubscription { id, pending };
         f.store.catalog.save(delete, at(1)).await.expect("deleted");
@@ -217,7 +217,7 @@ pub(super) async fn a_late_answer_completes_what_still_waits(f: Fixture) {
     let late = |delivery, status, completes| Late {
         delivery,
         attempt: 1,
-        answer: LateResponse {
+        response: LateResponse {
             status,
             after: Duration::from_secs(45),
         },

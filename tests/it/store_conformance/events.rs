@@ -1,7 +1,7 @@
 //! Searches in the events.
 
-use everpost::model::event_filter::{DeliveryStage, EventFilter, SoughtText};
-use everpost::store::views::LookedBack;
+use everpost::model::event_filter::{DeliveryStage, EventFilter, TextSearch};
+use everpost::store::views::SearchProgress;
 
 use super::*;
 
@@ -50,20 +50,20 @@ impl Fixture {
     async fn first_page(
         &self,
         filter: EventFilter,
-    ) -> (usize, Option<EventKey>, Option<LookedBack>) {
+    ) -> (usize, Option<EventKey>, Option<SearchProgress>) {
         let query = EventQuery {
             filter,
             before: None,
             limit: 10,
         };
         let page = self.store.views.events(query).await.expect("a page");
-        (page.rows.len(), page.next_before, page.looked_back)
+        (page.rows.len(), page.next_before, page.progress)
     }
 }
 
 fn text(text: &str) -> EventFilter {
     EventFilter {
-        text: Some(SoughtText::everywhere(text)),
+        text: Some(TextSearch::everywhere(text)),
         ..EventFilter::default()
     }
 }
@@ -239,21 +239,18 @@ pub(super) async fn events_are_found_by_what_is_known_of_them(f: Fixture) {
 pub(super) async fn a_search_of_events_says_how_far_it_came(f: Fixture) {
     f.publish("oldest", &[f.billing], 1).await;
     f.append_many(20_000, &[], "{}").await;
-    let looked_back = Some(LookedBack {
+    let progress = Some(SearchProgress {
         events: 20_000,
         to: at(500),
     });
     let next = Some(EventKey(2));
-    assert_eq!(f.first_page(text("oldest")).await, (0, next, looked_back));
+    assert_eq!(f.first_page(text("oldest")).await, (0, next, progress));
     assert_eq!(f.search(text("oldest"), 10).await, "oldest");
     let of_billing = EventFilter {
         subscription: Some(f.billing),
         ..EventFilter::default()
     };
-    assert_eq!(
-        f.first_page(of_billing.clone()).await,
-        (0, next, looked_back)
-    );
+    assert_eq!(f.first_page(of_billing.clone()).await, (0, next, progress));
     let pending = EventFilter {
         state: Some(DeliveryStage::In(DeliveryState::Pending)),
         ..of_billing
@@ -273,7 +270,7 @@ pub(super) async fn a_search_of_events_says_how_far_it_came(f: Fixture) {
 pub(super) async fn a_search_in_data_ends_after_so_many_bytes(f: Fixture) {
     let big = format!("\"{}\"", "x".repeat(1 << 20));
     f.append_many(10, &[], &big).await;
-    let (found, next, looked_back) = f.first_page(text("nowhere")).await;
+    let (found, next, progress) = f.first_page(text("nowhere")).await;
     assert_eq!((found, next), (0, Some(EventKey(3))));
-    assert_eq!(looked_back.map(|each| each.events), Some(8));
+    assert_eq!(progress.map(|each| each.events), Some(8));
 }

@@ -43,7 +43,7 @@ pub(super) async fn a_queue_shows_what_waits_and_what_is_held(f: Fixture) {
     let released = SettledLock {
         token: tokens[0],
         settlement,
-        answer: Some(AttemptResult::of(Outcome::Busy)),
+        result: Some(AttemptResult::of(Outcome::Busy)),
     };
     let settled = f.store.deliveries.settle_locks(vec![released], at(160));
     assert_eq!(settled.await, Ok(vec![Ok(DeliveryId(1))]));

@@ -2,17 +2,19 @@
 
 use everpost::model::dead_letter_filter::DeadLetterFilter;
 use everpost::model::destination::EndpointUrl;
-use everpost::model::event_filter::SoughtText;
+use everpost::model::event_filter::TextSearch;
 use everpost::model::pace::Rate;
 use everpost::model::replay::{
-    NewReplayJob, Refusal, ReplayCommand, ReplayJob, ReplayJobId, ReplaySource, ReplayState,
+    NewReplayJob, NotResubmitted, ReplayCommand, ReplayJob, ReplayJobId, ReplaySource, ReplayState,
     ReplayTarget, Replayed,
 };
-use everpost::store::{Candidate, Counted, Destined, Found, IdRange, ReplayBatch, Resubmission};
+use everpost::store::{
+    Candidate, Counted, IdRange, ReplayBatch, ReplayCandidates, Resubmission, ResubmitTarget,
+};
 
 use super::*;
 
-const AFRESH: Destined = Destined::Subscription { edited: None };
+const AFRESH: ResubmitTarget = ResubmitTarget::Subscription { edited: None };
 
 impl Fixture {
     /// A dead letter of `billing`, given up at `now`.
@@ -29,7 +31,7 @@ impl Fixture {
         found.expect("an answer").pop().expect("a candidate")
     }
 
-    async fn again(&self, id: DeliveryId, to: Destined, now: i64) -> Option<DeliveryId> {
+    async fn again(&self, id: DeliveryId, to: ResubmitTarget, now: i64) -> Option<DeliveryId> {
         let of = self.candidate(id).await;
         let resubmission = Resubmission { of, to };
         let done = self
@@ -45,7 +47,7 @@ impl Fixture {
             .store
             .replays
             .find(source(filter), all(100), 100, false);
-        let found: Found = found.await.expect("an answer");
+        let found: ReplayCandidates = found.await.expect("an answer");
         assert!(found.is_end);
         found.candidates.iter().map(|each| each.delivery).collect()
     }
@@ -126,7 +128,7 @@ pub(super) async fn an_edited_event_stands_beside_the_original(f: Fixture) {
         data: EventData::Json("{\"n\":2}".to_owned()),
         ..original.event.clone()
     };
-    let to = Destined::Subscription {
+    let to = ResubmitTarget::Subscription {
         edited: Some(edited.clone()),
     };
     let fresh = f.again(dead, to, 5).await.expect("a delivery");
@@ -148,7 +150,7 @@ pub(super) async fn an_edited_event_stands_beside_the_original(f: Fixture) {
 
     // To a topic: a new event for others, one generation on.
     f.settle(fresh, 1, Settlement::DeadLetter(reason), 6).await;
-    let to = Destined::Topic {
+    let to = ResubmitTarget::Topic {
         topic: f.topic,
         event: edited,
         targets: vec![f.audit],
@@ -178,16 +180,16 @@ pub(super) async fn a_bite_and_its_cursor_are_one_change(f: Fixture) {
         attempt: 2,
         started_at: at(9),
         duration: Duration::ZERO,
-        answer: AttemptResult::skipped(Outcome::Aborted),
+        result: AttemptResult::skipped(Outcome::Aborted),
         late: None,
     };
     let refused = Resubmission {
         of: f.candidate(other).await,
-        to: Destined::Refused {
+        to: ResubmitTarget::Rejected {
             attempt: Arc::new(attempt.clone()),
         },
     };
-    let bite = ReplayBatch {
+    let advance = ReplayBatch {
         job: job.id,
         from: DeliveryId(0),
         to: other,
@@ -195,24 +197,27 @@ pub(super) async fn a_bite_and_its_cursor_are_one_change(f: Fixture) {
             of: f.candidate(dead[0]).await,
             to: AFRESH,
         }],
-        skipped: vec![(dead[1], Refusal::ResubmittedTooOften)],
+        skipped: vec![(dead[1], NotResubmitted::ResubmittedTooOften)],
         failed: vec![(refused, "no".to_owned())],
         completes: false,
     };
-    let bitten = f
+    let done = f
         .store
         .replays
-        .bite(bite.clone(), at(10), |_| None)
+        .advance(advance.clone(), at(10), |_| None)
         .await
         .expect("a change");
-    let bitten = bitten.expect("the job runs");
+    let done = done.expect("the job runs");
     assert_eq!(
-        (bitten.resubmitted.len(), bitten.skipped, bitten.failed),
+        (done.resubmitted.len(), done.skipped, done.failed),
         (1, 1, 1)
     );
     let job = f.job(job.id).await;
     assert_eq!((job.cursor, job.progress.done()), (other, 3));
-    assert_eq!(job.progress.skipped[&Refusal::ResubmittedTooOften], 1);
+    assert_eq!(
+        job.progress.skipped[&NotResubmitted::ResubmittedTooOften],
+        1
+    );
     assert_eq!(job.progress.errors[1], (other, "no".to_owned()));
     let row = f
         .store
@@ -228,7 +233,7 @@ pub(super) async fn a_bite_and_its_cursor_are_one_change(f: Fixture) {
     let again = f
         .store
         .replays
-        .bite(bite.clone(), at(11), |_| None)
+        .advance(advance.clone(), at(11), |_| None)
         .await
         .expect("an answer");
     assert!(again.is_none());
@@ -239,16 +244,16 @@ pub(super) async fn a_bite_and_its_cursor_are_one_change(f: Fixture) {
         completes: true,
         failed: Vec::new(),
         skipped: Vec::new(),
-        resubmissions: bite.resubmissions,
-        ..bite
+        resubmissions: advance.resubmissions,
+        ..advance
     };
-    let bitten = f
+    let done = f
         .store
         .replays
-        .bite(stale, at(12), |_| None)
+        .advance(stale, at(12), |_| None)
         .await
         .expect("a change");
-    assert_eq!(bitten.expect("the job runs").skipped, 1);
+    assert_eq!(done.expect("the job runs").skipped, 1);
     let job = f.job(job.id).await;
     assert_eq!(
         (job.state, job.ended_at),
@@ -256,7 +261,7 @@ pub(super) async fn a_bite_and_its_cursor_are_one_change(f: Fixture) {
     );
 
     // The URL that takes it ends the dead letter.
-    let taken = Destined::Url {
+    let taken = ResubmitTarget::Url {
         url,
         attempt: Arc::new(DeliveryAttempt {
             attempt: 3,
@@ -374,14 +379,14 @@ pub(super) async fn a_filter_means_what_it_says(f: Fixture) {
         ),
         (
             DeadLetterFilter {
-                text: Some(SoughtText::everywhere("A%_a")),
+                text: Some(TextSearch::everywhere("A%_a")),
                 ..none()
             },
             &[a],
         ),
         (
             DeadLetterFilter {
-                text: Some(SoughtText::everywhere("\"N\":  1")),
+                text: Some(TextSearch::everywhere("\"N\":  1")),
                 ..none()
             },
             &[a, b],
@@ -408,7 +413,7 @@ pub(super) async fn a_source_is_gone_through_in_stretches(f: Fixture) {
         dead.push(f.dead(&number.to_string(), reason, number).await);
     }
     let meant = source(DeadLetterFilter {
-        text: Some(SoughtText::everywhere("3")),
+        text: Some(TextSearch::everywhere("3")),
         ..DeadLetterFilter::default()
     });
     // Two looked at, none meant; two more, and one is.
@@ -510,7 +515,7 @@ pub(super) async fn commands_end_what_they_end(f: Fixture) {
         subject: Some("s".to_owned()),
         from: Some(at(1)),
         to: Some(at(2)),
-        text: Some(SoughtText::everywhere("t")),
+        text: Some(TextSearch::everywhere("t")),
     };
     let request = NewReplayJob {
         source: source(filter),
@@ -543,7 +548,7 @@ pub(super) async fn commands_end_what_they_end(f: Fixture) {
             .command(started.id, command, at(now), |_| None)
             .await;
         let done = done.expect("an answer").expect("the job");
-        let (job, obeyed) = (done.job, done.is_obeyed);
+        let (job, obeyed) = (done.job, done.is_applied);
         (job.state, obeyed)
     };
     assert_eq!(
@@ -551,7 +556,7 @@ pub(super) async fn commands_end_what_they_end(f: Fixture) {
         (ReplayState::Paused, true)
     );
     assert_eq!(f.store.replays.open().await.expect("ok").len(), 1);
-    let bite = ReplayBatch {
+    let advance = ReplayBatch {
         job: started.id,
         from: DeliveryId(0),
         to: DeliveryId(7),
@@ -560,13 +565,13 @@ pub(super) async fn commands_end_what_they_end(f: Fixture) {
         failed: Vec::new(),
         completes: true,
     };
-    let bitten = f
+    let done = f
         .store
         .replays
-        .bite(bite, at(7), |_| None)
+        .advance(advance, at(7), |_| None)
         .await
         .expect("an answer");
-    assert!(bitten.is_none(), "it is paused");
+    assert!(done.is_none(), "it is paused");
     assert_eq!(
         command(ReplayCommand::Resume, 8).await,
         (ReplayState::Running, true)

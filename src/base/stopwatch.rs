@@ -4,9 +4,9 @@ use std::time::{Duration, Instant};
 
 /// A stretch of real time, for figures alone: nothing is decided by it, since simulations do not bend it.
 #[derive(Clone, Copy, Debug)]
-pub struct Lap(Instant);
+pub struct Stopwatch(Instant);
 
-impl Lap {
+impl Stopwatch {
     /// From now on.
     pub fn begin() -> Self {
         Self(Instant::now())

@@ -11,18 +11,18 @@ const FREE_TRIES: u32 = 5;
 const WAIT_MAX: Duration = Duration::from_secs(300);
 
 /// After this long without a failure a guesser starts afresh.
-pub const FAILURES_FORGOTTEN_AFTER: Duration = Duration::from_secs(3_600);
+pub const LOGIN_FAILURES_LIFE: Duration = Duration::from_secs(3_600);
 
 /// What a guesser has failed at so far: an account that is tried, or a network that tries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Failures {
+pub struct LoginFailures {
     pub count: u32,
     pub last_at: Timestamp,
     /// When the next try is let pass.
     pub free_at: Timestamp,
 }
 
-impl Failures {
+impl LoginFailures {
     /// Of whoever has not failed lately.
     pub fn none(now: Timestamp) -> Self {
         Self {
@@ -34,7 +34,7 @@ impl Failures {
 
     /// The same after another failure at `now`; those of long ago do not count.
     pub fn one_more(self, now: Timestamp) -> Self {
-        let is_forgotten = now.since(self.last_at) >= FAILURES_FORGOTTEN_AFTER;
+        let is_forgotten = now.since(self.last_at) >= LOGIN_FAILURES_LIFE;
         let before = if is_forgotten { 0 } else { self.count };
         let count = before.saturating_add(1);
         Self {
@@ -68,14 +68,14 @@ mod tests {
 
     #[test]
     fn five_tries_are_free_and_then_waits_grow_to_five_minutes() {
-        let mut failures = Failures::none(Timestamp::from_ms(1_000));
+        let mut failures = LoginFailures::none(Timestamp::from_ms(1_000));
         let waits = (0..15).map(|_| {
             failures = failures.one_more(failures.free_at);
             failures.free_at.since(failures.last_at).as_secs()
         });
         let expected = [0, 0, 0, 0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300];
         assert_eq!(waits.collect::<Vec<_>>(), expected);
-        let later = failures.last_at + FAILURES_FORGOTTEN_AFTER;
+        let later = failures.last_at + LOGIN_FAILURES_LIFE;
         assert_eq!(failures.one_more(later).count, 1, "an hour later");
         assert_eq!(failures.one_fewer().count, 14);
     }

@@ -83,7 +83,7 @@ pub(super) fn dynamic(name: &str, source_field: &str) -> DeliveryAttributeMappin
 
 /// Answers everything alike and remembers the requests, one text each.
 pub(super) struct Receiver {
-    answer: Result<TransportResponse, TransportError>,
+    response: Result<TransportResponse, TransportError>,
     pub(super) seen: Mutex<Vec<String>>,
 }
 
@@ -104,9 +104,9 @@ impl Receiver {
         }))
     }
 
-    pub(super) fn giving(answer: Result<TransportResponse, TransportError>) -> Arc<Self> {
+    pub(super) fn giving(response: Result<TransportResponse, TransportError>) -> Arc<Self> {
         Arc::new(Self {
-            answer,
+            response,
             seen: Mutex::default(),
         })
     }
@@ -130,7 +130,7 @@ impl Receiver {
 
 #[async_trait::async_trait]
 impl Responder for Receiver {
-    async fn answer(
+    async fn respond(
         &self,
         request: &TransportRequest,
     ) -> Result<TransportResponse, TransportError> {
@@ -144,6 +144,6 @@ impl Responder for Receiver {
         let body = String::from_utf8_lossy(&request.body);
         let text = format!("{method} {url}\n{head}\n\n{body}");
         self.seen.lock().unwrap().push(text);
-        self.answer.clone()
+        self.response.clone()
     }
 }

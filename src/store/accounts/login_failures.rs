@@ -6,17 +6,17 @@ use std::time::Duration;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::base::Timestamp;
-use crate::model::guessing::Failures;
+use crate::model::login_failures::LoginFailures;
 use crate::store::accounts::Accounts;
 use crate::store::error::StoreError;
 
 /// Guessers that are remembered at once, the last ones: bounds the file.
-const GUESSERS_MAX: i64 = 10_000;
+const LOGIN_FAILURES_MAX: i64 = 10_000;
 
 impl Accounts {
     /// Lets a try of these guessers pass and counts it as failed until it is known better, or tells how long
     /// to wait. A guesser is a hash, since people type their password into the field for the name.
-    pub async fn begin_guess(
+    pub async fn begin_login_attempt(
         &self,
         guessers: Vec<String>,
         now: Timestamp,
@@ -33,7 +33,7 @@ impl Accounts {
                 if waits.is_none() {
                     for guesser in &guessers {
                         let failures = failures(tx, guesser)?;
-                        let failures = failures.unwrap_or(Failures::none(now));
+                        let failures = failures.unwrap_or(LoginFailures::none(now));
                         put(tx, guesser, failures.one_more(now))?;
                     }
                     make_room(tx)?;
@@ -43,9 +43,9 @@ impl Accounts {
             .await
     }
 
-    /// Takes back the failure that [`Accounts::begin_guess`] counted: `known` starts afresh, and costs
+    /// Takes back the failure that [`Accounts::begin_login_attempt`] counted: `known` starts afresh, and costs
     /// `others` nothing.
-    pub async fn take_back_guess(
+    pub async fn clear_login_failures(
         &self,
         known: String,
         others: Vec<String>,
@@ -65,7 +65,7 @@ impl Accounts {
     }
 
     /// Forgets guessers who have not failed since `cutoff`.
-    pub async fn forget_guessers(&self, cutoff: Timestamp) -> Result<usize, StoreError> {
+    pub async fn delete_login_failures(&self, cutoff: Timestamp) -> Result<usize, StoreError> {
         self.db
             .write(move |tx| {
                 let forget = "DELETE FROM login_failure WHERE last_at <= ?1";
@@ -89,11 +89,11 @@ fn wait(
     Ok((!longest.is_zero()).then_some(longest))
 }
 
-fn failures(tx: &Connection, guesser: &str) -> Result<Option<Failures>, StoreError> {
+fn failures(tx: &Connection, guesser: &str) -> Result<Option<LoginFailures>, StoreError> {
     let find = "SELECT failures, last_at, blocked_until FROM login_failure WHERE hash = ?1";
     let mut find = tx.prepare_cached(find)?;
     let found = find.query_row([guesser], |row| {
-        Ok(Failures {
+        Ok(LoginFailures {
             count: row.get(0)?,
             last_at: Timestamp::from_ms(row.get(1)?),
             free_at: Timestamp::from_ms(row.get(2)?),
@@ -102,7 +102,7 @@ fn failures(tx: &Connection, guesser: &str) -> Result<Option<Failures>, StoreErr
     Ok(found.optional()?)
 }
 
-fn put(tx: &Connection, guesser: &str, failures: Failures) -> Result<(), StoreError> {
+fn put(tx: &Connection, guesser: &str, failures: LoginFailures) -> Result<(), StoreError> {
     tx.prepare_cached(
         "INSERT OR REPLACE INTO login_failure (hash, failures, last_at, blocked_until) VALUES (?1, ?2, ?3, ?4)",
     )?
@@ -121,6 +121,6 @@ fn make_room(tx: &Connection) -> Result<(), StoreError> {
         "DELETE FROM login_failure WHERE hash IN \
              (SELECT hash FROM login_failure ORDER BY last_at DESC LIMIT -1 OFFSET ?1)",
     )?
-    .execute([GUESSERS_MAX])?;
+    .execute([LOGIN_FAILURES_MAX])?;
     Ok(())
 }
