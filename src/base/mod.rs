@@ -1,5 +1,5 @@
-//! Where time and dice come from, what no text may hide, what secrets are known by, and the newest lines of the
-//! log. Nothing else in the tree may read a clock or roll a die.
+//! The base: the clock, randomness, hashes, and the newest lines of the log. Nothing else reads a clock or
+//! makes random numbers.
 
 pub mod clock;
 pub mod entropy;

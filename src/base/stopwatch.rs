@@ -1,18 +1,18 @@
-//! How long something took, whatever the clock says meanwhile.
+//! Measures real time.
 
 use std::time::{Duration, Instant};
 
-/// A stretch of real time, for figures alone: nothing is decided by it, since simulations do not bend it.
+/// Measures real time, only to show it: nothing is decided by it, since simulations cannot control it.
 #[derive(Clone, Copy, Debug)]
 pub struct Stopwatch(Instant);
 
 impl Stopwatch {
-    /// From now on.
+    /// Starts now.
     pub fn begin() -> Self {
         Self(Instant::now())
     }
 
-    /// Up to now.
+    /// The time since the start.
     pub fn took(self) -> Duration {
         self.0.elapsed()
     }

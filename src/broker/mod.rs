@@ -1,4 +1,7 @@
-//! The verbs: publish, manage, dispatch, receive, settle. The doors hold a [`Broker`] and nothing else.
+//! The verbs: publish, dispatch, receive, manage, replay, housekeeping. `api` and `admin` hold a [`Broker`].
+//!
+//! An event enters in [`publish`], is stored by the ledger, and leaves through [`dispatch`] (push) or
+//! [`receive`] (pull).
 
 pub mod diagnostics;
 mod dispatch;
@@ -60,28 +63,28 @@ use publish::{notices, rejections};
 use receive::Arrivals;
 use replay::ReplayBook;
 
-/// How a broker works.
+/// The settings of a broker.
 #[derive(Clone, Debug)]
 pub struct BrokerOptions {
     pub clock: Clock,
     pub entropy: Entropy,
     pub time_scale: TimeScale,
-    /// Where the appliance is reached from outside, without a slash at the end: for validation URLs.
+    /// The URL of the appliance from outside, without a slash at the end: for validation URLs.
     pub public_url: String,
     pub in_flight_per_subscription: usize,
     pub in_flight_max: usize,
-    /// Bytes that must be free on the disk for publishers to be served.
+    /// Free bytes on the disk below which publish requests are rejected.
     pub free_bytes_min: u64,
-    /// How long a webhook has to answer.
+    /// How long a webhook has to respond.
     pub response_deadline: Duration,
     pub probation: ProbationRules,
     pub retention: RetentionRules,
     pub exports: ExportRules,
-    /// Resubmissions that may lead from an event to what it has become.
+    /// Resubmissions in a row that an event may have: the loop guard.
     pub resubmissions_max: u32,
 }
 
-/// The handle that the doors hold. Cheap to clone.
+/// A handle on the broker. Cheap to clone.
 #[derive(Clone)]
 pub struct Broker {
     shared: Arc<Shared>,
@@ -92,32 +95,32 @@ struct Shared {
     store: Store,
     outbound: Outbound,
     registry: RwLock<Arc<Registry>>,
-    /// One change of the registry at a time, so that each decides on what it replaces.
+    /// Serialises changes of the registry, so that each is based on the one before.
     managing: tokio::sync::Mutex<()>,
     agenda: Mutex<Agenda<Due>>,
     health: Mutex<HealthBook>,
-    /// Free places for requests whose late answers are listened to.
+    /// Bounds the requests whose late responses are waited for.
     late_responses: Arc<Semaphore>,
     wake: Notify,
     arrivals: Arrivals,
     last_poll: Mutex<Timestamp>,
-    /// Less is free on the disk than must be; looked up by the janitor.
+    /// Whether too little is free on the disk; updated by the janitor.
     disk_is_low: AtomicBool,
-    /// How far retention has come; one round at a time.
+    /// How far retention has come. Locked during a round.
     retention_cursor: tokio::sync::Mutex<RetentionCursor>,
-    /// Why delivered events go early, if they do.
+    /// Why delivered events are pruned early, if they are.
     pressure: Mutex<Option<Pressure>>,
     replays: Mutex<ReplayBook>,
     replay_wake: Notify,
-    /// One round of exports at a time.
+    /// Locked during a round of exports.
     exporting: tokio::sync::Mutex<()>,
-    /// Storage that was away at the last round of exports.
+    /// Storage that was unreachable in the last round of exports.
     outages: Mutex<HashMap<SubscriptionId, Outage>>,
     handshakes: TaskTracker,
     stopping: CancellationToken,
-    /// What is to be told of what only the memory knows.
+    /// Notices that are not stored yet.
     notices: notices::WaitingNotices,
-    /// Refused publish requests on their way to the store.
+    /// Rejected publish requests that are not stored yet.
     rejections: rejections::Waiting,
     meters: Meters,
     workload: Workload,
@@ -170,7 +173,7 @@ impl Broker {
         Ok(broker)
     }
 
-    /// The present topics and event subscriptions.
+    /// The current namespaces, topics and event subscriptions.
     pub fn registry(&self) -> Arc<Registry> {
         Arc::clone(&self.shared.registry.read().unwrap())
     }
@@ -190,7 +193,7 @@ impl Broker {
         self.shared.stopping.cancelled().await;
     }
 
-    /// Whether so little is free on the disk that nothing more is accepted.
+    /// Whether publish requests are rejected because the disk is almost full.
     pub fn disk_is_low(&self) -> bool {
         self.shared.disk_is_low.load(Ordering::Relaxed)
     }
@@ -212,45 +215,44 @@ impl Broker {
         }
     }
 
-    /// Proves that the store can be written.
+    /// Checks that the store can be written.
     pub async fn check_writable(&self) -> Result<(), StoreError> {
         self.store().upkeep.check_writable().await
     }
 
-    /// The time, for the doors.
+    /// The clock.
     pub fn clock(&self) -> &Clock {
         &self.shared.options.clock
     }
 
-    /// Randomness, for the doors.
+    /// The source of randomness.
     pub fn entropy(&self) -> &Entropy {
         &self.shared.options.entropy
     }
 
-    /// How the broker works.
+    /// The settings.
     pub fn options(&self) -> &BrokerOptions {
         &self.shared.options
     }
 
-    /// The counters and gauges, as Prometheus reads them.
+    /// The metrics, in the format of Prometheus.
     pub fn metrics_text(&self) -> String {
         let (in_flight, on_probation) = (self.agenda().in_flight(), self.health().on_probation());
         self.meters()
             .text(in_flight, &on_probation, &self.registry())
     }
 
-    /// The counters, for the doors that count what they refuse.
+    /// The counters, for requests that are rejected before they reach the broker.
     pub fn meters(&self) -> &Meters {
         &self.shared.meters
     }
 
-    /// What would become of a request to `url`, by the egress policy. A host name is looked up; nothing is
-    /// called.
+    /// What the egress policy says about a request to `url`. Resolves the host name, but calls nothing.
     pub async fn evaluate_url(&self, url: &Url) -> EgressVerdict {
         self.outbound().evaluate(url).await
     }
 
-    /// The headers and the body by which `delivery_request` would be sent now, for people who want to see them; see
+    /// The headers and the body with which `delivery_request` would be sent now, to show them; see
     /// [`Outbound::draft`].
     pub fn draft_request(
         &self,
@@ -259,12 +261,12 @@ impl Broker {
         self.outbound().draft(delivery_request)
     }
 
-    /// What has been seen of the receiver of an event subscription since the start.
+    /// The health of an event subscription's receiver since the start.
     pub fn health_of(&self, subscription: SubscriptionId) -> Health {
         self.health().of(subscription)
     }
 
-    /// Whether the storage for the dead letters of an event subscription is away, as far as it was needed.
+    /// The outage of the storage for an event subscription's dead letters, if there is one.
     pub fn storage_outage(&self, subscription: SubscriptionId) -> Option<Outage> {
         let outages = self.shared.outages.lock().unwrap();
         outages.get(&subscription).cloned()
@@ -298,15 +300,15 @@ impl Broker {
         &self.shared.last_poll
     }
 
-    /// Tells the dispatcher that this subscription asks for something else now.
+    /// Lets the dispatcher look at a subscription again, whose definition has changed.
     fn note_change(&self, subscription: SubscriptionId) {
         if self.agenda().reconsider(subscription, self.clock().now()) {
             self.wake().notify_one();
         }
     }
 
-    /// Tells whoever serves the subscription that something may be due: the dispatcher, or those who wait
-    /// to pull it.
+    /// Wakes whoever serves the subscription, since something may be due: the dispatcher, or waiting
+    /// receivers.
     fn set_free(&self, subscription: SubscriptionId, now: Timestamp) {
         self.note_due(&[subscription], now);
         self.shared
@@ -314,7 +316,7 @@ impl Broker {
             .announce_all(subscription, SubQueue::Pending);
     }
 
-    /// Tells the dispatcher that these subscriptions have something due at `at`, as far as it serves them.
+    /// Notes that these subscriptions have something due at `at`, as far as the dispatcher serves them.
     fn note_due(&self, subscriptions: &[SubscriptionId], at: Timestamp) {
         let registry = self.registry();
         let is_sent = |id: &&SubscriptionId| {

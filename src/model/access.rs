@@ -8,8 +8,8 @@ use zeroize::Zeroizing;
 
 use crate::base::Entropy;
 
-/// A secret text. Its `Debug` form hides it, so it cannot slip into a log, and its memory is overwritten
-/// when it is not needed any more.
+/// A secret text. Its `Debug` form hides it, so it cannot get into a log, and its memory is overwritten when
+/// it is dropped.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(Zeroizing<String>);
 
@@ -24,7 +24,7 @@ impl Secret {
         &self.0
     }
 
-    /// Whether `presented` is the secret, in time that does not depend on where they differ.
+    /// Whether `presented` is the secret. Takes the same time wherever they differ.
     pub fn admits(&self, presented: &str) -> bool {
         verify_slices_are_equal(self.0.as_bytes(), presented.as_bytes()).is_ok()
     }
@@ -42,8 +42,8 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// The two keys of a topic: either one publishes and signs, so that one can be renewed while the other
-/// is in use (rule 1.2).
+/// The two keys of a topic. Either one publishes and signs, so that one can be regenerated while the other is
+/// in use (rule 1.2).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AccessKeys {
     pub key1: Secret,
@@ -66,7 +66,7 @@ impl AccessKeys {
         }
     }
 
-    /// The keys with one of them renewed.
+    /// The keys with one of them regenerated.
     pub fn regenerated(&self, name: KeyName, entropy: &Entropy) -> Self {
         let fresh = Secret::new(entropy.access_key());
         match name {

@@ -1,4 +1,4 @@
-//! Who has changed what: one entry for each change that somebody made, without secrets.
+//! Who has changed what: one entry per change, without secrets.
 
 use crate::base::Timestamp;
 
@@ -9,9 +9,9 @@ pub enum Actor {
     User(String),
     /// A program with a token of its own.
     ApiToken(String),
-    /// Whoever holds the one management token.
+    /// The holder of the one management token.
     ManagementToken,
-    /// Somebody at the machine, in the database itself.
+    /// Somebody at the machine, by the command line.
     CommandLine,
 }
 
@@ -55,16 +55,16 @@ impl Actor {
     }
 }
 
-/// A property that is another one now. Values are JSON; `null` for what there was not, or is not.
+/// A changed property. Values are JSON; `null` if there was none, or is none any more.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
-    /// Names with dots in between; empty for the thing as a whole.
+    /// Names with dots in between; empty for the whole resource.
     pub property: String,
     pub before: String,
     pub after: String,
 }
 
-/// Something that was done.
+/// A change that somebody made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuditEntry {
     pub at: Timestamp,
@@ -75,12 +75,12 @@ pub struct AuditEntry {
     pub method: String,
     /// Its path, without the query.
     pub path: String,
-    /// What the user or the API token is called that the path may name by a number.
+    /// The name of the user or the API token, if the path has only its id.
     pub name: Option<String>,
     pub changes: Vec<Change>,
 }
 
-/// The number of an entry; they ascend.
+/// The id of an entry; ascending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct AuditId(pub i64);
 

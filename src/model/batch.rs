@@ -2,7 +2,7 @@
 
 use crate::model::limits::{BATCH_EVENTS_MAX, BATCH_KILOBYTES_MAX};
 
-/// Whether and how a destination takes several events in one request. `None` means "not set".
+/// Whether and how a destination accepts several events in one request. `None` means "not set".
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct BatchPolicy {
     pub max_events: Option<u32>,

@@ -1,4 +1,4 @@
-//! Storage that the dead letters of a subscription are exported to.
+//! Storage to which the dead letters of a subscription are exported.
 
 use crate::model::access::Secret;
 use crate::model::destination::EndpointUrl;
@@ -6,15 +6,15 @@ use crate::model::destination::EndpointUrl;
 /// Where a container of blobs is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BlobStorage {
-    /// In the directory that the operator has opened for it, if there is one.
+    /// In the directory that the operator has configured, if there is one.
     Directory,
-    /// A bucket of S3, or of what speaks like it (extension).
+    /// A bucket of S3 or of a compatible service (extension).
     S3(Box<S3Account>),
     /// A container of Azure's storage (extension: Azure has a resource id and an identity for it).
     AzureBlob(Box<AzureAccount>),
 }
 
-/// How a bucket is reached.
+/// Access to a bucket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct S3Account {
     /// `None` for that of AWS. The bucket is part of the path.
@@ -24,7 +24,7 @@ pub struct S3Account {
     pub secret_access_key: Secret,
 }
 
-/// How a storage account of Azure is reached.
+/// Access to a storage account of Azure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AzureAccount {
     pub name: String,

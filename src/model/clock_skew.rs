@@ -1,26 +1,27 @@
-//! How far the clock is from another one's, as an exchange with it tells.
+//! How far our clock is from another one, as far as one HTTP exchange shows.
 
 use std::time::Duration;
 
 use crate::base::Timestamp;
 use crate::model::limits::CLOCK_SKEW_MAX;
 
-/// HTTP tells the time in whole seconds, the rest cut off (RFC 9110, 5.6.7).
+/// Times in HTTP have whole seconds, rounded down (RFC 9110, 5.6.7).
 const RESOLUTION: Duration = Duration::from_secs(1);
 
-/// How far our clock is from another one's, as far as that is certain.
+/// The difference to another clock, as far as it is certain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClockSkew {
-    /// No difference can be told.
+    /// No certain difference.
     None,
-    /// Ours is ahead by this at least.
+    /// Ours is ahead by at least this.
     Ahead(Duration),
-    /// Ours is behind by this at least.
+    /// Ours is behind by at least this.
     Behind(Duration),
 }
 
 impl ClockSkew {
-    /// The other one said `theirs` at some moment between `sent_at` and `received_at` of ours.
+    /// The skew if the other clock showed `theirs` at some moment between `sent_at` and `received_at` of
+    /// ours.
     pub fn measured(theirs: Timestamp, sent_at: Timestamp, received_at: Timestamp) -> Self {
         let (ahead, behind) = (
             sent_at.since(theirs + RESOLUTION),
@@ -41,7 +42,7 @@ impl ClockSkew {
         }
     }
 
-    /// In milliseconds; more than zero where ours is ahead.
+    /// In milliseconds; positive if ours is ahead.
     pub fn as_ms(self) -> i64 {
         let ms = |by: Duration| i64::try_from(by.as_millis()).unwrap_or(i64::MAX);
         match self {
@@ -59,11 +60,11 @@ mod tests {
     #[test]
     fn no_more_is_told_than_is_certain() {
         for (theirs, sent_at, received_at, expected_ms, is_too_much) in [
-            // Their second has begun before we heard of it, and ended after we asked.
+            // Their second began before we received it, and ended after we sent the request.
             (10_000, 10_400, 10_700, 0, false),
             (10_000, 9_000, 10_000, 0, false),
             (10_000, 11_000, 12_000, 0, false),
-            // A slow answer leaves much open.
+            // A slow response leaves much uncertain.
             (10_000, 5_000, 30_000, 0, false),
             (10_000, 11_001, 11_002, 1, false),
             (10_000, 9_000, 9_999, -1, false),

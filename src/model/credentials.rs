@@ -1,4 +1,4 @@
-//! What the appliance shows a webhook of itself: credentials, a certificate, signatures.
+//! How the appliance authenticates to a webhook: credentials, a certificate, signatures.
 
 use std::sync::Arc;
 
@@ -6,11 +6,11 @@ use crate::model::access::Secret;
 use crate::model::destination::EndpointUrl;
 use crate::model::signing::Signing;
 
-/// What one webhook is shown, and by what it is recognised itself; nothing by default.
+/// Credentials for one webhook, and the authorities by which it is recognised; none by default.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Credentials {
     pub authentication: Option<Authentication>,
-    /// Shared, since a client is kept for each.
+    /// Shared, since an HTTP client is kept for each.
     pub tls: Option<Arc<TlsMaterial>>,
     pub signing: Signing,
 }
@@ -26,14 +26,14 @@ pub enum Authentication {
     ClientCredentials(ClientCredentials),
 }
 
-/// How a token is fetched from an authorization server.
+/// How to fetch a token from an authorization server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientCredentials {
     pub token_url: EndpointUrl,
     pub client_id: String,
     pub client_secret: Secret,
     pub scope: Option<String>,
-    /// Sent as `audience`, which some authorization servers want.
+    /// Sent as `audience`, which some authorization servers need.
     pub audience: Option<String>,
     pub sent_in: SecretPlace,
 }
@@ -41,13 +41,13 @@ pub struct ClientCredentials {
 /// Where the client's secret is sent (RFC 6749, section 2.3.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SecretPlace {
-    /// As basic authentication, which every authorization server must take.
+    /// As basic authentication, which every authorization server must accept.
     #[default]
     Header,
     Body,
 }
 
-/// A subscription's part in TLS. All texts are PEM.
+/// TLS settings of a subscription. All texts are PEM.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct TlsMaterial {
     pub client_certificate: Option<ClientCertificate>,

@@ -1,10 +1,10 @@
-//! Deliveries that were given up, and why.
+//! Dead letters, and why they are dead-lettered.
 
 use crate::model::limits::{
     DEAD_LETTER_PROPERTIES_MAX, DEAD_LETTER_PROPERTY_NAME_MAX, DEAD_LETTER_TEXT_MAX,
 };
 
-/// Why a delivery was given up; Azure's spelling on the wire (rule A).
+/// Why a delivery was dead-lettered or dropped; Azure's names (rule A).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeadLetterReason {
     MaxDeliveryAttemptsExceeded,
@@ -14,13 +14,13 @@ pub enum DeadLetterReason {
     UndeliverableDueToHttpForbidden,
     UndeliverableDueToHttpRequestEntityTooLarge,
     UndeliverableDueToProbationCausedByClientError,
-    /// Of deliveries by the rules of namespace topics, which have one reason for all final statuses.
+    /// Of deliveries of namespace topics, which have one reason for all final statuses.
     UndeliverableDueToClientError,
     SubscriptionDeleted,
-    /// What is stored of the event cannot be read any more (an extension).
+    /// The stored event cannot be read any more (an extension).
     EventUnreadable,
     Manual,
-    /// A receiver said so, in words of its own: [`DeadLetterDetails`].
+    /// A receiver dead-lettered it, with a reason of its own: [`DeadLetterDetails`].
     Application,
 }
 
@@ -41,7 +41,7 @@ impl DeadLetterReason {
         Self::Application,
     ];
 
-    /// Azure's spelling.
+    /// Azure's name.
     pub fn name(self) -> &'static str {
         match self {
             Self::MaxDeliveryAttemptsExceeded => "MaxDeliveryAttemptsExceeded",
@@ -63,8 +63,8 @@ impl DeadLetterReason {
         }
     }
 
-    /// What happened, in a sentence: the `DeadLetterErrorDescription` of a dead letter whose receiver said
-    /// nothing about it.
+    /// What happened, as a sentence: the `DeadLetterErrorDescription` of a dead letter whose receiver gave
+    /// none.
     pub fn description(self) -> &'static str {
         match self {
             Self::MaxDeliveryAttemptsExceeded => {
@@ -96,7 +96,7 @@ impl DeadLetterReason {
     }
 }
 
-/// What a receiver says about an event that it dead-letters itself.
+/// What a receiver says about an event that it dead-letters.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeadLetterDetails {
     pub reason: Option<String>,
@@ -120,7 +120,7 @@ pub enum InvalidDetails {
 }
 
 impl DeadLetterDetails {
-    /// Refuses what is too long to be kept, and names that could be no header of an answer.
+    /// Rejects what is too long to store, and names that cannot be headers of a response.
     pub fn checked(self) -> Result<Self, InvalidDetails> {
         let texts = [("reason", &self.reason), ("description", &self.description)];
         for (field, text) in texts {
@@ -138,7 +138,7 @@ impl DeadLetterDetails {
         Ok(self)
     }
 
-    /// Cuts what is too long, for senders that nobody can tell.
+    /// Cuts what is too long, for senders that cannot be told about it.
     pub fn cut(reason: &str, description: Option<&str>) -> Self {
         let cut = |text: &str| text.chars().take(DEAD_LETTER_TEXT_MAX).collect();
         Self {

@@ -1,5 +1,5 @@
-//! A delivery: one event on its way to one subscription. What the world said to an attempt, and what is
-//! done about it.
+//! A delivery: one event on its way to one subscription, the results of its attempts, and what follows from
+//! them.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::model::probation::is_client_error;
 use crate::model::retry::{FailedAttempt, RetryPolicy};
 use crate::model::subscription::DeadLetterDestination;
 
-/// The appliance's own number of a delivery: ascending, never reused.
+/// The id of a delivery: ascending, never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DeliveryId(pub i64);
 
@@ -22,20 +22,20 @@ impl fmt::Display for DeliveryId {
     }
 }
 
-/// Where a delivery stands.
+/// The state of a delivery.
 ///
-/// `Pending` until its last settlement; then exactly one of the others, for good, except that a
-/// dead-lettered delivery becomes `Resubmitted` when a new delivery takes its place, and `Removed` when a
-/// receiver of its queue completes it or somebody purges it.
+/// `Pending` until its last settlement; then exactly one of the others, for good, except that a dead-lettered
+/// delivery becomes `Resubmitted` when a new delivery replaces it, and `Removed` when a receiver completes it
+/// or somebody purges it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeliveryState {
     Pending,
     Delivered,
     DeadLettered,
-    /// Given up with nowhere to keep it: dropped by the subscription's own wish.
+    /// Ended without being kept as a dead letter, by the subscription's own definition.
     Dropped,
     Resubmitted,
-    /// Taken out of the dead-letter queue for good.
+    /// Removed from the dead-letter queue for good.
     Removed,
 }
 
@@ -50,7 +50,7 @@ impl DeliveryState {
         Self::Removed,
     ];
 
-    /// The word for it in answers and pages.
+    /// The name in responses and pages.
     pub fn name(self) -> &'static str {
         match self {
             Self::Pending => "Pending",
@@ -68,7 +68,7 @@ impl DeliveryState {
     }
 }
 
-/// What became of an attempt; Azure's `lastDeliveryOutcome` (rule 9.3).
+/// The outcome of an attempt; Azure's `lastDeliveryOutcome` (rule 9.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Outcome {
     Delivered,
@@ -79,25 +79,25 @@ pub enum Outcome {
     PayloadTooLarge,
     /// 503 and 429.
     Busy,
-    /// No answer within the deadline, or 408.
+    /// No response within the deadline, or 408.
     TimedOut,
-    /// No connection, a broken one, or no agreement on TLS.
+    /// No connection, a broken one, or a failure of TLS.
     SocketError,
-    /// The host has no address.
+    /// The host name has no address.
     ResolutionError,
-    /// The address may not be called (egress policy).
+    /// The egress policy denied the address.
     Aborted,
     /// Any other status.
     GenericError,
-    /// Not tried: no access token could be fetched for it (an extension).
+    /// Not sent: no access token could be fetched (an extension).
     TokenError,
-    /// Not tried: the subscription was on probation.
+    /// Not sent: the subscription was on probation.
     Probation,
-    /// A receiver gave it back.
+    /// A receiver released it.
     Released,
     /// A receiver dead-lettered it.
     Rejected,
-    /// A receiver put it aside.
+    /// A receiver deferred it.
     Deferred,
     /// A receiver let its lock lapse.
     LockLost,
@@ -126,7 +126,7 @@ impl Outcome {
         Self::LockLost,
     ];
 
-    /// Azure's spelling.
+    /// Azure's name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Delivered => "Delivered",
@@ -171,25 +171,25 @@ impl Outcome {
     }
 }
 
-/// The status that says that a receiver is gone for good.
+/// The status by which a receiver says that it is gone for good.
 pub const GONE: u16 = 410;
 
-/// What an attempt brought back from the world.
+/// The result of an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AttemptResult {
     pub outcome: Outcome,
-    /// The HTTP status, if there was an answer at all.
+    /// The HTTP status, if there was a response.
     pub status: Option<u16>,
-    /// What went wrong, in plain words; `None` when there was an answer.
+    /// What went wrong, in plain words; `None` if there was a response.
     pub error: Option<String>,
-    /// What the receiver asked for with a 429 or 503.
+    /// The `Retry-After` of a 429 or 503.
     pub retry_after: Option<Duration>,
     pub headers: Vec<(String, String)>,
     /// The first bytes of the body (at most [`crate::model::limits::RESPONSE_KEPT_MAX`]).
     pub body: Vec<u8>,
-    /// The address that was spoken to.
+    /// The address of the receiver.
     pub remote_address: Option<String>,
-    /// What the receiver said if it dead-lettered the event itself.
+    /// What the receiver said, if it dead-lettered the event itself.
     pub dead_letter: Option<Arc<DeadLetterDetails>>,
 }
 
@@ -199,7 +199,7 @@ impl AttemptResult {
         self.status == Some(GONE)
     }
 
-    /// That of an attempt which was counted but not made, because of a probation with this cause.
+    /// The result of an attempt that was counted but not made, because of a probation with this cause.
     pub fn skipped(cause: Outcome) -> Self {
         let cause = cause.name();
         Self {
@@ -208,7 +208,7 @@ impl AttemptResult {
         }
     }
 
-    /// What came out of a delivery that nobody answered over HTTP.
+    /// A result without an HTTP response.
     pub fn of(outcome: Outcome) -> Self {
         Self {
             outcome,
@@ -223,7 +223,7 @@ impl AttemptResult {
     }
 }
 
-/// One try of one delivery, as it is recorded.
+/// One attempt of one delivery, as it is recorded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeliveryAttempt {
     /// From 1.
@@ -231,18 +231,18 @@ pub struct DeliveryAttempt {
     pub started_at: Timestamp,
     pub duration: Duration,
     pub result: AttemptResult,
-    /// What the receiver answered after all, once the attempt was over.
+    /// A response that came after the deadline.
     pub late: Option<LateResponse>,
 }
 
 impl DeliveryAttempt {
-    /// When it was over.
+    /// When it ended.
     pub fn ended_at(&self) -> Timestamp {
         self.started_at + self.duration
     }
 }
 
-/// An answer that came after its deadline.
+/// A response that came after the deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LateResponse {
     pub status: u16,
@@ -250,7 +250,7 @@ pub struct LateResponse {
     pub after: Duration,
 }
 
-/// A delivery that is due, as the dispatcher holds it.
+/// A delivery, as it is leased.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Delivery {
     pub id: DeliveryId,
@@ -263,7 +263,7 @@ pub struct Delivery {
     pub first_attempt_at: Option<Timestamp>,
 }
 
-/// What is done about a delivery at the end of a lease.
+/// What becomes of a delivery at the end of a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Settlement {
     Complete,
@@ -271,12 +271,12 @@ pub enum Settlement {
         at: Timestamp,
     },
     DeadLetter(DeadLetterReason),
-    /// Given up with nowhere to keep it, by the subscription's own wish.
+    /// Ended without being kept as a dead letter.
     Drop(DeadLetterReason),
 }
 
 impl Settlement {
-    /// The same, with dead letters dropped where the subscription keeps none.
+    /// The same, with dead letters dropped if the subscription keeps none.
     pub fn for_destination(self, destination: &DeadLetterDestination) -> Self {
         match (self, destination) {
             (Self::DeadLetter(reason), DeadLetterDestination::Drop) => Self::Drop(reason),
@@ -285,15 +285,15 @@ impl Settlement {
     }
 }
 
-/// Whether a delivery that is due may be attempted: expiry is looked at here and nowhere else
-/// (rule 7.3: only when the next attempt falls due).
+/// Whether a due delivery may be attempted. Expiration is checked only here (rule 7.3: only when the next
+/// attempt falls due).
 pub fn admit(
     delivery: &Delivery,
     policy: &RetryPolicy,
     now: Timestamp,
     scale: TimeScale,
 ) -> Result<(), DeadLetterReason> {
-    // The policy may have been tightened since the last attempt.
+    // The policy may have changed since the last attempt.
     if delivery.attempts >= policy.attempts_max {
         return Err(DeadLetterReason::MaxDeliveryAttemptsExceeded);
     }
@@ -303,7 +303,7 @@ pub fn admit(
     Ok(())
 }
 
-/// Decides what follows from the next attempt of the delivery; `jitter` lies in `0..1`.
+/// Decides what follows from an attempt; `jitter` is in `0..1`.
 pub fn settle(
     delivery: &Delivery,
     attempt: &DeliveryAttempt,
@@ -335,8 +335,8 @@ pub fn settle(
     }
 }
 
-/// Decides what follows from an attempt that is counted but not made, because of a probation with this
-/// cause (section A, `azure`).
+/// Decides what follows from an attempt that is counted but not made, because of a probation with this cause
+/// (section A, `azure`).
 pub fn settle_skipped(
     delivery: &Delivery,
     skipped: &DeliveryAttempt,
@@ -359,9 +359,8 @@ mod tests {
     use super::*;
     use crate::model::retry::DeliveryProfile;
 
-    /// What becomes of a delivery whose attempts are answered like this, without jitter, if the first one is
-    /// made so many seconds after the publishing: the offset of each attempt after the first in seconds, and
-    /// the end.
+    /// Plays attempts with these results, without jitter, if the first is made so many seconds after
+    /// publishing. Returns the offset of each attempt after the first in seconds, and the end.
     fn fate(late_s: u64, answers: &str, policy: &RetryPolicy) -> String {
         let published_at = Timestamp::from_ms(0);
         let start = published_at + Duration::from_secs(late_s);
@@ -388,7 +387,7 @@ mod tests {
                 fate.push(format!("+{}s", now.since(start).as_secs()));
             }
             attempts += 1;
-            // The last answer repeats.
+            // The last result repeats.
             status = answers
                 .next()
                 .map_or(status, |word| word.parse().expect("a status"));
@@ -413,7 +412,7 @@ mod tests {
         }
     }
 
-    /// One that takes no time.
+    /// An attempt that takes no time.
     fn attempt(attempt: u32, at: Timestamp, result: AttemptResult) -> DeliveryAttempt {
         DeliveryAttempt {
             attempt,
@@ -617,7 +616,7 @@ mod tests {
     }
 
     proptest! {
-        /// What outlives its policy is never tried, and whatever does not is.
+        /// Whatever has used up its policy is never attempted, and everything else is.
         #[test]
         fn nothing_is_admitted_beyond_its_policy(
             attempts in 0..40_u32,

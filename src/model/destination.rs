@@ -1,4 +1,4 @@
-//! Where a subscription's events go, and what each kind of destination must carry.
+//! Destinations of a subscription's events, and their settings.
 
 use std::time::Duration;
 
@@ -9,12 +9,12 @@ use crate::model::batch::BatchPolicy;
 use crate::model::credentials::Credentials;
 use crate::model::pace::ReceiverLimits;
 
-/// How an event subscription of a namespace topic hands over its events.
+/// How an event subscription delivers its events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeliveryMode {
-    /// Receivers come and take them.
+    /// Receivers pull them.
     Queue,
-    /// They are sent to a destination.
+    /// They are pushed to a destination.
     Push,
 }
 
@@ -22,7 +22,7 @@ impl DeliveryMode {
     /// Both modes.
     pub const ALL: [DeliveryMode; 2] = [Self::Queue, Self::Push];
 
-    /// Azure's spelling.
+    /// Azure's name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Queue => "Queue",
@@ -31,7 +31,7 @@ impl DeliveryMode {
     }
 }
 
-/// The target of an event subscription.
+/// The destination of an event subscription.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(
     clippy::large_enum_variant,
@@ -39,21 +39,20 @@ impl DeliveryMode {
 )]
 pub enum Destination {
     WebHook(WebHook),
-    /// Nowhere: receivers come and take the events, of namespace topics alone.
+    /// Pull delivery: receivers fetch the events. Only for namespace topics.
     Queue(PullQueue),
 }
 
-/// The paces of what is sent nowhere.
+/// The limits of a destination that nothing is sent to.
 static NO_PACE: ReceiverLimits = ReceiverLimits {
     response_deadline: None,
     in_flight_max: None,
     rate: None,
 };
 
-/// What the appliance asks of any destination. How events get there is the business of `outbound`, how
-/// it is written that of `wire`.
+/// What is common to all destinations. How events are sent is in `outbound`, how they are written in `wire`.
 impl Destination {
-    /// Whether events are sent there, or fetched.
+    /// Push or pull.
     pub fn delivery_mode(&self) -> DeliveryMode {
         match self {
             Self::WebHook(_) => DeliveryMode::Push,
@@ -61,7 +60,7 @@ impl Destination {
         }
     }
 
-    /// The receiver that events are sent to, if they are sent.
+    /// The webhook, if events are pushed to one.
     pub fn webhook(&self) -> Option<&WebHook> {
         match self {
             Self::WebHook(webhook) => Some(webhook),
@@ -69,7 +68,7 @@ impl Destination {
         }
     }
 
-    /// The queue that receivers take events from, if they do.
+    /// The queue, if events are pulled.
     pub fn queue(&self) -> Option<&PullQueue> {
         match self {
             Self::WebHook(_) => None,
@@ -77,7 +76,7 @@ impl Destination {
         }
     }
 
-    /// How many events it takes at once.
+    /// How many events it accepts at once.
     pub fn batch(&self) -> BatchPolicy {
         match self {
             Self::WebHook(webhook) => webhook.batch,
@@ -85,7 +84,7 @@ impl Destination {
         }
     }
 
-    /// How fast it wants to be served.
+    /// The limits of the receiver.
     pub fn pace(&self) -> &ReceiverLimits {
         match self {
             Self::WebHook(webhook) => &webhook.pace,
@@ -93,7 +92,7 @@ impl Destination {
         }
     }
 
-    /// What goes along with each request; events of one request have the same values.
+    /// The custom headers; the events of one request have the same values.
     pub fn attribute_mappings(&self) -> &[DeliveryAttributeMapping] {
         match self {
             Self::WebHook(webhook) => &webhook.attribute_mappings,
@@ -101,7 +100,7 @@ impl Destination {
         }
     }
 
-    /// Whether it is taken without being asked whether it wants events.
+    /// Whether it needs no validation.
     pub fn skips_validation(&self) -> bool {
         match self {
             Self::WebHook(webhook) => webhook.skip_validation,
@@ -109,7 +108,7 @@ impl Destination {
         }
     }
 
-    /// Whether whoever agreed to the one gets the events of the other.
+    /// Whether the validation of one holds for the other.
     pub fn is_same_receiver(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::WebHook(one), Self::WebHook(other)) => one.endpoint_url == other.endpoint_url,
@@ -118,7 +117,7 @@ impl Destination {
         }
     }
 
-    /// In a few words without secrets, for lists.
+    /// A short text without secrets, for lists.
     pub fn brief(&self) -> &str {
         match self {
             Self::WebHook(webhook) => webhook.endpoint_url.authority(),
@@ -127,10 +126,10 @@ impl Destination {
     }
 }
 
-/// How events are handed to receivers that come for them (rule N5).
+/// Settings of pull delivery (rule N5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PullQueue {
-    /// How long a receiver holds an event unless it renews its lock.
+    /// How long a receiver locks an event unless it renews the lock.
     pub lock_duration: Duration,
 }
 
@@ -141,13 +140,13 @@ pub struct WebHook {
     pub batch: BatchPolicy,
     pub pace: ReceiverLimits,
     pub attribute_mappings: Vec<DeliveryAttributeMapping>,
-    /// Extension: what it is shown besides.
+    /// Extension: authentication.
     pub credentials: Credentials,
-    /// Extension: takes the destination without a handshake, for receivers that the operator owns.
+    /// Extension: skips the handshake, for receivers of the operator's own.
     pub skip_validation: bool,
 }
 
-/// The URL of a webhook. Its query may hold a secret, so only [`EndpointUrl::base`] is for showing.
+/// The URL of a webhook. Its query may hold a secret, so only [`EndpointUrl::base`] is shown.
 #[derive(Clone, PartialEq, Eq)]
 pub struct EndpointUrl(Url);
 
@@ -169,7 +168,7 @@ pub enum InvalidEndpointUrl {
 }
 
 impl EndpointUrl {
-    /// Parses an absolute http or https URL. What is stored is what will be called: the normalised form.
+    /// Parses an absolute http or https URL, and stores its normalised form, which is what is called.
     pub fn parse(text: &str) -> Result<Self, InvalidEndpointUrl> {
         let url = Url::parse(text).map_err(|_| InvalidEndpointUrl::NotAbsolute)?;
         if !matches!(url.scheme(), "http" | "https") {
@@ -190,7 +189,7 @@ impl EndpointUrl {
         Ok(Self(url))
     }
 
-    /// The whole URL, query included: for calling and for `getFullUrl`.
+    /// The whole URL, query included: for requests and for `getFullUrl`.
     pub fn reveal(&self) -> &Url {
         &self.0
     }
@@ -202,7 +201,7 @@ impl EndpointUrl {
         base.into()
     }
 
-    /// The whole URL where it has no query, and so hides nothing.
+    /// The whole URL if it has no query, and so no secret.
     pub fn without_query(&self) -> Option<&str> {
         match self.0.query() {
             None => Some(self.0.as_str()),
@@ -227,19 +226,18 @@ impl std::fmt::Debug for EndpointUrl {
     }
 }
 
-/// A header of one's own on every delivery (rule 6.4).
+/// A custom header on every delivery (rule 6.4).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeliveryAttributeMapping {
     pub name: String,
     pub value: AttributeValue,
 }
 
-/// Where a header's value comes from.
+/// The value of a custom header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AttributeValue {
-    /// Always the same; `is_secret` hides it in answers.
+    /// Constant; `is_secret` hides it in responses.
     Static { value: Secret, is_secret: bool },
-    /// A path into the event; the header is left out where it leads to nothing, or to something that
-    /// is no string, number or boolean.
+    /// A path into the event. The header is left out if there is no string, number or boolean at that path.
     Dynamic { source_field: String },
 }

@@ -1,13 +1,13 @@
-//! An event as the middle of the system sees it, whatever schema it arrived in.
+//! An event, independent of its input schema.
 //!
-//! The bytes of `data` are kept as they came: they are checked to be JSON at the door and then only
-//! copied.
+//! The bytes of `data` are stored as they came: they are checked to be JSON when they are accepted, and only
+//! copied from then on.
 
 use std::fmt;
 
 use crate::base::Timestamp;
 
-/// The appliance's own number of a stored event: ascending in the order of acceptance, never reused.
+/// The id of a stored event: ascending in the order of acceptance, never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EventKey(pub i64);
 
@@ -17,7 +17,7 @@ impl fmt::Display for EventKey {
     }
 }
 
-/// An event, neutral between the schemas.
+/// An event, independent of its schema.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
     /// The publisher's id. Not unique: Event Grid does not look for duplicates.
@@ -27,9 +27,9 @@ pub struct Event {
     pub source: Option<String>,
     /// `eventType`, `type`.
     pub event_type: String,
-    /// Absent only from CloudEvents.
+    /// Absent only in CloudEvents.
     pub subject: Option<String>,
-    /// As the publisher wrote it; absent only from CloudEvents.
+    /// As the publisher wrote it; absent only in CloudEvents.
     pub time: Option<String>,
     /// `dataVersion`; `None` for CloudEvents, empty when an Event Grid publisher left it out.
     pub data_version: Option<String>,
@@ -46,7 +46,7 @@ pub struct Attribute {
     pub value: String,
 }
 
-/// What an event carries.
+/// The data of an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EventData {
     Absent,
@@ -57,7 +57,7 @@ pub enum EventData {
 }
 
 impl EventData {
-    /// Bytes of its text.
+    /// The length of its text in bytes.
     pub fn len(&self) -> usize {
         match self {
             Self::Absent => 0,
@@ -72,7 +72,7 @@ impl EventData {
 }
 
 impl Event {
-    /// Bytes that the event occupies, near enough for limits and batches.
+    /// The approximate size of the event, for limits and batches.
     pub fn size(&self) -> usize {
         let data = self.data.len();
         let attributes: usize = self
@@ -89,7 +89,7 @@ impl Event {
     }
 }
 
-/// An event that has been accepted, with what the acceptance added.
+/// A stored event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredEvent {
     pub key: EventKey,
@@ -98,8 +98,8 @@ pub struct StoredEvent {
 }
 
 impl StoredEvent {
-    /// The id sent as `aeg-output-event-id`: the same over all deliveries of this event, and sortable
-    /// by time (the layout of a UUID of version 8: moment of acceptance, then the key).
+    /// The id sent as `aeg-output-event-id`: the same for all deliveries of this event, and sortable by time
+    /// (a UUID of version 8: time of acceptance, then the key).
     pub fn output_id(&self) -> String {
         let key = self.key.0.to_be_bytes();
         let mut bytes = [0; 16];

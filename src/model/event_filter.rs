@@ -1,25 +1,25 @@
-//! Which events somebody looks for.
+//! Filters of events in searches.
 
 use crate::base::Timestamp;
 use crate::model::delivery::DeliveryState;
 use crate::model::subscription::SubscriptionId;
 use crate::model::topic::TopicId;
 
-/// Means the events to which everything applies that is said; the empty one means them all.
+/// Matches the events that meet all conditions; the empty filter matches all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EventFilter {
     pub topic: Option<TopicId>,
     /// With a delivery to this event subscription.
     pub subscription: Option<SubscriptionId>,
-    /// With a delivery that stands there; to `subscription`, where one is named.
+    /// With a delivery in this state; to `subscription`, if there is one.
     pub state: Option<DeliveryStage>,
     /// The publisher's id, exactly.
     pub id: Option<String>,
-    /// Exactly, or its beginning when it ends in `*`.
+    /// Exact, or a prefix if it ends in `*`.
     pub event_type: Option<String>,
-    /// Exactly, or its beginning when it ends in `*`.
+    /// Exact, or a prefix if it ends in `*`.
     pub subject: Option<String>,
-    /// That no event subscription wanted.
+    /// Matched by no event subscription.
     pub unmatched: bool,
     /// Received at this moment or later.
     pub from: Option<Timestamp>,
@@ -28,12 +28,11 @@ pub struct EventFilter {
     pub text: Option<TextSearch>,
 }
 
-/// What stands in an event's id, type, subject or data, in any case of ASCII letters.
+/// A text in an event's id, type, subject or data, in any ASCII letter case.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TextSearch {
     pub text: String,
-    /// Whether the data is gone through: not for whoever may not see it, since what is found tells what
-    /// stands there.
+    /// Whether to search the data: not for users who may not see it, since results would reveal it.
     pub in_data: bool,
 }
 
@@ -47,7 +46,7 @@ impl TextSearch {
     }
 }
 
-/// Where a delivery stands, as people ask for it.
+/// The state of a delivery, as people ask for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeliveryStage {
     /// Pending, and an attempt has failed already.
@@ -67,7 +66,7 @@ impl DeliveryStage {
         Self::In(DeliveryState::Removed),
     ];
 
-    /// The word for it in addresses and commands.
+    /// The name in URLs and commands.
     pub fn name(self) -> &'static str {
         match self {
             Self::Retrying => "Retrying",
@@ -75,13 +74,13 @@ impl DeliveryStage {
         }
     }
 
-    /// The one of that name, in any case of letters.
+    /// The stage of that name, in any letter case.
     pub fn from_name(name: &str) -> Option<Self> {
         let mut all = Self::ALL.into_iter();
         all.find(|each| each.name().eq_ignore_ascii_case(name))
     }
 
-    /// The state that a delivery has which stands there.
+    /// The delivery state of this stage.
     pub fn state(self) -> DeliveryState {
         match self {
             Self::Retrying => DeliveryState::Pending,

@@ -1,4 +1,4 @@
-//! Why an event subscription gets an event, or does not.
+//! Why an event subscription gets an event or not.
 
 use std::sync::Arc;
 
@@ -8,19 +8,19 @@ use crate::model::filter::{EventView, FilterResult};
 use crate::model::registry::TopicEntry;
 use crate::model::subscription::{EventSubscription, SkipReason};
 
-/// What decides between an event and an event subscription as it is now.
+/// What decides whether an event subscription, as it is now, gets an event.
 #[derive(Clone, Debug)]
 pub struct Explanation {
     pub subscription: Arc<EventSubscription>,
-    /// Why it takes no events of that moment at all.
+    /// Why it gets no events at that time, whatever its filter says.
     pub abstains: Option<SkipReason>,
     pub verdict: FilterResult,
-    /// The subscription was changed after the event: back then, something else may have held.
+    /// Whether the subscription was changed after the event, so that it may have been different then.
     pub changed_since: bool,
 }
 
 impl Explanation {
-    /// What decides about an event that was, or is, published at `at`.
+    /// Explains an event that is published at `at`.
     pub fn new(
         subscription: &Arc<EventSubscription>,
         event: &EventView<'_>,
@@ -43,7 +43,7 @@ impl Explanation {
 }
 
 impl TopicEntry {
-    /// What decides between `event`, published at `at`, and each of the subscriptions, by name.
+    /// Explains `event`, published at `at`, for each subscription, by name.
     pub fn explain(&self, event: &Event, at: Timestamp) -> Vec<Explanation> {
         let view = self.view(event);
         let subscriptions = self.subscriptions.values();

@@ -1,23 +1,23 @@
-//! Dead letters on their way to storage: when a blob of them is due, and for how long storage that is away
-//! is waited for (rule 9.1, A).
+//! Rules of exporting dead letters: when a blob is due, and how long to wait for unreachable storage (rule
+//! 9.1, A).
 
 use std::time::Duration;
 
 use crate::base::{TimeScale, Timestamp};
 use crate::model::limits::{EXPORT_DELAY, STORAGE_OUTAGE_MAX};
 
-/// Waits after failures in a row; the last one repeats (rule N7).
+/// Pauses after consecutive failures; the last one repeats (rule N7).
 const WAITS: [Duration; 3] = [
     Duration::from_secs(10),
     Duration::from_secs(60),
     Duration::from_secs(5 * 60),
 ];
 
-/// The wait once storage has been away for [`STORAGE_OUTAGE_MAX`]: nobody hurries any more, but whoever
-/// repairs it need not tell.
+/// The pause once storage was unreachable for [`STORAGE_OUTAGE_MAX`]: long, but the recovery is still noticed
+/// without anybody's help.
 const LONG_WAIT: Duration = Duration::from_secs(60 * 60);
 
-/// What the operator decides about exports.
+/// Settings of exports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExportRules {
     /// How long the oldest dead letter of a blob waits for others to go with.
@@ -34,29 +34,29 @@ impl Default for ExportRules {
     }
 }
 
-/// What becomes of dead letters whose storage has been away for [`STORAGE_OUTAGE_MAX`].
+/// What becomes of dead letters whose storage was unreachable for [`STORAGE_OUTAGE_MAX`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WhenUnavailable {
-    /// They stay in the queue of their subscription, and leave it once the storage is back.
+    /// They stay in the queue until the storage is back.
     Keep,
     /// They are dropped, with a record, as Azure does.
     Drop,
 }
 
-/// Storage has not taken a blob, and none since.
+/// Uploads to a storage fail.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outage {
     pub since: Timestamp,
-    /// In a row.
+    /// Consecutive failures.
     pub failures: u32,
     pub tried_at: Timestamp,
     pub next_try_at: Timestamp,
-    /// What went wrong the last time, in plain words.
+    /// The last error, in plain words.
     pub error: String,
 }
 
 impl Outage {
-    /// What a further failure makes of the outage so far.
+    /// The outage after a further failure.
     pub fn after(before: Option<Self>, error: String, now: Timestamp, scale: TimeScale) -> Self {
         let (since, failures) = before.map_or((now, 0), |before| (before.since, before.failures));
         let failures = failures.saturating_add(1);
@@ -74,12 +74,13 @@ impl Outage {
         }
     }
 
-    /// Dead letters given up before this moment have waited long enough, if the outage has lasted so long.
+    /// If the outage has lasted long enough: the moment such that dead letters from before have waited too
+    /// long.
     pub fn given_up_before(&self, now: Timestamp, scale: TimeScale) -> Option<Timestamp> {
         lasts_long(self.since, now, scale).then(|| now - scale.shrink(STORAGE_OUTAGE_MAX))
     }
 
-    /// Whether to try now; at once when the subscription has been changed since.
+    /// Whether to try now: at once if the subscription was changed since the last try.
     pub fn is_due(&self, changed_at: Timestamp, now: Timestamp) -> bool {
         self.next_try_at <= now || self.tried_at < changed_at
     }
@@ -97,7 +98,7 @@ mod tests {
         Timestamp::from_ms(1_000_000) + Duration::from_secs(seconds)
     }
 
-    /// The seconds of all tries of an outage of so many seconds.
+    /// The seconds of all tries in an outage of so many seconds.
     fn tries(until: u64, scale: TimeScale) -> Vec<u64> {
         let (mut now, mut outage, mut seconds) = (at(0), None, Vec::new());
         while now <= at(until) {

@@ -1,10 +1,10 @@
-//! Trying a filter on events that were published before, beside the one that is in force.
+//! Trying a filter on events that were published before, compared with the current filter.
 
 use crate::base::Timestamp;
 use crate::model::event::{EventKey, StoredEvent};
 use crate::model::filter::{EventView, Filter, PartResult};
 
-/// A filter to be tried.
+/// A filter that is tried.
 #[derive(Clone, Debug)]
 pub struct FilterTrial {
     proposed: Filter,
@@ -13,7 +13,7 @@ pub struct FilterTrial {
     findings: TrialFindings,
 }
 
-/// What a trial has found so far.
+/// The result of a trial.
 #[derive(Clone, Debug, Default)]
 pub struct TrialFindings {
     pub matched: SampleCount,
@@ -33,14 +33,14 @@ pub struct Comparison {
     pub no_longer_matched: SampleCount,
 }
 
-/// How many there are, and the first few of them.
+/// A count of events, and the first few of them.
 #[derive(Clone, Debug, Default)]
 pub struct SampleCount {
     pub count: usize,
     pub samples: Vec<Sample>,
 }
 
-/// An event by which people see what they are talking about.
+/// An event as an example.
 #[derive(Clone, Debug)]
 pub struct Sample {
     pub key: EventKey,
@@ -48,7 +48,7 @@ pub struct Sample {
     pub id: String,
     pub event_type: String,
     pub subject: Option<String>,
-    /// The part of the proposed filter that it fails first.
+    /// The first part of the proposed filter that fails.
     pub failed: Option<PartResult>,
 }
 
@@ -94,7 +94,7 @@ impl FilterTrial {
         }
     }
 
-    /// What it has found.
+    /// The result.
     pub fn findings(self) -> TrialFindings {
         self.findings
     }
@@ -108,7 +108,7 @@ impl TrialFindings {
 }
 
 impl SampleCount {
-    /// Samples that are kept: enough to see what kind of events they are.
+    /// Samples to keep: enough to see what kind of events they are.
     pub const SAMPLES_MAX: usize = 5;
 
     fn add(&mut self, sample: impl FnOnce() -> Sample) {

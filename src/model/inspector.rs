@@ -1,7 +1,7 @@
-//! Inspectors: receivers inside the appliance that answer as they are told and keep what they got.
+//! Inspectors: receivers inside the appliance that respond by a script and record the requests.
 //!
-//! Their host is a name of ours that is never looked up: a request to it does not leave the appliance,
-//! and nothing from outside reaches an inspector.
+//! The name of their host is never resolved: a request to it does not leave the appliance, and nothing from
+//! outside reaches an inspector.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,21 +15,21 @@ use crate::model::response_script::{ResponseScript, ScriptedResponse};
 /// The host of every inspector's URL.
 pub const INSPECTOR_HOST: &str = "inspector.everpost.internal";
 
-/// How an inspector answers.
+/// How an inspector responds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InspectorDefinition {
     pub responses: ResponseScript,
-    /// Passes before each answer, handshakes included; at most
+    /// The delay before each response, handshakes included; at most
     /// [`INSPECTOR_DELAY_MAX`](crate::model::limits::INSPECTOR_DELAY_MAX).
     pub delay: Duration,
     /// Sent as `Retry-After`, in seconds, with every 429 and 503.
     pub retry_after_s: Option<u32>,
-    /// Sent with every scripted answer.
+    /// Sent with every scripted response.
     pub headers: BTreeMap<String, String>,
-    /// The text of every scripted answer whose status allows for one; at most
+    /// The body of every scripted response whose status allows one; at most
     /// [`INSPECTOR_BODY_BYTES_MAX`](crate::model::limits::INSPECTOR_BODY_BYTES_MAX) bytes, empty for none.
     pub body: String,
-    /// Every event goes through the answers on its own, by the number of attempts that came before.
+    /// Whether every event goes through the responses on its own, by the number of its earlier attempts.
     pub per_event: bool,
 }
 
@@ -47,7 +47,8 @@ impl Default for InspectorDefinition {
 }
 
 impl InspectorDefinition {
-    /// The answer to a delivery: the one after `turn` others, or after `attempts` of the same event.
+    /// The response to a delivery, by the number of deliveries (`turn`) or of attempts of the same event
+    /// before it.
     pub fn response(&self, turn: u32, attempts: u32) -> ScriptedResponse {
         match self.per_event {
             true => self.responses.response(attempts),
@@ -61,17 +62,17 @@ impl InspectorDefinition {
 pub struct Inspector {
     pub name: InspectorName,
     pub definition: InspectorDefinition,
-    /// Deliveries answered since the script was written.
+    /// Deliveries responded to since the script was written.
     pub turn: u32,
-    /// Requests that ever came; the number of the newest one.
+    /// Requests ever received; the number of the newest one.
     pub received: u64,
-    /// Requests that are kept.
+    /// Requests that are stored.
     pub kept: u64,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
 }
 
-/// A request on its way into the book.
+/// A request to record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InspectorRequest {
     pub received_at: Timestamp,
@@ -82,7 +83,7 @@ pub struct InspectorRequest {
     pub headers: Vec<(String, String)>,
     /// Bytes of the body.
     pub bytes: usize,
-    /// How it begins.
+    /// The beginning of the body.
     pub body_start: Vec<u8>,
     /// Which handshake it is part of; `None` for a delivery.
     pub handshake: Option<&'static str>,
@@ -90,13 +91,13 @@ pub struct InspectorRequest {
     pub events: usize,
     pub event_id: Option<String>,
     pub event_type: Option<String>,
-    /// What is to be said of its signature; `None` where none is expected.
+    /// The result of checking its signature; `None` if none is expected.
     pub signature: Option<String>,
-    /// Attempts of the same event before this one, as the sender says.
+    /// Earlier attempts of the same event, as the sender says.
     pub attempts: u32,
 }
 
-/// A request as it is kept.
+/// A recorded request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InspectedRequest {
     /// From 1, in the order of arrival.
@@ -112,7 +113,7 @@ pub struct InspectedRequest {
     pub event_id: Option<String>,
     pub event_type: Option<String>,
     pub signature: Option<String>,
-    /// What was answered, in the word of a script.
+    /// The response, as a script says it.
     pub response: String,
 }
 
@@ -122,7 +123,7 @@ impl InspectorName {
         format!("https://{INSPECTOR_HOST}/{}", self.key())
     }
 
-    /// Whose URL this is: the first part of its path names the inspector, the rest is the caller's.
+    /// The inspector of a URL: the first part of the path is its name, the rest is free.
     pub fn of_url(url: &Url) -> Option<Self> {
         if url.host_str() != Some(INSPECTOR_HOST) {
             return None;

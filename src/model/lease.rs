@@ -1,10 +1,9 @@
-//! Leases on deliveries: locks that receivers outside hold, what they may do with them, and until when.
+//! Locks of receivers on deliveries: how long they last and what receivers may do.
 //!
-//! A lock is a token, which no two locks share, and a moment. Whoever presents the token before the moment
-//! renews or settles; afterwards the delivery is due again, and the token is worth nothing. (Our own
-//! dispatcher leases in memory alone. Its settlement counts however late it comes, because the delivery has
-//! happened; nobody else can have taken the delivery meanwhile. A receiver outside is told instead that it
-//! lost its lock, because it can still undo its work.)
+//! A lock is a unique token and a moment. The holder of the token renews or settles the lock before that
+//! moment; afterwards the delivery is due again and the token is worthless. (The dispatcher leases in memory
+//! instead. Its settlements count however late they are, because the delivery has happened and nobody else
+//! can have taken it meanwhile.)
 
 use std::fmt;
 use std::str::FromStr;
@@ -19,15 +18,15 @@ use crate::model::delivery::{AttemptResult, DeliveryAttempt, DeliveryId, Outcome
 use crate::model::limits::RENEWAL_WINDOW;
 use crate::model::subscription::{DeadLetterDestination, SubscriptionId};
 
-/// When what is put aside falls due: never. The moment that Azure shows for "no end" (rule S2).
+/// When a deferred delivery falls due: never. The moment that Azure shows for "no end" (rule S2).
 pub const NEVER: Timestamp = Timestamp::from_ms(253_402_300_799_999);
 
-/// What proves a lock: 16 random bytes, written as a UUID.
+/// Identifies a lock: 16 random bytes, written as a UUID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct LockToken(Uuid);
 
 impl LockToken {
-    /// One that nobody has had or will have.
+    /// A new unique token.
     pub fn generate(entropy: &Entropy) -> Self {
         Self(entropy.uuid())
     }
@@ -49,7 +48,7 @@ impl fmt::Display for LockToken {
     }
 }
 
-/// The text is not a token that anybody was given.
+/// The text is not a lock token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a lock token is a UUID as it was received")]
 pub struct BadToken;
@@ -62,12 +61,12 @@ impl FromStr for LockToken {
     }
 }
 
-/// The two queues of an event subscription. A delivery lies in one of them at most.
+/// The two queues of an event subscription. A delivery is in one of them at most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SubQueue {
-    /// What still is to be delivered.
+    /// Pending deliveries.
     Pending,
-    /// What was given up.
+    /// Dead letters.
     DeadLetters,
 }
 
@@ -79,28 +78,27 @@ pub struct Lock {
     pub subscription: SubscriptionId,
     pub queue: SubQueue,
     pub until: Timestamp,
-    /// When its receiver got it; renewals leave it as it is.
+    /// When it was locked; renewals do not change this.
     pub locked_at: Timestamp,
-    /// When the delivery came into its queue: what is pending, when its time to live began.
+    /// When the delivery entered its queue; for a pending one, when its time to live began.
     pub queued_at: Timestamp,
     /// The publisher's id of the event.
     pub event_id: String,
 }
 
-/// Whether a lock until that moment still is one.
+/// Whether a lock until that moment is still held.
 pub fn is_held(until: Timestamp, now: Timestamp) -> bool {
     now < until
 }
 
 impl Lock {
-    /// Whether a lock of a pulled subscription can be prolonged once more: within an hour of the receiving
-    /// (rule N5).
+    /// Whether a lock of a pull subscription can be renewed: within an hour of the first lock (rule N5).
     pub fn may_be_renewed(&self, now: Timestamp, scale: TimeScale) -> bool {
         now.since(self.locked_at) < scale.shrink(RENEWAL_WINDOW)
     }
 
-    /// When what is released at `now` can be taken again: after the delay, though not after the end of its
-    /// life (rule N5).
+    /// When a delivery that is released at `now` can be received again: after the delay, but not after the
+    /// end of its time to live (rule N5).
     pub fn released_at(
         &self,
         delay: Duration,
@@ -113,7 +111,7 @@ impl Lock {
     }
 }
 
-/// What a receiver of a pulled subscription says of the events that it holds (rule N5).
+/// What a receiver of a pull subscription does with events (rule N5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReceiverAction {
     Acknowledge,
@@ -122,18 +120,18 @@ pub enum ReceiverAction {
     RenewLock,
 }
 
-/// What a receiver does with what it holds.
+/// What a receiver does with a locked delivery.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Disposition {
     /// Done with.
     Complete,
-    /// Not now: it goes back to its place in the queue.
+    /// Returns it to its place in the queue.
     Abandon,
-    /// Not before this moment.
+    /// Returns it to the queue at this moment.
     Release { at: Timestamp },
-    /// Put aside until somebody asks for it by its number.
+    /// Defers it until it is received by its id.
     Defer,
-    /// Never.
+    /// Dead-letters it.
     DeadLetter(Arc<DeadLetterDetails>),
 }
 
@@ -141,12 +139,12 @@ pub enum Disposition {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LockSettlement {
     Settle(Settlement),
-    /// Back to its place in the queue.
+    /// Returns to its place in the queue.
     Abandon,
     Defer,
 }
 
-/// Why nothing becomes of it.
+/// Why a lock cannot be settled or renewed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LockError {
     #[error("the lock has expired, was settled before, or never was")]
@@ -157,7 +155,7 @@ pub enum LockError {
     HeldLongEnough,
 }
 
-/// Decides what becomes of a delivery of `queue`, with the outcome for its record.
+/// Decides what becomes of a delivery of `queue`, and the result for its record.
 pub fn dispose(
     queue: SubQueue,
     disposition: Disposition,
@@ -192,7 +190,7 @@ pub fn dispose(
     })
 }
 
-/// The record of a receiver's turn: from the moment of its lock to the end of it.
+/// The record of a lock: from its beginning to its end.
 pub fn attempt(
     number: u32,
     locked_at: Timestamp,

@@ -11,30 +11,29 @@ pub const PUBLISH_BYTES_MAX: usize = 1_048_576;
 /// Events in one publish request (rule 1.4).
 pub const PUBLISH_EVENTS_MAX: usize = 5_000;
 
-/// Nesting of arrays and objects in anything a client sends. Deeper documents serve no purpose and
-/// cost stack in every parser behind us.
+/// Nesting of arrays and objects in requests. Deeper documents serve no purpose and cost stack in every
+/// parser.
 pub const JSON_DEPTH_MAX: usize = 64;
 
-/// How far the clock may be from others before that is told. Receivers of signed requests commonly refuse what
-/// is five minutes off, and the shortest shared access signatures in use live for about as long: a minute leaves
-/// time to mend it, and the network's own delays are far below.
+/// Clock skew from which on there is a warning. Receivers of signed requests commonly reject what is five
+/// minutes off, and the shortest shared access signatures live for about as long; network delays are far
+/// below.
 pub const CLOCK_SKEW_MAX: Duration = Duration::from_secs(60);
 
-/// How long nothing more is told of dead letters of one subscription with one reason, once something was: a
-/// storm of any size is a notice at once and one a minute.
+/// How long no second notice is sent about dead letters of one subscription with one reason: a storm of any
+/// size is a notice at once and one a minute.
 pub const NOTICE_WINDOW: Duration = Duration::from_secs(60);
 
-/// Notices that wait in memory to be stored: far more than a second brings, and a few hundred kilobytes.
+/// Notices that wait in memory: far more than a second brings, and a few hundred kilobytes.
 pub const NOTICES_WAITING_MAX: usize = 1_000;
 
 /// Bytes of a management request: a subscription with every filter and header at its limit fits.
 pub const MANAGEMENT_BYTES_MAX: usize = 262_144;
 
-/// Entries of the audit log: years of an appliance that people look after, and some tens of megabytes at
-/// most.
+/// Entries of the audit log: years of a busy appliance, and some tens of megabytes at most.
 pub const AUDIT_ROWS_MAX: i64 = 100_000;
 
-/// For how long the audit log is kept: as long as the coarsest counters.
+/// How long audit entries are kept: as long as the oldest counters.
 pub const AUDIT_LIFE: Duration = Duration::from_secs(400 * 86_400);
 
 /// Event subscriptions of one topic (rule 13).
@@ -80,11 +79,11 @@ pub const DEAD_LETTER_RETRY_DAYS_MAX: u32 = 2;
 /// Attempts of one delivery of a namespace topic (rule N1.1).
 pub const NAMESPACE_ATTEMPTS_MAX: u32 = 10;
 
-/// How long a receiver of a pulled subscription holds an event unless the subscription says otherwise
-/// (rule N1.1).
+/// How long a receiver of a pull subscription locks an event unless the subscription says otherwise (rule
+/// N1.1).
 pub const RECEIVE_LOCK: Duration = Duration::from_secs(60);
 
-/// Seconds that a subscription may let its receivers hold an event (rule N1.1).
+/// Seconds that a subscription can let its receivers lock an event (rule N1.1).
 pub const RECEIVE_LOCK_SECONDS: std::ops::RangeInclusive<u32> = 60..=300;
 
 /// Events that one request receives (rule N5).
@@ -93,10 +92,10 @@ pub const RECEIVE_EVENTS: std::ops::RangeInclusive<usize> = 1..=100;
 /// Seconds that a receiver may wait for the first event (rule N5).
 pub const RECEIVE_WAIT_SECONDS: std::ops::RangeInclusive<u64> = 10..=120;
 
-/// How long a receiver waits for the first event unless it says otherwise (rule N5).
+/// How long a receiver waits for something to receive by default (rule S8).
 pub const PULL_WAIT: Duration = Duration::from_secs(60);
 
-/// Seconds for which a released event may be held back (rule N5).
+/// Delays of a released event, in seconds (rule N5).
 pub const RELEASE_DELAYS_S: [u64; 5] = [0, 10, 60, 600, 3_600];
 
 /// Lock tokens in one request to settle: ten times what one request receives.
@@ -109,13 +108,13 @@ pub const RENEWAL_WINDOW: Duration = Duration::from_secs(3_600);
 /// (rule N1.1).
 pub const NAMESPACE_TIME_TO_LIVE_MAX: Duration = Duration::from_secs(7 * 24 * 3_600);
 
-/// Waits in a retry schedule of one's own: as many as there can be between attempts, and one to spare.
+/// Delays in a custom retry schedule: as many as there can be between attempts, and one to spare.
 pub const OWN_WAITS_MAX: usize = 30;
 
-/// The shortest wait in a retry schedule of one's own; less would be no pause for the receiver.
+/// The shortest delay in a custom retry schedule; less would be no pause for the receiver.
 pub const OWN_WAIT_SHORTEST: Duration = Duration::from_secs(1);
 
-/// The longest wait in a retry schedule of one's own; after more, nothing would be alive any more.
+/// The longest delay in a custom retry schedule; after more, no event would be alive any more.
 pub const OWN_WAIT_LONGEST: Duration = Duration::from_secs(24 * 3_600);
 
 /// Events in one delivery request (rule 8).
@@ -130,14 +129,14 @@ pub const DELIVERY_ATTRIBUTES_MAX: usize = 10;
 /// Bytes of a custom header's value (rule 6.4).
 pub const DELIVERY_ATTRIBUTE_BYTES_MAX: usize = 4_096;
 
-/// Bytes of a webhook's URL. Longer request lines are refused by nearly every server.
+/// Bytes of a webhook's URL. Nearly every server rejects longer request lines.
 pub const ENDPOINT_URL_BYTES_MAX: usize = 8_192;
 
 /// Signing secrets of one event subscription that sign at once: each adds 48 bytes to every request.
 pub const SIGNING_SECRETS_MAX: usize = 5;
 
-/// How long a replaced signing secret goes on signing unless it is said otherwise (Standard Webhooks
-/// leaves it open; a day is what its authors offer).
+/// How long a replaced signing secret goes on signing by default (Standard Webhooks leaves it open; a day is
+/// what its authors offer).
 pub const SIGNING_GRACE: Duration = Duration::from_secs(24 * 3_600);
 
 /// The longest grace time of a replaced signing secret.
@@ -149,39 +148,39 @@ pub const CREDENTIAL_BYTES_MAX: usize = 8_192;
 /// Bytes of a certificate with its chain, of a key, and of a bundle of authorities.
 pub const PEM_BYTES_MAX: usize = 65_536;
 
-/// HTTP clients that are kept for webhooks with TLS material of their own. Each holds its connections
-/// and some 100 KiB of trusted certificates.
+/// HTTP clients for webhooks with TLS settings of their own. Each holds its connections and some 100 KiB of
+/// trusted certificates.
 pub const TLS_CLIENTS_MAX: usize = 256;
 
 /// How long an authorization server has to answer with a token.
 pub const TOKEN_DEADLINE: Duration = Duration::from_secs(10);
 
-/// For how long a token that could not be fetched is not asked for again.
+/// How long after a failure no other token is requested.
 pub const TOKEN_PAUSE: Duration = Duration::from_secs(5);
 
-/// How long before its end a token is not used any more; of short-lived ones it is a tenth of their life.
+/// How long before its expiration a token is not used any more; for short-lived ones, a tenth of their life.
 pub const TOKEN_MARGIN: Duration = Duration::from_secs(60);
 
-/// How long a token is used whose life the authorization server does not tell.
+/// How long a token is used if the authorization server does not say.
 pub const TOKEN_LIFE: Duration = Duration::from_secs(300);
 
 /// Inbound IP rules of one topic (rule 13).
 pub const INBOUND_IP_RULES_MAX: usize = 128;
 
-/// How long a webhook has to answer (rule 6.1).
+/// How long a webhook has to respond (rule 6.1).
 pub const RESPONSE_DEADLINE: Duration = Duration::from_secs(30);
 
-/// Seconds that a subscription may give its webhook to answer (an extension).
+/// Seconds that a subscription can give its webhook to respond (an extension).
 pub const RESPONSE_DEADLINE_S_MAX: u32 = 300;
 
-/// For how long after its request an answer is still listened to (rule 7.2).
+/// How long after its request a late response is waited for (rule 7.2).
 pub const LATE_ANSWER_WINDOW: Duration = Duration::from_secs(180);
 
-/// Requests whose late answers are listened to at once. Each holds a connection, and the body of its
-/// request while the receiver does not read it, up to 1 MiB.
+/// Requests whose late responses are waited for at once. Each holds a connection, and the body of its request
+/// while the receiver does not read it, up to 1 MiB.
 pub const LATE_RESPONSES_MAX: usize = 128;
 
-/// Failures in a row that put a subscription on probation (rule A, 7.4).
+/// Consecutive failures that put a subscription on probation (rule A, 7.4).
 pub const PROBATION_FAILURES: u32 = 10;
 
 /// The longest probation (rule A), and what a setting can make of it.
@@ -190,20 +189,20 @@ pub const PROBATION_LONGEST: Duration = Duration::from_secs(3_600);
 /// The longest that the longest probation can be set to, in seconds (rule A).
 pub const PROBATION_LONGEST_S_MAX: u64 = 4 * 3_600;
 
-/// How much of a webhook's answer is read; the rest is dropped with the connection. More than what is
-/// kept, so that a slightly longer answer still leaves the connection reusable.
+/// How much of a webhook's response is read; the rest is dropped with the connection. More than is recorded,
+/// so that a slightly longer response still leaves the connection reusable.
 pub const RESPONSE_READ_MAX: usize = 65_536;
 
-/// How much of a webhook's answer is kept with the attempt.
+/// How much of a webhook's response is recorded with the attempt.
 pub const RESPONSE_KEPT_MAX: usize = 16_384;
 
-/// Headers of a webhook's answer that are kept with the attempt.
+/// Headers of a webhook's response that are recorded with the attempt.
 pub const RESPONSE_HEADERS_KEPT_MAX: usize = 100;
 
-/// The longest `Retry-After` that is obeyed (rule A).
+/// The longest `Retry-After` that is respected (rule A).
 pub const RETRY_AFTER_MAX: Duration = Duration::from_secs(24 * 3_600);
 
-/// A handshake's window for the answer by URL (rule A, 5.1).
+/// How long the validation URL of a handshake can be opened (rule A, 5.1).
 pub const HANDSHAKE_WINDOW: Duration = Duration::from_secs(10 * 60);
 
 /// Tries of a handshake, and the pause between two of them (rule A).
@@ -222,8 +221,8 @@ pub const REQUEST_ID_WINDOW: Duration = Duration::from_secs(10 * 60);
 /// few enough not to flatten a small one.
 pub const IN_FLIGHT_PER_SUBSCRIPTION: usize = 32;
 
-/// Deliveries on the wire that one event subscription may ask for itself (an extension): what over all
-/// subscriptions is the default.
+/// Deliveries on the wire that one event subscription can set for itself (an extension): the default over all
+/// subscriptions.
 pub const IN_FLIGHT_OWN_MAX: u32 = 1_024;
 
 /// Deliveries on the wire over all event subscriptions: bounds memory (each may hold 1 MiB) and the
@@ -233,118 +232,117 @@ pub const IN_FLIGHT_MAX: usize = 1_024;
 /// The longest age for which anything can be kept, in hours: a century.
 pub const RETENTION_HOURS_MAX: u64 = 876_000;
 
-/// Bytes of events, over all event subscriptions, that are kept in memory for deliveries which wait for a
-/// place on the wire. Beyond it nothing is leased ahead; the store has it all.
+/// Bytes of events, over all event subscriptions, that wait in memory for a slot. Beyond it nothing is leased
+/// ahead; the store has it all.
 pub const LEASED_AHEAD_BYTES_MAX: usize = 64 * 1_024 * 1_024;
 
-/// What a publisher is told to wait when the appliance cannot take its events right now, in seconds.
+/// The `Retry-After` for publishers when the appliance cannot accept events right now, in seconds.
 pub const RETRY_AFTER_BUSY_S: u64 = 5;
 
-/// For how long counters are kept by the minute: what the finest chart shows, and some more.
+/// How long counters are kept by the minute: what the finest chart shows, and some more.
 pub const MINUTES_KEPT: Duration = Duration::from_secs(6 * 3_600);
 
-/// For how long counters are kept by the hour.
+/// How long counters are kept by the hour.
 pub const HOURS_KEPT: Duration = Duration::from_secs(32 * 24 * 3_600);
 
-/// For how long counters are kept by the day.
+/// How long counters are kept by the day.
 pub const DAYS_KEPT: Duration = Duration::from_secs(400 * 24 * 3_600);
 
 /// Characters of a reason, a description or a property that a receiver gives with a dead letter
 /// (rule S4.1).
 pub const DEAD_LETTER_TEXT_MAX: usize = 4_096;
 
-/// Properties that a receiver gives with a dead letter. With all of them at their longest, an answer's head
-/// is still one that clients take.
+/// Properties that a receiver gives with a dead letter. With all of them at their longest, clients still
+/// accept the headers of a response.
 pub const DEAD_LETTER_PROPERTIES_MAX: usize = 32;
 
-/// Characters of the name of such a property; longer header names are refused by many clients.
+/// Characters of the name of such a property; many clients reject longer header names.
 pub const DEAD_LETTER_PROPERTY_NAME_MAX: usize = 128;
 
-/// How long a lock lasts unless its receiver says otherwise (rule S1, LockDuration).
+/// How long a lock lasts by default (rule S1, LockDuration).
 pub const LOCK_DURATION: Duration = Duration::from_secs(60);
 
-/// The shortest and the longest lock that a receiver may ask for (rule S1).
+/// The shortest and the longest lock that a receiver can request (rule S1).
 pub const LOCK_SECONDS: std::ops::RangeInclusive<u64> = 5..=300;
 
 /// Locks that one request takes or settles (rule N5 has 100 for `maxEvents`).
 pub const LOCKS_PER_REQUEST_MAX: usize = 100;
 
-/// Bytes of events past which a request takes no further lock; the first one is always taken.
+/// Bytes of events after which a request takes no further lock; the first one is always taken.
 pub const LOCK_BYTES_MAX: usize = 4 * 1_024 * 1_024;
 
-/// How long a receiver waits for something to take unless it says otherwise (rule S8).
+/// How long a receiver waits for something to receive by default (rule S8).
 pub const RECEIVE_WAIT: Duration = Duration::from_secs(60);
 
-/// The longest that a receiver is let wait (rule N5 has 120 s for `maxWaitTime`); who asks
-/// for longer is answered then and asks again.
+/// The longest that a receiver can wait (rule N5 has 120 s for `maxWaitTime`); it gets an empty response then
+/// and asks again.
 pub const RECEIVE_WAIT_MAX: Duration = Duration::from_secs(120);
 
 /// Receivers that wait at once, over all queues. Each holds a connection and little else.
 pub const RECEIVERS_WAITING_MAX: usize = 1_024;
 
-/// Events that a filter is tried on when the client does not say.
+/// Events that a filter is tried on by default.
 pub const TRIAL_EVENTS: usize = 1_000;
 
 /// Events that a filter is tried on at most: enough to judge by, and read in
 /// seconds.
 pub const TRIAL_EVENTS_MAX: usize = 10_000;
 
-/// How long a filter is tried; then it is answered with what has been found.
+/// How long a filter is tried; then what was found so far is returned.
 pub const TRIAL_DEADLINE: Duration = Duration::from_secs(5);
 
-/// How much of a refused publish request is kept.
+/// How much of a rejected publish request is recorded.
 pub const REJECTED_BYTES_KEPT_MAX: usize = 16_384;
 
-/// Characters that are kept of the content type of a refused publish request, and of its reason.
+/// Characters that are recorded of the content type of a rejected publish request, and of its reason.
 pub const REJECTED_TEXT_KEPT_MAX: usize = 1_000;
 
-/// Refused publish requests that are kept, the newest: 16 MiB of bodies.
+/// Rejected publish requests that are kept, the newest: 16 MiB of bodies.
 pub const REJECTIONS_MAX: usize = 1_000;
 
-/// How long a refused publish request is kept: somebody who was away for a week still finds it.
+/// How long a rejected publish request is kept: somebody who was away for a week still finds it.
 pub const REJECTION_LIFE: Duration = Duration::from_secs(7 * 24 * 3_600);
 
-/// Refused publish requests that are kept a second, over all topics: a broken publisher costs one short
-/// commit a second and no more.
+/// Rejected publish requests that are recorded per second, over all topics: a broken publisher costs one
+/// short commit a second.
 pub const REJECTIONS_PER_SECOND_MAX: usize = 16;
 
-/// Those of one topic, so that a broken publisher hides no other's.
+/// The same for one topic, so that a broken publisher does not hide others.
 pub const REJECTIONS_PER_SECOND_OF_TOPIC_MAX: usize = 4;
 
-/// Resubmissions that may lead from an event to what it has become, by default: more than a person has
-/// patience for, few enough to end a loop of two machines soon.
+/// Resubmissions in a row that an event may have, by default: more than a person has patience for, few enough
+/// to end a loop of two machines soon.
 pub const RESUBMISSIONS_MAX: u32 = 10;
 
-/// Deliveries that one request resubmits, and that one bite of a replay job does: a change of the store
-/// that takes a few milliseconds, so that publishers and settlements behind it hardly notice.
+/// Deliveries that one request or one batch of a replay job resubmits: a few milliseconds of the writer.
 pub const REPLAY_BATCH_MAX: usize = 200;
 
 /// Requests that a resubmission to a URL has on the wire at once; what a kill can double.
 pub const REPLAY_REQUESTS_MAX: usize = 16;
 
-/// Bytes of events that one bite of a replay job holds in memory.
+/// Bytes of events that one batch of a replay job holds in memory.
 pub const REPLAY_BYTES_MAX: usize = 4 * 1_024 * 1_024;
 
 /// Deliveries that one read for a replay job looks at: some tens of milliseconds of a reader.
 pub const REPLAY_WINDOW: usize = 5_000;
 
-/// Pending deliveries of a subscription at which a replay job that feeds it waits: a few seconds of a
-/// busy receiver, so that new events wait no longer than that behind old ones.
+/// Pending deliveries of a subscription at which a replay job pauses: a few seconds of a busy receiver, so
+/// that new events wait no longer than that.
 pub const REPLAY_BACKLOG_MAX: usize = 2_000;
 
 /// How long a replay job waits before it looks again at a backlog.
 pub const REPLAY_BACKLOG_PAUSE: Duration = Duration::from_millis(100);
 
-/// The rest between two bites of replay jobs, which the writer has for others.
+/// The pause between two batches of replay jobs, in which the writer serves others.
 pub const REPLAY_PAUSE: Duration = Duration::from_millis(5);
 
 /// Replay jobs that are running or paused at once: each costs a read and a change per round.
 pub const REPLAY_JOBS_MAX: usize = 32;
 
-/// Ended replay jobs that are kept to look at.
+/// Ended replay jobs that are kept.
 pub const REPLAY_JOBS_KEPT: usize = 1_000;
 
-/// Errors that a replay job keeps: enough to see what is wrong.
+/// Errors that a replay job records: enough to see what is wrong.
 pub const REPLAY_ERRORS_KEPT_MAX: usize = 20;
 
 /// Inspectors: with the next two limits at most 160 MiB of bodies.
@@ -353,44 +351,44 @@ pub const INSPECTORS_MAX: usize = 25;
 /// Requests that an inspector keeps, the newest.
 pub const INSPECTED_REQUESTS_MAX: u64 = 100;
 
-/// How much of the body of a request an inspector keeps.
+/// How much of the body of a request an inspector records.
 pub const INSPECTED_BYTES_MAX: usize = 65_536;
 
-/// How long an inspector may wait before it answers: as long as anybody listens.
+/// The longest delay of an inspector: as long as a late response is waited for.
 pub const INSPECTOR_DELAY_MAX: Duration = LATE_ANSWER_WINDOW;
 
-/// Headers that an inspector may add to its answers.
+/// Headers that an inspector can add to its responses.
 pub const INSPECTOR_HEADERS_MAX: usize = 20;
 
 /// Bytes of the value of one of them.
 pub const INSPECTOR_HEADER_BYTES_MAX: usize = 4_096;
 
-/// Bytes of the body of an inspector's answers: enough for an error of an API; of a longer one no page of a
-/// delivery would show more.
+/// Bytes of the body of an inspector's responses: enough for an error of an API; no page of a delivery would
+/// show more.
 pub const INSPECTOR_BODY_BYTES_MAX: usize = 1_024;
 
-/// How long a dead letter waits before it goes to storage, with all that have come meanwhile (rule 9.1).
+/// How long a dead letter waits to be exported, together with all that follow meanwhile (rule 9.1).
 pub const EXPORT_DELAY: Duration = Duration::from_secs(5 * 60);
 
-/// The longest such wait that can be set.
+/// The longest such delay that can be set.
 pub const EXPORT_DELAY_S_MAX: u64 = 24 * 3_600;
 
-/// How long storage may be away before its dead letters are given up or kept (rule 9.1).
+/// How long storage may be unreachable before its dead letters are dropped or kept (rule 9.1).
 pub const STORAGE_OUTAGE_MAX: Duration = Duration::from_secs(4 * 3_600);
 
 /// Dead letters in one blob: few enough that a change marks them within milliseconds.
 pub const BLOB_RECORDS_MAX: usize = 500;
 
-/// Bytes of events in one blob past which nothing is added; it is held in memory while it is put.
+/// Bytes of events in one blob after which no more is added; it is held in memory during the upload.
 pub const BLOB_BYTES_MAX: usize = 4 * 1_024 * 1_024;
 
-/// Blobs on their way at once, each of another subscription, so that storage that hangs keeps few others.
+/// Concurrent uploads, each of another subscription, so that hanging storage delays few others.
 pub const BLOBS_AT_ONCE_MAX: usize = 4;
 
-/// How long storage has to take a blob.
+/// How long the upload of a blob may take.
 pub const BLOB_DEADLINE: Duration = Duration::from_secs(60);
 
-/// How long it is remembered which blob a dead letter went to.
+/// How long the blob of a dead letter is remembered.
 pub const BLOB_NAMES_KEPT: Duration = Duration::from_secs(365 * 24 * 3_600);
 
 /// Bytes of a blob of dead letters that is imported: more than one that is exported has.

@@ -1,29 +1,29 @@
-//! Slows down the guessing of passwords, codes and links with waits that grow and end (docs/security.md B3).
+//! Slows down the guessing of passwords, codes and links by delays that grow and end (docs/security.md B3).
 
 use std::time::Duration;
 
 use crate::base::Timestamp;
 
-/// Failures without consequences (docs/security.md B3).
+/// Failures without a delay (docs/security.md B3).
 const FREE_TRIES: u32 = 5;
 
-/// The longest wait: nobody is locked out for good (docs/security.md B3).
+/// The longest delay: nobody is locked out for good (docs/security.md B3).
 const WAIT_MAX: Duration = Duration::from_secs(300);
 
-/// After this long without a failure a guesser starts afresh.
+/// After this long without a failure the count starts from zero.
 pub const LOGIN_FAILURES_LIFE: Duration = Duration::from_secs(3_600);
 
-/// What a guesser has failed at so far: an account that is tried, or a network that tries.
+/// The failed logins at one account, or from one network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoginFailures {
     pub count: u32,
     pub last_at: Timestamp,
-    /// When the next try is let pass.
+    /// When the next attempt is allowed.
     pub free_at: Timestamp,
 }
 
 impl LoginFailures {
-    /// Of whoever has not failed lately.
+    /// No failures.
     pub fn none(now: Timestamp) -> Self {
         Self {
             count: 0,
@@ -32,7 +32,7 @@ impl LoginFailures {
         }
     }
 
-    /// The same after another failure at `now`; those of long ago do not count.
+    /// The same after another failure at `now`; old ones do not count.
     pub fn one_more(self, now: Timestamp) -> Self {
         let is_forgotten = now.since(self.last_at) >= LOGIN_FAILURES_LIFE;
         let before = if is_forgotten { 0 } else { self.count };
@@ -44,7 +44,7 @@ impl LoginFailures {
         }
     }
 
-    /// The same where the last one was none after all.
+    /// The same without the last one, which was no failure after all.
     pub fn one_fewer(self) -> Self {
         Self {
             count: self.count.saturating_sub(1),
@@ -54,7 +54,7 @@ impl LoginFailures {
     }
 }
 
-/// Nothing after the free tries but the last, then 1, 2, 4 … seconds.
+/// No delay after the first failures, then 1, 2, 4 … seconds.
 fn wait_after(failures: u32) -> Duration {
     match failures.checked_sub(FREE_TRIES) {
         None => Duration::ZERO,

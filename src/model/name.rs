@@ -1,4 +1,4 @@
-//! Names of namespaces, topics and event subscriptions: checked once, at the door.
+//! Names of namespaces, topics and event subscriptions, checked once when they are parsed.
 
 use std::fmt;
 use std::ops::RangeInclusive;

@@ -8,7 +8,7 @@ use crate::model::limits::TOPICS_PER_UNIT_MAX;
 use crate::model::name::NamespaceName;
 use crate::model::topic::NetworkAccess;
 
-/// The appliance's own number of a namespace.
+/// The id of a namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NamespaceId(pub i64);
 
@@ -27,13 +27,13 @@ pub struct Namespace {
 /// What the operator decides about a namespace (rule N1).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamespaceDefinition {
-    /// Azure's region. Without meaning here, kept because every client sends and expects one.
+    /// Azure's region. Without effect here, but every client sends and expects one.
     pub location: String,
     pub tags: BTreeMap<String, String>,
     /// Throughput units (`sku.capacity`). They bound the number of topics and nothing else here.
     pub capacity: u32,
     pub network_access: NetworkAccess,
-    /// Properties that are kept and shown but have no effect here, as JSON text by their names:
+    /// Properties that are stored and shown but have no effect here, as JSON by their names:
     /// `minimumTlsVersionAllowed`, `isZoneRedundant`, `identity`.
     pub inert: BTreeMap<String, String>,
 }

@@ -1,8 +1,7 @@
-//! What the appliance tells of itself and of its deliveries: the events of the built-in topic
-//! `everpost-system`.
+//! Notices of the appliance: the events of the built-in topic `everpost-system`.
 //!
-//! Nothing is told about the event subscriptions of built-in topics. So no notice can lead to another one,
-//! whatever its own delivery comes to.
+//! There are no notices about the event subscriptions of built-in topics, so that no notice can lead to
+//! another one.
 
 use crate::base::Timestamp;
 use crate::model::dead_letter::DeadLetterReason;
@@ -11,7 +10,7 @@ use crate::model::name::{SubscriptionName, TopicName};
 use crate::model::replay::{Progress, ReplayJobId, ReplayState};
 use crate::model::retention::Pressure;
 
-/// Something worth telling.
+/// A notice.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Notice {
     DeadLettersAdded(DeadLettersAdded),
@@ -37,14 +36,14 @@ pub enum Notice {
     ReplayFinished(ReplayFinished),
 }
 
-/// An event subscription by its names, which a notice has also when there is none any more.
+/// An event subscription by its names, which it has also after it is deleted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subscribed {
     pub topic: TopicName,
     pub name: SubscriptionName,
 }
 
-/// Dead letters of one subscription with one reason since the last notice of them.
+/// New dead letters of one subscription with one reason since the last notice.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeadLettersAdded {
     pub of: Subscribed,
@@ -63,12 +62,12 @@ pub enum DisabledBy {
     Gone,
 }
 
-/// Too little room, and what follows from it.
+/// Too little space, and its effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DiskPressure {
-    /// Delivered events go early.
+    /// Delivered events are pruned early.
     Early(Pressure),
-    /// The disk is so full that publishers are refused.
+    /// The disk is so full that publish requests are rejected.
     PublishersRejected,
 }
 
@@ -77,7 +76,7 @@ pub enum DiskPressure {
 pub struct ReplayFinished {
     pub job: ReplayJobId,
     pub state: ReplayState,
-    /// What it covered.
+    /// How many deliveries it covered.
     pub total: u64,
     pub progress: Progress,
 }
@@ -99,7 +98,7 @@ impl Notice {
 }
 
 impl DisabledBy {
-    /// The word for it in the event.
+    /// Its name in the event.
     pub fn name(self) -> &'static str {
         match self {
             Self::Operator => "Operator",
@@ -117,7 +116,7 @@ impl DiskPressure {
         }
     }
 
-    /// What follows from it.
+    /// The effect.
     pub fn effect(self) -> &'static str {
         match self {
             Self::Early(_) => "DeliveredEventsGoEarly",

@@ -1,4 +1,4 @@
-//! Codes of six digits that change every half minute (RFC 6238), as every authenticator app makes them.
+//! Time-based one-time codes of six digits (RFC 6238), as authenticator apps make them.
 
 use std::ops::RangeInclusive;
 
@@ -15,13 +15,13 @@ const DIGITS: u32 = 6;
 /// Bytes of a seed, as RFC 4226 recommends (4, R6).
 const SEED_BYTES: usize = 20;
 
-/// Steps around the present one whose codes are taken: clocks differ, and typing takes time
-/// (RFC 6238, 5.2).
+/// Time steps around the current one whose codes are accepted: clocks differ, and typing takes time (RFC
+/// 6238, 5.2).
 const STEPS_TAKEN: RangeInclusive<i64> = -1..=1;
 
 const BASE32: &[u8; 32] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
 
-/// What an app and we have in common. Its `Debug` form hides it.
+/// The secret that the app shares with us. Its `Debug` form hides it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Seed(Zeroizing<Vec<u8>>);
 
@@ -44,7 +44,7 @@ impl Seed {
         Zeroizing::new(to_base32(&self.0))
     }
 
-    /// The URL that apps read from a picture: a secret.
+    /// The URL that apps read from a QR code: a secret.
     pub fn url(&self, account: &str) -> Zeroizing<String> {
         let mut url = url::Url::parse("otpauth://totp/").expect("a URL");
         url.set_path(&format!("/Everpost:{account}"));
@@ -54,8 +54,8 @@ impl Seed {
         Zeroizing::new(url.into())
     }
 
-    /// The step whose code `presented` is, if that is one of those around now and later than `last`: no
-    /// code is taken twice.
+    /// The time step of the code `presented`, if it is around the current one and later than `last`: no code
+    /// is accepted twice.
     pub fn step_of(&self, presented: &str, now: Timestamp, last: Option<i64>) -> Option<i64> {
         let presented: String = presented.split_whitespace().collect();
         let present = now.as_ms().div_euclid(1_000 * STEP_S);
@@ -64,7 +64,7 @@ impl Seed {
             verify_slices_are_equal(code.as_bytes(), presented.as_bytes()).is_ok()
         };
         let steps = STEPS_TAKEN.map(|offset| present + offset);
-        // All of them are compared, whichever fits.
+        // All of them are compared, whichever matches.
         let fitting: Vec<i64> = steps.filter(admits).collect();
         fitting.into_iter().find(|step| Some(*step) > last)
     }
@@ -85,7 +85,7 @@ impl Seed {
         Zeroizing::new(format!("{number:06}"))
     }
 
-    /// The code at a moment, for tests that play an app.
+    /// The code at a moment, for tests.
     pub fn code_at(&self, now: Timestamp) -> Zeroizing<String> {
         self.code(now.as_ms().div_euclid(1_000 * STEP_S))
     }

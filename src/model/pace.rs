@@ -1,13 +1,13 @@
-//! How fast a receiver is called: extensions that bound the requests to one subscription.
+//! Limits of a receiver: extensions that bound the requests to one subscription.
 
 use std::time::Duration;
 
 use crate::base::Timestamp;
 
-/// What is asked of the requests to one receiver; `None` leaves it to the settings.
+/// Limits of the requests to one receiver; `None` uses the settings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReceiverLimits {
-    /// How long it has to answer.
+    /// How long it has to respond.
     pub response_deadline: Option<Duration>,
     /// Requests on the wire at once.
     pub in_flight_max: Option<u32>,
@@ -21,13 +21,13 @@ pub struct Rate {
     per_1000_s: u32,
 }
 
-/// Part of a second whose requests may be started together after a rest. What is less than one request
-/// in this time is spaced evenly.
+/// The requests of this part of a second may be started together after a pause. If it is less than one
+/// request, requests are spaced evenly.
 const BURSTS_PER_SECOND: i64 = 10;
 
 impl Rate {
-    /// From one request in a thousand seconds to ten thousand in one, which is more than one
-    /// subscription ever makes.
+    /// From one request in a thousand seconds to ten thousand per second, which is more than one subscription
+    /// ever makes.
     pub const BOUNDS: std::ops::RangeInclusive<u32> = 1..=10_000_000;
 
     /// So many requests in a thousand seconds; `None` outside of [`Rate::BOUNDS`].
@@ -62,7 +62,7 @@ impl Rate {
     }
 }
 
-/// What is left of a rate at a moment: a bucket of requests that fills evenly.
+/// What is left of a rate: a token bucket that fills evenly.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TokenBucket {
     /// When it is full again, in microseconds since the epoch.
@@ -72,11 +72,10 @@ pub struct TokenBucket {
 }
 
 impl TokenBucket {
-    /// From `now` on the rate is this one: what was spent last under a slower one counts for no more than
-    /// all that may be spent at once.
+    /// Changes the rate at `now`. What was spent under a slower rate counts at most for a full bucket.
     pub fn come_under(&mut self, rate: Rate, now: Timestamp) {
         let most_us = rate.burst().saturating_mul(rate.interval_us());
-        // A clock that was put back says that it was spent later than now.
+        // If the clock was set back, it was spent later than now.
         let spent_at_us = self.spent_at_us.min(micros(now));
         self.full_at_us = self.full_at_us.min(spent_at_us.saturating_add(most_us));
     }
@@ -122,8 +121,8 @@ mod tests {
         Rate::per_1000_s(per_1000_s).expect("within the bounds")
     }
 
-    /// How many requests are started within `seconds` by somebody who always wants to, and looks again
-    /// at the moment told.
+    /// How many requests are started within `seconds` if as many as allowed are started at every allowed
+    /// moment.
     fn started(rate: Rate, seconds: i64) -> usize {
         let (mut allowance, mut now) = (TokenBucket::default(), Timestamp::from_ms(1_000_000));
         let end = now + Duration::from_secs(seconds.unsigned_abs());

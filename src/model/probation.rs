@@ -1,5 +1,5 @@
-//! What has been seen of a subscription's receiver, and what follows for its deliveries: probation and
-//! delayed delivery (rule 7.4, section A), and receivers that are gone.
+//! The health of a subscription's receiver and what follows from it: probation and delayed delivery (rule
+//! 7.4, section A), and receivers that are gone.
 
 use std::time::Duration;
 
@@ -15,10 +15,11 @@ const fn minutes(m: u64) -> Duration {
     Duration::from_secs(m * 60)
 }
 
-/// The outcomes that speak against the receiver, and how long the first probation lasts that each of
-/// them causes (rule 7.4). What is not listed (200 to 204, and 400 and 413, which are about the event)
-/// shows a receiver that works. The specification does not list `GenericError`, `TokenError` and
-/// `Aborted`: the first passes as quickly as `Busy`, the second as `SocketError`, the last lasts until somebody changes a name's address.
+/// The outcomes that count as failures of the receiver, and how long the first probation lasts that each of
+/// them causes (rule 7.4). Outcomes that are not listed (200 to 204, and 400 and 413, which are about the
+/// event) show that it works. The rule does not list `GenericError`, `TokenError` and `Aborted`: the first is
+/// treated like `Busy`, the second like `SocketError`; the last lasts until somebody changes the address of a
+/// name.
 const FIRST_LENGTHS: [(Outcome, Duration); 10] = [
     (Outcome::Busy, seconds(10)),
     (Outcome::TimedOut, seconds(10)),
@@ -32,13 +33,13 @@ const FIRST_LENGTHS: [(Outcome, Duration); 10] = [
     (Outcome::Aborted, minutes(5)),
 ];
 
-/// The causes with which the mode `Azure` gives skipped deliveries up (section A).
+/// The causes with which skipped deliveries are dead-lettered in the mode `Azure` (section A).
 const CLIENT_ERRORS: [Outcome; 3] = [Outcome::NotFound, Outcome::Unauthorized, Outcome::Forbidden];
 
-/// When a subscription is put on probation, for how long at most, and what that means.
+/// When a subscription is put on probation, for how long at most, and what happens then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProbationRules {
-    /// Failures in a row that start it.
+    /// Consecutive failures that start it.
     pub failures: u32,
     pub longest: Duration,
     pub mode: ProbationMode,
@@ -59,52 +60,52 @@ impl Default for ProbationRules {
 pub enum ProbationMode {
     /// They wait, and no attempt is counted.
     Hold,
-    /// Each counts an attempt that was not made; after a client error it is given up.
+    /// Each counts an attempt that was not made; after a client error it is dead-lettered.
     Azure,
 }
 
-/// What has been seen of a subscription's receiver.
+/// The health of a subscription's receiver.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Health {
-    /// Failures in a row.
+    /// Consecutive failures.
     pub failures: u32,
     pub probation: Option<Probation>,
-    /// Since when its answers are 410.
+    /// Since when it responds 410.
     pub gone_since: Option<Timestamp>,
 }
 
-/// A time in which a subscription's deliveries are not attempted.
+/// A time in which deliveries are not attempted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Probation {
-    /// The outcome of the failure that started or prolonged it.
+    /// The outcome that started or prolonged it.
     pub cause: Outcome,
     pub since: Timestamp,
     /// From then on one event probes the receiver, and its outcome decides.
     pub until: Timestamp,
-    /// Of the present stretch, before the time scale.
+    /// The length, before the time scale.
     length: Duration,
     /// Whether the probe is on the wire.
     probing: bool,
 }
 
-/// How one request came out.
+/// The outcome of one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Observation {
     pub outcome: Outcome,
-    /// The HTTP status, if there was an answer at all.
+    /// The HTTP status, if there was a response.
     pub status: Option<u16>,
-    /// Whether it was the one with which a probation ends or goes on.
+    /// Whether it was the probe.
     pub is_probe: bool,
 }
 
-/// What a subscription may do that has something due.
+/// What a subscription with due deliveries may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Admission {
     /// Deliver.
     Free,
     /// Deliver one event, whose outcome decides.
     Probe,
-    /// Wait until then; `None` stands for the end of the probe.
+    /// Wait until then; `None`: until the probe has ended.
     Hold { until: Option<Timestamp> },
     /// Count attempts that are not made.
     Skip { cause: Outcome },
@@ -135,7 +136,7 @@ impl Health {
         let length = match self.probation {
             None if failures >= rules.failures => Some(first),
             Some(probation) if seen.is_probe => Some((probation.length * 2).max(first)),
-            // One of the requests that were on the wire when it began.
+            // This request was on the wire when the probation began.
             None | Some(_) => None,
         };
         let prolonged = length.map(|length| {
@@ -172,7 +173,7 @@ impl Health {
         }
     }
 
-    /// The same with the probe on the wire, or with no probe on the wire any more.
+    /// The same with the probe on the wire, or not.
     #[must_use]
     pub fn probing(self, probing: bool) -> Self {
         Self {
@@ -185,12 +186,12 @@ impl Health {
     }
 }
 
-/// Whether deliveries are given up that are skipped because of this outcome (section A).
+/// Whether deliveries are dead-lettered that are skipped because of this outcome (section A).
 pub fn is_client_error(cause: Outcome) -> bool {
     CLIENT_ERRORS.contains(&cause)
 }
 
-/// `None` for an outcome that does not speak against the receiver.
+/// `None` for an outcome that is no failure of the receiver.
 fn first_length(outcome: Outcome) -> Option<Duration> {
     let mut lengths = FIRST_LENGTHS.iter();
     let found = lengths.find(|(cause, _)| *cause == outcome)?;
@@ -207,8 +208,8 @@ mod tests {
         mode: ProbationMode::Hold,
     };
 
-    /// Plays requests one after the other, each at the earliest moment allowed: the words are statuses,
-    /// `timeout`, `refused` or `unknown`. Tells the length of each probation in seconds.
+    /// Plays requests one after the other, each as early as allowed. The words are statuses, `timeout`,
+    /// `refused` or `unknown`. Returns the length of each probation in seconds.
     fn lengths(words: &str) -> String {
         let (mut health, mut now) = (Health::default(), Timestamp::from_ms(0));
         let mut told = Vec::new();

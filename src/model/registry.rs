@@ -15,8 +15,7 @@ use crate::model::retry::RetryPolicy;
 use crate::model::subscription::{EventSubscription, SubscriptionId};
 use crate::model::topic::{NetworkAccess, Topic, TopicId};
 
-/// The Azure subscription and resource group that resource ids are written with. Both are settings
-/// without further meaning here.
+/// The Azure subscription and resource group in resource ids. Both are settings without further effect.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ResourceScope {
     pub subscription: String,
@@ -46,7 +45,7 @@ impl ResourceScope {
     }
 }
 
-/// A namespace with what it is called by clients.
+/// A namespace with its resource id.
 #[derive(Clone, Debug)]
 pub struct NamespaceEntry {
     pub namespace: Namespace,
@@ -78,7 +77,7 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// Puts the stored rows together. Subscriptions of unknown topics are left out.
+    /// Builds the snapshot from the stored rows. Subscriptions of unknown topics are left out.
     pub fn new(
         scope: &ResourceScope,
         namespaces: Vec<Namespace>,
@@ -134,7 +133,7 @@ impl Registry {
         registry
     }
 
-    /// The resource id of a topic, also of one that there is no more.
+    /// The resource id of a topic, also of one that is deleted.
     pub fn resource_id(&self, topic: &TopicName) -> String {
         self.scope.topic_id(topic)
     }
@@ -162,12 +161,12 @@ impl Registry {
         self.topics().filter(|entry| entry.namespace.is_none())
     }
 
-    /// The topics that somebody has made, of both kinds, by name.
+    /// The topics that users have created, of both kinds, by name.
     pub fn made_topics(&self) -> impl Iterator<Item = &Arc<TopicEntry>> {
         self.topics().filter(|entry| !entry.topic.is_built_in())
     }
 
-    /// All of them, for people to choose from: their own first, then the built-in ones.
+    /// All topics, for people to choose from: users' topics first, then the built-in ones.
     pub fn topics_to_choose(&self) -> impl Iterator<Item = &Arc<TopicEntry>> {
         let built_in = self.topics().filter(|entry| entry.topic.is_built_in());
         self.made_topics().chain(built_in)
@@ -183,12 +182,12 @@ impl Registry {
         self.topics.get(&name.key())
     }
 
-    /// The topic of that number.
+    /// The topic of that id.
     pub fn topic_by_id(&self, id: TopicId) -> Option<&Arc<TopicEntry>> {
         self.topics.get(self.topic_keys.get(&id)?)
     }
 
-    /// The event subscription of that number, with its topic.
+    /// The event subscription of that id, with its topic.
     pub fn subscription(
         &self,
         id: SubscriptionId,
@@ -208,13 +207,13 @@ impl Registry {
 }
 
 impl TopicEntry {
-    /// The keys that open it: its own, and those of its namespace. A built-in topic has none.
+    /// Its keys: its own, and those of its namespace. A built-in topic has none.
     pub fn access_keys(&self) -> impl Iterator<Item = &AccessKeys> {
         let shared = self.namespace.iter().map(|entry| &entry.namespace.keys);
         self.topic.keys.iter().chain(shared)
     }
 
-    /// Where its publishers send events; `base` is where the appliance is reached.
+    /// The URL for its publishers; `base` is the URL of the appliance.
     pub fn publish_url(&self, base: &str) -> String {
         let path = self.topic.name.path();
         match self.namespace {
@@ -231,8 +230,7 @@ impl TopicEntry {
         }
     }
 
-    /// How long and how often a delivery to one of its subscriptions is tried: nothing outlives the
-    /// retention of a namespace topic (rule N1.1).
+    /// The retry policy of a subscription, limited by the retention of a namespace topic (rule N1.1).
     pub fn retry_policy(&self, subscription: &EventSubscription) -> RetryPolicy {
         let policy = &subscription.definition.retry_policy;
         let retention = self.topic.definition.event_retention;
@@ -256,7 +254,7 @@ impl TopicEntry {
         }
     }
 
-    /// The subscriptions that want `event`, published at `now`.
+    /// The subscriptions that match `event`, published at `now`.
     pub fn fan_out(&self, event: &Event, now: Timestamp) -> Vec<SubscriptionId> {
         let view = self.view(event);
         self.subscriptions

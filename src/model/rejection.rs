@@ -1,4 +1,4 @@
-//! Publish requests that were refused, as they are kept for whoever wonders where events went.
+//! Rejected publish requests, recorded for whoever looks for missing events.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use crate::base::Timestamp;
 use crate::model::limits::{REJECTED_BYTES_KEPT_MAX, REJECTED_TEXT_KEPT_MAX};
 use crate::model::topic::TopicId;
 
-/// The appliance's own number of a refused request: ascending, never reused.
+/// The id of a rejected request: ascending, never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RejectionId(pub i64);
 
@@ -16,38 +16,39 @@ impl fmt::Display for RejectionId {
     }
 }
 
-/// A publish request of somebody who may publish, answered with 4xx. Holds no header but the content
-/// type and nothing of the URL: that is where keys and tokens stand.
+/// A publish request of an authorized publisher that was rejected with 4xx. Contains no header but the
+/// content type, and no URL: keys and tokens are there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rejection {
     pub topic: TopicId,
     pub received_at: Timestamp,
-    /// The status that answered it.
+    /// The status of the response.
     pub status: u16,
-    /// Azure's word for it.
+    /// Azure's error code.
     pub code: String,
-    /// What the publisher was told, without the number to report.
+    /// The message to the publisher, without the number to report.
     pub reason: String,
     pub content_type: Option<String>,
     /// Bytes of the body, as far as it was read.
     pub bytes: usize,
-    /// How it begins: at most [`REJECTED_BYTES_KEPT_MAX`].
+    /// The beginning of the body: at most [`REJECTED_BYTES_KEPT_MAX`].
     pub body_start: Vec<u8>,
 }
 
 impl Rejection {
-    /// As much of a text as is kept: a header or a refusal that quotes what was sent may be long.
+    /// The beginning of a text, as much as is recorded: a header or a message that quotes the request may be
+    /// long.
     pub fn text_of(text: &str) -> String {
         text.chars().take(REJECTED_TEXT_KEPT_MAX).collect()
     }
 
-    /// As much of a body as is kept.
+    /// The beginning of a body, as much as is recorded.
     pub fn body_start_of(body: &[u8]) -> Vec<u8> {
         body[..body.len().min(REJECTED_BYTES_KEPT_MAX)].to_vec()
     }
 }
 
-/// A refused request with its number.
+/// A stored rejection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredRejection {
     pub id: RejectionId,

@@ -1,9 +1,8 @@
-//! Sending again what was given up, or what a receiver has lost: what may go where, and how a replay job
-//! goes about it.
+//! Resubmission of dead letters and delivered events: what may go where, and the life cycle of a replay job.
 //!
-//! What a replay job covers is fixed when it starts: the deliveries that there are then and that its
-//! filter means. It goes through them in the order of their numbers, so that what comes of its own work
-//! lies behind its end and is never taken up.
+//! What a replay job covers is fixed when it starts: the deliveries that exist then and match its filter. It
+//! goes through them in the order of their ids, so that the deliveries that it creates are past its end and
+//! never covered.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,7 +15,7 @@ use crate::model::limits::REPLAY_ERRORS_KEPT_MAX;
 use crate::model::pace::Rate;
 use crate::model::topic::TopicId;
 
-/// The appliance's own number of a replay job: ascending, never reused.
+/// The id of a replay job: ascending, never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ReplayJobId(pub i64);
 
@@ -26,14 +25,14 @@ impl fmt::Display for ReplayJobId {
     }
 }
 
-/// Which deliveries are sent again.
+/// Which deliveries are resubmitted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReplaySource {
     pub of: Replayed,
     pub filter: DeadLetterFilter,
 }
 
-/// The deliveries that a filter chooses from.
+/// Which deliveries the filter chooses from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Replayed {
     DeadLetters,
@@ -45,7 +44,7 @@ impl Replayed {
     /// Both.
     pub const ALL: [Replayed; 2] = [Self::DeadLetters, Self::Delivered];
 
-    /// The word for it in requests and answers.
+    /// The name in requests and responses.
     pub fn name(self) -> &'static str {
         match self {
             Self::DeadLetters => "DeadLetters",
@@ -62,19 +61,19 @@ impl Replayed {
     }
 }
 
-/// Where deliveries are sent again.
+/// Where deliveries are resubmitted to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReplayTarget {
     /// To their own subscription alone.
     Subscription,
-    /// To a topic, or each to its own one: matched anew, as a new event.
+    /// To a topic, or each to its own: matched again, as a new event.
     Topic(Option<TopicId>),
-    /// In one request to a webhook that no subscription has.
+    /// In one request each to a URL that no subscription has.
     Url(EndpointUrl),
 }
 
 impl ReplayTarget {
-    /// The word for it in requests and answers.
+    /// The name in requests and responses.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Subscription => "Subscription",
@@ -84,24 +83,24 @@ impl ReplayTarget {
     }
 }
 
-/// Why a delivery is not sent again.
+/// Why a delivery is not resubmitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum NotResubmitted {
-    /// It is no dead letter, or has been resubmitted or attempted meanwhile.
+    /// It is not a dead letter, or was resubmitted or attempted meanwhile.
     NotDeadLettered,
-    /// A receiver holds it.
+    /// It is locked.
     Locked,
     SubscriptionDeleted,
     TopicDeleted,
-    /// The loop guard: so many resubmissions lead to it already.
+    /// The loop guard: too many resubmissions lead to it already.
     ResubmittedTooOften,
-    /// No event subscription of the topic wants it.
+    /// No event subscription of the topic matches it.
     Unmatched,
-    /// The other topic takes events of another schema.
+    /// The other topic has another input schema.
     OtherSchema,
     /// Its event is damaged.
     EventUnreadable,
-    /// Nobody but the appliance publishes to the topic.
+    /// Only the appliance publishes to the topic.
     BuiltInTopic,
 }
 
@@ -119,7 +118,7 @@ impl NotResubmitted {
         Self::BuiltInTopic,
     ];
 
-    /// The word for it in answers.
+    /// The name in responses.
     pub fn name(self) -> &'static str {
         match self {
             Self::NotDeadLettered => "NotDeadLettered",
@@ -134,12 +133,12 @@ impl NotResubmitted {
         }
     }
 
-    /// The refusal of that name.
+    /// The reason of that name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|refusal| refusal.name() == name)
     }
 
-    /// What is in the way, in plain words.
+    /// The reason, in plain words.
     pub fn explanation(self) -> &'static str {
         match self {
             Self::NotDeadLettered => "it has been resubmitted or attempted meanwhile",
@@ -168,7 +167,7 @@ pub fn check_loop_guard(resubmissions: u32, resubmissions_max: u32) -> Result<()
     }
 }
 
-/// Where a replay job stands. `Running` and `Paused` alternate until one of the others ends it for good.
+/// The state of a replay job. `Running` and `Paused` alternate until one of the others ends it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReplayState {
     Running,
@@ -177,7 +176,7 @@ pub enum ReplayState {
     Cancelled,
 }
 
-/// What people ask of a replay job.
+/// A command to a replay job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReplayCommand {
     Pause,
@@ -194,7 +193,7 @@ impl ReplayState {
         Self::Cancelled,
     ];
 
-    /// The word for it in answers.
+    /// The name in responses.
     pub fn name(self) -> &'static str {
         match self {
             Self::Running => "Running",
@@ -209,7 +208,7 @@ impl ReplayState {
         Self::ALL.into_iter().find(|state| state.name() == name)
     }
 
-    /// Whether it is over.
+    /// Whether it has ended.
     pub fn is_ended(self) -> bool {
         match self {
             Self::Running | Self::Paused => false,
@@ -217,7 +216,7 @@ impl ReplayState {
         }
     }
 
-    /// Where a command leads; `None` for a job that is over. Pausing what is paused changes nothing.
+    /// The state after a command; `None` for a job that has ended. Pausing a paused job changes nothing.
     pub fn after(self, command: ReplayCommand) -> Option<Self> {
         let next = match command {
             ReplayCommand::Pause => Self::Paused,
@@ -228,7 +227,7 @@ impl ReplayState {
     }
 }
 
-/// A replay that has been asked for: what it covers is settled.
+/// A replay job to start.
 #[derive(Clone, Debug)]
 pub struct NewReplayJob {
     pub source: ReplaySource,
@@ -248,38 +247,38 @@ pub struct ReplayJob {
     pub request: NewReplayJob,
     pub state: ReplayState,
     pub created_at: Timestamp,
-    /// When it last got on, or was paused or resumed.
+    /// When it last advanced, or was paused or resumed.
     pub updated_at: Timestamp,
     pub ended_at: Option<Timestamp>,
-    /// Everything up to this delivery has been dealt with.
+    /// Everything up to this delivery is done.
     pub cursor: DeliveryId,
     pub progress: Progress,
 }
 
-/// What a replay job has done so far.
+/// The progress of a replay job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
     pub resubmitted: u64,
-    /// Sent to the URL, and not taken.
+    /// Sent to the URL, and not accepted.
     pub failed: u64,
     pub skipped: BTreeMap<NotResubmitted, u64>,
-    /// The first things that went wrong, in words.
+    /// The first errors, in words.
     pub errors: Vec<(DeliveryId, String)>,
 }
 
 impl Progress {
-    /// Deliveries dealt with.
+    /// Deliveries that are done.
     pub fn done(&self) -> u64 {
         self.resubmitted + self.failed + self.skipped.values().sum::<u64>()
     }
 
-    /// Counts a delivery that is not sent again.
+    /// Counts a delivery that is not resubmitted.
     pub fn skip(&mut self, delivery: DeliveryId, refusal: NotResubmitted) {
         *self.skipped.entry(refusal).or_default() += 1;
         self.note(delivery, refusal.explanation());
     }
 
-    /// Counts a delivery that the URL did not take.
+    /// Counts a delivery that the URL did not accept.
     pub fn fail(&mut self, delivery: DeliveryId, error: &str) {
         self.failed += 1;
         self.note(delivery, error);

@@ -1,27 +1,27 @@
-//! What a receiver answers: `503 503 200`, `429x5 timeout close 200`.
+//! Scripts of responses: `503 503 200`, `429x5 timeout close 200`.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// Entries of one script: more than anybody writes by hand, few enough to look through on each request.
+/// Entries of one script: more than anybody writes by hand, and quick to search on each request.
 const ENTRIES_MAX: usize = 1_000;
 
 /// The largest number after an `x`.
 const REPEAT_MAX: u32 = 1_000_000;
 
-/// One answer of a receiver.
+/// One response of a receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ScriptedResponse {
     /// An HTTP status with an empty body.
     Status(u16),
-    /// No answer at all while the connection stays open.
+    /// No response while the connection stays open.
     Timeout,
-    /// The connection is closed without an answer.
+    /// The connection is closed without a response.
     Close,
 }
 
 impl fmt::Display for ScriptedResponse {
-    /// The word of a script that stands for it.
+    /// The word in a script.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Status(status) => write!(f, "{status}"),
@@ -31,7 +31,7 @@ impl fmt::Display for ScriptedResponse {
     }
 }
 
-/// The answers in their order; the last one repeats for ever.
+/// The responses in their order; the last one repeats for ever.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResponseScript(Vec<Entry>);
 
@@ -41,7 +41,7 @@ struct Entry {
     times: u32,
 }
 
-/// Why a text is no script of answers.
+/// Why a text is not a script.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidScript {
     #[error("it names no answer; write statuses such as \"503 503 200\"")]
@@ -63,7 +63,7 @@ impl ResponseScript {
         }])
     }
 
-    /// The answer to the request number `turn`, counted from 0.
+    /// The response to the request number `turn`, counted from 0.
     pub fn response(&self, turn: u32) -> ScriptedResponse {
         let mut passed = 0u32;
         for entry in &self.0 {
@@ -93,7 +93,7 @@ impl fmt::Display for ResponseScript {
 impl FromStr for ResponseScript {
     type Err = InvalidScript;
 
-    /// Reads answers that are separated by spaces or commas.
+    /// Reads responses that are separated by spaces or commas.
     fn from_str(text: &str) -> Result<Self, InvalidScript> {
         let words = text.split([' ', ',', '\t', '\n']);
         let entries = words
@@ -130,7 +130,7 @@ fn repeat(times: &str, word: &str) -> Result<u32, InvalidScript> {
         .ok_or_else(|| InvalidScript::Repeat(word.to_owned()))
 }
 
-/// Below 200 are interim answers, which no request can end with.
+/// Statuses below 200 are interim responses, which cannot end a request.
 fn status(text: &str, word: &str) -> Result<u16, InvalidScript> {
     text.parse()
         .ok()
@@ -142,7 +142,7 @@ fn status(text: &str, word: &str) -> Result<u16, InvalidScript> {
 mod tests {
     use super::*;
 
-    /// The first answers of `script`, written like a script.
+    /// The first responses of `script`, written like a script.
     fn check(script: &str, expected: &str) {
         let script: ResponseScript = script.parse().expect(script);
         let count = u32::try_from(expected.split(' ').count()).expect("a short line");

@@ -1,27 +1,26 @@
-//! How long what has ended is kept, and when it goes early. Pure.
+//! How long ended deliveries are kept, and when they are pruned early. Pure.
 //!
-//! An event goes whole, with all its deliveries and attempts, once every one of them may go, so that what
-//! is shown of it is always all of it. What is still to be delivered never goes.
+//! An event is pruned whole, with all its deliveries and attempts, once each of them may be pruned, so that
+//! what is shown of it is always complete. Pending deliveries are never pruned.
 
 use std::time::Duration;
 
 use crate::base::Timestamp;
 
-/// How long a delivered event is kept unless the settings say otherwise: long enough to look into last
-/// week's incident.
+/// How long a delivered event is kept by default: long enough to look into last week's incident.
 pub const DELIVERED_KEPT: Duration = Duration::from_secs(7 * 24 * 3_600);
 
-/// Bytes that the database may use unless the settings say otherwise.
+/// Bytes that the database may use by default.
 pub const DATABASE_BYTES_MAX: u64 = 2 * 1_024 * 1_024 * 1_024;
 
-/// How much is kept of what has ended.
+/// How long events are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RetentionRules {
-    /// Since the end of an event's last delivery; since its publication where nobody wanted it.
+    /// Since the end of an event's last delivery; since publishing if it was unmatched.
     pub delivered: Duration,
-    /// The same for dead letters; `None` keeps them.
+    /// The same for dead letters; `None` keeps them for ever.
     pub dead_letters: Option<Duration>,
-    /// Bytes of the database past which delivered events go early; `None` for any number.
+    /// Bytes of the database above which delivered events are pruned early; `None` for no limit.
     pub bytes_max: Option<u64>,
 }
 
@@ -35,37 +34,37 @@ impl Default for RetentionRules {
     }
 }
 
-/// What may go: whatever has ended at these moments or before.
+/// What may be pruned: whatever ended at these moments or before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cutoff {
-    /// Of events that were delivered, dropped, or wanted by nobody.
+    /// For events that were delivered, dropped or unmatched.
     pub delivered: Timestamp,
-    /// `None` if dead letters stay.
+    /// `None` keeps dead letters.
     pub dead_letters: Option<Timestamp>,
 }
 
-/// How much room there is.
+/// How much space there is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Room {
-    /// Bytes of the database that hold something.
+    /// Used bytes of the database.
     pub used_bytes: u64,
-    /// Bytes that are free on the disk; `None` where that does not matter.
+    /// Free bytes on the disk; `None` if that does not matter.
     pub disk_free_bytes: Option<u64>,
-    /// Bytes below which publishers are refused.
+    /// Free bytes below which publish requests are rejected.
     pub disk_free_min: u64,
 }
 
-/// Why delivered events go before their time.
+/// Why delivered events are pruned early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pressure {
     /// The database uses more than it may.
     Size,
-    /// The disk is close to where publishers would have to be refused.
+    /// The disk is almost so full that publish requests must be rejected.
     Disk,
 }
 
 impl Pressure {
-    /// The word for it in answers and logs.
+    /// The name in responses and logs.
     pub fn name(self) -> &'static str {
         match self {
             Self::Size => "Size",
@@ -75,7 +74,8 @@ impl Pressure {
 }
 
 impl RetentionRules {
-    /// What may go at `now` because of its age, or, under pressure, of any age. Dead letters never go early.
+    /// What may be pruned at `now` by age or, under pressure, at any age. Dead letters are never pruned
+    /// early.
     pub fn cutoff(&self, now: Timestamp, pressure: Option<Pressure>) -> Cutoff {
         Cutoff {
             delivered: match pressure {
@@ -86,15 +86,15 @@ impl RetentionRules {
         }
     }
 
-    /// Whether there is pressure, there having been `before`. It begins at a bound and ends a tenth below
-    /// it, so that it does not come and go with every event.
+    /// Whether there is pressure, if `before` was the previous one. It begins at a bound and ends a tenth
+    /// below it, so that it does not change with every event.
     pub fn pressure(&self, room: &Room, before: Option<Pressure>) -> Option<Pressure> {
         let most = self.bytes_max.unwrap_or(u64::MAX);
         let most = match before {
             Some(Pressure::Size) => most - most / 10,
             Some(Pressure::Disk) | None => most,
         };
-        // A quarter above the bound of the publishers, who are to be refused last.
+        // A quarter above the bound of publishers, so that pruning comes first.
         let least = room.disk_free_min.saturating_add(room.disk_free_min / 4);
         let least = match before {
             Some(Pressure::Disk) => least.saturating_add(least / 10),

@@ -1,5 +1,5 @@
-//! When a failed delivery is tried again, and when it is given up: the published steps and waits, as
-//! data of the delivery profiles.
+//! When a failed delivery is retried, and when it is dead-lettered: the published schedules, as data of the
+//! delivery profiles.
 
 use std::time::Duration;
 
@@ -22,25 +22,25 @@ const fn hours(h: u64) -> Duration {
     Duration::from_secs(h * 3_600)
 }
 
-/// How much jitter may add to a wait, as a part of it; it never takes away (rule A).
+/// How much jitter may add to a delay, as a part of it; it never shortens it (rule A).
 pub const JITTER: f64 = 0.1;
 
-/// How long and how often a delivery is tried (rule 3.3).
+/// How long and how often a delivery is attempted (rule 3.3).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RetryPolicy {
-    /// Whose published rules hold.
+    /// Which published rules apply.
     pub profile: DeliveryProfile,
-    /// Attempts in all, the first one included.
+    /// Attempts, the first one included.
     pub attempts_max: u32,
-    /// Measured from the moment of publishing.
+    /// Counted from publishing.
     pub time_to_live: Duration,
-    /// Extension: the waits after each failed attempt, the last of which repeats, in the place of those
-    /// of the profile and of its minimum waits. Empty for the profile's.
+    /// Extension: the delays after each failed attempt, the last of which repeats, instead of those of the
+    /// profile and its minimum delays. Empty for the profile's.
     pub own_waits: Vec<Duration>,
 }
 
 impl RetryPolicy {
-    /// What the profile grants at most, which is also what it grants by default.
+    /// The maximum of the profile, which is also its default.
     pub fn of(profile: DeliveryProfile) -> Self {
         Self {
             profile,
@@ -50,9 +50,8 @@ impl RetryPolicy {
         }
     }
 
-    /// The moment of the attempt after the `failed` one, which ended at `now`: that of the schedule, or
-    /// what the status or the receiver asks for, whichever is later; `jitter` in `0..1` adds up to
-    /// [`JITTER`] of the wait.
+    /// The moment of the attempt after the `failed` one, which ended at `now`: that of the schedule, or of
+    /// the status or the receiver, whichever is later; `jitter` in `0..1` adds up to [`JITTER`] of the delay.
     pub fn next_attempt_at(
         &self,
         failed: &FailedAttempt,
@@ -92,20 +91,20 @@ impl Default for RetryPolicy {
     }
 }
 
-/// What the moment of the next attempt depends on.
+/// A failed attempt, as far as the next one depends on it.
 #[derive(Clone, Copy, Debug)]
 pub struct FailedAttempt {
     /// From 1.
     pub attempt: u32,
     /// When the first of them began.
     pub first_attempt_at: Timestamp,
-    /// The HTTP status, if there was an answer at all.
+    /// The HTTP status, if there was a response.
     pub status: Option<u16>,
-    /// What the receiver asked for with a 429 or 503.
+    /// The `Retry-After` of a 429 or 503.
     pub retry_after: Option<Duration>,
 }
 
-/// Whose published rules of delivery hold: those of custom topics, or those of namespace topics.
+/// Which published rules of delivery apply: those of custom topics, or of namespace topics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DeliveryProfile {
     #[default]
@@ -119,13 +118,12 @@ impl DeliveryProfile {
         self.rules().attempts_max
     }
 
-    /// The longest time that a delivery may live.
+    /// The longest time to live.
     pub fn time_to_live_max(self) -> Duration {
         self.rules().time_to_live_max
     }
 
-    /// The reason with which a delivery is given up at once after this status; `None` means that it may
-    /// be tried again.
+    /// The reason for which a delivery is dead-lettered at once after this status; `None` if it is retried.
     pub fn rejection(self, status: Option<u16>) -> Option<DeadLetterReason> {
         let mut rejections = self.rules().rejections.iter();
         let found = rejections.find(|(listed, _)| Some(*listed) == status)?;
@@ -143,11 +141,11 @@ impl DeliveryProfile {
 /// The published rules of a profile.
 struct Rules {
     schedule: Schedule,
-    /// The shortest wait after certain statuses.
+    /// Minimum delays after certain statuses.
     minimum_waits: &'static [(u16, Duration)],
-    /// The shortest wait after any other failure.
+    /// The minimum delay after any other failure.
     minimum_wait: Duration,
-    /// The statuses that no other attempt follows.
+    /// The statuses that are not retried.
     rejections: &'static [(u16, DeadLetterReason)],
     attempts_max: u32,
     time_to_live_max: Duration,
@@ -219,20 +217,20 @@ impl Rules {
 
 /// When attempts are made if all before them failed.
 enum Schedule {
-    /// The wait after each failed attempt; the last one repeats.
+    /// The delay after each failed attempt; the last one repeats.
     Waits(&'static [Duration]),
-    /// The moment of each attempt since the first one, which is included; then at equal distances.
+    /// The offset of each attempt from the first one, which is included; then at equal distances.
     Offsets {
         listed: &'static [Duration],
         then_every: Duration,
     },
 }
 
-/// What a schedule says about one attempt.
+/// The time of one attempt.
 enum Step {
-    /// Since the failure before it.
+    /// After the previous failure.
     Wait(Duration),
-    /// Since the first attempt.
+    /// After the first attempt.
     Offset(Duration),
 }
 

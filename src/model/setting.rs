@@ -1,13 +1,12 @@
-//! Settings as they are in force, for whoever wants to see them. Where they come from and what they mean
-//! is decided elsewhere.
+//! The settings in force, to show them. Where they come from and what they mean is decided elsewhere.
 
 /// All settings, in the order in which they are shown.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
     pub all: Vec<Setting>,
-    /// The configuration file: the one that was read, or the one that would have been.
+    /// The configuration file: the one that was read, or would have been.
     pub file: String,
-    /// Whether it was there.
+    /// Whether it exists.
     pub file_was_read: bool,
 }
 
@@ -23,13 +22,13 @@ pub struct Setting {
     pub place: String,
     /// Meaning, unit and bounds.
     pub doc: &'static str,
-    /// What sets it in the environment.
+    /// Its environment variable.
     pub variable: String,
-    /// What sets it on the command line, with its dashes.
+    /// Its flag, with the dashes.
     pub flag: String,
 }
 
-/// The kind of place that a setting comes from, the weakest first.
+/// Where a setting comes from, the weakest source first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SettingOrigin {
     Default,
@@ -39,7 +38,7 @@ pub enum SettingOrigin {
 }
 
 impl SettingOrigin {
-    /// The word for it.
+    /// The name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Default => "default",

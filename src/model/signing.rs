@@ -1,5 +1,4 @@
-//! Signing secrets of an event subscription (Standard Webhooks 1.0.0): what a receiver knows deliveries
-//! by, and how one secret gives way to the next.
+//! Signing secrets of an event subscription (Standard Webhooks 1.0.0) and their rotation.
 
 use std::time::Duration;
 
@@ -18,18 +17,18 @@ const PREFIX: &str = "whsec_";
 const BYTES_MIN: usize = 24;
 const BYTES_MAX: usize = 64;
 
-/// Bytes of a secret that is made here: as many as the hash is long.
+/// Bytes of a generated secret: as many as the hash has.
 const BYTES_MADE: usize = 32;
 
-/// Bytes of a secret's hash that stand for it in answers: enough to recognise it by, and nothing to
-/// guess it from, since a secret has 24 random bytes at least.
+/// Bytes of a secret's hash that represent it in responses: enough to recognise it by, and useless for
+/// guessing, since a secret has at least 24 random bytes.
 const FINGERPRINT_BYTES: usize = 8;
 
 /// A signing secret: `whsec_` and the key in base64.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SigningSecret(Secret);
 
-/// Why a text is no signing secret. It does not show the text.
+/// The text is not a signing secret. The error does not show it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("it must be \"{PREFIX}\" and {BYTES_MIN} to {BYTES_MAX} bytes in base64")]
 pub struct InvalidSigningSecret;
@@ -61,7 +60,7 @@ impl SigningSecret {
         key_of(self.0.reveal()).expect("it was read before")
     }
 
-    /// What stands for the secret in answers.
+    /// Represents the secret in responses.
     pub fn fingerprint(&self) -> String {
         let mut hash = sha256_hex(self.0.reveal().as_bytes());
         hash.truncate(2 * FINGERPRINT_BYTES);
@@ -87,7 +86,7 @@ pub struct ActiveSecret {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Signing(pub Vec<ActiveSecret>);
 
-/// So many secrets are in use that one more would have to end one of them early.
+/// One more secret would end another one early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{SIGNING_SECRETS_MAX} signing secrets are in use, which is the most; rotate with a shorter grace \
@@ -102,8 +101,7 @@ impl Signing {
         self.0.iter().filter(signs)
     }
 
-    /// These secrets behind a new one: each signs for the `grace` time at most, and what has expired is
-    /// gone.
+    /// These secrets after a new one: each signs for the `grace` time at most, and expired ones are dropped.
     pub fn rotated(
         &self,
         secret: SigningSecret,

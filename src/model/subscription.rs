@@ -1,4 +1,4 @@
-//! An event subscription: who wants which events of a topic, how, and whether they have agreed.
+//! An event subscription: its definition, its validation and its status.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ use crate::model::probation::Health;
 use crate::model::retry::RetryPolicy;
 use crate::model::topic::{DeliverySchema, TopicId};
 
-/// The appliance's own number of an event subscription.
+/// The id of an event subscription.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SubscriptionId(pub i64);
 
@@ -44,13 +44,13 @@ pub struct SubscriptionDefinition {
     pub retry_policy: RetryPolicy,
     pub dead_letter: DeadLetterDestination,
     pub labels: Vec<String>,
-    /// From this moment on the subscription matches nothing; what it matched before is still delivered.
+    /// From this moment on it matches nothing; what it matched before is still delivered.
     pub expires_at: Option<Timestamp>,
     /// Extension: delivers nothing, but goes on matching.
     pub paused: bool,
-    /// Extension: matches and delivers nothing; what it matched before waits.
+    /// Extension: matches and delivers nothing; pending deliveries wait.
     pub disabled: Option<Disabled>,
-    /// Extension: an answer of 410 disables the subscription (section A).
+    /// Extension: a 410 disables the subscription (section A).
     pub disable_on_gone: bool,
 }
 
@@ -58,26 +58,26 @@ pub struct SubscriptionDefinition {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Disabled {
     ByOperator,
-    /// The appliance, when the receiver answered 410.
+    /// The appliance, when the receiver responded 410.
     Gone {
         at: Timestamp,
     },
 }
 
-/// What becomes of the pending deliveries of a subscription that is deleted.
+/// What becomes of the pending deliveries of a deleted subscription.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnDelete {
     /// They are dropped, with a record.
     #[default]
     Discard,
-    /// They are kept as dead letters, wherever else the subscription's dead letters go.
+    /// They become dead letters in the built-in queue, wherever else the subscription's dead letters go.
     DeadLetter,
 }
 
-/// What becomes of deliveries that are given up (rule A, "No dead-letter destination").
+/// What becomes of deliveries that finally fail (rule A, "No dead-letter destination").
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DeadLetterDestination {
-    /// The subscription's own queue inside the appliance: the default.
+    /// They go to the subscription's queue inside the appliance: the default.
     BuiltInQueue,
     /// `"deadLetterDestination": null`: they are dropped, and the drop is counted and shown.
     Drop,
@@ -89,16 +89,16 @@ pub enum DeadLetterDestination {
     },
 }
 
-/// Whether the destination has agreed to receive events.
+/// The validation of the destination.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Validation {
     pub state: ValidationState,
-    /// Once validated, a subscription goes on matching events while a changed endpoint is validated;
-    /// the events wait. Before, it matches nothing.
+    /// A subscription that was validated once goes on matching while a changed endpoint is validated; its
+    /// deliveries wait. Before, it matches nothing.
     pub validated_once: bool,
-    /// Guards the validation URL and the callback; `None` when no handshake is open.
+    /// The secret of the validation URL and the callback; `None` if no handshake is open.
     pub code: Option<Secret>,
-    /// When the open handshake ends, failing that.
+    /// When the open handshake fails.
     pub expires_at: Option<Timestamp>,
     /// Why the last handshake failed, in plain words.
     pub failure: Option<String>,
@@ -106,14 +106,14 @@ pub struct Validation {
     pub allowed_rate: Option<u32>,
 }
 
-/// Where the handshake stands; Azure's `provisioningState`.
+/// The state of the handshake; Azure's `provisioningState`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ValidationState {
-    /// The receiver of a new subscription is being asked.
+    /// The endpoint of a new subscription is being validated.
     Creating,
-    /// The receiver of a changed subscription is being asked.
+    /// The endpoint of a changed subscription is being validated.
     Updating,
-    /// The receiver answered without agreeing; it may still call the validation URL.
+    /// The endpoint responded without agreeing; its owner can still open the validation URL.
     AwaitingManualAction,
     Succeeded,
     Failed,
@@ -155,23 +155,23 @@ impl Validation {
     }
 }
 
-/// Where a subscription stands: the first of these that applies.
+/// The status of a subscription: the first of these that applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SubscriptionStatus {
     /// `expirationTimeUtc` has passed.
     Expired,
     Disabled(Disabled),
     Paused,
-    /// Its destination has not agreed (yet).
+    /// Its destination is not validated.
     NotValidated(ValidationState),
     OnProbation,
-    /// The newest answer was 410.
+    /// The newest response was 410.
     Gone,
     Active,
 }
 
 impl SubscriptionStatus {
-    /// The word for it in answers; Azure's own while the destination has not agreed.
+    /// The name in responses; Azure's own while the destination is not validated.
     pub fn name(self) -> &'static str {
         match self {
             Self::Expired => "Expired",
@@ -185,19 +185,19 @@ impl SubscriptionStatus {
     }
 }
 
-/// Why events are not for a subscription at all, whatever its filter says.
+/// Why a subscription does not match events, whatever its filter says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SkipReason {
     /// The event is older than the subscription.
     CreatedLater,
-    /// Its destination has never agreed.
+    /// Its destination was never validated.
     NotValidated(ValidationState),
     Disabled(Disabled),
     Expired,
 }
 
 impl SkipReason {
-    /// The word for it in answers.
+    /// The name in responses.
     pub fn name(self) -> &'static str {
         match self {
             Self::CreatedLater => "CreatedLater",
@@ -209,7 +209,7 @@ impl SkipReason {
 }
 
 impl EventSubscription {
-    /// One that nobody has stored: for what is only shown.
+    /// A subscription that is not stored, only shown.
     pub fn unstored(definition: SubscriptionDefinition, now: Timestamp) -> Self {
         Self {
             id: SubscriptionId(0),
@@ -222,12 +222,12 @@ impl EventSubscription {
         }
     }
 
-    /// Whether events published at `now` are for this subscription at all, its filter aside.
+    /// Whether it can match events published at `now`.
     pub fn takes_events(&self, now: Timestamp) -> bool {
         self.abstains(now).is_none()
     }
 
-    /// Why it takes no events published at `now`, if it takes none.
+    /// Why it matches no events published at `now`, if it does not.
     pub fn abstains(&self, now: Timestamp) -> Option<SkipReason> {
         let validation = &self.validation;
         match self.definition.disabled {
@@ -237,17 +237,17 @@ impl EventSubscription {
         }
     }
 
-    /// Whether its destination has agreed to receive events.
+    /// Whether its destination is validated.
     pub fn has_agreed(&self) -> bool {
         self.validation.state == ValidationState::Succeeded
     }
 
-    /// Whether its deliveries may be sent, or taken. One that has expired finishes what it accepted before.
+    /// Whether its deliveries may be sent or received. An expired one finishes what it matched before.
     pub fn may_deliver(&self) -> bool {
         self.has_agreed() && !self.definition.paused && self.definition.disabled.is_none()
     }
 
-    /// Whether its deliveries may be sent by ourselves: those of a queue are taken by their receivers.
+    /// Whether the dispatcher may send its deliveries; those of a queue are pulled.
     pub fn may_send(&self) -> bool {
         match self.definition.destination.delivery_mode() {
             DeliveryMode::Push => self.may_deliver(),
@@ -260,7 +260,7 @@ impl EventSubscription {
         self.definition.expires_at.is_some_and(|at| at <= now)
     }
 
-    /// Where it stands at `now`, its receiver having been seen like this.
+    /// Its status at `now`, given the health of its receiver.
     pub fn standing(&self, health: &Health, now: Timestamp) -> SubscriptionStatus {
         let definition = &self.definition;
         match (definition.disabled, self.validation.state) {
@@ -276,8 +276,8 @@ impl EventSubscription {
         }
     }
 
-    /// The requests per second that it may be sent: its own rate, and what its destination granted in
-    /// the handshake (section A), whichever is less; `None` for any number.
+    /// The rate at which it may be sent requests: its own, or what its destination granted in the handshake
+    /// (section A), whichever is less; `None` for no limit.
     pub fn rate(&self) -> Option<Rate> {
         let granted = self.validation.allowed_rate.map(Rate::per_minute);
         let own = self.definition.destination.pace().rate;

@@ -1,13 +1,13 @@
-//! Topics that every appliance has without anybody making them, and that it alone publishes to.
+//! Built-in topics, to which only the appliance publishes.
 
 use crate::model::topic::TopicId;
 
 /// A built-in topic. It can be subscribed to like any other, and has no keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SystemTopic {
-    /// Tells of the files that dead letters are kept in, as an Azure storage account would.
+    /// Events about exported dead letters, like those of an Azure storage account.
     DeadLetterStorage,
-    /// Tells what becomes of the appliance and of its deliveries.
+    /// Notices about the appliance and its deliveries.
     Everpost,
 }
 
@@ -15,7 +15,7 @@ impl SystemTopic {
     /// All of them.
     pub const ALL: [SystemTopic; 2] = [Self::DeadLetterStorage, Self::Everpost];
 
-    /// Its number: below zero, where no topic that somebody makes can have one.
+    /// Its id: negative, unlike that of any other topic.
     pub fn id(self) -> TopicId {
         match self {
             Self::DeadLetterStorage => TopicId(-1),
@@ -23,7 +23,7 @@ impl SystemTopic {
         }
     }
 
-    /// The one of that number.
+    /// The topic of that id.
     pub fn of(id: TopicId) -> Option<Self> {
         Self::ALL.into_iter().find(|each| each.id() == id)
     }

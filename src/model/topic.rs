@@ -1,4 +1,4 @@
-//! A topic: where events enter, and what they look like there.
+//! A topic: its definition and its schemas.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -11,7 +11,7 @@ use crate::model::access::AccessKeys;
 use crate::model::name::TopicName;
 use crate::model::system_topic::SystemTopic;
 
-/// The appliance's own number of a topic.
+/// The id of a topic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TopicId(pub i64);
 
@@ -21,34 +21,34 @@ pub struct Topic {
     pub id: TopicId,
     pub name: TopicName,
     pub definition: TopicDefinition,
-    /// `None` for a built-in topic, which nobody outside publishes to.
+    /// `None` for a built-in topic, to which only the appliance publishes.
     pub keys: Option<AccessKeys>,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
 }
 
 impl Topic {
-    /// Whether the appliance has it of itself, and alone publishes to it.
+    /// Whether it is built in, so that only the appliance publishes to it.
     pub fn is_built_in(&self) -> bool {
         SystemTopic::of(self.id).is_some()
     }
 }
 
-/// What the operator decides about a topic (rule 3.2). A namespace topic has no more of its own than how
-/// long it keeps events; who may publish is decided for its whole namespace.
+/// The definition of a topic (rule 3.2). A namespace topic only has an event retention of its own; its
+/// namespace decides who may publish.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TopicDefinition {
-    /// Azure's region. Without meaning here, kept because every client sends and expects one.
+    /// Azure's region. Without effect here, but every client sends and expects one.
     pub location: String,
     pub tags: BTreeMap<String, String>,
     pub input_schema: InputSchema,
-    /// Refuses keys and SAS tokens, so that only bearer tokens publish.
+    /// Rejects keys and SAS tokens, so that only bearer tokens publish.
     pub disable_local_auth: bool,
     pub network_access: NetworkAccess,
     /// How long deliveries of a namespace topic may live at most; `None` for custom topics, where each
-    /// subscription says so for itself.
+    /// subscription has its own limit.
     pub event_retention: Option<Duration>,
-    /// Properties that are kept and shown but have no effect here, as JSON text by their names:
+    /// Properties that are stored and shown but have no effect here, as JSON by their names:
     /// `minimumTlsVersionAllowed`, `dataResidencyBoundary`, `eventTypeInfo`, `identity`, `sku`.
     pub inert: BTreeMap<String, String>,
 }
@@ -58,12 +58,12 @@ pub struct TopicDefinition {
 pub struct NetworkAccess {
     /// `publicNetworkAccess: Disabled`: nobody publishes, since there are no private endpoints here.
     pub disabled: bool,
-    /// `inboundIpRules`; empty admits everybody.
+    /// `inboundIpRules`; empty allows everybody.
     pub allowed: Vec<IpNet>,
 }
 
 impl NetworkAccess {
-    /// Whether a publisher at `address` is let in.
+    /// Whether a publisher at `address` may publish.
     pub fn admits(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
         !self.disabled
@@ -80,7 +80,7 @@ pub enum InputSchema {
 }
 
 impl InputSchema {
-    /// Azure's spelling.
+    /// Azure's name.
     pub fn name(&self) -> &'static str {
         match self {
             Self::EventGridSchema => "EventGridSchema",
@@ -89,7 +89,7 @@ impl InputSchema {
         }
     }
 
-    /// Whether publishers send objects of their own, whose properties filters may name without `data.`.
+    /// Whether publishers send objects of any shape, whose properties filters can name without `data.`.
     pub fn is_of_any_shape(&self) -> bool {
         match self {
             Self::EventGridSchema | Self::CloudEventSchemaV1_0 => false,
@@ -114,7 +114,7 @@ impl DeliverySchema {
         Self::CustomInputSchema,
     ];
 
-    /// Azure's spelling.
+    /// Azure's name.
     pub fn name(self) -> &'static str {
         match self {
             Self::EventGridSchema => "EventGridSchema",
@@ -123,7 +123,7 @@ impl DeliverySchema {
         }
     }
 
-    /// What a subscription gets that does not choose: the topic's own schema (rule A).
+    /// The default of a subscription: the topic's own schema (rule A).
     pub fn default_for(input: &InputSchema) -> Self {
         match input {
             InputSchema::EventGridSchema => Self::EventGridSchema,
@@ -132,7 +132,7 @@ impl DeliverySchema {
         }
     }
 
-    /// Whether events that came as `input` can be delivered like this (rule 2.1).
+    /// Whether events of the schema `input` can be delivered like this (rule 2.1).
     pub fn can_express(self, input: &InputSchema) -> bool {
         match (input, self) {
             (InputSchema::EventGridSchema, Self::EventGridSchema | Self::CloudEventSchemaV1_0)
@@ -147,7 +147,7 @@ impl DeliverySchema {
     }
 }
 
-/// Which properties of a custom event hold which part of the envelope (rule 2.4). Source fields may be
+/// The properties of a custom event that hold the parts of the envelope (rule 2.4). Source fields may be
 /// dotted paths.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct InputMapping {
@@ -159,7 +159,7 @@ pub struct InputMapping {
     pub data_version: MappedField,
 }
 
-/// Where a part of the envelope comes from: the event, else the default.
+/// The source of a part of the envelope: a field of the event, else the default.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct MappedField {
     pub source_field: Option<String>,

@@ -1,23 +1,22 @@
-//! Which IP addresses are more than a place on the public internet: the blocks that lead into one's own
-//! network, into the machine itself, to a cloud's metadata, or nowhere.
+//! Special IP addresses: blocks that are not on the public internet but lead into a private network, the
+//! machine itself, the metadata service of a cloud, or nowhere.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 
-/// A block of addresses that is closed unless the operator opens it.
+/// A block of addresses that is denied unless the operator allows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Block {
     pub(super) net: IpNet,
     /// What the addresses in it are, with an article: "a loopback address".
     pub(super) what: &'static str,
-    /// Whether only an entry that names this very address opens it, so that nobody opens a metadata
-    /// service by allowing a whole network.
+    /// Whether only an entry for this very address allows it, so that nobody allows a metadata service with a
+    /// whole network.
     pub(super) by_name_only: bool,
 }
 
-/// The block that the address lies in; `None` for a public one. IPv4-mapped addresses must have been
-/// made canonical before.
+/// The block of an address; `None` for a public one. IPv4-mapped addresses must be in canonical form.
 pub(super) fn block_of(address: IpAddr) -> Option<Block> {
     let listed = BLOCKS.iter().find(|block| block.net.contains(&address));
     listed.copied().or_else(|| match address {
@@ -28,7 +27,7 @@ pub(super) fn block_of(address: IpAddr) -> Option<Block> {
     })
 }
 
-/// The IPv4 address that packets to `address` end at, where the address carries one.
+/// The IPv4 address that packets to `address` end at, if it embeds one.
 pub(super) fn carried_by(address: Ipv6Addr) -> Option<Ipv4Addr> {
     let tail = |bytes: [u8; 16]| Ipv4Addr::from([bytes[12], bytes[13], bytes[14], bytes[15]]);
     let bytes = address.octets();

@@ -1,7 +1,7 @@
-//! Showing a webhook who calls: its own TLS material, and the header `Authorization`.
+//! Authentication to a webhook: TLS settings and the header `Authorization`.
 //!
-//! Tokens of authorization servers are fetched through the same exchange as everything else, one fetch at
-//! a time for each subscription, and kept until shortly before they end or until a webhook refuses one.
+//! Tokens of authorization servers are fetched by the same transport as everything else, one fetch at a time
+//! per subscription, and kept until shortly before they expire or until a webhook rejects one.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -20,31 +20,31 @@ use crate::outbound::Outbound;
 use crate::outbound::transport::{TransportError, TransportRequest, TransportResponse};
 use crate::wire::client_credentials::{self as wire, Grant};
 
-/// The status that says that a token is not good any more.
+/// The status by which a webhook rejects a token.
 const UNAUTHORIZED: u16 = 401;
 
-/// Subscriptions whose tokens are kept; past it those that nobody waits for are forgotten.
+/// Subscriptions whose tokens are kept; beyond it, those that no request uses are dropped.
 const SLOTS_MAX: usize = 4_096;
 
-/// The tokens at hand. Cheap to clone; clones share them.
+/// The fetched tokens. Cheap to clone; clones share them.
 #[derive(Clone, Default)]
 pub(super) struct TokenBook(Arc<Mutex<HashMap<SubscriptionId, Slot>>>);
 
-/// What is known of one subscription's token; locked while it is fetched.
+/// The token of one subscription; locked while it is fetched.
 type Slot = Arc<tokio::sync::Mutex<Option<Known>>>;
 
 struct Known {
-    /// By what it was fetched: of changed credentials it says nothing.
+    /// The credentials it was fetched with: after a change of them it is not used.
     client: ClientCredentials,
-    /// A failure is kept for a moment too, so that not everybody who waits asks again.
+    /// A failure is kept for a moment too, so that not every waiting request fetches again.
     fetched: Result<Secret, String>,
     until: Timestamp,
 }
 
-/// A token to call with.
+/// A token for a request.
 struct Token {
     value: Secret,
-    /// Fetched just now, so that to be refused is no matter of age.
+    /// Whether it was fetched just now, so that a rejection does not mean that it is too old.
     is_fresh: bool,
 }
 
@@ -57,7 +57,7 @@ impl TokenBook {
         Arc::clone(slots.entry(id).or_default())
     }
 
-    /// Forgets a token that was refused, unless another one is there by now.
+    /// Drops a token that was rejected, unless it has been replaced.
     async fn forget(&self, id: SubscriptionId, refused: &Secret) {
         let slot = self.slot(id);
         let mut known = slot.lock().await;
@@ -68,7 +68,7 @@ impl TokenBook {
 }
 
 impl Outbound {
-    /// Sends a request as the subscription's credentials say.
+    /// Sends a request with the subscription's credentials.
     pub(super) async fn send(
         &self,
         subscription: &EventSubscription,
@@ -94,8 +94,8 @@ impl Outbound {
         self.transport.send(request).await
     }
 
-    /// A token that was kept may have been withdrawn meanwhile: refused, the request is made once more
-    /// with a new one, since a 401 would be the end of the delivery.
+    /// A kept token may have been revoked. If it is rejected, the request is repeated once with a new one,
+    /// since a 401 would dead-letter the delivery.
     async fn send_with_token(
         &self,
         id: SubscriptionId,
@@ -191,7 +191,7 @@ fn with(request: &TransportRequest, token: &Token) -> TransportRequest {
     request
 }
 
-/// What cannot stand in a header was refused when it was given.
+/// Values that cannot be headers were rejected when they were configured.
 fn authorize(request: &mut TransportRequest, value: &Secret) {
     if let Ok(mut value) = HeaderValue::from_str(value.reveal()) {
         value.set_sensitive(true);

@@ -1,5 +1,5 @@
-//! HTTP clients: one for everybody, and one for each TLS material of a subscription's own, so that no
-//! connection made with one client certificate serves another subscription.
+//! HTTP clients: a shared one, and one for each TLS material, so that no connection made with one client
+//! certificate serves another subscription.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -26,7 +26,7 @@ pub(super) struct Clients {
 #[derive(Default)]
 struct OwnClients {
     clients: HashMap<Arc<TlsMaterial>, Used>,
-    /// Counts uses, to tell which client has rested longest.
+    /// Counts uses, to find the least recently used client.
     uses: u64,
 }
 
@@ -45,8 +45,7 @@ impl Clients {
         })
     }
 
-    /// The client for this material; beyond [`TLS_CLIENTS_MAX`] the one that has rested longest is given
-    /// up for it.
+    /// The client for this material. Beyond [`TLS_CLIENTS_MAX`] the least recently used one is dropped.
     pub(super) fn find(&self, tls: Option<&Arc<TlsMaterial>>) -> Result<Client, NetworkError> {
         let Some(material) = tls else {
             return Ok(self.shared.clone());
@@ -61,7 +60,7 @@ impl Clients {
         Ok(client)
     }
 
-    /// A client that nobody else has, so that it must connect; `watch` is told how long that takes.
+    /// A new client, which must connect; `watch` measures how long that takes.
     pub(super) fn fresh(&self, watch: ConnectWatch) -> Result<Client, NetworkError> {
         let builder = builder(self.guard.clone(), self.authorities.clone(), None);
         build(builder.connector_layer(watch))
@@ -116,7 +115,7 @@ fn builder(
         .referer(false)
         .user_agent(USER_AGENT)
         .tls_certs_merge(authorities)
-        // The client's timer runs over the look-up too.
+        // The client's timer includes the look-up.
         .connect_timeout(LOOKUP_DEADLINE + CONNECT_DEADLINE)
         .tcp_nodelay(true)
         .pool_idle_timeout(IDLE_KEPT)

@@ -1,4 +1,4 @@
-//! How long a connection took to make: a layer around what makes the connections of an HTTP client.
+//! Measures how long a connection takes: a layer around the connector of an HTTP client.
 
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
@@ -9,7 +9,7 @@ use tower::{Layer, Service};
 
 use crate::base::Stopwatch;
 
-/// Learns how long the first connection of a client takes, TLS included. Clones share what they learn.
+/// Measures the first connection of a client, TLS included. Clones share the result.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ConnectWatch(Arc<OnceLock<Duration>>);
 
@@ -31,7 +31,7 @@ impl<S> Layer<S> for ConnectWatch {
     }
 }
 
-/// What makes connections, with somebody who looks at the time.
+/// A connector that is measured.
 #[derive(Clone)]
 pub(super) struct Watched<S> {
     connector: S,
@@ -56,7 +56,7 @@ where
         let connecting = self.connector.call(request);
         Box::pin(async move {
             let connection = connecting.await?;
-            // Of several, the first one counts: it is the one that was waited for.
+            // Of several, the first one counts: the request waited for it.
             let _ = watch.0.set(stopwatch.took());
             Ok(connection)
         })

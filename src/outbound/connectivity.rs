@@ -1,5 +1,5 @@
-//! Whether a place can be reached from here: its host is looked up and judged as for a delivery, and one
-//! request is made to it, so that every step on the way out is tried and timed.
+//! The connectivity test: the host of a URL is resolved and checked as for a delivery, and one request is
+//! made, so that every step is tried and timed.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -21,41 +21,41 @@ use crate::outbound::transport::{
 #[cfg(test)]
 mod tests;
 
-/// How long the answer may take, the look-up aside: somebody waits for it.
+/// How long the response may take, the look-up aside: somebody waits for it.
 const ANSWER_DEADLINE: Duration = Duration::from_secs(10);
 
-/// What came of it.
+/// The result of the test.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Connectivity {
     pub verdict: EgressVerdict,
-    /// How long the look-up took; `None` where the host is an address, or nothing was looked up.
+    /// How long the look-up took; `None` if there was none.
     pub lookup: Option<Duration>,
-    /// `None` where nothing was called.
+    /// `None` if no request was made.
     pub call: Option<Call>,
 }
 
-/// A request that was made.
+/// The request that was made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Call {
-    /// How long connecting took, TLS included; `None` where there was no connection.
+    /// How long connecting took, TLS included; `None` without a connection.
     pub connect: Option<Duration>,
     pub response: Result<Reached, TransportError>,
 }
 
-/// An answer, of which the head alone is read.
+/// The head of the response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reached {
     pub status: u16,
     pub remote_address: Option<SocketAddr>,
-    /// From the connection to the head of the answer.
+    /// From the connection to the head of the response.
     pub wait: Duration,
-    /// `None` where the answer does not tell the time.
+    /// `None` if the response has no date.
     pub clock_skew: Option<ClockSkew>,
 }
 
 impl Outbound {
-    /// Tries the way to `url` with a HEAD request, which changes nothing over there. What is answered within
-    /// the appliance is not asked.
+    /// Tests the connection to `url` with a HEAD request, which changes nothing there. URLs inside the
+    /// appliance are not called.
     pub async fn connectivity(&self, url: &Url) -> Connectivity {
         match self.transport.network(url) {
             Some(network) => connectivity(network, url, &self.clock).await,
@@ -113,8 +113,8 @@ async fn call(network: &NetworkTransport, url: &Url, clock: &Clock) -> Call {
     }
 }
 
-/// What the clock over there says. A cache tells when the answer was made, and how long ago that was
-/// (RFC 9111, 5.1).
+/// The time of the server. A cache says when the response was made, and how long ago that was (RFC 9111,
+/// 5.1).
 fn said_at(headers: &HeaderMap) -> Option<Timestamp> {
     let text = |name| headers.get(name)?.to_str().ok();
     let date = httpdate::parse_http_date(text(DATE)?).ok()?;

@@ -1,5 +1,5 @@
-//! Which addresses may be called. Everything that leads out of the public internet (private networks,
-//! the machine itself, a cloud's metadata) is closed until the operator opens it.
+//! The egress policy: which addresses may be called. Everything but the public internet (private networks,
+//! the machine itself, a cloud's metadata service) is denied until the operator allows it.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -11,25 +11,24 @@ use crate::outbound::address::{block_of, carried_by};
 #[cfg(test)]
 mod tests;
 
-/// The operator's word on outgoing requests. The default lets out to public addresses, by http and
-/// https.
+/// The egress policy. The default allows public addresses, by http and https.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EgressPolicy {
-    /// Networks that may be called although they are not public. A cloud's metadata service is opened
-    /// only by its very address (`/32`, `/128`), never by a wider network.
+    /// Networks that may be called although they are not public. A metadata service is allowed only by its
+    /// very address (`/32`, `/128`), never by a wider network.
     pub allow: Vec<IpNet>,
-    /// Networks that must not be called, whatever `allow` says.
+    /// Networks that may not be called, whatever `allow` says.
     pub deny: Vec<IpNet>,
-    /// Refuses plain http.
+    /// Denies plain http.
     pub require_https: bool,
 }
 
 /// Why an address may be called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Permit {
-    /// It is a place on the public internet.
+    /// It is public.
     Public,
-    /// The operator has opened it.
+    /// The operator has allowed it.
     Opened {
         /// What it is, with an article.
         what: &'static str,
@@ -37,7 +36,7 @@ pub enum Permit {
     },
 }
 
-/// Why something may not be called.
+/// Why a request is denied.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Denied {
     #[error("{address} is {what}; allow it with --egress-allow {net}")]
@@ -59,8 +58,8 @@ pub enum Denied {
 }
 
 impl EgressPolicy {
-    /// Judges what can be judged before a look-up: the URL's form and, where its host is an address,
-    /// that. A host name passes; its addresses are judged when they are looked up.
+    /// Checks what can be checked before a look-up: the form of the URL and, if its host is an address, that
+    /// address. The addresses of a host name are checked when it is resolved.
     pub fn check_url(&self, url: &Url) -> Result<(), Denied> {
         match url.scheme() {
             "https" => {}
@@ -80,13 +79,13 @@ impl EgressPolicy {
         }
     }
 
-    /// Whether this machine would have to be opened by `allow` before it is called.
+    /// Whether this machine may not be called unless `allow` says so.
     pub fn shuts_out_this_machine(&self) -> bool {
         let judged = self.check_address(Ipv4Addr::LOCALHOST.into());
         matches!(judged, Err(Denied::NotPublic { .. }))
     }
 
-    /// Judges an address, and the IPv4 address that it may carry inside.
+    /// Checks an address, and the IPv4 address that it may embed.
     pub fn check_address(&self, address: IpAddr) -> Result<Permit, Denied> {
         let address = address.to_canonical();
         if let Some(net) = self.deny.iter().find(|net| net.contains(&address)) {

@@ -1,5 +1,5 @@
-//! What would become of a request to a URL, by the same rules and look-ups as for a delivery, without
-//! making one.
+//! What the egress policy says about a URL, by the same rules and look-ups as for a delivery, without a
+//! request.
 
 use std::net::IpAddr;
 
@@ -9,20 +9,20 @@ use crate::outbound::Outbound;
 use crate::outbound::egress::{Denied, EgressPolicy, Permit};
 use crate::outbound::resolver::{Guard, ResolveError};
 
-/// What would become of it.
+/// What the egress policy says about a URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EgressVerdict {
-    /// It would be made to one of these addresses.
+    /// A request would go to one of these addresses.
     Allowed(Vec<(IpAddr, Permit)>),
-    /// It would be answered within the appliance; nothing leaves it.
+    /// A request would be served inside the appliance.
     Inside,
     Denied(Denied),
-    /// Its host leads nowhere at present; why, in words.
+    /// Its host cannot be resolved, for this reason.
     Unresolved(String),
 }
 
 impl Outbound {
-    /// Judges a URL. A host name is looked up; nothing is called.
+    /// Checks a URL. A host name is resolved; nothing is called.
     pub async fn evaluate(&self, url: &Url) -> EgressVerdict {
         match self.transport.network(url) {
             Some(network) => evaluate(network.policy(), network.guard(), url).await,

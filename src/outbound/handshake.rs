@@ -1,4 +1,4 @@
-//! Proving that a webhook wants events, so that nobody is flooded who has not agreed (rule 5).
+//! Validation of webhooks: a handshake that proves that the endpoint wants events (rule 5).
 
 use std::time::Duration;
 
@@ -26,41 +26,41 @@ const WEBHOOK_REQUEST_RATE: HeaderName = HeaderName::from_static("webhook-reques
 const WEBHOOK_ALLOWED_ORIGIN: &str = "webhook-allowed-origin";
 const WEBHOOK_ALLOWED_RATE: &str = "webhook-allowed-rate";
 
-/// The requests per minute that are asked for: more than one subscription ever makes, since many
-/// receivers grant just what they were asked, and the grant is then a cap (rule A).
+/// The requested rate per minute: more than one subscription ever makes, since many receivers grant just what
+/// was requested, and the grant is then a limit (rule A).
 const REQUESTED_RATE: u32 = 600_000;
 
-/// One try of a handshake, or the farewell at its other end.
+/// One request of a handshake, or the notification of a deletion.
 #[derive(Clone, Copy)]
 pub struct HandshakeRequest<'a> {
     pub subscription: &'a EventSubscription,
     pub topic_resource_id: &'a str,
-    /// What the receiver must show that it has read. Of no use to the farewell, like the next.
+    /// The code that the receiver must return. Unused in the notification of a deletion, like the next field.
     pub code: &'a str,
-    /// Where agreement can be given later.
+    /// The URL that confirms the handshake later.
     pub validation_url: &'a str,
-    /// The id of the event that asks.
+    /// The id of the validation event.
     pub event_id: Uuid,
     pub now: Timestamp,
-    /// From now to the end of the answer.
+    /// From now to the end of the response.
     pub deadline: Duration,
 }
 
-/// What a receiver made of it.
+/// The result of a handshake.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HandshakeResult {
-    /// It wants events, at most so many requests per minute; `None` for any number.
+    /// The endpoint agreed, to at most so many requests per minute; `None` for no limit.
     Agreed { allowed_rate: Option<u32> },
-    /// It has heard the question, and may still agree by the validation URL.
+    /// The endpoint responded, and its owner can still open the validation URL.
     AwaitingManualAction { reason: String },
-    /// It did not hear the question, or said no. Asking again may help.
+    /// The endpoint did not respond or did not agree. Another try may help.
     Rejected { reason: String },
-    /// It was not asked, and will not be: the egress policy forbids it.
+    /// The egress policy denies the request. Another try does not help.
     Denied { reason: String },
 }
 
 impl Outbound {
-    /// Asks once, in the manner of the delivery schema.
+    /// Makes one request, in the form of the delivery schema.
     pub async fn shake(&self, request: HandshakeRequest<'_>) -> HandshakeResult {
         let Destination::WebHook(webhook) = &request.subscription.definition.destination else {
             return HandshakeResult::Agreed { allowed_rate: None }; // there is nobody to ask
@@ -79,8 +79,8 @@ impl Outbound {
         }
     }
 
-    /// Asks in the manner of namespace topics, without a callback or a rate: agreed is what the answer
-    /// says, and only that (rule N6.1). Returns why it is no agreement.
+    /// Makes one request in the form of namespace topics, without a callback or a rate: only the response
+    /// counts (rule N6.1). Returns why the endpoint did not agree.
     pub async fn validate_endpoint(
         &self,
         subscription: &EventSubscription,
@@ -116,7 +116,7 @@ impl Outbound {
         }
     }
 
-    /// Tells the receiver of a deleted subscription, once; what it answers does not matter (rule 5.3).
+    /// Notifies the receiver of a deleted subscription, once, whatever it responds (rule 5.3).
     pub async fn notify_deletion(&self, request: HandshakeRequest<'_>) {
         let Destination::WebHook(webhook) = &request.subscription.definition.destination else {
             return;
@@ -158,8 +158,8 @@ fn system_request(
     addressed(webhook, Method::POST, headers, body, request.deadline)
 }
 
-/// Static headers go along, since a receiver may let in nobody without its `Authorization`; there is no
-/// event that dynamic ones could be taken from.
+/// Static custom headers are sent too, since a receiver may need its `Authorization`; there is no event for
+/// dynamic ones.
 fn addressed(
     webhook: &WebHook,
     method: Method,
@@ -216,7 +216,7 @@ fn options_request(
     )
 }
 
-/// Status 200 and the header; what rate it would allow is not read.
+/// Status 200 and the header; a granted rate is not read.
 fn read_consent(response: &TransportResponse, origin: &str) -> HandshakeResult {
     let status = response.status;
     let mut allowed = words(&response.headers, WEBHOOK_ALLOWED_ORIGIN).peekable();
@@ -244,8 +244,7 @@ fn foreign_origin(origin: &str) -> HandshakeResult {
     ))
 }
 
-/// The headers alone are consent, whatever the status (rule 5.2). A success without them leaves the
-/// callback.
+/// The headers alone count, whatever the status (rule 5.2). A success without them leaves the callback.
 fn read_options(response: &TransportResponse, origin: &str) -> HandshakeResult {
     let status = response.status;
     let mut allowed = words(&response.headers, WEBHOOK_ALLOWED_ORIGIN).peekable();

@@ -1,5 +1,5 @@
-//! Answers that come after their deadline: whoever wants them leaves an inbox with the request, and the
-//! exchange leaves there what it was still listening to (rule 7.2).
+//! Late responses: whoever wants them passes a slot with the request, and the transport leaves there what it
+//! still waits for after the deadline (rule 7.2).
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
@@ -9,27 +9,27 @@ use crate::model::delivery::AttemptResult;
 use crate::outbound::transport::TransportResponse;
 use crate::outbound::webhook::attempt_result;
 
-/// Where a conversation is left that outlasts its deadline. Clones share what is in it.
+/// A slot for a pending response. Clones share it.
 #[derive(Clone, Default)]
 pub struct LateResponseSlot(Arc<Mutex<Option<PendingResponse>>>);
 
 impl LateResponseSlot {
-    /// Leaves a conversation.
+    /// Stores a pending response.
     pub fn put(&self, late: PendingResponse) {
         *self.0.lock().unwrap() = Some(late);
     }
 
-    /// Takes the conversation out, if one was left.
+    /// Takes the pending response, if there is one.
     pub(super) fn take(&self) -> Option<PendingResponse> {
         self.0.lock().unwrap().take()
     }
 }
 
-/// A conversation that may still bring an answer. Dropping it closes the connection.
+/// A response that may still come. Dropping it closes the connection.
 pub struct PendingResponse(Pin<Box<dyn Future<Output = Option<TransportResponse>> + Send>>);
 
 impl PendingResponse {
-    /// `response` ends by itself, with `None` when nobody listens any longer.
+    /// `response` ends by itself, with `None` if nothing came in time.
     pub fn new(response: impl Future<Output = Option<TransportResponse>> + Send + 'static) -> Self {
         Self(Box::pin(response))
     }
@@ -39,21 +39,21 @@ impl PendingResponse {
     }
 }
 
-/// What one attempt brought back.
+/// The result of one attempt.
 pub struct SendResult {
     pub result: AttemptResult,
-    /// After a time-out: what may still come.
+    /// After a time-out: the response that may still come.
     pub late: Option<LateResponseWait>,
 }
 
-/// The late answer to an attempt, which may never come. Dropping it closes the connection.
+/// The late response to an attempt, which may never come. Dropping it closes the connection.
 pub struct LateResponseWait {
     pub(super) transport: PendingResponse,
     pub(super) clock: Clock,
 }
 
 impl LateResponseWait {
-    /// Waits for it, as long as there is any point.
+    /// Waits for it, as long as it may come.
     pub async fn result(self) -> Option<AttemptResult> {
         let response = self.transport.response().await?;
         Some(attempt_result(response, self.clock.now()))

@@ -1,6 +1,6 @@
-//! The world outside: one HTTP request at a time, and only to where the egress policy lets it.
+//! Requests to the outside: one HTTP request at a time, and only to where the egress policy allows it.
 //!
-//! Invariant: every request leaves through [`transport`], so nothing gets past [`egress`].
+//! Invariant: every request is sent by [`transport`], so none bypasses [`egress`].
 
 mod address;
 mod authorize;
@@ -38,19 +38,19 @@ use crate::model::subscription::EventSubscription;
 use crate::outbound::authorize::TokenBook;
 use crate::outbound::transport::{HttpTransport, Inside, Responder};
 
-/// What [`Outbound`] is made of.
+/// Options of [`Outbound`].
 #[derive(Clone)]
 pub struct OutboundOptions {
     pub transport: HttpTransport,
     pub clock: Clock,
-    /// Who we are to CloudEvents receivers: a DNS name (rule A: `eventgrid.azure.net`). One that cannot
-    /// stand in a header is not sent.
+    /// Our origin for CloudEvents receivers: a DNS name (rule A: `eventgrid.azure.net`). Not sent if it
+    /// cannot be a header.
     pub origin: String,
-    /// Where dead letters may be exported to on this machine, if anywhere.
+    /// The directory that dead letters may be exported to, if there is one.
     pub export_dir: Option<PathBuf>,
 }
 
-/// Talks to destinations. Cheap enough to clone.
+/// Sends requests to destinations. Cheap to clone.
 #[derive(Clone)]
 pub struct Outbound {
     transport: HttpTransport,
@@ -60,21 +60,21 @@ pub struct Outbound {
     export_dir: Option<PathBuf>,
 }
 
-/// Events of one topic on their way to one subscription, in one request.
+/// Events of one topic for one subscription, to be sent in one request.
 #[derive(Clone, Copy)]
 pub struct DeliveryRequest<'a> {
     pub subscription: &'a EventSubscription,
     pub topic_resource_id: &'a str,
-    /// At least one; several only if the destination takes batches.
+    /// At least one; several only if the destination accepts batches.
     pub events: &'a [&'a StoredEvent],
     /// Attempts made before this one.
     pub delivery_count: u32,
-    /// From now to the end of the answer.
+    /// From now to the end of the response.
     pub deadline: Duration,
 }
 
 impl Outbound {
-    /// Puts the parts together.
+    /// Creates it from its options.
     pub fn new(options: OutboundOptions) -> Self {
         Self {
             transport: options.transport,
@@ -85,7 +85,7 @@ impl Outbound {
         }
     }
 
-    /// The same with `receivers` inside the appliance, called where a URL's host is `host`.
+    /// The same with `receivers` inside the appliance, for URLs whose host is `host`.
     pub fn with_inside(self, host: &'static str, receivers: Arc<dyn Responder>) -> Self {
         let outside = Box::new(self.transport);
         let inside = Inside {
@@ -99,8 +99,8 @@ impl Outbound {
         }
     }
 
-    /// The headers and the body of the request that an attempt would make now, without what the connection adds
-    /// and what authorizes it; `None` where events are pulled.
+    /// The headers and the body of the request that an attempt would send now, without those of the
+    /// connection and of authentication; `None` for pull delivery.
     pub fn draft(&self, delivery_request: &DeliveryRequest<'_>) -> Option<(HeaderMap, Bytes)> {
         let webhook = delivery_request
             .subscription
@@ -111,7 +111,7 @@ impl Outbound {
         Some((request.headers, request.body))
     }
 
-    /// Makes one attempt, whose outcome is always an answer; a late one may follow a time-out.
+    /// Makes one attempt. A late response may follow a time-out.
     pub async fn deliver(&self, delivery_request: DeliveryRequest<'_>) -> SendResult {
         match &delivery_request.subscription.definition.destination {
             Destination::WebHook(webhook) => {

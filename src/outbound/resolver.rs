@@ -1,6 +1,6 @@
-//! Host names to addresses, for the HTTP client: every address of an answer is judged, and one that may
-//! not be called spoils the whole answer. The client dials what comes out of here and nothing else, so
-//! a name cannot lead elsewhere between the check and the connection.
+//! Resolves host names for the HTTP client. Every address is checked, and one that may not be called fails
+//! the whole name. The client connects only to these addresses, so a name cannot lead elsewhere between the
+//! check and the connection.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -25,19 +25,19 @@ pub(super) const LOOKUP_DEADLINE: Duration = Duration::from_secs(5);
 /// Look-ups at once: each one holds a thread for as long as the system's resolver takes.
 const LOOKUPS_MAX: usize = 32;
 
-/// How long an answer is used again. The system's resolver does not tell the record's own time.
+/// How long addresses are cached. The system's resolver does not return the record's own time to live.
 const ADDRESSES_KEPT: Duration = Duration::from_secs(30);
 
-/// How long a failure is used again: short, so that a repaired name is soon found.
+/// How long a failure is cached: short, so that a repaired name is soon found.
 const FAILURE_KEPT: Duration = Duration::from_secs(5);
 
-/// Names that are remembered.
+/// Names in the cache.
 const NAMES_KEPT_MAX: usize = 1_024;
 
 /// Addresses of one name that are tried.
 const ADDRESSES_MAX: usize = 16;
 
-/// Asks for the addresses of a name.
+/// Looks up the addresses of a name.
 pub(super) type Lookup = Arc<dyn Fn(String) -> Pending + Send + Sync>;
 
 type Pending = Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send>>;
@@ -52,7 +52,7 @@ pub(super) fn system_lookup() -> Lookup {
     })
 }
 
-/// Why a name leads nowhere.
+/// Why a name cannot be resolved.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum ResolveError {
     #[error(transparent)]
@@ -63,7 +63,7 @@ pub(super) enum ResolveError {
 
 type Resolved = Result<Vec<IpAddr>, ResolveError>;
 
-/// The resolver. Cheap to clone; clones share permits and memory.
+/// The resolver. Cheap to clone; clones share permits and cache.
 #[derive(Clone)]
 pub(super) struct Guard(Arc<Shared>);
 
@@ -107,13 +107,13 @@ impl Guard {
         resolved
     }
 
-    /// Has `name` looked up when it is asked for next, whatever is remembered.
+    /// Removes `name` from the cache.
     pub(super) fn forget(&self, name: &str) {
         self.0.known.lock().unwrap().remove(name);
     }
 
-    /// The look-up goes on by itself when the caller gives up: the system's resolver cannot be stopped,
-    /// and its permit must not be given to another one before its thread is free.
+    /// The look-up goes on when the caller gives up: the system's resolver cannot be stopped, and its permit
+    /// must not be passed on before its thread is free.
     async fn look_up(&self, name: &str) -> Resolved {
         let permits = Arc::clone(&self.0.permits);
         let permit = permits.acquire_owned().await.expect("it is never closed");
@@ -179,7 +179,7 @@ impl Resolve for Guard {
         let guard = self.clone();
         Box::pin(async move {
             let addresses = guard.addresses(name.as_str()).await?;
-            // The client puts the URL's port in place of the zero.
+            // The client replaces the zero by the URL's port.
             let dialled = addresses.into_iter().map(|each| SocketAddr::new(each, 0));
             Ok(Box::new(dialled) as Addrs)
         })

@@ -1,4 +1,4 @@
-//! `Retry-After`: how long a receiver wants to be left alone (RFC 9110, 10.2.3).
+//! `Retry-After`: how long a receiver wants to get no request (RFC 9110, 10.2.3).
 
 use std::time::Duration;
 
@@ -8,8 +8,8 @@ use http::header::RETRY_AFTER;
 use crate::base::Timestamp;
 use crate::model::limits::RETRY_AFTER_MAX;
 
-/// The wait that the answer asks for at `now`: seconds or a date, at most [`RETRY_AFTER_MAX`]. What
-/// cannot be read asks for nothing.
+/// The delay that a response asks for at `now`: seconds or a date, at most [`RETRY_AFTER_MAX`]. Unreadable
+/// values are ignored.
 pub(super) fn retry_after(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
     let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
     let wait = seconds(text).or_else(|| until_date(text, now))?;
@@ -54,7 +54,7 @@ mod tests {
         check("86401", Some(86_400));
         check("18446744073709551616", Some(86_400));
         check("99999999999999999999999999999999", Some(86_400));
-        // All three forms of a date that receivers may send.
+        // All three date formats that receivers may send.
         check("Sat, 21 Nov 2026 06:42:53 GMT", Some(120));
         check("Saturday, 21-Nov-26 06:42:53 GMT", Some(120));
         check("Sat Nov 21 06:42:53 2026", Some(120));

@@ -1,7 +1,7 @@
-//! Storage that blobs are put to: a directory that the operator has opened for it, S3, or Azure Blob.
+//! Storage for blobs: a directory of the operator, S3, or Azure Blob.
 //!
-//! What goes over the network goes through [`HttpTransport`], hence behind the egress policy, and with the
-//! credentials of its subscription alone: none are looked for anywhere else.
+//! Requests go through [`HttpTransport`], and so through the egress policy, with the credentials of the
+//! subscription only; none are looked for elsewhere.
 
 use std::fmt;
 use std::path::Path;
@@ -24,7 +24,7 @@ use crate::model::limits::BLOB_DEADLINE;
 use crate::outbound::Outbound;
 use crate::outbound::transport::{HttpTransport, TransportError, TransportRequest, innermost};
 
-/// A blob on its way. The same name puts it in the place of what was there.
+/// A blob to store. It replaces one of the same name.
 #[derive(Clone, Debug)]
 pub struct Blob<'a> {
     pub storage: &'a BlobStorage,
@@ -34,18 +34,17 @@ pub struct Blob<'a> {
     pub bytes: Vec<u8>,
 }
 
-/// A blob that the storage has for good.
+/// A stored blob.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredBlob {
-    /// Where it can be read.
+    /// Its URL.
     pub url: String,
-    /// Empty where the storage gives none.
+    /// Empty if the storage has none.
     pub e_tag: String,
 }
 
 impl Outbound {
-    /// Puts a blob. When this returns the storage has it for good; otherwise why not, in plain words
-    /// without secrets.
+    /// Stores a blob durably. The error is in plain words and without secrets.
     pub async fn put_blob(&self, blob: Blob<'_>) -> Result<StoredBlob, String> {
         let (store, root) = self.open_storage(&blob)?;
         let put = put(store.as_ref(), &root, &blob);
@@ -59,18 +58,18 @@ impl Outbound {
         }
     }
 
-    /// The directory that dead letters can be exported to, if the operator has opened one.
+    /// The directory that dead letters can be exported to, if there is one.
     pub fn export_dir(&self) -> Option<&Path> {
         self.export_dir.as_deref()
     }
 
-    /// The storage, and where in it the container is.
+    /// The storage, and the path of the container in it.
     fn open_storage(&self, blob: &Blob<'_>) -> Result<(Arc<dyn ObjectStore>, BlobPath), String> {
         let connector = Connector(self.transport.clone());
         let store: object_store::Result<Arc<dyn ObjectStore>> = match blob.storage {
             BlobStorage::Directory => {
                 let root = self.export_dir().ok_or("there is no directory for it")?;
-                // Parts are escaped, so none of them leads out of the root.
+                // Parts are escaped, so none leads out of the root.
                 let container = BlobPath::from_iter([PathPart::from(blob.container)]);
                 return Ok((Arc::new(directory(root)?), container));
             }
@@ -101,11 +100,10 @@ impl Outbound {
     }
 }
 
-/// The directory must be there: one that was made in the place of a disk that is not mounted would fill
-/// another disk.
+/// The directory must exist: one created in place of an unmounted disk would fill another disk.
 fn directory(root: &Path) -> Result<LocalFileSystem, String> {
     match LocalFileSystem::new_with_prefix(root) {
-        // Without this a blob would be marked as stored before the disk has it.
+        // Without this a blob would be marked as stored before it is on disk.
         Ok(store) => Ok(store.with_fsync(true)),
         Err(error) => Err(format!("{}: {}", root.display(), innermost(&error))),
     }
@@ -146,7 +144,7 @@ fn container(account: &AzureAccount, name: &str) -> MicrosoftAzureBuilder {
     }
 }
 
-/// Exports have a schedule of their own.
+/// No retries: exports have a schedule of their own.
 fn never() -> RetryConfig {
     RetryConfig {
         max_retries: 0,
@@ -154,7 +152,7 @@ fn never() -> RetryConfig {
     }
 }
 
-/// Returns the tag of the blob.
+/// Returns the ETag of the blob.
 async fn put(
     store: &dyn ObjectStore,
     root: &BlobPath,
@@ -166,7 +164,7 @@ async fn put(
     Ok(put.e_tag.unwrap_or_default())
 }
 
-/// Lets storage speak HTTP the way that everything here does.
+/// Lets the storage client use our transport.
 #[derive(Clone)]
 struct Connector(HttpTransport);
 

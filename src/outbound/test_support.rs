@@ -1,5 +1,5 @@
-//! What the tests of deliveries and handshakes share: a subscription, and a receiver that follows a
-//! script and remembers what it was sent.
+//! Test support for deliveries and handshakes: a subscription, and a receiver that follows a script and
+//! records its requests.
 
 use std::sync::{Arc, Mutex};
 
@@ -81,7 +81,7 @@ pub(super) fn dynamic(name: &str, source_field: &str) -> DeliveryAttributeMappin
     }
 }
 
-/// Answers everything alike and remembers the requests, one text each.
+/// Responds to everything alike, and records the requests as text.
 pub(super) struct Receiver {
     response: Result<TransportResponse, TransportError>,
     pub(super) seen: Mutex<Vec<String>>,

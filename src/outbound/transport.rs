@@ -1,5 +1,4 @@
-//! One HTTP request and its answer. The only HTTP client in the tree is in here, behind the egress
-//! policy.
+//! One HTTP request and its response. The only HTTP client of the product, behind the egress policy.
 
 use std::error::Error;
 use std::io;
@@ -25,21 +24,21 @@ use crate::outbound::resolver::{Guard, LOOKUP_DEADLINE, Lookup, ResolveError, sy
 #[cfg(test)]
 mod tests;
 
-/// How the appliance names itself.
+/// The user agent.
 pub(super) const USER_AGENT: &str = concat!("Everpost/", env!("CARGO_PKG_VERSION"));
 
 /// How long TCP and TLS may take to connect, on top of the look-up (docs/security.md B2).
 pub(super) const CONNECT_DEADLINE: Duration = Duration::from_secs(5);
 
-/// How long an unused connection is kept. Shorter than receivers keep theirs (Node.js: 5 s), so that a
-/// request hardly ever runs into a connection that is being closed and counts as a failed attempt.
+/// How long an idle connection is kept: shorter than receivers keep theirs (Node.js: 5 s), so that a request
+/// hardly ever fails because the connection is being closed.
 pub(super) const IDLE_KEPT: Duration = Duration::from_secs(4);
 
-/// Bytes of an answer's header block over HTTP/2 (docs/security.md B2). Over HTTP/1 the client itself stops
-/// at 100 headers.
+/// Bytes of a response's headers over HTTP/2 (docs/security.md B2). Over HTTP/1 the client itself stops at
+/// 100 headers.
 pub(super) const HEADER_BLOCK_MAX: u32 = 16_384;
 
-/// Bytes of an error's text: certificates can be talkative.
+/// Bytes of an error message: those about certificates can be long.
 const ERROR_TEXT_MAX: usize = 500;
 
 /// One HTTP request.
@@ -50,39 +49,39 @@ pub struct TransportRequest {
     pub url: Url,
     pub headers: HeaderMap,
     pub body: Bytes,
-    /// From now to the answer's last byte.
+    /// From now to the last byte of the response.
     pub deadline: Duration,
-    /// Where the conversation is left if nothing came by then; without one the connection is closed.
+    /// Where the pending response is left after the deadline; without it the connection is closed.
     pub late: Option<LateResponseSlot>,
-    /// The caller's own part in TLS; its connections are not shared with other callers.
+    /// The caller's TLS settings; its connections are not shared with other callers.
     pub tls: Option<Arc<TlsMaterial>>,
 }
 
-/// What came back.
+/// The response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TransportResponse {
     pub status: u16,
     pub headers: HeaderMap,
-    /// As much of the body as arrived in time, at most [`RESPONSE_READ_MAX`] bytes.
+    /// The body, as far as it arrived in time, at most [`RESPONSE_READ_MAX`] bytes.
     pub body: Vec<u8>,
     pub remote_address: Option<SocketAddr>,
 }
 
-/// Why there is no answer. The text never holds the URL's query.
+/// Why there is no response. Messages never contain the URL's query.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TransportError {
     #[error("no answer within the deadline")]
     TimedOut,
-    /// The host's name leads nowhere.
+    /// The host name cannot be resolved.
     #[error("{0}")]
     Resolution(String),
-    /// No connection, or a broken one, or what came over it was no HTTP.
+    /// No connection, or a broken one, or a response that is not HTTP.
     #[error("{0}")]
     Socket(String),
-    /// No agreement on TLS, or a certificate that is not trusted.
+    /// TLS failed, or a certificate is not trusted.
     #[error("TLS failed: {0}")]
     Tls(String),
-    /// The caller's credentials need a token, and there is none.
+    /// No access token could be fetched.
     #[error("no access token: {0}")]
     Token(String),
     /// The egress policy forbids the request.
@@ -97,38 +96,38 @@ pub enum HttpTransport {
     Network(NetworkTransport),
     /// By a script, for simulations and tests.
     Scripted(Arc<dyn Responder>),
-    /// By receivers inside the appliance where the host is theirs, else as before.
+    /// To receivers inside the appliance if the host is theirs, else as before.
     Inside(Inside),
 }
 
-/// Receivers inside the appliance. No connection is made to them, so that the egress policy has nothing
-/// to open for them, and nobody outside can reach them.
+/// Receivers inside the appliance. No connection is made to them, so the egress policy need not allow
+/// anything, and nobody outside can reach them.
 #[derive(Clone)]
 pub struct Inside {
-    /// The host of their URLs, which is never looked up.
+    /// The host of their URLs, which is never resolved.
     pub host: &'static str,
     pub receivers: Arc<dyn Responder>,
-    /// Whatever else is called.
+    /// For all other hosts.
     pub outside: Box<HttpTransport>,
 }
 
-/// Answers in the world's place.
+/// Responds instead of the network.
 #[async_trait]
 pub trait Responder: Send + Sync {
-    /// The answer to `request`, once it is there.
+    /// The response to `request`.
     async fn respond(
         &self,
         request: &TransportRequest,
     ) -> Result<TransportResponse, TransportError>;
 
-    /// What may still come after `request` has timed out.
+    /// The response that may still come after `request` has timed out.
     fn late_response(&self, _request: &TransportRequest) -> Option<PendingResponse> {
         None
     }
 }
 
 impl HttpTransport {
-    /// Makes one request, exactly once: nothing is repeated and no redirect is followed.
+    /// Makes one request, exactly once: it is never repeated, and redirects are not followed.
     pub async fn send(
         &self,
         request: TransportRequest,
@@ -151,7 +150,7 @@ impl HttpTransport {
 }
 
 impl HttpTransport {
-    /// The network that a request to `url` goes over; `None` where it is answered without one.
+    /// The network of a request to `url`; `None` if it is served without one.
     pub(super) fn network(&self, url: &Url) -> Option<&NetworkTransport> {
         match self {
             Self::Network(network) => Some(network),
@@ -163,7 +162,7 @@ impl HttpTransport {
 }
 
 impl Inside {
-    /// The answer of a receiver inside, which may come late like any other.
+    /// The response of a receiver inside, which may be late like any other.
     async fn respond(
         &self,
         request: TransportRequest,
@@ -184,8 +183,8 @@ impl Inside {
     }
 }
 
-/// The network, behind the egress policy. Cheap to clone; clones share connections. A changed policy
-/// needs a new one, so that no connection outlives the rule that allowed it.
+/// The network, behind the egress policy. Cheap to clone; clones share connections. A changed policy needs a
+/// new one, so that no connection outlives the rule that allowed it.
 #[derive(Clone)]
 pub struct NetworkTransport {
     policy: Arc<EgressPolicy>,
@@ -193,21 +192,21 @@ pub struct NetworkTransport {
     clients: Arc<Clients>,
 }
 
-/// An answer whose body is still to be read.
+/// A response whose body is still to be read.
 struct Opened {
     response: TransportResponse,
     raw: reqwest::Response,
 }
 
-/// What a [`NetworkTransport`] is made of.
+/// Options of a [`NetworkTransport`].
 pub struct NetworkOptions {
     pub egress: EgressPolicy,
     pub clock: Clock,
-    /// Certificates of authorities to trust besides the system's, as PEM; empty for none.
+    /// Certificates of additional trusted authorities, as PEM; empty for none.
     pub extra_authorities: Vec<u8>,
 }
 
-/// Why there can be no HTTP client.
+/// Why there is no HTTP client.
 #[derive(Debug, thiserror::Error)]
 pub enum NetworkError {
     #[error("the additional certificate authorities are no PEM certificates: {0}")]
@@ -217,7 +216,7 @@ pub enum NetworkError {
 }
 
 impl NetworkTransport {
-    /// Fails if the system has no certificate authorities at all, or the additional ones are no PEM.
+    /// Fails if the system has no certificate authorities at all, or the additional ones are not PEM.
     pub fn new(options: NetworkOptions) -> Result<Self, NetworkError> {
         Self::with_lookup(options, system_lookup())
     }
@@ -243,8 +242,8 @@ impl NetworkTransport {
         &self.guard
     }
 
-    /// The status decides what an exchange was worth, so from its arrival on there is an answer, even
-    /// if the deadline or a broken connection cuts the body short.
+    /// The status decides the outcome, so once it has arrived there is a response, even if the deadline or a
+    /// broken connection cuts the body short.
     async fn send(&self, request: TransportRequest) -> Result<TransportResponse, TransportError> {
         let (deadline, late) = (request.deadline, request.late.clone());
         let mut over = pin!(tokio::time::sleep(deadline));
@@ -269,7 +268,7 @@ impl NetworkTransport {
         self.open_by(&client, request).await
     }
 
-    /// The answer's head alone, over a connection that is made for it and watched.
+    /// Only the head of the response, over a new connection that is measured.
     pub(super) async fn send_afresh(
         &self,
         request: TransportRequest,
@@ -287,8 +286,8 @@ impl NetworkTransport {
         client: &reqwest::Client,
         request: TransportRequest,
     ) -> Result<Opened, TransportError> {
-        // The client dials literal addresses without asking the resolver, hence the check at every
-        // request; the one afterwards would only ever find a defect.
+        // The client connects to literal addresses without the resolver, hence this check of every request;
+        // the one afterwards would only find a bug.
         self.policy.check_url(&request.url)?;
         let raw = client.execute(prepared(request)).await;
         let mut raw = raw.map_err(|error| cause(&error))?;
@@ -319,7 +318,7 @@ impl Opened {
     }
 }
 
-/// What is still answered within `rest`, if anything is.
+/// The response, if it comes within `rest`.
 async fn answer_within(
     rest: Duration,
     opening: impl Future<Output = Result<Opened, TransportError>>,
@@ -341,7 +340,7 @@ fn prepared(request: TransportRequest) -> reqwest::Request {
     prepared
 }
 
-/// Reads to the end, so that the connection can be used again, but no further than the limit.
+/// Reads to the end, so that the connection can be reused, but not past the limit.
 async fn read_body(raw: &mut reqwest::Response, body: &mut Vec<u8>) {
     while let Ok(Some(chunk)) = raw.chunk().await {
         body.extend_from_slice(&chunk);
@@ -352,7 +351,7 @@ async fn read_body(raw: &mut reqwest::Response, body: &mut Vec<u8>) {
     }
 }
 
-/// What the client's error means, found by its sources: its own text would show the URL.
+/// The meaning of the client's error, from its sources: its own text would show the URL.
 fn cause(error: &reqwest::Error) -> TransportError {
     if let Some(unresolved) = sources(error).find_map(|each| each.downcast_ref::<ResolveError>()) {
         return match unresolved {
@@ -369,15 +368,15 @@ fn cause(error: &reqwest::Error) -> TransportError {
     }
     match sources(error).find_map(innermost_io) {
         Some(failure) if error.is_connect() => connect_failure(failure),
-        // A server that misses a client certificate says so only after its own part of the handshake.
+        // A server that needs a client certificate says so only after its own part of the handshake.
         Some(failure) if is_tls(failure) => TransportError::Tls(innermost(failure)),
         Some(failure) => TransportError::Socket(in_words(failure)),
         None => TransportError::Socket(innermost(error)),
     }
 }
 
-/// While connecting, two kinds come from TLS alone: what it found wrong in what the other side sent,
-/// and an end in the middle of the handshake.
+/// While connecting, two kinds of errors come only from TLS: invalid data, and an end in the middle of the
+/// handshake.
 fn connect_failure(failure: &io::Error) -> TransportError {
     if failure.kind() == io::ErrorKind::InvalidData {
         return TransportError::Tls(innermost(failure));
@@ -399,7 +398,7 @@ fn in_words(failure: &io::Error) -> String {
     words.map_or_else(|| innermost(failure), |(_, words)| (*words).to_owned())
 }
 
-/// The commonest failures, without the system's own numbers.
+/// The most common failures, without the system's error numbers.
 const WORDS: [(io::ErrorKind, &str); 5] = [
     (
         io::ErrorKind::ConnectionRefused,

@@ -1,4 +1,4 @@
-//! Delivery to a webhook: what is written on the request (rule 6.3), and what its answer means.
+//! Delivery to a webhook: its request (rule 6.3), and the meaning of the response.
 
 use std::sync::Arc;
 
@@ -66,7 +66,7 @@ pub(super) async fn deliver(
     SendResult { result, late }
 }
 
-/// What an attempt sends.
+/// The request of an attempt.
 pub(super) fn request(
     webhook: &WebHook,
     delivery_request: &DeliveryRequest<'_>,
@@ -152,7 +152,7 @@ pub(super) fn aeg_headers(
     headers
 }
 
-/// The versions of an event that is written in the Event Grid schema.
+/// The version headers of an event in the Event Grid schema.
 pub(super) fn put_versions(headers: &mut HeaderMap, data_version: Option<&str>) {
     if let Some(version) = data_version {
         put(headers, AEG_DATA_VERSION, version);
@@ -160,7 +160,7 @@ pub(super) fn put_versions(headers: &mut HeaderMap, data_version: Option<&str>) 
     headers.insert(AEG_METADATA_VERSION, HeaderValue::from_static("1"));
 }
 
-/// A batch goes by its first event (rule 6.3).
+/// The headers of a batch are those of its first event (rule 6.3).
 fn put_event_headers(headers: &mut HeaderMap, schema: DeliverySchema, first: &StoredEvent) {
     match schema {
         DeliverySchema::EventGridSchema | DeliverySchema::CustomInputSchema => {
@@ -172,8 +172,8 @@ fn put_event_headers(headers: &mut HeaderMap, schema: DeliverySchema, first: &St
     }
 }
 
-/// The subscription's own headers (rule 6.4), which never replace ours. `dynamic` finds the value at a
-/// source field; a header without a usable value is left out.
+/// The custom headers (rule 6.4), which never replace ours. `dynamic` finds the value at a source field; a
+/// header without a usable value is left out.
 pub(super) fn put_attributes(
     headers: &mut HeaderMap,
     webhook: &WebHook,
@@ -195,7 +195,7 @@ pub(super) fn put_attributes(
     }
 }
 
-/// Text beyond ASCII goes as UTF-8; what cannot stand in a header (line ends above all) is left out.
+/// Text beyond ASCII is sent as UTF-8; what cannot be a header value (line ends above all) is left out.
 pub(super) fn put(headers: &mut HeaderMap, name: HeaderName, value: &str) {
     if let Ok(value) = HeaderValue::from_bytes(value.as_bytes()) {
         headers.insert(name, value);
@@ -221,8 +221,7 @@ pub(super) fn attempt_result(response: TransportResponse, now: Timestamp) -> Att
     }
 }
 
-/// What a webhook says that dead-letters the event itself: a refusal with a reason (an extension). What it
-/// says beyond the limits is cut.
+/// What a webhook says when it dead-letters the event itself (an extension). Text beyond the limits is cut.
 fn dead_letter(response: &TransportResponse) -> Option<Arc<DeadLetterDetails>> {
     if !matches!(response.status, 400 | 422) {
         return None;
@@ -250,8 +249,7 @@ fn unanswered(error: &TransportError) -> AttemptResult {
     }
 }
 
-/// The headers that are kept with the attempt: so many, and of no more bytes than of the body are.
-/// Cookies are the receiver's secrets.
+/// The headers to record with the attempt, limited in number and bytes. Cookies are secrets of the receiver.
 fn kept(headers: &HeaderMap) -> Vec<(String, String)> {
     let mut bytes = 0;
     headers

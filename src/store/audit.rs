@@ -1,4 +1,4 @@
-//! The book of what anybody has changed. Entries are added and, in the end, forgotten; none is rewritten.
+//! The audit log. Entries are added and, in the end, deleted, but never changed.
 
 use rusqlite::types::Value as Sql;
 use rusqlite::{Connection, Row, params, params_from_iter};
@@ -10,21 +10,21 @@ use crate::store::engine::db::Db;
 use crate::store::error::StoreError;
 use crate::store::views::{PAGE_ROWS_MAX, Page, Views};
 
-/// Entries that one addition forgets at most, so that it stays quick.
+/// Old entries that one addition deletes at most, so that it stays quick.
 const FORGOTTEN_AT_ONCE: i64 = 100;
 
-/// The book.
+/// The audit log.
 #[derive(Clone)]
 pub struct Audit {
     pub(super) db: Db,
 }
 
-/// Which entries.
+/// Which entries to list.
 #[derive(Clone, Debug, Default)]
 pub struct AuditQuery {
-    /// Of whoever has this name, or is of this kind.
+    /// The actor's name, or its kind.
     pub actor: Option<String>,
-    /// Whose path begins so.
+    /// The beginning of the path.
     pub path: Option<String>,
     pub from: Option<Timestamp>,
     /// Exclusive.
@@ -34,14 +34,14 @@ pub struct AuditQuery {
 }
 
 impl Audit {
-    /// Adds an entry, and forgets what is too old or too much.
+    /// Adds an entry, and deletes what is too old or too much.
     pub async fn add(&self, entry: AuditEntry) -> Result<(), StoreError> {
         self.db.write(move |tx| add(tx, &entry)).await
     }
 }
 
 impl Views {
-    /// What has been done, newest first.
+    /// Entries, newest first.
     pub async fn audit(&self, query: AuditQuery) -> Result<Page<AuditRow, AuditId>, StoreError> {
         self.db.read(move |tx| list(tx, &query)).await
     }

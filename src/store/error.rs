@@ -1,8 +1,8 @@
-//! What can go wrong with the database, by what can be done about it.
+//! Errors of the database, by what can be done about them.
 
 use rusqlite::ErrorCode;
 
-/// SQLite's extended code for a shared-memory file that cannot grow: the disk is full.
+/// SQLite's extended code for a shared-memory file that cannot grow, which means that the disk is full.
 const IOERR_SHMSIZE: i32 = 10 | (19 << 8);
 
 /// After these the file can no longer be written or trusted.
@@ -13,7 +13,7 @@ const FATAL: [ErrorCode; 4] = [
     ErrorCode::FileLockingProtocolFailed,
 ];
 
-/// Why the store did not do what it was asked to.
+/// Why the store failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {
     /// The disk is full. Nothing of the change was stored; try again when there is room.
@@ -28,22 +28,22 @@ pub enum StoreError {
     /// A change that shared the commit failed. Nothing of either was stored; try again.
     #[error("a change of the same commit failed: {0}")]
     Undone(String),
-    /// The file cannot be written or trusted any more: the process must end, and start again.
+    /// The file cannot be written or trusted any more. The process must end and start again.
     #[error("the database has failed: {0}")]
     Failed(String),
-    /// A master key is missing or another one: the database stays closed.
+    /// A master key is missing or wrong. The database stays closed.
     #[error("{0}")]
     MasterKey(String),
-    /// What is stored cannot be read: somebody else wrote to the file, or the disk lost something.
+    /// A stored value cannot be read: somebody else wrote to the file, or the disk is damaged.
     #[error("{0}")]
     Unreadable(String),
-    /// Anything else: a defect of ours.
+    /// Anything else: a bug.
     #[error("{0}")]
     Other(String),
 }
 
 impl StoreError {
-    /// Whether this store will never do anything again.
+    /// Whether the store is of no use any more.
     pub fn is_final(&self) -> bool {
         matches!(self, Self::Closed | Self::Failed(_))
     }
@@ -54,9 +54,9 @@ impl StoreError {
     }
 }
 
-/// What a change may fail with: an error of the store, or a refusal in the words of its book.
+/// The error type of a change: an error of the store, or one of the domain.
 pub(super) trait ChangeError: From<StoreError> + Send + 'static {
-    /// The error of the store, where it is one.
+    /// The error of the store, if it is one.
     fn store_error(&self) -> Option<&StoreError>;
 }
 
@@ -68,7 +68,7 @@ impl ChangeError for StoreError {
 
 impl From<rusqlite::Error> for StoreError {
     fn from(error: rusqlite::Error) -> Self {
-        // The type of a column's value, or its UTF-8.
+        // A column has a value of another type, or text that is not UTF-8.
         if matches!(
             error,
             rusqlite::Error::FromSqlConversionFailure(..)

@@ -13,7 +13,7 @@ use crate::store::row::{self, unreadable};
 use crate::store::views::{PAGE_ROWS_MAX, Page, Views};
 use crate::wire::resource;
 
-/// The book of inspectors.
+/// Inspectors and their requests.
 #[derive(Clone)]
 pub struct Inspectors {
     pub(super) db: Db,
@@ -34,17 +34,17 @@ const REQUEST: &str = "SELECT number, inspected_request.received_at, method, pat
      body_start, handshake, events, event_id, event_type, signature, response FROM inspected_request \
      JOIN inspector ON inspector.id = inspector_id WHERE name = ?1";
 
-/// What became of a definition.
+/// The result of storing a definition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PutOutcome {
     Created,
     Replaced,
-    /// There were as many inspectors as there may be.
+    /// The maximum number of inspectors is reached.
     TooMany,
 }
 
 impl Inspectors {
-    /// Writes a definition, whose script begins at its beginning, unless there were more than `most`.
+    /// Stores a definition and restarts its script, unless there would be more than `most` inspectors.
     pub async fn put(
         &self,
         name: InspectorName,
@@ -58,7 +58,7 @@ impl Inspectors {
             .await
     }
 
-    /// Deletes an inspector with its requests. Says whether there was one.
+    /// Deletes an inspector with its requests. Returns whether there was one.
     pub async fn delete(&self, name: InspectorName) -> Result<bool, StoreError> {
         self.db
             .write(move |tx| {
@@ -68,8 +68,8 @@ impl Inspectors {
             .await
     }
 
-    /// Deletes the requests of an inspector and lets its script begin again. Returns how many requests
-    /// there were, `None` if there is no such inspector.
+    /// Deletes the requests of an inspector and restarts its script. Returns how many requests there were,
+    /// `None` if there is no such inspector.
     pub async fn clear(&self, name: InspectorName) -> Result<Option<usize>, StoreError> {
         self.db
             .write(move |tx| {
@@ -82,8 +82,8 @@ impl Inspectors {
             .await
     }
 
-    /// Keeps a request, and lets the oldest go. Returns how it is to be answered, `None` if there is no
-    /// such inspector.
+    /// Records a request and deletes the oldest beyond the limit. Returns the definition and the response,
+    /// `None` if there is no such inspector.
     pub async fn record(
         &self,
         name: InspectorName,
@@ -172,7 +172,7 @@ fn put(
     Ok(PutOutcome::Created)
 }
 
-/// The number of the inspector, its script at the beginning.
+/// Restarts the script. Returns the inspector's id.
 fn rewound(tx: &Connection, name: &InspectorName) -> Result<Option<i64>, StoreError> {
     let rewind = "UPDATE inspector SET script_step = 0 WHERE name = ?1 RETURNING id";
     let mut rewind = tx.prepare_cached(rewind)?;
@@ -181,7 +181,7 @@ fn rewound(tx: &Connection, name: &InspectorName) -> Result<Option<i64>, StoreEr
         .optional()?)
 }
 
-/// A request has two readers of its turn: this change, which takes it, and nobody else.
+/// Only this change advances the script, so no two requests get the same step.
 fn record(
     tx: &Connection,
     name: &InspectorName,

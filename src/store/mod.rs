@@ -1,7 +1,7 @@
-//! The only durable state: one SQLite file in a data directory of one's own.
+//! The only durable state: one SQLite file in a private data directory.
 //!
-//! A method of a book is one whole change, or one question, in the words of the domain. It decides
-//! nothing and is told the time. No connection, row or transaction crosses this line.
+//! Each method is one transaction or one query, in the words of the domain. It decides nothing and gets the
+//! time as an argument. No connection, row or transaction leaves this module.
 
 pub mod accounts;
 pub mod audit;
@@ -59,12 +59,12 @@ use engine::migrate;
 /// The name of the database file in the data directory.
 pub const FILE: &str = "everpost.db";
 
-/// The version of SQLite that is built in.
+/// The version of the built-in SQLite.
 pub fn sqlite_version() -> &'static str {
     rusqlite::version()
 }
 
-/// The books. Cheap to clone.
+/// The store, by subject. Cheap to clone.
 #[derive(Clone)]
 pub struct Store {
     pub catalog: Catalog,
@@ -81,20 +81,19 @@ pub struct Store {
     pub upkeep: Upkeep,
 }
 
-/// How a store is opened.
+/// Options for opening a store.
 pub struct StoreOptions {
     pub clock: Clock,
     pub entropy: Entropy,
     pub scope: ResourceScope,
-    /// The keys that secrets are sealed by; without them those of the data directory, which gets one if
-    /// it has none.
+    /// The keys that encrypt secrets. Without them the key file of the data directory is used, or created.
     pub master_keys: Option<MasterKeys>,
-    /// Told once, from the writer's thread, when the process must end.
+    /// Called once, when the process must end.
     pub on_fatal: OnFatal,
 }
 
 impl Store {
-    /// Opens the database in `data_dir`, making or upgrading it first; tells `progress` what takes long.
+    /// Opens the database in `data_dir`, creating or upgrading it first. Reports slow steps to `progress`.
     pub fn open(
         data_dir: Arc<DataDir>,
         options: StoreOptions,
@@ -120,13 +119,14 @@ impl Store {
         Ok(Self::open_on(InlineDatabase::new()?, scope))
     }
 
-    /// Opens a database in memory that outlives the store, for simulations of a crash.
+    /// Opens a store on a database in memory that outlives it, for simulations of a crash.
     pub fn open_on(database: InlineDatabase, scope: ResourceScope) -> Self {
         let encryption = database.encryption.clone();
         Self::of(Db::inline(database), scope, encryption, None)
     }
 
-    /// Seals the secrets of the database in `data_dir` by a new master key; tells `progress` how it goes.
+    /// Encrypts the secrets of the database in `data_dir` with a new master key. Reports its steps to
+    /// `progress`.
     pub fn rekey(
         data_dir: &DataDir,
         entropy: &Entropy,

@@ -1,4 +1,4 @@
-//! Refused publish requests: a short memory, bounded in number and age.
+//! Rejected publish requests, bounded in number and age.
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
@@ -10,17 +10,17 @@ use crate::store::error::StoreError;
 use crate::store::row;
 use crate::store::views::{PAGE_ROWS_MAX, Page, Views};
 
-/// The book of refused requests.
+/// Rejected publish requests.
 #[derive(Clone)]
 pub struct Rejections {
     pub(super) db: Db,
 }
 
-/// Which refused requests to list.
+/// Which rejected requests to list.
 #[derive(Clone, Debug, Default)]
 pub struct RejectionQuery {
     pub topic: Option<TopicId>,
-    /// Part of what the publisher was told, in any letter case of ASCII, or the whole code.
+    /// Part of the message to the publisher, in any ASCII letter case, or the whole error code.
     pub reason: Option<String>,
     /// Only requests older than this one.
     pub before: Option<RejectionId>,
@@ -32,7 +32,7 @@ const ROW: &str = "SELECT rejection.id, topic.name, rejection.topic_id, rejectio
      rejection.body_bytes, rejection.body_start FROM rejection JOIN topic ON topic.id = rejection.topic_id";
 
 impl Rejections {
-    /// Adds these and lets all but the newest `most` go.
+    /// Stores these, and deletes all but the newest `most`.
     pub async fn keep(&self, rejections: Vec<Rejection>, most: usize) -> Result<(), StoreError> {
         self.db
             .write(move |tx| {
@@ -48,7 +48,7 @@ impl Rejections {
             .await
     }
 
-    /// Deletes those from before `since`. Returns how many there were.
+    /// Deletes those from before `since`. Returns how many.
     pub async fn forget(&self, since: Timestamp) -> Result<usize, StoreError> {
         self.db
             .write(move |tx| {
@@ -60,7 +60,7 @@ impl Rejections {
 }
 
 impl Views {
-    /// Refused publish requests, newest first.
+    /// Rejected publish requests, newest first.
     pub async fn rejections(
         &self,
         query: RejectionQuery,
@@ -68,7 +68,7 @@ impl Views {
         self.db.read(move |tx| list(tx, &query)).await
     }
 
-    /// How many publish requests were refused since `since`, as far as they are kept.
+    /// How many rejected publish requests since `since` are stored.
     pub async fn count_rejections(&self, since: Timestamp) -> Result<u64, StoreError> {
         self.db
             .read(move |tx| {
@@ -80,7 +80,7 @@ impl Views {
             .await
     }
 
-    /// One refused publish request.
+    /// One rejected publish request.
     pub async fn rejection(&self, id: RejectionId) -> Result<Option<StoredRejection>, StoreError> {
         self.db
             .read(move |tx| {

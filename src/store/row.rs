@@ -1,4 +1,4 @@
-//! Columns to model and back, written once.
+//! Conversion between columns and model types.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -22,19 +22,19 @@ use crate::store::engine::encryption::{
 use crate::store::error::StoreError;
 use crate::wire::resource;
 
-/// Columns of an event, in the order that [`event`] reads.
+/// The columns that [`event`] reads.
 pub(super) const EVENT_COLUMNS: &str = "event.id, event.received_at, event.event_id, \
     event.event_type, event.source, event.subject, event.event_time, event.data_version, \
     event.attributes, event.data_is_base64, event.data";
 
-/// Columns of a namespace, in the order that [`namespace`] reads.
+/// The columns that [`namespace`] reads.
 pub(super) const NAMESPACE_COLUMNS: &str =
     "id, name, definition, key1, key2, created_at, updated_at";
 
-/// Columns of a topic, in the order that [`topic`] reads.
+/// The columns that [`topic`] reads.
 pub(super) const TOPIC_COLUMNS: &str = "id, name, definition, key1, key2, created_at, updated_at";
 
-/// Columns of an event subscription, in the order that [`subscription`] reads.
+/// The columns that [`subscription`] reads.
 pub(super) const SUBSCRIPTION_COLUMNS: &str = "id, topic_id, name, definition, validation_state, \
     validated_once, validation_code, validation_expires_at, validation_failure, allowed_rate, \
     created_at, updated_at";
@@ -50,7 +50,7 @@ pub(super) fn timestamp_or_null(
     Ok(row.get::<_, Option<i64>>(index)?.map(Timestamp::from_ms))
 }
 
-/// A text for a list, which one damaged row must not spoil.
+/// A text that may be damaged: one row must not spoil a list.
 pub(super) fn text_or_null(row: &Row<'_>, index: usize) -> rusqlite::Result<Option<String>> {
     if let ValueRef::Text(bytes) = row.get_ref(index)? {
         return Ok(Some(String::from_utf8_lossy(bytes).into_owned()));
@@ -58,12 +58,12 @@ pub(super) fn text_or_null(row: &Row<'_>, index: usize) -> rusqlite::Result<Opti
     row.get(index)
 }
 
-/// The same for a column that is never NULL.
+/// Like [`text_or_null`], for a column that is never NULL.
 pub(super) fn text(row: &Row<'_>, index: usize) -> rusqlite::Result<String> {
     Ok(text_or_null(row, index)?.unwrap_or_default())
 }
 
-/// What cannot be read is a defect, or a file that somebody else wrote to.
+/// The error for a value that cannot be read: a bug, or somebody else wrote to the file.
 pub(super) fn unreadable(what: &str, cause: impl std::fmt::Display) -> StoreError {
     StoreError::Unreadable(format!("a stored {what} cannot be read: {cause}"))
 }
@@ -86,7 +86,7 @@ pub(super) fn namespace(row: &Row<'_>, encryption: &Encryption) -> Result<Namesp
     })
 }
 
-/// A sealed access key in the column `index`, of a row that begins with its number.
+/// An encrypted access key in the column `index` of a row that begins with its id.
 fn key(
     row: &Row<'_>,
     encryption: &Encryption,
@@ -112,7 +112,7 @@ pub(super) fn topic(row: &Row<'_>, encryption: &Encryption) -> Result<Topic, Sto
     })
 }
 
-/// The keys of a topic; the cells of a built-in one are empty.
+/// The keys of a topic. Those of a built-in one are empty.
 fn topic_keys(row: &Row<'_>, encryption: &Encryption) -> Result<Option<AccessKeys>, StoreError> {
     if row.get_ref(3)?.as_str().is_ok_and(str::is_empty) {
         return Ok(None);
@@ -174,7 +174,7 @@ pub(super) fn event(row: &Row<'_>) -> Result<StoredEvent, StoreError> {
     })
 }
 
-/// Damaged data is found here, before it spoils the request that it would be part of.
+/// Checks the data, so that a damaged event does not spoil the request that it would be part of.
 fn data_from(row: &Row<'_>) -> Result<EventData, StoreError> {
     let Some(text) = row.get::<_, Option<String>>(10)? else {
         return Ok(EventData::Absent);
@@ -200,7 +200,7 @@ pub(super) fn data_columns(data: &EventData) -> (Option<&str>, bool) {
     }
 }
 
-/// Further attributes as JSON text; `None` for none, which is the rule.
+/// Further attributes as JSON; `None` if there are none, as usual.
 pub(super) fn attributes_column(attributes: &[Attribute]) -> Option<String> {
     if attributes.is_empty() {
         return None;
@@ -220,12 +220,12 @@ fn attributes_from(text: Option<&str>) -> Result<Vec<Attribute>, StoreError> {
         .collect())
 }
 
-/// Pairs of texts as a JSON array.
+/// Pairs as a JSON array.
 pub(super) fn pairs_column<T: AsRef<str> + serde::Serialize>(pairs: &[(T, T)]) -> String {
     serde_json::to_string(pairs).expect("texts are JSON")
 }
 
-/// The pairs of a JSON array; none for NULL.
+/// The pairs of a JSON array; empty for NULL.
 pub(super) fn pairs_from(text: Option<&str>) -> Result<Vec<(String, String)>, StoreError> {
     text.map_or(Ok(Vec::new()), |text| {
         serde_json::from_str(text).map_err(|error| unreadable("list of pairs", error))
@@ -247,7 +247,7 @@ pub(super) fn reason(row: &Row<'_>, index: usize) -> Result<Option<DeadLetterRea
     Ok(name.as_deref().and_then(DeadLetterReason::from_name))
 }
 
-/// What a receiver said with its dead letter, from three columns on.
+/// What a receiver said about a dead letter, from three columns on.
 pub(super) fn details(row: &Row<'_>, index: usize) -> Result<DeadLetterDetails, StoreError> {
     Ok(DeadLetterDetails {
         reason: row.get(index)?,

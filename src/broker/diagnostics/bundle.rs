@@ -1,8 +1,7 @@
-//! The support bundle: what somebody elsewhere needs to understand this appliance, as one document that can
-//! be read through before it is passed on.
+//! The support bundle: what somebody else needs to understand this appliance, as one readable document.
 //!
-//! It is made of what is said aloud anyway: no secret, no data of an event, and of receivers' URLs host and
-//! port alone, since for many a webhook the path is the secret.
+//! It contains no secret and no data of an event, and of endpoints only host and port, since the path of many
+//! a webhook is its secret.
 
 use std::time::Duration;
 
@@ -17,16 +16,16 @@ use crate::outbound::evaluate::EgressVerdict;
 use crate::store::{CommitTimes, StoreError};
 use crate::wire::resource;
 
-/// Raised when something that was in the bundle changes its place or its meaning.
+/// Raised when a part of the bundle moves or changes its meaning.
 const FORMAT: u32 = 1;
 
-/// Names of properties in resources, and what is left of them.
+/// Property names in resources.
 const ENDPOINT: &str = "endpointBaseUrl";
 const HEADERS: &str = "deliveryAttributeMappings";
 const HEADER_KEPT: [&str; 2] = ["name", "type"];
 
 impl Diagnostics {
-    /// Everything, as of now.
+    /// The bundle, as of now.
     pub async fn bundle(&self) -> Result<Value, StoreError> {
         let report = self.report().await?;
         let registry = self.0.broker.registry();
@@ -92,7 +91,7 @@ impl Diagnostics {
     }
 }
 
-/// Leaves out what a resource may say to its owner alone.
+/// Removes what only the owner of a resource may see.
 fn withhold(value: &mut Value, receiver: &str) {
     match value {
         Value::Object(members) => {
@@ -111,7 +110,7 @@ fn withhold(value: &mut Value, receiver: &str) {
     }
 }
 
-/// Leaves the names of headers.
+/// Removes the values of headers.
 fn withhold_headers(headers: &mut Value) {
     for header in headers.as_array_mut().into_iter().flatten() {
         if let Some(header) = header.as_object_mut() {

@@ -1,31 +1,31 @@
-//! The connections that clients have opened.
+//! Connections of clients.
 
 use std::sync::Arc;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Places for connections, which are taken by whoever accepts them. Clones share the places.
+/// Slots for connections. Clones share them.
 #[derive(Clone, Debug)]
 pub struct Connections {
     places: Arc<Semaphore>,
     most: usize,
 }
 
-/// A place for one connection, until it is dropped.
+/// A slot for one connection, until it is dropped.
 #[derive(Debug)]
 pub struct ConnectionSlot {
     _permit: OwnedSemaphorePermit,
 }
 
 impl Default for Connections {
-    /// Nobody is let in.
+    /// No slots.
     fn default() -> Self {
         Self::of_at_most(0)
     }
 }
 
 impl Connections {
-    /// So many places.
+    /// So many slots.
     pub fn of_at_most(most: usize) -> Self {
         Self {
             places: Arc::new(Semaphore::new(most)),
@@ -33,7 +33,7 @@ impl Connections {
         }
     }
 
-    /// Takes a place, as soon as there is a free one.
+    /// Takes a slot, as soon as one is free.
     pub async fn enter(&self) -> ConnectionSlot {
         let permit = Arc::clone(&self.places).acquire_owned().await;
         ConnectionSlot {
@@ -41,12 +41,12 @@ impl Connections {
         }
     }
 
-    /// Places that are taken.
+    /// Slots in use.
     pub fn open(&self) -> usize {
         self.most.saturating_sub(self.places.available_permits())
     }
 
-    /// Places that there are.
+    /// All slots.
     pub fn most(&self) -> usize {
         self.most
     }

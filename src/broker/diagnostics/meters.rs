@@ -1,7 +1,7 @@
-//! Counters with the meanings of Azure's metrics (rule 10.1), named the way Prometheus likes it.
+//! Counters with the meanings of Azure's metrics (rule 10.1), named as Prometheus recommends.
 //!
-//! They count since the start of the process. Labels are names of existing topics and subscriptions and
-//! words of closed lists, so their number is bounded by the registry.
+//! They count since the start of the process. Labels are names of existing topics and subscriptions and words
+//! of closed lists, so the registry bounds their number.
 
 use std::collections::HashSet;
 use std::sync::atomic::AtomicU64;
@@ -20,7 +20,7 @@ use crate::model::registry::{Registry, TopicEntry};
 use crate::model::subscription::{EventSubscription, SubscriptionId};
 use crate::store::{EndedPending, Longest, Pruned, ReplayBatchDone, SettlementRecord, Sizes};
 
-/// Seconds by which durations are sorted: from a fast disk to the response deadline.
+/// Bucket bounds of durations, in seconds: from a fast disk to the response deadline.
 const SECONDS: [f64; 12] = [
     0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 15.0, 30.0,
 ];
@@ -358,7 +358,7 @@ impl Meters {
         );
     }
 
-    /// Everything, in the text format of OpenMetrics.
+    /// All metrics, in the text format of OpenMetrics.
     pub(in crate::broker) fn text(
         &self,
         requests_in_flight: usize,
@@ -393,14 +393,14 @@ impl Meters {
             .observe(took.as_secs_f64());
     }
 
-    /// So many events of the appliance's own were accepted, without a request that could take its time.
+    /// So many events of the appliance's own were stored.
     pub(in crate::broker) fn published_of_ours(&self, topic: &TopicEntry, events: usize) {
         self.publish_success
             .get_or_create(&of_topic(topic))
             .inc_by(events as u64);
     }
 
-    /// A publish request was refused; `error` is Azure's code.
+    /// A publish request was rejected; `error` is Azure's code.
     pub fn publish_failed(&self, topic: &TopicEntry, error: &'static str) {
         let labels = OfTopicError {
             topic: topic.topic.name.to_string(),
@@ -409,34 +409,34 @@ impl Meters {
         self.publish_fail.get_or_create(&labels).inc();
     }
 
-    /// So many dead letters are in storage.
+    /// So many dead letters were exported to storage.
     pub(in crate::broker) fn exported(&self, count: usize) {
         self.exported.inc_by(count as u64);
     }
 
-    /// Storage did not take a blob.
+    /// The upload of a blob failed.
     pub(in crate::broker) fn export_failed(&self) {
         self.export_failures.inc();
     }
 
-    /// So many dead letters were dropped, because their storage was away too long.
+    /// So many dead letters were dropped, because their storage was unreachable for too long.
     pub(in crate::broker) fn exports_given_up(&self, count: usize) {
         self.exports_given_up.inc_by(count as u64);
     }
 
-    /// Refused publish requests were stored.
+    /// Rejected publish requests were stored.
     pub(in crate::broker) fn rejections_kept(&self, count: usize) {
         self.rejections_kept.inc_by(count as u64);
     }
 
-    /// Refused publish requests were not stored.
+    /// Rejected publish requests were not stored.
     pub(in crate::broker) fn rejections_lost(&self, reason: &'static str, count: usize) {
         self.rejections_lost
             .get_or_create(&OfReason { reason })
             .inc_by(count as u64);
     }
 
-    /// Events were stored: `targets` names a subscription once for each event that it wanted.
+    /// Events were stored. `targets` lists a subscription once for each event that it matched.
     pub(in crate::broker) fn matched(
         &self,
         topic: &TopicEntry,
@@ -459,7 +459,7 @@ impl Meters {
         }
     }
 
-    /// A request came back with `result` after `took`.
+    /// A request ended with `result` after `took`.
     pub(in crate::broker) fn attempted(
         &self,
         topic: &TopicEntry,
@@ -485,7 +485,7 @@ impl Meters {
         }
     }
 
-    /// Attempts were counted without being made, because of a probation.
+    /// Attempts were counted but not made, because of a probation.
     pub(in crate::broker) fn skipped(
         &self,
         topic: &TopicEntry,
@@ -506,7 +506,7 @@ impl Meters {
             .inc_by(attempts as u64);
     }
 
-    /// Deliveries were completed by a late answer.
+    /// Deliveries were completed by a late response.
     pub(in crate::broker) fn completed_late(
         &self,
         topic: &TopicEntry,
@@ -552,7 +552,7 @@ impl Meters {
         self.pruned_attempts.inc_by(pruned.attempts);
     }
 
-    /// What retention has deleted since the start of the process.
+    /// What was pruned since the start of the process.
     pub(in crate::broker) fn pruned_so_far(&self) -> Pruned {
         Pruned {
             events: self.pruned_events.get(),
@@ -571,23 +571,23 @@ impl Meters {
             .set(gauge(sizes.disk_free.unwrap_or(0)));
     }
 
-    /// This kept the writer longest since the last look.
+    /// The longest times of the writer since the last call.
     pub(in crate::broker) fn kept(&self, longest: Longest) {
         self.longest_change.set(longest.change.as_secs_f64());
         self.longest_commit.set(longest.commit.as_secs_f64());
     }
 
-    /// A request was cut off by a panic.
+    /// A request was ended by a panic.
     pub(in crate::broker) fn panicked(&self) {
         self.request_panics.inc();
     }
 
-    /// Deliveries were sent again.
+    /// Deliveries were resubmitted.
     pub(in crate::broker) fn resubmitted(&self, deliveries: usize) {
         self.resubmitted.inc_by(deliveries as u64);
     }
 
-    /// A replay job took a bite.
+    /// A replay job stored a batch.
     pub(in crate::broker) fn replayed(&self, done: &ReplayBatchDone) {
         for (result, count) in [
             ("resubmitted", done.resubmitted.len() as u64),

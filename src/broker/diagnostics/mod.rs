@@ -1,7 +1,7 @@
-//! What the appliance can tell about itself, for whoever runs it or helps with it.
+//! Information about the appliance, for whoever runs or supports it.
 //!
-//! A report takes a moment however much is stored. What takes longer, such as counting rows or looking
-//! through the file, is asked for and ends by itself.
+//! A report takes a moment however much is stored. What takes longer, such as counting rows or checking the
+//! file, is started on request and ends by itself.
 
 pub(super) mod meters;
 pub(super) mod recount;
@@ -26,13 +26,13 @@ use crate::store::{EngineStatus, Schema, StoreError};
 pub use crate::store::Integrity;
 pub use connections::{ConnectionSlot, Connections};
 
-/// How long the rows of event subscriptions are counted; what is left then is not.
+/// How long the rows of event subscriptions are counted; the rest is left out.
 const COUNTING_MAX: Duration = Duration::from_secs(5);
 
-/// How long the database is looked through: some tens of gigabytes.
+/// How long an integrity check may take: enough for some tens of gigabytes.
 const INTEGRITY_MAX: Duration = Duration::from_secs(10 * 60);
 
-/// The handle that the doors hold. Cheap to clone.
+/// A handle for `api` and `admin`. Cheap to clone.
 #[derive(Clone)]
 pub struct Diagnostics(Arc<Inner>);
 
@@ -43,7 +43,7 @@ struct Inner {
     outbound_check: Mutex<Option<OutboundCheck>>,
 }
 
-/// What the appliance runs in.
+/// What the appliance runs with.
 #[derive(Clone, Debug, Default)]
 pub struct RuntimeInfo {
     pub facts: Facts,
@@ -52,7 +52,7 @@ pub struct RuntimeInfo {
     pub connections: Connections,
 }
 
-/// What does not change while the process runs.
+/// Facts that do not change while the process runs.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
     pub version: &'static str,
@@ -60,16 +60,16 @@ pub struct Facts {
     pub platform: String,
     pub sqlite: &'static str,
     pub started_at: Timestamp,
-    /// What lies where: a name, and an absolute path.
+    /// Files and directories: a name, and an absolute path.
     pub places: Vec<(&'static str, String)>,
     /// The licence of the appliance.
     pub licence: &'static str,
-    /// What it is built from: names with their versions, and the licences among them.
+    /// The components that it is built from, with versions and licences.
     pub components: Vec<String>,
     pub component_licences: Vec<String>,
 }
 
-/// How things are.
+/// The state of the appliance.
 #[derive(Clone, Debug)]
 pub struct Report {
     pub at: Timestamp,
@@ -80,8 +80,7 @@ pub struct Report {
     /// Threads of the runtime, and tasks on them.
     pub workers: usize,
     pub tasks: usize,
-    /// Which part of the time since the last round of housekeeping, or since the start, the threads of the
-    /// runtime were busy, from 0 to 1.
+    /// The share of time in which the threads of the runtime were busy since the last sample, from 0 to 1.
     pub busy: Option<f64>,
     /// Connections of clients, and how many may be.
     pub connections: usize,
@@ -95,11 +94,11 @@ pub struct Report {
     pub accounts: Vec<Account>,
     pub disk_is_low: bool,
     pub integrity: IntegrityCheck,
-    /// The last trial of the way out since the start.
+    /// The last connectivity test since the start.
     pub outbound_check: Option<OutboundCheck>,
 }
 
-/// A trial of the way out.
+/// A connectivity test.
 #[derive(Clone, Debug)]
 pub struct OutboundCheck {
     pub at: Timestamp,
@@ -109,14 +108,14 @@ pub struct OutboundCheck {
 }
 
 impl Report {
-    /// The event subscriptions whose accounts do not balance.
+    /// The event subscriptions whose delivery counts are inconsistent.
     pub fn unbalanced(&self) -> impl Iterator<Item = &Account> {
         let accounts = self.accounts.iter();
         accounts.filter(|account| !account.totals.balance())
     }
 }
 
-/// What a count of the rows said about one event subscription.
+/// The recount of one event subscription.
 #[derive(Clone, Debug)]
 pub struct Audited {
     pub account: Account,
@@ -124,7 +123,7 @@ pub struct Audited {
     pub verified: Option<Verified>,
 }
 
-/// The last look through the database.
+/// The last integrity check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum IntegrityCheck {
     #[default]
@@ -140,7 +139,7 @@ pub enum IntegrityCheck {
 }
 
 impl Diagnostics {
-    /// Of one appliance.
+    /// The diagnostics of one appliance.
     pub fn new(broker: Broker, runtime_info: RuntimeInfo) -> Self {
         Self(Arc::new(Inner {
             broker,
@@ -159,12 +158,12 @@ impl Diagnostics {
         &self.0.runtime_info.settings
     }
 
-    /// The newest lines of the log, the oldest of them first.
+    /// The newest lines of the log, oldest first.
     pub fn log(&self) -> Vec<String> {
         self.0.runtime_info.log.lines()
     }
 
-    /// How things are.
+    /// The state of the appliance.
     pub async fn report(&self) -> Result<Report, StoreError> {
         let broker = &self.0.broker;
         let accounts = broker.accounts().await?;
@@ -193,7 +192,8 @@ impl Diagnostics {
         })
     }
 
-    /// Tries the way to `url`: see [`Outbound::connectivity`](crate::outbound::Outbound::reach).
+    /// Tests the connectivity to `url`, see
+    /// [`Outbound::connectivity`](crate::outbound::Outbound::connectivity).
     pub async fn try_way_out(&self, url: &Url) -> OutboundCheck {
         let broker = &self.0.broker;
         let tried = OutboundCheck {
@@ -205,7 +205,7 @@ impl Diagnostics {
         tried
     }
 
-    /// Counts the rows of every event subscription, for as long as that may take.
+    /// Recounts all event subscriptions, as far as [`COUNTING_MAX`] allows.
     pub async fn audit(&self) -> Result<Vec<Audited>, StoreError> {
         let broker = &self.0.broker;
         let ends_at = broker.clock().now() + COUNTING_MAX;
@@ -227,12 +227,12 @@ impl Diagnostics {
         Ok(audited)
     }
 
-    /// The last look through the database.
+    /// The last integrity check.
     pub fn integrity(&self) -> IntegrityCheck {
         self.0.integrity.lock().unwrap().clone()
     }
 
-    /// Has the database looked through, unless that is going on. It goes on without the caller.
+    /// Starts an integrity check, unless one is running. It goes on without the caller.
     pub async fn check_integrity(&self) {
         let began_at = self.0.broker.clock().now();
         {
@@ -244,7 +244,7 @@ impl Diagnostics {
         }
         let diagnostics = self.clone();
         let looking = tokio::spawn(async move { diagnostics.look_through(began_at).await });
-        // Whatever became of it can be asked for.
+        // The result is stored, see `integrity`.
         let _ = looking.await;
     }
 
@@ -269,7 +269,7 @@ impl Diagnostics {
     }
 }
 
-/// What of a URL may be told: scheme, host and port, or what it has of them.
+/// Scheme, host and port of a URL, as far as it has them: its path and query may be secret.
 pub fn place(url: &Url) -> String {
     match url.origin() {
         Origin::Tuple(..) => url.origin().ascii_serialization(),

@@ -1,5 +1,4 @@
-//! Whether every delivery is accounted for: counters that are kept with every change, and a count of the
-//! rows themselves to compare them with.
+//! Delivery counts, and a recount of the rows to check them against.
 
 use serde_json::{Value, json};
 
@@ -9,10 +8,10 @@ use crate::model::subscription::SubscriptionId;
 use crate::store::StoreError;
 use crate::store::views::{DeliveryTotals, Recount};
 
-/// How often a count is repeated that deliveries have run away from.
+/// How often a recount is repeated if deliveries changed meanwhile.
 const TRIES: usize = 5;
 
-/// How the deliveries of one event subscription stand.
+/// The delivery counts of one event subscription.
 #[derive(Clone, Debug)]
 pub struct Account {
     pub topic: TopicName,
@@ -22,7 +21,7 @@ pub struct Account {
 }
 
 impl Account {
-    /// As the API shows it.
+    /// The JSON of the API.
     pub fn render(&self) -> Value {
         let totals = &self.totals;
         json!({
@@ -39,7 +38,7 @@ impl Account {
     }
 }
 
-/// A count of the rows, and whether the counters say the same.
+/// A recount of the rows, and whether the counters agree.
 #[derive(Clone, Copy, Debug)]
 pub struct Verified {
     pub recount: Recount,
@@ -47,7 +46,7 @@ pub struct Verified {
 }
 
 impl Broker {
-    /// The accounts of all event subscriptions, from the counters.
+    /// The delivery counts of all event subscriptions.
     pub async fn accounts(&self) -> Result<Vec<Account>, StoreError> {
         let registry = self.registry();
         let ids = registry.subscriptions().map(|(_, each)| each.id).collect();
@@ -62,8 +61,8 @@ impl Broker {
         Ok(accounts.collect())
     }
 
-    /// Counts the rows of one event subscription. Deliveries go on meanwhile, so the counters are read
-    /// again beside them until both stand still, or a few times over.
+    /// Recounts one event subscription. Deliveries go on meanwhile, so the counters are read before and
+    /// after; this is repeated a few times until they agree.
     pub async fn verify(&self, id: SubscriptionId) -> Result<Verified, StoreError> {
         let views = &self.store().views;
         let mut verified = Verified {

@@ -7,16 +7,16 @@ use tokio::runtime::Handle;
 
 use crate::base::Stopwatch;
 
-/// Looks at the threads now and then.
+/// Samples the threads of the runtime.
 #[derive(Debug)]
 pub(in crate::broker) struct Workload(Mutex<Sample>);
 
 #[derive(Clone, Copy, Debug)]
 struct Sample {
     stopwatch: Stopwatch,
-    /// What all threads were busy until then, together.
+    /// The busy time of all threads until then.
     busy: Duration,
-    /// Between the look before (the first time, the start) and this one.
+    /// The share between the previous sample (at first, the start) and this one.
     share: Option<f64>,
 }
 
@@ -29,7 +29,7 @@ impl Workload {
         }))
     }
 
-    /// Looks at the threads of the runtime that this runs on.
+    /// Samples the threads of the current runtime.
     pub(in crate::broker) fn sample(&self) {
         let runtime = Handle::current().metrics();
         let threads = runtime.num_workers();
@@ -48,14 +48,14 @@ impl Workload {
         };
     }
 
-    /// Which part of their time the threads were busy between the two newest looks, from 0 to 1; `None`
-    /// before there was one.
+    /// The share of time in which the threads were busy between the two newest samples, from 0 to 1; `None`
+    /// before there were two.
     pub(in crate::broker) fn share(&self) -> Option<f64> {
         self.0.lock().unwrap().share
     }
 }
 
-/// Of so many threads over `lasted`; `None` where that was no time at all.
+/// The share for so many threads over `lasted`; `None` if that was no time at all.
 fn share(busy: Duration, lasted: Duration, threads: usize) -> Option<f64> {
     let whole = lasted.as_secs_f64() * threads as f64;
     (whole > 0.0).then(|| (busy.as_secs_f64() / whole).min(1.0))

@@ -1,10 +1,9 @@
-//! Who is due, and who has a free slot: the order in which subscriptions are served. Pure.
+//! Which subscription is served next: who is due, and who has a free slot. Pure.
 //!
-//! A subscription is in one of three places: waiting for its moment (`later`), in the queue for its turn
-//! (`ready`, first come first served, which is what makes it fair), or parked because all of its slots
-//! are taken; then the end of a request brings it back. One that has used up its rate waits for the moment
-//! of its next request. What is due exactly is in the store; the agenda
-//! only remembers when it is worth looking.
+//! A subscription waits for a moment (`later`), or for its turn (`ready`, first come, first served, which
+//! makes it fair), or is parked because all of its slots are taken, until a request ends. One that has used
+//! up its rate waits for the moment of its next request. What exactly is due is in the store; the agenda only
+//! knows when it is worth reading.
 
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 
@@ -13,39 +12,39 @@ use crate::model::delivery::DeliveryId;
 use crate::model::pace::{Rate, TokenBucket};
 use crate::model::subscription::SubscriptionId;
 
-/// How many requests may be on the wire, and how much may wait for that.
+/// How many requests may be on the wire, and how much may wait in memory for a slot.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::broker) struct SlotLimits {
     pub(in crate::broker) per_subscription: usize,
     pub(in crate::broker) overall: usize,
-    /// Bytes of all that waits in memory for a slot.
+    /// Bytes of everything that waits in memory for a slot.
     pub(in crate::broker) waiting_bytes: usize,
 }
 
-/// What is kept for a slot takes memory.
+/// The memory that a waiting delivery takes.
 pub(in crate::broker) trait ByteSize {
-    /// Bytes of it.
+    /// Its size in bytes.
     fn weight(&self) -> usize;
 }
 
-/// What a subscription itself asks for.
+/// The limits of a subscription's own definition.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct OwnLimits {
-    /// In the place of [`SlotLimits::per_subscription`].
+    /// Replaces [`SlotLimits::per_subscription`].
     pub(super) in_flight_max: Option<usize>,
     pub(super) rate: Option<Rate>,
 }
 
-/// A subscription's turn: it may start up to `slots` requests, and must end in [`Agenda::end_turn`].
+/// The turn of a subscription: it may start up to `slots` requests, and must end with [`Agenda::end_turn`].
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct DispatchSlot<W> {
     pub(super) subscription: SubscriptionId,
     pub(super) slots: usize,
-    /// What an earlier turn leased and had no slot for, oldest first.
+    /// Deliveries that an earlier turn leased and had no slot for, oldest first.
     pub(super) waiting: Vec<W>,
 }
 
-/// `W` is a leased delivery that waits for a slot; the agenda only keeps it.
+/// The agenda. `W` is a leased delivery that waits for a slot.
 #[derive(Debug)]
 pub(in crate::broker) struct Agenda<W> {
     limits: SlotLimits,
@@ -53,20 +52,20 @@ pub(in crate::broker) struct Agenda<W> {
     later: BTreeSet<(Timestamp, SubscriptionId)>,
     ready: VecDeque<SubscriptionId>,
     in_flight: usize,
-    /// Bytes of what waits, over all entries.
+    /// Bytes of waiting deliveries, over all entries.
     waiting_bytes: usize,
 }
 
 #[derive(Debug)]
 struct Entry<W> {
     state: EntryState,
-    /// Noted during a turn, or while parked: when to look again.
+    /// Noted during a turn or while parked: when to read again.
     noted: Option<Timestamp>,
     in_flight: usize,
     /// Deliveries on the wire.
     held: HashSet<DeliveryId>,
     waiting: Vec<W>,
-    /// When the present turn was taken, and the rate that its requests count against.
+    /// When the current turn was taken, and the rate that its requests count against.
     paced: Option<(Timestamp, Rate)>,
     allowance: TokenBucket,
 }
@@ -87,7 +86,7 @@ impl<W> Default for Entry<W> {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum EntryState {
-    /// Nothing is known to be due, ever.
+    /// Nothing is known to be due.
     Idle,
     Later(Timestamp),
     Ready,
@@ -108,8 +107,8 @@ impl<W: ByteSize> Agenda<W> {
         }
     }
 
-    /// Remembers that `subscription` has something due at `at`. Says whether the dispatcher must look
-    /// earlier than it would have.
+    /// Notes that `subscription` has something due at `at`. Returns whether the dispatcher must wake up
+    /// earlier.
     pub(in crate::broker) fn note(&mut self, subscription: SubscriptionId, at: Timestamp) -> bool {
         let earliest = self.earliest();
         let entry = self.entries.entry(subscription).or_default();
@@ -130,8 +129,8 @@ impl<W: ByteSize> Agenda<W> {
         earliest.is_none_or(|earliest| at < earliest)
     }
 
-    /// What `subscription` asks for has changed: whatever it waited for may not hold it any more. Says
-    /// whether the dispatcher must look earlier than it would have.
+    /// The definition of `subscription` has changed, so that what it waited for may not apply any more.
+    /// Returns whether the dispatcher must wake up earlier.
     pub(in crate::broker) fn reconsider(
         &mut self,
         subscription: SubscriptionId,
@@ -147,7 +146,7 @@ impl<W: ByteSize> Agenda<W> {
         self.note(subscription, now)
     }
 
-    /// When the next turn can be taken, as far as time decides it.
+    /// The moment of the next turn, as far as it depends on time.
     pub(super) fn earliest(&self) -> Option<Timestamp> {
         self.later.first().map(|(at, _)| *at)
     }
@@ -157,7 +156,7 @@ impl<W: ByteSize> Agenda<W> {
         self.in_flight
     }
 
-    /// The next subscription whose moment has come, that has a free slot and has not used up its rate.
+    /// The next subscription that is due, has a free slot and has not used up its rate.
     pub(super) fn take(
         &mut self,
         now: Timestamp,
@@ -223,7 +222,7 @@ impl<W: ByteSize> Agenda<W> {
             .unwrap_or_default()
     }
 
-    /// Takes out of what waits for a slot whatever is not to be kept.
+    /// Removes deliveries that wait for a slot.
     pub(super) fn recall(&mut self, subscription: SubscriptionId, keep: impl Fn(&W) -> bool) {
         if let Some(entry) = self.entries.get_mut(&subscription) {
             self.waiting_bytes -= weight_of(&entry.waiting);
@@ -237,9 +236,9 @@ impl<W: ByteSize> Agenda<W> {
         self.waiting_bytes < self.limits.waiting_bytes
     }
 
-    /// Ends a turn that started the requests `started` (each a list of deliveries) and leaves `waiting`
-    /// for the next one, as far as there is room for it; the rest is leased no longer. `next_due` is when
-    /// the next turn is worth taking.
+    /// Ends a turn that started the requests `started` (each a list of deliveries) and leaves `waiting` for
+    /// the next turn, as far as there is room for it; the rest is not leased any more. `next_due` is the
+    /// moment of the next turn.
     pub(super) fn end_turn(
         &mut self,
         subscription: SubscriptionId,
@@ -274,7 +273,7 @@ impl<W: ByteSize> Agenda<W> {
         self.forget_idle(subscription);
     }
 
-    /// A request is over; `next_due` is when its deliveries fall due again, if they do.
+    /// Ends a request; `next_due` is when its deliveries fall due again, if they do.
     pub(super) fn end_request(
         &mut self,
         subscription: SubscriptionId,
@@ -299,8 +298,8 @@ impl<W: ByteSize> Agenda<W> {
         self.forget_idle(subscription);
     }
 
-    /// Nothing is due and nothing is on the wire: the subscription may be gone for good. One that has a
-    /// rate is remembered, lest it be served more than that.
+    /// Removes an entry with nothing due and nothing on the wire: the subscription may be deleted. One that
+    /// has a rate stays, so that the rate holds.
     fn forget_idle(&mut self, subscription: SubscriptionId) {
         if let Some(entry) = self.entries.get(&subscription)
             && entry.state == EntryState::Idle
@@ -321,7 +320,7 @@ fn weight_of<W: ByteSize>(all: &[W]) -> usize {
 mod tests {
     use super::*;
 
-    /// Each weighs as much as it says.
+    /// Its size is its value.
     impl ByteSize for i32 {
         fn weight(&self) -> usize {
             usize::try_from(*self).expect("a weight")

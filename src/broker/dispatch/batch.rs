@@ -1,4 +1,4 @@
-//! Which deliveries share a request: those that can have the same headers (rule 8, section A). Pure.
+//! Which deliveries share a request: those whose headers are the same (rule 8, section A). Pure.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -39,8 +39,8 @@ impl Batch {
     }
 }
 
-/// How many deliveries are looked at for each that can be sent: enough to fill batches although their
-/// headers differ, and few enough that a long queue is not read through at every turn.
+/// How many deliveries are considered for each one that can be sent: enough to fill batches although headers
+/// differ, and few enough not to read a long queue at every turn.
 const LOOK_AHEAD: usize = 4;
 
 /// How much one turn may send.
@@ -62,16 +62,15 @@ impl SendBudget {
         is_probe: true,
     };
 
-    /// Deliveries that are enough for it.
+    /// How many deliveries it can use.
     pub(super) fn deliveries_max(&self) -> usize {
         self.batch.events_max() * self.requests
     }
 }
 
-/// Fills the requests of a portion, each beginning with what has waited longest; the rest waits, in its
-/// order. Deliveries never share a
-/// request that have another count of attempts, so that `aeg-delivery-count` is exact, or other values
-/// of dynamic headers.
+/// Fills requests, each beginning with the oldest delivery left; the rest waits, in its order. Deliveries
+/// share a request only if they have the same number of attempts, so that `aeg-delivery-count` is exact, and
+/// the same values of dynamic headers.
 pub(super) fn fill(
     topic: &Arc<TopicEntry>,
     subscription: &Arc<EventSubscription>,
@@ -103,7 +102,7 @@ pub(super) fn fill(
     (batches, rest.chain(unseen).collect())
 }
 
-/// Deliveries that may share requests, oldest first, with their places among all.
+/// Deliveries that may share requests, oldest first, with their positions among all.
 type Group = VecDeque<(usize, Due)>;
 
 fn oldest(group: &Group) -> usize {
@@ -116,7 +115,7 @@ fn size(topic: &TopicEntry, subscription: &EventSubscription, due: &Due) -> usiz
     wire::encoded_size(schema, &topic.resource_id, &due.1) + 1
 }
 
-/// With batching off there is one group, since nobody shares anything.
+/// Groups deliveries that may share requests. With batching off there is one group.
 fn groups(
     topic: &TopicEntry,
     subscription: &EventSubscription,
@@ -141,7 +140,7 @@ fn groups(
     groups
 }
 
-/// The values that the subscription's own headers take from the event.
+/// The values that custom headers take from the event.
 fn dynamic_headers(
     mappings: &[DeliveryAttributeMapping],
     event: &StoredEvent,
@@ -173,7 +172,7 @@ mod tests {
 
     const NOW: Timestamp = Timestamp::from_ms(1_000_000);
 
-    /// A topic and its subscription with these properties of its webhook.
+    /// A topic and a subscription with these properties of its webhook.
     fn scene(webhook: &serde_json::Value) -> (Arc<TopicEntry>, Arc<EventSubscription>) {
         let definition = resource::parse_topic(&json!({"location": "l"})).expect("a topic");
         let mut properties = json!({"endpointUrl": "http://a.test/"});
@@ -242,7 +241,7 @@ mod tests {
         (delivery, Arc::new(stored))
     }
 
-    /// `due` are words `id/attempts/tenant`; tells the batches and, behind a bar, what waits.
+    /// `due` are words `id/attempts/tenant`. `expected` has the batches and, after a bar, the rest.
     fn check(webhook: &serde_json::Value, requests: usize, words: &str, expected: &str) {
         let (topic, subscription) = scene(webhook);
         let send_budget = SendBudget {
@@ -309,8 +308,8 @@ mod tests {
 
     #[test]
     fn sizes_are_those_of_the_body() {
-        // Five events of this kind take more than a kilobyte as Event Grid events, and less without
-        // what the schema adds to them.
+        // Five such events exceed a kilobyte as Event Grid events, but not without what the schema adds to
+        // them.
         let policy = json!({"preferredBatchSizeInKilobytes": 1});
         let words = "1/0/a 2/0/a 3/0/a 4/0/a 5/0/a 6/0/a 7/0/a";
         let (topic, subscription) = scene(&policy);

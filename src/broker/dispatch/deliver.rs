@@ -1,4 +1,4 @@
-//! One request: its answer, the settlement of its deliveries, and what the receiver says later.
+//! One request: its result, the settlement of its deliveries, and late responses.
 
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -19,18 +19,17 @@ use crate::model::subscription::SubscriptionId;
 use crate::outbound::{DeliveryRequest, LateResponseWait, SendResult};
 use crate::store::{Late, SettlementRecord, StoreError};
 
-/// Pause before what the store could not take is offered again. It doubles from time to time, so that a
-/// settlement which is itself what undoes its commits does not hold up everybody.
+/// Pause before a settlement that failed is stored again. It doubles each time, so that a settlement that
+/// itself undoes its commits does not hold up all others.
 const STORE_PAUSE: Duration = Duration::from_secs(1);
 
-/// The longest of those pauses.
+/// The longest such pause.
 const STORE_PAUSE_MAX: Duration = Duration::from_secs(60);
 
-/// When the deliveries of a request that met a defect of ours are looked at again.
+/// When the deliveries of a request that hit a bug are tried again.
 const DEFECT_PAUSE: Duration = Duration::from_secs(10);
 
-/// A request's place on the wire, and its deliveries' leases. Dropping it gives both back, however the
-/// request ends.
+/// A request's slot, and the leases of its deliveries. Dropping it releases both, however the request ends.
 struct Slot<'a> {
     broker: &'a Broker,
     subscription: SubscriptionId,
@@ -46,14 +45,13 @@ impl Drop for Slot<'_> {
         self.broker
             .agenda()
             .end_request(self.subscription, &self.deliveries, next_due);
-        // The freed place may be what somebody waits for.
+        // A subscription may wait for this slot.
         self.broker.wake().notify_one();
     }
 }
 
 impl Slot<'_> {
-    /// The request was dropped, at a stop or by a defect in how its answer is dealt with. Its deliveries
-    /// are still due.
+    /// The request was dropped, because of a stop or a panic. Its deliveries are still due.
     fn cut_off(&self) -> Option<Timestamp> {
         if std::thread::panicking() {
             tracing::error!(deliveries = ?self.deliveries, "a settlement met a defect of the appliance");
@@ -67,7 +65,7 @@ impl Slot<'_> {
 }
 
 impl Broker {
-    /// Makes one request and settles its deliveries by the answer.
+    /// Makes one request and settles its deliveries by the result.
     pub(super) async fn deliver(&self, batch: Batch) {
         let mut slot = Slot {
             broker: self,
@@ -101,8 +99,8 @@ impl Broker {
         }
     }
 
-    /// What is taken for the answer where the request could not be made because of a defect of ours: a
-    /// failed attempt like others, so that it is tried again with pauses and not for ever.
+    /// The result of a request that could not be made because of a bug: a failed attempt like any other, so
+    /// that it is retried with pauses and not for ever.
     fn defect(&self, batch: &Batch, reason: &str) -> SendResult {
         tracing::error!(reason, deliveries = ?batch.ids(), "a delivery met a defect of the appliance");
         self.meters().panicked();
@@ -132,8 +130,8 @@ impl Broker {
         self.outbound().deliver(delivery_request).await
     }
 
-    /// Takes note of how a request came out. Returns when the subscription deserves a look because of
-    /// it: when its probation is over, or its next probe is due.
+    /// Updates the health of the receiver. Returns when the subscription should have its next turn because of
+    /// it: when its probation ends, or its next probe is due.
     fn observe(
         &self,
         batch: &Batch,
@@ -142,7 +140,7 @@ impl Broker {
         now: Timestamp,
     ) -> Option<Timestamp> {
         let id = batch.subscription.id;
-        // Nobody asks about the health of a deleted one any more.
+        // The health of a deleted subscription is not needed.
         self.registry().subscription(id)?;
         let seen = Observation {
             outcome: result.outcome,
@@ -177,7 +175,7 @@ impl Broker {
     ) -> Vec<SettlementRecord> {
         let definition = &batch.subscription.definition;
         let duration = now.since(started_at);
-        // One answer serves the whole batch.
+        // One result for the whole batch.
         let jitter = self.entropy().fraction();
         let settle_one = |delivery: &Delivery, result: AttemptResult| {
             let attempt = DeliveryAttempt {
@@ -207,7 +205,7 @@ impl Broker {
         settled
     }
 
-    /// Stores settlements. The deliveries stay leased until that is done, so nobody delivers them twice.
+    /// Stores settlements. The deliveries stay leased until that is done, so they are not delivered twice.
     async fn settle_for_sure(
         &self,
         subscription: SubscriptionId,
@@ -220,14 +218,14 @@ impl Broker {
         }
     }
 
-    /// Goes on listening to a receiver that did not answer in time. Beyond
-    /// [`crate::model::limits::LATE_RESPONSES_MAX`] nobody does, and the connection is closed.
+    /// Waits for the late response of a receiver. Beyond [`crate::model::limits::LATE_RESPONSES_MAX`] the
+    /// connection is closed instead.
     fn listen(&self, batch: Batch, listening: LateResponseWait, started_at: Timestamp) {
         let Ok(permit) = Arc::clone(&self.shared.late_responses).try_acquire_owned() else {
             return;
         };
         let broker = self.clone();
-        // What was sent is not needed any more.
+        // The events are not needed any more.
         let batch = Batch {
             events: Vec::new(),
             ..batch
@@ -245,8 +243,8 @@ impl Broker {
         });
     }
 
-    /// Records a late answer. A success completes what still waits for its next attempt; what is being
-    /// attempted already is not recalled (rule 7.2).
+    /// Records a late response. A success completes deliveries that wait for their next attempt; an attempt
+    /// that is on the wire is not recalled (rule 7.2).
     async fn settle_late(&self, batch: &Batch, result: &AttemptResult, started_at: Timestamp) {
         let Some(status) = result.status else {
             return;
@@ -259,7 +257,7 @@ impl Broker {
         };
         let after = now.since(started_at);
         let settle = || {
-            // Some of them may be attempted again before the store takes it.
+            // Some may be attempted again before this is stored.
             let on_the_wire = self.agenda().held(id);
             let late = batch.deliveries.iter().map(|delivery| Late {
                 delivery: delivery.id,
@@ -282,7 +280,8 @@ impl Broker {
         }
     }
 
-    /// A late success counts like one in time, though not as that of a probe, which has been judged.
+    /// A late success counts like one in time, but not as the result of a probe, which has been decided
+    /// already.
     fn observe_late(
         &self,
         batch: &Batch,
@@ -298,9 +297,8 @@ impl Broker {
     }
 }
 
-/// Offers the end of so many deliveries to the store, however long it takes until that has it: a full disk
-/// may get room, and a commit that was undone by somebody else's change is made again. Only the end of the
-/// process, or of the store (`None`), ends the tries, and leaves the deliveries as they were.
+/// Repeats a change until it is stored: a full disk may get room, and another change may have undone the
+/// commit. Gives up (`None`) only when the store has ended, which leaves the deliveries as they were.
 async fn until_stored<T, F>(deliveries: usize, change: impl Fn() -> F) -> Option<T>
 where
     F: Future<Output = Result<T, StoreError>>,
@@ -320,7 +318,7 @@ where
     }
 }
 
-/// The result of `work`, or with what words it panicked.
+/// The result of `work`, or the message of its panic.
 async fn unless_it_panics<T>(work: impl Future<Output = T>) -> Result<T, String> {
     let mut work = pin!(work);
     poll_fn(|context| {

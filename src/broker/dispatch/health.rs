@@ -1,5 +1,5 @@
-//! What has been seen of each subscription's receiver since the start of the process. The rules are in
-//! [`crate::model::probation`]; this is only where the state is kept.
+//! The health of each subscription's receiver since the start of the process. The rules are in
+//! [`crate::model::probation`].
 
 use std::collections::{HashMap, HashSet};
 
@@ -11,15 +11,15 @@ use crate::model::subscription::SubscriptionId;
 pub(in crate::broker) struct HealthBook {
     rules: ProbationRules,
     scale: TimeScale,
-    /// Nothing has gone wrong lately with those that are missing.
+    /// Missing subscriptions are healthy.
     entries: HashMap<SubscriptionId, Entry>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Entry {
     health: Health,
-    /// Requests from before do not count: they went to another receiver, or to one that was not yet
-    /// repaired.
+    /// Requests that started earlier do not count: they went to another endpoint, or to one that was not
+    /// repaired yet.
     reset_at: Option<Timestamp>,
 }
 
@@ -49,7 +49,7 @@ impl HealthBook {
         self.of(subscription).admission(self.rules.mode, now)
     }
 
-    /// Takes note of a request that was started at `started_at` and ended at `now`.
+    /// Updates the health by a request that ran from `started_at` to `now`.
     pub(in crate::broker) fn observe(
         &mut self,
         subscription: SubscriptionId,
@@ -77,21 +77,21 @@ impl HealthBook {
         }
     }
 
-    /// The probe of the subscription is on the wire.
+    /// The probe is on the wire.
     pub(super) fn begin_probe(&mut self, subscription: SubscriptionId) {
         if let Some(entry) = self.entries.get_mut(&subscription) {
             entry.health = entry.health.probing(true);
         }
     }
 
-    /// The probe of the subscription has ended without an outcome, so that another one may be made.
+    /// The probe has ended without an outcome, so that another one may be made.
     pub(super) fn end_probe(&mut self, subscription: SubscriptionId) {
         if let Some(entry) = self.entries.get_mut(&subscription) {
             entry.health = entry.health.probing(false);
         }
     }
 
-    /// Starts afresh: whatever was wrong has been seen to.
+    /// Resets the health: whatever was wrong has been repaired.
     pub(in crate::broker) fn reset_health(
         &mut self,
         subscription: SubscriptionId,

@@ -1,7 +1,7 @@
-//! The dispatcher: take a subscription whose turn it is, lease what is due, deliver, settle, sleep.
+//! The dispatcher: take a subscription that is due, lease deliveries, send them, settle them, sleep.
 //!
-//! The loop registers for the wake-up before it looks for work, so that nothing noted in between is
-//! slept over; and it looks again now and then without being woken, so that nothing can be forgotten.
+//! The loop registers for the wake-up before it looks for work, so that it misses nothing that is noted in
+//! between. It also reads the store now and then without being woken, so that nothing is forgotten.
 
 pub(super) mod agenda;
 pub(super) mod batch;
@@ -28,26 +28,25 @@ use crate::model::registry::{Registry, TopicEntry};
 use crate::model::subscription::{EventSubscription, SubscriptionId};
 use crate::store::{LeaseRequest, Leased, SettlementRecord, StoreError};
 
-/// The longest sleep without looking at the store.
+/// The longest time between two reads of the agenda from the store.
 const POLL_INTERVAL: Duration = Duration::from_secs(30);
 
-/// Deliveries read in one turn: enough for a batch of the greatest size.
+/// Deliveries leased in one turn: enough for the largest batch.
 const LEASE_MAX: usize = 5_000;
 
-/// Deliveries leased although there is no slot for them yet: as many as a busy subscription ends before
-/// the store has answered once.
+/// Deliveries leased ahead of free slots: as many as a busy subscription ends during one read of the store.
 const LEASE_AHEAD: usize = 128;
 
-/// Bytes of events leased in one turn: a batch of the greatest size, or one event of it.
+/// Bytes of events leased in one turn: the largest batch, or one event more.
 const LEASE_BYTES_MAX: usize = 1_024 * 1_024;
 
-/// Deliveries of a subscription that may not deliver which are looked at at once.
+/// Deliveries that are checked at once for having used up their retry policy while nobody sends them.
 const EXHAUSTED_BATCH_MAX: usize = 500;
 
-/// Pause before a turn that the store could not serve is taken again.
+/// Pause before a turn is taken again that the store could not serve.
 const STORE_PAUSE: Duration = Duration::from_secs(1);
 
-/// What a turn comes to.
+/// The result of a turn.
 #[derive(Default)]
 struct Filled {
     batches: Vec<Batch>,
@@ -56,7 +55,7 @@ struct Filled {
 }
 
 impl Broker {
-    /// Serves due deliveries until the broker stops. Requests run as tasks of `requests`.
+    /// Sends due deliveries until the broker stops. Requests run as tasks of `requests`.
     pub async fn dispatch(self, requests: TaskTracker) {
         loop {
             let woken = self.wake().notified();
@@ -74,8 +73,8 @@ impl Broker {
         }
     }
 
-    /// Starts the requests of every turn that can be taken now. What a turn has found is on its way before
-    /// the next one is taken, so that nobody waits for a backlog that is given up bite by bite.
+    /// Starts the requests of every turn that can be taken now, turn by turn, so that none waits for another
+    /// subscription's backlog.
     async fn start_due(&self, requests: &TaskTracker) {
         while !self.is_stopping()
             && let Some(batches) = self.serve_next().await
@@ -90,7 +89,7 @@ impl Broker {
     fn time_to_sleep(&self) -> Duration {
         let now = self.clock().now();
         let earliest = self.agenda().earliest();
-        // A millisecond is the clock's grain: sleeping to its end avoids waking just before.
+        // The clock has a resolution of a millisecond: sleeping to its end avoids waking up just before.
         let until = earliest.map(|at| at.since(now) + Duration::from_millis(1));
         until.unwrap_or(POLL_INTERVAL).min(POLL_INTERVAL)
     }
@@ -105,7 +104,7 @@ impl Broker {
         due
     }
 
-    /// Notes what the store knows to be due, for every subscription that may deliver.
+    /// Notes what is due according to the store, for every subscription that may deliver.
     pub async fn refresh_agenda(&self) {
         let registry = self.registry();
         let active = registry
@@ -123,8 +122,7 @@ impl Broker {
         }
     }
 
-    /// Serves everything that is due now, one request after the other, on the caller's task: for
-    /// simulations, which bring their own time.
+    /// Sends everything that is due now, one request after the other, on the caller's task: for simulations.
     pub async fn run_due(&self) {
         while let Some(batches) = self.serve_next().await {
             for batch in batches {
@@ -146,8 +144,7 @@ impl Broker {
 
     fn take_turn(&self) -> Option<DispatchSlot<Due>> {
         let mut agenda = self.agenda();
-        // Read while nobody can tell the agenda of a change, lest a turn be put off for a limit that has
-        // just been lifted.
+        // Read while the agenda is locked, so that a turn is not put off for a limit that was just lifted.
         let registry = self.registry();
         agenda.take(self.clock().now(), |id| own_limits(&registry, id))
     }
@@ -157,7 +154,7 @@ impl Broker {
         let id = turn.subscription;
         let found = registry.subscription(id);
         let Some((topic, subscription)) = found.filter(|(_, each)| each.may_send()) else {
-            // Deleted, paused, or waiting for its handshake: whoever lets it deliver again notes it.
+            // Deleted, paused, or waiting for its handshake. It is noted again when it may deliver.
             self.agenda().end_turn(id, &[], Vec::new(), None);
             return Vec::new();
         };
@@ -184,7 +181,7 @@ impl Broker {
         }
     }
 
-    /// Fills the turn as far as the health of the receiver admits.
+    /// Fills the turn as far as the health of the receiver allows.
     async fn fill_admitted(
         &self,
         topic: &Arc<TopicEntry>,
@@ -212,8 +209,7 @@ impl Broker {
             .await
     }
 
-    /// Leases what the portion can use, and a little ahead, so that the next turns need not ask the
-    /// store.
+    /// Leases what the turn can send and a little more, so that the next turns need not read the store.
     async fn fill_turn(
         &self,
         topic: &Arc<TopicEntry>,
@@ -245,7 +241,7 @@ impl Broker {
         })
     }
 
-    /// Counts attempts that are not made, because the subscription is on probation with this cause.
+    /// Counts attempts that are not made, because the subscription is on probation.
     async fn skip_due(
         &self,
         topic: &Arc<TopicEntry>,
@@ -319,7 +315,7 @@ impl Broker {
         Ok(leased)
     }
 
-    /// Gives up deliveries whose events cannot be read, so that they keep nobody else's.
+    /// Ends deliveries whose events cannot be read, so that they do not stop others.
     pub(super) async fn quarantine(
         &self,
         topic: &TopicEntry,
@@ -352,7 +348,7 @@ impl Broker {
         Ok(())
     }
 
-    /// Leaves what may be attempted, and gives up what has outlived its policy.
+    /// Keeps the deliveries that may be attempted, and ends those that have used up their retry policy.
     async fn admitted(
         &self,
         topic: &TopicEntry,
@@ -371,7 +367,7 @@ impl Broker {
         Ok(admitted)
     }
 
-    /// The end of a due delivery that may not be attempted any more.
+    /// How a due delivery ends that may not be attempted any more.
     fn exhausted(
         &self,
         topic: &TopicEntry,
@@ -384,8 +380,8 @@ impl Broker {
         Some(ended(subscription, delivery, reason))
     }
 
-    /// Gives up what has outlived its policy while nobody sends it, because its subscription may not deliver
-    /// or is pulled.
+    /// Ends deliveries that have used up their retry policy while nobody sends them, because their
+    /// subscription may not deliver or is pulled.
     pub(super) async fn end_exhausted(&self) -> Result<(), StoreError> {
         let registry = self.registry();
         for (topic, subscription) in registry.subscriptions() {
@@ -396,9 +392,9 @@ impl Broker {
         Ok(())
     }
 
-    /// Gives up what of the oldest has outlived its policy, a bite at most; says whether there may be more.
-    /// It looks at what has been due the longest, as a lease would; what was attempted before is looked at
-    /// once its wait for the next attempt is over, and what is locked once it is free.
+    /// Ends those of the oldest due deliveries that have used up their retry policy, one batch; returns
+    /// whether there may be more. Deliveries that wait for their next attempt or are locked are not due, so
+    /// they are checked later.
     pub(super) async fn end_oldest_exhausted(
         &self,
         topic: &TopicEntry,
@@ -417,7 +413,7 @@ impl Broker {
         let exhausted: Vec<_> = exhausted.collect();
         let goes_on = exhausted.len() == EXHAUSTED_BATCH_MAX;
         if !exhausted.is_empty() {
-            // A receiver may have come for some of them meanwhile.
+            // Some may be locked by a receiver meanwhile.
             let ended = deliveries.settle_unlocked(exhausted, now).await?;
             self.meters().settled(topic, subscription, &ended);
             self.announce_dead_letters(subscription.id, &ended);
@@ -425,7 +421,7 @@ impl Broker {
         Ok(goes_on)
     }
 
-    /// Whether the dispatcher serves the subscription, or there is nothing to serve any more.
+    /// Whether the dispatcher sends its deliveries, or it is deleted.
     fn sends_now(&self, id: SubscriptionId) -> bool {
         let registry = self.registry();
         let found = registry.subscription(id);
@@ -433,7 +429,7 @@ impl Broker {
     }
 }
 
-/// The end of a delivery without another attempt.
+/// How a delivery ends without another attempt.
 fn ended(
     subscription: &EventSubscription,
     delivery: &Delivery,

@@ -1,10 +1,10 @@
-//! Trying a pending delivery now, before its time.
+//! Retrying a pending delivery now.
 
 use crate::broker::Broker;
 use crate::model::delivery::{DeliveryId, DeliveryState};
 use crate::store::{RetriedNow, StoreError};
 
-/// Why a delivery is not tried now. It stays as it is.
+/// Why a delivery is not retried now. It stays as it is.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RetryNowError {
     #[error("there is no delivery {0}")]
@@ -18,8 +18,8 @@ pub enum RetryNowError {
 }
 
 impl Broker {
-    /// Makes a pending delivery due now. It waits nevertheless while its subscription is paused, or its
-    /// receiver is on probation or has all the requests that it may have. The attempt counts like any.
+    /// Makes a pending delivery due now. It still waits while its subscription is paused, or its receiver is
+    /// on probation or has no free slot. The attempt counts like any other.
     pub async fn retry_now(&self, id: DeliveryId) -> Result<(), RetryNowError> {
         let now = self.clock().now();
         match self.store().deliveries.retry_now(id, now).await? {

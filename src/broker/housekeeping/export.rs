@@ -1,8 +1,8 @@
-//! Export: dead letters go to the storage of their subscription, blob by blob.
+//! Export: dead letters are uploaded to the storage of their subscription, blob by blob.
 //!
-//! A blob is begun in the store, put, and marked in the store, each for good before the next; a crash in
-//! between puts the same blob again. Storage that is away is tried again by a schedule of its own, and
-//! keeps nobody else's dead letters.
+//! A blob is created in the store, uploaded, and marked as stored, each step durable before the next. A crash
+//! in between uploads the same blob again. Storage that is unreachable has a retry schedule of its own and
+//! delays no other subscription.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,13 +22,13 @@ use crate::wire::blob_created::BlobCreated;
 use crate::wire::dead_letter::RecordOf;
 use crate::wire::dead_letter_blob::{self, BlobTitle};
 
-/// Pause between two rounds that had nothing to do.
+/// Pause after a round without work.
 const ROUND_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Dead letters that one change drops.
 const BATCH: usize = 500;
 
-/// An event subscription whose dead letters go to storage.
+/// An event subscription that exports its dead letters.
 #[derive(Clone)]
 struct Exporter {
     topic: Arc<TopicEntry>,
@@ -44,7 +44,7 @@ impl Broker {
             match self.export_round().await {
                 Ok(0) => {}
                 Ok(_) => continue,
-                // A blob that was put and could not be marked, because the disk is full, is put again.
+                // A blob that was uploaded and not marked, because the disk is full, is uploaded again.
                 Err(error) => tracing::warn!(%error, "the export will be tried again"),
             }
             tokio::select! {
@@ -54,8 +54,7 @@ impl Broker {
         }
     }
 
-    /// At most one blob for each subscription. Returns how many went to storage. Simulations, which bring
-    /// their own time, go round by themselves.
+    /// Exports at most one blob per subscription. Returns how many. Simulations call it themselves.
     pub async fn export_round(&self) -> Result<usize, StoreError> {
         let _one_at_a_time = self.shared.exporting.lock().await;
         let exporters = self.exporters();
@@ -81,7 +80,7 @@ impl Broker {
         mark_stored
     }
 
-    /// The subscriptions whose dead letters have somewhere to go.
+    /// The subscriptions that export their dead letters.
     fn exporters(&self) -> Vec<Exporter> {
         let has_directory = self.outbound().export_dir().is_some();
         let registry = self.registry();
@@ -115,7 +114,7 @@ impl Broker {
         status.pending.is_some() || is_ripe
     }
 
-    /// Drops what has waited too long for storage that is away, if that is the operator's wish.
+    /// Drops dead letters that have waited too long for storage, if the settings say so.
     async fn give_up_exports(&self, status: &ExportStatus) -> Result<(), StoreError> {
         let now = self.clock().now();
         let outage = status.outage.as_ref();
@@ -145,7 +144,7 @@ impl Broker {
         }
     }
 
-    /// A few at once, so that storage that hangs does not keep the others.
+    /// Exports a few blobs at once, so that hanging storage does not delay the others.
     async fn export_all(&self, due: Vec<(Exporter, ExportStatus)>) -> Result<usize, StoreError> {
         let (mut pending, mut running) = (due.into_iter(), JoinSet::new());
         let (mut mark_stored, mut trouble) = (0, None);
@@ -167,8 +166,8 @@ impl Broker {
         }
     }
 
-    /// Says whether the storage has another blob by it. Its subscribers hear of it before it is marked:
-    /// rather twice than never.
+    /// Exports one blob. Returns whether it was stored. Subscribers are notified before it is marked: rather
+    /// twice than never.
     async fn export_one(
         &self,
         exporter: &Exporter,

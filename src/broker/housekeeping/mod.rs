@@ -1,4 +1,4 @@
-//! The janitor: what has outlived its use goes, a little at a time. It decides nothing about deliveries.
+//! The janitor: deletes what is not needed any more, a little at a time. It decides nothing about deliveries.
 
 pub(super) mod export;
 pub(super) mod retention;
@@ -13,18 +13,18 @@ use crate::model::limits::{
 use crate::model::login_failures::LOGIN_FAILURES_LIFE;
 use crate::store::{Granularity, StoreError};
 
-/// Pause between two rounds. Handshakes end within a second of their window, and refusals are counted
-/// by the second.
+/// Pause between two rounds. Handshakes must expire within a second of their window, and rejections are
+/// limited per second.
 const ROUND_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Rounds between two sweeps of the store, which need not be so punctual.
+/// Rounds between two sweeps of the store, which need not be as punctual.
 const ROUNDS_PER_SWEEP: u32 = 60;
 
-/// Rows that one bite deletes.
+/// Rows that one change deletes.
 const BATCH: usize = 500;
 
 impl Broker {
-    /// Goes round until the broker stops.
+    /// Runs until the broker stops.
     pub async fn run_janitor(self) {
         for round in 0_u32.. {
             self.check_disk();
@@ -44,7 +44,7 @@ impl Broker {
         self.store_rejections().await;
     }
 
-    /// One sweep of the store. Simulations, which bring their own time, sweep by themselves.
+    /// One sweep of the store. Simulations call it themselves.
     pub async fn sweep(&self) -> Result<(), StoreError> {
         let now = self.clock().now();
         self.end_pending_of_deleted().await?;
@@ -70,7 +70,7 @@ impl Broker {
         self.roll_up_counters(now).await
     }
 
-    /// Old counters become coarser, and go in the end.
+    /// Rolls old counters up, and deletes the oldest.
     async fn roll_up_counters(&self, now: Timestamp) -> Result<(), StoreError> {
         let upkeep = &self.store().upkeep;
         while upkeep

@@ -1,5 +1,5 @@
-//! Retention: delivered events go once they are old, or early where room is short, in small bites that
-//! leave the store to everybody else in between; then the file gets smaller.
+//! Retention: delivered events are pruned once they are old, or early if room is short, in small batches with
+//! pauses for other changes; then the file is shrunk.
 
 use std::time::Duration;
 
@@ -9,30 +9,30 @@ use crate::model::event::EventKey;
 use crate::model::retention::{Pressure, RetentionRules, Room};
 use crate::store::{PruneBatch, Pruned, Sizes, StoreError};
 
-/// Pause between two looks.
+/// Pause between two rounds.
 const ROUND_INTERVAL: Duration = Duration::from_secs(10);
 
-/// What one change deletes: a few milliseconds of the writer's time.
+/// What one change deletes: a few milliseconds of the writer.
 const BATCH: PruneBatch = PruneBatch {
     events: 500,
     rows: 600,
     bytes: 1_024 * 1_024,
 };
 
-/// How soon events that were kept are looked at again, such as those with dead letters.
+/// How soon events that could not be pruned are looked at again, such as those with dead letters.
 const LOOK_AGAIN: Duration = Duration::from_secs(15 * 60);
 
-/// Bytes of events that go in one round because of the disk, which shows the effect only at its end.
+/// Bytes of events that one round prunes for want of disk space, which only shrinking makes available.
 const DISK_ROUND_BYTES: u64 = 64 * 1_024 * 1_024;
 
-/// Pages given back in one change.
+/// Pages returned to the file system in one change.
 const SHRINK_PAGES: u64 = 64;
 
-/// The file keeps an eighth of its size free, and this many pages, for what comes next: giving back what is
-/// needed again a minute later would cost twice.
+/// The file keeps an eighth of its size free, and this many pages: returning what is needed again a minute
+/// later would cost twice.
 const SPARE_PAGES: u64 = 512;
 
-/// Events that a preview looks at in one question, and in all.
+/// Events that a preview looks at in one query, and in how many.
 const PREVIEW_BATCH: PruneBatch = PruneBatch {
     events: 2_000,
     rows: u64::MAX,
@@ -40,14 +40,14 @@ const PREVIEW_BATCH: PruneBatch = PruneBatch {
 };
 const PREVIEW_BATCHES_MAX: usize = 100;
 
-/// Where retention stands from round to round.
+/// How far retention has come.
 #[derive(Debug)]
 pub(in crate::broker) struct RetentionCursor {
-    /// The last event that has been looked at; whatever is left up to there was kept.
+    /// The last event that was looked at; what is left before it could not be pruned.
     at: EventKey,
-    /// When it begins at the oldest event again.
+    /// When to start again from the oldest event.
     again_at: Timestamp,
-    /// There was pressure, and nothing that could go.
+    /// There was pressure, and nothing left to prune.
     is_stuck: bool,
 }
 
@@ -61,18 +61,18 @@ impl RetentionCursor {
     }
 }
 
-/// How large the store is, and what retention has made of it.
+/// The size of the store, and what retention has pruned.
 #[derive(Clone, Copy, Debug)]
 pub struct StorageStatus {
     pub sizes: Sizes,
     pub pressure: Option<Pressure>,
     /// The oldest event and when it was published.
     pub oldest: Option<(EventKey, Timestamp)>,
-    /// What has gone since the start of the process.
+    /// Pruned since the start of the process.
     pub pruned: Pruned,
 }
 
-/// The same, and what would go by some rules.
+/// The status, and what some rules would prune.
 #[derive(Clone, Copy, Debug)]
 pub struct StorageReport {
     pub status: StorageStatus,
@@ -80,19 +80,19 @@ pub struct StorageReport {
     pub preview: Preview,
 }
 
-/// What would go now.
+/// What would be pruned now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Preview {
     pub events: u64,
     pub deliveries: u64,
     /// Bytes of the events' data.
     pub bytes: u64,
-    /// Whether there is more, since a preview does not count for ever.
+    /// Whether there is more: a preview does not count for ever.
     pub is_partial: bool,
 }
 
 impl Broker {
-    /// Keeps the store within its bounds until the broker stops.
+    /// Runs retention until the broker stops.
     pub async fn run_retention(self) {
         loop {
             if let Err(error) = self.retain().await {
@@ -105,7 +105,7 @@ impl Broker {
         }
     }
 
-    /// One round. Simulations, which bring their own time, make it by themselves.
+    /// One round. Simulations call it themselves.
     pub async fn retain(&self) -> Result<(), StoreError> {
         self.meters().kept(self.store().upkeep.take_longest());
         self.shared.workload.sample();
@@ -121,7 +121,7 @@ impl Broker {
         self.shrink(pressure).await
     }
 
-    /// Measures the store, and whether what has been delivered must go early.
+    /// Measures the store, and decides whether delivered events must be pruned early.
     async fn measure(&self) -> Result<Option<Pressure>, StoreError> {
         let sizes = self.store().upkeep.sizes().await?;
         self.meters().measured(&sizes);
@@ -148,8 +148,8 @@ impl Broker {
         Ok(*pressure)
     }
 
-    /// Deletes what may go, bite by bite, oldest first, until all that is left must stay or, under
-    /// pressure, until there is none.
+    /// Prunes batch by batch, oldest first, until nothing is left to prune or, under pressure, until the
+    /// pressure has ended.
     async fn prune(
         &self,
         retention_cursor: &mut RetentionCursor,
@@ -187,7 +187,7 @@ impl Broker {
         Ok(())
     }
 
-    /// Gives back to the file system what the file has too much of.
+    /// Returns excess free pages to the file system.
     async fn shrink(&self, pressure: Option<Pressure>) -> Result<(), StoreError> {
         let upkeep = &self.store().upkeep;
         let mut shrunk = false;
@@ -221,7 +221,7 @@ impl Broker {
         }
     }
 
-    /// Leaves the store to others for as long as it has just been used.
+    /// Pauses for as long as the store was just used, so that others can use it.
     async fn rest_since(&self, started_at: Timestamp) {
         let used = self.clock().now().since(started_at);
         if used > Duration::ZERO {
@@ -229,7 +229,7 @@ impl Broker {
         }
     }
 
-    /// How large the store is. However much there is, it takes a moment.
+    /// The size of the store. Quick, however much is stored.
     pub async fn storage_status(&self) -> Result<StorageStatus, StoreError> {
         let sizes = self.store().upkeep.sizes().await?;
         let pressure = *self.shared.pressure.lock().unwrap();
@@ -241,7 +241,7 @@ impl Broker {
         })
     }
 
-    /// How large the store is, and what these rules would delete now.
+    /// The size of the store, and what these rules would prune now.
     pub async fn storage(&self, rules: RetentionRules) -> Result<StorageReport, StoreError> {
         Ok(StorageReport {
             status: self.storage_status().await?,
@@ -269,7 +269,7 @@ impl Broker {
     }
 }
 
-/// Everything that could go has gone, and room is short still.
+/// Warns that everything was pruned that could be, and room is still short.
 fn warn_if_stuck(retention_cursor: &mut RetentionCursor, pressure: Option<Pressure>) {
     if let Some(pressure) = pressure
         && !retention_cursor.is_stuck

@@ -1,4 +1,4 @@
-//! Inspectors: making and deleting them, and answering in their place.
+//! Inspectors: creating and deleting them, and responding for them.
 
 use std::sync::{Arc, Weak};
 
@@ -18,7 +18,7 @@ use crate::outbound::transport::{Responder, TransportError, TransportRequest, Tr
 use crate::store::{PutOutcome, StoreError};
 use crate::wire::{received, signature};
 
-/// What our own answers are, unless a definition says otherwise.
+/// The content type of our own responses, unless a definition says otherwise.
 const PLAIN_TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 
 /// Why an inspector was not changed.
@@ -42,8 +42,8 @@ impl Broker {
         found.ok_or_else(|| InspectorError::NotFound(name.clone()))
     }
 
-    /// Creates an inspector, or gives an existing one a new definition; its script begins at its
-    /// beginning. Says whether it is new.
+    /// Creates an inspector, or replaces the definition of an existing one and restarts its script. Returns
+    /// whether it is new.
     pub async fn put_inspector(
         &self,
         name: &InspectorName,
@@ -59,13 +59,12 @@ impl Broker {
         }
     }
 
-    /// Deletes an inspector with its requests. Says whether there was one.
+    /// Deletes an inspector with its requests. Returns whether there was one.
     pub async fn delete_inspector(&self, name: &InspectorName) -> Result<bool, InspectorError> {
         Ok(self.store().inspectors.delete(name.clone()).await?)
     }
 
-    /// Deletes the requests of an inspector and lets its script begin again. Returns how many requests
-    /// there were.
+    /// Deletes the requests of an inspector and restarts its script. Returns how many requests there were.
     pub async fn clear_inspector(&self, name: &InspectorName) -> Result<usize, InspectorError> {
         let cleared = self.store().inspectors.clear(name.clone()).await?;
         cleared.ok_or_else(|| InspectorError::NotFound(name.clone()))
@@ -80,7 +79,7 @@ impl Broker {
     }
 }
 
-/// What a subscription sends to `inspector`.
+/// The webhook of a subscription, if it is `inspector`.
 fn webhook_of<'a>(
     subscription: &'a EventSubscription,
     inspector: &InspectorName,
@@ -90,7 +89,7 @@ fn webhook_of<'a>(
     (called == *inspector).then_some(webhook)
 }
 
-/// Who answers what is sent to inspectors. `shared` owns what calls it, hence the weak hold.
+/// Responds to requests to inspectors. `shared` owns the caller, so the reference is weak.
 pub(in crate::broker) fn inspection(shared: &Weak<Shared>) -> Arc<dyn Responder> {
     Arc::new(Inspection {
         shared: Weak::clone(shared),
@@ -172,8 +171,8 @@ impl Broker {
         all
     }
 
-    /// What is to be said of the signature; nothing where nobody signs. Only POSTs are signed: the
-    /// OPTIONS of a handshake has no body that could be.
+    /// The result of checking the signature; `None` if no sender signs. Only POSTs are signed: the OPTIONS of
+    /// a handshake has no body.
     fn check_signature(
         &self,
         senders: &[Arc<EventSubscription>],
@@ -194,7 +193,7 @@ impl Broker {
     }
 }
 
-/// The path of a URL whose query may hold a secret.
+/// The path, with a query hidden, which may hold a secret.
 fn path(request: &TransportRequest) -> String {
     match request.url.query() {
         None => request.url.path().to_owned(),
@@ -202,7 +201,7 @@ fn path(request: &TransportRequest) -> String {
     }
 }
 
-/// The headers without credentials and without the values that a subscription hides.
+/// The headers without credentials and without secret custom headers.
 fn header_texts(headers: &HeaderMap, senders: &[Arc<EventSubscription>]) -> Vec<(String, String)> {
     let mappings = senders
         .iter()
@@ -231,7 +230,7 @@ fn header_texts(headers: &HeaderMap, senders: &[Arc<EventSubscription>]) -> Vec<
     texts.map(shown).collect()
 }
 
-/// The attempts that came before, as the sender says.
+/// Earlier attempts, as the sender says.
 fn attempts(headers: &HeaderMap) -> u32 {
     let count = headers.get("aeg-delivery-count");
     let count = count.and_then(|count| count.to_str().ok()?.parse().ok());

@@ -39,7 +39,7 @@ pub enum ManageError {
          give it a greater sku.capacity"
     )]
     TooManyTopics(NamespaceName, usize),
-    /// There is no pending state in namespaces (rule N6.1): nothing was changed.
+    /// Subscriptions of namespaces have no pending state (rule N6.1): nothing was changed.
     #[error(
         "webhook validation handshake failed for {endpoint}: {reason}. A webhook agrees by answering \
          OPTIONS with status 200 and the header WebHook-Allowed-Origin"
@@ -49,7 +49,7 @@ pub enum ManageError {
         endpoint: String,
         reason: String,
     },
-    /// What one kind of receiver holds, the other would get a second time.
+    /// A change of the mode would deliver the events that are locked or on the wire a second time.
     #[error(
         "the deliveryMode of an event subscription cannot be changed, and it is {}; delete the \
          subscription and create it with the mode you want", .0.name()
@@ -85,7 +85,7 @@ pub enum ManageError {
     Store(#[from] StoreError),
 }
 
-/// How many pending deliveries of a deleted subscription end in one bite.
+/// How many pending deliveries of deleted subscriptions one change ends.
 const END_BATCH_MAX: usize = 500;
 
 impl Broker {
@@ -114,7 +114,7 @@ impl Broker {
         }
     }
 
-    /// Creates a topic with new keys, or gives an existing one a new definition.
+    /// Creates a topic with new keys, or replaces the definition of an existing one.
     pub async fn put_topic(
         &self,
         name: TopicName,
@@ -124,8 +124,8 @@ impl Broker {
         self.define_topic(name, definition).await
     }
 
-    /// Gives an existing topic the definition that `change` makes of its present one, so that of two
-    /// changes at once none is lost.
+    /// Applies `change` to the definition of an existing topic, so that of two concurrent changes none is
+    /// lost.
     pub async fn patch_topic<E: From<ManageError>>(
         &self,
         name: TopicName,
@@ -171,7 +171,7 @@ impl Broker {
         own_keys(&self.topic(name)?.topic).cloned()
     }
 
-    /// Renews one of the two keys of a topic, and returns both.
+    /// Regenerates one of the two keys of a topic, and returns both.
     pub async fn regenerate_key(
         &self,
         name: &TopicName,
@@ -188,8 +188,8 @@ impl Broker {
         Ok(keys)
     }
 
-    /// Deletes a topic with its event subscriptions. What they still had to deliver ends as said, with a
-    /// record. Says whether there was such a topic.
+    /// Deletes a topic with its event subscriptions, and ends their pending deliveries as `pending` says.
+    /// Returns whether there was such a topic.
     pub async fn delete_topic(
         &self,
         name: &TopicName,
@@ -211,7 +211,7 @@ impl Broker {
         Ok(true)
     }
 
-    /// What is due to the subscriptions of a topic that has been deleted.
+    /// Follow-ups for the subscriptions of a deleted topic.
     pub(super) fn on_deleted(&self, entry: &Arc<TopicEntry>) {
         for subscription in entry.subscriptions.values() {
             self.health().forget(subscription.id);
@@ -219,9 +219,10 @@ impl Broker {
         }
     }
 
-    /// Creates an event subscription or gives an existing one a new definition, and asks its destination
-    /// for consent where that is due. Returns the state reached within
-    /// [`crate::model::limits::HANDSHAKE_PUT_WAIT`]. In a namespace nothing is stored without consent.
+    /// Creates an event subscription or replaces the definition of an existing one, and validates the
+    /// endpoint if that is needed. Returns the state reached within
+    /// [`crate::model::limits::HANDSHAKE_PUT_WAIT`]. In a namespace nothing is stored before the endpoint is
+    /// validated.
     pub async fn put_subscription(
         &self,
         topic: &TopicName,
@@ -235,9 +236,9 @@ impl Broker {
         self.on_defined(topic, &name, replaced).await
     }
 
-    /// Gives an existing event subscription the definition that `change` makes of its present one, so
-    /// that of two changes at once none is lost; else like [`Broker::put_subscription`]. It is made twice:
-    /// for the receiver that is asked, and for good.
+    /// Applies `change` to the definition of an existing event subscription, so that of two concurrent
+    /// changes none is lost; otherwise like [`Broker::put_subscription`]. `change` is called twice: before
+    /// the endpoint is validated, and for good.
     pub async fn patch_subscription<E: From<ManageError>>(
         &self,
         topic: &TopicName,
@@ -245,7 +246,7 @@ impl Broker {
         change: impl Fn(&TopicEntry, &EventSubscription) -> Result<SubscriptionDefinition, E>,
     ) -> Result<(Arc<TopicEntry>, Arc<EventSubscription>), E> {
         let (entry, current) = self.subscription(topic, &name)?;
-        // Whoever is asked may take long, so that the others must not wait for it.
+        // Validation may take long, so it runs outside of the lock.
         self.validate_first(topic, &name, &change(&entry, &current)?)
             .await?;
         let one_at_a_time = self.shared.managing.lock().await;
@@ -290,8 +291,8 @@ impl Broker {
         Ok(replaced)
     }
 
-    /// Sees to a subscription that has been defined: forgets what was wrong with another destination, and
-    /// asks for consent where that is due.
+    /// Follow-ups of a new definition: resets the health if the destination changed, and validates the
+    /// endpoint if that is needed.
     async fn on_defined(
         &self,
         topic: &TopicName,
@@ -307,7 +308,7 @@ impl Broker {
         self.subscription(topic, name)
     }
 
-    /// Stops the deliveries of an event subscription, which goes on matching events.
+    /// Pauses the deliveries of an event subscription. It goes on matching events.
     pub async fn pause_subscription(
         &self,
         topic: &TopicName,
@@ -320,7 +321,7 @@ impl Broker {
         .await
     }
 
-    /// Lets an event subscription deliver that was paused or disabled, whatever its receiver was like.
+    /// Resumes an event subscription that was paused or disabled, and resets the health of its receiver.
     pub async fn resume_subscription(
         &self,
         topic: &TopicName,
@@ -337,7 +338,7 @@ impl Broker {
         Ok(resumed)
     }
 
-    /// Gives an event subscription a definition that no receiver need be asked about.
+    /// Applies a change that needs no validation of the endpoint.
     async fn redefine(
         &self,
         topic: &TopicName,
@@ -355,8 +356,8 @@ impl Broker {
         self.subscription(topic, name)
     }
 
-    /// Disables a subscription whose receiver `asked` answered 410, if that is its wish and it has not
-    /// been changed meanwhile.
+    /// Disables a subscription whose receiver answered 410, if its definition says so and has not changed
+    /// meanwhile.
     pub(super) async fn disable_gone(&self, asked: &EventSubscription, now: Timestamp) {
         if !asked.definition.disable_on_gone {
             return;
@@ -382,7 +383,7 @@ impl Broker {
         }
     }
 
-    /// Forgets what was wrong with the receiver of a subscription, and looks what is due.
+    /// Resets the health of the receiver, and delivers what is due.
     pub(super) fn resume_deliveries(&self, id: SubscriptionId, now: Timestamp) {
         self.reset_health(id, now);
         self.set_free(id, now);
@@ -393,7 +394,7 @@ impl Broker {
         self.note_probation(id, change);
     }
 
-    /// Asks the destination for consent again.
+    /// Validates the endpoint again.
     pub async fn validate_again(
         &self,
         topic: &TopicName,
@@ -418,8 +419,8 @@ impl Broker {
         self.subscription(topic, name)
     }
 
-    /// Deletes an event subscription. What it still had to deliver ends as said, with a record. Says
-    /// whether there was one.
+    /// Deletes an event subscription, and ends its pending deliveries as `pending` says. Returns whether
+    /// there was one.
     pub async fn delete_subscription(
         &self,
         topic: &TopicName,
@@ -440,7 +441,7 @@ impl Broker {
         Ok(true)
     }
 
-    /// Stores a change and makes its result the present registry. The caller holds `managing`.
+    /// Stores a change and publishes the new registry. The caller holds `managing`.
     pub(super) async fn save(&self, change: RegistryChange) -> Result<Arc<Registry>, StoreError> {
         let now = self.clock().now();
         let on_notices_stored = self.notice_of_change(&change);
@@ -454,7 +455,7 @@ impl Broker {
         Ok(registry)
     }
 
-    /// Ends what deleted subscriptions still had to deliver, bite by bite.
+    /// Ends the pending deliveries of deleted subscriptions, batch by batch.
     pub(super) async fn end_pending_of_deleted(&self) -> Result<(), StoreError> {
         loop {
             let now = self.clock().now();
@@ -481,8 +482,8 @@ impl Broker {
         self.new_handshake(ValidationState::Creating, &unasked)
     }
 
-    /// A destination must consent again when it is another one, is to hear another schema, or has never
-    /// consented; its other settings are none of its business.
+    /// The endpoint must be validated again if it or the delivery schema has changed, or if it never was;
+    /// other settings do not matter.
     fn validation_after_change(
         &self,
         current: &EventSubscription,
@@ -500,19 +501,19 @@ impl Broker {
     }
 }
 
-/// The keys that the topic itself has.
+/// The keys of the topic itself.
 fn own_keys(topic: &Topic) -> Result<&AccessKeys, ManageError> {
     let missing = || ManageError::BuiltIn(topic.name.clone());
     topic.keys.as_ref().ok_or_else(missing)
 }
 
-/// Whether the destination is taken without a handshake, or has agreed beforehand.
+/// Whether the destination needs no validation, or was validated before.
 fn needs_no_handshake(definition: &SubscriptionDefinition) -> bool {
     definition.destination.skips_validation()
         || definition.retry_policy.profile == DeliveryProfile::Namespace
 }
 
-/// Refuses to make a subscription that sends one that is pulled, or the other way round.
+/// Rejects a change of the delivery mode.
 pub(super) fn check_mode(
     current: &SubscriptionDefinition,
     changed: &SubscriptionDefinition,
@@ -524,7 +525,7 @@ pub(super) fn check_mode(
     }
 }
 
-/// Whether the same receiver is to hear the same schema.
+/// Whether endpoint and delivery schema are unchanged.
 pub(super) fn is_same_receiver(
     current: &SubscriptionDefinition,
     changed: &SubscriptionDefinition,
@@ -533,7 +534,7 @@ pub(super) fn is_same_receiver(
         && current.delivery_schema == changed.delivery_schema
 }
 
-/// The number of the namespace that a new topic goes into, if that has room; `None` for a custom topic.
+/// The id of the namespace of a new topic, if that has room; `None` for a custom topic.
 fn room_in_namespace(
     registry: &Registry,
     topic: &TopicName,

@@ -1,4 +1,4 @@
-//! Creating, changing and deleting namespaces, and the consent of receivers in them.
+//! Creating, changing and deleting namespaces, and validating endpoints in them.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ impl Broker {
         found.ok_or_else(|| ManageError::NamespaceNotFound(name.clone()))
     }
 
-    /// Creates a namespace with new keys, or gives an existing one a new definition.
+    /// Creates a namespace with new keys, or replaces the definition of an existing one.
     pub async fn put_namespace(
         &self,
         name: NamespaceName,
@@ -32,8 +32,8 @@ impl Broker {
         self.define_namespace(name, definition).await
     }
 
-    /// Gives an existing namespace the definition that `change` makes of its present one, so that of two
-    /// changes at once none is lost.
+    /// Applies `change` to the definition of an existing namespace, so that of two concurrent changes none is
+    /// lost.
     pub async fn patch_namespace<E: From<ManageError>>(
         &self,
         name: NamespaceName,
@@ -69,7 +69,7 @@ impl Broker {
         self.namespace(&name)
     }
 
-    /// Renews one of the two keys of a namespace.
+    /// Regenerates one of the two keys of a namespace.
     pub async fn regenerate_namespace_key(
         &self,
         name: &NamespaceName,
@@ -84,8 +84,8 @@ impl Broker {
         self.namespace(name)
     }
 
-    /// Deletes a namespace with its topics and their event subscriptions. What these still had to
-    /// deliver ends as said, with a record. Says whether there was such a namespace.
+    /// Deletes a namespace with its topics and their event subscriptions, and ends their pending deliveries
+    /// as `pending` says. Returns whether there was such a namespace.
     pub async fn delete_namespace(
         &self,
         name: &NamespaceName,
@@ -107,8 +107,8 @@ impl Broker {
         Ok(true)
     }
 
-    /// Asks the receiver of a namespace topic's subscription before that is stored, unless it has agreed
-    /// to the same before (rule N6.1).
+    /// Validates the endpoint of a namespace topic's subscription before that is stored, unless it was
+    /// validated before (rule N6.1).
     pub(super) async fn validate_first(
         &self,
         topic: &TopicName,
@@ -131,7 +131,7 @@ impl Broker {
         }
         let now = self.clock().now();
         let asked = EventSubscription {
-            // A new one has no number yet.
+            // A new one has no id yet.
             id: current.map_or(SubscriptionId(0), |current| current.id),
             topic_id: entry.topic.id,
             name: name.clone(),
@@ -143,7 +143,7 @@ impl Broker {
         self.validate_endpoint(&asked).await
     }
 
-    /// Asks the receiver once whether it wants events; whoever asks may ask again.
+    /// Validates the endpoint with a single request.
     pub(super) async fn validate_endpoint(
         &self,
         subscription: &EventSubscription,

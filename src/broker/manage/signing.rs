@@ -1,4 +1,4 @@
-//! Giving an event subscription a new signing secret.
+//! Rotating the signing secret of an event subscription.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::store::RegistryChange;
 use crate::wire::resource::Rotation;
 
 impl Broker {
-    /// Signs with a new secret from now on, and with the older ones for the time of grace. Returns the new
+    /// Signs with a new secret from now on, and with the older ones during the grace time. Returns the new
     /// secret.
     pub async fn rotate_signing_secret(
         &self,

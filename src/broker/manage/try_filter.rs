@@ -1,4 +1,4 @@
-//! Trying a filter on stored events, in bites, so that neither the writer nor a page waits for it.
+//! Trying a filter on stored events, batch by batch, so that neither the writer nor a page waits for it.
 
 use std::time::Duration;
 
@@ -9,15 +9,15 @@ use crate::model::registry::TopicEntry;
 use crate::store::views::ReadBack;
 use crate::wire::filter_trial::TrialRequest;
 
-/// Events that one bite reads.
+/// Events that one query reads.
 const BATCH_EVENTS: usize = 500;
 
-/// Bytes after which a bite ends: what a trial holds in memory, one event aside.
+/// Bytes after which a query ends: bounds the memory of a trial, one event aside.
 const BATCH_BYTES: usize = 4 * 1_024 * 1_024;
 
 impl Broker {
-    /// Tries a filter on the newest events of `topic`. Says whether all of them were tried `within` that
-    /// time, a bite aside.
+    /// Tries a filter on the newest events of `topic`. Returns whether all of them were tried `within` that
+    /// time, one batch aside.
     pub async fn try_filter(
         &self,
         topic: &TopicEntry,

@@ -1,8 +1,8 @@
-//! Asking a destination for consent: the life of a handshake (rule 5, section A).
+//! Validation of endpoints: the life cycle of a handshake (rule 5, section A).
 //!
-//! A handshake begins with a code and ends in `Succeeded` or `Failed`. It asks up to three times; a
-//! receiver that answers without agreeing may still agree by opening the validation URL within ten
-//! minutes. Whoever finishes it must present the code, so that a change in between wins.
+//! A handshake begins with a code and ends in `Succeeded` or `Failed`. It makes up to three requests; a
+//! receiver that responds without agreeing can still agree by opening the validation URL within ten minutes.
+//! Ending a handshake takes its code, so that a change in between wins.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::model::subscription::{EventSubscription, SubscriptionId, Validation, 
 use crate::outbound::{HandshakeRequest, HandshakeResult};
 use crate::store::{RegistryChange, StoreError};
 
-/// The code of a validation URL that opens nothing: wrong, used or too late.
+/// The code of a validation URL is wrong, was used, or has expired.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UnknownCode {
     #[error("this validation link is not valid any more; validate the event subscription again")]
@@ -27,8 +27,8 @@ pub enum UnknownCode {
 }
 
 impl Broker {
-    /// Consent by the validation URL, or by the callback of a CloudEvents handshake, which may grant a
-    /// rate (requests per minute).
+    /// Confirms by the validation URL, or by the callback of a CloudEvents handshake, which may grant a rate
+    /// (requests per minute).
     pub async fn confirm_validation(
         &self,
         code: &str,
@@ -53,7 +53,7 @@ impl Broker {
         Ok(())
     }
 
-    /// A new handshake in the place of whatever was there.
+    /// A new handshake, in place of any other.
     pub(super) fn new_handshake(&self, state: ValidationState, current: &Validation) -> Validation {
         let window = self.time_scale().shrink(HANDSHAKE_WINDOW);
         Validation {
@@ -70,8 +70,8 @@ impl Broker {
         }
     }
 
-    /// Runs the handshake that is due, if one is, and waits a little for its outcome. A destination that
-    /// needs none is told to the dispatcher at once.
+    /// Runs the handshake, if one is needed, and waits a little for its outcome. Otherwise deliveries start
+    /// at once.
     pub(super) async fn settle_validation(&self, subscription: &EventSubscription) {
         if subscription.has_agreed() {
             match subscription.definition.destination.delivery_mode() {
@@ -81,11 +81,11 @@ impl Broker {
             return;
         }
         let handshake = self.spawn_handshake(subscription.id);
-        // Too late is no failure: the handshake goes on, and the answer shows the state reached.
+        // A time-out is no failure: the handshake goes on, and the response shows the state reached.
         let _ = tokio::time::timeout(HANDSHAKE_PUT_WAIT, handshake).await;
     }
 
-    /// Goes on with the handshakes that a stop or a crash cut off.
+    /// Resumes the handshakes that a stop or a crash interrupted.
     pub(in crate::broker) fn resume_handshakes(&self) {
         for (_, subscription) in self.registry().subscriptions() {
             match subscription.validation.state {
@@ -163,8 +163,8 @@ impl Broker {
         self.outbound().shake(request).await
     }
 
-    /// Stores the outcome of the handshake with this code, unless another one has begun meanwhile, or
-    /// the validation URL was faster.
+    /// Stores the outcome of the handshake with this code, unless another one has begun or the validation URL
+    /// was opened meanwhile.
     async fn end_handshake(&self, id: SubscriptionId, code: &Secret, validation: Validation) {
         let _one_at_a_time = self.shared.managing.lock().await;
         let registry = self.registry();
@@ -187,7 +187,7 @@ impl Broker {
         }
     }
 
-    /// Ends the handshakes whose window for the validation URL has passed.
+    /// Fails the handshakes whose validation URL was not opened in time.
     pub(in crate::broker) async fn expire_handshakes(&self) {
         let now = self.clock().now();
         let registry = self.registry();
@@ -207,8 +207,8 @@ impl Broker {
         }
     }
 
-    /// Tells the destination of a deleted subscription, once, whatever it answers. In namespaces there
-    /// are no events of the appliance's own.
+    /// Notifies the endpoint of a deleted subscription, once, whatever it responds. In namespaces there are
+    /// no such events.
     pub(super) fn notify_deleted(
         &self,
         topic: &Arc<TopicEntry>,

@@ -1,6 +1,6 @@
-//! People: who may sign in, as what, and with which password; and the tokens of programs.
+//! Users and API tokens: who may sign in, in which role, and with which password.
 //!
-//! A user chooses the password alone: by a link that works once, or while signed in. Whoever runs the
+//! Users choose their passwords themselves: by a link that works once, or while signed in. Whoever runs the
 //! machine can also set one from the command line.
 
 mod password;
@@ -26,10 +26,10 @@ use crate::store::accounts::{
 /// Characters of a user's name.
 pub const NAME_CHARACTERS_MAX: usize = 64;
 
-/// How long a link to choose a password works: over a weekend.
+/// How long a password link works: over a weekend.
 pub const LINK_LIFE: Duration = Duration::from_secs(3 * 86_400);
 
-/// The verbs about people. Cheap to clone.
+/// Manages users and tokens. Cheap to clone.
 #[derive(Clone)]
 pub struct People {
     accounts: Accounts,
@@ -38,7 +38,7 @@ pub struct People {
     entropy: Entropy,
 }
 
-/// Why something about people was not done.
+/// Why a user or a token was not changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PeopleError {
     #[error("the name: {0}")]
@@ -64,7 +64,7 @@ impl From<StoreError> for PeopleError {
 }
 
 impl People {
-    /// The people in `accounts`.
+    /// Manages the users and tokens of `accounts`.
     pub async fn open(
         accounts: Accounts,
         clock: Clock,
@@ -79,18 +79,17 @@ impl People {
         })
     }
 
-    /// The tokens of programs.
+    /// The API tokens.
     pub fn tokens(&self) -> &Tokens {
         &self.tokens
     }
 
-    /// The book itself, for questions.
+    /// The stored accounts, for queries.
     pub fn accounts(&self) -> &Accounts {
         &self.accounts
     }
 
-    /// Makes the first account, an administrator's. `None` when there is one already: then nothing
-    /// changes.
+    /// Creates the first user, an admin. `None` if there is one already.
     pub async fn claim(&self, name: &str, password: &str) -> Result<Option<UserId>, PeopleError> {
         judge_name(name)?;
         judge_password(password, name)?;
@@ -102,7 +101,7 @@ impl People {
         Ok(claimed.await?)
     }
 
-    /// Adds a user. Without a password the user cannot sign in before one is chosen by a link.
+    /// Adds a user. Without a password the user must choose one by a link before signing in.
     pub async fn add(
         &self,
         name: &str,
@@ -136,8 +135,8 @@ impl People {
         Ok(self.accounts.delete_user(id).await?)
     }
 
-    /// Puts out a link by which the user chooses a password, in the place of an older one. The present
-    /// password holds until then.
+    /// Creates a link by which the user chooses a password, in place of an older one. The current password
+    /// stays valid until then.
     pub async fn put_link(&self, id: UserId) -> Result<Secret, PeopleError> {
         let token = Secret::new(self.entropy.secret());
         let link = PasswordLink {
@@ -148,14 +147,14 @@ impl People {
         Ok(token)
     }
 
-    /// For whom the link with this token is out.
+    /// The user of the link with this token.
     pub async fn user_of_link(&self, token: &Secret) -> Result<User, PeopleError> {
         let found = self.accounts.user_of_link(hash_of(token), self.clock.now());
         let found = found.await?.filter(|user| user.disabled_at.is_none());
         found.ok_or(PeopleError::DeadLink)
     }
 
-    /// Has the user of a link choose a password; the link is used up, and all sessions end.
+    /// Sets the password of a link's user. The link is used up, and all sessions end.
     pub async fn choose_password(
         &self,
         token: &Secret,
@@ -166,7 +165,7 @@ impl People {
         Ok(user)
     }
 
-    /// Changes the password of somebody who knows the present one; all sessions end but `kept`.
+    /// Changes the password of somebody who knows the current one; ends all sessions except `kept`.
     pub async fn change_password(
         &self,
         user: &User,
@@ -180,7 +179,7 @@ impl People {
         self.set_password(user, password, kept).await
     }
 
-    /// Gives a user another password; all sessions end but `kept`.
+    /// Sets the password of a user; ends all sessions except `kept`.
     pub async fn set_password(
         &self,
         user: &User,
@@ -197,8 +196,8 @@ impl People {
         password::is_right(presented.to_owned(), user.password_hash.clone()).await
     }
 
-    /// The user of that name and password, if signing in is allowed. It takes as long for a name that
-    /// nobody has.
+    /// The user of that name and password, if signing in is allowed. Takes as long for a name that does not
+    /// exist.
     pub async fn authenticate(
         &self,
         name: &str,
@@ -213,14 +212,13 @@ impl People {
         Ok(user.filter(|user| is_right && user.disabled_at.is_none()))
     }
 
-    /// Now, by the clock that decides about links.
+    /// The time, by the clock that expires links.
     pub fn now(&self) -> Timestamp {
         self.clock.now()
     }
 }
 
-/// What the book knows a secret by that nobody could guess: whoever reads it there cannot make the secret
-/// from it.
+/// The hash under which a random secret is stored, so that the secret cannot be read there.
 fn hash_of(secret: &Secret) -> String {
     sha256_hex(secret.reveal().as_bytes())
 }

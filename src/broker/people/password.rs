@@ -1,4 +1,4 @@
-//! Passwords: which ones are taken, and how they are kept (argon2id, docs/security.md B3).
+//! Passwords: which ones are accepted, and how they are stored (argon2id, docs/security.md B3).
 
 use argon2::password_hash::{PasswordHasher, PasswordVerifier};
 use argon2::{Algorithm, Argon2, Params, Version};
@@ -9,13 +9,13 @@ use crate::base::Entropy;
 /// The fewest characters of a password (docs/security.md B3).
 pub const CHARACTERS_MIN: usize = 8;
 
-/// The most characters of a password: it bounds what one request can make us hash.
+/// The most characters of a password: bounds the hashing that one request can cause.
 pub const CHARACTERS_MAX: usize = 128;
 
-/// What is recommended on the page (docs/security.md B3).
+/// The length that the page recommends (docs/security.md B3).
 pub const CHARACTERS_RECOMMENDED: usize = 15;
 
-/// Memory of one hash, in KiB; with two passes and one lane OWASP's first choice.
+/// Memory of one hash, in KiB: with two passes and one lane the first choice of OWASP.
 const MEMORY_KIB: u32 = 19_456;
 const PASSES: u32 = 2;
 const LANES: u32 = 1;
@@ -23,14 +23,14 @@ const LANES: u32 = 1;
 /// Bytes of a salt, as RFC 9106 recommends.
 const SALT_BYTES: usize = 16;
 
-/// Hashes at once, over the whole process: bounds their memory, and leaves a small machine a core.
+/// Hashes that run at once: bounds their memory, and leaves a small machine a core.
 static HASHES: Semaphore = Semaphore::const_new(2);
 
-/// What a password is compared with when there is no such user, so that the answer takes as long.
+/// Compared with when there is no such user, so that the response takes as long.
 pub(super) const NOBODY: &str = "$argon2id$v=19$m=19456,t=2,p=1$AAAAAAAAAAAAAAAAAAAAAA\
      $AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
 
-/// Why `password` is not taken as that of the user `name`.
+/// Why `password` is not accepted for the user `name`.
 pub(super) fn problem(password: &str, name: &str) -> Option<String> {
     let characters = password.chars().count();
     if !(CHARACTERS_MIN..=CHARACTERS_MAX).contains(&characters) {
@@ -47,7 +47,7 @@ pub(super) fn problem(password: &str, name: &str) -> Option<String> {
 
 /// The PHC string of `password`.
 pub(super) async fn hash(password: String) -> String {
-    // A salt is a secret's neighbour: it comes from the system even in a simulation.
+    // The salt comes from the system even in a simulation.
     let mut salt = [0; SALT_BYTES];
     Entropy::Os.fill(&mut salt);
     let hash = move || {
@@ -57,9 +57,9 @@ pub(super) async fn hash(password: String) -> String {
     in_background(hash).await
 }
 
-/// Whether `password` belongs to the PHC string `hash`.
+/// Whether `password` matches the PHC string `hash`.
 pub(super) async fn is_right(password: String, hash: String) -> bool {
-    // No user has a longer one, so nobody is made to hash it.
+    // No password is longer, so a longer one need not be hashed.
     if password.chars().count() > CHARACTERS_MAX {
         return false;
     }

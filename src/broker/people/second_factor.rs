@@ -9,20 +9,20 @@ use crate::store::accounts::{NewSecondFactor, User, UserId};
 /// Recovery codes of one user (docs/security.md B3).
 const RECOVERY_CODES: usize = 10;
 
-/// Bytes of a recovery code: 120 bit, so that a plain hash keeps it (docs/security.md B4).
+/// Bytes of a recovery code: 120 bits, so that a plain hash protects it (docs/security.md B4).
 const RECOVERY_BYTES: usize = 15;
 
 /// Characters of a recovery code between two hyphens.
 const GROUP: usize = 6;
 
 impl People {
-    /// A seed to offer.
+    /// A new seed.
     pub fn offer_seed(&self) -> Seed {
         Seed::generate(&self.entropy)
     }
 
-    /// Sets up a second factor for somebody whose app gives the right code for `seed`. Returns the
-    /// recovery codes, which are told here and never again.
+    /// Sets up a second factor, if `code` is right for `seed`. Returns the recovery codes, which are shown
+    /// only once.
     pub async fn set_second_factor(
         &self,
         user: UserId,
@@ -41,12 +41,12 @@ impl People {
         Ok(codes)
     }
 
-    /// Does without a second factor from now on.
+    /// Removes the second factor.
     pub async fn remove_second_factor(&self, user: UserId) -> Result<(), PeopleError> {
         Ok(self.accounts.remove_second_factor(user).await?)
     }
 
-    /// Whether `code` is the present one of the user's app or a recovery code; either is used up by that.
+    /// Whether `code` is the current code of the user's app or a recovery code. Either can be used only once.
     pub async fn passes_second_factor(&self, user: &User, code: &str) -> Result<bool, StoreError> {
         let Some(factor) = self.accounts.second_factor(user.id).await? else {
             return Ok(false);
@@ -71,7 +71,7 @@ impl People {
     }
 }
 
-/// Of the letters and digits alone, in one case: people copy codes by hand.
+/// The hash of the letters and digits, in one case: people copy codes by hand.
 fn hash_of_code(code: &Secret) -> String {
     let characters = code.reveal().chars().filter(char::is_ascii_alphanumeric);
     let characters = characters.map(|c| c.to_ascii_uppercase());

@@ -1,7 +1,7 @@
-//! Tokens for programs, beside the one management token: each with a name, a role and an end of its own.
+//! API tokens for programs, beside the one management token: each with a name, a role and an expiration.
 //!
-//! Every request asks for its token, so they are kept in memory as well; the book says what they are at
-//! the start, and every change goes through here.
+//! Every request checks its token, so they are held in memory: loaded at the start, and changed only through
+//! here.
 
 use std::collections::HashMap;
 use std::sync::{Arc, RwLock};
@@ -13,13 +13,13 @@ use crate::model::access::Secret;
 use crate::store::StoreError;
 use crate::store::accounts::{Accounts, ApiToken, NewToken, Role, TokenId};
 
-/// What every token begins with, so that people and scanners know one when they see it.
+/// The prefix of every token, so that people and scanners recognise one.
 const PREFIX: &str = "evp_";
 
-/// The longest life of a token that has an end, in days: ten years.
+/// The longest life of a token that expires, in days: ten years.
 pub const TOKEN_DAYS_MAX: u32 = 3_650;
 
-/// A token's use is written down again after this long, so that not every request is a write.
+/// How often the last use of a token is stored at most, so that not every request is a write.
 const NOTED_EVERY: Duration = Duration::from_secs(60);
 
 /// The tokens. Cheap to clone.
@@ -32,26 +32,26 @@ pub struct Tokens {
     known: Arc<RwLock<HashMap<String, ApiToken>>>,
 }
 
-/// Whose token a request has.
+/// The token of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TokenHolder {
     pub name: String,
     pub role: Role,
 }
 
-/// What a token is to be like.
+/// A token to create.
 #[derive(Clone, Debug)]
 pub struct NewTokenRequest {
     pub name: String,
     pub role: Role,
     /// `None`: it never expires.
     pub days: Option<u32>,
-    /// Who wants it, in words.
+    /// Who creates it, in words.
     pub created_by: String,
 }
 
 impl NewTokenRequest {
-    /// All that is wrong with it, as far as it can be told without the other tokens.
+    /// All faults of the request, as far as they do not depend on other tokens.
     pub fn faults(&self) -> Vec<PeopleError> {
         let is_life = |days: u32| (1..=TOKEN_DAYS_MAX).contains(&days);
         let lives = self.days.is_none_or(is_life);
@@ -95,7 +95,7 @@ impl Tokens {
         all.find(|token| token.name.to_lowercase() == name)
     }
 
-    /// Makes a token. It is told here and never again.
+    /// Creates a token. It is returned here and never again.
     pub async fn create(&self, wish: NewTokenRequest) -> Result<Secret, PeopleError> {
         if let Some(fault) = wish.faults().into_iter().next() {
             return Err(fault);
@@ -125,7 +125,7 @@ impl Tokens {
         Ok(token)
     }
 
-    /// Deletes a token: whoever holds it is refused from now on.
+    /// Deletes a token. It is rejected from now on.
     pub async fn delete(&self, id: TokenId) -> Result<(), PeopleError> {
         self.known
             .write()
@@ -134,7 +134,7 @@ impl Tokens {
         Ok(self.accounts.delete_token(id).await?)
     }
 
-    /// Whose token `presented` is, unless it has expired.
+    /// The holder of the token `presented`, unless it has expired.
     pub fn holder(&self, presented: &Secret) -> Option<TokenHolder> {
         if !presented.reveal().starts_with(PREFIX) {
             return None;

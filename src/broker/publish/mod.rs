@@ -1,4 +1,4 @@
-//! Publishing: match, store, tell the dispatcher.
+//! Publishing: match, store, wake the dispatcher.
 
 pub(super) mod notices;
 pub(super) mod rejections;
@@ -15,8 +15,8 @@ use crate::model::registry::TopicEntry;
 use crate::model::subscription::SubscriptionId;
 use crate::store::{AppendRequest, AppendSummary, Appended, RequestMark, StoreError};
 
-/// Why events were not accepted. Nothing of the request was stored, except that after
-/// [`StoreError::Closed`] it may have been.
+/// Why events were not accepted. Nothing was stored, except that after [`StoreError::Closed`] it may have
+/// been.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PublishError {
     #[error("the appliance is stopping")]
@@ -30,9 +30,9 @@ pub enum PublishError {
 }
 
 impl Broker {
-    /// Accepts the events of one request for `topic`, all or none. When this returns they are on disk,
-    /// with a delivery for every subscription that wants them. The keys are missing for a request that
-    /// repeats an earlier one, which stores nothing.
+    /// Accepts the events of one request for `topic`, all or none. When this returns they are on disk, with a
+    /// delivery for every subscription that matches. Returns no keys for a repeated request, which stores
+    /// nothing.
     pub async fn publish(
         &self,
         topic: &Arc<TopicEntry>,
@@ -43,8 +43,8 @@ impl Broker {
         Ok(self.accept(topic, events, request).await?)
     }
 
-    /// Accepts events for one event subscription of `topic`, whatever its filter says; others never see
-    /// them. Otherwise the same.
+    /// Accepts events for one event subscription of `topic`, whatever its filter says, and for no other.
+    /// Otherwise like [`Broker::publish`].
     pub async fn publish_to(
         &self,
         topic: &Arc<TopicEntry>,
@@ -76,7 +76,7 @@ impl Broker {
         Ok(())
     }
 
-    /// Stores the events and tells those who serve the subscriptions that want them.
+    /// Matches and stores the events, and wakes those who serve the subscriptions.
     pub(super) async fn accept(
         &self,
         topic: &TopicEntry,
@@ -102,7 +102,7 @@ impl Broker {
         }
     }
 
-    /// Tells those who serve the subscriptions of a topic what has been stored for them.
+    /// Wakes those who serve the subscriptions of stored events.
     pub(super) fn arrived(&self, topic: &TopicEntry, arrival: AppendSummary) {
         let mut targets = arrival.targets;
         self.meters().matched(topic, &targets, arrival.unmatched);
@@ -113,7 +113,7 @@ impl Broker {
     }
 }
 
-/// Events for `topic`, each with the subscriptions that want it.
+/// Matches events with the subscriptions of `topic`.
 pub(super) fn matched(
     topic: &TopicEntry,
     events: Vec<Event>,

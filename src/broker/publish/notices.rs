@@ -1,9 +1,9 @@
-//! Telling the subscribers of `everpost-system` what has become of the appliance and of its deliveries.
+//! Notices: events of the appliance for the subscribers of `everpost-system`.
 //!
-//! What is stored is told in the same change: that a subscription is disabled, that its validation has
-//! failed, that a replay job is over. Dead letters are counted in the change that makes them, and told of
-//! from that count, so that a storm of them is a few notices. Probations and the room on the disk are
-//! known to the memory alone; what is told of them waits there too, until it is stored or the process ends.
+//! A notice of a stored change is stored in the same transaction: a subscription is disabled, its validation
+//! has failed, a replay job has ended. Dead letters are counted in the transaction that makes them and
+//! notified from that count, so that a storm of them is a few notices. Probations and disk space are known
+//! only in memory; their notices wait there too, until they are stored or the process ends.
 
 use std::sync::{Arc, Mutex};
 
@@ -25,13 +25,13 @@ use crate::model::system_topic::SystemTopic;
 use crate::store::{AppendRequest, AppendSummary, RegistryChange, StoreError};
 use crate::wire::notice::to_event;
 
-/// Notices that the memory alone knows of.
+/// Notices that are not stored yet.
 #[derive(Default)]
 pub(in crate::broker) struct WaitingNotices {
     events: Mutex<Vec<Event>>,
 }
 
-/// Makes notices into events that are ready to be stored.
+/// Turns notices into events that are ready to be stored.
 #[derive(Clone)]
 pub(in crate::broker) struct NoticePublisher {
     topic: Arc<TopicEntry>,
@@ -58,7 +58,7 @@ impl NoticePublisher {
         matched(&self.topic, vec![self.event(notice)], None, self.now)
     }
 
-    /// That a replay job is over, if it is.
+    /// The notice that a replay job has ended, if it has.
     pub(in crate::broker) fn finished(&self, job: &ReplayJob) -> Option<AppendRequest> {
         let finished = ReplayFinished {
             job: job.id,
@@ -72,7 +72,7 @@ impl NoticePublisher {
 }
 
 impl Broker {
-    /// `None` while nobody wants to be told.
+    /// `None` while nobody subscribes.
     pub(in crate::broker) fn notice_publisher(&self) -> Option<NoticePublisher> {
         let registry = self.registry();
         let topic = registry.topic_by_id(SystemTopic::Everpost.id())?;
@@ -83,7 +83,7 @@ impl Broker {
         })
     }
 
-    /// What is to be told of a change of the registry.
+    /// The notice of a change of the registry.
     pub(in crate::broker) fn notice_of_change(
         &self,
         change: &RegistryChange,
@@ -93,7 +93,7 @@ impl Broker {
         Some(notice_publisher.accepted(&notice))
     }
 
-    /// Sees to events of our own that have been stored.
+    /// Follow-ups for notices that have been stored.
     pub(in crate::broker) fn on_notices_stored(
         &self,
         arrivals: impl IntoIterator<Item = AppendSummary>,
@@ -108,7 +108,7 @@ impl Broker {
         }
     }
 
-    /// Keeps what is to be told until the next [`Broker::publish_notices`].
+    /// Queues a notice for the next [`Broker::publish_notices`].
     pub(in crate::broker) fn note(&self, notice: &Notice) {
         let Some(notice_publisher) = self.notice_publisher() else {
             return;
@@ -123,7 +123,7 @@ impl Broker {
         }
     }
 
-    /// Notes the begin or the end of a probation.
+    /// Queues the notice of a probation that began or ended.
     pub(in crate::broker) fn note_probation(&self, id: SubscriptionId, change: Change) {
         let registry = self.registry();
         let Some(of) = registry.subscription(id).and_then(subscribed) else {
@@ -143,7 +143,7 @@ impl Broker {
         }
     }
 
-    /// Notes why delivered events go early, if that is another reason than before.
+    /// Queues the notices of a changed pressure on the disk.
     pub(in crate::broker) fn note_pressure(
         &self,
         before: Option<Pressure>,
@@ -160,7 +160,7 @@ impl Broker {
         }
     }
 
-    /// Tells what there is to tell. Simulations, which bring their own time, tell by themselves.
+    /// Publishes queued notices, and those of new dead letters. Simulations call it themselves.
     pub async fn publish_notices(&self) {
         if let Err(error) = self.publish_waiting().await {
             tracing::warn!(%error, "notices will be told later");
@@ -197,7 +197,8 @@ impl Broker {
     }
 }
 
-/// The names of a subscription whose fate is told; of those of built-in topics nothing is.
+/// The names of a subscription for a notice; `None` for one of a built-in topic, about which there are no
+/// notices.
 fn subscribed(
     (topic, subscription): (&Arc<TopicEntry>, &Arc<EventSubscription>),
 ) -> Option<Subscribed> {
@@ -207,7 +208,7 @@ fn subscribed(
     })
 }
 
-/// What there is to tell of a change, made to this registry.
+/// The notice of a change of this registry.
 fn notice_of(registry: &Registry, change: &RegistryChange) -> Option<Notice> {
     let (id, definition, validation) = match change {
         RegistryChange::ChangeSubscription {

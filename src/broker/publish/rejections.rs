@@ -1,7 +1,7 @@
-//! Keeping what was refused, off the publishers' path.
+//! Recording rejected publish requests without delaying publishers.
 //!
-//! A refusal is put on a short list and the publisher has its answer; the janitor stores the list once
-//! a second. The list is short because that bounds how much a broken publisher can write.
+//! A rejection is queued while the publisher gets its response; the janitor stores the queue once a second.
+//! The queue is short, which bounds how much a broken publisher can cause to be written.
 
 use std::sync::Mutex;
 
@@ -11,12 +11,12 @@ use crate::model::limits::{
 };
 use crate::model::rejection::Rejection;
 
-/// Refusals that wait to be stored.
+/// Rejections that are not stored yet.
 #[derive(Default)]
 pub(in crate::broker) struct Waiting(Mutex<Vec<Rejection>>);
 
 impl Waiting {
-    /// Takes `rejection` unless there are enough already.
+    /// Queues `rejection` unless there are enough already.
     fn take(&self, rejection: Rejection) -> bool {
         let mut waiting = self.0.lock().unwrap();
         let same_topic = waiting.iter().filter(|each| each.topic == rejection.topic);
@@ -34,21 +34,21 @@ impl Waiting {
 }
 
 impl Broker {
-    /// Remembers a refused publish request, unless this second has seen too many of them. Never waits.
+    /// Records a rejected publish request, unless there were too many in this second. Never waits.
     pub fn note_rejection(&self, rejection: Rejection) {
         if !self.shared.rejections.take(rejection) {
             self.meters().rejections_lost("TooMany", 1);
         }
     }
 
-    /// Stores the refusals that wait; the janitor does so every second.
+    /// Stores the queued rejections; the janitor does so every second.
     pub async fn store_rejections(&self) {
         let rejections = self.shared.rejections.drain();
         let count = rejections.len();
         if count == 0 {
             return;
         }
-        // What little room is left on the disk is for events.
+        // The little room that is left on the disk is for events.
         if self.disk_is_low() {
             self.meters().rejections_lost("DiskLow", count);
             return;

@@ -1,5 +1,5 @@
-//! Sending a stored event to an event subscription that did not want it when it was published, and would
-//! now: its filter was mended, say, or it is younger than the event.
+//! Delivering a stored event to an event subscription that did not match it when it was published and would
+//! now: its filter was corrected, say, or it is newer than the event.
 
 use crate::broker::Broker;
 use crate::model::delivery::DeliveryId;
@@ -8,7 +8,7 @@ use crate::model::explanation::Explanation;
 use crate::store::{Sent, StoreError};
 use crate::wire::explanation::why_not;
 
-/// Why an event is not sent. Everything stays as it is.
+/// Why a stored event is not delivered. Nothing is changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SendError {
     #[error("there is no event {0}")]
@@ -17,7 +17,7 @@ pub enum SendError {
     NoSubscription(EventKey, String),
     #[error("{0} has a delivery of event {1} already: {2}")]
     Already(String, EventKey, DeliveryId),
-    /// With the reason, a sentence.
+    /// The last field is the reason, a sentence.
     #[error("event {1} would not go to {0} now either: {2}")]
     Unmatched(String, EventKey, String),
     #[error("the appliance is stopping")]
@@ -29,8 +29,8 @@ pub enum SendError {
 }
 
 impl Broker {
-    /// Matches a stored event anew for one event subscription of its topic, as things are now, and makes
-    /// a delivery of it; others never see it again. Attempts and time to live start now.
+    /// Matches a stored event again for one event subscription of its topic, and creates a delivery of it;
+    /// other subscriptions are not affected. Attempts and time to live start now.
     pub async fn send_stored(&self, key: EventKey, name: &str) -> Result<DeliveryId, SendError> {
         if self.is_stopping() {
             return Err(SendError::Stopping);

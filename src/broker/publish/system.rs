@@ -1,4 +1,4 @@
-//! What the appliance publishes itself, to its built-in topics.
+//! Events that the appliance publishes itself, to its built-in topics.
 
 use crate::broker::Broker;
 use crate::model::event::Event;
@@ -7,9 +7,9 @@ use crate::store::StoreError;
 use crate::wire::blob_created::BlobCreated;
 
 impl Broker {
-    /// Publishes events to a built-in topic. When this returns they are on disk, like those of any
-    /// publisher, unless nobody subscribes to the topic: then nothing is stored. Neither a low disk nor a
-    /// stop is in the way, since what the appliance tells is little, and may be told of just these.
+    /// Publishes events to a built-in topic. When this returns they are on disk, unless nobody subscribes to
+    /// the topic: then nothing is stored. A full disk or a stop does not prevent it, since these events are
+    /// few, and may be about just that.
     pub async fn publish_system(
         &self,
         topic: SystemTopic,
@@ -26,7 +26,7 @@ impl Broker {
         Ok(())
     }
 
-    /// Tells the subscribers of `dead-letter-storage` that a file of dead letters has been written.
+    /// Notifies the subscribers of `dead-letter-storage` that a blob of dead letters was stored.
     pub async fn publish_blob_created(&self, blob: &BlobCreated) -> Result<(), StoreError> {
         let event = blob.to_event(self.entropy().uuid(), self.clock().now());
         self.publish_system(SystemTopic::DeadLetterStorage, vec![event])

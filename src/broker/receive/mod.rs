@@ -1,4 +1,4 @@
-//! Receivers outside: they take what lies in a queue, hold it, and say what becomes of it.
+//! Receivers: they lock deliveries of a queue and settle them.
 
 pub(super) mod pull;
 
@@ -22,21 +22,21 @@ use crate::store::{
     LockBatch, LockRequest, LockSelection, Locked, SettledLock, SettlementRecord, StoreError,
 };
 
-/// How long a receiver waits without looking at the store: a lock may lapse that was not there when it looked.
+/// How long a receiver waits before the store is read again: a lock may lapse.
 const LOOK_INTERVAL: Duration = Duration::from_secs(15);
 
-/// Dead letters that are removed in one change: more would keep everybody else from the store for too long.
+/// Dead letters that one change removes: more would block the writer for too long.
 const REMOVE_BATCH_MAX: usize = 250;
 
-/// What a receiver asks for.
+/// What to receive.
 #[derive(Clone, Debug)]
 pub struct ReceiveRequest {
     pub subscription: SubscriptionId,
     pub queue: SubQueue,
     pub which: LockSelection,
-    /// At most so many.
+    /// The most deliveries to lock.
     pub limit: usize,
-    /// For how long they are locked.
+    /// How long to lock them.
     pub lock: Duration,
 }
 
@@ -57,14 +57,14 @@ pub enum ReceiveError {
 }
 
 impl Broker {
-    /// Locks what can be taken from a queue now.
+    /// Locks what can be received from a queue now.
     pub async fn receive(&self, request: &ReceiveRequest) -> Result<Vec<Locked>, ReceiveError> {
         let registry = self.registry();
         let found = registry.subscription(request.subscription);
         let (topic, subscription) = found.ok_or(ReceiveError::SubscriptionDeleted)?;
         match (request.queue, subscription.definition.destination.queue()) {
             (SubQueue::DeadLetters, _) => Ok(self.lock(request).await?.locked),
-            // Our own leases are in memory, where no receiver sees them.
+            // The dispatcher's leases are in memory, where no receiver sees them.
             (SubQueue::Pending, None) => Err(ReceiveError::Pushed(subscription.name.clone())),
             (SubQueue::Pending, Some(_)) => {
                 Ok(self.lock_pending(topic, subscription, request).await?)
@@ -72,7 +72,7 @@ impl Broker {
         }
     }
 
-    /// Locks pending deliveries that may be handed out: none of a subscription that may not deliver.
+    /// Locks pending deliveries; none of a subscription that may not deliver.
     async fn lock_pending(
         &self,
         topic: &TopicEntry,
@@ -88,7 +88,7 @@ impl Broker {
             if !handed_out.is_empty() || !found_any {
                 return Ok(handed_out);
             }
-            // All of them were unreadable or had outlived their policy, and so may many behind them.
+            // All of them were unreadable or had used up their retry policy, and so may many more.
             self.end_oldest_exhausted(topic, subscription).await?;
         }
         Ok(Vec::new())
@@ -109,8 +109,7 @@ impl Broker {
         self.store().deliveries.lock(request).await
     }
 
-    /// The same, but waits for the first one as long as `wait` if there is nothing to take. Whoever gives
-    /// up waiting holds nothing.
+    /// Like [`Broker::receive`], but waits up to `wait` for the first delivery.
     pub async fn receive_within(
         &self,
         request: &ReceiveRequest,
@@ -124,7 +123,7 @@ impl Broker {
         let deadline = tokio::time::sleep(wait);
         tokio::pin!(deadline);
         loop {
-            // Told of what comes before it looks, so that nothing that comes in between is missed.
+            // Registered before the store is read, so that nothing in between is missed.
             let arrival = waiter.notify.notified();
             tokio::pin!(arrival);
             arrival.as_mut().enable();
@@ -154,7 +153,8 @@ impl Broker {
         Ok(due.await?.map_or(LOOK_INTERVAL, |at| at.since(now)))
     }
 
-    /// Leaves what may be handed out, and gives up what has outlived its policy, under its own lock.
+    /// Keeps the locked deliveries that may be handed out, and ends those that have used up their retry
+    /// policy.
     async fn handed_out(
         &self,
         topic: &TopicEntry,
@@ -191,13 +191,13 @@ impl Broker {
         Ok(handed_out)
     }
 
-    /// The locks that these tokens hold, in their order.
+    /// The locks of these tokens, in their order.
     pub async fn locks(&self, tokens: Vec<LockToken>) -> Result<Vec<Option<Lock>>, StoreError> {
         let now = self.clock().now();
         self.store().deliveries.locks(tokens, now).await
     }
 
-    /// Prolongs locks: they end `lock` from now on.
+    /// Renews locks: they end `lock` from now on.
     pub async fn renew_locks(
         &self,
         locks: &[Lock],
@@ -213,7 +213,7 @@ impl Broker {
             .collect())
     }
 
-    /// Ends locks as their receiver says; tells of each whether it did.
+    /// Settles locks. Returns the result of each.
     pub async fn settle_locks(
         &self,
         locks: &[Lock],
@@ -261,8 +261,7 @@ impl Broker {
             .collect())
     }
 
-    /// Takes dead letters out of their queues for good, unless a receiver holds them. Returns how many it
-    /// took.
+    /// Removes dead letters from their queues for good, unless they are locked. Returns how many.
     pub async fn remove_dead_letters(
         &self,
         dead_letters: &[DeliveryId],
@@ -283,7 +282,7 @@ impl Broker {
         })
     }
 
-    /// Counts what has come of a lock, and tells those who wait for what it has set free.
+    /// Counts an ended lock, and wakes those who wait for what became available.
     fn lock_ended(&self, lock: &Lock, id: DeliveryId, settlement: &LockSettlement) {
         match (settlement, lock.queue) {
             (LockSettlement::Abandon | LockSettlement::Settle(Settlement::Retry { .. }), _) => {
@@ -307,15 +306,14 @@ impl Broker {
         }
     }
 
-    /// Tells those who wait at pulled subscriptions what has been published for them: each is named as often
-    /// as it has got an event.
+    /// Wakes receivers of pull subscriptions. A subscription is listed once for each event that it gets.
     pub(super) fn announce_arrivals(&self, subscriptions: &[SubscriptionId]) {
         self.shared
             .arrivals
             .announce_each(subscriptions, SubQueue::Pending);
     }
 
-    /// Tells those who wait for dead letters of a subscription.
+    /// Wakes receivers of a subscription's dead letters.
     pub(super) fn announce_dead_letters(
         &self,
         subscription: SubscriptionId,
@@ -331,7 +329,7 @@ impl Broker {
     }
 }
 
-/// Who waits for what: a bell for each queue that somebody waits at.
+/// Waiting receivers, by queue.
 #[derive(Default)]
 pub(super) struct Arrivals {
     waiting: Mutex<HashMap<(SubscriptionId, SubQueue), Waiting>>,
@@ -343,7 +341,7 @@ struct Waiting {
     notify: Arc<Notify>,
 }
 
-/// A place to wait at; it is given back when it is dropped.
+/// A registered waiting receiver, until it is dropped.
 struct Waiter<'a> {
     arrivals: &'a Arrivals,
     queue: (SubscriptionId, SubQueue),
@@ -367,7 +365,7 @@ impl Arrivals {
         })
     }
 
-    /// So many have come; each wakes one who waits.
+    /// Wakes one receiver for each of `count` deliveries.
     fn announce(&self, subscription: SubscriptionId, queue: SubQueue, count: usize) {
         if let Some(here) = self.waiting.lock().unwrap().get(&(subscription, queue)) {
             for _ in 0..count.min(here.receivers) {
@@ -376,7 +374,7 @@ impl Arrivals {
         }
     }
 
-    /// Something has come for each of these, as often as it is named; each wakes one who waits.
+    /// Wakes one receiver for each entry of `subscriptions`.
     fn announce_each(&self, subscriptions: &[SubscriptionId], queue: SubQueue) {
         let waiting = self.waiting.lock().unwrap();
         if waiting.is_empty() {
@@ -389,7 +387,7 @@ impl Arrivals {
         }
     }
 
-    /// Something will be there sooner than those who wait may think.
+    /// Wakes all receivers: something is available earlier than they expect.
     pub(super) fn announce_all(&self, subscription: SubscriptionId, queue: SubQueue) {
         if let Some(here) = self.waiting.lock().unwrap().get(&(subscription, queue)) {
             here.notify.notify_waiters();

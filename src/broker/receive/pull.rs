@@ -1,5 +1,4 @@
-//! Pull delivery: receivers of namespace topics take events and say what becomes of them
-//! (rule N5).
+//! Pull delivery: receivers of namespace topics receive and settle events (rule N5).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,8 +12,8 @@ use crate::model::subscription::EventSubscription;
 use crate::store::{LockSelection, Locked, StoreError};
 
 impl Broker {
-    /// Hands out up to `limit` events of a pulled subscription, each under a lock of its own. Waits for the
-    /// first one as long as `wait`.
+    /// Receives up to `limit` events of a pull subscription, each with a lock of its own. Waits up to `wait`
+    /// for the first one.
     pub async fn pull(
         &self,
         subscription: &EventSubscription,
@@ -31,8 +30,8 @@ impl Broker {
         self.receive_within(&request, wait).await
     }
 
-    /// Does with the locks that these tokens hold at a pulled subscription what its receiver says; tells of
-    /// each token whether it could.
+    /// Applies `action` to the locks of these tokens at a pull subscription. Returns the result for each
+    /// token.
     pub async fn apply_action(
         &self,
         topic: &TopicEntry,
@@ -104,7 +103,7 @@ impl Broker {
         Ok(of_each.collect())
     }
 
-    /// As time passes here.
+    /// The lock duration, by the time scale.
     fn lock_duration(&self, subscription: &EventSubscription) -> Result<Duration, ReceiveError> {
         let queue = subscription.definition.destination.queue();
         let queue = queue.ok_or_else(|| ReceiveError::Pushed(subscription.name.clone()))?;

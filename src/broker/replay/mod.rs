@@ -1,8 +1,8 @@
-//! Replay jobs at work: round by round, each running job takes one bite.
+//! Running replay jobs: in each round, each running job resubmits one batch.
 //!
-//! A bite is short, and waits for two things besides its turn: the rate of its job, and the receivers,
-//! when what the job has given them is piling up. What a job covers, and where it stands, is in the store
-//! alone; a restart forgets only how much of the rate is used up.
+//! A batch is short, and waits for the rate of its job, and for receivers that have a backlog of the job's
+//! deliveries. What a job covers and how far it is are stored; a restart forgets only how much of the rate
+//! was used.
 
 pub(super) mod resubmit;
 
@@ -24,10 +24,10 @@ use crate::model::replay::{
 use crate::model::subscription::SubscriptionId;
 use crate::store::{IdRange, ReplayBatch, ReplayCandidates, Resubmission, StoreError};
 
-/// Pause after a round that the store or the disk did not let happen.
+/// Pause after a round that failed, because of the store or a full disk.
 const TROUBLE_PAUSE: Duration = Duration::from_secs(1);
 
-/// Why a replay job was not started, or did not obey.
+/// Why a replay job was not started or changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReplayError {
     #[error("there is no replay job {0}")]
@@ -42,7 +42,7 @@ pub enum ReplayError {
     Store(#[from] StoreError),
 }
 
-/// What is known of running jobs besides what is stored.
+/// The state of running jobs that is not stored.
 #[derive(Default)]
 pub(super) struct ReplayBook {
     jobs: HashMap<ReplayJobId, Running>,
@@ -52,12 +52,12 @@ pub(super) struct ReplayBook {
 struct Running {
     allowance: TokenBucket,
     window: Window,
-    /// Whose deliveries the last bite made.
+    /// The subscriptions that got deliveries from the last batch.
     targets: Vec<SubscriptionId>,
     blocked_by: Option<SubscriptionId>,
 }
 
-/// How many deliveries one read looks at: fewer after one that took too long.
+/// How many deliveries one read looks at: fewer after a read that took too long.
 #[derive(Clone, Copy)]
 struct Window(usize);
 
@@ -72,7 +72,7 @@ impl Window {
         self.0 = (self.0 * 2).min(REPLAY_WINDOW);
     }
 
-    /// Says whether there was anything to narrow.
+    /// Returns whether it could be narrowed.
     fn narrow(&mut self) -> bool {
         let was = self.0;
         self.0 = (was / 8).max(1);
@@ -81,7 +81,7 @@ impl Window {
 }
 
 impl Broker {
-    /// Counts what a replay would cover, exactly. Returns also the newest delivery that was looked at.
+    /// Counts what a replay would cover, exactly. Returns also the newest delivery that was counted.
     pub async fn preview_replay(
         &self,
         source: &ReplaySource,
@@ -111,7 +111,7 @@ impl Broker {
         }
     }
 
-    /// Starts a replay job over what its source covers now.
+    /// Starts a replay job that covers what its source matches now.
     pub async fn start_replay(
         &self,
         source: ReplaySource,
@@ -139,7 +139,7 @@ impl Broker {
         Ok(job)
     }
 
-    /// Pauses, resumes or cancels a replay job. A bite that is under way is finished or not done at all.
+    /// Pauses, resumes or cancels a replay job. A batch in progress is stored whole or not at all.
     pub async fn command_replay(
         &self,
         id: ReplayJobId,
@@ -159,13 +159,13 @@ impl Broker {
         }
     }
 
-    /// The subscription whose backlog a replay job waits for, if it waits.
+    /// The subscription whose backlog a replay job waits for, if it does.
     pub fn replay_blocked_by(&self, id: ReplayJobId) -> Option<SubscriptionId> {
         let book = self.shared.replays.lock().unwrap();
         book.jobs.get(&id)?.blocked_by
     }
 
-    /// Goes round until the broker stops.
+    /// Runs until the broker stops.
     pub async fn replay(self) {
         loop {
             let woken = self.shared.replay_wake.notified();
@@ -186,7 +186,7 @@ impl Broker {
         }
     }
 
-    /// One bite of each running job. Returns when to go on; `None` when nothing runs.
+    /// One batch of each running job. Returns when to go on; `None` if nothing runs.
     pub async fn replay_round(&self) -> Option<Timestamp> {
         let mut jobs = match self.store().replays.open().await {
             Ok(jobs) => jobs,
@@ -218,7 +218,7 @@ impl Broker {
             .retain(|id, _| jobs.iter().any(|job| job.id == *id));
     }
 
-    /// One bite, if it may be taken now. Returns when to look again.
+    /// One batch, if it is allowed now. Returns when to go on.
     async fn replay_step(&self, job: &ReplayJob) -> Result<Timestamp, StoreError> {
         let now = self.clock().now();
         if self.disk_is_low() {
@@ -302,7 +302,7 @@ impl Broker {
     }
 }
 
-/// Deliveries that a bite may take at `now`; `None` while the rate allows none.
+/// How many deliveries a batch may have at `now`; `None` while the rate allows none.
 fn batch_limit(job: &ReplayJob, allowance: &TokenBucket, now: Timestamp) -> Option<usize> {
     let most = match job.request.target {
         ReplayTarget::Subscription | ReplayTarget::Topic(_) => REPLAY_BATCH_MAX,

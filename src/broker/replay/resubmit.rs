@@ -1,7 +1,7 @@
-//! Sending again what was given up: one dead letter, a selection of them, or the bite of a replay job.
+//! Resubmitting dead letters: a single one, a selection, or the batch of a replay job.
 //!
-//! What is made of a delivery is decided here, on what was read of it; the store then does it in one
-//! change, and leaves alone what has changed in between. To a URL there is one request, whose answer
+//! Decisions are made here, on deliveries as they were read. The store then applies them in one transaction,
+//! except to deliveries that have changed in between. A resubmission to a URL is one request, whose response
 //! decides.
 
 use std::collections::{HashMap, HashSet};
@@ -27,27 +27,27 @@ use crate::outbound::DeliveryRequest;
 use crate::store::{Candidate, Resubmission, ResubmitTarget, Resubmitted, StoreError};
 use crate::wire::{self, BadInput};
 
-/// Dead letters to be sent again.
+/// Dead letters to resubmit.
 #[derive(Clone, Debug)]
 pub struct ResubmitRequest {
     /// At most [`crate::model::limits::REPLAY_BATCH_MAX`], to a URL at most
     /// [`crate::model::limits::REPLAY_REQUESTS_MAX`].
     pub deliveries: Vec<DeliveryId>,
     pub target: ReplayTarget,
-    /// For a single one.
+    /// Allowed for a single one.
     pub edit: Option<EventEdit>,
 }
 
-/// What is sent in place of an event, as JSON text.
+/// A replacement of an event, as JSON text.
 #[derive(Clone, Debug)]
 pub enum EventEdit {
     /// A whole event in the input schema of its topic.
     Event(String),
-    /// Other data; of a custom event, which is all data, the event.
+    /// Other data; for custom input, where the event is all data, the event.
     Data(String),
 }
 
-/// Why a dead letter was not sent again. It stays as it is.
+/// Why a dead letter was not resubmitted. It stays as it is.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ResubmitError {
     #[error("there is no delivery {0}")]
@@ -70,14 +70,14 @@ pub enum ResubmitError {
     Store(#[from] StoreError),
 }
 
-/// What a candidate has come to so far.
+/// The decision about a candidate.
 pub(super) type Decided = Result<Resubmission, (Candidate, NotResubmitted)>;
 
-/// A request to a URL that has not been made yet.
+/// A request to a URL that is still to be made.
 struct UrlRequest {
     of: Candidate,
     topic: Arc<TopicEntry>,
-    /// A stand-in of the delivery's own.
+    /// The delivery's own subscription, with the URL as its webhook.
     subscription: EventSubscription,
     url: EndpointUrl,
     event: StoredEvent,
@@ -90,8 +90,7 @@ enum Step {
 }
 
 impl Broker {
-    /// Puts a new delivery in the place of a dead-lettered one, to its own subscription alone. Returns
-    /// the new delivery.
+    /// Resubmits a dead letter to its own subscription. Returns the new delivery.
     pub async fn resubmit(&self, id: DeliveryId) -> Result<DeliveryId, ResubmitError> {
         let request = ResubmitRequest {
             deliveries: vec![id],
@@ -104,8 +103,7 @@ impl Broker {
         Ok(fresh.expect("its own subscription gets a delivery"))
     }
 
-    /// Sends dead letters again. One result for each, in their order; those that are named twice are sent
-    /// once.
+    /// Resubmits dead letters. Returns one result for each, in their order, without duplicates.
     pub async fn resubmit_all(
         &self,
         request: ResubmitRequest,
@@ -133,7 +131,7 @@ impl Broker {
         let is_readable = |each: &Candidate| each.event.is_some() || request.edit.is_some();
         let (dead, damaged): (Vec<_>, Vec<_>) = dead.into_iter().partition(is_readable);
         results.extend(damaged.iter().map(|each| {
-            // It would be given up once more, for this.
+            // Its new delivery would be dead-lettered for the same reason.
             let error = ResubmitError::Rejected(each.delivery, NotResubmitted::EventUnreadable);
             (each.delivery, Err(error))
         }));
@@ -152,7 +150,7 @@ impl Broker {
             .collect())
     }
 
-    /// Stores what has been decided.
+    /// Stores the decisions.
     async fn carry_out(
         &self,
         decided: Vec<Decided>,
@@ -195,8 +193,7 @@ impl Broker {
         Ok(results)
     }
 
-    /// Tells the dispatcher, those who wait to pull, and the meters what is there now.
-    /// Returns the subscriptions that have something due because of it.
+    /// Wakes the dispatcher and receivers, and counts. Returns the subscriptions that have something due now.
     pub(super) fn follow_up(&self, done: &[Resubmitted], now: Timestamp) -> Vec<SubscriptionId> {
         let registry = self.registry();
         self.meters().resubmitted(done.len());
@@ -214,7 +211,7 @@ impl Broker {
         targets
     }
 
-    /// The event as somebody has edited it.
+    /// The edited event.
     fn edited(&self, edit: &EventEdit, of: &Candidate) -> Result<Event, ResubmitError> {
         let registry = self.registry();
         let deleted = || ResubmitError::Rejected(of.delivery, NotResubmitted::TopicDeleted);
@@ -237,7 +234,7 @@ impl Broker {
         }
     }
 
-    /// One event, as its publisher would send it.
+    /// Reads one event as its publisher would send it.
     fn decode_one(&self, entry: &TopicEntry, event: &str) -> Result<Event, BadInput> {
         let schema = &entry.topic.definition.input_schema;
         let (kind, body) = match schema {
@@ -254,7 +251,7 @@ impl Broker {
         Ok(events.pop().expect("one event goes in, so one comes out"))
     }
 
-    /// Decides on each candidate. Requests to a URL are made all at once.
+    /// Decides about each candidate. Requests to a URL are made concurrently.
     pub(super) async fn decide_all(
         &self,
         candidates: Vec<Candidate>,
@@ -336,7 +333,7 @@ impl Broker {
         }
     }
 
-    /// Makes one request. A late answer is not waited for: nothing would come of it.
+    /// Makes one request. A late response is not waited for, since it would have no effect.
     async fn send_to_url(&self, request: UrlRequest) -> Resubmission {
         let started_at = self.clock().now();
         let delivery_request = DeliveryRequest {
@@ -390,8 +387,8 @@ fn publish_anew(
     })))
 }
 
-/// The subscription with another webhook. Its own headers and credentials stay away from it: they are
-/// secrets of the receiver that they are for.
+/// The subscription with another webhook, without its custom headers and credentials: those are secrets of
+/// its own receiver.
 fn with_webhook(own: &EventSubscription, url: &EndpointUrl) -> EventSubscription {
     let pace = *own.definition.destination.pace();
     let mut subscription = own.clone();
@@ -406,7 +403,7 @@ fn with_webhook(own: &EventSubscription, url: &EndpointUrl) -> EventSubscription
     subscription
 }
 
-/// What a URL said that did not take the event.
+/// The error of an endpoint that did not accept the event.
 pub(super) fn endpoint_error(resubmission: &Resubmission) -> Option<String> {
     let ResubmitTarget::Rejected { attempt } = &resubmission.to else {
         return None;

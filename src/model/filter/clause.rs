@@ -12,10 +12,10 @@ use crate::model::filter::text::Text;
 use crate::model::filter::value::{Node, Scalar, Value, show_text};
 use crate::model::filter::view::EventView;
 
-/// Values of other types than the operator's are no values to it (rule A).
+/// Values of another type than the operator's count as missing (rule A).
 const OF_ANOTHER_TYPE: &str = "a value of another type than the operator takes counts as missing";
 
-/// Said of a key that is not found.
+/// The remark on a key that is not found.
 const IS_IN_DATA: &str = "its data has one of that name: write `data.` before the key";
 
 /// An advanced filter.
@@ -26,8 +26,7 @@ pub struct Clause {
     pub operand: Operand,
 }
 
-/// What the value at the key is compared with. One of another kind than the operator takes hits
-/// nothing.
+/// The values to compare with. An operand of another kind than the operator's matches nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Operand {
     Nothing,
@@ -39,12 +38,12 @@ pub enum Operand {
     Texts(Vec<Text>),
 }
 
-/// Advanced filters that must all agree. The same for every kind of subscription; only where they are
-/// written differs.
+/// Advanced filters, all of which must match. The same for every kind of subscription; only their place in
+/// the definition differs.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Conditions {
     pub clauses: Vec<Clause>,
-    /// Whether a filter may look at the elements of an array; else an array fails it (rule 4.2).
+    /// Whether filters match elements of arrays; otherwise an array fails (rule 4.2).
     pub on_arrays: bool,
 }
 
@@ -55,7 +54,7 @@ impl Conditions {
         clauses.all(|clause| clause.passes(clause.key.find(event), self.on_arrays, dialect))
     }
 
-    /// How `event` fares with each.
+    /// The result of each for `event`.
     pub(super) fn explain(
         &self,
         event: &EventView<'_>,
@@ -79,7 +78,7 @@ impl Conditions {
 }
 
 impl Clause {
-    /// Why the value at the key decides otherwise than it looks.
+    /// Why the value at the key decides differently than expected.
     fn remark(&self, found: &Node<'_>, on_arrays: bool) -> Option<&'static str> {
         if self.operator.row().takes == Takes::Nothing {
             return None;
@@ -113,8 +112,7 @@ impl Clause {
         }
     }
 
-    /// Whether `value` is what the operator looks for, or what its opposite looks for if it is negated;
-    /// `None` if it is of another type.
+    /// Whether `value` matches the operator without its negation; `None` if it is of another type.
     fn hits(&self, value: &Scalar) -> Option<bool> {
         let number = |test: fn(&Decimal, &Decimal) -> bool| {
             let value = value.number()?;
@@ -164,7 +162,7 @@ impl Operand {
         }
     }
 
-    /// Each value as it is written; a range in brackets.
+    /// The values as they are written; a range in brackets.
     pub fn values(&self) -> Vec<String> {
         let range = |(low, high): &(Decimal, Decimal)| format!("[{low},{high}]");
         match self {

@@ -1,4 +1,4 @@
-//! The key of a filter: which value of an event it looks at (rule 4.3).
+//! The key of a filter: the value of an event that it compares (rule 4.3).
 
 use crate::model::filter::text::Text;
 use crate::model::filter::value::Node;
@@ -12,7 +12,7 @@ pub struct Key {
     path: Vec<Text>,
 }
 
-/// Why a text is no key.
+/// Why a text is not a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidKey {
     #[error("it must name a property, such as `subject` or `data.total`")]
@@ -40,7 +40,7 @@ impl Key {
         self.name.as_str()
     }
 
-    /// What `event` has there; `None` if nothing, not even `null`.
+    /// The value of `event` at the key; `None` if there is none, not even `null`.
     pub(super) fn find<'v, 'a>(&self, event: &'v EventView<'a>) -> Option<&'v Node<'a>> {
         let (root, rest) = self
             .path
@@ -53,7 +53,7 @@ impl Key {
         in_root.or_else(|| event.envelope(self.name.folded()))
     }
 
-    /// Whether the data of `event` has it, so that it would be found with `data.` before it.
+    /// Whether the key would be found with `data.` before it.
     pub(super) fn is_in_data(&self, event: &EventView<'_>) -> bool {
         event
             .data()

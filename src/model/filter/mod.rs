@@ -1,4 +1,4 @@
-//! Which events a subscription wants (rule 4).
+//! Filters: which events a subscription gets (rule 4).
 
 mod clause;
 mod key;
@@ -22,18 +22,17 @@ pub use view::EventView;
 
 use value::show_text;
 
-/// Whose published rules a filter follows where they differ: those of custom topics (rule 4) or
-/// those of namespace topics (rule N4).
+/// Which rules a filter follows where they differ: those of custom topics (rule 4) or of namespace topics
+/// (rule N4).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Dialect {
     #[default]
     Basic,
-    /// Types of events count in any letter case, and of the operators that pass without a key
-    /// `NumberNotInRange` does not.
+    /// Event types match in any letter case, and `NumberNotInRange` does not pass without a key.
     Namespace,
 }
 
-/// The filter of an event subscription; all of its parts must agree (rule 4.1).
+/// The filter of an event subscription. All of its parts must match (rule 4.1).
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Filter {
     pub dialect: Dialect,
@@ -41,27 +40,27 @@ pub struct Filter {
     pub included_event_types: Option<Vec<String>>,
     pub subject_begins_with: Text,
     pub subject_ends_with: Text,
-    /// Of the two parts above alone.
+    /// Applies only to the two parts above.
     pub subject_case_sensitive: bool,
     pub advanced: Conditions,
 }
 
-/// How an event fares with every part of a filter that asks for something.
+/// The result of every part of a filter for an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FilterResult {
     pub parts: Vec<PartResult>,
 }
 
-/// How an event fares with one part of a filter.
+/// The result of one part of a filter for an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PartResult {
     pub part: FilterPart,
-    /// What it asks for: `NumberGreaterThan data.total 100`.
+    /// The condition: `NumberGreaterThan data.total 100`.
     pub wanted: String,
-    /// What the event has there, as JSON text shortened where it is long; `None` if nothing.
+    /// The event's value, as JSON, shortened if it is long; `None` if there is none.
     pub saw: Option<String>,
     pub holds: bool,
-    /// What is not plain from the values, and decides.
+    /// An explanation, if the values alone do not explain the result.
     pub remark: Option<&'static str>,
 }
 
@@ -105,26 +104,26 @@ impl fmt::Display for FilterPart {
 }
 
 impl FilterResult {
-    /// Whether every part holds.
+    /// Whether every part matches.
     pub fn matched(&self) -> bool {
         self.first_failed().is_none()
     }
 
-    /// The first part that does not hold.
+    /// The first part that does not match.
     pub fn first_failed(&self) -> Option<&PartResult> {
         self.parts.iter().find(|part| !part.holds)
     }
 }
 
 impl PartResult {
-    /// What the event has there, for people.
+    /// The event's value, for people.
     pub fn saw_or_nothing(&self) -> &str {
         self.saw.as_deref().unwrap_or("nothing there")
     }
 }
 
 impl Filter {
-    /// Whether `event` passes. Asks only as far as the first part that it fails.
+    /// Whether `event` passes. Stops at the first part that fails.
     pub fn matches(&self, event: &EventView<'_>) -> bool {
         self.type_matches(event.event_type())
             && self.subject_begins(event)
@@ -132,7 +131,7 @@ impl Filter {
             && self.advanced.hold(event, self.dialect)
     }
 
-    /// How `event` fares with every part; the verdict is that of [`Filter::matches`].
+    /// The result of every part for `event`. Agrees with [`Filter::matches`].
     pub fn explain(&self, event: &EventView<'_>) -> FilterResult {
         let basic = [
             self.explain_type(event),
@@ -165,7 +164,7 @@ impl Filter {
         subject.ends_with(end)
     }
 
-    /// The subject and the part that it is asked for, in the forms that are compared.
+    /// The subject and the part that it is compared with, in comparable form.
     fn comparable<'c>(&self, event: &'c EventView<'_>, part: &'c Text) -> (&'c str, &'c str) {
         if part.as_str().is_empty() {
             ("", "")
@@ -210,7 +209,7 @@ impl Filter {
         })
     }
 
-    /// What a subject is asked for; `None` if for nothing.
+    /// A condition on the subject; `None` if there is none.
     fn show_asked(&self, verb: &str, part: &Text) -> Option<String> {
         let case = match self.subject_case_sensitive {
             true => " in this letter case",

@@ -1,7 +1,6 @@
 //! Numbers as they are written in JSON, compared digit by digit.
 //!
-//! No binary fraction is involved: 0.1 + 0.2 is no concern here, and identifiers of twenty digits
-//! differ where they differ.
+//! Without binary fractions: 0.1 is exactly 0.1, and identifiers of twenty digits differ where they differ.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -17,7 +16,7 @@ pub struct Decimal {
     digits: String,
 }
 
-/// Far from what a reader accepts in a number, and safe to add a length to.
+/// Far beyond what a number in an event can have, and safe to add a length to.
 const EXPONENT_MAX: i64 = 1_000_000_000_000_000_000;
 
 /// Zeros that are written out before an exponent is used instead.
@@ -184,7 +183,7 @@ mod tests {
         check("1e400", Greater, "1.7976931348623157e308");
         check("1e-400", Greater, "0");
         check("-1e400", Less, "-1e399");
-        // Exponents without end cost nothing.
+        // Endless exponents cost nothing.
         check("1e999999999999999999999999", Greater, "9e999999999");
         check("1e-999999999999999999999999", Less, "1e-999999999");
         check("0e999999999999999999999999", Equal, "0");

@@ -41,16 +41,16 @@ pub enum Takes {
     Texts,
 }
 
-/// What there is to know about an operator.
+/// The properties of an operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OperatorRow {
     pub operator: Operator,
-    /// Azure's spelling.
+    /// Azure's name.
     pub name: &'static str,
     pub takes: Takes,
-    /// Passes where the operator without the `Not` would not; of an array, no element may hit.
+    /// Passes where the operator without `Not` would not; of an array, no element may match.
     pub negated: bool,
-    /// Whether an event passes that has nothing at the key, `null`, or a value of another type.
+    /// Whether an event passes that has no value at the key, `null`, or a value of another type.
     pub passes_without_key: bool,
     /// Completes "passes if the value …".
     pub meaning: &'static str,
@@ -81,12 +81,12 @@ impl Operator {
         row(Self::IsNotNull, "IsNotNull", Takes::Nothing, "is there and not null"),
     ];
 
-    /// What there is to know about it.
+    /// Its properties.
     pub fn row(self) -> &'static OperatorRow {
         &Self::ALL[self as usize]
     }
 
-    /// Azure's spelling.
+    /// Azure's name.
     pub fn name(self) -> &'static str {
         self.row().name
     }

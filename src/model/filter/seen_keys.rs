@@ -1,14 +1,14 @@
-//! The keys that filters could name, as events have them.
+//! Keys of events that filters can name.
 
 use std::collections::BTreeSet;
 
 use crate::model::filter::value::{Node, Value};
 use crate::model::filter::view::EventView;
 
-/// Keys that are gathered: more would be no help to anybody who chooses one.
+/// Keys that are collected: more would not help anybody to choose one.
 const KEYS_MAX: usize = 200;
 
-/// Objects within objects that are looked into.
+/// Nested objects that are looked into.
 const DEPTH_MAX: usize = 8;
 
 /// Keys that some events have a value at, each once.
@@ -16,7 +16,7 @@ const DEPTH_MAX: usize = 8;
 pub struct SeenKeys(BTreeSet<String>);
 
 impl SeenKeys {
-    /// Adds those of another event, as long as there is room.
+    /// Adds the keys of an event, as long as there is room.
     pub fn add(&mut self, event: &EventView<'_>) {
         for name in event.envelope_names() {
             self.put(name);

@@ -6,10 +6,10 @@ use crate::model::event::{Event, EventData};
 use crate::model::filter::text::fold;
 use crate::model::filter::value::Node;
 
-/// An event that is about to be compared with many filters.
+/// An event that is compared with many filters.
 ///
-/// Costs nothing to make. Whatever a filter asks for is read at most once, however many filters ask,
-/// and of `data` only the objects on the way.
+/// Costs nothing to create. What filters need is parsed at most once, and of `data` only the objects on the
+/// way.
 pub struct EventView<'a> {
     event: &'a Event,
     /// `event.source`, or what it stands for.

@@ -15,7 +15,7 @@ use crate::outbound::transport::{HttpTransport, NetworkOptions};
 /// Thu, 01 Jan 1970 00:16:40 GMT.
 const NOW: Timestamp = Timestamp::from_ms(1_000_000);
 
-/// The way out of an appliance that may call the loopback interface, and how often it has looked a name up.
+/// The outbound side of an appliance that may call the loopback interface, and its number of look-ups.
 struct OutboundCheck {
     outbound: Outbound,
     lookups: Arc<AtomicUsize>,
@@ -58,7 +58,7 @@ impl OutboundCheck {
     }
 }
 
-/// The port of a receiver that answers every connection with `head`, and the requests that have come.
+/// A receiver that responds to every connection with `head`: its port, and the requests that have come.
 async fn receiver(head: &'static str) -> (u16, tokio::sync::mpsc::UnboundedReceiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let port = listener.local_addr().expect("an address").port();
@@ -68,7 +68,7 @@ async fn receiver(head: &'static str) -> (u16, tokio::sync::mpsc::UnboundedRecei
             let tell = tell.clone();
             tokio::spawn(async move {
                 let mut request = String::new();
-                // A client that speaks TLS begins with its number for handshakes, and is answered at once.
+                // A TLS client begins with the number of a handshake record, and gets its response at once.
                 while !request.ends_with("\r\n\r\n") && !request.starts_with('\u{16}') {
                     request.push(char::from(stream.read_u8().await.expect("a byte")));
                 }
@@ -108,7 +108,7 @@ async fn every_step_of_the_way_is_told() {
         assert_eq!(reached.clock_skew, Some(behind));
         let request = requests.recv().await.expect("a request");
         assert!(request.starts_with("HEAD /in HTTP/1.1\r\n"), "{request}");
-        // What a delivery remembers is not good enough for a trial.
+        // The cache of deliveries is not used by a test.
         assert_eq!(way.lookups.load(Ordering::SeqCst), times);
     }
 }

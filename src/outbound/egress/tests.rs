@@ -21,7 +21,7 @@ fn nets(text: &str) -> Vec<IpNet> {
         .collect()
 }
 
-/// `verdict` is empty where the address may be called, else a part of the reason.
+/// `verdict` is empty if the address may be called, else a part of the error.
 fn check_address(allow: &str, address: &str, verdict: &str) {
     let judged = policy(allow).check_address(address.parse().expect("an address"));
     compare(judged, verdict, &format!("{address} with {allow:?}"));
@@ -217,7 +217,7 @@ fn every_other_class_is_named() {
             "not a public address",
             "8000::1 a000:: fbff:: fe00::1 fe7f::1",
         ),
-        // IPv4-mapped addresses are what is inside.
+        // IPv4-mapped addresses count as the embedded ones.
         (
             "127.0.0.1 is a loopback address",
             "::ffff:127.0.0.1 ::ffff:7f00:1 0:0:0:0:0:ffff:7f00:0001",

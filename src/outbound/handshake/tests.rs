@@ -195,7 +195,7 @@ async fn cloud_events_receivers_agree_by_headers() {
         ),
     ] {
         let schema = DeliverySchema::CloudEventSchemaV1_0;
-        // A code in the body is no consent.
+        // A code in the body does not count.
         let body = r#"{"validationResponse":"C0DE"}"#;
         check(schema, status, &headers, body, expected).await;
     }

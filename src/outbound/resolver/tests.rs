@@ -3,7 +3,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
 
-/// A name server that gives its answers in order, then the last one for ever, and counts the questions.
+/// A name server that returns its answers in order, then the last one for ever, and counts look-ups.
 struct NameServer {
     responses: Mutex<VecDeque<Result<&'static str, io::ErrorKind>>>,
     requested: AtomicUsize,

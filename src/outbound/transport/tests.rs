@@ -13,10 +13,10 @@ use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 use super::*;
 use crate::base::Timestamp;
 
-/// Long enough to be never reached.
+/// Long enough never to be reached.
 const LONG: Duration = Duration::from_secs(60);
 
-/// In every URL's query, in no text that comes back.
+/// In every URL's query, and in no error.
 const CANARY: &str = "canary-4711";
 
 /// A receiver on the loopback interface.
@@ -26,7 +26,7 @@ struct Receiver {
 }
 
 impl Receiver {
-    /// Plays `play` on every connection.
+    /// Runs `play` on every connection.
     async fn playing<F, P>(play: P) -> Self
     where
         F: Future<Output = io::Result<()>> + Send + 'static,
@@ -48,7 +48,7 @@ impl Receiver {
         }
     }
 
-    /// Answers one request per connection with these bytes and hangs up.
+    /// Responds to one request per connection with these bytes, and closes it.
     async fn answering(response: impl Into<Vec<u8>>) -> Self {
         let response = Arc::<[u8]>::from(response.into());
         Self::playing(move |mut stream| {
@@ -71,7 +71,7 @@ impl Receiver {
     }
 }
 
-/// Reads a head, and a body of the length that it announces; `None` at the end of the connection.
+/// Reads a head and its body; `None` at the end of the connection.
 async fn read_request(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<String> {
     let mut request = Vec::new();
     while !is_complete(&request) {
@@ -420,7 +420,7 @@ async fn the_request_is_what_was_asked_for() {
     assert_eq!(body, "[{}]");
 }
 
-/// A receiver that answers a connection's first request and hangs up on the second.
+/// A receiver that responds to the first request of a connection and closes it on the second.
 #[tokio::test]
 async fn connections_are_used_again_and_requests_never_repeated() {
     let requests = Arc::new(AtomicUsize::new(0));

@@ -244,7 +244,7 @@ async fn only_a_busy_receiver_may_ask_to_wait() {
         (500, Outcome::GenericError),
         (503, Outcome::Busy),
     ] {
-        // The date counts from the clock's present, 138 ms past a full second.
+        // The date counts from the clock's time, 138 ms past a full second.
         for (retry_after, wait_ms) in [("120", 120_000), ("Sat, 21 Nov 2026 06:42:54 GMT", 120_862)]
         {
             let response = answer_to(status, &format!("retry-after: {retry_after}"), "").await;

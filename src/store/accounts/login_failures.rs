@@ -1,5 +1,4 @@
-//! Failures of guessers. They outlive the program: to crash it, or to wait for an update, is no way around
-//! the waits.
+//! Failed logins. They are stored, so that crashing or updating the program does not reset the delays.
 
 use std::time::Duration;
 
@@ -10,18 +9,19 @@ use crate::model::login_failures::LoginFailures;
 use crate::store::accounts::Accounts;
 use crate::store::error::StoreError;
 
-/// Guessers that are remembered at once, the last ones: bounds the file.
+/// Accounts and networks that are remembered, the newest failures first: bounds the table.
 const LOGIN_FAILURES_MAX: i64 = 10_000;
 
 impl Accounts {
-    /// Lets a try of these guessers pass and counts it as failed until it is known better, or tells how long
-    /// to wait. A guesser is a hash, since people type their password into the field for the name.
+    /// Counts a login attempt as failed until [`Accounts::clear_login_failures`] says otherwise, or returns
+    /// how long to wait. `guessers` are hashes of an account and a network: hashes, since people type their
+    /// password into the field for the name.
     pub async fn begin_login_attempt(
         &self,
         guessers: Vec<String>,
         now: Timestamp,
     ) -> Result<Option<Duration>, StoreError> {
-        // Whoever has to wait costs no change of the database.
+        // A client that has to wait causes no write.
         let asked = guessers.clone();
         let waits = self.db.read(move |tx| wait(tx, &asked, now)).await?;
         if waits.is_some() {
@@ -43,8 +43,8 @@ impl Accounts {
             .await
     }
 
-    /// Takes back the failure that [`Accounts::begin_login_attempt`] counted: `known` starts afresh, and costs
-    /// `others` nothing.
+    /// Removes the failure that [`Accounts::begin_login_attempt`] counted: `known` starts from zero, `others`
+    /// lose that one failure.
     pub async fn clear_login_failures(
         &self,
         known: String,
@@ -64,7 +64,7 @@ impl Accounts {
             .await
     }
 
-    /// Forgets guessers who have not failed since `cutoff`.
+    /// Deletes the failures of those who have not failed since `cutoff`.
     pub async fn delete_login_failures(&self, cutoff: Timestamp) -> Result<usize, StoreError> {
         self.db
             .write(move |tx| {
@@ -115,7 +115,7 @@ fn put(tx: &Connection, guesser: &str, failures: LoginFailures) -> Result<(), St
     Ok(())
 }
 
-/// Those whose last failure is the longest ago go first.
+/// Deletes the oldest rows beyond the limit.
 fn make_room(tx: &Connection) -> Result<(), StoreError> {
     tx.prepare_cached(
         "DELETE FROM login_failure WHERE hash IN \

@@ -1,5 +1,4 @@
-//! The book of people: users who sign in to the admin pages, their sessions, the tokens of programs, and
-//! who has failed to sign in.
+//! Accounts: users who sign in to the admin pages, their sessions, API tokens, and failed logins.
 
 mod login_failures;
 mod second_factor;
@@ -15,14 +14,14 @@ pub use users::{AccountError, NewUser, PasswordLink, User, UserChange, UserId};
 use crate::store::engine::db::Db;
 use crate::store::engine::encryption::Encryption;
 
-/// The book.
+/// The accounts of an appliance.
 #[derive(Clone)]
 pub struct Accounts {
     pub(super) db: Db,
     pub(super) encryption: Encryption,
 }
 
-/// What somebody may do.
+/// What a user or an API token may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
     /// Sees everything but secrets and the data of events.
@@ -37,7 +36,7 @@ impl Role {
     /// All roles, the weakest first.
     pub const ALL: [Role; 3] = [Self::Viewer, Self::Operator, Self::Admin];
 
-    /// The word for it.
+    /// The name, as it is stored and shown.
     pub fn name(self) -> &'static str {
         match self {
             Self::Viewer => "viewer",
@@ -46,13 +45,13 @@ impl Role {
         }
     }
 
-    /// The role that a word names.
+    /// The role of that name.
     pub fn parse(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|role| role.name() == word)
     }
 
-    /// The role that stands in the file. The schema admits no other word; the weakest one is the safe
-    /// reading.
+    /// The role in a row. The schema allows no other name; should there be one, the weakest role is the safe
+    /// choice.
     fn stored(word: &str) -> Self {
         Self::parse(word).unwrap_or(Self::Viewer)
     }

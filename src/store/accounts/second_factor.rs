@@ -1,4 +1,4 @@
-//! The second factor of a user: the seed of its codes, sealed, and recovery codes, hashed.
+//! The second factor of a user: its secret, encrypted, and recovery codes, hashed.
 
 use rusqlite::{OptionalExtension, params};
 
@@ -11,15 +11,15 @@ use crate::store::error::StoreError;
 #[derive(Clone, Debug)]
 pub struct SecondFactor {
     pub seed: Seed,
-    /// The last step whose code was used.
+    /// The last time step whose code was used.
     pub last_step: Option<i64>,
 }
 
-/// A second factor to be set up.
+/// A second factor to store.
 #[derive(Clone, Debug)]
 pub struct NewSecondFactor {
     pub seed: Seed,
-    /// The step whose code has confirmed it.
+    /// The time step whose code confirmed it.
     pub step: i64,
     /// SHA-256, in hex, of each recovery code.
     pub recovery_hashes: Vec<String>,
@@ -60,7 +60,7 @@ impl Accounts {
             .await
     }
 
-    /// Sets up a second factor, in the place of an older one; older recovery codes are void.
+    /// Stores a second factor in place of an older one, and replaces the recovery codes.
     pub async fn set_second_factor(
         &self,
         id: UserId,
@@ -87,7 +87,7 @@ impl Accounts {
             .await
     }
 
-    /// Does without a second factor from now on.
+    /// Removes the second factor with its recovery codes.
     pub async fn remove_second_factor(&self, id: UserId) -> Result<(), AccountError> {
         self.db
             .write(move |tx| {
@@ -104,7 +104,7 @@ impl Accounts {
             .await
     }
 
-    /// Uses up the code of a step, and of all before it. `false` if it was used up already.
+    /// Marks the code of a time step, and all before it, as used. `false` if it was used already.
     pub async fn use_step(&self, id: UserId, step: i64) -> Result<bool, StoreError> {
         self.db
             .write(move |tx| {
@@ -118,7 +118,7 @@ impl Accounts {
             .await
     }
 
-    /// Uses up a recovery code. `false` if there is no such code.
+    /// Deletes a recovery code that is used. `false` if there is no such code.
     pub async fn use_recovery_code(&self, id: UserId, hash: String) -> Result<bool, StoreError> {
         self.db
             .write(move |tx| {

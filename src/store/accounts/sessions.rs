@@ -1,4 +1,4 @@
-//! Sessions of signed-in users, known by the hash of their cookie alone.
+//! Sessions, stored under the hash of their cookie.
 
 use rusqlite::{OptionalExtension, Row, params};
 
@@ -6,18 +6,18 @@ use crate::base::Timestamp;
 use crate::store::accounts::{Accounts, UserId};
 use crate::store::error::StoreError;
 
-/// Sessions of one user at once; signing in once more ends the one that was used least lately.
+/// Sessions of one user; another sign-in deletes the one that was not used for the longest time.
 const SESSIONS_PER_USER_MAX: i64 = 50;
 
-/// Sessions of nobody, between a password and its second factor; the oldest ones go.
+/// Sessions that have passed the password and not yet the second factor; the oldest are deleted.
 const SESSIONS_OF_NOBODY_MAX: i64 = 1_000;
 
-/// What is kept of a session.
+/// A session as it is stored.
 #[derive(Clone, Debug)]
 pub struct SessionRecord {
     /// SHA-256, in hex, of the cookie's token.
     pub id: String,
-    /// What the session remembers, as JSON.
+    /// The session's data, as JSON.
     pub record: String,
     /// `None` until somebody has signed in.
     pub user: Option<UserId>,
@@ -26,11 +26,11 @@ pub struct SessionRecord {
     pub expires_at: Timestamp,
     /// The address that it was started from.
     pub address: Option<String>,
-    /// What the browser says that it is.
+    /// What the browser calls itself.
     pub browser: Option<String>,
 }
 
-/// A session to look at.
+/// A session in a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionRow {
     pub id: String,
@@ -44,7 +44,7 @@ pub struct SessionRow {
 }
 
 impl Accounts {
-    /// Keeps a new session, and forgets those that are too many.
+    /// Stores a new session, and deletes those beyond the limit.
     pub async fn add_session(&self, new: SessionRecord) -> Result<(), StoreError> {
         self.db
             .write(move |tx| {
@@ -77,7 +77,7 @@ impl Accounts {
             .await
     }
 
-    /// Brings a session up to date. One that was ended meanwhile stays ended.
+    /// Updates a session. One that was deleted meanwhile stays deleted.
     pub async fn save_session(&self, session: SessionRecord) -> Result<(), StoreError> {
         self.db
             .write(move |tx| {
@@ -95,7 +95,7 @@ impl Accounts {
             .await
     }
 
-    /// The record of a session that has not expired.
+    /// The data of a session that has not expired.
     pub async fn session(&self, id: String, now: Timestamp) -> Result<Option<String>, StoreError> {
         self.db
             .read(move |tx| {
@@ -108,7 +108,7 @@ impl Accounts {
             .await
     }
 
-    /// Sessions that have not expired, of one user or of all, the last used first; at most `limit`.
+    /// Sessions that have not expired, of one user or of all, most recently used first, at most `limit`.
     pub async fn sessions(
         &self,
         user: Option<UserId>,
@@ -146,7 +146,7 @@ impl Accounts {
             .await
     }
 
-    /// Ends a session.
+    /// Deletes a session.
     pub async fn delete_session(&self, id: String) -> Result<(), StoreError> {
         self.db
             .write(move |tx| {
@@ -157,7 +157,7 @@ impl Accounts {
             .await
     }
 
-    /// Ends all sessions, of one user or of all, but `kept`. Returns how many there were.
+    /// Deletes all sessions, of one user or of all, except `kept`. Returns how many there were.
     pub async fn end_sessions(
         &self,
         user: Option<UserId>,

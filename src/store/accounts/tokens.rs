@@ -1,4 +1,4 @@
-//! Tokens for programs, known by their hashes alone.
+//! API tokens for programs, stored as hashes.
 
 use rusqlite::{Row, params};
 
@@ -6,14 +6,14 @@ use crate::base::Timestamp;
 use crate::store::accounts::{AccountError, Accounts, Role};
 use crate::store::error::StoreError;
 
-/// Tokens of one appliance: they are kept in memory, and one for each program is plenty.
+/// Tokens of one appliance. All of them are held in memory.
 const TOKENS_MAX: i64 = 1_000;
 
-/// The number of a token; never given twice.
+/// The id of a token; never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TokenId(pub i64);
 
-/// A token as the book has it.
+/// A stored token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApiToken {
     pub id: TokenId,
@@ -21,16 +21,16 @@ pub struct ApiToken {
     /// SHA-256, in hex.
     pub hash: String,
     pub role: Role,
-    /// Who made it, in words.
+    /// Who created it, in words.
     pub created_by: String,
     pub created_at: Timestamp,
     /// `None`: it never expires.
     pub expires_at: Option<Timestamp>,
-    /// The last time that it was used, to the minute.
+    /// When it was last used, to the minute.
     pub used_at: Option<Timestamp>,
 }
 
-/// A token to be added.
+/// A token to store.
 #[derive(Clone, Debug)]
 pub struct NewToken {
     pub name: String,
@@ -95,7 +95,7 @@ impl Accounts {
             .await
     }
 
-    /// Remembers that a token has been used.
+    /// Stores when a token was used.
     pub async fn note_token_use(&self, id: TokenId, now: Timestamp) -> Result<(), StoreError> {
         self.db
             .write(move |tx| {

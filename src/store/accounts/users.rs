@@ -1,4 +1,4 @@
-//! Users: made, changed and deleted, but never the last one who can do everything.
+//! Users. The last one who can sign in as admin can be neither deleted, disabled nor demoted.
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
@@ -6,42 +6,42 @@ use crate::base::Timestamp;
 use crate::store::accounts::{Accounts, Role};
 use crate::store::error::{ChangeError, StoreError};
 
-/// Users of one appliance: bounds the lists of them, far past the people who look after one.
+/// Users of one appliance: bounds the lists of them.
 const USERS_MAX: i64 = 1_000;
 
-/// The number of a user; never given twice.
+/// The id of a user; never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct UserId(pub i64);
 
-/// Somebody who may sign in.
+/// Somebody who can sign in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct User {
     pub id: UserId,
     pub name: String,
-    /// PHC string; empty until a password is chosen.
+    /// PHC string; empty until the user chooses a password.
     pub password_hash: String,
     pub role: Role,
     pub created_at: Timestamp,
-    /// When signing in was forbidden.
+    /// When the user was disabled.
     pub disabled_at: Option<Timestamp>,
-    /// The last time that somebody signed in as this user.
+    /// The last sign-in.
     pub signed_in_at: Option<Timestamp>,
-    /// Whether signing in takes a second factor.
+    /// Whether a second factor is set up.
     pub has_second_factor: bool,
-    /// Until when a link to choose a password is out.
+    /// When the password link expires, if there is one.
     pub link_expires_at: Option<Timestamp>,
 }
 
-/// Somebody to be added.
+/// A user to store.
 #[derive(Clone, Debug)]
 pub struct NewUser {
     pub name: String,
-    /// PHC string; empty if it is still to be chosen by a link.
+    /// PHC string; empty if the user chooses a password by a link.
     pub password_hash: String,
     pub role: Role,
 }
 
-/// A way to choose a password: whoever holds the token.
+/// A link with which its holder chooses a password.
 #[derive(Clone, Debug)]
 pub struct PasswordLink {
     /// SHA-256, in hex, of the token.
@@ -49,11 +49,11 @@ pub struct PasswordLink {
     pub expires_at: Timestamp,
 }
 
-/// What of a user changes; `None` leaves it.
+/// A change of a user; `None` leaves a property as it is.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct UserChange {
     pub role: Option<Role>,
-    /// `true` forbids signing in and ends all sessions.
+    /// `true` disables the user and ends all sessions.
     pub disabled: Option<bool>,
 }
 
@@ -106,7 +106,7 @@ const COLUMNS: &str = "id, name, password_hash, role, created_at, disabled_at, s
      link_expires_at, totp IS NOT NULL";
 
 impl Accounts {
-    /// Whether anybody can sign in at all; until then the appliance is unclaimed.
+    /// Whether there is a user. Until then the appliance is unclaimed.
     pub async fn is_claimed(&self) -> Result<bool, StoreError> {
         self.db
             .read(|tx| {
@@ -117,7 +117,7 @@ impl Accounts {
             .await
     }
 
-    /// Makes the first user, unless there is one already: then `None`, and nothing changes.
+    /// Creates the first user. `None` if there is one already.
     pub async fn claim(
         &self,
         name: String,
@@ -150,12 +150,12 @@ impl Accounts {
         self.db.read(move |tx| one(tx, "name = ?1", &name)).await
     }
 
-    /// The user of that number.
+    /// The user of that id.
     pub async fn user(&self, id: UserId) -> Result<Option<User>, StoreError> {
         self.db.read(move |tx| one(tx, "id = ?1", id.0)).await
     }
 
-    /// The user for whom a link is out that has not expired.
+    /// The user of a password link that has not expired.
     pub async fn user_of_link(
         &self,
         hash: String,
@@ -197,7 +197,7 @@ impl Accounts {
             .await
     }
 
-    /// Changes a user. Whoever is disabled has no session any more.
+    /// Changes a user. Disabling a user ends all sessions.
     pub async fn change_user(
         &self,
         id: UserId,
@@ -224,7 +224,7 @@ impl Accounts {
             .await
     }
 
-    /// Deletes a user with all sessions.
+    /// Deletes a user and all sessions.
     pub async fn delete_user(&self, id: UserId) -> Result<(), AccountError> {
         self.db
             .write(move |tx| {
@@ -237,7 +237,7 @@ impl Accounts {
             .await
     }
 
-    /// Puts out a link by which a password can be chosen, in the place of an older one.
+    /// Stores a password link, in place of an older one.
     pub async fn put_link(&self, id: UserId, link: PasswordLink) -> Result<(), AccountError> {
         self.db
             .write(move |tx| {
@@ -253,8 +253,7 @@ impl Accounts {
             .await
     }
 
-    /// Gives a user another password. A link to choose one opens nothing any more, and all sessions end
-    /// but `kept`.
+    /// Changes the password of a user, voids the password link, and ends all sessions except `kept`.
     pub async fn set_password(
         &self,
         id: UserId,
@@ -280,7 +279,7 @@ impl Accounts {
             .await
     }
 
-    /// Remembers that somebody has signed in.
+    /// Stores when a user signed in.
     pub async fn note_sign_in(&self, id: UserId, now: Timestamp) -> Result<(), StoreError> {
         self.db
             .write(move |tx| {
@@ -294,7 +293,7 @@ impl Accounts {
     }
 }
 
-/// Refuses what has left nobody who can do everything: the change is undone.
+/// Fails, and so undoes the change, if nobody is left who can sign in as admin.
 fn keep_an_admin(tx: &Connection) -> Result<(), AccountError> {
     let some = "SELECT 1 FROM user WHERE role = 'admin' AND disabled_at IS NULL \
          AND password_hash <> '' LIMIT 1";

@@ -23,7 +23,7 @@ use crate::store::row;
 use crate::wire::resource;
 pub use namespaces::NamespaceChange;
 
-/// The book of namespaces, topics and event subscriptions.
+/// Namespaces, topics and event subscriptions.
 #[derive(Clone)]
 pub struct Catalog {
     pub(super) db: Db,
@@ -31,7 +31,7 @@ pub struct Catalog {
     pub(super) encryption: Encryption,
 }
 
-/// One whole change of the catalogue.
+/// One change of the catalog.
 #[derive(Clone, Debug)]
 pub enum RegistryChange {
     Namespace(NamespaceChange),
@@ -50,7 +50,7 @@ pub enum RegistryChange {
         id: TopicId,
         keys: AccessKeys,
     },
-    /// Its event subscriptions go with it.
+    /// Deletes its event subscriptions too.
     DeleteTopic {
         id: TopicId,
         pending: OnDelete,
@@ -77,13 +77,13 @@ pub enum RegistryChange {
 }
 
 impl Catalog {
-    /// The stored namespaces, topics and event subscriptions.
+    /// Loads all namespaces, topics and event subscriptions.
     pub async fn load(&self) -> Result<Registry, StoreError> {
         let (scope, encryption) = (self.scope.clone(), self.encryption.clone());
         self.db.read(move |tx| load(tx, &scope, &encryption)).await
     }
 
-    /// Stores `change`, made at `now`, and returns the registry as it is then.
+    /// Stores `change`, made at `now`, and returns the new registry.
     pub async fn save(
         &self,
         change: RegistryChange,
@@ -93,7 +93,8 @@ impl Catalog {
         Ok(registry)
     }
 
-    /// The same, with what is told of it. Returns also for whom that was.
+    /// Stores `change` and the event that notifies of it in one transaction. Returns also which subscriptions
+    /// got that event.
     pub async fn save_with_notice(
         &self,
         change: RegistryChange,
@@ -159,7 +160,7 @@ fn save(
             definition,
             keys,
         } => {
-            // The keys are sealed for the row, whose number is known only now.
+            // The keys are encrypted for the row, whose id is known only now.
             tx.execute(
                 "INSERT INTO topic (name, definition, key1, key2, created_at, updated_at, namespace_id)
                  VALUES (?1, ?2, '', '', ?3, ?3, ?4)",

@@ -1,4 +1,4 @@
-//! Changes of namespaces, as part of the catalogue.
+//! Changes of namespaces.
 
 use rusqlite::{Savepoint, params};
 
@@ -9,7 +9,7 @@ use crate::model::subscription::OnDelete;
 use crate::store::engine::encryption::{Encryption, NAMESPACE_KEY1, NAMESPACE_KEY2};
 use crate::wire::resource;
 
-/// One whole change of a namespace.
+/// One change of a namespace.
 #[derive(Clone, Debug)]
 pub enum NamespaceChange {
     Add {
@@ -25,7 +25,7 @@ pub enum NamespaceChange {
         id: NamespaceId,
         keys: AccessKeys,
     },
-    /// Its topics and their event subscriptions go with it.
+    /// Deletes its topics and their event subscriptions too.
     Delete {
         id: NamespaceId,
         pending: OnDelete,
@@ -44,7 +44,7 @@ pub(super) fn save(
             definition,
             keys,
         } => {
-            // The keys are sealed for the row, whose number is known only now.
+            // The keys are encrypted for the row, whose id is known only now.
             tx.execute(
                 "INSERT INTO namespace (name, definition, key1, key2, created_at, updated_at)
                  VALUES (?1, ?2, '', '', ?3, ?3)",

@@ -1,11 +1,11 @@
-//! The data directory: made private, locked for one process, never on a network file system.
+//! The data directory: private, locked by one process, and never on a network file system.
 
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// File systems over a network, on which SQLite's locks and flushes cannot be relied on.
+/// Network file systems, where SQLite cannot rely on locks and flushes.
 const NETWORK_FILE_SYSTEMS: [&str; 8] = [
     "nfs",
     "nfs4",
@@ -17,7 +17,7 @@ const NETWORK_FILE_SYSTEMS: [&str; 8] = [
     "fuse.sshfs",
 ];
 
-/// A directory that this process alone uses until the value is dropped.
+/// A directory that only this process uses until the value is dropped.
 #[derive(Debug)]
 pub struct DataDir {
     path: PathBuf,
@@ -42,7 +42,7 @@ pub enum DataDirError {
 }
 
 impl DataDir {
-    /// Makes the directory (0700) if there is none, and takes its lock.
+    /// Creates the directory (0700) if it is missing, and locks it.
     pub fn open(path: &Path) -> Result<Self, DataDirError> {
         let io = |cause| DataDirError::Io {
             path: path.display().to_string(),
@@ -63,7 +63,7 @@ impl DataDir {
         Ok(Self { path, _lock: lock })
     }
 
-    /// Where it is, as an absolute path.
+    /// Its absolute path.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -73,19 +73,19 @@ impl DataDir {
         self.path.join(name)
     }
 
-    /// Bytes that are free on its disk for this process.
+    /// Free bytes on its disk.
     pub fn free_bytes(&self) -> io::Result<u64> {
         let disk = rustix::fs::statvfs(&self.path)?;
         Ok(disk.f_bavail.saturating_mul(disk.f_frsize))
     }
 
-    /// Makes sure that files made in it outlive a loss of power.
+    /// Makes new files in it survive a power loss.
     pub fn sync(&self) -> io::Result<()> {
         File::open(&self.path)?.sync_all()
     }
 }
 
-/// Writes a file that only its owner may read, whole or not at all.
+/// Writes a file that only its owner can read, whole or not at all.
 pub fn write_private(path: &Path, text: &str) -> io::Result<()> {
     let unfinished = path.with_extension("unfinished");
     let mut file = OpenOptions::new()
@@ -135,7 +135,8 @@ fn take_lock(dir: &Path) -> Result<File, DataDirError> {
     Ok(file)
 }
 
-/// Looks the path up in the list of mounts (`device mount-point type options …` a line).
+/// Rejects a path on a network file system. `mounts` has a line `device mount-point type options …` for each
+/// mount.
 fn refuse_network(path: &Path, mounts: &str) -> Result<(), DataDirError> {
     let mount = mounts
         .lines()

@@ -1,14 +1,14 @@
 //! One writer, many readers.
 //!
-//! Every change runs on one thread, in the order of arrival. Changes that wait together share one
-//! commit, hence one fsync, and nobody hears "done" before it. A change that fails undoes itself alone.
-//! Readers each see one snapshot and never wait for the writer.
+//! Changes run on one thread, in the order of arrival. Changes that wait at the same time share one
+//! transaction and so one fsync; their callers get their results after it. A change that fails is rolled back
+//! alone. Each read sees one snapshot and never waits for the writer.
 //!
-//! An error after which the file cannot be written or trusted ends the process, wherever it shows: in a
-//! change, in a commit or in a read (see [`FatalHandler`]). Nobody above has to look for it.
+//! After some errors the file cannot be written or trusted any more, whether they come from a change, a
+//! commit or a read. They end the process, see [`FatalHandler`]; callers need not check for them.
 //!
-//! A change does no I/O of its own and no hashing of payloads: it is prepared outside and only written
-//! inside, because everybody behind it waits.
+//! A change does no I/O of its own and hashes no payloads: it only writes what was prepared before, because
+//! all others wait behind it.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -27,10 +27,10 @@ use crate::store::engine::write_times::{Longest, WriteTimes};
 use crate::store::error::{ChangeError, StoreError};
 use crate::store::ledger::counters::Counters;
 
-/// Changes in one commit: bounds how long the first one waits for the others.
+/// Changes in one commit: bounds how long the first of them waits.
 const GROUP_MAX: usize = 512;
 
-/// Changes that may wait for the writer; past it `write` waits, which is the only back pressure.
+/// Changes that may wait for the writer. Beyond it `write` waits, which is the only back pressure.
 const WRITE_QUEUE_MAX: usize = 4_096;
 
 /// Threads that read: enough for the dispatcher and a few pages at once on a small machine.
@@ -39,20 +39,20 @@ const READERS: usize = 4;
 /// Reads that may wait for a reader.
 const READ_QUEUE_MAX: usize = 1_024;
 
-/// How long one read may take; then it is interrupted, since an old snapshot keeps the write-ahead log
-/// from starting over.
+/// How long one read may take before it is interrupted: an old snapshot keeps the write-ahead log from
+/// starting over.
 const READ_DEADLINE: Duration = Duration::from_secs(1);
 
-/// Virtual-machine steps between two looks at the deadline.
+/// Virtual-machine steps between two checks of the deadline.
 const PROGRESS_STEPS: i32 = 20_000;
 
 /// Size of the write-ahead log past which the writer forces a checkpoint that lets it start over.
 const WAL_RESTART_BYTES: u64 = 32 * 1_024 * 1_024;
 
-/// Commits between two looks at the size of the write-ahead log.
+/// Commits between two checks of the log's size.
 const COMMITS_PER_WAL_LOOK: u32 = 64;
 
-/// Rows of 1 KiB cost a quarter less CPU and a fifth less disk on pages of this size than on 4 KiB.
+/// Page size. Rows of 1 KiB cost a quarter less CPU and a fifth less disk than on 4 KiB pages.
 const PAGE_BYTES: u32 = 16_384;
 
 const PRAGMAS: &str = "
@@ -67,24 +67,24 @@ const PRAGMAS: &str = "
     PRAGMA cache_size = -16384;
 ";
 
-/// Statements kept prepared per connection: more than there are.
+/// Prepared statements kept per connection: more than there are.
 const STATEMENTS_CACHED: usize = 128;
 
 type Change = Box<dyn FnOnce(&mut Group<'_>) -> Ran + Send>;
 type Reply = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
 type Query = Box<dyn FnOnce(&mut Reader) + Send>;
 
-/// A change that has run: how to tell its caller once the commit's outcome is known, and whether it left
-/// the group in a state that must not be committed.
+/// A change that has run: how to reply to its caller once the outcome of the commit is known, and the error
+/// for which the group must not be committed.
 struct Ran {
     reply: Reply,
     failure: Option<StoreError>,
 }
 
-/// Told once, when the database can no longer be trusted or written: the process must end.
+/// Called once, when the database can no longer be trusted or written: the process must end.
 pub type OnFatal = Box<dyn Fn(&StoreError) + Send + Sync>;
 
-/// Rings once, at the first error after which the file cannot be written or trusted any more.
+/// Calls [`OnFatal`] once, at the first error after which the file cannot be written or trusted.
 struct FatalHandler {
     on_fatal: OnFatal,
     was_called: AtomicBool,
@@ -105,7 +105,7 @@ impl FatalHandler {
     }
 }
 
-/// A handle on the database. Cheap to clone; the threads end when the last one is gone.
+/// A handle on the database. Cheap to clone; the threads end with the last one.
 #[derive(Clone)]
 pub(in crate::store) struct Db {
     backend: Backend,
@@ -121,18 +121,18 @@ enum Backend {
         log: Arc<Log>,
         write_times: Arc<WriteTimes>,
     },
-    /// On the caller's thread, so that a simulation stays deterministic.
+    /// Runs on the caller's thread, so that a simulation is deterministic.
     Inline(InlineDatabase),
 }
 
-/// The connection that writes, and what counts its changes.
+/// The connection that writes, with its counters.
 pub(super) struct WriterConnection {
     connection: Connection,
     counters: Counters,
     write_times: Arc<WriteTimes>,
 }
 
-/// Changes on their way to a common commit.
+/// Changes that will be committed together.
 struct Group<'a> {
     transaction: Transaction<'a>,
     counters: &'a Counters,
@@ -141,9 +141,9 @@ struct Group<'a> {
 /// The write-ahead log.
 struct Log {
     path: PathBuf,
-    /// The file that it is written back to.
+    /// The database file.
     of: PathBuf,
-    /// It is to be cut off after the next commit.
+    /// Whether to truncate it after the next commit.
     to_truncate: AtomicBool,
 }
 
@@ -152,7 +152,7 @@ impl Log {
         std::fs::metadata(&self.path).map_or(0, |file| file.len())
     }
 
-    /// By the system: every other change goes to the log.
+    /// When the database file was last written, which only checkpoints do.
     fn written_back_at(&self) -> Option<Timestamp> {
         let written_at = std::fs::metadata(&self.of).ok()?.modified().ok()?;
         Some(Timestamp::from_system(written_at))
@@ -162,7 +162,7 @@ impl Log {
 struct Reader {
     connection: Connection,
     fatal_handler: Arc<FatalHandler>,
-    /// When the present query must be over, by `clock`.
+    /// When the current query must end, by `clock`.
     deadline: Arc<AtomicI64>,
     clock: Clock,
 }
@@ -216,7 +216,7 @@ impl Db {
         })
     }
 
-    /// Runs everything on the caller's thread.
+    /// A handle that runs everything on the caller's thread.
     pub(in crate::store) fn inline(database: InlineDatabase) -> Self {
         Self {
             backend: Backend::Inline(database),
@@ -224,10 +224,10 @@ impl Db {
         }
     }
 
-    /// Runs `change` inside the next group and returns once that group is on disk.
+    /// Runs `change` in the next group and returns once that is on disk.
     ///
-    /// Once sent, a change is carried out even if the caller goes away. [`StoreError::Closed`] after a
-    /// change was sent means "unknown", not "failed".
+    /// Once sent, a change runs even if the caller goes away. [`StoreError::Closed`] after a change was sent
+    /// means "unknown", not "failed".
     pub(in crate::store) async fn write<T, E, F>(&self, change: F) -> Result<T, E>
     where
         T: Send + 'static,
@@ -237,8 +237,8 @@ impl Db {
         let (sender, result) = oneshot::channel();
         self.submit(Box::new(move |group| {
             let result = undo_alone(group, change);
-            // A failure of the file concerns everybody, and so does one that made SQLite roll the whole
-            // group back, such as a full disk; any other one has been undone.
+            // The whole group fails if the file failed, or if SQLite rolled back the transaction, as it does
+            // when the disk is full. Any other error has been undone.
             let failed = result.as_ref().err().and_then(E::store_error);
             let concerns_all =
                 |error: &&StoreError| error.is_fatal() || group.transaction.is_autocommit();
@@ -251,9 +251,9 @@ impl Db {
         result.await.map_err(|_| StoreError::Closed)?
     }
 
-    /// The same for the hot path, for a change that refuses nothing: it goes without the savepoint,
-    /// whose copies of pages cost more than the change itself. Should it fail nevertheless, the whole
-    /// group is undone; it hears its own error, and everybody else in it [`StoreError::Undone`].
+    /// Like [`Db::write`], but without a savepoint, which copies pages and costs more than the change itself:
+    /// for frequent changes that are not expected to fail. If one fails, the whole group is undone: its
+    /// caller gets the error, the others get [`StoreError::Undone`].
     pub(in crate::store) async fn write_in_group<T, F>(&self, change: F) -> Result<T, StoreError>
     where
         T: Send + 'static,
@@ -271,13 +271,13 @@ impl Db {
         result.await.map_err(|_| StoreError::Closed)?
     }
 
-    /// Tells whenever a group has been committed.
+    /// Notifies of every commit.
     pub(in crate::store) fn changes(&self) -> watch::Receiver<()> {
         self.commits.subscribe()
     }
 
-    /// Writes the log back to the file and cuts it off, after a commit. It costs the next commits, which
-    /// must make the log grow again, so it is for the rare moment when the disk is to have room.
+    /// Checkpoints the log and truncates it after a commit. The next commits are slower, since the log must
+    /// grow again, so this is for the rare moment when the disk needs room.
     pub(super) async fn cut_log(&self) -> Result<(), StoreError> {
         if let Backend::Threads { log, .. } = &self.backend {
             log.to_truncate.store(true, Ordering::Relaxed);
@@ -285,7 +285,7 @@ impl Db {
         self.write_in_group(|_| Ok(())).await
     }
 
-    /// Bytes of the log.
+    /// The size of the log.
     pub(super) fn log_bytes(&self) -> u64 {
         match &self.backend {
             Backend::Threads { log, .. } => log.bytes(),
@@ -293,7 +293,7 @@ impl Db {
         }
     }
 
-    /// What kept the writer longest since this was asked last; a store in memory does not tell.
+    /// The longest change and commit since the last call; nothing for a store in memory.
     pub(super) fn take_longest(&self) -> Longest {
         match &self.backend {
             Backend::Threads { write_times, .. } => write_times.take(),
@@ -301,7 +301,7 @@ impl Db {
         }
     }
 
-    /// Threads that read, and changes that wait for the one that writes; none where there are no threads.
+    /// How busy the threads are; nothing for a store in memory.
     pub(super) fn engine_status(&self) -> EngineStatus {
         match &self.backend {
             Backend::Threads {
@@ -327,7 +327,7 @@ impl Db {
             }
             Backend::Inline(database) => {
                 database.pause().await;
-                // The answers carry the outcome of the commit, so there is nothing else to report.
+                // The replies carry the outcome of the commit.
                 let _ = commit_group(&mut database.writer_connection(), change, || None);
                 self.commits.send_replace(());
                 database.pause().await;
@@ -361,7 +361,7 @@ impl Db {
 }
 
 impl WriterConnection {
-    /// Over a connection whose schema is the newest.
+    /// Wraps a connection whose schema is current.
     pub(in crate::store) fn open(connection: Connection) -> Result<Self, StoreError> {
         let counters = Counters::watch(&connection)?;
         Ok(Self {
@@ -400,14 +400,14 @@ impl Writer {
             self.committed.send_replace(());
             self.bound_log();
         }
-        // Nobody holds a handle any more: leave a file without a log behind.
+        // The last handle is gone: leave a file without a log behind.
         let _ = self
             .writer_connection
             .connection
             .execute_batch("PRAGMA wal_checkpoint(TRUNCATE);");
     }
 
-    /// Under constant writing SQLite's own checkpoints never let the log start over, so it would grow.
+    /// Under constant writes SQLite's own checkpoints never restart the log, so it would grow.
     fn bound_log(&mut self) {
         self.commits += 1;
         let checkpoint = if self.log.to_truncate.swap(false, Ordering::Relaxed) {
@@ -419,12 +419,12 @@ impl Writer {
         } else {
             return;
         };
-        // A reader in the way makes it "busy", not an error; the next look tries again.
+        // A reader can make it "busy", which is no error; the next check tries again.
         let _ = self.writer_connection.connection.execute_batch(checkpoint);
     }
 }
 
-/// A panic inside a change ends the writer's thread, and with it the process's use.
+/// Reports a panic in a change, which ends the writer's thread.
 struct ReportPanic(Arc<FatalHandler>);
 
 impl Drop for ReportPanic {
@@ -475,7 +475,7 @@ fn run_group(
         if let Some(cause) = failure {
             return Err(undone(cause)); // dropped means rolled back
         }
-        // What SQLite has rolled back by itself must not be told to be done, whatever the cause.
+        // SQLite has rolled the group back by itself, so none of it may be reported as done.
         if group.transaction.is_autocommit() {
             return Err(StoreError::Undone("SQLite rolled it back".to_owned()));
         }
@@ -490,8 +490,8 @@ fn run_group(
     Ok(())
 }
 
-/// What a group is told after one of its changes failed: the cause, where others can do something about
-/// it, else that nothing was stored.
+/// The error for the other callers of a group after one change failed: its cause where they can do something
+/// about it, else that nothing was stored.
 fn undone(cause: StoreError) -> StoreError {
     match cause {
         StoreError::Other(reason) | StoreError::Unreadable(reason) => StoreError::Undone(reason),
@@ -504,7 +504,7 @@ fn undone(cause: StoreError) -> StoreError {
     }
 }
 
-/// What the caller of a change hears: its own error before that of the group, which may follow from it.
+/// The result for the caller: its own error before that of the group, which may follow from it.
 fn result_for_caller<T, E: From<StoreError>>(
     result: Result<T, E>,
     commit: Result<(), StoreError>,
@@ -578,7 +578,7 @@ impl Reader {
     }
 }
 
-/// Opens a connection that cannot write, and whose statements are interrupted once `ends_at` has passed.
+/// Opens a read-only connection whose statements are interrupted after `ends_at`.
 pub(super) fn open_watched(
     path: &Path,
     clock: Clock,
@@ -598,18 +598,19 @@ fn open_reader(path: &Path) -> Result<Connection, StoreError> {
     Ok(connection)
 }
 
-/// Opens the connection that writes, making the file if there is none.
+/// Opens the connection that writes, creating the file if it is missing.
 pub(in crate::store) fn open_writer(path: &Path) -> Result<Connection, StoreError> {
     let connection = Connection::open(path)?;
     connection.pragma_update(None, "page_size", PAGE_BYTES)?;
-    // Deleted pages go back to the file system in small bites; it must be set before the first table.
+    // Deleted pages go back to the file system in small batches. Must be set before the first table is
+    // created.
     connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
     connection.pragma_update(None, "journal_mode", "WAL")?;
     configure(&connection)?;
     Ok(connection)
 }
 
-/// A database in memory with the same settings, for [`InlineDatabase`].
+/// Opens a database in memory with the same settings, for [`InlineDatabase`].
 pub(in crate::store) fn open_in_memory() -> Result<Connection, StoreError> {
     let connection = Connection::open_in_memory()?;
     configure(&connection)?;
@@ -619,7 +620,7 @@ pub(in crate::store) fn open_in_memory() -> Result<Connection, StoreError> {
 fn configure(connection: &Connection) -> Result<(), StoreError> {
     connection.execute_batch(PRAGMAS)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
-    // Otherwise a statement that could use a partial index is compiled anew whenever a value is bound to it.
+    // Otherwise a statement that could use a partial index is compiled again whenever a value is bound to it.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS_CACHED);
     Ok(())

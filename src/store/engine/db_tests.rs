@@ -18,7 +18,7 @@ fn with_clock(clock: &Clock) -> (tempfile::TempDir, Db) {
     (dir, db)
 }
 
-/// A database that is closed, then damaged, and opened again; and what its alarm is told.
+/// A database that was damaged while it was closed, and the errors that its fatal handler gets.
 fn damaged() -> (tempfile::TempDir, Db, std::sync::mpsc::Receiver<StoreError>) {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let path = dir.path().join("test.db");
@@ -88,8 +88,7 @@ async fn a_change_that_fails_undoes_itself_alone() {
     assert_eq!(rows(&db).await, [1, 3]);
 }
 
-/// Some errors roll back the whole transaction, not the statement. Then every change of the group has
-/// failed, and must say so.
+/// Some errors roll back the whole transaction, not the statement. Then every change of the group has failed.
 #[test]
 fn a_group_that_sqlite_rolls_back_fails_as_a_whole() {
     let mut connection = open_in_memory().expect("a database");
@@ -171,7 +170,7 @@ async fn a_full_disk_is_told_apart_and_loses_nothing() {
     assert_eq!(rows(&db).await, [1, 2]);
 }
 
-/// A full disk can cost more than the statement that met it.
+/// A full disk can undo more than the statement that met it.
 #[tokio::test]
 async fn a_full_disk_that_rolls_back_the_group_is_told_by_its_name() {
     let database = InlineDatabase::new().expect("a database");
@@ -276,7 +275,7 @@ async fn damage_is_fatal_wherever_it_shows() {
     assert!(received.try_recv().is_err(), "it rings once");
 }
 
-/// Only whoever caused it may conclude that trying again is of no use.
+/// Only the caller whose change failed may conclude that trying again is useless.
 #[test]
 fn the_others_of_a_ruined_group_hear_that_it_was_not_their_fault() {
     let mut connection = open_in_memory().expect("a database");

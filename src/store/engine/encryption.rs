@@ -1,8 +1,9 @@
-//! Secrets at rest: AES-256-GCM-SIV under a master key, bound to the cell that they stand in.
+//! Encryption of secrets at rest: AES-256-GCM-SIV under a master key, bound to the cell that they are stored
+//! in.
 //!
-//! A sealed text is `v1.<key id>.<nonce>.<ciphertext>`, the last two in base64url. The cell (table,
-//! column, number of the row) and the key's id are authenticated with it, so a sealed text opens nowhere
-//! else. What is sealed stands in [`COLUMNS`]; nothing on the way of an event is.
+//! An encrypted text is `v1.<key id>.<nonce>.<ciphertext>`, the last two in base64url. The cell (table,
+//! column, id of the row) and the key's id are authenticated with it, so it cannot be decrypted in another
+//! cell. [`COLUMNS`] lists what is encrypted; nothing that is read or written per event is.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -16,17 +17,17 @@ use zeroize::Zeroizing;
 use crate::base::{Entropy, sha256_hex};
 use crate::store::error::StoreError;
 
-/// Bytes of a master key: what AES-256 takes.
+/// Bytes of a master key (AES-256).
 const KEY_BYTES: usize = 32;
 
-/// Bytes of a key's hash that make up its id: enough to tell a handful of keys apart.
+/// Bytes of a key's hash that make up its id: enough to tell a few keys apart.
 const ID_BYTES: usize = 4;
 
-/// What every sealed text of this form begins with. No unsealed one does: keys and codes are base64,
+/// The beginning of every encrypted text. No plain text begins like this: keys and codes are base64,
 /// definitions are JSON objects, URLs begin with their scheme.
 const FORM: &str = "v1.";
 
-/// A column whose texts are sealed.
+/// An encrypted column.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::store) struct Column {
     pub(in crate::store) table: &'static str,
@@ -44,7 +45,7 @@ pub(in crate::store) const VALIDATION_CODE: Column =
 pub(in crate::store) const REPLAY_URL: Column = column("replay_job", "target_url");
 pub(in crate::store) const USER_TOTP: Column = column("user", "totp");
 
-/// Every sealed column. Their tables have a number `id` for each row.
+/// All encrypted columns. Their tables have a column `id`.
 pub(in crate::store) const COLUMNS: [Column; 8] = [
     NAMESPACE_KEY1,
     NAMESPACE_KEY2,
@@ -60,18 +61,18 @@ const fn column(table: &'static str, column: &'static str) -> Column {
     Column { table, column }
 }
 
-/// Master keys: the first one seals, all of them open. More than one is there only while sealed texts
-/// pass from one key to the next.
+/// Master keys: the first one encrypts, all of them decrypt. There is more than one only while the key is
+/// being replaced.
 #[derive(Clone, PartialEq, Eq)]
 pub struct MasterKeys(Vec<Zeroizing<[u8; KEY_BYTES]>>);
 
-/// Why a text holds no master keys. It does not show the text.
+/// A text is not a list of master keys. The error does not show it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("it is no master key: 32 bytes in base64, as from `openssl rand -base64 32`")]
 pub struct InvalidMasterKey;
 
 impl MasterKeys {
-    /// A new key.
+    /// Generates a key.
     pub(super) fn generate(entropy: &Entropy) -> Self {
         let mut key = Zeroizing::new([0; KEY_BYTES]);
         entropy.fill(&mut *key);
@@ -87,20 +88,20 @@ impl MasterKeys {
         }
     }
 
-    /// What [`MasterKeys::parse`] reads: a line for each key.
+    /// The keys as [`MasterKeys::parse`] reads them, one a line.
     pub(in crate::store) fn to_text(&self) -> Zeroizing<String> {
         let lines = self.0.iter().map(|key| STANDARD.encode(**key) + "\n");
         Zeroizing::new(lines.collect())
     }
 
-    /// These keys behind a new one, which seals from now on.
+    /// These keys behind a newer one, which encrypts from now on.
     pub(in crate::store) fn behind(&self, newer: Self) -> Self {
         let Self(mut keys) = newer;
         keys.extend(self.0.iter().cloned());
         Self(keys)
     }
 
-    /// The key that seals, alone.
+    /// Only the key that encrypts.
     pub(in crate::store) fn newest(&self) -> Self {
         Self(self.0[..1].to_vec())
     }
@@ -114,7 +115,7 @@ impl MasterKeys {
         self.0.iter().map(|key| id_of(key)).collect()
     }
 
-    /// The id of the key that seals. It tells nothing about the key.
+    /// The id of the key that encrypts. It reveals nothing about the key.
     pub fn id(&self) -> String {
         id_of(&self.0[0])
     }
@@ -138,7 +139,7 @@ impl fmt::Debug for MasterKeys {
     }
 }
 
-/// Seals and opens. Cheap to clone.
+/// Encrypts and decrypts. Cheap to clone.
 #[derive(Clone)]
 pub(in crate::store) struct Encryption {
     keys: Arc<Vec<(String, LessSafeKey)>>,
@@ -160,12 +161,12 @@ impl Encryption {
         }
     }
 
-    /// What texts sealed by the present key begin with.
+    /// The beginning of texts that the current key encrypted.
     pub(super) fn prefix(&self) -> String {
         format!("{FORM}{}.", self.keys[0].0)
     }
 
-    /// Seals `text` for the cell of `column` in the row `row`.
+    /// Encrypts `text` for the cell `column` of the row `row`.
     pub(in crate::store) fn encrypt(&self, column: Column, row: i64, text: &str) -> String {
         let (id, key) = &self.keys[0];
         let mut nonce = [0; NONCE_LEN];
@@ -182,7 +183,7 @@ impl Encryption {
         format!("{FORM}{id}.{nonce}.{encrypted}")
     }
 
-    /// The text that was sealed for this cell.
+    /// Decrypts the text of a cell.
     pub(in crate::store) fn open(
         &self,
         column: Column,
@@ -213,12 +214,12 @@ impl Encryption {
     }
 }
 
-/// Whether a text is sealed, by whichever key.
+/// Whether a text is encrypted, by any key.
 pub(super) fn is_encrypted(text: &str) -> bool {
     text.starts_with(FORM)
 }
 
-/// The id of the key that sealed a text.
+/// The id of the key that encrypted a text.
 pub(super) fn key_id(encrypted: &str) -> Option<&str> {
     Some(encrypted.strip_prefix(FORM)?.split_once('.')?.0)
 }

@@ -1,8 +1,6 @@
-//! A database in memory that does everything on the caller's thread: for simulations, which it keeps
-//! deterministic.
+//! A database in memory that runs everything on the caller's thread: for deterministic simulations.
 //!
-//! It outlives the stores that are opened on it, as a file outlives the processes that open it, and it
-//! can be filled up.
+//! It outlives the stores that are opened on it, as a file outlives processes, and can be made full.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -12,8 +10,8 @@ use crate::store::engine::encryption::{Encryption, MasterKeys};
 use crate::store::engine::{db, migrate};
 use crate::store::error::StoreError;
 
-/// How many turns everybody else gets before the next question or change goes on: it stands in for the
-/// threads of a real store.
+/// How often other tasks are polled before the next read or change goes on: this stands in for the threads of
+/// a real store.
 pub type Pauses = Arc<dyn Fn() -> usize + Send + Sync>;
 
 /// The database. Clones share it.
@@ -25,26 +23,26 @@ pub struct InlineDatabase {
 }
 
 impl InlineDatabase {
-    /// An empty one that answers at once.
+    /// An empty database without pauses.
     pub fn new() -> Result<Self, StoreError> {
         Self::with_pauses(Arc::new(|| 0))
     }
 
-    /// An empty one that lets others go first.
+    /// An empty database that lets other tasks run first.
     pub fn with_pauses(pauses: Pauses) -> Result<Self, StoreError> {
         let mut connection = db::open_in_memory()?;
         migrate::migrate(&mut connection)?;
         Ok(Self {
             writer_connection: Arc::new(Mutex::new(WriterConnection::open(connection)?)),
-            // Nobody but its own stores ever has to open it again.
+            // Only its own stores ever decrypt it.
             encryption: Encryption::new(&MasterKeys::generate(&Entropy::Os), Entropy::Os),
             pauses,
         })
     }
 
-    /// Takes all room from it, or gives it back: a full one refuses whatever needs another page.
+    /// Makes the database full, or not full again. A full one fails whatever needs another page.
     pub fn set_full(&self, full: bool) -> Result<(), StoreError> {
-        // SQLite takes a limit below the present size for that size, and caps one above its own.
+        // SQLite raises a limit below the current size to that size, and caps one above its own maximum.
         let pages_max = if full { 1 } else { u32::MAX - 1 };
         let writer_connection = self.writer_connection();
         Ok(writer_connection.connection().pragma_update_and_check(
@@ -66,7 +64,7 @@ impl InlineDatabase {
         self.writer_connection.lock().unwrap()
     }
 
-    /// Lets others go first.
+    /// Lets other tasks run first.
     pub(super) async fn pause(&self) {
         for _ in 0..(self.pauses)() {
             tokio::task::yield_now().await;

@@ -1,4 +1,4 @@
-//! A look through the database file for damage.
+//! The integrity check of the database file.
 
 use std::thread;
 use std::time::Duration;
@@ -12,30 +12,30 @@ use crate::store::engine::db;
 use crate::store::engine::upkeep::Upkeep;
 use crate::store::error::StoreError;
 
-/// Faults that are told; a damaged file has either few of them or thousands.
+/// Faults that are reported; a damaged file has either few or thousands.
 const FAULTS_MAX: usize = 20;
 
-/// What the look has found.
+/// The result of an integrity check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Integrity {
-    /// Tables that were looked through, with their indexes, and how many there are.
+    /// Tables that were checked with their indexes, and how many there are.
     pub checked: usize,
     pub tables: usize,
-    /// What is wrong, in SQLite's words, which name tables and rows and no values.
+    /// SQLite's messages, which name tables and rows but no values.
     pub faults: Vec<String>,
 }
 
 impl Integrity {
-    /// Whether there was time for all of it.
+    /// Whether all tables were checked in time.
     pub fn is_complete(&self) -> bool {
         self.checked == self.tables
     }
 }
 
 impl Upkeep {
-    /// Looks through one table after the other, on a connection of its own, until `within` has passed.
-    /// Each table has a snapshot of its own, so that the write-ahead log can start over in between;
-    /// neither the writer nor other readers wait.
+    /// Checks one table after the other, on a connection of its own, until `within` has passed. Each table
+    /// has its own snapshot, so that the write-ahead log can start over in between; neither the writer nor
+    /// other readers wait.
     pub async fn check_integrity(
         &self,
         clock: Clock,

@@ -1,8 +1,9 @@
-//! The master key's life: made at the first start, kept in a file beside the database, replaced at will.
+//! The life cycle of the master key: generated at the first start, stored in a file beside the database,
+//! replaced on request.
 //!
-//! One procedure serves every case: with the keys at hand, whatever is not sealed by the newest one (rows
-//! of releases that did not seal, rows under a key that is being replaced) is sealed anew in small bites,
-//! and then the file keeps the newest key alone. It runs at every start, so a crash at any point heals.
+//! One procedure serves every case. It encrypts whatever the newest key has not encrypted yet, in small
+//! batches, and then leaves only the newest key in the file. It runs at every start, so it also finishes what
+//! a crash interrupted.
 
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
@@ -18,33 +19,33 @@ use crate::store::engine::encryption::{
 };
 use crate::store::error::StoreError;
 
-/// The file in the data directory.
+/// The name of the key file in the data directory.
 pub const MASTER_KEY_FILE: &str = "master.key";
 
-/// Cells sealed in one commit.
+/// Cells encrypted in one commit.
 const BATCH: usize = 100;
 
 /// Where master keys come from.
 pub(in crate::store) struct MasterKeyFile<'a> {
     pub(in crate::store) data_dir: &'a DataDir,
-    /// Keys given by the configuration; without them the file is read, or made.
+    /// Keys from the configuration; without them the file is read, or created.
     pub(in crate::store) configured: Option<&'a MasterKeys>,
     pub(in crate::store) entropy: &'a Entropy,
 }
 
-/// What a change of the master key came to.
+/// The result of replacing the master key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rekeyed {
     /// Ids of the keys.
     pub old: String,
     pub new: String,
-    /// Texts that were sealed anew.
+    /// Texts that were encrypted again.
     pub cells: usize,
 }
 
 impl MasterKeyFile<'_> {
-    /// Finds the keys, refuses to go on without one that something is sealed by, and heals what a crash or
-    /// an older release left behind.
+    /// Reads the keys, fails if one is missing that something is encrypted by, and finishes an interrupted
+    /// replacement.
     pub(in crate::store) fn unlock(
         &self,
         connection: &mut Connection,
@@ -72,7 +73,7 @@ impl MasterKeyFile<'_> {
         Ok((encryption, keys.newest()))
     }
 
-    /// Seals everything by a new key, and forgets the old one. Nobody else may have the database open.
+    /// Encrypts everything with a new key and deletes the old one. Nobody else may have the database open.
     pub(in crate::store) fn rekey(
         &self,
         connection: &mut Connection,
@@ -145,7 +146,7 @@ fn listed(ids: &BTreeSet<String>) -> String {
     ids.iter().cloned().collect::<Vec<_>>().join(", ")
 }
 
-/// The ids of the keys that something is sealed by.
+/// The ids of the keys that the database is encrypted by.
 fn key_ids(connection: &Connection) -> Result<BTreeSet<String>, StoreError> {
     let mut ids = BTreeSet::new();
     for Column { table, column } in COLUMNS {
@@ -160,7 +161,7 @@ fn key_ids(connection: &Connection) -> Result<BTreeSet<String>, StoreError> {
     Ok(ids)
 }
 
-/// Seals by the newest key whatever is not, and leaves no trace of it in the file.
+/// Encrypts whatever the newest key has not encrypted, and leaves no trace of the old texts in the file.
 fn encrypt_all(
     connection: &mut Connection,
     encryption: &Encryption,
@@ -176,19 +177,19 @@ fn encrypt_all(
         progress(&format!("sealed {encrypted} secrets by the master key"));
     }
     if encrypted > 0 {
-        // The log still holds the pages as they were.
+        // The log still holds the old pages.
         connection.execute_batch("PRAGMA wal_checkpoint(TRUNCATE);")?;
     }
     Ok(encrypted)
 }
 
-/// One commit of it. Returns how many cells there were; 0 at the end.
+/// Encrypts up to `limit` cells in one commit. Returns how many; 0 at the end.
 fn encrypt_batch(
     connection: &mut Connection,
     encryption: &Encryption,
     limit: usize,
 ) -> Result<usize, StoreError> {
-    // Old texts are overwritten with zeros, not merely forgotten.
+    // SQLite overwrites old texts with zeros.
     connection.pragma_update(None, "secure_delete", true)?;
     let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let mut encrypted = 0;
@@ -214,7 +215,7 @@ fn encrypt_batch(
     Ok(encrypted)
 }
 
-/// Cells that the newest key has not sealed. There is nothing to seal in an empty one.
+/// Cells that the newest key has not encrypted. Empty cells need no encryption.
 fn stale(
     connection: &Connection,
     Column { table, column }: Column,

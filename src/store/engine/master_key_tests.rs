@@ -1,5 +1,5 @@
-//! The master key's life on a real disk: every state that a crash can leave behind heals, and no wrong
-//! key gets in.
+//! The master key on a real disk: every state that a crash can leave behind is repaired, and a wrong key is
+//! rejected.
 
 use std::fs;
 use std::path::Path;
@@ -12,10 +12,10 @@ use crate::base::{Clock, Timestamp};
 use crate::model::registry::ResourceScope;
 use crate::store::{FILE, Store, StoreOptions, db, migrate};
 
-/// Texts that must never stand in the file.
+/// Texts that must not be in any file.
 const SECRETS: [&str; 3] = ["c2VjcmV0LWtleS1vbmU=", "SECRET-IN-URL", "SECRET-CODE"];
 
-/// A data directory with a database of a release that did not seal.
+/// A data directory whose database holds plain texts.
 fn unsealed(topics: usize) -> tempfile::TempDir {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let path = dir.path().join(FILE);
@@ -55,7 +55,7 @@ fn options(master_keys: Option<MasterKeys>) -> StoreOptions {
     }
 }
 
-/// Opens the store and tells the secrets in it; then it is closed again.
+/// Opens the store, returns its secrets and closes it.
 async fn read(dir: &Path, keys: Option<&MasterKeys>) -> Result<String, StoreError> {
     let data_dir = Arc::new(DataDir::open(dir).expect("the data directory"));
     let store = Store::open(data_dir, options(keys.cloned()), &|_| ())?;
@@ -82,7 +82,7 @@ async fn read(dir: &Path, keys: Option<&MasterKeys>) -> Result<String, StoreErro
 
 const INSIDE: &str = "c2VjcmV0LWtleS1vbmU= code=SECRET-IN-URL SECRET-CODE";
 
-/// Asserts that no secret stands in any file of the directory, deleted pages and the log included.
+/// Asserts that no file of the directory holds a secret, deleted pages and the log included.
 fn assert_sealed(dir: &Path) {
     for entry in fs::read_dir(dir).expect("a directory") {
         let path = entry.expect("an entry").path();

@@ -1,7 +1,7 @@
-//! Brings a database file to the present schema.
+//! Migrates a database file to the current schema.
 //!
-//! The numbered files in `migrations/` only go forward. A copy of the database is made before an older schema is
-//! changed. A database of a newer schema, or of one from before the first release, is not opened.
+//! The numbered files in `migrations/` only go forward. A copy of the database is made before an older schema
+//! is changed. A database of a newer schema, or of one from before the first release, is not opened.
 
 use std::fs::OpenOptions;
 use std::io::ErrorKind;
@@ -18,12 +18,12 @@ mod embedded {
     refinery::embed_migrations!("migrations");
 }
 
-/// SQLite before this release can lose committed data of the write-ahead log when one connection writes
-/// while another checkpoints.
+/// Older versions of SQLite can lose committed data of the write-ahead log when one connection writes while
+/// another checkpoints.
 const SQLITE_VERSION_MIN: i32 = 3_051_003;
 
-/// Migrates the file `path`, making it if there is none, and closes it again. Tells `progress` what
-/// takes long.
+/// Migrates the file `path`, creating it if it is missing, and closes it again. Reports slow steps to
+/// `progress`.
 pub(in crate::store) fn migrate_file(
     path: &Path,
     progress: &dyn Fn(&str),
@@ -49,8 +49,8 @@ pub(in crate::store) fn migrate_file(
     make_shrinkable(&connection, progress)
 }
 
-/// Rewrites a file that cannot get smaller, such as one that another program has put together: new ones can
-/// from the start. It takes room for a second copy on the disk, once.
+/// Rewrites a file that cannot shrink, such as one that another program created. New files can shrink from
+/// the start. It needs room for a second copy on the disk, once.
 fn make_shrinkable(connection: &Connection, progress: &dyn Fn(&str)) -> Result<(), StoreError> {
     const INCREMENTAL: i64 = 2;
     let vacuum: i64 = connection.query_row("PRAGMA auto_vacuum", [], |row| row.get(0))?;
@@ -92,8 +92,8 @@ fn check_schema(path: &Path, connection: &Connection, have: i64) -> Result<(), S
     Ok(())
 }
 
-/// Makes an empty file that only its owner may read, if there is none; SQLite gives its log the same
-/// rights. (A database that is open must never be opened like this: closing it would drop its locks.)
+/// Creates an empty file that only its owner can read, if it is missing; SQLite gives its log the same
+/// rights. (Never do this to an open database: closing the file would drop SQLite's locks.)
 fn make_private(path: &Path) -> Result<(), StoreError> {
     let made = OpenOptions::new()
         .write(true)
@@ -131,7 +131,7 @@ fn newest() -> i64 {
     versions.map_or(0, i64::from)
 }
 
-/// Whether the files that made the schema `have` of a database are the ones in here, as far as those go.
+/// Whether the schema `have` was made by the migrations that this version has.
 fn is_known(connection: &Connection, have: i64) -> Result<bool, StoreError> {
     if have == 0 {
         return Ok(true);
@@ -146,7 +146,7 @@ fn is_known(connection: &Connection, have: i64) -> Result<bool, StoreError> {
     Ok(pairs.all(|(applied, known)| *applied == known.checksum().to_string()))
 }
 
-/// The schema of an open database; 0 for a new file.
+/// The schema version of an open database; 0 for a new file.
 pub(super) fn schema_version(connection: &Connection) -> Result<i64, StoreError> {
     if !connection.table_exists(None, "refinery_schema_history")? {
         return Ok(0);
@@ -160,7 +160,7 @@ fn backup_path(path: &Path, schema: i64) -> PathBuf {
         .join(format!("before-upgrade-from-schema-{schema}.db"))
 }
 
-/// Copies the database into a temporary file, makes it durable and gives it its name.
+/// Copies the database to a temporary file, syncs it and renames it.
 fn backup(connection: &Connection, copy: &Path) -> Result<(), StoreError> {
     let folder = copy.parent().expect("a file in a folder");
     let unfinished = copy.with_extension("unfinished");
@@ -193,7 +193,7 @@ mod tests {
         assert_eq!(schema_version(&connection).expect("a version"), newest());
     }
 
-    /// What `migrate_file` says to a database whose history was changed by `statements`.
+    /// The error of `migrate_file` for a database whose history was changed by `statements`.
     fn rejection(statements: &str) -> String {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let path = dir.path().join("everpost.db");

@@ -1,4 +1,5 @@
-//! Housekeeping: what has outlived its use goes, in small bites, so that no commit takes long.
+//! What can be asked of the database as a file: its size, its schema, how busy it is, and whether it can be
+//! written.
 
 use std::sync::Arc;
 
@@ -9,7 +10,7 @@ use crate::store::engine::migrate::schema_version;
 use crate::store::engine::write_times::{CommitTimes, Longest};
 use crate::store::error::StoreError;
 
-/// The book of housekeeping.
+/// The database as a file.
 #[derive(Clone)]
 pub struct Upkeep {
     pub(in crate::store) db: Db,
@@ -17,51 +18,51 @@ pub struct Upkeep {
     pub(in crate::store) data_dir: Option<Arc<DataDir>>,
 }
 
-/// What the store works with.
+/// How busy the database is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EngineStatus {
-    /// Threads that read, beside the one that writes.
+    /// Threads that read.
     pub readers: usize,
-    /// Changes that wait to be written, and how many may.
+    /// Changes that wait for the writer, and how many may.
     pub changes_waiting: usize,
     pub changes_max: usize,
     pub commit_times: CommitTimes,
-    /// When the write-ahead log was last written back to the file: nothing else writes to that.
+    /// The last checkpoint.
     pub checkpointed_at: Option<Timestamp>,
 }
 
-/// What the database is made of.
+/// The schema of the database.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Schema {
     pub version: i64,
-    /// What made its tables and indexes.
+    /// The statements that create its tables, indexes and triggers.
     pub statements: Vec<String>,
 }
 
-/// How large the database is, in bytes.
+/// The size of the database, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sizes {
-    /// The file, once its log has been written back.
+    /// The file after a checkpoint.
     pub file: u64,
-    /// What of it holds nothing.
+    /// Of these, in free pages.
     pub free: u64,
-    /// One page, the least by which the file gets smaller.
+    /// One page, the unit by which the file shrinks.
     pub page: u64,
     /// The write-ahead log.
     pub log: u64,
-    /// Free on the disk; `None` where that cannot be told, or does not matter.
+    /// Free on the disk; `None` for a store in memory, or if it is unknown.
     pub disk_free: Option<u64>,
 }
 
 impl Sizes {
-    /// What of the file holds something.
+    /// Bytes of the file that are not free.
     pub fn used(&self) -> u64 {
         self.file.saturating_sub(self.free)
     }
 }
 
 impl Upkeep {
-    /// What the store works with, and how busy that is.
+    /// How busy the database is.
     pub fn engine_status(&self) -> EngineStatus {
         self.db.engine_status()
     }
@@ -82,21 +83,21 @@ impl Upkeep {
             .await
     }
 
-    /// Bytes that are free for the store; `None` where that cannot be told, or does not matter.
+    /// Free bytes on the disk; `None` for a store in memory, or if they are unknown.
     pub fn free_bytes(&self) -> Option<u64> {
         self.data_dir.as_ref()?.free_bytes().ok()
     }
 
-    /// What kept the writer longest since this was asked last.
+    /// The longest change and commit since the last call.
     pub fn take_longest(&self) -> Longest {
         self.db.take_longest()
     }
 
-    /// Proves that the database can be written and that the disk takes it.
+    /// Checks that the database and the disk can be written.
     pub async fn check_writable(&self) -> Result<(), StoreError> {
         self.db
             .write(|tx| {
-                // An update of nothing takes the write lock and ends in a commit.
+                // An update of no rows takes the write lock and ends in a commit.
                 tx.execute("UPDATE user SET role = role WHERE id = -1", [])?;
                 Ok(())
             })
@@ -128,8 +129,7 @@ impl Upkeep {
         })
     }
 
-    /// Gives up to `pages` pages that hold nothing back to the file system, which sees them gone once the
-    /// log has been written back.
+    /// Returns up to `pages` free pages to the file system, which sees them after the next checkpoint.
     pub async fn shrink(&self, pages: u64) -> Result<(), StoreError> {
         self.db
             .write(move |tx| {
@@ -141,7 +141,7 @@ impl Upkeep {
             .await
     }
 
-    /// Writes the log back and cuts it off, so that the file system sees what has become free.
+    /// Checkpoints and truncates the log, so that the file system sees what has become free.
     pub async fn cut_log(&self) -> Result<(), StoreError> {
         self.db.cut_log().await
     }

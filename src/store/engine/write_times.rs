@@ -1,39 +1,37 @@
-//! How long the writer was kept: everybody who changes something waits for it.
+//! How long changes and commits take: all changes wait for the one writer.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Commits whose times are kept: some seconds of a busy appliance, some minutes of one at rest, and few
-/// enough to be put in order whenever somebody asks.
+/// Commits whose times are kept: a few seconds of a busy appliance, a few minutes of an idle one.
 const COMMITS_KEPT: usize = 500;
 
-/// What kept the writer. Clones of the writer's handle share it.
+/// Times of changes and commits. Clones of the writer's handle share them.
 #[derive(Debug, Default)]
 pub(super) struct WriteTimes {
-    /// The longest since the last look, in microseconds.
+    /// The longest since the last call of [`WriteTimes::take`], in microseconds.
     change: AtomicU64,
     commit: AtomicU64,
-    /// What the newest commits took, the oldest of them first.
+    /// The times of the newest commits, oldest first.
     commits: Mutex<VecDeque<Duration>>,
 }
 
-/// What kept the writer longest.
+/// The longest times of the writer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Longest {
     /// One change.
     pub change: Duration,
-    /// What ends a group of changes: the counters, and the wait for the disk.
+    /// The end of a group: writing the counters, and waiting for the disk.
     pub commit: Duration,
 }
 
-/// What the newest commits took: the counters, and the wait for the disk.
+/// The times of the newest commits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CommitTimes {
-    /// How many these are; none where there was no commit yet.
+    /// How many commits these are; 0 where there was none yet.
     pub commits: usize,
-    /// As many took longer as did not.
     pub median: Duration,
     pub longest: Duration,
 }
@@ -52,7 +50,7 @@ impl WriteTimes {
         commits.push_back(took);
     }
 
-    /// The longest since this was asked last.
+    /// The longest times since the last call.
     pub(in crate::store) fn take(&self) -> Longest {
         let take = |longest: &AtomicU64| Duration::from_micros(longest.swap(0, Ordering::Relaxed));
         Longest {
@@ -63,7 +61,7 @@ impl WriteTimes {
 
     /// What the newest commits took.
     pub(super) fn commit_times(&self) -> CommitTimes {
-        // Copied, so that no commit waits for the order.
+        // Copied, so that no commit waits for the sorting.
         let mut commits: Vec<_> = self.commits.lock().unwrap().iter().copied().collect();
         commits.sort_unstable();
         let at = |index: usize| commits.get(index).copied().unwrap_or_default();

@@ -12,38 +12,37 @@ use crate::store::error::StoreError;
 use crate::store::ledger::Deliveries;
 use crate::store::row;
 
-/// A publish request that has been checked and matched, ready to be stored whole.
+/// Matched events of one topic, to be stored together.
 #[derive(Debug)]
 pub struct AppendRequest {
     pub topic: TopicId,
     pub received_at: Timestamp,
     pub events: Vec<(Event, Vec<SubscriptionId>)>,
-    /// How a repetition of the request is recognised, if the client gave it an id.
+    /// Identifies the publish request, if the client gave it an id.
     pub request: Option<RequestMark>,
 }
 
-/// Recognises a repeated publish request (rule A, `x-ms-client-request-id`).
+/// Identifies a publish request, so that a repeated one is stored once (rule A, `x-ms-client-request-id`).
 #[derive(Clone, Copy, Debug)]
 pub struct RequestMark {
     pub fingerprint: [u8; 32],
     pub body_hash: [u8; 32],
-    /// Requests from before this moment are not recognised any more.
+    /// Older requests are not recognised any more.
     pub since: Timestamp,
 }
 
-/// What storing a publish request came to.
+/// The result of an [`AppendRequest`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Appended {
     Stored {
         events: Vec<EventKey>,
     },
-    /// The same request was stored before; nothing was stored again.
+    /// The same request was stored before, so nothing is stored again.
     Repeated,
 }
 
 impl Deliveries {
-    /// Stores the events of a request with all their deliveries, whole or not at all. They are on disk
-    /// when this returns.
+    /// Stores events with all their deliveries, all or nothing. They are on disk when this returns.
     pub async fn append(&self, accepted: AppendRequest) -> Result<Appended, StoreError> {
         let Some(stored) = self
             .db
@@ -67,7 +66,7 @@ const INSERT_EVENT: &str = "INSERT INTO event (topic_id, received_at, event_id, 
 const INSERT_DELIVERY: &str = "INSERT INTO delivery (event_id, subscription_id, next_attempt_at, \
      published_at) VALUES (?1, ?2, ?3, ?3)";
 
-/// `None` for a request that is a repetition.
+/// Returns `None` for a repeated request.
 pub(in crate::store) fn append(
     tx: &Connection,
     accepted: AppendRequest,

@@ -1,9 +1,8 @@
-//! Counters behind lists and pages, kept in the same change as what they count.
+//! Counters for lists and pages, updated in the transaction that changes what they count.
 //!
-//! Triggers of the writer's own connection tell this module of every row of `event` and `delivery` that
-//! changes, so that no way of changing a delivery can forget to count it. What a group of changes adds up
-//! to is kept here and written once, right before the group's commit: a few rows, however many events the
-//! group has.
+//! Triggers on the writer's connection report every changed row of `event` and `delivery`, so no way of
+//! changing a delivery can forget to count it. The changes of a group are added up in memory and written
+//! once, right before its commit: a few rows, however many events the group has.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -53,7 +52,7 @@ pub(in crate::store) struct Counters {
     counts: Arc<Mutex<Counts>>,
 }
 
-/// What has changed and is not written yet.
+/// What was counted and is not written yet.
 #[derive(Debug, Default)]
 pub(in crate::store) struct Counts {
     totals: HashMap<i64, Total>,
@@ -84,7 +83,7 @@ struct Rollup {
     latencies: [i64; LATENCY_BOUNDS_MS.len()],
 }
 
-/// Deliveries that have been dead-lettered.
+/// New dead letters.
 #[derive(Clone, Copy, Debug)]
 struct Added {
     count: i64,
@@ -100,8 +99,7 @@ struct TopicRollup {
     bytes: i64,
 }
 
-/// Calls of the functions that count. They live in the connection's own schema: nothing of them is in the
-/// file.
+/// Temporary triggers of this connection; they are not stored in the file.
 const TRIGGERS: &str = "
     CREATE TEMP TRIGGER event_made AFTER INSERT ON main.event BEGIN
         SELECT count_event(NEW.topic_id, NEW.received_at, NEW.matched, octet_length(NEW.data));
@@ -125,7 +123,7 @@ const TRIGGERS: &str = "
 ";
 
 impl Counters {
-    /// Counts the changes made on `connection` from now on.
+    /// Counts the changes of `connection` from now on.
     pub(in crate::store) fn watch(connection: &Connection) -> rusqlite::Result<Self> {
         let counts = Arc::<Mutex<Counts>>::default();
         let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_INNOCUOUS;
@@ -144,22 +142,22 @@ impl Counters {
         Ok(Self { counts })
     }
 
-    /// Takes what was counted so far away, so that what follows can be kept or forgotten by itself.
+    /// Takes away what was counted so far, so that the next change is counted apart.
     pub(in crate::store) fn take_counts(&self) -> Counts {
         std::mem::take(&mut self.counts.lock().unwrap())
     }
 
-    /// Forgets what was counted since `aside` was set aside.
+    /// Drops what was counted since `aside` was taken.
     pub(in crate::store) fn restore_counts(&self, aside: Counts) {
         *self.counts.lock().unwrap() = aside;
     }
 
-    /// Keeps what was counted since `aside` was set aside, together with it.
+    /// Adds `aside` to what was counted since it was taken.
     pub(in crate::store) fn join(&self, aside: Counts) {
         self.counts.lock().unwrap().add(aside);
     }
 
-    /// Writes what was counted into the tables, in the open transaction.
+    /// Writes the counts, in the open transaction.
     pub(in crate::store) fn write(&self, group: &Connection) -> rusqlite::Result<()> {
         self.take_counts().write(group)
     }
@@ -183,13 +181,13 @@ impl Counts {
         }
     }
 
-    /// A version of a delivery that is replaced, or deleted, counts no longer as what it was.
+    /// Takes back what the old version of a delivery counts as long as it is there.
     fn leave(&mut self, row: &DeliveryRow, old: &Version) {
         let total = self.totals.entry(row.subscription_id).or_default();
         match old.state {
             DeliveryState::Pending => {
                 total.pending -= 1;
-                // Of one that is deleted while it waits, nothing is left that could account for it.
+                // A pending delivery that is deleted has no other state that could account for it.
                 total.matched -= i64::from(row.new.is_none());
             }
             DeliveryState::DeadLettered => {
@@ -221,7 +219,7 @@ impl Counts {
             self.rollup(row, row.published_at).matched += 1;
         }
         let attempts = new.attempts - row.old.as_ref().map_or(0, |old| old.attempts);
-        // One that was counted and then not made takes back what was counted at the same moment.
+        // An attempt that was counted and then not made is taken back at the time when it was counted.
         if attempts != 0 {
             let at = row.last_attempt_at.unwrap_or(row.published_at);
             self.rollup(row, at).attempts += attempts;
@@ -294,7 +292,7 @@ impl Counts {
             *sum += more;
         });
         for (key, more) in dead_lettered {
-            // What was set aside came first.
+            // `other` was counted first.
             let later = self.dead_lettered.insert(key.clone(), more);
             if let Some(later) = later {
                 self.dead_lettered
@@ -419,8 +417,8 @@ const ADD_DEAD_LETTERS: &str = "INSERT INTO dead_letter_total VALUES (?1, ?2, ?3
 const FORGET_EMPTY: &str = "DELETE FROM dead_letter_total \
      WHERE subscription_id = ?1 AND reason = ?2 AND day_at = ?3 AND dead_letters <= 0";
 
-/// Nothing is noted for nobody, nor about the subscriptions of built-in topics, whose numbers are negative: a
-/// notice of what has become of a notice would be the next one's cause.
+/// Only while somebody subscribes to the built-in topic, and not for subscriptions of built-in topics, whose
+/// ids are negative: a notice about a notice would cause the next one.
 const NOTE_DEAD_LETTERS: &str = "INSERT INTO dead_letter_notice \
          (subscription_id, reason, dead_letters, first_at, last_at, last_delivery_id) \
      SELECT ?1, ?2, ?3, ?4, ?5, ?6 WHERE EXISTS \
@@ -484,7 +482,7 @@ fn write_dead_letters(
     Ok(())
 }
 
-/// A change of a row of `delivery`, as far as it counts.
+/// A changed row of `delivery`, as far as it counts.
 struct DeliveryRow {
     id: i64,
     subscription_id: i64,
@@ -516,7 +514,7 @@ impl DeliveryRow {
         })
     }
 
-    /// Subscription, reason and day under which a dead letter is counted.
+    /// The key under which a dead letter is counted: subscription, reason and day.
     fn of_day(&self, version: &Version) -> (i64, String, i64) {
         let at = version.ended_at.unwrap_or_default();
         (
@@ -533,7 +531,7 @@ impl Version {
         let Some(state) = name.and_then(DeliveryState::from_name) else {
             return Ok(None);
         };
-        // Read only where it counts: this runs for every row that changes.
+        // Read only where it is needed: this runs for every changed row.
         let is_dead_letter = state == DeliveryState::DeadLettered;
         Ok(Some(Self {
             state,

@@ -1,8 +1,9 @@
-//! Dead letters on their way to storage: which are in no blob yet, the one blob of each subscription that
-//! waits to be put, and storage that is away.
+//! Export of dead letters to storage: those that are in no blob yet, the pending blob of each subscription,
+//! and outages of storage.
 //!
-//! What goes into a blob, and its name, are on disk before it is put, so that a blob that is put again after
-//! a crash is the same one. A dead letter leaves its queue in the change that marks its blob as stored.
+//! The contents and the name of a blob are stored before it is uploaded, so that an upload that is repeated
+//! after a crash writes the same blob. Dead letters leave their queue in the transaction that marks their
+//! blob as stored.
 
 use std::collections::HashSet;
 
@@ -21,43 +22,43 @@ use crate::store::ledger::locks::REMOVE_UNLOCKED;
 use crate::store::row;
 use crate::wire::dead_letter::DeadLetterFacts;
 
-/// The book of exports.
+/// Exports of dead letters.
 #[derive(Clone)]
 pub struct Exports {
     pub(in crate::store) db: Db,
 }
 
-/// The store's number of a blob.
+/// The id of a blob.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlobId(i64);
 
-/// A blob that waits to be put.
+/// A blob that is not uploaded yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PendingBlob {
     pub id: BlobId,
-    /// In its container.
+    /// Its name in the container.
     pub name: String,
 }
 
-/// Where the exports of a subscription stand.
+/// The state of a subscription's exports.
 #[derive(Clone, Debug)]
 pub struct ExportStatus {
     pub subscription: SubscriptionId,
     pub pending: Option<PendingBlob>,
-    /// When the oldest dead letter that is in no blob was given up.
+    /// When the oldest dead letter that is in no blob was dead-lettered.
     pub oldest: Option<Timestamp>,
     pub outage: Option<Outage>,
 }
 
-/// How the exports of a subscription have fared.
+/// The history of a subscription's exports.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExportHistory {
-    /// The newest blob that its storage has, and since when.
+    /// The newest stored blob, and when it was stored.
     pub last: Option<(String, Timestamp)>,
     pub outage: Option<Outage>,
 }
 
-/// What a new blob can hold.
+/// What the next blob can hold.
 #[derive(Clone, Debug)]
 pub struct Exportable {
     /// At least one, oldest first.
@@ -74,17 +75,17 @@ pub struct Exported {
     pub facts: DeadLetterFacts,
 }
 
-/// What a blob holds.
+/// The contents of a blob.
 #[derive(Clone, Debug, Default)]
 pub struct BlobContents {
     /// In the order of the deliveries.
     pub readable: Vec<Exported>,
-    /// Those whose events are damaged: they stay in their queue.
+    /// Dead letters whose events are damaged. They stay in their queue.
     pub unreadable: usize,
 }
 
 impl Exports {
-    /// Where the exports of these subscriptions stand; those without anything to export are left out.
+    /// The state of the exports of these subscriptions, without those that have nothing to export.
     pub async fn statuses(
         &self,
         subscriptions: Vec<SubscriptionId>,
@@ -103,8 +104,8 @@ impl Exports {
             .await
     }
 
-    /// What a new blob of the subscription would hold: the oldest dead letters in its queue that are in no
-    /// blob yet and that nobody holds.
+    /// What the next blob of the subscription would hold: the oldest dead letters that are in no blob and not
+    /// locked.
     pub async fn find_exportable(
         &self,
         subscription: SubscriptionId,
@@ -115,7 +116,7 @@ impl Exports {
             .await
     }
 
-    /// Begins a blob of these dead letters; those that have left their queue meanwhile are not among them.
+    /// Creates a blob of these dead letters, except those that have left their queue meanwhile.
     pub async fn begin_blob(
         &self,
         subscription: SubscriptionId,
@@ -141,13 +142,13 @@ impl Exports {
             .await
     }
 
-    /// What the blob holds.
+    /// The contents of a blob.
     pub async fn contents(&self, blob: BlobId) -> Result<BlobContents, StoreError> {
         self.db.read(move |tx| contents(tx, blob)).await
     }
 
-    /// The storage has the blob, with these dead letters in it: they leave their queue, unless somebody
-    /// holds them. The storage is not away.
+    /// Marks a blob as stored. These dead letters leave their queue unless they are locked, and an outage
+    /// ends.
     pub async fn mark_stored(
         &self,
         blob: BlobId,
@@ -171,7 +172,7 @@ impl Exports {
             .await
     }
 
-    /// The storage of the subscription is away.
+    /// Stores an outage.
     pub async fn mark_outage(
         &self,
         subscription: SubscriptionId,
@@ -195,8 +196,8 @@ impl Exports {
             .await
     }
 
-    /// Drops up to `limit` dead letters of the subscription that were given up before `before` and that
-    /// nobody holds. Returns how many there were.
+    /// Drops up to `limit` dead letters of the subscription that were dead-lettered before `before` and are
+    /// not locked. Returns how many.
     pub async fn drop_old(
         &self,
         subscription: SubscriptionId,
@@ -222,12 +223,12 @@ impl Exports {
             .await
     }
 
-    /// Takes back a blob that is not stored: what it was to hold is in no blob again.
+    /// Deletes a pending blob, so that its dead letters are in no blob again.
     pub async fn release(&self, blob: BlobId) -> Result<(), StoreError> {
         self.db.write(move |tx| release(tx, blob)).await
     }
 
-    /// Takes back what waits for the storage of other subscriptions than these, which export no more.
+    /// Deletes the pending blobs and outages of all subscriptions except `kept`: they do not export any more.
     pub async fn release_others(&self, kept: HashSet<SubscriptionId>) -> Result<(), StoreError> {
         let pending = self.db.read(|tx| {
             let all = "SELECT id, subscription_id FROM dead_letter_blob WHERE stored_at IS NULL";
@@ -252,7 +253,7 @@ impl Exports {
             .await
     }
 
-    /// Forgets the names of up to `limit` blobs from before `since`.
+    /// Deletes the rows of up to `limit` blobs that were stored before `since`.
     pub async fn delete_names(&self, since: Timestamp, limit: usize) -> Result<usize, StoreError> {
         self.db
             .write(move |tx| {
@@ -298,10 +299,10 @@ fn outage(tx: &Connection, subscription: SubscriptionId) -> Result<Option<Outage
     Ok(outage.query_row([subscription], outage_of).optional()?)
 }
 
-/// Newest blobs, of all subscriptions, among which the last one of a subscription is looked for.
+/// Newest blobs, of all subscriptions, that are searched for the last one of a subscription.
 const LOOK_BACK: usize = 10_000;
 
-/// For those who only look.
+/// The history of a subscription's exports.
 pub(in crate::store) fn history(
     tx: &Connection,
     subscription: SubscriptionId,
@@ -373,7 +374,7 @@ fn contents(tx: &Connection, blob: BlobId) -> Result<BlobContents, StoreError> {
     while let Some(row) = rows.next()? {
         match exported(row) {
             Ok(each) => contents.readable.push(each),
-            // One that cannot be read must not keep the others.
+            // An unreadable event must not stop the others.
             Err(StoreError::Unreadable(_)) => contents.unreadable += 1,
             Err(error) => return Err(error),
         }

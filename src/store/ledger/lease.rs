@@ -1,4 +1,4 @@
-//! What is due, and when.
+//! Due deliveries.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
@@ -14,26 +14,26 @@ use crate::store::ledger::Deliveries;
 use crate::store::ledger::recent::RecentEvents;
 use crate::store::row;
 
-/// A request for due deliveries.
+/// Which due deliveries to lease.
 #[derive(Clone, Debug)]
 pub struct LeaseRequest {
     pub subscription: SubscriptionId,
     pub now: Timestamp,
     pub limit: usize,
-    /// Bytes of events past which no further delivery is added; the first one always is.
+    /// Bytes of events after which no more is added; the first delivery always is.
     pub bytes_max: usize,
-    /// Already leased by the caller.
+    /// Deliveries that the caller has leased already.
     pub held: HashSet<DeliveryId>,
 }
 
-/// What a [`LeaseRequest`] found.
+/// The result of a [`LeaseRequest`].
 #[derive(Clone, Debug, Default)]
 pub struct Leased {
     /// Oldest first.
     pub deliveries: Vec<(Delivery, Arc<StoredEvent>)>,
-    /// Those whose events cannot be read, and why.
+    /// Deliveries whose events cannot be read, with the error.
     pub unreadable: Vec<(Delivery, String)>,
-    /// When the next delivery of the subscription falls due that was neither returned nor held.
+    /// When the next delivery falls due that was neither returned nor held.
     pub next_due: Option<Timestamp>,
 }
 
@@ -44,8 +44,7 @@ impl Deliveries {
         self.db.read(move |tx| lease(tx, &request, &recent)).await
     }
 
-    /// The due deliveries of one subscription without their events, oldest first, at most `limit`: for
-    /// those that are only looked at.
+    /// The due deliveries of one subscription without their events, oldest first, at most `limit`.
     pub async fn oldest_due(
         &self,
         subscription: SubscriptionId,
@@ -69,7 +68,8 @@ impl Deliveries {
             .await
     }
 
-    /// When the first pending delivery of each of these subscriptions falls due, where there is one.
+    /// When the first pending delivery of each of these subscriptions falls due, without those that have
+    /// none.
     pub async fn agenda(
         &self,
         subscriptions: Vec<SubscriptionId>,
@@ -86,12 +86,12 @@ impl Deliveries {
     }
 }
 
-/// What [`delivery`] reads. A delivery that has not been attempted costs no look at the attempts.
+/// The columns that [`delivery`] reads. The first attempt is looked up only where there was one.
 pub(super) const DELIVERY_COLUMNS: &str = "id, event_id, attempts, published_at, \
      CASE WHEN attempts > 0 THEN (SELECT started_at FROM delivery_attempt \
      WHERE delivery_id = delivery.id AND attempt = 1) END";
 
-/// The pending deliveries of a subscription, and when each is due.
+/// The pending deliveries of a subscription, in the order in which they fall due.
 fn find_due() -> String {
     format!(
         "SELECT {DELIVERY_COLUMNS}, next_attempt_at FROM delivery \
@@ -105,7 +105,7 @@ fn lease(
     recent: &Mutex<RecentEvents>,
 ) -> Result<Leased, StoreError> {
     let mut find = tx.prepare_cached(&find_due())?;
-    // What is held is due as well and comes first; one more tells when to look again.
+    // Held deliveries are due too and come first. One row more tells when the next one falls due.
     let limit = i64::try_from(request.limit + request.held.len() + 1).unwrap_or(i64::MAX);
     let mut rows = find.query(params![request.subscription, limit])?;
     let mut leased = Leased::default();
@@ -128,7 +128,7 @@ fn lease(
                 bytes += event.event.size();
                 leased.deliveries.push((delivery, event));
             }
-            // One event that cannot be read must not keep the others.
+            // An unreadable event must not stop the others.
             Err(StoreError::Unreadable(reason)) => leased.unreadable.push((delivery, reason)),
             Err(error) => return Err(error),
         }
@@ -136,7 +136,7 @@ fn lease(
     Ok(leased)
 }
 
-/// A row that begins with [`DELIVERY_COLUMNS`].
+/// Reads a row that begins with [`DELIVERY_COLUMNS`].
 pub(in crate::store) fn delivery(row: &Row<'_>) -> rusqlite::Result<Delivery> {
     Ok(Delivery {
         id: DeliveryId(row.get(0)?),

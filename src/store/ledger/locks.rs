@@ -1,6 +1,7 @@
-//! The ledger for receivers outside: what they lock, renew and settle, by token.
+//! Locks of receivers: what they lock, renew and settle by token.
 //!
-//! A lock moves `next_attempt_at` to its own end. So it lapses by itself, and a crash needs no healing.
+//! A lock moves `next_attempt_at` to its own end, so it lapses by itself and nothing has to be repaired after
+//! a crash.
 
 use std::sync::{Arc, Mutex};
 
@@ -23,7 +24,7 @@ use crate::store::ledger::recent::RecentEvents;
 use crate::store::ledger::settle::{SettlementRecord, record, settle};
 use crate::store::row;
 
-/// A request for locks.
+/// What to lock.
 #[derive(Clone, Debug)]
 pub struct LockRequest {
     pub subscription: SubscriptionId,
@@ -32,27 +33,27 @@ pub struct LockRequest {
     pub now: Timestamp,
     /// When the locks end.
     pub until: Timestamp,
-    /// One for each lock that is wished at most.
+    /// One token for each lock that is wanted at most.
     pub tokens: Vec<LockToken>,
-    /// Bytes of events past which no further one is locked; the first one always is.
+    /// Bytes of events after which no more is locked; the first delivery always is.
     pub bytes_max: usize,
 }
 
-/// What to lock in a queue.
+/// Which deliveries of a queue to lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LockSelection {
-    /// What is due, oldest first.
+    /// The due ones, oldest first.
     Due,
-    /// What was put aside, by number.
+    /// Deferred ones, by id.
     Deferred(Vec<DeliveryId>),
 }
 
-/// What a receiver holds.
+/// A locked delivery.
 #[derive(Clone, Debug)]
 pub struct Locked {
     pub token: LockToken,
     pub until: Timestamp,
-    /// As it was before the lock: a lock of a pending delivery counts as an attempt from now on.
+    /// As it was before the lock. The lock of a pending delivery counts as an attempt from now on.
     pub delivery: Delivery,
     pub event: Arc<StoredEvent>,
     pub deferred: bool,
@@ -60,15 +61,15 @@ pub struct Locked {
     pub dead_letter: Option<DeadLetter>,
 }
 
-/// What a [`LockRequest`] found.
+/// The result of a [`LockRequest`].
 #[derive(Clone, Debug, Default)]
 pub struct LockBatch {
     pub locked: Vec<Locked>,
-    /// Pending deliveries whose events cannot be read, and why. Nobody holds them.
+    /// Pending deliveries whose events cannot be read, with the error. They are not locked.
     pub unreadable: Vec<(Delivery, String)>,
 }
 
-/// Why a delivery lies in the dead-letter queue, and since when.
+/// Why and when a delivery was dead-lettered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeadLetter {
     pub reason: DeadLetterReason,
@@ -76,24 +77,24 @@ pub struct DeadLetter {
     pub at: Timestamp,
 }
 
-/// The end of a lock.
+/// How to end a lock.
 #[derive(Clone, Debug)]
 pub struct SettledLock {
     pub token: LockToken,
     pub settlement: LockSettlement,
-    /// What is recorded of it as an attempt; `None` where the lock does not count as one, because nobody
-    /// was handed the event. Locks of dead letters are never recorded.
+    /// The attempt to record; `None` if the lock does not count as one because nobody got the event. Locks of
+    /// dead letters are never recorded.
     pub result: Option<AttemptResult>,
 }
 
 impl Deliveries {
-    /// Locks deliveries of a queue, at most one per token.
+    /// Locks deliveries of a queue, at most one for each token.
     pub async fn lock(&self, request: LockRequest) -> Result<LockBatch, StoreError> {
         let recent = Arc::clone(&self.recent);
         self.db.write(move |tx| lock(tx, &request, &recent)).await
     }
 
-    /// The locks that these tokens hold at `now`, in their order.
+    /// The locks of these tokens at `now`, in their order; `None` for one that was lost.
     pub async fn locks(
         &self,
         tokens: Vec<LockToken>,
@@ -107,7 +108,7 @@ impl Deliveries {
             .await
     }
 
-    /// Moves the end of these locks to `until`. A lock that was lost stays lost.
+    /// Extends these locks to `until`. A lock that was lost stays lost.
     pub async fn renew(
         &self,
         tokens: Vec<LockToken>,
@@ -136,7 +137,7 @@ impl Deliveries {
             .await
     }
 
-    /// Ends those of these deliveries that are due and that nobody holds; returns what it ended.
+    /// Settles those of these deliveries that are due and not locked. Returns which ones.
     pub async fn settle_unlocked(
         &self,
         settled: Vec<SettlementRecord>,
@@ -155,8 +156,7 @@ impl Deliveries {
             .await
     }
 
-    /// Takes those of these that are dead letters out of their queues, unless a receiver holds them.
-    /// Returns how many it took.
+    /// Removes dead letters from their queues, unless they are locked. Returns how many.
     pub async fn remove(
         &self,
         dead_letters: Vec<DeliveryId>,
@@ -174,7 +174,7 @@ impl Deliveries {
             .await
     }
 
-    /// When the first delivery of a queue can be taken, or could have been.
+    /// When the first delivery of a queue can be locked, or could have been.
     pub async fn first_due(
         &self,
         subscription: SubscriptionId,
@@ -199,7 +199,7 @@ impl Deliveries {
     }
 }
 
-/// Columns that [`Lockable::of`] reads, behind those of the delivery.
+/// The columns that [`Lockable::of`] reads after those of the delivery.
 const LOCKABLE: &str = "deferred, locked_at, locked_until, dead_letter_reason, \
      receiver_reason, receiver_description, receiver_properties, ended_at";
 const DUE_PENDING: &str = "WHERE subscription_id = ?1 AND state = 'Pending' AND next_attempt_at <= ?2 \
@@ -208,7 +208,7 @@ const DUE_DEAD: &str = "WHERE subscription_id = ?1 AND state = 'DeadLettered' AN
      ORDER BY next_attempt_at, id LIMIT ?3";
 const DEFERRED: &str = "WHERE id = ?1 AND subscription_id = ?2 AND state = ?3 AND deferred = 1 \
      AND (locked_until IS NULL OR locked_until <= ?4)";
-// A lock moves the moment at which the delivery is due to its own end.
+// While a delivery is locked, `next_attempt_at` is the end of its lock.
 const UNLOCKED: &str = "WHERE id = ?1 AND state = 'Pending' AND next_attempt_at <= ?2";
 const LOCK: &str = "UPDATE delivery SET lock_token = ?2, locked_at = ?3, locked_until = ?4, \
      attempts = attempts + ?5, \
@@ -221,7 +221,7 @@ const LAPSED: &str = "UPDATE delivery SET last_attempt_at = ?2, last_outcome = ?
 struct Lockable {
     delivery: Delivery,
     deferred: bool,
-    /// Of a lock that has lapsed: from when until when.
+    /// Beginning and end of a lock that has lapsed.
     lapsed: Option<(Timestamp, Timestamp)>,
     dead_letter: Option<DeadLetter>,
 }
@@ -356,7 +356,8 @@ fn settle_unlocked(
     Ok(true)
 }
 
-/// Nobody says that a lock lapses, so it is recorded when the delivery is locked again, or given up.
+/// Records a lapsed lock. This happens when the delivery is locked or ended next, since nothing happens at
+/// the moment of the lapse.
 fn record_lapse(
     tx: &Connection,
     delivery: &Delivery,
@@ -377,7 +378,7 @@ fn record_lapse(
     record(tx, delivery.id, &lapsed)
 }
 
-/// A lock that is held, with what its settlement needs to know of the delivery.
+/// A held lock, with what its settlement needs of the delivery.
 struct Held {
     lock: Lock,
     attempts: u32,
@@ -398,7 +399,7 @@ fn held(tx: &Connection, token: LockToken, now: Timestamp) -> Result<Option<Held
                     token,
                     delivery: DeliveryId(row.get(0)?),
                     subscription: SubscriptionId(row.get(1)?),
-                    // What has ended and is locked is a dead letter.
+                    // An ended delivery that is locked is a dead letter.
                     queue: ended_at.map_or(SubQueue::Pending, |_| SubQueue::DeadLetters),
                     until: row::timestamp(row, 2)?,
                     locked_at: row::timestamp(row, 3)?,

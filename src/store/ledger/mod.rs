@@ -1,8 +1,8 @@
-//! The ledger: events come in, deliveries fall due, are attempted and are settled.
+//! The ledger: events are appended with their deliveries, which fall due, are leased and settled.
 //!
-//! Leases of our own dispatcher live in its memory alone: the row stays due, so nothing has to be repaired
-//! after a crash. What has just been published is kept in memory as well (bounded), so that the usual
-//! delivery is sent without reading its event back.
+//! Leases of our own dispatcher are in its memory only. The row stays due, so nothing has to be repaired
+//! after a crash. Newly published events are kept in memory too (bounded), so that most deliveries need not
+//! read their event.
 
 pub(super) mod append;
 pub(super) mod counters;

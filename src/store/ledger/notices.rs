@@ -1,5 +1,5 @@
-//! What is told of a change in the same change: events of a built-in topic, and dead letters that are to be
-//! told of.
+//! Notices that are stored in the same transaction as the change that they are about, and dead letters that
+//! are still to be notified.
 
 use std::time::Duration;
 
@@ -18,28 +18,28 @@ use crate::store::error::StoreError;
 use crate::store::ledger::append::{AppendRequest, append};
 use crate::store::row;
 
-/// Notices of dead letters that one change makes.
+/// Notices that one change makes.
 const BATCH: i64 = 100;
 
-/// The book of what is still to be told.
+/// Notices of dead letters.
 #[derive(Clone)]
 pub struct Notices {
     pub(in crate::store) db: Db,
 }
 
-/// Whom accepted events are for, once they are stored.
+/// What an [`AppendRequest`] is for, to be used once it is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AppendSummary {
     pub topic: TopicId,
-    /// As often as each has got an event.
+    /// A subscription is listed once for each event that it gets.
     pub targets: Vec<SubscriptionId>,
     pub events: usize,
-    /// Events that nobody wanted.
+    /// Events that match no subscription.
     pub unmatched: usize,
 }
 
 impl AppendSummary {
-    /// Of these events.
+    /// The summary of a request.
     pub fn of(accepted: &AppendRequest) -> Self {
         let events = &accepted.events;
         Self {
@@ -52,9 +52,9 @@ impl AppendSummary {
 }
 
 impl Notices {
-    /// Tells of dead letters that have not been told of; of those of one subscription with one reason once
-    /// in `quiet` at most. What is told and that it is told become one change. Returns for whom that was;
-    /// there may be more when it is as much as one change makes.
+    /// Stores a notice for each subscription and reason that has new dead letters, and marks them as notified
+    /// in the same transaction; at most one per `quiet` for the same subscription and reason. Returns what
+    /// was stored. There may be more if it returns as many as one change makes.
     pub async fn publish_dead_letter_notices(
         &self,
         now: Timestamp,
@@ -82,7 +82,7 @@ impl Notices {
             .await
     }
 
-    /// Forgets what is not waited with any more, and everything while nobody wants to be told.
+    /// Deletes what needs no notice any more, and everything while nobody subscribes.
     pub async fn forget(&self, now: Timestamp) -> Result<(), StoreError> {
         let forget = "DELETE FROM dead_letter_notice \
              WHERE (dead_letters = 0 AND quiet_until <= ?1) OR NOT EXISTS \
@@ -97,7 +97,7 @@ impl Notices {
     }
 }
 
-/// Stores what tells of the change that it is part of.
+/// Stores the notice of the change that this transaction makes.
 pub(in crate::store) fn store(
     tx: &Connection,
     told: Option<AppendRequest>,

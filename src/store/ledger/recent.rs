@@ -1,17 +1,17 @@
-//! Events that were published a moment ago, kept in memory.
+//! Newly published events, kept in memory.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use crate::model::event::{EventKey, StoredEvent};
 
-/// Bytes of events kept in memory after their publication. A few seconds of a busy appliance.
+/// Bytes of events to keep: a few seconds of a busy appliance.
 const RECENT_BYTES_MAX: usize = 8 * 1_024 * 1_024;
 
-/// What an event costs in memory beyond its texts.
+/// Memory for an event besides its texts.
 const RECENT_OVERHEAD: usize = 512;
 
-/// Events that were published a moment ago, oldest first out.
+/// Newly published events; the oldest are dropped first.
 #[derive(Default)]
 pub(super) struct RecentEvents {
     events: HashMap<EventKey, Arc<StoredEvent>>,

@@ -1,4 +1,4 @@
-//! Sending deliveries again: what is known of them beforehand, the change itself, and who came of whom.
+//! Resubmission of deliveries, and where events and deliveries come from.
 
 use std::sync::Arc;
 
@@ -18,13 +18,13 @@ use crate::store::ledger::lease::load_event;
 use crate::store::ledger::settle::record;
 use crate::store::row;
 
-/// The book of resubmissions.
+/// Resubmissions.
 #[derive(Clone)]
 pub struct Resubmissions {
     pub(in crate::store) db: Db,
 }
 
-/// A delivery that may be sent again.
+/// A delivery that may be resubmitted.
 #[derive(Clone, Debug)]
 pub struct Candidate {
     pub delivery: DeliveryId,
@@ -32,22 +32,22 @@ pub struct Candidate {
     pub subscription: SubscriptionId,
     pub topic: TopicId,
     pub attempts: u32,
-    /// Until when a receiver holds it, or held it.
+    /// The end of its newest lock, which may have lapsed.
     pub locked_until: Option<Timestamp>,
-    /// Resubmissions that led to it.
+    /// How many resubmissions led to it.
     pub generation: u32,
-    /// `None` where it was not asked for, or cannot be read.
+    /// `None` if it was not asked for, or cannot be read.
     pub event: Option<Arc<StoredEvent>>,
 }
 
-/// A delivery to be sent again, unless it has changed since it was looked at.
+/// A delivery to resubmit, unless it has changed since it was read.
 #[derive(Clone, Debug)]
 pub struct Resubmission {
     pub of: Candidate,
     pub to: ResubmitTarget,
 }
 
-/// What is made of it.
+/// Where a delivery is resubmitted to.
 #[derive(Clone, Debug)]
 pub enum ResubmitTarget {
     /// A new delivery to its own subscription, perhaps of an edited event.
@@ -58,37 +58,37 @@ pub enum ResubmitTarget {
         event: Event,
         targets: Vec<SubscriptionId>,
     },
-    /// The URL has taken it, in this attempt.
+    /// The endpoint accepted it, in this attempt.
     Url {
         url: EndpointUrl,
         attempt: Arc<DeliveryAttempt>,
         edited: Option<Event>,
     },
-    /// The URL has not taken it, so nothing changes but that there was an attempt.
+    /// The endpoint did not accept it: only the attempt is recorded.
     Rejected { attempt: Arc<DeliveryAttempt> },
 }
 
-/// What came of a delivery that was sent again.
+/// The result of a resubmission.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Resubmitted {
     /// The new delivery to its own subscription.
     pub delivery: Option<DeliveryId>,
     /// The event that was sent: a new one if it was edited or published anew.
     pub event: EventKey,
-    /// The topic that it was published to anew.
+    /// The topic that it was published to.
     pub topic: Option<TopicId>,
-    /// Whose deliveries are due because of it.
+    /// The subscriptions that have new deliveries.
     pub subscriptions: Vec<SubscriptionId>,
 }
 
-/// One resubmission as its line knows it.
+/// A resubmission in the lineage of an event or a delivery.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LineageRow {
     pub delivery: DeliveryId,
     pub event: EventKey,
     pub as_delivery: Option<DeliveryId>,
     pub as_event: Option<EventKey>,
-    /// The topic of that event; `None` also once the event is gone.
+    /// The topic of that event; `None` also if the event is deleted.
     pub as_topic: Option<String>,
     /// Without its query.
     pub url: Option<String>,
@@ -96,7 +96,7 @@ pub struct LineageRow {
     pub resubmitted_at: Timestamp,
 }
 
-/// Where an event comes from, and what has become of it.
+/// Where an event comes from, and how it was resubmitted.
 #[derive(Clone, Debug, Default)]
 pub struct Lineage {
     /// The resubmission that made it.
@@ -105,12 +105,11 @@ pub struct Lineage {
     pub resubmissions: Vec<LineageRow>,
 }
 
-/// Resubmissions of one event that are shown.
+/// Resubmissions of one event that are listed.
 pub const LINEAGE_MAX: usize = 100;
 
 impl Resubmissions {
-    /// What is known of these deliveries, each with its event where there is one; those that there are
-    /// not are left out.
+    /// These deliveries, each with its event if that is readable; missing ones are left out.
     pub async fn candidates(&self, ids: Vec<DeliveryId>) -> Result<Vec<Candidate>, StoreError> {
         self.db
             .read(move |tx| {
@@ -123,8 +122,8 @@ impl Resubmissions {
             .await
     }
 
-    /// Sends deliveries again, in one change. `None` stands for one that has changed since it was looked
-    /// at, and stays as it is.
+    /// Resubmits deliveries in one transaction. `None` stands for one that has changed since it was read, and
+    /// stays as it is.
     pub async fn resubmit(
         &self,
         resubmissions: Vec<Resubmission>,
@@ -139,7 +138,7 @@ impl Resubmissions {
     }
 }
 
-/// Columns of a [`Candidate`] without its event, and the event's number.
+/// The columns of a [`Candidate`] without its event, and the event's key.
 pub(in crate::store) const CANDIDATE_COLUMNS: &str = "delivery.id, delivery.state, \
      delivery.subscription_id, event.topic_id, delivery.attempts, \
      max(coalesce((SELECT max(generation) FROM resubmission WHERE as_delivery_id = delivery.id), 0), \
@@ -176,7 +175,7 @@ fn candidate(tx: &Connection, id: DeliveryId) -> Result<Option<Candidate>, Store
     Ok(Some(Candidate { event, ..candidate }))
 }
 
-/// An event; `None` for one that is damaged, which is no reason to do nothing at all.
+/// Loads an event; `None` if it is damaged.
 pub(in crate::store) fn readable(
     tx: &Connection,
     key: EventKey,
@@ -188,7 +187,7 @@ pub(in crate::store) fn readable(
     }
 }
 
-/// The event of a delivery that is still as it was and that nobody holds, and whether its subscription is there.
+/// The event of a delivery that is unchanged and not locked, and whether its subscription exists.
 const FIND_UNCHANGED: &str = "SELECT delivery.event_id, event_subscription.deleted_at IS NULL \
      FROM delivery JOIN event_subscription ON event_subscription.id = delivery.subscription_id \
      WHERE delivery.id = ?1 AND delivery.state = ?2 AND delivery.attempts = ?3 \
@@ -206,7 +205,7 @@ const INSERT_LINE: &str = "INSERT INTO resubmission (delivery_id, event_id, as_d
 const NOTE_ATTEMPT: &str = "UPDATE delivery SET attempts = ?2, last_attempt_at = ?3, \
      last_outcome = ?4, last_status = ?5 WHERE id = ?1";
 
-/// What a resubmission adds to the tables, for the line.
+/// The rows that a resubmission adds.
 #[derive(Default)]
 struct Added {
     delivery: Option<DeliveryId>,
@@ -216,7 +215,7 @@ struct Added {
     subscriptions: Vec<SubscriptionId>,
 }
 
-/// Sends one delivery again. Everything is checked before anything is written.
+/// Resubmits one delivery. Checks everything before it writes anything.
 pub(in crate::store) fn resubmit(
     tx: &Connection,
     resubmission: Resubmission,
@@ -333,7 +332,7 @@ fn note_attempt(
     record(tx, id, attempt)
 }
 
-/// Ends a dead letter, whose place is taken, and writes down the line. What had been delivered stays so.
+/// Ends a dead letter that was resubmitted, and stores the resubmission. A delivered one stays delivered.
 fn link(
     tx: &Connection,
     of: &Candidate,
@@ -367,7 +366,7 @@ const LINE: &str = "SELECT delivery_id, event_id, as_delivery_id, as_event_id, u
      replay_job_id, resubmitted_at, (SELECT topic.name FROM event \
      JOIN topic ON topic.id = event.topic_id WHERE event.id = as_event_id) FROM resubmission";
 
-/// Where an event comes from, and what has become of it.
+/// Where an event comes from, and how it was resubmitted.
 pub(in crate::store) fn lineage(tx: &Connection, event: EventKey) -> Result<Lineage, StoreError> {
     Ok(Lineage {
         made_by: lines(tx, "as_event_id = ?1", params![event])?.pop(),

@@ -1,4 +1,4 @@
-//! Bringing a pending delivery forward.
+//! Retrying a pending delivery now.
 
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -9,21 +9,21 @@ use crate::store::error::StoreError;
 use crate::store::ledger::Deliveries;
 use crate::store::row;
 
-/// What became of the wish that a delivery be tried now.
+/// The result of retrying a delivery now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RetriedNow {
-    /// It is due.
+    /// It is due now.
     Due(SubscriptionId),
-    /// A receiver holds it, or has put it aside.
+    /// It is locked or deferred.
     Held,
-    /// There is no next attempt.
+    /// It has ended.
     Ended(DeliveryState),
     Missing,
 }
 
 impl Deliveries {
-    /// Makes a pending delivery due. One that is on the wire is due already; what its answer leads to
-    /// replaces the moment.
+    /// Makes a pending delivery due now. One that is on the wire is due already; its result sets the next
+    /// moment.
     pub async fn retry_now(
         &self,
         id: DeliveryId,

@@ -1,4 +1,4 @@
-//! Delivering a stored event to an event subscription that has not got it.
+//! Delivering a stored event to a subscription that did not get it.
 
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -9,20 +9,20 @@ use crate::model::subscription::SubscriptionId;
 use crate::store::error::StoreError;
 use crate::store::ledger::Deliveries;
 
-/// What became of the wish that an event be delivered after all.
+/// The result of delivering a stored event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sent {
-    /// There is a new delivery, which is due.
+    /// The new delivery.
     As(DeliveryId),
-    /// The subscription has got it, in this delivery.
+    /// The delivery that the subscription has already.
     Already(DeliveryId),
     /// The event or the subscription is gone.
     Missing,
 }
 
 impl Deliveries {
-    /// Makes a delivery of an event, unless the subscription has one. The event counts one subscription
-    /// more that wanted it.
+    /// Creates a delivery of an event, unless the subscription has one. The event counts as matched by one
+    /// subscription more.
     pub async fn send(
         &self,
         event: EventKey,

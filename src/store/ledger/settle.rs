@@ -1,4 +1,4 @@
-//! How deliveries end, or move on to their next attempt.
+//! Settling deliveries.
 
 use std::sync::Arc;
 
@@ -13,27 +13,27 @@ use crate::store::error::StoreError;
 use crate::store::ledger::Deliveries;
 use crate::store::row;
 
-/// The end of a lease.
+/// How to end a lease.
 #[derive(Clone, Debug)]
 pub struct SettlementRecord {
     pub delivery: DeliveryId,
-    /// `None` where a delivery was given up without another attempt.
+    /// `None` if the delivery ends without another attempt.
     pub attempt: Option<Arc<DeliveryAttempt>>,
     pub settlement: Settlement,
 }
 
-/// The late answer to an attempt (rule 7.2).
+/// A late response to an attempt (rule 7.2).
 #[derive(Clone, Copy, Debug)]
 pub struct Late {
     pub delivery: DeliveryId,
-    /// The attempt that it belongs to.
+    /// The attempt that it responds to.
     pub attempt: u32,
     pub response: LateResponse,
-    /// Whether it completes the delivery, if that still waits for the next attempt.
+    /// Whether it completes the delivery, if that has not been attempted again.
     pub completes: bool,
 }
 
-/// What became of pending deliveries of deleted subscriptions.
+/// How many pending deliveries of deleted subscriptions ended, and how.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EndedPending {
     pub dropped: usize,
@@ -48,8 +48,8 @@ impl EndedPending {
 }
 
 impl Deliveries {
-    /// Ends leases: records the attempts and moves the deliveries on. A delivery that has ended
-    /// meanwhile (its subscription was deleted) stays as it is.
+    /// Ends leases: records the attempts and updates the deliveries. A delivery that has ended meanwhile,
+    /// because its subscription was deleted, stays as it is.
     pub async fn settle(
         &self,
         settled: Vec<SettlementRecord>,
@@ -60,8 +60,8 @@ impl Deliveries {
             .await
     }
 
-    /// Records late answers with their attempts, and completes the deliveries that they complete, unless
-    /// those have ended, or have been attempted again, meanwhile. Returns the completed ones.
+    /// Records late responses with their attempts, and completes the deliveries that they complete, unless
+    /// those have ended or were attempted again. Returns the completed ones.
     pub async fn settle_late(
         &self,
         late: Vec<Late>,
@@ -80,8 +80,8 @@ impl Deliveries {
             .await
     }
 
-    /// Ends up to `limit` pending deliveries of deleted subscriptions, as it was said when those were
-    /// deleted, with a record.
+    /// Ends up to `limit` pending deliveries of deleted subscriptions, in the way that was chosen when those
+    /// were deleted.
     pub async fn end_pending_of_deleted(
         &self,
         limit: usize,
@@ -98,7 +98,7 @@ const RETRY: &str = "UPDATE delivery SET next_attempt_at = ?2, attempts = ?3, la
      WHERE id = ?1 AND state = 'Pending'";
 const RETRY_UNATTEMPTED: &str = "UPDATE delivery SET next_attempt_at = ?2, lock_token = NULL, \
      locked_at = NULL, locked_until = NULL WHERE id = ?1 AND state = 'Pending'";
-// What ends is due once more, as a dead letter; whoever held it has lost it.
+// A dead letter is due at once in its own queue. A lock is lost.
 const END: &str = "UPDATE delivery SET state = ?2, ended_at = ?3, next_attempt_at = ?3, \
      dead_letter_reason = ?4, attempts = ?5, last_attempt_at = ?6, last_outcome = ?7, \
      last_status = ?8, lock_token = NULL, locked_at = NULL, locked_until = NULL, \
@@ -191,7 +191,7 @@ fn end(
     Ok(changed)
 }
 
-/// Keeps what a receiver said with its dead letter.
+/// Stores what the receiver said when it dead-lettered the event.
 fn explain(tx: &Connection, id: DeliveryId, details: &DeadLetterDetails) -> rusqlite::Result<()> {
     let properties = &details.properties;
     let properties = (!properties.is_empty()).then(|| row::pairs_column(properties));
@@ -200,7 +200,7 @@ fn explain(tx: &Connection, id: DeliveryId, details: &DeadLetterDetails) -> rusq
     Ok(())
 }
 
-/// What a delivery itself remembers of its newest attempt.
+/// What the row of a delivery holds of its newest attempt.
 struct LastAttempt {
     attempt: u32,
     at: i64,
@@ -227,7 +227,7 @@ const RECORD_LATE: &str = "UPDATE delivery_attempt SET late_status = ?3, late_ms
 const COMPLETE_LATE: &str = "UPDATE delivery SET state = ?3, ended_at = ?4, last_outcome = ?5, \
      lock_token = NULL, locked_at = NULL, locked_until = NULL, last_status = ?6 WHERE id = ?1 AND state = 'Pending' AND attempts = ?2";
 
-/// Says whether the delivery is complete by it.
+/// Returns whether the delivery is completed by it.
 fn settle_late(tx: &Connection, late: &Late, now: Timestamp) -> Result<bool, StoreError> {
     let after_ms = i64::try_from(late.response.after.as_millis()).unwrap_or(i64::MAX);
     tx.prepare_cached(RECORD_LATE)?.execute(params![
@@ -272,8 +272,7 @@ pub(in crate::store) fn record(
     Ok(())
 }
 
-/// So many (?2) pending deliveries of deleted subscriptions whose pending deliveries are kept, or are not
-/// (?1).
+/// Up to ?2 pending deliveries of deleted subscriptions that dead-letter them (?1 = 1) or drop them (0).
 const ORPHANS: &str = "SELECT delivery.id FROM event_subscription \
      CROSS JOIN delivery ON delivery.subscription_id = event_subscription.id \
          AND delivery.state = 'Pending' \
@@ -301,7 +300,7 @@ fn end_orphans_as(
 ) -> Result<usize, StoreError> {
     let is_kept = state == DeliveryState::DeadLettered;
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    // A receiver's lock ends with the subscription, and nobody says so later.
+    // A lock ends with its subscription, so it is recorded here.
     let record = format!(
         "INSERT OR REPLACE INTO delivery_attempt (delivery_id, attempt, started_at, duration_ms, \
              outcome) \

@@ -1,7 +1,7 @@
-//! Replay jobs: what they cover, how far they have come, and the bites by which they get on.
+//! Replay jobs: what they cover and how far they are.
 //!
-//! A bite resubmits and advances the cursor of its job in one change, so that a crash loses and doubles
-//! nothing. What it bites off is looked for beforehand: see [`search`].
+//! A batch of resubmissions and the new cursor of the job are stored in one transaction, so that a crash
+//! loses and doubles nothing. The batch is searched for beforehand, see [`search`].
 
 pub(super) mod results;
 mod search;
@@ -32,51 +32,50 @@ use crate::store::ledger::resubmit::{Resubmission, Resubmitted, resubmit};
 use crate::store::row;
 use crate::store::views::{Page, Views};
 
-/// The book of replay jobs.
+/// Replay jobs.
 #[derive(Clone)]
 pub struct Replays {
     pub(super) db: Db,
     pub(super) encryption: Encryption,
 }
 
-/// A step of a replay job.
+/// A batch of a replay job.
 #[derive(Clone, Debug)]
 pub struct ReplayBatch {
     pub job: ReplayJobId,
-    /// Where the job must stand for this to happen at all.
+    /// The cursor that the job must have for the batch to be stored.
     pub from: DeliveryId,
     pub to: DeliveryId,
     pub resubmissions: Vec<Resubmission>,
     pub skipped: Vec<(DeliveryId, NotResubmitted)>,
-    /// What the URL did not take: the attempt is recorded, and the error noted with the job.
+    /// What the endpoint did not accept: the attempt is recorded, and the error with the job.
     pub failed: Vec<(Resubmission, String)>,
-    /// Whether the job is complete by it.
+    /// Whether the job ends with it.
     pub completes: bool,
 }
 
-/// What a bite came to.
+/// The result of a batch.
 #[derive(Clone, Debug, Default)]
 pub struct ReplayBatchDone {
     pub resubmitted: Vec<Resubmitted>,
     pub skipped: u64,
     pub failed: u64,
-    /// For whom it was that something was told of the end.
+    /// The notice that was stored, if the job ended.
     pub told: Option<AppendSummary>,
 }
 
-/// What a command came to.
+/// The result of a command.
 #[derive(Clone, Debug)]
 pub struct CommandResult {
-    /// The job as it is then.
+    /// The job after the command.
     pub job: ReplayJob,
     pub is_applied: bool,
-    /// For whom it was that something was told of the end.
+    /// The notice that was stored, if the job ended.
     pub told: Option<AppendSummary>,
 }
 
 impl Replays {
-    /// Keeps a new job, which is running. Of the oldest that are over, those beyond
-    /// [`REPLAY_JOBS_KEPT`] go.
+    /// Stores a new job, which is running. Deletes the oldest ended jobs beyond [`REPLAY_JOBS_KEPT`].
     pub async fn start(&self, job: NewReplayJob, now: Timestamp) -> Result<ReplayJob, StoreError> {
         let encryption = self.encryption.clone();
         self.db
@@ -93,7 +92,7 @@ impl Replays {
             .await
     }
 
-    /// The jobs that are not over, oldest first.
+    /// The jobs that have not ended, oldest first.
     pub async fn open(&self) -> Result<Vec<ReplayJob>, StoreError> {
         let encryption = self.encryption.clone();
         self.db
@@ -108,8 +107,7 @@ impl Replays {
             .await
     }
 
-    /// Carries out a command, and stores what `tell` says of the job as it is then. `None` where there is no
-    /// such job.
+    /// Applies a command, and stores the notice that `tell` makes of the job. `None` if there is no such job.
     pub async fn command(
         &self,
         id: ReplayJobId,
@@ -144,8 +142,8 @@ impl Replays {
             .await
     }
 
-    /// Takes a bite, and stores what `tell` says of the job as it is then. `None`, and nothing done, where
-    /// the job has been paused, cancelled or moved on.
+    /// Stores a batch, and the notice that `tell` makes of the job. `None`, and nothing stored, if the job
+    /// was paused, cancelled or advanced meanwhile.
     pub async fn advance(
         &self,
         batch: ReplayBatch,
@@ -167,7 +165,7 @@ impl Replays {
             .await
     }
 
-    /// The first of these subscriptions that has so many pending deliveries, or more.
+    /// The first of these subscriptions that has at least so many pending deliveries.
     pub async fn backlogged(
         &self,
         subscriptions: Vec<SubscriptionId>,

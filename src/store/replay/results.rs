@@ -1,4 +1,4 @@
-//! What has become of the deliveries that a replay job made.
+//! What became of the deliveries that a replay job created.
 
 use rusqlite::{Connection, params};
 
@@ -8,21 +8,21 @@ use crate::store::error::StoreError;
 use crate::store::row;
 use crate::store::views::Views;
 
-/// Resubmissions of a job that are looked at, so that its page stays quick; the first ones.
+/// Resubmissions of a job that are looked at, the first ones: bounds the query.
 pub const REPLAY_RESULTS_MAX: u64 = 10_000;
 
-/// How many deliveries stand how.
+/// How many deliveries a replay job has created, by state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReplayResults {
     pub delivered: u64,
-    /// Given up again, whatever was done with them since.
+    /// Dead-lettered or dropped again, also if they were resubmitted or removed since.
     pub given_up: u64,
     pub waiting: u64,
 }
 
 impl Views {
-    /// What has become of the deliveries that the first [`REPLAY_RESULTS_MAX`] resubmissions of a job made; those
-    /// that retention has taken are not among them. `None` for a job that sends to a URL, which makes none.
+    /// The states of the deliveries that the first [`REPLAY_RESULTS_MAX`] resubmissions of a job created,
+    /// without those that are pruned. `None` for a job that sends to a URL, which creates none.
     pub async fn replay_results(
         &self,
         job: &ReplayJob,
@@ -38,7 +38,7 @@ impl Views {
 }
 
 fn fates(tx: &Connection, job: ReplayJobId) -> Result<ReplayResults, StoreError> {
-    // The outer loop must be the lines, in their order.
+    // The outer loop must be the resubmissions, in their order.
     let select = "SELECT delivery.state, count(*) FROM (SELECT as_delivery_id, as_event_id \
          FROM resubmission WHERE replay_job_id = ?1 ORDER BY id LIMIT ?2) AS line \
          CROSS JOIN delivery ON delivery.id = line.as_delivery_id \

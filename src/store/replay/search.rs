@@ -1,4 +1,4 @@
-//! What a replay job covers, found and counted by a reader, a bounded number of deliveries at a time.
+//! Searches for the deliveries that a replay job covers, a bounded number at a time.
 
 use rusqlite::{Connection, ToSql};
 
@@ -11,7 +11,7 @@ use crate::store::replay::Replays;
 use crate::store::views::dead_letter_filter::{OF_ABOUT, OF_DELIVERY, values};
 use crate::store::views::event_filter::{OF_EVENT, OF_TEXT};
 
-/// A stretch of what a source covers: the deliveries after the one, up to the other.
+/// A range of delivery ids: after the one, up to the other.
 #[derive(Clone, Copy, Debug)]
 pub struct IdRange {
     pub after: DeliveryId,
@@ -20,26 +20,26 @@ pub struct IdRange {
     pub window: usize,
 }
 
-/// What a stretch was found to hold.
+/// The result of a search.
 #[derive(Clone, Debug)]
 pub struct ReplayCandidates {
     pub candidates: Vec<Candidate>,
-    /// Everything up to this delivery has been looked at.
+    /// The last delivery that was looked at.
     pub cursor: DeliveryId,
-    /// Whether that was all there is.
+    /// Whether the range is done.
     pub is_end: bool,
 }
 
-/// How many deliveries of a stretch are meant.
+/// The result of counting a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counted {
     pub matched: u64,
-    /// Where to go on; `None` at the end.
+    /// Where to continue; `None` at the end.
     pub cursor: Option<DeliveryId>,
 }
 
 impl Replays {
-    /// The newest delivery that there is; 0 for none.
+    /// The newest delivery; 0 if there is none.
     pub async fn newest_delivery(&self) -> Result<DeliveryId, StoreError> {
         self.db
             .read(|tx| {
@@ -49,7 +49,7 @@ impl Replays {
             .await
     }
 
-    /// Counts what a source covers in a stretch.
+    /// Counts the deliveries of a source in a range.
     pub async fn count(
         &self,
         source: ReplaySource,
@@ -58,8 +58,8 @@ impl Replays {
         self.db.read(move |tx| count(tx, &source, id_range)).await
     }
 
-    /// The first deliveries that a source covers in a stretch, at most `limit`, with their events if
-    /// those are needed; fewer, when the events are large.
+    /// The first deliveries of a source in a range, at most `limit`, with their events if those are needed;
+    /// fewer if the events are large.
     pub async fn find(
         &self,
         source: ReplaySource,
@@ -73,9 +73,8 @@ impl Replays {
     }
 }
 
-/// The deliveries that a source chooses from, so that an index leads through them in order. Dead letters
-/// have one of their own, and so have those of each subscription; what has been delivered has not, and is
-/// gone through by number.
+/// The condition that lets an index lead through the deliveries in their order. There is one for dead
+/// letters, of all subscriptions or of one; delivered ones are read by id.
 fn domain(source: &ReplaySource) -> &'static str {
     match (source.of, source.filter.subscription) {
         (Replayed::DeadLetters, None) => "delivery.state = 'DeadLettered'",
@@ -86,7 +85,7 @@ fn domain(source: &ReplaySource) -> &'static str {
     }
 }
 
-/// The last delivery of the window; `None` when it reaches the end.
+/// The last delivery of the window; `None` if the window reaches the end of the range.
 fn end_of_window(
     tx: &Connection,
     source: &ReplaySource,
@@ -116,7 +115,7 @@ fn end_of_window(
     })
 }
 
-/// The deliveries of a stretch that are meant.
+/// The condition for the deliveries that a source covers in a range.
 fn which(source: &ReplaySource) -> String {
     let state = source.of.state().name();
     format!(
@@ -126,7 +125,7 @@ fn which(source: &ReplaySource) -> String {
     )
 }
 
-/// Where they are found. Of dead letters an index has all that is asked, unless words in their events matter.
+/// The FROM clause. For dead letters an index has all columns, unless text in their events is searched.
 fn chosen(source: &ReplaySource) -> String {
     let which = which(source);
     // The outer loop must be the deliveries, in their order; no statistics tell SQLite so.
@@ -142,12 +141,12 @@ fn chosen(source: &ReplaySource) -> String {
     }
 }
 
-/// How many they are.
+/// The statement that counts them.
 fn select_count(source: &ReplaySource) -> String {
     format!("SELECT count(*) {}", chosen(source))
 }
 
-/// The first of them, and what is to be known of those alone.
+/// The statement that reads the first of them, with what is needed of those only.
 fn select_first(source: &ReplaySource) -> String {
     format!(
         "SELECT {CANDIDATE_COLUMNS} \
@@ -223,7 +222,7 @@ mod tests {
     use crate::model::subscription::SubscriptionId;
     use crate::store::engine::{db, migrate};
 
-    /// The steps by which SQLite would find what `select` asks for.
+    /// SQLite's query plan for `select`.
     fn plan(source: &ReplaySource, select: &str) -> Vec<String> {
         let mut connection = db::open_in_memory().expect("a database");
         migrate::migrate(&mut connection).expect("the present schema");
@@ -259,7 +258,7 @@ mod tests {
             let source = dead_letters(subscription);
             let counting = plan(&source, &select_count(&source));
             let finding = plan(&source, &select_first(&source));
-            // What comes behind is done for those alone that were chosen.
+            // The steps after this one are done for chosen rows only.
             let chosen = finding.iter().position(|step| step == "SCAN chosen");
             let choosing = &finding[..chosen.expect("a choice")];
             for steps in [&counting[..], choosing] {

@@ -1,8 +1,8 @@
-//! What goes of the ledger, and how the file gets smaller.
+//! Pruning of the ledger.
 //!
-//! No index knows the age of what has ended: keeping one would cost every settlement. Events are looked at
-//! in the order of their numbers instead, which is that of their publication, on a reader's connection; a
-//! change deletes what was found, once it has seen again that each may go.
+//! There is no index by the age of ended deliveries: it would cost every settlement. A reader looks at events
+//! in the order of their ids, which is that of their publication. A change then deletes what was found, after
+//! checking again that each event may go.
 
 pub(super) mod rollups;
 
@@ -16,21 +16,21 @@ use crate::store::engine::upkeep::Upkeep;
 use crate::store::error::StoreError;
 use crate::store::row;
 
-/// How much is looked at at once, and how much of it is taken.
+/// Bounds of one step.
 #[derive(Clone, Copy, Debug)]
 pub struct PruneBatch {
-    /// Events looked at.
+    /// Events to look at.
     pub events: usize,
-    /// Rows (events, deliveries, attempts) past which nothing is added.
+    /// Rows (events, deliveries, attempts) after which no more is added.
     pub rows: u64,
-    /// Bytes of event data past which nothing is added.
+    /// Bytes of event data after which no more is added.
     pub bytes: u64,
 }
 
-/// What a look at the oldest events found.
+/// The events of a range that may be pruned.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Prunable {
-    /// Those that may go.
+    /// Events that may be pruned.
     pub events: Vec<EventKey>,
     /// Their deliveries.
     pub deliveries: u64,
@@ -49,7 +49,7 @@ pub struct Pruned {
 }
 
 impl Upkeep {
-    /// Looks for events after `after` that may go, in the order of their publication.
+    /// Finds events after `after` that may be pruned, in the order of their publication.
     pub async fn find_prunable(
         &self,
         after: EventKey,
@@ -61,7 +61,7 @@ impl Upkeep {
             .await
     }
 
-    /// Deletes those of the events that may still go, with their deliveries and attempts.
+    /// Deletes those of the events that may still be pruned, with their deliveries and attempts.
     pub async fn prune(&self, events: Vec<EventKey>, cutoff: Cutoff) -> Result<Pruned, StoreError> {
         self.db
             .write(move |tx| {
@@ -76,7 +76,7 @@ impl Upkeep {
             .await
     }
 
-    /// Deletes up to `limit` marks of publish requests from before `since`. Returns how many there were.
+    /// Deletes up to `limit` marks of publish requests from before `since`. Returns how many.
     pub async fn delete_request_marks(
         &self,
         since: Timestamp,
@@ -142,7 +142,7 @@ fn find_prunable(
     Ok(found)
 }
 
-/// What there is of an event, and whether all of it may go.
+/// The rows of an event, and whether it may be pruned.
 struct EventStatus {
     deliveries: u64,
     attempts: u64,

@@ -1,4 +1,4 @@
-//! Folds old roll-ups onto coarser grains, so that years of counters stay small.
+//! Rolls old counters up to hours and days, so that years of them stay small.
 
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -7,7 +7,7 @@ use crate::store::engine::upkeep::Upkeep;
 use crate::store::error::StoreError;
 use crate::store::ledger::counters::{DAY_MS, HOUR_MS};
 
-/// How coarse old roll-ups become.
+/// The length of a roll-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Granularity {
     Hour,
@@ -25,15 +25,15 @@ impl Granularity {
 }
 
 impl Upkeep {
-    /// Folds one stretch of one topic's or subscription's roll-ups from before `before` into one row of
-    /// this grain. Returns whether there was one: call it until there is none.
+    /// Rolls the counters of one topic and one subscription from before `before` up to one row of this
+    /// length. Returns whether there were any: call it until there are none.
     pub async fn roll_up(
         &self,
         granularity: Granularity,
         before: Timestamp,
     ) -> Result<bool, StoreError> {
         let before = before.as_ms() - before.as_ms().rem_euclid(granularity.ms());
-        // Looked for outside the writer: at the end of a round, the whole index has been walked.
+        // Searched for outside the writer: the last search of a round reads the whole index.
         let found = self
             .db
             .read(move |tx| {
@@ -59,7 +59,7 @@ impl Upkeep {
             .await
     }
 
-    /// Deletes up to `limit` roll-ups from before `before`. Returns how many there were.
+    /// Deletes up to `limit` roll-ups from before `before`. Returns how many.
     pub async fn delete_rollups(
         &self,
         before: Timestamp,
@@ -103,7 +103,7 @@ const SUBSCRIPTIONS: Table = Table {
     ],
 };
 
-/// The buckets of a subscription's roll-ups, which are deleted with those.
+/// The latency buckets of a subscription's roll-ups, which are deleted with them.
 const LATENCIES: Table = Table {
     name: "latency_bucket",
     key: "subscription_id",
@@ -116,13 +116,13 @@ const TOPICS: Table = Table {
     counts: &["published", "unmatched", "data_bytes"],
 };
 
-/// Whose roll-ups, and the hour or day that they are added up to.
+/// Whose roll-ups, and the beginning of the hour or day.
 struct Period {
     key: i64,
     start_at: i64,
 }
 
-/// The newest roll-up that is too fine: what has been folded before lies behind it.
+/// The newest roll-up that is too short. All that were rolled up before are older.
 fn find(
     tx: &Connection,
     table: &Table,
@@ -165,7 +165,7 @@ fn fold(
     Ok(())
 }
 
-/// Adds the counts of key ?1 from after ?2 and before ?3 to those at ?2, apart by the columns `by`.
+/// Adds the counts of key ?1 after ?2 and before ?3 to those at ?2, grouped by the columns `by`.
 fn add_up(Table { name, key, counts }: &Table, by: &[&str]) -> String {
     let by: String = by.iter().map(|column| format!(", {column}")).collect();
     let each = |form: fn(&str) -> String| -> String {

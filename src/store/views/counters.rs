@@ -1,5 +1,5 @@
-//! Counters for pages: how deliveries stand, and what happened when. They are read from the roll-ups that
-//! `store::counters` keeps; nothing here counts events or deliveries, except [`Views::recount`].
+//! Counters for pages, read from the roll-ups that [`ledger::counters`](crate::store::ledger::counters)
+//! writes. Only [`Views::recount`] counts rows.
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
@@ -10,33 +10,33 @@ use crate::store::error::StoreError;
 use crate::store::ledger::counters::LATENCY_BOUNDS_MS;
 use crate::store::views::Views;
 
-/// Slots of one series, at most: a chart draws no more.
+/// Slots of one series at most: a chart shows no more.
 pub const SLOTS_MAX: i64 = 400;
 
-/// How a subscription's deliveries stand.
+/// The deliveries of a subscription by state.
 ///
 /// At any moment `matched = pending + delivered + dead_lettered + dropped`, whatever has been pruned.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeliveryTotals {
-    /// Deliveries ever made, resubmissions among them.
+    /// Deliveries ever created, resubmissions among them.
     pub matched: u64,
     pub pending: u64,
     pub delivered: u64,
-    /// Dead letters ever made.
+    /// Deliveries ever dead-lettered.
     pub dead_lettered: u64,
     pub dropped: u64,
-    /// Dead letters that are in the queue now.
+    /// Dead letters in the queue now.
     pub dead_letters: u64,
 }
 
 impl DeliveryTotals {
-    /// Whether every delivery is accounted for.
+    /// Whether the counts are consistent.
     pub fn balance(&self) -> bool {
         self.matched == self.pending + self.delivered + self.dead_lettered + self.dropped
             && self.dead_letters <= self.dead_lettered
     }
 
-    /// Both together.
+    /// The sum of both.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         Self {
@@ -50,7 +50,7 @@ impl DeliveryTotals {
     }
 }
 
-/// What a count of the rows themselves finds.
+/// Counts of the rows themselves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Recount {
     pub pending: u64,
@@ -65,20 +65,20 @@ pub enum TrafficOf {
     Subscription(SubscriptionId),
 }
 
-/// A series of equal slots of time.
+/// A series of slots of equal length.
 #[derive(Clone, Copy, Debug)]
 pub struct TrafficQuery {
     pub of: TrafficOf,
     /// Start of the first slot; a multiple of `step_ms`.
     pub from: Timestamp,
-    /// A multiple of a minute; of an hour or a day, where the roll-ups have been folded to those.
+    /// A multiple of a minute; of an hour or a day where the counters are rolled up to those.
     pub step_ms: i64,
     /// At most [`SLOTS_MAX`].
     pub slots: i64,
 }
 
 impl TrafficQuery {
-    /// The series whose last slot is the one that `now` lies in.
+    /// The series whose last slot contains `now`.
     pub fn until(now: Timestamp, of: TrafficOf, step_ms: i64, slots: i64) -> Self {
         let last = now.as_ms() - now.as_ms().rem_euclid(step_ms);
         let before = (slots - 1).saturating_mul(step_ms);
@@ -91,7 +91,7 @@ impl TrafficQuery {
     }
 }
 
-/// What happened within one slot.
+/// What happened in one slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TrafficSlot {
     pub start_at: Timestamp,
@@ -105,25 +105,24 @@ pub struct TrafficSlot {
     pub dropped: u64,
     pub attempts: u64,
     pub latency: Latency,
-    /// Deliveries that waited when the slot ended, or wait now in the one that has not ended. It is exact
-    /// where the slot ends with a roll-up: inside an hour or a day that minutes have been folded to,
-    /// nothing is known of the times between.
+    /// Pending deliveries at the end of the slot, or now in the current one. Exact only where a roll-up ends
+    /// with the slot.
     pub pending: u64,
 }
 
 impl TrafficSlot {
-    /// Deliveries that ended, however they did.
+    /// Deliveries that ended, in any way.
     pub fn ended(&self) -> u64 {
         self.delivered + self.dead_lettered + self.dropped
     }
 
-    /// Deliveries that waited when the slot began.
+    /// Pending deliveries at the beginning of the slot.
     pub fn pending_before(&self) -> u64 {
         (self.pending + self.ended()).saturating_sub(self.matched)
     }
 
-    /// Attempts, as far as they can be told from deliveries: an attempt counts when it begins and its
-    /// delivery when it is made, which may be in the next slot.
+    /// Attempts, but at least the deliveries: an attempt counts when it begins and a delivery when it ends,
+    /// which may be in the next slot.
     pub fn tried(&self) -> u64 {
         self.attempts.max(self.delivered)
     }
@@ -134,7 +133,7 @@ impl TrafficSlot {
     }
 }
 
-/// How long deliveries took from publishing to the receiver's success, sorted.
+/// A histogram of the time from publishing to success.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Latency {
     /// In the order of [`LATENCY_BOUNDS_MS`].
@@ -142,7 +141,7 @@ pub struct Latency {
 }
 
 impl Latency {
-    /// Both together.
+    /// The sum of both.
     #[must_use]
     pub fn plus(mut self, other: Self) -> Self {
         for (sum, more) in self.buckets.iter_mut().zip(other.buckets) {
@@ -151,8 +150,8 @@ impl Latency {
         self
     }
 
-    /// The time within which `share` of the deliveries (`0.0..=1.0`) were made, in milliseconds, rounded
-    /// up to the next bound; `None` without deliveries.
+    /// The time within which `share` (`0.0..=1.0`) of the deliveries succeeded, in milliseconds, rounded up
+    /// to the next bound; `None` without deliveries.
     pub fn within_ms(&self, share: f64) -> Option<Bound> {
         let all: u64 = self.buckets.iter().sum();
         if all == 0 {
@@ -176,11 +175,11 @@ impl Latency {
 pub enum Bound {
     /// At most so many milliseconds.
     Within(u64),
-    /// Longer than the last bound that is told apart.
+    /// Longer than the last bound.
     Longer,
 }
 
-/// Dead letters of one subscription that were given up for one reason on one day.
+/// Dead letters of one subscription with one reason from one day.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeadLetterGroup {
     pub subscription: SubscriptionId,
@@ -191,7 +190,7 @@ pub struct DeadLetterGroup {
 }
 
 impl Views {
-    /// How the deliveries of these subscriptions stand, in their order.
+    /// The totals of these subscriptions, in their order.
     pub async fn totals(
         &self,
         subscriptions: Vec<SubscriptionId>,
@@ -221,7 +220,7 @@ impl Views {
             .await
     }
 
-    /// What happened when, oldest slot first; slots in which nothing happened are there as well.
+    /// A series, oldest slot first, empty slots included.
     pub async fn traffic(&self, query: TrafficQuery) -> Result<Vec<TrafficSlot>, StoreError> {
         self.db.read(move |tx| traffic(tx, query)).await
     }
@@ -293,7 +292,7 @@ fn traffic(tx: &Connection, query: TrafficQuery) -> Result<Vec<TrafficSlot>, Sto
             slot.read_subscriptions(row)?;
         }
     }
-    // The roll-ups lead to their buckets: those have no index of their own by time.
+    // The roll-ups lead to their buckets, which have no index by time.
     let latencies = format!(
         "SELECT (start_at - ?1) / ?3, le_ms, sum(deliveries) FROM subscription_rollup \
          CROSS JOIN latency_bucket USING (subscription_id, start_at) \
@@ -319,10 +318,8 @@ fn traffic(tx: &Connection, query: TrafficQuery) -> Result<Vec<TrafficSlot>, Sto
     Ok(slots)
 }
 
-/// Fills in what waited at the end of each slot: what waits now, less what came and plus what ended since.
-/// Every delivery comes once, a resubmission as one of its own, and ends once; those of deleted event
-/// subscriptions end like others. What a clock that ran fast has counted for later is left out of `now`. So
-/// nothing has to be guessed.
+/// Fills in the pending deliveries at the end of each slot, from those pending now and from what came and
+/// ended since. Exact, since every delivery is counted once when it is created and once when it ends.
 fn look_back(slots: &mut [TrafficSlot], now: u64) {
     let mut pending = now;
     for slot in slots.iter_mut().rev() {
@@ -342,7 +339,7 @@ fn slot_of<'a>(
 }
 
 impl TrafficSlot {
-    /// One in which nothing happened.
+    /// A slot in which nothing happened.
     pub fn empty(start_at: Timestamp) -> Self {
         Self {
             start_at,

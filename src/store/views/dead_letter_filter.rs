@@ -1,10 +1,10 @@
-//! A [`DeadLetterFilter`] as conditions on `delivery`; those on `event` are like anybody's.
+//! A [`DeadLetterFilter`] as SQL conditions on `delivery`.
 
 use crate::model::dead_letter_filter::DeadLetterFilter;
 use crate::model::delivery::Outcome;
 use crate::store::views::event_filter::FilterValues;
 
-/// True for the deliveries that are meant, as far as they themselves tell. An index has all that it reads.
+/// Matches deliveries by their own columns. An index has all of them.
 pub(in crate::store) const OF_DELIVERY: &str = "(:topic IS NULL OR delivery.subscription_id IN \
          (SELECT id FROM event_subscription WHERE topic_id = :topic)) \
      AND (:subscription IS NULL OR delivery.subscription_id = :subscription) \
@@ -15,14 +15,15 @@ pub(in crate::store) const OF_DELIVERY: &str = "(:topic IS NULL OR delivery.subs
      AND (:ended_from IS NULL OR delivery.ended_at >= :ended_from) \
      AND (:ended_before IS NULL OR delivery.ended_at < :ended_before)";
 
-/// [`OF_EVENT`](crate::store::views::event_filter::OF_EVENT) of dead letters, by what an index has of their events.
+/// [`OF_EVENT`](crate::store::views::event_filter::OF_EVENT) for dead letters, by the copies of the event's
+/// columns, which an index has.
 pub(in crate::store) const OF_ABOUT: &str = "(:type IS NULL OR delivery.event_type = :type) \
      AND (:type_begin IS NULL OR substr(delivery.event_type, 1, length(:type_begin)) = :type_begin) \
      AND (:subject IS NULL OR delivery.event_subject = :subject) \
      AND (:subject_begin IS NULL \
          OR substr(delivery.event_subject, 1, length(:subject_begin)) = :subject_begin)";
 
-/// The parameters of all conditions on dead letters and their events.
+/// The parameters of all conditions.
 pub(in crate::store) fn values(filter: &DeadLetterFilter) -> FilterValues {
     let in_event = FilterValues::of_event(
         filter.event_type.as_deref(),

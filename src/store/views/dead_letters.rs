@@ -1,4 +1,4 @@
-//! Searches in the dead-letter queues, newest delivery first.
+//! Searches for dead letters, newest delivery first.
 
 use rusqlite::{Connection, OptionalExtension, ToSql, params};
 
@@ -11,16 +11,16 @@ use crate::store::views::dead_letter_filter::{OF_ABOUT, OF_DELIVERY, values};
 use crate::store::views::event_filter::OF_TEXT;
 use crate::store::views::{DeliveryRow, PAGE_ROWS_MAX, Page, Views, deliveries};
 
-/// Dead letters that one search looks at before it answers with what it has, where an index alone decides.
+/// Dead letters that one search looks at, if an index has all columns.
 const SEARCH_MAX: i64 = 100_000;
 
-/// The same where the data of each event has to be gone through.
+/// Dead letters that one search looks at, if it reads the data of their events.
 const SEARCH_DATA_MAX: i64 = 2_000;
 
-/// Numbers that one question answers with at most.
+/// Ids that one query returns.
 pub const NUMBERS_MAX: usize = 5_000;
 
-/// Groups that one question answers with, the biggest ones.
+/// Groups that one query returns, the largest ones.
 const GROUPS_MAX: i64 = 50;
 
 /// Which dead letters, page by page.
@@ -32,15 +32,15 @@ pub struct DeadLetterQuery {
     pub limit: usize,
 }
 
-/// What dead letters are put together by.
+/// By what dead letters are grouped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GroupBy {
-    /// Where their events come from; events without a source of their own come from their topic.
+    /// The source of their events, or the topic for events without a source.
     Source,
-    /// Azure's reason, or a receiver's own.
+    /// Azure's reason, or the receiver's own.
     Reason,
     EventType,
-    /// When they were given up, in UTC.
+    /// The day of dead-lettering, in UTC.
     Day,
 }
 
@@ -48,7 +48,7 @@ impl GroupBy {
     /// All of them, in the order in which they are offered.
     pub const ALL: [GroupBy; 4] = [Self::Source, Self::Reason, Self::EventType, Self::Day];
 
-    /// The word for it in addresses.
+    /// The name in URLs.
     pub fn name(self) -> &'static str {
         match self {
             Self::Source => "source",
@@ -70,17 +70,17 @@ impl GroupBy {
     }
 }
 
-/// Dead letters that have something in common.
+/// A group of dead letters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
     pub key: String,
     pub dead_letters: u64,
-    /// When the first and the last of them were given up.
+    /// When the first and the last of them were dead-lettered.
     pub from: Timestamp,
     pub to: Timestamp,
 }
 
-/// Groups, the biggest first.
+/// Groups, largest first.
 #[derive(Clone, Debug, Default)]
 pub struct Groups {
     pub groups: Vec<Group>,
@@ -89,8 +89,8 @@ pub struct Groups {
 }
 
 impl Views {
-    /// Dead letters. A search looks at a bounded number of them; where the page is short and `next_before`
-    /// is set, it has not reached the end yet.
+    /// Searches dead letters. It looks at a bounded number of them: if the page is short and `next_before` is
+    /// set, there may be more.
     pub async fn dead_letters(
         &self,
         query: DeadLetterQuery,
@@ -112,7 +112,7 @@ impl Views {
             .await
     }
 
-    /// The numbers alone, up to [`NUMBERS_MAX`] of them; otherwise the same.
+    /// Like [`Views::dead_letters`], but returns only ids, up to [`NUMBERS_MAX`].
     pub async fn dead_letter_numbers(
         &self,
         query: DeadLetterQuery,
@@ -124,7 +124,7 @@ impl Views {
         self.db.read(move |tx| numbers(tx, &query)).await
     }
 
-    /// How many there are, exactly: it asks as often as it takes, so that no question takes long.
+    /// Counts dead letters exactly, in as many queries as it takes, each of them short.
     pub async fn count_dead_letters(&self, filter: DeadLetterFilter) -> Result<u64, StoreError> {
         let mut query = DeadLetterQuery {
             filter,
@@ -142,7 +142,7 @@ impl Views {
         }
     }
 
-    /// What the newest dead letters have in common, as many as one search looks at.
+    /// Groups the newest dead letters, as many as one search looks at.
     pub async fn group_dead_letters(
         &self,
         filter: DeadLetterFilter,
@@ -189,7 +189,7 @@ fn looked_at(filter: &DeadLetterFilter) -> i64 {
     }
 }
 
-/// The dead letters that are meant, of those that one search looks at.
+/// The FROM clause for the dead letters that match, of those that one search looks at.
 fn which(filter: &DeadLetterFilter) -> String {
     let candidates = candidates(filter);
     let of_delivery = format!("{OF_DELIVERY} AND {OF_ABOUT}");
@@ -202,7 +202,7 @@ fn which(filter: &DeadLetterFilter) -> String {
     }
 }
 
-/// What a search looks at: out of an index that has all that is asked of a dead letter itself.
+/// The dead letters that one search looks at, from an index that has all columns.
 fn candidates(filter: &DeadLetterFilter) -> &'static str {
     match filter.subscription {
         Some(_) => {
@@ -221,7 +221,7 @@ fn candidates(filter: &DeadLetterFilter) -> &'static str {
     }
 }
 
-/// Where a search that found less than a page stopped looking; `None` at the oldest dead letter.
+/// Where a search that did not fill its page has stopped; `None` at the oldest dead letter.
 fn end_of_search(
     tx: &Connection,
     filter: &DeadLetterFilter,

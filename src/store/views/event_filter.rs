@@ -1,22 +1,22 @@
-//! Filters of events as conditions on `event`; what dead letters are asked about their events is the same.
+//! An [`EventFilter`] as SQL conditions on `event`. Filters of dead letters share some of them.
 
 use rusqlite::ToSql;
 
 use crate::model::event_filter::{DeliveryStage, EventFilter, TextSearch};
 
-/// True for the events whose type and subject are those that are asked for.
+/// Matches events by type and subject.
 pub(in crate::store) const OF_EVENT: &str = "(:type IS NULL OR event.event_type = :type) \
      AND (:type_begin IS NULL OR substr(event.event_type, 1, length(:type_begin)) = :type_begin) \
      AND (:subject IS NULL OR event.subject = :subject) \
      AND (:subject_begin IS NULL \
          OR substr(event.subject, 1, length(:subject_begin)) = :subject_begin)";
 
-/// True for the events that have the words in them.
+/// Matches events by text.
 pub(in crate::store) const OF_TEXT: &str = "(:text IS NULL OR instr(lower(event.event_id), :text) \
      OR instr(lower(event.event_type), :text) OR instr(lower(event.subject), :text) \
      OR (:in_data AND instr(lower(event.data), :text)))";
 
-/// True for the events that are of the topic, have the id and were received when it is asked for.
+/// Matches events by topic, id and time.
 const ITSELF: &str = "(:topic IS NULL OR event.topic_id = :topic) \
      AND (:event_id IS NULL OR event.event_id = :event_id) \
      AND (:received_from IS NULL OR event.received_at >= :received_from) \
@@ -28,7 +28,8 @@ pub(in crate::store) struct FilterValues {
 }
 
 impl FilterValues {
-    /// Those of [`OF_EVENT`] and [`OF_TEXT`]. Type and subject are exact, or the beginning when they end in `*`.
+    /// The parameters of [`OF_EVENT`] and [`OF_TEXT`]. Type and subject are exact, or prefixes if they end in
+    /// `*`.
     pub(in crate::store) fn of_event(
         event_type: Option<&str>,
         subject: Option<&str>,
@@ -36,7 +37,7 @@ impl FilterValues {
     ) -> Self {
         let (event_type, type_begin) = whole_or_begin(event_type);
         let (subject, subject_begin) = whole_or_begin(subject);
-        // What lower() does to the columns: ASCII letters alone.
+        // SQLite's lower() changes ASCII letters only.
         let in_data = text.is_some_and(|text| text.in_data);
         let text = text.map(|text| text.text.to_ascii_lowercase());
         Self {
@@ -51,7 +52,7 @@ impl FilterValues {
         }
     }
 
-    /// Those of the conditions that [`conditions`] makes of `filter`.
+    /// The parameters of [`conditions`].
     pub(in crate::store) fn of(filter: &EventFilter) -> Self {
         let in_event = Self::of_event(
             filter.event_type.as_deref(),
@@ -69,7 +70,7 @@ impl FilterValues {
         ])
     }
 
-    /// The same and others.
+    /// Adds parameters.
     pub(in crate::store) fn and<const N: usize>(
         mut self,
         others: [(&'static str, Box<dyn ToSql>); N],
@@ -78,7 +79,7 @@ impl FilterValues {
         self
     }
 
-    /// Those of these that `sql` names, and further parameters.
+    /// The parameters that `sql` names, and further ones.
     pub(in crate::store) fn in_sql<'a>(
         &'a self,
         sql: &str,
@@ -90,8 +91,7 @@ impl FilterValues {
     }
 }
 
-/// True for the events that are meant, the cheap questions first. That nobody wanted them is left to an
-/// index.
+/// The condition for events that match, cheap parts first. `unmatched` is left to an index.
 pub(in crate::store) fn conditions(filter: &EventFilter) -> String {
     match asks_for_deliveries(filter) {
         true => format!(
@@ -102,7 +102,7 @@ pub(in crate::store) fn conditions(filter: &EventFilter) -> String {
     }
 }
 
-/// Whether the deliveries of an event tell whether it is meant.
+/// Whether the filter is about an event's deliveries.
 pub(in crate::store) fn asks_for_deliveries(filter: &EventFilter) -> bool {
     filter.subscription.is_some() || filter.state.is_some()
 }
@@ -119,7 +119,7 @@ fn wanted_delivery(filter: &EventFilter) -> String {
     )
 }
 
-/// A text to be equal to, or one to begin with.
+/// An exact text, or a prefix.
 fn whole_or_begin(pattern: Option<&str>) -> (Option<String>, Option<String>) {
     match pattern.map(|pattern| (pattern, pattern.strip_suffix('*'))) {
         None => (None, None),

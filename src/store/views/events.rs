@@ -1,4 +1,4 @@
-//! Searches in the events, newest first.
+//! Searches for events, newest first.
 
 use rusqlite::{Connection, OptionalExtension, Row, named_params};
 
@@ -11,18 +11,18 @@ use crate::store::row;
 use crate::store::views::event_filter::{FilterValues, asks_for_deliveries, conditions};
 use crate::store::views::{PAGE_ROWS_MAX, Views};
 
-/// Events that one search looks at before it answers with what it has, where their own columns decide.
-/// Like the others, a tenth of a second on a small machine.
+/// Events that one search looks at, if it reads only their own columns. Like the next bounds, a tenth of a
+/// second on a small machine.
 const SEARCH_MAX: u64 = 50_000;
 
-/// The same where their data has to be gone through, or their deliveries have to be looked up.
+/// Events that one search looks at, if it reads their data or their deliveries.
 const SEARCH_CLOSELY_MAX: u64 = 20_000;
 
-/// Bytes of data that one search goes through; the event that passes it is still looked at.
+/// Bytes of data that one search reads; the event that exceeds it is still looked at.
 const SEARCH_BYTES_MAX: u64 = 8 << 20;
 
-/// Deliveries in a state that an index knows, up to which their events are found by it: more of them lie
-/// so close together that a walk through the events finds them as well.
+/// Deliveries in an indexed state up to which the search begins with them. If there are more, they are so
+/// dense that reading the events finds them as well.
 const INDEXED_MAX: i64 = 5_000;
 
 /// Which events to list.
@@ -38,13 +38,13 @@ pub struct EventQuery {
 #[derive(Clone, Debug, Default)]
 pub struct EventSearch {
     pub rows: Vec<EventRow>,
-    /// What to ask for the next page with.
+    /// The key of the next page.
     pub next_before: Option<EventKey>,
-    /// Set where the search ended before the page was full and before the oldest event.
+    /// Set if the search stopped before the page was full and before the oldest event.
     pub progress: Option<SearchProgress>,
 }
 
-/// How far a search went.
+/// How far a search came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SearchProgress {
     /// Events that it looked at.
@@ -64,14 +64,14 @@ pub struct EventRow {
     pub subject: Option<String>,
     /// Bytes of its data.
     pub data_bytes: u64,
-    /// Event subscriptions that wanted it.
+    /// Event subscriptions that matched it.
     pub matched: u64,
     /// Its deliveries by state, in the order of [`DeliveryState::ALL`].
     pub deliveries: Vec<(DeliveryState, u64)>,
 }
 
 impl Views {
-    /// Events, newest first. A search looks at a bounded number of them, and says how far it came.
+    /// Searches events, newest first. It looks at a bounded number of them, and says how far it came.
     pub async fn events(&self, query: EventQuery) -> Result<EventSearch, StoreError> {
         let query = EventQuery {
             limit: query.limit.clamp(1, PAGE_ROWS_MAX),
@@ -100,14 +100,14 @@ fn events(tx: &Connection, query: &EventQuery) -> Result<EventSearch, StoreError
     })
 }
 
-/// What a search has come to.
+/// The state of a search.
 #[derive(Default)]
 struct Search {
     keys: Vec<EventKey>,
     looked_at: u64,
-    /// Bytes of the data of what was looked at.
+    /// Bytes of data that were read.
     bytes: u64,
-    /// The event at which it gave up; `None` where it has seen all.
+    /// The event at which it stopped; `None` if it has seen all.
     stopped_at: Option<(EventKey, Timestamp)>,
 }
 
@@ -124,7 +124,7 @@ fn search(tx: &Connection, query: &EventQuery) -> Result<Search, StoreError> {
         Some(text) if text.in_data => "coalesce(octet_length(event.data), 0)",
         Some(_) | None => "0",
     };
-    // A CASE asks the next question only where the last one did not decide, so that few read the data.
+    // AND and OR in a CASE stop at the first part that decides, so that the data is rarely read.
     let select = format!(
         "SELECT event.id, event.received_at, {bytes}, CASE WHEN {} THEN 1 ELSE 0 END FROM event {} \
          AND event.id <= :newest AND event.id >= :oldest ORDER BY event.id DESC",
@@ -152,7 +152,7 @@ fn search(tx: &Connection, query: &EventQuery) -> Result<Search, StoreError> {
     Ok(search)
 }
 
-/// Out of which events a search picks: those in an index of what is asked for, or all of them.
+/// The events that a search looks at: those of an index, or all.
 fn candidates(tx: &Connection, filter: &EventFilter) -> Result<String, StoreError> {
     if filter.unmatched {
         return Ok("INDEXED BY event_unmatched WHERE event.matched = 0".to_owned());
@@ -160,7 +160,7 @@ fn candidates(tx: &Connection, filter: &EventFilter) -> Result<String, StoreErro
     let Some(state) = filter.state.map(|each| each.state()).filter(is_indexed) else {
         return Ok("NOT INDEXED WHERE TRUE".to_owned());
     };
-    // Written out, since SQLite takes an index of some rows only where it sees that they are meant.
+    // A literal, since SQLite uses a partial index only if it sees the value.
     let of = match filter.subscription {
         Some(_) => "delivery.subscription_id = :subscription",
         None => "TRUE",
@@ -191,7 +191,7 @@ fn is_indexed(state: &DeliveryState) -> bool {
     }
 }
 
-/// The newest and the oldest number that can be meant.
+/// The newest and the oldest id that can match.
 fn id_range(tx: &Connection, query: &EventQuery) -> Result<(i64, i64), StoreError> {
     let mut newest = query
         .before
@@ -206,9 +206,8 @@ fn id_range(tx: &Connection, query: &EventQuery) -> Result<(i64, i64), StoreErro
     Ok((newest, oldest))
 }
 
-/// The number of the first event that was received at `at` or later; past the newest if there is none. No
-/// index knows when events were received, but the order of their numbers is that of their publication: the
-/// clock never goes back while the appliance runs.
+/// The id of the first event that was received at `at` or later; past the newest if there is none. There is
+/// no index by time, but ids ascend with it: the clock never goes back while the appliance runs.
 fn first_since(tx: &Connection, at: Timestamp) -> Result<i64, StoreError> {
     let end = |which: &str| -> rusqlite::Result<Option<i64>> {
         let select = format!("SELECT {which}(id) FROM event");

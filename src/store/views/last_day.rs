@@ -1,5 +1,5 @@
-//! The last hours of all topics, or of all event subscriptions, at once: what lists show beside each row.
-//! One statement reads the roll-ups of every row of a list, however many rows there are.
+//! The last 24 hours of all topics or event subscriptions, which lists show in each row. One query for all
+//! rows.
 
 use std::collections::HashMap;
 
@@ -12,19 +12,19 @@ use crate::store::error::StoreError;
 use crate::store::ledger::counters::HOUR_MS;
 use crate::store::views::{Views, counters::unsigned};
 
-/// Hours that lists tell of.
+/// Hours that lists show.
 pub const HOURS: usize = 24;
 
-/// The last hours of a topic, oldest first; the last one has not ended.
+/// The last hours of a topic, oldest first; the last one is the current hour.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TopicDay {
     pub published: [u64; HOURS],
-    /// When its newest event came, to the minute, hour or day by which such an old one is counted.
-    /// `None` if that is forgotten, or if there never was one.
+    /// When its newest event came, to the minute, hour or day of its roll-up. `None` if there is no roll-up
+    /// of it.
     pub last_event_at: Option<Timestamp>,
 }
 
-/// The last hours of an event subscription, oldest first; the last one has not ended.
+/// The last hours of an event subscription, oldest first; the last one is the current hour.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SubscriptionDay {
     pub delivered: [u64; HOURS],
@@ -42,8 +42,8 @@ impl Views {
             .await
     }
 
-    /// The last hours of each event subscription, or of those of one topic. One to which nothing has
-    /// happened is left out.
+    /// The last hours of each event subscription, or of those of one topic, without those to which nothing
+    /// happened.
     pub async fn subscription_days(
         &self,
         of: Option<TopicId>,
@@ -56,13 +56,13 @@ impl Views {
     }
 }
 
-/// When the first of the hours began that end with the one of `now`.
+/// The beginning of the first of the hours.
 fn first_hour(now: Timestamp) -> i64 {
     let hour = now.as_ms() - now.as_ms().rem_euclid(HOUR_MS);
     hour - (HOURS as i64 - 1) * HOUR_MS
 }
 
-/// Each by a search for its own key: the roll-ups of a topic lie together, in the order of their times.
+/// Searched by key: the roll-ups of a topic are adjacent, in the order of time.
 const NEWEST: &str = "SELECT id, (SELECT max(start_at) FROM topic_rollup WHERE topic_id = topic.id) \
      FROM topic WHERE deleted_at IS NULL";
 const PUBLISHED: &str = "SELECT topic.id, (start_at - ?1) / ?2, sum(published) \
@@ -111,7 +111,7 @@ fn subscription_days(
     Ok(days)
 }
 
-/// Of an hour; past the end for one that is yet to come, which a clock that was set back leaves behind.
+/// The index of an hour; past the end for a future hour, which a clock that was set back leaves behind.
 fn index(hour: i64) -> usize {
     usize::try_from(hour).unwrap_or(usize::MAX)
 }

@@ -1,4 +1,4 @@
-//! What lists and pages read: bounded questions, newest first, by keyset and never by offset.
+//! Read-only queries for lists and pages: bounded, newest first, paged by key.
 
 mod counters;
 pub(super) mod dead_letter_filter;
@@ -43,38 +43,38 @@ pub use crate::store::rejections::RejectionQuery;
 pub use crate::store::replay::results::{REPLAY_RESULTS_MAX, ReplayResults};
 use crate::wire::dead_letter::DeadLetterFacts;
 
-/// Rows on one page of a list, at most.
+/// Rows of one page of a list.
 pub const PAGE_ROWS_MAX: usize = 200;
 
-/// Numbers of events that one bite of a [`ReadBack`] passes, whichever topic they are of.
+/// Ids of events that one [`ReadBack`] covers, of any topic.
 const READ_BACK_SPAN: i64 = 10_000;
 
-/// The book of lists and pages; reads only.
+/// Queries for lists and pages.
 #[derive(Clone)]
 pub struct Views {
     pub(super) db: Db,
     pub(super) encryption: Encryption,
 }
 
-/// Which events of a topic to read back whole.
+/// Which events of a topic to read whole.
 #[derive(Clone, Copy, Debug)]
 pub struct ReadBack {
     pub topic: TopicId,
     /// Only events older than this one.
     pub before: Option<EventKey>,
     pub limit: usize,
-    /// Bytes after which the bite ends; the event that passes it is still in it.
+    /// Bytes after which the page ends; the event that exceeds it is still included.
     pub bytes_max: usize,
 }
 
-/// A page of a list, and the key to ask for the next one with.
+/// A page of a list, and the key of the next one.
 #[derive(Clone, Debug)]
 pub struct Page<T, K> {
     pub rows: Vec<T>,
     pub next_before: Option<K>,
 }
 
-/// Nothing, and nothing to follow.
+/// An empty last page.
 impl<T, K> Default for Page<T, K> {
     fn default() -> Self {
         Self {
@@ -84,7 +84,7 @@ impl<T, K> Default for Page<T, K> {
     }
 }
 
-/// An event with everything that became of it.
+/// An event with its deliveries and its lineage.
 #[derive(Clone, Debug)]
 pub struct EventDetail {
     pub topic: String,
@@ -115,23 +115,23 @@ pub struct DeliveryRow {
     pub last_outcome: Option<Outcome>,
     pub last_status: Option<u16>,
     pub dead_letter_reason: Option<DeadLetterReason>,
-    /// What the receiver said, where it dead-lettered the event itself.
+    /// What the receiver said, if it dead-lettered the event itself.
     pub dead_letter: DeadLetterDetails,
     pub ended_at: Option<Timestamp>,
-    /// Of a dead letter that was taken out of its queue.
+    /// When a dead letter was removed from its queue.
     pub removed_at: Option<Timestamp>,
-    /// When the newest lock of a receiver ends, or has lapsed.
+    /// The end of its newest lock, which may have lapsed.
     pub locked_until: Option<Timestamp>,
-    /// A receiver has put it aside.
+    /// Whether a receiver has deferred it.
     pub deferred: bool,
-    /// Where its record lies in storage.
+    /// The blob that it is exported in.
     pub blob: Option<String>,
     pub resubmission_of: Option<DeliveryId>,
     pub resubmitted_as: Option<DeliveryId>,
 }
 
 impl DeliveryRow {
-    /// What its record says beside the event; `None` for what was never given up.
+    /// What its dead-letter record says besides the event; `None` if it was never dead-lettered or dropped.
     pub fn dead_letter_facts(&self) -> Option<DeadLetterFacts> {
         Some(DeadLetterFacts {
             reason: self.dead_letter_reason?,
@@ -144,20 +144,20 @@ impl DeliveryRow {
         })
     }
 
-    /// Why it was given up: in the receiver's words if it has said so, else in Azure's.
+    /// Why it was dead-lettered: the receiver's reason, else Azure's.
     pub fn reason(&self) -> Option<&str> {
         let own = self.dead_letter.reason.as_deref();
         own.or(self.dead_letter_reason.map(DeadLetterReason::name))
     }
 
-    /// The same in a sentence.
+    /// The same as a sentence.
     pub fn reason_description(&self) -> Option<&str> {
         let own = self.dead_letter.description.as_deref();
         own.or(self.dead_letter_reason.map(DeadLetterReason::description))
     }
 }
 
-/// A delivery with all of its attempts, oldest first, where it comes from, and what has become of it.
+/// A delivery with its attempts, oldest first, where it comes from, and its resubmissions.
 #[derive(Clone, Debug)]
 pub struct DeliveryDetail {
     pub row: DeliveryRow,
@@ -168,7 +168,7 @@ pub struct DeliveryDetail {
     pub resubmissions: Vec<LineageRow>,
 }
 
-/// How much lies in a subscription's queues.
+/// The length of a subscription's queues.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueueDepth {
     pub pending: u64,
@@ -178,12 +178,12 @@ pub struct QueueDepth {
 }
 
 impl Views {
-    /// Tells whenever something has been stored.
+    /// Notifies of every commit.
     pub fn changes(&self) -> watch::Receiver<()> {
         self.db.changes()
     }
 
-    /// One bite of a topic's events, newest first. It may be short or even empty, and yet not the last.
+    /// Reads some events of a topic, newest first. A page may be short or even empty without being the last.
     pub async fn read_back(
         &self,
         query: ReadBack,
@@ -210,7 +210,7 @@ impl Views {
             .await
     }
 
-    /// What lies in the queues of these subscriptions, in their order.
+    /// The length of the queues of these subscriptions, in their order.
     pub async fn depths(
         &self,
         subscriptions: Vec<SubscriptionId>,
@@ -220,7 +220,7 @@ impl Views {
             .await
     }
 
-    /// How the exports of a subscription have fared.
+    /// The history of a subscription's exports.
     pub async fn export_history(
         &self,
         subscription: SubscriptionId,
@@ -232,7 +232,7 @@ impl Views {
 }
 
 fn read_back(tx: &Connection, query: &ReadBack) -> Result<Page<StoredEvent, EventKey>, StoreError> {
-    // Two look-ups at the ends of the table; together they would be a walk through it.
+    // Two look-ups at the ends of the table; one statement with both would scan it.
     let end = |which: &str| -> rusqlite::Result<Option<i64>> {
         let select = format!("SELECT {which}(id) FROM event");
         tx.prepare_cached(&select)?.query_row([], |row| row.get(0))

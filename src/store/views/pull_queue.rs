@@ -1,4 +1,4 @@
-//! What lies in the queue of a pulled subscription: how much waits, how much is held and until when.
+//! The queue of a pull subscription: what is available, and what is locked until when.
 
 use rusqlite::{Connection, params};
 
@@ -11,35 +11,35 @@ use crate::store::row;
 /// Deliveries of each kind that are counted at most, so that a page costs little however long the queue.
 pub const QUEUE_COUNTED_MAX: usize = 10_000;
 
-/// How the pending deliveries of a subscription stand.
+/// The pending deliveries of a pull subscription by state.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PullQueueState {
-    /// A receiver could take them now.
+    /// Can be received now.
     pub waiting: u64,
-    /// Receivers hold them.
+    /// Locked by receivers.
     pub locked: u64,
-    /// They were given back, to be received later.
+    /// Released, to be received later.
     pub released: u64,
-    /// How many were handed out how often, by the latter.
+    /// How many were received how often, by the latter.
     pub by_attempts: Vec<(u32, u64)>,
     /// When the oldest was published.
     pub oldest_at: Option<Timestamp>,
-    /// Whether there are more than were counted: [`QUEUE_COUNTED_MAX`] of what is due, and of the rest.
+    /// Whether there are more than were counted: [`QUEUE_COUNTED_MAX`] of the due ones, and of the rest.
     pub is_partial: bool,
 }
 
-/// The pending deliveries of a subscription, by what can be done with them.
+/// The pending deliveries of a pull subscription.
 #[derive(Clone, Debug)]
 pub struct PullQueue {
     pub state: PullQueueState,
-    /// Held by receivers, the lock first that lapses first.
+    /// Locked ones; the lock that ends first comes first.
     pub locked: Vec<DeliveryRow>,
-    /// To be received next, in that order.
+    /// The next ones to be received, in that order.
     pub next: Vec<DeliveryRow>,
 }
 
 impl Views {
-    /// What lies in the queue of `subscription` at `now`, with at most `limit` rows of each kind.
+    /// The queue of `subscription` at `now`, with at most `limit` rows of each kind.
     pub async fn pull_queue(
         &self,
         subscription: SubscriptionId,
@@ -60,8 +60,8 @@ impl Views {
     }
 }
 
-// A lock moves the moment at which the delivery is due to its own end, so the index has what is held behind
-// what is due.
+// While a delivery is locked, `next_attempt_at` is the end of its lock, so in the index the locked ones
+// follow the due ones.
 const NEXT: &str = "WHERE delivery.subscription_id = ?1 AND delivery.state = 'Pending' \
      AND delivery.next_attempt_at <= ?2 ORDER BY delivery.next_attempt_at, delivery.id LIMIT ?3";
 const LOCKED: &str = "WHERE delivery.subscription_id = ?1 AND delivery.state = 'Pending' \

@@ -1,8 +1,8 @@
-//! The rules against a reference of another making, on random addresses.
+//! Compares the rules with an independent implementation, on random addresses.
 
 use super::*;
 
-/// The table again, written another way: ranges of whole numbers.
+/// The table again, as ranges of integers.
 fn is_public_v4(address: Ipv4Addr) -> bool {
     let closed: [(u32, u32); 21] = [
         (0x0000_0000, 0x00ff_ffff),
@@ -70,7 +70,7 @@ fn a_hundred_thousand_random_addresses_agree_with_the_reference() {
     }
 }
 
-/// A random address, most of the time bent towards a block that matters.
+/// A random address, most of the time moved into a special block.
 fn bent(mut bytes: [u8; 16], round: u32) -> Ipv6Addr {
     let heads: [&[u8]; 12] = [
         &[],

@@ -5,7 +5,7 @@ use super::*;
 #[test]
 fn urls_are_judged_by_what_they_mean() {
     let private = [
-        // Spellings of 127.0.0.1 that a look at the text would miss.
+        // Spellings of 127.0.0.1 that a check of the text would miss.
         ("http://127.0.0.1/", "127.0.0.1 is a loopback"),
         ("http://127.0.0.1:8080/x?y=z", "127.0.0.1 is a loopback"),
         ("https://127.0.0.1/", "127.0.0.1 is a loopback"),
@@ -37,7 +37,7 @@ fn urls_are_judged_by_what_they_mean() {
         ("http://127.0.\n0.1/", "127.0.0.1 is a loopback"),
         ("HTTP://127.0.0.1/", "127.0.0.1 is a loopback"),
         ("http://127.255.255.254/", "is a loopback"),
-        // The same game with others.
+        // The same with other addresses.
         ("http://0/", "0.0.0.0 is an address of \"this\""),
         ("http://0.0.0.0/", "0.0.0.0 is an address of \"this\""),
         ("http://0x0/", "0.0.0.0 is an address of \"this\""),
@@ -130,7 +130,7 @@ fn urls_are_judged_by_what_they_mean() {
         "http://0x08080808/",
         "https://[2606:4700:4700::1111]/",
         "https://[::ffff:8.8.8.8]/",
-        // Names are judged when they are looked up, whatever they look like.
+        // Names are checked when they are resolved, whatever they look like.
         "https://example.com/",
         "https://example.com./",
         "http://localhost/",
@@ -149,7 +149,7 @@ fn urls_are_judged_by_what_they_mean() {
     check_url("127.0.0.0/8", "http://[::1]/", "loopback");
 }
 
-/// Every way of writing an IPv4 address that a URL knows means the same.
+/// Every spelling of an IPv4 address in a URL means the same.
 #[test]
 fn spellings_do_not_matter() {
     for (address, verdict) in [
@@ -209,7 +209,7 @@ fn spellings(address: Ipv4Addr) -> Vec<String> {
     ]
 }
 
-/// Such texts must not become URLs at all: a lenient second parser might read an address into them.
+/// Such texts must not parse as URLs: a lenient second parser might read an address into them.
 #[test]
 fn malformed_hosts_are_no_urls() {
     for text in [
