@@ -12,7 +12,6 @@
 -- Until the first release this file is changed in place. From then on it is frozen, and every change is a
 -- file of its own behind it.
 
-
 ------------------------------------------------------------------------------------------------------------
 -- Catalog: namespaces, topics and event subscriptions. Deleted ones keep their rows, so that old events
 -- and deliveries keep their names.
@@ -70,7 +69,6 @@ CREATE TABLE event_subscription (
 ) STRICT;
 
 CREATE UNIQUE INDEX event_subscription_name ON event_subscription (topic_id, name) WHERE deleted_at IS NULL;
-
 
 ------------------------------------------------------------------------------------------------------------
 -- Ledger: events and what becomes of them.
@@ -200,7 +198,6 @@ CREATE TABLE publish_request (
 
 CREATE INDEX publish_request_age ON publish_request (received_at);
 
-
 ------------------------------------------------------------------------------------------------------------
 -- Resubmissions and replay jobs.
 
@@ -261,7 +258,6 @@ CREATE TABLE replay_job (
 -- Which jobs have not ended?
 CREATE INDEX replay_job_open ON replay_job (id) WHERE state IN ('Running', 'Paused');
 
-
 ------------------------------------------------------------------------------------------------------------
 -- Export of dead letters to blob storage.
 
@@ -287,7 +283,6 @@ CREATE TABLE storage_outage (
     next_attempt_at INTEGER NOT NULL,
     error           TEXT    NOT NULL
 ) STRICT;
-
 
 ------------------------------------------------------------------------------------------------------------
 -- Counters: what lists, charts and metrics read, so that no page counts rows.
@@ -365,7 +360,6 @@ CREATE TABLE dead_letter_notice (
     PRIMARY KEY (subscription_id, reason)
 ) STRICT, WITHOUT ROWID;
 
-
 ------------------------------------------------------------------------------------------------------------
 -- Diagnostics for publishers and subscribers.
 
@@ -411,7 +405,6 @@ CREATE TABLE inspected_request (
     response     TEXT    NOT NULL,
     PRIMARY KEY (inspector_id, number)
 ) STRICT;
-
 
 ------------------------------------------------------------------------------------------------------------
 -- Accounts: who may sign in, and as what.
@@ -473,7 +466,6 @@ CREATE TABLE login_failure (
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX login_failure_last ON login_failure (last_at);
-
 
 ------------------------------------------------------------------------------------------------------------
 -- Audit log: who changed what.

@@ -204,11 +204,14 @@ impl Broker {
         if low != self.shared.disk_is_low.swap(low, Ordering::Relaxed) {
             match low {
                 true => {
-                    tracing::warn!(free_bytes = free, "the disk is low; publishers must wait");
+                    tracing::warn!(
+                        free_bytes = free,
+                        "the disk is almost full; publish requests are rejected"
+                    );
                     self.note(&Notice::DiskPressureBegun(DiskPressure::PublishersRejected));
                 }
                 false => {
-                    tracing::info!(free_bytes = free, "the disk has room again");
+                    tracing::info!(free_bytes = free, "the disk has enough free space again");
                     self.note(&Notice::DiskPressureEnded(DiskPressure::PublishersRejected));
                 }
             }

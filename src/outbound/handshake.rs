@@ -126,7 +126,7 @@ impl Outbound {
         let body = deletion_event(topic, &subscription, request.event_id, request.now);
         let said = system_request(webhook, &request, "SubscriptionDeletion", body);
         let result = self.send(request.subscription, said).await;
-        tracing::debug!(subscription = %request.subscription.name, heard = result.is_ok(), "farewell");
+        tracing::debug!(subscription = %request.subscription.name, responded = result.is_ok(), "the receiver of a deleted subscription was notified");
     }
 }
 

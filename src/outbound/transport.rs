@@ -295,7 +295,7 @@ impl NetworkTransport {
         if let Some(address) = remote_address
             && let Err(denied) = self.policy.check_address(address.ip())
         {
-            tracing::error!(%address, "a forbidden address has been called: the egress guard leaks");
+            tracing::error!(%address, "a denied address was called: a bug in the egress policy");
             return Err(denied.into());
         }
         let response = TransportResponse {

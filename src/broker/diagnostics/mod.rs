@@ -258,7 +258,7 @@ impl Diagnostics {
             Ok(Integrity { faults, .. }) => {
                 tracing::error!(faults = faults.len(), "the database is damaged");
             }
-            Err(error) => tracing::error!(%error, "the database could not be looked through"),
+            Err(error) => tracing::error!(%error, "the integrity check failed"),
         }
         let at = broker.clock().now();
         *self.0.integrity.lock().unwrap() = IntegrityCheck::Done {

@@ -54,7 +54,7 @@ impl Slot<'_> {
     /// The request was dropped, because of a stop or a panic. Its deliveries are still due.
     fn cut_off(&self) -> Option<Timestamp> {
         if std::thread::panicking() {
-            tracing::error!(deliveries = ?self.deliveries, "a settlement met a defect of the appliance");
+            tracing::error!(deliveries = ?self.deliveries, "a settlement panicked");
             self.broker.meters().panicked();
         }
         if self.is_probe {
@@ -102,13 +102,11 @@ impl Broker {
     /// The result of a request that could not be made because of a bug: a failed attempt like any other, so
     /// that it is retried with pauses and not for ever.
     fn defect(&self, batch: &Batch, reason: &str) -> SendResult {
-        tracing::error!(reason, deliveries = ?batch.ids(), "a delivery met a defect of the appliance");
+        tracing::error!(reason, deliveries = ?batch.ids(), "a delivery panicked");
         self.meters().panicked();
         SendResult {
             result: AttemptResult {
-                error: Some(format!(
-                    "not sent because of a defect of the appliance: {reason}"
-                )),
+                error: Some(format!("not sent because of a bug in Everpost: {reason}")),
                 ..AttemptResult::of(Outcome::GenericError)
             },
             late: None,
@@ -159,7 +157,7 @@ impl Broker {
             }
             (Some(_), Some(goes_on)) => batch.is_probe.then_some(goes_on.until),
             (Some(_), None) => {
-                tracing::info!(subscription.name = %name, "a probation is over");
+                tracing::info!(subscription.name = %name, "a probation has ended");
                 Some(now)
             }
             (None, None) => None,

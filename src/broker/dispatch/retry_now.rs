@@ -11,7 +11,7 @@ pub enum RetryNowError {
     NotFound(DeliveryId),
     #[error("delivery {0} is {state}, and only a pending one is tried again", state = .1.name())]
     NotPending(DeliveryId, DeliveryState),
-    #[error("a receiver holds delivery {0}, or has put it aside")]
+    #[error("delivery {0} is locked or deferred by a receiver")]
     Held(DeliveryId),
     #[error(transparent)]
     Store(#[from] StoreError),

@@ -45,7 +45,7 @@ impl Broker {
                 Ok(0) => {}
                 Ok(_) => continue,
                 // A blob that was uploaded and not marked, because the disk is full, is uploaded again.
-                Err(error) => tracing::warn!(%error, "the export will be tried again"),
+                Err(error) => tracing::warn!(%error, "the export failed and will be retried"),
             }
             tokio::select! {
                 () = tokio::time::sleep(ROUND_INTERVAL) => {}
@@ -135,7 +135,7 @@ impl Broker {
             if dropped > 0 {
                 tracing::warn!(
                     dropped,
-                    "dead letters were dropped: their storage was away too long"
+                    "dead letters were dropped: their storage was unreachable for too long"
                 );
             }
             if dropped < BATCH {
@@ -161,7 +161,7 @@ impl Broker {
             match ended {
                 Ok(Ok(was_stored)) => mark_stored += usize::from(was_stored),
                 Ok(Err(error)) => trouble = Some(error),
-                Err(error) => tracing::error!(%error, "an export was cut off"),
+                Err(error) => tracing::error!(%error, "an export panicked"),
             }
         }
     }
@@ -267,7 +267,7 @@ impl Broker {
         let exports = &self.store().exports;
         exports.mark_stored(blob.id, dead_letters, now).await?;
         self.meters().exported(count);
-        tracing::debug!(blob = blob.name, count, "dead letters are in storage");
+        tracing::debug!(blob = blob.name, count, "dead letters were exported");
         Ok(())
     }
 
@@ -284,7 +284,7 @@ impl Broker {
             subscription.name = %exporter.subscription.name,
             failures = outage.failures,
             error = outage.error,
-            "dead letters wait, because their storage does not take them"
+            "dead letters wait, because their storage is unreachable"
         );
         self.meters().export_failed();
         let id = exporter.subscription.id;

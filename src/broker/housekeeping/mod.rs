@@ -34,7 +34,7 @@ impl Broker {
             if round.is_multiple_of(ROUNDS_PER_SWEEP)
                 && let Err(error) = self.sweep().await
             {
-                tracing::warn!(%error, "housekeeping will be tried again");
+                tracing::warn!(%error, "housekeeping failed and will be retried");
             }
             tokio::select! {
                 () = tokio::time::sleep(ROUND_INTERVAL) => {}

@@ -96,7 +96,7 @@ impl Broker {
     pub async fn run_retention(self) {
         loop {
             if let Err(error) = self.retain().await {
-                tracing::warn!(%error, "retention will be tried again");
+                tracing::warn!(%error, "retention failed and will be retried");
             }
             tokio::select! {
                 () = tokio::time::sleep(ROUND_INTERVAL) => {}
@@ -140,7 +140,7 @@ impl Broker {
                 tracing::info!(
                     pressure = begun.name(),
                     used_bytes,
-                    "delivered events go early"
+                    "delivered events are pruned early"
                 );
             }
             _ => {}
@@ -276,8 +276,7 @@ fn warn_if_stuck(retention_cursor: &mut RetentionCursor, pressure: Option<Pressu
     {
         tracing::warn!(
             pressure = pressure.name(),
-            "what was delivered has gone, and room is short still: the rest waits for its delivery, or is \
-             a dead letter"
+            "all delivered events are pruned, and space is still short: the rest is pending or dead letters"
         );
         retention_cursor.is_stuck = true;
     }

@@ -162,7 +162,7 @@ impl Tokens {
         let (accounts, id) = (self.accounts.clone(), token.id);
         tokio::spawn(async move {
             if let Err(error) = accounts.note_token_use(id, now).await {
-                tracing::warn!(%error, "the use of a token is not written down");
+                tracing::warn!(%error, "the use of a token could not be stored");
             }
         });
     }

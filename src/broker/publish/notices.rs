@@ -118,7 +118,7 @@ impl Broker {
             true => waiting.push(notice_publisher.event(notice)),
             false => tracing::warn!(
                 notice = notice.event_type(),
-                "too many notices wait already, so this one is dropped"
+                "too many notices are queued, so this one is dropped"
             ),
         }
     }
@@ -163,7 +163,7 @@ impl Broker {
     /// Publishes queued notices, and those of new dead letters. Simulations call it themselves.
     pub async fn publish_notices(&self) {
         if let Err(error) = self.publish_waiting().await {
-            tracing::warn!(%error, "notices will be told later");
+            tracing::warn!(%error, "notices could not be published and will be retried");
         }
     }
 

@@ -57,7 +57,7 @@ impl Broker {
         match kept.await {
             Ok(()) => self.meters().rejections_kept(count),
             Err(error) => {
-                tracing::warn!(%error, count, "refused publish requests are not kept");
+                tracing::warn!(%error, count, "rejected publish requests could not be stored");
                 self.meters().rejections_lost("StoreError", count);
             }
         }

@@ -32,7 +32,7 @@ const TROUBLE_PAUSE: Duration = Duration::from_secs(1);
 pub enum ReplayError {
     #[error("there is no replay job {0}")]
     NotFound(ReplayJobId),
-    #[error("replay job {0} is {state}, and what is over stays over", state = .1.name())]
+    #[error("replay job {0} is {state} and cannot be changed any more", state = .1.name())]
     Ended(ReplayJobId, ReplayState),
     #[error(
         "{REPLAY_JOBS_MAX} replay jobs are running or paused already; wait for one, or cancel one"
@@ -133,7 +133,7 @@ impl Broker {
         tracing::info!(
             replay_job = job.id.0,
             deliveries = total,
-            "a replay job starts"
+            "a replay job has started"
         );
         self.shared.replay_wake.notify_one();
         Ok(job)
@@ -204,7 +204,7 @@ impl Broker {
                 return None;
             }
             let at = self.replay_step(job).await.unwrap_or_else(|error| {
-                tracing::warn!(%error, replay_job = job.id.0, "a replay job will try again");
+                tracing::warn!(%error, replay_job = job.id.0, "a replay job failed and will be retried");
                 self.clock().now() + TROUBLE_PAUSE
             });
             next = Some(next.map_or(at, |next| next.min(at)));

@@ -54,7 +54,7 @@ pub enum ResubmitError {
     NotFound(DeliveryId),
     #[error("delivery {0} is {state}, and only a dead-lettered one can be resubmitted", state = .1.name())]
     NotDeadLettered(DeliveryId, DeliveryState),
-    #[error("a receiver holds delivery {0} locked until {1}")]
+    #[error("delivery {0} is locked until {1}")]
     Locked(DeliveryId, Timestamp),
     #[error("delivery {0} is not resubmitted: {explanation}", explanation = .1.explanation())]
     Rejected(DeliveryId, NotResubmitted),

@@ -62,13 +62,13 @@ pub struct UserChange {
 pub enum AccountError {
     #[error("there is a user of that name already")]
     NameTaken,
-    #[error("there are {USERS_MAX} users already, and no more are taken")]
+    #[error("there are {USERS_MAX} users already, which is the limit")]
     TooMany,
     #[error("the first user must have the role admin, and a password")]
     FirstIsAdmin,
     #[error("there is a token of that name already")]
     TokenNameTaken,
-    #[error("there are 1000 tokens already, and no more are taken")]
+    #[error("there are 1000 tokens already, which is the limit")]
     TooManyTokens,
     #[error("there is no such token")]
     TokenNotFound,

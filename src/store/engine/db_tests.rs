@@ -107,7 +107,7 @@ fn a_group_that_sqlite_rolls_back_fails_as_a_whole() {
                 received
                     .lock()
                     .unwrap()
-                    .push(result_for_caller(result, commit))
+                    .push(result_for_caller(result, commit));
             });
             Ran {
                 reply,

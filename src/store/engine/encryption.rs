@@ -68,7 +68,7 @@ pub struct MasterKeys(Vec<Zeroizing<[u8; KEY_BYTES]>>);
 
 /// A text is not a list of master keys. The error does not show it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("it is no master key: 32 bytes in base64, as from `openssl rand -base64 32`")]
+#[error("it is not a master key: 32 bytes in base64, as from `openssl rand -base64 32`")]
 pub struct InvalidMasterKey;
 
 impl MasterKeys {
@@ -193,14 +193,14 @@ impl Encryption {
         let damaged = || {
             let Column { table, column } = column;
             StoreError::Other(format!(
-                "{table}.{column} of row {row} is damaged, or was sealed for another place"
+                "{table}.{column} of row {row} is damaged, or was encrypted for another cell"
             ))
         };
         let (id, nonce, ciphertext) = parts(encrypted).ok_or_else(damaged)?;
         let known = self.keys.iter().find(|(known, _)| known == id);
         let (_, key) = known.ok_or_else(|| {
             StoreError::MasterKey(format!(
-                "the master key {id}, which sealed it, is not there"
+                "the master key {id} is missing, which encrypted it"
             ))
         })?;
         let mut text = Zeroizing::new(ciphertext);

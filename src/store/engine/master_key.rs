@@ -102,7 +102,7 @@ impl MasterKeyFile<'_> {
                 Ok(keys)
             }
             Err(error) if error.kind() == ErrorKind::NotFound => Err(self.refuse(&format!(
-                "it is missing, but the database is sealed by the master key {}; put that file back, or \
+                "it is missing, but the database is encrypted by the master key {}; put that file back, or \
                  name it with --master-key-file",
                 listed(needed)
             ))),
@@ -117,7 +117,7 @@ impl MasterKeyFile<'_> {
             return Ok(());
         }
         Err(self.refuse(&format!(
-            "it holds the master key {}, but the database is sealed by {}; put the right key back \
+            "it holds the master key {}, but the database is encrypted by {}; put the right key back \
              (several keys may stand there, a line each, the newest first)",
             listed(&known),
             listed(&missing)
@@ -174,7 +174,7 @@ fn encrypt_all(
             break;
         }
         encrypted += bite;
-        progress(&format!("sealed {encrypted} secrets by the master key"));
+        progress(&format!("encrypted {encrypted} secrets by the master key"));
     }
     if encrypted > 0 {
         // The log still holds the old pages.

@@ -119,7 +119,7 @@ async fn what_older_releases_left_open_is_sealed_at_the_start() {
 #[tokio::test]
 async fn a_missing_or_wrong_key_is_refused_by_name_and_harms_nothing() {
     let dir = unsealed(1);
-    read(dir.path(), None).await.expect("sealed");
+    read(dir.path(), None).await.expect("encrypted");
     let file = dir.path().join(MASTER_KEY_FILE);
     let (text, id) = (fs::read(&file).expect("a key"), keys_in(dir.path()).id());
     let other = MasterKeys::generate(&Entropy::Os);
@@ -134,16 +134,20 @@ async fn a_missing_or_wrong_key_is_refused_by_name_and_harms_nothing() {
         assert!(said.contains(problem) && said.contains(named), "{said}");
     };
     refused(
-        &format!("it is missing, but the database is sealed by the master key {id}"),
+        &format!("it is missing, but the database is encrypted by the master key {id}"),
         None,
     )
     .await;
     assert!(!file.exists(), "no new key takes its place");
     fs::write(&file, other.to_text().as_bytes()).expect("another key");
-    refused(&format!("but the database is sealed by {id}"), None).await;
-    refused(&format!("but the database is sealed by {id}"), Some(&other)).await;
+    refused(&format!("but the database is encrypted by {id}"), None).await;
+    refused(
+        &format!("but the database is encrypted by {id}"),
+        Some(&other),
+    )
+    .await;
     fs::write(&file, "garbage").expect("no key");
-    refused("it is no master key", None).await;
+    refused("it is not a master key", None).await;
     fs::write(&file, text).expect("the key again");
     assert_eq!(read(dir.path(), None).await.as_deref(), Ok(INSIDE));
 }
@@ -166,7 +170,7 @@ async fn a_key_of_the_configuration_leaves_no_file() {
 #[tokio::test]
 async fn a_new_key_replaces_the_old_one() {
     let dir = unsealed(2 * BATCH);
-    read(dir.path(), None).await.expect("sealed");
+    read(dir.path(), None).await.expect("encrypted");
     let old = keys_in(dir.path());
     let data_dir = DataDir::open(dir.path()).expect("the data directory");
     let rekeyed = Store::rekey(&data_dir, &Entropy::Os, &|_| ()).expect("a new key");
@@ -183,7 +187,7 @@ async fn a_new_key_replaces_the_old_one() {
 async fn a_rekey_that_is_killed_heals_wherever_it_was() {
     for done in [0, 1, 5, 20, 21, 22] {
         let dir = unsealed(10);
-        read(dir.path(), None).await.expect("sealed");
+        read(dir.path(), None).await.expect("encrypted");
         let both = keys_in(dir.path()).behind(MasterKeys::generate(&Entropy::Os));
         fs::write(dir.path().join(MASTER_KEY_FILE), both.to_text().as_bytes()).expect("written");
         let encryption = Encryption::new(&both, Entropy::Os);
@@ -208,7 +212,7 @@ async fn a_rekey_that_is_killed_heals_wherever_it_was() {
 #[tokio::test]
 async fn sealed_cells_cannot_be_swapped_in_the_file() {
     let dir = unsealed(2);
-    read(dir.path(), None).await.expect("sealed");
+    read(dir.path(), None).await.expect("encrypted");
     let swap = "UPDATE topic SET key1 = (SELECT key1 FROM topic WHERE id = 2) WHERE id = 1";
     connection(dir.path()).execute(swap, []).expect("swapped");
     let error = read(dir.path(), None).await.expect_err("refused");

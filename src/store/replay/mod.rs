@@ -252,7 +252,7 @@ fn insert(
         ":last": job.until,
         ":target": job.target.name(),
         ":target_topic": topic,
-        ":url": url.map(|_| ""), // sealed for the row, whose number is known only afterwards
+        ":url": url.map(|_| ""), // encrypted for the row, whose id is known only afterwards
         ":rate": job.rate.map(Rate::in_1000_s),
         ":now": now.as_ms(),
         ":total": i64::try_from(job.total).unwrap_or(i64::MAX),
