@@ -16,12 +16,12 @@ const HASH_CHARACTERS: usize = 12;
 struct Static;
 
 /// Serves the files below `/static`.
-pub(super) fn router<S: Clone + Send + Sync + 'static>() -> Router<S> {
+pub(crate) fn router<S: Clone + Send + Sync + 'static>() -> Router<S> {
     Router::new().route("/static/{file}", get(serve))
 }
 
 /// The URL of a file of `static/`, with the hash of its content in it.
-pub(super) fn url(file: &str) -> String {
+pub(crate) fn url(file: &str) -> String {
     let found = Static::get(file).expect("pages ask for files that exist");
     let (stem, extension) = file.rsplit_once('.').unwrap_or((file, ""));
     format!("/admin/static/{stem}.{}.{extension}", hash(&found))

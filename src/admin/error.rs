@@ -3,18 +3,19 @@
 use axum::response::{IntoResponse, Redirect, Response};
 use http::StatusCode;
 
-use crate::admin::message::Message;
+use crate::admin::bare::Message;
+use crate::admin::widgets::print::sentence;
 use crate::broker::people::PeopleError;
 use crate::broker::{ManageError, PublishError, ReplayError, ResubmitError};
 use crate::store::StoreError;
 use crate::store::accounts::{AccountError, Role};
 
 /// What a handler gives.
-pub(super) type PageResult = Result<Response, PageError>;
+pub(crate) type PageResult = Result<Response, PageError>;
 
 /// Why there is no page to show.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum PageError {
+pub(crate) enum PageError {
     #[error("nobody is signed in")]
     SignedOut,
     #[error("This request did not come from a page of this appliance, so it was not carried out.")]
@@ -225,21 +226,12 @@ impl From<ResubmitError> for PageError {
     }
 }
 
-/// An error's text with a capital letter and a full stop.
-pub(super) fn sentence(text: &str) -> String {
-    let mut characters = text.trim_end_matches('.').chars();
-    let first = characters
-        .next()
-        .map(|first| first.to_uppercase().to_string());
-    format!("{}{}.", first.unwrap_or_default(), characters.as_str())
-}
-
 /// Answers for a path that is no page.
-pub(super) async fn no_such_page() -> PageError {
+pub(crate) async fn no_such_page() -> PageError {
     PageError::NotFound("such page".to_owned())
 }
 
 /// Answers for a method that a page does not know.
-pub(super) async fn no_such_action() -> PageError {
+pub(crate) async fn no_such_action() -> PageError {
     PageError::NoSuchAction
 }

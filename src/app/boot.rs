@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower_http::catch_panic::CatchPanicLayer;
 
-use crate::admin::hosts::OwnHosts;
+use crate::admin::OwnHosts;
 use crate::admin::{self, AdminState, SetupLink};
 use crate::api::{self, ApiOptions, ApiState, BodyBudget};
 use crate::app::config::Config;

@@ -1,6 +1,7 @@
 //! The house style, as far as a test can hold it: the direction of imports, where time and dice come
 //! from, and that nothing is forgotten.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -129,6 +130,73 @@ fn time_and_dice_come_from_base() {
         }
     }
     assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+/// Modules of the admin pages may need each other within a folder. Over more than one there is an order.
+#[test]
+fn admin_folders_import_each_other_in_one_direction() {
+    let modules: BTreeMap<String, String> = product_sources()
+        .filter(|(path, _)| path.starts_with("src/admin/"))
+        .collect();
+    let imports = |path: &String| -> BTreeSet<&String> {
+        let code: Vec<&str> = code_lines(&modules[path]).map(|(_, line)| line).collect();
+        let named = imported(&code.join("\n"));
+        named
+            .iter()
+            .filter_map(|name| module_of(name, &modules))
+            .collect()
+    };
+    let direct: BTreeMap<&String, BTreeSet<&String>> =
+        modules.keys().map(|path| (path, imports(path))).collect();
+    let reached: BTreeMap<&String, BTreeSet<&String>> = modules
+        .keys()
+        .map(|path| (path, reachable(path, &direct)))
+        .collect();
+    let folder = |path: &str| path.rsplit_once('/').map(|(folder, _)| folder.to_owned());
+    let mut faults = Vec::new();
+    for (path, others) in &reached {
+        let circle = others.iter().filter(|other| reached[*other].contains(path));
+        let abroad = circle.filter(|other| path < *other && folder(path) != folder(other));
+        faults.extend(abroad.map(|other| format!("{path} and {other} need each other")));
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+/// What `code` imports of the admin pages: `crate::admin::forms::field` as `forms/field`.
+fn imported(code: &str) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    for rest in code.split("crate::admin::").skip(1) {
+        let end = rest.find(|c: char| !(c.is_alphanumeric() || "_:{}, \n".contains(c)));
+        let tree = &rest[..end.unwrap_or(rest.len())];
+        let (stem, leaves) = tree.split_once('{').unwrap_or((tree, ""));
+        let leaves = leaves.split('}').next().unwrap_or("").split(',');
+        found.extend(leaves.map(|leaf| format!("{stem}{}", leaf.trim()).replace("::", "/")));
+    }
+    found
+}
+
+/// The file of the innermost module on the path of `name`.
+fn module_of<'a>(name: &str, modules: &'a BTreeMap<String, String>) -> Option<&'a String> {
+    let parts: Vec<&str> = name.split('/').map(str::trim).collect();
+    let files = (1..=parts.len()).rev().flat_map(|length| {
+        let stem = format!("src/admin/{}", parts[..length].join("/"));
+        [format!("{stem}.rs"), format!("{stem}/mod.rs")]
+    });
+    let found = files.filter_map(|file| modules.get_key_value(&file)).next();
+    found.map(|(path, _)| path)
+}
+
+/// Everything that `path` leads to, itself only by a circle.
+fn reachable<'a>(
+    path: &'a String,
+    direct: &BTreeMap<&'a String, BTreeSet<&'a String>>,
+) -> BTreeSet<&'a String> {
+    let mut reached = BTreeSet::new();
+    let mut waiting = vec![path];
+    while let Some(next) = waiting.pop() {
+        waiting.extend(direct[next].iter().filter(|each| reached.insert(**each)));
+    }
+    reached
 }
 
 #[test]

@@ -10,7 +10,7 @@ use crate::model::delivery::{DeliveryId, DeliveryState};
 use crate::store::accounts::Role;
 
 /// A topic `orders` with the subscription `billing`.
-pub(super) async fn with_subscription() -> (Appliance, Person) {
+pub(crate) async fn with_subscription() -> (Appliance, Person) {
     let (appliance, mut person) = Appliance::claimed().await;
     person.open("/admin/new-topic").await;
     let page = person
@@ -43,7 +43,7 @@ pub(super) async fn with_subscription() -> (Appliance, Person) {
 }
 
 /// Publishes the example of the form and returns the page of the event.
-pub(super) async fn publish(person: &mut Person) -> String {
+pub(crate) async fn publish(person: &mut Person) -> String {
     let form = person.open("/admin/topics/orders/publish").await;
     let example = form
         .body
@@ -59,7 +59,7 @@ pub(super) async fn publish(person: &mut Person) -> String {
 }
 
 /// Waits until every delivery has been settled that is due.
-pub(super) async fn settle(appliance: &Appliance, id: i64, expected: DeliveryState) {
+pub(crate) async fn settle(appliance: &Appliance, id: i64, expected: DeliveryState) {
     for _ in 0..1_000 {
         tokio::task::yield_now().await;
         let id = crate::model::delivery::DeliveryId(id);

@@ -9,7 +9,7 @@ use http::StatusCode;
 use http_body_util::BodyExt;
 
 use super::Appliance;
-use crate::admin::live::STREAMS_MAX;
+use crate::admin::site::STREAMS_MAX;
 
 const REFRESH: (&str, &str) = ("everpost-refresh", "true");
 

@@ -40,7 +40,7 @@ use http::{HeaderMap, HeaderValue};
 use serde_json::Value;
 use tokio_util::task::TaskTracker;
 
-use crate::admin::hosts::{OwnHost, OwnHosts};
+use crate::admin::security::hosts::{OwnHost, OwnHosts};
 use crate::admin::tests::person::Person;
 use crate::admin::tests::settings::settings;
 use crate::admin::tests::system::facts;

@@ -10,7 +10,7 @@ use crate::store::accounts::Role;
 use crate::wire::resource::{self, SubscriptionContext};
 
 /// Makes the topic `shop/orders` and its namespace.
-pub(super) async fn put_shop_orders(appliance: &Appliance) {
+pub(crate) async fn put_shop_orders(appliance: &Appliance) {
     let broker = &appliance.broker;
     let shop = NamespaceName::parse("shop").expect("a name");
     let namespace = resource::parse_namespace(&json!({"location": "l"})).expect("a namespace");
@@ -21,7 +21,7 @@ pub(super) async fn put_shop_orders(appliance: &Appliance) {
 }
 
 /// Makes an event subscription of a topic, as `body` describes it.
-pub(super) async fn put_subscription(
+pub(crate) async fn put_subscription(
     appliance: &Appliance,
     (topic, name): (&str, &str),
     body: &Value,
@@ -37,7 +37,7 @@ pub(super) async fn put_subscription(
 }
 
 /// An appliance with `shop/orders`, whose subscription `billing` rejects the first event.
-pub(super) async fn with_dead_letter() -> (Appliance, Person) {
+pub(crate) async fn with_dead_letter() -> (Appliance, Person) {
     let (appliance, mut person) = Appliance::claimed().await;
     put_shop_orders(&appliance).await;
     let push = json!({"endpointUrl": "https://shop.example/", "skipValidation": true});

@@ -8,7 +8,7 @@ use super::Appliance;
 use super::deliver::{publish, settle};
 use super::person::{Person, Shown};
 use super::replays::with_dead_letters;
-use crate::admin::page::nav;
+use crate::admin::registry::SITE_MAP;
 use crate::model::delivery::DeliveryState;
 use crate::store::accounts::Role;
 
@@ -207,7 +207,7 @@ async fn a_viewer_cannot_tell_by_a_search_what_data_says() {
 async fn every_page_of_the_navigation_tells_the_commands_that_say_the_same() {
     let (appliance, _) = furnished().await;
     let mut admin = appliance.signed_in(Role::Admin).await;
-    let groups = nav("/admin", Role::Admin).into_iter();
+    let groups = SITE_MAP.nav("/admin", Role::Admin).into_iter();
     let links: Vec<_> = groups.flat_map(|group| group.links).collect();
     assert!(links.len() > 15, "{}", links.len());
     // The playground's tools have their own.

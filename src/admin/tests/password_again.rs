@@ -6,8 +6,8 @@ use http::StatusCode;
 
 use super::PASSWORD;
 use super::deliver::with_subscription;
-use crate::admin::page::PAGES;
-use crate::admin::password_again::CONFIRMED_FOR;
+use crate::admin::registry::SITE_MAP;
+use crate::admin::security::password_again::CONFIRMED_FOR;
 use crate::store::accounts::Role;
 
 const KEYS: &str = "/admin/topics/orders/keys";
@@ -82,7 +82,7 @@ fn every_form_that_shows_secrets_or_gives_rights_asks() {
             || path.contains("/keys")
             || path.ends_with("/url")
     };
-    for page in PAGES {
-        assert_eq!(page.asks_again, is_sensitive(page.path), "{}", page.path);
+    for page in &SITE_MAP.pages {
+        assert_eq!(page.asks_again, is_sensitive(&page.path), "{}", page.path);
     }
 }

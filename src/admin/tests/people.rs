@@ -5,7 +5,7 @@ use http::StatusCode;
 use super::person::{Person, Shown};
 use super::protect::sample;
 use super::{Appliance, NAME, PASSWORD};
-use crate::admin::page::PAGES;
+use crate::admin::registry::SITE_MAP;
 use crate::store::accounts::Role;
 
 const ANOTHER: &str = "a very different password";
@@ -19,8 +19,8 @@ async fn every_page_keeps_to_its_roles() {
     let (appliance, _ann) = Appliance::claimed().await;
     for role in Role::ALL {
         let mut person = appliance.signed_in(role).await;
-        for page in PAGES.iter().filter(|page| page.path != "/logout") {
-            let path = sample(page.path);
+        for page in SITE_MAP.pages.iter().filter(|page| page.path != "/logout") {
+            let path = sample(&page.path);
             let access = page.access;
             if page.path != "/live" {
                 let read = person.open(&path).await;

@@ -11,26 +11,26 @@ use tower::ServiceExt;
 /// Redirects followed in a row.
 const REDIRECTS_MAX: usize = 5;
 
-pub(super) struct Person {
+pub(crate) struct Person {
     router: Router,
     cookies: BTreeMap<String, String>,
     /// Headers that the browser adds to everything.
-    pub(super) headers: Vec<(&'static str, &'static str)>,
+    pub(crate) headers: Vec<(&'static str, &'static str)>,
     page: String,
 }
 
 /// What the browser shows.
-pub(super) struct Shown {
-    pub(super) status: StatusCode,
-    pub(super) headers: HeaderMap,
-    pub(super) body: String,
+pub(crate) struct Shown {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: String,
     /// Path and query, after redirects.
-    pub(super) path: String,
+    pub(crate) path: String,
 }
 
 impl Shown {
     /// Fails unless the page holds every one of `texts`.
-    pub(super) fn expect(&self, texts: &[&str]) {
+    pub(crate) fn expect(&self, texts: &[&str]) {
         for text in texts {
             assert!(
                 self.body.contains(text),
@@ -44,7 +44,7 @@ impl Shown {
 }
 
 impl Person {
-    pub(super) fn new(router: Router) -> Self {
+    pub(crate) fn new(router: Router) -> Self {
         Self {
             router,
             cookies: BTreeMap::new(),
@@ -54,12 +54,12 @@ impl Person {
     }
 
     /// Opens a page.
-    pub(super) async fn open(&mut self, path: &str) -> Shown {
+    pub(crate) async fn open(&mut self, path: &str) -> Shown {
         self.follow(Method::GET, path, String::new()).await
     }
 
     /// Sends a form with these fields and the hidden ones of the page that is open.
-    pub(super) async fn send(&mut self, path: &str, fields: &[(&str, &str)]) -> Shown {
+    pub(crate) async fn send(&mut self, path: &str, fields: &[(&str, &str)]) -> Shown {
         let mut all = hidden_fields(&self.page, path);
         all.extend(
             fields
@@ -71,7 +71,7 @@ impl Person {
 
     /// Sends a form of the page that is open as a browser does: with everything that is filled in, but for
     /// these changes.
-    pub(super) async fn send_filled(&mut self, path: &str, changes: &[(&str, &str)]) -> Shown {
+    pub(crate) async fn send_filled(&mut self, path: &str, changes: &[(&str, &str)]) -> Shown {
         let mut all = filled_fields(form_of(&self.page, path));
         for (name, value) in changes {
             all.retain(|(field, _)| field != name);
@@ -81,19 +81,19 @@ impl Person {
     }
 
     /// Sends a form with nothing but these fields.
-    pub(super) async fn send_bare(&mut self, path: &str, fields: &[(String, String)]) -> Shown {
+    pub(crate) async fn send_bare(&mut self, path: &str, fields: &[(String, String)]) -> Shown {
         let mut body = url::form_urlencoded::Serializer::new(String::new());
         let body = body.extend_pairs(fields).finish();
         self.follow(Method::POST, path, body).await
     }
 
     /// Asks for `path` and looks at the answer alone.
-    pub(super) async fn get(&self, path: &str) -> Response<Body> {
+    pub(crate) async fn get(&self, path: &str) -> Response<Body> {
         self.request(&Method::GET, path, String::new()).await
     }
 
     /// Sends a form like [`Person::send`], but goes nowhere afterwards.
-    pub(super) async fn send_alone(&self, path: &str, fields: &[(&str, &str)]) -> Response<Body> {
+    pub(crate) async fn send_alone(&self, path: &str, fields: &[(&str, &str)]) -> Response<Body> {
         let hidden = hidden_fields(&self.page, path);
         let mut body = url::form_urlencoded::Serializer::new(String::new());
         let body = body.extend_pairs(hidden).extend_pairs(fields).finish();
@@ -101,25 +101,25 @@ impl Person {
     }
 
     /// Signs in by the form.
-    pub(super) async fn sign_in(&mut self, name: &str, password: &str) -> Shown {
+    pub(crate) async fn sign_in(&mut self, name: &str, password: &str) -> Shown {
         self.open("/admin/login").await;
         let fields = [("name", name), ("password", password)];
         self.send("/admin/login", &fields).await
     }
 
     /// The first hidden field of that name on the page that is open.
-    pub(super) fn hidden(&self, name: &str) -> String {
+    pub(crate) fn hidden(&self, name: &str) -> String {
         let field = format!("type=\"hidden\" name=\"{name}\"");
         attribute(self.page.split(&field).nth(1).unwrap_or(""), "value")
     }
 
     /// Cookies by name.
-    pub(super) fn cookies(&self) -> &BTreeMap<String, String> {
+    pub(crate) fn cookies(&self) -> &BTreeMap<String, String> {
         &self.cookies
     }
 
     /// Goes on with the cookies of somebody else.
-    pub(super) fn take_cookies(&mut self, from: &Person) {
+    pub(crate) fn take_cookies(&mut self, from: &Person) {
         self.cookies.clone_from(&from.cookies);
     }
 

@@ -3,10 +3,10 @@
 use http::StatusCode;
 
 use super::Appliance;
-use crate::admin::page::PAGES;
+use crate::admin::registry::SITE_MAP;
 
 /// A path that could be that of a page.
-pub(super) fn sample(path: &str) -> String {
+pub(crate) fn sample(path: &str) -> String {
     let path = path
         .replace("{topic}", "orders")
         .replace("{name}", "billing")
@@ -23,8 +23,8 @@ pub(super) fn sample(path: &str) -> String {
 async fn every_form_needs_the_token() {
     let (_appliance, mut person) = Appliance::claimed().await;
     let token = |value: &str| ("csrf".to_owned(), value.to_owned());
-    for page in PAGES {
-        let path = sample(page.path);
+    for page in &SITE_MAP.pages {
+        let path = sample(&page.path);
         for fields in [vec![], vec![token("")], vec![token("guessed")]] {
             let shown = person.send_bare(&path, &fields).await;
             let refused = [StatusCode::FORBIDDEN, StatusCode::METHOD_NOT_ALLOWED];

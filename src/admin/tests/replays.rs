@@ -9,7 +9,7 @@ use super::{Appliance, Person};
 use crate::model::delivery::DeliveryState;
 
 /// `orders` with so many dead letters of `billing`.
-pub(super) async fn with_dead_letters(count: i64) -> (Appliance, Person) {
+pub(crate) async fn with_dead_letters(count: i64) -> (Appliance, Person) {
     let (appliance, mut person) = with_subscription().await;
     for id in 1..=count {
         appliance.webhooks.will_answer(400, "no", "what is this?");

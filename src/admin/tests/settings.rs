@@ -3,13 +3,13 @@
 use http::StatusCode;
 
 use super::Appliance;
-use crate::admin::settings::{GROUPS, belongs};
+use crate::admin::pages::settings::{GROUPS, belongs};
 use crate::app::config::KEYS;
 use crate::model::setting::{Setting, SettingOrigin, Settings};
 use crate::store::accounts::Role;
 
 /// One of each kind.
-pub(super) fn settings() -> Settings {
+pub(crate) fn settings() -> Settings {
     let setting = |name, value: Option<&str>, origin, place: &str| Setting {
         name,
         value: value.map(str::to_owned),

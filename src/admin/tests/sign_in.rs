@@ -5,7 +5,7 @@ use std::time::Duration;
 use http::StatusCode;
 
 use super::{Appliance, NAME, PASSWORD};
-use crate::admin::page::PAGES;
+use crate::admin::registry::SITE_MAP;
 use crate::broker::people::PeopleError;
 
 fn minutes(minutes: u64) -> Duration {
@@ -16,7 +16,8 @@ fn minutes(minutes: u64) -> Duration {
 async fn an_unclaimed_appliance_shows_nothing_but_the_way_in() {
     let appliance = Appliance::unclaimed().await;
     let mut person = appliance.somebody();
-    for path in PAGES
+    for path in SITE_MAP
+        .pages
         .iter()
         .map(|page| format!("/admin{}", page.path.trim_end_matches('/')))
     {

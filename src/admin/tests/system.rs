@@ -7,7 +7,7 @@ use crate::base::Timestamp;
 use crate::broker::diagnostics::Facts;
 use crate::store::accounts::Role;
 
-pub(super) fn facts(now: Timestamp) -> Facts {
+pub(crate) fn facts(now: Timestamp) -> Facts {
     Facts {
         version: "1.2.3",
         platform: "a system on a processor".to_owned(),

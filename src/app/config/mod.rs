@@ -29,7 +29,7 @@ pub use self::keys::{KEYS, Key, Kind};
 pub use self::listing::{sample, show};
 pub use self::raw::{CONFIG_FILE, Origin, RawConfig};
 
-use crate::admin::hosts::OwnHost;
+use crate::admin::OwnHost;
 use crate::base::TimeScale;
 use crate::model::access::Secret;
 use crate::model::export::ExportRules;

@@ -11,7 +11,7 @@ use ipnet::IpNet;
 use url::Url;
 use uuid::Uuid;
 
-use crate::admin::hosts::OwnHost;
+use crate::admin::OwnHost;
 use crate::app::config::LogFormat;
 use crate::base::TimeScale;
 use crate::model::access::Secret;

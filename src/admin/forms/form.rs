@@ -1,0 +1,221 @@
+//! Forms that were sent: their fields as texts, and what is wrong with them.
+
+use axum::body::Bytes;
+use axum::extract::{FromRequest, Request};
+use http::HeaderMap;
+use http::header::CONTENT_TYPE;
+use serde_json::Value;
+
+use crate::admin::error::PageError;
+use crate::admin::forms::json_fault;
+
+/// Fields of one form; ours have far fewer.
+const FIELDS_MAX: usize = 200;
+
+/// The fields of a form. Whether it came from one of our pages is not said; see
+/// [`Submitted`](crate::admin::security::csrf::Submitted).
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Form {
+    fields: Vec<(String, String)>,
+}
+
+impl Form {
+    /// A form that nobody has sent, with these values in it.
+    pub(crate) fn of<const N: usize>(fields: [(&str, String); N]) -> Self {
+        let fields = fields.map(|(name, value)| (name.to_owned(), value));
+        Self {
+            fields: fields.into(),
+        }
+    }
+
+    /// Fills the field in, whatever stood there.
+    pub(crate) fn set(&mut self, name: impl Into<String>, value: impl Into<String>) {
+        let name = name.into();
+        self.remove(&name);
+        self.fields.push((name, value.into()));
+    }
+
+    #[cfg(test)]
+    pub(crate) fn of_pairs<'a>(pairs: impl Iterator<Item = &'a (&'a str, &'a str)>) -> Self {
+        let own = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+        Self {
+            fields: pairs.map(own).collect(),
+        }
+    }
+
+    /// The fields that a browser has sent.
+    pub(crate) fn read(headers: &HeaderMap, body: &Bytes) -> Result<Self, PageError> {
+        let kind = headers.get(CONTENT_TYPE);
+        let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or("");
+        if !kind.starts_with("application/x-www-form-urlencoded") {
+            let problem = "This address takes forms as browsers send them, and nothing else.";
+            return Err(PageError::Unreadable(problem.to_owned()));
+        }
+        let fields = url::form_urlencoded::parse(body).into_owned();
+        Ok(Self {
+            fields: fields.take(FIELDS_MAX).collect(),
+        })
+    }
+
+    /// All fields in their order.
+    pub(crate) fn fields(&self) -> impl Iterator<Item = (&str, &str)> {
+        let fields = self.fields.iter();
+        fields.map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+
+    /// Takes the field out of the form.
+    pub(crate) fn remove(&mut self, name: &str) {
+        self.fields.retain(|(field, _)| field != name);
+    }
+
+    /// Whether the form has the field, filled in or not.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.fields().any(|(field, _)| field == name)
+    }
+
+    /// The field's text as it was typed; empty where there is none.
+    pub(crate) fn raw(&self, name: &str) -> &str {
+        let mut fields = self.fields.iter();
+        let found = fields.find(|(field, _)| field == name);
+        found.map_or("", |(_, value)| value)
+    }
+
+    /// The field's text without white space around it.
+    pub(crate) fn text(&self, name: &str) -> &str {
+        self.raw(name).trim()
+    }
+
+    /// The field's text; `None` where it was left empty.
+    pub(crate) fn filled(&self, name: &str) -> Option<&str> {
+        Some(self.text(name)).filter(|text| !text.is_empty())
+    }
+
+    /// Whether a box was ticked.
+    pub(crate) fn is_on(&self, name: &str) -> bool {
+        self.filled(name).is_some()
+    }
+}
+
+impl Form {
+    /// The field's text read as JSON; `null` where it was left empty.
+    pub(crate) fn json(&self, name: &str) -> Result<Value, Refusal> {
+        let Some(text) = self.filled(name) else {
+            return Ok(Value::Null);
+        };
+        serde_json::from_str(text).map_err(|error| Refusal::of(name, json_fault::words(&error)))
+    }
+
+    /// The field's text as a number where it is one; `null` where it was left empty. Anything else
+    /// stays a text, for whoever knows what would be right to refuse.
+    pub(crate) fn number(&self, name: &str) -> Value {
+        match self.filled(name) {
+            None => Value::Null,
+            Some(text) => text
+                .parse::<i64>()
+                .map_or_else(|_| text.into(), Value::from),
+        }
+    }
+}
+
+impl Form {
+    /// The same for a number with decimals.
+    pub(crate) fn decimal(&self, name: &str) -> Value {
+        match self.filled(name) {
+            None => Value::Null,
+            Some(text) => text
+                .parse::<f64>()
+                .map_or_else(|_| text.into(), Value::from),
+        }
+    }
+}
+
+impl<S: Send + Sync> FromRequest<S> for Form {
+    type Rejection = PageError;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Self::Rejection> {
+        let headers = request.headers().clone();
+        let body = Bytes::from_request(request, state).await;
+        let body = body.map_err(|error| PageError::Unreadable(error.body_text()))?;
+        Self::read(&headers, &body)
+    }
+}
+
+/// What is wrong with a form.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Refusal {
+    /// The name of the field at fault, or the path of a property that the field is a part of; empty
+    /// for the form as a whole.
+    pub(crate) target: String,
+    pub(crate) problem: String,
+}
+
+impl Refusal {
+    /// Something wrong with one field.
+    pub(crate) fn of(target: &str, problem: impl Into<String>) -> Self {
+        Self {
+            target: target.to_owned(),
+            problem: problem.into(),
+        }
+    }
+
+    /// Something wrong that is no field's fault.
+    pub(crate) fn whole(problem: impl Into<String>) -> Self {
+        Self::of("", problem)
+    }
+
+    /// Whether the field `name` is at fault.
+    #[cfg(test)]
+    pub(crate) fn is_about(&self, name: &str) -> bool {
+        self.closeness(name) > 0
+    }
+
+    /// How many parts of the path to the fault are named by the field `name`, which may be a path itself;
+    /// indices may be left out. Of several fields the closest is at fault.
+    pub(crate) fn closeness(&self, name: &str) -> usize {
+        let path: Vec<&str> = self.target.split('.').collect();
+        let named: Vec<&str> = name.split('.').collect();
+        let is_named =
+            |(part, named): (&&str, &&str)| part == named || part.split('[').next() == Some(*named);
+        let mut runs = path.windows(named.len());
+        match runs.any(|run| run.iter().zip(&named).all(is_named)) {
+            true => named.len(),
+            false => 0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_finds_its_field() {
+        let path = "properties.destination.properties.deliveryAttributeMappings[2].name";
+        let refusal = Refusal::of(path, "it is reserved");
+        assert!(refusal.is_about("deliveryAttributeMappings"));
+        assert!(!refusal.is_about("deliveryAttribute"));
+        assert!(!Refusal::whole("no").is_about("name"));
+    }
+
+    #[test]
+    fn of_fields_that_are_on_the_path_the_closest_is_at_fault() {
+        let refusal = Refusal::of("filter.advancedFilters[2].values[0]", "no number");
+        for (name, closeness) in [
+            ("advancedFilters", 1),
+            ("advancedFilters[2].values", 2),
+            ("advancedFilters.values", 2),
+            ("advancedFilters[1].values", 0),
+            ("advancedFilters[2].key", 0),
+            ("advancedFilters[2].values.more.than.there.is", 0),
+        ] {
+            assert_eq!(refusal.closeness(name), closeness, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_field_that_is_set_again_has_one_value() {
+        let mut form = Form::of([("a", "1".to_owned()), ("b", "2".to_owned())]);
+        form.set("a", "3");
+        assert_eq!((form.text("a"), form.text("b")), ("3", "2"));
+    }
+}

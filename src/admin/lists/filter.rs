@@ -1,0 +1,158 @@
+//! What the filters of lists have in common: whose rows, with which words, from when to when.
+
+use crate::admin::forms::field::Field;
+use crate::admin::forms::form::Form;
+use crate::admin::security::session::Visitor;
+use crate::base::Timestamp;
+use crate::model::event_filter::TextSearch;
+use crate::model::name::{SubscriptionName, TopicName};
+use crate::model::registry::Registry;
+use crate::model::subscription::SubscriptionId;
+use crate::model::topic::TopicId;
+
+/// An address names a topic that there is not.
+pub(crate) struct NoSuchTopic;
+
+/// The topic that a filter names, if it names one.
+pub(crate) fn topic(registry: &Registry, name: &str) -> Result<Option<TopicId>, NoSuchTopic> {
+    let Some(name) = given(name) else {
+        return Ok(None);
+    };
+    let name = TopicName::parse(&name).map_err(|_| NoSuchTopic)?;
+    let entry = registry.topic(&name).ok_or(NoSuchTopic)?;
+    Ok(Some(entry.topic.id))
+}
+
+/// The choice among all topics.
+pub(crate) fn topic_field(registry: &Registry, form: &Form) -> Field {
+    let options = topic_options(registry, "All topics");
+    Field::grouped_choice("topic", "Topic", vec![("", options)], form)
+}
+
+/// All topics to choose from, or `none` of them: values and their texts.
+pub(crate) fn topic_options(registry: &Registry, none: &str) -> Vec<(String, String)> {
+    let topics = registry.topics_to_choose();
+    let topics = topics.map(|each| each.topic.name.to_string());
+    let none = (String::new(), none.to_owned());
+    let options = topics.map(|name| (name.clone(), name));
+    std::iter::once(none).chain(options).collect()
+}
+
+/// What was typed; `None` for nothing.
+pub(crate) fn given(text: &str) -> Option<String> {
+    let text = text.trim();
+    (!text.is_empty()).then(|| text.to_owned())
+}
+
+/// Whose rows are asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Of {
+    pub(crate) topic: Option<TopicId>,
+    pub(crate) subscription: Option<SubscriptionId>,
+}
+
+impl Of {
+    /// Those of a topic, or of one of its subscriptions: `orders`, `orders/billing`; of everything where
+    /// nothing is said. `None` for something that there is not.
+    pub(crate) fn named(of: &str, registry: &Registry) -> Option<Self> {
+        let mut found = Self::default();
+        if of.is_empty() {
+            return Some(found);
+        }
+        let (topic, name) = taken_apart(of);
+        let topic = registry.topic(&TopicName::parse(topic).ok()?)?;
+        match name {
+            None => found.topic = Some(topic.topic.id),
+            Some(name) => {
+                let name = SubscriptionName::parse(name).ok()?;
+                found.subscription = Some(topic.subscription(&name)?.id);
+            }
+        }
+        Some(found)
+    }
+}
+
+/// The same for `everpost` and the management API.
+pub(crate) fn of_flags(of: &str) -> [(&'static str, String); 2] {
+    let (topic, subscription) = taken_apart(of);
+    [
+        ("topic", topic.to_owned()),
+        ("subscription", subscription.unwrap_or_default().to_owned()),
+    ]
+}
+
+/// How the filter names all of a topic: behind that of a namespace topic stands a slash, since
+/// `shop/orders` would be a subscription of the topic `shop`.
+pub(crate) fn whole_topic(topic: &TopicName) -> String {
+    match topic.namespace() {
+        None => topic.to_string(),
+        Some(_) => format!("{topic}/"),
+    }
+}
+
+/// The topic and, if one is named, the subscription.
+fn taken_apart(of: &str) -> (&str, Option<&str>) {
+    match of.rsplit_once('/') {
+        None => (of, None),
+        Some((topic, "")) => (topic, None),
+        Some((topic, name)) => (topic, Some(name)),
+    }
+}
+
+/// The field to choose one of them with.
+pub(crate) fn of_field(registry: &Registry, form: &Form) -> Field {
+    let options = of_options(registry, "All topics");
+    Field::grouped_choice("of", "Topic or subscription", vec![("", options)], form)
+}
+
+/// All topics and subscriptions to choose from, or `none` of them: values and their texts.
+pub(crate) fn of_options(registry: &Registry, none: &str) -> Vec<(String, String)> {
+    let mut options = vec![(String::new(), none.to_owned())];
+    for topic in registry.topics_to_choose() {
+        let name = topic.topic.name.as_str();
+        options.push((whole_topic(&topic.topic.name), name.to_owned()));
+        let subscriptions = topic.subscriptions.values().map(|each| {
+            let subscription = each.name.as_str();
+            (
+                format!("{name}/{subscription}"),
+                format!("{name} / {subscription}"),
+            )
+        });
+        options.extend(subscriptions);
+    }
+    options
+}
+
+/// The text that `visitor` looks for, if any: in data only if that is open to the visitor.
+pub(crate) fn sought(text: &str, visitor: &Visitor) -> Option<TextSearch> {
+    given(text).map(|text| TextSearch {
+        text,
+        in_data: visitor.sees_data(),
+    })
+}
+
+/// The field to type it into.
+pub(crate) fn text_field(visitor: &Visitor, form: &Form) -> Field {
+    let hint = match visitor.sees_data() {
+        true => "In the event's id, type, subject or data.",
+        false => "In the event's id, type or subject.",
+    };
+    Field::line("text", "Text", form).hint(hint)
+}
+
+/// `2026-11-21T06:40`, as browsers write it, or RFC 3339; `None` for what is no moment.
+pub(crate) fn moment(text: &str) -> Option<Timestamp> {
+    let spellings = [text.to_owned(), format!("{text}:00Z"), format!("{text}Z")];
+    let mut moments = spellings.iter().filter_map(|text| text.parse().ok());
+    moments.next()
+}
+
+/// The same in UTC, as programs write it; empty for what is no moment.
+pub(crate) fn in_utc(text: &str) -> String {
+    moment(text).map_or_else(String::new, |at| at.to_string())
+}
+
+/// A moment as the browser's field has it.
+pub(crate) fn as_typed(at: &str) -> String {
+    at.get(..16).unwrap_or(at).to_owned()
+}

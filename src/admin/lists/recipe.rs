@@ -1,0 +1,80 @@
+//! The same as on a page, for the command line.
+
+use askama::Template;
+use serde_json::Value;
+
+use crate::admin::widgets::part;
+
+/// Commands that do or show what the page does.
+#[derive(Clone, Debug, Default, Template)]
+#[template(path = "admin/parts/recipe.html")]
+pub(crate) struct Recipe {
+    commands: Vec<(&'static str, String)>,
+    needs_token: bool,
+}
+
+part!(Recipe);
+
+impl Recipe {
+    /// Asks the management API at `url`.
+    pub(crate) fn get(url: &str) -> Self {
+        Self::default().and(
+            "curl",
+            format!("curl -H \"Authorization: Bearer $TOKEN\" {}", quoted(url)),
+        )
+    }
+
+    /// Sends `body` to the management API at `url`.
+    pub(crate) fn post(url: &str, body: &Value) -> Self {
+        let headers = "-H \"Authorization: Bearer $TOKEN\" -H \"Content-Type: application/json\"";
+        let body = quoted(&body.to_string());
+        Self::default().and("curl", format!("curl {headers} -d {body} {}", quoted(url)))
+    }
+
+    /// For what the management API has no single request for.
+    pub(crate) fn everpost_alone(command: &str) -> Self {
+        Self::default().everpost(command)
+    }
+
+    /// The same by another command as well.
+    pub(crate) fn everpost(self, command: impl Into<String>) -> Self {
+        let mut commands = self.commands;
+        commands.push(("everpost", command.into()));
+        Self { commands, ..self }
+    }
+
+    fn and(mut self, with: &'static str, command: String) -> Self {
+        self.needs_token |= command.contains("$TOKEN");
+        self.commands.push((with, command));
+        self
+    }
+}
+
+/// The command with the flags that have a value.
+pub(crate) fn command(words: &str, flags: &[(&str, String)]) -> String {
+    let given = flags.iter().filter(|(_, value)| !value.is_empty());
+    let flags = given.map(|(name, value)| format!(" --{name} {}", quoted(value)));
+    format!("{words}{}", flags.collect::<String>())
+}
+
+/// `text` as one word of a shell.
+pub(crate) fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_has_the_flags_that_are_given() {
+        let flags = [("topic", "orders".to_owned()), ("id", String::new())];
+        assert_eq!(command("everpost x", &flags), "everpost x --topic 'orders'");
+    }
+
+    #[test]
+    fn a_shell_sees_one_word() {
+        assert_eq!(quoted("http://x/a?b=c&d"), "'http://x/a?b=c&d'");
+        assert_eq!(quoted("it's"), r"'it'\''s'");
+    }
+}

@@ -1,0 +1,110 @@
+//! The visitor's own account: password, second factor and sessions.
+
+use std::sync::Arc;
+
+use askama::Template;
+use axum::extract::State;
+use axum::response::{IntoResponse, Redirect};
+use http::StatusCode;
+
+use crate::admin::bare::draw_with;
+use crate::admin::error::PageResult;
+use crate::admin::forms::field::{Field, Problem, mark};
+use crate::admin::forms::form::Refusal;
+use crate::admin::frame::Frame;
+use crate::admin::pages::sessions::SessionTable;
+use crate::admin::security::client::Client;
+use crate::admin::security::csrf::Submitted;
+use crate::admin::security::own_password::{self, own_user, too_often};
+use crate::admin::security::session::Visitor;
+use crate::admin::security::setup::new_password;
+use crate::admin::site::Site;
+use crate::admin::widgets::Flash;
+use crate::admin::widgets::print;
+use crate::admin::widgets::print::sentence;
+use crate::broker::people::PeopleError;
+
+#[derive(Template)]
+#[template(path = "admin/account.html")]
+struct AccountPage {
+    frame: Frame,
+    role: &'static str,
+    problem: Option<Problem>,
+    password_fields: [Field; 2],
+    has_second_factor: bool,
+    /// Recovery codes that are left.
+    recovery_codes: String,
+    remove_fields: [Field; 1],
+    sessions: SessionTable,
+}
+
+/// The account.
+pub(crate) async fn show(visitor: Visitor, State(site): State<Arc<Site>>) -> PageResult {
+    draw_account(&site, &visitor, None).await
+}
+
+/// The account, with what is wrong with one of its forms.
+pub(crate) async fn draw_account(
+    site: &Site,
+    visitor: &Visitor,
+    refusal: Option<Refusal>,
+) -> PageResult {
+    let user = own_user(site, visitor).await?;
+    let recovery_codes = site.people.accounts().recovery_codes(user.id).await?;
+    let status = match refusal {
+        None => StatusCode::OK,
+        Some(_) => StatusCode::UNPROCESSABLE_ENTITY,
+    };
+    let mut password_fields = [
+        Field::password("present", "Present password", "current-password").required(),
+        new_password("New password"),
+    ];
+    let mut remove_fields = [own_password::password_field()];
+    let all_fields = password_fields.iter_mut().chain(&mut remove_fields);
+    let problem = mark(all_fields, refusal);
+    let page = AccountPage {
+        frame: Frame::new(visitor, "Your account"),
+        role: visitor.role.name(),
+        problem,
+        password_fields,
+        has_second_factor: user.has_second_factor,
+        recovery_codes: print::plural(recovery_codes, "recovery code", "recovery codes"),
+        remove_fields,
+        sessions: SessionTable::read(site, visitor, Some(visitor.id)).await?,
+    };
+    Ok(draw_with(status, &page))
+}
+
+/// Changes the password; every other session ends.
+pub(crate) async fn change_password(
+    State(site): State<Arc<Site>>,
+    client: Client,
+    Submitted { visitor, form }: Submitted,
+) -> PageResult {
+    let user = own_user(&site, &visitor).await?;
+    if let Some(refusal) = too_often(&site, &visitor, &client).await? {
+        return Ok(refusal);
+    }
+    let (present, password) = (form.raw("present"), form.raw("password"));
+    let kept = visitor.session_key();
+    let changed = site.people.change_password(&user, present, password, kept);
+    let refusal = match changed.await {
+        Ok(()) => {
+            site.throttle
+                .succeeded(&visitor.name, client.address)
+                .await?;
+            let told = "Your password has been changed; all other sessions have ended.";
+            visitor.tell(Flash::done(told)).await?;
+            return Ok(Redirect::to("/admin/account").into_response());
+        }
+        Err(PeopleError::WrongPassword) => Refusal::of("present", "This is not your password."),
+        Err(PeopleError::Password(problem)) => {
+            site.throttle
+                .succeeded(&visitor.name, client.address)
+                .await?;
+            Refusal::of("password", sentence(&problem))
+        }
+        Err(error) => return Err(error.into()),
+    };
+    draw_account(&site, &visitor, Some(refusal)).await
+}

@@ -1,0 +1,103 @@
+//! The pages about the API: the document that the API itself serves, for people.
+
+mod document;
+mod example;
+mod schema;
+
+use std::sync::Arc;
+
+use askama::Template;
+use axum::Json;
+use axum::extract::{Path, Query, State};
+use axum::response::{IntoResponse, Response};
+use serde::Deserialize;
+
+use crate::admin::bare::draw;
+use crate::admin::error::{PageError, PageResult};
+use crate::admin::forms::field::Field;
+use crate::admin::forms::form::Form;
+use crate::admin::frame::Frame;
+use crate::admin::lists::filter_form::FilterForm;
+use crate::admin::lists::recipe::Recipe;
+use crate::admin::security::session::Visitor;
+use crate::admin::site::Site;
+use crate::admin::widgets::Empty;
+use crate::admin::widgets::print;
+use document::{Area, Details, Document, Operation};
+
+/// What the URL asks for.
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct Asked {
+    /// Words that must all be found in an operation.
+    #[serde(default)]
+    q: String,
+}
+
+#[derive(Template)]
+#[template(path = "admin/api.html")]
+struct ApiPage {
+    frame: Frame,
+    filters: FilterForm,
+    found: String,
+    server: String,
+    areas: Vec<Area>,
+    empty: Empty,
+    recipe: Recipe,
+}
+
+/// Everything that programs can ask.
+pub(crate) async fn list(
+    visitor: Visitor,
+    State(site): State<Arc<Site>>,
+    Query(asked): Query<Asked>,
+) -> PageResult {
+    let document = Document::new(&site.api_document);
+    let areas = document.areas(&asked.q);
+    let number: usize = areas.iter().map(|area| area.operations.len()).sum();
+    let filters = [("q", asked.q.clone())];
+    let form = Form::of(filters.clone());
+    let search = Field::line("q", "Search", &form)
+        .hint("Words of a path, a method, a role or a description; all of them must be there.");
+    Ok(draw(&ApiPage {
+        frame: Frame::new(&visitor, "API"),
+        filters: FilterForm::new("/admin/api", vec![search], &filters),
+        found: print::plural(number as u64, "request", "requests"),
+        server: site.public_url().to_owned(),
+        areas,
+        empty: Empty {
+            text: "Nothing has all of these words.",
+            step: Some(("/admin/api".to_owned(), "Show everything")),
+        },
+        recipe: Recipe::get(&site.management_url("/openapi.json")),
+    }))
+}
+
+#[derive(Template)]
+#[template(path = "admin/api_operation.html")]
+struct OperationPage {
+    frame: Frame,
+    operation: Operation,
+    details: Details,
+}
+
+/// One thing that programs can ask, with all that is to be known of it.
+pub(crate) async fn show(
+    visitor: Visitor,
+    State(site): State<Arc<Site>>,
+    Path(id): Path<String>,
+) -> PageResult {
+    let document = Document::new(&site.api_document);
+    let found = document.find(&id);
+    let missing = || PageError::NotFound(format!("operation {id} in the API"));
+    let (operation, details) = found.ok_or_else(missing)?;
+    Ok(draw(&OperationPage {
+        frame: Frame::new(&visitor, operation.summary.clone()),
+        operation,
+        details,
+    }))
+}
+
+/// The document itself.
+pub(crate) async fn download(State(site): State<Arc<Site>>) -> Response {
+    Json(&*site.api_document).into_response()
+}

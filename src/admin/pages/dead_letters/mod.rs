@@ -1,0 +1,197 @@
+//! The pages of dead letters: find them, see why, resubmit them, one by one, edited or all at once.
+
+mod asked;
+mod bulk;
+mod edit;
+mod groups;
+mod list;
+
+use std::sync::Arc;
+
+use askama::Template;
+use axum::extract::{Path, State};
+use axum::response::{IntoResponse, Redirect};
+
+pub(crate) use bulk::{ask_to_purge, ask_to_replay, download, purge, replay};
+pub(crate) use edit::{edit, resubmit as resubmit_edited};
+pub(crate) use list::list;
+
+use crate::admin::bare::draw;
+use crate::admin::error::{PageError, PageResult};
+use crate::admin::frame::Frame;
+use crate::admin::lists::recipe::Recipe;
+use crate::admin::pages::confirm::Confirm;
+use crate::admin::pages::events::DataPart;
+use crate::admin::pages::lineage::Resubmitted;
+use crate::admin::pages::timeline;
+use crate::admin::pages::timeline::DeliveryCard;
+use crate::admin::paths::{dead_letter_page, event_page, topic_page};
+use crate::admin::security::csrf::Submitted;
+use crate::admin::security::session::Visitor;
+use crate::admin::site::Site;
+use crate::admin::site::delivery_id;
+use crate::admin::widgets::print;
+use crate::admin::widgets::{Badge, Flash, Moment};
+use crate::model::delivery::DeliveryState;
+use crate::model::registry::Registry;
+use crate::store::StoreError;
+use crate::store::views::{DeliveryDetail, DeliveryRow};
+
+#[derive(Template)]
+#[template(path = "admin/dead_letter.html")]
+struct DeadLetterPage {
+    frame: Frame,
+    id: String,
+    path: String,
+    event_id: String,
+    event_type: String,
+    subject: String,
+    event_href: String,
+    topic: String,
+    /// `None` once the topic is deleted.
+    topic_href: Option<String>,
+    published_at: Moment,
+    /// `None` if the event is gone, or cannot be read.
+    data: Option<DataPart>,
+    /// Where its record is in storage; empty if it is in none.
+    blob: String,
+    /// Why it cannot be resubmitted; empty when it can, or has been.
+    obstacle: String,
+    can_be_resubmitted: bool,
+    resubmissions: Vec<Resubmitted>,
+    state: Badge,
+    delivery: DeliveryCard,
+    recipe: Recipe,
+}
+
+const DAMAGED: &str = "Its event is damaged and cannot be read, so it cannot be sent again.";
+
+/// One dead letter; its page stays when it has been resubmitted.
+pub(crate) async fn show(
+    visitor: Visitor,
+    State(site): State<Arc<Site>>,
+    Path(id): Path<String>,
+) -> PageResult {
+    let delivery = find(&site, &id).await?;
+    let registry = site.broker.registry();
+    let resubmissions = Resubmitted::all(&delivery);
+    let row = &delivery.row;
+    let id = row.id;
+    let mut obstacle = obstacle(row, &registry);
+    let data = match site.views.event(row.event).await {
+        Ok(event) => event.map(|event| DataPart::new(&visitor, &event.stored, false)),
+        // That may be why it was given up, which the page is there to tell.
+        Err(StoreError::Unreadable(_)) => {
+            obstacle = DAMAGED.to_owned();
+            None
+        }
+        Err(error) => return Err(error.into()),
+    };
+    let topic = registry.subscription(row.subscription_id);
+    Ok(draw(&DeadLetterPage {
+        frame: Frame::new(&visitor, format!("Dead letter {id}")),
+        id: id.to_string(),
+        path: dead_letter_page(id),
+        event_id: print::visible(&row.event_id),
+        event_type: print::visible(&row.event_type),
+        subject: print::visible(row.subject.as_deref().unwrap_or_default()),
+        event_href: event_page(row.event),
+        topic_href: topic.map(|_| topic_page(&row.topic)),
+        topic: row.topic.clone(),
+        data,
+        published_at: Moment::at(row.published_at),
+        blob: row.blob.clone().unwrap_or_default(),
+        can_be_resubmitted: obstacle.is_empty(),
+        // What it has become is told instead.
+        obstacle: match row.state == DeliveryState::Resubmitted && !resubmissions.is_empty() {
+            true => String::new(),
+            false => obstacle,
+        },
+        resubmissions,
+        state: timeline::badge(row.state),
+        delivery: DeliveryCard::new(delivery, &registry, visitor.now).on_its_own_page(),
+        recipe: Recipe::get(&site.management_url(&format!("/everpost/deadLetters/{id}")))
+            .everpost(format!("everpost dead-letters show {id}")),
+    }))
+}
+
+fn obstacle(row: &DeliveryRow, registry: &Registry) -> String {
+    match row.state {
+        DeliveryState::DeadLettered => {}
+        DeliveryState::Resubmitted => {
+            return format!("Dead letter {} has been resubmitted already.", row.id);
+        }
+        DeliveryState::Pending
+        | DeliveryState::Delivered
+        | DeliveryState::Dropped
+        | DeliveryState::Removed => {
+            let word = timeline::word(row.state).to_lowercase();
+            return format!("This delivery is {word}; only a dead letter can be resubmitted.");
+        }
+    }
+    match registry.subscription(row.subscription_id) {
+        Some(_) => String::new(),
+        None => format!(
+            "Its event subscription {} has been deleted.",
+            row.subscription
+        ),
+    }
+}
+
+async fn find(site: &Site, id: &str) -> Result<DeliveryDetail, PageError> {
+    let delivery = site.views.delivery(delivery_id(id)?).await?;
+    delivery.ok_or_else(|| PageError::NotFound(format!("delivery {id}")))
+}
+
+/// Asks before a dead letter is sent again.
+pub(crate) async fn ask_to_resubmit(
+    visitor: Visitor,
+    State(site): State<Arc<Site>>,
+    Path(id): Path<String>,
+) -> PageResult {
+    let row = find(&site, &id).await?.row;
+    let obstacle = obstacle(&row, &site.broker.registry());
+    if !obstacle.is_empty() {
+        return Err(PageError::Conflict(obstacle));
+    }
+    let published = print::relative(row.published_at, visitor.now);
+    Ok(draw(&Confirm {
+        frame: Frame::new(&visitor, format!("Resubmit dead letter {}?", row.id)),
+        consequences: vec![
+            format!(
+                "Event {} would be sent to {} again, at once.",
+                print::visible(&row.event_id),
+                row.subscription
+            ),
+            "A new delivery takes the place of this one; attempts and time to live start afresh."
+                .to_owned(),
+            format!("The event was published {published}; no other subscription gets it again."),
+        ],
+        button: "Resubmit",
+        dangerous: false,
+        back: dead_letter_page(row.id),
+        action: visitor.path.clone(),
+    }))
+}
+
+/// Sends it again.
+pub(crate) async fn resubmit(
+    State(site): State<Arc<Site>>,
+    Path(id): Path<String>,
+    Submitted { visitor, .. }: Submitted,
+) -> PageResult {
+    let row = find(&site, &id).await?.row;
+    let fresh = site.broker.resubmit(row.id).await?;
+    tracing::info!(
+        user.name = visitor.name,
+        delivery.id = row.id.0,
+        "a dead letter was resubmitted"
+    );
+    let told = format!(
+        "Dead letter {} has been resubmitted as delivery {fresh}.",
+        row.id
+    );
+    visitor.tell(Flash::done(told)).await?;
+    let page = format!("{}#delivery-{fresh}", event_page(row.event));
+    Ok(Redirect::to(&page).into_response())
+}

@@ -1,0 +1,88 @@
+//! The events that a search means, as a file.
+
+use std::sync::Arc;
+
+use axum::body::{Body, Bytes};
+use axum::extract::{Query, State};
+use futures_util::stream;
+
+use crate::admin::error::{PageError, PageResult};
+use crate::admin::lists::download::{NDJSON, file, on_one_line};
+use crate::admin::pages::events::asked::Asked;
+use crate::admin::security::session::Visitor;
+use crate::admin::site::Site;
+use crate::store::StoreError;
+use crate::store::views::{EventDetail, EventQuery};
+use crate::wire::stored_event::StoredEventBody;
+
+/// Events that one file has at most: as many as an editor still opens.
+pub(crate) const FILE_EVENTS_MAX: usize = 10_000;
+
+/// Searches without a full page after which a file ends: a million events looked at, some seconds of reading.
+const BARREN_SEARCHES_MAX: usize = 50;
+
+/// Events read at once: they bound the memory together with the size of an event.
+const FILE_BITE: usize = 20;
+
+/// Events on their way into a file.
+struct Writing {
+    site: Arc<Site>,
+    query: EventQuery,
+    events: usize,
+    barren_searches: usize,
+    is_over: bool,
+}
+
+/// The newest events that are meant, each on a line as the management API shows it.
+pub(crate) async fn export(
+    visitor: Visitor,
+    State(site): State<Arc<Site>>,
+    Query(asked): Query<Asked>,
+) -> PageResult {
+    let query = asked.query(&site.broker.registry(), &visitor, FILE_BITE);
+    let writing = Writing {
+        query: query.map_err(|refusal| PageError::Unreadable(refusal.problem))?,
+        site,
+        events: 0,
+        barren_searches: 0,
+        is_over: false,
+    };
+    let bites = stream::try_unfold(writing, |mut writing| async move {
+        // An error cuts the file off, which the browser tells as a failed download.
+        let bite = writing.bite().await.map_err(|error| error.to_string())?;
+        Ok::<_, String>(bite.map(|bite| (bite, writing)))
+    });
+    Ok(file("events.ndjson", NDJSON, Body::from_stream(bites)))
+}
+
+impl Writing {
+    async fn bite(&mut self) -> Result<Option<Bytes>, StoreError> {
+        if self.is_over {
+            return Ok(None);
+        }
+        let views = &self.site.views;
+        let found = views.events(self.query.clone()).await?;
+        let mut out = Vec::new();
+        for row in found.rows.iter().take(FILE_EVENTS_MAX - self.events) {
+            // What has gone meanwhile is left out.
+            if let Some(event) = views.event(row.key).await? {
+                out.extend(line(&event));
+            }
+        }
+        self.events += found.rows.len();
+        self.barren_searches += usize::from(found.progress.is_some());
+        self.query.before = found.next_before;
+        self.is_over = found.next_before.is_none()
+            || self.events >= FILE_EVENTS_MAX
+            || self.barren_searches >= BARREN_SEARCHES_MAX;
+        Ok(Some(out.into()))
+    }
+}
+
+fn line(event: &EventDetail) -> Vec<u8> {
+    let body = StoredEventBody::new(&event.stored, &event.topic, event.matched);
+    let json = serde_json::to_vec(&body).expect("texts, numbers and what was JSON before");
+    let mut line = on_one_line(json);
+    line.push(b'\n');
+    line
+}

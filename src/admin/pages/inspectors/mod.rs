@@ -1,0 +1,94 @@
+//! The pages of inspectors: receivers inside the appliance that answer as they are told and show what
+//! they got.
+
+mod change;
+mod form;
+mod request;
+mod show;
+mod subscribe;
+
+use std::sync::Arc;
+
+use askama::Template;
+use axum::extract::State;
+
+pub(crate) use change::{ask_to_clear, ask_to_delete, clear, delete};
+pub(crate) use form::{change, create, draft, edit};
+use request::RequestCard;
+pub(crate) use show::{show, show_request};
+pub(crate) use subscribe::{deliver_to, subscribe};
+
+use crate::admin::bare::draw;
+use crate::admin::error::{PageError, PageResult};
+use crate::admin::frame::Frame;
+use crate::admin::lists::recipe::Recipe;
+use crate::admin::paths::inspector_page;
+use crate::admin::security::session::Visitor;
+use crate::admin::site::Site;
+use crate::admin::widgets::Empty;
+use crate::admin::widgets::print;
+use crate::admin::widgets::print::sentence;
+use crate::broker::InspectorError;
+use crate::model::inspector::Inspector;
+
+#[derive(Template)]
+#[template(path = "admin/inspectors.html")]
+struct InspectorsPage {
+    frame: Frame,
+    rows: Vec<InspectorRow>,
+    empty: Empty,
+    recipe: Recipe,
+}
+
+struct InspectorRow {
+    name: String,
+    href: String,
+    answers: String,
+    subscriptions: usize,
+    received: String,
+    kept: String,
+}
+
+impl InspectorRow {
+    fn new(site: &Site, inspector: &Inspector) -> Self {
+        let name = &inspector.name;
+        Self {
+            href: inspector_page(name),
+            answers: inspector.definition.responses.to_string(),
+            subscriptions: site.broker.subscriptions_of_inspector(name).len(),
+            received: print::count(inspector.received),
+            kept: print::count(inspector.kept),
+            name: name.to_string(),
+        }
+    }
+}
+
+/// All inspectors.
+pub(crate) async fn list(visitor: Visitor, State(site): State<Arc<Site>>) -> PageResult {
+    let all = site.views.inspectors().await?;
+    Ok(draw(&InspectorsPage {
+        frame: Frame::new(&visitor, "Inspectors"),
+        rows: all
+            .iter()
+            .map(|each| InspectorRow::new(&site, each))
+            .collect(),
+        empty: Empty {
+            text: "There are no inspectors yet. An inspector is a webhook inside this appliance: it \
+                   shows what it gets and answers as you tell it, so that you can watch deliveries \
+                   succeed and fail without writing a receiver.",
+            step: visitor.step("/admin/new-inspector", "Create an inspector"),
+        },
+        recipe: Recipe::get(&site.management_url("/everpost/inspectors"))
+            .everpost("everpost inspectors list"),
+    }))
+}
+
+impl From<InspectorError> for PageError {
+    fn from(error: InspectorError) -> Self {
+        match error {
+            InspectorError::NotFound(name) => Self::NotFound(format!("inspector {name}")),
+            InspectorError::TooMany => Self::Conflict(sentence(&error.to_string())),
+            InspectorError::Store(error) => error.into(),
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! Subscribing an inspector to a topic, as simply as can be.
+
+use std::sync::Arc;
+
+use axum::extract::{Path, State};
+use axum::response::{IntoResponse, Redirect};
+use serde_json::json;
+
+use crate::admin::error::{PageError, PageResult};
+use crate::admin::paths::inspector_page;
+use crate::admin::security::csrf::Submitted;
+use crate::admin::security::session::Visitor;
+use crate::admin::site::Site;
+use crate::admin::widgets::Flash;
+use crate::admin::widgets::print::sentence;
+use crate::model::name::{InspectorName, SubscriptionName};
+use crate::model::registry::TopicEntry;
+use crate::wire::resource::{self, SubscriptionContext};
+
+/// Subscribes the inspector to the topic of the form, under its own name.
+pub(crate) async fn subscribe(
+    State(site): State<Arc<Site>>,
+    Path(name): Path<String>,
+    Submitted { visitor, form }: Submitted,
+) -> PageResult {
+    let inspector = site.inspector(&name).await?.name;
+    let topic = site.custom_topic(form.text("topic"))?;
+    let of = &topic.topic.name;
+    let name = SubscriptionName::parse(inspector.as_str())
+        .map_err(|error| PageError::Conflict(sentence(&error.to_string())))?;
+    let told = match deliver_to(&site, &visitor, &topic, name, &inspector).await? {
+        true => Flash::done(format!(
+            "The events of {of} are delivered to this inspector now."
+        )),
+        false => Flash::refused(format!(
+            "The topic {of} has an event subscription {inspector} already."
+        )),
+    };
+    visitor.tell(told).await?;
+    Ok(Redirect::to(&inspector_page(&inspector)).into_response())
+}
+
+/// Has every event of `topic` delivered to `inspector` by a subscription of that name. `false` where there
+/// is one already; it stays as it is.
+pub(crate) async fn deliver_to(
+    site: &Site,
+    visitor: &Visitor,
+    topic: &TopicEntry,
+    name: SubscriptionName,
+    inspector: &InspectorName,
+) -> Result<bool, PageError> {
+    if topic.subscription(&name).is_some() {
+        return Ok(false);
+    }
+    let destination = json!({ "endpointType": "WebHook",
+        "properties": { "endpointUrl": inspector.url() } });
+    let body = json!({ "properties": { "destination": destination } });
+    let context = SubscriptionContext::of(topic, visitor.now, site.egress.require_https);
+    let definition = resource::parse_subscription(&body, &context)
+        .map_err(|error| PageError::Conflict(error.to_string()))?;
+    let put = site
+        .broker
+        .put_subscription(&topic.topic.name, name, definition);
+    let (topic, subscription) = put.await?;
+    tracing::info!(user.name = visitor.name, topic.name = %topic.topic.name,
+        subscription.name = %subscription.name, "an inspector was subscribed");
+    Ok(true)
+}

@@ -1,0 +1,125 @@
+//! The two keys of a topic or a namespace, on its page: hidden until asked for, renewed one at a time.
+
+use askama::Template;
+use axum::response::{IntoResponse, Redirect, Response};
+use serde::Deserialize;
+
+use crate::admin::error::PageError;
+use crate::admin::frame::Frame;
+use crate::admin::pages::confirm::Confirm;
+use crate::admin::security::session::Visitor;
+use crate::admin::widgets::part;
+use crate::model::access::{AccessKeys, KeyName};
+
+/// Which keys a page shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shown {
+    None,
+    Both,
+    /// The one that has just been renewed: nobody asked for the other.
+    Only(KeyName),
+}
+
+impl Shown {
+    /// Whether this key is shown.
+    pub(crate) fn has(self, key: KeyName) -> bool {
+        match self {
+            Self::None => false,
+            Self::Both => true,
+            Self::Only(shown) => shown == key,
+        }
+    }
+}
+
+/// The part of an address that chooses the key to show.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct OnlyKey {
+    only: String,
+}
+
+impl OnlyKey {
+    /// Both where none is named.
+    pub(crate) fn chosen(&self) -> Result<Shown, PageError> {
+        match self.only.as_str() {
+            "" => Ok(Shown::Both),
+            name => Ok(Shown::Only(named(name)?.0)),
+        }
+    }
+}
+
+/// The keys ready to print.
+#[derive(Template)]
+#[template(path = "admin/parts/keys.html")]
+pub(crate) struct Keys {
+    /// The page that they are on.
+    path: String,
+    csrf: String,
+    rows: [KeyRow; 2],
+    are_shown: bool,
+    /// What the visitor's role allows.
+    may_see: bool,
+    may_renew: bool,
+    /// What is published to has tokens of its own.
+    may_sign: bool,
+}
+
+struct KeyRow {
+    name: &'static str,
+    /// `None` while it is hidden.
+    value: Option<String>,
+}
+
+part!(Keys);
+
+impl Keys {
+    /// For the page at `path`.
+    pub(crate) fn new(visitor: &Visitor, path: &str, keys: &AccessKeys, shown: Shown) -> Self {
+        let row = |(key, name), value: &str| KeyRow {
+            name,
+            value: shown.has(key).then(|| value.to_owned()),
+        };
+        Self {
+            path: path.to_owned(),
+            csrf: visitor.csrf.clone(),
+            rows: [
+                row((KeyName::Key1, "key1"), keys.key1.reveal()),
+                row((KeyName::Key2, "key2"), keys.key2.reveal()),
+            ],
+            are_shown: shown != Shown::None,
+            may_see: visitor.may_send(&format!("{path}/keys")),
+            may_renew: visitor.may_open(&format!("{path}/keys/key1/regenerate")),
+            may_sign: visitor.may_open(&format!("{path}/keys/token")),
+        }
+    }
+}
+
+/// The key that a URL names, and its name.
+pub(crate) fn named(text: &str) -> Result<(KeyName, &'static str), PageError> {
+    match text {
+        "key1" => Ok((KeyName::Key1, "key1")),
+        "key2" => Ok((KeyName::Key2, "key2")),
+        other => Err(PageError::NotFound(format!("key {other}"))),
+    }
+}
+
+/// Leads from the form that renews `key` to that key on the page at `path`: whoever may renew one has to see it
+/// next. The form goes along, since keys are shown to nothing else.
+pub(crate) fn lead_to_key(path: &str, key: &str) -> Response {
+    Redirect::temporary(&format!("{path}/keys?only={key}")).into_response()
+}
+
+/// Asks before the key is renewed of what is called `of` and is shown at `back`.
+pub(crate) fn ask_to_regenerate(visitor: &Visitor, key: &str, of: &str, back: String) -> Confirm {
+    Confirm {
+        frame: Frame::new(visitor, format!("Regenerate {key} of {of}?")),
+        consequences: vec![
+            format!("Whoever uses {key}, or signatures made with it, is refused at once."),
+            "The other key stays as it is: have your clients use it first.".to_owned(),
+        ],
+        button: "Regenerate",
+        dangerous: true,
+        back,
+        action: visitor.path.clone(),
+    }
+}

@@ -1,0 +1,210 @@
+//! What the topics of namespaces have forms of their own for: to make one, and to say how long it keeps
+//! events.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::{Path, State};
+use axum::response::{IntoResponse, Redirect, Response};
+use serde_json::{Value, json};
+
+use crate::admin::error::{PageError, PageResult};
+use crate::admin::forms::faults;
+use crate::admin::forms::field::{Field, Section};
+use crate::admin::forms::form::{Form, Refusal};
+use crate::admin::forms::form_page::FormPage;
+use crate::admin::frame::Frame;
+use crate::admin::paths::{namespace_page, topic_page};
+use crate::admin::security::csrf::Submitted;
+use crate::admin::security::session::Visitor;
+use crate::admin::site::Site;
+use crate::admin::widgets::Flash;
+use crate::admin::widgets::print::{self, sentence};
+use crate::broker::ManageError;
+use crate::model::limits::EVENT_RETENTION_DAYS_MAX;
+use crate::model::name::{NamespaceName, TopicName};
+use crate::model::registry::TopicEntry;
+use crate::model::topic::TopicDefinition;
+use crate::wire::resource;
+
+const RETENTION: &str = "eventRetentionInDays";
+/// The form for a new topic of a namespace.
+pub(crate) async fn draft(
+    visitor: Visitor,
+    State(site): State<Arc<Site>>,
+    Path(namespace): Path<String>,
+) -> PageResult {
+    let entry = site.namespace(&namespace)?;
+    let form = Form::of([(RETENTION, "1".to_owned())]);
+    Ok(draw_new(&visitor, &entry.namespace.name, &form, None))
+}
+
+/// Makes the topic.
+pub(crate) async fn create(
+    State(site): State<Arc<Site>>,
+    Path(namespace): Path<String>,
+    Submitted { visitor, form }: Submitted,
+) -> PageResult {
+    let entry = site.namespace(&namespace)?;
+    let namespace = &entry.namespace.name;
+    let (name, definition) = match read_new(&site, namespace, &form) {
+        Ok(read) => read,
+        Err(refusals) => return Ok(draw_new(&visitor, namespace, &form, refusals)),
+    };
+    match site.broker.put_topic(name.clone(), definition).await {
+        Ok(_) => {}
+        Err(error @ ManageError::TooManyTopics(..)) => {
+            let refusal = Refusal::whole(sentence(&error.to_string()));
+            return Ok(draw_new(&visitor, namespace, &form, Some(refusal)));
+        }
+        Err(error) => return Err(error.into()),
+    }
+    tracing::info!(user.name = visitor.name, topic.name = %name, "a topic was created");
+    let next = "Publish to its URL with a key of its own or of the namespace, and subscribe \
+                whoever wants its events.";
+    let told = format!("Topic {name} has been created. {next}");
+    visitor.tell(Flash::done(told)).await?;
+    Ok(Redirect::to(&topic_page(name.as_str())).into_response())
+}
+
+/// The form that says how long a topic keeps events.
+pub(crate) async fn edit_retention(
+    visitor: Visitor,
+    State(site): State<Arc<Site>>,
+    Path(topic): Path<String>,
+) -> PageResult {
+    let (topic, retention) = retaining(&site, &topic)?;
+    let form = Form::of([(RETENTION, print::days(retention).to_string())]);
+    Ok(draw_retention(&visitor, &topic, &form, None))
+}
+
+/// Changes how long.
+pub(crate) async fn change_retention(
+    State(site): State<Arc<Site>>,
+    Path(topic): Path<String>,
+    Submitted { visitor, form }: Submitted,
+) -> PageResult {
+    let (topic, _) = retaining(&site, &topic)?;
+    let definition = match read(&form) {
+        Ok(definition) => definition,
+        Err(refusal) => return Ok(draw_retention(&visitor, &topic, &form, Some(refusal))),
+    };
+    let name = &topic.topic.name;
+    site.broker.put_topic(name.clone(), definition).await?;
+    tracing::info!(user.name = visitor.name, topic.name = %name, "a topic was changed");
+    let told = format!("How long {name} keeps events has been changed.");
+    visitor.tell(Flash::done(told)).await?;
+    Ok(Redirect::to(&topic_page(name.as_str())).into_response())
+}
+
+/// A topic of a namespace, and how long it keeps events.
+fn retaining(site: &Site, topic: &str) -> Result<(Arc<TopicEntry>, Duration), PageError> {
+    let topic = site.topic(topic)?;
+    match topic.topic.definition.event_retention {
+        Some(retention) => Ok((topic, retention)),
+        None => Err(PageError::Conflict(format!(
+            "{} is no topic of a namespace: it keeps events as long as the settings of the \
+             appliance say.",
+            topic.topic.name
+        ))),
+    }
+}
+
+fn read_new(
+    site: &Site,
+    namespace: &NamespaceName,
+    form: &Form,
+) -> Result<(TopicName, TopicDefinition), Vec<Refusal>> {
+    let definition = read(form).map_err(|refusal| vec![refusal]);
+    faults::both(new_name(site, namespace, form), definition)
+}
+
+fn new_name(site: &Site, namespace: &NamespaceName, form: &Form) -> Result<TopicName, Refusal> {
+    let name = TopicName::in_namespace(namespace, form.text("name"));
+    let name = name.map_err(|error| Refusal::of("name", sentence(&error.to_string())))?;
+    match site.broker.registry().topic(&name) {
+        None => Ok(name),
+        Some(_) => {
+            let problem = format!("There is a topic {name} already.");
+            Err(Refusal::of("name", problem))
+        }
+    }
+}
+
+fn read(form: &Form) -> Result<TopicDefinition, Refusal> {
+    resource::parse_namespace_topic(&document(form)).map_err(|error| Refusal {
+        problem: sentence(&error.problem),
+        target: error.target,
+    })
+}
+
+/// The body of the PUT that the form stands for.
+fn document(form: &Form) -> Value {
+    json!({ "properties": { RETENTION: form.number(RETENTION) } })
+}
+
+fn draw_new(
+    visitor: &Visitor,
+    namespace: &NamespaceName,
+    form: &Form,
+    refusals: impl IntoIterator<Item = Refusal>,
+) -> Response {
+    let name = Field::line("name", "Name", form)
+        .hint("3 to 50 letters, digits and hyphens, such as orders. It is part of the URL.")
+        .mono()
+        .required();
+    let page = FormPage {
+        intro: "It takes in CloudEvents 1.0, with the keys of the namespace or its own.".to_owned(),
+        sections: vec![Section {
+            title: "Topic",
+            fields: vec![name, retention_field(form)],
+        }],
+        button: "Create topic",
+        back: namespace_page(namespace.as_str()),
+    };
+    let frame = Frame::new(visitor, format!("New topic of {namespace}"));
+    page.draw(frame, refusals)
+}
+
+fn draw_retention(
+    visitor: &Visitor,
+    topic: &TopicEntry,
+    form: &Form,
+    refusal: Option<Refusal>,
+) -> Response {
+    let name = topic.topic.name.as_str();
+    let page = FormPage {
+        intro: "An event that nobody has taken by then is given up. Subscriptions with a shorter \
+                time to live of their own keep it."
+            .to_owned(),
+        sections: vec![Section {
+            title: "Retention",
+            fields: vec![retention_field(form)],
+        }],
+        button: "Save changes",
+        back: topic_page(name),
+    };
+    let frame = Frame::new(visitor, format!("Retention of {name}"));
+    page.draw(frame, refusal)
+}
+
+fn retention_field(form: &Form) -> Field {
+    Field::number(RETENTION, "Days that events wait for their receivers", form)
+        .hint(format!("1 to {EVENT_RETENTION_DAYS_MAX}."))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn days_are_whole_and_few() {
+        let read = |days: &str| read(&Form::of([(RETENTION, days.to_owned())]));
+        assert_eq!(read("7").map(|it| it.event_retention), Ok(Some(DAY * 7)));
+        assert_eq!(read("").map(|it| it.event_retention), Ok(Some(DAY)));
+        for wrong in ["0", "8", "1.5", "long"] {
+            let refusal = read(wrong).expect_err(wrong);
+            assert!(refusal.is_about(RETENTION), "{wrong}: {refusal:?}");
+        }
+    }
+}

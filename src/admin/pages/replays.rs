@@ -1,0 +1,383 @@
+//! The pages of replay jobs: how far each has come, and how to pause, resume and end it.
+
+use std::sync::Arc;
+
+use askama::Template;
+use axum::extract::{Path, Query, State};
+use axum::response::{IntoResponse, Redirect};
+use serde::Deserialize;
+
+use crate::admin::bare::draw;
+use crate::admin::error::{PageError, PageResult};
+use crate::admin::frame::Frame;
+use crate::admin::lists::Pager;
+use crate::admin::lists::recipe::Recipe;
+use crate::admin::pages::confirm::Confirm;
+use crate::admin::paths::{dead_letter_page, subscription_page};
+use crate::admin::security::csrf::Submitted;
+use crate::admin::security::session::Visitor;
+use crate::admin::site::Site;
+use crate::admin::widgets::{Badge, Empty, Flash, Moment, Tone};
+use crate::admin::widgets::{hint, print};
+use crate::model::dead_letter::DeadLetterReason;
+use crate::model::dead_letter_filter::DeadLetterFilter;
+use crate::model::delivery::Outcome;
+use crate::model::pace::Rate;
+use crate::model::registry::Registry;
+use crate::model::replay::{
+    ReplayCommand, ReplayJob, ReplayJobId, ReplayState, ReplayTarget, Replayed,
+};
+use crate::store::views::{REPLAY_RESULTS_MAX, ReplayResults};
+
+/// Rows of one page.
+const ROWS: usize = 50;
+
+const PATH: &str = "/admin/replays";
+
+const SUBSCRIPTION: &str = "Event subscription";
+
+/// The page of a replay job.
+pub(crate) fn replay_page(id: ReplayJobId) -> String {
+    format!("{PATH}/{id}")
+}
+
+#[derive(Template)]
+#[template(path = "admin/replays.html")]
+struct ReplaysPage {
+    frame: Frame,
+    rows: Vec<ReplayText>,
+    empty: Empty,
+    pager: Pager,
+    recipe: Recipe,
+}
+
+#[derive(Template)]
+#[template(path = "admin/replay.html")]
+struct ReplayPage {
+    frame: Frame,
+    job: ReplayText,
+    is_running: bool,
+    is_paused: bool,
+    filters: Vec<Chosen>,
+    rate: String,
+    /// Whose backlog it waits for: name and page.
+    waits_for: Option<(String, String)>,
+    /// Whether what was sent makes deliveries that can be followed.
+    fates: Option<FatesText>,
+    skipped: Vec<(String, String)>,
+    errors: Vec<(String, String, String)>,
+    recipe: Recipe,
+}
+
+/// One of the things that dead letters are chosen by.
+pub(crate) struct Chosen {
+    pub(crate) label: &'static str,
+    pub(crate) text: String,
+    href: Option<String>,
+}
+
+/// What has become of what was sent.
+struct FatesText {
+    delivered: String,
+    given_up: String,
+    waiting: String,
+    /// How many were looked at, where there are more.
+    of_first: Option<String>,
+}
+
+impl FatesText {
+    fn new(fates: &ReplayResults, job: &ReplayJob) -> Self {
+        Self {
+            delivered: print::count(fates.delivered),
+            given_up: print::count(fates.given_up),
+            waiting: print::count(fates.waiting),
+            of_first: (job.progress.resubmitted > REPLAY_RESULTS_MAX)
+                .then(|| print::count(REPLAY_RESULTS_MAX)),
+        }
+    }
+}
+
+/// What every list and page says of a job.
+struct ReplayText {
+    id: String,
+    href: String,
+    state: Badge,
+    of: &'static str,
+    to: String,
+    done: String,
+    total: String,
+    /// The same as plain numbers, for the bar.
+    done_number: u64,
+    total_number: u64,
+    percent: u64,
+    resubmitted: String,
+    failed: String,
+    skipped: String,
+    started_at: Moment,
+    ended_at: Option<Moment>,
+}
+
+impl ReplayText {
+    fn new(job: &ReplayJob, registry: &Registry) -> Self {
+        let (done, total) = (job.progress.done(), job.request.total);
+        Self {
+            id: job.id.to_string(),
+            href: replay_page(job.id),
+            state: badge(job.state),
+            of: match job.request.source.of {
+                Replayed::DeadLetters => "dead letters",
+                Replayed::Delivered => "delivered events",
+            },
+            to: destination(&job.request.target, registry),
+            done: print::count(done),
+            total: print::count(total),
+            done_number: done,
+            // An empty bar has a length, too.
+            total_number: total.max(1),
+            percent: (done * 100 / total.max(1)).min(100),
+            resubmitted: print::count(job.progress.resubmitted),
+            failed: print::count(job.progress.failed),
+            skipped: print::count(job.progress.skipped.values().sum()),
+            started_at: Moment::at(job.created_at),
+            ended_at: job.ended_at.map(Moment::at),
+        }
+    }
+}
+
+fn badge(state: ReplayState) -> Badge {
+    let tone = match state {
+        ReplayState::Running => Tone::Waiting,
+        ReplayState::Paused | ReplayState::Cancelled => Tone::Neutral,
+        ReplayState::Completed => Tone::Good,
+    };
+    Badge::new(tone, state.name())
+}
+
+fn destination(target: &ReplayTarget, registry: &Registry) -> String {
+    match target {
+        ReplayTarget::Subscription => "their own event subscriptions".to_owned(),
+        ReplayTarget::Topic(None) => "their own topics, as new events".to_owned(),
+        ReplayTarget::Topic(Some(id)) => match registry.topic_by_id(*id) {
+            Some(topic) => format!("the topic {}, as new events", topic.topic.name),
+            None => "a topic that has been deleted".to_owned(),
+        },
+        ReplayTarget::Url(url) => url.base(),
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(default)]
+#[derive(Default)]
+pub(crate) struct Paging {
+    before: String,
+}
+
+/// Replay jobs, newest first.
+pub(crate) async fn list(
+    visitor: Visitor,
+    State(site): State<Arc<Site>>,
+    Query(paging): Query<Paging>,
+) -> PageResult {
+    let before = paging.before.parse().ok().map(ReplayJobId);
+    let found = site.views.replay_jobs(before, ROWS).await?;
+    let registry = site.broker.registry();
+    let rows = found.rows.iter();
+    let next = found.next_before.map(|id| id.to_string());
+    Ok(draw(&ReplaysPage {
+        frame: Frame::new(&visitor, "Replay jobs"),
+        rows: rows.map(|job| ReplayText::new(job, &registry)).collect(),
+        empty: Empty {
+            text: "There are no replay jobs yet. One sends dead letters again, as many as there are.",
+            step: Some(("/admin/dead-letters".to_owned(), "Go to the dead letters")),
+        },
+        pager: Pager::new(PATH, &[], before.is_some(), next),
+        recipe: Recipe::get(&site.management_url("/everpost/replays"))
+            .everpost("everpost replay list"),
+    }))
+}
+
+/// One replay job.
+pub(crate) async fn show(
+    visitor: Visitor,
+    State(site): State<Arc<Site>>,
+    Path(id): Path<String>,
+) -> PageResult {
+    let job = find(&site, &id).await?;
+    let registry = site.broker.registry();
+    let waiting = site.broker.replay_blocked_by(job.id);
+    let waiting = waiting.and_then(|id| registry.subscription(id));
+    let waits_for = waiting.map(|(topic, each)| {
+        let (of, name) = (topic.topic.name.as_str(), each.name.as_str());
+        (format!("{of} / {name}"), subscription_page(of, name))
+    });
+    let progress = &job.progress;
+    let skipped = progress.skipped.iter();
+    let errors = progress.errors.iter();
+    let id = job.id;
+    let fates = site.views.replay_results(&job).await?;
+    Ok(draw(&ReplayPage {
+        frame: Frame::new(&visitor, format!("Replay job {id}")),
+        is_running: job.state == ReplayState::Running,
+        is_paused: job.state == ReplayState::Paused,
+        filters: filters(&job.request.source.filter, &registry),
+        rate: rate(job.request.rate),
+        waits_for,
+        fates: fates.map(|fates| FatesText::new(&fates, &job)),
+        skipped: skipped
+            .map(|(refusal, count)| (refusal.explanation().to_owned(), print::count(*count)))
+            .collect(),
+        errors: errors
+            .map(|(id, error)| (id.to_string(), dead_letter_page(*id), print::visible(error)))
+            .collect(),
+        job: ReplayText::new(&job, &registry),
+        recipe: Recipe::get(&site.management_url(&format!("/everpost/replays/{id}")))
+            .everpost(format!("everpost replay show {id} --follow")),
+    }))
+}
+
+fn rate(rate: Option<Rate>) -> String {
+    rate.map_or_else(
+        || "as fast as the receivers keep up".to_owned(),
+        |rate| {
+            let in_1_s = f64::from(rate.in_1000_s()) / 1_000.0;
+            match rate.in_1000_s() {
+                1_000 => "1 event per second".to_owned(),
+                _ => format!("{in_1_s} events per second"),
+            }
+        },
+    )
+}
+
+/// What the job covers, in words; nothing for everything.
+pub(crate) fn filters(filter: &DeadLetterFilter, registry: &Registry) -> Vec<Chosen> {
+    let topic = filter.topic.and_then(|id| registry.topic_by_id(id));
+    let subscription = filter.subscription.and_then(|id| registry.subscription(id));
+    let subscription_href = subscription
+        .map(|(topic, each)| subscription_page(topic.topic.name.as_str(), each.name.as_str()));
+    let texts = [
+        ("Topic", topic.map(|topic| topic.topic.name.to_string())),
+        (
+            SUBSCRIPTION,
+            subscription.map(|(topic, each)| format!("{} / {}", topic.topic.name, each.name)),
+        ),
+        ("Reason", filter.reason.as_deref().map(in_words)),
+        (
+            "Last answer",
+            filter
+                .outcome
+                .map(|outcome| Outcome::name(outcome).to_owned()),
+        ),
+        (
+            "Last status",
+            filter.status.map(|status| status.to_string()),
+        ),
+        ("Event type", filter.event_type.clone()),
+        ("Subject", filter.subject.clone()),
+        ("Ended from", filter.from.map(|at| at.to_string())),
+        ("Ended before", filter.to.map(|at| at.to_string())),
+        ("Text", filter.text.as_ref().map(|text| text.text.clone())),
+    ];
+    let said = texts
+        .into_iter()
+        .filter_map(|(name, text)| Some((name, text?)));
+    let chosen = said.map(|(label, text)| Chosen {
+        label,
+        text: print::visible(&text),
+        href: subscription_href.clone().filter(|_| label == SUBSCRIPTION),
+    });
+    chosen.collect()
+}
+
+/// A reason that receivers give stands for itself.
+fn in_words(reason: &str) -> String {
+    let known = DeadLetterReason::from_name(reason);
+    known.map_or_else(
+        || reason.to_owned(),
+        |known| hint::for_reason(known).to_owned(),
+    )
+}
+
+async fn find(site: &Site, id: &str) -> Result<ReplayJob, PageError> {
+    let missing = || PageError::NotFound(format!("replay job {id}"));
+    let number = id.parse().map(ReplayJobId).map_err(|_| missing())?;
+    site.views.replay_job(number).await?.ok_or_else(missing)
+}
+
+/// Lets it rest.
+pub(crate) async fn pause(
+    State(site): State<Arc<Site>>,
+    Path(id): Path<String>,
+    submitted: Submitted,
+) -> PageResult {
+    command(&site, &id, ReplayCommand::Pause, submitted).await
+}
+
+/// Lets it go on.
+pub(crate) async fn resume(
+    State(site): State<Arc<Site>>,
+    Path(id): Path<String>,
+    submitted: Submitted,
+) -> PageResult {
+    command(&site, &id, ReplayCommand::Resume, submitted).await
+}
+
+/// Asks before it is ended for good.
+pub(crate) async fn ask_to_cancel(
+    visitor: Visitor,
+    State(site): State<Arc<Site>>,
+    Path(id): Path<String>,
+) -> PageResult {
+    let job = find(&site, &id).await?;
+    let (done, total) = (job.progress.done(), job.request.total);
+    Ok(draw(&Confirm {
+        frame: Frame::new(&visitor, format!("Cancel replay job {}?", job.id)),
+        consequences: vec![
+            format!(
+                "{} would not be dealt with any more.",
+                print::plural(total.saturating_sub(done), "delivery", "deliveries")
+            ),
+            format!(
+                "{} of {} have been: what is sent stays sent.",
+                print::count(done),
+                print::count(total)
+            ),
+        ],
+        button: "Cancel replay job",
+        dangerous: true,
+        back: replay_page(job.id),
+        action: visitor.path.clone(),
+    }))
+}
+
+/// Ends it.
+pub(crate) async fn cancel(
+    State(site): State<Arc<Site>>,
+    Path(id): Path<String>,
+    submitted: Submitted,
+) -> PageResult {
+    command(&site, &id, ReplayCommand::Cancel, submitted).await
+}
+
+async fn command(
+    site: &Site,
+    id: &str,
+    command: ReplayCommand,
+    Submitted { visitor, .. }: Submitted,
+) -> PageResult {
+    let job = find(site, id).await?;
+    let job = site.broker.command_replay(job.id, command).await?;
+    let word = match job.state {
+        ReplayState::Running => "goes on",
+        ReplayState::Paused => "is paused",
+        ReplayState::Completed => "is complete",
+        ReplayState::Cancelled => "is cancelled",
+    };
+    tracing::info!(
+        user.name = visitor.name,
+        replay_job = job.id.0,
+        "a replay job {word}"
+    );
+    let told = format!("Replay job {} {word}.", job.id);
+    visitor.tell(Flash::done(told)).await?;
+    Ok(Redirect::to(&replay_page(job.id)).into_response())
+}

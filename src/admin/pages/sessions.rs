@@ -1,0 +1,189 @@
+//! The pages of sessions: who is signed in, from where, and how to end it.
+
+use std::sync::Arc;
+
+use askama::Template;
+use axum::extract::{Path, State};
+use axum::response::{IntoResponse, Redirect};
+
+use crate::admin::bare::draw;
+use crate::admin::error::{PageError, PageResult};
+use crate::admin::frame::Frame;
+use crate::admin::lists::recipe::Recipe;
+use crate::admin::security::client::browser_words;
+use crate::admin::security::csrf::Submitted;
+use crate::admin::security::session::Visitor;
+use crate::admin::site::Site;
+use crate::admin::widgets::print;
+use crate::admin::widgets::{Flash, Moment, part};
+use crate::store::accounts::{SessionRow, UserId};
+
+/// Sessions on a page: more people than look after one appliance.
+const SHOWN_MAX: usize = 200;
+
+/// A list of sessions, each with a way to end it.
+#[derive(Template)]
+#[template(path = "admin/parts/session_table.html")]
+pub(crate) struct SessionTable {
+    csrf: String,
+    rows: Vec<Row>,
+    is_cut: bool,
+}
+
+part!(SessionTable);
+
+struct Row {
+    id: String,
+    user: String,
+    is_own: bool,
+    is_current: bool,
+    browser: String,
+    user_agent: String,
+    address: String,
+    started_at: Moment,
+    used: String,
+    ends_at: Moment,
+}
+
+impl SessionTable {
+    /// The sessions of one user, or of everybody.
+    pub(crate) async fn read(
+        site: &Site,
+        visitor: &Visitor,
+        user: Option<UserId>,
+    ) -> Result<Self, PageError> {
+        let accounts = site.people.accounts();
+        let mut rows = accounts.sessions(user, SHOWN_MAX + 1, visitor.now).await?;
+        let is_cut = rows.len() > SHOWN_MAX;
+        rows.truncate(SHOWN_MAX);
+        let current = visitor.session_key();
+        Ok(Self {
+            csrf: visitor.csrf.clone(),
+            rows: rows
+                .into_iter()
+                .map(|row| Row::new(row, visitor, current.as_deref()))
+                .collect(),
+            is_cut,
+        })
+    }
+
+    fn len(&self) -> usize {
+        self.rows.len()
+    }
+}
+
+impl Row {
+    fn new(row: SessionRow, visitor: &Visitor, current: Option<&str>) -> Self {
+        let user_agent = row.browser.unwrap_or_default();
+        Self {
+            is_own: row.user == visitor.id,
+            is_current: Some(row.id.as_str()) == current,
+            id: row.id,
+            user: row.user_name,
+            browser: browser_words(&user_agent),
+            user_agent,
+            address: row.address.unwrap_or_default(),
+            started_at: Moment::at(row.started_at),
+            used: print::relative(row.used_at, visitor.now),
+            ends_at: Moment::at(row.expires_at),
+        }
+    }
+}
+
+#[derive(Template)]
+#[template(path = "admin/sessions.html")]
+struct SessionsPage {
+    frame: Frame,
+    others: String,
+    has_others: bool,
+    table: SessionTable,
+    recipe: Recipe,
+}
+
+/// Everybody's sessions.
+pub(crate) async fn list(visitor: Visitor, State(site): State<Arc<Site>>) -> PageResult {
+    let table = SessionTable::read(&site, &visitor, None).await?;
+    let others = table.len().saturating_sub(1);
+    Ok(draw(&SessionsPage {
+        frame: Frame::new(&visitor, "Sessions"),
+        others: print::plural(
+            u64::try_from(others).unwrap_or(u64::MAX),
+            "other session",
+            "other sessions",
+        ),
+        has_others: others > 0,
+        table,
+        recipe: Recipe::get(&site.management_url("/everpost/sessions"))
+            .everpost("everpost admin sessions"),
+    }))
+}
+
+/// Ends every session but the visitor's.
+pub(crate) async fn end_all(
+    State(site): State<Arc<Site>>,
+    Submitted { visitor, .. }: Submitted,
+) -> PageResult {
+    end(&site, &visitor, None).await?;
+    Ok(Redirect::to("/admin/sessions").into_response())
+}
+
+/// Ends every session of the visitor but this one.
+pub(crate) async fn end_others(
+    State(site): State<Arc<Site>>,
+    Submitted { visitor, .. }: Submitted,
+) -> PageResult {
+    end(&site, &visitor, Some(visitor.id)).await?;
+    Ok(Redirect::to("/admin/account").into_response())
+}
+
+/// Ends the sessions of one user, or of everybody, but the visitor's present one.
+pub(crate) async fn end(
+    site: &Site,
+    visitor: &Visitor,
+    user: Option<UserId>,
+) -> Result<(), PageError> {
+    let accounts = site.people.accounts();
+    let ended = accounts.end_sessions(user, visitor.session_key()).await?;
+    let ended = print::plural(
+        u64::try_from(ended).unwrap_or(u64::MAX),
+        "session has",
+        "sessions have",
+    );
+    visitor
+        .tell(Flash::done(format!("{ended} been ended.")))
+        .await
+}
+
+/// Ends one session, whoever it belongs to.
+pub(crate) async fn end_one(
+    State(site): State<Arc<Site>>,
+    Path(session): Path<String>,
+    Submitted { visitor, .. }: Submitted,
+) -> PageResult {
+    let accounts = site.people.accounts();
+    accounts.delete_session(session).await?;
+    visitor
+        .tell(Flash::done("The session has been ended."))
+        .await?;
+    Ok(Redirect::to("/admin/sessions").into_response())
+}
+
+/// Ends one of the visitor's own sessions.
+pub(crate) async fn end_own(
+    State(site): State<Arc<Site>>,
+    Path(session): Path<String>,
+    Submitted { visitor, .. }: Submitted,
+) -> PageResult {
+    let accounts = site.people.accounts();
+    let own = accounts
+        .sessions(Some(visitor.id), SHOWN_MAX, visitor.now)
+        .await?;
+    if !own.iter().any(|row| row.id == session) {
+        return Err(PageError::NotFound("such session of yours".to_owned()));
+    }
+    accounts.delete_session(session).await?;
+    visitor
+        .tell(Flash::done("The session has been ended."))
+        .await?;
+    Ok(Redirect::to("/admin/account").into_response())
+}

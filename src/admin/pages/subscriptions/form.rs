@@ -1,0 +1,337 @@
+//! The form that makes and changes event subscriptions.
+
+use std::sync::Arc;
+
+use axum::extract::{Path, Query, State};
+use axum::response::{IntoResponse, Redirect};
+use serde::Deserialize;
+
+use crate::admin::error::{PageError, PageResult};
+use crate::admin::forms::faults;
+use crate::admin::forms::form::{Form, Refusal};
+use crate::admin::pages::subscriptions::definition;
+use crate::admin::pages::subscriptions::definition::{clauses, destination, headers};
+use crate::admin::pages::subscriptions::sheet::{DO, Sheet, TRY};
+use crate::admin::pages::subscriptions::signing;
+use crate::admin::pages::subscriptions::trial;
+use crate::admin::pages::subscriptions::trial::TrialText;
+use crate::admin::pages::url_trial::denied_words;
+use crate::admin::paths::subscription_page;
+use crate::admin::security::csrf::Submitted;
+use crate::admin::security::session::Visitor;
+use crate::admin::site::Site;
+use crate::admin::widgets::Flash;
+use crate::admin::widgets::print::sentence;
+use crate::broker::ManageError;
+use crate::model::destination::DeliveryMode;
+use crate::model::name::SubscriptionName;
+use crate::model::registry::TopicEntry;
+use crate::model::subscription::{EventSubscription, SubscriptionDefinition, ValidationState};
+use crate::outbound::evaluate::EgressVerdict;
+use crate::wire::resource::SubscriptionContext;
+
+/// The part of an address that chooses how a subscription of a namespace topic delivers.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct ModeChoice {
+    #[serde(rename = "deliveryMode")]
+    delivery_mode: String,
+}
+
+impl ModeChoice {
+    /// What is pushed is the rule, and all that custom topics know.
+    fn of(&self, topic: &TopicEntry) -> DeliveryMode {
+        let chosen = DeliveryMode::ALL
+            .into_iter()
+            .find(|mode| mode.name() == self.delivery_mode);
+        let chosen = chosen.filter(|_| topic.namespace.is_some());
+        chosen.unwrap_or(DeliveryMode::Push)
+    }
+
+    /// The form for a new subscription.
+    async fn sheet<'a>(
+        &self,
+        site: &Site,
+        topic: &'a TopicEntry,
+        form: &'a Form,
+    ) -> Result<Sheet<'a>, PageError> {
+        Sheet::open(site, (topic, self.of(topic)), None, form).await
+    }
+}
+
+/// The form for a change of `current`.
+async fn sheet_of<'a>(
+    site: &Site,
+    topic: &'a TopicEntry,
+    current: &'a EventSubscription,
+    form: &'a Form,
+) -> Result<Sheet<'a>, PageError> {
+    let mode = current.definition.destination.delivery_mode();
+    Sheet::open(site, (topic, mode), Some(current), form).await
+}
+
+/// The form for a new subscription of a topic.
+pub(crate) async fn draft(
+    visitor: Visitor,
+    State(site): State<Arc<Site>>,
+    Path(topic): Path<String>,
+    Query(choice): Query<ModeChoice>,
+) -> PageResult {
+    let topic = site.topic(&topic)?;
+    let form = definition::blank(&topic);
+    let sheet = choice.sheet(&site, &topic, &form).await?;
+    Ok(sheet.draw(&visitor, Vec::new()))
+}
+
+/// The form for a new subscription again, as one of its buttons wants it.
+pub(crate) async fn redraft(
+    State(site): State<Arc<Site>>,
+    Path(topic): Path<String>,
+    Query(choice): Query<ModeChoice>,
+    Submitted { visitor, mut form }: Submitted,
+) -> PageResult {
+    let topic = site.topic(&topic)?;
+    let pressed = press(&site, &topic, None, &mut form).await?;
+    let sheet = choice.sheet(&site, &topic, &form).await?;
+    Ok(sheet.draw_again(&visitor, pressed))
+}
+
+/// Makes the subscription.
+pub(crate) async fn create(
+    State(site): State<Arc<Site>>,
+    Path(topic): Path<String>,
+    Query(choice): Query<ModeChoice>,
+    Submitted { visitor, form }: Submitted,
+) -> PageResult {
+    let topic = site.topic(&topic)?;
+    let mut signed = form.clone();
+    let secret = signing::make_first(&site, &mut signed);
+    match put_new(&site, (&topic, choice.of(&topic)), &signed, &visitor).await? {
+        Ok(subscription) => match secret {
+            None => {
+                let blocked = blocked(&site, None, &subscription).await;
+                tell_and_show(&visitor, &topic, &subscription, ("created", blocked)).await
+            }
+            Some(secret) => Ok(signing::show_made(&visitor, &topic, &subscription, &secret)),
+        },
+        Err(refusals) => {
+            let sheet = choice.sheet(&site, &topic, &form).await?;
+            Ok(sheet.draw(&visitor, refusals))
+        }
+    }
+}
+
+/// The form with the present definition in it.
+pub(crate) async fn edit(
+    visitor: Visitor,
+    State(site): State<Arc<Site>>,
+    Path((topic, name)): Path<(String, String)>,
+) -> PageResult {
+    let (topic, subscription) = site.subscription(&topic, &name)?;
+    let form = definition::form_of(&topic, &subscription);
+    let sheet = sheet_of(&site, &topic, &subscription, &form).await?;
+    Ok(sheet.draw(&visitor, Vec::new()))
+}
+
+/// The form with the changes again, as one of its buttons wants it.
+pub(crate) async fn re_edit(
+    State(site): State<Arc<Site>>,
+    Path((topic, name)): Path<(String, String)>,
+    Submitted { visitor, mut form }: Submitted,
+) -> PageResult {
+    let (topic, subscription) = site.subscription(&topic, &name)?;
+    let pressed = press(&site, &topic, Some(&subscription), &mut form).await?;
+    let sheet = sheet_of(&site, &topic, &subscription, &form).await?;
+    Ok(sheet.draw_again(&visitor, pressed))
+}
+
+/// What one of the form's buttons asks for. Nothing is saved by it, and what was typed stays.
+async fn press(
+    site: &Site,
+    topic: &TopicEntry,
+    current: Option<&EventSubscription>,
+    form: &mut Form,
+) -> Result<Result<Option<TrialText>, Refusal>, PageError> {
+    let button = form.text(DO).to_owned();
+    if button == TRY {
+        let tried = trial::try_typed(site, topic, current, form).await?;
+        return Ok(tried.map(Some));
+    }
+    if let Some(()) = headers::apply(&button, form) {
+        return Ok(Ok(None));
+    }
+    match clauses::apply(&button, form) {
+        Some(done) => Ok(done.map(|()| None)),
+        None => {
+            let problem = format!("The form has no button {button:?}.");
+            Err(PageError::Unreadable(problem))
+        }
+    }
+}
+
+/// Changes the subscription.
+pub(crate) async fn change(
+    State(site): State<Arc<Site>>,
+    Path((topic, name)): Path<(String, String)>,
+    Submitted { visitor, form }: Submitted,
+) -> PageResult {
+    let (topic, current) = site.subscription(&topic, &name)?;
+    let change = |topic: &TopicEntry, current: &EventSubscription| {
+        let context = context(&site, topic, &visitor);
+        let change = |form: &Form| definition::changed(form, &current.definition, &context);
+        definition::gather(topic, &form, change).map_err(Fault::Form)
+    };
+    let name = current.name.clone();
+    let changed = site
+        .broker
+        .patch_subscription(&topic.topic.name, name, change);
+    match refused(changed.await)? {
+        Ok((_, subscription)) => {
+            let blocked = blocked(&site, Some(&current), &subscription).await;
+            tell_and_show(&visitor, &topic, &subscription, ("changed", blocked)).await
+        }
+        Err(refusals) => {
+            let sheet = sheet_of(&site, &topic, &current, &form).await?;
+            Ok(sheet.draw(&visitor, refusals))
+        }
+    }
+}
+
+/// Why a subscription is not changed.
+enum Fault {
+    Form(Vec<Refusal>),
+    Manage(ManageError),
+}
+
+impl From<ManageError> for Fault {
+    fn from(error: ManageError) -> Self {
+        Self::Manage(error)
+    }
+}
+
+/// What the form can tell apart from what ends in an error page.
+fn refused<T>(changed: Result<T, Fault>) -> Result<Result<T, Vec<Refusal>>, PageError> {
+    match changed {
+        Ok(done) => Ok(Ok(done)),
+        Err(Fault::Form(refusals)) => Ok(Err(refusals)),
+        Err(Fault::Manage(error)) => Err(error.into()),
+    }
+}
+
+type Put = Result<Arc<EventSubscription>, Vec<Refusal>>;
+
+async fn put_new(
+    site: &Site,
+    (topic, mode): (&TopicEntry, DeliveryMode),
+    form: &Form,
+    visitor: &Visitor,
+) -> Result<Put, PageError> {
+    let context = context(site, topic, visitor);
+    let define = |form: &Form| definition::new(form, mode, &context);
+    let defined = definition::gather(topic, form, define);
+    match faults::both(new_name(topic, form), defined) {
+        Ok((name, definition)) => put(site, topic, name, definition).await,
+        Err(refusals) => Ok(Err(refusals)),
+    }
+}
+
+fn new_name(topic: &TopicEntry, form: &Form) -> Result<SubscriptionName, Refusal> {
+    let name = form.text("name");
+    let name = match topic.namespace {
+        None => SubscriptionName::parse(name),
+        Some(_) => SubscriptionName::of_namespace_topic(name),
+    };
+    let name = name.map_err(|error| Refusal::of("name", sentence(&error.to_string())))?;
+    match topic.subscription(&name) {
+        None => Ok(name),
+        Some(_) => {
+            let problem = format!("The topic has an event subscription {name} already.");
+            Err(Refusal::of("name", problem))
+        }
+    }
+}
+
+async fn put(
+    site: &Site,
+    topic: &TopicEntry,
+    name: SubscriptionName,
+    definition: SubscriptionDefinition,
+) -> Result<Put, PageError> {
+    match site
+        .broker
+        .put_subscription(&topic.topic.name, name, definition)
+        .await
+    {
+        Ok((_, subscription)) => Ok(Ok(subscription)),
+        Err(error @ ManageError::TooManySubscriptions(_)) => {
+            Ok(Err(vec![Refusal::whole(sentence(&error.to_string()))]))
+        }
+        Err(error @ ManageError::NotValidated { .. }) => {
+            let problem = sentence(&error.to_string());
+            Ok(Err(vec![Refusal::of(destination::URL, problem)]))
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn context<'a>(site: &Site, topic: &'a TopicEntry, visitor: &Visitor) -> SubscriptionContext<'a> {
+    SubscriptionContext::of(topic, visitor.now, site.egress.require_https)
+}
+
+/// Why the webhook of `saved` may not be called; `None` if it may, or is the one that it was `before`.
+async fn blocked(
+    site: &Site,
+    before: Option<&EventSubscription>,
+    saved: &EventSubscription,
+) -> Option<String> {
+    let destination = &saved.definition.destination;
+    if before.is_some_and(|each| each.definition.destination.is_same_receiver(destination)) {
+        return None;
+    }
+    let url = destination.webhook()?.endpoint_url.reveal();
+    match site.broker.evaluate_url(url).await {
+        EgressVerdict::Denied(denied) => Some(denied_words(&denied)),
+        EgressVerdict::Allowed(_) | EgressVerdict::Inside | EgressVerdict::Unresolved(_) => None,
+    }
+}
+
+/// `what` has been done to it; `blocked` is why its webhook may not be called.
+async fn tell_and_show(
+    visitor: &Visitor,
+    topic: &TopicEntry,
+    subscription: &EventSubscription,
+    (what, blocked): (&str, Option<String>),
+) -> PageResult {
+    let (topic, name) = (&topic.topic.name, &subscription.name);
+    tracing::info!(user.name = visitor.name, topic.name = %topic, subscription.name = %name,
+        "an event subscription was {what}");
+    let done = format!("Event subscription {name} has been {what}");
+    let state = subscription.validation.state;
+    let told = match blocked {
+        None => told(&done, state),
+        // The page tells why.
+        Some(_) if state == ValidationState::Failed => Flash::refused(format!(
+            "{done}, but its webhook cannot be called yet. See below why."
+        )),
+        Some(why) => Flash::refused(format!(
+            "{done}, but its webhook cannot be called yet: {why}"
+        )),
+    };
+    visitor.tell(told).await?;
+    Ok(Redirect::to(&subscription_page(topic.as_str(), name.as_str())).into_response())
+}
+
+/// What has been `done`, and whether the webhook agrees.
+fn told(done: &str, state: ValidationState) -> Flash {
+    match state {
+        ValidationState::Succeeded => Flash::done(format!("{done}.")),
+        ValidationState::Failed => {
+            Flash::refused(format!("{done}, but validation failed. See below why."))
+        }
+        ValidationState::Creating
+        | ValidationState::Updating
+        | ValidationState::AwaitingManualAction => Flash::done(format!(
+            "{done}. Its webhook has been asked whether it wants events."
+        )),
+    }
+}

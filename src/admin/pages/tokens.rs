@@ -1,0 +1,244 @@
+//! The pages of API tokens, for administrators.
+
+use std::sync::Arc;
+
+use askama::Template;
+use axum::Extension;
+use axum::extract::{Path, State};
+use axum::response::{IntoResponse, Redirect, Response};
+
+use crate::admin::bare::draw;
+use crate::admin::error::{PageError, PageResult};
+use crate::admin::forms::field::{Field, Section};
+use crate::admin::forms::form::{Form, Refusal};
+use crate::admin::forms::form_page::FormPage;
+use crate::admin::frame::Frame;
+use crate::admin::lists::recipe::Recipe;
+use crate::admin::pages::confirm::Confirm;
+use crate::admin::security::csrf::Submitted;
+use crate::admin::security::session::Visitor;
+use crate::admin::site::Site;
+use crate::admin::widgets::print;
+use crate::admin::widgets::print::sentence;
+use crate::admin::widgets::{Badge, Due, Empty, Flash, Moment, Tone};
+use crate::base::Timestamp;
+use crate::broker::people::{NAME_CHARACTERS_MAX, NewTokenRequest, PeopleError, TOKEN_DAYS_MAX};
+use crate::broker::trail::Made;
+use crate::store::accounts::{AccountError, ApiToken, Role, TokenId};
+
+/// Roles with what they let a program do.
+const ROLES: [(&str, &str); 3] = [
+    (
+        "viewer",
+        "Viewer: reads everything but secrets and the data of events",
+    ),
+    (
+        "operator",
+        "Operator: also reads data, publishes, receives, resubmits and pauses",
+    ),
+    ("admin", "Admin: everything, as the management token"),
+];
+
+#[derive(Template)]
+#[template(path = "admin/tokens.html")]
+struct TokensPage {
+    frame: Frame,
+    rows: Vec<Row>,
+    empty: Empty,
+    recipe: Recipe,
+}
+
+struct Row {
+    id: i64,
+    name: String,
+    role: &'static str,
+    state: Badge,
+    used: String,
+    expires: Option<Due>,
+    created_by: String,
+    created_at: Moment,
+}
+
+/// All tokens.
+pub(crate) async fn list(visitor: Visitor, State(site): State<Arc<Site>>) -> PageResult {
+    let tokens = site.people.tokens().list().into_iter();
+    let rows = tokens.map(|token| Row::new(token, visitor.now));
+    Ok(draw(&TokensPage {
+        frame: Frame::new(&visitor, "API tokens"),
+        rows: rows.collect(),
+        empty: Empty {
+            text: "There are no tokens but the management token. Give every program one of its own.",
+            step: Some(("/admin/new-token".to_owned(), "Create the first token")),
+        },
+        recipe: Recipe::get(&site.management_url("/everpost/tokens"))
+            .everpost("everpost token list"),
+    }))
+}
+
+impl Row {
+    fn new(token: ApiToken, now: Timestamp) -> Self {
+        let is_over = token.expires_at.is_some_and(|end| end <= now);
+        let used = token.used_at.map(|at| print::relative(at, now));
+        Self {
+            id: token.id.0,
+            name: token.name,
+            role: token.role.name(),
+            state: match is_over {
+                true => Badge::new(Tone::Bad, "Expired"),
+                false => Badge::new(Tone::Good, "Valid"),
+            },
+            used: used.unwrap_or_else(|| "never".to_owned()),
+            expires: token
+                .expires_at
+                .filter(|_| !is_over)
+                .map(|end| Due::new(end, now)),
+            created_by: token.created_by,
+            created_at: Moment::at(token.created_at),
+        }
+    }
+}
+
+/// The form for a new token.
+pub(crate) async fn draft(visitor: Visitor) -> Response {
+    let form = Form::of([("role", "viewer".to_owned()), ("days", "90".to_owned())]);
+    draw_form(&visitor, &form, None)
+}
+
+fn draw_form(
+    visitor: &Visitor,
+    form: &Form,
+    refusals: impl IntoIterator<Item = Refusal>,
+) -> Response {
+    let fields = vec![
+        Field::line("name", "Name", form)
+            .hint(format!(
+                "1 to {NAME_CHARACTERS_MAX} characters: the program that gets it."
+            ))
+            .required(),
+        Field::choice("role", "Role", &ROLES, form),
+        Field::number("days", "Valid for days", form).hint(format!(
+            "1 to {TOKEN_DAYS_MAX}; empty for a token that never expires."
+        )),
+    ];
+    let page = FormPage {
+        intro: "Programs send it as the header Authorization: Bearer TOKEN, wherever the management token is taken.".to_owned(),
+        sections: vec![Section {
+            title: "Token",
+            fields,
+        }],
+        button: "Create token",
+        back: "/admin/tokens".to_owned(),
+    };
+    page.draw(Frame::new(visitor, "New API token"), refusals)
+}
+
+#[derive(Template)]
+#[template(path = "admin/token.html")]
+struct TokenPage {
+    frame: Frame,
+    token: String,
+}
+
+/// Makes a token, and shows it this once.
+pub(crate) async fn create(
+    State(site): State<Arc<Site>>,
+    Submitted { visitor, form }: Submitted,
+) -> PageResult {
+    let wish = match wish(&visitor, &form) {
+        Ok(wish) => wish,
+        Err(refusals) => return Ok(draw_form(&visitor, &form, refusals)),
+    };
+    let title = format!("Token {}", wish.name);
+    let error = match site.people.tokens().create(wish).await {
+        Ok(token) => {
+            let page = draw(&TokenPage {
+                frame: Frame::new(&visitor, title),
+                token: token.reveal().to_owned(),
+            });
+            let made = Made(format!("/admin/tokens/{}", form.text("name")));
+            return Ok((Extension(made), page).into_response());
+        }
+        Err(error) => error,
+    };
+    match refusal(&error) {
+        Some(refusal) => Ok(draw_form(&visitor, &form, [refusal])),
+        None => Err(error.into()),
+    }
+}
+
+/// What the form asks for, or all that is wrong with it.
+fn wish(visitor: &Visitor, form: &Form) -> Result<NewTokenRequest, Vec<Refusal>> {
+    let role = Role::parse(form.text("role"));
+    let days = form.filled("days").map(str::parse).transpose();
+    let unreadable = days.is_err();
+    let wish = NewTokenRequest {
+        name: form.text("name").to_owned(),
+        role: role.ok_or_else(|| vec![Refusal::of("role", "Choose one of the roles.")])?,
+        days: days.unwrap_or_default(),
+        created_by: visitor.name.clone(),
+    };
+    let mut refusals: Vec<_> = wish.faults().iter().filter_map(refusal).collect();
+    refusals.extend(unreadable.then(|| Refusal::of("days", "This is no whole number.")));
+    match refusals.is_empty() {
+        true => Ok(wish),
+        false => Err(refusals),
+    }
+}
+
+/// What is told at a field of the form.
+fn refusal(error: &PeopleError) -> Option<Refusal> {
+    match error {
+        PeopleError::Name(problem) => Some(Refusal::of("name", sentence(problem))),
+        PeopleError::Days => Some(Refusal::of("days", sentence(&error.to_string()))),
+        PeopleError::Account(AccountError::TokenNameTaken) => {
+            Some(Refusal::of("name", sentence(&error.to_string())))
+        }
+        PeopleError::WrongCode
+        | PeopleError::Password(_)
+        | PeopleError::WrongPassword
+        | PeopleError::DeadLink
+        | PeopleError::Account(_) => None,
+    }
+}
+
+/// Asks before a token is deleted.
+pub(crate) async fn ask_to_delete(
+    visitor: Visitor,
+    State(site): State<Arc<Site>>,
+    Path(token): Path<String>,
+) -> PageResult {
+    let token = find(&site, &token)?;
+    let used = token.used_at.map(|at| print::relative(at, visitor.now));
+    let used = used.unwrap_or_else(|| "never".to_owned());
+    Ok(draw(&Confirm {
+        frame: Frame::new(&visitor, format!("Delete token {}?", token.name)),
+        consequences: vec![
+            "Programs that hold it are refused at once.".to_owned(),
+            format!("It was used last: {used}."),
+        ],
+        button: "Delete",
+        dangerous: true,
+        back: "/admin/tokens".to_owned(),
+        action: visitor.path.clone(),
+    }))
+}
+
+/// Deletes.
+pub(crate) async fn delete(
+    State(site): State<Arc<Site>>,
+    Path(token): Path<String>,
+    Submitted { visitor, .. }: Submitted,
+) -> PageResult {
+    let token = find(&site, &token)?;
+    site.people.tokens().delete(token.id).await?;
+    let told = format!("Token {} has been deleted.", token.name);
+    visitor.tell(Flash::done(told)).await?;
+    Ok(Redirect::to("/admin/tokens").into_response())
+}
+
+fn find(site: &Site, id: &str) -> Result<ApiToken, PageError> {
+    let missing = || PageError::NotFound(format!("token {id}"));
+    let number = id.parse().map(TokenId).map_err(|_| missing())?;
+    let mut tokens = site.people.tokens().list().into_iter();
+    tokens.find(|token| token.id == number).ok_or_else(missing)
+}

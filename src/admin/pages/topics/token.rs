@@ -1,0 +1,163 @@
+//! A token that ends by itself: a shared access signature, made with a key of a topic. To make one is as good
+//! as to see the key.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use askama::Template;
+use axum::extract::{Path, State};
+use axum::response::Response;
+
+use crate::admin::bare::draw;
+use crate::admin::error::PageResult;
+use crate::admin::forms::field::{Field, Section};
+use crate::admin::forms::form::{Form, Refusal};
+use crate::admin::forms::form_page::FormPage;
+use crate::admin::frame::Frame;
+use crate::admin::lists::filter::{as_typed, moment};
+use crate::admin::pages::keys;
+use crate::admin::pages::topics::snippets;
+use crate::admin::paths::topic_page;
+use crate::admin::security::csrf::Submitted;
+use crate::admin::security::session::Visitor;
+use crate::admin::site::Site;
+use crate::admin::widgets::Due;
+use crate::base::Timestamp;
+use crate::model::access::{AccessKeys, Secret};
+use crate::model::registry::TopicEntry;
+use crate::wire::sas::sign;
+
+const KEY: &str = "key";
+const ENDS_AT: &str = "endsAt";
+
+/// When a token ends unless another moment is chosen: a day of work with it, and little to find later.
+const LIFE: Duration = Duration::from_secs(86_400);
+
+/// A token that is shown.
+#[derive(Template)]
+#[template(path = "admin/access_token.html")]
+struct AccessTokenPage {
+    frame: Frame,
+    topic: String,
+    path: String,
+    key: &'static str,
+    ends: Due,
+    /// What it is good for.
+    resource: String,
+    token: String,
+    /// Publishes an example with it.
+    command: String,
+}
+
+/// The form for a token.
+pub(crate) async fn draft_token(
+    visitor: Visitor,
+    State(site): State<Arc<Site>>,
+    Path(topic): Path<String>,
+) -> PageResult {
+    let topic = site.made_topic(&topic)?;
+    let ends_at = as_typed(&(visitor.now + LIFE).to_string());
+    let form = Form::of([(ENDS_AT, ends_at)]);
+    Ok(draw_form(&visitor, &topic, &form, None))
+}
+
+/// Makes a token and shows it.
+pub(crate) async fn make_token(
+    State(site): State<Arc<Site>>,
+    Path(topic): Path<String>,
+    Submitted { visitor, form }: Submitted,
+) -> PageResult {
+    let topic = site.made_topic(&topic)?;
+    let chosen = chosen_key(&topic, &form).and_then(|key| Ok((key, end(&form, visitor.now)?)));
+    let ((key, secret), ends_at) = match chosen {
+        Ok(chosen) => chosen,
+        Err(refusal) => return Ok(draw_form(&visitor, &topic, &form, Some(refusal))),
+    };
+    let name = &topic.topic.name;
+    tracing::info!(user.name = visitor.name, topic.name = %name, key, ends_at = %ends_at,
+        "a shared access signature was made");
+    let resource = site.publish_url(&topic);
+    let token = sign(&resource, ends_at, secret);
+    Ok(draw(&AccessTokenPage {
+        frame: Frame::new(&visitor, format!("Token for {name}")),
+        topic: name.to_string(),
+        path: topic_page(name.as_str()),
+        key,
+        ends: Due::new(ends_at, visitor.now),
+        command: snippets::command_with_token(&site, &topic, &token),
+        resource,
+        token,
+    }))
+}
+
+/// The key to sign with, and its name.
+fn chosen_key<'a>(
+    topic: &'a TopicEntry,
+    form: &Form,
+) -> Result<(&'static str, &'a Secret), Refusal> {
+    let (_, name) =
+        keys::named(form.text(KEY)).map_err(|_| Refusal::of(KEY, "It must be key1 or key2."))?;
+    let keys: &AccessKeys = topic
+        .topic
+        .keys
+        .as_ref()
+        .expect("topics that are made have keys");
+    Ok(match name {
+        "key1" => (name, &keys.key1),
+        _ => (name, &keys.key2),
+    })
+}
+
+fn end(form: &Form, now: Timestamp) -> Result<Timestamp, Refusal> {
+    let expected = "it must be a date and a time in UTC, such as 2026-11-21T06:40";
+    match moment(form.text(ENDS_AT)) {
+        Some(at) if at > now => Ok(at),
+        Some(_) => Err(Refusal::of(
+            ENDS_AT,
+            "This has passed; it must lie in the future.",
+        )),
+        None => Err(Refusal::of(
+            ENDS_AT,
+            format!("This is no moment; {expected}."),
+        )),
+    }
+}
+
+fn draw_form(
+    visitor: &Visitor,
+    topic: &TopicEntry,
+    form: &Form,
+    refusal: Option<Refusal>,
+) -> Response {
+    let name = topic.topic.name.as_str();
+    let closed = match topic.topic.definition.disable_local_auth {
+        true => " As it is now, the topic takes no tokens: local authentication is disabled.",
+        false => "",
+    };
+    let page = FormPage {
+        intro: format!(
+            "Whoever has the token may publish to {name} until it ends, and never sees the key. It cannot \
+             be taken back one by one: regenerating the key ends all tokens made with it.{closed}"
+        ),
+        sections: vec![Section {
+            title: "Token",
+            fields: vec![
+                Field::choice(
+                    KEY,
+                    "Made with",
+                    &[("key1", "key1"), ("key2", "key2")],
+                    form,
+                ),
+                Field::moment(ENDS_AT, "Ends at (UTC)", form)
+                    .hint("As soon as your use of it allows.")
+                    .required(),
+            ],
+        }],
+        button: "Make the token",
+        back: topic_page(name),
+    };
+    page.draw(
+        Frame::new(visitor, format!("A token that ends by itself for {name}")),
+        refusal,
+    )
+}

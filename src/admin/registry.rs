@@ -1,0 +1,244 @@
+//! All pages behind the login: what they are called, who may read and who may send them, and what serves
+//! them. The router, the navigation and every check of a link are made from it.
+
+use std::borrow::Cow;
+use std::sync::{Arc, LazyLock};
+
+use axum::Router;
+use axum::middleware::from_fn_with_state;
+use axum::routing::{MethodRouter, get, post};
+
+use crate::admin::error;
+use crate::admin::pages::{
+    account, activity, api_reference, dead_letters, deliveries, events, first_event, inspectors,
+    live, namespaces, overview, playground, rejected_events, replays, second_factor, sessions,
+    settings, subscriptions, system, tokens, topics, users,
+};
+use crate::admin::security::{gate, login, password_again};
+use crate::admin::site::Site;
+use crate::admin::sitemap::Group::{Appliance, Home, People, SetUp, Try, Watch};
+use crate::admin::sitemap::{Access, Group, PageInfo, SiteMap};
+use crate::store::accounts::Role;
+
+/// A page behind the login.
+struct Page {
+    info: PageInfo,
+    handler: MethodRouter<Arc<Site>>,
+}
+
+/// All pages; those of a group of the navigation in its order. An address that answers a form with a page is
+/// opened, too: whoever goes back to that page, or reads it again, gets the one with the form.
+#[rustfmt::skip] // a table
+fn pages() -> Vec<Page> {
+    vec![
+        page("/", get(overview::show)).listed(Home, "Overview"),
+        page("/topics", get(topics::list)).listed(SetUp, "Topics"),
+        admin_only("/new-topic", get(topics::draft).post(topics::create)),
+        page("/topics/{topic}", get(topics::show)),
+        page("/topics/{topic}/keys", get(topics::show).post(topics::reveal_keys)).guarded(),
+        admin_only("/topics/{topic}/keys/{key}/regenerate",
+            get(topics::ask_to_regenerate).post(topics::regenerate)).guarded(),
+        admin_only("/topics/{topic}/keys/token",
+            get(topics::draft_token).post(topics::make_token)).guarded(),
+        admin_only("/topics/{topic}/delete", get(topics::ask_to_delete).post(topics::delete)),
+        admin_only("/topics/{topic}/retention",
+            get(namespaces::edit_retention).post(namespaces::change_retention)),
+        operator("/topics/{topic}/publish", get(topics::compose).post(topics::publish)),
+        page("/namespaces", get(namespaces::list)).listed(SetUp, "Namespaces"),
+        admin_only("/new-namespace", get(namespaces::draft).post(namespaces::create)),
+        page("/namespaces/{namespace}", get(namespaces::show)),
+        admin_only("/namespaces/{namespace}/edit", get(namespaces::edit).post(namespaces::change)),
+        page("/namespaces/{namespace}/keys",
+            get(namespaces::show).post(namespaces::reveal_keys)).guarded(),
+        admin_only("/namespaces/{namespace}/keys/{key}/regenerate",
+            get(namespaces::ask_to_regenerate).post(namespaces::regenerate)).guarded(),
+        admin_only("/namespaces/{namespace}/new-topic",
+            get(namespaces::draft_topic).post(namespaces::create_topic)),
+        admin_only("/namespaces/{namespace}/delete",
+            get(namespaces::ask_to_delete).post(namespaces::delete)),
+        page("/subscriptions", get(subscriptions::list)).listed(SetUp, "Subscriptions"),
+        operator("/subscriptions/pause",
+            get(subscriptions::ask_to_pause).post(subscriptions::pause_all)),
+        operator("/subscriptions/resume",
+            get(subscriptions::ask_to_resume).post(subscriptions::resume_all)),
+        admin_only("/new-subscription", get(subscriptions::choose_topic)),
+        admin_only("/topics/{topic}/new-subscription",
+            get(subscriptions::draft).post(subscriptions::create)),
+        admin_only("/topics/{topic}/new-subscription/draft",
+            get(subscriptions::draft).post(subscriptions::redraft)),
+        page("/topics/{topic}/subscriptions/{name}", get(subscriptions::show)),
+        admin_only("/topics/{topic}/subscriptions/{name}/edit",
+            get(subscriptions::edit).post(subscriptions::change)),
+        admin_only("/topics/{topic}/subscriptions/{name}/edit/draft",
+            get(subscriptions::edit).post(subscriptions::re_edit)),
+        operator("/topics/{topic}/subscriptions/{name}/try-filter",
+            get(subscriptions::try_filter)),
+        admin_only("/topics/{topic}/subscriptions/{name}/signing",
+            get(subscriptions::draft_secret).post(subscriptions::rotate_secret)),
+        admin_only("/topics/{topic}/subscriptions/{name}/signing/stop",
+            get(subscriptions::ask_to_stop_signing).post(subscriptions::stop_signing)),
+        page("/topics/{topic}/subscriptions/{name}/url",
+            get(subscriptions::show).post(subscriptions::reveal_url)).guarded(),
+        operator("/topics/{topic}/subscriptions/{name}/validate", post(subscriptions::validate)),
+        operator("/topics/{topic}/subscriptions/{name}/pause", post(subscriptions::pause)),
+        operator("/topics/{topic}/subscriptions/{name}/resume", post(subscriptions::resume)),
+        admin_only("/topics/{topic}/subscriptions/{name}/delete",
+            get(subscriptions::ask_to_delete).post(subscriptions::delete)),
+        page("/events", get(events::list)).listed(Watch, "Events"),
+        operator("/events/export", get(events::export)),
+        page("/events/{key}", get(events::show)),
+        operator("/events/{key}/data", get(events::download)),
+        operator("/events/{key}/send/{subscription}",
+            get(events::ask_to_send).post(events::send)),
+        page("/rejected-events", get(rejected_events::list)).listed(Watch, "Rejected events"),
+        page("/rejected-events/{id}", get(rejected_events::show)),
+        page("/dead-letters", get(dead_letters::list)).listed(Watch, "Dead letters"),
+        operator("/dead-letters/resubmit",
+            get(dead_letters::ask_to_replay).post(dead_letters::replay)),
+        operator("/dead-letters/export", get(dead_letters::download)),
+        admin_only("/dead-letters/purge", get(dead_letters::ask_to_purge).post(dead_letters::purge)),
+        page("/dead-letters/{id}", get(dead_letters::show)),
+        operator("/dead-letters/{id}/edit",
+            get(dead_letters::edit).post(dead_letters::resubmit_edited)),
+        operator("/dead-letters/{id}/resubmit",
+            get(dead_letters::ask_to_resubmit).post(dead_letters::resubmit)),
+        page("/replays", get(replays::list)).listed(Watch, "Replay jobs"),
+        page("/replays/{id}", get(replays::show)),
+        operator("/replays/{id}/pause", post(replays::pause)),
+        operator("/replays/{id}/resume", post(replays::resume)),
+        operator("/replays/{id}/cancel", get(replays::ask_to_cancel).post(replays::cancel)),
+        page("/inspectors", get(inspectors::list)).listed(SetUp, "Inspectors"),
+        admin_only("/new-inspector", get(inspectors::draft).post(inspectors::create)),
+        operator("/inspectors/{name}", get(inspectors::show)),
+        admin_only("/inspectors/{name}/edit", get(inspectors::edit).post(inspectors::change)),
+        admin_only("/inspectors/{name}/subscribe", post(inspectors::subscribe)),
+        operator("/inspectors/{name}/clear", get(inspectors::ask_to_clear).post(inspectors::clear)),
+        admin_only("/inspectors/{name}/delete", get(inspectors::ask_to_delete).post(inspectors::delete)),
+        operator("/inspectors/{name}/requests/{number}", get(inspectors::show_request)),
+        operator("/deliveries/{id}/try-now", post(deliveries::try_now)),
+        page("/playground", get(playground::show)).listed(Try, "Playground"),
+        any_user("/playground/filter",
+            get(playground::draft_filter).post(playground::try_on_event)),
+        any_user("/playground/convert",
+            get(playground::draft_conversion).post(playground::convert)),
+        any_user("/playground/signature",
+            get(playground::draft_signature).post(playground::check_signature)),
+        admin_only("/playground/token", get(playground::choose_topic)),
+        page("/api", get(api_reference::list)).listed(Try, "API"),
+        page("/api/openapi.json", get(api_reference::download)),
+        page("/api/{operation}", get(api_reference::show)),
+        admin_only("/first-event", get(first_event::show).post(first_event::prepare)),
+        admin_only("/first-event/publish", get(first_event::show).post(first_event::publish)),
+        admin_only("/first-event/fail", get(first_event::show).post(first_event::fail)),
+        admin_only("/first-event/refuse", get(first_event::show).post(first_event::refuse)),
+        admin_only("/first-event/repair", get(first_event::show).post(first_event::repair)),
+        page("/live", get(live::stream)),
+        admin_only("/users", get(users::list)).listed(People, "Users"),
+        admin_only("/new-user", get(users::draft).post(users::create)).guarded(),
+        admin_only("/users/{user}", get(users::show)),
+        admin_only("/users/{user}/role", get(users::show).post(users::change_role)).guarded(),
+        admin_only("/users/{user}/disable", get(users::show).post(users::disable)).guarded(),
+        admin_only("/users/{user}/enable", get(users::show).post(users::enable)).guarded(),
+        admin_only("/users/{user}/password-link", get(users::show).post(users::put_link)).guarded(),
+        admin_only("/users/{user}/remove-second-factor",
+            get(users::show).post(users::remove_second_factor)).guarded(),
+        admin_only("/users/{user}/end-sessions", post(users::end_sessions)),
+        admin_only("/users/{user}/delete", get(users::ask_to_delete).post(users::delete)).guarded(),
+        admin_only("/tokens", get(tokens::list)).listed(People, "API tokens"),
+        admin_only("/new-token", get(tokens::draft).post(tokens::create)).guarded(),
+        admin_only("/tokens/{token}/delete", get(tokens::ask_to_delete).post(tokens::delete)).guarded(),
+        admin_only("/activity", get(activity::list)).listed(People, "Activity"),
+        admin_only("/sessions", get(sessions::list)),
+        admin_only("/sessions/end", post(sessions::end_all)),
+        admin_only("/sessions/{session}/end", post(sessions::end_one)),
+        page("/settings", get(settings::show)).listed(Appliance, "Settings"),
+        operator("/settings/try-url", get(settings::show).post(settings::try_url)),
+        operator("/system", get(system::show)).listed(Appliance, "System"),
+        operator("/system/count", get(system::show).post(system::count)),
+        admin_only("/system/support-bundle", post(system::support_bundle)),
+        operator("/system/check", get(system::show).post(system::check)),
+        admin_only("/system/try-way-out", get(system::show).post(system::try_way_out)),
+        any_user("/account", get(account::show)),
+        any_user("/account/password", get(account::show).post(account::change_password)),
+        any_user("/account/second-factor",
+            get(second_factor::offer).post(second_factor::set_up)),
+        any_user("/account/second-factor/remove",
+            get(account::show).post(second_factor::remove)),
+        any_user("/account/sessions/end", post(sessions::end_others)),
+        any_user("/account/sessions/{session}/end", post(sessions::end_own)),
+        any_user("/logout", post(login::log_out)),
+    ]
+}
+
+impl Page {
+    /// The same for secrets and rights: its form takes a password that was typed lately.
+    fn guarded(mut self) -> Self {
+        self.info.asks_again = true;
+        self
+    }
+
+    /// The same in the navigation.
+    fn listed(mut self, group: Group, title: &'static str) -> Self {
+        self.info.nav = Some((group, title));
+        self
+    }
+}
+
+type Handler = MethodRouter<Arc<Site>>;
+
+/// A page that everybody may look at, and whose form only administrators may send.
+fn page(path: &'static str, handler: Handler) -> Page {
+    for_roles(path, Role::Viewer, Role::Admin, handler)
+}
+
+/// A page for administrators alone.
+fn admin_only(path: &'static str, handler: Handler) -> Page {
+    for_roles(path, Role::Admin, Role::Admin, handler)
+}
+
+/// A page for operators, too.
+fn operator(path: &'static str, handler: Handler) -> Page {
+    for_roles(path, Role::Operator, Role::Operator, handler)
+}
+
+/// A page whose form everybody who is signed in may send.
+fn any_user(path: &'static str, handler: Handler) -> Page {
+    for_roles(path, Role::Viewer, Role::Viewer, handler)
+}
+
+fn for_roles(path: &'static str, reads: Role, changes: Role, handler: Handler) -> Page {
+    Page {
+        info: PageInfo {
+            path: Cow::Borrowed(path),
+            nav: None,
+            access: Access { reads, changes },
+            asks_again: false,
+        },
+        handler,
+    }
+}
+
+/// What there is, without what serves it.
+pub(crate) static SITE_MAP: LazyLock<SiteMap> =
+    LazyLock::new(|| SiteMap::new(pages().into_iter().map(|page| page.info)));
+
+/// All pages by their paths.
+pub(crate) fn router(site: &Arc<Site>) -> Router<Arc<Site>> {
+    let pages = pages().into_iter().map(|page| {
+        let handler = match page.info.asks_again {
+            true => {
+                let ask = from_fn_with_state(site.clone(), password_again::ask);
+                page.handler.layer(ask)
+            }
+            false => page.handler,
+        };
+        let guard = from_fn_with_state(page.info.access, gate::authorize);
+        (page.info.path, handler.layer(guard))
+    });
+    pages
+        .fold(Router::new(), |router, (path, handler)| {
+            router.route(&path, handler)
+        })
+        .fallback(error::no_such_page)
+        .method_not_allowed_fallback(error::no_such_action)
+}

@@ -1,0 +1,126 @@
+//! Who sends a request, as far as the request tells.
+
+use std::convert::Infallible;
+use std::net::{IpAddr, SocketAddr};
+
+use axum::extract::{ConnectInfo, FromRequestParts};
+use http::HeaderMap;
+use http::header::{COOKIE, USER_AGENT};
+use http::request::Parts;
+use tower_sessions::cookie::Cookie;
+
+use crate::admin::widgets::print;
+
+/// Characters of what a browser says that it is; real ones say less.
+const BROWSER_CHARACTERS_MAX: usize = 256;
+
+/// The sender of a request.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Client {
+    /// Of the connection; behind a reverse proxy, the proxy's.
+    pub(crate) address: Option<IpAddr>,
+    pub(crate) browser: Option<String>,
+}
+
+impl<S: Sync> FromRequestParts<S> for Client {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Self::Rejection> {
+        Ok(Self::of(parts))
+    }
+}
+
+impl Client {
+    fn of(parts: &Parts) -> Self {
+        let address = parts.extensions.get::<ConnectInfo<SocketAddr>>();
+        let browser = parts.headers.get(USER_AGENT);
+        let browser = browser.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
+        let browser = browser.map(|text| text.chars().take(BROWSER_CHARACTERS_MAX).collect());
+        Self {
+            address: address.map(|ConnectInfo(address)| address.ip().to_canonical()),
+            browser: browser.map(|text: String| print::visible(&text)),
+        }
+    }
+}
+
+/// The cookie of that name; `None` where it is empty, too.
+pub(crate) fn cookie(headers: &HeaderMap, name: &str) -> Option<String> {
+    let cookies = headers.get_all(COOKIE).iter();
+    let cookies = cookies.filter_map(|value| value.to_str().ok());
+    let mut cookies = cookies.flat_map(Cookie::split_parse).flatten();
+    let found = cookies.find(|cookie| cookie.name() == name)?;
+    Some(found.value().to_owned()).filter(|value| !value.is_empty())
+}
+
+/// The header of a request by which the script, not the reader, reads a page again.
+const REFRESH: &str = "everpost-refresh";
+
+/// Whether the page's script reads the page again. It leaves messages for the reader alone.
+pub(crate) fn is_refresh(headers: &HeaderMap) -> bool {
+    headers.contains_key(REFRESH)
+}
+
+/// The browser and the system that a `User-Agent` claims, in a few words.
+pub(crate) fn browser_words(user_agent: &str) -> String {
+    const BROWSERS: [(&str, &str); 6] = [
+        ("Edg/", "Edge"),
+        ("OPR/", "Opera"),
+        ("Firefox/", "Firefox"),
+        ("Chrome/", "Chrome"),
+        ("Safari/", "Safari"),
+        ("curl/", "curl"),
+    ];
+    const SYSTEMS: [(&str, &str); 6] = [
+        ("Android", "Android"),
+        ("iPhone", "iOS"),
+        ("iPad", "iPadOS"),
+        ("Windows", "Windows"),
+        ("Mac OS X", "macOS"),
+        ("Linux", "Linux"),
+    ];
+    let named = |names: &[(&str, &'static str)]| {
+        let found = names.iter().find(|(mark, _)| user_agent.contains(mark));
+        found.map(|(_, name)| *name)
+    };
+    match (named(&BROWSERS), named(&SYSTEMS)) {
+        (Some(browser), Some(system)) => format!("{browser} on {system}"),
+        (Some(name), None) | (None, Some(name)) => name.to_owned(),
+        (None, None) => user_agent.chars().take(40).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refresh_is_told_apart() {
+        let mut headers = HeaderMap::new();
+        assert!(!is_refresh(&headers));
+        headers.insert(REFRESH, "true".parse().expect("a value"));
+        assert!(is_refresh(&headers));
+    }
+
+    #[test]
+    fn browsers_are_told_apart() {
+        for (user_agent, words) in [
+            (
+                "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0",
+                "Firefox on Linux",
+            ),
+            (
+                "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/142.0 Safari/537.36 Edg/142.0",
+                "Edge on Windows",
+            ),
+            (
+                "Mozilla/5.0 (Linux; Android 16) AppleWebKit/537.36 Chrome/142.0 Mobile Safari/537.36",
+                "Chrome on Android",
+            ),
+            ("curl/8.15", "curl"),
+            ("lynx", "lynx"),
+            ("", ""),
+        ] {
+            assert_eq!(browser_words(user_agent), words);
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! Under which hosts browsers may reach the pages (docs/security.md B3).
+//!
+//! Whoever runs a site can point its name at an address of somebody else's network. Pages that were loaded
+//! from there would then share their origin with ours, and could use them with the cookies of whoever has
+//! both open (DNS rebinding). The browser still tells the name, so a name that is not ours is refused.
+
+use std::net::{IpAddr, SocketAddr};
+
+use axum::extract::{Request, State};
+use axum::middleware::Next;
+use axum::response::Response;
+use http::HeaderMap;
+use http::Uri;
+use http::header::HOST;
+use http::uri::Authority;
+use url::{Host, Url};
+
+use crate::admin::error::PageError;
+use crate::admin::widgets::print;
+
+/// Characters of a foreign host that the answer repeats; a name of the DNS has at most 253.
+const SHOWN_CHARACTERS_MAX: usize = 253;
+
+/// The hosts that the pages answer to.
+#[derive(Clone, Debug)]
+pub struct OwnHosts {
+    hosts: Vec<OwnHost>,
+    /// Any address by number: a rebound name is no number.
+    any_address: bool,
+}
+
+/// A host as requests name it, without the port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OwnHost {
+    /// In small letters, without a dot at the end.
+    Name(String),
+    Address(IpAddr),
+}
+
+impl OwnHosts {
+    /// `more` besides the host of the public URL, this machine's names for itself, and the address that
+    /// is listened on: where that is every one, any address by number.
+    pub fn new(more: &[OwnHost], public_url: &str, listening: SocketAddr) -> Self {
+        let public = Url::parse(public_url).ok();
+        let public = public.and_then(|url| url.host_str().and_then(OwnHost::parse));
+        let own = [
+            OwnHost::Name("localhost".to_owned()),
+            OwnHost::Address(listening.ip().to_canonical()),
+        ];
+        Self {
+            hosts: own.into_iter().chain(public).chain(more.to_vec()).collect(),
+            any_address: listening.ip().is_unspecified(),
+        }
+    }
+
+    fn has(&self, host: &OwnHost) -> bool {
+        let by_number = match host {
+            OwnHost::Name(_) => false,
+            OwnHost::Address(address) => self.any_address || address.is_loopback(),
+        };
+        by_number || self.hosts.contains(host)
+    }
+}
+
+impl OwnHost {
+    /// A name, or an address with or without brackets; `None` for anything else, such as a host with a
+    /// port.
+    pub fn parse(text: &str) -> Option<Self> {
+        if let Ok(address) = text.parse::<IpAddr>() {
+            return Some(Self::Address(address.to_canonical()));
+        }
+        let name = text.strip_suffix('.').unwrap_or(text);
+        match Host::parse(name).ok()? {
+            Host::Domain(name) if name.is_empty() || name.contains('*') => None,
+            Host::Domain(name) => Some(Self::Name(name)),
+            Host::Ipv4(address) => Some(Self::Address(address.into())),
+            Host::Ipv6(address) => Some(Self::Address(IpAddr::from(address).to_canonical())),
+        }
+    }
+}
+
+/// Refuses requests for other hosts than ours, and says where the overview lies.
+pub(crate) async fn refuse_unknown(
+    State((own, overview)): State<(OwnHosts, String)>,
+    request: Request,
+    next: Next,
+) -> Result<Response, PageError> {
+    match foreign_host(request.uri(), request.headers(), &own) {
+        None => Ok(next.run(request).await),
+        Some(host) => Err(PageError::WrongHost { host, overview }),
+    }
+}
+
+/// What the request names as its host, if that is not ours; empty if it names none. HTTP/2 has it in the
+/// URI, HTTP/1.1 in a header, or in both; then both must be ours.
+fn foreign_host(uri: &Uri, headers: &HeaderMap, own: &OwnHosts) -> Option<String> {
+    let in_header = headers.get_all(HOST).into_iter();
+    let in_header = in_header.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
+    let in_uri = uri.authority().map(Authority::to_string);
+    let mut named = in_uri.into_iter().chain(in_header).peekable();
+    if named.peek().is_none() {
+        return Some(String::new());
+    }
+    let foreign = named.find(|text| {
+        let authority: Option<Authority> = text.parse().ok();
+        let host = authority.and_then(|authority| OwnHost::parse(authority.host()));
+        !host.is_some_and(|host| own.has(&host))
+    })?;
+    let shown: String = foreign.chars().take(SHOWN_CHARACTERS_MAX).collect();
+    Some(print::visible(&shown))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(own: &OwnHosts, host: &str, is_ours: bool) {
+        let mut headers = HeaderMap::new();
+        headers.insert(HOST, host.parse().expect("a header's value"));
+        let foreign = foreign_host(&Uri::from_static("/admin"), &headers, own);
+        assert_eq!(foreign.is_none(), is_ours, "{host}");
+    }
+
+    fn own(more: &[&str], public_url: &str, listening: &str) -> OwnHosts {
+        let more: Vec<OwnHost> = more
+            .iter()
+            .map(|text| OwnHost::parse(text).expect("a host"))
+            .collect();
+        OwnHosts::new(&more, public_url, listening.parse().expect("an address"))
+    }
+
+    #[test]
+    fn hosts_of_ours_are_told_from_others() {
+        let hosts = own(
+            &["grid.lan", "fd00::7"],
+            "https://Events.example.com",
+            "10.0.0.5:8080",
+        );
+        for host in [
+            "events.example.com",
+            "EVENTS.example.com.:8443",
+            "grid.lan:8080",
+            "[fd00::7]:8080",
+            "10.0.0.5",
+            "10.0.0.5:8080",
+            "[::ffff:10.0.0.5]",
+            "localhost",
+            "LOCALHOST:1",
+            "127.0.0.1:8080",
+            "127.9.9.9",
+            "[::1]",
+        ] {
+            check(&hosts, host, true);
+        }
+        for host in [
+            "evil.example",
+            "evil.example:8080",
+            "events.example.com.evil.example",
+            "xevents.example.com",
+            "sub.grid.lan",
+            "localhost.evil.example",
+            "10.0.0.6",
+            "192.168.1.5:8080",
+            "[fd00::8]",
+            "user@evil.example",
+            "",
+            ":8080",
+            "[",
+            "a b",
+            "\u{e9}.example",
+        ] {
+            check(&hosts, host, false);
+        }
+    }
+
+    #[test]
+    fn who_listens_everywhere_is_reached_by_any_number() {
+        for listening in ["0.0.0.0:8080", "[::]:8080"] {
+            let hosts = own(&[], "http://0.0.0.0:8080", listening);
+            check(&hosts, "192.168.1.5:8080", true);
+            check(&hosts, "[fd00::8]:8080", true);
+            check(&hosts, "evil.example:8080", false);
+        }
+    }
+
+    #[test]
+    fn every_host_that_a_request_names_must_be_ours() {
+        let own = own(&[], "http://127.0.0.1:8080", "127.0.0.1:8080");
+        let named = |uri: &str, hosts: &[&'static str]| {
+            let mut headers = HeaderMap::new();
+            for host in hosts {
+                headers.append(HOST, host.parse().expect("a header's value"));
+            }
+            foreign_host(&uri.parse().expect("a URI"), &headers, &own)
+        };
+        let evil = Some("evil.example".to_owned());
+        assert_eq!(named("http://localhost/admin", &[]), None);
+        assert_eq!(named("http://localhost/admin", &["localhost"]), None);
+        assert_eq!(named("http://evil.example/admin", &["localhost"]), evil);
+        assert_eq!(named("http://localhost/admin", &["evil.example"]), evil);
+        assert_eq!(named("/admin", &["localhost", "evil.example"]), evil);
+        assert_eq!(named("/admin", &[]), Some(String::new()));
+    }
+
+    #[test]
+    fn hosts_are_read_without_ports_and_patterns() {
+        for text in [
+            "grid.lan:80",
+            "*.lan",
+            "http://grid.lan",
+            "a b",
+            "",
+            ".",
+            "grid.lan/x",
+        ] {
+            assert_eq!(OwnHost::parse(text), None, "{text:?}");
+        }
+    }
+}

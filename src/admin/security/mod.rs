@@ -1,0 +1,17 @@
+//! Who may do what: sessions, signing in, roles, and what browsers are told to refuse.
+
+pub(crate) mod audit;
+pub(crate) mod client;
+pub(crate) mod csrf;
+pub(crate) mod gate;
+pub(crate) mod headers;
+pub(crate) mod hosts;
+pub(crate) mod login;
+pub(crate) mod login_code;
+pub(crate) mod own_password;
+pub(crate) mod password_again;
+pub(crate) mod password_link;
+pub(crate) mod session;
+pub(crate) mod setup;
+pub(crate) mod setup_link;
+pub(crate) mod throttle;

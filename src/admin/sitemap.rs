@@ -1,0 +1,258 @@
+//! Which pages there are behind the login, who may do what on them, and where the navigation has them: what
+//! the frame, the gate and every link ask, without knowing the pages themselves.
+
+use std::borrow::Cow;
+
+use crate::store::accounts::Role;
+use Group::{Appliance, Home, People, SetUp, Try, Watch};
+
+/// What a page takes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Access {
+    /// Who may look at it.
+    pub(crate) reads: Role,
+    /// Who may send its form.
+    pub(crate) changes: Role,
+}
+
+/// A page, as far as others need to know it.
+#[derive(Clone, Debug)]
+pub(crate) struct PageInfo {
+    /// Below `/admin`.
+    pub(crate) path: Cow<'static, str>,
+    /// Where the navigation has it and what it is called there; `None` keeps it out.
+    pub(crate) nav: Option<(Group, &'static str)>,
+    pub(crate) access: Access,
+    /// Whether its form takes a password that was typed lately; see
+    /// [`password_again`](crate::admin::security::password_again).
+    pub(crate) asks_again: bool,
+}
+
+/// A part of the navigation: pages that people need for the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Group {
+    Home,
+    SetUp,
+    Watch,
+    Try,
+    People,
+    Appliance,
+}
+
+impl Group {
+    /// All of them in their order.
+    const ALL: [Group; 6] = [Home, SetUp, Watch, Try, People, Appliance];
+
+    /// What stands above it; empty for nothing.
+    fn title(self) -> &'static str {
+        match self {
+            Home => "",
+            SetUp => "Set up",
+            Watch => "Watch",
+            Try => "Try",
+            People => "People",
+            Appliance => "Appliance",
+        }
+    }
+}
+
+/// Links of the navigation that belong together.
+pub(crate) struct NavGroup {
+    /// Empty where it goes without saying.
+    pub(crate) title: &'static str,
+    pub(crate) links: Vec<NavLink>,
+}
+
+/// A link in the navigation.
+pub(crate) struct NavLink {
+    pub(crate) href: String,
+    pub(crate) title: &'static str,
+    pub(crate) current: bool,
+}
+
+/// All pages behind the login; those of a group of the navigation in its order.
+#[derive(Debug)]
+pub(crate) struct SiteMap {
+    pub(crate) pages: Vec<PageInfo>,
+}
+
+impl SiteMap {
+    pub(crate) fn new(pages: impl IntoIterator<Item = PageInfo>) -> Self {
+        Self {
+            pages: pages.into_iter().collect(),
+        }
+    }
+
+    /// Whether the page at `path` is open to `role`.
+    pub(crate) fn opens(&self, path: &str, role: Role) -> bool {
+        let access = self.access(path);
+        access.is_some_and(|access| role >= access.reads)
+    }
+
+    /// Whether `role` may send the form at `path`.
+    pub(crate) fn sends(&self, path: &str, role: Role) -> bool {
+        let access = self.access(path);
+        access.is_some_and(|access| role >= access.changes)
+    }
+
+    /// The closest page above `path` that `role` may look at, if there is one besides the overview.
+    pub(crate) fn above(&self, path: &str, role: Role) -> Option<String> {
+        let mut ends = path.rmatch_indices('/').map(|(end, _)| &path[..end]);
+        let found = ends.find(|above| *above != "/admin" && self.opens(above, role));
+        found.map(str::to_owned)
+    }
+
+    /// The navigation for `role` as it is shown on the page at `path`, `/admin` included. Groups with nothing
+    /// for the role are left out.
+    pub(crate) fn nav(&self, path: &str, role: Role) -> Vec<NavGroup> {
+        let current = self.listed_at(path);
+        let groups = Group::ALL.map(|group| NavGroup {
+            title: group.title(),
+            links: self.links(group, current, role),
+        });
+        groups
+            .into_iter()
+            .filter(|group| !group.links.is_empty())
+            .collect()
+    }
+
+    fn links(&self, group: Group, current: Option<&str>, role: Role) -> Vec<NavLink> {
+        let open = self.pages.iter().filter(|page| page.access.reads <= role);
+        let listed = open.filter_map(|page| match page.nav {
+            Some((its, title)) if its == group => Some((page.path.as_ref(), title)),
+            Some(_) | None => None,
+        });
+        listed
+            .map(|(page, title)| NavLink {
+                href: format!("/admin{}", page.trim_end_matches('/')),
+                title,
+                current: current == Some(page),
+            })
+            .collect()
+    }
+
+    /// What the page at `path` takes, `/admin` and a query included; `None` where there is no page.
+    fn access(&self, path: &str) -> Option<Access> {
+        let path = path.split_once('?').map_or(path, |(path, _)| path);
+        let path = path.strip_prefix("/admin")?;
+        let fitting = self.pages.iter().filter(|page| fits(&page.path, path));
+        // A path that is written out goes before one with a name in it, as it does in the router.
+        let page = fitting.min_by_key(|page| page.path.matches('{').count());
+        Some(page?.access)
+    }
+
+    /// The page of the navigation that the page at `path` belongs to. Names stand behind what they are names
+    /// of, so every other part of a path is one: `/topics/orders/subscriptions/billing`.
+    fn listed_at(&self, path: &str) -> Option<&str> {
+        let path = path.strip_prefix("/admin")?;
+        let listed = |part: &str| {
+            let mut pages = self.pages.iter().filter(|page| page.nav.is_some());
+            let found = pages.find(|page| page.path.strip_prefix('/') == Some(part));
+            found.map(|page| page.path.as_ref())
+        };
+        let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
+        let kinds = parts.iter().step_by(2);
+        kinds.rev().find_map(|part| listed(part))
+    }
+}
+
+/// Whether `path` is that of the page registered as `pattern`.
+fn fits(pattern: &str, path: &str) -> bool {
+    let path = path.trim_end_matches('/');
+    let pattern = pattern.trim_end_matches('/');
+    let is_same = |(pattern, part): (&str, &str)| {
+        pattern == part || (pattern.starts_with('{') && !part.is_empty())
+    };
+    pattern.split('/').count() == path.split('/').count()
+        && pattern.split('/').zip(path.split('/')).all(is_same)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::admin::registry::SITE_MAP;
+
+    #[test]
+    fn access_is_found_by_the_path() {
+        for (path, reads, changes) in [
+            ("/admin", Role::Viewer, Role::Admin),
+            ("/admin/events?of=orders", Role::Viewer, Role::Admin),
+            ("/admin/events/7", Role::Viewer, Role::Admin),
+            (
+                "/admin/events/export?of=a/b",
+                Role::Operator,
+                Role::Operator,
+            ),
+            (
+                "/admin/topics/shop%2Forders/publish",
+                Role::Operator,
+                Role::Operator,
+            ),
+            ("/admin/account/password", Role::Viewer, Role::Viewer),
+        ] {
+            let access = SITE_MAP.access(path).expect(path);
+            assert_eq!((access.reads, access.changes), (reads, changes), "{path}");
+        }
+        for path in [
+            "/everpost/events",
+            "/admin/events/7/8/9",
+            "/admin/topics//publish",
+        ] {
+            assert!(SITE_MAP.access(path).is_none(), "{path}");
+        }
+    }
+
+    #[test]
+    fn the_navigation_marks_where_one_is() {
+        for (path, expected) in [
+            ("/admin", Some("Overview")),
+            ("/admin/", Some("Overview")),
+            ("/admin/topics", Some("Topics")),
+            ("/admin/topics/orders/keys", Some("Topics")),
+            (
+                "/admin/topics/orders/subscriptions/billing",
+                Some("Subscriptions"),
+            ),
+            ("/admin/subscriptions", Some("Subscriptions")),
+            ("/admin/dead-letters/5", Some("Dead letters")),
+            ("/admin/topics/events", Some("Topics")),
+            ("/admin/topicsandmore", None),
+            ("/admin/login", None),
+        ] {
+            let groups = SITE_MAP.nav(path, Role::Viewer);
+            let links = groups.iter().flat_map(|group| &group.links);
+            let mut current = links.filter(|link| link.current);
+            assert_eq!(current.next().map(|link| link.title), expected, "{path}");
+            assert!(current.next().is_none(), "{path}");
+        }
+    }
+
+    #[test]
+    fn the_navigation_has_what_the_role_may_open_in_groups() {
+        let shown = |role| {
+            let groups = SITE_MAP.nav("/admin", role);
+            let groups = groups.iter().map(|group| {
+                let links: Vec<_> = group.links.iter().map(|link| link.title).collect();
+                format!("{}: {}", group.title, links.join(", "))
+            });
+            groups.collect::<Vec<_>>()
+        };
+        assert_eq!(
+            shown(Role::Admin),
+            [
+                ": Overview",
+                "Set up: Topics, Namespaces, Subscriptions, Inspectors",
+                "Watch: Events, Rejected events, Dead letters, Replay jobs",
+                "Try: Playground, API",
+                "People: Users, API tokens, Activity",
+                "Appliance: Settings, System",
+            ]
+        );
+        let viewer = shown(Role::Viewer);
+        assert_eq!(
+            viewer.last().map(String::as_str),
+            Some("Appliance: Settings")
+        );
+        assert!(!viewer.iter().any(|group| group.starts_with("People")));
+    }
+}
