@@ -13,7 +13,7 @@ mod client;
 mod confirm;
 mod csrf;
 mod dead_letters;
-mod deeds;
+pub mod deeds;
 mod deliveries;
 mod error;
 mod events;

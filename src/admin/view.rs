@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::admin::session::Visitor;
 use crate::admin::theme::{Theme, ThemeSwitch};
 use crate::admin::{assets, page, print};
-use crate::base::Timestamp;
+use crate::base::{Timestamp, human};
 use crate::store::accounts::Role;
 
 /// What every page behind the login has around it.
@@ -219,9 +219,10 @@ pub(super) struct Moment {
 impl Moment {
     /// To the second.
     pub(super) fn at(at: Timestamp) -> Self {
-        let iso = at.to_string();
-        let text = iso[..iso.len().min(19)].replace('T', " ");
-        Self { iso, text }
+        Self {
+            iso: at.to_string(),
+            text: human::date_time(at),
+        }
     }
 
     /// The day alone.
@@ -233,9 +234,10 @@ impl Moment {
 
     /// To the millisecond.
     pub(super) fn exactly(at: Timestamp) -> Self {
-        let iso = at.to_string();
-        let text = iso.trim_end_matches('Z').replace('T', " ");
-        Self { iso, text }
+        Self {
+            iso: at.to_string(),
+            text: human::date_time_ms(at),
+        }
     }
 }
 

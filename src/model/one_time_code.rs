@@ -141,6 +141,9 @@ mod tests {
             "otpauth://totp/Everpost:ann%20lee?secret=GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ&issuer=Everpost"
         );
         let debug = format!("{:?}", seed());
-        assert!(!debug.contains("GEZD") && !debug.contains("1234"), "{debug}");
+        assert!(
+            !debug.contains("GEZD") && !debug.contains("1234"),
+            "{debug}"
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! Request bodies that the user wrote.
+//! Files with what the user wrote.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -21,10 +21,10 @@ pub(super) fn read(path: &Path) -> anyhow::Result<Value> {
     let text = read_text(path, MANAGEMENT_BYTES_MAX)?;
     let shown = path.display();
     let value: Value =
-        serde_json::from_str(&text).with_context(|| format!("{shown} is no JSON"))?;
+        serde_json::from_str(&text).with_context(|| format!("{shown} is not JSON"))?;
     match value.is_object() {
         true => Ok(value),
-        false => bail!("{shown} holds no JSON object"),
+        false => bail!("{shown} is not a JSON object"),
     }
 }
 
@@ -32,7 +32,7 @@ pub(super) fn read(path: &Path) -> anyhow::Result<Value> {
 pub(super) fn read_event(path: &Path) -> anyhow::Result<String> {
     let text = read_text(path, EVENT_BYTES_MAX)?;
     let event: Box<RawValue> =
-        serde_json::from_str(&text).with_context(|| format!("{} is no JSON", path.display()))?;
+        serde_json::from_str(&text).with_context(|| format!("{} is not JSON", path.display()))?;
     Ok(event.get().to_owned())
 }
 

@@ -5,7 +5,6 @@ use clap::{Args, Subcommand};
 use crate::app::cli::output::print;
 use crate::app::config::{Config, ConfigFlags, RawConfig, sample, show};
 
-/// Check or show the configuration
 #[derive(Args)]
 pub(super) struct ConfigArgs {
     #[command(subcommand)]

@@ -1,4 +1,4 @@
-//! What a webhook is shown besides events, as flags. Secrets come from files or standard input, since
+//! How requests to a webhook are authenticated, as flags. Secrets come from files or standard input, since
 //! every process of the machine can read a command line.
 
 use std::io::Read;
@@ -15,6 +15,7 @@ use crate::model::limits::PEM_BYTES_MAX;
 /// Credentials; what is not given stays as it is.
 #[derive(Args, Clone, Debug, Default)]
 #[group(id = "credentials", multiple = true)]
+#[command(next_help_heading = "Authentication")]
 #[command(group = ArgGroup::new("authentication").args(["basic_user", "bearer_token", "token_url", "no_authentication"]))]
 pub(super) struct CredentialArgs {
     /// Name of a user, for basic authentication
@@ -26,7 +27,7 @@ pub(super) struct CredentialArgs {
     /// File with a bearer token
     #[arg(long = "bearer-token-file", value_name = "FILE", value_parser = secret_line)]
     bearer_token: Option<Secret>,
-    /// URL of an authorization server that gives tokens for client credentials (OAuth 2.0)
+    /// Token URL of an authorization server, for client credentials (OAuth 2.0)
     #[arg(long, value_name = "URL", requires_all = ["client_id", "client_secret"])]
     token_url: Option<String>,
     /// Id of the client
@@ -44,22 +45,22 @@ pub(super) struct CredentialArgs {
     /// Send the client's secret in the body instead of a header
     #[arg(long, requires = "token_url")]
     client_secret_in_body: bool,
-    /// Show the webhook neither user nor token any more
+    /// Remove the authentication
     #[arg(long)]
     no_authentication: bool,
-    /// File with a certificate to show the webhook, with its chain, in PEM
+    /// File with a client certificate and its chain, in PEM
     #[arg(long, value_name = "FILE", value_parser = whole_text, requires = "client_key")]
     client_certificate: Option<Secret>,
     /// File with the certificate's private key in PEM
     #[arg(long, value_name = "FILE", value_parser = whole_text, requires = "client_certificate")]
     client_key: Option<Secret>,
-    /// File with certificate authorities to trust besides the system's, in PEM
+    /// File with further certificate authorities to trust, in PEM
     #[arg(long = "ca", value_name = "FILE", value_parser = whole_text)]
     authorities: Option<Secret>,
-    /// File with a secret to sign requests by (whsec_…), in place of those in use
+    /// File with a secret to sign requests with (whsec_…), in place of those in use
     #[arg(long = "signing-secret-file", value_name = "FILE", value_parser = secret_line)]
     signing_secret: Option<Secret>,
-    /// Sign requests no more
+    /// Do not sign requests
     #[arg(long, conflicts_with = "signing_secret")]
     no_signing: bool,
 }
@@ -126,7 +127,7 @@ pub(super) fn secret_line(path: &str) -> anyhow::Result<Secret> {
 fn whole_text(path: &str) -> anyhow::Result<Secret> {
     let mut text = String::new();
     let mut source = open(Path::new(path))?.take(PEM_BYTES_MAX as u64 + 1);
-    source.read_to_string(&mut text).context("it is no text")?;
+    source.read_to_string(&mut text).context("it is not text")?;
     match text.len() <= PEM_BYTES_MAX {
         true => Ok(Secret::new(text)),
         false => bail!("it is longer than {PEM_BYTES_MAX} bytes"),
@@ -139,7 +140,7 @@ pub(super) fn secret_header(text: &str) -> anyhow::Result<(String, Secret)> {
     Ok((name.to_owned(), secret_line(path)?))
 }
 
-/// What answers tell of credentials, in lines for people.
+/// The credentials in an answer, as lines.
 pub(super) fn lines(webhook: &Value) -> Vec<(&'static str, String)> {
     let authentication = &webhook["authentication"];
     let of = |name: &str| authentication[name].as_str().unwrap_or_default();
@@ -162,16 +163,16 @@ pub(super) fn lines(webhook: &Value) -> Vec<(&'static str, String)> {
         }
     });
     vec![
-        ("credentials", shown),
+        ("authentication", shown),
         (
             "certificate",
-            present("clientCertificate", "shown to the webhook"),
+            present("clientCertificate", "client certificate"),
         ),
         (
             "authorities",
-            present("certificateAuthorities", "its own, besides the system's"),
+            present("certificateAuthorities", "its own and the system's"),
         ),
-        ("signed by", signing.collect::<Vec<_>>().join(", ")),
+        ("signed with", signing.collect::<Vec<_>>().join(", ")),
     ]
 }
 

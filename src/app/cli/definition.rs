@@ -8,86 +8,100 @@ use crate::app::cli::credentials::{CredentialArgs, secret_header};
 use crate::app::cli::filter::{FilterArgs, changed, given};
 use crate::model::access::Secret;
 
-/// What an event subscription is made of, its filter aside; what is not given stays as it is.
+/// The properties of an event subscription, except for its filter. What is not given stays as it is.
 #[derive(Args, Clone, Debug, Default)]
 #[group(id = "definition", multiple = true)]
 pub(super) struct DefinitionArgs {
     /// URL of the webhook
-    #[arg(long, value_name = "URL")]
+    #[arg(long, value_name = "URL", help_heading = "Destination")]
     endpoint: Option<String>,
-    /// Let receivers pull the events instead of sending them, in a namespace
-    #[arg(long, conflicts_with = "endpoint")]
+    /// Let receivers pull the events instead of sending them; in a namespace
+    #[arg(long, conflicts_with = "endpoint", help_heading = "Destination")]
     queue: bool,
-    /// Seconds that a receiver which pulls holds an event, 60 to 300
-    #[arg(long, value_name = "SECONDS")]
+    /// Seconds that a receiver which pulls has an event locked, 60 to 300
+    #[arg(long, value_name = "SECONDS", help_heading = "Destination")]
     lock_duration: Option<u32>,
-    /// What the webhook receives [default: what publishers send]
-    #[arg(long, value_enum)]
+    /// Delivery schema [default: the input schema of the topic]
+    #[arg(long, value_enum, help_heading = "Destination")]
     schema: Option<DeliverySchemaName>,
-    /// Take the webhook without a handshake, because it is your own
-    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "true|false")]
+    /// Skip the webhook handshake; for webhooks of your own
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "true|false", help_heading = "Destination")]
     skip_validation: Option<bool>,
     /// Attempts per event, 1 to 30; in a namespace up to 10
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", help_heading = "Retry")]
     max_attempts: Option<u32>,
-    /// Minutes after which an event is given up, 1 to 1440; in a namespace as long as its topic keeps
-    /// events
-    #[arg(long, value_name = "MINUTES")]
+    /// Minutes after which an event is dead-lettered, 1 to 1440; in a namespace as long as its topic
+    /// keeps events
+    #[arg(long, value_name = "MINUTES", help_heading = "Retry")]
     time_to_live: Option<u32>,
-    /// Waits between attempts in ISO 8601, such as PT10S,PT1M,PT1H, of which the last repeats;
-    /// "published" for the published ones
-    #[arg(long, value_name = "WAITS", value_delimiter = ',')]
+    /// Waits between attempts in ISO 8601, such as PT10S,PT1M,PT1H, the last of which repeats;
+    /// "published" for those of Azure
+    #[arg(
+        long,
+        value_name = "WAITS",
+        value_delimiter = ',',
+        help_heading = "Retry"
+    )]
     schedule: Vec<String>,
     /// Seconds that the webhook has to answer, 1 to 300
-    #[arg(long, value_name = "SECONDS")]
+    #[arg(long, value_name = "SECONDS", help_heading = "Delivery")]
     response_deadline: Option<u32>,
-    /// Requests under way at once, 1 to 1024
-    #[arg(long, value_name = "N")]
+    /// Requests in flight at once, 1 to 1024
+    #[arg(long, value_name = "N", help_heading = "Delivery")]
     max_in_flight: Option<u32>,
     /// Requests per second, such as 5 or 0.5
-    #[arg(long, value_name = "RATE")]
+    #[arg(long, value_name = "RATE", help_heading = "Delivery")]
     max_rate: Option<f64>,
     /// Disable the subscription when the webhook answers 410 (Gone)
-    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "true|false")]
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "true|false", help_heading = "Retry")]
     disable_on_gone: Option<bool>,
     /// Collect events without delivering them
-    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "true|false")]
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "true|false", help_heading = "Delivery")]
     paused: Option<bool>,
     /// Neither collect nor deliver events
-    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "true|false")]
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "true|false", help_heading = "Delivery")]
     disabled: Option<bool>,
-    /// Events in one request, 1 to 5000
-    #[arg(long, value_name = "N")]
+    /// Most events in one request, 1 to 5000
+    #[arg(long, value_name = "N", help_heading = "Batching")]
     max_events_per_batch: Option<u32>,
-    /// Kilobytes that a request aims at, 1 to 1024
-    #[arg(long, value_name = "KB")]
+    /// Preferred size of a request in kilobytes, 1 to 1024
+    #[arg(long, value_name = "KB", help_heading = "Batching")]
     preferred_batch_size: Option<u32>,
     /// Header on every delivery, may be repeated
-    #[arg(long = "header", value_name = "NAME=VALUE", value_parser = parse_pair)]
+    #[arg(long = "header", value_name = "NAME=VALUE", value_parser = parse_pair, help_heading = "Headers")]
     headers: Vec<(String, String)>,
-    /// Header whose value is never shown again, may be repeated
-    #[arg(long = "secret-header", value_name = "NAME=VALUE", value_parser = parse_pair)]
+    /// Header with a secret value, which is never shown again; may be repeated
+    #[arg(long = "secret-header", value_name = "NAME=VALUE", value_parser = parse_pair, help_heading = "Headers")]
     secret_headers: Vec<(String, String)>,
     /// The same with the value in a file, may be repeated
-    #[arg(long = "secret-header-file", value_name = "NAME=FILE", value_parser = secret_header)]
+    #[arg(long = "secret-header-file", value_name = "NAME=FILE", value_parser = secret_header, help_heading = "Headers")]
     secret_header_files: Vec<(String, Secret)>,
     /// Header with a value from the event, such as X-Order=data.orderId, may be repeated
-    #[arg(long = "dynamic-header", value_name = "NAME=PATH", value_parser = parse_pair)]
+    #[arg(long = "dynamic-header", value_name = "NAME=PATH", value_parser = parse_pair, help_heading = "Headers")]
     dynamic_headers: Vec<(String, String)>,
     /// Label, may be repeated
-    #[arg(long = "label", value_name = "TEXT")]
+    #[arg(
+        long = "label",
+        value_name = "TEXT",
+        help_heading = "Labels and expiration"
+    )]
     labels: Vec<String>,
-    /// Moment from which no more events are taken, in RFC 3339
-    #[arg(long, value_name = "MOMENT")]
+    /// Moment from which on no more events match, in RFC 3339
+    #[arg(long, value_name = "MOMENT", help_heading = "Labels and expiration")]
     expires_at: Option<String>,
     /// Drop events that cannot be delivered instead of keeping them as dead letters
-    #[arg(long)]
+    #[arg(long, help_heading = "Dead letters")]
     drop_dead_letters: bool,
     /// Export dead letters to this container, in the server's directory unless there is other storage
-    #[arg(long, value_name = "NAME", conflicts_with = "drop_dead_letters")]
+    #[arg(
+        long,
+        value_name = "NAME",
+        conflicts_with = "drop_dead_letters",
+        help_heading = "Dead letters"
+    )]
     dead_letter_container: Option<String>,
-    /// JSON that says in which storage the container is, with its credentials
-    #[arg(long, value_name = "FILE", requires = "dead_letter_container", value_parser = storage)]
+    /// File with JSON that says in which storage the container is, with its credentials
+    #[arg(long, value_name = "FILE", requires = "dead_letter_container", value_parser = storage, help_heading = "Dead letters")]
     dead_letter_storage: Option<Value>,
 }
 
@@ -152,7 +166,7 @@ impl DefinitionArgs {
         credentials: &CredentialArgs,
         current: &Value,
     ) -> anyhow::Result<Map<String, Value>> {
-        self.refuse_foreign()?;
+        self.reject_foreign()?;
         let delivery = &current["deliveryConfiguration"];
         let pulls = self.queue || delivery["deliveryMode"] == "Queue";
         let destination = self.destination(credentials, &delivery["push"]["destination"]);
@@ -201,8 +215,8 @@ impl DefinitionArgs {
         Ok(properties)
     }
 
-    /// Refuses flags that mean nothing outside of namespaces.
-    pub(super) fn refuse_pulling(&self) -> anyhow::Result<()> {
+    /// Rejects flags that mean nothing outside of namespaces.
+    pub(super) fn reject_pulling(&self) -> anyhow::Result<()> {
         anyhow::ensure!(
             !self.queue && self.lock_duration.is_none(),
             "events are pulled from topics of namespaces alone: name one with --namespace"
@@ -210,8 +224,8 @@ impl DefinitionArgs {
         Ok(())
     }
 
-    /// Refuses flags that mean nothing in a namespace.
-    fn refuse_foreign(&self) -> anyhow::Result<()> {
+    /// Rejects flags that mean nothing in a namespace.
+    fn reject_foreign(&self) -> anyhow::Result<()> {
         anyhow::ensure!(
             matches!(self.schema, None | Some(DeliverySchemaName::Cloudevents)),
             "in a namespace everything is a CloudEvent; leave --schema out"

@@ -1,23 +1,24 @@
-//! Filters as flags.
+//! Filters of event subscriptions as flags.
 
 use anyhow::Context;
 use clap::Args;
 use serde_json::{Map, Value, json};
 
-/// Which events are wanted.
+/// Which events match.
 #[derive(Args, Clone, Debug, Default)]
 #[group(id = "filter_flags", multiple = true)]
+#[command(next_help_heading = "Filter")]
 pub(super) struct FilterArgs {
     /// Type of events to deliver, may be repeated [default: all]
     #[arg(long = "event-type", value_name = "TYPE")]
     event_types: Vec<String>,
-    /// Deliver events whose subject begins like this
+    /// Deliver events whose subject begins with this
     #[arg(long, value_name = "TEXT")]
     subject_begins_with: Option<String>,
-    /// Deliver events whose subject ends like this
+    /// Deliver events whose subject ends with this
     #[arg(long, value_name = "TEXT")]
     subject_ends_with: Option<String>,
-    /// Tell upper from lower case in subjects
+    /// Compare subjects case-sensitively
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "true|false")]
     subject_case_sensitive: Option<bool>,
     /// Advanced filter, may be repeated, such as
@@ -104,7 +105,7 @@ pub(super) fn changed<const N: usize>(
 }
 
 fn parse_filter(text: &str) -> anyhow::Result<Value> {
-    let filter: Value = serde_json::from_str(text).context("it is no JSON")?;
-    anyhow::ensure!(filter.is_object(), "it is no JSON object");
+    let filter: Value = serde_json::from_str(text).context("it is not JSON")?;
+    anyhow::ensure!(filter.is_object(), "it is not a JSON object");
     Ok(filter)
 }

@@ -3,13 +3,11 @@
 use anyhow::bail;
 use clap::Args;
 
-use crate::app::cli::output::{print, tell};
+use crate::app::cli::output::{note, print};
 use crate::app::cli::server::InstallationArgs;
 use crate::base::Entropy;
 use crate::store::{DataDir, MASTER_KEY_FILE, Rekeyed, Store};
 
-/// Replace the master key: seal every secret by a new one, and forget the old one (with the server
-/// stopped)
 #[derive(Args, Debug)]
 pub(super) struct RekeyArgs {
     #[command(flatten)]
@@ -31,7 +29,7 @@ impl RekeyArgs {
             bail!("no data directory {directory}: name it with --data-dir");
         }
         let data_dir = DataDir::open(&config.data_dir)?;
-        let rekeyed = Store::rekey(&data_dir, &Entropy::Os, &tell)?;
+        let rekeyed = Store::rekey(&data_dir, &Entropy::Os, &note)?;
         let Rekeyed { old, new, cells } = &rekeyed;
         let file = data_dir.file(MASTER_KEY_FILE);
         Ok(print(&format!(

@@ -4,21 +4,21 @@ use std::io;
 
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
-use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::app::cli::admin::RoleName;
-use crate::app::cli::client::Client;
-use crate::app::cli::moment::date;
-use crate::app::cli::output::{Output, items, moment, print, text};
+use crate::app::cli::output::{Output, print, text};
+use crate::app::cli::request::Server;
 use crate::app::cli::server::ServerArgs;
-use crate::app::cli::table::Table;
+use crate::app::cli::table::Cell::{Text, Time, Word};
+use crate::app::cli::table::List;
 use crate::app::config::Config;
 use crate::app::management_token;
 use crate::base::Entropy;
 use crate::model::access::Secret;
 
-/// Print the management token, or manage the tokens of programs
+const TOKENS: [&str; 2] = ["everpost", "tokens"];
+
 #[derive(Args, Debug)]
 pub(super) struct TokenArgs {
     #[command(flatten)]
@@ -31,11 +31,11 @@ pub(super) struct TokenArgs {
 
 #[derive(Subcommand, Debug)]
 enum TokenCommand {
-    /// Replace the management token; a running server takes the new one at once and refuses the old
+    /// Replace the management token; a running server accepts the new one at once and rejects the old one
     Rotate,
     /// List the tokens of programs
     List,
-    /// Make a token for a program; it is printed this once
+    /// Create a token for a program; it is printed this once
     Create {
         name: String,
         #[arg(long, value_enum, default_value = "viewer")]
@@ -44,62 +44,43 @@ enum TokenCommand {
         #[arg(long, value_name = "DAYS")]
         days: Option<u32>,
     },
-    /// Delete the token of a program, which is refused at once
+    /// Delete the token of a program, which is rejected at once
     Delete { name: String },
 }
 
-const TOKENS: [&str; 2] = ["everpost", "tokens"];
-
 impl TokenArgs {
     pub(super) async fn run(self) -> anyhow::Result<()> {
-        let token = match &self.command {
-            None => current(self.server.config()?)?,
-            Some(TokenCommand::Rotate) => rotate(&self.server.config()?)?,
-            Some(command) => return self.manage(command).await,
-        };
-        Ok(print(&format!("{}\n", token.reveal()))?)
-    }
-
-    async fn manage(&self, command: &TokenCommand) -> anyhow::Result<()> {
-        let client = Client::new(self.server.find()?)?;
-        match command {
-            TokenCommand::Rotate | TokenCommand::List => {
-                self.output.show(&client.get(&TOKENS, &[]).await?, list)?;
+        let server = || Server::new(self.server.find()?, self.output);
+        let print_token = |token: Secret| Ok(print(&format!("{}\n", token.reveal()))?);
+        match self.command {
+            None => print_token(current(self.server.config()?)?),
+            Some(TokenCommand::Rotate) => print_token(rotate(&self.server.config()?)?),
+            Some(TokenCommand::List) => server()?.get(TOKENS).show(TOKEN_LIST).await,
+            Some(TokenCommand::Create { name, role, days }) => {
+                let body = json!({ "name": name, "role": role, "days": days });
+                let token = |created: &Value, _| format!("{}\n", text(created, "/token"));
+                server()?.post(TOKENS).json(&body).show(token).await
             }
-            TokenCommand::Create { name, role, days } => {
-                let body = json!({ "name": name, "role": role.role().name(), "days": days });
-                let made = client.send(Method::POST, &TOKENS, Some(&body)).await?;
-                let told = |made: &Value| format!("{}\n", text(made, "/token"));
-                self.output.show(&made, told)?;
-            }
-            TokenCommand::Delete { name } => {
-                client.delete(&[TOKENS[0], TOKENS[1], name], &[]).await?;
+            Some(TokenCommand::Delete { name }) => {
+                let server = server()?;
+                server.delete(TOKENS).at(&name).send().await?;
                 let deleted = json!({ "deleted": name });
-                let told = |_: &Value| format!("token {name} is deleted\n");
-                self.output.show(&deleted, told)?;
+                server.show(&deleted, |_: &_, _| format!("deleted token {name}\n"))
             }
         }
-        Ok(())
     }
 }
 
-fn list(found: &Value) -> String {
-    let tokens = items(found, "/value");
-    if tokens.is_empty() {
-        return "no tokens but the management token\n".to_owned();
-    }
-    let mut table = Table::headed(["NAME", "ROLE", "EXPIRES (UTC)", "USED (UTC)", "CREATED BY"]);
-    for token in tokens {
-        table.row([
-            text(token, "/name"),
-            text(token, "/role"),
-            date(moment(token, "/expiresAt")),
-            date(moment(token, "/usedAt")),
-            text(token, "/createdBy"),
-        ]);
-    }
-    table.to_string()
-}
+const TOKEN_LIST: List = List {
+    none: "no tokens but the management token",
+    columns: &[
+        ("NAME", Text("/name")),
+        ("ROLE", Word("/role")),
+        ("EXPIRES (UTC)", Time("/expiresAt")),
+        ("USED (UTC)", Time("/usedAt")),
+        ("CREATED BY", Text("/createdBy")),
+    ],
+};
 
 fn current(config: Config) -> anyhow::Result<Secret> {
     if let Some(token) = config.management.token {

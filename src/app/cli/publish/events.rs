@@ -13,7 +13,7 @@ use crate::base::{Clock, Entropy};
 use crate::model::limits::PUBLISH_BYTES_MAX;
 
 /// Events of one request: enough that requests are few, little to repeat if one fails.
-const BATCH_EVENTS: usize = 500;
+pub(super) const BATCH_EVENTS: usize = 500;
 
 /// Bytes of one request: half of what is allowed. A bigger event goes alone.
 const BATCH_BYTES: usize = PUBLISH_BYTES_MAX / 2;
@@ -181,14 +181,14 @@ impl Iterator for Values {
             }
             let value = match self.values.next()? {
                 Ok(value) => value,
-                Err(error) => return Some(Err(error).context("the events are no JSON")),
+                Err(error) => return Some(Err(error).context("the events are not JSON")),
             };
             if !value.get().starts_with('[') {
                 return Some(Ok(value.get().to_owned()));
             }
             match serde_json::from_str::<Vec<Box<RawValue>>>(value.get()) {
                 Ok(array) => self.array = array.into_iter(),
-                Err(error) => return Some(Err(error).context("the events are no JSON")),
+                Err(error) => return Some(Err(error).context("the events are not JSON")),
             }
         }
     }
@@ -279,6 +279,6 @@ mod tests {
             &["[{\"a\":1},{\"b\":2},{\"c\":12345678901234567890123}]"],
         );
         let error = read("{\"a\":1}\n{oops").expect_err("no JSON");
-        assert!(error.starts_with("the events are no JSON"), "{error}");
+        assert!(error.starts_with("the events are not JSON"), "{error}");
     }
 }
