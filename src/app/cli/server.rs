@@ -151,7 +151,7 @@ fn parse_url(text: &str) -> anyhow::Result<Url> {
 }
 
 fn token(config: &Config) -> anyhow::Result<(Option<Secret>, String)> {
-    if let Some(token) = &config.management.token {
+    if let Some(token) = &config.management_token {
         return Ok((Some(token.clone()), "the configuration".to_owned()));
     }
     let path = management_token::path(&config.data_dir)

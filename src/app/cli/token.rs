@@ -83,7 +83,7 @@ const TOKEN_LIST: List = List {
 };
 
 fn current(config: Config) -> anyhow::Result<Secret> {
-    if let Some(token) = config.management.token {
+    if let Some(token) = config.management_token {
         return Ok(token);
     }
     let path = management_token::path(&config.data_dir)
@@ -99,7 +99,7 @@ fn current(config: Config) -> anyhow::Result<Secret> {
 }
 
 fn rotate(config: &Config) -> anyhow::Result<Secret> {
-    if config.management.token.is_some() {
+    if config.management_token.is_some() {
         bail!(
             "the management token is set by the configuration (management.token); change it there"
         );

@@ -18,7 +18,7 @@ use clap::Args;
 use self::stage::Stage;
 use crate::app::boot;
 use crate::app::cli::output::print;
-use crate::app::config::{AdminAccount, Config, ConfigFlags, RawConfig};
+use crate::app::config::{Config, ConfigFlags, RawConfig};
 use crate::app::interrupt::interrupted;
 use crate::app::telemetry;
 use crate::base::Entropy;
@@ -39,7 +39,7 @@ const DRAIN_S: u32 = 3;
 const PROBATION_FAILURES: u32 = 1_000_000;
 
 /// Name of the administrator of an appliance that stays.
-const USER: &str = "demo";
+pub(super) const USER: &str = "demo";
 
 /// Characters of the administrator's password: enough for a local port, few enough to type.
 const PASSWORD_LENGTH: usize = 12;
@@ -69,7 +69,7 @@ impl DemoArgs {
             .tempdir()
             .context("cannot make a temporary directory")?;
         let config = self.config(directory.path())?;
-        telemetry::start(&config.log)?;
+        telemetry::start(config.log_format, &config.log_level)?;
         // The runtime ends here, and with it whatever still had files open in the directory.
         let end = boot::runtime()?.block_on(self.show(config))?;
         let removed = directory.close();
@@ -93,21 +93,22 @@ impl DemoArgs {
         flags.set("shutdown.drain_s", DRAIN_S.to_string());
         flags.set("probation.failures", PROBATION_FAILURES.to_string());
         let mut config = Config::resolve(&RawConfig::gather(flags, []))?;
-        config.admin.account = self.stay.then(|| AdminAccount {
-            user: USER.to_owned(),
-            password: Secret::new(&Entropy::Os.secret()[..PASSWORD_LENGTH]),
-        });
+        if self.stay {
+            let password = Secret::new(&Entropy::Os.secret()[..PASSWORD_LENGTH]);
+            config.admin_user = Some(USER.to_owned());
+            config.admin_password = Some(password);
+        }
         Ok(config)
     }
 
     async fn show(&self, config: Config) -> anyhow::Result<End> {
-        let account = config.admin.account.clone();
+        let password = config.admin_password.clone();
         let stage = tokio::select! {
             stage = perform(config) => stage?,
             () = interrupted() => return Ok(End::Interrupted),
         };
-        if let Some(account) = account {
-            print(&play::invitation(&stage, &account).await?)?;
+        if let Some(password) = password {
+            print(&play::invitation(&stage, &password).await?)?;
             interrupted().await;
             print("\nstopping\n")?;
         }

@@ -17,9 +17,9 @@ use crate::app::cli::demo::story::{self, Invitation, Totals};
 use crate::app::cli::output::{Screen, items, print, text};
 use crate::app::cli::topic_arg::TopicArg;
 use crate::app::cli::topics::first_key;
-use crate::app::config::AdminAccount;
 use crate::app::receive::{ReceivedRequest, Receiver};
 use crate::base::Timestamp;
+use crate::model::access::Secret;
 use crate::model::response_script::ScriptedResponse;
 use crate::wire::received::RequestKind;
 
@@ -245,11 +245,11 @@ fn has_gone_as(role: &Role, delivery: &Value) -> bool {
 }
 
 /// What somebody who stays can do, with everything filled in.
-pub(super) async fn invitation(stage: &Stage, account: &AdminAccount) -> anyhow::Result<String> {
+pub(super) async fn invitation(stage: &Stage, password: &Secret) -> anyhow::Result<String> {
     let key = first_key(&stage.server, TopicArg::custom(TOPIC)).await?;
     Ok(story::invitation(&Invitation {
         url: stage.url(),
-        account,
+        password,
         key: &key,
         event: &event(EVENTS + 1, stage.clock.now()),
         data_dir: &stage.data_dir,

@@ -6,12 +6,13 @@ use std::time::Duration;
 use http::StatusCode;
 use serde_json::Value;
 
+use crate::app::cli::demo::USER;
 use crate::app::cli::demo::stage::{EVENTS, Stage, TOPIC};
 use crate::app::cli::output::{Screen, items, moment, text};
 use crate::app::cli::table::{Lines, Table};
-use crate::app::config::AdminAccount;
 use crate::base::human::{date_time_ms, span};
 use crate::base::{TimeScale, Timestamp};
+use crate::model::access::Secret;
 use crate::model::retry::{FailedAttempt, RetryPolicy};
 
 /// The first lines.
@@ -210,7 +211,7 @@ That was all: the appliance has stopped and its data is removed. What to try nex
 /// An appliance that stays, for somebody to look at.
 pub(super) struct Invitation<'a> {
     pub(super) url: &'a str,
-    pub(super) account: &'a AdminAccount,
+    pub(super) password: &'a Secret,
     /// A key of the topic.
     pub(super) key: &'a str,
     /// One more event to publish.
@@ -223,20 +224,20 @@ pub(super) struct Invitation<'a> {
 pub(super) fn invitation(invitation: &Invitation) -> String {
     let Invitation {
         url,
-        account,
+        password,
         key,
         event,
         data_dir,
         program,
     } = invitation;
-    let (user, password) = (&account.user, account.password.reveal());
+    let password = password.reveal();
     let data_dir = data_dir.display();
     format!(
         "
 The appliance stays, and time stays fast. Ctrl-C stops it and removes its data.
 
   admin pages  {url}/admin
-  sign in as   {user}, password {password}
+  sign in as   {USER}, password {password}
   publish to   {url}/topics/{TOPIC}/api/events
 
   Publish one more
