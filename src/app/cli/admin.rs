@@ -3,7 +3,6 @@
 //! With a server running they are changed through it; without one, in the database itself, which is how
 //! the first account is made before the first start, and how somebody gets in again.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
@@ -12,7 +11,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::app::boot;
-use crate::app::cli::body::read_secret;
+use crate::app::cli::credentials::secret_line;
 use crate::app::cli::output::{Output, note, print, text};
 use crate::app::cli::request::Server;
 use crate::app::cli::server::ServerArgs;
@@ -21,6 +20,7 @@ use crate::app::cli::table::{Details, List};
 use crate::app::config::Config;
 use crate::base::{Clock, Entropy};
 use crate::broker::people::People;
+use crate::model::access::Secret;
 use crate::model::audit::{Actor, AuditEntry};
 use crate::store::accounts::{Role, User};
 use crate::store::{Audit, DataDir, DataDirError};
@@ -101,15 +101,15 @@ impl From<RoleName> for Role {
 
 #[derive(Args, Debug)]
 struct PasswordArgs {
-    /// File with the password; - for standard input. Without it, a link is printed by which the user
+    /// File with the password; - for standard input. Without it, a link is printed with which the user
     /// chooses one
-    #[arg(long, value_name = "FILE")]
-    password_file: Option<PathBuf>,
+    #[arg(long = "password-file", value_name = "FILE", value_parser = secret_line)]
+    password: Option<Secret>,
 }
 
 impl PasswordArgs {
-    fn read(&self) -> anyhow::Result<Option<String>> {
-        self.password_file.as_deref().map(read_secret).transpose()
+    fn reveal(&self) -> Option<&str> {
+        self.password.as_ref().map(Secret::reveal)
     }
 }
 
@@ -122,19 +122,17 @@ impl AdminArgs {
                 role,
                 password,
             } => {
-                let password = password.read()?;
                 if let Some(offline) = Offline::open(&self.server).await? {
-                    return offline.create(&name, role.into(), password).await;
+                    return offline.create(&name, role.into(), password.reveal()).await;
                 }
-                let body = json!({ "name": name, "role": role, "password": password });
+                let body = json!({ "name": name, "role": role, "password": password.reveal() });
                 server()?.post(USERS).json(&body).show(USER).await
             }
             AdminCommand::ResetPassword { name, password } => {
-                let password = password.read()?;
                 if let Some(offline) = Offline::open(&self.server).await? {
-                    return offline.reset(&name, password).await;
+                    return offline.reset(&name, password.reveal()).await;
                 }
-                if password.is_some() {
+                if let Some(password) = password.reveal() {
                     return patch(&server()?, &name, json!({ "password": password })).await;
                 }
                 let server = server()?;
@@ -155,12 +153,7 @@ impl AdminArgs {
             AdminCommand::RemoveSecondFactor { name } => {
                 patch(&server()?, &name, json!({ "hasSecondFactor": false })).await
             }
-            AdminCommand::Delete { name } => {
-                let server = server()?;
-                server.delete(USERS).at(&name).send().await?;
-                let deleted = json!({ "deleted": name });
-                server.show(&deleted, |_: &_, _| format!("deleted user {name}\n"))
-            }
+            AdminCommand::Delete { name } => server()?.delete(USERS).remove("user", &name).await,
             AdminCommand::Sessions { user } => {
                 let server = server()?;
                 let sessions = server.get(SESSIONS).query(json!({ "user": user }));
@@ -211,8 +204,8 @@ impl Offline {
         }))
     }
 
-    async fn create(self, name: &str, role: Role, password: Option<String>) -> anyhow::Result<()> {
-        let id = self.people.add(name, role, password.as_deref()).await?;
+    async fn create(self, name: &str, role: Role, password: Option<&str>) -> anyhow::Result<()> {
+        let id = self.people.add(name, role, password).await?;
         self.record(name).await?;
         let user = self.people.accounts().user(id).await?;
         let user = user.context("the user is gone")?;
@@ -227,14 +220,14 @@ impl Offline {
         }
     }
 
-    async fn reset(self, name: &str, password: Option<String>) -> anyhow::Result<()> {
+    async fn reset(self, name: &str, password: Option<&str>) -> anyhow::Result<()> {
         let Some(user) = self.people.accounts().find(name.to_owned()).await? else {
             bail!("there is no user {name}");
         };
         let Some(password) = password else {
             return self.print_link(&user).await;
         };
-        self.people.set_password(&user, &password, None).await?;
+        self.people.set_password(&user, password, None).await?;
         self.record(&user.name).await?;
         Ok(print(&format!(
             "changed the password of user {}\n",

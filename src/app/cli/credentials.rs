@@ -1,14 +1,13 @@
 //! How requests to a webhook are authenticated, as flags. Secrets come from files or standard input, since
 //! every process of the machine can read a command line.
 
-use std::io::Read;
 use std::path::Path;
 
-use anyhow::{Context, bail};
 use clap::{ArgGroup, Args};
 use serde_json::{Map, Value, json};
 
-use crate::app::cli::body::open;
+use crate::app::cli::filter::name_and_value;
+use crate::app::files;
 use crate::model::access::Secret;
 use crate::model::limits::PEM_BYTES_MAX;
 
@@ -112,32 +111,20 @@ impl CredentialArgs {
     }
 }
 
-/// The first line of a file, without what ends it.
-pub(super) fn secret_line(path: &str) -> anyhow::Result<Secret> {
-    let text = whole_text(path)?;
-    let mut lines = text.reveal().lines();
-    match (lines.next(), lines.next()) {
-        (Some(line), None) if !line.is_empty() => Ok(Secret::new(line)),
-        (None | Some(""), None) => bail!("it is empty"),
-        _ => bail!("it has more than one line"),
-    }
+/// The secret in a file.
+pub(super) fn secret_line(path: &str) -> Result<Secret, String> {
+    files::secret(Path::new(path))
 }
 
 /// A file as it is.
-fn whole_text(path: &str) -> anyhow::Result<Secret> {
-    let mut text = String::new();
-    let mut source = open(Path::new(path))?.take(PEM_BYTES_MAX as u64 + 1);
-    source.read_to_string(&mut text).context("it is not text")?;
-    match text.len() <= PEM_BYTES_MAX {
-        true => Ok(Secret::new(text)),
-        false => bail!("it is longer than {PEM_BYTES_MAX} bytes"),
-    }
+fn whole_text(path: &str) -> Result<Secret, String> {
+    files::text(Path::new(path), PEM_BYTES_MAX).map(Secret::new)
 }
 
 /// `Name=FILE`, for a header whose value stands in a file.
-pub(super) fn secret_header(text: &str) -> anyhow::Result<(String, Secret)> {
-    let (name, path) = text.split_once('=').context("it has no `=`")?;
-    Ok((name.to_owned(), secret_line(path)?))
+pub(super) fn secret_header(text: &str) -> Result<(String, Secret), String> {
+    let (name, path) = name_and_value(text)?;
+    Ok((name, secret_line(&path)?))
 }
 
 /// The credentials in an answer, as lines.
@@ -253,7 +240,7 @@ mod tests {
             Err("cannot be used with"),
         );
         check("--bearer-token-file pem", Err("more than one line"));
-        check("--bearer-token-file empty", Err("it is empty"));
-        check("--bearer-token-file nowhere", Err("cannot open"));
+        check("--bearer-token-file empty", Err("is empty"));
+        check("--bearer-token-file nowhere", Err("cannot be read"));
     }
 }

@@ -1,11 +1,11 @@
 //! The definition of an event subscription as flags.
 
-use anyhow::Context;
-use clap::{Args, ValueEnum};
+use clap::Args;
 use serde_json::{Map, Value, json};
 
 use crate::app::cli::credentials::{CredentialArgs, secret_header};
-use crate::app::cli::filter::{FilterArgs, changed, given};
+use crate::app::cli::filter::{FilterArgs, changed, given, name_and_value};
+use crate::app::cli::schema::Schema;
 use crate::model::access::Secret;
 
 /// The properties of an event subscription, except for its filter. What is not given stays as it is.
@@ -23,7 +23,7 @@ pub(super) struct DefinitionArgs {
     lock_duration: Option<u32>,
     /// Delivery schema [default: the input schema of the topic]
     #[arg(long, value_enum, help_heading = "Destination")]
-    schema: Option<DeliverySchemaName>,
+    schema: Option<Schema>,
     /// Skip the webhook handshake; for webhooks of your own
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "true|false", help_heading = "Destination")]
     skip_validation: Option<bool>,
@@ -68,16 +68,16 @@ pub(super) struct DefinitionArgs {
     #[arg(long, value_name = "KB", help_heading = "Batching")]
     preferred_batch_size: Option<u32>,
     /// Header on every delivery, may be repeated
-    #[arg(long = "header", value_name = "NAME=VALUE", value_parser = parse_pair, help_heading = "Headers")]
+    #[arg(long = "header", value_name = "NAME=VALUE", value_parser = name_and_value, help_heading = "Headers")]
     headers: Vec<(String, String)>,
     /// Header with a secret value, which is never shown again; may be repeated
-    #[arg(long = "secret-header", value_name = "NAME=VALUE", value_parser = parse_pair, help_heading = "Headers")]
+    #[arg(long = "secret-header", value_name = "NAME=VALUE", value_parser = name_and_value, help_heading = "Headers")]
     secret_headers: Vec<(String, String)>,
     /// The same with the value in a file, may be repeated
     #[arg(long = "secret-header-file", value_name = "NAME=FILE", value_parser = secret_header, help_heading = "Headers")]
     secret_header_files: Vec<(String, Secret)>,
     /// Header with a value from the event, such as X-Order=data.orderId, may be repeated
-    #[arg(long = "dynamic-header", value_name = "NAME=PATH", value_parser = parse_pair, help_heading = "Headers")]
+    #[arg(long = "dynamic-header", value_name = "NAME=PATH", value_parser = name_and_value, help_heading = "Headers")]
     dynamic_headers: Vec<(String, String)>,
     /// Label, may be repeated
     #[arg(
@@ -110,13 +110,6 @@ fn storage(file: &str) -> Result<Value, String> {
     serde_json::from_str(&text).map_err(|error| format!("holds no JSON: {error}"))
 }
 
-#[derive(ValueEnum, Clone, Copy, Debug)]
-enum DeliverySchemaName {
-    Eventgrid,
-    Cloudevents,
-    Custom,
-}
-
 impl DefinitionArgs {
     /// The properties that the flags touch, those of `filter` and `credentials` included, each whole:
     /// the `current` ones with the changes made.
@@ -135,7 +128,7 @@ impl DefinitionArgs {
             ("retryPolicy", self.retry_policy(&current["retryPolicy"])),
             (
                 "eventDeliverySchema",
-                self.schema.map(|schema| json!(schema.azure())),
+                self.schema.map(|schema| json!(schema.delivery())),
             ),
         ];
         let mut properties = given(changed);
@@ -227,7 +220,7 @@ impl DefinitionArgs {
     /// Rejects flags that mean nothing in a namespace.
     fn reject_foreign(&self) -> anyhow::Result<()> {
         anyhow::ensure!(
-            matches!(self.schema, None | Some(DeliverySchemaName::Cloudevents)),
+            matches!(self.schema, None | Some(Schema::Cloudevents)),
             "in a namespace everything is a CloudEvent; leave --schema out"
         );
         Ok(())
@@ -335,16 +328,6 @@ impl DefinitionArgs {
     }
 }
 
-impl DeliverySchemaName {
-    fn azure(self) -> &'static str {
-        match self {
-            Self::Eventgrid => "EventGridSchema",
-            Self::Cloudevents => "CloudEventSchemaV1_0",
-            Self::Custom => "CustomInputSchema",
-        }
-    }
-}
-
 /// Answers show numbers for batching that is off as well; sent back beside the other one, they would
 /// be taken for a wish.
 fn without_idle_batch(properties: &Value, is_changed: bool) -> Value {
@@ -357,11 +340,6 @@ fn without_idle_batch(properties: &Value, is_changed: bool) -> Value {
         object.remove("preferredBatchSizeInKilobytes");
     }
     properties
-}
-
-fn parse_pair(text: &str) -> anyhow::Result<(String, String)> {
-    let (name, value) = text.split_once('=').context("it has no `=`")?;
-    Ok((name.to_owned(), value.to_owned()))
 }
 
 #[cfg(test)]

@@ -104,6 +104,22 @@ pub(super) fn changed<const N: usize>(
     })
 }
 
+/// `NAME=VALUE`
+pub(super) fn name_and_value(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text
+        .split_once('=')
+        .ok_or("write it with a =, as in NAME=VALUE")?;
+    Ok((name.to_owned(), value.to_owned()))
+}
+
+/// Names with their values, as JSON.
+pub(super) fn object(pairs: &[(String, String)]) -> Value {
+    let pairs = pairs.iter();
+    pairs
+        .map(|(name, value)| (name.clone(), Value::from(value.as_str())))
+        .collect()
+}
+
 fn parse_filter(text: &str) -> anyhow::Result<Value> {
     let filter: Value = serde_json::from_str(text).context("it is not JSON")?;
     anyhow::ensure!(filter.is_object(), "it is not a JSON object");

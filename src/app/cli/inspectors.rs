@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
+use crate::app::cli::filter::{name_and_value, object};
 use crate::app::cli::filters::Page;
 use crate::app::cli::output::{Screen, View, number, printable, text};
 use crate::app::cli::receive::ResponseArgs;
@@ -53,7 +54,7 @@ pub(super) struct Create {
     #[command(flatten)]
     response: ResponseArgs,
     /// Header to answer with, may be repeated
-    #[arg(long = "header", value_name = "NAME=VALUE", value_parser = parse_header)]
+    #[arg(long = "header", value_name = "NAME=VALUE", value_parser = name_and_value)]
     headers: Vec<(String, String)>,
     /// Text to answer with, where the status allows for one; at most 1,024 bytes
     #[arg(
@@ -96,11 +97,8 @@ impl Run for InspectorsCommand {
                 request.show(cleared).await
             }
             Self::Delete { inspector } => {
-                server.delete(path).at(&inspector).send().await?;
-                let deleted = json!({ "deleted": inspector });
-                server.show(&deleted, |_: &_, _| {
-                    format!("deleted inspector {inspector}\n")
-                })
+                let request = server.delete(path);
+                request.remove("inspector", &inspector).await
             }
         }
     }
@@ -108,25 +106,16 @@ impl Run for InspectorsCommand {
 
 impl Create {
     fn document(&self) -> Value {
-        let headers = self.headers.iter();
-        let headers = headers.map(|(name, value)| (name.clone(), Value::from(value.as_str())));
         let response = &self.response;
         json!({
             "answers": response.answer.to_string(),
             "delayInMilliseconds": u64::try_from(response.delay.as_millis()).unwrap_or(u64::MAX),
             "retryAfterInSeconds": response.retry_after,
             "perEvent": response.per_event,
-            "responseHeaders": headers.collect::<Map<_, _>>(),
+            "responseHeaders": object(&self.headers),
             "responseBody": self.body,
         })
     }
-}
-
-fn parse_header(text: &str) -> Result<(String, String), String> {
-    let (name, value) = text
-        .split_once('=')
-        .ok_or_else(|| "write NAME=VALUE, such as x-answer=yes".to_owned())?;
-    Ok((name.to_owned(), value.to_owned()))
 }
 
 const INSPECTORS: List = List {

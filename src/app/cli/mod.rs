@@ -30,6 +30,7 @@ mod rejected;
 mod rekey;
 mod replay;
 mod request;
+mod schema;
 mod serve;
 mod server;
 mod storage;

@@ -4,10 +4,11 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use crate::app::cli::delete::{DeleteArgs, Scope};
+use crate::app::cli::filter::{name_and_value, object};
 use crate::app::cli::request::{Run, Server};
 use crate::app::cli::table::Cell::{Of, Text, Word};
 use crate::app::cli::table::{Details, List};
-use crate::app::cli::topics::{KEYS, KeyArg, network, tag_map, tags};
+use crate::app::cli::topics::{KEYS, KeyArg, network, tags};
 
 #[derive(Subcommand, Debug)]
 pub(super) enum NamespacesCommand {
@@ -43,8 +44,8 @@ pub(super) struct Create {
     #[arg(long, value_name = "UNITS", default_value_t = 1)]
     capacity: u32,
     /// Tag, may be repeated
-    #[arg(long = "tag", value_name = "NAME=VALUE")]
-    tags: Vec<String>,
+    #[arg(long = "tag", value_name = "NAME=VALUE", value_parser = name_and_value)]
+    tags: Vec<(String, String)>,
 }
 
 impl Run for NamespacesCommand {
@@ -53,7 +54,7 @@ impl Run for NamespacesCommand {
         match self {
             Self::List => server.get(path).show(NAMESPACES).await,
             Self::Create(create) => {
-                let request = server.put(path).at(&create.namespace).json(&create.body()?);
+                let request = server.put(path).at(&create.namespace).json(&create.body());
                 let name = format!("namespace {}", create.namespace);
                 request.save(&name, NAMESPACE).await?;
                 Ok(())
@@ -76,12 +77,12 @@ impl Run for NamespacesCommand {
 }
 
 impl Create {
-    fn body(&self) -> anyhow::Result<Value> {
-        Ok(json!({
+    fn body(&self) -> Value {
+        json!({
             "location": self.location,
-            "tags": tag_map(&self.tags)?,
+            "tags": object(&self.tags),
             "sku": { "name": "Standard", "capacity": self.capacity },
-        }))
+        })
     }
 }
 

@@ -174,8 +174,8 @@ fn signature_text(signature: &Result<(), NotSigned>) -> String {
     }
 }
 
-fn signing_secret(path: &str) -> anyhow::Result<SigningSecret> {
-    Ok(SigningSecret::parse(secret_line(path)?.reveal())?)
+fn signing_secret(path: &str) -> Result<SigningSecret, String> {
+    SigningSecret::parse(secret_line(path)?.reveal()).map_err(|error| error.to_string())
 }
 
 fn event_line(event: &ReceivedEvent) -> String {

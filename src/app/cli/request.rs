@@ -266,6 +266,14 @@ impl Request<'_> {
         Ok(print(&shown)?)
     }
 
+    /// Sends it, which deletes the thing of this kind and name.
+    pub(super) async fn remove(self, kind: &str, name: &str) -> anyhow::Result<()> {
+        let server = self.server;
+        self.at(name).send().await?;
+        let deleted = json!({ "deleted": name });
+        server.show(&deleted, |_: &_, _| format!("deleted {kind} {name}\n"))
+    }
+
     /// Sends it, prints the answer, and says whether something of this `name` existed before.
     pub(super) async fn save(self, name: &str, view: impl View) -> anyhow::Result<Value> {
         let server = self.server;

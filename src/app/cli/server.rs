@@ -106,7 +106,7 @@ impl ServerArgs {
             ),
             None => url_of(&config.data_dir)?,
         };
-        let (token, token_origin) = token(config)?;
+        let (token, token_origin) = management_token(config)?;
         Ok(ServerAccess {
             url,
             url_origin,
@@ -150,7 +150,19 @@ fn parse_url(text: &str) -> anyhow::Result<Url> {
     })
 }
 
-fn token(config: &Config) -> anyhow::Result<(Option<Secret>, String)> {
+/// The data directory, for commands that change it without a server.
+pub(super) fn existing_data_dir(config: &Config) -> anyhow::Result<&Path> {
+    match config.data_dir.is_dir() {
+        true => Ok(&config.data_dir),
+        false => bail!(
+            "no data directory {}: name it with --data-dir",
+            config.data_dir.display()
+        ),
+    }
+}
+
+/// The management token, and where it is or would be.
+pub(super) fn management_token(config: &Config) -> anyhow::Result<(Option<Secret>, String)> {
     if let Some(token) = &config.management_token {
         return Ok((Some(token.clone()), "the configuration".to_owned()));
     }

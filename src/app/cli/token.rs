@@ -1,7 +1,5 @@
 //! `everpost token`: the keys to the management API.
 
-use std::io;
-
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
@@ -9,7 +7,7 @@ use serde_json::{Value, json};
 use crate::app::cli::admin::RoleName;
 use crate::app::cli::output::{Output, print, text};
 use crate::app::cli::request::Server;
-use crate::app::cli::server::ServerArgs;
+use crate::app::cli::server::{ServerArgs, existing_data_dir, management_token};
 use crate::app::cli::table::Cell::{Text, Time, Word};
 use crate::app::cli::table::List;
 use crate::app::config::Config;
@@ -53,7 +51,13 @@ impl TokenArgs {
         let server = || Server::new(self.server.find()?, self.output);
         let print_token = |token: Secret| Ok(print(&format!("{}\n", token.reveal()))?);
         match self.command {
-            None => print_token(current(self.server.config()?)?),
+            None => {
+                let (token, origin) = management_token(&self.server.config()?)?;
+                let missing = "`everpost serve` makes one at its first start";
+                let token =
+                    token.with_context(|| format!("no management token in {origin}: {missing}"));
+                print_token(token?)
+            }
             Some(TokenCommand::Rotate) => print_token(rotate(&self.server.config()?)?),
             Some(TokenCommand::List) => server()?.get(TOKENS).show(TOKEN_LIST).await,
             Some(TokenCommand::Create { name, role, days }) => {
@@ -62,10 +66,7 @@ impl TokenArgs {
                 server()?.post(TOKENS).json(&body).show(token).await
             }
             Some(TokenCommand::Delete { name }) => {
-                let server = server()?;
-                server.delete(TOKENS).at(&name).send().await?;
-                let deleted = json!({ "deleted": name });
-                server.show(&deleted, |_: &_, _| format!("deleted token {name}\n"))
+                server()?.delete(TOKENS).remove("token", &name).await
             }
         }
     }
@@ -82,32 +83,14 @@ const TOKEN_LIST: List = List {
     ],
 };
 
-fn current(config: Config) -> anyhow::Result<Secret> {
-    if let Some(token) = config.management_token {
-        return Ok(token);
-    }
-    let path = management_token::path(&config.data_dir)
-        .display()
-        .to_string();
-    match management_token::read(&config.data_dir) {
-        Ok(token) => Ok(token),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            bail!("no management token in {path}: `everpost serve` makes one at its first start")
-        }
-        Err(error) => Err(error).with_context(|| format!("cannot read {path}")),
-    }
-}
-
 fn rotate(config: &Config) -> anyhow::Result<Secret> {
     if config.management_token.is_some() {
         bail!(
             "the management token is set by the configuration (management.token); change it there"
         );
     }
-    let directory = config.data_dir.display();
-    if !config.data_dir.is_dir() {
-        bail!("no data directory {directory}: name it with --data-dir");
-    }
-    management_token::replace(&config.data_dir, &Entropy::Os)
-        .with_context(|| format!("cannot write the management token into {directory}"))
+    let directory = existing_data_dir(config)?;
+    let token = management_token::replace(directory, &Entropy::Os);
+    let directory = directory.display();
+    token.with_context(|| format!("cannot write the management token into {directory}"))
 }

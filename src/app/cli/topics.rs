@@ -2,15 +2,17 @@
 
 use std::path::PathBuf;
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use clap::{Args, Subcommand, ValueEnum};
 use serde::Serialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::app::cli::body;
 use crate::app::cli::delete::{DeleteArgs, Scope};
+use crate::app::cli::filter::{name_and_value, object};
 use crate::app::cli::output::{Screen, View, items, number, plural, text};
 use crate::app::cli::request::{Run, Server};
+use crate::app::cli::schema::Schema;
 use crate::app::cli::table::Cell::{Of, Text};
 use crate::app::cli::table::{Details, List};
 use crate::app::cli::topic_arg::{NamespaceArgs, TopicArg};
@@ -62,30 +64,20 @@ pub(super) struct Create {
     #[command(flatten)]
     named: Named,
     /// What publishers send [default: eventgrid; in a namespace, cloudevents and nothing else]
-    #[arg(long, value_enum, conflicts_with = "namespace")]
-    schema: Option<InputSchemaName>,
+    #[arg(long, value_enum)]
+    schema: Option<Schema>,
     /// Region to show to clients that expect one [default: local]
-    #[arg(long, conflicts_with = "namespace")]
+    #[arg(long)]
     location: Option<String>,
     /// Tag, may be repeated
-    #[arg(long = "tag", value_name = "NAME=VALUE", conflicts_with = "namespace")]
-    tags: Vec<String>,
+    #[arg(long = "tag", value_name = "NAME=VALUE", value_parser = name_and_value)]
+    tags: Vec<(String, String)>,
     /// Days that a namespace topic keeps events, 1 to 7
     #[arg(long, value_name = "DAYS", conflicts_with_all = ["schema", "location", "tags"])]
     retention_days: Option<u32>,
     /// File with the whole definition in Azure's form; - for standard input. Needed for custom schemas
     #[arg(long, value_name = "FILE", conflicts_with_all = ["schema", "location", "tags", "retention_days"])]
     file: Option<PathBuf>,
-}
-
-/// The schemas that need no mapping.
-#[derive(ValueEnum, Clone, Copy, Debug, Default, Serialize)]
-enum InputSchemaName {
-    #[default]
-    #[serde(rename = "EventGridSchema")]
-    Eventgrid,
-    #[serde(rename = "CloudEventSchemaV1_0")]
-    Cloudevents,
 }
 
 /// Which of two keys.
@@ -152,23 +144,16 @@ impl Create {
         if self.retention_days.is_some() {
             bail!("--retention-days is for topics of namespaces; name one with --namespace");
         }
+        let schema = self.schema.unwrap_or(Schema::Eventgrid);
+        if schema == Schema::Custom {
+            bail!("a custom schema needs a mapping: pass the whole definition with --file");
+        }
         Ok(json!({
             "location": self.location.as_deref().unwrap_or("local"),
-            "tags": tag_map(&self.tags)?,
-            "properties": { "inputSchema": self.schema.unwrap_or_default() },
+            "tags": object(&self.tags),
+            "properties": { "inputSchema": schema.input() },
         }))
     }
-}
-
-/// Tags as the definition of a resource has them.
-pub(super) fn tag_map(tags: &[String]) -> anyhow::Result<Map<String, Value>> {
-    let tags = tags.iter().map(|tag| {
-        let (name, value) = tag
-            .split_once('=')
-            .with_context(|| format!("--tag {tag:?} has no value; write NAME=VALUE"))?;
-        Ok((name.to_owned(), Value::from(value)))
-    });
-    tags.collect()
 }
 
 /// The first key of a topic, with which to publish to it.

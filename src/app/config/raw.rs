@@ -11,13 +11,11 @@ use crate::app::config::file::{self, FileEntry};
 use crate::app::config::flags::ConfigFlags;
 use crate::app::config::keys::{CLIENT_VARIABLES, CONFIG_VARIABLE, Key, VARIABLE_PREFIX};
 use crate::app::config::settings::KEYS;
+use crate::app::files;
 use crate::model::setting::SettingOrigin;
 
 /// The configuration file inside of the data directory, read if it is there.
 pub const CONFIG_FILE: &str = "everpost.toml";
-
-/// Bytes of a file that holds a secret.
-const SECRET_FILE_MAX: u64 = 65_536;
 
 /// What was given, before the values are checked.
 #[derive(Default)]
@@ -190,7 +188,9 @@ impl RawConfig {
             true => {
                 let path = values.concat();
                 origin.place = format!("{} = {path}", origin.place);
-                read_secret(Path::new(&path)).map(|secret| vec![secret])
+                let secrets = files::secrets(Path::new(&path));
+                let secrets = secrets.map(|secrets| vec![secrets.reveal().to_owned()]);
+                secrets.map_err(|problem| format!("names {path}, which {problem}"))
             }
         };
         let values = match (values, self.settings.get(key.name)) {
@@ -247,13 +247,4 @@ fn is_foreign(variable: &str) -> bool {
         || rest == "PORT"
         || rest.starts_with("PORT_")
         || rest.starts_with("SERVICE_")
-}
-
-fn read_secret(path: &Path) -> Result<String, String> {
-    let problem = |problem| format!("names {}, which {problem}", path.display());
-    let text = file::read_text(path, SECRET_FILE_MAX).map_err(problem)?;
-    match text.trim_end_matches(['\r', '\n']) {
-        "" => Err(problem("is empty".to_owned())),
-        secret => Ok(secret.to_owned()),
-    }
 }

@@ -376,10 +376,10 @@ fn misspelt_and_misplaced_names_are_explained() {
     check("qwertz = 1", "lists them all");
     check("log.format_file = 'x'", "log.format_file is no setting");
     check("egress.allow = [['10.0.0.0/8']]", "write plain values");
-    check("listen = \n", "is no TOML in line 1");
+    check("listen = \n", "is not valid TOML in line 1");
     check(
         "time_scale = 1\nmanagement.token = 'top-secret",
-        "is no TOML in line 2",
+        "is not valid TOML in line 2",
     );
 }
 

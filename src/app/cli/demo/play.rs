@@ -15,6 +15,7 @@ use crate::app::cli::demo::stage::{
 };
 use crate::app::cli::demo::story::{self, Invitation, Totals};
 use crate::app::cli::output::{Screen, items, print, text};
+use crate::app::cli::subscriptions::handshake_ended;
 use crate::app::cli::topic_arg::TopicArg;
 use crate::app::cli::topics::first_key;
 use crate::app::receive::{ReceivedRequest, Receiver};
@@ -26,7 +27,7 @@ use crate::wire::received::RequestKind;
 /// Events of one request.
 const EVENTS_PER_REQUEST: usize = 10;
 
-/// How long both handshakes and all deliveries may take, each: many times what a slow machine needs.
+/// How long all deliveries may take: many times what a slow machine needs.
 const DEADLINE: Duration = Duration::from_secs(60);
 
 /// The pause before a question is asked again.
@@ -87,28 +88,16 @@ async fn subscribe(stage: &Stage, role: &Role, receiver: &Receiver) -> anyhow::R
     let path = ["topics", TOPIC, "eventSubscriptions", name];
     let body = role.definition(&format!("{}/{name}", receiver.url()));
     let created = stage.server.put(path).json(&body).send().await;
-    let mut created =
-        created.with_context(|| format!("the subscription {name} cannot be created"))?;
-    let agreed = async {
-        while matches!(state(&created).as_str(), "Creating" | "Updating") {
-            tokio::time::sleep(PAUSE).await;
-            created = stage.server.get(path).send().await?;
-        }
-        anyhow::Ok(())
-    };
-    let agreed = tokio::time::timeout(DEADLINE, agreed).await;
-    agreed.with_context(|| format!("the handshake with {name} does not end"))??;
-    match state(&created).as_str() {
+    let created = created.with_context(|| format!("the subscription {name} cannot be created"))?;
+    let created = handshake_ended(&stage.server, &path, created).await?;
+    let of = |pointer| text(&created, &format!("/properties/{pointer}"));
+    match of("provisioningState").as_str() {
         "Succeeded" => Ok(()),
         state => bail!(
             "the handshake with {name} ended as {state}: {}",
-            text(&created, "/properties/everpost/validationFailure")
+            of("everpost/validationFailure")
         ),
     }
-}
-
-fn state(subscription: &Value) -> String {
-    text(subscription, "/properties/provisioningState")
 }
 
 async fn publish(stage: &Stage) -> anyhow::Result<()> {

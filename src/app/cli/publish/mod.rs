@@ -4,19 +4,20 @@ mod events;
 
 use std::path::PathBuf;
 
-use anyhow::{Context, bail};
-use clap::{Args, ValueEnum};
+use anyhow::{Context, anyhow, bail};
+use clap::Args;
 use serde_json::json;
 use serde_json::value::RawValue;
 
 use self::events::{BATCH_EVENTS, Batches, Template};
-use crate::app::cli::body;
 use crate::app::cli::key::KeyArgs;
 use crate::app::cli::output::{plural, text};
 use crate::app::cli::progress::Progress;
 use crate::app::cli::request::{Run, Server};
+use crate::app::cli::schema::Schema;
 use crate::app::cli::topic_arg::{NamespaceArgs, TopicArg};
 use crate::app::cli::topics::first_key;
+use crate::app::files;
 use crate::base::human::span;
 use crate::base::{Clock, Entropy};
 
@@ -60,14 +61,6 @@ pub(super) struct PublishArgs {
     key: KeyArgs,
 }
 
-/// What publishers send.
-#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
-enum Schema {
-    Eventgrid,
-    Cloudevents,
-    Custom,
-}
-
 /// What it takes to publish to the topic.
 struct Access {
     key: String,
@@ -86,7 +79,7 @@ impl Run for PublishArgs {
         let (mut events, mut requests) = (0, 0_u64);
         for batch in batches {
             let batch = batch.with_context(|| published_so_far(events))?;
-            let content_type = access.schema.content_type();
+            let content_type = content_type(access.schema);
             let request = server.post(topic.publish_path()).key(&access.key);
             let sent = request.body(content_type, batch.body()).text().await;
             sent.with_context(|| published_so_far(events))?;
@@ -130,7 +123,9 @@ impl PublishArgs {
             Some(schema) => schema,
             None => {
                 let topic = server.get(topic.path()).send().await?;
-                Schema::from_azure(&text(&topic, "/properties/inputSchema"))?
+                let name = text(&topic, "/properties/inputSchema");
+                let unknown = || format!("the input schema {name:?} is unknown; name a --schema");
+                Schema::of_input(&name).with_context(unknown)?
             }
         };
         let key = first_key(server, topic).await?;
@@ -139,7 +134,9 @@ impl PublishArgs {
 
     fn batches(&self, schema: Schema, clock: &Clock) -> anyhow::Result<Batches> {
         if let Some(file) = &self.file {
-            return Ok(Batches::read(body::open(file)?));
+            let source = files::open(file);
+            let source = source.map_err(|problem| anyhow!("{} {problem}", file.display()))?;
+            return Ok(Batches::read(source));
         }
         let template = Template {
             schema,
@@ -164,23 +161,10 @@ impl PublishArgs {
     }
 }
 
-impl Schema {
-    fn from_azure(name: &str) -> anyhow::Result<Self> {
-        match name {
-            "EventGridSchema" => Ok(Self::Eventgrid),
-            "CloudEventSchemaV1_0" => Ok(Self::Cloudevents),
-            "CustomEventSchema" => Ok(Self::Custom),
-            _ => {
-                bail!("the topic takes {name:?}, which this program does not know; name a --schema")
-            }
-        }
-    }
-
-    fn content_type(self) -> &'static str {
-        match self {
-            Self::Eventgrid | Self::Custom => "application/json; charset=utf-8",
-            Self::Cloudevents => "application/cloudevents-batch+json; charset=utf-8",
-        }
+fn content_type(schema: Schema) -> &'static str {
+    match schema {
+        Schema::Eventgrid | Schema::Custom => "application/json; charset=utf-8",
+        Schema::Cloudevents => "application/cloudevents-batch+json; charset=utf-8",
     }
 }
 

@@ -178,39 +178,45 @@ impl Named {
     }
 
     /// Waits for the end of the handshake. It is an error if the webhook does not agree, because the event
-    /// subscription would get nothing.
-    async fn handshake(&self, server: &Server, mut subscription: Value) -> anyhow::Result<()> {
-        let agreement = async {
-            loop {
-                match text(&subscription, "/properties/provisioningState").as_str() {
-                    "Creating" | "Updating" => {}
-                    state => return anyhow::Ok(state.to_owned()),
-                }
-                tokio::time::sleep(HANDSHAKE_PAUSE).await;
-                subscription = server.get(self.path()).send().await?;
-            }
-        };
-        let state = tokio::time::timeout(HANDSHAKE_DEADLINE, agreement).await;
+    /// subscription would receive nothing.
+    async fn handshake(&self, server: &Server, subscription: Value) -> anyhow::Result<()> {
+        let subscription = handshake_ended(server, &self.path(), subscription).await?;
         let reason = text(&subscription, "/properties/everpost/validationFailure");
-        match state
-            .unwrap_or_else(|_| Ok("Creating".to_owned()))?
-            .as_str()
-        {
-            "Succeeded" => Ok(()),
+        match text(&subscription, PROVISIONING_STATE).as_str() {
+            "Succeeded" => {}
             "Failed" => bail!(
-                "the webhook handshake failed: {reason}. The event subscription gets no events before it \
+                "the webhook handshake failed: {reason}. The event subscription receives nothing before it \
                  succeeds: repeat it with `everpost subscriptions validate`, or leave it out with \
                  --skip-validation"
             ),
-            state => {
-                note(&format!(
-                    "note: the webhook has not agreed yet ({state}); events published before it agrees \
-                     are never delivered to it. Look again with `everpost subscriptions show`"
-                ));
-                Ok(())
-            }
+            state => note(&format!(
+                "note: the webhook has not agreed yet ({state}); events published before it agrees are \
+                 never delivered to it. Look again with `everpost subscriptions show`"
+            )),
         }
+        Ok(())
     }
+}
+
+const PROVISIONING_STATE: &str = "/properties/provisioningState";
+
+/// Waits for the end of a handshake, for a time. Returns the event subscription as it is then.
+pub(super) async fn handshake_ended(
+    server: &Server,
+    path: &[&str],
+    mut subscription: Value,
+) -> anyhow::Result<Value> {
+    let mut left = HANDSHAKE_DEADLINE;
+    while matches!(
+        text(&subscription, PROVISIONING_STATE).as_str(),
+        "Creating" | "Updating"
+    ) && !left.is_zero()
+    {
+        tokio::time::sleep(HANDSHAKE_PAUSE).await;
+        left = left.saturating_sub(HANDSHAKE_PAUSE);
+        subscription = server.get(path).send().await?;
+    }
+    Ok(subscription)
 }
 
 impl Write {
