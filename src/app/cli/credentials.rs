@@ -7,6 +7,7 @@ use clap::{ArgGroup, Args};
 use serde_json::{Map, Value, json};
 
 use crate::app::cli::filter::name_and_value;
+use crate::app::cli::request::given;
 use crate::app::files;
 use crate::model::access::Secret;
 use crate::model::limits::PEM_BYTES_MAX;
@@ -75,16 +76,14 @@ impl CredentialArgs {
             (None, true) => Some(json!([])),
             (None, false) => None,
         };
-        let all = [
-            ("authentication", self.authentication()),
-            ("clientCertificate", certificate),
-            ("certificateAuthorities", secret(&self.authorities)),
-            ("signingSecrets", signing),
-        ];
-        let given = all.into_iter();
-        given
-            .filter_map(|(name, value)| Some((name.to_owned(), value?)))
-            .collect()
+        let mut properties = given(&json!({
+            "clientCertificate": certificate,
+            "certificateAuthorities": secret(&self.authorities),
+            "signingSecrets": signing,
+        }));
+        let authentication = self.authentication();
+        properties.extend(authentication.map(|each| ("authentication".to_owned(), each)));
+        properties
     }
 
     fn authentication(&self) -> Option<Value> {

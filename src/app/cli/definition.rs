@@ -1,12 +1,18 @@
 //! The definition of an event subscription as flags.
 
+use std::path::Path;
+
+use anyhow::ensure;
 use clap::Args;
 use serde_json::{Map, Value, json};
 
 use crate::app::cli::credentials::{CredentialArgs, secret_header};
-use crate::app::cli::filter::{FilterArgs, changed, given, name_and_value};
+use crate::app::cli::filter::{FilterArgs, changed, name_and_value, not_empty};
+use crate::app::cli::request::given;
 use crate::app::cli::schema::Schema;
+use crate::app::files;
 use crate::model::access::Secret;
+use crate::model::limits::MANAGEMENT_BYTES_MAX;
 
 /// The properties of an event subscription, except for its filter. What is not given stays as it is.
 #[derive(Args, Clone, Debug, Default)]
@@ -106,8 +112,8 @@ pub(super) struct DefinitionArgs {
 }
 
 fn storage(file: &str) -> Result<Value, String> {
-    let text = std::fs::read_to_string(file).map_err(|error| format!("cannot be read: {error}"))?;
-    serde_json::from_str(&text).map_err(|error| format!("holds no JSON: {error}"))
+    let text = files::text(Path::new(file), MANAGEMENT_BYTES_MAX)?;
+    serde_json::from_str(&text).map_err(|error| format!("is not JSON: {error}"))
 }
 
 impl DefinitionArgs {
@@ -119,21 +125,20 @@ impl DefinitionArgs {
         credentials: &CredentialArgs,
         current: &Value,
     ) -> Map<String, Value> {
-        let changed = [
-            (
-                "destination",
-                self.destination(credentials, &current["destination"]),
-            ),
-            ("filter", filter.changed(&current["filter"])),
-            ("retryPolicy", self.retry_policy(&current["retryPolicy"])),
-            (
-                "eventDeliverySchema",
-                self.schema.map(|schema| json!(schema.delivery())),
-            ),
-        ];
-        let mut properties = given(changed);
+        let mut retry_policy = given(&json!({
+            "maxDeliveryAttempts": self.max_attempts,
+            "eventTimeToLiveInMinutes": self.time_to_live,
+        }));
+        retry_policy.extend(self.schedule());
+        let mut properties = given(&json!({
+            "destination": self.destination(credentials, &current["destination"]),
+            "filter": filter.changed(&current["filter"]),
+            "retryPolicy": changed(&current["retryPolicy"], retry_policy),
+            "eventDeliverySchema": self.schema.map(Schema::delivery),
+        }));
         properties.extend(self.properties_of_both_kinds());
-        properties.extend(given([("deadLetterDestination", self.dead_letters())]));
+        let dead_letters = self.dead_letters();
+        properties.extend(dead_letters.map(|each| ("deadLetterDestination".to_owned(), each)));
         properties
     }
 
@@ -143,13 +148,13 @@ impl DefinitionArgs {
             return Some(Value::Null);
         }
         let container = self.dead_letter_container.as_ref()?;
-        let mut place = json!({ "blobContainerName": container });
+        let mut blob = json!({ "blobContainerName": container });
         match &self.dead_letter_storage {
-            Some(storage) => place["storage"] = storage.clone(),
+            Some(storage) => blob["storage"] = storage.clone(),
             // The directory needs no id, but Azure's form does.
-            None => place["resourceId"] = json!("everpost"),
+            None => blob["resourceId"] = json!("everpost"),
         }
-        Some(json!({ "endpointType": "StorageBlob", "properties": place }))
+        Some(json!({ "endpointType": "StorageBlob", "properties": blob }))
     }
 
     /// The same for a subscription of a namespace topic, whose `push` takes single properties.
@@ -159,133 +164,86 @@ impl DefinitionArgs {
         credentials: &CredentialArgs,
         current: &Value,
     ) -> anyhow::Result<Map<String, Value>> {
-        self.reject_foreign()?;
+        ensure!(
+            matches!(self.schema, None | Some(Schema::Cloudevents)),
+            "in a namespace everything is a CloudEvent; leave --schema out"
+        );
         let delivery = &current["deliveryConfiguration"];
         let pulls = self.queue || delivery["deliveryMode"] == "Queue";
         let destination = self.destination(credentials, &delivery["push"]["destination"]);
-        anyhow::ensure!(
+        ensure!(
             !pulls || (destination.is_none() && self.schedule.is_empty()),
-            "the events of this subscription are pulled, so there is no webhook to be told how to call"
+            "the events of this subscription are pulled, so it has no webhook"
         );
-        anyhow::ensure!(
+        ensure!(
             pulls || self.lock_duration.is_none(),
             "--lock-duration is for subscriptions that are pulled, which are made with --queue"
         );
-        let minutes = self.time_to_live.map(|minutes| format!("PT{minutes}M"));
-        let particulars = changed(
-            &Value::Null,
-            [
-                ("destination", destination),
-                (
-                    "receiveLockDurationInSeconds",
-                    self.lock_duration.map(|seconds| json!(seconds)),
-                ),
-                ("maxDeliveryCount", self.max_attempts.map(|n| json!(n))),
-                ("eventTimeToLive", minutes.map(|minutes| json!(minutes))),
-                ("schedule", self.schedule()),
-                (
-                    "deadLetterDestinationWithResourceIdentity",
-                    self.dead_letters().map(|inner| match inner.is_null() {
-                        true => inner,
-                        false => json!({ "deadLetterDestination": inner }),
-                    }),
-                ),
-            ],
-        );
-        let filters = filter.changed_in_namespace(&current["filtersConfiguration"])?;
+        let mut settings = given(&json!({
+            "destination": destination,
+            "receiveLockDurationInSeconds": self.lock_duration,
+            "maxDeliveryCount": self.max_attempts,
+            "eventTimeToLive": self.time_to_live.map(|minutes| format!("PT{minutes}M")),
+        }));
+        settings.extend(self.schedule());
+        settings.extend(self.dead_letters().map(|inner| {
+            let wrapped = match inner.is_null() {
+                true => inner,
+                false => json!({ "deadLetterDestination": inner }),
+            };
+            (
+                "deadLetterDestinationWithResourceIdentity".to_owned(),
+                wrapped,
+            )
+        }));
         let mut properties = self.properties_of_both_kinds();
-        if particulars.is_some() || self.queue {
+        if !settings.is_empty() || self.queue {
             let object = if pulls { "queue" } else { "push" };
-            let mut delivery = json!({ object: particulars.unwrap_or_else(|| json!({})) });
+            let mut delivery = json!({ object: settings });
             if self.queue {
                 delivery["deliveryMode"] = json!("Queue");
             }
             properties.insert("deliveryConfiguration".to_owned(), delivery);
         }
-        if let Some(filters) = filters {
-            properties.insert("filtersConfiguration".to_owned(), filters);
-        }
+        let filters = filter.changed_in_namespace(&current["filtersConfiguration"])?;
+        properties.extend(given(&json!({ "filtersConfiguration": filters })));
         Ok(properties)
     }
 
     /// Rejects flags that mean nothing outside of namespaces.
     pub(super) fn reject_pulling(&self) -> anyhow::Result<()> {
-        anyhow::ensure!(
+        ensure!(
             !self.queue && self.lock_duration.is_none(),
             "events are pulled from topics of namespaces alone: name one with --namespace"
         );
         Ok(())
     }
 
-    /// Rejects flags that mean nothing in a namespace.
-    fn reject_foreign(&self) -> anyhow::Result<()> {
-        anyhow::ensure!(
-            matches!(self.schema, None | Some(Schema::Cloudevents)),
-            "in a namespace everything is a CloudEvent; leave --schema out"
-        );
-        Ok(())
-    }
-
-    /// What stands under the same names in a namespace and elsewhere.
+    /// What has the same names in a namespace and elsewhere.
     fn properties_of_both_kinds(&self) -> Map<String, Value> {
-        let changed = [
-            (
-                "labels",
-                (!self.labels.is_empty()).then(|| json!(self.labels)),
-            ),
-            (
-                "expirationTimeUtc",
-                self.expires_at.as_ref().map(|at| json!(at)),
-            ),
-            ("disableOnGone", self.disable_on_gone.map(|on| json!(on))),
-            ("paused", self.paused.map(|on| json!(on))),
-            ("disabled", self.disabled.map(|on| json!(on))),
-        ];
-        given(changed)
+        given(&json!({
+            "labels": not_empty(&self.labels),
+            "expirationTimeUtc": self.expires_at,
+            "disableOnGone": self.disable_on_gone,
+            "paused": self.paused,
+            "disabled": self.disabled,
+        }))
     }
 
     fn destination(&self, credentials: &CredentialArgs, current: &Value) -> Option<Value> {
-        let headers = self.attribute_mappings();
         let known = without_idle_batch(&current["properties"], self.touches_batch());
-        let own = credentials.properties();
-        let properties = changed(
-            &known,
-            [
-                ("endpointUrl", self.endpoint.as_ref().map(|url| json!(url))),
-                (
-                    "skipValidation",
-                    self.skip_validation.map(|skip| json!(skip)),
-                ),
-                (
-                    "maxEventsPerBatch",
-                    self.max_events_per_batch.map(|n| json!(n)),
-                ),
-                (
-                    "preferredBatchSizeInKilobytes",
-                    self.preferred_batch_size.map(|kb| json!(kb)),
-                ),
-                (
-                    "responseDeadlineInSeconds",
-                    self.response_deadline.map(|seconds| json!(seconds)),
-                ),
-                ("maxRequestsInFlight", self.max_in_flight.map(|n| json!(n))),
-                (
-                    "maxRequestsPerSecond",
-                    self.max_rate.map(|rate| json!(rate)),
-                ),
-                (
-                    "deliveryAttributeMappings",
-                    (!headers.is_empty()).then(|| json!(headers)),
-                ),
-            ],
-        );
-        let mut properties = match (properties, own.is_empty()) {
-            (None, true) => return None,
-            (properties, _) => properties.unwrap_or(known),
-        };
-        for (name, value) in own {
-            properties[name] = value;
-        }
+        let mut webhook = given(&json!({
+            "endpointUrl": self.endpoint,
+            "skipValidation": self.skip_validation,
+            "maxEventsPerBatch": self.max_events_per_batch,
+            "preferredBatchSizeInKilobytes": self.preferred_batch_size,
+            "responseDeadlineInSeconds": self.response_deadline,
+            "maxRequestsInFlight": self.max_in_flight,
+            "maxRequestsPerSecond": self.max_rate,
+            "deliveryAttributeMappings": not_empty(&self.attribute_mappings()),
+        }));
+        webhook.extend(credentials.properties());
+        let properties = changed(&known, webhook)?;
         Some(json!({ "endpointType": "WebHook", "properties": properties }))
     }
 
@@ -294,42 +252,34 @@ impl DefinitionArgs {
     }
 
     fn attribute_mappings(&self) -> Vec<Value> {
-        let fixed = |(name, value): &(String, String), is_secret: bool| json!({ "name": name, "type": "Static", "properties": { "value": value, "isSecret": is_secret } });
+        let fixed = |name: &str, value: &str, is_secret: bool| {
+            let properties = json!({ "value": value, "isSecret": is_secret });
+            json!({ "name": name, "type": "Static", "properties": properties })
+        };
         let dynamic = |(name, path): &(String, String)| json!({ "name": name, "type": "Dynamic", "properties": { "sourceField": path } });
-        let plain = self.headers.iter().map(|pair| fixed(pair, false));
-        let secret = self.secret_headers.iter().map(|pair| fixed(pair, true));
+        let plain = self.headers.iter();
+        let plain = plain.map(|(name, value)| fixed(name, value, false));
+        let secret = self.secret_headers.iter();
+        let secret = secret.map(|(name, value)| fixed(name, value, true));
         let in_files = self.secret_header_files.iter();
-        let in_files = in_files.map(|(name, value)| (name.clone(), value.reveal().to_owned()));
-        let in_files = in_files.map(|pair| fixed(&pair, true));
+        let in_files = in_files.map(|(name, value)| fixed(name, value.reveal(), true));
         let dynamic = self.dynamic_headers.iter().map(dynamic);
         plain.chain(secret).chain(in_files).chain(dynamic).collect()
     }
 
-    fn retry_policy(&self, current: &Value) -> Option<Value> {
-        changed(
-            current,
-            [
-                ("maxDeliveryAttempts", self.max_attempts.map(|n| json!(n))),
-                (
-                    "eventTimeToLiveInMinutes",
-                    self.time_to_live.map(|minutes| json!(minutes)),
-                ),
-                ("schedule", self.schedule()),
-            ],
-        )
-    }
-
-    fn schedule(&self) -> Option<Value> {
-        match self.schedule.as_slice() {
-            [] => None,
-            [word] if word == "published" => Some(Value::Null),
-            waits => Some(json!(waits)),
-        }
+    /// `null` stands for the schedule of Azure.
+    fn schedule(&self) -> Option<(String, Value)> {
+        let waits = match self.schedule.as_slice() {
+            [] => return None,
+            [word] if word == "published" => Value::Null,
+            waits => json!(waits),
+        };
+        Some(("schedule".to_owned(), waits))
     }
 }
 
-/// Answers show numbers for batching that is off as well; sent back beside the other one, they would
-/// be taken for a wish.
+/// Answers show the sizes of a batch even where batching is off. Sent back beside a change, they would turn
+/// it on.
 fn without_idle_batch(properties: &Value, is_changed: bool) -> Value {
     let mut properties = properties.clone();
     if let Some(object) = properties.as_object_mut()
