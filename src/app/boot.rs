@@ -167,15 +167,13 @@ impl Appliance {
         tokio::spawn(broker.clone().run_janitor());
         tokio::spawn(broker.clone().run_retention());
         let stop_listening = CancellationToken::new();
-        let listening = tokio::spawn(listen::serve(
-            listener,
-            router,
-            listen::ConnectionLimits {
-                overall: connections,
-                per_client: config.http_connections_per_client,
-            },
-            stop_listening.clone(),
-        ));
+        let limits = listen::ConnectionLimits {
+            overall: connections,
+            per_client: config.http_connections_per_client,
+        };
+        let service = move |address| listen::routed(router.clone(), address);
+        let serving = listen::serve(listener, limits, stop_listening.clone(), service);
+        let listening = tokio::spawn(serving);
         write_private(&data_dir.file(SERVER_URL_FILE), &format!("{url}\n"))?;
         Ok(Self {
             config,

@@ -53,7 +53,7 @@ pub use receive::{ReceiveError, Reception};
 pub use replay::ReplayError;
 pub use resubmit::{EventEdit, ResubmitError, ResubmitRequest};
 pub use retention::{Preview, StorageReport, StorageStatus};
-pub use retry_now::RetryNowError;
+pub use retry_now::{Hold, RetryNowError};
 pub use send::SendError;
 pub use validate::UnknownCode;
 

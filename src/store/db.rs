@@ -23,6 +23,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use crate::base::{Clock, Lap, Timestamp};
 use crate::store::counters::Counters;
 use crate::store::error::{ChangeError, StoreError};
+use crate::store::event_filter::add_functions;
 use crate::store::inline::InlineDatabase;
 use crate::store::upkeep::Machinery;
 use crate::store::write_times::{Longest, WriteTimes};
@@ -613,7 +614,7 @@ fn configure(connection: &Connection) -> Result<(), StoreError> {
     // Otherwise a statement that could use a partial index is compiled anew whenever a value is bound to it.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS_CACHED);
-    Ok(())
+    add_functions(connection)
 }
 
 fn wal_of(path: &Path) -> PathBuf {

@@ -299,7 +299,7 @@ mod tests {
             rejected show 5
             topics try-filter orders --event-type T --last 100 --compare billing
             admin create ann
-            admin create ann --role viewer --password-file -
+            admin create ann --role viewer
             admin reset-password ann --data-dir d
             admin set-role ann operator --json
             admin sessions --user ann

@@ -55,6 +55,7 @@ pub(super) fn held(delivery: &Value, now: Timestamp) -> Option<String> {
         (Some(at), _) => format!("held until {} UTC ({})", date_time(at), relative(at, now)),
         (None, "Paused") => "paused".to_owned(),
         (None, "Disabled") => "disabled".to_owned(),
+        (None, "Pulled") => "when a receiver pulls it".to_owned(),
         (None, "OnProbation") => "held until the probe of its endpoint ends".to_owned(),
         (None, _) => "held until its endpoint is validated".to_owned(),
     })
