@@ -336,7 +336,6 @@ mod tests {
             receive --topic shop/orders
             publish --topic orders --file - --count 2
             publish --topic orders --type T --count 0
-            topics create orders --namespace shop --schema eventgrid
             topics create orders --retention-days 7 --tag a=b
             topics create orders --file x --schema cloudevents
             topics regenerate-key orders key3
