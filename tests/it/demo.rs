@@ -180,7 +180,10 @@ fn a_demonstration_that_cannot_begin_says_why() {
     let text = utf8(refused.stderr);
     let expected = "error: cannot make a temporary directory: ";
     let missing = missing.display().to_string();
-    assert!(text.starts_with(expected) && text.contains(&missing), "{text}");
+    assert!(
+        text.starts_with(expected) && text.contains(&missing),
+        "{text}"
+    );
     assert_eq!(refused.status.code(), Some(1));
 }
 

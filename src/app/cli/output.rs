@@ -27,11 +27,11 @@ pub(super) struct Screen {
 
 /// Makes text of an answer.
 pub(super) trait View {
-    fn text(&self, answer: &Value, screen: Screen) -> String;
+    fn text(self, answer: &Value, screen: Screen) -> String;
 }
 
-impl<F: Fn(&Value, Screen) -> String> View for F {
-    fn text(&self, answer: &Value, screen: Screen) -> String {
+impl<F: FnOnce(&Value, Screen) -> String> View for F {
+    fn text(self, answer: &Value, screen: Screen) -> String {
         self(answer, screen)
     }
 }

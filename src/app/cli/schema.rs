@@ -21,7 +21,7 @@ impl Schema {
     pub(super) fn input(self) -> &'static str {
         match self {
             Self::Custom => "CustomEventSchema",
-            other => other.delivery(),
+            Self::Eventgrid | Self::Cloudevents => self.delivery(),
         }
     }
 

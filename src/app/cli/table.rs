@@ -45,7 +45,7 @@ pub(super) struct List {
 }
 
 impl View for List {
-    fn text(&self, page: &Value, screen: Screen) -> String {
+    fn text(self, page: &Value, screen: Screen) -> String {
         let rows = match items(page, "/value") {
             [] => format!("{}\n", self.none),
             rows => rows_of(rows, self.columns, 0).text(screen),
@@ -85,12 +85,12 @@ pub(super) fn rows_of(rows: &[Value], columns: &[Field], indent: u16) -> Table {
 pub(super) struct Details(pub(super) &'static [Field]);
 
 impl View for Details {
-    fn text(&self, value: &Value, _: Screen) -> String {
+    fn text(self, value: &Value, _: Screen) -> String {
         let mut lines = Lines::default();
         for (name, cell) in self.0 {
             match cell {
                 Cell::Time(pointer) => lines.time(name, value, pointer),
-                cell => lines.add(*name, cell.text(value)),
+                Cell::Text(_) | Cell::Word(_) | Cell::Of(_) => lines.add(*name, cell.text(value)),
             }
         }
         lines.to_string()

@@ -41,25 +41,24 @@ fn syntax_problem(text: &str, error: &toml::de::Error) -> String {
 fn flatten(table: Table, prefix: &str, entries: &mut Vec<FileEntry>) {
     for (name, value) in table {
         let name = format!("{prefix}{name}");
-        let values = match value {
-            Value::Table(inner) => {
-                flatten(inner, &format!("{name}."), entries);
-                continue;
-            }
-            Value::Array(values) => values,
-            value => vec![value],
+        if let Value::Table(inner) = value {
+            flatten(inner, &format!("{name}."), entries);
+            continue;
+        }
+        let values = match value.as_array() {
+            Some(values) => values.iter().map(scalar).collect(),
+            None => scalar(&value).map(|text| vec![text]),
         };
-        entries.push(FileEntry {
-            name,
-            values: values.into_iter().map(scalar).collect(),
-        });
+        entries.push(FileEntry { name, values });
     }
 }
 
-fn scalar(value: Value) -> Result<String, &'static str> {
-    match value {
-        Value::String(text) => Ok(text),
-        Value::Array(_) | Value::Table(_) => Err("holds lists or tables; write plain values"),
-        other => Ok(other.to_string()),
+fn scalar(value: &Value) -> Result<String, &'static str> {
+    match value.as_str() {
+        Some(text) => Ok(text.to_owned()),
+        None if value.is_array() || value.is_table() => {
+            Err("holds lists or tables; write plain values")
+        }
+        None => Ok(value.to_string()),
     }
 }

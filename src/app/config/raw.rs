@@ -99,7 +99,7 @@ impl RawConfig {
     fn add_flags(&mut self, flags: Vec<(&'static Key, Vec<String>)>) {
         for (key, values) in flags {
             let origin = Origin::new(SettingOrigin::Flag, format!("--{}", key.flag()));
-            self.set(key, key.secret, values, origin);
+            self.set(key, key.secret, &values, origin);
         }
     }
 
@@ -135,7 +135,7 @@ impl RawConfig {
             let fault = ConfigFault::of_value(key, &origin, "is not UTF-8 text");
             return self.faults.push(fault);
         };
-        self.set(key, is_file, vec![value], origin);
+        self.set(key, is_file, &[value], origin);
     }
 
     fn add_file(&mut self, path: &Path, is_own: bool) {
@@ -176,13 +176,13 @@ impl RawConfig {
                 self.faults
                     .push(ConfigFault::of_value(key, &origin, problem));
             }
-            (Some((key, is_file)), Ok(values)) => self.set(key, is_file, values, origin),
+            (Some((key, is_file)), Ok(values)) => self.set(key, is_file, &values, origin),
         }
     }
 
     /// The first to set something wins: the origins come in the order of their precedence. With `is_file` the
     /// value is the path of a file that holds a secret.
-    fn set(&mut self, key: &'static Key, is_file: bool, values: Vec<String>, mut origin: Origin) {
+    fn set(&mut self, key: &'static Key, is_file: bool, values: &[String], mut origin: Origin) {
         let values = match is_file {
             false => Ok(values.iter().flat_map(|value| key.split(value)).collect()),
             true => {
