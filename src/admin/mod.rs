@@ -29,6 +29,7 @@ use crate::admin::security::{
 };
 use crate::admin::site::Site;
 
+pub use crate::admin::pages::deeds;
 pub use crate::admin::security::hosts::{OwnHost, OwnHosts};
 pub use crate::admin::security::setup_link::SetupLink;
 pub use crate::admin::site::AdminState;

@@ -17,8 +17,11 @@ pub(super) async fn try_now(
     State(state): State<ApiState>,
     Path(id): Path<i64>,
 ) -> Result<Json<Value>, ApiError> {
-    state.broker.retry_now(DeliveryId(id)).await?;
-    Ok(Json(json!({ "deliveryId": id, "due": true })))
+    let hold = state.broker.retry_now(DeliveryId(id)).await?;
+    let held = hold.map(|hold| hold.render());
+    Ok(Json(
+        json!({ "deliveryId": id, "due": hold.is_none(), "held": held }),
+    ))
 }
 
 /// To whom an event is to be sent.

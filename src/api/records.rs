@@ -30,7 +30,7 @@ pub(super) async fn get_event(
 ) -> Result<Json<EventBody>, ApiError> {
     let event = state.views.event(EventKey(key)).await?;
     let event = event.ok_or_else(|| ApiError::not_found(format!("There is no event {key}.")))?;
-    Ok(Json(event_body(&event)))
+    Ok(Json(event_body(&state, &event)))
 }
 
 /// `GET /everpost/deadLetters/{id}`
@@ -97,10 +97,17 @@ pub(super) struct DeadLetterBody {
     record: Option<Box<RawValue>>,
 }
 
-fn event_body(event: &EventDetail) -> EventBody {
+fn event_body(state: &ApiState, event: &EventDetail) -> EventBody {
+    let deliveries = event.deliveries.iter().map(|each| {
+        let mut body = delivery(each);
+        let is_pending = each.row.state == DeliveryState::Pending;
+        let hold = is_pending.then(|| state.broker.hold(each.row.subscription_id));
+        body["held"] = hold.flatten().map(|hold| hold.render()).into();
+        body
+    });
     EventBody {
         envelope: envelope(event),
-        deliveries: event.deliveries.iter().map(delivery).collect(),
+        deliveries: deliveries.collect(),
         made_by: event.lineage.made_by.as_ref().map(line),
         resubmissions: event.lineage.resubmissions.iter().map(line).collect(),
     }

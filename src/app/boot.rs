@@ -24,7 +24,10 @@ use crate::broker::diagnostics::{Connections, Diagnostics, RuntimeInfo};
 use crate::broker::people::People;
 use crate::broker::trail::Trail;
 use crate::broker::{Broker, BrokerOptions};
+use crate::model::export::ExportRules;
+use crate::model::probation::ProbationRules;
 use crate::model::registry::ResourceScope;
+use crate::model::retention::RetentionRules;
 use crate::outbound::egress::EgressPolicy;
 use crate::outbound::transport::{HttpTransport, NetworkOptions, NetworkTransport};
 use crate::outbound::{Outbound, OutboundOptions};
@@ -41,7 +44,7 @@ pub const SERVER_URL_FILE: &str = "server.url";
 
 /// Serves until told to stop: `everpost serve`.
 pub fn serve(config: Config) -> anyhow::Result<ExitCode> {
-    let log = telemetry::start(&config.log)?;
+    let log = telemetry::start(config.log_format, &config.log_level)?;
     runtime()?.block_on(async {
         let appliance = Appliance::start(config, log).await?;
         for line in appliance.banner() {
@@ -92,7 +95,7 @@ impl Appliance {
         let entropy = Entropy::Os;
         let data_dir = Arc::new(DataDir::open(&config.data_dir)?);
         let store = open_store(&config, &data_dir, &clock)?;
-        let token = management_token::open(&data_dir, config.management.token.as_ref(), &entropy)?;
+        let token = management_token::open(&data_dir, config.management_token.as_ref(), &entropy)?;
         let people = People::open(store.accounts.clone(), clock.clone(), entropy.clone()).await?;
         let needs_link = claim::needs_link(&config, &people).await?;
 
@@ -112,18 +115,18 @@ impl Appliance {
                 None
             }
         };
-        let hosts = OwnHosts::new(&config.admin.hosts, &public_url, address);
+        let hosts = OwnHosts::new(&config.admin_hosts, &public_url, address);
         let api_options = ApiOptions {
-            publish_bytes_max: config.publish.bytes_max,
-            require_https: config.egress.require_https,
-            metrics_public: config.metrics.public,
+            publish_bytes_max: config.publish_bytes_max,
+            require_https: config.egress_require_https,
+            metrics_public: config.metrics_public,
         };
         let api_document = Arc::new(api::document(&api_options, &public_url));
         let facts = facts::gather(&config, &data_dir, &url, clock.now());
         let options = broker_options(&config, clock, entropy, public_url);
         let broker = Broker::start(store.clone(), outbound, options).await?;
         let trail = Trail::new(broker.clone(), people.clone());
-        let connections = Connections::of_at_most(config.http.connections_max);
+        let connections = Connections::of_at_most(config.http_connections_max);
         let diagnostics = Diagnostics::new(
             broker.clone(),
             RuntimeInfo {
@@ -133,7 +136,7 @@ impl Appliance {
                 connections: connections.clone(),
             },
         );
-        let pages = config.admin.enabled.then(|| AdminState {
+        let pages = config.admin_enabled.then(|| AdminState {
             broker: broker.clone(),
             views: store.views.clone(),
             people: people.clone(),
@@ -142,7 +145,7 @@ impl Appliance {
             hosts,
             egress: egress(&config),
             diagnostics: diagnostics.clone(),
-            publish_bytes_max: config.publish.bytes_max,
+            publish_bytes_max: config.publish_bytes_max,
             api_document,
         });
         let state = ApiState {
@@ -164,15 +167,13 @@ impl Appliance {
         tokio::spawn(broker.clone().run_janitor());
         tokio::spawn(broker.clone().run_retention());
         let stop_listening = CancellationToken::new();
-        let listening = tokio::spawn(listen::serve(
-            listener,
-            router,
-            listen::ConnectionLimits {
-                overall: connections,
-                per_client: config.http.connections_per_client,
-            },
-            stop_listening.clone(),
-        ));
+        let limits = listen::ConnectionLimits {
+            overall: connections,
+            per_client: config.http_connections_per_client,
+        };
+        let service = move |address| listen::routed(router.clone(), address);
+        let serving = listen::serve(listener, limits, stop_listening.clone(), service);
+        let listening = tokio::spawn(serving);
         write_private(&data_dir.file(SERVER_URL_FILE), &format!("{url}\n"))?;
         Ok(Self {
             config,
@@ -224,7 +225,7 @@ impl Appliance {
     pub async fn stop(self) {
         self.broker.stop();
         self.requests.close();
-        let drained = tokio::time::timeout(self.config.shutdown.drain, async {
+        let drained = tokio::time::timeout(self.config.shutdown_drain, async {
             // First the dispatcher, since the turn that it is in may still start requests.
             let _ = self.dispatching.await;
             let _ = self.replaying.await;
@@ -272,16 +273,16 @@ fn on_fatal() -> OnFatal {
 
 fn scope(config: &Config) -> ResourceScope {
     ResourceScope {
-        subscription: config.azure.subscription_id.to_string(),
-        resource_group: config.azure.resource_group.clone(),
+        subscription: config.azure_subscription_id.to_string(),
+        resource_group: config.azure_resource_group.clone(),
     }
 }
 
 fn egress(config: &Config) -> EgressPolicy {
     EgressPolicy {
-        allow: config.egress.allow.clone(),
+        allow: config.egress_allow.clone(),
         deny: Vec::new(),
-        require_https: config.egress.require_https,
+        require_https: config.egress_require_https,
     }
 }
 
@@ -294,8 +295,8 @@ fn outbound(config: &Config, clock: &Clock) -> anyhow::Result<Outbound> {
     Ok(Outbound::new(OutboundOptions {
         transport: HttpTransport::Network(network),
         clock: clock.clone(),
-        origin: config.webhook.origin.clone(),
-        export_dir: config.dead_letter.export_dir.clone(),
+        origin: config.webhook_origin.clone(),
+        export_dir: config.dead_letter_export_dir.clone(),
     }))
 }
 
@@ -310,14 +311,25 @@ fn broker_options(
         entropy,
         time_scale: config.time_scale,
         public_url,
-        in_flight_per_subscription: config.delivery.in_flight_per_subscription,
-        in_flight_max: config.delivery.in_flight_max,
-        free_bytes_min: config.storage.free_bytes_min,
-        response_deadline: config.delivery.response_deadline,
-        probation: config.probation,
-        retention: config.retention,
-        exports: config.dead_letter.exports,
-        resubmissions_max: config.replay.resubmissions_max,
+        in_flight_per_subscription: config.delivery_in_flight_per_subscription,
+        in_flight_max: config.delivery_in_flight_max,
+        free_bytes_min: config.storage_free_bytes_min,
+        response_deadline: config.delivery_response_deadline,
+        probation: ProbationRules {
+            failures: config.probation_failures,
+            longest: config.probation_longest,
+            mode: config.probation_mode,
+        },
+        retention: RetentionRules {
+            delivered: config.retention_delivered,
+            dead_letters: config.retention_dead_letters,
+            bytes_max: Some(config.retention_bytes_max).filter(|most| *most > 0),
+        },
+        exports: ExportRules {
+            delay: config.dead_letter_export_delay,
+            when_unavailable: config.dead_letter_unavailable,
+        },
+        resubmissions_max: config.replay_resubmissions_max,
     }
 }
 

@@ -15,12 +15,15 @@ const SETUP_URL_FILE: &str = "setup-url";
 /// Makes the configured account, if there is one to make. Says whether a set-up link is still needed:
 /// not once the appliance is claimed, nor where there are no admin pages.
 pub(super) async fn needs_link(config: &Config, people: &People) -> anyhow::Result<bool> {
-    if !config.admin.enabled {
+    if !config.admin_enabled {
         return Ok(false);
     }
-    if let Some(account) = &config.admin.account {
-        let (name, password) = (account.user.as_str(), account.password.reveal());
-        let made = people.claim(name, password).await;
+    if let Some((name, password)) = config
+        .admin_user
+        .as_ref()
+        .zip(config.admin_password.as_ref())
+    {
+        let made = people.claim(name, password.reveal()).await;
         made.context("the administrator of the configuration cannot be made")?;
     }
     if people.accounts().is_claimed().await? {
@@ -32,7 +35,7 @@ pub(super) async fn needs_link(config: &Config, people: &People) -> anyhow::Resu
 
 /// Whoever reaches an appliance that nobody owns could try to own it.
 fn refuse_exposure(config: &Config) -> anyhow::Result<()> {
-    if config.listen.ip().is_loopback() || config.management.token.is_some() {
+    if config.listen.ip().is_loopback() || config.management_token.is_some() {
         return Ok(());
     }
     bail!(

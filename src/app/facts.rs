@@ -34,11 +34,11 @@ fn places(config: &Config, data_dir: &DataDir, url: &str) -> Vec<(&'static str, 
         None => inside(MASTER_KEY_FILE),
         Some(_) => configured.clone(),
     };
-    let token = match config.management.token {
+    let token = match config.management_token {
         None => inside(management_token::FILE),
         Some(_) => configured,
     };
-    let export_dir = config.dead_letter.export_dir.as_deref();
+    let export_dir = config.dead_letter_export_dir.as_deref();
     vec![
         ("Listens at", url.to_owned()),
         ("Data directory", text(data_dir.path())),

@@ -2,6 +2,7 @@
 //! and at a stop.
 
 use std::collections::HashMap;
+use std::convert::Infallible;
 use std::fmt::Display;
 use std::future::Future;
 use std::io;
@@ -10,10 +11,11 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use axum::Router;
 use axum::extract::ConnectInfo;
-use axum::http::Request;
-use hyper::body::Incoming;
+use axum::http::{Request, Response};
+use axum::{BoxError, Router};
+use hyper::body::{Body, Incoming};
+use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::server::graceful::GracefulShutdown;
@@ -67,13 +69,18 @@ pub(super) struct ConnectionLimits {
     pub(super) per_client: usize,
 }
 
-/// Serves `router` on `listener` until `stop`.
-pub(super) async fn serve(
+/// Serves on `listener` until `stop`, each connection by a service of its own.
+pub(super) async fn serve<S, B>(
     listener: TcpListener,
-    router: Router,
     limits: ConnectionLimits,
     stop: CancellationToken,
-) {
+    service_for: impl Fn(SocketAddr) -> S,
+) where
+    S: Service<Request<Incoming>, Response = Response<B>> + Send + 'static,
+    S::Future: Send + 'static,
+    S::Error: Into<BoxError>,
+    B: Body<Data: Send, Error: Into<BoxError>> + Send + 'static,
+{
     let clients = Arc::new(Clients::default());
     let server = server();
     let graceful = GracefulShutdown::new();
@@ -82,23 +89,38 @@ pub(super) async fn serve(
             tracing::debug!(%address, "a client has too many connections");
             continue;
         };
-        let place = limits.overall.enter().await;
-        let asked = Arc::new(Notify::new());
-        let has_asked = Arc::clone(&asked);
-        let service = TowerToHyperService::new(router.clone().map_request(move |request| {
-            has_asked.notify_one();
-            prepared(request, address)
-        }));
+        let slot = limits.overall.enter().await;
+        let requested = Arc::new(Notify::new());
+        let has_requested = Arc::clone(&requested);
+        let service = service_for(address);
+        let service = service_fn(move |request| {
+            has_requested.notify_one();
+            service.call(request)
+        });
         let connection = server
             .serve_connection(TokioIo::new(stream), service)
             .into_owned();
         let connection = graceful.watch(connection);
         tokio::spawn(async move {
-            attend(connection, &asked, address).await;
-            drop((place, of_client));
+            attend(connection, &requested, address).await;
+            drop((slot, of_client));
         });
     }
     let _ = tokio::time::timeout(GOODBYE, graceful.shutdown()).await;
+}
+
+/// Serves one connection by a router.
+pub(super) fn routed(
+    router: Router,
+    address: SocketAddr,
+) -> impl Service<
+    Request<Incoming>,
+    Response = Response<axum::body::Body>,
+    Error = Infallible,
+    Future: Send + 'static,
+> + Send
++ 'static {
+    TowerToHyperService::new(router.map_request(move |request| prepared(request, address)))
 }
 
 /// Connections by client. It holds nothing of clients that have none.
@@ -158,23 +180,23 @@ fn prepared(mut request: Request<Incoming>, address: SocketAddr) -> Request<Time
     request.map(|body| TimeoutBody::new(BODY_PAUSE_MAX, body))
 }
 
-/// Serves a connection to its end, unless its first request (`asked`) is late. The server's own deadline
+/// Serves a connection to its end, unless its first request is late. The server's own deadline
 /// for heads begins only once it is clear which version of HTTP is spoken, which a silent client leaves
 /// open.
 async fn attend<E: Display>(
     connection: impl Future<Output = Result<(), E>>,
-    asked: &Notify,
+    requested: &Notify,
     address: SocketAddr,
 ) {
     let mut connection = pin!(connection);
     let ended = tokio::select! {
         ended = &mut connection => ended,
-        asked = tokio::time::timeout(HEADER_DEADLINE, asked.notified()) => match asked {
+        requested = tokio::time::timeout(HEADER_DEADLINE, requested.notified()) => match requested {
             Ok(()) => connection.await,
             Err(_) => return,
         },
     };
-    // A client that hangs up or talks nonsense concerns nobody but itself.
+    // A client that hangs up or sends nonsense concerns nobody but itself.
     if let Err(cause) = ended {
         tracing::debug!(%cause, %address, "a connection ended early");
     }
@@ -238,7 +260,8 @@ mod tests {
             overall: Connections::of_at_most(1),
             per_client: 1,
         };
-        tokio::spawn(serve(listener, router, limits, stop.clone()));
+        let service = move |address| routed(router.clone(), address);
+        tokio::spawn(serve(listener, limits, stop.clone(), service));
         let mut client = TcpStream::connect(address).await.expect("a connection");
         let said = said.as_ref();
         client.write_all(said).await.expect("sent");
@@ -271,7 +294,8 @@ mod tests {
             overall: Connections::of_at_most(10),
             per_client: 2,
         };
-        tokio::spawn(serve(listener, router, limits, stop.clone()));
+        let service = move |address| routed(router.clone(), address);
+        tokio::spawn(serve(listener, limits, stop.clone(), service));
         let connect = async || TcpStream::connect(address).await.expect("a connection");
         let ask = async |client: &mut TcpStream| {
             let head = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n";

@@ -6,6 +6,7 @@ pub mod cli;
 mod components;
 pub mod config;
 mod facts;
+mod files;
 pub mod interrupt;
 mod listen;
 pub mod management_token;

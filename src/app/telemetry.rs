@@ -8,22 +8,22 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer, fmt};
 
-use crate::app::config::{LogConfig, LogFormat};
+use crate::app::config::LogFormat;
 use crate::base::LogTail;
 
 /// Libraries that tell at `info` what we tell better, or nobody asks for.
 const QUIET: &str = "refinery_core=warn,tower_sessions_core=error,tower_sessions=error";
 
 /// Starts the log; returns its newest lines. May be called once per process.
-pub(super) fn start(config: &LogConfig) -> anyhow::Result<LogTail> {
-    let filter = EnvFilter::try_new(format!("{QUIET},{}", config.level))
-        .with_context(|| format!("log.level: {:?} is not a filter", config.level))?;
+pub(super) fn start(format: LogFormat, level: &str) -> anyhow::Result<LogTail> {
+    let filter = EnvFilter::try_new(format!("{QUIET},{level}"))
+        .with_context(|| format!("log.level: {level:?} is not a filter"))?;
     let log = || {
         fmt::layer()
             .with_ansi(std::io::stderr().is_terminal())
             .with_writer(std::io::stderr)
     };
-    let written = match config.format {
+    let written = match format {
         LogFormat::Text => log().with_target(false).boxed(),
         LogFormat::Json => log().json().flatten_event(true).boxed(),
     };

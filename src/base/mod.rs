@@ -1,16 +1,17 @@
-//! The base: the clock, randomness, hashes, and the newest lines of the log. Nothing else reads a clock or
-//! makes random numbers.
+//! Time and randomness, the forms in which people read figures and unknown text, hashes, and the newest lines
+//! of the log. Nothing else reads a clock or makes random numbers.
 
 pub mod clock;
 pub mod entropy;
 mod hash;
 pub mod hidden;
+pub mod human;
 pub mod log_tail;
 pub mod stopwatch;
 
 pub use clock::{Clock, TimeScale, Timestamp};
 pub use entropy::Entropy;
 pub use hash::sha256_hex;
-pub use hidden::is_hidden;
+pub use hidden::{is_hidden, visible};
 pub use log_tail::LogTail;
 pub use stopwatch::Stopwatch;

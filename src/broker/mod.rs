@@ -28,7 +28,7 @@ use url::Url;
 pub use crate::store::Resubmitted;
 pub use diagnostics::meters::Meters;
 pub use diagnostics::recount::{Account, Verified};
-pub use dispatch::retry_now::RetryNowError;
+pub use dispatch::retry_now::{Hold, RetryNowError};
 pub use housekeeping::retention::{Preview, StorageReport, StorageStatus};
 pub use manage::ManageError;
 pub use manage::inspectors::InspectorError;

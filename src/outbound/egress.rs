@@ -39,7 +39,7 @@ pub enum Permit {
 /// Why a request is denied.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Denied {
-    #[error("{address} is {what}; allow it with --egress-allow {net}")]
+    #[error("{address} is {what}; allow it with --egress-allow {}{}", IpNet::from(*address), or_network(net))]
     NotPublic {
         address: IpAddr,
         what: &'static str,
@@ -55,6 +55,14 @@ pub enum Denied {
     NoHost,
     #[error("user name and password do not belong into the URL")]
     UserInfo,
+}
+
+/// The network around an address, if it is more than the address itself.
+fn or_network(net: &IpNet) -> String {
+    match net.prefix_len() == net.max_prefix_len() {
+        true => String::new(),
+        false => format!(", or its whole network with --egress-allow {net}"),
+    }
 }
 
 impl EgressPolicy {

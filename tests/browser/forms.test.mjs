@@ -82,7 +82,7 @@ test("a webhook that may not be called is told when it is saved, with what would
   await ann.type("Webhook URL", "http://10.1.2.3:9000/in");
   await ann.press("Create event subscription");
   await ann.isTold("Event subscription billing has been created, but its webhook cannot be called yet");
-  await ann.sees("10.1.2.3 is", "--egress-allow 10.0.0.0/8", "EVERPOST_EGRESS_ALLOW");
+  await ann.sees("10.1.2.3 is", "--egress-allow 10.1.2.3/32", "EVERPOST_EGRESS_ALLOW");
   await ann.leave();
 });
 

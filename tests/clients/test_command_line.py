@@ -62,13 +62,13 @@ def test_a_filter_is_tried_before_it_is_kept(appliance, topic):
     assert "no longer matched: 1" in tried
 
 
-def test_a_refused_request_can_be_looked_at(appliance, topic):
+def test_a_rejected_request_can_be_looked_at(appliance, topic):
     assert publish(topic, '[{"id": "broken"}]') == 400
     listing = ["rejected", "list", "--topic", topic.name, "--json"]
     found = eventually(
-        lambda: json.loads(appliance.command(*listing))["value"], "the refused request is listed")
+        lambda: json.loads(appliance.command(*listing))["value"], "the rejected request is listed")
     shown = appliance.command("rejected", "show", found[0]["id"])
-    assert "answered      400 BadRequest" in shown
+    assert "answer        400 BadRequest" in shown
     assert '  [{"id": "broken"}]' in shown
     assert topic.key1 not in shown
 
@@ -89,8 +89,8 @@ def test_new_dead_letters_are_followed_until_ctrl_c(appliance, receiver, fresh_n
     reader = threading.Thread(target=lambda: lines.extend(iter(watching.stdout.readline, "")), daemon=True)
     reader.start()
     try:
-        # What is given up before is not shown.
-        assert watching.stderr.readline().startswith("watching what is given up from ")
+        # Dead letters from before are not shown.
+        assert watching.stderr.readline().startswith("watching dead letters since ")
         for event_id in ("first", "second"):
             receiver.script(400)
             assert publish(topic, json.dumps([order(event_id, 7)])) == 200
@@ -104,6 +104,6 @@ def test_new_dead_letters_are_followed_until_ctrl_c(appliance, receiver, fresh_n
     if as_json:
         assert [json.loads(line)["eventId"] for line in lines] == ["first", "second"]
     else:
-        assert lines[0].startswith("GIVEN UP (UTC)")
+        assert lines[0].startswith("DELIVERY")
         assert f"{topic.name}/billing" in lines[1]
         assert "UndeliverableDueToHttpBadRequest" in lines[1]

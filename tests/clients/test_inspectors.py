@@ -25,5 +25,5 @@ def test_an_inspector_answers_and_shows_what_came(fast_appliance, fresh_name):
     assert "aeg-delivery-count: 1" in shown and '"id":"e-1"' in shown.replace(" ", ""), shown
     [delivery] = appliance.deliveries(topic, "e-1")
     assert [attempt["httpStatusCode"] for attempt in delivery["deliveryAttempts"]] == [503, 200]
-    assert "requests forgotten: 3" in appliance.command("inspectors", "clear", "bin")
-    assert "is deleted" in appliance.command("inspectors", "delete", "bin")
+    assert "requests removed: 3" in appliance.command("inspectors", "clear", "bin")
+    assert "deleted inspector bin" in appliance.command("inspectors", "delete", "bin")

@@ -178,11 +178,12 @@ fn a_demonstration_that_cannot_begin_says_why() {
     let missing = home.path().join("missing");
     let refused = output(demo(&[], &missing));
     let text = utf8(refused.stderr);
-    let expected = format!(
-        "error: cannot make the temporary directory {}/",
-        missing.display()
+    let expected = "error: cannot make a temporary directory: ";
+    let missing = missing.display().to_string();
+    assert!(
+        text.starts_with(expected) && text.contains(&missing),
+        "{text}"
     );
-    assert!(text.starts_with(&expected), "{text}");
     assert_eq!(refused.status.code(), Some(1));
 }
 

@@ -24,7 +24,7 @@ async fn filled() -> Grid {
     grid.pass(Duration::from_secs(600));
     let mut sent = event("b");
     sent["eventType"] = json!("Order.Sent");
-    sent["data"] = json!({"note": "Hush Hush"});
+    sent["data"] = json!({"note": "Hush Hush, Zoë"});
     grid.publish("orders", sent).await;
     grid.broker.run_due().await;
     grid.pass(Duration::from_secs(600));
@@ -59,6 +59,7 @@ async fn events_are_found_by_parameters() {
         ("type=Order.*", "c b a"),
         ("subject=/orders/100%25_*", "a"),
         ("text=hush+hush", "b"),
+        ("text=zoë", "b"),
         ("text=%25_SURE", "a"),
         ("from=2026-11-21T12:10:00Z", "c b"),
         ("to=2026-11-21T12:10:00Z", "a"),

@@ -2,6 +2,7 @@
 
 mod batch;
 mod canary;
+mod command_line;
 mod counters;
 mod crash;
 mod credentials;

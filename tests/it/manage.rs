@@ -260,7 +260,7 @@ async fn a_webhook_that_may_not_be_called_fails_at_once_and_says_why() {
     let path = "/topics/orders/eventSubscriptions/local";
     let shown = grid.manage(Method::GET, path, Value::Null).await.json();
     let why = shown["properties"]["everpost"]["validationFailure"].to_string();
-    assert!(why.contains("--egress-allow 127.0.0.0/8"), "{why}");
+    assert!(why.contains("--egress-allow 127.0.0.1/32, or its"), "{why}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -49,7 +49,12 @@ async fn a_paused_subscription_waits_nevertheless() {
     let of = "/topics/orders/eventSubscriptions/billing";
     grid.manage(Method::POST, &format!("{of}/pause"), Value::Null)
         .await;
-    assert_eq!(try_now(&grid, 1).await.status, StatusCode::OK);
+    let answer = try_now(&grid, 1).await.json();
+    assert_eq!(answer["due"], false);
+    assert_eq!(answer["held"]["state"], "Paused");
+    let event = grid.manage(Method::GET, "/everpost/events/1", Value::Null);
+    let event = event.await.json();
+    assert_eq!(event["deliveries"][0]["held"]["state"], "Paused");
     grid.run_for(Duration::from_secs(1)).await;
     assert_eq!(grid.heard("billing").len(), 1, "while it is paused");
     grid.manage(Method::POST, &format!("{of}/resume"), Value::Null)

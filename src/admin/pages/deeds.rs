@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::model::audit::{AuditEntry, Change};
 
 /// What was done to what; empty where the path is not known.
-pub(crate) fn told(entry: &AuditEntry) -> String {
+pub fn told(entry: &AuditEntry) -> String {
     let names: Vec<String> = entry
         .path
         .split('/')

@@ -15,7 +15,7 @@ use crate::admin::site::Site;
 use crate::admin::site::delivery_id;
 use crate::admin::widgets::Flash;
 use crate::admin::widgets::print::sentence;
-use crate::broker::RetryNowError;
+use crate::broker::{Hold, RetryNowError};
 use crate::store::views::DeliveryRow;
 
 /// Tries a pending delivery now.
@@ -49,10 +49,10 @@ fn held_up(site: &Site, row: &DeliveryRow) -> Option<String> {
 
 async fn tell_whether(
     visitor: &Visitor,
-    hastened: Result<(), RetryNowError>,
+    retried: Result<Option<Hold>, RetryNowError>,
 ) -> Result<(), PageError> {
-    let told = match hastened {
-        Ok(()) => Flash::done("The next attempt is made now."),
+    let told = match retried {
+        Ok(_) => Flash::done("The next attempt is made now."),
         Err(RetryNowError::Store(error)) => return Err(error.into()),
         Err(error) => Flash::refused(sentence(&error.to_string())),
     };

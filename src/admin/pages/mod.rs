@@ -5,7 +5,7 @@ pub(crate) mod activity;
 pub(crate) mod api_reference;
 pub(crate) mod confirm;
 pub(crate) mod dead_letters;
-pub(crate) mod deeds;
+pub mod deeds;
 pub(crate) mod deliveries;
 pub(crate) mod events;
 pub(crate) mod first_event;

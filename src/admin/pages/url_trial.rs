@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use askama::Template;
 use http::StatusCode;
+use ipnet::IpNet;
 use url::Url;
 
 use crate::admin::forms::field::{Field, Problem, mark};
@@ -119,10 +120,11 @@ impl Judged {
 /// Why an address may not be called, and what would open it.
 pub(crate) fn denied_words(denied: &Denied) -> String {
     match denied {
-        Denied::NotPublic { address, what, net } => format!(
+        Denied::NotPublic { address, what, .. } => format!(
             "{address} is {what}, and only public addresses are called unless the appliance is told \
-             otherwise. To allow it, start the appliance with --egress-allow {net} (the setting \
-             egress.allow, or EVERPOST_EGRESS_ALLOW={net})."
+             otherwise. To allow it, start the appliance with --egress-allow {0} (the setting \
+             egress.allow, or EVERPOST_EGRESS_ALLOW={0}).",
+            IpNet::from(*address)
         ),
         Denied::ByOperator { .. }
         | Denied::PlainHttp

@@ -15,7 +15,7 @@ pub(crate) mod retry_preview;
 use askama::Template;
 use serde::{Deserialize, Serialize};
 
-use crate::base::Timestamp;
+use crate::base::{Timestamp, human};
 
 /// How good news is; every tone has a shape of its own beside its colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -103,9 +103,10 @@ pub(crate) struct Moment {
 impl Moment {
     /// To the second.
     pub(crate) fn at(at: Timestamp) -> Self {
-        let iso = at.to_string();
-        let text = iso[..iso.len().min(19)].replace('T', " ");
-        Self { iso, text }
+        Self {
+            iso: at.to_string(),
+            text: human::date_time(at),
+        }
     }
 
     /// The day alone.
@@ -117,9 +118,10 @@ impl Moment {
 
     /// To the millisecond.
     pub(crate) fn exactly(at: Timestamp) -> Self {
-        let iso = at.to_string();
-        let text = iso.trim_end_matches('Z').replace('T', " ");
-        Self { iso, text }
+        Self {
+            iso: at.to_string(),
+            text: human::date_time_ms(at),
+        }
     }
 }
 

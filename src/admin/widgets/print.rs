@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use crate::base::{Timestamp, is_hidden};
+use crate::base::{self, Timestamp};
+
+pub(crate) use crate::base::human::{bytes, relative, span};
 
 /// A count with thin spaces: `9 999`, `10 000`.
 pub(crate) fn count(count: u64) -> String {
@@ -25,36 +27,6 @@ pub(crate) fn plural(number: u64, one: &str, many: &str) -> String {
     }
 }
 
-/// `512 B`, `1.5 KiB`, `1.0 MiB`, `2.0 GiB`.
-pub(crate) fn bytes(bytes: u64) -> String {
-    let kib = bytes as f64 / 1_024.0;
-    match bytes {
-        0..1_024 => format!("{bytes} B"),
-        1_024..1_048_576 => format!("{kib:.1} KiB"),
-        1_048_576..1_073_741_824 => format!("{:.1} MiB", kib / 1_024.0),
-        _ => format!("{:.1} GiB", kib / 1_048_576.0),
-    }
-}
-
-/// `25 ms`, `1.5 s`, `10 s`, `1 min 40 s`, `22 h 46 min`, `2 d`.
-pub(crate) fn span(span: Duration) -> String {
-    let ms = span.as_millis();
-    let seconds = span.as_secs();
-    match seconds {
-        0 => format!("{ms} ms"),
-        1..10 if !ms.is_multiple_of(1_000) => format!("{:.1} s", span.as_secs_f64()),
-        1..60 => format!("{seconds} s"),
-        60..3_600 => two(seconds, (60, "min"), (1, "s")),
-        3_600..86_400 => two(seconds, (3_600, "h"), (60, "min")),
-        _ => two(seconds, (86_400, "d"), (3_600, "h")),
-    }
-}
-
-/// Days of 24 hours, in which retention is told.
-pub(crate) fn days(retention: Duration) -> u64 {
-    retention.as_secs() / 86_400
-}
-
 /// As `span`, with a tenth of a millisecond below ten: `0.4 ms`, `9.9 ms`, `25 ms`.
 pub(crate) fn lap(lap: Duration) -> String {
     match lap.as_millis() {
@@ -63,28 +35,12 @@ pub(crate) fn lap(lap: Duration) -> String {
     }
 }
 
-fn two(seconds: u64, (big, big_name): (u64, &str), (small, small_name): (u64, &str)) -> String {
-    let (first, second) = (seconds / big, seconds % big / small);
-    match second {
-        0 => format!("{first} {big_name}"),
-        _ => format!("{first} {big_name} {second} {small_name}"),
-    }
+/// Days of 24 hours, the unit of retention.
+pub(crate) fn days(retention: Duration) -> u64 {
+    retention.as_secs() / 86_400
 }
 
-/// `3 min ago`, `in 10 s`, `now`.
-pub(crate) fn relative(at: Timestamp, now: Timestamp) -> String {
-    let (ago, ahead) = (now.since(at), at.since(now));
-    if ago < Duration::from_secs(1) && ahead < Duration::from_secs(1) {
-        return "now".to_owned();
-    }
-    let whole = |span: Duration| self::span(Duration::from_secs(span.as_secs()));
-    match ahead.is_zero() {
-        true => format!("{} ago", whole(ago)),
-        false => format!("in {}", whole(ahead)),
-    }
-}
-
-/// The same for what is only known to the minute or hour: `just now`, `3 min ago`, `5 h ago`, `2 d ago`.
+/// How long ago something was that is only known to the minute or hour: `just now`, `3 min ago`, `5 h ago`, `2 d ago`.
 pub(crate) fn roughly_ago(at: Timestamp, now: Timestamp) -> String {
     let seconds = now.since(at).as_secs();
     match seconds {
@@ -108,14 +64,7 @@ pub(crate) fn share(part: u64, whole: u64) -> String {
 /// The text of a stranger with nothing hidden in it: what steers is written out, as `\u{202e}`. Line
 /// breaks and tabs stay.
 pub(crate) fn visible(text: &str) -> String {
-    let mut visible = String::with_capacity(text.len());
-    for c in text.chars() {
-        match is_hidden(c) && !matches!(c, '\n' | '\r' | '\t') {
-            true => visible.extend(c.escape_unicode()),
-            false => visible.push(c),
-        }
-    }
-    visible
+    base::visible(text, &['\n', '\r', '\t'])
 }
 
 /// An error's text with a capital letter and a full stop.
@@ -140,29 +89,6 @@ mod tests {
             (10_000, "10\u{2009}000"),
         ] {
             assert_eq!(count(number), text);
-        }
-        for (number, text) in [
-            (0, "0 B"),
-            (1_023, "1023 B"),
-            (1_536, "1.5 KiB"),
-            (1_048_576, "1.0 MiB"),
-            (2_147_483_648, "2.0 GiB"),
-        ] {
-            assert_eq!(bytes(number), text);
-        }
-        for (ms, text) in [
-            (0, "0 ms"),
-            (25, "25 ms"),
-            (1_500, "1.5 s"),
-            (10_000, "10 s"),
-            (59_999, "59 s"),
-            (60_000, "1 min"),
-            (100_000, "1 min 40 s"),
-            (81_999_000, "22 h 46 min"),
-            (172_800_000, "2 d"),
-            (180_000_000, "2 d 2 h"),
-        ] {
-            assert_eq!(span(Duration::from_millis(ms)), text);
         }
         for (us, text) in [
             (0, "0.0 ms"),
@@ -202,35 +128,6 @@ mod tests {
             (3, 3, "100 %"),
         ] {
             assert_eq!(share(part, whole), expected);
-        }
-    }
-
-    #[test]
-    fn nothing_stays_hidden_in_the_text_of_strangers() {
-        for (text, shown) in [
-            (
-                "größe, 注文, عدد, 👩\u{200d}🚀\r\n\t",
-                "größe, 注文, عدد, 👩\u{200d}🚀\r\n\t",
-            ),
-            ("\u{202e}gpj.exe", "\\u{202e}gpj.exe"),
-            ("a\0b\u{1b}[2J", "a\\u{0}b\\u{1b}[2J"),
-        ] {
-            assert_eq!(visible(text), shown);
-        }
-    }
-
-    #[test]
-    fn moments_are_told_from_now() {
-        let now = Timestamp::from_ms(1_000_000);
-        for (offset_ms, text) in [
-            (0, "now"),
-            (-999, "now"),
-            (-1_500, "1 s ago"),
-            (10_400, "in 10 s"),
-            (-90_000, "1 min 30 s ago"),
-        ] {
-            let at = Timestamp::from_ms(now.as_ms() + offset_ms);
-            assert_eq!(relative(at, now), text);
         }
     }
 }

@@ -143,8 +143,8 @@ fn operations() -> Vec<Operation> {
         .says("Makes a pending delivery due at once, whatever its schedule says.")
         .gives(
             200,
-            "It is due.",
-            object([("deliveryId", integer()), ("due", flag())]),
+            "It is due, or held back.",
+            object([("deliveryId", integer()), ("due", flag()), ("held", held())]),
         )
         .refuses(409, "It is not pending, or a receiver holds it."),
         on(Method::GET, "/everpost/rejectedEvents", "listRejectedEvents", "List refused requests")
@@ -291,9 +291,17 @@ pub(super) fn outcome() -> Schema {
     words(Outcome::ALL.map(Outcome::name))
 }
 
+/// What holds a delivery back that would be due otherwise.
+fn held() -> Schema {
+    let held = object([("state", text()), ("until", moment().or_null())]);
+    held.or_null()
+        .says("Why it is not attempted although it is due, such as Paused or OnProbation.")
+}
+
 /// With its attempts.
 pub(super) fn delivery() -> Schema {
     delivery_row().with([
+        ("held", held().optional()),
         ("deliveryAttempts", list(named("DeliveryAttempt"))),
         ("madeBy", made_by()),
         ("resubmissions", list(named("Resubmission"))),

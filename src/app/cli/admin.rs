@@ -3,24 +3,24 @@
 //! With a server running they are changed through it; without one, in the database itself, which is how
 //! the first account is made before the first start, and how somebody gets in again.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand, ValueEnum};
-use reqwest::Method;
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::app::boot;
-use crate::app::cli::body::read_secret;
-use crate::app::cli::client::Client;
-use crate::app::cli::moment::date;
-use crate::app::cli::output::{Output, items, moment, print, tell, text};
+use crate::app::cli::credentials::secret_line;
+use crate::app::cli::output::{Output, note, print, text};
+use crate::app::cli::request::Server;
 use crate::app::cli::server::ServerArgs;
-use crate::app::cli::table::Table;
+use crate::app::cli::table::Cell::{Of, Text, Time, Word};
+use crate::app::cli::table::{Details, List};
 use crate::app::config::Config;
 use crate::base::{Clock, Entropy};
 use crate::broker::people::People;
+use crate::model::access::Secret;
 use crate::model::audit::{Actor, AuditEntry};
 use crate::store::accounts::{Role, User};
 use crate::store::{Audit, DataDir, DataDirError};
@@ -28,7 +28,6 @@ use crate::store::{Audit, DataDir, DataDirError};
 const USERS: [&str; 2] = ["everpost", "users"];
 const SESSIONS: [&str; 2] = ["everpost", "sessions"];
 
-/// Manage the users of the admin pages, and their sessions
 #[derive(Args, Debug)]
 pub(super) struct AdminArgs {
     #[command(flatten)]
@@ -63,7 +62,7 @@ enum AdminCommand {
     SetRole { name: String, role: RoleName },
     /// Forbid a user to sign in, which ends every session
     Disable { name: String },
-    /// Let a user sign in again
+    /// Allow a user to sign in again
     Enable { name: String },
     /// Remove the second factor of a user who has lost it
     RemoveSecondFactor { name: String },
@@ -82,178 +81,136 @@ enum AdminCommand {
     },
 }
 
-#[derive(ValueEnum, Clone, Copy, Debug)]
+#[derive(ValueEnum, Clone, Copy, Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub(super) enum RoleName {
     Viewer,
     Operator,
     Admin,
 }
 
-impl RoleName {
-    pub(super) fn role(self) -> Role {
-        match self {
-            Self::Viewer => Role::Viewer,
-            Self::Operator => Role::Operator,
-            Self::Admin => Role::Admin,
+impl From<RoleName> for Role {
+    fn from(name: RoleName) -> Self {
+        match name {
+            RoleName::Viewer => Self::Viewer,
+            RoleName::Operator => Self::Operator,
+            RoleName::Admin => Self::Admin,
         }
     }
 }
 
 #[derive(Args, Debug)]
 struct PasswordArgs {
-    /// File with the password; - for standard input. Without it, a link is printed by which the user
+    /// File with the password; - for standard input. Without it, a link is printed with which the user
     /// chooses one
-    #[arg(long, value_name = "FILE")]
-    password_file: Option<PathBuf>,
+    #[arg(long = "password-file", value_name = "FILE", value_parser = secret_line)]
+    password: Option<Secret>,
 }
 
 impl PasswordArgs {
-    fn read(&self) -> anyhow::Result<Option<String>> {
-        self.password_file.as_deref().map(read_secret).transpose()
+    fn reveal(&self) -> Option<&str> {
+        self.password.as_ref().map(Secret::reveal)
     }
 }
 
 impl AdminArgs {
     pub(super) async fn run(self) -> anyhow::Result<()> {
-        match &self.command {
+        let server = || Server::new(self.server.find()?, self.output);
+        match self.command {
             AdminCommand::Create {
                 name,
                 role,
                 password,
             } => {
-                let password = password.read()?;
-                match self.offline().await? {
-                    Some(offline) => offline.create(name, role.role(), password).await,
-                    None => self.create(name, role.role(), password).await,
+                if let Some(offline) = Offline::open(&self.server).await? {
+                    return offline.create(&name, role.into(), password.reveal()).await;
                 }
+                let body = json!({ "name": name, "role": role, "password": password.reveal() });
+                server()?.post(USERS).json(&body).show(USER).await
             }
             AdminCommand::ResetPassword { name, password } => {
-                let password = password.read()?;
-                match self.offline().await? {
-                    Some(offline) => offline.reset(name, password).await,
-                    None => self.reset(name, password).await,
+                if let Some(offline) = Offline::open(&self.server).await? {
+                    return offline.reset(&name, password.reveal()).await;
                 }
+                if let Some(password) = password.reveal() {
+                    return patch(&server()?, &name, json!({ "password": password })).await;
+                }
+                let server = server()?;
+                let request = server.post(USERS).at(name).at("passwordLink");
+                request.show(USER).await
             }
-            AdminCommand::List => self.show(&USERS, &[], users).await,
-            AdminCommand::Show { name } => self.show(&[USERS[0], USERS[1], name], &[], sheet).await,
+            AdminCommand::List => server()?.get(USERS).show(USER_LIST).await,
+            AdminCommand::Show { name } => server()?.get(USERS).at(name).show(USER).await,
             AdminCommand::SetRole { name, role } => {
-                self.patch(name, json!({ "role": role.role().name() }))
-                    .await
+                patch(&server()?, &name, json!({ "role": role })).await
             }
-            AdminCommand::Disable { name } => self.patch(name, json!({ "disabled": true })).await,
-            AdminCommand::Enable { name } => self.patch(name, json!({ "disabled": false })).await,
+            AdminCommand::Disable { name } => {
+                patch(&server()?, &name, json!({ "disabled": true })).await
+            }
+            AdminCommand::Enable { name } => {
+                patch(&server()?, &name, json!({ "disabled": false })).await
+            }
             AdminCommand::RemoveSecondFactor { name } => {
-                self.patch(name, json!({ "hasSecondFactor": false })).await
+                patch(&server()?, &name, json!({ "hasSecondFactor": false })).await
             }
-            AdminCommand::Delete { name } => {
-                let client = self.client()?;
-                client.delete(&[USERS[0], USERS[1], name], &[]).await?;
-                let deleted = json!({ "deleted": name });
-                Ok(self
-                    .output
-                    .show(&deleted, |_| format!("user {name} is deleted\n"))?)
-            }
+            AdminCommand::Delete { name } => server()?.delete(USERS).remove("user", &name).await,
             AdminCommand::Sessions { user } => {
-                self.show(&SESSIONS, &of_user(user.as_ref()), sessions)
-                    .await
+                let server = server()?;
+                let sessions = server.get(SESSIONS).query(json!({ "user": user }));
+                sessions.show(SESSION_LIST).await
             }
             AdminCommand::EndSessions { user } => {
-                let path = [SESSIONS[0], SESSIONS[1], "end"];
-                let ended = self.client()?.post(&path, &of_user(user.as_ref())).await?;
-                let told =
-                    |ended: &Value| format!("{} sessions are ended\n", text(ended, "/ended"));
-                Ok(self.output.show(&ended, told)?)
+                let server = server()?;
+                let ended =
+                    |ended: &Value, _| format!("sessions ended: {}\n", text(ended, "/ended"));
+                let request = server.post(SESSIONS).at("end");
+                request.query(json!({ "user": user })).show(ended).await
             }
-        }
-    }
-
-    fn client(&self) -> anyhow::Result<Client> {
-        Client::new(self.server.find()?)
-    }
-
-    async fn show(
-        &self,
-        path: &[&str],
-        query: &[(&str, String)],
-        text: fn(&Value) -> String,
-    ) -> anyhow::Result<()> {
-        let found = self.client()?.get(path, query).await?;
-        Ok(self.output.show(&found, text)?)
-    }
-
-    async fn patch(&self, name: &str, patch: Value) -> anyhow::Result<()> {
-        let path = [USERS[0], USERS[1], name];
-        let user = self
-            .client()?
-            .send(Method::PATCH, &path, Some(&patch))
-            .await?;
-        Ok(self.output.show(&user, sheet)?)
-    }
-
-    async fn create(&self, name: &str, role: Role, password: Option<String>) -> anyhow::Result<()> {
-        let body = json!({ "name": name, "role": role.name(), "password": password });
-        let user = self
-            .client()?
-            .send(Method::POST, &USERS, Some(&body))
-            .await?;
-        Ok(self.output.show(&user, sheet)?)
-    }
-
-    async fn reset(&self, name: &str, password: Option<String>) -> anyhow::Result<()> {
-        if password.is_some() {
-            return self.patch(name, json!({ "password": password })).await;
-        }
-        let path = [USERS[0], USERS[1], name, "passwordLink"];
-        let user = self.client()?.send(Method::POST, &path, None).await?;
-        Ok(self.output.show(&user, sheet)?)
-    }
-
-    /// The database itself, unless a server is named or has it open.
-    async fn offline(&self) -> anyhow::Result<Option<Offline>> {
-        if self.server.names_url() {
-            return Ok(None);
-        }
-        let config = self.server.config()?;
-        match DataDir::open(&config.data_dir) {
-            Ok(data_dir) => Offline::open(config, data_dir).await.map(Some),
-            Err(DataDirError::InUse { .. }) => Ok(None),
-            Err(error) => Err(error.into()),
         }
     }
 }
 
-fn of_user(user: Option<&String>) -> Vec<(&'static str, String)> {
-    user.map(|user| ("user", user.clone()))
-        .into_iter()
-        .collect()
+async fn patch(server: &Server, name: &str, patch: Value) -> anyhow::Result<()> {
+    let user = server.patch(USERS).at(name).json(&patch);
+    user.show(USER).await
 }
 
 /// The database of a server that is not running.
 struct Offline {
     config: Config,
     people: People,
-    book: Audit,
+    audit: Audit,
 }
 
 impl Offline {
-    async fn open(config: Config, data_dir: DataDir) -> anyhow::Result<Self> {
+    /// `None` where a server is named or has the database open.
+    async fn open(server: &ServerArgs) -> anyhow::Result<Option<Self>> {
+        if server.names_url() {
+            return Ok(None);
+        }
+        let config = server.config()?;
+        let data_dir = match DataDir::open(&config.data_dir) {
+            Ok(data_dir) => data_dir,
+            Err(DataDirError::InUse { .. }) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
         let clock = Clock::system();
         let store = boot::open_store(&config, &Arc::new(data_dir), &clock)?;
         let people = People::open(store.accounts, clock, Entropy::Os).await?;
-        Ok(Self {
+        Ok(Some(Self {
             config,
             people,
-            book: store.audit,
-        })
+            audit: store.audit,
+        }))
     }
 
-    async fn create(self, name: &str, role: Role, password: Option<String>) -> anyhow::Result<()> {
-        let id = self.people.add(name, role, password.as_deref()).await?;
-        self.note(name).await?;
+    async fn create(self, name: &str, role: Role, password: Option<&str>) -> anyhow::Result<()> {
+        let id = self.people.add(name, role, password).await?;
+        self.record(name).await?;
         let user = self.people.accounts().user(id).await?;
         let user = user.context("the user is gone")?;
         print(&format!(
-            "user {} is created with the role {}\n",
+            "created user {} with the role {}\n",
             user.name,
             role.name()
         ))?;
@@ -263,23 +220,23 @@ impl Offline {
         }
     }
 
-    async fn reset(self, name: &str, password: Option<String>) -> anyhow::Result<()> {
+    async fn reset(self, name: &str, password: Option<&str>) -> anyhow::Result<()> {
         let Some(user) = self.people.accounts().find(name.to_owned()).await? else {
             bail!("there is no user {name}");
         };
         let Some(password) = password else {
             return self.print_link(&user).await;
         };
-        self.people.set_password(&user, &password, None).await?;
-        self.note(&user.name).await?;
+        self.people.set_password(&user, password, None).await?;
+        self.record(&user.name).await?;
         Ok(print(&format!(
-            "user {} has the new password\n",
+            "changed the password of user {}\n",
             user.name
         ))?)
     }
 
-    /// Notes that the account of that name was changed here.
-    async fn note(&self, name: &str) -> anyhow::Result<()> {
+    /// Records that the account of that name was changed here.
+    async fn record(&self, name: &str) -> anyhow::Result<()> {
         let entry = AuditEntry {
             at: self.people.now(),
             actor: Actor::CommandLine,
@@ -289,16 +246,16 @@ impl Offline {
             name: Some(name.to_owned()),
             changes: Vec::new(),
         };
-        Ok(self.book.add(entry).await?)
+        Ok(self.audit.add(entry).await?)
     }
 
     async fn print_link(&self, user: &User) -> anyhow::Result<()> {
         let token = self.people.put_link(user.id).await?;
-        self.note(&user.name).await?;
+        self.record(&user.name).await?;
         let listening = format!("http://{}", self.config.listen);
         let base = self.config.public_url.as_ref().map(|url| url.as_str());
         let base = base.unwrap_or(&listening).trim_end_matches('/');
-        tell("once the server runs, a password can be chosen by this link, for three days:");
+        note("once the server runs, a password can be chosen with this link, for three days:");
         Ok(print(&format!(
             "{base}/admin/password?token={}\n",
             token.reveal()
@@ -306,69 +263,56 @@ impl Offline {
     }
 }
 
-fn users(found: &Value) -> String {
-    let users = items(found, "/value");
-    if users.is_empty() {
-        return "no users yet: make one with `everpost admin create NAME`\n".to_owned();
-    }
-    let mut table = Table::headed(["NAME", "ROLE", "STATE", "SIGNED IN (UTC)"]);
-    for user in users {
-        table.row([
-            text(user, "/name"),
-            text(user, "/role"),
-            state(user).to_owned(),
-            date(moment(user, "/signedInAt")),
-        ]);
-    }
-    table.to_string()
-}
+const USER_LIST: List = List {
+    none: "no users yet: create one with `everpost admin create NAME`",
+    columns: &[
+        ("NAME", Text("/name")),
+        ("ROLE", Word("/role")),
+        ("STATE", Of(state)),
+        ("SIGNED IN (UTC)", Time("/signedInAt")),
+    ],
+};
 
-fn state(user: &Value) -> &'static str {
-    match (user["disabled"] == true, user["hasPassword"] == true) {
+const USER: Details = Details(&[
+    ("name", Text("/name")),
+    ("role", Text("/role")),
+    ("state", Of(state)),
+    ("second factor", Of(second_factor)),
+    ("created", Time("/createdAt")),
+    ("signed in", Time("/signedInAt")),
+    ("password link", Text("/passwordUrl")),
+    ("  valid until", Time("/passwordUrlExpiresAt")),
+]);
+
+fn state(user: &Value) -> String {
+    let state = match (user["disabled"] == true, user["hasPassword"] == true) {
         (true, _) => "disabled",
         (false, true) => "active",
         (false, false) => "invited",
-    }
-}
-
-fn sheet(user: &Value) -> String {
-    let mut table = Table::sheet();
-    table.line("name", text(user, "/name"));
-    table.line("role", text(user, "/role"));
-    table.line("state", state(user).to_owned());
-    let factor = match user["hasSecondFactor"] == true {
-        true => "yes",
-        false => "no",
     };
-    table.line("second factor", factor.to_owned());
-    table.line("created", date(moment(user, "/createdAt")));
-    table.line("signed in", date(moment(user, "/signedInAt")));
-    table.line("password link", text(user, "/passwordUrl"));
-    table.line("  until", date(moment(user, "/passwordUrlExpiresAt")));
-    table.to_string()
+    state.to_owned()
 }
 
-fn sessions(found: &Value) -> String {
-    let sessions = items(found, "/value");
-    if sessions.is_empty() {
-        return "nobody is signed in\n".to_owned();
-    }
-    let mut table = Table::headed(["USER", "USED (UTC)", "ENDS (UTC)", "ADDRESS", "BROWSER"]);
-    for session in sessions {
-        table.row([
-            text(session, "/user"),
-            date(moment(session, "/usedAt")),
-            date(moment(session, "/expiresAt")),
-            text(session, "/address"),
-            text(session, "/browser"),
-        ]);
-    }
-    table.to_string()
+fn second_factor(user: &Value) -> String {
+    let has_it = user["hasSecondFactor"] == true;
+    if has_it { "yes" } else { "no" }.to_owned()
 }
+
+const SESSION_LIST: List = List {
+    none: "nobody is signed in",
+    columns: &[
+        ("USER", Text("/user")),
+        ("USED (UTC)", Time("/usedAt")),
+        ("ENDS (UTC)", Time("/expiresAt")),
+        ("ADDRESS", Text("/address")),
+        ("BROWSER", Text("/browser")),
+    ],
+};
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::app::cli::output::{Screen, View};
 
     #[test]
     fn users_are_listed_with_their_state() {
@@ -385,15 +329,6 @@ ann   viewer  active
 bob   viewer  disabled
 cy    viewer  invited
 ";
-        assert_eq!(users(&found), expected);
-        assert!(users(&json!({ "value": [] })).starts_with("no users yet"));
-    }
-
-    #[test]
-    fn sessions_are_listed() {
-        let found = json!({ "value": [{ "user": "ann", "usedAt": "2026-11-21T06:40:53.138Z",
-            "expiresAt": "2026-11-21T07:10:53.138Z", "address": "192.0.2.1", "browser": "curl/8" }] });
-        assert!(sessions(&found).ends_with("192.0.2.1  curl/8\n"));
-        assert_eq!(sessions(&json!({ "value": [] })), "nobody is signed in\n");
+        assert_eq!(USER_LIST.text(&found, Screen::default()), expected);
     }
 }

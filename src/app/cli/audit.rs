@@ -1,102 +1,82 @@
-//! `everpost audit`: what anybody has changed.
+//! `everpost audit`: who has changed what.
 
 use clap::Args;
 use serde_json::Value;
 
-use crate::app::cli::client::Client;
-use crate::app::cli::events::{Page, more};
-use crate::app::cli::moment::date;
-use crate::app::cli::output::{Output, items, moment, text};
-use crate::app::cli::server::ServerArgs;
-use crate::app::cli::table::Table;
+use crate::admin::deeds;
+use crate::app::cli::filters::{AuditFilter, Page};
+use crate::app::cli::output::{items, moment, text};
+use crate::app::cli::request::{Run, Server};
+use crate::app::cli::table::Cell::{Of, Text, Time, Word};
+use crate::app::cli::table::List;
+use crate::model::audit::{Actor, AuditEntry, Change};
 
-/// Show who has changed what, newest first
 #[derive(Args, Debug)]
 pub(super) struct AuditArgs {
     #[command(flatten)]
-    server: ServerArgs,
-    #[command(flatten)]
-    output: Output,
-    /// Changes by this user or token, or of this kind: User, ApiToken, ManagementToken, CommandLine
-    #[arg(long)]
-    actor: Option<String>,
-    /// Changes whose path begins so, such as /topics/orders
-    #[arg(long)]
-    path: Option<String>,
-    /// From this moment on, as in 2026-11-21T06:40:00Z
-    #[arg(long, value_name = "MOMENT")]
-    from: Option<String>,
-    /// Before this moment
-    #[arg(long, value_name = "MOMENT")]
-    until: Option<String>,
+    filter: AuditFilter,
     #[command(flatten)]
     page: Page,
 }
 
-impl AuditArgs {
-    pub(super) async fn run(self) -> anyhow::Result<()> {
-        let client = Client::new(self.server.find()?)?;
-        let filters = [
-            ("actor", self.actor),
-            ("path", self.path),
-            ("from", self.from),
-            ("until", self.until),
-        ];
-        let filters = filters
-            .into_iter()
-            .filter_map(|(name, value)| Some((name, value?)));
-        let query: Vec<_> = filters.chain(self.page.query()).collect();
-        let found = client.get(&["everpost", "audit"], &query).await?;
-        Ok(self.output.show(&found, list)?)
+impl Run for AuditArgs {
+    async fn run(self, server: &Server) -> anyhow::Result<()> {
+        let request = server.get(["everpost", "audit"]);
+        request
+            .query(self.filter)
+            .query(self.page)
+            .show(AUDIT)
+            .await
     }
 }
 
-fn list(page: &Value) -> String {
-    let entries = items(page, "/value");
-    if entries.is_empty() {
-        return "nothing has been changed\n".to_owned();
-    }
-    let mut table = Table::headed(["NUMBER", "WHEN (UTC)", "WHO", "ADDRESS", "WHAT", "CHANGES"]);
-    for entry in entries {
-        let changes = items(entry, "/changes").iter().map(change);
-        table.row([
-            text(entry, "/id"),
-            date(moment(entry, "/at")),
-            who(entry),
-            text(entry, "/address"),
-            what(entry),
-            changes.collect::<Vec<_>>().join(", "),
-        ]);
-    }
-    format!("{table}{}", more(page))
+const AUDIT: List = List {
+    none: "nothing has been changed",
+    columns: &[
+        ("NUMBER", Word("/id")),
+        ("AT (UTC)", Time("/at")),
+        ("BY", Of(actor)),
+        ("ADDRESS", Text("/address")),
+        ("ACTION", Of(action)),
+        ("CHANGES", Of(changes)),
+    ],
+};
+
+fn actor(entry: &Value) -> String {
+    Actor::of(&text(entry, "/actorKind"), text(entry, "/actor")).words()
 }
 
-fn who(entry: &Value) -> String {
-    match text(entry, "/actor").as_str() {
-        "" => text(entry, "/actorKind"),
-        name => name.to_owned(),
+/// A sentence; the request itself where there is none.
+fn action(entry: &Value) -> String {
+    let changes = items(entry, "/changes").iter().map(|change| Change {
+        property: text(change, "/property"),
+        before: change["before"].to_string(),
+        after: change["after"].to_string(),
+    });
+    let known = AuditEntry {
+        at: moment(entry, "/at").unwrap_or_default(),
+        actor: Actor::ManagementToken,
+        address: None,
+        method: text(entry, "/method"),
+        path: text(entry, "/path"),
+        name: entry["name"].as_str().map(str::to_owned),
+        changes: changes.collect(),
+    };
+    match deeds::told(&known).as_str() {
+        "" => format!("{} {}", known.method, known.path),
+        sentence => sentence.to_owned(),
     }
 }
 
-fn what(entry: &Value) -> String {
-    let asked = format!("{} {}", text(entry, "/method"), text(entry, "/path"));
-    match text(entry, "/name").as_str() {
-        "" => asked,
-        name => format!("{asked} ({name})"),
-    }
-}
-
-fn change(change: &Value) -> String {
-    match text(change, "/property").as_str() {
-        "" if change["before"].is_null() => "made".to_owned(),
-        "" if change["after"].is_null() => "deleted".to_owned(),
-        "" => "changed".to_owned(),
-        property => format!(
-            "{property}: {} -> {}",
-            text(change, "/before"),
-            text(change, "/after")
-        ),
-    }
+fn changes(entry: &Value) -> String {
+    let properties = items(entry, "/changes")
+        .iter()
+        .filter(|change| change["property"] != "");
+    let changes = properties.map(|change| {
+        let of = |pointer| text(change, pointer);
+        format!("{}: {} -> {}", of("/property"), of("/before"), of("/after"))
+    });
+    changes.collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]
@@ -104,27 +84,28 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::app::cli::output::{Screen, View};
 
     #[test]
-    fn changes_are_listed_in_columns() {
-        let entry = |actor: &str, changes: Value| {
+    fn changes_are_listed_as_sentences() {
+        let entry = |actor: &str, path: &str, changes: Value| {
             json!({ "id": 7, "at": "2026-11-21T06:40:53.138Z", "actorKind": "ManagementToken",
-                "actor": actor, "address": "127.0.0.1", "method": "PUT", "path": "/topics/orders",
+                "actor": actor, "address": "127.0.0.1", "method": "PUT", "path": path,
                 "changes": changes })
         };
+        let changed = json!([{ "property": "tags.a", "before": "1", "after": null }]);
+        let made = json!([{ "property": "", "before": null, "after": {} }]);
         let page = json!({ "value": [
-            entry("ann", json!([{ "property": "tags.a", "before": "1", "after": null }])),
-            entry("", json!([{ "property": "", "before": null, "after": {} }])),
-        ], "nextBefore": 7 });
+            entry("", "/topics/orders", changed),
+            entry("", "/topics/orders", made),
+            entry("", "/something/new", json!([])),
+        ], "nextBefore": null });
         let expected = "\
-NUMBER  WHEN (UTC)               WHO              ADDRESS    WHAT                CHANGES
-7       2026-11-21 06:40:53.138  ann              127.0.0.1  PUT /topics/orders  tags.a: 1 ->
-7       2026-11-21 06:40:53.138  ManagementToken  127.0.0.1  PUT /topics/orders  made
-there is more: add --before 7
+NUMBER  AT (UTC)             BY                ADDRESS    ACTION                         CHANGES
+7       2026-11-21 06:40:53  management token  127.0.0.1  The topic orders was changed.  tags.a: 1 ->
+7       2026-11-21 06:40:53  management token  127.0.0.1  The topic orders was created.
+7       2026-11-21 06:40:53  management token  127.0.0.1  PUT /something/new
 ";
-        assert_eq!(list(&page), expected);
-        let entry = json!({ "method": "POST", "path": "/admin/users/2/role", "name": "bob" });
-        assert_eq!(what(&entry), "POST /admin/users/2/role (bob)");
-        assert_eq!(list(&json!({ "value": [] })), "nothing has been changed\n");
+        assert_eq!(AUDIT.text(&page, Screen::default()), expected);
     }
 }

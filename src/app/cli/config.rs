@@ -1,11 +1,13 @@
-//! `everpost config`: the configuration, judged and shown.
+//! `everpost config`: the configuration, checked and shown.
+
+use std::fs;
 
 use clap::{Args, Subcommand};
 
+use crate::app::boot::SERVER_URL_FILE;
 use crate::app::cli::output::print;
 use crate::app::config::{Config, ConfigFlags, RawConfig, sample, show};
 
-/// Check or show the configuration
 #[derive(Args)]
 pub(super) struct ConfigArgs {
     #[command(subcommand)]
@@ -14,12 +16,12 @@ pub(super) struct ConfigArgs {
 
 #[derive(Subcommand)]
 enum ConfigCommand {
-    /// Judge the configuration; the exit code is 0 or, with faults, 2
+    /// Check the configuration; the exit code is 0 or, with faults, 2
     Check {
         #[command(flatten)]
         flags: ConfigFlags,
     },
-    /// Print the settings in force, without secrets
+    /// Print the settings that a server started now would use, without secrets
     Show {
         /// Say where each setting comes from
         #[arg(long)]
@@ -40,10 +42,23 @@ impl ConfigArgs {
             }
             ConfigCommand::Show { origin, flags } => {
                 let config = Config::resolve(&RawConfig::of_process(flags))?;
-                show(&config.shown, origin)
+                format!("{}{}", subject(&config), show(&config.shown, origin))
             }
             ConfigCommand::Sample => sample(),
         };
         Ok(print(&text)?)
     }
+}
+
+/// What the settings are those of, as a comment: a running server keeps those that it was started with.
+fn subject(config: &Config) -> String {
+    let running = match fs::read_to_string(config.data_dir.join(SERVER_URL_FILE)) {
+        Ok(url) => format!(
+            "# The server that runs at {} keeps those that it was started with: its page\n\
+             # Settings and `everpost support-bundle` show them.\n",
+            url.trim()
+        ),
+        Err(_) => "# No server runs on this data directory.\n".to_owned(),
+    };
+    format!("# The settings that a server started now would use.\n{running}")
 }

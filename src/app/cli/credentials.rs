@@ -1,20 +1,21 @@
-//! What a webhook is shown besides events, as flags. Secrets come from files or standard input, since
+//! How requests to a webhook are authenticated, as flags. Secrets come from files or standard input, since
 //! every process of the machine can read a command line.
 
-use std::io::Read;
 use std::path::Path;
 
-use anyhow::{Context, bail};
 use clap::{ArgGroup, Args};
 use serde_json::{Map, Value, json};
 
-use crate::app::cli::body::open;
+use crate::app::cli::filter::name_and_value;
+use crate::app::cli::request::given;
+use crate::app::files;
 use crate::model::access::Secret;
 use crate::model::limits::PEM_BYTES_MAX;
 
 /// Credentials; what is not given stays as it is.
 #[derive(Args, Clone, Debug, Default)]
 #[group(id = "credentials", multiple = true)]
+#[command(next_help_heading = "Authentication")]
 #[command(group = ArgGroup::new("authentication").args(["basic_user", "bearer_token", "token_url", "no_authentication"]))]
 pub(super) struct CredentialArgs {
     /// Name of a user, for basic authentication
@@ -26,7 +27,7 @@ pub(super) struct CredentialArgs {
     /// File with a bearer token
     #[arg(long = "bearer-token-file", value_name = "FILE", value_parser = secret_line)]
     bearer_token: Option<Secret>,
-    /// URL of an authorization server that gives tokens for client credentials (OAuth 2.0)
+    /// Token URL of an authorization server, for client credentials (OAuth 2.0)
     #[arg(long, value_name = "URL", requires_all = ["client_id", "client_secret"])]
     token_url: Option<String>,
     /// Id of the client
@@ -44,22 +45,22 @@ pub(super) struct CredentialArgs {
     /// Send the client's secret in the body instead of a header
     #[arg(long, requires = "token_url")]
     client_secret_in_body: bool,
-    /// Show the webhook neither user nor token any more
+    /// Remove the authentication
     #[arg(long)]
     no_authentication: bool,
-    /// File with a certificate to show the webhook, with its chain, in PEM
+    /// File with a client certificate and its chain, in PEM
     #[arg(long, value_name = "FILE", value_parser = whole_text, requires = "client_key")]
     client_certificate: Option<Secret>,
     /// File with the certificate's private key in PEM
     #[arg(long, value_name = "FILE", value_parser = whole_text, requires = "client_certificate")]
     client_key: Option<Secret>,
-    /// File with certificate authorities to trust besides the system's, in PEM
+    /// File with further certificate authorities to trust, in PEM
     #[arg(long = "ca", value_name = "FILE", value_parser = whole_text)]
     authorities: Option<Secret>,
-    /// File with a secret to sign requests by (whsec_…), in place of those in use
+    /// File with a secret to sign requests with (whsec_…), in place of those in use
     #[arg(long = "signing-secret-file", value_name = "FILE", value_parser = secret_line)]
     signing_secret: Option<Secret>,
-    /// Sign requests no more
+    /// Do not sign requests
     #[arg(long, conflicts_with = "signing_secret")]
     no_signing: bool,
 }
@@ -75,16 +76,14 @@ impl CredentialArgs {
             (None, true) => Some(json!([])),
             (None, false) => None,
         };
-        let all = [
-            ("authentication", self.authentication()),
-            ("clientCertificate", certificate),
-            ("certificateAuthorities", secret(&self.authorities)),
-            ("signingSecrets", signing),
-        ];
-        let given = all.into_iter();
-        given
-            .filter_map(|(name, value)| Some((name.to_owned(), value?)))
-            .collect()
+        let mut properties = given(&json!({
+            "clientCertificate": certificate,
+            "certificateAuthorities": secret(&self.authorities),
+            "signingSecrets": signing,
+        }));
+        let authentication = self.authentication();
+        properties.extend(authentication.map(|each| ("authentication".to_owned(), each)));
+        properties
     }
 
     fn authentication(&self) -> Option<Value> {
@@ -111,35 +110,23 @@ impl CredentialArgs {
     }
 }
 
-/// The first line of a file, without what ends it.
-pub(super) fn secret_line(path: &str) -> anyhow::Result<Secret> {
-    let text = whole_text(path)?;
-    let mut lines = text.reveal().lines();
-    match (lines.next(), lines.next()) {
-        (Some(line), None) if !line.is_empty() => Ok(Secret::new(line)),
-        (None | Some(""), None) => bail!("it is empty"),
-        _ => bail!("it has more than one line"),
-    }
+/// The secret in a file.
+pub(super) fn secret_line(path: &str) -> Result<Secret, String> {
+    files::secret(Path::new(path))
 }
 
 /// A file as it is.
-fn whole_text(path: &str) -> anyhow::Result<Secret> {
-    let mut text = String::new();
-    let mut source = open(Path::new(path))?.take(PEM_BYTES_MAX as u64 + 1);
-    source.read_to_string(&mut text).context("it is no text")?;
-    match text.len() <= PEM_BYTES_MAX {
-        true => Ok(Secret::new(text)),
-        false => bail!("it is longer than {PEM_BYTES_MAX} bytes"),
-    }
+fn whole_text(path: &str) -> Result<Secret, String> {
+    files::text(Path::new(path), PEM_BYTES_MAX).map(Secret::new)
 }
 
 /// `Name=FILE`, for a header whose value stands in a file.
-pub(super) fn secret_header(text: &str) -> anyhow::Result<(String, Secret)> {
-    let (name, path) = text.split_once('=').context("it has no `=`")?;
-    Ok((name.to_owned(), secret_line(path)?))
+pub(super) fn secret_header(text: &str) -> Result<(String, Secret), String> {
+    let (name, path) = name_and_value(text)?;
+    Ok((name, secret_line(&path)?))
 }
 
-/// What answers tell of credentials, in lines for people.
+/// The credentials in an answer, as lines.
 pub(super) fn lines(webhook: &Value) -> Vec<(&'static str, String)> {
     let authentication = &webhook["authentication"];
     let of = |name: &str| authentication[name].as_str().unwrap_or_default();
@@ -162,16 +149,16 @@ pub(super) fn lines(webhook: &Value) -> Vec<(&'static str, String)> {
         }
     });
     vec![
-        ("credentials", shown),
+        ("authentication", shown),
         (
             "certificate",
-            present("clientCertificate", "shown to the webhook"),
+            present("clientCertificate", "client certificate"),
         ),
         (
             "authorities",
-            present("certificateAuthorities", "its own, besides the system's"),
+            present("certificateAuthorities", "its own and the system's"),
         ),
-        ("signed by", signing.collect::<Vec<_>>().join(", ")),
+        ("signed with", signing.collect::<Vec<_>>().join(", ")),
     ]
 }
 
@@ -252,7 +239,7 @@ mod tests {
             Err("cannot be used with"),
         );
         check("--bearer-token-file pem", Err("more than one line"));
-        check("--bearer-token-file empty", Err("it is empty"));
-        check("--bearer-token-file nowhere", Err("cannot open"));
+        check("--bearer-token-file empty", Err("is empty"));
+        check("--bearer-token-file nowhere", Err("cannot be read"));
     }
 }

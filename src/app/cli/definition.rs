@@ -1,106 +1,119 @@
 //! The definition of an event subscription as flags.
 
-use anyhow::Context;
-use clap::{Args, ValueEnum};
+use std::path::Path;
+
+use anyhow::ensure;
+use clap::Args;
 use serde_json::{Map, Value, json};
 
 use crate::app::cli::credentials::{CredentialArgs, secret_header};
-use crate::app::cli::filter::{FilterArgs, changed, given};
+use crate::app::cli::filter::{FilterArgs, changed, name_and_value, not_empty};
+use crate::app::cli::request::given;
+use crate::app::cli::schema::Schema;
+use crate::app::files;
 use crate::model::access::Secret;
+use crate::model::limits::MANAGEMENT_BYTES_MAX;
 
-/// What an event subscription is made of, its filter aside; what is not given stays as it is.
+/// The properties of an event subscription, except for its filter. What is not given stays as it is.
 #[derive(Args, Clone, Debug, Default)]
 #[group(id = "definition", multiple = true)]
 pub(super) struct DefinitionArgs {
     /// URL of the webhook
-    #[arg(long, value_name = "URL")]
+    #[arg(long, value_name = "URL", help_heading = "Destination")]
     endpoint: Option<String>,
-    /// Let receivers pull the events instead of sending them, in a namespace
-    #[arg(long, conflicts_with = "endpoint")]
+    /// Let receivers pull the events instead of sending them; in a namespace
+    #[arg(long, conflicts_with = "endpoint", help_heading = "Destination")]
     queue: bool,
-    /// Seconds that a receiver which pulls holds an event, 60 to 300
-    #[arg(long, value_name = "SECONDS")]
+    /// Seconds that a receiver which pulls has an event locked, 60 to 300
+    #[arg(long, value_name = "SECONDS", help_heading = "Destination")]
     lock_duration: Option<u32>,
-    /// What the webhook receives [default: what publishers send]
-    #[arg(long, value_enum)]
-    schema: Option<DeliverySchemaName>,
-    /// Take the webhook without a handshake, because it is your own
-    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "true|false")]
+    /// Delivery schema [default: the input schema of the topic]
+    #[arg(long, value_enum, help_heading = "Destination")]
+    schema: Option<Schema>,
+    /// Skip the webhook handshake; for webhooks of your own
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "true|false", help_heading = "Destination")]
     skip_validation: Option<bool>,
     /// Attempts per event, 1 to 30; in a namespace up to 10
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", help_heading = "Retry")]
     max_attempts: Option<u32>,
-    /// Minutes after which an event is given up, 1 to 1440; in a namespace as long as its topic keeps
-    /// events
-    #[arg(long, value_name = "MINUTES")]
+    /// Minutes after which an event is dead-lettered, 1 to 1440; in a namespace as long as its topic
+    /// keeps events
+    #[arg(long, value_name = "MINUTES", help_heading = "Retry")]
     time_to_live: Option<u32>,
-    /// Waits between attempts in ISO 8601, such as PT10S,PT1M,PT1H, of which the last repeats;
-    /// "published" for the published ones
-    #[arg(long, value_name = "WAITS", value_delimiter = ',')]
+    /// Waits between attempts in ISO 8601, such as PT10S,PT1M,PT1H, the last of which repeats;
+    /// "published" for those of Azure
+    #[arg(
+        long,
+        value_name = "WAITS",
+        value_delimiter = ',',
+        help_heading = "Retry"
+    )]
     schedule: Vec<String>,
     /// Seconds that the webhook has to answer, 1 to 300
-    #[arg(long, value_name = "SECONDS")]
+    #[arg(long, value_name = "SECONDS", help_heading = "Delivery")]
     response_deadline: Option<u32>,
-    /// Requests under way at once, 1 to 1024
-    #[arg(long, value_name = "N")]
+    /// Requests in flight at once, 1 to 1024
+    #[arg(long, value_name = "N", help_heading = "Delivery")]
     max_in_flight: Option<u32>,
     /// Requests per second, such as 5 or 0.5
-    #[arg(long, value_name = "RATE")]
+    #[arg(long, value_name = "RATE", help_heading = "Delivery")]
     max_rate: Option<f64>,
     /// Disable the subscription when the webhook answers 410 (Gone)
-    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "true|false")]
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "true|false", help_heading = "Retry")]
     disable_on_gone: Option<bool>,
     /// Collect events without delivering them
-    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "true|false")]
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "true|false", help_heading = "Delivery")]
     paused: Option<bool>,
     /// Neither collect nor deliver events
-    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "true|false")]
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "true|false", help_heading = "Delivery")]
     disabled: Option<bool>,
-    /// Events in one request, 1 to 5000
-    #[arg(long, value_name = "N")]
+    /// Most events in one request, 1 to 5000
+    #[arg(long, value_name = "N", help_heading = "Batching")]
     max_events_per_batch: Option<u32>,
-    /// Kilobytes that a request aims at, 1 to 1024
-    #[arg(long, value_name = "KB")]
+    /// Preferred size of a request in kilobytes, 1 to 1024
+    #[arg(long, value_name = "KB", help_heading = "Batching")]
     preferred_batch_size: Option<u32>,
     /// Header on every delivery, may be repeated
-    #[arg(long = "header", value_name = "NAME=VALUE", value_parser = parse_pair)]
+    #[arg(long = "header", value_name = "NAME=VALUE", value_parser = name_and_value, help_heading = "Headers")]
     headers: Vec<(String, String)>,
-    /// Header whose value is never shown again, may be repeated
-    #[arg(long = "secret-header", value_name = "NAME=VALUE", value_parser = parse_pair)]
+    /// Header with a secret value, which is never shown again; may be repeated
+    #[arg(long = "secret-header", value_name = "NAME=VALUE", value_parser = name_and_value, help_heading = "Headers")]
     secret_headers: Vec<(String, String)>,
     /// The same with the value in a file, may be repeated
-    #[arg(long = "secret-header-file", value_name = "NAME=FILE", value_parser = secret_header)]
+    #[arg(long = "secret-header-file", value_name = "NAME=FILE", value_parser = secret_header, help_heading = "Headers")]
     secret_header_files: Vec<(String, Secret)>,
     /// Header with a value from the event, such as X-Order=data.orderId, may be repeated
-    #[arg(long = "dynamic-header", value_name = "NAME=PATH", value_parser = parse_pair)]
+    #[arg(long = "dynamic-header", value_name = "NAME=PATH", value_parser = name_and_value, help_heading = "Headers")]
     dynamic_headers: Vec<(String, String)>,
     /// Label, may be repeated
-    #[arg(long = "label", value_name = "TEXT")]
+    #[arg(
+        long = "label",
+        value_name = "TEXT",
+        help_heading = "Labels and expiration"
+    )]
     labels: Vec<String>,
-    /// Moment from which no more events are taken, in RFC 3339
-    #[arg(long, value_name = "MOMENT")]
+    /// Moment from which on no more events match, in RFC 3339
+    #[arg(long, value_name = "MOMENT", help_heading = "Labels and expiration")]
     expires_at: Option<String>,
     /// Drop events that cannot be delivered instead of keeping them as dead letters
-    #[arg(long)]
+    #[arg(long, help_heading = "Dead letters")]
     drop_dead_letters: bool,
     /// Export dead letters to this container, in the server's directory unless there is other storage
-    #[arg(long, value_name = "NAME", conflicts_with = "drop_dead_letters")]
+    #[arg(
+        long,
+        value_name = "NAME",
+        conflicts_with = "drop_dead_letters",
+        help_heading = "Dead letters"
+    )]
     dead_letter_container: Option<String>,
-    /// JSON that says in which storage the container is, with its credentials
-    #[arg(long, value_name = "FILE", requires = "dead_letter_container", value_parser = storage)]
+    /// File with JSON that says in which storage the container is, with its credentials
+    #[arg(long, value_name = "FILE", requires = "dead_letter_container", value_parser = storage, help_heading = "Dead letters")]
     dead_letter_storage: Option<Value>,
 }
 
 fn storage(file: &str) -> Result<Value, String> {
-    let text = std::fs::read_to_string(file).map_err(|error| format!("cannot be read: {error}"))?;
-    serde_json::from_str(&text).map_err(|error| format!("holds no JSON: {error}"))
-}
-
-#[derive(ValueEnum, Clone, Copy, Debug)]
-enum DeliverySchemaName {
-    Eventgrid,
-    Cloudevents,
-    Custom,
+    let text = files::text(Path::new(file), MANAGEMENT_BYTES_MAX)?;
+    serde_json::from_str(&text).map_err(|error| format!("is not JSON: {error}"))
 }
 
 impl DefinitionArgs {
@@ -112,21 +125,20 @@ impl DefinitionArgs {
         credentials: &CredentialArgs,
         current: &Value,
     ) -> Map<String, Value> {
-        let changed = [
-            (
-                "destination",
-                self.destination(credentials, &current["destination"]),
-            ),
-            ("filter", filter.changed(&current["filter"])),
-            ("retryPolicy", self.retry_policy(&current["retryPolicy"])),
-            (
-                "eventDeliverySchema",
-                self.schema.map(|schema| json!(schema.azure())),
-            ),
-        ];
-        let mut properties = given(changed);
+        let mut retry_policy = given(&json!({
+            "maxDeliveryAttempts": self.max_attempts,
+            "eventTimeToLiveInMinutes": self.time_to_live,
+        }));
+        retry_policy.extend(self.schedule());
+        let mut properties = given(&json!({
+            "destination": self.destination(credentials, &current["destination"]),
+            "filter": filter.changed(&current["filter"]),
+            "retryPolicy": changed(&current["retryPolicy"], retry_policy),
+            "eventDeliverySchema": self.schema.map(Schema::delivery),
+        }));
         properties.extend(self.properties_of_both_kinds());
-        properties.extend(given([("deadLetterDestination", self.dead_letters())]));
+        let dead_letters = self.dead_letters();
+        properties.extend(dead_letters.map(|each| ("deadLetterDestination".to_owned(), each)));
         properties
     }
 
@@ -136,13 +148,13 @@ impl DefinitionArgs {
             return Some(Value::Null);
         }
         let container = self.dead_letter_container.as_ref()?;
-        let mut place = json!({ "blobContainerName": container });
+        let mut blob = json!({ "blobContainerName": container });
         match &self.dead_letter_storage {
-            Some(storage) => place["storage"] = storage.clone(),
+            Some(storage) => blob["storage"] = storage.clone(),
             // The directory needs no id, but Azure's form does.
-            None => place["resourceId"] = json!("everpost"),
+            None => blob["resourceId"] = json!("everpost"),
         }
-        Some(json!({ "endpointType": "StorageBlob", "properties": place }))
+        Some(json!({ "endpointType": "StorageBlob", "properties": blob }))
     }
 
     /// The same for a subscription of a namespace topic, whose `push` takes single properties.
@@ -152,133 +164,86 @@ impl DefinitionArgs {
         credentials: &CredentialArgs,
         current: &Value,
     ) -> anyhow::Result<Map<String, Value>> {
-        self.refuse_foreign()?;
+        ensure!(
+            matches!(self.schema, None | Some(Schema::Cloudevents)),
+            "in a namespace everything is a CloudEvent; leave --schema out"
+        );
         let delivery = &current["deliveryConfiguration"];
         let pulls = self.queue || delivery["deliveryMode"] == "Queue";
         let destination = self.destination(credentials, &delivery["push"]["destination"]);
-        anyhow::ensure!(
+        ensure!(
             !pulls || (destination.is_none() && self.schedule.is_empty()),
-            "the events of this subscription are pulled, so there is no webhook to be told how to call"
+            "the events of this subscription are pulled, so it has no webhook"
         );
-        anyhow::ensure!(
+        ensure!(
             pulls || self.lock_duration.is_none(),
             "--lock-duration is for subscriptions that are pulled, which are made with --queue"
         );
-        let minutes = self.time_to_live.map(|minutes| format!("PT{minutes}M"));
-        let particulars = changed(
-            &Value::Null,
-            [
-                ("destination", destination),
-                (
-                    "receiveLockDurationInSeconds",
-                    self.lock_duration.map(|seconds| json!(seconds)),
-                ),
-                ("maxDeliveryCount", self.max_attempts.map(|n| json!(n))),
-                ("eventTimeToLive", minutes.map(|minutes| json!(minutes))),
-                ("schedule", self.schedule()),
-                (
-                    "deadLetterDestinationWithResourceIdentity",
-                    self.dead_letters().map(|inner| match inner.is_null() {
-                        true => inner,
-                        false => json!({ "deadLetterDestination": inner }),
-                    }),
-                ),
-            ],
-        );
-        let filters = filter.changed_in_namespace(&current["filtersConfiguration"])?;
+        let mut settings = given(&json!({
+            "destination": destination,
+            "receiveLockDurationInSeconds": self.lock_duration,
+            "maxDeliveryCount": self.max_attempts,
+            "eventTimeToLive": self.time_to_live.map(|minutes| format!("PT{minutes}M")),
+        }));
+        settings.extend(self.schedule());
+        settings.extend(self.dead_letters().map(|inner| {
+            let wrapped = match inner.is_null() {
+                true => inner,
+                false => json!({ "deadLetterDestination": inner }),
+            };
+            (
+                "deadLetterDestinationWithResourceIdentity".to_owned(),
+                wrapped,
+            )
+        }));
         let mut properties = self.properties_of_both_kinds();
-        if particulars.is_some() || self.queue {
+        if !settings.is_empty() || self.queue {
             let object = if pulls { "queue" } else { "push" };
-            let mut delivery = json!({ object: particulars.unwrap_or_else(|| json!({})) });
+            let mut delivery = json!({ object: settings });
             if self.queue {
                 delivery["deliveryMode"] = json!("Queue");
             }
             properties.insert("deliveryConfiguration".to_owned(), delivery);
         }
-        if let Some(filters) = filters {
-            properties.insert("filtersConfiguration".to_owned(), filters);
-        }
+        let filters = filter.changed_in_namespace(&current["filtersConfiguration"])?;
+        properties.extend(given(&json!({ "filtersConfiguration": filters })));
         Ok(properties)
     }
 
-    /// Refuses flags that mean nothing outside of namespaces.
-    pub(super) fn refuse_pulling(&self) -> anyhow::Result<()> {
-        anyhow::ensure!(
+    /// Rejects flags that mean nothing outside of namespaces.
+    pub(super) fn reject_pulling(&self) -> anyhow::Result<()> {
+        ensure!(
             !self.queue && self.lock_duration.is_none(),
             "events are pulled from topics of namespaces alone: name one with --namespace"
         );
         Ok(())
     }
 
-    /// Refuses flags that mean nothing in a namespace.
-    fn refuse_foreign(&self) -> anyhow::Result<()> {
-        anyhow::ensure!(
-            matches!(self.schema, None | Some(DeliverySchemaName::Cloudevents)),
-            "in a namespace everything is a CloudEvent; leave --schema out"
-        );
-        Ok(())
-    }
-
-    /// What stands under the same names in a namespace and elsewhere.
+    /// What has the same names in a namespace and elsewhere.
     fn properties_of_both_kinds(&self) -> Map<String, Value> {
-        let changed = [
-            (
-                "labels",
-                (!self.labels.is_empty()).then(|| json!(self.labels)),
-            ),
-            (
-                "expirationTimeUtc",
-                self.expires_at.as_ref().map(|at| json!(at)),
-            ),
-            ("disableOnGone", self.disable_on_gone.map(|on| json!(on))),
-            ("paused", self.paused.map(|on| json!(on))),
-            ("disabled", self.disabled.map(|on| json!(on))),
-        ];
-        given(changed)
+        given(&json!({
+            "labels": not_empty(&self.labels),
+            "expirationTimeUtc": self.expires_at,
+            "disableOnGone": self.disable_on_gone,
+            "paused": self.paused,
+            "disabled": self.disabled,
+        }))
     }
 
     fn destination(&self, credentials: &CredentialArgs, current: &Value) -> Option<Value> {
-        let headers = self.attribute_mappings();
         let known = without_idle_batch(&current["properties"], self.touches_batch());
-        let own = credentials.properties();
-        let properties = changed(
-            &known,
-            [
-                ("endpointUrl", self.endpoint.as_ref().map(|url| json!(url))),
-                (
-                    "skipValidation",
-                    self.skip_validation.map(|skip| json!(skip)),
-                ),
-                (
-                    "maxEventsPerBatch",
-                    self.max_events_per_batch.map(|n| json!(n)),
-                ),
-                (
-                    "preferredBatchSizeInKilobytes",
-                    self.preferred_batch_size.map(|kb| json!(kb)),
-                ),
-                (
-                    "responseDeadlineInSeconds",
-                    self.response_deadline.map(|seconds| json!(seconds)),
-                ),
-                ("maxRequestsInFlight", self.max_in_flight.map(|n| json!(n))),
-                (
-                    "maxRequestsPerSecond",
-                    self.max_rate.map(|rate| json!(rate)),
-                ),
-                (
-                    "deliveryAttributeMappings",
-                    (!headers.is_empty()).then(|| json!(headers)),
-                ),
-            ],
-        );
-        let mut properties = match (properties, own.is_empty()) {
-            (None, true) => return None,
-            (properties, _) => properties.unwrap_or(known),
-        };
-        for (name, value) in own {
-            properties[name] = value;
-        }
+        let mut webhook = given(&json!({
+            "endpointUrl": self.endpoint,
+            "skipValidation": self.skip_validation,
+            "maxEventsPerBatch": self.max_events_per_batch,
+            "preferredBatchSizeInKilobytes": self.preferred_batch_size,
+            "responseDeadlineInSeconds": self.response_deadline,
+            "maxRequestsInFlight": self.max_in_flight,
+            "maxRequestsPerSecond": self.max_rate,
+            "deliveryAttributeMappings": not_empty(&self.attribute_mappings()),
+        }));
+        webhook.extend(credentials.properties());
+        let properties = changed(&known, webhook)?;
         Some(json!({ "endpointType": "WebHook", "properties": properties }))
     }
 
@@ -287,52 +252,34 @@ impl DefinitionArgs {
     }
 
     fn attribute_mappings(&self) -> Vec<Value> {
-        let fixed = |(name, value): &(String, String), is_secret: bool| json!({ "name": name, "type": "Static", "properties": { "value": value, "isSecret": is_secret } });
+        let fixed = |name: &str, value: &str, is_secret: bool| {
+            let properties = json!({ "value": value, "isSecret": is_secret });
+            json!({ "name": name, "type": "Static", "properties": properties })
+        };
         let dynamic = |(name, path): &(String, String)| json!({ "name": name, "type": "Dynamic", "properties": { "sourceField": path } });
-        let plain = self.headers.iter().map(|pair| fixed(pair, false));
-        let secret = self.secret_headers.iter().map(|pair| fixed(pair, true));
+        let plain = self.headers.iter();
+        let plain = plain.map(|(name, value)| fixed(name, value, false));
+        let secret = self.secret_headers.iter();
+        let secret = secret.map(|(name, value)| fixed(name, value, true));
         let in_files = self.secret_header_files.iter();
-        let in_files = in_files.map(|(name, value)| (name.clone(), value.reveal().to_owned()));
-        let in_files = in_files.map(|pair| fixed(&pair, true));
+        let in_files = in_files.map(|(name, value)| fixed(name, value.reveal(), true));
         let dynamic = self.dynamic_headers.iter().map(dynamic);
         plain.chain(secret).chain(in_files).chain(dynamic).collect()
     }
 
-    fn retry_policy(&self, current: &Value) -> Option<Value> {
-        changed(
-            current,
-            [
-                ("maxDeliveryAttempts", self.max_attempts.map(|n| json!(n))),
-                (
-                    "eventTimeToLiveInMinutes",
-                    self.time_to_live.map(|minutes| json!(minutes)),
-                ),
-                ("schedule", self.schedule()),
-            ],
-        )
-    }
-
-    fn schedule(&self) -> Option<Value> {
-        match self.schedule.as_slice() {
-            [] => None,
-            [word] if word == "published" => Some(Value::Null),
-            waits => Some(json!(waits)),
-        }
+    /// `null` stands for the schedule of Azure.
+    fn schedule(&self) -> Option<(String, Value)> {
+        let waits = match self.schedule.as_slice() {
+            [] => return None,
+            [word] if word == "published" => Value::Null,
+            waits => json!(waits),
+        };
+        Some(("schedule".to_owned(), waits))
     }
 }
 
-impl DeliverySchemaName {
-    fn azure(self) -> &'static str {
-        match self {
-            Self::Eventgrid => "EventGridSchema",
-            Self::Cloudevents => "CloudEventSchemaV1_0",
-            Self::Custom => "CustomInputSchema",
-        }
-    }
-}
-
-/// Answers show numbers for batching that is off as well; sent back beside the other one, they would
-/// be taken for a wish.
+/// Answers show the sizes of a batch even where batching is off. Sent back beside a change, they would turn
+/// it on.
 fn without_idle_batch(properties: &Value, is_changed: bool) -> Value {
     let mut properties = properties.clone();
     if let Some(object) = properties.as_object_mut()
@@ -343,11 +290,6 @@ fn without_idle_batch(properties: &Value, is_changed: bool) -> Value {
         object.remove("preferredBatchSizeInKilobytes");
     }
     properties
-}
-
-fn parse_pair(text: &str) -> anyhow::Result<(String, String)> {
-    let (name, value) = text.split_once('=').context("it has no `=`")?;
-    Ok((name.to_owned(), value.to_owned()))
 }
 
 #[cfg(test)]

@@ -1,47 +1,37 @@
-//! `everpost doctor`: whether a running server is ready and can account for every delivery.
+//! `everpost doctor`: whether a running server is ready and every delivery is accounted for.
 
 use std::time::Duration;
 
 use anyhow::bail;
 use clap::Args;
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::app::cli::client::Client;
 use crate::app::cli::healthcheck::reasons;
-use crate::app::cli::output::{Output, items, text};
-use crate::app::cli::server::ServerArgs;
-use crate::app::cli::table::Table;
+use crate::app::cli::output::{items, text};
+use crate::app::cli::request::{Run, Server};
+use crate::app::cli::table::Cell::{Of, Word};
+use crate::app::cli::table::List;
 
-/// Health is a quick answer, and this no probe.
+/// Health is a quick answer, and this is no probe.
 const DEADLINE: Duration = Duration::from_secs(10);
 
-/// Check that the server is ready and that every delivery is accounted for
-///
-/// For every event subscription: matched = pending + delivered + dead-lettered + dropped, and the counters
-/// of pending deliveries and dead letters agree with a count of them. The exit code is 0 or 1.
 #[derive(Args, Debug)]
-pub(super) struct DoctorArgs {
-    #[command(flatten)]
-    server: ServerArgs,
-    #[command(flatten)]
-    output: Output,
-}
+pub(super) struct DoctorArgs {}
 
-impl DoctorArgs {
-    pub(super) async fn run(self) -> anyhow::Result<()> {
-        let client = Client::new(self.server.find()?)?;
-        let (status, answer) = client.probe("readyz", DEADLINE).await?;
-        let verify = [("verify", "true".to_owned())];
-        let counts = client.get(&["everpost", "counts"], &verify).await?;
-        self.output.show(&counts, sheet)?;
+impl Run for DoctorArgs {
+    async fn run(self, server: &Server) -> anyhow::Result<()> {
+        let (status, answer) = server.probe("readyz", DEADLINE).await?;
+        let counts = server.get(["everpost", "counts"]);
+        let counts = counts.query(json!({ "verify": true })).send().await?;
+        server.show(&counts, COUNTS)?;
         if !status.is_success() {
             bail!("/readyz answers {status}{}", reasons(&answer));
         }
         let unsound = items(&counts, "/value").iter().filter(|row| !is_sound(row));
         match unsound.count() {
             0 => Ok(()),
-            1 => bail!("the accounts of one event subscription do not balance"),
-            more => bail!("the accounts of {more} event subscriptions do not balance"),
+            1 => bail!("the delivery counts of one event subscription are inconsistent"),
+            more => bail!("the delivery counts of {more} event subscriptions are inconsistent"),
         }
     }
 }
@@ -50,46 +40,34 @@ fn is_sound(row: &Value) -> bool {
     row["balance"] == true && row["recount"]["agrees"] == true
 }
 
-fn sheet(counts: &Value) -> String {
-    let rows = items(counts, "/value");
-    if rows.is_empty() {
-        return "There are no event subscriptions.\n".to_owned();
+const COUNTS: List = List {
+    none: "no event subscriptions",
+    columns: &[
+        (
+            "SUBSCRIPTION",
+            Of(|row| format!("{}/{}", text(row, "/topic"), text(row, "/subscription"))),
+        ),
+        ("MATCHED", Word("/matched")),
+        ("=", Of(|_| String::new())),
+        ("PENDING", Word("/pending")),
+        ("DELIVERED", Word("/delivered")),
+        ("DEAD-LETTERED", Word("/deadLettered")),
+        ("DROPPED", Word("/dropped")),
+        ("DEAD LETTERS", Word("/deadLetters")),
+        ("COUNTS", Of(consistency)),
+    ],
+};
+
+fn consistency(row: &Value) -> String {
+    match (row["balance"] == true, row["recount"]["agrees"] == true) {
+        (true, true) => "consistent".to_owned(),
+        (false, _) => "INCONSISTENT".to_owned(),
+        (true, false) => format!(
+            "DIFFER from a recount: {} pending, {} dead letters",
+            text(row, "/recount/pending"),
+            text(row, "/recount/deadLetters")
+        ),
     }
-    let mut table = Table::headed([
-        "SUBSCRIPTION",
-        "MATCHED",
-        "=",
-        "PENDING",
-        "DELIVERED",
-        "DEAD-LETTERED",
-        "DROPPED",
-        "DEAD LETTERS",
-        "ACCOUNTS",
-    ]);
-    for row in rows {
-        let count = |name: &str| text(row, &format!("/{name}"));
-        let verdict = match (row["balance"] == true, row["recount"]["agrees"] == true) {
-            (true, true) => "balance".to_owned(),
-            (false, _) => "DO NOT BALANCE".to_owned(),
-            (true, false) => format!(
-                "DIFFER from a count: {} pending, {} dead letters",
-                text(row, "/recount/pending"),
-                text(row, "/recount/deadLetters")
-            ),
-        };
-        table.row([
-            format!("{}/{}", count("topic"), count("subscription")),
-            count("matched"),
-            String::new(),
-            count("pending"),
-            count("delivered"),
-            count("deadLettered"),
-            count("dropped"),
-            count("deadLetters"),
-            verdict,
-        ]);
-    }
-    table.to_string()
 }
 
 #[cfg(test)]
@@ -97,29 +75,29 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::app::cli::output::{Screen, View};
 
     #[test]
-    fn a_sheet_says_whose_accounts_do_not_balance() {
+    fn inconsistent_counts_are_named() {
         let row = |balance, agrees| {
             json!({"topic": "orders", "subscription": "billing", "matched": 7, "pending": 1,
                 "delivered": 3, "deadLettered": 2, "dropped": 1, "deadLetters": 2, "balance": balance,
                 "recount": {"pending": 1, "deadLetters": 4, "agrees": agrees}})
         };
         for (row, verdict, sound) in [
-            (row(true, true), "balance", true),
-            (row(false, true), "DO NOT BALANCE", false),
+            (row(true, true), "consistent", true),
+            (row(false, true), "INCONSISTENT", false),
             (
                 row(true, false),
-                "DIFFER from a count: 1 pending, 4 dead letters",
+                "DIFFER from a recount: 1 pending, 4 dead letters",
                 false,
             ),
         ] {
             assert_eq!(is_sound(&row), sound);
-            let sheet = sheet(&json!({ "value": [row] }));
-            let line = sheet.lines().nth(1).expect("a row");
+            let text = COUNTS.text(&json!({ "value": [row] }), Screen::default());
+            let line = text.lines().nth(1).expect("a row");
             assert!(line.starts_with("orders/billing"), "{line}");
             assert!(line.ends_with(verdict), "{line}");
         }
-        assert!(sheet(&json!({"value": []})).contains("no event subscriptions"));
     }
 }

@@ -1,26 +1,20 @@
-//! `everpost explain`: why event subscriptions get an event, or do not.
+//! `everpost explain`: why event subscriptions receive an event, or do not.
 
 use std::path::PathBuf;
 
 use clap::{ArgGroup, Args};
-use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::app::cli::body;
-use crate::app::cli::client::Client;
-use crate::app::cli::output::{Output, items, text};
-use crate::app::cli::place::NamespaceArgs;
-use crate::app::cli::server::ServerArgs;
-use crate::app::cli::table::Table;
+use crate::app::cli::output::{Screen, items, text};
+use crate::app::cli::request::{Run, Server};
+use crate::app::cli::table::Cell::{Of, Text};
+use crate::app::cli::table::{Field, rows_of};
+use crate::app::cli::topic_arg::NamespaceArgs;
 
-/// Explain which event subscriptions get an event, clause by clause
 #[derive(Args, Debug)]
-#[command(group = ArgGroup::new("asked").args(["event", "id", "file"]).required(true))]
+#[command(group = ArgGroup::new("event_to_explain").args(["event", "id", "file"]).required(true))]
 pub(super) struct ExplainArgs {
-    #[command(flatten)]
-    server: ServerArgs,
-    #[command(flatten)]
-    output: Output,
     /// Number of a stored event, as `events list` shows it
     event: Option<i64>,
     /// The newest stored event to which its publisher gave this id
@@ -39,28 +33,29 @@ pub(super) struct ExplainArgs {
     subscription: Option<String>,
 }
 
-impl ExplainArgs {
-    pub(super) async fn run(self) -> anyhow::Result<()> {
-        let question = self.question()?;
-        let client = Client::new(self.server.find()?)?;
-        let answer = match (&self.topic, self.event) {
+impl Run for ExplainArgs {
+    async fn run(self, server: &Server) -> anyhow::Result<()> {
+        let request = match (&self.topic, self.event) {
             (None, event) => {
-                let event = event.unwrap_or_default().to_string();
-                let path = ["everpost", "events", &event, "explanations"];
-                client.get(&path, &[]).await?
+                let events = server.get(["everpost", "events"]);
+                events.at(event.unwrap_or_default()).at("explanations")
             }
             (Some(topic), _) => {
-                let below = match &self.subscription {
-                    Some(subscription) => vec!["eventSubscriptions", subscription, "explain"],
-                    None => vec!["explain"],
+                let request = server.post(self.namespace.topic(topic).path());
+                let request = match &self.subscription {
+                    Some(subscription) => request.at("eventSubscriptions").at(subscription),
+                    None => request,
                 };
-                let path = self.namespace.place(topic).path(&below);
-                client.send_text(Method::POST, &path, question).await?
+                request
+                    .at("explain")
+                    .body("application/json", self.question()?)
             }
         };
-        Ok(self.output.show(&answer, explanations)?)
+        request.show(explanations).await
     }
+}
 
+impl ExplainArgs {
     /// The request's body; a pasted event goes as it was written.
     fn question(&self) -> anyhow::Result<String> {
         Ok(match (&self.file, &self.id) {
@@ -72,7 +67,7 @@ impl ExplainArgs {
 }
 
 /// One explanation, or a list of them.
-fn explanations(answer: &Value) -> String {
+fn explanations(answer: &Value, screen: Screen) -> String {
     let all = match answer.get("value") {
         Some(_) => items(answer, "/value"),
         None => std::slice::from_ref(answer),
@@ -80,25 +75,26 @@ fn explanations(answer: &Value) -> String {
     if all.is_empty() {
         return "the topic has no event subscriptions\n".to_owned();
     }
-    let all: Vec<String> = all.iter().map(explanation).collect();
+    let all: Vec<String> = all.iter().map(|each| explanation(each, screen)).collect();
     all.join("\n")
 }
 
-fn explanation(each: &Value) -> String {
+fn explanation(each: &Value, screen: Screen) -> String {
     let (topic, subscription) = (text(each, "/topic"), text(each, "/eventSubscription"));
-    let said = match each["matched"] == true {
+    let verdict = match each["matched"] == true {
         true => "matches".to_owned(),
         false => format!("does not match: {}", text(each, "/reason/message")),
     };
-    let mut shown = format!("{subscription} (topic {topic}): {said}\n");
-    shown.push_str(&clauses(each));
-    let deliveries: Vec<String> = items(each, "/deliveries")
-        .iter()
-        .map(Value::to_string)
-        .collect();
+    let mut shown = format!("{subscription} (topic {topic}): {verdict}\n");
+    let clauses = items(each, "/clauses");
+    if !clauses.is_empty() {
+        shown.push_str(&rows_of(clauses, CLAUSES, 2).text(screen));
+    }
+    let deliveries = items(each, "/deliveries").iter().map(Value::to_string);
+    let deliveries: Vec<String> = deliveries.collect();
     if !deliveries.is_empty() {
         shown.push_str(&format!(
-            "  it was matched when published: delivery {}\n",
+            "  it matched when it was published: delivery {}\n",
             deliveries.join(", ")
         ));
     }
@@ -110,31 +106,22 @@ fn explanation(each: &Value) -> String {
     shown
 }
 
-fn clauses(explanation: &Value) -> String {
-    let clauses = items(explanation, "/clauses");
-    if clauses.is_empty() {
-        return String::new();
-    }
-    let mut table = Table::headed(["HOLDS", "CLAUSE", "WANTED", "SAW", "REMARK"]).indented(2);
-    for clause in clauses {
-        let holds = match clause["held"] == true {
-            true => "yes",
-            false => "no",
-        };
-        let saw = match clause["saw"].is_null() {
+const CLAUSES: &[Field] = &[
+    (
+        "HOLDS",
+        Of(|clause| if clause["held"] == true { "yes" } else { "no" }.to_owned()),
+    ),
+    ("CLAUSE", Text("/clause")),
+    ("EXPECTED", Text("/wanted")),
+    (
+        "FOUND",
+        Of(|clause| match clause["saw"].is_null() {
             true => "missing".to_owned(),
             false => text(clause, "/saw"),
-        };
-        table.row([
-            holds.to_owned(),
-            text(clause, "/clause"),
-            text(clause, "/wanted"),
-            saw,
-            text(clause, "/remark"),
-        ]);
-    }
-    table.to_string()
-}
+        }),
+    ),
+    ("REMARK", Text("/remark")),
+];
 
 #[cfg(test)]
 mod tests {
@@ -150,20 +137,23 @@ mod tests {
             ], "deliveries": [5, 6], "changedSinceEvent": true });
         let expected = "\
 billing (topic orders): does not match: because.
-  HOLDS  CLAUSE              WANTED                    SAW        REMARK
+  HOLDS  CLAUSE              EXPECTED                  FOUND      REMARK
   yes    subjectBeginsWith   subject begins with \"/o\"  \"/orders\"
   no     advancedFilters[0]  NumberIn data.n [1]       missing    so
-  it was matched when published: delivery 5, 6
+  it matched when it was published: delivery 5, 6
   the event subscription was changed after the event; this is how it is now
 ";
-        assert_eq!(explanations(&failed), expected);
+        assert_eq!(explanations(&failed, Screen::default()), expected);
         let matched = json!({ "topic": "orders", "eventSubscription": "audit", "matched": true, "reason": null, "clauses": [] });
         let list = json!({ "value": [failed, matched] });
         assert_eq!(
-            explanations(&list),
+            explanations(&list, Screen::default()),
             format!("{expected}\naudit (topic orders): matches\n")
         );
         let none = "the topic has no event subscriptions\n";
-        assert_eq!(explanations(&json!({ "value": [] })), none);
+        assert_eq!(
+            explanations(&json!({ "value": [] }), Screen::default()),
+            none
+        );
     }
 }

@@ -1,23 +1,26 @@
-//! Filters as flags.
+//! Filters of event subscriptions as flags.
 
 use anyhow::Context;
 use clap::Args;
 use serde_json::{Map, Value, json};
 
-/// Which events are wanted.
+use crate::app::cli::request::given;
+
+/// Which events match.
 #[derive(Args, Clone, Debug, Default)]
 #[group(id = "filter_flags", multiple = true)]
+#[command(next_help_heading = "Filter")]
 pub(super) struct FilterArgs {
     /// Type of events to deliver, may be repeated [default: all]
     #[arg(long = "event-type", value_name = "TYPE")]
     event_types: Vec<String>,
-    /// Deliver events whose subject begins like this
+    /// Deliver events whose subject begins with this
     #[arg(long, value_name = "TEXT")]
     subject_begins_with: Option<String>,
-    /// Deliver events whose subject ends like this
+    /// Deliver events whose subject ends with this
     #[arg(long, value_name = "TEXT")]
     subject_ends_with: Option<String>,
-    /// Tell upper from lower case in subjects
+    /// Compare subjects case-sensitively
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "true|false")]
     subject_case_sensitive: Option<bool>,
     /// Advanced filter, may be repeated, such as
@@ -29,35 +32,16 @@ pub(super) struct FilterArgs {
 impl FilterArgs {
     /// The `current` filter with what the flags say; `None` if they say nothing.
     pub(super) fn changed(&self, current: &Value) -> Option<Value> {
-        changed(
-            current,
-            [
-                (
-                    "includedEventTypes",
-                    (!self.event_types.is_empty()).then(|| json!(self.event_types)),
-                ),
-                (
-                    "subjectBeginsWith",
-                    self.subject_begins_with.as_ref().map(|text| json!(text)),
-                ),
-                (
-                    "subjectEndsWith",
-                    self.subject_ends_with.as_ref().map(|text| json!(text)),
-                ),
-                (
-                    "isSubjectCaseSensitive",
-                    self.subject_case_sensitive.map(|on| json!(on)),
-                ),
-                (
-                    "advancedFilters",
-                    (!self.filters.is_empty()).then(|| json!(self.filters)),
-                ),
-            ],
-        )
+        let members = json!({
+            "includedEventTypes": not_empty(&self.event_types),
+            "subjectBeginsWith": self.subject_begins_with,
+            "subjectEndsWith": self.subject_ends_with,
+            "isSubjectCaseSensitive": self.subject_case_sensitive,
+            "advancedFilters": not_empty(&self.filters),
+        });
+        changed(current, given(&members))
     }
-}
 
-impl FilterArgs {
     /// The same for a `filtersConfiguration` of a namespace topic.
     pub(super) fn changed_in_namespace(&self, current: &Value) -> anyhow::Result<Option<Value>> {
         let on_subject = self.subject_begins_with.is_some()
@@ -68,43 +52,45 @@ impl FilterArgs {
             "in a namespace conditions on the subject are filters like others: --filter \
              '{{\"operatorType\":\"StringBeginsWith\",\"key\":\"subject\",\"values\":[\"/orders\"]}}'"
         );
-        let members = [
-            (
-                "includedEventTypes",
-                (!self.event_types.is_empty()).then(|| json!(self.event_types)),
-            ),
-            (
-                "filters",
-                (!self.filters.is_empty()).then(|| json!(self.filters)),
-            ),
-        ];
-        Ok(changed(current, members))
+        let members = json!({
+            "includedEventTypes": not_empty(&self.event_types),
+            "filters": not_empty(&self.filters),
+        });
+        Ok(changed(current, given(&members)))
     }
 }
 
-/// The members that are there at all.
-pub(super) fn given<const N: usize>(members: [(&str, Option<Value>); N]) -> Map<String, Value> {
-    let given = members.into_iter();
-    given
-        .filter_map(|(name, value)| Some((name.to_owned(), value?)))
+/// `current` with the members that are given; `None` if none is.
+pub(super) fn changed(current: &Value, given: Map<String, Value>) -> Option<Value> {
+    let mut object = current.as_object().cloned().unwrap_or_default();
+    let is_changed = !given.is_empty();
+    object.extend(given);
+    is_changed.then_some(Value::Object(object))
+}
+
+/// A flag that may be repeated, if it was given at all.
+pub(super) fn not_empty<T>(values: &[T]) -> Option<&[T]> {
+    (!values.is_empty()).then_some(values)
+}
+
+/// `NAME=VALUE`
+pub(super) fn name_and_value(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text
+        .split_once('=')
+        .ok_or("write it with a =, as in NAME=VALUE")?;
+    Ok((name.to_owned(), value.to_owned()))
+}
+
+/// Names with their values, as JSON.
+pub(super) fn object(pairs: &[(String, String)]) -> Value {
+    let pairs = pairs.iter();
+    pairs
+        .map(|(name, value)| (name.clone(), Value::from(value.as_str())))
         .collect()
 }
 
-/// `current` with the members that are given; `None` if none is.
-pub(super) fn changed<const N: usize>(
-    current: &Value,
-    members: [(&str, Option<Value>); N],
-) -> Option<Value> {
-    let mut object = current.as_object().cloned().unwrap_or_default();
-    let given = given(members);
-    (!given.is_empty()).then(|| {
-        object.extend(given);
-        Value::Object(object)
-    })
-}
-
 fn parse_filter(text: &str) -> anyhow::Result<Value> {
-    let filter: Value = serde_json::from_str(text).context("it is no JSON")?;
-    anyhow::ensure!(filter.is_object(), "it is no JSON object");
+    let filter: Value = serde_json::from_str(text).context("it is not JSON")?;
+    anyhow::ensure!(filter.is_object(), "it is not a JSON object");
     Ok(filter)
 }

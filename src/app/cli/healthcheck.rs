@@ -1,4 +1,4 @@
-//! `everpost healthcheck`: whether a server runs and takes events, for containers without a shell.
+//! `everpost healthcheck`: whether a server runs and accepts events, for containers without a shell.
 
 use std::time::Duration;
 
@@ -6,14 +6,13 @@ use anyhow::bail;
 use clap::Args;
 use serde_json::Value;
 
-use crate::app::cli::client::Client;
-use crate::app::cli::output::{items, print, text};
+use crate::app::cli::output::{Output, items, print, text};
+use crate::app::cli::request::Server;
 use crate::app::cli::server::ServerArgs;
 
 /// Health is a quick answer; Docker's own deadline is 30 s.
 const DEADLINE: Duration = Duration::from_secs(5);
 
-/// Tell whether the server is ready; the exit code is 0 or 1
 #[derive(Args, Debug)]
 pub(super) struct HealthcheckArgs {
     #[command(flatten)]
@@ -25,9 +24,9 @@ pub(super) struct HealthcheckArgs {
 
 impl HealthcheckArgs {
     pub(super) async fn run(self) -> anyhow::Result<()> {
-        let client = Client::new(self.server.find()?)?;
+        let server = Server::new(self.server.find()?, Output::default())?;
         let path = if self.live { "healthz" } else { "readyz" };
-        let (status, answer) = client.probe(path, DEADLINE).await?;
+        let (status, answer) = server.probe(path, DEADLINE).await?;
         match status.is_success() {
             true => Ok(print("ok\n")?),
             false => bail!("/{path} answers {status}{}", reasons(&answer)),

@@ -2,8 +2,10 @@
 
 use std::path::PathBuf;
 
-use anyhow::Context;
+use anyhow::anyhow;
 use clap::Args;
+
+use crate::app::files;
 
 /// How publishers and receivers prove who they are.
 #[derive(Args, Debug)]
@@ -28,8 +30,7 @@ impl KeyArgs {
         let Some(path) = file.filter(|path| !path.as_os_str().is_empty()) else {
             return Ok(self.key.clone().filter(|key| !key.is_empty()));
         };
-        let key = std::fs::read_to_string(path);
-        let key = key.with_context(|| format!("cannot read the key from {}", path.display()))?;
-        Ok(Some(key.trim().to_owned()))
+        let key = files::secret(path).map_err(|problem| anyhow!("{} {problem}", path.display()))?;
+        Ok(Some(key.reveal().trim().to_owned()))
     }
 }

@@ -1,36 +1,36 @@
 //! The command line: commands that run something here, and commands that talk to a running server.
 
-mod about_event;
 mod admin;
 mod audit;
 mod body;
-mod client;
+mod completion;
 mod config;
+mod confirm;
 mod credentials;
-mod dead_letter_files;
-mod dead_letter_filter;
 mod dead_letters;
 mod definition;
+mod delete;
 mod demo;
 mod doctor;
 mod events;
 mod explain;
 mod filter;
+mod filters;
 mod healthcheck;
 mod inspectors;
+mod json_layout;
 mod key;
-mod moment;
 mod namespaces;
 mod output;
-mod pending;
-mod place;
+mod progress;
 mod publish;
 mod pull;
 mod receive;
 mod rejected;
 mod rekey;
 mod replay;
-mod resubmit;
+mod request;
+mod schema;
 mod serve;
 mod server;
 mod storage;
@@ -39,9 +39,9 @@ mod support_bundle;
 mod table;
 mod timeline;
 mod token;
+mod topic_arg;
 mod topics;
 mod try_filter;
-mod watch;
 
 use std::ffi::OsString;
 use std::future::Future;
@@ -51,6 +51,8 @@ use std::process::ExitCode;
 use anyhow::Context;
 use clap::{Parser, Subcommand};
 
+use self::confirm::Misuse;
+use self::request::{Group, Remote};
 use crate::app::config::ConfigFaults;
 use crate::store::StoreError;
 
@@ -70,42 +72,78 @@ pub struct CommandLine {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Run the server: accept events, deliver them, show them. The default command
     Serve(serve::ServeArgs),
+    /// See it work: an appliance, 100 events and two receivers that fail, in a few seconds
     Demo(demo::DemoArgs),
+    /// Receive events: a webhook that prints requests and answers as you choose
+    #[command(after_help = receive::EXAMPLES)]
     Receive(receive::ReceiveArgs),
-    Publish(publish::PublishArgs),
-    Namespaces(namespaces::NamespacesArgs),
-    Topics(topics::TopicsArgs),
-    Subscriptions(Box<subscriptions::SubscriptionsArgs>),
-    Events(events::EventsArgs),
-    DeadLetters(Box<dead_letters::DeadLettersArgs>),
-    Replay(replay::ReplayArgs),
-    Inspectors(inspectors::InspectorsArgs),
-    Storage(storage::StorageArgs),
-    Explain(explain::ExplainArgs),
-    Rejected(rejected::RejectedArgs),
+    /// Publish events to a topic
+    #[command(after_help = publish::EXAMPLES)]
+    Publish(Remote<publish::PublishArgs>),
+    /// Manage namespaces
+    Namespaces(Remote<Group<namespaces::NamespacesCommand>>),
+    /// Manage topics
+    Topics(Remote<Group<topics::TopicsCommand>>),
+    /// Manage event subscriptions
+    Subscriptions(Remote<Group<subscriptions::SubscriptionsCommand>>),
+    /// List and show events
+    Events(Remote<Group<events::EventsCommand>>),
+    /// List, show and resubmit dead letters
+    DeadLetters(Remote<Group<dead_letters::DeadLettersCommand>>),
+    /// Resubmit many at once: start replay jobs, watch them, stop them
+    Replay(Remote<Group<replay::ReplayCommand>>),
+    /// Inspect deliveries: receivers inside the appliance that answer as you choose
+    #[command(after_help = inspectors::EXAMPLES)]
+    Inspectors(Remote<Group<inspectors::InspectorsCommand>>),
+    /// Show how large the database is, how long it keeps what, and what would be deleted now; deletes nothing
+    Storage(Remote<storage::StorageArgs>),
+    /// Explain which event subscriptions receive an event, clause by clause
+    Explain(Remote<explain::ExplainArgs>),
+    /// List and show publish requests that were rejected
+    Rejected(Remote<Group<rejected::RejectedCommand>>),
+    /// Manage the users of the admin pages, and their sessions
     Admin(admin::AdminArgs),
+    /// Print the management token, or manage the tokens of programs
     Token(token::TokenArgs),
-    Audit(audit::AuditArgs),
+    /// Show who has changed what, newest first
+    Audit(Remote<audit::AuditArgs>),
+    /// Replace the master key: encrypt every secret with a new one (with the server stopped)
     Rekey(rekey::RekeyArgs),
+    /// Check or show the configuration
     Config(config::ConfigArgs),
+    /// Check whether the server is ready; the exit code is 0 or 1
     Healthcheck(healthcheck::HealthcheckArgs),
-    Doctor(doctor::DoctorArgs),
+    /// Check that the server is ready and that every delivery is accounted for
+    ///
+    /// For every event subscription: matched = pending + delivered + dead-lettered + dropped, and the counters
+    /// of pending deliveries and dead letters agree with a recount. The exit code is 0 or 1.
+    Doctor(Remote<doctor::DoctorArgs>),
+    /// Write a file that describes this appliance to somebody who is to help with it
+    ///
+    /// It has the version, the settings with their origins, sizes and counts, topics and event subscriptions,
+    /// the schema of the database and the newest lines of the log; no secrets, no events, and of webhooks only
+    /// host and port. It is JSON: read it through before you pass it on.
     SupportBundle(support_bundle::SupportBundleArgs),
+    /// Print a completion script for a shell
+    Completion(completion::CompletionArgs),
+    /// Print the manual page, or write a page for every command
+    Man(completion::ManArgs),
     /// Print the version
     Version,
 }
 
 impl CommandLine {
-    /// Understands the arguments of the process, or ends it with an explanation.
+    /// Parses the arguments of the process, or ends it with an explanation.
     pub fn of_process() -> Self {
         Self::parse_from(with_default_command(std::env::args_os().collect()))
     }
 
-    /// Does what the command line says and tells on standard error what went wrong.
+    /// Runs the command. Errors go to standard error.
     pub fn run(self) -> ExitCode {
-        match self
-            .command
+        let command = self.command;
+        match command
             .unwrap_or(Command::Serve(serve::ServeArgs::default()))
             .run()
         {
@@ -121,25 +159,27 @@ impl Command {
             Self::Serve(args) => return args.run(),
             Self::Demo(args) => return args.run(),
             Self::Receive(args) => wait_for(args.run()),
-            Self::Publish(args) => wait_for(args.run()),
-            Self::Namespaces(args) => wait_for(args.run()),
-            Self::Topics(args) => wait_for(args.run()),
-            Self::Subscriptions(args) => wait_for(args.run()),
-            Self::Events(args) => wait_for(args.run()),
-            Self::DeadLetters(args) => wait_for(args.run()),
-            Self::Replay(args) => wait_for(args.run()),
-            Self::Inspectors(args) => wait_for(args.run()),
-            Self::Storage(args) => wait_for(args.run()),
-            Self::Explain(args) => wait_for(args.run()),
-            Self::Rejected(args) => wait_for(args.run()),
+            Self::Publish(command) => wait_for(command.run()),
+            Self::Namespaces(command) => wait_for(command.run()),
+            Self::Topics(command) => wait_for(command.run()),
+            Self::Subscriptions(command) => wait_for(command.run()),
+            Self::Events(command) => wait_for(command.run()),
+            Self::DeadLetters(command) => wait_for(command.run()),
+            Self::Replay(command) => wait_for(command.run()),
+            Self::Inspectors(command) => wait_for(command.run()),
+            Self::Storage(command) => wait_for(command.run()),
+            Self::Explain(command) => wait_for(command.run()),
+            Self::Rejected(command) => wait_for(command.run()),
             Self::Admin(args) => wait_for(args.run()),
             Self::Token(args) => wait_for(args.run()),
-            Self::Audit(args) => wait_for(args.run()),
+            Self::Audit(command) => wait_for(command.run()),
             Self::Rekey(args) => args.run(),
             Self::Config(args) => args.run(),
             Self::Healthcheck(args) => wait_for(args.run()),
-            Self::Doctor(args) => wait_for(args.run()),
+            Self::Doctor(command) => wait_for(command.run()),
             Self::SupportBundle(args) => wait_for(args.run()),
+            Self::Completion(args) => args.run(),
+            Self::Man(args) => args.run(),
             Self::Version => Ok(output::print(concat!(
                 "everpost ",
                 env!("CARGO_PKG_VERSION"),
@@ -177,9 +217,9 @@ fn failure(error: &anyhow::Error) -> ExitCode {
     {
         return ExitCode::SUCCESS;
     }
-    output::tell(&format!("error: {error:#}"));
+    output::note(&format!("error: {error:#}"));
     let is_wrong_key = matches!(error.downcast_ref(), Some(StoreError::MasterKey(_)));
-    match error.is::<ConfigFaults>() || is_wrong_key {
+    match error.is::<ConfigFaults>() || error.is::<Misuse>() || is_wrong_key {
         true => ExitCode::from(MISUSED),
         false => ExitCode::from(FAILED),
     }
@@ -198,242 +238,127 @@ mod tests {
 
     #[test]
     fn commands_are_understood() {
-        let check = |line: &str, is_valid: bool| {
-            let words = line.split(' ').map(OsString::from).collect();
-            let parsed = CommandLine::try_parse_from(with_default_command(words));
-            assert_eq!(parsed.is_ok(), is_valid, "{line}: {:?}", parsed.err());
+        let parsed = |line: &str| {
+            let words = format!("everpost {line}");
+            let words = words.split_whitespace().map(OsString::from).collect();
+            CommandLine::try_parse_from(with_default_command(words)).map(drop)
         };
-        check("everpost", true);
-        check(
-            "everpost --listen 127.0.0.1:0 --egress-allow 127.0.0.0/8",
-            true,
-        );
-        check("everpost --lisen 127.0.0.1:0", false);
-        check(
-            "everpost serve --data-dir d --listen 127.0.0.1:0 --egress-allow 127.0.0.0/8 --time-scale 60",
-            true,
-        );
-        check("everpost version", true);
-        check("everpost demo", true);
-        check("everpost demo --stay --log-level debug", true);
-        check(
-            "everpost receive --listen 127.0.0.1:0 --answer 503x3,200 --delay 2s --retry-after 30 --per-event --json",
-            true,
-        );
-        check("everpost receive --answer maybe", false);
-        check(
-            "everpost receive --pull billing --topic shop/orders --count 5 --wait 20 --json",
-            true,
-        );
-        check(
-            "everpost receive --pull billing --namespace shop --topic orders --then release --release-delay 60",
-            true,
-        );
-        check("everpost receive --pull billing", false);
-        check(
-            "everpost receive --pull billing --topic shop/orders --then forget",
-            false,
-        );
-        check(
-            "everpost receive --pull billing --topic shop/orders --release-delay 7",
-            false,
-        );
-        check(
-            "everpost receive --pull billing --topic shop/orders --answer 500",
-            false,
-        );
-        check("everpost receive --topic shop/orders", false);
-        check(
-            "everpost publish --topic orders --type T --subject s --data {}",
-            true,
-        );
-        check(
-            "everpost publish --topic orders --file - --schema cloudevents --key k",
-            true,
-        );
-        check("everpost publish --topic orders --file - --count 2", false);
-        check("everpost publish --topic orders --type T --count 0", false);
-        check(
-            "everpost namespaces create shop --capacity 2 --tag a=b",
-            true,
-        );
-        check("everpost namespaces regenerate-key shop key2", true);
-        check("everpost namespaces delete shop", true);
-        check(
-            "everpost topics create orders --namespace shop --retention-days 7",
-            true,
-        );
-        check(
-            "everpost topics create orders --namespace shop --schema eventgrid",
-            false,
-        );
-        check(
-            "everpost topics create orders --retention-days 7 --tag a=b",
-            false,
-        );
-        check("everpost topics list --namespace shop", true);
-        check(
-            "everpost subscriptions pause billing --namespace shop --topic orders",
-            true,
-        );
-        check(
-            "everpost publish --namespace shop --topic orders --type T",
-            true,
-        );
-        check("everpost topics list --url http://h --json", true);
-        check("everpost topics --url http://h list", true);
-        check(
-            "everpost topics create orders --schema cloudevents --tag a=b",
-            true,
-        );
-        check(
-            "everpost topics create orders --file x --schema cloudevents",
-            false,
-        );
-        check("everpost topics regenerate-key orders key2", true);
-        check("everpost topics regenerate-key orders key3", false);
-        check(
-            "everpost subscriptions create billing --topic orders --endpoint http://h --filter {}",
-            true,
-        );
-        check(
-            "everpost subscriptions create billing --endpoint http://h",
-            false,
-        );
-        check(
-            "everpost subscriptions create billing --topic orders --file x --max-attempts 3",
-            false,
-        );
-        check(
-            "everpost subscriptions create billing --topic orders --file x --event-type T",
-            false,
-        );
-        check(
-            "everpost subscriptions update billing --topic orders --skip-validation=false",
-            true,
-        );
-        check(
-            "everpost subscriptions validate billing --topic orders",
-            true,
-        );
-        check(
-            "everpost events list --topic orders --type T --limit 5 --before 9",
-            true,
-        );
-        check(
-            "everpost subscriptions rotate-signing-secret billing --topic orders --grace PT1H",
-            true,
-        );
-        check(
-            "everpost subscriptions signing-secrets billing --topic orders",
-            true,
-        );
-        check(
-            "everpost subscriptions create billing --topic orders --file x --no-signing",
-            false,
-        );
-        check(
-            "everpost receive --secret whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA",
-            true,
-        );
-        check("everpost receive --secret hush", false);
-        check("everpost events show 12", true);
-        check("everpost events try-now 12 --json", true);
-        check("everpost dead-letters resubmit 5 6", true);
-        check("everpost dead-letters resubmit --all --topic orders", true);
-        check(
-            "everpost dead-letters resubmit --topic orders --reason Manual --yes --json",
-            true,
-        );
-        check(
-            "everpost dead-letters resubmit 5 --data x --to-url http://h",
-            true,
-        );
-        check("everpost dead-letters resubmit 5 --topic orders", false);
-        check("everpost dead-letters resubmit 5 --event x --data y", false);
-        check("everpost dead-letters resubmit --all --event x", false);
-        check("everpost dead-letters resubmit --subscription s", false);
-        check(
-            "everpost replay start --delivered --topic orders --subscription s --from x --rate 2.5",
-            true,
-        );
-        check("everpost replay start --delivered --topic orders", false);
-        check(
-            "everpost replay start --to-topic t --to-url http://h",
-            false,
-        );
-        check("everpost replay list --limit 5", true);
-        check("everpost replay show 1 --follow", true);
-        check("everpost replay pause 1", true);
-        check("everpost dead-letters resubmit", false);
-        check("everpost dead-letters resubmit 5 --all", false);
-        check(
-            "everpost storage --hours 24 --dead-letter-hours 720 --json",
-            true,
-        );
-        check("everpost explain 12", true);
-        check("everpost explain", false);
-        check("everpost explain --id a-1", false);
-        check("everpost explain --id a-1 --topic orders --json", true);
-        check(
-            "everpost explain --file - --topic orders --subscription billing",
-            true,
-        );
-        check("everpost explain 12 --subscription billing", false);
-        check("everpost explain 12 --file - --topic orders", false);
-        check(
-            "everpost rejected list --topic orders --limit 5 --before 9",
-            true,
-        );
-        check("everpost rejected show 5", true);
-        check(
-            "everpost topics try-filter orders --event-type T --last 100 --compare billing",
-            true,
-        );
-        check(
-            "everpost topics try-filter orders --file - --event-type T",
-            false,
-        );
-        check("everpost admin create ann", true);
-        check(
-            "everpost admin create ann --role viewer --password-file -",
-            true,
-        );
-        check("everpost admin create ann --role root", false);
-        check("everpost admin reset-password ann --data-dir d", true);
-        check("everpost admin set-role ann operator --json", true);
-        check("everpost admin sessions --user ann", true);
-        check(
-            "everpost inspectors create bin --answer 503x2,200 --delay 2s --retry-after 30 --per-event --header x-a=b",
-            true,
-        );
-        check("everpost inspectors create bin --answer maybe", false);
-        check("everpost inspectors create bin --header x-a", false);
-        check(
-            "everpost inspectors requests bin --limit 5 --before 9",
-            true,
-        );
-        check("everpost inspectors request bin 5 --json", true);
-        check("everpost inspectors clear bin", true);
-        check("everpost token", true);
-        check("everpost token list --json", true);
-        check("everpost token create ci --role operator --days 30", true);
-        check("everpost token create ci --days many", false);
-        check("everpost token delete ci", true);
-        check(
-            "everpost audit --actor ann --path /topics --from 2026-11-21T00:00:00Z --limit 5",
-            true,
-        );
-        check("everpost token rotate --data-dir d", true);
-        check("everpost rekey --data-dir d", true);
-        check(
-            "everpost config check --listen 1.1.1.1:1 --egress-allow 10.0.0.0/8",
-            true,
-        );
-        check("everpost config show --origin --metrics-public", true);
-        check("everpost config sample", true);
-        check("everpost healthcheck --live", true);
-        check("everpost doctor --json", true);
-        check("everpost support-bundle --output -", true);
+        assert!(parsed("").is_ok());
+        for line in VALID.trim().lines() {
+            assert!(parsed(line).is_ok(), "{line}: {:?}", parsed(line));
+        }
+        for line in INVALID.trim().lines() {
+            assert!(parsed(line).is_err(), "{line}");
+        }
     }
+
+    const VALID: &str = r#"
+            --listen 127.0.0.1:0 --egress-allow 127.0.0.0/8
+            serve --data-dir d --listen 127.0.0.1:0 --egress-allow 127.0.0.0/8 --time-scale 60
+            version
+            demo
+            demo --stay --log-level debug
+            receive --listen 127.0.0.1:0 --answer 503x3,200 --delay 2s --retry-after 30 --per-event --json
+            receive --pull billing --topic shop/orders --count 5 --wait 20 --json
+            receive --pull billing --namespace shop --topic orders --then release --release-delay 60
+            publish --topic orders --type T --subject s --data {}
+            publish --topic orders --file - --schema cloudevents --key k
+            namespaces create shop --capacity 2 --tag a=b
+            namespaces regenerate-key shop key2
+            namespaces delete shop
+            topics create orders --namespace shop --retention-days 7
+            topics list --namespace shop
+            subscriptions pause billing --namespace shop --topic orders
+            publish --namespace shop --topic orders --type T
+            topics list --url http://h --json
+            topics --url http://h list
+            topics create orders --schema cloudevents --tag a=b
+            topics regenerate-key orders key2
+            subscriptions create billing --topic orders --endpoint http://h --filter {}
+            subscriptions update billing --topic orders --skip-validation=false
+            subscriptions validate billing --topic orders
+            events list --topic orders --type T --limit 5 --before 9
+            subscriptions rotate-signing-secret billing --topic orders --grace PT1H
+            subscriptions signing-secrets billing --topic orders
+            receive --secret whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA
+            events show 12
+            events try-now 12 --json
+            dead-letters resubmit 5 6
+            dead-letters resubmit --all --topic orders
+            dead-letters resubmit --topic orders --reason Manual --yes --json
+            dead-letters resubmit 5 --data x --to-url http://h
+            replay start --delivered --topic orders --subscription s --from x --rate 2.5
+            replay list --limit 5
+            replay show 1 --follow
+            replay pause 1
+            storage --hours 24 --dead-letter-hours 720 --json
+            explain 12
+            explain --id a-1 --topic orders --json
+            explain --file - --topic orders --subscription billing
+            rejected list --topic orders --limit 5 --before 9
+            rejected show 5
+            topics try-filter orders --event-type T --last 100 --compare billing
+            admin create ann
+            admin create ann --role viewer
+            admin reset-password ann --data-dir d
+            admin set-role ann operator --json
+            admin sessions --user ann
+            inspectors create bin --answer 503x2,200 --delay 2s --retry-after 30 --per-event --header x-a=b
+            inspectors requests bin --limit 5 --before 9
+            inspectors request bin 5 --json
+            inspectors clear bin
+            token
+            token list --json
+            token create ci --role operator --days 30
+            token delete ci
+            audit --actor ann --path /topics --from 2026-11-21T00:00:00Z --limit 5
+            token rotate --data-dir d
+            rekey --data-dir d
+            config check --listen 1.1.1.1:1 --egress-allow 10.0.0.0/8
+            config show --origin --metrics-public
+            config sample
+            healthcheck --live
+            doctor --json
+            support-bundle --output -
+            topics delete orders --yes
+            subscriptions delete billing --topic shop/orders --pending dead-letter --yes
+            completion fish
+            man pages
+    "#;
+
+    const INVALID: &str = r#"
+            --lisen 127.0.0.1:0
+            receive --answer maybe
+            receive --pull billing
+            receive --pull billing --topic shop/orders --then forget
+            receive --pull billing --topic shop/orders --release-delay 7
+            receive --pull billing --topic shop/orders --answer 500
+            receive --topic shop/orders
+            publish --topic orders --file - --count 2
+            publish --topic orders --type T --count 0
+            topics create orders --retention-days 7 --tag a=b
+            topics create orders --file x --schema cloudevents
+            topics regenerate-key orders key3
+            subscriptions create billing --endpoint http://h
+            subscriptions create billing --topic orders --file x --max-attempts 3
+            subscriptions create billing --topic orders --file x --event-type T
+            subscriptions create billing --topic orders --file x --no-signing
+            receive --secret hush
+            dead-letters resubmit 5 --event x --data y
+            dead-letters resubmit --subscription s
+            replay start --delivered --topic orders
+            replay start --to-topic t --to-url http://h
+            dead-letters resubmit 5 --all
+            explain
+            explain --id a-1
+            explain 12 --subscription billing
+            explain 12 --file - --topic orders
+            topics try-filter orders --file - --event-type T
+            admin create ann --role root
+            inspectors create bin --answer maybe
+            inspectors create bin --header x-a
+            token create ci --days many
+            completion cmd
+            topics delete
+    "#;
 }

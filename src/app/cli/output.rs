@@ -3,18 +3,37 @@
 use std::io::{self, Write};
 
 use clap::Args;
+use console::{Term, colors_enabled};
 use serde_json::Value;
 
-use crate::app::cli::moment::date;
-use crate::app::cli::table::{Table, printable};
-use crate::base::Timestamp;
+use crate::app::cli::server::GLOBAL;
+use crate::base::{Timestamp, visible};
 
 /// The choice between the two.
-#[derive(Args, Clone, Copy, Debug)]
+#[derive(Args, Clone, Copy, Debug, Default)]
 pub(super) struct Output {
     /// Print the server's answer as JSON
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = GLOBAL)]
     json: bool,
+}
+
+/// The terminal that text is laid out for. The default is none: full width, no colours.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Screen {
+    /// Characters of a line; what is longer is shortened.
+    pub(super) width: Option<u16>,
+    pub(super) is_colored: bool,
+}
+
+/// Makes text of an answer.
+pub(super) trait View {
+    fn text(self, answer: &Value, screen: Screen) -> String;
+}
+
+impl<F: FnOnce(&Value, Screen) -> String> View for F {
+    fn text(self, answer: &Value, screen: Screen) -> String {
+        self(answer, screen)
+    }
 }
 
 impl Output {
@@ -23,23 +42,21 @@ impl Output {
         self.json
     }
 
-    /// Prints `value` itself, or what `text` makes of it.
-    pub(super) fn show(self, value: &Value, text: impl FnOnce(&Value) -> String) -> io::Result<()> {
+    /// Prints `value` itself, or what `view` makes of it.
+    pub(super) fn show(self, value: &Value, view: impl View) -> io::Result<()> {
         match self.json {
             true => print(&format!("{value:#}\n")),
-            false => print(&text(value)),
+            false => print(&view.text(value, Screen::of_stdout())),
         }
     }
+}
 
-    /// Prints an answer as it came, or what `text` makes of it.
-    pub(super) fn show_verbatim(
-        self,
-        answer: &str,
-        text: impl FnOnce() -> String,
-    ) -> io::Result<()> {
-        match self.json {
-            true => print(&format!("{answer}\n")),
-            false => print(&text()),
+impl Screen {
+    pub(super) fn of_stdout() -> Self {
+        let size = Term::stdout().size_checked();
+        Self {
+            width: size.map(|(_, columns)| columns),
+            is_colored: colors_enabled(),
         }
     }
 }
@@ -51,8 +68,8 @@ pub(super) fn print(text: &str) -> io::Result<()> {
     out.flush()
 }
 
-/// Writes a line to standard error. When even that is closed, nobody is left to tell.
-pub(super) fn tell(line: &str) {
+/// Writes a line to standard error. Nobody reads it when even that is closed.
+pub(super) fn note(line: &str) {
     let _ = writeln!(io::stderr(), "{line}");
 }
 
@@ -65,28 +82,29 @@ pub(super) fn text(value: &Value, pointer: &str) -> String {
     }
 }
 
-/// Rows of JSON in columns of this head, each with the pointer to what stands there: a moment where the head
-/// ends in `(UTC)`.
-pub(super) fn columns<const N: usize>(rows: &[Value], columns: [(&str, &str); N]) -> Table {
-    let mut table = Table::headed(columns.map(|(head, _)| head));
-    for row in rows {
-        table.row(
-            columns.map(|(head, pointer)| match head.ends_with("(UTC)") {
-                true => date(moment(row, pointer)),
-                false => text(row, pointer),
-            }),
-        );
-    }
-    table
-}
-
 /// The moment at `pointer`.
 pub(super) fn moment(value: &Value, pointer: &str) -> Option<Timestamp> {
     value.pointer(pointer)?.as_str()?.parse().ok()
+}
+
+/// The number at `pointer`, 0 where there is none.
+pub(super) fn number(value: &Value, pointer: &str) -> u64 {
+    let number = value.pointer(pointer).and_then(Value::as_u64);
+    number.unwrap_or_default()
 }
 
 /// The members of the array at `pointer`.
 pub(super) fn items<'a>(value: &'a Value, pointer: &str) -> &'a [Value] {
     let array = value.pointer(pointer).and_then(Value::as_array);
     array.map_or(&[], Vec::as_slice)
+}
+
+/// What publishers and receivers send must not steer the terminal, nor break the line.
+pub(super) fn printable(text: &str) -> String {
+    visible(text, &[])
+}
+
+/// `1 event`, `2 events`.
+pub(super) fn plural(count: u64, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
 }

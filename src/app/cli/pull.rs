@@ -1,23 +1,20 @@
 //! `everpost receive --pull`: events of a pulled subscription, printed and settled.
 
-use std::fmt;
-
 use anyhow::Context;
 use clap::{Args, ValueEnum};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use crate::app::cli::client::Client;
 use crate::app::cli::key::KeyArgs;
-use crate::app::cli::moment::date;
-use crate::app::cli::output::{items, print, tell, text};
-use crate::app::cli::place::{NamespaceArgs, Place};
+use crate::app::cli::output::{Output, items, note, print, printable, text};
+use crate::app::cli::request::{Request, Server};
 use crate::app::cli::server::ServerArgs;
-use crate::app::cli::table::printable;
+use crate::app::cli::topic_arg::{NamespaceArgs, TopicArg};
 use crate::app::cli::topics::first_key;
 use crate::app::interrupt::interrupted;
 use crate::base::Clock;
+use crate::base::human::date_time_ms;
 
 /// Events that one request receives.
 const EVENTS_PER_REQUEST: u64 = 100;
@@ -59,16 +56,16 @@ pub(super) struct PullArgs {
     server: ServerArgs,
 }
 
-/// The end of an event that was received.
+/// What becomes of an event that was received.
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 enum Then {
-    /// Done with it
+    /// Take it off the queue
     Acknowledge,
-    /// Somebody else may have it
+    /// Give it back for others
     Release,
-    /// A dead letter
+    /// Make it a dead letter
     Reject,
-    /// Nothing: it comes back when its lock lapses
+    /// Nothing: it comes back when its lock expires
     Keep,
 }
 
@@ -110,21 +107,20 @@ impl PullArgs {
 
     pub(super) async fn run(self, as_json: bool) -> anyhow::Result<()> {
         let topic = self.topic.clone().unwrap_or_default();
-        let name = self.subscription.clone().unwrap_or_default();
-        let place = self.namespace.place(&topic);
+        let topic = self.namespace.topic(&topic);
         anyhow::ensure!(
-            place.is_in_namespace(),
+            topic.is_in_namespace(),
             "events are pulled from topics of namespaces alone: name one with --namespace"
         );
-        let client = Client::new(self.server.find()?)?;
+        let server = Server::new(self.server.find()?, Output::default())?;
         let key = match self.key.given()? {
             Some(key) => key,
-            None => first_key(&client, place).await?,
+            None => first_key(&server, topic).await?,
         };
         let source = Source {
-            client,
-            place,
-            name: &name,
+            server,
+            topic,
+            name: self.subscription.as_deref().unwrap_or_default(),
             key,
         };
         tokio::select! {
@@ -144,7 +140,7 @@ impl PullArgs {
             for each in &received {
                 print(&match as_json {
                     true => format!("{}\n", each.line),
-                    false => paragraph(each, &date(Some(Clock::system().now()))),
+                    false => paragraph(each, &date_time_ms(Clock::system().now())),
                 })?;
             }
             if let Some((operation, done)) = self.then.operation() {
@@ -159,21 +155,26 @@ impl PullArgs {
 
 /// Where events come from.
 struct Source<'a> {
-    client: Client,
-    place: Place<'a>,
+    server: Server,
+    topic: TopicArg<'a>,
     name: &'a str,
     key: String,
 }
 
 impl Source<'_> {
+    /// A request to receive from the subscription, or to settle what was received.
+    fn request(&self, operation: &str) -> Request<'_> {
+        let request = self.server.post(self.topic.path()).at("eventsubscriptions");
+        request
+            .at(format!("{}:{operation}", self.name))
+            .key(&self.key)
+    }
+
     async fn receive(&self, most: u64, wait_s: u64) -> anyhow::Result<Vec<Received>> {
-        let query = [
-            ("maxEvents", most.to_string()),
-            ("maxWaitTime", wait_s.to_string()),
-        ];
-        let path = self.place.pull_path(self.name, "receive");
-        let answer = self.client.pull(&path, &query, &self.key, String::new());
-        let answer: Answer = serde_json::from_str(&answer.await?).context("no events came back")?;
+        let request = self.request("receive");
+        let request = request.query(json!({ "maxEvents": most, "maxWaitTime": wait_s }));
+        let answer = request.body("application/json", "").text().await?;
+        let answer: Answer = serde_json::from_str(&answer).context("no events came back")?;
         let received = answer.value.into_iter().map(|line| {
             let parts = serde_json::from_str(line.get())?;
             Ok(Received { line, parts })
@@ -191,29 +192,29 @@ impl Source<'_> {
         if received.is_empty() {
             return Ok(());
         }
-        let path = self.place.pull_path(self.name, operation);
-        let delay = delay.map(|delay| ("releaseDelayInSeconds", delay.to_owned()));
-        let query: Vec<_> = delay.into_iter().collect();
         let tokens: Vec<String> = received.iter().map(Received::token).collect();
-        let body = json!({ "lockTokens": tokens }).to_string();
-        let answer = self.client.pull(&path, &query, &self.key, body).await?;
-        let answer: Value = serde_json::from_str(&answer).context("the answer is no JSON")?;
+        let request = self.request(operation);
+        let request = request.query(json!({ "releaseDelayInSeconds": delay }));
+        let answer = request
+            .json(&json!({ "lockTokens": tokens }))
+            .send()
+            .await?;
         for failed in items(&answer, "/failedLockTokens") {
             let token = text(failed, "/lockToken");
             let event = received.iter().find(|each| each.token() == token);
             let id = event.map(|each| text(&each.parts, "/event/id"));
-            let (id, why) = (id.unwrap_or(token), text(failed, "/error/message"));
-            tell(&format!("note: event {id} is not {done}: {why}"));
+            let (id, reason) = (id.unwrap_or(token), text(failed, "/error/message"));
+            note(&format!("note: event {id} was not {done}: {reason}"));
         }
         Ok(())
     }
 }
 
 /// An event for people.
-fn paragraph(received: &Received, time: &impl fmt::Display) -> String {
+fn paragraph(received: &Received, time: &str) -> String {
     let known = |pointer: &str| match text(&received.parts, pointer).as_str() {
         "" => "-".to_owned(),
-        text => printable(text),
+        text => text.to_owned(),
     };
     let (id, event_type, subject) = (
         known("/event/id"),
@@ -221,12 +222,12 @@ fn paragraph(received: &Received, time: &impl fmt::Display) -> String {
         known("/event/subject"),
     );
     let count = text(&received.parts, "/brokerProperties/deliveryCount");
-    let mut told = format!("{time}  event {id}  {event_type}  {subject}  delivery {count}\n");
+    let mut lines = format!("{time}  event {id}  {event_type}  {subject}  delivery {count}\n");
     let event = &received.parts["event"];
     if let Some(data) = event.get("data").or(event.get("data_base64")) {
-        told.push_str(&format!("  data: {}\n", printable(&data.to_string())));
+        lines.push_str(&format!("  data: {}\n", printable(&data.to_string())));
     }
-    told
+    lines
 }
 
 #[cfg(test)]
@@ -234,7 +235,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn events_are_told_in_two_lines() {
+    fn events_are_shown_in_two_lines() {
         let item = r#"{"brokerProperties":{"lockToken":"t","deliveryCount":2},"event":{"id":"a-1","type":"Order.Paid","data":{"total":5}}}"#;
         let received = Received {
             line: RawValue::from_string(item.to_owned()).expect("JSON"),
@@ -242,7 +243,7 @@ mod tests {
         };
         assert_eq!(received.token(), "t");
         assert_eq!(
-            paragraph(&received, &"2026-11-21 06:40:53.138"),
+            paragraph(&received, "2026-11-21 06:40:53.138"),
             "2026-11-21 06:40:53.138  event a-1  Order.Paid  -  delivery 2\n  data: {\"total\":5}\n"
         );
     }

@@ -9,13 +9,12 @@ use clap::Args;
 use serde_json::{Map, Value, json};
 
 use crate::app::cli::credentials::secret_line;
-use crate::app::cli::moment::date;
-use crate::app::cli::output::{print, tell};
+use crate::app::cli::output::{note, print, printable};
 use crate::app::cli::pull::PullArgs;
-use crate::app::cli::table::printable;
 use crate::app::interrupt::interrupted;
 use crate::app::receive::{ReceivedRequest, Receiver, ReceiverOptions};
 use crate::base::Clock;
+use crate::base::human::date_time_ms;
 use crate::model::response_script::ResponseScript;
 use crate::model::signing::SigningSecret;
 use crate::wire::received::{ReceivedEvent, RequestKind, verdict, without_credentials};
@@ -32,37 +31,25 @@ const DULL_HEADERS: [&str; 7] = [
     "user-agent",
 ];
 
-const EXAMPLES: &str = "\
+pub(super) const EXAMPLES: &str = "\
 Examples:
-  everpost receive                                    take everything
+  everpost receive                                    accept everything
   everpost receive --answer '503x3 200' --per-event   fail three times for each event
   everpost receive --answer 429 --retry-after 30      always ask for time
-  everpost receive --answer 'timeout close 200'       be slow, be rude, then behave
-  everpost receive --pull billing --topic shop/orders take what a subscription of a namespace keeps";
+  everpost receive --answer 'timeout close 200'       do not answer, close the connection, then succeed
+  everpost receive --pull billing --topic shop/orders pull events of a namespace topic";
 
-/// Receive events: a webhook that prints what comes and answers as it is told
 #[derive(Args, Debug)]
-#[command(after_help = EXAMPLES)]
 pub(super) struct ReceiveArgs {
     /// Address and port to listen on; port 0 takes a free one
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9000")]
     listen: SocketAddr,
-    /// Answers in their order, the last one repeats: statuses, "timeout" or "close", with "x3" to repeat
-    #[arg(long, value_name = "ANSWERS", default_value = "200")]
-    answer: ResponseScript,
-    /// Wait before each answer, such as 500ms, 2s or 1m
-    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = parse_delay)]
-    delay: Duration,
-    /// Seconds to send as Retry-After with every 429 and 503
-    #[arg(long, value_name = "SECONDS")]
-    retry_after: Option<u32>,
-    /// Let every event go through the answers on its own
-    #[arg(long)]
-    per_event: bool,
-    /// Check signatures by this secret (whsec_…), may be repeated
+    #[command(flatten)]
+    response: ResponseArgs,
+    /// Check signatures with this secret (whsec_…), may be repeated
     #[arg(long = "secret", value_name = "SECRET", value_parser = SigningSecret::parse)]
     secrets: Vec<SigningSecret>,
-    /// Check signatures by the secret in this file; - for standard input
+    /// Check signatures with the secret in this file; - for standard input
     #[arg(long = "secret-file", value_name = "FILE", value_parser = signing_secret)]
     secret_files: Vec<SigningSecret>,
     /// Print one line of JSON for each request, or for each event that is pulled
@@ -72,6 +59,23 @@ pub(super) struct ReceiveArgs {
     pull: PullArgs,
 }
 
+/// What a webhook answers.
+#[derive(Args, Debug)]
+pub(super) struct ResponseArgs {
+    /// Answers in their order, the last one repeats: statuses, "timeout" or "close", with "x3" to repeat
+    #[arg(long, value_name = "ANSWERS", default_value = "200")]
+    pub(super) answer: ResponseScript,
+    /// Wait before each answer, such as 500ms, 2s or 1m
+    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = parse_delay)]
+    pub(super) delay: Duration,
+    /// Seconds to send as Retry-After with every 429 and 503
+    #[arg(long, value_name = "SECONDS")]
+    pub(super) retry_after: Option<u32>,
+    /// Start with the first answer for each event
+    #[arg(long)]
+    pub(super) per_event: bool,
+}
+
 impl ReceiveArgs {
     pub(super) async fn run(self) -> anyhow::Result<()> {
         if self.pull.is_meant() {
@@ -79,10 +83,10 @@ impl ReceiveArgs {
         }
         let receiver = Receiver::bind(ReceiverOptions {
             listen: self.listen,
-            answers: self.answer,
-            delay: self.delay,
-            retry_after_s: self.retry_after,
-            per_event: self.per_event,
+            answers: self.response.answer,
+            delay: self.response.delay,
+            retry_after_s: self.response.retry_after,
+            per_event: self.response.per_event,
             signing_secrets: [self.secrets, self.secret_files].concat(),
             clock: Clock::system(),
         })
@@ -90,7 +94,7 @@ impl ReceiveArgs {
         .with_context(|| format!("cannot listen on {}", self.listen))?;
         let form = if self.json { json_line } else { paragraph };
         match self.json {
-            true => tell(&format!("listening on {}", receiver.url())),
+            true => note(&format!("listening on {}", receiver.url())),
             false => print(&format!("listening on {}\n", receiver.url()))?,
         }
         tokio::select! {
@@ -109,13 +113,13 @@ async fn print_all(
     let mut printed = 0;
     loop {
         let requests = receiver.requests_after(printed).await;
-        print(&told(&requests, printed, form))?;
+        print(&forms(&requests, printed, form))?;
         printed = requests.last().map_or(printed, |request| request.number);
     }
 }
 
 /// The requests after the one numbered `printed`. Under a flood the oldest are gone before their turn.
-fn told(
+fn forms(
     requests: &[Arc<ReceivedRequest>],
     printed: u64,
     form: fn(&ReceivedRequest) -> String,
@@ -134,7 +138,7 @@ fn told(
 
 /// A request for people.
 fn paragraph(request: &ReceivedRequest) -> String {
-    let time = date(Some(request.received_at));
+    let time = date_time_ms(request.received_at);
     let mut lines = vec![format!(
         "{time}  {} {} -> {}",
         request.method,
@@ -165,13 +169,13 @@ fn paragraph(request: &ReceivedRequest) -> String {
 
 fn signature_text(signature: &Result<(), NotSigned>) -> String {
     match signature {
-        Ok(()) => "signature: good".to_owned(),
-        Err(why) => format!("signature: NOT GOOD, {why}"),
+        Ok(()) => "signature: valid".to_owned(),
+        Err(reason) => format!("signature: INVALID, {reason}"),
     }
 }
 
-fn signing_secret(path: &str) -> anyhow::Result<SigningSecret> {
-    Ok(SigningSecret::parse(secret_line(path)?.reveal())?)
+fn signing_secret(path: &str) -> Result<SigningSecret, String> {
+    SigningSecret::parse(secret_line(path)?.reveal()).map_err(|error| error.to_string())
 }
 
 fn event_line(event: &ReceivedEvent) -> String {
@@ -227,13 +231,10 @@ fn body_json(body: &[u8]) -> Value {
     serde_json::from_slice(body).unwrap_or_else(|_| String::from_utf8_lossy(body).into())
 }
 
-pub(super) fn parse_delay(text: &str) -> Result<Duration, String> {
-    let units = [("ms", 1), ("s", 1_000), ("m", 60_000)];
-    let read = units.iter().find_map(|(unit, ms)| {
-        let number: u64 = text.strip_suffix(unit)?.parse().ok()?;
-        Some(Duration::from_millis(number.checked_mul(*ms)?))
-    });
-    read.filter(|delay| *delay <= Duration::from_secs(3_600))
+fn parse_delay(text: &str) -> Result<Duration, String> {
+    let delay = humantime::parse_duration(text).ok();
+    delay
+        .filter(|delay| *delay <= Duration::from_secs(3_600))
         .ok_or_else(|| "write a time up to an hour, such as 500ms, 2s or 1m".to_owned())
 }
 
@@ -271,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_are_told_in_a_few_lines() {
+    fn requests_are_shown_in_a_few_lines() {
         assert_eq!(
             paragraph(&request(RequestKind::Delivery)),
             "\
@@ -282,21 +283,24 @@ mod tests {
   event a-1  Order.Paid  -
 "
         );
-        let told = |signature| {
+        let forms_of = |signature| {
             let mut signed = request(RequestKind::Delivery);
             signed.signature = Some(signature);
             (paragraph(&signed), json_line(&signed))
         };
-        let (text, line) = told(Ok(()));
-        assert!(text.contains("\n  signature: good\n"), "{text}");
+        let (text, line) = forms_of(Ok(()));
+        assert!(text.contains("\n  signature: valid\n"), "{text}");
         assert!(line.contains(r#""signature":"good""#), "{line}");
-        let (text, line) = told(Err(NotSigned::Mismatch));
-        let why = "no signature fits the secret";
+        let (text, line) = forms_of(Err(NotSigned::Mismatch));
+        let reason = "no signature fits the secret";
         assert!(
-            text.contains(&format!("\n  signature: NOT GOOD, {why}\n")),
+            text.contains(&format!("\n  signature: INVALID, {reason}\n")),
             "{text}"
         );
-        assert!(line.contains(&format!(r#""signature":"{why}""#)), "{line}");
+        assert!(
+            line.contains(&format!(r#""signature":"{reason}""#)),
+            "{line}"
+        );
         let handshake = paragraph(&request(RequestKind::Validation {
             code: "c".to_owned(),
         }));
@@ -304,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_are_told_in_one_line_of_json() {
+    fn requests_are_printed_as_one_line_of_json() {
         let line = json_line(&request(RequestKind::Delivery));
         assert_eq!(line.matches('\n').count(), 1);
         let line: Value = serde_json::from_str(&line).expect("JSON");
@@ -324,8 +328,8 @@ mod tests {
     fn requests_that_were_forgotten_unprinted_are_counted() {
         let mut late = request(RequestKind::Delivery);
         late.number = 9;
-        let told = told(&[Arc::new(late)], 3, |_| "late\n".to_owned());
-        assert_eq!(told, "{\"requestsNotShown\":5}\nlate\n");
+        let shown = forms(&[Arc::new(late)], 3, |_| "late\n".to_owned());
+        assert_eq!(shown, "{\"requestsNotShown\":5}\nlate\n");
     }
 
     #[test]
@@ -338,6 +342,7 @@ mod tests {
             ("2", None),
             ("-1s", None),
             ("2h", None),
+            ("1h", Some(3_600_000)),
             ("61m", None),
         ] {
             assert_eq!(

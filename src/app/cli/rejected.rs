@@ -1,119 +1,84 @@
-//! `everpost rejected`: publish requests that were refused.
+//! `everpost rejected`: publish requests that were rejected.
 
-use clap::{Args, Subcommand};
+use clap::Subcommand;
 use serde_json::Value;
 
-use crate::app::cli::client::Client;
-use crate::app::cli::events::{Page, more};
-use crate::app::cli::moment::date;
-use crate::app::cli::output::{Output, columns, items, moment, text};
-use crate::app::cli::server::ServerArgs;
-use crate::app::cli::table::{Table, printable};
-
-const PATH: [&str; 2] = ["everpost", "rejectedEvents"];
-
-/// Look at publish requests that were refused
-#[derive(Args, Debug)]
-pub(super) struct RejectedArgs {
-    #[command(flatten)]
-    server: ServerArgs,
-    #[command(flatten)]
-    output: Output,
-    #[command(subcommand)]
-    command: RejectedCommand,
-}
+use crate::app::cli::filters::{Page, RejectionFilter};
+use crate::app::cli::output::{Screen, View, printable, text};
+use crate::app::cli::request::{Run, Server};
+use crate::app::cli::table::Cell::{Of, Text, Time, Word};
+use crate::app::cli::table::{Details, List};
 
 #[derive(Subcommand, Debug)]
-enum RejectedCommand {
-    /// List refused requests, newest first
+pub(super) enum RejectedCommand {
+    /// List rejected requests, newest first
     List {
-        /// Those to this topic
-        #[arg(long)]
-        topic: Option<String>,
-        /// Those with this in their reason, such as "not valid JSON", or with this code, such as BadRequest
-        #[arg(long, value_name = "TEXT")]
-        reason: Option<String>,
+        #[command(flatten)]
+        filter: RejectionFilter,
         #[command(flatten)]
         page: Page,
     },
-    /// Show one refused request and how its body begins
+    /// Show one rejected request and the beginning of its body
     Show {
         /// Number of the request, as `rejected list` shows it
         id: i64,
     },
 }
 
-impl RejectedArgs {
-    pub(super) async fn run(self) -> anyhow::Result<()> {
-        let client = Client::new(self.server.find()?)?;
-        match self.command {
-            RejectedCommand::List {
-                topic,
-                reason,
-                page,
-            } => {
-                let filters = [("topic", topic), ("reason", reason)].into_iter();
-                let given = filters.filter_map(|(name, value)| Some((name, value?)));
-                let query: Vec<_> = given.chain(page.query()).collect();
-                let found = client.get(&PATH, &query).await?;
-                self.output.show(&found, list)?;
-            }
-            RejectedCommand::Show { id } => {
-                let path = [PATH[0], PATH[1], &id.to_string()];
-                let found = client.get(&path, &[]).await?;
-                self.output.show(&found, sheet)?;
-            }
+impl Run for RejectedCommand {
+    async fn run(self, server: &Server) -> anyhow::Result<()> {
+        let request = server.get(["everpost", "rejectedEvents"]);
+        match self {
+            Self::List { filter, page } => request.query(filter).query(page).show(REJECTED).await,
+            Self::Show { id } => request.at(id).show(details).await,
         }
-        Ok(())
     }
 }
 
-fn list(page: &Value) -> String {
-    let rejected = items(page, "/value");
-    if rejected.is_empty() {
-        return "no refused requests\n".to_owned();
-    }
-    let table = columns(
-        rejected,
-        [
-            ("NUMBER", "/id"),
-            ("RECEIVED (UTC)", "/receivedAt"),
-            ("TOPIC", "/topic"),
-            ("STATUS", "/httpStatusCode"),
-            ("BYTES", "/size"),
-            ("REASON", "/reason"),
-        ],
-    );
-    format!("{table}{}", more(page))
+const REJECTED: List = List {
+    none: "no rejected requests",
+    columns: &[
+        ("NUMBER", Word("/id")),
+        ("RECEIVED (UTC)", Time("/receivedAt")),
+        ("TOPIC", Text("/topic")),
+        ("STATUS", Word("/httpStatusCode")),
+        ("BYTES", Word("/size")),
+        ("REASON", Text("/reason")),
+    ],
+};
+
+const REQUEST: Details = Details(&[
+    ("request", Text("/id")),
+    ("topic", Text("/topic")),
+    ("received", Time("/receivedAt")),
+    ("answer", Of(answer)),
+    ("reason", Text("/reason")),
+    ("content type", Text("/contentType")),
+    ("bytes", Text("/size")),
+]);
+
+fn answer(rejected: &Value) -> String {
+    format!(
+        "{} {}",
+        text(rejected, "/httpStatusCode"),
+        text(rejected, "/code")
+    )
 }
 
-fn sheet(rejected: &Value) -> String {
-    let mut table = Table::sheet();
-    table.line("request", text(rejected, "/id"));
-    table.line("topic", text(rejected, "/topic"));
-    table.line("received", date(moment(rejected, "/receivedAt")));
-    let (status, code) = (text(rejected, "/httpStatusCode"), text(rejected, "/code"));
-    table.line("answered", format!("{status} {code}"));
-    table.line("reason", text(rejected, "/reason"));
-    table.line("content type", text(rejected, "/contentType"));
-    table.line("bytes", text(rejected, "/size"));
-    format!("{table}{}", body(rejected))
+fn details(rejected: &Value, screen: Screen) -> String {
+    format!("{}{}", REQUEST.text(rejected, screen), body(rejected))
 }
 
 /// The beginning of the body line by line, as it came.
-pub(super) fn body(rejected: &Value) -> String {
-    let (name, body) = match rejected["body"].as_str() {
-        Some(body) => ("body", body),
-        None => (
-            "body in base64",
-            rejected["bodyBase64"].as_str().unwrap_or_default(),
-        ),
+pub(super) fn body(request: &Value) -> String {
+    let of = |name: &str| request[name].as_str().filter(|body| !body.is_empty());
+    let (name, body) = match (of("body"), of("bodyBase64")) {
+        (Some(body), _) => ("body", body),
+        (None, Some(body)) => ("body in base64", body),
+        (None, None) => return String::new(),
     };
-    if body.is_empty() {
-        return String::new();
-    }
     let lines = body.lines().map(|line| format!("  {}\n", printable(line)));
-    let rest = match rejected["truncated"] == true {
+    let rest = match request["truncated"] == true {
         true => "  … the rest was not kept\n",
         false => "",
     };
@@ -131,33 +96,32 @@ mod tests {
     }
 
     #[test]
-    fn refused_requests_are_listed_in_columns() {
+    fn rejected_requests_are_listed_in_columns() {
         let page = json!({ "value": [rejected()], "nextBefore": 3 });
         let expected = "\
-NUMBER  RECEIVED (UTC)           TOPIC   STATUS  BYTES  REASON
-3       2026-11-21 06:40:53.138  orders  400     40000  event [0]: wrong
+NUMBER  RECEIVED (UTC)       TOPIC   STATUS  BYTES  REASON
+3       2026-11-21 06:40:53  orders  400     40000  event [0]: wrong
 there is more: add --before 3
 ";
-        assert_eq!(list(&page), expected);
-        assert_eq!(list(&json!({ "value": [] })), "no refused requests\n");
+        assert_eq!(REJECTED.text(&page, Screen::default()), expected);
     }
 
     #[test]
-    fn a_refused_request_is_shown_with_its_body() {
-        let facts = "\
+    fn a_rejected_request_is_shown_with_its_body() {
+        let lines = "\
 request       3
 topic         orders
 received      2026-11-21 06:40:53.138
-answered      400 BadRequest
+answer        400 BadRequest
 reason        event [0]: wrong
 content type  application/json
 bytes         40000
 ";
         let mut shown = rejected();
-        assert_eq!(sheet(&shown), facts);
+        assert_eq!(details(&shown, Screen::default()), lines);
         shown["body"] = json!("[{\n\"id\": \u{1b}[31m");
         shown["truncated"] = json!(true);
         let body = "body\n  [{\n  \"id\": \\u{1b}[31m\n  … the rest was not kept\n";
-        assert_eq!(sheet(&shown), format!("{facts}{body}"));
+        assert_eq!(details(&shown, Screen::default()), format!("{lines}{body}"));
     }
 }

@@ -3,13 +3,11 @@
 use anyhow::bail;
 use clap::Args;
 
-use crate::app::cli::output::{print, tell};
-use crate::app::cli::server::InstallationArgs;
+use crate::app::cli::output::{note, print};
+use crate::app::cli::server::{InstallationArgs, existing_data_dir};
 use crate::base::Entropy;
 use crate::store::{DataDir, MASTER_KEY_FILE, Rekeyed, Store};
 
-/// Replace the master key: seal every secret by a new one, and forget the old one (with the server
-/// stopped)
 #[derive(Args, Debug)]
 pub(super) struct RekeyArgs {
     #[command(flatten)]
@@ -22,21 +20,17 @@ impl RekeyArgs {
         if config.master_keys.is_some() {
             bail!(
                 "the master key is set by the configuration (master_key): put a new key on a line in \
-                 front of the present one there and start the server, which seals everything anew; \
-                 then take the old line out"
+                 front of the present one there and start the server, which encrypts everything again; \
+                 then remove the old line"
             );
         }
-        let directory = config.data_dir.display();
-        if !config.data_dir.is_dir() {
-            bail!("no data directory {directory}: name it with --data-dir");
-        }
-        let data_dir = DataDir::open(&config.data_dir)?;
-        let rekeyed = Store::rekey(&data_dir, &Entropy::Os, &tell)?;
+        let data_dir = DataDir::open(existing_data_dir(&config)?)?;
+        let rekeyed = Store::rekey(&data_dir, &Entropy::Os, &note)?;
         let Rekeyed { old, new, cells } = &rekeyed;
         let file = data_dir.file(MASTER_KEY_FILE);
         Ok(print(&format!(
-            "{cells} secrets are sealed by the new master key {new} in {}; the old key {old} opens only \
-             what was copied before\n",
+            "{cells} secrets are encrypted with the new master key {new} in {}; the old key {old} decrypts \
+             only what was copied before\n",
             file.display()
         ))?)
     }

@@ -7,7 +7,6 @@ use clap::Args;
 use crate::app::boot;
 use crate::app::config::{Config, ConfigFlags, RawConfig};
 
-/// Serve: take events in, deliver them, show them. The default command
 #[derive(Args, Default)]
 pub(super) struct ServeArgs {
     #[command(flatten)]

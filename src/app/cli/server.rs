@@ -1,4 +1,4 @@
-//! Which server a command talks to, and what it shows for a pass.
+//! Which server a command talks to, and the management token for it.
 
 use std::fs;
 use std::io;
@@ -13,18 +13,21 @@ use crate::app::config::{Config, ConfigFlags, RawConfig};
 use crate::app::management_token;
 use crate::model::access::Secret;
 
+/// The heading of the flags that all commands for a server have.
+pub(super) const GLOBAL: &str = "Global options";
+
 /// Which installation is meant.
-#[derive(Args, Clone, Debug)]
+#[derive(Args, Clone, Debug, Default)]
 pub(super) struct InstallationArgs {
     /// Data directory of the server [env: EVERPOST_DATA_DIR] [default: everpost-data]
-    #[arg(long, value_name = "DIR", global = true)]
+    #[arg(long, value_name = "DIR", global = true, help_heading = GLOBAL)]
     data_dir: Option<String>,
     /// Configuration file of the server [env: EVERPOST_CONFIG]
-    #[arg(long, value_name = "FILE", global = true)]
+    #[arg(long, value_name = "FILE", global = true, help_heading = GLOBAL)]
     config: Option<PathBuf>,
     /// File with the management token [env: EVERPOST_MANAGEMENT_TOKEN_FILE, or the token itself in
     /// EVERPOST_MANAGEMENT_TOKEN] [default: management.token in the data directory]
-    #[arg(long, value_name = "FILE", global = true)]
+    #[arg(long, value_name = "FILE", global = true, help_heading = GLOBAL)]
     management_token_file: Option<String>,
 }
 
@@ -50,7 +53,7 @@ impl InstallationArgs {
 }
 
 /// Which server is meant.
-#[derive(Args, Clone, Debug)]
+#[derive(Args, Clone, Debug, Default)]
 pub(super) struct ServerArgs {
     /// URL of the server [default: that of the server that runs on the data directory]
     #[arg(
@@ -58,16 +61,17 @@ pub(super) struct ServerArgs {
         value_name = "URL",
         env = "EVERPOST_URL",
         hide_env_values = true,
-        global = true
+        global = true,
+        help_heading = GLOBAL
     )]
     url: Option<String>,
     #[command(flatten)]
     installation: InstallationArgs,
 }
 
-/// A server that was found.
+/// Where a server is and how it is accessed.
 #[derive(Debug)]
-pub(super) struct Server {
+pub(super) struct ServerAccess {
     pub(super) url: Url,
     /// What named it: for errors.
     pub(super) url_origin: String,
@@ -89,11 +93,11 @@ impl ServerArgs {
     }
 
     /// Finds the server and the token.
-    pub(super) fn find(&self) -> anyhow::Result<Server> {
+    pub(super) fn find(&self) -> anyhow::Result<ServerAccess> {
         self.find_by(&self.installation.config()?)
     }
 
-    fn find_by(&self, config: &Config) -> anyhow::Result<Server> {
+    fn find_by(&self, config: &Config) -> anyhow::Result<ServerAccess> {
         // An empty variable counts as unset, as it does for settings.
         let (url, url_origin) = match self.url.as_deref().filter(|url| !url.is_empty()) {
             Some(url) => (
@@ -102,8 +106,8 @@ impl ServerArgs {
             ),
             None => url_of(&config.data_dir)?,
         };
-        let (token, token_origin) = token(config)?;
-        Ok(Server {
+        let (token, token_origin) = management_token(config)?;
+        Ok(ServerAccess {
             url,
             url_origin,
             token,
@@ -142,12 +146,24 @@ fn parse_url(text: &str) -> anyhow::Result<Url> {
     let url = Url::parse(text).ok();
     let url = url.filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
     url.with_context(|| {
-        format!("{text:?} is no URL of a server; write it like http://127.0.0.1:8080")
+        format!("{text:?} is not the URL of a server; write it like http://127.0.0.1:8080")
     })
 }
 
-fn token(config: &Config) -> anyhow::Result<(Option<Secret>, String)> {
-    if let Some(token) = &config.management.token {
+/// The data directory, for commands that change it without a server.
+pub(super) fn existing_data_dir(config: &Config) -> anyhow::Result<&Path> {
+    match config.data_dir.is_dir() {
+        true => Ok(&config.data_dir),
+        false => bail!(
+            "no data directory {}: name it with --data-dir",
+            config.data_dir.display()
+        ),
+    }
+}
+
+/// The management token, and where it is or would be.
+pub(super) fn management_token(config: &Config) -> anyhow::Result<(Option<Secret>, String)> {
+    if let Some(token) = &config.management_token {
         return Ok((Some(token.clone()), "the configuration".to_owned()));
     }
     let path = management_token::path(&config.data_dir)
@@ -178,7 +194,7 @@ mod tests {
     }
 
     /// Whatever the environment of the tests says.
-    fn find(args: &ServerArgs) -> anyhow::Result<Server> {
+    fn find(args: &ServerArgs) -> anyhow::Result<ServerAccess> {
         let raw = RawConfig::gather(args.installation.flags(), []);
         args.find_by(&Config::resolve(&raw)?)
     }
@@ -216,6 +232,6 @@ mod tests {
 
         fs::write(directory.path().join(SERVER_URL_FILE), "localhost").expect("written");
         let error = find(&args(directory.path())).expect_err("no URL");
-        assert!(format!("{error:#}").contains("\"localhost\" is no URL of a server"));
+        assert!(format!("{error:#}").contains("\"localhost\" is not the URL of a server"));
     }
 }

@@ -7,18 +7,12 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use clap::Args;
-use reqwest::Method;
 use serde_json::Value;
 
-use crate::app::cli::client::Client;
-use crate::app::cli::output::{print, tell, text};
+use crate::app::cli::output::{Output, note, print, text};
+use crate::app::cli::request::Server;
 use crate::app::cli::server::ServerArgs;
 
-/// Write a file that describes this appliance to somebody who is to help with it
-///
-/// It has the version, the settings with their origins, sizes and counts, topics and event subscriptions, the
-/// schema of the database and the newest lines of the log; no secrets, no events, and of webhooks host and
-/// port alone. It is JSON: read it through before you pass it on.
 #[derive(Args, Debug)]
 pub(super) struct SupportBundleArgs {
     #[command(flatten)]
@@ -31,16 +25,15 @@ pub(super) struct SupportBundleArgs {
 
 impl SupportBundleArgs {
     pub(super) async fn run(self) -> anyhow::Result<()> {
-        let client = Client::new(self.server.find()?)?;
-        let path = ["everpost", "supportBundle"];
-        let bundle = client.send(Method::POST, &path, None).await?;
+        let server = Server::new(self.server.find()?, Output::default())?;
+        let bundle = server.post(["everpost", "supportBundle"]).send().await?;
         let file = self.output.unwrap_or_else(|| file_of(&bundle));
         let document = format!("{bundle:#}\n");
         if file == Path::new("-") {
             return Ok(print(&document)?);
         }
         write(&file, &document).with_context(|| format!("{} cannot be written", file.display()))?;
-        tell(&format!(
+        note(&format!(
             "Read {} through before you pass it on.",
             file.display()
         ));

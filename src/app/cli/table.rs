@@ -1,135 +1,277 @@
-//! Aligned columns of text, safe to show on a terminal.
+//! Lists and records of JSON as aligned text.
 
 use std::fmt;
 
-use crate::base::is_hidden;
+use comfy_table::{
+    Attribute, Cell as TableCell, Color, ColumnConstraint, ContentArrangement, Row, presets,
+};
+use serde_json::Value;
+
+use crate::app::cli::output::{Screen, View, items, moment, printable, text};
+use crate::base::human::{date_time, date_time_ms};
 
 /// Spaces between two columns.
-const GAP: usize = 2;
+const GAP: u16 = 2;
 
-/// Characters of a cell beside others; what is longer ends in `…`.
-const CELL_MAX: usize = 100;
+/// A column of a list, or a line of a record: its name and what stands there.
+pub(super) type Field = (&'static str, Cell);
 
-/// Rows of cells. Columns are as wide as their widest cell; the last one is not filled up.
-#[derive(Debug, Default)]
-pub(super) struct Table {
-    rows: Vec<Vec<String>>,
-    indent: usize,
-    shortens: bool,
+/// Where the text of a field comes from.
+pub(super) enum Cell {
+    /// The member at this pointer (RFC 6901).
+    Text(&'static str),
+    /// The same, which is never shortened: a number, or a word of a few.
+    Word(&'static str),
+    /// The moment at this pointer.
+    Time(&'static str),
+    /// What this makes of the whole value.
+    Of(fn(&Value) -> String),
 }
+
+impl Cell {
+    pub(super) fn text(&self, value: &Value) -> String {
+        match self {
+            Self::Text(pointer) | Self::Word(pointer) => text(value, pointer),
+            Self::Time(pointer) => moment(value, pointer).map_or_else(String::new, date_time),
+            Self::Of(text) => text(value),
+        }
+    }
+}
+
+/// A kind of list: its columns, and what is said where there are no rows.
+pub(super) struct List {
+    pub(super) none: &'static str,
+    pub(super) columns: &'static [Field],
+}
+
+impl View for List {
+    fn text(self, page: &Value, screen: Screen) -> String {
+        let rows = match items(page, "/value") {
+            [] => format!("{}\n", self.none),
+            rows => rows_of(rows, self.columns, 0).text(screen),
+        };
+        rows + &more(page)
+    }
+}
+
+/// How to see the rest of a list, if there is a rest. A search may have ended before its page was full.
+fn more(page: &Value) -> String {
+    let before = text(page, "/nextBefore");
+    match (before.as_str(), text(page, "/lookedBack/events").as_str()) {
+        ("", _) => String::new(),
+        (_, "") => format!("there is more: add --before {before}\n"),
+        (_, events) => {
+            let to = moment(page, "/lookedBack/to").map_or_else(String::new, date_time);
+            format!("searched {events} events, back to {to}; to go on add --before {before}\n")
+        }
+    }
+}
+
+/// The rows in columns, this much to the right.
+pub(super) fn rows_of(rows: &[Value], columns: &[Field], indent: u16) -> Table {
+    let mut table = Table::new(columns.iter().map(|(name, _)| *name), indent);
+    for (column, (_, cell)) in table.0.column_iter_mut().zip(columns) {
+        if matches!(cell, Cell::Word(_) | Cell::Time(_)) {
+            column.set_constraint(ColumnConstraint::ContentWidth);
+        }
+    }
+    for row in rows {
+        table.row(columns.iter().map(|(_, cell)| cell.text(row)));
+    }
+    table
+}
+
+/// A kind of record: its lines.
+pub(super) struct Details(pub(super) &'static [Field]);
+
+impl View for Details {
+    fn text(self, value: &Value, _: Screen) -> String {
+        let mut lines = Lines::default();
+        for (name, cell) in self.0 {
+            match cell {
+                Cell::Time(pointer) => lines.time(name, value, pointer),
+                Cell::Text(_) | Cell::Word(_) | Cell::Of(_) => lines.add(*name, cell.text(value)),
+            }
+        }
+        lines.to_string()
+    }
+}
+
+/// Names with their values, which are shown whole.
+#[derive(Default)]
+pub(super) struct Lines(Vec<(String, String)>);
+
+impl Lines {
+    /// Adds a line, unless there is nothing to say.
+    pub(super) fn add(&mut self, name: impl Into<String>, value: impl Into<String>) {
+        let value = value.into();
+        if !value.is_empty() {
+            self.0.push((name.into(), printable(&value)));
+        }
+    }
+
+    /// Adds a moment to the millisecond.
+    pub(super) fn time(&mut self, name: &str, value: &Value, pointer: &str) {
+        self.add(
+            name,
+            moment(value, pointer).map_or_else(String::new, date_time_ms),
+        );
+    }
+}
+
+impl fmt::Display for Lines {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let widths = self.0.iter().map(|(name, _)| name.chars().count());
+        let width = widths.max().unwrap_or(0) + usize::from(GAP);
+        let mut lines = self.0.iter();
+        lines.try_for_each(|(name, value)| writeln!(f, "{name:width$}{value}"))
+    }
+}
+
+/// Rows below a head. On a terminal each takes one line: what does not fit is shortened.
+pub(super) struct Table(comfy_table::Table);
 
 impl Table {
-    /// A table without a head, of names and values; it shows values whole.
-    pub(super) fn sheet() -> Self {
-        Self::default()
-    }
-
-    /// A table whose first row names the columns.
-    pub(super) fn headed<const N: usize>(head: [&str; N]) -> Self {
-        Self {
-            rows: vec![head.map(str::to_owned).to_vec()],
-            indent: 0,
-            shortens: true,
+    pub(super) fn new<'a>(head: impl IntoIterator<Item = &'a str>, indent: u16) -> Self {
+        let mut table = comfy_table::Table::new();
+        table.load_style(presets::NOTHING);
+        table.set_truncation_indicator("…");
+        let head: Vec<&str> = head.into_iter().collect();
+        let cells = head
+            .iter()
+            .map(|name| TableCell::new(name).add_attribute(Attribute::Bold));
+        table.set_header(one_line(cells.collect()));
+        for column in table.column_iter_mut() {
+            column.set_padding((0, GAP));
         }
-    }
-
-    /// The same table, this many columns to the right.
-    pub(super) fn indented(mut self, indent: usize) -> Self {
-        self.indent = indent;
-        self
-    }
-
-    pub(super) fn row<const N: usize>(&mut self, cells: [String; N]) {
-        let cells = cells.map(|cell| match self.shortens {
-            true => shortened(&printable(&cell)),
-            false => printable(&cell),
-        });
-        self.rows.push(cells.to_vec());
-    }
-
-    /// A row of a sheet, unless there is nothing to say.
-    pub(super) fn line(&mut self, name: &str, value: String) {
-        if !value.is_empty() {
-            self.row([name.to_owned(), value]);
+        if let Some(first) = table.column_mut(0) {
+            first.set_padding((indent, GAP));
         }
+        Self(table)
     }
 
-    fn widths(&self) -> Vec<usize> {
-        let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
-        let width = |column| {
-            let cells = self.rows.iter().filter_map(|row| row.get(column));
-            cells
-                .map(|cell: &String| cell.chars().count())
-                .max()
-                .unwrap_or(0)
-        };
-        (0..columns).map(width).collect()
-    }
-}
-
-impl fmt::Display for Table {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let widths = self.widths();
-        self.rows.iter().try_for_each(|row| {
-            let cells = row.iter().zip(&widths);
-            let mut line = " ".repeat(self.indent);
-            for (cell, width) in cells {
-                line.push_str(&format!("{cell:<width$}{:GAP$}", ""));
+    pub(super) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
+        let cells = cells.into_iter().map(|cell| {
+            let text = TableCell::new(printable(&cell));
+            match tone(&cell) {
+                Some(color) => text.fg(color),
+                None => text,
             }
-            writeln!(f, "{}", line.trim_end())
-        })
+        });
+        self.0.add_row(one_line(cells.collect()));
+    }
+
+    pub(super) fn text(mut self, screen: Screen) -> String {
+        match screen.width {
+            Some(width) => self
+                .0
+                .set_content_arrangement(ContentArrangement::Dynamic)
+                .set_width(width),
+            None => &mut self.0,
+        };
+        match screen.is_colored {
+            true => self.0.enforce_styling(),
+            false => self.0.force_no_tty(),
+        };
+        self.0.trim_fmt() + "\n"
     }
 }
 
-fn shortened(text: &str) -> String {
-    match text.char_indices().nth(CELL_MAX) {
-        Some(_) => text.chars().take(CELL_MAX - 1).chain(['…']).collect(),
-        None => text.to_owned(),
-    }
+fn one_line(cells: Vec<TableCell>) -> Row {
+    let mut row = Row::from(cells);
+    row.max_height(1);
+    row
 }
 
-/// The text with control characters written out: what publishers and receivers send must not steer
-/// the terminal of whoever looks at it, nor turn the direction of its text.
-pub(super) fn printable(text: &str) -> String {
-    let mut printable = String::with_capacity(text.len());
-    for c in text.chars() {
-        match is_hidden(c) {
-            true => printable.extend(c.escape_default()),
-            false => printable.push(c),
+/// The colour of a cell that is a state and nothing else.
+fn tone(cell: &str) -> Option<Color> {
+    match cell {
+        "Active" | "Delivered" | "Completed" | "active" | "yes" => Some(Color::Green),
+        "Pending" | "Paused" | "OnProbation" | "Running" | "Dropped" | "invited" => {
+            Some(Color::Yellow)
         }
+        "DeadLettered" | "Failed" | "Gone" | "Disabled" | "disabled" | "no" => Some(Color::Red),
+        _ => None,
     }
-    printable
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
-    #[test]
-    fn columns_are_aligned_and_lines_end_without_spaces() {
-        let mut table = Table::headed(["NAME", "SCHEMA", "URL"]).indented(2);
-        table.row(["orders".to_owned(), "CloudEvents".to_owned(), String::new()]);
-        table.row(["größe".to_owned(), String::new(), "http://x".to_owned()]);
-        assert_eq!(
-            table.to_string(),
-            "  NAME    SCHEMA       URL\n  orders  CloudEvents\n  größe                http://x\n"
-        );
+    const LIST: List = List {
+        none: "no topics yet",
+        columns: &[
+            ("NAME", Cell::Text("/name")),
+            ("RECEIVED (UTC)", Cell::Time("/at")),
+            ("URL", Cell::Of(|row| text(row, "/url"))),
+        ],
+    };
+
+    fn page() -> Value {
+        json!({ "value": [
+            { "name": "orders", "at": "2026-11-21T06:40:53.138Z", "url": "" },
+            { "name": "größe", "url": format!("http://x/{}", "y".repeat(100)) },
+        ], "nextBefore": null })
     }
 
     #[test]
-    fn what_others_wrote_cannot_steer_the_terminal() {
-        for (text, expected) in [
-            ("plain, größe, 注文", "plain, größe, 注文"),
-            ("\u{1b}[2Jgone", "\\u{1b}[2Jgone"),
-            ("two\nlines\t\r", "two\\nlines\\t\\r"),
-            ("\u{9b}31m\u{7f}", "\\u{9b}31m\\u{7f}"),
-            ("txt.\u{202e}exe", "txt.\\u{202e}exe"),
-        ] {
-            assert_eq!(printable(text), expected);
+    fn columns_are_aligned_and_lines_end_without_spaces() {
+        let long = "y".repeat(100);
+        let expected = format!(
+            "NAME    RECEIVED (UTC)       URL\n\
+             orders  2026-11-21 06:40:53\n\
+             größe                        http://x/{long}\n"
+        );
+        assert_eq!(LIST.text(&page(), Screen::default()), expected);
+        let none = json!({ "value": [] });
+        assert_eq!(LIST.text(&none, Screen::default()), "no topics yet\n");
+    }
+
+    #[test]
+    fn a_list_fits_into_the_terminal_one_line_for_each_row() {
+        for width in [60, 120] {
+            let screen = Screen {
+                width: Some(width),
+                is_colored: false,
+            };
+            let text = LIST.text(&page(), screen);
+            assert_eq!(text.lines().count(), 3, "{text}");
+            let widest = text.lines().map(|line| line.chars().count()).max();
+            assert!(widest <= Some(width.into()), "{widest:?} {text}");
+            assert!(text.contains("2026-11-21 06:40:53"), "{text}");
+            assert!(text.contains("yyy…"), "{text}");
         }
-        let mut table = Table::headed(["A"]);
-        table.row(["x".repeat(200)]);
-        let expected = format!("A\n{}…\n", "x".repeat(CELL_MAX - 1));
-        assert_eq!(table.to_string(), expected);
+        let colored = Screen {
+            width: None,
+            is_colored: true,
+        };
+        let mut table = Table::new(["STATE"], 0);
+        table.row(["Failed".to_owned()]);
+        assert!(table.text(colored).contains("\u{1b}["));
+    }
+
+    #[test]
+    fn a_list_says_that_there_is_more() {
+        let mut page = json!({ "value": [], "nextBefore": 12 });
+        let more = "no topics yet\nthere is more: add --before 12\n";
+        assert_eq!(LIST.text(&page, Screen::default()), more);
+        page["lookedBack"] = json!({ "events": 20_000, "to": "2026-11-21T06:40:53.138Z" });
+        let searched = "no topics yet\nsearched 20000 events, back to 2026-11-21 06:40:53; to go on add --before 12\n";
+        assert_eq!(LIST.text(&page, Screen::default()), searched);
+    }
+
+    #[test]
+    fn a_record_has_a_line_for_each_value_that_there_is() {
+        let details = Details(&[
+            ("name", Cell::Text("/name")),
+            ("tags", Cell::Text("/tags")),
+            ("received", Cell::Time("/at")),
+        ]);
+        let value = json!({ "name": "two\nlines", "at": "2026-11-21T06:40:53.138Z" });
+        let expected = "name      two\\nlines\nreceived  2026-11-21 06:40:53.138\n";
+        assert_eq!(details.text(&value, Screen::default()), expected);
     }
 }

@@ -1,78 +1,91 @@
-//! A delivery and its attempts, told in order.
+//! A delivery and its attempts in order.
 
 use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::app::cli::moment::{date, span};
-use crate::app::cli::output::{items, moment, text};
+use crate::app::cli::output::{Screen, items, moment, text};
 use crate::app::cli::table::Table;
 use crate::base::Timestamp;
+use crate::base::human::{date_time, date_time_ms, relative, span};
+
+const HEAD: [&str; 8] = [
+    "ATTEMPT",
+    "STARTED (UTC)",
+    "AFTER",
+    "TOOK",
+    "OUTCOME",
+    "STATUS",
+    "ADDRESS",
+    "ERROR",
+];
 
 /// One delivery with its attempts, as it stands `now`.
-pub(super) fn timeline(delivery: &Value, now: Timestamp) -> String {
-    let mut told = format!("{}\n{}", headline(delivery), explanation(delivery));
+pub(super) fn timeline(delivery: &Value, now: Timestamp, screen: Screen) -> String {
+    let mut lines = format!("{}\n", headline(delivery));
+    let description = text(delivery, "/deadLetterErrorDescription");
+    if !description.is_empty() {
+        lines.push_str(&format!("  {description}\n"));
+    }
     let attempts = items(delivery, "/deliveryAttempts");
-    let next = moment(delivery, "/nextAttemptAt");
-    if attempts.is_empty() && next.is_none() {
-        return told;
+    if !attempts.is_empty() {
+        let mut table = Table::new(HEAD, 2);
+        let mut before = None;
+        for attempt in attempts {
+            let started_at = moment(attempt, "/startedAt");
+            table.row(attempt_cells(attempt, started_at, before));
+            before = started_at;
+        }
+        lines.push_str(&table.text(screen));
     }
-    let mut table = Table::headed([
-        "ATTEMPT",
-        "STARTED (UTC)",
-        "AFTER",
-        "TOOK",
-        "OUTCOME",
-        "STATUS",
-        "ADDRESS",
-        "ERROR",
-    ])
-    .indented(2);
-    let mut before = None;
-    for attempt in attempts {
-        let started_at = moment(attempt, "/startedAt");
-        table.row(attempt_cells(attempt, after(before, started_at)));
-        before = started_at;
+    if let Some(at) = moment(delivery, "/nextAttemptAt") {
+        let next = held(delivery, now).unwrap_or_else(|| match at > now {
+            true => format!("{}, at {} UTC", relative(at, now), date_time(at)),
+            false => format!("overdue since {} UTC", date_time(at)),
+        });
+        lines.push_str(&format!("  next attempt: {next}\n"));
     }
-    if let Some(at) = next {
-        table.row(next_cells(at, now));
-    }
-    told.push_str(&table.to_string());
-    told
+    lines
 }
 
-/// Why it was given up, in a sentence; nothing where it was not.
-fn explanation(delivery: &Value) -> String {
-    match text(delivery, "/deadLetterErrorDescription") {
-        none if none.is_empty() => none,
-        description => format!("  {description}\n"),
-    }
+/// What holds a delivery back that would be due otherwise: `paused`, `held until … (in 9 min)`.
+pub(super) fn held(delivery: &Value, now: Timestamp) -> Option<String> {
+    let state = delivery.pointer("/held/state")?.as_str()?;
+    Some(match (moment(delivery, "/held/until"), state) {
+        (Some(at), _) => format!("held until {} UTC ({})", date_time(at), relative(at, now)),
+        (None, "Paused") => "paused".to_owned(),
+        (None, "Disabled") => "disabled".to_owned(),
+        (None, "Pulled") => "when a receiver pulls it".to_owned(),
+        (None, "OnProbation") => "held until the probe of its endpoint ends".to_owned(),
+        (None, _) => "held until its endpoint is validated".to_owned(),
+    })
 }
 
 /// `billing (topic orders): DeadLettered at …, MaxDeliveryAttemptsExceeded; delivery 5`
 fn headline(delivery: &Value) -> String {
+    let of = |pointer| text(delivery, pointer);
+    let at = |pointer| moment(delivery, pointer).map(date_time_ms);
     let mut line = format!(
         "{} (topic {}): {}",
-        text(delivery, "/subscription"),
-        text(delivery, "/topic"),
-        text(delivery, "/state")
+        of("/subscription"),
+        of("/topic"),
+        of("/state")
     );
-    if let Some(at) = moment(delivery, "/endedAt") {
-        line.push_str(&format!(" at {}", date(Some(at))));
+    if let Some(at) = at("/endedAt") {
+        line.push_str(&format!(" at {at}"));
     }
-    let reason = text(delivery, "/deadLetterReason");
-    if !reason.is_empty() {
+    if let Some(reason) = Some(of("/deadLetterReason")).filter(|reason| !reason.is_empty()) {
         line.push_str(&format!(", {reason}"));
     }
-    line.push_str(&format!("; delivery {}", text(delivery, "/deliveryId")));
-    if let Some(at) = moment(delivery, "/removedAt") {
-        line.push_str(&format!(", removed at {}", date(Some(at))));
+    line.push_str(&format!("; delivery {}", of("/deliveryId")));
+    if let Some(at) = at("/removedAt") {
+        line.push_str(&format!(", removed at {at}"));
     }
     for (pointer, words) in [
-        ("/resubmissionOf", "again for"),
+        ("/resubmissionOf", "resubmission of"),
         ("/resubmittedAs", "resubmitted as"),
     ] {
-        let other = text(delivery, pointer);
+        let other = of(pointer);
         if !other.is_empty() {
             line.push_str(&format!(", {words} delivery {other}"));
         }
@@ -80,12 +93,19 @@ fn headline(delivery: &Value) -> String {
     line
 }
 
-fn attempt_cells(attempt: &Value, after: String) -> [String; 8] {
+fn attempt_cells(
+    attempt: &Value,
+    started_at: Option<Timestamp>,
+    before: Option<Timestamp>,
+) -> [String; 8] {
+    let after = started_at
+        .zip(before)
+        .map(|(at, before)| span(at.since(before)));
     [
         text(attempt, "/attempt"),
-        date(moment(attempt, "/startedAt")),
-        after,
-        took(attempt),
+        started_at.map_or_else(String::new, date_time_ms),
+        after.unwrap_or_default(),
+        milliseconds(attempt, "/durationMs"),
         text(attempt, "/outcome"),
         text(attempt, "/httpStatusCode"),
         text(attempt, "/remoteAddress"),
@@ -96,36 +116,17 @@ fn attempt_cells(attempt: &Value, after: String) -> [String; 8] {
 /// What went wrong, and what the receiver answered after all.
 fn error(attempt: &Value) -> String {
     let error = text(attempt, "/error");
-    match attempt["lateAfterMs"].as_u64() {
-        None => error,
-        Some(ms) => {
-            let (late, after) = (
-                text(attempt, "/lateHttpStatusCode"),
-                span(Duration::from_millis(ms)),
-            );
-            format!("{error}; answered {late} after {after}")
-        }
+    match milliseconds(attempt, "/lateAfterMs").as_str() {
+        "" => error,
+        after => format!(
+            "{error}; answered {} after {after}",
+            text(attempt, "/lateHttpStatusCode")
+        ),
     }
 }
 
-fn next_cells(at: Timestamp, now: Timestamp) -> [String; 8] {
-    let wait = match at > now {
-        true => format!("in {}", span(at.since(now))),
-        false => "due".to_owned(),
-    };
-    let mut cells = ["next".to_owned(), date(Some(at)), wait].into_iter();
-    std::array::from_fn(|_| cells.next().unwrap_or_default())
-}
-
-fn after(before: Option<Timestamp>, at: Option<Timestamp>) -> String {
-    match (before, at) {
-        (Some(before), Some(at)) => span(at.since(before)),
-        _ => String::new(),
-    }
-}
-
-fn took(attempt: &Value) -> String {
-    let ms = attempt["durationMs"].as_u64();
+fn milliseconds(attempt: &Value, pointer: &str) -> String {
+    let ms = attempt.pointer(pointer).and_then(Value::as_u64);
     ms.map_or_else(String::new, |ms| span(Duration::from_millis(ms)))
 }
 
@@ -145,7 +146,7 @@ mod tests {
 
     fn check(delivery: &Value, expected: &str) {
         let now = "2026-11-21T06:41:30Z".parse().expect("RFC 3339");
-        assert_eq!(timeline(delivery, now), expected);
+        assert_eq!(timeline(delivery, now, Screen::default()), expected);
     }
 
     #[test]
@@ -162,21 +163,38 @@ mod tests {
             &pending,
             "\
 billing (topic orders): Pending; delivery 5
-  ATTEMPT  STARTED (UTC)            AFTER    TOOK  OUTCOME  STATUS  ADDRESS         ERROR
-  1        2026-11-21 06:40:53.138           3 ms  Busy     503     127.0.0.1:9000
-  2        2026-11-21 06:41:23.500  30.3 s   3 ms  Busy     503     127.0.0.1:9000
-  next     2026-11-21 06:42:24.000  in 54 s
+  ATTEMPT  STARTED (UTC)            AFTER  TOOK  OUTCOME  STATUS  ADDRESS         ERROR
+  1        2026-11-21 06:40:53.138         3 ms  Busy     503     127.0.0.1:9000
+  2        2026-11-21 06:41:23.500  30 s   3 ms  Busy     503     127.0.0.1:9000
+  next attempt: in 54 s, at 2026-11-21 06:42:24 UTC
 ",
         );
         pending["deliveryAttempts"] = json!([]);
-        pending["nextAttemptAt"] = json!("2026-11-21T06:41:29.000Z");
-        check(
-            &pending,
-            "\
-billing (topic orders): Pending; delivery 5
-  ATTEMPT  STARTED (UTC)            AFTER  TOOK  OUTCOME  STATUS  ADDRESS  ERROR
-  next     2026-11-21 06:41:29.000  due
-",
+        let mut next = |at: Value, held: Value, expected: &str| {
+            pending["nextAttemptAt"] = at;
+            pending["held"] = held;
+            let headline = "billing (topic orders): Pending; delivery 5";
+            check(
+                &pending,
+                &format!("{headline}\n  next attempt: {expected}\n"),
+            );
+        };
+        let (past, until) = (
+            json!("2026-11-21T06:41:29.000Z"),
+            "2026-11-21T06:50:30.000Z",
+        );
+        next(
+            past.clone(),
+            json!(null),
+            "overdue since 2026-11-21 06:41:29 UTC",
+        );
+        let paused = json!({ "state": "Paused", "until": null });
+        next(past.clone(), paused, "paused");
+        let probation = json!({ "state": "OnProbation", "until": until });
+        next(
+            past,
+            probation,
+            "held until 2026-11-21 06:50:30 UTC (in 9 min)",
         );
     }
 
@@ -201,7 +219,7 @@ billing (topic orders): Pending; delivery 5
         dead["resubmissionOf"] = json!(3);
         check(
             &dead,
-            "billing (topic orders): Resubmitted at 2026-11-21 06:41:00.000, TimeToLiveExceeded; delivery 5, again for delivery 3, resubmitted as delivery 7\n",
+            "billing (topic orders): Resubmitted at 2026-11-21 06:41:00.000, TimeToLiveExceeded; delivery 5, resubmission of delivery 3, resubmitted as delivery 7\n",
         );
     }
 }

@@ -1,24 +1,22 @@
 //! `everpost token`: the keys to the management API.
 
-use std::io;
-
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
-use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::app::cli::admin::RoleName;
-use crate::app::cli::client::Client;
-use crate::app::cli::moment::date;
-use crate::app::cli::output::{Output, items, moment, print, text};
-use crate::app::cli::server::ServerArgs;
-use crate::app::cli::table::Table;
+use crate::app::cli::output::{Output, print, text};
+use crate::app::cli::request::Server;
+use crate::app::cli::server::{ServerArgs, existing_data_dir, management_token};
+use crate::app::cli::table::Cell::{Text, Time, Word};
+use crate::app::cli::table::List;
 use crate::app::config::Config;
 use crate::app::management_token;
 use crate::base::Entropy;
 use crate::model::access::Secret;
 
-/// Print the management token, or manage the tokens of programs
+const TOKENS: [&str; 2] = ["everpost", "tokens"];
+
 #[derive(Args, Debug)]
 pub(super) struct TokenArgs {
     #[command(flatten)]
@@ -31,11 +29,11 @@ pub(super) struct TokenArgs {
 
 #[derive(Subcommand, Debug)]
 enum TokenCommand {
-    /// Replace the management token; a running server takes the new one at once and refuses the old
+    /// Replace the management token; a running server accepts the new one at once and rejects the old one
     Rotate,
     /// List the tokens of programs
     List,
-    /// Make a token for a program; it is printed this once
+    /// Create a token for a program; it is printed this once
     Create {
         name: String,
         #[arg(long, value_enum, default_value = "viewer")]
@@ -44,89 +42,55 @@ enum TokenCommand {
         #[arg(long, value_name = "DAYS")]
         days: Option<u32>,
     },
-    /// Delete the token of a program, which is refused at once
+    /// Delete the token of a program, which is rejected at once
     Delete { name: String },
 }
 
-const TOKENS: [&str; 2] = ["everpost", "tokens"];
-
 impl TokenArgs {
     pub(super) async fn run(self) -> anyhow::Result<()> {
-        let token = match &self.command {
-            None => current(self.server.config()?)?,
-            Some(TokenCommand::Rotate) => rotate(&self.server.config()?)?,
-            Some(command) => return self.manage(command).await,
-        };
-        Ok(print(&format!("{}\n", token.reveal()))?)
-    }
-
-    async fn manage(&self, command: &TokenCommand) -> anyhow::Result<()> {
-        let client = Client::new(self.server.find()?)?;
-        match command {
-            TokenCommand::Rotate | TokenCommand::List => {
-                self.output.show(&client.get(&TOKENS, &[]).await?, list)?;
+        let server = || Server::new(self.server.find()?, self.output);
+        let print_token = |token: Secret| Ok(print(&format!("{}\n", token.reveal()))?);
+        match self.command {
+            None => {
+                let (token, origin) = management_token(&self.server.config()?)?;
+                let missing = "`everpost serve` makes one at its first start";
+                let token =
+                    token.with_context(|| format!("no management token in {origin}: {missing}"));
+                print_token(token?)
             }
-            TokenCommand::Create { name, role, days } => {
-                let body = json!({ "name": name, "role": role.role().name(), "days": days });
-                let made = client.send(Method::POST, &TOKENS, Some(&body)).await?;
-                let told = |made: &Value| format!("{}\n", text(made, "/token"));
-                self.output.show(&made, told)?;
+            Some(TokenCommand::Rotate) => print_token(rotate(&self.server.config()?)?),
+            Some(TokenCommand::List) => server()?.get(TOKENS).show(TOKEN_LIST).await,
+            Some(TokenCommand::Create { name, role, days }) => {
+                let body = json!({ "name": name, "role": role, "days": days });
+                let token = |created: &Value, _| format!("{}\n", text(created, "/token"));
+                server()?.post(TOKENS).json(&body).show(token).await
             }
-            TokenCommand::Delete { name } => {
-                client.delete(&[TOKENS[0], TOKENS[1], name], &[]).await?;
-                let deleted = json!({ "deleted": name });
-                let told = |_: &Value| format!("token {name} is deleted\n");
-                self.output.show(&deleted, told)?;
+            Some(TokenCommand::Delete { name }) => {
+                server()?.delete(TOKENS).remove("token", &name).await
             }
         }
-        Ok(())
     }
 }
 
-fn list(found: &Value) -> String {
-    let tokens = items(found, "/value");
-    if tokens.is_empty() {
-        return "no tokens but the management token\n".to_owned();
-    }
-    let mut table = Table::headed(["NAME", "ROLE", "EXPIRES (UTC)", "USED (UTC)", "CREATED BY"]);
-    for token in tokens {
-        table.row([
-            text(token, "/name"),
-            text(token, "/role"),
-            date(moment(token, "/expiresAt")),
-            date(moment(token, "/usedAt")),
-            text(token, "/createdBy"),
-        ]);
-    }
-    table.to_string()
-}
-
-fn current(config: Config) -> anyhow::Result<Secret> {
-    if let Some(token) = config.management.token {
-        return Ok(token);
-    }
-    let path = management_token::path(&config.data_dir)
-        .display()
-        .to_string();
-    match management_token::read(&config.data_dir) {
-        Ok(token) => Ok(token),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            bail!("no management token in {path}: `everpost serve` makes one at its first start")
-        }
-        Err(error) => Err(error).with_context(|| format!("cannot read {path}")),
-    }
-}
+const TOKEN_LIST: List = List {
+    none: "no tokens but the management token",
+    columns: &[
+        ("NAME", Text("/name")),
+        ("ROLE", Word("/role")),
+        ("EXPIRES (UTC)", Time("/expiresAt")),
+        ("USED (UTC)", Time("/usedAt")),
+        ("CREATED BY", Text("/createdBy")),
+    ],
+};
 
 fn rotate(config: &Config) -> anyhow::Result<Secret> {
-    if config.management.token.is_some() {
+    if config.management_token.is_some() {
         bail!(
             "the management token is set by the configuration (management.token); change it there"
         );
     }
-    let directory = config.data_dir.display();
-    if !config.data_dir.is_dir() {
-        bail!("no data directory {directory}: name it with --data-dir");
-    }
-    management_token::replace(&config.data_dir, &Entropy::Os)
-        .with_context(|| format!("cannot write the management token into {directory}"))
+    let directory = existing_data_dir(config)?;
+    let token = management_token::replace(directory, &Entropy::Os);
+    let directory = directory.display();
+    token.with_context(|| format!("cannot write the management token into {directory}"))
 }

@@ -1,34 +1,25 @@
-//! `everpost topics`: where events enter.
+//! `everpost topics`: where events are published to.
 
 use std::path::PathBuf;
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use clap::{Args, Subcommand, ValueEnum};
-use reqwest::Method;
-use serde_json::{Map, Value, json};
+use serde::Serialize;
+use serde_json::{Value, json};
 
 use crate::app::cli::body;
-use crate::app::cli::client::Client;
-use crate::app::cli::output::{Output, items, text};
-use crate::app::cli::pending::PendingArgs;
-use crate::app::cli::place::{NamespaceArgs, Place};
-use crate::app::cli::server::ServerArgs;
-use crate::app::cli::table::Table;
-use crate::app::cli::try_filter::{self, TryFilter};
-
-/// Manage topics
-#[derive(Args, Debug)]
-pub(super) struct TopicsArgs {
-    #[command(flatten)]
-    server: ServerArgs,
-    #[command(flatten)]
-    output: Output,
-    #[command(subcommand)]
-    command: TopicsCommand,
-}
+use crate::app::cli::delete::{DeleteArgs, Scope};
+use crate::app::cli::filter::{name_and_value, object};
+use crate::app::cli::output::{Screen, View, items, number, plural, text};
+use crate::app::cli::request::{Run, Server};
+use crate::app::cli::schema::Schema;
+use crate::app::cli::table::Cell::{Of, Text};
+use crate::app::cli::table::{Details, List};
+use crate::app::cli::topic_arg::{NamespaceArgs, TopicArg};
+use crate::app::cli::try_filter::TryFilter;
 
 #[derive(Subcommand, Debug)]
-enum TopicsCommand {
+pub(super) enum TopicsCommand {
     /// List topics
     List(NamespaceArgs),
     /// Create a topic, or replace its definition
@@ -42,7 +33,7 @@ enum TopicsCommand {
         #[command(flatten)]
         named: Named,
         #[command(flatten)]
-        pending: PendingArgs,
+        how: DeleteArgs,
     },
     /// Show the two keys of a topic, either of which publishes
     Keys(Named),
@@ -50,36 +41,37 @@ enum TopicsCommand {
     RegenerateKey {
         #[command(flatten)]
         named: Named,
-        key: KeyName,
+        #[command(flatten)]
+        key: KeyArg,
     },
 }
 
 #[derive(Args, Debug)]
-struct Named {
+pub(super) struct Named {
     topic: String,
     #[command(flatten)]
     namespace: NamespaceArgs,
 }
 
 impl Named {
-    fn place(&self) -> Place<'_> {
-        self.namespace.place(&self.topic)
+    fn topic(&self) -> TopicArg<'_> {
+        self.namespace.topic(&self.topic)
     }
 }
 
 #[derive(Args, Debug)]
-struct Create {
+pub(super) struct Create {
     #[command(flatten)]
     named: Named,
     /// What publishers send [default: eventgrid; in a namespace, cloudevents and nothing else]
-    #[arg(long, value_enum, conflicts_with = "namespace")]
-    schema: Option<InputSchemaName>,
+    #[arg(long, value_enum)]
+    schema: Option<Schema>,
     /// Region to show to clients that expect one [default: local]
-    #[arg(long, conflicts_with = "namespace")]
+    #[arg(long)]
     location: Option<String>,
     /// Tag, may be repeated
-    #[arg(long = "tag", value_name = "NAME=VALUE", conflicts_with = "namespace")]
-    tags: Vec<String>,
+    #[arg(long = "tag", value_name = "NAME=VALUE", value_parser = name_and_value)]
+    tags: Vec<(String, String)>,
     /// Days that a namespace topic keeps events, 1 to 7
     #[arg(long, value_name = "DAYS", conflicts_with_all = ["schema", "location", "tags"])]
     retention_days: Option<u32>,
@@ -88,64 +80,51 @@ struct Create {
     file: Option<PathBuf>,
 }
 
-/// The schemas that need no mapping.
-#[derive(ValueEnum, Clone, Copy, Debug)]
-enum InputSchemaName {
-    Eventgrid,
-    Cloudevents,
+/// Which of two keys.
+#[derive(Args, Clone, Copy, Debug, Serialize)]
+pub(super) struct KeyArg {
+    #[arg(value_enum)]
+    #[serde(rename = "keyName")]
+    key: KeyName,
 }
 
-#[derive(ValueEnum, Clone, Copy, Debug)]
-pub(super) enum KeyName {
+#[derive(ValueEnum, Clone, Copy, Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum KeyName {
     Key1,
     Key2,
 }
 
-impl TopicsArgs {
-    pub(super) async fn run(self) -> anyhow::Result<()> {
-        let client = Client::new(self.server.find()?)?;
-        let output = self.output;
-        match self.command {
-            TopicsCommand::List(namespace) => {
-                let topics = client.get(&namespace.topics(), &[]).await?;
-                output.show(&topics, list)?;
-            }
-            TopicsCommand::Create(create) => {
-                let body = create.body()?;
-                let path = create.named.place().path(&[]);
-                let topic = client.send(Method::PUT, &path, Some(&body)).await?;
-                output.show(&topic, sheet)?;
-            }
-            TopicsCommand::Show(named) => {
-                let topic = client.get(&named.place().path(&[]), &[]).await?;
-                output.show(&topic, sheet)?;
-            }
-            TopicsCommand::TryFilter(trial) => {
-                let path = trial.place().path(&["tryFilter"]);
-                let found = client
-                    .send(Method::POST, &path, Some(&trial.body()?))
+impl Run for TopicsCommand {
+    async fn run(self, server: &Server) -> anyhow::Result<()> {
+        match self {
+            Self::List(namespace) => server.get(namespace.topics()).show(list).await,
+            Self::Create(create) => {
+                let (topic, body) = (create.named.topic(), create.body()?);
+                let name = format!("topic {}", topic.name());
+                server
+                    .put(topic.path())
+                    .json(&body)
+                    .save(&name, TOPIC)
                     .await?;
-                output.show(&found, try_filter::findings)?;
+                Ok(())
             }
-            TopicsCommand::Delete { named, pending } => {
-                let place = named.place();
-                client.delete(&place.path(&[]), &pending.query()).await?;
-                let topic = place.name();
-                let deleted = json!({ "deleted": topic });
-                output.show(&deleted, |_| format!("topic {topic} is deleted\n"))?;
+            Self::Show(named) => server.get(named.topic().path()).show(TOPIC).await,
+            Self::TryFilter(trial) => trial.run(server).await,
+            Self::Delete { named, how } => {
+                let topic = named.topic();
+                let request = server.delete(topic.path());
+                how.run(server, request, Scope::Topic(&topic.name())).await
             }
-            TopicsCommand::Keys(named) => {
-                let path = named.place().path(&["listKeys"]);
-                let keys = client.send(Method::POST, &path, None).await?;
-                output.show(&keys, key_sheet)?;
+            Self::Keys(named) => {
+                let keys = server.post(named.topic().path()).at("listKeys");
+                keys.show(KEYS).await
             }
-            TopicsCommand::RegenerateKey { named, key } => {
-                let path = named.place().path(&["regenerateKey"]);
-                let keys = client.send(Method::POST, &path, Some(&key.body())).await?;
-                output.show(&keys, key_sheet)?;
+            Self::RegenerateKey { named, key } => {
+                let keys = server.post(named.topic().path()).at("regenerateKey");
+                keys.json(&json!(key)).show(KEYS).await
             }
         }
-        Ok(())
     }
 }
 
@@ -154,7 +133,7 @@ impl Create {
         if let Some(file) = &self.file {
             return body::read(file);
         }
-        if self.named.place().is_in_namespace() {
+        if self.named.topic().is_in_namespace() {
             anyhow::ensure!(
                 self.schema.is_none() && self.location.is_none() && self.tags.is_empty(),
                 "a topic of a namespace takes CloudEvents and has no location or tags of its own"
@@ -165,75 +144,46 @@ impl Create {
         if self.retention_days.is_some() {
             bail!("--retention-days is for topics of namespaces; name one with --namespace");
         }
-        let schema = self.schema.unwrap_or(InputSchemaName::Eventgrid);
+        let schema = self.schema.unwrap_or(Schema::Eventgrid);
+        if schema == Schema::Custom {
+            bail!("a custom schema needs a mapping: pass the whole definition with --file");
+        }
         Ok(json!({
             "location": self.location.as_deref().unwrap_or("local"),
-            "tags": tag_map(&self.tags)?,
-            "properties": { "inputSchema": schema.azure() },
+            "tags": object(&self.tags),
+            "properties": { "inputSchema": schema.input() },
         }))
     }
 }
 
-/// Tags as the definition of a resource has them.
-pub(super) fn tag_map(tags: &[String]) -> anyhow::Result<Map<String, Value>> {
-    let tags = tags.iter().map(|tag| {
-        let (name, value) = tag
-            .split_once('=')
-            .with_context(|| format!("--tag {tag:?} has no value; write NAME=VALUE"))?;
-        Ok((name.to_owned(), Value::from(value)))
-    });
-    tags.collect()
-}
-
-impl InputSchemaName {
-    fn azure(self) -> &'static str {
-        match self {
-            Self::Eventgrid => "EventGridSchema",
-            Self::Cloudevents => "CloudEventSchemaV1_0",
-        }
-    }
-}
-
-impl KeyName {
-    pub(super) fn body(self) -> Value {
-        match self {
-            Self::Key1 => json!({ "keyName": "key1" }),
-            Self::Key2 => json!({ "keyName": "key2" }),
-        }
-    }
-}
-
 /// The first key of a topic, with which to publish to it.
-pub(super) async fn first_key(client: &Client, topic: Place<'_>) -> anyhow::Result<String> {
-    let path = topic.path(&["listKeys"]);
-    let keys = client.send(Method::POST, &path, None).await?;
+pub(super) async fn first_key(server: &Server, topic: TopicArg<'_>) -> anyhow::Result<String> {
+    let keys = server.post(topic.path()).at("listKeys").send().await?;
     match keys["key1"].as_str() {
         Some(key) => Ok(key.to_owned()),
         None => bail!(
-            "the server does not tell the keys of topic {}; pass one with --key",
+            "the server does not show the keys of topic {}; pass one with --key",
             topic.name()
         ),
     }
 }
 
-fn list(topics: &Value) -> String {
-    const FIRST_STEP: &str = "no topics yet: make one with `everpost topics create NAME`\n";
-    let topics = items(topics, "/value");
-    if topics.is_empty() {
-        return FIRST_STEP.to_owned();
-    }
-    let mut table = Table::headed(["NAME", "SCHEMA", "LOCATION", "PUBLISH TO"]);
-    for topic in topics {
-        table.row([
-            text(topic, "/name"),
-            text(topic, "/properties/inputSchema"),
-            text(topic, "/location"),
-            publish_to(topic),
-        ]);
-    }
-    match topics.iter().all(is_built_in) {
-        true => format!("{FIRST_STEP}{table}"),
-        false => table.to_string(),
+const TOPICS: List = List {
+    none: "no topics yet: create one with `everpost topics create NAME`",
+    columns: &[
+        ("NAME", Text("/name")),
+        ("SCHEMA", Text("/properties/inputSchema")),
+        ("LOCATION", Text("/location")),
+        ("PUBLISH TO", Of(publish_to)),
+    ],
+};
+
+fn list(topics: &Value, screen: Screen) -> String {
+    let list = TOPICS.text(topics, screen);
+    let all = items(topics, "/value");
+    match !all.is_empty() && all.iter().all(is_built_in) {
+        true => format!("{}\n{list}", TOPICS.none),
+        false => list,
     }
 }
 
@@ -243,54 +193,47 @@ fn is_built_in(topic: &Value) -> bool {
 
 fn publish_to(topic: &Value) -> String {
     match is_built_in(topic) {
-        true => "(built in: to be subscribed to only)".to_owned(),
+        true => "(built in: can only be subscribed to)".to_owned(),
         false => text(topic, "/properties/endpoint"),
     }
 }
 
-fn sheet(topic: &Value) -> String {
-    let mut table = Table::sheet();
-    let mut line = |name: &str, value: String| table.line(name, value);
-    line("name", text(topic, "/name"));
-    line("publish to", publish_to(topic));
-    line("schema", text(topic, "/properties/inputSchema"));
-    line("location", text(topic, "/location"));
-    line("tags", tags(topic));
-    line("keeps events", days(topic));
-    let network = text(topic, "/properties/publicNetworkAccess");
-    line("network", network.replace("Enabled", ""));
-    line(
-        "keys refused",
-        text(topic, "/properties/disableLocalAuth").replace("false", ""),
-    );
-    line("resource id", text(topic, "/id"));
-    table.to_string()
-}
+const TOPIC: Details = Details(&[
+    ("name", Text("/name")),
+    ("publish to", Of(publish_to)),
+    ("schema", Text("/properties/inputSchema")),
+    ("location", Text("/location")),
+    ("tags", Of(tags)),
+    ("keeps events", Of(days)),
+    ("network", Of(network)),
+    ("keys rejected", Of(keys_rejected)),
+    ("resource id", Text("/id")),
+]);
 
 /// Of namespace topics alone.
 fn days(topic: &Value) -> String {
-    match text(topic, "/properties/eventRetentionInDays").as_str() {
-        "" => String::new(),
-        "1" => "1 day".to_owned(),
-        days => format!("{days} days"),
+    match number(topic, "/properties/eventRetentionInDays") {
+        0 => String::new(),
+        count => plural(count, "day", "days"),
     }
 }
 
-pub(super) fn tags(topic: &Value) -> String {
-    let tags = topic["tags"].as_object().into_iter().flatten();
-    let tags: Vec<String> = tags
-        .map(|(name, _)| format!("{name}={}", text(topic, &format!("/tags/{name}"))))
-        .collect();
-    tags.join(", ")
+/// Who may connect, where not everybody may.
+pub(super) fn network(resource: &Value) -> String {
+    text(resource, "/properties/publicNetworkAccess").replace("Enabled", "")
 }
 
-pub(super) fn key_sheet(keys: &Value) -> String {
-    let mut table = Table::sheet();
-    for name in ["key1", "key2"] {
-        table.row([name.to_owned(), text(keys, &format!("/{name}"))]);
-    }
-    table.to_string()
+fn keys_rejected(topic: &Value) -> String {
+    text(topic, "/properties/disableLocalAuth").replace("false", "")
 }
+
+pub(super) fn tags(resource: &Value) -> String {
+    let tags = resource["tags"].as_object().into_iter().flatten();
+    let tags = tags.map(|(name, value)| format!("{name}={}", text(value, "")));
+    tags.collect::<Vec<_>>().join(", ")
+}
+
+pub(super) const KEYS: Details = Details(&[("key1", Text("/key1")), ("key2", Text("/key2"))]);
 
 #[cfg(test)]
 mod tests {
@@ -303,16 +246,15 @@ mod tests {
             { "name": "a-longer-one", "location": "west", "properties": { "inputSchema": "CloudEventSchemaV1_0" } },
         ] });
         assert_eq!(
-            list(&topics),
+            list(&topics, Screen::default()),
             "\
 NAME          SCHEMA                LOCATION  PUBLISH TO
 orders        EventGridSchema       local     http://h/topics/orders/api/events
 a-longer-one  CloudEventSchemaV1_0  west
 "
         );
-        assert!(list(&json!({ "value": [] })).starts_with("no topics yet"));
         let built_in = json!({ "name": "everpost-system", "properties": { "builtIn": true } });
-        let listed = list(&json!({ "value": [built_in] }));
+        let listed = list(&json!({ "value": [built_in] }), Screen::default());
         assert!(listed.starts_with("no topics yet"), "{listed}");
         assert!(listed.contains("built in"), "{listed}");
     }
@@ -321,7 +263,7 @@ a-longer-one  CloudEventSchemaV1_0  west
     fn a_topic_is_shown_line_by_line() {
         let topic = json!({ "name": "orders", "location": "local", "tags": { "team": "shop" }, "properties": { "inputSchema": "EventGridSchema", "disableLocalAuth": false } });
         assert_eq!(
-            sheet(&topic),
+            TOPIC.text(&topic, Screen::default()),
             "\
 name      orders
 schema    EventGridSchema

@@ -2,8 +2,9 @@
 
 use std::fmt;
 
-use crate::app::config::keys::{KEYS, Key};
+use crate::app::config::keys::Key;
 use crate::app::config::raw::Origin;
+use crate::app::config::settings::KEYS;
 
 /// One thing that is wrong with the configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,7 +6,8 @@ use clap::builder::PossibleValuesParser;
 use clap::error::Error;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 
-use crate::app::config::keys::{KEYS, Key, Kind};
+use crate::app::config::keys::{Key, Kind};
+use crate::app::config::settings::KEYS;
 
 /// What the command line says about the configuration.
 #[derive(Clone, Default)]

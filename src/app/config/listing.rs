@@ -1,8 +1,11 @@
 //! The configuration as text: what is in force, and a sample file with everything that could be.
 
-use crate::app::config::keys::{KEYS, Key};
+use textwrap::{Options, fill};
+
+use crate::app::config::keys::Key;
 use crate::app::config::raw::RawConfig;
-use crate::model::setting::{Setting, SettingOrigin, Settings};
+use crate::app::config::settings::KEYS;
+use crate::model::setting::{Setting, Settings};
 
 /// Columns of the sample file's comments.
 const WIDTH: usize = 78;
@@ -22,22 +25,16 @@ pub(super) fn in_force(raw: &RawConfig) -> Settings {
 }
 
 fn setting(raw: &RawConfig, key: &Key) -> Setting {
-    let (values, origin) = raw.lookup(key);
-    let values = match key.secret {
-        true if !values.is_empty() => vec![MASK.to_owned()],
-        _ => values,
-    };
+    let (mut values, origin) = raw.lookup(key);
+    if key.secret && !values.is_empty() {
+        values = vec![MASK.to_owned()];
+    }
     let is_set = !values.is_empty() || key.default.is_some();
     Setting {
         name: key.name,
         value: is_set.then(|| key.to_toml(&values)),
-        origin: origin.kind(),
-        place: match origin.kind() {
-            SettingOrigin::Default => String::new(),
-            SettingOrigin::File | SettingOrigin::Environment | SettingOrigin::Flag => {
-                origin.to_string()
-            }
-        },
+        origin: origin.kind,
+        place: origin.place,
         doc: key.doc,
         variable: key.variable(),
         flag: format!("--{}", key.flag()),
@@ -84,38 +81,23 @@ pub fn sample() -> String {
 }
 
 fn entry(key: &Key) -> String {
+    let (name, variable, flag) = (key.name, key.variable(), key.flag());
     let doc = wrapped(key.doc);
-    let sources = sources(key);
-    let example = key.to_toml(&key.split(key.example));
     match key.secret {
         true => format!(
-            "\n{doc}{sources}#{} = \"\"\n#{}_file = \"\"\n",
-            key.name, key.name
+            "\n{doc}# {variable}, {variable}_FILE, --{flag}\n#{name} = \"\"\n#{name}_file = \"\"\n"
         ),
-        false => format!("\n{doc}{sources}#{} = {example}\n", key.name),
-    }
-}
-
-fn sources(key: &Key) -> String {
-    let (variable, flag) = (key.variable(), key.flag());
-    match key.secret {
-        true => format!("# {variable}, {variable}_FILE, --{flag}\n"),
-        false => format!("# {variable}, --{flag}\n"),
+        false => {
+            let example = key.to_toml(&key.split(key.example));
+            format!("\n{doc}# {variable}, --{flag}\n#{name} = {example}\n")
+        }
     }
 }
 
 /// As a comment, broken into lines.
 fn wrapped(text: &str) -> String {
-    let mut lines = vec![String::from("#")];
-    for word in text.split_whitespace() {
-        let line = lines.last_mut().expect("it starts with one");
-        match line.len() + 1 + word.len() > WIDTH {
-            true => lines.push(format!("# {word}")),
-            false => {
-                line.push(' ');
-                line.push_str(word);
-            }
-        }
-    }
-    lines.join("\n") + "\n"
+    let options = Options::new(WIDTH)
+        .initial_indent("# ")
+        .subsequent_indent("# ");
+    fill(text, options) + "\n"
 }

@@ -9,16 +9,15 @@ use std::path::{Path, PathBuf};
 use crate::app::config::fault::ConfigFault;
 use crate::app::config::file::{self, FileEntry};
 use crate::app::config::flags::ConfigFlags;
-use crate::app::config::keys::{CLIENT_VARIABLES, CONFIG_VARIABLE, KEYS, Key, VARIABLE_PREFIX};
+use crate::app::config::keys::{CLIENT_VARIABLES, CONFIG_VARIABLE, Key, VARIABLE_PREFIX};
+use crate::app::config::settings::KEYS;
+use crate::app::files;
 use crate::model::setting::SettingOrigin;
 
 /// The configuration file inside of the data directory, read if it is there.
 pub const CONFIG_FILE: &str = "everpost.toml";
 
-/// Bytes of a file that holds a secret.
-const SECRET_FILE_MAX: u64 = 65_536;
-
-/// What was given, before anybody judged the values.
+/// What was given, before the values are checked.
 #[derive(Default)]
 pub struct RawConfig {
     settings: BTreeMap<&'static str, Given>,
@@ -36,19 +35,10 @@ pub(super) struct Given {
 /// Where a setting comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin {
-    layer: Layer,
-    /// The file that a secret was read from.
-    secret_file: Option<PathBuf>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Layer {
-    Default,
-    File(PathBuf),
-    /// The name of the variable.
-    Environment(String),
-    /// With its dashes.
-    Flag(String),
+    pub(super) kind: SettingOrigin,
+    /// The path of the file, the variable, the flag with its dashes; behind ` = ` the file of a secret. Empty
+    /// for a default.
+    pub(super) place: String,
 }
 
 impl RawConfig {
@@ -61,9 +51,11 @@ impl RawConfig {
         let mut raw = Self::default();
         raw.add_flags(flags.settings);
         let named_by_variable = raw.add_environment(environment);
+        let own_file = raw.own_file();
         match flags.config_file.or(named_by_variable) {
-            Some(path) => raw.add_named_file(&path),
-            None => raw.add_own_file(),
+            Some(path) => raw.add_file(&path, false),
+            None if own_file.exists() => raw.add_file(&own_file, true),
+            None => {}
         }
         raw
     }
@@ -79,7 +71,8 @@ impl RawConfig {
             Some(given) => (given.values.clone(), given.origin.clone()),
             None => {
                 let default = key.default.map(|text| key.split(text));
-                (default.unwrap_or_default(), Origin::of(Layer::Default))
+                let origin = Origin::new(SettingOrigin::Default, "");
+                (default.unwrap_or_default(), origin)
             }
         }
     }
@@ -105,14 +98,8 @@ impl RawConfig {
 
     fn add_flags(&mut self, flags: Vec<(&'static Key, Vec<String>)>) {
         for (key, values) in flags {
-            let origin = Origin::of(Layer::Flag(format!("--{}", key.flag())));
-            match key.secret {
-                true => self.set_from_file(key, &values.concat(), origin),
-                false => {
-                    let values = values.iter().flat_map(|value| key.split(value)).collect();
-                    self.set(key, values, origin);
-                }
-            }
+            let origin = Origin::new(SettingOrigin::Flag, format!("--{}", key.flag()));
+            self.set(key, key.secret, &values, origin);
         }
     }
 
@@ -137,162 +124,116 @@ impl RawConfig {
     /// An empty variable counts as unset before it comes here: that is how compose files pass on what
     /// nobody set.
     fn add_variable(&mut self, variable: &str, value: OsString) {
-        let Some((key, is_file)) = key_of_variable(variable) else {
+        let Some((key, is_file)) = find(variable, "_FILE", Key::variable) else {
             if !is_foreign(variable) {
                 self.faults.push(ConfigFault::unknown_variable(variable));
             }
             return;
         };
-        let origin = Origin::of(Layer::Environment(variable.to_owned()));
+        let origin = Origin::new(SettingOrigin::Environment, variable);
         let Ok(value) = value.into_string() else {
-            let fault = ConfigFault::of_value(key, &origin, "is no text in UTF-8");
+            let fault = ConfigFault::of_value(key, &origin, "is not UTF-8 text");
             return self.faults.push(fault);
         };
-        match is_file {
-            true => self.set_from_file(key, &value, origin),
-            false => self.set(key, key.split(&value), origin),
-        }
+        self.set(key, is_file, &[value], origin);
     }
 
-    fn add_named_file(&mut self, path: &Path) {
-        match file::read(path) {
-            Ok(entries) => self.add_entries(path, entries),
-            Err(problem) => self.add_file_fault(path, problem),
-        }
-    }
-
-    fn add_own_file(&mut self) {
-        let path = self.own_file();
-        if !path.exists() {
-            return;
-        }
-        match file::read(&path) {
-            Ok(entries) if entries.iter().any(|entry| entry.name == "data_dir") => {
-                let problem = "sets data_dir, by which it was found itself; name the file with \
-                               --config or leave the setting out";
-                self.add_file_fault(&path, problem.to_owned());
+    fn add_file(&mut self, path: &Path, is_own: bool) {
+        let entries = file::read(path).and_then(|entries| {
+            let finds_itself = is_own && entries.iter().any(|entry| entry.name == "data_dir");
+            match finds_itself {
+                true => Err(
+                    "sets data_dir, by which it was found itself; name the file with --config or \
+                             leave the setting out"
+                        .to_owned(),
+                ),
+                false => Ok(entries),
             }
-            Ok(entries) => self.add_entries(&path, entries),
-            Err(problem) => self.add_file_fault(&path, problem),
-        }
-    }
-
-    fn add_file_fault(&mut self, path: &Path, problem: String) {
-        let subject = path.display().to_string();
-        self.faults.push(ConfigFault::new(subject, problem));
-    }
-
-    fn add_entries(&mut self, path: &Path, entries: Vec<FileEntry>) {
-        self.file = Some(path.to_owned());
-        let origin = Origin::of(Layer::File(path.to_owned()));
-        for entry in entries {
-            self.add_entry(entry, origin.clone());
-        }
-    }
-
-    fn add_entry(&mut self, entry: FileEntry, origin: Origin) {
-        let Some((key, is_file)) = key_of_name(&entry.name) else {
-            let fault = ConfigFault::unknown_key(&entry.name, &origin);
-            return self.faults.push(fault);
-        };
-        match entry.values {
-            Err(problem) => self
-                .faults
-                .push(ConfigFault::of_value(key, &origin, problem)),
-            Ok(values) if is_file => self.set_from_file(key, &values.concat(), origin),
-            Ok(values) => {
-                let values = values.iter().flat_map(|value| key.split(value)).collect();
-                self.set(key, values, origin);
+        });
+        match entries {
+            Ok(entries) => {
+                self.file = Some(path.to_owned());
+                for entry in entries {
+                    self.add_entry(entry, path);
+                }
+            }
+            Err(problem) => {
+                let fault = ConfigFault::new(path.display().to_string(), problem);
+                self.faults.push(fault);
             }
         }
     }
 
-    fn set_from_file(&mut self, key: &'static Key, path: &str, mut origin: Origin) {
-        origin.secret_file = Some(PathBuf::from(path));
-        match read_secret(Path::new(path)) {
-            Ok(secret) => self.set(key, vec![secret], origin),
-            Err(problem) => self
-                .faults
-                .push(ConfigFault::of_value(key, &origin, &problem)),
-        }
-    }
-
-    /// The first to set something wins: layers come in the order of their precedence.
-    fn set(&mut self, key: &'static Key, values: Vec<String>, origin: Origin) {
-        match self.settings.get(key.name) {
-            None => {
-                self.settings.insert(key.name, Given { values, origin });
+    fn add_entry(&mut self, entry: FileEntry, path: &Path) {
+        let origin = Origin::new(SettingOrigin::File, path.display().to_string());
+        let name = |key: &Key| key.name.to_owned();
+        match (find(&entry.name, "_file", name), entry.values) {
+            (None, _) => {
+                let fault = ConfigFault::unknown_key(&entry.name, &origin);
+                self.faults.push(fault);
             }
-            Some(given) if given.origin.is_beside(&origin) => {
-                let problem = format!("is set by {} as well; leave one of them out", given.origin);
+            (Some((key, _)), Err(problem)) => {
                 self.faults
-                    .push(ConfigFault::of_value(key, &origin, &problem));
+                    .push(ConfigFault::of_value(key, &origin, problem));
             }
-            Some(_) => {}
+            (Some((key, is_file)), Ok(values)) => self.set(key, is_file, &values, origin),
         }
+    }
+
+    /// The first to set something wins: the origins come in the order of their precedence. With `is_file` the
+    /// value is the path of a file that holds a secret.
+    fn set(&mut self, key: &'static Key, is_file: bool, values: &[String], mut origin: Origin) {
+        let values = match is_file {
+            false => Ok(values.iter().flat_map(|value| key.split(value)).collect()),
+            true => {
+                let path = values.concat();
+                origin.place = format!("{} = {path}", origin.place);
+                let secrets = files::secrets(Path::new(&path));
+                let secrets = secrets.map(|secrets| vec![secrets.reveal().to_owned()]);
+                secrets.map_err(|problem| format!("names {path}, which {problem}"))
+            }
+        };
+        let values = match (values, self.settings.get(key.name)) {
+            (Ok(values), None) => values,
+            (Ok(_), Some(given)) if given.origin.kind != origin.kind => return,
+            (Ok(_), Some(given)) => {
+                let problem = format!("is set by {} as well; leave one of them out", given.origin);
+                let fault = ConfigFault::of_value(key, &origin, &problem);
+                return self.faults.push(fault);
+            }
+            (Err(problem), _) => {
+                let fault = ConfigFault::of_value(key, &origin, &problem);
+                return self.faults.push(fault);
+            }
+        };
+        self.settings.insert(key.name, Given { values, origin });
     }
 }
 
 impl Origin {
-    fn of(layer: Layer) -> Self {
+    fn new(kind: SettingOrigin, place: impl Into<String>) -> Self {
         Self {
-            layer,
-            secret_file: None,
+            kind,
+            place: place.into(),
         }
-    }
-
-    pub(super) fn kind(&self) -> SettingOrigin {
-        match &self.layer {
-            Layer::Default => SettingOrigin::Default,
-            Layer::File(_) => SettingOrigin::File,
-            Layer::Environment(_) => SettingOrigin::Environment,
-            Layer::Flag(_) => SettingOrigin::Flag,
-        }
-    }
-
-    /// Whether neither of the two has precedence.
-    fn is_beside(&self, other: &Origin) -> bool {
-        std::mem::discriminant(&self.layer) == std::mem::discriminant(&other.layer)
     }
 }
 
 /// As it stands after "set by" and in comments: `--listen`, `EVERPOST_LISTEN`, `etc/everpost.toml`.
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.layer {
-            Layer::Default => f.write_str("default")?,
-            Layer::File(path) => write!(f, "{}", path.display())?,
-            Layer::Environment(name) | Layer::Flag(name) => f.write_str(name)?,
-        }
-        match &self.secret_file {
-            Some(path) => write!(f, " = {}", path.display()),
-            None => Ok(()),
-        }
+        f.write_str(match self.place.as_str() {
+            "" => self.kind.name(),
+            place => place,
+        })
     }
 }
 
-/// The setting of that name, and whether the name is that of its file.
-fn key_of_name(name: &str) -> Option<(&'static Key, bool)> {
-    let exact = KEYS.iter().find(|key| key.name == name);
-    let by_file = || {
-        let name = name.strip_suffix("_file")?;
-        KEYS.iter().find(|key| key.secret && key.name == name)
-    };
-    match exact {
-        Some(key) => Some((key, false)),
-        None => by_file().map(|key| (key, true)),
-    }
-}
-
-/// The setting of that variable, and whether the variable is that of its file.
-fn key_of_variable(variable: &str) -> Option<(&'static Key, bool)> {
-    let exact = KEYS.iter().find(|key| key.variable() == variable);
-    let by_file = || {
-        let variable = variable.strip_suffix("_FILE")?;
-        KEYS.iter()
-            .find(|key| key.secret && key.variable() == variable)
-    };
-    match exact {
+/// The setting of that name, and whether the name is that of a file with a secret, which ends in `suffix`.
+fn find(name: &str, suffix: &str, name_of: fn(&Key) -> String) -> Option<(&'static Key, bool)> {
+    let named = |name: &str| KEYS.iter().find(|key| name_of(key) == name);
+    let by_file = || named(name.strip_suffix(suffix)?).filter(|key| key.secret);
+    match named(name) {
         Some(key) => Some((key, false)),
         None => by_file().map(|key| (key, true)),
     }
@@ -306,13 +247,4 @@ fn is_foreign(variable: &str) -> bool {
         || rest == "PORT"
         || rest.starts_with("PORT_")
         || rest.starts_with("SERVICE_")
-}
-
-fn read_secret(path: &Path) -> Result<String, String> {
-    let problem = |problem| format!("names {}, which {problem}", path.display());
-    let text = file::read_text(path, SECRET_FILE_MAX).map_err(problem)?;
-    match text.trim_end_matches(['\r', '\n']) {
-        "" => Err(problem("is empty".to_owned())),
-        secret => Ok(secret.to_owned()),
-    }
 }

@@ -3,11 +3,13 @@
 use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
 
 use clap::Parser;
 use tempfile::TempDir;
 
 use super::*;
+use crate::base::TimeScale;
 use crate::model::limits;
 use crate::model::probation::ProbationRules;
 use crate::model::retention::RetentionRules;
@@ -68,19 +70,25 @@ fn defaults_are_the_documented_ones() {
     assert_eq!(config.data_dir, Path::new("everpost-data"));
     assert_eq!(config.listen.to_string(), "127.0.0.1:8080");
     assert_eq!(config.time_scale, TimeScale::REAL);
-    assert!(config.egress.allow.is_empty() && !config.egress.require_https);
-    assert!(config.admin.enabled && config.admin.hosts.is_empty() && !config.metrics.public);
-    assert_eq!(config.webhook.origin, "eventgrid.azure.net");
-    assert_eq!(config.shutdown.drain, Duration::from_secs(25));
+    assert!(config.egress_allow.is_empty() && !config.egress_require_https);
+    assert!(config.admin_enabled && config.admin_hosts.is_empty() && !config.metrics_public);
+    assert_eq!(config.webhook_origin, "eventgrid.azure.net");
+    assert_eq!(config.shutdown_drain, Duration::from_secs(25));
     // Numbers that have their reasons in `limits` are the same here.
-    assert_eq!(config.publish.bytes_max, limits::PUBLISH_BYTES_MAX);
-    assert_eq!(config.delivery.response_deadline, limits::RESPONSE_DEADLINE);
-    assert_eq!(config.delivery.in_flight_max, limits::IN_FLIGHT_MAX);
-    let per_subscription = config.delivery.in_flight_per_subscription;
+    assert_eq!(config.publish_bytes_max, limits::PUBLISH_BYTES_MAX);
+    assert_eq!(config.delivery_response_deadline, limits::RESPONSE_DEADLINE);
+    assert_eq!(config.delivery_in_flight_max, limits::IN_FLIGHT_MAX);
+    let per_subscription = config.delivery_in_flight_per_subscription;
     assert_eq!(per_subscription, limits::IN_FLIGHT_PER_SUBSCRIPTION);
-    assert_eq!(config.probation, ProbationRules::default());
-    assert_eq!(config.retention, RetentionRules::default());
-    assert_eq!(config.replay.resubmissions_max, limits::RESUBMISSIONS_MAX);
+    let probation = ProbationRules::default();
+    assert_eq!(config.probation_failures, probation.failures);
+    assert_eq!(config.probation_longest, probation.longest);
+    assert_eq!(config.probation_mode, probation.mode);
+    let retention = RetentionRules::default();
+    assert_eq!(config.retention_delivered, retention.delivered);
+    assert_eq!(config.retention_dead_letters, retention.dead_letters);
+    assert_eq!(Some(config.retention_bytes_max), retention.bytes_max);
+    assert_eq!(config.replay_resubmissions_max, limits::RESUBMISSIONS_MAX);
 }
 
 #[test]
@@ -135,7 +143,7 @@ fn flags_win_over_the_environment_and_that_over_the_file() {
 fn the_data_directory_may_hold_the_file() {
     let scene = Scene::new().file("everpost.toml", "log.format = 'json'");
     let format =
-        |flags: &[&str], environment: &[&str]| scene.resolve(flags, environment).log.format;
+        |flags: &[&str], environment: &[&str]| scene.resolve(flags, environment).log_format;
     assert_eq!(format(&["--data-dir", "@"], &[]), LogFormat::Json);
     assert_eq!(format(&[], &["EVERPOST_DATA_DIR=@"]), LogFormat::Json);
     assert_eq!(format(&["--data-dir", "@/elsewhere"], &[]), LogFormat::Text);
@@ -170,15 +178,15 @@ fn every_form_of_a_value_is_understood() {
     let config = scene.resolve(&["--config", "@/c.toml"], &[]);
     assert_eq!(config.time_scale.factor(), 60);
     assert_eq!(
-        format!("{:?}", config.egress.allow),
+        format!("{:?}", config.egress_allow),
         "[10.0.0.0/8, ::1/128]"
     );
-    assert!(config.egress.require_https);
+    assert!(config.egress_require_https);
     assert_eq!(
         config.public_url.expect("set").as_str(),
         "https://e.example/"
     );
-    assert_eq!(config.shutdown.drain, Duration::ZERO);
+    assert_eq!(config.shutdown_drain, Duration::ZERO);
 
     let config = scene.resolve(
         &[],
@@ -188,10 +196,10 @@ fn every_form_of_a_value_is_understood() {
         ],
     );
     assert_eq!(
-        format!("{:?}", config.egress.allow),
+        format!("{:?}", config.egress_allow),
         "[127.0.0.0/8, 10.1.0.0/16]"
     );
-    assert!(config.metrics.public);
+    assert!(config.metrics_public);
 
     let flags = [
         "--egress-allow",
@@ -203,10 +211,10 @@ fn every_form_of_a_value_is_understood() {
     ];
     let config = scene.resolve(&flags, &[]);
     assert_eq!(
-        format!("{:?}", config.egress.allow),
+        format!("{:?}", config.egress_allow),
         "[10.1.0.0/16, 10.2.0.0/16, 10.3.0.0/16]"
     );
-    assert!(config.metrics.public && !config.admin.enabled);
+    assert!(config.metrics_public && !config.admin_enabled);
 }
 
 const TOKEN: &str = "0123456789abcdef";
@@ -218,7 +226,7 @@ fn secrets_come_from_files_too() {
         .file("password", "correct horse\r\n")
         .file("empty", "\n");
     let check = |flags: &[&str], environment: &[&str]| {
-        let token = scene.resolve(flags, environment).management.token;
+        let token = scene.resolve(flags, environment).management_token;
         assert_eq!(
             token.expect("a token").reveal(),
             TOKEN,
@@ -233,23 +241,17 @@ fn secrets_come_from_files_too() {
     let scene = scene.file("c.toml", &format!("management.token_file = {path:?}"));
     let token = scene
         .resolve(&["--config", "@/c.toml"], &[])
-        .management
-        .token;
+        .management_token;
     assert_eq!(token.expect("a token").reveal(), TOKEN);
 
     let account = [
         "EVERPOST_ADMIN_USER=ada",
         "EVERPOST_ADMIN_PASSWORD_FILE=@/password",
     ];
-    let account = scene
-        .resolve(&[], &account)
-        .admin
-        .account
-        .expect("an account");
-    assert_eq!(
-        (account.user.as_str(), account.password.reveal()),
-        ("ada", "correct horse")
-    );
+    let config = scene.resolve(&[], &account);
+    assert_eq!(config.admin_user.as_deref(), Some("ada"));
+    let password = config.admin_password.expect("a password");
+    assert_eq!(password.reveal(), "correct horse");
 
     let faults = scene.faults(&[], &["EVERPOST_MANAGEMENT_TOKEN_FILE=@/empty"]);
     assert_eq!(
@@ -292,9 +294,9 @@ fn all_faults_come_at_once_with_key_and_variable() {
             "admin.password (set by EVERPOST_ADMIN_PASSWORD) has 7 characters; a password has 8 to 1024",
             "admin.user (EVERPOST_ADMIN_USER, set by @/c.toml) takes one value, not a list",
             "egres.allow is no setting, but @/c.toml sets it; did you mean \"egress.allow\" (EVERPOST_EGRESS_ALLOW)?",
-            "egress.allow (set by EVERPOST_EGRESS_ALLOW) has \"10.0.0.0/33\", which is no network; write it like 10.0.0.0/8 or fd00::/8",
-            "egress.allow (set by EVERPOST_EGRESS_ALLOW) has \"lan\", which is no network; write it like 10.0.0.0/8 or fd00::/8",
-            "listen (EVERPOST_LISTEN, set by @/c.toml) is \"8080\", which is no address with a port; write it like 127.0.0.1:8080",
+            "egress.allow (set by EVERPOST_EGRESS_ALLOW) has \"10.0.0.0/33\", which is not a network; write it like 10.0.0.0/8 or fd00::/8",
+            "egress.allow (set by EVERPOST_EGRESS_ALLOW) has \"lan\", which is not a network; write it like 10.0.0.0/8 or fd00::/8",
+            "listen (EVERPOST_LISTEN, set by @/c.toml) is \"8080\", which is not an address with a port; write it like 127.0.0.1:8080",
             "log.level (set by EVERPOST_LOG_LEVEL) is \"inof\"; write one of off, error, warn, info, debug, trace, or levels of modules, such as \"info,everpost::broker=debug\"",
             "time_scale (EVERPOST_TIME_SCALE, set by @/c.toml) is \"0\"; write a whole number from 1 to 1000000",
         ]
@@ -302,49 +304,49 @@ fn all_faults_come_at_once_with_key_and_variable() {
 }
 
 #[test]
-fn values_are_judged() {
-    let refuse = |variable: &str, expected: &str| {
+fn values_are_checked() {
+    let reject = |variable: &str, expected: &str| {
         let faults = Scene::new().faults(&[], &[&format!("EVERPOST_{variable}")]);
         assert!(
             faults.len() == 1 && faults[0].contains(expected),
             "{variable}: {faults:?}"
         );
     };
-    refuse("PUBLIC_URL=events.example.com", "no absolute URL");
-    refuse(
+    reject("PUBLIC_URL=events.example.com", "not an absolute URL");
+    reject(
         "PUBLIC_URL=ftp://events.example.com",
-        "no http or https URL",
+        "not an http or https URL",
     );
-    refuse(
+    reject(
         "PUBLIC_URL=https://events.example.com/grid",
         "goes on after",
     );
-    refuse("LOG_FORMAT=xml", "\"text\" or \"json\"");
-    refuse("LOG_LEVEL=info,=debug", "write one of");
-    refuse("METRICS_PUBLIC=yes", "write true or false");
-    refuse("AZURE_SUBSCRIPTION_ID=1234", "no UUID");
-    refuse("AZURE_RESOURCE_GROUP=a/b", "up to 90 letters");
-    refuse("AZURE_RESOURCE_GROUP=group.", "no period last");
-    refuse("WEBHOOK_ORIGIN=https://x", "no host name");
-    refuse("DELIVERY_IN_FLIGHT_MAX=-1", "from 1 to 10000");
-    refuse("DELIVERY_RESPONSE_DEADLINE_S=30s", "from 1 to 600");
-    refuse("PROBATION_MODE=Azure", "\"hold\" or \"azure\"");
-    refuse("PROBATION_LONGEST_S=14401", "from 10 to 14400");
-    refuse("PUBLISH_BYTES_MAX=1023", "from 1024");
-    refuse("SHUTDOWN_DRAIN_S=3601", "from 0 to 3600");
-    refuse("MANAGEMENT_TOKEN=short", "at least 16 characters");
-    refuse("MANAGEMENT_TOKEN=with spaces in the middle", "no spaces");
-    refuse("ADMIN_HOSTS=https://events.lan", "write it like events.lan");
-    refuse(
+    reject("LOG_FORMAT=xml", "\"text\" or \"json\"");
+    reject("LOG_LEVEL=info,=debug", "write one of");
+    reject("METRICS_PUBLIC=yes", "write true or false");
+    reject("AZURE_SUBSCRIPTION_ID=1234", "not a UUID");
+    reject("AZURE_RESOURCE_GROUP=a/b", "up to 90 letters");
+    reject("AZURE_RESOURCE_GROUP=group.", "no period last");
+    reject("WEBHOOK_ORIGIN=https://x", "not a host name");
+    reject("DELIVERY_IN_FLIGHT_MAX=-1", "from 1 to 10000");
+    reject("DELIVERY_RESPONSE_DEADLINE_S=30s", "from 1 to 600");
+    reject("PROBATION_MODE=Azure", "\"hold\" or \"azure\"");
+    reject("PROBATION_LONGEST_S=14401", "from 10 to 14400");
+    reject("PUBLISH_BYTES_MAX=1023", "from 1024");
+    reject("SHUTDOWN_DRAIN_S=3601", "from 0 to 3600");
+    reject("MANAGEMENT_TOKEN=short", "at least 16 characters");
+    reject("MANAGEMENT_TOKEN=with spaces in the middle", "no spaces");
+    reject("ADMIN_HOSTS=https://events.lan", "write it like events.lan");
+    reject(
         "ADMIN_HOSTS=grid.lan,events.lan:8080",
         "\"events.lan:8080\"",
     );
-    refuse("ADMIN_HOSTS=*", "without scheme, port or *");
-    refuse(
+    reject("ADMIN_HOSTS=*", "without scheme, port or *");
+    reject(
         "ADMIN_USER=ada",
         "admin.password (EVERPOST_ADMIN_PASSWORD) is missing",
     );
-    refuse(
+    reject(
         "ADMIN_PASSWORD=long enough",
         "admin.user (EVERPOST_ADMIN_USER) is missing",
     );
@@ -352,7 +354,7 @@ fn values_are_judged() {
 
 #[test]
 fn a_public_url_holds_no_credentials() {
-    let error = values::public_url("https://a:b@events.example.com").expect_err("refused");
+    let error = values::public_url("https://a:b@events.example.com").expect_err("rejected");
     assert!(error.contains("user name"), "{error}");
 }
 
@@ -374,10 +376,10 @@ fn misspelt_and_misplaced_names_are_explained() {
     check("qwertz = 1", "lists them all");
     check("log.format_file = 'x'", "log.format_file is no setting");
     check("egress.allow = [['10.0.0.0/8']]", "write plain values");
-    check("listen = \n", "is no TOML in line 1");
+    check("listen = \n", "is not valid TOML in line 1");
     check(
         "time_scale = 1\nmanagement.token = 'top-secret",
-        "is no TOML in line 2",
+        "is not valid TOML in line 2",
     );
 }
 

@@ -12,11 +12,8 @@ use url::Url;
 use uuid::Uuid;
 
 use crate::admin::OwnHost;
-use crate::app::config::LogFormat;
 use crate::base::TimeScale;
 use crate::model::access::Secret;
-use crate::model::export::WhenUnavailable;
-use crate::model::probation::ProbationMode;
 use crate::store::MasterKeys;
 
 type Parsed<T> = Result<T, String>;
@@ -32,17 +29,17 @@ pub(super) fn path(text: &str) -> Parsed<PathBuf> {
 
 pub(super) fn socket_address(text: &str) -> Parsed<SocketAddr> {
     text.parse().map_err(|_| {
-        format!("is {text:?}, which is no address with a port; write it like 127.0.0.1:8080")
+        format!("is {text:?}, which is not an address with a port; write it like 127.0.0.1:8080")
     })
 }
 
 pub(super) fn public_url(text: &str) -> Parsed<Url> {
     let wrong = |why| Err(format!("{why}; write it like https://events.example.com"));
     let Ok(url) = Url::parse(text) else {
-        return wrong("is no absolute URL");
+        return wrong("is not an absolute URL");
     };
     if !matches!(url.scheme(), "http" | "https") || url.host().is_none() {
-        return wrong("is no http or https URL with a host");
+        return wrong("is not an http or https URL with a host");
     }
     if !url.username().is_empty() || url.password().is_some() {
         return wrong("holds a user name or a password");
@@ -58,27 +55,16 @@ pub(super) fn time_scale(text: &str) -> Parsed<TimeScale> {
     Ok(TimeScale::new(factor).expect("the bounds leave out zero"))
 }
 
-pub(super) fn log_format(text: &str) -> Parsed<LogFormat> {
-    match text {
-        "text" => Ok(LogFormat::Text),
-        "json" => Ok(LogFormat::Json),
-        _ => Err(format!("is {text:?}; write \"text\" or \"json\"")),
-    }
-}
-
-pub(super) fn when_unavailable(text: &str) -> Parsed<WhenUnavailable> {
-    match text {
-        "keep" => Ok(WhenUnavailable::Keep),
-        "drop" => Ok(WhenUnavailable::Drop),
-        _ => Err(format!("is {text:?}; write \"keep\" or \"drop\"")),
-    }
-}
-
-pub(super) fn probation_mode(text: &str) -> Parsed<ProbationMode> {
-    match text {
-        "hold" => Ok(ProbationMode::Hold),
-        "azure" => Ok(ProbationMode::Azure),
-        _ => Err(format!("is {text:?}; write \"hold\" or \"azure\"")),
+/// One of these words.
+pub(super) fn word<T: Copy, const N: usize>(
+    words: &'static [(&'static str, T); N],
+) -> impl Fn(&str) -> Parsed<T> {
+    move |text| {
+        let known = words.iter().find(|(word, _)| *word == text);
+        known.map(|(_, value)| *value).ok_or_else(|| {
+            let words: Vec<String> = words.iter().map(|(word, _)| format!("{word:?}")).collect();
+            format!("is {text:?}; write {}", words.join(" or "))
+        })
     }
 }
 
@@ -101,13 +87,15 @@ pub(super) fn log_level(text: &str) -> Parsed<String> {
 pub(super) fn network(text: &str) -> Parsed<IpNet> {
     let address = || text.parse::<IpAddr>().map(IpNet::from).ok();
     text.parse().ok().or_else(address).ok_or_else(|| {
-        format!("has {text:?}, which is no network; write it like 10.0.0.0/8 or fd00::/8")
+        format!("has {text:?}, which is not a network; write it like 10.0.0.0/8 or fd00::/8")
     })
 }
 
 pub(super) fn uuid(text: &str) -> Parsed<Uuid> {
     Uuid::from_str(text).map_err(|_| {
-        format!("is {text:?}, which is no UUID; write it like 00000000-0000-0000-0000-000000000000")
+        format!(
+            "is {text:?}, which is not a UUID; write it like 00000000-0000-0000-0000-000000000000"
+        )
     })
 }
 
@@ -129,7 +117,7 @@ pub(super) fn host_name(text: &str) -> Parsed<String> {
     match text.len() <= 253 && text.split('.').all(is_label) {
         true => Ok(text.to_owned()),
         false => Err(format!(
-            "is {text:?}, which is no host name; write it like eventgrid.azure.net"
+            "is {text:?}, which is not a host name; write it like eventgrid.azure.net"
         )),
     }
 }
@@ -138,7 +126,7 @@ pub(super) fn host_name(text: &str) -> Parsed<String> {
 pub(super) fn host(text: &str) -> Parsed<OwnHost> {
     OwnHost::parse(text).ok_or_else(|| {
         format!(
-            "has {text:?}, which is no host name or address; write it like events.lan or 192.168.1.5, \
+            "has {text:?}, which is not a host name or an address; write it like events.lan or 192.168.1.5, \
              without scheme, port or *"
         )
     })

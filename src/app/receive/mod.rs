@@ -1,6 +1,6 @@
-//! A scriptable webhook: answers as it is told, remembers what came, agrees to both handshakes.
+//! A scriptable webhook: gives the answers of its script, keeps the requests, agrees to both handshakes.
 //!
-//! It stands behind `everpost receive`, the demonstration and the tests.
+//! Used by `everpost receive`, the demonstration and the tests.
 
 mod log;
 mod request;
@@ -19,19 +19,17 @@ use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use hyper_util::server::conn::auto;
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
 pub use self::request::ReceivedRequest;
 
 use self::log::RequestLog;
 use self::turns::Turns;
+use crate::app::listen::{self, ConnectionLimits};
 use crate::base::{Clock, Timestamp};
+use crate::broker::diagnostics::Connections;
 use crate::model::response_script::{ResponseScript, ScriptedResponse};
 use crate::model::signing::SigningSecret;
 use crate::wire::received::{self, RequestKind};
@@ -42,15 +40,6 @@ const BODY_MAX: usize = 8 * 1_024 * 1_024;
 
 /// Connections that are served at once; more of them wait to be accepted.
 const CONNECTIONS_MAX: usize = 1_024;
-
-/// How long a client may take to send the head of a request.
-const HEAD_DEADLINE: Duration = Duration::from_secs(30);
-
-/// How long a stopping receiver waits for requests that are being answered.
-const STOP_DEADLINE: Duration = Duration::from_secs(5);
-
-/// The pause after a connection could not be accepted (too many open files), so as not to spin.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// How a receiver behaves.
 #[derive(Clone, Debug)]
@@ -107,11 +96,20 @@ impl Receiver {
             log: Arc::clone(&log),
             stopping: stopping.clone(),
         });
+        let limits = ConnectionLimits {
+            overall: Connections::of_at_most(CONNECTIONS_MAX),
+            per_client: CONNECTIONS_MAX,
+        };
+        let service = move |peer| {
+            let answering = Arc::clone(&answering);
+            service_fn(move |request| Arc::clone(&answering).answer(request, peer))
+        };
+        let serving = listen::serve(listener, limits, stopping.clone(), service);
         Ok(Self {
             address,
             log,
             stopping,
-            serving: tokio::spawn(accept(listener, answering)),
+            serving: tokio::spawn(serving),
         })
     }
 
@@ -148,50 +146,6 @@ impl Drop for Receiver {
     fn drop(&mut self) {
         self.stopping.cancel();
     }
-}
-
-async fn accept(listener: TcpListener, answering: Arc<Answering>) {
-    let connections = TaskTracker::new();
-    let slots = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-    loop {
-        let next = async {
-            let slot = Arc::clone(&slots).acquire_owned().await;
-            (slot, listener.accept().await)
-        };
-        let (slot, accepted) = tokio::select! {
-            next = next => next,
-            () = answering.stopping.cancelled() => break,
-        };
-        let Ok((stream, peer)) = accepted else {
-            tokio::time::sleep(ACCEPT_PAUSE).await;
-            continue;
-        };
-        let conversation = converse(stream, peer, Arc::clone(&answering));
-        connections.spawn(async move {
-            let _slot = slot;
-            conversation.await;
-        });
-    }
-    connections.close();
-    connections.wait().await;
-}
-
-async fn converse(stream: TcpStream, peer: SocketAddr, answering: Arc<Answering>) {
-    let stopping = answering.stopping.clone();
-    let service = service_fn(move |request| Arc::clone(&answering).answer(request, peer));
-    let mut builder = auto::Builder::new(TokioExecutor::new());
-    builder
-        .http1()
-        .timer(TokioTimer::new())
-        .header_read_timeout(HEAD_DEADLINE);
-    let connection = builder.serve_connection(TokioIo::new(stream), service);
-    let mut connection = std::pin::pin!(connection);
-    // How a connection ends is the client's affair: a broken one is no fault of the receiver.
-    tokio::select! {
-        _ = connection.as_mut() => return,
-        () = stopping.cancelled() => connection.as_mut().graceful_shutdown(),
-    }
-    let _ = tokio::time::timeout(STOP_DEADLINE, connection).await;
 }
 
 /// What all connections share.

@@ -1,6 +1,7 @@
 //! The receiver over loopback.
 
 use reqwest::Method;
+use tokio::net::TcpStream;
 
 use super::*;
 use crate::model::response_script::ScriptedResponse;

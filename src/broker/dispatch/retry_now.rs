@@ -1,7 +1,13 @@
 //! Retrying a pending delivery now.
 
+use serde_json::{Value, json};
+
+use crate::base::Timestamp;
 use crate::broker::Broker;
 use crate::model::delivery::{DeliveryId, DeliveryState};
+use crate::model::destination::DeliveryMode;
+use crate::model::probation::Admission;
+use crate::model::subscription::SubscriptionId;
 use crate::store::{RetriedNow, StoreError};
 
 /// Why a delivery is not retried now. It stays as it is.
@@ -17,15 +23,50 @@ pub enum RetryNowError {
     Store(#[from] StoreError),
 }
 
+/// Why the deliveries of an event subscription are not attempted although they are due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hold {
+    /// The state of the event subscription, or `Pulled` where receivers come for its events.
+    pub state: &'static str,
+    /// When it ends, if that is known.
+    pub until: Option<Timestamp>,
+}
+
+impl Hold {
+    /// As the API shows it.
+    pub fn render(&self) -> Value {
+        json!({ "state": self.state, "until": self.until.map(|at| at.to_string()) })
+    }
+}
+
 impl Broker {
-    /// Makes a pending delivery due now. It still waits while its subscription is paused, or its receiver is
-    /// on probation or has no free slot. The attempt counts like any other.
-    pub async fn retry_now(&self, id: DeliveryId) -> Result<(), RetryNowError> {
+    /// What holds the deliveries of an event subscription back; `None` where nothing does.
+    pub fn hold(&self, id: SubscriptionId) -> Option<Hold> {
+        let registry = self.registry();
+        let (_, subscription) = registry.subscription(id)?;
+        let (health, now) = (self.health_of(id), self.clock().now());
+        let state = subscription.standing(&health, now).name();
+        if !subscription.may_deliver() {
+            return Some(Hold { state, until: None });
+        }
+        if subscription.definition.destination.delivery_mode() == DeliveryMode::Queue {
+            let state = "Pulled";
+            return Some(Hold { state, until: None });
+        }
+        match health.admission(self.options().probation.mode, now) {
+            Admission::Hold { until } => Some(Hold { state, until }),
+            Admission::Free | Admission::Probe | Admission::Skip { .. } => None,
+        }
+    }
+
+    /// Makes a pending delivery due now. Returns what holds it back nevertheless: a paused subscription, or a
+    /// receiver on probation. The attempt counts like any other.
+    pub async fn retry_now(&self, id: DeliveryId) -> Result<Option<Hold>, RetryNowError> {
         let now = self.clock().now();
         match self.store().deliveries.retry_now(id, now).await? {
             RetriedNow::Due(subscription) => {
                 self.set_free(subscription, now);
-                Ok(())
+                Ok(self.hold(subscription))
             }
             RetriedNow::Held => Err(RetryNowError::Held(id)),
             RetriedNow::Ended(state) => Err(RetryNowError::NotPending(id, state)),

@@ -246,7 +246,11 @@ fn the_operator_opens_networks() {
     check_address("127.0.0.0/8", "::1", "--egress-allow ::1/128");
     check_address("::1/128", "::1", "");
     check_address("10.1.0.0/16", "10.1.2.3", "");
-    check_address("10.1.0.0/16", "10.2.0.1", "--egress-allow 10.0.0.0/8");
+    check_address(
+        "10.1.0.0/16",
+        "10.2.0.1",
+        "--egress-allow 10.2.0.1/32, or its whole network with --egress-allow 10.0.0.0/8",
+    );
     check_address("192.168.0.0/16 10.0.0.0/8", "10.2.0.1", "");
     check_address("fd00::/8", "fd12::1", "");
     check_address("4000::/3", "4000::1", "");

@@ -303,7 +303,7 @@ async fn errors_have_their_outcomes() {
         (
             TransportError::Denied(loopback),
             Outcome::Aborted,
-            "not called: 127.0.0.1 is a loopback address; allow it with --egress-allow 127.0.0.0/8",
+            "not called: 127.0.0.1 is a loopback address; allow it with --egress-allow 127.0.0.1/32, or its whole network with --egress-allow 127.0.0.0/8",
         ),
     ] {
         let response = deliver_to(&Receiver::giving(Err(error))).await;

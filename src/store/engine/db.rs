@@ -26,6 +26,7 @@ use crate::store::engine::upkeep::EngineStatus;
 use crate::store::engine::write_times::{Longest, WriteTimes};
 use crate::store::error::{ChangeError, StoreError};
 use crate::store::ledger::counters::Counters;
+use crate::store::views::event_filter::add_functions;
 
 /// Changes in one commit: bounds how long the first of them waits.
 const GROUP_MAX: usize = 512;
@@ -623,7 +624,7 @@ fn configure(connection: &Connection) -> Result<(), StoreError> {
     // Otherwise a statement that could use a partial index is compiled again whenever a value is bound to it.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS_CACHED);
-    Ok(())
+    add_functions(connection)
 }
 
 fn wal_of(path: &Path) -> PathBuf {

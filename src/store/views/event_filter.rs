@@ -1,8 +1,10 @@
 //! An [`EventFilter`] as SQL conditions on `event`. Filters of dead letters share some of them.
 
-use rusqlite::ToSql;
+use rusqlite::functions::FunctionFlags;
+use rusqlite::{Connection, ToSql};
 
 use crate::model::event_filter::{DeliveryStage, EventFilter, TextSearch};
+use crate::store::error::StoreError;
 
 /// Matches events by type and subject.
 pub(in crate::store) const OF_EVENT: &str = "(:type IS NULL OR event.event_type = :type) \
@@ -14,7 +16,55 @@ pub(in crate::store) const OF_EVENT: &str = "(:type IS NULL OR event.event_type 
 /// Matches events by text.
 pub(in crate::store) const OF_TEXT: &str = "(:text IS NULL OR instr(lower(event.event_id), :text) \
      OR instr(lower(event.event_type), :text) OR instr(lower(event.subject), :text) \
-     OR (:in_data AND instr(lower(event.data), :text)))";
+     OR (:in_data AND has_text(event.data, :text)))";
+
+/// Adds `has_text`, which [`OF_TEXT`] uses, to a connection.
+pub(in crate::store) fn add_functions(connection: &Connection) -> Result<(), StoreError> {
+    let flags = FunctionFlags::SQLITE_UTF8
+        | FunctionFlags::SQLITE_DETERMINISTIC
+        | FunctionFlags::SQLITE_INNOCUOUS;
+    connection.create_scalar_function("has_text", 2, flags, |row| {
+        let data = row.get_raw(0).as_bytes_or_null()?.unwrap_or_default();
+        Ok(has_text(
+            &String::from_utf8_lossy(data),
+            row.get_raw(1).as_str()?,
+        ))
+    })?;
+    Ok(())
+}
+
+/// Whether data has `sought` in it, which is in lower case as far as ASCII goes. Data is stored as it was
+/// published, and JSON may write any character as an escape (`M\u00fcller`), so both spellings are searched.
+fn has_text(data: &str, sought: &str) -> bool {
+    let has = |text: &str| text.to_ascii_lowercase().contains(sought);
+    has(data) || (data.contains('\\') && has(&unescaped(data)))
+}
+
+/// The text with the escapes of JSON strings replaced by what they stand for.
+fn unescaped(text: &str) -> String {
+    let mut units: Vec<u16> = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((plain, escape)) = rest.split_once('\\') {
+        units.extend(plain.encode_utf16());
+        let code = escape.strip_prefix('u').and_then(|code| code.get(..4));
+        let code = code.and_then(|code| u16::from_str_radix(code, 16).ok());
+        let mut after = escape.chars();
+        match (code, after.next()) {
+            (Some(unit), _) => {
+                units.push(unit);
+                rest = &escape[5..];
+                continue;
+            }
+            (None, Some('n')) => units.push(0x0a),
+            (None, Some('t')) => units.push(0x09),
+            (None, Some(other)) => units.extend(other.encode_utf16(&mut [0; 2]).iter()),
+            (None, None) => {}
+        }
+        rest = after.as_str();
+    }
+    units.extend(rest.encode_utf16());
+    String::from_utf16_lossy(&units)
+}
 
 /// Matches events by topic, id and time.
 const ITSELF: &str = "(:topic IS NULL OR event.topic_id = :topic) \
@@ -125,5 +175,32 @@ fn whole_or_begin(pattern: Option<&str>) -> (Option<String>, Option<String>) {
         None => (None, None),
         Some((_, Some(begin))) => (None, Some(begin.to_owned())),
         Some((whole, None)) => (Some(whole.to_owned()), None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn data_is_searched_in_every_spelling_of_json() {
+        for (data, sought, expected) in [
+            (r#"{"name":"Müller"}"#, "müller", true),
+            (r#"{"name":"M\u00fcller"}"#, "müller", true),
+            (r#"{"name":"M\u00FCLLER"}"#, "müller", true),
+            (r#"{"name":"M\u00fcller"}"#, r"m\u00fcller", true),
+            (r#"{"name":"\ud83d\ude80 x"}"#, "🚀 x", true),
+            (
+                r#"{"name":"a\u0026b \"c\" \/d\ne"}"#,
+                "a&b \"c\" /d\ne",
+                true,
+            ),
+            (r#"{"name":"C:\\temp"}"#, r"c:\temp", true),
+            (r#"{"name":"Muller"}"#, "müller", false),
+            (r"broken \u12", "broken u12", true),
+            (r"broken \", "broken ", true),
+        ] {
+            assert_eq!(has_text(data, sought), expected, "{data} {sought}");
+        }
     }
 }

@@ -197,6 +197,8 @@ fn retention_field(form: &Form) -> Field {
 mod tests {
     use super::*;
 
+    const DAY: Duration = Duration::from_secs(24 * 3_600);
+
     #[test]
     fn days_are_whole_and_few() {
         let read = |days: &str| read(&Form::of([(RETENTION, days.to_owned())]));

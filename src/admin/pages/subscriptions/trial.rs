@@ -192,7 +192,8 @@ impl TrialText {
         };
         if differs {
             let newly = SampleCountText::new("Newly matched", &comparison.newly_matched);
-            let no_longer = SampleCountText::new("No longer matched", &comparison.no_longer_matched);
+            let no_longer =
+                SampleCountText::new("No longer matched", &comparison.no_longer_matched);
             for tally in &mut self.tallies {
                 tally.leave_out(&[&newly, &no_longer]);
             }

@@ -1,32 +1,31 @@
-//! `everpost demo`: the whole appliance in a few seconds, with receivers that misbehave.
+//! `everpost demo`: the whole appliance in a few seconds, with receivers that fail.
 //!
 //! Everything goes over HTTP, as it would from outside: handshakes, publishing, deliveries, and the
 //! questions about what became of them.
 
-mod directory;
-mod ending;
 mod play;
-mod progress;
-mod role;
 mod stage;
 mod story;
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::process::ExitCode;
 
+use anyhow::Context;
 use clap::Args;
 
-use self::directory::TemporaryDirectory;
 use self::stage::Stage;
 use crate::app::boot;
 use crate::app::cli::output::print;
-use crate::app::config::{AdminAccount, Config, ConfigFlags, RawConfig};
+use crate::app::config::{Config, ConfigFlags, RawConfig};
 use crate::app::interrupt::interrupted;
 use crate::app::telemetry;
 use crate::base::Entropy;
 use crate::model::access::Secret;
 
-/// How many times faster than real the demonstration runs: a receiver that is busy is left alone for
-/// 1.5 s instead of 30 s, long enough to be seen and short enough to be watched.
+/// How many times faster than real the demonstration runs: a busy receiver is left alone for 1.5 s instead
+/// of 30 s, long enough to be seen and short enough to be watched.
 const TIME_SCALE: u32 = 20;
 
 /// The exit code of a demonstration that was interrupted before its end.
@@ -35,17 +34,16 @@ const INTERRUPTED: u8 = 130;
 /// Seconds that the stop waits for deliveries; they are thrown away with everything else.
 const DRAIN_S: u32 = 3;
 
-/// Never reached: the receivers refuse every event anew, whatever they took before, which probation would
-/// take for one long failure.
+/// Never reached. The receivers fail for every event, whatever they accepted before; probation would take
+/// that for one long failure.
 const PROBATION_FAILURES: u32 = 1_000_000;
 
 /// Name of the administrator of an appliance that stays.
-const USER: &str = "demo";
+pub(super) const USER: &str = "demo";
 
 /// Characters of the administrator's password: enough for a local port, few enough to type.
 const PASSWORD_LENGTH: usize = 12;
 
-/// See it work: an appliance, 100 events and two receivers that misbehave, in a few seconds
 #[derive(Args, Debug)]
 pub(super) struct DemoArgs {
     /// Keep serving afterwards, until Ctrl-C, and print where
@@ -56,65 +54,73 @@ pub(super) struct DemoArgs {
     log_level: String,
 }
 
-/// How much of it was seen.
-enum Shown {
-    Whole,
+/// How the demonstration ended.
+#[derive(PartialEq, Eq)]
+enum End {
+    Complete,
     Interrupted,
 }
 
 impl DemoArgs {
     pub(super) fn run(self) -> anyhow::Result<ExitCode> {
-        let directory = TemporaryDirectory::make(&Entropy::Os)?;
-        let config = self.config(&directory)?;
-        telemetry::start(&config.log)?;
+        let directory = tempfile::Builder::new()
+            .prefix("everpost-demo-")
+            .permissions(Permissions::from_mode(0o700))
+            .tempdir()
+            .context("cannot make a temporary directory")?;
+        let config = self.config(directory.path())?;
+        telemetry::start(config.log_format, &config.log_level)?;
         // The runtime ends here, and with it whatever still had files open in the directory.
-        let shown = boot::runtime()?.block_on(self.show(config));
-        let removed = directory.remove();
-        let shown = shown?;
-        removed?;
-        match shown {
-            Shown::Interrupted => return Ok(ExitCode::from(INTERRUPTED)),
-            Shown::Whole if self.stay => {}
-            Shown::Whole => print(&story::next_steps(&program()))?,
+        let end = boot::runtime()?.block_on(self.show(config))?;
+        let removed = directory.close();
+        removed.context("cannot remove the temporary directory")?;
+        match end {
+            End::Interrupted => return Ok(ExitCode::from(INTERRUPTED)),
+            End::Complete if self.stay => {}
+            End::Complete => print(&story::next_steps(&program()))?,
         }
         Ok(ExitCode::SUCCESS)
     }
 
     /// What the environment says is meant for appliances that last.
-    fn config(&self, directory: &TemporaryDirectory) -> anyhow::Result<Config> {
+    fn config(&self, data_dir: &Path) -> anyhow::Result<Config> {
         let mut flags = ConfigFlags::default();
-        flags.set("data_dir", directory.path().display().to_string());
+        flags.set("data_dir", data_dir.display().to_string());
         flags.set("listen", "127.0.0.1:0");
         flags.set("time_scale", TIME_SCALE.to_string());
-        flags.set("egress.allow", "127.0.0.0/8");
+        flags.set("egress.allow", "127.0.0.1/32");
         flags.set("log.level", &self.log_level);
         flags.set("shutdown.drain_s", DRAIN_S.to_string());
         flags.set("probation.failures", PROBATION_FAILURES.to_string());
         let mut config = Config::resolve(&RawConfig::gather(flags, []))?;
-        config.admin.account = self.stay.then(guest_account);
+        if self.stay {
+            let password = Secret::new(&Entropy::Os.secret()[..PASSWORD_LENGTH]);
+            config.admin_user = Some(USER.to_owned());
+            config.admin_password = Some(password);
+        }
         Ok(config)
     }
 
-    async fn show(&self, config: Config) -> anyhow::Result<Shown> {
-        let account = config.admin.account.clone();
+    async fn show(&self, config: Config) -> anyhow::Result<End> {
+        let password = config.admin_password.clone();
         let stage = tokio::select! {
             stage = perform(config) => stage?,
-            () = interrupted() => return Ok(Shown::Interrupted),
+            () = interrupted() => return Ok(End::Interrupted),
         };
-        if let Some(account) = account {
-            print(&play::invitation(&stage, &account).await?)?;
+        if let Some(password) = password {
+            print(&play::invitation(&stage, &password).await?)?;
             interrupted().await;
             print("\nstopping\n")?;
         }
-        stage.clear().await;
-        Ok(Shown::Whole)
+        stage.stop().await;
+        Ok(End::Complete)
     }
 }
 
-/// From the first line to the totals; the appliance goes on serving.
+/// From the first line to the totals. The appliance goes on serving.
 async fn perform(config: Config) -> anyhow::Result<Stage> {
     print(&story::opening(config.time_scale))?;
-    let stage = Stage::set(config).await?;
+    let stage = Stage::start(config).await?;
     play::play(&stage).await?;
     Ok(stage)
 }
@@ -126,12 +132,4 @@ fn program() -> String {
     let called = called.and_then(|called| called.into_string().ok());
     let called = called.filter(|called| !called.is_empty() && called.chars().all(is_plain));
     called.unwrap_or_else(|| "everpost".to_owned())
-}
-
-fn guest_account() -> AdminAccount {
-    let password = Entropy::Os.secret();
-    AdminAccount {
-        user: USER.to_owned(),
-        password: Secret::new(&password[..PASSWORD_LENGTH]),
-    }
 }

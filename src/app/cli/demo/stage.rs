@@ -1,55 +1,131 @@
-//! The appliance and the receivers of the demonstration, and a client that speaks to the appliance.
+//! The appliance of the demonstration, its two receivers, and a client that talks to the appliance.
 
 use std::path::PathBuf;
 
 use anyhow::Context;
+use serde_json::{Value, json};
 use url::Url;
 
 use crate::app::boot::Appliance;
-use crate::app::cli::client::Client;
-use crate::app::cli::demo::role::{ROLES, Role};
-use crate::app::cli::server::Server;
+use crate::app::cli::output::Output;
+use crate::app::cli::request::Server;
+use crate::app::cli::server::ServerAccess;
 use crate::app::config::Config;
 use crate::app::management_token;
 use crate::app::receive::{Receiver, ReceiverOptions};
 use crate::base::{Clock, LogTail, TimeScale};
 
+/// The topic of the demonstration.
+pub(super) const TOPIC: &str = "orders";
+
+/// Events that are published.
+pub(super) const EVENTS: usize = 100;
+
+/// The type of most events.
+pub(super) const PLACED: &str = "Order.Placed";
+
+/// The type of every event whose number [`CANCELLED_EVERY`] divides.
+pub(super) const CANCELLED: &str = "Order.Cancelled";
+
+/// See [`CANCELLED`].
+pub(super) const CANCELLED_EVERY: usize = 10;
+
+/// One event subscription, and how all of its deliveries must go.
+#[derive(Debug)]
+pub(super) struct Role {
+    /// Name of the event subscription.
+    pub(super) name: &'static str,
+    /// The only type of events that it wants; `None` for all.
+    pub(super) event_type: Option<&'static str>,
+    /// What the receiver answers to each event, attempt by attempt.
+    pub(super) answers: &'static [u16],
+    /// What the receiver's last answer does with the event.
+    pub(super) verb: &'static str,
+    /// The state in which every delivery ends.
+    pub(super) ends: &'static str,
+    /// Deliveries in all.
+    pub(super) deliveries: usize,
+}
+
+/// Accepts every event, at the third attempt.
+pub(super) const BILLING: Role = Role {
+    name: "billing",
+    event_type: None,
+    answers: &[503, 503, 200],
+    verb: "accepted",
+    ends: "Delivered",
+    deliveries: EVENTS,
+};
+
+/// Wants some events and then rejects them for good.
+pub(super) const REFUNDS: Role = Role {
+    name: "refunds",
+    event_type: Some(CANCELLED),
+    answers: &[400],
+    verb: "rejected",
+    ends: "DeadLettered",
+    deliveries: EVENTS / CANCELLED_EVERY,
+};
+
+impl Role {
+    pub(super) const ALL: [&Self; 2] = [&BILLING, &REFUNDS];
+
+    /// The answers in words: `503, 503, 200`.
+    pub(super) fn answers(&self, between: &str) -> String {
+        let answers: Vec<String> = self.answers.iter().map(u16::to_string).collect();
+        answers.join(between)
+    }
+
+    /// The body that creates the event subscription.
+    pub(super) fn definition(&self, endpoint: &str) -> Value {
+        let webhook = json!({ "endpointUrl": endpoint });
+        let destination = json!({ "endpointType": "WebHook", "properties": webhook });
+        let filter = match self.event_type {
+            Some(event_type) => json!({ "includedEventTypes": [event_type] }),
+            None => json!({}),
+        };
+        json!({ "properties": { "destination": destination, "filter": filter } })
+    }
+}
+
 /// Everything that runs.
 pub(super) struct Stage {
-    pub(super) client: Client,
-    pub(super) cast: Vec<Actor>,
+    pub(super) server: Server,
+    pub(super) receivers: Vec<(&'static Role, Receiver)>,
     pub(super) clock: Clock,
     pub(super) data_dir: PathBuf,
     pub(super) time_scale: TimeScale,
     appliance: Appliance,
 }
 
-/// A running receiver and its role.
-pub(super) struct Actor {
-    pub(super) role: &'static Role,
-    pub(super) receiver: Receiver,
-}
-
 impl Stage {
     /// Starts the receivers and the appliance.
-    pub(super) async fn set(config: Config) -> anyhow::Result<Self> {
-        let mut cast = Vec::new();
-        for role in ROLES {
-            cast.push(Actor::start(role).await?);
+    pub(super) async fn start(config: Config) -> anyhow::Result<Self> {
+        let mut receivers = Vec::new();
+        for role in Role::ALL {
+            let answers = role.answers(" ").parse().expect("roles have valid answers");
+            let receiver = Receiver::bind(ReceiverOptions {
+                per_event: true,
+                ..ReceiverOptions::scripted(answers)
+            });
+            let receiver = receiver
+                .await
+                .with_context(|| format!("the receiver of {}", role.name))?;
+            receivers.push((role, receiver));
         }
         let (data_dir, time_scale) = (config.data_dir.clone(), config.time_scale);
         let appliance = Appliance::start(config, LogTail::default()).await;
         let appliance = appliance.context("the appliance does not start")?;
         let token = management_token::read(&data_dir);
-        let server = Server {
+        let access = ServerAccess {
             url: Url::parse(appliance.url()).context("the appliance's own URL")?,
             url_origin: "the demonstration".to_owned(),
             token: Some(token.context("cannot read the management token")?),
             token_origin: management_token::path(&data_dir).display().to_string(),
         };
         Ok(Self {
-            client: Client::new(server)?,
-            cast,
+            server: Server::new(access, Output::default())?,
+            receivers,
             clock: Clock::system(),
             data_dir,
             time_scale,
@@ -63,28 +139,10 @@ impl Stage {
     }
 
     /// Stops everything.
-    pub(super) async fn clear(self) {
+    pub(super) async fn stop(self) {
         self.appliance.stop().await;
-        for actor in self.cast {
-            actor.receiver.stop().await;
+        for (_, receiver) in self.receivers {
+            receiver.stop().await;
         }
-    }
-}
-
-impl Actor {
-    async fn start(role: &'static Role) -> anyhow::Result<Self> {
-        let answers = role.answers.parse().expect("roles have valid answers");
-        let options = ReceiverOptions {
-            per_event: true,
-            ..ReceiverOptions::scripted(answers)
-        };
-        let receiver = Receiver::bind(options).await;
-        let receiver = receiver.with_context(|| format!("the receiver of {}", role.name))?;
-        Ok(Self { role, receiver })
-    }
-
-    /// The URL of its webhook.
-    pub(super) fn endpoint(&self) -> String {
-        format!("{}/{}", self.receiver.url(), self.role.name)
     }
 }

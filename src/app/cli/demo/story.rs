@@ -1,4 +1,4 @@
-//! What the demonstration says, for people who see Everpost for the first time.
+//! The text of the demonstration, for people who see Everpost for the first time.
 
 use std::path::Path;
 use std::time::Duration;
@@ -6,14 +6,13 @@ use std::time::Duration;
 use http::StatusCode;
 use serde_json::Value;
 
-use crate::app::cli::demo::ending::{Ending, Totals};
-use crate::app::cli::demo::role::{EVENTS, TOPIC};
-use crate::app::cli::demo::stage::{Actor, Stage};
-use crate::app::cli::moment::{date, span};
-use crate::app::cli::output::{items, moment, text};
-use crate::app::cli::table::Table;
-use crate::app::config::AdminAccount;
+use crate::app::cli::demo::USER;
+use crate::app::cli::demo::stage::{EVENTS, Stage, TOPIC};
+use crate::app::cli::output::{Screen, items, moment, text};
+use crate::app::cli::table::{Lines, Table};
+use crate::base::human::{date_time_ms, span};
 use crate::base::{TimeScale, Timestamp};
+use crate::model::access::Secret;
 use crate::model::retry::{FailedAttempt, RetryPolicy};
 
 /// The first lines.
@@ -26,7 +25,7 @@ pub(super) fn opening(time_scale: TimeScale) -> String {
     );
     format!(
         "\
-Everpost demo: {EVENTS} events, two receivers that misbehave, and nothing is lost.
+Everpost demo: {EVENTS} events, two receivers that fail, and nothing is lost.
 
 *** TIME RUNS {factor} TIMES FASTER HERE: a wait of {real} takes {here}. ***
 "
@@ -48,28 +47,25 @@ fn wait_after_busy(attempt: u32) -> Duration {
 
 /// Who takes part.
 pub(super) fn cast(stage: &Stage) -> String {
-    let mut table = Table::sheet().indented(2);
-    let data_dir = stage.data_dir.display().to_string();
-    table.row(["appliance".to_owned(), stage.url().to_owned()]);
-    table.row(["kept in".to_owned(), data_dir]);
-    table.row(["topic".to_owned(), TOPIC.to_owned()]);
-    for actor in &stage.cast {
-        table.row([actor.role.name.to_owned(), part(actor)]);
+    let mut lines = Lines::default();
+    lines.add("  appliance", stage.url());
+    lines.add("  data in", stage.data_dir.display().to_string());
+    lines.add("  topic", TOPIC);
+    for (role, _) in &stage.receivers {
+        let (wanted, answers) = (role.event_type.unwrap_or("all"), role.answers(", "));
+        lines.add(
+            format!("  {}", role.name),
+            format!("wants {wanted} events; its receiver answers each with {answers}"),
+        );
     }
-    format!("\nSet up, with a handshake between the appliance and each receiver\n{table}")
-}
-
-fn part(actor: &Actor) -> String {
-    let wanted = actor.role.event_type.unwrap_or("all");
-    let answers = actor.role.answers.replace(' ', ", ");
-    format!("wants {wanted} events; its receiver answers each with {answers}")
+    format!("\nSet up, with a handshake between the appliance and each receiver\n{lines}")
 }
 
 /// Publishing is done.
 pub(super) fn published(stage: &Stage, took: Duration) -> String {
     format!(
         "
-Published {EVENTS} events in {}, each on disk before its publisher heard 200
+Published {EVENTS} events in {}, each on disk before its publisher got 200
   {}/topics/{TOPIC}/api/events
 
 Delivering
@@ -79,51 +75,81 @@ Delivering
     )
 }
 
-/// The two timelines and the totals.
-pub(super) fn ending(ending: &Ending, time_scale: TimeScale) -> String {
-    let (delivered, dead) = (&ending.delivered, &ending.dead);
+/// How many of each.
+#[derive(Debug, Default)]
+pub(super) struct Totals {
+    pub(super) published: usize,
+    pub(super) deliveries: usize,
+    pub(super) delivered: usize,
+    pub(super) dead_lettered: usize,
+    pub(super) attempts: usize,
+}
+
+/// The timelines of a delivered and of a dead-lettered event, and the totals.
+pub(super) fn ending(
+    delivered: &Value,
+    dead: &Value,
+    totals: &Totals,
+    time_scale: TimeScale,
+    screen: Screen,
+) -> String {
     let (waits, reason) = (waits(), text(dead, "/deadLetterReason"));
-    [
-        format!("\nA delivered event: {}", timeline(delivered, time_scale)),
-        format!(
-            "  503 means \"not now\": Everpost tries again after {waits},\n  \
-             and so on for a day, with up to a tenth of chance on top of each wait.\n"
-        ),
-        format!("\nA dead-lettered event: {}", timeline(dead, time_scale)),
-        format!(
-            "  400 means \"never\": trying again cannot help. The event is kept, with the reason\n  \
-             {reason}, until somebody resubmits it.\n"
-        ),
-        format!("\nTotals\n{}", totals(&ending.totals)),
-    ]
-    .concat()
+    let (delivered, dead) = (
+        timeline(delivered, time_scale, screen),
+        timeline(dead, time_scale, screen),
+    );
+    let Totals {
+        published,
+        deliveries,
+        delivered: ended_well,
+        dead_lettered,
+        attempts,
+    } = totals;
+    let lost = deliveries - ended_well - dead_lettered;
+    format!(
+        "
+A delivered event: {delivered}  503 means \"not now\": Everpost tries again after {waits},
+  and so on for a day, with a random extra of up to a tenth of each wait.
+
+A dead-lettered event: {dead}  400 means \"never\": trying again cannot help. The event is kept, with the reason
+  {reason}, until somebody resubmits it.
+
+Totals
+  {published:>5}  events published
+  {deliveries:>5}  deliveries, one for each subscription that wants the event
+  {attempts:>5}  attempts
+  {ended_well:>5}  delivered
+  {dead_lettered:>5}  dead-lettered
+  {lost:>5}  lost
+"
+    )
 }
 
 /// `order-001 to billing`, its attempts, and how it ended.
-fn timeline(delivery: &Value, time_scale: TimeScale) -> String {
+fn timeline(delivery: &Value, time_scale: TimeScale, screen: Screen) -> String {
     let head = ["ATTEMPT", "AT (UTC)", "WAITED", "IN REAL TIME", "ANSWER"];
-    let mut table = Table::headed(head).indented(2);
+    let mut table = Table::new(head, 2);
     let mut ended_at = None;
     for attempt in items(delivery, "/deliveryAttempts") {
         let started_at = moment(attempt, "/startedAt");
-        let waited = started_at
-            .zip(ended_at)
-            .map(|(at, before): (Timestamp, _)| at.since(before));
-        let told = |wait: Option<Duration>| wait.map_or_else(String::new, span);
+        let waited = started_at.zip(ended_at);
+        let waited = waited.map(|(at, before): (Timestamp, _)| at.since(before));
+        let shown = |wait: Option<Duration>| wait.map_or_else(String::new, span);
         table.row([
             text(attempt, "/attempt"),
             time_of_day(started_at),
-            told(waited),
-            told(waited.map(|wait| wait * time_scale.factor())),
+            shown(waited),
+            shown(waited.map(|wait| wait * time_scale.factor())),
             answer(attempt),
         ]);
         let took = Duration::from_millis(attempt["durationMs"].as_u64().unwrap_or_default());
         ended_at = started_at.map(|at| at + took);
     }
     format!(
-        "{} to {}\n{table}  {} at {}\n",
+        "{} to {}\n{}  {} at {}\n",
         text(delivery, "/eventId"),
         text(delivery, "/subscription"),
+        table.text(screen),
         text(delivery, "/state"),
         time_of_day(moment(delivery, "/endedAt"))
     )
@@ -137,11 +163,8 @@ fn waits() -> String {
 
 /// `09:58:42.120`
 fn time_of_day(at: Option<Timestamp>) -> String {
-    date(at)
-        .split(' ')
-        .next_back()
-        .unwrap_or_default()
-        .to_owned()
+    let text = at.map_or_else(String::new, date_time_ms);
+    text.split(' ').next_back().unwrap_or_default().to_owned()
 }
 
 /// `503 Service Unavailable`
@@ -149,24 +172,6 @@ fn answer(attempt: &Value) -> String {
     let status = attempt["httpStatusCode"].as_u64();
     let status = status.and_then(|status| StatusCode::from_u16(u16::try_from(status).ok()?).ok());
     status.map_or_else(|| text(attempt, "/outcome"), |status| status.to_string())
-}
-
-fn totals(totals: &Totals) -> String {
-    let mut table = String::new();
-    for (count, what) in [
-        (totals.published, "events published"),
-        (
-            totals.deliveries,
-            "deliveries, one for each subscription that wants the event",
-        ),
-        (totals.attempts, "attempts"),
-        (totals.delivered, "delivered"),
-        (totals.dead_lettered, "dead-lettered"),
-        (totals.lost(), "lost"),
-    ] {
-        table.push_str(&format!("  {count:>5}  {what}\n"));
-    }
-    table
 }
 
 /// What to do after a demonstration that does not stay.
@@ -179,7 +184,7 @@ That was all: the appliance has stopped and its data is removed. What to try nex
     {program} demo --stay
 
   Serve at http://127.0.0.1:8080, with the admin pages at http://127.0.0.1:8080/admin
-    {program} serve --egress-allow 127.0.0.0/8
+    {program} serve --egress-allow 127.0.0.1/32
 
   In a second terminal, receive
     {program} receive --answer '503x2 200' --per-event
@@ -206,7 +211,7 @@ That was all: the appliance has stopped and its data is removed. What to try nex
 /// An appliance that stays, for somebody to look at.
 pub(super) struct Invitation<'a> {
     pub(super) url: &'a str,
-    pub(super) account: &'a AdminAccount,
+    pub(super) password: &'a Secret,
     /// A key of the topic.
     pub(super) key: &'a str,
     /// One more event to publish.
@@ -219,20 +224,20 @@ pub(super) struct Invitation<'a> {
 pub(super) fn invitation(invitation: &Invitation) -> String {
     let Invitation {
         url,
-        account,
+        password,
         key,
         event,
         data_dir,
         program,
     } = invitation;
-    let (user, password) = (&account.user, account.password.reveal());
+    let password = password.reveal();
     let data_dir = data_dir.display();
     format!(
         "
 The appliance stays, and time stays fast. Ctrl-C stops it and removes its data.
 
   admin pages  {url}/admin
-  sign in as   {user}, password {password}
+  sign in as   {USER}, password {password}
   publish to   {url}/topics/{TOPIC}/api/events
 
   Publish one more
@@ -251,7 +256,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waits_are_told_as_they_were_and_as_they_would_be() {
+    fn waits_are_shown_as_they_were_and_in_real_time() {
         let attempt = |number: u32, at: &str, status: Option<u16>| json!({ "attempt": number, "startedAt": format!("2026-11-21T{at}Z"), "durationMs": 20, "outcome": "TimedOut", "httpStatusCode": status });
         let delivery = json!({
             "eventId": "order-001",
@@ -266,13 +271,13 @@ mod tests {
         });
         let scale = TimeScale::new(20).expect("a factor");
         assert_eq!(
-            timeline(&delivery, scale),
+            timeline(&delivery, scale, Screen::default()),
             "\
 order-001 to billing
   ATTEMPT  AT (UTC)      WAITED  IN REAL TIME  ANSWER
   1        06:40:53.000                        TimedOut
   2        06:40:54.520  1.5 s   30 s          503 Service Unavailable
-  3        06:40:58.000  3.4 s   1 min 9 s     200 OK
+  3        06:40:58.000  3.5 s   1 min 9 s     200 OK
   Delivered at 06:40:58.030
 "
         );

@@ -3,17 +3,16 @@
 use std::io::Read;
 
 use anyhow::Context;
-use serde::Serialize;
 use serde_json::de::IoRead;
 use serde_json::value::RawValue;
-use serde_json::{Deserializer, StreamDeserializer};
+use serde_json::{Deserializer, StreamDeserializer, Value};
 
-use crate::app::cli::publish::Schema;
+use crate::app::cli::schema::Schema;
 use crate::base::{Clock, Entropy};
 use crate::model::limits::PUBLISH_BYTES_MAX;
 
 /// Events of one request: enough that requests are few, little to repeat if one fails.
-const BATCH_EVENTS: usize = 500;
+pub(super) const BATCH_EVENTS: usize = 500;
 
 /// Bytes of one request: half of what is allowed. A bigger event goes alone.
 const BATCH_BYTES: usize = PUBLISH_BYTES_MAX / 2;
@@ -116,53 +115,19 @@ impl Template {
         let id = self.id.clone();
         let id = id.unwrap_or_else(|| self.entropy.uuid().to_string());
         let now = self.clock.now().to_string();
-        let event = match self.schema {
-            Schema::Custom => return self.data.get().to_owned(),
-            Schema::Eventgrid => serde_json::to_string(&EventGridEvent {
-                id: &id,
-                event_type: &self.event_type,
-                subject: &self.subject,
-                event_time: &now,
-                data_version: "1",
-                data: &self.data,
-            }),
-            Schema::Cloudevents => serde_json::to_string(&CloudEvent {
-                specversion: "1.0",
-                id: &id,
-                source: "/everpost/publish",
-                event_type: &self.event_type,
-                subject: &self.subject,
-                time: &now,
-                datacontenttype: "application/json",
-                data: &self.data,
-            }),
-        };
-        event.expect("texts and JSON are written as JSON")
+        let texts = [id, self.event_type.clone(), self.subject.clone(), now];
+        let [id, event_type, subject, now] = texts.map(Value::from);
+        let data = &self.data;
+        match self.schema {
+            Schema::Custom => data.get().to_owned(),
+            Schema::Eventgrid => format!(
+                r#"{{"id":{id},"eventType":{event_type},"subject":{subject},"eventTime":{now},"dataVersion":"1","data":{data}}}"#
+            ),
+            Schema::Cloudevents => format!(
+                r#"{{"specversion":"1.0","id":{id},"source":"/everpost/publish","type":{event_type},"subject":{subject},"time":{now},"datacontenttype":"application/json","data":{data}}}"#
+            ),
+        }
     }
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct EventGridEvent<'a> {
-    id: &'a str,
-    event_type: &'a str,
-    subject: &'a str,
-    event_time: &'a str,
-    data_version: &'a str,
-    data: &'a RawValue,
-}
-
-#[derive(Serialize)]
-struct CloudEvent<'a> {
-    specversion: &'a str,
-    id: &'a str,
-    source: &'a str,
-    #[serde(rename = "type")]
-    event_type: &'a str,
-    subject: &'a str,
-    time: &'a str,
-    datacontenttype: &'a str,
-    data: &'a RawValue,
 }
 
 /// Byte for byte what the file holds: numbers keep all their digits.
@@ -181,14 +146,14 @@ impl Iterator for Values {
             }
             let value = match self.values.next()? {
                 Ok(value) => value,
-                Err(error) => return Some(Err(error).context("the events are no JSON")),
+                Err(error) => return Some(Err(error).context("the events are not JSON")),
             };
             if !value.get().starts_with('[') {
                 return Some(Ok(value.get().to_owned()));
             }
             match serde_json::from_str::<Vec<Box<RawValue>>>(value.get()) {
                 Ok(array) => self.array = array.into_iter(),
-                Err(error) => return Some(Err(error).context("the events are no JSON")),
+                Err(error) => return Some(Err(error).context("the events are not JSON")),
             }
         }
     }
@@ -279,6 +244,6 @@ mod tests {
             &["[{\"a\":1},{\"b\":2},{\"c\":12345678901234567890123}]"],
         );
         let error = read("{\"a\":1}\n{oops").expect_err("no JSON");
-        assert!(error.starts_with("the events are no JSON"), "{error}");
+        assert!(error.starts_with("the events are not JSON"), "{error}");
     }
 }

@@ -2,41 +2,34 @@
 
 mod events;
 
-use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
-use std::time::Duration;
 
-use anyhow::{Context, bail};
-use clap::{Args, ValueEnum};
+use anyhow::{Context, anyhow, bail};
+use clap::Args;
+use serde_json::json;
 use serde_json::value::RawValue;
-use serde_json::{Value, json};
 
-use self::events::{Batches, Template};
-use crate::app::cli::body;
-use crate::app::cli::client::Client;
+use self::events::{BATCH_EVENTS, Batches, Template};
 use crate::app::cli::key::KeyArgs;
-use crate::app::cli::moment::span;
-use crate::app::cli::output::{Output, text};
-use crate::app::cli::place::{NamespaceArgs, Place};
-use crate::app::cli::server::ServerArgs;
+use crate::app::cli::output::{plural, text};
+use crate::app::cli::progress::Progress;
+use crate::app::cli::request::{Run, Server};
+use crate::app::cli::schema::Schema;
+use crate::app::cli::topic_arg::{NamespaceArgs, TopicArg};
 use crate::app::cli::topics::first_key;
+use crate::app::files;
+use crate::base::human::span;
 use crate::base::{Clock, Entropy};
 
-const EXAMPLES: &str = "\
+pub(super) const EXAMPLES: &str = "\
 Examples:
   everpost publish --topic orders --type Order.Paid --subject /orders/1 --data '{\"total\":5}'
   everpost publish --topic orders --type Load.Test --count 10000
   everpost publish --topic orders --file events.json
   gunzip -c events.ndjson.gz | everpost publish --topic orders --file -";
 
-/// Publish events to a topic
 #[derive(Args, Debug)]
-#[command(after_help = EXAMPLES)]
 pub(super) struct PublishArgs {
-    #[command(flatten)]
-    server: ServerArgs,
-    #[command(flatten)]
-    output: Output,
     /// Topic to publish to
     #[arg(long)]
     topic: String,
@@ -68,51 +61,59 @@ pub(super) struct PublishArgs {
     key: KeyArgs,
 }
 
-/// What publishers send.
-#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
-enum Schema {
-    Eventgrid,
-    Cloudevents,
-    Custom,
-}
-
 /// What it takes to publish to the topic.
 struct Access {
     key: String,
     schema: Schema,
 }
 
-impl PublishArgs {
-    pub(super) async fn run(self) -> anyhow::Result<()> {
-        let client = Client::new(self.server.find()?)?;
-        let place = self.namespace.place(&self.topic);
-        let path = place.publish_path();
-        let access = self.access(&client, place).await?;
+impl Run for PublishArgs {
+    async fn run(self, server: &Server) -> anyhow::Result<()> {
+        let topic = self.namespace.topic(&self.topic);
+        let access = self.access(server, topic).await?;
         let clock = Clock::system();
         let batches = self.batches(access.schema, &clock)?;
-        let total = self.file.is_none().then_some(self.count);
-        let mut progress = Progress::new(total);
+        let mut progress = (self.file.is_some() || self.count > BATCH_EVENTS as u64)
+            .then(|| Progress::new(self.file.is_none().then_some(self.count)));
         let started_at = clock.now();
-        let mut published = Published::default();
+        let (mut events, mut requests) = (0, 0_u64);
         for batch in batches {
-            let batch = batch.with_context(|| published.so_far())?;
-            let body = batch.body();
-            let content_type = access.schema.content_type();
-            let sent = client.publish(&path, &access.key, content_type, body).await;
-            sent.with_context(|| published.so_far())?;
-            published.add(batch.len());
-            progress.show(published.events)?;
+            let batch = batch.with_context(|| published_so_far(events))?;
+            let content_type = content_type(access.schema);
+            let request = server.post(topic.publish_path()).key(&access.key);
+            let sent = request.body(content_type, batch.body()).text().await;
+            sent.with_context(|| published_so_far(events))?;
+            (events, requests) = (events + batch.len() as u64, requests + 1);
+            if let Some(progress) = &mut progress {
+                progress.set(events, " events published");
+            }
         }
-        progress.end()?;
+        drop(progress);
         let took = clock.now().since(started_at);
-        Ok(self
-            .output
-            .show(&published.json(&place.name(), took), told)?)
+        let published = json!({
+            "topic": topic.name(),
+            "events": events,
+            "requests": requests,
+            "durationMs": u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
+        });
+        server.show(&published, |_: &_, _| {
+            let events = plural(events, "event", "events");
+            format!("published {events} to {} in {}\n", topic.name(), span(took))
+        })
     }
+}
 
-    async fn access(&self, client: &Client, place: Place<'_>) -> anyhow::Result<Access> {
+fn published_so_far(events: u64) -> String {
+    match events {
+        0 => "nothing was published".to_owned(),
+        events => format!("stopped after {events} published events"),
+    }
+}
+
+impl PublishArgs {
+    async fn access(&self, server: &Server, topic: TopicArg<'_>) -> anyhow::Result<Access> {
         if let Some(key) = self.key.given()? {
-            let schema = self.schema.unwrap_or(match place.is_in_namespace() {
+            let schema = self.schema.unwrap_or(match topic.is_in_namespace() {
                 true => Schema::Cloudevents,
                 false => Schema::Eventgrid,
             });
@@ -121,17 +122,21 @@ impl PublishArgs {
         let schema = match self.schema {
             Some(schema) => schema,
             None => {
-                let topic = client.get(&place.path(&[]), &[]).await?;
-                Schema::from_azure(&text(&topic, "/properties/inputSchema"))?
+                let topic = server.get(topic.path()).send().await?;
+                let name = text(&topic, "/properties/inputSchema");
+                let unknown = || format!("the input schema {name:?} is unknown; name a --schema");
+                Schema::of_input(&name).with_context(unknown)?
             }
         };
-        let key = first_key(client, place).await?;
+        let key = first_key(server, topic).await?;
         Ok(Access { key, schema })
     }
 
     fn batches(&self, schema: Schema, clock: &Clock) -> anyhow::Result<Batches> {
         if let Some(file) = &self.file {
-            return Ok(Batches::read(body::open(file)?));
+            let source = files::open(file);
+            let source = source.map_err(|problem| anyhow!("{} {problem}", file.display()))?;
+            return Ok(Batches::read(source));
         }
         let template = Template {
             schema,
@@ -156,97 +161,16 @@ impl PublishArgs {
     }
 }
 
-impl Schema {
-    fn from_azure(name: &str) -> anyhow::Result<Self> {
-        match name {
-            "EventGridSchema" => Ok(Self::Eventgrid),
-            "CloudEventSchemaV1_0" => Ok(Self::Cloudevents),
-            "CustomEventSchema" => Ok(Self::Custom),
-            _ => bail!(
-                "the topic takes {name:?}, of which this program knows nothing; name a --schema"
-            ),
-        }
-    }
-
-    fn content_type(self) -> &'static str {
-        match self {
-            Self::Eventgrid | Self::Custom => "application/json; charset=utf-8",
-            Self::Cloudevents => "application/cloudevents-batch+json; charset=utf-8",
-        }
+fn content_type(schema: Schema) -> &'static str {
+    match schema {
+        Schema::Eventgrid | Schema::Custom => "application/json; charset=utf-8",
+        Schema::Cloudevents => "application/cloudevents-batch+json; charset=utf-8",
     }
 }
 
 fn parse_data(data: &str) -> anyhow::Result<Box<RawValue>> {
     serde_json::from_str(data).with_context(|| {
         let quoted = json!(data);
-        format!("--data is no JSON; a text needs quotes: --data '{quoted}'")
+        format!("--data is not JSON; a text needs quotes: --data '{quoted}'")
     })
-}
-
-/// What has been published.
-#[derive(Default)]
-struct Published {
-    events: u64,
-    requests: u64,
-}
-
-impl Published {
-    fn add(&mut self, events: usize) {
-        self.events += events as u64;
-        self.requests += 1;
-    }
-
-    fn so_far(&self) -> String {
-        match self.events {
-            0 => "nothing is published".to_owned(),
-            events => format!("stopped after {events} published events"),
-        }
-    }
-
-    fn json(&self, topic: &str, took: Duration) -> Value {
-        json!({
-            "topic": topic,
-            "events": self.events,
-            "requests": self.requests,
-            "durationMs": u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
-        })
-    }
-}
-
-fn told(published: &Value) -> String {
-    let took = Duration::from_millis(published["durationMs"].as_u64().unwrap_or_default());
-    let (events, topic) = (text(published, "/events"), text(published, "/topic"));
-    let events = match events.as_str() {
-        "1" => "1 event".to_owned(),
-        events => format!("{events} events"),
-    };
-    format!("published {events} to {topic} in {}\n", span(took))
-}
-
-/// How far it has come, on a terminal; a line that is written over.
-struct Progress {
-    total: Option<u64>,
-    is_shown: bool,
-}
-
-impl Progress {
-    fn new(total: Option<u64>) -> Self {
-        let is_shown = total != Some(1) && io::stderr().is_terminal();
-        Self { total, is_shown }
-    }
-
-    fn show(&mut self, events: u64) -> io::Result<()> {
-        match (self.is_shown, self.total) {
-            (false, _) => Ok(()),
-            (true, Some(total)) => write!(io::stderr(), "\rpublished {events} of {total}"),
-            (true, None) => write!(io::stderr(), "\rpublished {events}"),
-        }
-    }
-
-    fn end(&self) -> io::Result<()> {
-        match self.is_shown {
-            true => write!(io::stderr(), "\r\u{1b}[K"),
-            false => Ok(()),
-        }
-    }
 }

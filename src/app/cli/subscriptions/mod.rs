@@ -1,69 +1,68 @@
-//! `everpost subscriptions`: who wants which events, and how.
+//! `everpost subscriptions`: which events go where, and how.
 
 mod show;
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::bail;
 use clap::{Args, Subcommand};
-use reqwest::Method;
 use serde_json::{Map, Value, json};
 
 use crate::app::cli::body;
-use crate::app::cli::client::Client;
 use crate::app::cli::credentials::{CredentialArgs, secret_line};
 use crate::app::cli::definition::DefinitionArgs;
+use crate::app::cli::delete::{DeleteArgs, Scope};
 use crate::app::cli::filter::FilterArgs;
-use crate::app::cli::output::{Output, items, tell, text};
-use crate::app::cli::pending::PendingArgs;
-use crate::app::cli::place::{NamespaceArgs, Place};
-use crate::app::cli::server::ServerArgs;
-use crate::app::cli::subscriptions::show::{list, secrets, sheet};
+use crate::app::cli::output::{Screen, View, items, note, text};
+use crate::app::cli::request::{Request, Run, Server};
+use crate::app::cli::subscriptions::show::{SECRETS, SUBSCRIPTIONS, details};
+use crate::app::cli::topic_arg::{NamespaceArgs, TopicArg};
 use crate::model::access::Secret;
 
-/// Manage event subscriptions
-#[derive(Args, Debug)]
-pub(super) struct SubscriptionsArgs {
-    #[command(flatten)]
-    server: ServerArgs,
-    #[command(flatten)]
-    output: Output,
-    #[command(subcommand)]
-    command: SubscriptionsCommand,
-}
+/// How long the end of a handshake is waited for: all of its tries.
+const HANDSHAKE_DEADLINE: Duration = Duration::from_secs(60);
+
+/// The pause between two looks at a handshake.
+const HANDSHAKE_PAUSE: Duration = Duration::from_millis(200);
 
 #[derive(Subcommand, Debug)]
-enum SubscriptionsCommand {
+pub(super) enum SubscriptionsCommand {
     /// List event subscriptions
     List {
-        /// Those of this topic alone
+        /// Only those of this topic
         #[arg(long)]
         topic: Option<String>,
         #[command(flatten)]
         namespace: NamespaceArgs,
     },
-    /// Create an event subscription, or replace its definition
-    Create(Write),
+    /// Create an event subscription, or replace its definition; fails if its webhook does not agree
+    Create(Box<Write>),
     /// Show one event subscription
     Show(Named),
     /// Change what the flags say and keep the rest
-    Update(Write),
+    Update(Box<Write>),
     /// Delete an event subscription
-    Delete(Delete),
+    Delete {
+        #[command(flatten)]
+        named: Named,
+        #[command(flatten)]
+        how: DeleteArgs,
+    },
     /// Stop delivering, but go on collecting events
     Pause(Named),
-    /// Deliver again what was paused or disabled
+    /// Deliver again after a pause, or after having been disabled
     Resume(Named),
     /// Ask the webhook again whether it wants events
     Validate(Named),
-    /// List the secrets that requests are signed by, by their fingerprints
+    /// List the secrets that requests are signed with, by their fingerprints
     SigningSecrets(Named),
-    /// Sign requests by a new secret, and print it this once
+    /// Sign requests with a new secret, and print it this once
     RotateSigningSecret(Rotate),
 }
 
 #[derive(Args, Debug)]
-struct Named {
+pub(super) struct Named {
     /// Name of the event subscription
     name: String,
     /// Topic that it belongs to
@@ -74,198 +73,207 @@ struct Named {
 }
 
 #[derive(Args, Debug)]
-struct Delete {
-    #[command(flatten)]
-    named: Named,
-    #[command(flatten)]
-    pending: PendingArgs,
-}
-
-#[derive(Args, Debug)]
-struct Rotate {
+pub(super) struct Rotate {
     #[command(flatten)]
     named: Named,
     /// File with the new secret (whsec_…), - for standard input [default: a secret made by the server]
     #[arg(long = "secret-file", value_name = "FILE", value_parser = secret_line)]
     secret: Option<Secret>,
-    /// How long the older secrets go on signing, in ISO 8601 [default: P1D]
+    /// How long the older secrets are still used beside it, in ISO 8601 [default: P1D]
     #[arg(long, value_name = "DURATION")]
     grace: Option<String>,
 }
 
 #[derive(Args, Debug)]
-struct Write {
+pub(super) struct Write {
     #[command(flatten)]
     named: Named,
+    /// File with the whole body of the request in Azure's form; - for standard input
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["definition", "filter_flags", "credentials"])]
+    file: Option<PathBuf>,
     #[command(flatten)]
     definition: DefinitionArgs,
     #[command(flatten)]
     filter: FilterArgs,
     #[command(flatten)]
     credentials: CredentialArgs,
-    /// File with the whole body of the request in Azure's form; - for standard input
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["definition", "filter_flags", "credentials"])]
-    file: Option<PathBuf>,
 }
 
-impl SubscriptionsArgs {
-    pub(super) async fn run(self) -> anyhow::Result<()> {
-        let client = Client::new(self.server.find()?)?;
-        match self.command {
-            SubscriptionsCommand::List { topic, namespace } => {
-                let subscriptions = all(&client, topic.as_deref(), &namespace).await?;
-                self.output.show(&subscriptions, list)?;
+impl Run for SubscriptionsCommand {
+    async fn run(self, server: &Server) -> anyhow::Result<()> {
+        match self {
+            Self::List { topic, namespace } => {
+                let all = all(server, topic.as_deref(), &namespace).await?;
+                server.show(&all, SUBSCRIPTIONS)
             }
-            SubscriptionsCommand::Create(write) => {
-                let written = write.create(&client).await?;
-                self.output.show(&written, sheet)?;
-                tell_if_not_validated(&written);
+            Self::Create(write) => {
+                let request = server.put(write.named.path()).json(&write.body()?);
+                let written = request.save(&write.named.title(), details).await?;
+                write.named.handshake(server, written).await
             }
-            SubscriptionsCommand::Show(named) => {
-                let found = client.get(&named.path(), &[]).await?;
-                self.output.show(&found, sheet)?;
+            Self::Show(named) => server.get(named.path()).show(details).await,
+            Self::Update(write) => {
+                let request = server.patch(write.named.path());
+                let written = request.json(&write.changes(server).await?).send().await?;
+                server.show(&written, details)?;
+                write.named.handshake(server, written).await
             }
-            SubscriptionsCommand::Update(write) => {
-                let written = write.update(&client).await?;
-                self.output.show(&written, sheet)?;
-                tell_if_not_validated(&written);
+            Self::Delete { named, how } => {
+                let (topic, name) = (named.topic().name(), named.name.as_str());
+                let (topic, request) = (topic.as_str(), server.delete(named.path()));
+                how.run(server, request, Scope::Subscription { topic, name })
+                    .await
             }
-            SubscriptionsCommand::Delete(Delete { named, pending }) => {
-                client.delete(&named.path(), &pending.query()).await?;
-                let (name, topic) = (&named.name, named.place().name());
-                let text = format!("event subscription {name} of topic {topic} is deleted\n");
-                let deleted = json!({ "deleted": name, "topic": topic });
-                self.output.show(&deleted, |_| text)?;
+            Self::Pause(named) => named.verb(server, "pause").show(details).await,
+            Self::Resume(named) => named.verb(server, "resume").show(details).await,
+            Self::Validate(named) => {
+                let asked = named.verb(server, "validate").send().await?;
+                server.show(&asked, details)?;
+                named.handshake(server, asked).await
             }
-            SubscriptionsCommand::Pause(named) => {
-                self.output
-                    .show(&named.act(&client, "pause").await?, sheet)?;
+            Self::SigningSecrets(named) => {
+                named.verb(server, "listSigningSecrets").show(SECRETS).await
             }
-            SubscriptionsCommand::Resume(named) => {
-                self.output
-                    .show(&named.act(&client, "resume").await?, sheet)?;
+            Self::RotateSigningSecret(rotate) => {
+                let secret = rotate.secret.as_ref().map(Secret::reveal);
+                let body = json!({ "secret": secret, "gracePeriod": rotate.grace });
+                let request = rotate.named.verb(server, "rotateSigningSecret");
+                request.json(&body).show(rotated).await
             }
-            SubscriptionsCommand::Validate(named) => {
-                self.output
-                    .show(&named.act(&client, "validate").await?, sheet)?;
-            }
-            SubscriptionsCommand::SigningSecrets(named) => {
-                let path = [&named.path()[..], &["listSigningSecrets"]].concat();
-                let listed = client.send(Method::POST, &path, None).await?;
-                self.output
-                    .show(&listed, |listed| secrets(&listed["value"]))?;
-            }
-            SubscriptionsCommand::RotateSigningSecret(rotate) => {
-                let rotated = rotate.run(&client).await?;
-                self.output.show(&rotated, |rotated| {
-                    let secret = text(rotated, "/secret");
-                    format!("{secret}\n{}", secrets(&rotated["signingSecrets"]))
-                })?;
-            }
+        }
+    }
+}
+
+fn rotated(rotated: &Value, screen: Screen) -> String {
+    let secrets = json!({ "value": rotated["signingSecrets"] });
+    format!(
+        "{}\n{}",
+        text(rotated, "/secret"),
+        SECRETS.text(&secrets, screen)
+    )
+}
+
+impl Named {
+    fn topic(&self) -> TopicArg<'_> {
+        self.namespace.topic(&self.topic)
+    }
+
+    fn title(&self) -> String {
+        format!(
+            "event subscription {} of topic {}",
+            self.name,
+            self.topic().name()
+        )
+    }
+
+    fn path(&self) -> Vec<&str> {
+        let mut path = self.topic().path();
+        path.extend(["eventSubscriptions", &self.name]);
+        path
+    }
+
+    /// Has something done with the subscription.
+    fn verb<'a>(&self, server: &'a Server, verb: &str) -> Request<'a> {
+        server.post(self.path()).at(verb)
+    }
+
+    /// Waits for the end of the handshake. It is an error if the webhook does not agree, because the event
+    /// subscription would receive nothing.
+    async fn handshake(&self, server: &Server, subscription: Value) -> anyhow::Result<()> {
+        let subscription = handshake_ended(server, &self.path(), subscription).await?;
+        let reason = text(&subscription, "/properties/everpost/validationFailure");
+        match text(&subscription, PROVISIONING_STATE).as_str() {
+            "Succeeded" => {}
+            "Failed" => bail!(
+                "the webhook handshake failed: {reason}. The event subscription receives nothing before it \
+                 succeeds: repeat it with `everpost subscriptions validate`, or leave it out with \
+                 --skip-validation"
+            ),
+            state => note(&format!(
+                "note: the webhook has not agreed yet ({state}); events published before it agrees are \
+                 never delivered to it. Look again with `everpost subscriptions show`"
+            )),
         }
         Ok(())
     }
 }
 
-/// A webhook that has not agreed gets nothing, which is easily overlooked.
-fn tell_if_not_validated(subscription: &Value) {
-    let state = text(subscription, "/properties/provisioningState");
-    if state != "Succeeded" {
-        tell(&format!(
-            "note: the webhook has not agreed yet ({state}); events published before it has agreed \
-             once are not for it. Look again with `everpost subscriptions show`, or leave the question \
-             out with --skip-validation"
-        ));
-    }
-}
+const PROVISIONING_STATE: &str = "/properties/provisioningState";
 
-impl Named {
-    fn place(&self) -> Place<'_> {
-        self.namespace.place(&self.topic)
+/// Waits for the end of a handshake, for a time. Returns the event subscription as it is then.
+pub(super) async fn handshake_ended(
+    server: &Server,
+    path: &[&str],
+    mut subscription: Value,
+) -> anyhow::Result<Value> {
+    let mut left = HANDSHAKE_DEADLINE;
+    while matches!(
+        text(&subscription, PROVISIONING_STATE).as_str(),
+        "Creating" | "Updating"
+    ) && !left.is_zero()
+    {
+        tokio::time::sleep(HANDSHAKE_PAUSE).await;
+        left = left.saturating_sub(HANDSHAKE_PAUSE);
+        subscription = server.get(path).send().await?;
     }
-
-    fn path(&self) -> Vec<&str> {
-        self.place().path(&["eventSubscriptions", &self.name])
-    }
-
-    /// Has something done with the subscription; returns it as it is then.
-    async fn act(&self, client: &Client, verb: &str) -> anyhow::Result<Value> {
-        let path = [&self.path()[..], &[verb]].concat();
-        client.send(Method::POST, &path, None).await?;
-        client.get(&self.path(), &[]).await
-    }
-}
-
-impl Rotate {
-    async fn run(&self, client: &Client) -> anyhow::Result<Value> {
-        let path = [&self.named.path()[..], &["rotateSigningSecret"]].concat();
-        let secret = self.secret.as_ref().map(Secret::reveal);
-        let body = json!({ "secret": secret, "gracePeriod": self.grace });
-        client.send(Method::POST, &path, Some(&body)).await
-    }
+    Ok(subscription)
 }
 
 impl Write {
     /// What the flags say, in the shape of the topic's kind.
     fn properties(&self, current: &Value) -> anyhow::Result<Map<String, Value>> {
-        match self.named.place().is_in_namespace() {
+        match self.named.topic().is_in_namespace() {
             true => {
                 self.definition
                     .properties_in_namespace(&self.filter, &self.credentials, current)
             }
             false => {
-                self.definition.refuse_pulling()?;
+                self.definition.reject_pulling()?;
                 let definition = &self.definition;
                 Ok(definition.properties(&self.filter, &self.credentials, current))
             }
         }
     }
 
-    async fn create(&self, client: &Client) -> anyhow::Result<Value> {
-        let body = match &self.file {
-            Some(file) => body::read(file)?,
-            None => json!({ "properties": self.properties(&Value::Null)? }),
-        };
-        client
-            .send(Method::PUT, &self.named.path(), Some(&body))
-            .await
+    /// The whole definition.
+    fn body(&self) -> anyhow::Result<Value> {
+        match &self.file {
+            Some(file) => body::read(file),
+            None => Ok(json!({ "properties": self.properties(&Value::Null)? })),
+        }
     }
 
-    async fn update(&self, client: &Client) -> anyhow::Result<Value> {
-        let body = match &self.file {
-            Some(file) => body::read(file)?,
-            None => {
-                let current = client.get(&self.named.path(), &[]).await?;
-                let changed = self.properties(&current["properties"])?;
-                if changed.is_empty() {
-                    bail!("nothing to change: name a flag, or a body with --file");
-                }
-                match self.named.place().is_in_namespace() {
-                    true => json!({ "properties": changed }),
-                    false => Value::Object(changed),
-                }
-            }
-        };
-        client
-            .send(Method::PATCH, &self.named.path(), Some(&body))
-            .await
+    /// What changes. A property that changes is sent whole.
+    async fn changes(&self, server: &Server) -> anyhow::Result<Value> {
+        if let Some(file) = &self.file {
+            return body::read(file);
+        }
+        let current = server.get(self.named.path()).send().await?;
+        let changed = self.properties(&current["properties"])?;
+        if changed.is_empty() {
+            bail!("nothing to change: name a flag, or a body with --file");
+        }
+        Ok(match self.named.topic().is_in_namespace() {
+            true => json!({ "properties": changed }),
+            false => Value::Object(changed),
+        })
     }
 }
 
 /// The subscriptions of one topic, of all topics of a namespace, or of all topics.
 async fn all(
-    client: &Client,
+    server: &Server,
     topic: Option<&str>,
     namespace: &NamespaceArgs,
 ) -> anyhow::Result<Value> {
     let topics = match topic {
         Some(topic) => vec![topic.to_owned()],
-        None => namespace.topic_names(client).await?,
+        None => namespace.topic_names(server).await?,
     };
     let mut subscriptions = Vec::new();
     for topic in &topics {
-        let path = namespace.place(topic).path(&["eventSubscriptions"]);
-        let of_topic = client.get(&path, &[]).await?;
+        let path = namespace.topic(topic).path();
+        let of_topic = server.get(path).at("eventSubscriptions").send().await?;
         subscriptions.extend_from_slice(items(&of_topic, "/value"));
     }
     Ok(json!({ "value": subscriptions }))
@@ -278,7 +286,7 @@ mod tests {
     use clap::Parser;
 
     use super::*;
-    use crate::app::cli::client::tests::serving;
+    use crate::app::cli::request::tests::serving;
     use crate::app::cli::subscriptions::show::tests::billing;
 
     #[derive(Parser)]
@@ -290,14 +298,13 @@ mod tests {
     #[tokio::test]
     async fn an_update_sends_the_changed_property_whole() {
         let path = "/topics/orders/eventSubscriptions/billing";
-        let echo = async |Json(body): Json<Value>| Json(body);
-        let router = Router::new().route(path, get(async || Json(billing())).patch(echo));
-        let client = serving(router).await;
+        let router = Router::new().route(path, get(async || Json(billing())));
+        let server = serving(router).await;
         let check = async |flags: &str, expected: Result<Value, &str>| {
             let line = format!("everpost billing --topic orders{flags}");
             let line = CommandLine::try_parse_from(line.split(' '))
                 .unwrap_or_else(|error| panic!("{error}"));
-            let sent = line.write.update(&client).await;
+            let sent = line.write.changes(&server).await;
             assert_eq!(
                 sent.map_err(|error| error.to_string()),
                 expected.map_err(str::to_owned)
@@ -316,19 +323,18 @@ mod tests {
     #[tokio::test]
     async fn in_a_namespace_an_update_sends_what_changes() {
         let path = "/namespaces/shop/topics/orders/eventSubscriptions/billing";
-        let echo = async |Json(body): Json<Value>| Json(body);
         let shown = json!({ "properties": {
             "deliveryConfiguration": { "deliveryMode": "Push", "push": { "maxDeliveryCount": 10,
                 "destination": { "endpointType": "WebHook", "properties": { "endpointBaseUrl": "http://h/" } } } },
             "filtersConfiguration": { "includedEventTypes": ["A"], "filters": [] },
         } });
-        let router = Router::new().route(path, get(async || Json(shown)).patch(echo));
-        let client = serving(router).await;
+        let router = Router::new().route(path, get(async || Json(shown)));
+        let server = serving(router).await;
         let line =
             "everpost billing --namespace shop --topic orders --max-attempts 3 --event-type B";
         let line = CommandLine::try_parse_from(line.split(' '));
         let line = line.unwrap_or_else(|error| panic!("{error}"));
-        let sent = line.write.update(&client).await.expect("an answer");
+        let sent = line.write.changes(&server).await.expect("an answer");
         let expected = json!({ "properties": {
             "deliveryConfiguration": { "push": { "maxDeliveryCount": 3 } },
             "filtersConfiguration": { "includedEventTypes": ["B"], "filters": [] },
@@ -344,46 +350,34 @@ mod tests {
             "deliveryConfiguration": { "deliveryMode": "Queue", "queue": {
                 "receiveLockDurationInSeconds": 60, "maxDeliveryCount": 10, "eventTimeToLive": "P1D" } },
         } });
-        let (echo, current) = (async |Json(body): Json<Value>| Json(body), shown.clone());
-        let router =
-            Router::new().route(path, get(async move || Json(current)).put(echo).patch(echo));
-        let client = serving(router).await;
+        let current = shown.clone();
+        let router = Router::new().route(path, get(async move || Json(current)));
+        let server = serving(router).await;
         let write = |flags: &str, place: &str| {
             let line = format!("everpost billing --topic {place}{flags}");
             let line = CommandLine::try_parse_from(line.split(' '));
             line.unwrap_or_else(|error| panic!("{error}")).write
         };
-        let made = write(" --queue --lock-duration 90", "shop/orders")
-            .create(&client)
-            .await;
+        let created = write(" --queue --lock-duration 90", "shop/orders").body();
         let queue = json!({ "receiveLockDurationInSeconds": 90 });
         let delivery = json!({ "deliveryMode": "Queue", "queue": queue });
         let expected = json!({ "properties": { "deliveryConfiguration": delivery } });
-        assert_eq!(made.expect("it is sent"), expected);
-        let changed = write(" --max-attempts 3", "shop/orders")
-            .update(&client)
-            .await;
+        assert_eq!(created.expect("a body"), expected);
+        let changed = write(" --max-attempts 3", "shop/orders");
+        let changed = changed.changes(&server).await;
         let delivery = json!({ "queue": { "maxDeliveryCount": 3 } });
         let expected = json!({ "properties": { "deliveryConfiguration": delivery } });
-        assert_eq!(changed.expect("it is sent"), expected);
-        let refused = write(" --endpoint http://h", "shop/orders")
-            .update(&client)
-            .await;
-        assert!(
-            refused
-                .expect_err("no webhook")
-                .to_string()
-                .contains("are pulled")
-        );
-        let refused = write(" --queue", "orders").create(&client).await;
-        assert!(
-            refused
-                .expect_err("no namespace")
-                .to_string()
-                .contains("--namespace")
-        );
-        assert!(list(&json!({ "value": [&shown] })).contains("pulled by receivers"));
-        let sheet = sheet(&shown);
-        assert!(sheet.contains("lock          60 s\n"), "{sheet}");
+        assert_eq!(changed.expect("a body"), expected);
+        let rejected = write(" --endpoint http://h", "shop/orders");
+        let rejected = rejected.changes(&server).await.expect_err("no webhook");
+        assert!(rejected.to_string().contains("are pulled"));
+        let rejected = write(" --queue", "orders")
+            .body()
+            .expect_err("no namespace");
+        assert!(rejected.to_string().contains("--namespace"));
+        let listed = SUBSCRIPTIONS.text(&json!({ "value": [&shown] }), Screen::default());
+        assert!(listed.contains("pulled by receivers"));
+        let details = details(&shown, Screen::default());
+        assert!(details.contains("lock          60 s\n"), "{details}");
     }
 }

@@ -3,29 +3,24 @@
 use serde_json::{Value, json};
 
 use crate::app::cli::credentials;
-use crate::app::cli::output::{items, text};
-use crate::app::cli::table::Table;
+use crate::app::cli::output::{Screen, items, text};
+use crate::app::cli::table::Cell::{Of, Text, Time, Word};
+use crate::app::cli::table::{Lines, List};
 
-/// Event subscriptions, one on a line.
-pub(super) fn list(subscriptions: &Value) -> String {
-    let subscriptions = items(subscriptions, "/value");
-    if subscriptions.is_empty() {
-        return "no event subscriptions yet: make one with `everpost subscriptions create NAME \
-                --topic TOPIC --endpoint URL`\n"
-            .to_owned();
-    }
-    let mut table = Table::headed(["TOPIC", "NAME", "STATE", "SCHEMA", "ENDPOINT"]);
-    for subscription in subscriptions {
-        table.row([
-            topic_name(subscription),
-            text(subscription, "/name"),
-            state(subscription),
-            text(subscription, "/properties/eventDeliverySchema"),
-            endpoint(&in_one_shape(subscription)),
-        ]);
-    }
-    table.to_string()
-}
+pub(super) const SUBSCRIPTIONS: List = List {
+    none: "no event subscriptions yet: create one with `everpost subscriptions create NAME --topic TOPIC \
+           --endpoint URL`",
+    columns: &[
+        ("TOPIC", Of(topic_name)),
+        ("NAME", Text("/name")),
+        ("STATE", Word(STATE)),
+        ("SCHEMA", Text("/properties/eventDeliverySchema")),
+        ("ENDPOINT", Of(|each| endpoint(&in_one_shape(each)))),
+    ],
+};
+
+/// How an event subscription stands, in one word.
+const STATE: &str = "/properties/everpost/state";
 
 /// The names at the end of the topic's resource id: `orders`, `shop/orders`.
 fn topic_name(subscription: &Value) -> String {
@@ -65,15 +60,15 @@ fn in_one_shape(subscription: &Value) -> Value {
 }
 
 /// One event subscription, line by line.
-pub(super) fn sheet(subscription: &Value) -> String {
+pub(super) fn details(subscription: &Value, _: Screen) -> String {
     let subscription = &in_one_shape(subscription);
-    let mut table = Table::sheet();
-    let mut line = |name: &str, value: String| table.line(name, value);
+    let mut lines = Lines::default();
+    let mut line = |name: &str, value: String| lines.add(name, value);
     let property = |name: &str| text(subscription, &format!("/properties/{name}"));
     line("name", text(subscription, "/name"));
     line("topic", topic_name(subscription));
-    line("state", state(subscription));
-    line("why", property("everpost/stateReason"));
+    line("state", text(subscription, STATE));
+    line("reason", property("everpost/stateReason"));
     line("endpoint", endpoint(subscription));
     line("lock", lock(&property("lock")));
     line("schema", property("eventDeliverySchema"));
@@ -99,7 +94,7 @@ pub(super) fn sheet(subscription: &Value) -> String {
     line("expires", property("expirationTimeUtc"));
     line("dead letters", dead_letters(subscription));
     line("resource id", text(subscription, "/id"));
-    table.to_string()
+    lines.to_string()
 }
 
 fn filter_lines(filter: &Value) -> Vec<(&'static str, String)> {
@@ -160,22 +155,17 @@ fn batch(subscription: &Value) -> String {
     }
 }
 
-/// How things stand, in one word.
-fn state(subscription: &Value) -> String {
-    text(subscription, "/properties/everpost/state")
-}
-
 /// What is not left to the settings of the server.
 fn pace(subscription: &Value) -> String {
-    let told = |name: &str, unit: &str| {
+    let limit = |name: &str, unit: &str| {
         let pointer = format!("/properties/destination/properties/{name}");
         let value = text(subscription, &pointer);
         (!value.is_empty()).then(|| format!("{value} {unit}"))
     };
     let all = [
-        told("responseDeadlineInSeconds", "s to answer"),
-        told("maxRequestsInFlight", "requests at once"),
-        told("maxRequestsPerSecond", "requests per second"),
+        limit("responseDeadlineInSeconds", "s to answer"),
+        limit("maxRequestsInFlight", "requests at once"),
+        limit("maxRequestsPerSecond", "requests per second"),
     ];
     all.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
@@ -219,27 +209,20 @@ fn list_of(values: &Value) -> String {
     values.collect::<Vec<_>>().join(", ")
 }
 
-/// The secrets that requests are signed by.
-pub(super) fn secrets(secrets: &Value) -> String {
-    let secrets = items(secrets, "");
-    if secrets.is_empty() {
-        return "requests are not signed: begin with `everpost subscriptions rotate-signing-secret`\n"
-            .to_owned();
-    }
-    let mut table = Table::headed(["FINGERPRINT", "CREATED", "SIGNS UNTIL"]);
-    for secret in secrets {
-        table.row([
-            text(secret, "/fingerprint"),
-            text(secret, "/createdAt"),
-            text(secret, "/expiresAt"),
-        ]);
-    }
-    table.to_string()
-}
+/// The secrets that requests are signed with.
+pub(super) const SECRETS: List = List {
+    none: "requests are not signed: begin with `everpost subscriptions rotate-signing-secret`",
+    columns: &[
+        ("FINGERPRINT", Text("/fingerprint")),
+        ("CREATED (UTC)", Time("/createdAt")),
+        ("SIGNS UNTIL (UTC)", Time("/expiresAt")),
+    ],
+};
 
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
+    use crate::app::cli::output::View;
 
     pub(in super::super) fn billing() -> Value {
         json!({
@@ -292,7 +275,7 @@ pub(super) mod tests {
             },
         });
         assert_eq!(
-            sheet(&shown),
+            details(&shown, Screen::default()),
             "\
 name          billing
 topic         shop/orders
@@ -311,7 +294,7 @@ dead letters  dropped
     #[test]
     fn subscriptions_are_listed_in_columns() {
         assert_eq!(
-            list(&json!({ "value": [billing()] })),
+            SUBSCRIPTIONS.text(&json!({ "value": [billing()] }), Screen::default()),
             "\
 TOPIC   NAME     STATE   SCHEMA           ENDPOINT
 orders  billing  Failed  EventGridSchema  http://127.0.0.1:9000/
@@ -322,27 +305,27 @@ orders  billing  Failed  EventGridSchema  http://127.0.0.1:9000/
     #[test]
     fn a_subscription_is_shown_line_by_line() {
         assert_eq!(
-            sheet(&billing()),
+            details(&billing(), Screen::default()),
             "\
-name          billing
-topic         orders
-state         Failed
-why           the receiver answered 404
-endpoint      http://127.0.0.1:9000/
-schema        EventGridSchema
-event types   A, B
-filter        {\"key\":\"data.x\"}
-attempts      30
-time to live  1440 min
-schedule      PT1S, PT1M
-pace          60 s to answer, 0.5 requests per second
-if gone       disabled
-batch         20 events, 128 KB
-headers       X-A=1, X-B=***, X-C=<data.id>
-credentials   basic, as ada
-certificate   shown to the webhook
-signed by     ab, cd until 2030-01-01T00:00:00.000Z
-dead letters  kept
+name            billing
+topic           orders
+state           Failed
+reason          the receiver answered 404
+endpoint        http://127.0.0.1:9000/
+schema          EventGridSchema
+event types     A, B
+filter          {\"key\":\"data.x\"}
+attempts        30
+time to live    1440 min
+schedule        PT1S, PT1M
+pace            60 s to answer, 0.5 requests per second
+if gone         disabled
+batch           20 events, 128 KB
+headers         X-A=1, X-B=***, X-C=<data.id>
+authentication  basic, as ada
+certificate     client certificate
+signed with     ab, cd until 2030-01-01T00:00:00.000Z
+dead letters    kept
 "
         );
     }

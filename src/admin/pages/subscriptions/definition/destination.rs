@@ -88,7 +88,7 @@ fn receiver_hint(url: Field, subject: &Subject<'_>) -> Field {
     let closed = match subject.shuts_out_this_machine {
         true => {
             " Addresses of this machine and of private networks must be allowed first \
-             (--egress-allow 127.0.0.0/8), or use an inspector."
+             (--egress-allow 127.0.0.1/32), or use an inspector."
         }
         false => "",
     };

@@ -12,19 +12,18 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use crate::app::cli::client::Client;
-use crate::app::cli::dead_letter_filter::DeadLetterFilter;
-use crate::app::cli::output::{Output, items, moment, tell, text};
+use crate::app::cli::dead_letters::PATH;
+use crate::app::cli::filters::DeadLetterFilter;
+use crate::app::cli::output::{Screen, items, moment, note, number, text};
+use crate::app::cli::request::Server;
 use crate::base::Timestamp;
 use crate::model::delivery::DeliveryId;
 use crate::model::limits::{BLOB_RECORDS_MAX, IMPORT_BYTES_MAX};
 use crate::model::name::{SubscriptionName, TopicName};
 use crate::wire::dead_letter_blob::{self, BlobTitle};
 
-const PATH: [&str; 2] = ["everpost", "deadLetters"];
-
 /// Dead letters that are asked for at once.
-const PAGE: usize = 200;
+const PAGE: u32 = 200;
 
 /// Files that one import looks at.
 const FILES_MAX: usize = 1_000_000;
@@ -34,7 +33,7 @@ const FILES_PER_LINE: usize = 100;
 
 /// Which dead letters, and where to.
 #[derive(Args, Debug)]
-pub(super) struct Export {
+pub(in crate::app::cli) struct Export {
     /// Directory to write to
     #[arg(long, value_name = "DIR")]
     dir: PathBuf,
@@ -44,7 +43,7 @@ pub(super) struct Export {
 
 /// Which files, and where to.
 #[derive(Args, Debug)]
-pub(super) struct Import {
+pub(in crate::app::cli) struct Import {
     /// Files, and directories with files below them, whose names end in .json
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
@@ -54,46 +53,33 @@ pub(super) struct Import {
     /// Its only event subscription that gets them, whatever its filter says
     #[arg(long)]
     subscription: Option<String>,
-    /// Do it
+    /// Apply instead of only counting
     #[arg(long)]
     yes: bool,
 }
 
 impl Export {
-    pub(super) async fn run(&self, client: &Client, output: Output) -> anyhow::Result<()> {
-        let count = client
-            .get(&[PATH[0], PATH[1], "count"], &self.filter.query())
+    pub(super) async fn run(&self, server: &Server) -> anyhow::Result<()> {
+        let count = server.get(PATH).at("count").query(&self.filter);
+        let total = number(&count.send().await?, "/count");
+        let (mut written, mut files) = (0, 0);
+        let pages = server.get(PATH).query(&self.filter);
+        pages
+            .query(json!({ "limit": PAGE }))
+            .pages(async |page| {
+                let mut rest = items(page, "/value");
+                while let Some((blob, others)) = first_blob(rest) {
+                    write_blob(server, &self.dir, blob).await?;
+                    (written, files, rest) = (written + blob.len(), files + 1, others);
+                }
+                note(&format!("{written} of {total} dead letters written"));
+                Ok(())
+            })
             .await?;
-        tell(&format!("{} dead letters", text(&count, "/count")));
-        let (mut written, mut files, mut before) = (0, 0, None);
-        loop {
-            let page = self.page(client, before).await?;
-            let mut rest = items(&page, "/value");
-            while let Some((blob, others)) = first_blob(rest) {
-                write_blob(client, &self.dir, blob).await?;
-                (written, files, rest) = (written + blob.len(), files + 1, others);
-            }
-            let next = page["nextBefore"].as_i64();
-            // Each page lies below the last: a server that breaks this is not followed in circles.
-            match next.filter(|next| before.is_none_or(|before| *next < before)) {
-                Some(next) => before = Some(next),
-                None => break,
-            }
-            tell(&format!("{written} written so far"));
-        }
         let done = json!({ "records": written, "files": files });
-        let told = |done: &Value| {
-            let (records, files) = (text(done, "/records"), text(done, "/files"));
-            format!("{records} dead letters written to {files} files\n")
-        };
-        Ok(output.show(&done, told)?)
-    }
-
-    async fn page(&self, client: &Client, before: Option<i64>) -> anyhow::Result<Value> {
-        let limit = ("limit", PAGE.to_string());
-        let below = before.map(|before| ("before", before.to_string()));
-        let query = self.filter.query().into_iter().chain([limit]).chain(below);
-        client.get(&PATH, &query.collect::<Vec<_>>()).await
+        server.show(&done, |_: &_, _| {
+            format!("{written} dead letters written to {files} files\n")
+        })
     }
 }
 
@@ -106,7 +92,7 @@ fn first_blob(rows: &[Value]) -> Option<(&[Value], &[Value])> {
 }
 
 /// Whoever writes the same dead letters again overwrites the same file.
-async fn write_blob(client: &Client, to: &Path, rows: &[Value]) -> anyhow::Result<()> {
+async fn write_blob(server: &Server, to: &Path, rows: &[Value]) -> anyhow::Result<()> {
     let first = rows.last().context("a blob is not empty")?; // the oldest
     let topic = TopicName::parse(&text(first, "/topic"))?;
     let subscription = SubscriptionName::parse(&text(first, "/subscription"))?;
@@ -121,7 +107,7 @@ async fn write_blob(client: &Client, to: &Path, rows: &[Value]) -> anyhow::Resul
     };
     let mut records = Vec::with_capacity(rows.len());
     for row in rows.iter().rev() {
-        records.extend(record(client, &text(row, "/deliveryId")).await?);
+        records.extend(record(server, &text(row, "/deliveryId")).await?);
     }
     let file = to.join(title.name());
     let folder = file.parent().context("a file in a folder")?;
@@ -131,18 +117,18 @@ async fn write_blob(client: &Client, to: &Path, rows: &[Value]) -> anyhow::Resul
 }
 
 /// The record byte for byte; none for what has been pruned meanwhile, or cannot be read.
-async fn record(client: &Client, id: &str) -> anyhow::Result<Option<Vec<u8>>> {
+async fn record(server: &Server, id: &str) -> anyhow::Result<Option<Vec<u8>>> {
     #[derive(Deserialize)]
     struct Shown {
         record: Option<Box<RawValue>>,
     }
-    let answer = client.get_text(&[PATH[0], PATH[1], id]).await?;
+    let answer = server.get(PATH).at(id).text().await?;
     let shown: Shown = serde_json::from_str(&answer).context("the server shows no dead letter")?;
     Ok(shown.record.map(|record| record.get().as_bytes().to_vec()))
 }
 
 impl Import {
-    pub(super) async fn run(&self, client: &Client, output: Output) -> anyhow::Result<()> {
+    pub(super) async fn run(&self, server: &Server) -> anyhow::Result<()> {
         let files = self.files()?;
         let mut records = 0;
         for file in &files {
@@ -150,32 +136,25 @@ impl Import {
         }
         if !self.yes {
             let counted = json!({ "records": records, "files": files.len() });
-            return Ok(output.show(&counted, told)?);
+            return server.show(&counted, imported);
         }
-        let (mut imported, mut repeated) = (0, 0);
-        for (number, file) in files.iter().enumerate() {
+        let (mut done, mut repeated) = (0, 0);
+        for (index, file) in files.iter().enumerate() {
             let (blob, records) = read(file)?;
-            let answer = client
-                .post_bytes(&[PATH[0], PATH[1], "import"], &self.query(), blob)
-                .await;
-            let answer = answer.with_context(|| format!("{}: not taken", file.display()))?;
-            imported += answer["imported"].as_u64().unwrap_or(0);
-            repeated += match answer["repeated"].as_bool() {
-                Some(true) => records as u64,
-                Some(false) | None => 0,
-            };
-            if (number + 1).is_multiple_of(FILES_PER_LINE) {
-                tell(&format!("{imported} of {records} records imported so far"));
+            let to = json!({ "topic": self.topic, "subscription": self.subscription });
+            let request = server.post(PATH).at("import").query(to);
+            let answer = request.body("application/json", blob).send().await;
+            let answer = answer.with_context(|| format!("{} was not imported", file.display()))?;
+            done += number(&answer, "/imported");
+            if answer["repeated"] == true {
+                repeated += records;
+            }
+            if (index + 1).is_multiple_of(FILES_PER_LINE) {
+                note(&format!("{done} of {records} records imported so far"));
             }
         }
-        let done = json!({ "imported": imported, "repeated": repeated, "files": files.len() });
-        Ok(output.show(&done, told)?)
-    }
-
-    fn query(&self) -> Vec<(&'static str, String)> {
-        let topic = ("topic", self.topic.clone());
-        let subscription = self.subscription.clone().map(|name| ("subscription", name));
-        std::iter::once(topic).chain(subscription).collect()
+        let done = json!({ "imported": done, "repeated": repeated, "files": files.len() });
+        server.show(&done, imported)
     }
 
     /// In the order of their names, which is that of their days.
@@ -208,30 +187,31 @@ fn read(file: &Path) -> anyhow::Result<(Vec<u8>, usize)> {
     let name = file.display();
     let bytes = fs::metadata(file).with_context(|| format!("cannot read {name}"))?;
     if bytes.len() > IMPORT_BYTES_MAX as u64 {
-        bail!("{name} is larger than {IMPORT_BYTES_MAX} bytes, which is no blob of dead letters");
+        bail!(
+            "{name} is larger than {IMPORT_BYTES_MAX} bytes, which is not a blob of dead letters"
+        );
     }
     let blob = fs::read(file).with_context(|| format!("cannot read {name}"))?;
     let records = match blob.trim_ascii_start().first() {
         Some(b'[') => serde_json::from_slice::<Vec<&RawValue>>(&blob).map(|all| all.len()),
         _ => serde_json::from_slice::<&RawValue>(&blob).map(|_| 1),
     };
-    let records = records.with_context(|| format!("{name} is no blob of dead letters"))?;
+    let records = records.with_context(|| format!("{name} is not a blob of dead letters"))?;
     Ok((blob, records))
 }
 
-fn told(done: &Value) -> String {
-    let files = text(done, "/files");
-    match (done["records"].as_u64(), done["repeated"].as_u64()) {
-        (Some(records), _) => {
-            format!("{records} records in {files} files would be imported; add --yes to do it\n")
+fn imported(done: &Value, _: Screen) -> String {
+    let of = |pointer| text(done, pointer);
+    let (files, repeated) = (of("/files"), of("/repeated"));
+    match (done["records"].is_u64(), repeated.as_str()) {
+        (true, _) => {
+            let records = of("/records");
+            format!("{records} records in {files} files would be imported; add --yes to apply\n")
         }
-        (None, Some(repeated)) if repeated > 0 => format!(
-            "{} records imported from {files} files; {repeated} had been imported a moment ago\n",
-            text(done, "/imported")
-        ),
-        _ => format!(
-            "{} records imported from {files} files\n",
-            text(done, "/imported")
+        (false, "0" | "") => format!("{} records imported from {files} files\n", of("/imported")),
+        (false, _) => format!(
+            "{} records imported from {files} files; {repeated} had been imported just before\n",
+            of("/imported")
         ),
     }
 }
@@ -275,12 +255,13 @@ mod tests {
 
     #[test]
     fn an_import_says_what_it_did() {
-        let counted = told(&json!({ "records": 3, "files": 2 }));
+        let counted = imported(&json!({ "records": 3, "files": 2 }), Screen::default());
         assert_eq!(
             counted,
-            "3 records in 2 files would be imported; add --yes to do it\n"
+            "3 records in 2 files would be imported; add --yes to apply\n"
         );
-        let done = told(&json!({ "imported": 3, "repeated": 0, "files": 2 }));
+        let done = json!({ "imported": 3, "repeated": 0, "files": 2 });
+        let done = imported(&done, Screen::default());
         assert_eq!(done, "3 records imported from 2 files\n");
     }
 }

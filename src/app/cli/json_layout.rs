@@ -1,70 +1,44 @@
 //! JSON laid out for reading, every value as it was written: to parse it and print it again would round
 //! long numbers.
 
-/// Spaces by which each level is indented.
-const INDENT: usize = 2;
-
 /// `json`, which must be valid, over several lines.
 pub(super) fn laid_out(json: &str) -> String {
-    let mut layout = Layout::default();
+    let mut text = String::new();
+    let mut level = 0_usize;
     let mut rest = json.trim_start();
     while !rest.is_empty() {
         let (token, after) = rest.split_at(token_length(rest));
-        layout.add(token);
         rest = after.trim_start();
-    }
-    layout.text
-}
-
-#[derive(Default)]
-struct Layout {
-    text: String,
-    level: usize,
-    /// An array or object has just been opened: it may turn out to be empty.
-    is_open: bool,
-}
-
-impl Layout {
-    fn add(&mut self, token: &str) {
         match token {
             "{" | "[" => {
-                self.begin();
-                self.text.push_str(token);
-                self.level += 1;
-                self.is_open = true;
+                text.push_str(token);
+                level += 1;
+                // Nothing stands between the brackets of an empty array or object.
+                if !rest.starts_with(['}', ']']) {
+                    break_line(&mut text, level);
+                }
             }
             "}" | "]" => {
-                self.level = self.level.saturating_sub(1);
-                if !self.is_open {
-                    self.break_line();
+                level = level.saturating_sub(1);
+                if !text.ends_with(['{', '[']) {
+                    break_line(&mut text, level);
                 }
-                self.is_open = false;
-                self.text.push_str(token);
+                text.push_str(token);
             }
             "," => {
-                self.text.push(',');
-                self.break_line();
+                text.push(',');
+                break_line(&mut text, level);
             }
-            ":" => self.text.push_str(": "),
-            value => {
-                self.begin();
-                self.text.push_str(value);
-            }
+            ":" => text.push_str(": "),
+            value => text.push_str(value),
         }
     }
+    text
+}
 
-    /// The first thing inside of brackets stands on a line of its own.
-    fn begin(&mut self) {
-        if self.is_open {
-            self.break_line();
-        }
-        self.is_open = false;
-    }
-
-    fn break_line(&mut self) {
-        self.text.push('\n');
-        self.text.push_str(&" ".repeat(self.level * INDENT));
-    }
+fn break_line(text: &mut String, level: usize) {
+    text.push('\n');
+    text.push_str(&"  ".repeat(level));
 }
 
 /// Bytes of the token that `json` starts with: a punctuation mark, a string, or a number or word.

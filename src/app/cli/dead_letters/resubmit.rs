@@ -1,31 +1,26 @@
 //! `everpost dead-letters resubmit`: a second chance, for one, for some, or for many as a replay job.
 
-use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use clap::Args;
-use reqwest::Method;
-use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use crate::app::cli::body;
-use crate::app::cli::client::Client;
-use crate::app::cli::dead_letter_filter::DeadLetterFilter;
-use crate::app::cli::output::{Output, items, text};
+use crate::app::cli::confirm::Misuse;
+use crate::app::cli::dead_letters::PATH;
+use crate::app::cli::filters::DeadLetterFilter;
+use crate::app::cli::output::{Screen, items, text};
 use crate::app::cli::replay::{How, TargetArgs, begin};
-use crate::model::limits::{PUBLISH_BYTES_MAX, REPLAY_BATCH_MAX, REPLAY_REQUESTS_MAX};
-
-const PATH: [&str; 2] = ["everpost", "deadLetters"];
+use crate::app::cli::request::{Server, given};
+use crate::model::limits::{REPLAY_BATCH_MAX, REPLAY_REQUESTS_MAX};
 
 #[derive(Args, Debug)]
-pub(super) struct Resubmit {
+pub(in crate::app::cli) struct Resubmit {
     /// Numbers of deliveries, as `dead-letters list` shows them
-    #[arg(required_unless_present_any = DeadLetterFilter::NAMES.into_iter().chain(["all"]),
-        conflicts_with_all = DeadLetterFilter::NAMES.into_iter().chain(["all"]))]
     deliveries: Vec<i64>,
     /// All dead letters
-    #[arg(long)]
+    #[arg(long, conflicts_with = "deliveries")]
     all: bool,
     #[command(flatten)]
     filter: DeadLetterFilter,
@@ -33,67 +28,64 @@ pub(super) struct Resubmit {
     target: TargetArgs,
     /// Send the event in this file in place of the original: JSON in the input schema of its topic;
     /// - is standard input
-    #[arg(long, value_name = "FILE",
-        conflicts_with_all = DeadLetterFilter::NAMES.into_iter().chain(["all", "data"]))]
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "deliveries",
+        conflicts_with = "data"
+    )]
     event: Option<PathBuf>,
     /// Send the JSON in this file in place of the event's data; - is standard input
-    #[arg(long, value_name = "FILE", requires = "deliveries")]
+    #[arg(long, value_name = "FILE")]
     data: Option<PathBuf>,
     #[command(flatten)]
     how: How,
 }
 
 impl Resubmit {
-    pub(super) async fn run(&self, client: &Client, output: Output) -> anyhow::Result<()> {
-        let edit = [("event", &self.event), ("data", &self.data)];
-        let edit = edit
-            .into_iter()
-            .find_map(|(name, file)| Some((name, file.as_ref()?)));
+    pub(super) async fn run(&self, server: &Server) -> anyhow::Result<()> {
+        let (event, data) = (self.event.as_ref(), self.data.as_ref());
+        let edit = event.map(|file| ("event", file));
+        let edit = edit.or(data.map(|file| ("data", file)));
+        let filter = given(&self.filter);
+        let has_filter = self.all || !filter.is_empty();
+        if has_filter != self.deliveries.is_empty() {
+            let problem = "name deliveries, or a filter, or --all";
+            bail!(Misuse(problem.to_owned()));
+        }
         match (self.deliveries.as_slice(), edit) {
-            ([], _) => {
-                let source = json!({ "kind": "DeadLetters", "filter": self.filter.to_json() });
-                begin(client, output, &source, &self.target, &self.how).await
-            }
             ([delivery], Some((name, file))) => {
-                let edit = format!("\"{name}\":{}", read(file)?);
-                let body = format!("{{\"target\":{},{edit}}}", self.target.to_json());
-                let number = delivery.to_string();
-                let path = [PATH[0], PATH[1], &number, "resubmit"];
-                let done = client.send_text(Method::POST, &path, body).await?;
-                let done = json!({ "value": [done] });
-                Ok(output.show(&done, resubmissions)?)
+                let edit = body::read_event(file)?;
+                let target = self.target.to_json();
+                let body = format!("{{\"target\":{target},\"{name}\":{edit}}}");
+                let request = server.post(PATH).at(delivery).at("resubmit");
+                let done = request.body("application/json", body).send().await?;
+                server.show(&json!({ "value": [done] }), resubmissions)
             }
-            (_, Some(_)) => bail!("an edited event goes in place of one; name one delivery"),
+            (_, Some(_)) => {
+                let problem = "an edited event replaces a single one; name one delivery";
+                bail!(Misuse(problem.to_owned()))
+            }
+            ([], None) => {
+                let source = json!({ "kind": "DeadLetters", "filter": filter });
+                begin(server, &source, &self.target, &self.how).await
+            }
             (deliveries, None) => {
-                let done = selection(client, deliveries, &self.target).await?;
-                output.show(&done, resubmissions)?;
-                let refused = items(&done, "/value").iter();
-                match refused.filter(|each| each.get("error").is_some()).count() {
+                let done = selection(server, deliveries, &self.target).await?;
+                server.show(&done, resubmissions)?;
+                let failed = items(&done, "/value").iter();
+                match failed.filter(|each| each.get("error").is_some()).count() {
                     0 => Ok(()),
-                    refused => bail!("{refused} of {} are not resubmitted", deliveries.len()),
+                    failed => bail!("{failed} of {} were not resubmitted", deliveries.len()),
                 }
             }
         }
     }
 }
 
-/// JSON as the text that it is: parsing would round long numbers.
-fn read(path: &Path) -> anyhow::Result<Box<RawValue>> {
-    let shown = path.display();
-    let mut text = String::new();
-    body::open(path)?
-        .take(PUBLISH_BYTES_MAX as u64 + 1)
-        .read_to_string(&mut text)
-        .with_context(|| format!("cannot read {shown}"))?;
-    if text.len() > PUBLISH_BYTES_MAX {
-        bail!("{shown} is longer than {PUBLISH_BYTES_MAX} bytes, more than an event may be");
-    }
-    RawValue::from_string(text.trim().to_owned()).with_context(|| format!("{shown} is no JSON"))
-}
-
 /// As many requests as it takes.
 async fn selection(
-    client: &Client,
+    server: &Server,
     deliveries: &[i64],
     target: &TargetArgs,
 ) -> anyhow::Result<Value> {
@@ -104,14 +96,13 @@ async fn selection(
     let mut rows: Vec<Value> = Vec::new();
     for some in deliveries.chunks(at_once) {
         let body = json!({ "deliveryIds": some, "target": target.to_json() });
-        let path = [PATH[0], PATH[1], "resubmit"];
-        let done = client.send(Method::POST, &path, Some(&body)).await?;
+        let done = server.post(PATH).at("resubmit").json(&body).send().await?;
         rows.extend_from_slice(items(&done, "/value"));
     }
     Ok(json!({ "value": rows }))
 }
 
-fn resubmissions(done: &Value) -> String {
+fn resubmissions(done: &Value, _: Screen) -> String {
     let lines = items(done, "/value").iter().map(|each| {
         let old = text(each, "/resubmissionOf");
         let (new, event) = (text(each, "/deliveryId"), text(each, "/eventKey"));
@@ -130,7 +121,7 @@ mod tests {
     use axum::{Json, Router};
 
     use super::*;
-    use crate::app::cli::client::tests::serving;
+    use crate::app::cli::request::tests::serving;
 
     #[tokio::test]
     async fn a_long_selection_takes_several_requests() {
@@ -141,9 +132,9 @@ mod tests {
             Json(json!({ "value": rows }))
         };
         let router = Router::new().route("/everpost/deadLetters/resubmit", post(answer));
-        let client = serving(router).await;
+        let server = serving(router).await;
         let ids: Vec<i64> = (1..=450).collect();
-        let done = selection(&client, &ids, &TargetArgs::default())
+        let done = selection(&server, &ids, &TargetArgs::default())
             .await
             .expect("done");
         let rows = items(&done, "/value");
@@ -161,7 +152,7 @@ mod tests {
             { "resubmissionOf": 7, "error": { "message": "there is no delivery 7" } },
         ] });
         assert_eq!(
-            resubmissions(&done),
+            resubmissions(&done, Screen::default()),
             "delivery 5 is resubmitted as delivery 77\ndelivery 6 is resubmitted as event 4\n\
              there is no delivery 7\n"
         );

@@ -1,0 +1,193 @@
+//! `everpost dead-letters watch`: new dead letters as they come.
+//!
+//! They are asked for by the moment at which they were dead-lettered, since an old delivery may become one at
+//! any time.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::app::cli::dead_letters::{DEAD_LETTERS, PATH};
+use crate::app::cli::filters::DeadLetterFilter;
+use crate::app::cli::output::{items, moment, note, print};
+use crate::app::cli::request::{Server, given};
+use crate::app::interrupt::interrupted;
+use crate::base::Timestamp;
+
+/// The pause between two looks.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// How far a look goes back: what is dead-lettered first is not always stored first.
+const OVERLAP: Duration = Duration::from_secs(5);
+
+/// Dead letters asked for at once.
+const PAGE: u32 = 200;
+
+/// Widths of the columns of the list; longer texts move the rest of their line.
+const WIDTHS: [usize; 7] = [8, 19, 25, 32, 6, 20, 0];
+
+/// Where watching stands.
+#[derive(Debug)]
+struct Watch {
+    /// Nothing from before is shown.
+    began_at: Timestamp,
+    /// When the last one that is shown was dead-lettered.
+    last_at: Timestamp,
+    /// What has been shown and is still asked for: when each was dead-lettered.
+    shown: BTreeMap<i64, Timestamp>,
+}
+
+/// Prints what comes, and ends with Ctrl-C.
+pub(super) async fn until_interrupted(
+    server: &Server,
+    filter: DeadLetterFilter,
+) -> anyhow::Result<()> {
+    let since = match &filter.from {
+        Some(from) => from.parse()?,
+        None => server.time().await?,
+    };
+    note(&format!("watching dead letters since {since}; Ctrl-C ends"));
+    if !server.output.is_json() {
+        let head = DEAD_LETTERS
+            .columns
+            .iter()
+            .map(|(name, _)| (*name).to_owned());
+        print(&line(head))?;
+    }
+    let mut watch = Watch::new(since);
+    tokio::select! {
+        ended = watch.go_on(server, &filter) => ended,
+        () = interrupted() => Ok(()),
+    }
+}
+
+impl Watch {
+    fn new(began_at: Timestamp) -> Self {
+        Self {
+            began_at,
+            last_at: began_at,
+            shown: BTreeMap::new(),
+        }
+    }
+
+    /// From when on dead letters are asked for.
+    fn since(&self) -> Timestamp {
+        self.began_at.max(self.last_at - OVERLAP)
+    }
+
+    async fn go_on(&mut self, server: &Server, filter: &DeadLetterFilter) -> anyhow::Result<()> {
+        let mut filter = given(filter);
+        loop {
+            filter.insert("from".to_owned(), self.since().to_string().into());
+            let mut found = Vec::new();
+            let request = server
+                .get(PATH)
+                .query(&filter)
+                .query(json!({ "limit": PAGE }));
+            let looked = request.pages(async |page| {
+                found.extend_from_slice(items(page, "/value"));
+                Ok(())
+            });
+            match looked.await {
+                Ok(()) => {
+                    for each in self.new_ones(found) {
+                        print(&match server.output.is_json() {
+                            true => format!("{each}\n"),
+                            false => row(&each),
+                        })?;
+                    }
+                }
+                // The server may be about to start again.
+                Err(error) => note(&format!("{error:#}; still watching")),
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+
+    /// Those that have not been shown, in the order in which they were dead-lettered.
+    fn new_ones(&mut self, found: Vec<Value>) -> Vec<Value> {
+        let key = |each: &Value| Some((moment(each, "/endedAt")?, each["deliveryId"].as_i64()?));
+        let keyed = found
+            .into_iter()
+            .filter_map(|each| Some((key(&each)?, each)));
+        let is_new = |((_, id), _): &((_, i64), Value)| !self.shown.contains_key(id);
+        let mut fresh: Vec<_> = keyed.filter(is_new).collect();
+        fresh.sort_by_key(|(key, _)| *key);
+        for ((at, id), _) in &fresh {
+            self.last_at = self.last_at.max(*at);
+            self.shown.insert(*id, *at);
+        }
+        let since = self.since();
+        self.shown.retain(|_, at| *at >= since);
+        fresh.into_iter().map(|(_, each)| each).collect()
+    }
+}
+
+fn row(dead_letter: &Value) -> String {
+    line(
+        DEAD_LETTERS
+            .columns
+            .iter()
+            .map(|(_, cell)| cell.text(dead_letter)),
+    )
+}
+
+fn line(cells: impl Iterator<Item = String>) -> String {
+    let cells = cells.zip(WIDTHS);
+    let line: String = cells
+        .map(|(cell, width)| format!("{cell:<width$}  "))
+        .collect();
+    format!("{}\n", line.trim_end())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn dead_letter(id: i64, at: &str) -> Value {
+        json!({"deliveryId": id, "endedAt": at, "topic": "orders", "subscription": "billing",
+            "deadLetterReason": "TimeToLiveExceeded", "lastHttpStatusCode": 503,
+            "eventType": "Order.Paid", "eventId": "a-1"})
+    }
+
+    #[test]
+    fn each_is_shown_once_in_the_order_of_their_ends() {
+        let mut watch = Watch::new("2026-11-21T06:40:00Z".parse().expect("a moment"));
+        let (early, late) = ("2026-11-21T06:41:00Z", "2026-11-21T06:42:00Z");
+        let mut ids = |found: Vec<Value>| -> Vec<i64> {
+            let new = watch.new_ones(found).into_iter();
+            new.filter_map(|each| each["deliveryId"].as_i64()).collect()
+        };
+        assert_eq!(
+            ids(vec![dead_letter(9, early), dead_letter(5, late)]),
+            [9, 5]
+        );
+        assert_eq!(ids(vec![dead_letter(5, late)]), [0; 0]);
+        // Two in the same millisecond, and an old delivery after them.
+        assert_eq!(ids(vec![dead_letter(5, late), dead_letter(6, late)]), [6]);
+        let later = "2026-11-21T06:43:00Z";
+        assert_eq!(ids(vec![dead_letter(6, late), dead_letter(1, later)]), [1]);
+        // Dead-lettered first, and stored last.
+        let before = "2026-11-21T06:42:58Z";
+        assert_eq!(
+            ids(vec![dead_letter(1, later), dead_letter(3, before)]),
+            [3]
+        );
+    }
+
+    #[test]
+    fn lines_stand_below_their_head() {
+        let row = row(&dead_letter(5, "2026-11-21T06:41:00Z"));
+        assert!(
+            row.starts_with("5         2026-11-21 06:41:00  orders/billing "),
+            "{row}"
+        );
+        assert!(
+            row.ends_with("503     Order.Paid            a-1\n"),
+            "{row}"
+        );
+    }
+}

@@ -1,0 +1,141 @@
+//! The command line against a running server, as programs and people use it.
+
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use tempfile::TempDir;
+
+/// Looks at a server that starts, a tenth of a second apart: many more than it needs.
+const LOOKS: u32 = 600;
+
+/// A server on a data directory of its own.
+struct Site {
+    data_dir: TempDir,
+    server: Child,
+}
+
+impl Drop for Site {
+    fn drop(&mut self) {
+        let _ = self.server.kill();
+        let _ = self.server.wait();
+    }
+}
+
+fn everpost(words: &[&str], data_dir: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_everpost"));
+    command.args(words).arg("--data-dir").arg(data_dir);
+    command.stdin(Stdio::null()).env_clear();
+    command
+}
+
+impl Site {
+    fn start() -> Self {
+        let data_dir = tempfile::tempdir().expect("a directory");
+        let words = ["serve", "--listen", "127.0.0.1:0", "--time-scale", "1000"];
+        let server = everpost(&words, data_dir.path())
+            .stdout(Stdio::null())
+            .spawn();
+        let server = server.expect("the program runs");
+        let site = Self { data_dir, server };
+        for _ in 0..LOOKS {
+            if site.run("healthcheck").0 == Some(0) {
+                return site;
+            }
+            thread::sleep(Duration::from_millis(100));
+        }
+        panic!("the server does not start");
+    }
+
+    /// Exit code, standard output and standard error of a command.
+    fn run(&self, line: &str) -> (Option<i32>, String, String) {
+        let words: Vec<&str> = line.split(' ').collect();
+        let output = everpost(&words, self.data_dir.path()).output();
+        let output = output.expect("the program runs");
+        let text = |bytes| String::from_utf8(bytes).expect("text");
+        (
+            output.status.code(),
+            text(output.stdout),
+            text(output.stderr),
+        )
+    }
+
+    /// Asserts the exit code, and that the output has each of the words.
+    fn check(&self, line: &str, code: i32, words: &[&str]) {
+        let (found, out, err) = self.run(line);
+        assert_eq!(found, Some(code), "{line}: {out}{err}");
+        for word in words {
+            assert!(
+                out.contains(word) || err.contains(word),
+                "{line}: {word:?} is not in: {out}{err}"
+            );
+        }
+    }
+}
+
+#[test]
+fn what_is_created_is_shown_held_back_counted_and_deleted() {
+    let site = Site::start();
+    site.check("topics create orders", 0, &["name         orders"]);
+    let existed = "note: topic orders existed before: it was updated, not created";
+    site.check("topics create orders", 0, &[existed]);
+    site.check("audit", 0, &["The topic orders was created."]);
+
+    let of_topic = "--topic orders";
+    let create = format!("subscriptions create local {of_topic} --endpoint");
+    let failed = [
+        "the webhook handshake failed: ",
+        "--egress-allow 10.1.2.3/32",
+    ];
+    site.check(&format!("{create} http://10.1.2.3/"), 1, &failed);
+
+    let paused = "--endpoint http://127.0.0.1:1/ --skip-validation --paused";
+    let create = format!("subscriptions create billing {of_topic} {paused}");
+    site.check(&create, 0, &["state         Paused"]);
+    let publish = format!("publish {of_topic} --type Order.Paid --data {{}}");
+    site.check(&publish, 0, &["published 1 event to orders in "]);
+    site.check("events show 1", 0, &["next attempt: paused"]);
+    let held = "delivery 1 is not sent yet: paused";
+    site.check("events try-now 1", 0, &[held]);
+
+    let losses = [
+        "This deletes topic orders: 2 event subscriptions, 1 pending delivery (dropped), 0 dead letters",
+        "Without a terminal this needs --yes; nothing was deleted",
+    ];
+    site.check("topics delete orders", 2, &losses);
+    let delete = format!("subscriptions delete billing {of_topic}");
+    let losses = "event subscription billing of topic orders: 1 pending delivery (dropped)";
+    site.check(&delete, 2, &[losses]);
+    site.check("topics show orders", 0, &["orders"]);
+    site.check("topics delete orders --yes", 0, &["deleted topic orders"]);
+    site.check("topics show orders", 1, &["(404)"]);
+    let running = "# The server that runs at http://127.0.0.1:";
+    site.check(
+        "config show",
+        0,
+        &["# The settings that a server started now", running],
+    );
+}
+
+#[test]
+fn shells_and_man_learn_the_commands() {
+    let run = |words: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_everpost"))
+            .args(words)
+            .output();
+        let output = output.expect("the program runs");
+        assert!(output.status.success(), "{words:?}");
+        String::from_utf8(output.stdout).expect("text")
+    };
+    for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
+        let script = run(&["completion", shell]);
+        assert!(script.contains("dead-letters"), "{shell}: {script}");
+    }
+    assert!(run(&["man"]).contains(".TH everpost"));
+    let pages = tempfile::tempdir().expect("a directory");
+    run(&["man", pages.path().to_str().expect("a plain path")]);
+    let page = pages.path().join("everpost-topics-create.1");
+    let page = std::fs::read_to_string(page).expect("a page of each command");
+    assert!(page.contains("retention\\-days"), "{page}");
+}
