@@ -2,11 +2,12 @@
 //! admin pages as well.
 
 use std::io::{self, IsTerminal};
+use std::str::FromStr;
 
 use anyhow::Context;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
-use tracing_subscriber::{EnvFilter, Layer, fmt};
+use tracing_subscriber::{Layer, filter, fmt};
 
 use crate::app::config::{LogConfig, LogFormat};
 use crate::base::LogTail;
@@ -16,7 +17,7 @@ const QUIET: &str = "refinery_core=warn,tower_sessions_core=error,tower_sessions
 
 /// Starts the log; returns its newest lines. May be called once per process.
 pub(super) fn start(config: &LogConfig) -> anyhow::Result<LogTail> {
-    let filter = EnvFilter::try_new(format!("{QUIET},{}", config.level))
+    let filter = filter::Targets::from_str(&format!("{QUIET},{}", config.level))
         .with_context(|| format!("log.level: {:?} is not a filter", config.level))?;
     let log = || {
         fmt::layer()

@@ -74,7 +74,7 @@ pub struct Config {
 #[derive(Clone, Debug)]
 pub struct LogConfig {
     pub format: LogFormat,
-    /// Directives for `tracing_subscriber::EnvFilter`.
+    /// Directives for `tracing_subscriber::filter::Targets`.
     pub level: String,
 }
 
