@@ -143,5 +143,16 @@ def test_the_commands_of_a_page_work(reader, page):
         reader.follow(page)
 
 
-def test_an_everpost_that_demonstrates_is_shown_first():
+def test_the_readme_begins_with_the_demonstration():
+    """Which `tests/it/demo.rs` runs."""
     assert blocks(README)[0] == ("sh", "cargo run --release -- demo\n")
+
+
+def test_what_is_built_and_tested_by_name_exists():
+    texts = "\n".join((REPOSITORY / page).read_text() for page in PAGES)
+    parts = re.search(r"^PARTS=\((.*)\)", (REPOSITORY / "tests/run").read_text(), re.MULTILINE)[1].split()
+    for named in re.findall(r"^(?:\w+=\S+ )?tests/run +([a-z][a-z ]*[a-z])", texts, re.MULTILINE):
+        assert set(named.split()) <= set(parts), named
+    measurements = (REPOSITORY / "tests/measure/main.rs").read_text()
+    for named in re.findall(r"measure -- (\w+)", texts):
+        assert f'Some("{named}")' in measurements, named
