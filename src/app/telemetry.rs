@@ -2,21 +2,22 @@
 //! admin pages as well.
 
 use std::io::{self, IsTerminal};
+use std::str::FromStr;
 
 use anyhow::Context;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
-use tracing_subscriber::{EnvFilter, Layer, fmt};
+use tracing_subscriber::{Layer, filter, fmt};
 
 use crate::app::config::LogFormat;
 use crate::base::LogTail;
 
-/// Libraries that tell at `info` what we tell better, or nobody asks for.
+/// Libraries that log at `info` what nobody needs, or what is logged here in better words.
 const QUIET: &str = "refinery_core=warn,tower_sessions_core=error,tower_sessions=error";
 
 /// Starts the log; returns its newest lines. May be called once per process.
 pub(super) fn start(format: LogFormat, level: &str) -> anyhow::Result<LogTail> {
-    let filter = EnvFilter::try_new(format!("{QUIET},{level}"))
+    let filter = filter::Targets::from_str(&format!("{QUIET},{level}"))
         .with_context(|| format!("log.level: {level:?} is not a filter"))?;
     let log = || {
         fmt::layer()

@@ -1,4 +1,4 @@
-// Every page, by every look: whether everybody can use it, and pictures to look at.
+// Every page: whether everybody can use it, whatever colours and window they have.
 
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
@@ -9,14 +9,7 @@ import { Administrator, NAME, PASSWORD } from "./administrator.mjs";
 import { furnish, LONG_SUBSCRIPTION, LONG_WORD } from "./furniture.mjs";
 import { openBrowser } from "./visitor.mjs";
 
-const LOOKS = {
-  "1280-light": { viewport: { width: 1280, height: 800 }, colorScheme: "light" },
-  "1280-dark": { viewport: { width: 1280, height: 800 }, colorScheme: "dark" },
-  "320-light": { viewport: { width: 320, height: 640 }, colorScheme: "light" },
-};
-
-// Windows of which none may scroll sideways, tried by one look; lists change their shape among them.
-const WIDTHS = { "1280-light": [480, 800, 1000, 1060, 1150, 1600] };
+const LAPTOP = { viewport: { width: 1280, height: 800 }, colorScheme: "light" };
 
 const ORDERS = "/admin/topics/orders";
 const BILLING = `${ORDERS}/subscriptions/billing`;
@@ -236,46 +229,44 @@ test("every page is looked at", async () => {
   assert.deepEqual([...PAGES.map(([path]) => path), ...NO_PAGES, ...ENDINGS].sort(), paths.sort());
 });
 
-for (const [look, options] of Object.entries(LOOKS)) {
-  test(`pages in use at ${look}`, async (t) => {
-    const ann = await signedIn(options);
-    for (const [name, url, act] of [...PAGES, ...STATES]) {
-      await t.test(name, async () => {
-        await ann.page.goto(url);
-        await act?.(ann);
-        await judge(ann, name, look);
-      });
-    }
-    await ann.leave();
-  });
-
-  test(`pages before anything is there at ${look}`, async (t) => {
-    const fresh = await Appliance.start();
-    t.after(() => fresh.stop());
-    const ann = await Administrator.arrive(browser, fresh.url, options);
-    ann.allow(/40[13]|422/); // what pages that refuse something answer with
-    const lookAt = async (name, url, act) => {
+test("pages in use", async (t) => {
+  const ann = await signedIn();
+  for (const [name, url, act] of [...PAGES, ...STATES]) {
+    await t.test(name, async () => {
       await ann.page.goto(url);
       await act?.(ann);
-      await judge(ann, name, look);
-    };
-    await lookAt("not set up", "/admin");
-    await lookAt("broken link", "/admin/setup?token=wrong");
-    await lookAt("setup", await fresh.setupUrl());
-    await lookAt("setup refused", await fresh.setupUrl(), weakPassword);
-    await ann.claim(fresh);
-    for (const path of EMPTY) {
-      await lookAt(`${path} empty`, `/admin${path}`);
-    }
-    await ann.signOut();
-    await lookAt("login", "/admin/login");
-    await lookAt("login refused", "/admin/login", (ann) => ann.signIn(NAME, "wrong"));
-    await ann.leave();
-  });
-}
+      await judge(ann, name);
+    });
+  }
+  await ann.leave();
+});
 
-async function signedIn(options) {
-  const ann = await Administrator.arrive(browser, appliance.url, options);
+test("pages before anything is there", async (t) => {
+  const fresh = await Appliance.start();
+  t.after(() => fresh.stop());
+  const ann = await Administrator.arrive(browser, fresh.url, LAPTOP);
+  ann.allow(/40[13]|422/); // what pages that refuse something answer with
+  const lookAt = async (name, url, act) => {
+    await ann.page.goto(url);
+    await act?.(ann);
+    await judge(ann, name);
+  };
+  await lookAt("not set up", "/admin");
+  await lookAt("broken link", "/admin/setup?token=wrong");
+  await lookAt("setup", await fresh.setupUrl());
+  await lookAt("setup refused", await fresh.setupUrl(), weakPassword);
+  await ann.claim(fresh);
+  for (const path of EMPTY) {
+    await lookAt(`${path} empty`, `/admin${path}`);
+  }
+  await ann.signOut();
+  await lookAt("login", "/admin/login");
+  await lookAt("login refused", "/admin/login", (ann) => ann.signIn(NAME, "wrong"));
+  await ann.leave();
+});
+
+async function signedIn() {
+  const ann = await Administrator.arrive(browser, appliance.url, LAPTOP);
   ann.allow(/40[34]|422/); // what pages that refuse something answer with
   await ann.page.goto("/admin/login");
   await ann.signIn();
@@ -284,17 +275,9 @@ async function signedIn(options) {
 }
 
 /** Fails if anybody could not use the page that is open. */
-async function judge(ann, name, look) {
-  const file = name.replace(/\W+/g, "-").replace(/^-|-$/g, "") || "overview";
-  await ann.screenshot(`${file}-${look}`);
-  const found = [...(await ann.barriers()), ...(await ann.overhang())];
-  const size = ann.page.viewportSize();
-  for (const width of WIDTHS[look] ?? []) {
-    await ann.page.setViewportSize({ ...size, width });
-    found.push(...(await ann.overhang()));
-  }
-  await ann.page.setViewportSize(size);
-  assert.deepEqual(found, []);
+async function judge(ann, name) {
+  await ann.screenshot(name.replace(/\W+/g, "-").replace(/^-|-$/g, "") || "overview");
+  assert.deepEqual(await ann.faults(), []);
 }
 
 function refuse(label, text, button) {

@@ -1,11 +1,17 @@
 // A person with a browser at the appliance: one page, watched for everything that a page must not do.
 
-import { mkdtemp, mkdir } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 
-import { AxeBuilder } from "@axe-core/playwright";
+import axe from "axe-core";
 import { chromium } from "playwright-core";
+
+// Whether pages are searched for every barrier in dark colours and on a small screen too. It takes three times as
+// long, and finds what a change of the style sheet alone can break.
+const IN_EVERY_LOOK = process.env.LOOKS === "all";
+
+// No window may scroll sideways: that of a phone, and those among which lists change their shape.
+const WIDTHS = [320, 480, 800, 1000, 1060, 1150, 1600];
 
 // No part of the browser talks to anybody but the appliance.
 const ARGUMENTS = [
@@ -54,17 +60,37 @@ export class Visitor {
   }
 
   /**
-   * What axe finds against WCAG 2.2 AA and its own best practices, one line for each element. Axe is a script
-   * itself, and may never end where the browser runs none; the same pages are judged with scripts.
+   * What axe finds against WCAG 2.2 AA and its own best practices, or against these rules alone: one line for
+   * each element. Axe is a script itself and needs a browser that runs scripts; the same pages are judged there.
    */
-  async barriers() {
+  async barriers(...rules) {
     if (!this.isScripted) {
       return [];
     }
-    const { violations } = await new AxeBuilder({ page: this.page }).analyze();
+    const options = { resultTypes: ["violations"], ...(rules.length > 0 && { runOnly: rules }) };
+    await this.page.evaluate(axe.source);
+    const { violations } = await this.page.evaluate((it) => window.axe.run(it), options);
     return violations.flatMap(({ id, help, impact, nodes }) =>
       nodes.map(({ target }) => `${id}: ${help} (${impact}, ${target.join(" ")})`),
     );
+  }
+
+  /** What keeps people from using the page, whatever colours and window they have. */
+  async faults() {
+    const size = this.page.viewportSize();
+    const found = await this.barriers();
+    await this.page.emulateMedia({ colorScheme: "dark" });
+    found.push(...(await this.barriers(...(IN_EVERY_LOOK ? [] : ["color-contrast"]))));
+    await this.page.emulateMedia({ colorScheme: "light" });
+    for (const width of WIDTHS) {
+      await this.page.setViewportSize({ ...size, width });
+      found.push(...(await this.overhang()));
+      if (IN_EVERY_LOOK && width === WIDTHS[0]) {
+        found.push(...(await this.barriers()));
+      }
+    }
+    await this.page.setViewportSize(size);
+    return found;
   }
 
   /** What makes the page wider than its window, so that people have to scroll sideways. */
@@ -82,11 +108,12 @@ export class Visitor {
     });
   }
 
-  /** Keeps a picture of the whole page outside of the repository; returns its path. */
-  async screenshot(name) {
-    const path = join(await screenshotFolder(), `${name}.png`);
-    await this.page.screenshot({ path, fullPage: true });
-    return path;
+  /** Keeps a picture of the whole page in a folder, if there is one. */
+  async screenshot(name, folder = process.env.SCREENSHOTS) {
+    if (folder) {
+      await mkdir(folder, { recursive: true });
+      await this.page.screenshot({ path: join(folder, `${name}.png`), fullPage: true });
+    }
   }
 
   /** Closes the page; throws if it did anything that a page must not do. */
@@ -118,14 +145,4 @@ export class Visitor {
       });
     });
   }
-}
-
-let folder;
-
-function screenshotFolder() {
-  const chosen = process.env.SCREENSHOTS;
-  folder ??= chosen
-    ? mkdir(chosen, { recursive: true }).then(() => chosen)
-    : mkdtemp(join(tmpdir(), "everpost-screenshots-"));
-  return folder;
 }

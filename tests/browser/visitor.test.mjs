@@ -1,8 +1,10 @@
 // The watch over pages has to notice what it watches for, or the tests of the pages prove nothing.
 
 import assert from "node:assert/strict";
-import { stat } from "node:fs/promises";
+import { mkdtemp, rm, stat } from "node:fs/promises";
 import { createServer } from "node:http";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { after, before, test } from "node:test";
 
 import { openBrowser, Visitor } from "./visitor.mjs";
@@ -23,6 +25,9 @@ const PAGES = {
   "/inline-script": ["text/html", frame("<script>1</script>")],
   "/inline-style": ["text/html", frame('<p style="color: red">Red</p>')],
   "/missing-script": ["text/html", frame('<script src="/nowhere.js"></script>')],
+  "/dim-in-the-dark": ["text/html", frame('<link rel="stylesheet" href="/dark.css"><p>All is well.</p>')],
+  "/dark.css": ["text/css", "@media (prefers-color-scheme: dark) { body { background: #222; color: #333 } }"],
+  "/wide": ["text/html", frame(`<p class="board">${"m".repeat(40)}</p>`)],
   "/unlabelled": ["text/html", frame('<form><input name="x"></form>')],
 };
 
@@ -83,9 +88,28 @@ test("a field without a label is a barrier", async () => {
   await visitor.leave();
 });
 
-test("a screenshot is kept", async () => {
+test("dim text on a dark page is a fault", async () => {
+  const visitor = await visit("/dim-in-the-dark");
+
+  assert.deepEqual(await visitor.barriers(), []);
+  assert.match((await visitor.faults()).join("\n"), /color-contrast/);
+  await visitor.leave();
+});
+
+test("what does not fit on a phone is a fault", async () => {
+  const visitor = await visit("/wide");
+
+  assert.deepEqual(await visitor.overhang(), []);
+  assert.deepEqual(await visitor.faults(), ["at 320 px too wide: p.board"]);
+  await visitor.leave();
+});
+
+test("a screenshot is kept where there is a folder", async (t) => {
+  const folder = await mkdtemp(join(tmpdir(), "everpost-screenshots-"));
+  t.after(() => rm(folder, { recursive: true }));
   const visitor = await visit("/sound");
 
-  assert.ok((await stat(await visitor.screenshot("sound"))).size > 1_000);
+  await visitor.screenshot("sound", folder);
+  assert.ok((await stat(join(folder, "sound.png"))).size > 1_000);
   await visitor.leave();
 });

@@ -18,6 +18,7 @@ mod step;
 mod watch;
 mod world;
 
+use std::collections::HashSet;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
@@ -115,10 +116,11 @@ fn one_seed() {
 
 #[test]
 fn a_seed_repeats_itself() {
+    let mut hashes = HashSet::new();
     for seed in 0..5 {
         let (one, other) = (play(seed), play(seed));
         assert_eq!(one.trace, other.trace, "seed {seed}");
         assert_eq!(one.hash, other.hash, "seed {seed}");
-        assert_ne!(one.hash, play(seed + 1_000).hash, "seed {seed}");
+        assert!(hashes.insert(one.hash), "seed {seed} is like another");
     }
 }

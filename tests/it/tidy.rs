@@ -243,7 +243,7 @@ fn root() -> PathBuf {
 }
 
 /// Every Rust file below `folder`, as path from the root and text.
-fn sources(folder: &str) -> Vec<(String, String)> {
+pub(crate) fn sources(folder: &str) -> Vec<(String, String)> {
     let mut found = Vec::new();
     let mut folders = vec![root().join(folder)];
     while let Some(folder) = folders.pop() {
@@ -264,7 +264,7 @@ fn sources(folder: &str) -> Vec<(String, String)> {
 }
 
 /// What ships: the sources without the tests that stand beside the code.
-fn product_sources() -> impl Iterator<Item = (String, String)> {
+pub(crate) fn product_sources() -> impl Iterator<Item = (String, String)> {
     sources("src")
         .into_iter()
         .filter(|(path, _)| !path.contains("tests"))
