@@ -51,7 +51,7 @@ pub fn serve(config: Config) -> anyhow::Result<ExitCode> {
             println!("{line}");
         }
         interrupted().await;
-        tracing::info!("stopping; deliveries on the wire are waited for");
+        tracing::info!("stopping; letting deliveries in flight finish");
         tokio::spawn(async {
             interrupted().await;
             std::process::exit(EXIT_INTERRUPTED);
@@ -221,7 +221,7 @@ impl Appliance {
         lines
     }
 
-    /// Refuses new events, waits for the deliveries on the wire, then closes the doors.
+    /// Rejects new events, waits for the deliveries in flight, then closes the doors.
     pub async fn stop(self) {
         self.broker.stop();
         self.requests.close();
@@ -236,7 +236,7 @@ impl Appliance {
         if drained.is_err() {
             tracing::warn!(
                 requests = self.requests.len(),
-                "deliveries on the wire were cut off; they will be made again"
+                "deliveries in flight were cut off; they will be attempted again"
             );
         }
         self.stop_listening.cancel();

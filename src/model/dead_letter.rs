@@ -78,14 +78,14 @@ impl DeadLetterReason {
                 "The webhook answered 413 Content Too Large."
             }
             Self::UndeliverableDueToProbationCausedByClientError => {
-                "The webhook was on probation because it refused its requests."
+                "The webhook was on probation because it rejected its requests."
             }
-            Self::UndeliverableDueToClientError => "The webhook refused the request for good.",
+            Self::UndeliverableDueToClientError => "The webhook rejected the request permanently.",
             Self::SubscriptionDeleted => {
                 "The event subscription was deleted before the event was delivered."
             }
             Self::EventUnreadable => "The stored event is damaged and cannot be read.",
-            Self::Manual => "Somebody gave the delivery up by hand.",
+            Self::Manual => "The delivery was dead-lettered by a user.",
             Self::Application => "The receiver dead-lettered the event.",
         }
     }

@@ -39,7 +39,7 @@ pub(super) struct EventFilter {
     /// Events that matched this event subscription
     #[arg(long, requires = "topic")]
     pub(super) subscription: Option<String>,
-    /// Events with a delivery that is pending, retrying (pending after a failure), delivered, deadlettered,
+    /// Delivery status: pending, retrying (pending after a failure), delivered, deadlettered,
     /// dropped, resubmitted or removed
     #[arg(long)]
     pub(super) state: Option<String>,

@@ -25,7 +25,7 @@ const PAUSE: Duration = Duration::from_millis(200);
 
 #[derive(Subcommand, Debug)]
 pub(super) enum ReplayCommand {
-    /// Send again the dead letters, or the delivered events, that match the flags
+    /// Resubmit the dead letters, or the delivered events, that match the flags
     Start(Box<Start>),
     /// List replay jobs, newest first
     List(Page),
@@ -193,7 +193,7 @@ async fn follow(server: &Server, id: i64) -> anyhow::Result<Value> {
     }
 }
 
-/// `, 1 skipped, waiting for orders/billing`
+/// `, 1 skipped, held by orders/billing`
 fn remarks(job: &Value) -> String {
     let mut remarks = String::new();
     for (pointer, word) in [("/skipped", "skipped"), ("/failed", "failed")] {
@@ -204,7 +204,7 @@ fn remarks(job: &Value) -> String {
     }
     match text(job, "/waitsFor").as_str() {
         "" => remarks,
-        receiver => format!("{remarks}, waiting for {receiver}"),
+        receiver => format!("{remarks}, held by {receiver}"),
     }
 }
 
@@ -254,7 +254,7 @@ fn details(job: &Value, _: Screen) -> String {
         lines.add(format!("skipped, {reason}"), text(count, ""));
     }
     lines.add("failed", text(job, "/failed"));
-    lines.add("waiting for", text(job, "/waitsFor"));
+    lines.add("held by", text(job, "/waitsFor"));
     let errors = items(job, "/errors").iter().map(|error| {
         let (delivery, error) = (text(error, "/deliveryId"), text(error, "/error"));
         format!("delivery {delivery}: {error}\n")
@@ -311,7 +311,7 @@ resubmitted            3
   pending              1
 skipped, Unmatched     1
 failed                 0
-waiting for            orders/billing
+held by                orders/billing
 delivery 7: nobody wants it
 "
         );
@@ -332,7 +332,7 @@ there is more: add --before 3
 
     #[test]
     fn progress_says_what_is_out_of_the_ordinary() {
-        assert_eq!(remarks(&job()), ", 1 skipped, waiting for orders/billing");
+        assert_eq!(remarks(&job()), ", 1 skipped, held by orders/billing");
         assert_eq!(remarks(&json!({ "skipped": 0 })), "");
     }
 }

@@ -1,4 +1,4 @@
-//! Where settings come from, what is refused, and what is shown.
+//! Where settings come from, what is rejected, and what is shown.
 
 use std::ffi::OsString;
 use std::fs;

@@ -175,7 +175,7 @@ impl Meters {
         let each = self.publish_fail.clone();
         all.register(
             "publish_failed_requests",
-            "Requests refused (PublishFailCount)",
+            "Requests rejected (PublishFailCount)",
             each,
         );
         let each = self.publish_latency.clone();
@@ -187,13 +187,13 @@ impl Meters {
         let each = self.rejections_kept.clone();
         all.register(
             "rejected_requests_kept",
-            "Refused publish requests that can be looked at",
+            "Rejected publish requests that are stored",
             each,
         );
         let each = self.rejections_lost.clone();
         all.register(
             "rejected_requests_not_kept",
-            "Refused publish requests that are counted alone, by why",
+            "Rejected publish requests that are only counted, by reason",
             each,
         );
         let each = self.matched.clone();
@@ -229,7 +229,7 @@ impl Meters {
         let each = self.dead_lettered.clone();
         all.register(
             "dead_lettered_events",
-            "Deliveries given up (DeadLetteredCount)",
+            "Deliveries dead-lettered (DeadLetteredCount)",
             each,
         );
         let each = self.dropped.clone();
@@ -253,7 +253,7 @@ impl Meters {
         let each = self.resubmitted.clone();
         all.register(
             "resubmitted_events",
-            "Deliveries sent again, by hand or by replay jobs",
+            "Deliveries resubmitted, one by one or by replay jobs",
             each,
         );
         let each = self.replayed.clone();
@@ -271,7 +271,7 @@ impl Meters {
             each,
         );
         let each = self.requests_in_flight.clone();
-        all.register("requests_in_flight", "Delivery requests on the wire", each);
+        all.register("requests_in_flight", "Delivery requests in flight", each);
         let each = self.request_panics.clone();
         all.register(
             "request_panics",

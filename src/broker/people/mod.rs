@@ -49,7 +49,7 @@ pub enum PeopleError {
     Days,
     #[error("the code is another one, or was used already")]
     WrongCode,
-    #[error("the present password is another one")]
+    #[error("the current password is wrong")]
     WrongPassword,
     #[error("the link is older than three days, or it was used, or there is a newer one")]
     DeadLink,

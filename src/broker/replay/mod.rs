@@ -248,7 +248,7 @@ impl Broker {
             let rate = job
                 .request
                 .rate
-                .expect("nothing else limits a bite to none");
+                .expect("nothing else limits a batch to none");
             return Ok(running.allowance.next_at(rate));
         };
         let replays = &self.store().replays;

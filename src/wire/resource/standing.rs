@@ -73,11 +73,13 @@ pub fn standing_reason(
             "the receiver answered 410 (Gone) at {at}; it neither matches nor delivers until it is \
              resumed"
         )),
-        SubscriptionStatus::Paused => Some("paused; it goes on matching, and its events wait".to_owned()),
+        SubscriptionStatus::Paused => {
+            Some("paused; it goes on matching, and its events wait".to_owned())
+        }
         SubscriptionStatus::NotValidated(_) => subscription.validation.failure.clone(),
         SubscriptionStatus::OnProbation => health.probation.map(|probation| {
             format!(
-                "{} failures in a row, the last of which was {}; the next attempt is no sooner than {}",
+                "{} failures in a row, the last one {}; held until {}",
                 health.failures,
                 probation.cause.name(),
                 probation.until
