@@ -468,18 +468,18 @@ CREATE TABLE login_failure (
 CREATE INDEX login_failure_last ON login_failure (last_at);
 
 ------------------------------------------------------------------------------------------------------------
--- Audit log: who changed what.
+-- Audit log: who did what.
 
 CREATE TABLE audit (
-    id         INTEGER PRIMARY KEY AUTOINCREMENT,
-    at         INTEGER NOT NULL,
-    actor_kind TEXT    NOT NULL CHECK (actor_kind IN ('User', 'ApiToken', 'ManagementToken', 'CommandLine')),
-    actor      TEXT    NOT NULL, -- the name, where the kind has names
-    address    TEXT,
-    method     TEXT    NOT NULL, -- of the request; SET for what is changed in the database itself
-    path       TEXT    NOT NULL,
-    name       TEXT,             -- of what the path names by its id: users and tokens can be deleted
-    changes    TEXT    NOT NULL  -- JSON: [[property, before, after], ...], without secrets
+    id          INTEGER PRIMARY KEY AUTOINCREMENT,
+    at          INTEGER NOT NULL,
+    actor_kind  TEXT    NOT NULL CHECK (actor_kind IN ('User', 'ApiToken', 'ManagementToken', 'CommandLine')),
+    actor       TEXT    NOT NULL, -- the name, where the kind has names
+    address     TEXT,
+    action      TEXT    NOT NULL, -- 'Create', 'Pause', ...
+    target_kind TEXT    NOT NULL, -- 'Topic', 'User', ...
+    target      TEXT    NOT NULL, -- the name or the number; topic/name of an event subscription
+    details     TEXT    NOT NULL  -- JSON: the action with its members, without secrets
 ) STRICT;
 
 CREATE INDEX audit_at ON audit (at);

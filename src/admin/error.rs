@@ -164,25 +164,29 @@ impl From<ManageError> for PageError {
 impl From<PeopleError> for PageError {
     fn from(error: PeopleError) -> Self {
         match error {
-            PeopleError::Account(AccountError::NotFound) => Self::NotFound("such user".to_owned()),
-            PeopleError::Account(AccountError::Store(error)) => error.into(),
-            PeopleError::Account(AccountError::TokenNotFound) => {
-                Self::NotFound("such token".to_owned())
-            }
+            PeopleError::Account(error) => error.into(),
             PeopleError::Name(_)
             | PeopleError::Days
             | PeopleError::WrongCode
             | PeopleError::Password(_)
             | PeopleError::WrongPassword
-            | PeopleError::DeadLink
-            | PeopleError::Account(
-                AccountError::NameTaken
-                | AccountError::TooMany
-                | AccountError::FirstIsAdmin
-                | AccountError::TokenNameTaken
-                | AccountError::TooManyTokens
-                | AccountError::LastAdmin,
-            ) => Self::Conflict(sentence(&error.to_string())),
+            | PeopleError::DeadLink => Self::Conflict(sentence(&error.to_string())),
+        }
+    }
+}
+
+impl From<AccountError> for PageError {
+    fn from(error: AccountError) -> Self {
+        match error {
+            AccountError::NotFound => Self::NotFound("such user".to_owned()),
+            AccountError::TokenNotFound => Self::NotFound("such token".to_owned()),
+            AccountError::Store(error) => error.into(),
+            AccountError::NameTaken
+            | AccountError::TooMany
+            | AccountError::FirstIsAdmin
+            | AccountError::TokenNameTaken
+            | AccountError::TooManyTokens
+            | AccountError::LastAdmin => Self::Conflict(sentence(&error.to_string())),
         }
     }
 }

@@ -25,11 +25,10 @@ use axum::middleware::{from_fn, from_fn_with_state, map_response};
 
 use crate::admin::pages::theme as theme_choice;
 use crate::admin::security::{
-    audit, csrf, gate, headers, hosts, login, login_code, password_link, session, setup,
+    csrf, gate, headers, hosts, login, login_code, password_link, session, setup,
 };
 use crate::admin::site::Site;
 
-pub use crate::admin::pages::deeds;
 pub use crate::admin::security::hosts::{OwnHost, OwnHosts};
 pub use crate::admin::security::setup_link::SetupLink;
 pub use crate::admin::site::AdminState;
@@ -43,7 +42,6 @@ pub fn routes(state: AdminState) -> Router {
     let site = Arc::new(Site::new(state, &registry::SITE_MAP));
     let own_hosts = (site.hosts.clone(), format!("{}/admin", site.public_url()));
     let behind_login = registry::router(&site)
-        .layer(from_fn_with_state(site.clone(), audit::note))
         .layer(from_fn(frame::in_frame))
         .layer(from_fn_with_state(site.clone(), gate::admit));
     let public = login::router()

@@ -14,7 +14,6 @@ use crate::admin::security::throttle::Throttle;
 use crate::admin::sitemap::SiteMap;
 use crate::broker::diagnostics::Diagnostics;
 use crate::broker::people::People;
-use crate::broker::trail::Trail;
 use crate::broker::{Broker, ManageError};
 use crate::model::delivery::DeliveryId;
 use crate::model::event::EventKey;
@@ -31,7 +30,6 @@ pub struct AdminState {
     pub broker: Broker,
     pub views: Views,
     pub people: People,
-    pub trail: Trail,
     /// How the first person gets in; see [`SetupLink::new`].
     pub setup: SetupLink,
     /// Under which hosts browsers may reach the pages.

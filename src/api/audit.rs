@@ -10,15 +10,18 @@ use crate::api::error::ApiError;
 use crate::api::parameters::Parameters;
 use crate::api::records::PAGE_ROWS;
 use crate::base::Timestamp;
-use crate::model::audit::{AuditId, AuditRow, Change};
+use crate::model::audit::{AuditEntry, AuditId, AuditRow};
 use crate::store::audit::AuditQuery;
 
 #[derive(Deserialize)]
 pub(super) struct Asked {
     actor: Option<String>,
-    path: Option<String>,
+    action: Option<String>,
+    #[serde(rename = "targetKind")]
+    target_kind: Option<String>,
+    target: Option<String>,
     from: Option<String>,
-    until: Option<String>,
+    to: Option<String>,
     limit: Option<usize>,
     before: Option<i64>,
 }
@@ -30,9 +33,11 @@ pub(super) async fn list(
 ) -> Result<Json<Value>, ApiError> {
     let query = AuditQuery {
         actor: asked.actor,
-        path: asked.path,
+        action: asked.action,
+        target_kind: asked.target_kind,
+        target: asked.target,
         from: moment("from", asked.from.as_deref())?,
-        until: moment("until", asked.until.as_deref())?,
+        to: moment("to", asked.to.as_deref())?,
         before: asked.before.map(AuditId),
         limit: asked.limit.unwrap_or(PAGE_ROWS),
     };
@@ -52,27 +57,21 @@ fn moment(name: &str, text: Option<&str>) -> Result<Option<Timestamp>, ApiError>
 }
 
 fn render(row: &AuditRow) -> Value {
-    let entry = &row.entry;
-    let changes: Vec<Value> = entry.changes.iter().map(render_change).collect();
+    let AuditEntry {
+        caller,
+        action,
+        target,
+    } = &row.entry;
     json!({
         "id": row.id.0,
-        "at": entry.at.to_string(),
-        "actorKind": entry.actor.kind(),
-        "actor": entry.actor.name(),
-        "address": entry.address,
-        "method": entry.method,
-        "path": entry.path,
-        "name": entry.name,
-        "changes": changes,
-    })
-}
-
-fn render_change(change: &Change) -> Value {
-    // What was cut is no JSON any more, but still says something.
-    let value = |text: &str| serde_json::from_str(text).unwrap_or_else(|_| Value::from(text));
-    json!({
-        "property": change.property,
-        "before": value(&change.before),
-        "after": value(&change.after),
+        "at": caller.at.to_string(),
+        "actorKind": caller.actor.kind(),
+        "actor": caller.actor.name(),
+        "address": caller.address,
+        "action": action.name(),
+        "targetKind": target.kind,
+        "target": target.name,
+        "sentence": row.entry.describe(),
+        "changes": action.changes(),
     })
 }

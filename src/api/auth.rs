@@ -1,11 +1,12 @@
 //! Who is asking: access keys and SAS tokens for publishers, the management token for everybody else.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::{Arc, RwLock};
 
-use axum::extract::{ConnectInfo, Request, State};
-use axum::http::{HeaderMap, Uri, header};
+use axum::extract::{ConnectInfo, FromRequestParts, Request, State};
+use axum::http::request::Parts;
+use axum::http::{Extensions, HeaderMap, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
@@ -14,9 +15,8 @@ use crate::api::error::ApiError;
 use crate::api::routes::Access;
 use crate::base::Timestamp;
 use crate::broker::people::TokenHolder;
-use crate::broker::trail::{Deed, Made};
 use crate::model::access::{AccessKeys, Secret};
-use crate::model::audit::Actor;
+use crate::model::audit::{Actor, Caller};
 use crate::model::event_filter::TextSearch;
 use crate::model::registry::TopicEntry;
 use crate::store::accounts::Role;
@@ -215,113 +215,104 @@ impl ManagementToken {
     }
 }
 
-/// Who sends a request: whoever holds the management token, or a token of its own.
+/// Who sends a request, by the token in it, and with which role.
 #[derive(Clone, Debug)]
-pub(super) struct Caller {
-    actor: Actor,
+pub(super) struct Principal {
+    caller: Caller,
     pub(super) role: Role,
 }
 
-impl Caller {
+impl Principal {
     /// Whose token `presented` is.
-    pub(super) fn of(state: &ApiState, presented: &Secret) -> Option<Self> {
-        if let Some(TokenHolder { name, role }) = state.people.tokens().holder(presented) {
-            let actor = Actor::ApiToken(name);
-            return Some(Self { actor, role });
-        }
-        state.token.admits(presented).then_some(Self {
-            actor: Actor::ManagementToken,
-            role: Role::Admin,
-        })
+    fn of(state: &ApiState, presented: &Secret, address: Option<IpAddr>) -> Option<Self> {
+        let (actor, role) = match state.people.tokens().holder(presented) {
+            Some(TokenHolder { name, role }) => (Actor::ApiToken(name), role),
+            None if state.token.admits(presented) => (Actor::ManagementToken, Role::Admin),
+            None => return None,
+        };
+        let at = state.broker.clock().now();
+        let caller = Caller { actor, address, at };
+        Some(Self { caller, role })
     }
 
     /// In a few words for people.
-    pub(super) fn words(&self) -> String {
-        self.actor.words()
-    }
-
-    /// The text that is looked for, in data only if that is open to the caller.
     pub(super) fn sought(&self, text: Option<String>) -> Option<TextSearch> {
         let in_data = self.role >= Role::Operator;
         text.map(|text| TextSearch { text, in_data })
     }
 
-    /// Refuses what takes another role.
-    pub(super) fn check(&self, needed: Role) -> Result<(), ApiError> {
+    fn check(&self, needed: Role) -> Result<(), ApiError> {
         match self.role >= needed {
             true => Ok(()),
             false => Err(ApiError::forbidden(format!(
                 "This takes the role {}, and the {} has the role {}.",
                 needed.name(),
-                self.words(),
+                self.caller.actor,
                 self.role.name()
             ))),
         }
     }
 }
 
-/// Checks that the bearer of `token` may do what operators may: publish and receive.
-pub(super) fn check_operator(state: &ApiState, token: &Secret) -> Result<(), ApiError> {
-    let caller = Caller::of(state, token).ok_or_else(|| {
-        ApiError::unauthorized("The bearer token is neither the management token nor an API token.")
-    })?;
-    caller.check(Role::Operator)
+/// Whoever [`require_role`] has let in.
+impl<S: Sync> FromRequestParts<S> for Principal {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
+        let principal = parts.extensions.get::<Self>().cloned();
+        principal.ok_or_else(|| ApiError::unauthorized("The request has no bearer token."))
+    }
 }
 
-/// Lets only those through whose token has the role that the route takes, and notes what they change.
+impl<S: Sync> FromRequestParts<S> for Caller {
+    type Rejection = Response;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Response> {
+        let principal = Principal::from_request_parts(parts, state).await;
+        let principal = principal.map_err(IntoResponse::into_response)?;
+        Ok(principal.caller)
+    }
+}
+
+/// Checks that the bearer of `token` may do what operators may: publish and receive.
+pub(super) fn check_operator(state: &ApiState, token: &Secret) -> Result<(), ApiError> {
+    let principal = Principal::of(state, token, None).ok_or_else(|| {
+        ApiError::unauthorized("The bearer token is neither the management token nor an API token.")
+    })?;
+    principal.check(Role::Operator)
+}
+
+/// Lets only those through whose token has the role that the route takes.
 pub(super) async fn require_role(
     State((state, access)): State<(ApiState, Access)>,
     mut request: Request,
     next: Next,
-) -> Response {
-    let changes = !request.method().is_safe();
-    let needed = access.needed(request.method());
-    let caller = match caller(&state, request.headers()) {
-        Ok(caller) => caller,
-        Err(refusal) => return refusal.into_response(),
-    };
-    if let Err(refusal) = caller.check(needed) {
-        return refusal.into_response();
-    }
-    let deed = (changes && access.is_noted).then(|| deed(&caller, &request));
-    request.extensions_mut().insert(caller);
-    let Some(deed) = deed else {
-        return next.run(request).await;
-    };
-    let before = state.trail.look(&deed.path).await;
-    let response = next.run(request).await;
-    if response.status().is_success() {
-        let made = response.extensions().get::<Made>();
-        let subject = made.map_or(deed.path.clone(), |Made(path)| path.clone());
-        let after = state.trail.look(&subject).await;
-        state.trail.note(deed, before, after).await;
-    }
-    response
+) -> Result<Response, ApiError> {
+    let principal = principal(&state, request.headers(), request.extensions())?;
+    principal.check(access.needed(request.method()))?;
+    request.extensions_mut().insert(principal);
+    Ok(next.run(request).await)
 }
 
-fn caller(state: &ApiState, headers: &HeaderMap) -> Result<Caller, ApiError> {
+fn principal(
+    state: &ApiState,
+    headers: &HeaderMap,
+    extensions: &Extensions,
+) -> Result<Principal, ApiError> {
     let token = bearer(headers).ok_or_else(|| {
         ApiError::unauthorized(
             "Management needs the header `Authorization: Bearer TOKEN`; `everpost token` prints the \
              token.",
         )
     })?;
-    Caller::of(state, &token).ok_or_else(|| {
+    let address = extensions.get::<ConnectInfo<SocketAddr>>();
+    let address = address.map(|ConnectInfo(address)| address.ip().to_canonical());
+    Principal::of(state, &token, address).ok_or_else(|| {
         ApiError::unauthorized(
             "The bearer token is neither the management token nor an API token that is valid; \
              `everpost token` prints the right one.",
         )
     })
-}
-
-fn deed(caller: &Caller, request: &Request) -> Deed {
-    let address = request.extensions().get::<ConnectInfo<SocketAddr>>();
-    Deed {
-        actor: caller.actor.clone(),
-        address: address.map(|ConnectInfo(address)| address.ip().to_canonical().to_string()),
-        method: request.method().to_string(),
-        path: request.uri().path().to_owned(),
-    }
 }
 
 /// The bearer token of a request.

@@ -1,16 +1,17 @@
 //! Everpost's own door to searches in the dead-letter queues: list, count, purge.
 
+use axum::Json;
 use axum::extract::State;
-use axum::{Extension, Json};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::api::ApiState;
 use crate::api::asked::{Of, Paging, moment, one_of};
-use crate::api::auth::Caller;
+use crate::api::auth::Principal;
 use crate::api::error::ApiError;
 use crate::api::parameters::{BothParameters, Parameters};
 use crate::api::records::{PAGE_ROWS, delivery_row};
+use crate::model::audit::Caller;
 use crate::model::dead_letter_filter::DeadLetterFilter;
 use crate::model::delivery::{DeliveryId, Outcome};
 use crate::store::views::{DeadLetterQuery, NUMBERS_MAX};
@@ -42,7 +43,7 @@ pub(super) struct PurgeParameters {
 }
 
 impl DeadLetterParameters {
-    fn filter(self, state: &ApiState, caller: &Caller) -> Result<DeadLetterFilter, ApiError> {
+    fn filter(self, state: &ApiState, principal: &Principal) -> Result<DeadLetterFilter, ApiError> {
         let (topic, subscription) = (self.topic.as_deref(), self.subscription.as_deref());
         let of = Of::named(topic, subscription, state)?;
         let outcome = self.outcome.as_deref();
@@ -56,7 +57,7 @@ impl DeadLetterParameters {
             to: moment("to", self.to.as_deref())?,
             event_type: self.event_type,
             subject: self.subject,
-            text: caller.sought(self.text),
+            text: principal.sought(self.text),
         })
     }
 
@@ -78,11 +79,11 @@ impl DeadLetterParameters {
 /// `GET /everpost/deadLetters`
 pub(super) async fn list(
     State(state): State<ApiState>,
-    Extension(caller): Extension<Caller>,
+    principal: Principal,
     BothParameters(filter, paging): BothParameters<DeadLetterParameters, Paging>,
 ) -> Result<Json<Value>, ApiError> {
     let query = DeadLetterQuery {
-        filter: filter.filter(&state, &caller)?,
+        filter: filter.filter(&state, &principal)?,
         before: paging.before.map(DeliveryId),
         limit: paging.limit.unwrap_or(PAGE_ROWS),
     };
@@ -96,10 +97,10 @@ pub(super) async fn list(
 /// `GET /everpost/deadLetters/count`
 pub(super) async fn count(
     State(state): State<ApiState>,
-    Extension(caller): Extension<Caller>,
+    principal: Principal,
     Parameters(filter): Parameters<DeadLetterParameters>,
 ) -> Result<Json<Value>, ApiError> {
-    let filter = filter.filter(&state, &caller)?;
+    let filter = filter.filter(&state, &principal)?;
     let count = state.views.count_dead_letters(filter).await?;
     Ok(Json(json!({ "count": count })))
 }
@@ -108,7 +109,8 @@ pub(super) async fn count(
 /// to `nextBefore`, until there is none.
 pub(super) async fn purge(
     State(state): State<ApiState>,
-    Extension(caller): Extension<Caller>,
+    principal: Principal,
+    by: Caller,
     BothParameters(filter, bite): BothParameters<DeadLetterParameters, PurgeParameters>,
 ) -> Result<Json<Value>, ApiError> {
     if filter.is_empty() && !bite.all {
@@ -117,16 +119,14 @@ pub(super) async fn purge(
         ));
     }
     let query = DeadLetterQuery {
-        filter: filter.filter(&state, &caller)?,
+        filter: filter.filter(&state, &principal)?,
         before: bite.before.map(DeliveryId),
         limit: bite.limit.unwrap_or(NUMBERS_MAX),
     };
-    let found = state.views.dead_letter_numbers(query).await?;
-    let matching = found.rows.len();
-    let removed = state.broker.remove_dead_letters(&found.rows).await?;
+    let purged = state.broker.purge_dead_letters(&by, query).await?;
     Ok(Json(json!({
-        "removed": removed,
-        "locked": matching - removed,
-        "nextBefore": found.next_before.map(|id| id.0),
+        "removed": purged.removed,
+        "locked": purged.held,
+        "nextBefore": purged.next_before.map(|id| id.0),
     })))
 }

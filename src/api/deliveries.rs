@@ -9,15 +9,17 @@ use serde_json::{Value, json};
 use crate::api::ApiState;
 use crate::api::error::ApiError;
 use crate::broker::{PublishError, RetryNowError, SendError};
+use crate::model::audit::Caller;
 use crate::model::delivery::DeliveryId;
 use crate::model::event::EventKey;
 
 /// `POST /everpost/deliveries/{id}/tryNow`
 pub(super) async fn try_now(
     State(state): State<ApiState>,
+    by: Caller,
     Path(id): Path<i64>,
 ) -> Result<Json<Value>, ApiError> {
-    let hold = state.broker.retry_now(DeliveryId(id)).await?;
+    let hold = state.broker.retry_now(&by, DeliveryId(id)).await?;
     let held = hold.map(|hold| hold.render());
     Ok(Json(
         json!({ "deliveryId": id, "due": hold.is_none(), "held": held }),
@@ -34,6 +36,7 @@ pub(super) struct SendBody {
 /// `POST /everpost/events/{key}/send`
 pub(super) async fn send(
     State(state): State<ApiState>,
+    by: Caller,
     Path(key): Path<i64>,
     body: Bytes,
 ) -> Result<Json<Value>, ApiError> {
@@ -42,7 +45,7 @@ pub(super) async fn send(
     })?;
     let delivery = state
         .broker
-        .send_stored(EventKey(key), &body.subscription)
+        .send_stored(&by, EventKey(key), &body.subscription)
         .await?;
     Ok(Json(json!({ "deliveryId": delivery.0 })))
 }

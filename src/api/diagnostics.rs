@@ -6,8 +6,12 @@ use serde_json::Value;
 
 use crate::api::ApiState;
 use crate::api::error::ApiError;
+use crate::model::audit::Caller;
 
-/// `POST /everpost/supportBundle`: changes nothing, but that it was asked for is noted.
-pub(super) async fn support_bundle(State(state): State<ApiState>) -> Result<Json<Value>, ApiError> {
-    Ok(Json(state.diagnostics.bundle().await?))
+/// `POST /everpost/supportBundle`
+pub(super) async fn support_bundle(
+    State(state): State<ApiState>,
+    by: Caller,
+) -> Result<Json<Value>, ApiError> {
+    Ok(Json(state.diagnostics.bundle(&by).await?))
 }

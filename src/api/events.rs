@@ -1,13 +1,13 @@
 //! Everpost's own door to searches in the events.
 
+use axum::Json;
 use axum::extract::State;
-use axum::{Extension, Json};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::api::ApiState;
 use crate::api::asked::{Of, moment, one_of};
-use crate::api::auth::Caller;
+use crate::api::auth::Principal;
 use crate::api::error::ApiError;
 use crate::api::parameters::Parameters;
 use crate::api::records::PAGE_ROWS;
@@ -35,7 +35,7 @@ pub(super) struct EventParameters {
 }
 
 impl EventParameters {
-    fn query(self, state: &ApiState, caller: &Caller) -> Result<EventQuery, ApiError> {
+    fn query(self, state: &ApiState, principal: &Principal) -> Result<EventQuery, ApiError> {
         let (topic, subscription) = (self.topic.as_deref(), self.subscription.as_deref());
         let of = Of::named(topic, subscription, state)?;
         Ok(EventQuery {
@@ -55,7 +55,7 @@ impl EventParameters {
                 id: self.id,
                 event_type: self.event_type,
                 subject: self.subject,
-                text: caller.sought(self.text),
+                text: principal.sought(self.text),
                 unmatched: self.unmatched,
             },
         })
@@ -65,10 +65,13 @@ impl EventParameters {
 /// `GET /everpost/events`
 pub(super) async fn list(
     State(state): State<ApiState>,
-    Extension(caller): Extension<Caller>,
+    principal: Principal,
     Parameters(filter): Parameters<EventParameters>,
 ) -> Result<Json<Value>, ApiError> {
-    let page = state.views.events(filter.query(&state, &caller)?).await?;
+    let page = state
+        .views
+        .events(filter.query(&state, &principal)?)
+        .await?;
     let rows: Vec<Value> = page.rows.iter().map(event_row).collect();
     Ok(Json(json!({
         "value": rows,

@@ -10,6 +10,7 @@ use crate::api::ApiState;
 use crate::api::error::ApiError;
 use crate::api::parameters::Parameters;
 use crate::api::publish::mark_of;
+use crate::model::audit::Caller;
 use crate::model::name::{SubscriptionName, TopicName};
 use crate::wire::dead_letter_import;
 
@@ -25,6 +26,7 @@ pub(super) struct Target {
 /// taken once within ten minutes, so that whoever missed the answer may send it again.
 pub(super) async fn import(
     State(state): State<ApiState>,
+    by: Caller,
     Parameters(target): Parameters<Target>,
     blob: Bytes,
 ) -> Result<Json<Value>, ApiError> {
@@ -37,15 +39,19 @@ pub(super) async fn import(
     // Of each blob one mark, since many are imported in a row.
     let id = [b"import to ", name.as_bytes(), b" of ", &blob].concat();
     let mark = Some(mark_of(&id, entry.topic.id, &blob, now));
-    let stored = match target.subscription {
-        None => state.broker.publish(&entry, events, mark).await?,
-        Some(name) => {
-            let name = SubscriptionName::parse(&name)?;
-            let (entry, subscription) = state.broker.subscription(&topic, &name)?;
-            let to = subscription.id;
-            state.broker.publish_to(&entry, to, events, mark).await?
-        }
+    let only = match target.subscription {
+        None => None,
+        Some(name) => Some(
+            state
+                .broker
+                .subscription(&topic, &SubscriptionName::parse(&name)?)?
+                .1,
+        ),
     };
+    let imported = state
+        .broker
+        .import(&by, &entry, only.as_deref(), events, mark);
+    let stored = imported.await?;
     Ok(Json(json!({
         "records": records,
         "imported": stored.len(),

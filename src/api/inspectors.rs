@@ -14,6 +14,7 @@ use crate::api::manage::{ApiResult, json as read_json};
 use crate::api::parameters::Parameters;
 use crate::api::records::PAGE_ROWS;
 use crate::broker::InspectorError;
+use crate::model::audit::Caller;
 use crate::model::name::InspectorName;
 use crate::store::views::InspectedQuery;
 use crate::wire::resource;
@@ -37,12 +38,13 @@ pub(super) async fn get(State(state): State<ApiState>, Path(name): Path<String>)
 /// `PUT /everpost/inspectors/{name}`
 pub(super) async fn put(
     State(state): State<ApiState>,
+    by: Caller,
     Path(name): Path<String>,
     body: Bytes,
 ) -> ApiResult {
     let name = InspectorName::parse(&name)?;
     let definition = resource::parse_inspector(&read_json(&body)?)?;
-    let status = match state.broker.put_inspector(&name, definition).await? {
+    let status = match state.broker.put_inspector(&by, &name, definition).await? {
         true => StatusCode::CREATED,
         false => StatusCode::OK,
     };
@@ -51,19 +53,24 @@ pub(super) async fn put(
 }
 
 /// `DELETE /everpost/inspectors/{name}`, with its requests
-pub(super) async fn delete(State(state): State<ApiState>, Path(name): Path<String>) -> ApiResult {
+pub(super) async fn delete(
+    State(state): State<ApiState>,
+    by: Caller,
+    Path(name): Path<String>,
+) -> ApiResult {
     let name = InspectorName::parse(&name)?;
-    state.broker.delete_inspector(&name).await?;
+    state.broker.delete_inspector(&by, &name).await?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
 /// `POST /everpost/inspectors/{name}/clear`: forgets its requests
 pub(super) async fn clear(
     State(state): State<ApiState>,
+    by: Caller,
     Path(name): Path<String>,
 ) -> Result<Json<Value>, ApiError> {
     let name = InspectorName::parse(&name)?;
-    let cleared = state.broker.clear_inspector(&name).await?;
+    let cleared = state.broker.clear_inspector(&by, &name).await?;
     Ok(Json(json!({ "cleared": cleared })))
 }
 

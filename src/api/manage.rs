@@ -15,6 +15,7 @@ use crate::api::ApiState;
 use crate::api::error::ApiError;
 use crate::api::parameters::Parameters;
 use crate::broker::ManageError;
+use crate::model::audit::{Caller, SecretKind};
 use crate::model::name::{InvalidName, NamespaceName, SubscriptionName, TopicName};
 use crate::model::registry::TopicEntry;
 use crate::model::subscription::{EventSubscription, OnDelete};
@@ -81,6 +82,7 @@ pub(super) async fn get_topic(
 /// `PUT /topics/{topic}`: 201, whether it was there before or not, because the clients take nothing else.
 pub(super) async fn put_topic(
     State(state): State<ApiState>,
+    by: Caller,
     Path(topic): Path<TopicPath>,
     body: Bytes,
 ) -> ApiResult {
@@ -90,13 +92,14 @@ pub(super) async fn put_topic(
         None => resource::parse_topic(&body)?,
         Some(_) => resource::parse_namespace_topic(&body)?,
     };
-    let entry = state.broker.put_topic(name, definition).await?;
+    let entry = state.broker.put_topic(&by, name, definition).await?;
     Ok((StatusCode::CREATED, Json(show_topic(&state, &entry))).into_response())
 }
 
 /// `PATCH /topics/{topic}`
 pub(super) async fn patch_topic(
     State(state): State<ApiState>,
+    by: Caller,
     Path(topic): Path<TopicPath>,
     body: Bytes,
 ) -> ApiResult {
@@ -109,38 +112,44 @@ pub(super) async fn patch_topic(
         };
         definition.map_err(ApiError::from)
     };
-    let entry = state.broker.patch_topic(name, change).await?;
+    let entry = state.broker.patch_topic(&by, name, change).await?;
     Ok(Json(show_topic(&state, &entry)).into_response())
 }
 
 /// `DELETE /topics/{topic}`
 pub(super) async fn delete_topic(
     State(state): State<ApiState>,
+    by: Caller,
     Path(topic): Path<TopicPath>,
     Parameters(deletion): Parameters<Deletion>,
 ) -> ApiResult {
     let (name, pending) = (topic.name()?, deletion.pending()?);
-    state.broker.delete_topic(&name, pending).await?;
+    state.broker.delete_topic(&by, &name, pending).await?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
 /// `POST /topics/{topic}/listKeys`
 pub(super) async fn list_keys(
     State(state): State<ApiState>,
+    by: Caller,
     Path(topic): Path<TopicPath>,
 ) -> ApiResult {
-    let keys = state.broker.topic_keys(&topic.name()?)?;
+    let keys = state.broker.show_topic_keys(&by, &topic.name()?).await?;
     Ok(Json(resource::render_keys(&keys)).into_response())
 }
 
 /// `POST /topics/{topic}/regenerateKey`
 pub(super) async fn regenerate_key(
     State(state): State<ApiState>,
+    by: Caller,
     Path(topic): Path<TopicPath>,
     body: Bytes,
 ) -> ApiResult {
     let key = resource::parse_key_name(&json(&body)?)?;
-    let keys = state.broker.regenerate_key(&topic.name()?, key).await?;
+    let keys = state
+        .broker
+        .regenerate_key(&by, &topic.name()?, key)
+        .await?;
     Ok(Json(resource::render_keys(&keys)).into_response())
 }
 
@@ -170,6 +179,7 @@ pub(super) async fn get_subscription(
 /// `PUT /topics/{topic}/eventSubscriptions/{name}`: 201, for the same reason as with topics.
 pub(super) async fn put_subscription(
     State(state): State<ApiState>,
+    by: Caller,
     Path(path): Path<SubscriptionPath>,
     body: Bytes,
 ) -> ApiResult {
@@ -183,7 +193,7 @@ pub(super) async fn put_subscription(
     let definition = resource::parse_subscription(&json(&body)?, &context)?;
     let (entry, subscription) = state
         .broker
-        .put_subscription(&topic, name, definition)
+        .put_subscription(&by, &topic, name, definition)
         .await?;
     let shown = show_subscription(&state, &entry, &subscription);
     Ok((StatusCode::CREATED, Json(shown)).into_response())
@@ -193,6 +203,7 @@ pub(super) async fn put_subscription(
 /// clients take nothing else.
 pub(super) async fn patch_subscription(
     State(state): State<ApiState>,
+    by: Caller,
     Path(path): Path<SubscriptionPath>,
     body: Bytes,
 ) -> ApiResult {
@@ -205,7 +216,7 @@ pub(super) async fn patch_subscription(
     };
     let (entry, subscription) = state
         .broker
-        .patch_subscription(&topic, name, change)
+        .patch_subscription(&by, &topic, name, change)
         .await?;
     let shown = show_subscription(&state, &entry, &subscription);
     let status = match entry.namespace {
@@ -218,6 +229,7 @@ pub(super) async fn patch_subscription(
 /// `DELETE /topics/{topic}/eventSubscriptions/{name}`
 pub(super) async fn delete_subscription(
     State(state): State<ApiState>,
+    by: Caller,
     Path(path): Path<SubscriptionPath>,
     Parameters(deletion): Parameters<Deletion>,
 ) -> ApiResult {
@@ -225,7 +237,7 @@ pub(super) async fn delete_subscription(
     let pending = deletion.pending()?;
     state
         .broker
-        .delete_subscription(&topic, &name, pending)
+        .delete_subscription(&by, &topic, &name, pending)
         .await?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }
@@ -252,30 +264,36 @@ impl Deletion {
 /// `POST /topics/{topic}/eventSubscriptions/{name}/pause` (an extension)
 pub(super) async fn pause(
     State(state): State<ApiState>,
+    by: Caller,
     Path(path): Path<SubscriptionPath>,
 ) -> ApiResult {
     let (topic, name) = path.names()?;
-    let (entry, subscription) = state.broker.pause_subscription(&topic, &name).await?;
+    let (entry, subscription) = state.broker.pause_subscription(&by, &topic, &name).await?;
     Ok(Json(show_subscription(&state, &entry, &subscription)).into_response())
 }
 
 /// `POST /topics/{topic}/eventSubscriptions/{name}/resume` (an extension)
 pub(super) async fn resume(
     State(state): State<ApiState>,
+    by: Caller,
     Path(path): Path<SubscriptionPath>,
 ) -> ApiResult {
     let (topic, name) = path.names()?;
-    let (entry, subscription) = state.broker.resume_subscription(&topic, &name).await?;
+    let (entry, subscription) = state.broker.resume_subscription(&by, &topic, &name).await?;
     Ok(Json(show_subscription(&state, &entry, &subscription)).into_response())
 }
 
 /// `POST /topics/{topic}/eventSubscriptions/{name}/getFullUrl`
 pub(super) async fn get_full_url(
     State(state): State<ApiState>,
+    by: Caller,
     Path(path): Path<SubscriptionPath>,
 ) -> ApiResult {
     let (topic, name) = path.names()?;
-    let (_, subscription) = state.broker.subscription(&topic, &name)?;
+    let shown = state
+        .broker
+        .show_secrets(&by, SecretKind::Url, &topic, &name);
+    let subscription = shown.await?;
     let url = resource::render_full_url(&subscription.definition);
     let url = url.ok_or_else(|| ManageError::NothingSent(subscription.name.clone()))?;
     Ok(Json(url).into_response())
@@ -284,10 +302,14 @@ pub(super) async fn get_full_url(
 /// `POST /topics/{topic}/eventSubscriptions/{name}/getDeliveryAttributes`
 pub(super) async fn get_delivery_attributes(
     State(state): State<ApiState>,
+    by: Caller,
     Path(path): Path<SubscriptionPath>,
 ) -> ApiResult {
     let (topic, name) = path.names()?;
-    let (_, subscription) = state.broker.subscription(&topic, &name)?;
+    let shown = state
+        .broker
+        .show_secrets(&by, SecretKind::DeliveryAttributes, &topic, &name);
+    let subscription = shown.await?;
     Ok(Json(resource::render_delivery_attributes(
         &subscription.definition,
     ))
@@ -297,16 +319,21 @@ pub(super) async fn get_delivery_attributes(
 /// `POST /topics/{topic}/eventSubscriptions/{name}/listSigningSecrets`: fingerprints (an extension)
 pub(super) async fn list_signing_secrets(
     State(state): State<ApiState>,
+    by: Caller,
     Path(path): Path<SubscriptionPath>,
 ) -> ApiResult {
     let (topic, name) = path.names()?;
-    let (_, subscription) = state.broker.subscription(&topic, &name)?;
+    let shown = state
+        .broker
+        .show_secrets(&by, SecretKind::SigningSecrets, &topic, &name);
+    let subscription = shown.await?;
     Ok(Json(resource::render_signing_secrets(&subscription.definition)).into_response())
 }
 
 /// `POST /topics/{topic}/eventSubscriptions/{name}/rotateSigningSecret` (an extension)
 pub(super) async fn rotate_signing_secret(
     State(state): State<ApiState>,
+    by: Caller,
     Path(path): Path<SubscriptionPath>,
     body: Bytes,
 ) -> ApiResult {
@@ -316,7 +343,9 @@ pub(super) async fn rotate_signing_secret(
         false => json(&body)?,
     };
     let rotation = resource::parse_rotation(&rotation)?;
-    let rotated = state.broker.rotate_signing_secret(&topic, &name, rotation);
+    let rotated = state
+        .broker
+        .rotate_signing_secret(&by, &topic, &name, rotation);
     let (secret, subscription) = rotated.await?;
     let shown = resource::render_rotated(&secret, &subscription.definition);
     Ok(Json(shown).into_response())
@@ -325,10 +354,11 @@ pub(super) async fn rotate_signing_secret(
 /// `POST /topics/{topic}/eventSubscriptions/{name}/validate`: asks the destination again (an extension).
 pub(super) async fn validate(
     State(state): State<ApiState>,
+    by: Caller,
     Path(path): Path<SubscriptionPath>,
 ) -> ApiResult {
     let (topic, name) = path.names()?;
-    let (entry, subscription) = state.broker.validate_again(&topic, &name).await?;
+    let (entry, subscription) = state.broker.validate_again(&by, &topic, &name).await?;
     Ok(Json(show_subscription(&state, &entry, &subscription)).into_response())
 }
 

@@ -35,7 +35,7 @@ mod run_to_completion;
 mod service_bus;
 mod storage;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod tokens;
 mod validate;
 mod verbs;
@@ -55,7 +55,6 @@ pub use publish::BodyBudget;
 use crate::broker::Broker;
 use crate::broker::diagnostics::Diagnostics;
 use crate::broker::people::People;
-use crate::broker::trail::Trail;
 use crate::store::views::Views;
 
 /// What the doors share. Cheap to clone.
@@ -64,7 +63,6 @@ pub struct ApiState {
     pub broker: Broker,
     pub views: Views,
     pub people: People,
-    pub trail: Trail,
     pub token: ManagementToken,
     pub body_budget: BodyBudget,
     pub diagnostics: Diagnostics,

@@ -11,6 +11,7 @@ use crate::api::ApiState;
 use crate::api::error::ApiError;
 use crate::api::manage::{ApiResult, Deletion, json, show_topic};
 use crate::api::parameters::Parameters;
+use crate::model::audit::Caller;
 use crate::model::name::NamespaceName;
 use crate::model::namespace::NamespaceDefinition;
 use crate::model::registry::NamespaceEntry;
@@ -33,18 +34,20 @@ pub(super) async fn get(State(state): State<ApiState>, Path(name): Path<String>)
 /// `PUT /namespaces/{namespace}`: 201, as with topics.
 pub(super) async fn put(
     State(state): State<ApiState>,
+    by: Caller,
     Path(name): Path<String>,
     body: Bytes,
 ) -> ApiResult {
     let name = NamespaceName::parse(&name)?;
     let definition = resource::parse_namespace(&json(&body)?)?;
-    let entry = state.broker.put_namespace(name, definition).await?;
+    let entry = state.broker.put_namespace(&by, name, definition).await?;
     Ok((StatusCode::CREATED, Json(show(&state, &entry))).into_response())
 }
 
 /// `PATCH /namespaces/{namespace}`
 pub(super) async fn patch(
     State(state): State<ApiState>,
+    by: Caller,
     Path(name): Path<String>,
     body: Bytes,
 ) -> ApiResult {
@@ -53,39 +56,46 @@ pub(super) async fn patch(
     let change = |current: &NamespaceDefinition| {
         resource::patch_namespace(current, &patch).map_err(ApiError::from)
     };
-    let entry = state.broker.patch_namespace(name, change).await?;
+    let entry = state.broker.patch_namespace(&by, name, change).await?;
     Ok(Json(show(&state, &entry)).into_response())
 }
 
 /// `DELETE /namespaces/{namespace}`, with everything in it
 pub(super) async fn delete(
     State(state): State<ApiState>,
+    by: Caller,
     Path(name): Path<String>,
     Parameters(deletion): Parameters<Deletion>,
 ) -> ApiResult {
     let (name, pending) = (NamespaceName::parse(&name)?, deletion.pending()?);
-    state.broker.delete_namespace(&name, pending).await?;
+    state.broker.delete_namespace(&by, &name, pending).await?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
 /// `POST /namespaces/{namespace}/listKeys`
 pub(super) async fn list_keys(
     State(state): State<ApiState>,
+    by: Caller,
     Path(name): Path<String>,
 ) -> ApiResult {
-    let entry = state.broker.namespace(&NamespaceName::parse(&name)?)?;
-    Ok(Json(resource::render_keys(&entry.namespace.keys)).into_response())
+    let name = NamespaceName::parse(&name)?;
+    let keys = state.broker.show_namespace_keys(&by, &name).await?;
+    Ok(Json(resource::render_keys(&keys)).into_response())
 }
 
 /// `POST /namespaces/{namespace}/regenerateKey`
 pub(super) async fn regenerate_key(
     State(state): State<ApiState>,
+    by: Caller,
     Path(name): Path<String>,
     body: Bytes,
 ) -> ApiResult {
     let name = NamespaceName::parse(&name)?;
     let key = resource::parse_key_name(&json(&body)?)?;
-    let entry = state.broker.regenerate_namespace_key(&name, key).await?;
+    let entry = state
+        .broker
+        .regenerate_namespace_key(&by, &name, key)
+        .await?;
     Ok(Json(resource::render_keys(&entry.namespace.keys)).into_response())
 }
 

@@ -1,10 +1,10 @@
 //! Everpost's own door to the people who sign in to the admin pages, and to their sessions.
 
+use axum::Json;
 use axum::body::Bytes;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
-use axum::{Extension, Json};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -13,9 +13,10 @@ use crate::api::error::ApiError;
 use crate::api::manage::{ApiResult, json};
 use crate::api::parameters::Parameters;
 use crate::base::Timestamp;
-use crate::broker::people::{LINK_LIFE, PeopleError};
-use crate::broker::trail::Made;
-use crate::store::accounts::{AccountError, Role, SessionRow, User, UserChange, UserId};
+use crate::broker::people::{LINK_LIFE, PeopleError, UserPatch};
+use crate::model::access::Secret;
+use crate::model::audit::Caller;
+use crate::store::accounts::{AccountError, Role, SessionRow, User, UserId};
 
 /// Sessions in one answer: more people than look after one appliance.
 const SESSIONS_MAX: usize = 1_000;
@@ -27,21 +28,26 @@ impl From<PeopleError> for ApiError {
             PeopleError::Name(_) => Self::of_field("name", explanation),
             PeopleError::Password(_) => Self::of_field("password", explanation),
             PeopleError::Days => Self::of_field("days", explanation),
-            PeopleError::Account(AccountError::NotFound | AccountError::TokenNotFound) => {
-                Self::not_found(explanation)
+            PeopleError::Account(error) => error.into(),
+            PeopleError::WrongPassword | PeopleError::WrongCode | PeopleError::DeadLink => {
+                Self::conflict(explanation)
             }
-            PeopleError::Account(AccountError::Store(error)) => error.into(),
-            PeopleError::WrongPassword
-            | PeopleError::WrongCode
-            | PeopleError::DeadLink
-            | PeopleError::Account(
-                AccountError::NameTaken
-                | AccountError::TooMany
-                | AccountError::FirstIsAdmin
-                | AccountError::TokenNameTaken
-                | AccountError::TooManyTokens
-                | AccountError::LastAdmin,
-            ) => Self::conflict(explanation),
+        }
+    }
+}
+
+impl From<AccountError> for ApiError {
+    fn from(error: AccountError) -> Self {
+        let explanation = error.to_string();
+        match error {
+            AccountError::NotFound | AccountError::TokenNotFound => Self::not_found(explanation),
+            AccountError::Store(error) => error.into(),
+            AccountError::NameTaken
+            | AccountError::TooMany
+            | AccountError::FirstIsAdmin
+            | AccountError::TokenNameTaken
+            | AccountError::TooManyTokens
+            | AccountError::LastAdmin => Self::conflict(explanation),
         }
     }
 }
@@ -62,17 +68,15 @@ struct NewUserBody {
 }
 
 /// `POST /everpost/users`: without a password, the answer holds the link by which one is chosen.
-pub(super) async fn create(State(state): State<ApiState>, body: Bytes) -> ApiResult {
+pub(super) async fn create(State(state): State<ApiState>, by: Caller, body: Bytes) -> ApiResult {
     let body: NewUserBody = read(&body)?;
-    let role = role(&body.role)?;
-    let added = state.people.add(&body.name, role, body.password.as_deref());
-    let id = added.await?;
+    let (role, password) = (role(&body.role)?, body.password.as_deref());
+    let (id, token) = state.people.add(&by, &body.name, role, password).await?;
     let mut shown = render(&by_id(&state, id).await?);
-    if body.password.is_none() {
-        add_link(&state, id, &mut shown).await?;
+    if let Some(token) = token {
+        show_link(&state, &token, &mut shown);
     }
-    let made = Made(format!("/everpost/users/{}", id.0));
-    Ok((StatusCode::CREATED, Extension(made), Json(shown)).into_response())
+    Ok((StatusCode::CREATED, Json(shown)).into_response())
 }
 
 /// `GET /everpost/users/{name}`
@@ -82,7 +86,7 @@ pub(super) async fn show(State(state): State<ApiState>, Path(name): Path<String>
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct UserPatch {
+struct UserPatchBody {
     role: Option<String>,
     disabled: Option<bool>,
     password: Option<String>,
@@ -93,53 +97,57 @@ struct UserPatch {
 /// `PATCH /everpost/users/{name}`
 pub(super) async fn patch(
     State(state): State<ApiState>,
+    by: Caller,
     Path(name): Path<String>,
     body: Bytes,
 ) -> ApiResult {
     let user = by_name(&state, name).await?;
-    let patch: UserPatch = read(&body)?;
-    let change = UserChange {
-        role: patch.role.as_deref().map(role).transpose()?,
-        disabled: patch.disabled,
-    };
-    if patch.has_second_factor == Some(true) {
+    let body: UserPatchBody = read(&body)?;
+    if body.has_second_factor == Some(true) {
         return Err(ApiError::of_field(
             "hasSecondFactor",
             "a second factor can be removed here, but only its user sets one up",
         ));
     }
-    if patch.has_second_factor == Some(false) {
-        state.people.remove_second_factor(user.id).await?;
-    }
-    if let Some(password) = patch.password {
-        state.people.set_password(&user, &password, None).await?;
-    }
-    state.people.change(user.id, change).await?;
+    let patch = UserPatch {
+        role: body.role.as_deref().map(role).transpose()?,
+        disabled: body.disabled,
+        password: body.password.as_deref(),
+        removes_second_factor: body.has_second_factor == Some(false),
+    };
+    state.people.change(&by, &user, patch).await?;
     Ok(Json(render(&by_id(&state, user.id).await?)).into_response())
 }
 
 /// `DELETE /everpost/users/{name}`
-pub(super) async fn delete(State(state): State<ApiState>, Path(name): Path<String>) -> ApiResult {
+pub(super) async fn delete(
+    State(state): State<ApiState>,
+    by: Caller,
+    Path(name): Path<String>,
+) -> ApiResult {
     let user = by_name(&state, name).await?;
-    state.people.delete(user.id).await?;
+    state.people.accounts().delete_user(user.id, by).await?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
 /// `POST /everpost/users/{name}/passwordLink`
-pub(super) async fn put_link(State(state): State<ApiState>, Path(name): Path<String>) -> ApiResult {
+pub(super) async fn put_link(
+    State(state): State<ApiState>,
+    by: Caller,
+    Path(name): Path<String>,
+) -> ApiResult {
     let user = by_name(&state, name).await?;
+    let token = state.people.put_link(&by, user.id).await?;
     let mut shown = render(&user);
-    add_link(&state, user.id, &mut shown).await?;
+    show_link(&state, &token, &mut shown);
     Ok(Json(shown).into_response())
 }
 
-async fn add_link(state: &ApiState, id: UserId, shown: &mut Value) -> Result<(), ApiError> {
-    let token = state.people.put_link(id).await?;
+fn show_link(state: &ApiState, token: &Secret, shown: &mut Value) {
     let base = &state.broker.options().public_url;
     let url = format!("{base}/admin/password?token={}", token.reveal());
     shown["passwordUrl"] = json!(url);
     shown["passwordUrlExpiresAt"] = json!((state.people.now() + LINK_LIFE).to_string());
-    Ok(())
 }
 
 /// Whose sessions.
@@ -174,19 +182,21 @@ pub(super) async fn list_sessions(
 /// `POST /everpost/sessions/end`
 pub(super) async fn end_sessions(
     State(state): State<ApiState>,
+    by: Caller,
     Parameters(whose): Parameters<Whose>,
 ) -> ApiResult {
     let user = whose.id(&state).await?;
-    let ended = state.people.accounts().end_sessions(user, None).await?;
+    let ended = state.people.accounts().end_sessions(user, None, by).await?;
     Ok(Json(json!({ "ended": ended })).into_response())
 }
 
 /// `DELETE /everpost/sessions/{id}`
 pub(super) async fn end_session(
     State(state): State<ApiState>,
+    by: Caller,
     Path(id): Path<String>,
 ) -> ApiResult {
-    state.people.accounts().delete_session(id).await?;
+    state.people.accounts().end_session(id, by).await?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 

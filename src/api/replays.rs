@@ -12,6 +12,7 @@ use crate::api::asked::Paging;
 use crate::api::error::ApiError;
 use crate::api::manage::json as parse;
 use crate::api::parameters::Parameters;
+use crate::model::audit::Caller;
 use crate::model::replay::{ReplayCommand, ReplayJob, ReplayJobId};
 use crate::store::views::PAGE_ROWS_MAX;
 use crate::wire::resource::{self, ReplayContext, ReplayRequest};
@@ -36,6 +37,7 @@ pub(super) async fn list(
 /// `POST /everpost/replays`
 pub(super) async fn start(
     State(state): State<ApiState>,
+    by: Caller,
     body: Bytes,
 ) -> Result<Response, ApiError> {
     let ReplayRequest {
@@ -43,7 +45,7 @@ pub(super) async fn start(
         target,
         rate,
     } = request(&state, &body)?;
-    let job = state.broker.start_replay(source, target, rate).await?;
+    let job = state.broker.start_replay(&by, source, target, rate).await?;
     Ok((StatusCode::CREATED, Json(shown(&state, &job))).into_response())
 }
 
@@ -79,35 +81,39 @@ pub(super) async fn show(
 /// `POST /everpost/replays/{id}/pause`
 pub(super) async fn pause(
     State(state): State<ApiState>,
+    by: Caller,
     Path(id): Path<i64>,
 ) -> Result<Json<Value>, ApiError> {
-    command(&state, id, ReplayCommand::Pause).await
+    command(&state, &by, id, ReplayCommand::Pause).await
 }
 
 /// `POST /everpost/replays/{id}/resume`
 pub(super) async fn resume(
     State(state): State<ApiState>,
+    by: Caller,
     Path(id): Path<i64>,
 ) -> Result<Json<Value>, ApiError> {
-    command(&state, id, ReplayCommand::Resume).await
+    command(&state, &by, id, ReplayCommand::Resume).await
 }
 
 /// `POST /everpost/replays/{id}/cancel`
 pub(super) async fn cancel(
     State(state): State<ApiState>,
+    by: Caller,
     Path(id): Path<i64>,
 ) -> Result<Json<Value>, ApiError> {
-    command(&state, id, ReplayCommand::Cancel).await
+    command(&state, &by, id, ReplayCommand::Cancel).await
 }
 
 async fn command(
     state: &ApiState,
+    by: &Caller,
     id: i64,
     command: ReplayCommand,
 ) -> Result<Json<Value>, ApiError> {
     let job = state
         .broker
-        .command_replay(ReplayJobId(id), command)
+        .command_replay(by, ReplayJobId(id), command)
         .await?;
     Ok(Json(shown(state, &job)))
 }

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use crate::api::ApiState;
 use crate::api::error::ApiError;
 use crate::broker::{EventEdit, ResubmitError, ResubmitRequest, Resubmitted};
+use crate::model::audit::Caller;
 use crate::model::delivery::DeliveryId;
 use crate::model::limits::{REPLAY_BATCH_MAX, REPLAY_REQUESTS_MAX};
 use crate::model::replay::ReplayTarget;
@@ -49,6 +50,7 @@ struct SelectionBody {
 /// `POST /everpost/deadLetters/{id}/resubmit`
 pub(super) async fn one(
     State(state): State<ApiState>,
+    by: Caller,
     Path(id): Path<i64>,
     body: Bytes,
 ) -> Result<Json<Value>, ApiError> {
@@ -61,7 +63,7 @@ pub(super) async fn one(
         target: target(&state, body.target.as_ref())?,
         edit: body.edit()?,
     };
-    let mut done = state.broker.resubmit_all(request).await?;
+    let mut done = state.broker.resubmit_all(&by, request).await?;
     let (id, resubmitted) = done.pop().expect("one result for each");
     Ok(Json(shown(id, &resubmitted?)))
 }
@@ -69,6 +71,7 @@ pub(super) async fn one(
 /// `POST /everpost/deadLetters/resubmit`
 pub(super) async fn selection(
     State(state): State<ApiState>,
+    by: Caller,
     body: Bytes,
 ) -> Result<Json<Value>, ApiError> {
     let body: SelectionBody = parse(&body)?;
@@ -89,7 +92,7 @@ pub(super) async fn selection(
         target,
         edit: None,
     };
-    let done = state.broker.resubmit_all(request).await?;
+    let done = state.broker.resubmit_all(&by, request).await?;
     let rows: Vec<Value> = done
         .into_iter()
         .map(|(id, result)| match result {

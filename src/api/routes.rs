@@ -1,4 +1,4 @@
-//! The table of the API: every route with who is let in, and whether what it does is noted.
+//! The table of the API: every route with who is let in.
 //!
 //! A route that does not say otherwise is seen by everybody and used by administrators alone. The
 //! documentation in `openapi` is made from this table.
@@ -50,9 +50,6 @@ pub(super) struct Access {
     pub(super) reads: Role,
     /// Who may act.
     pub(super) changes: Role,
-    /// Whether what was done is noted: not for questions too long for a URL, nor for the work of
-    /// receivers.
-    pub(super) is_noted: bool,
 }
 
 impl Access {
@@ -111,26 +108,13 @@ fn operator_only(path: impl Into<String>, verbs: Verbs) -> Route {
     with_token(path, access(Role::Operator, Role::Operator), verbs)
 }
 
-/// A question of operators in a body.
-fn asked(path: impl Into<String>, verbs: Verbs) -> Route {
-    let access = Access {
-        is_noted: false,
-        ..access(Role::Operator, Role::Operator)
-    };
-    with_token(path, access, verbs)
-}
-
 /// For administrators alone.
 fn admin_only(path: impl Into<String>, verbs: Verbs) -> Route {
     with_token(path, access(Role::Admin, Role::Admin), verbs)
 }
 
 fn access(reads: Role, changes: Role) -> Access {
-    Access {
-        reads,
-        changes,
-        is_noted: true,
-    }
+    Access { reads, changes }
 }
 
 impl Route {
@@ -253,8 +237,8 @@ pub(super) fn all(options: &ApiOptions) -> Vec<Route> {
         // An edited event is as large as a published one.
         operator("/everpost/deadLetters/{id}/resubmit", post(resubmit::one))
             .of_bytes(publish_bytes_max),
-        asked("/everpost/deadLetters/receive", post(locks::receive)),
-        asked("/everpost/locks/{verb}", post(locks::settle)),
+        operator_only("/everpost/deadLetters/receive", post(locks::receive)),
+        operator_only("/everpost/locks/{verb}", post(locks::settle)),
         admin_writes("/everpost/rejectedEvents", get(rejections::list)),
         operator_only("/everpost/rejectedEvents/{id}", get(rejections::get)),
         admin_writes("/everpost/inspectors", get(inspectors::list)),
@@ -264,7 +248,7 @@ pub(super) fn all(options: &ApiOptions) -> Vec<Route> {
         operator_only("/everpost/inspectors/{name}/requests", get(inspectors::requests)),
         operator_only("/everpost/inspectors/{name}/requests/{number}", get(inspectors::request)),
         operator("/everpost/replays", get(replays::list).post(replays::start)),
-        asked("/everpost/replays/preview", post(replays::preview)),
+        operator_only("/everpost/replays/preview", post(replays::preview)),
         admin_writes("/everpost/replays/{id}", get(replays::show)),
         operator("/everpost/replays/{id}/pause", post(replays::pause)),
         operator("/everpost/replays/{id}/resume", post(replays::resume)),
@@ -306,9 +290,9 @@ fn of_topic(topic: &str, pasted_bytes_max: usize) -> Vec<Route> {
         admin_writes(of_subscription("/getDeliveryAttributes"), post(manage::get_delivery_attributes)),
         admin_writes(of_subscription("/listSigningSecrets"), post(manage::list_signing_secrets)),
         admin_writes(of_subscription("/rotateSigningSecret"), post(manage::rotate_signing_secret)),
-        asked(of_topic("/explain"), post(explain::explain_all)).of_bytes(pasted_bytes_max),
-        asked(of_subscription("/explain"), post(explain::explain_one)).of_bytes(pasted_bytes_max),
-        asked(of_topic("/tryFilter"), post(explain::try_filter)),
+        operator_only(of_topic("/explain"), post(explain::explain_all)).of_bytes(pasted_bytes_max),
+        operator_only(of_subscription("/explain"), post(explain::explain_one)).of_bytes(pasted_bytes_max),
+        operator_only(of_topic("/tryFilter"), post(explain::try_filter)),
         operator(of_subscription("/validate"), post(manage::validate)),
         operator(of_subscription("/pause"), post(manage::pause)),
         operator(of_subscription("/resume"), post(manage::resume)),

@@ -1,5 +1,7 @@
 //! Roles of API tokens, tried through the router on every route there is.
 
+pub(crate) mod audit;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +17,6 @@ use crate::api::{ApiOptions, ApiState, BodyBudget, ManagementToken, routes};
 use crate::base::{Clock, Entropy, TimeScale, Timestamp};
 use crate::broker::diagnostics::{Diagnostics, RuntimeInfo};
 use crate::broker::people::People;
-use crate::broker::trail::Trail;
 use crate::broker::{Broker, BrokerOptions};
 use crate::model::access::Secret;
 use crate::model::export::ExportRules;
@@ -27,8 +28,8 @@ use crate::outbound::transport::{
     HttpTransport, Responder, TransportError, TransportRequest, TransportResponse,
 };
 use crate::outbound::{Outbound, OutboundOptions};
-use crate::store::Store;
 use crate::store::accounts::Role;
+use crate::store::{InlineDatabase, Store};
 
 const TOKEN: &str = "the management token";
 
@@ -49,6 +50,9 @@ impl Responder for Nobody {
 
 struct Door {
     clock: Clock,
+    broker: Broker,
+    database: InlineDatabase,
+    store: Store,
     router: Router,
 }
 
@@ -60,7 +64,8 @@ impl Door {
             subscription: "s".to_owned(),
             resource_group: "g".to_owned(),
         };
-        let store = Store::open_inline(scope).expect("a store");
+        let database = InlineDatabase::new().expect("a database");
+        let store = Store::open_on(database.clone(), scope);
         let outbound = Outbound::new(OutboundOptions {
             transport: HttpTransport::Scripted(Arc::new(Nobody)),
             clock: clock.clone(),
@@ -86,7 +91,6 @@ impl Door {
         let people = People::open(store.accounts.clone(), clock.clone(), entropy);
         let people = people.await.expect("people");
         let state = ApiState {
-            trail: Trail::new(broker.clone(), people.clone()),
             broker: broker.clone(),
             views: store.views.clone(),
             people,
@@ -97,6 +101,9 @@ impl Door {
         };
         Self {
             clock,
+            broker,
+            database,
+            store,
             router: super::routes(state, Router::new()),
         }
     }
@@ -304,55 +311,4 @@ async fn operators_publish_and_viewers_do_not() {
         .ask("evp_guessed", Method::GET, "/topics", json!(null))
         .await;
     assert_eq!(status, StatusCode::UNAUTHORIZED);
-}
-
-#[tokio::test(start_paused = true)]
-async fn what_tokens_change_is_noted() {
-    let door = Door::new().await;
-    let token = door.token(Role::Admin).await;
-    let topic = |tag: &str| json!({ "location": "local", "tags": { "a": tag }, "properties": {} });
-    door.ask(&token, Method::PUT, "/topics/orders", topic("1"))
-        .await;
-    door.ask(TOKEN, Method::PUT, "/topics/orders", topic("2"))
-        .await;
-    door.ask(&token, Method::POST, "/topics/orders/listKeys", json!(null))
-        .await;
-    door.ask(&token, Method::POST, "/topics/orders/tryFilter", json!({}))
-        .await;
-    door.ask(&token, Method::PUT, "/topics/a_b", topic("refused"))
-        .await;
-    let (_, page) = door
-        .ask(&token, Method::GET, "/everpost/audit", json!(null))
-        .await;
-    let entries = page["value"].as_array().expect("entries");
-    let told: Vec<String> = entries
-        .iter()
-        .map(|entry| {
-            let [actor, method, path] = ["actor", "method", "path"].map(|name| &entry[name]);
-            format!("{actor} {method} {path}").replace('"', "")
-        })
-        .collect();
-    assert_eq!(
-        told,
-        [
-            "admin POST /topics/orders/listKeys",
-            " PUT /topics/orders",
-            "admin PUT /topics/orders",
-            " POST /everpost/tokens",
-        ]
-    );
-    let change = json!([{ "property": "tags.a", "before": "1", "after": "2" }]);
-    assert_eq!(entries[1]["changes"], change);
-    assert_eq!(entries[1]["actorKind"], "ManagementToken");
-    assert!(!page.to_string().contains(&token));
-    let (_, of_admin) = door
-        .ask(
-            &token,
-            Method::GET,
-            "/everpost/audit?actor=admin&limit=1",
-            json!(null),
-        )
-        .await;
-    assert_eq!(of_admin["value"].as_array().map(Vec::len), Some(1));
-    assert!(of_admin["nextBefore"].is_number());
 }

@@ -1,21 +1,20 @@
 //! Everpost's own door to the tokens of programs.
 
+use axum::Json;
 use axum::body::Bytes;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
-use axum::{Extension, Json};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::api::ApiState;
-use crate::api::auth::Caller;
 use crate::api::error::ApiError;
 use crate::api::manage::ApiResult;
 use crate::api::people::{read, role};
 use crate::base::Timestamp;
 use crate::broker::people::NewTokenRequest;
-use crate::broker::trail::Made;
+use crate::model::audit::Caller;
 use crate::store::accounts::ApiToken;
 
 /// `GET /everpost/tokens`
@@ -33,23 +32,17 @@ struct NewTokenBody {
 }
 
 /// `POST /everpost/tokens`: the answer is the only one that holds the token.
-pub(super) async fn create(
-    State(state): State<ApiState>,
-    Extension(caller): Extension<Caller>,
-    body: Bytes,
-) -> ApiResult {
+pub(super) async fn create(State(state): State<ApiState>, by: Caller, body: Bytes) -> ApiResult {
     let body: NewTokenBody = read(&body)?;
     let wish = NewTokenRequest {
         name: body.name.clone(),
         role: role(&body.role)?,
         days: body.days,
-        created_by: caller.words(),
     };
-    let token = state.people.tokens().create(wish).await?;
+    let token = state.people.tokens().create(&by, wish).await?;
     let mut shown = render(&find(&state, &body.name)?);
     shown["token"] = json!(token.reveal());
-    let made = Made(format!("/everpost/tokens/{}", body.name));
-    Ok((StatusCode::CREATED, Extension(made), Json(shown)).into_response())
+    Ok((StatusCode::CREATED, Json(shown)).into_response())
 }
 
 /// `GET /everpost/tokens/{name}`
@@ -58,9 +51,13 @@ pub(super) async fn show(State(state): State<ApiState>, Path(name): Path<String>
 }
 
 /// `DELETE /everpost/tokens/{name}`
-pub(super) async fn delete(State(state): State<ApiState>, Path(name): Path<String>) -> ApiResult {
+pub(super) async fn delete(
+    State(state): State<ApiState>,
+    by: Caller,
+    Path(name): Path<String>,
+) -> ApiResult {
     let token = find(&state, &name)?;
-    state.people.tokens().delete(token.id).await?;
+    state.people.tokens().delete(&by, token.id).await?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 

@@ -22,7 +22,6 @@ use crate::app::{claim, facts, listen, management_token, telemetry};
 use crate::base::{Clock, Entropy, LogTail, TimeScale};
 use crate::broker::diagnostics::{Connections, Diagnostics, RuntimeInfo};
 use crate::broker::people::People;
-use crate::broker::trail::Trail;
 use crate::broker::{Broker, BrokerOptions};
 use crate::model::export::ExportRules;
 use crate::model::probation::ProbationRules;
@@ -125,7 +124,6 @@ impl Appliance {
         let facts = facts::gather(&config, &data_dir, &url, clock.now());
         let options = broker_options(&config, clock, entropy, public_url);
         let broker = Broker::start(store.clone(), outbound, options).await?;
-        let trail = Trail::new(broker.clone(), people.clone());
         let connections = Connections::of_at_most(config.http_connections_max);
         let diagnostics = Diagnostics::new(
             broker.clone(),
@@ -140,7 +138,6 @@ impl Appliance {
             broker: broker.clone(),
             views: store.views.clone(),
             people: people.clone(),
-            trail: trail.clone(),
             setup,
             hosts,
             egress: egress(&config),
@@ -152,7 +149,6 @@ impl Appliance {
             broker: broker.clone(),
             views: store.views.clone(),
             people,
-            trail,
             token,
             body_budget: BodyBudget::default(),
             diagnostics,

@@ -7,6 +7,7 @@ use anyhow::{Context, bail};
 use crate::admin::SetupLink;
 use crate::app::config::Config;
 use crate::broker::people::People;
+use crate::model::audit::Caller;
 use crate::store::write_private;
 
 /// The file in the data directory that holds the set-up link while nobody has claimed the appliance.
@@ -23,7 +24,8 @@ pub(super) async fn needs_link(config: &Config, people: &People) -> anyhow::Resu
         .as_ref()
         .zip(config.admin_password.as_ref())
     {
-        let made = people.claim(name, password.reveal()).await;
+        let by = Caller::command_line(people.now());
+        let made = people.claim(by, name, password.reveal()).await;
         made.context("the administrator of the configuration cannot be made")?;
     }
     if people.accounts().is_claimed().await? {

@@ -11,7 +11,6 @@ pub mod people;
 mod publish;
 mod receive;
 mod replay;
-pub mod trail;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -35,11 +34,12 @@ pub use manage::inspectors::InspectorError;
 pub use manage::validate::UnknownCode;
 pub use publish::PublishError;
 pub use publish::send::SendError;
-pub use receive::{ReceiveError, ReceiveRequest};
+pub use receive::{Purged, ReceiveError, ReceiveRequest};
 pub use replay::ReplayError;
 pub use replay::resubmit::{EventEdit, ResubmitError, ResubmitRequest};
 
 use crate::base::{Clock, Entropy, TimeScale, Timestamp};
+use crate::model::audit::{AuditAction, Caller, Target, TargetKind};
 use crate::model::destination::DeliveryMode;
 use crate::model::export::{ExportRules, Outage};
 use crate::model::inspector::INSPECTOR_HOST;
@@ -250,9 +250,26 @@ impl Broker {
         &self.shared.meters
     }
 
+    /// Records what somebody did that changes nothing in the store.
+    async fn record(
+        &self,
+        by: &Caller,
+        action: AuditAction,
+        target: Target,
+    ) -> Result<(), StoreError> {
+        self.store().audit.record(by.did(action, target)).await
+    }
+
     /// What the egress policy says about a request to `url`. Resolves the host name, but calls nothing.
     pub async fn evaluate_url(&self, url: &Url) -> EgressVerdict {
         self.outbound().evaluate(url).await
+    }
+
+    /// The same for somebody who asks.
+    pub async fn check_url(&self, by: &Caller, url: &Url) -> Result<EgressVerdict, StoreError> {
+        let target = TargetKind::Url.named(diagnostics::place(url));
+        self.record(by, AuditAction::CheckUrl, target).await?;
+        Ok(self.evaluate_url(url).await)
     }
 
     /// The headers and the body with which `delivery_request` would be sent now, to show them; see

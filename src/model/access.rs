@@ -4,6 +4,7 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 
 use aws_lc_rs::constant_time::verify_slices_are_equal;
+use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
 use crate::base::Entropy;
@@ -51,10 +52,20 @@ pub struct AccessKeys {
 }
 
 /// Which of the two keys.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum KeyName {
     Key1,
     Key2,
+}
+
+impl fmt::Display for KeyName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Key1 => "key1",
+            Self::Key2 => "key2",
+        })
+    }
 }
 
 impl AccessKeys {
@@ -63,6 +74,14 @@ impl AccessKeys {
         Self {
             key1: Secret::new(entropy.access_key()),
             key2: Secret::new(entropy.access_key()),
+        }
+    }
+
+    /// The key of that name.
+    pub fn get(&self, name: KeyName) -> &Secret {
+        match name {
+            KeyName::Key1 => &self.key1,
+            KeyName::Key2 => &self.key2,
         }
     }
 

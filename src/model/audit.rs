@@ -1,6 +1,17 @@
-//! Who has changed what: one entry per change, without secrets.
+//! The audit log: who did what, from where, and what it changed. No entry holds a secret.
+//!
+//! The verb of the broker that does something also records it, in the same transaction. Doors hand down
+//! a [`Caller`] and nothing else.
+
+use std::fmt;
+use std::net::IpAddr;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::base::Timestamp;
+use crate::model::access::KeyName;
+use crate::model::name::{SubscriptionName, TopicName};
 
 /// Somebody who acts.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -11,7 +22,7 @@ pub enum Actor {
     ApiToken(String),
     /// The holder of the one management token.
     ManagementToken,
-    /// Somebody at the machine, by the command line.
+    /// Somebody at the machine, in the database itself or by the configuration.
     CommandLine,
 }
 
@@ -43,41 +54,265 @@ impl Actor {
             _ => Self::CommandLine,
         }
     }
+}
 
-    /// In a few words for people.
-    pub fn words(&self) -> String {
+impl fmt::Display for Actor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::User(name) => name.clone(),
-            Self::ApiToken(name) => format!("token {name}"),
-            Self::ManagementToken => "management token".to_owned(),
-            Self::CommandLine => "command line".to_owned(),
+            Self::User(name) => f.write_str(name),
+            Self::ApiToken(name) => write!(f, "token {name}"),
+            Self::ManagementToken => f.write_str("management token"),
+            Self::CommandLine => f.write_str("command line"),
         }
     }
 }
 
-/// A changed property. Values are JSON; `null` if there was none, or is none any more.
+/// Who acts, from where, and when.
 #[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Caller {
+    pub actor: Actor,
+    /// The address of the client; `None` for somebody at the machine.
+    pub address: Option<IpAddr>,
+    pub at: Timestamp,
+}
+
+impl Caller {
+    /// Somebody at the machine.
+    pub fn command_line(at: Timestamp) -> Self {
+        Self {
+            actor: Actor::CommandLine,
+            address: None,
+            at,
+        }
+    }
+
+    /// A user of the admin pages.
+    pub fn user(name: impl Into<String>, address: Option<IpAddr>, at: Timestamp) -> Self {
+        Self {
+            actor: Actor::User(name.into()),
+            address,
+            at,
+        }
+    }
+
+    /// The entry about a new definition of `target`, or its deletion; the store adds what changes.
+    pub fn defined(&self, target: Target) -> AuditEntry {
+        let changes = Vec::new();
+        self.did(AuditAction::Update { changes }, target)
+    }
+
+    /// The entry about what the caller does.
+    pub fn did(&self, action: AuditAction, target: Target) -> AuditEntry {
+        AuditEntry {
+            caller: self.clone(),
+            action,
+            target,
+        }
+    }
+}
+
+/// What an action was about. It keeps its name when the thing itself is gone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    pub kind: TargetKind,
+    /// The name or the number; `topic/name` of an event subscription, empty for the appliance.
+    pub name: String,
+}
+
+/// The kinds of targets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum TargetKind {
+    Appliance,
+    Namespace,
+    Topic,
+    EventSubscription,
+    Inspector,
+    Delivery,
+    DeadLetter,
+    ReplayJob,
+    User,
+    ApiToken,
+    /// Scheme, host and port: path and query may be a secret.
+    Url,
+}
+
+impl TargetKind {
+    /// The target of that name or number.
+    pub fn named(self, name: impl fmt::Display) -> Target {
+        let name = name.to_string();
+        Target { kind: self, name }
+    }
+}
+
+impl Target {
+    /// Everything, or nothing in particular.
+    pub fn appliance() -> Self {
+        TargetKind::Appliance.named("")
+    }
+
+    pub fn topic(name: &TopicName) -> Self {
+        TargetKind::Topic.named(name)
+    }
+
+    pub fn subscription(topic: &TopicName, name: &SubscriptionName) -> Self {
+        TargetKind::EventSubscription.named(format!("{topic}/{name}"))
+    }
+
+    pub fn user(name: &str) -> Self {
+        TargetKind::User.named(name)
+    }
+}
+
+/// As it stands in a sentence.
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = &self.name;
+        match self.kind {
+            TargetKind::Appliance => f.write_str("the appliance"),
+            TargetKind::Namespace => write!(f, "namespace {name}"),
+            TargetKind::Topic => write!(f, "topic {name}"),
+            TargetKind::EventSubscription => {
+                let (topic, name) = name.rsplit_once('/').unwrap_or(("", name));
+                write!(f, "event subscription {name} of topic {topic}")
+            }
+            TargetKind::Inspector => write!(f, "inspector {name}"),
+            TargetKind::Delivery => write!(f, "delivery {name}"),
+            TargetKind::DeadLetter => write!(f, "dead letter {name}"),
+            TargetKind::ReplayJob => write!(f, "replay job {name}"),
+            TargetKind::User => write!(f, "user {name}"),
+            TargetKind::ApiToken => write!(f, "API token {name}"),
+            TargetKind::Url => f.write_str(name),
+        }
+    }
+}
+
+/// What was done, with what a reader of the log needs to know of it. Variants and their members are
+/// stored by their names, so none is renamed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "action", rename_all_fields = "camelCase")]
+pub enum AuditAction {
+    Create {
+        changes: Vec<Change>,
+    },
+    Update {
+        changes: Vec<Change>,
+    },
+    Delete {
+        changes: Vec<Change>,
+    },
+    /// Of an event subscription or a replay job.
+    Pause,
+    Resume,
+    /// Of a replay job.
+    Cancel,
+    /// The receiver of an event subscription was asked again whether it wants events.
+    Validate,
+    ShowSecrets {
+        what: SecretKind,
+    },
+    RegenerateKey {
+        key: KeyName,
+    },
+    CreateSasToken {
+        key: KeyName,
+        expires_at: String,
+    },
+    RotateSigningSecret,
+    RemoveSigningSecrets,
+    /// By hand, to a topic.
+    PublishEvents {
+        events: u64,
+    },
+    /// From files of dead letters, to a topic or an event subscription.
+    ImportDeadLetters {
+        events: u64,
+    },
+    /// A stored event, to an event subscription that did not have it.
+    SendEvent {
+        event: i64,
+    },
+    RetryNow,
+    Resubmit {
+        dead_letters: u64,
+        /// The topic or the URL; `None` for their own event subscriptions.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        to: Option<String>,
+        edited: bool,
+    },
+    PurgeDeadLetters {
+        dead_letters: u64,
+    },
+    StartReplay {
+        deliveries: u64,
+    },
+    /// The requests that an inspector keeps.
+    ClearRequests {
+        requests: u64,
+    },
+    /// The first account was made.
+    SetUp,
+    SignIn,
+    SignOut,
+    ChangePassword,
+    CreatePasswordLink,
+    SetUpSecondFactor,
+    RemoveSecondFactor,
+    Disable,
+    Enable,
+    /// Of a user, or of everybody on the appliance.
+    EndSessions {
+        sessions: u64,
+    },
+    CreateSupportBundle,
+    CheckIntegrity,
+    RecountDeliveries,
+    TestConnection,
+    /// A URL was checked against the rules for webhooks; nothing was called.
+    CheckUrl,
+}
+
+/// Secrets, or what is as good as one, that a verb shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum SecretKind {
+    Keys,
+    Url,
+    DeliveryAttributes,
+    SigningSecrets,
+}
+
+/// A property that has another value now. `null` stands for what there was not, or is not any more.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Change {
     /// Names with dots in between; empty for the whole resource.
     pub property: String,
-    pub before: String,
-    pub after: String,
+    pub before: Value,
+    pub after: Value,
+}
+
+impl AuditAction {
+    /// The name of the variant, as it is stored and filtered by.
+    pub fn name(&self) -> String {
+        let action = serde_json::to_value(self).unwrap_or_default();
+        action["action"].as_str().unwrap_or_default().to_owned()
+    }
+
+    /// What it changed of its target.
+    pub fn changes(&self) -> &[Change] {
+        if let Self::Create { changes } | Self::Update { changes } | Self::Delete { changes } = self
+        {
+            changes
+        } else {
+            &[]
+        }
+    }
 }
 
 /// A change that somebody made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuditEntry {
-    pub at: Timestamp,
-    pub actor: Actor,
-    /// The address of the client.
-    pub address: Option<String>,
-    /// The method of the request.
-    pub method: String,
-    /// Its path, without the query.
-    pub path: String,
-    /// The name of the user or the API token, if the path has only its id.
-    pub name: Option<String>,
-    pub changes: Vec<Change>,
+    pub caller: Caller,
+    pub action: AuditAction,
+    pub target: Target,
 }
 
 /// The id of an entry; ascending.
@@ -89,4 +324,146 @@ pub struct AuditId(pub i64);
 pub struct AuditRow {
     pub id: AuditId,
     pub entry: AuditEntry,
+}
+
+impl AuditEntry {
+    /// The same for as many dead letters as the transaction has found; `None` for none.
+    pub fn of_dead_letters(mut self, count: usize) -> Option<Self> {
+        if let AuditAction::Resubmit { dead_letters, .. }
+        | AuditAction::PurgeDeadLetters { dead_letters } = &mut self.action
+        {
+            *dead_letters = u64::try_from(count).unwrap_or(u64::MAX);
+        }
+        (count > 0).then_some(self)
+    }
+
+    /// What was done, as a sentence without its subject and its full stop.
+    pub fn describe(&self) -> String {
+        use AuditAction::*;
+        let target = &self.target;
+        let is_own = target.kind == TargetKind::User
+            && self.caller.actor == Actor::User(target.name.clone());
+        let is_everything = target.kind == TargetKind::Appliance;
+        let of = |what: &str| match is_own {
+            true => format!("own {what}"),
+            false => format!("{what} of {target}"),
+        };
+        match &self.action {
+            Create { .. } => format!("Created {target}"),
+            Update { changes } => updated(changes, target),
+            Delete { .. } => format!("Deleted {target}"),
+            Pause => format!("Paused {target}"),
+            Resume => format!("Resumed {target}"),
+            Cancel => format!("Cancelled {target}"),
+            Validate => format!("Requested validation of {target}"),
+            ShowSecrets { what } => format!("Viewed {} of {target}", what.words()),
+            RegenerateKey { key } => format!("Regenerated {key} of {target}"),
+            CreateSasToken { key, expires_at } => {
+                format!("Created SAS token for {target} with {key}, valid until {expires_at}")
+            }
+            RotateSigningSecret => format!("Rotated signing secret of {target}"),
+            RemoveSigningSecrets => format!("Removed signing secrets of {target}"),
+            PublishEvents { events } => {
+                format!("Published {} to {target}", count(*events, "event"))
+            }
+            ImportDeadLetters { events } => {
+                format!("Imported {} to {target}", count(*events, "dead letter"))
+            }
+            SendEvent { event } => format!("Sent event {event} to {target}"),
+            RetryNow => format!("Retried {target} now"),
+            Resubmit {
+                dead_letters,
+                to,
+                edited,
+            } => {
+                let verb = if *edited {
+                    "Edited and resubmitted"
+                } else {
+                    "Resubmitted"
+                };
+                let to = to
+                    .as_ref()
+                    .map_or_else(String::new, |to| format!(" to {to}"));
+                match target.kind == TargetKind::DeadLetter {
+                    true => format!("{verb} {target}{to}"),
+                    false => format!("{verb} {}{to}", count(*dead_letters, "dead letter")),
+                }
+            }
+            PurgeDeadLetters { dead_letters } => {
+                let purged = format!("Purged {}", count(*dead_letters, "dead letter"));
+                match is_everything {
+                    true => purged,
+                    false => format!("{purged} of {target}"),
+                }
+            }
+            StartReplay { deliveries } => {
+                format!("Started {target} over {}", count(*deliveries, "event"))
+            }
+            ClearRequests { requests } => {
+                format!("Cleared {} of {target}", count(*requests, "request"))
+            }
+            SetUp => format!("Set up Everpost with administrator {}", target.name),
+            SignIn => "Signed in".to_owned(),
+            SignOut => "Signed out".to_owned(),
+            ChangePassword => format!("Changed {}", of("password")),
+            CreatePasswordLink => format!("Created password link for {target}"),
+            SetUpSecondFactor => format!("Set up {}", of("second factor")),
+            RemoveSecondFactor => format!("Removed {}", of("second factor")),
+            Disable => format!("Disabled {target}"),
+            Enable => format!("Enabled {target}"),
+            EndSessions { sessions } => {
+                let ended = format!("Ended {}", count(*sessions, "session"));
+                match (is_everything, is_own) {
+                    (true, _) => format!("{ended} of all users"),
+                    (_, true) => format!("Ended {}", count(*sessions, "own session")),
+                    (false, false) => format!("{ended} of {target}"),
+                }
+            }
+            CreateSupportBundle => "Created support bundle".to_owned(),
+            CheckIntegrity => "Checked integrity of the database".to_owned(),
+            RecountDeliveries => "Recounted deliveries".to_owned(),
+            TestConnection => format!("Tested connection to {target}"),
+            CheckUrl => format!("Checked URL {target}"),
+        }
+    }
+}
+
+impl SecretKind {
+    fn words(self) -> &'static str {
+        match self {
+            Self::Keys => "keys",
+            Self::Url => "full URL",
+            Self::DeliveryAttributes => "delivery attributes",
+            Self::SigningSecrets => "signing secrets",
+        }
+    }
+}
+
+/// Properties that a sentence names; the others are counted.
+const NAMED_MAX: usize = 3;
+
+fn updated(changes: &[Change], target: &Target) -> String {
+    // The last part of a name says what it is; the entry has all of it.
+    let last = |change: &Change| {
+        let property = &change.property;
+        let last = property
+            .rsplit_once('.')
+            .map_or(&**property, |(_, last)| last);
+        last.to_owned()
+    };
+    let mut names: Vec<String> = changes.iter().take(NAMED_MAX).map(last).collect();
+    if changes.len() > NAMED_MAX {
+        names.push(format!("{} more", changes.len() - NAMED_MAX));
+    }
+    match names.is_empty() {
+        true => format!("Saved {target} without changes"),
+        false => format!("Changed {} of {target}", names.join(", ")),
+    }
+}
+
+fn count(number: u64, one: &str) -> String {
+    match number {
+        1 => format!("1 {one}"),
+        number => format!("{number} {one}s"),
+    }
 }

@@ -1,19 +1,23 @@
-//! The audit log. Entries are added and, in the end, deleted, but never changed.
+//! The audit log. Entries are added and, in the end, deleted; none is changed.
+//!
+//! What somebody changes in the store goes through [`Db::write_audited`], so that the change and its entry
+//! are one transaction. What was only looked at, or done outside of the store, is recorded by itself.
 
 use rusqlite::types::Value as Sql;
-use rusqlite::{Connection, Row, params, params_from_iter};
+use rusqlite::{Connection, Row, Savepoint, params, params_from_iter};
 
 use crate::base::Timestamp;
-use crate::model::audit::{Actor, AuditEntry, AuditId, AuditRow, Change};
+use crate::model::audit::{Actor, AuditEntry, AuditId, AuditRow, Caller, Target};
 use crate::model::limits::{AUDIT_LIFE, AUDIT_ROWS_MAX};
 use crate::store::engine::db::Db;
-use crate::store::error::StoreError;
+use crate::store::error::{ChangeError, StoreError};
+use crate::store::row::unreadable;
 use crate::store::views::{PAGE_ROWS_MAX, Page, Views};
 
 /// Old entries that one addition deletes at most, so that it stays quick.
-const FORGOTTEN_AT_ONCE: i64 = 100;
+const DELETED_AT_ONCE: i64 = 100;
 
-/// The audit log.
+/// The log, for what changes nothing in the store.
 #[derive(Clone)]
 pub struct Audit {
     pub(super) db: Db,
@@ -24,19 +28,50 @@ pub struct Audit {
 pub struct AuditQuery {
     /// The actor's name, or its kind.
     pub actor: Option<String>,
-    /// The beginning of the path.
-    pub path: Option<String>,
+    /// What was done, such as `Create`.
+    pub action: Option<String>,
+    /// The kind of the target, such as `Topic`.
+    pub target_kind: Option<String>,
+    /// The name of the target, or of what it is part of: `orders` is also for `orders/billing`.
+    pub target: Option<String>,
     pub from: Option<Timestamp>,
     /// Exclusive.
-    pub until: Option<Timestamp>,
+    pub to: Option<Timestamp>,
     pub before: Option<AuditId>,
     pub limit: usize,
 }
 
 impl Audit {
     /// Adds an entry, and deletes what is too old or too much.
-    pub async fn add(&self, entry: AuditEntry) -> Result<(), StoreError> {
-        self.db.write(move |tx| add(tx, &entry)).await
+    pub async fn record(&self, entry: AuditEntry) -> Result<(), StoreError> {
+        self.db.write_audited(|_| Ok(((), Some(entry)))).await
+    }
+}
+
+impl Db {
+    /// Runs `change` and records the entry that it returns, in one transaction. `None` stands for a change
+    /// that found nothing to do.
+    pub(in crate::store) async fn write_audited<T, E, F>(&self, change: F) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: ChangeError,
+        F: FnOnce(&Savepoint<'_>) -> Result<(T, Option<AuditEntry>), E> + Send + 'static,
+    {
+        let (value, entry) = self
+            .write(move |tx| {
+                let (value, entry) = change(tx)?;
+                if let Some(entry) = &entry {
+                    add(tx, entry)?;
+                }
+                Ok::<_, E>((value, entry))
+            })
+            .await?;
+        if let Some(entry) = entry {
+            let Caller { actor, address, .. } = &entry.caller;
+            let address = address.map(tracing::field::display);
+            tracing::info!(%actor, client.address = address, "{}", entry.describe());
+        }
+        Ok(value)
     }
 }
 
@@ -48,26 +83,22 @@ impl Views {
 }
 
 fn add(tx: &Connection, entry: &AuditEntry) -> Result<(), StoreError> {
-    let changes: Vec<[&str; 3]> = entry
-        .changes
-        .iter()
-        .map(|change| [&*change.property, &*change.before, &*change.after])
-        .collect();
-    let changes =
-        serde_json::to_string(&changes).map_err(|error| StoreError::Other(error.to_string()))?;
+    let defect = |error: serde_json::Error| StoreError::Other(error.to_string());
+    let kind = serde_json::to_value(entry.target.kind).map_err(defect)?;
+    let details = serde_json::to_string(&entry.action).map_err(defect)?;
     tx.prepare_cached(
-        "INSERT INTO audit (at, actor_kind, actor, address, method, path, changes, name) \
+        "INSERT INTO audit (at, actor_kind, actor, address, action, target_kind, target, details) \
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
     )?
     .execute(params![
-        entry.at.as_ms(),
-        entry.actor.kind(),
-        entry.actor.name(),
-        entry.address,
-        entry.method,
-        entry.path,
-        changes,
-        entry.name
+        entry.caller.at.as_ms(),
+        entry.caller.actor.kind(),
+        entry.caller.actor.name(),
+        entry.caller.address.map(|address| address.to_string()),
+        entry.action.name(),
+        kind.as_str(),
+        entry.target.name,
+        details,
     ])?;
     let last_to_go = tx.last_insert_rowid().saturating_sub(AUDIT_ROWS_MAX);
     tx.prepare_cached(
@@ -76,8 +107,8 @@ fn add(tx: &Connection, entry: &AuditEntry) -> Result<(), StoreError> {
     )?
     .execute(params![
         last_to_go,
-        (entry.at - AUDIT_LIFE).as_ms(),
-        FORGOTTEN_AT_ONCE
+        (entry.caller.at - AUDIT_LIFE).as_ms(),
+        DELETED_AT_ONCE
     ])?;
     Ok(())
 }
@@ -89,57 +120,61 @@ fn list(tx: &Connection, query: &AuditQuery) -> Result<Page<AuditRow, AuditId>, 
         .map_or(i64::MAX, |before| before.0.saturating_sub(1));
     let mut conditions = "id <= ?".to_owned();
     let mut values = vec![Sql::from(newest)];
-    let mut and = |condition: &str, value: Sql| {
-        conditions.push_str(" AND ");
-        conditions.push_str(condition);
-        values.push(value);
+    let mut and = |condition: &str, value: Option<Sql>| {
+        if let Some(value) = value {
+            conditions.push_str(" AND ");
+            conditions.push_str(condition);
+            values.push(value);
+        }
     };
-    if let Some(actor) = &query.actor {
-        and("? IN (actor, actor_kind)", actor.clone().into());
-    }
-    if let Some(path) = &query.path {
-        and("instr(path, ?) = 1", path.clone().into());
-    }
-    if let Some(from) = query.from {
-        and("at >= ?", from.as_ms().into());
-    }
-    if let Some(until) = query.until {
-        and("at < ?", until.as_ms().into());
-    }
+    let text = |text: &Option<String>| text.clone().map(Sql::from);
+    and("? IN (actor, actor_kind)", text(&query.actor));
+    and("action = ? COLLATE NOCASE", text(&query.action));
+    and("target_kind = ? COLLATE NOCASE", text(&query.target_kind));
+    let target = query.target.as_ref().map(|name| format!("{name}/").into());
+    and("instr(lower(target || '/'), lower(?)) = 1", target);
+    and("at >= ?", query.from.map(|at| at.as_ms().into()));
+    and("at < ?", query.to.map(|at| at.as_ms().into()));
     let limit_plus_one = i64::try_from(limit + 1).unwrap_or(i64::MAX);
     values.push(limit_plus_one.into());
     let select = format!(
-        "SELECT id, at, actor_kind, actor, address, method, path, changes, name FROM audit \
+        "SELECT id, at, actor_kind, actor, address, target_kind, target, details FROM audit \
          WHERE {conditions} ORDER BY id DESC LIMIT ?"
     );
     let mut select = tx.prepare_cached(&select)?;
-    let rows = select.query_map(params_from_iter(values), row)?;
-    let mut rows: Vec<AuditRow> = rows.collect::<Result<_, _>>()?;
+    let mut found = select.query(params_from_iter(values))?;
+    let mut rows = Vec::new();
+    while let Some(row) = found.next()? {
+        rows.push(from_row(row)?);
+    }
     let has_more = rows.len() > limit;
     rows.truncate(limit);
-    let next_before = rows.last().filter(|_| has_more).map(|row| row.id);
+    let next_before = rows
+        .last()
+        .filter(|_| has_more)
+        .map(|row: &AuditRow| row.id);
     Ok(Page { rows, next_before })
 }
 
-fn row(row: &Row<'_>) -> rusqlite::Result<AuditRow> {
-    let kind: String = row.get(2)?;
-    let changes: String = row.get(7)?;
-    let changes: Vec<[String; 3]> = serde_json::from_str(&changes).unwrap_or_default();
-    let change = |[property, before, after]: [String; 3]| Change {
-        property,
-        before,
-        after,
-    };
+fn from_row(row: &Row<'_>) -> Result<AuditRow, StoreError> {
+    let actor_kind: String = row.get(2)?;
+    let address: Option<String> = row.get(4)?;
+    let target_kind: String = row.get(5)?;
+    let details: String = row.get(7)?;
+    let wrong = |error: serde_json::Error| unreadable("audit entry", error);
     Ok(AuditRow {
         id: AuditId(row.get(0)?),
         entry: AuditEntry {
-            at: Timestamp::from_ms(row.get(1)?),
-            actor: Actor::of(&kind, row.get(3)?),
-            address: row.get(4)?,
-            method: row.get(5)?,
-            path: row.get(6)?,
-            name: row.get(8)?,
-            changes: changes.into_iter().map(change).collect(),
+            caller: Caller {
+                actor: Actor::of(&actor_kind, row.get(3)?),
+                address: address.and_then(|address| address.parse().ok()),
+                at: Timestamp::from_ms(row.get(1)?),
+            },
+            action: serde_json::from_str(&details).map_err(wrong)?,
+            target: Target {
+                kind: serde_json::from_value(target_kind.into()).map_err(wrong)?,
+                name: row.get(6)?,
+            },
         },
     })
 }

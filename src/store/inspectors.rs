@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use crate::base::Timestamp;
+use crate::model::audit::{AuditAction, Caller, TargetKind};
 use crate::model::inspector::{InspectedRequest, Inspector, InspectorDefinition, InspectorRequest};
 use crate::model::limits::INSPECTED_REQUESTS_MAX;
 use crate::model::name::InspectorName;
@@ -11,6 +11,7 @@ use crate::store::engine::db::Db;
 use crate::store::error::StoreError;
 use crate::store::row::{self, unreadable};
 use crate::store::views::{PAGE_ROWS_MAX, Page, Views};
+use crate::wire::changes::changes;
 use crate::wire::resource;
 
 /// Inspectors and their requests.
@@ -50,34 +51,68 @@ impl Inspectors {
         name: InspectorName,
         definition: InspectorDefinition,
         most: usize,
-        now: Timestamp,
+        by: Caller,
     ) -> Result<PutOutcome, StoreError> {
         let text = resource::inspector_to_text(&definition);
         self.db
-            .write(move |tx| put(tx, &name, &text, most, now.as_ms()))
+            .write_audited(move |tx| {
+                let before = one(tx, &name)?;
+                let written = put(tx, &name, &text, most, by.at.as_ms())?;
+                let after = one(tx, &name)?;
+                let [old, new] = [&before, &after]
+                    .map(|each| each.as_ref().map(resource::render_inspector_definition));
+                let changes = changes(old.as_ref(), new.as_ref());
+                let action = match written {
+                    PutOutcome::Created => AuditAction::Create { changes },
+                    PutOutcome::Replaced => AuditAction::Update { changes },
+                    PutOutcome::TooMany => return Ok((written, None)),
+                };
+                Ok((
+                    written,
+                    Some(by.did(action, TargetKind::Inspector.named(&name))),
+                ))
+            })
             .await
     }
 
     /// Deletes an inspector with its requests. Returns whether there was one.
-    pub async fn delete(&self, name: InspectorName) -> Result<bool, StoreError> {
+    pub async fn delete(&self, name: InspectorName, by: Caller) -> Result<bool, StoreError> {
         self.db
-            .write(move |tx| {
+            .write_audited(move |tx| {
+                let Some(deleted) = one(tx, &name)? else {
+                    return Ok((false, None));
+                };
                 let delete = "DELETE FROM inspector WHERE name = ?1";
-                Ok(tx.prepare_cached(delete)?.execute([name.as_str()])? > 0)
+                tx.prepare_cached(delete)?.execute([name.as_str()])?;
+                let deleted = resource::render_inspector_definition(&deleted);
+                let changes = changes(Some(&deleted), None);
+                let entry = by.did(
+                    AuditAction::Delete { changes },
+                    TargetKind::Inspector.named(&name),
+                );
+                Ok((true, Some(entry)))
             })
             .await
     }
 
     /// Deletes the requests of an inspector and restarts its script. Returns how many requests there were,
     /// `None` if there is no such inspector.
-    pub async fn clear(&self, name: InspectorName) -> Result<Option<usize>, StoreError> {
+    pub async fn clear(
+        &self,
+        name: InspectorName,
+        by: Caller,
+    ) -> Result<Option<usize>, StoreError> {
         self.db
-            .write(move |tx| {
+            .write_audited(move |tx| {
                 let Some(id) = rewound(tx, &name)? else {
-                    return Ok(None);
+                    return Ok((None, None));
                 };
                 let delete = "DELETE FROM inspected_request WHERE inspector_id = ?1";
-                Ok(Some(tx.prepare_cached(delete)?.execute([id])?))
+                let cleared = tx.prepare_cached(delete)?.execute([id])?;
+                let requests = u64::try_from(cleared).unwrap_or(u64::MAX);
+                let action = AuditAction::ClearRequests { requests };
+                let entry = by.did(action, TargetKind::Inspector.named(&name));
+                Ok((Some(cleared), Some(entry)))
             })
             .await
     }
@@ -111,13 +146,7 @@ impl Views {
 
     /// One inspector.
     pub async fn inspector(&self, name: InspectorName) -> Result<Option<Inspector>, StoreError> {
-        self.db
-            .read(move |tx| {
-                let mut select = tx.prepare_cached(&format!("{INSPECTOR} WHERE name = ?1"))?;
-                let mut rows = select.query([name.as_str()])?;
-                rows.next()?.map(inspector).transpose()
-            })
-            .await
+        self.db.read(move |tx| one(tx, &name)).await
     }
 
     /// Requests of an inspector, newest first.
@@ -143,6 +172,12 @@ impl Views {
             })
             .await
     }
+}
+
+fn one(tx: &Connection, name: &InspectorName) -> Result<Option<Inspector>, StoreError> {
+    let mut select = tx.prepare_cached(&format!("{INSPECTOR} WHERE name = ?1"))?;
+    let mut rows = select.query([name.as_str()])?;
+    rows.next()?.map(inspector).transpose()
 }
 
 fn put(

@@ -1,19 +1,65 @@
-//! What differs between two JSON documents, property by property.
+//! What differs between two JSON documents, property by property, for the audit log.
 
 use serde_json::Value;
 
-use crate::model::audit::Change;
+use crate::base::Timestamp;
+use crate::model::audit::{AuditAction, AuditEntry, Change, Target, TargetKind};
+use crate::model::name::{NamespaceName, SubscriptionName, TopicName};
+use crate::model::probation::Health;
+use crate::model::registry::Registry;
+use crate::wire::resource;
 
-/// Changes that are told; beyond, the whole document is.
+/// Changes of one entry; what exceeds it is left out.
 const CHANGES_MAX: usize = 100;
 
-/// Bytes of one value that are told.
+/// Bytes of one value; a longer one is cut to a text.
 const VALUE_BYTES_MAX: usize = 4_096;
 
 /// Properties that change with every change, or by themselves, and say nothing about it.
-const RESTLESS: [&str; 4] = ["systemData", "updatedAt", "signedInAt", "usedAt"];
+const RESTLESS: [&str; 3] = ["systemData", "updatedAt", "provisioningState"];
 
-/// What `after` has that `before` has not, and the other way round.
+/// The entry about a new definition, with what that is to its target: created, updated or deleted between
+/// the two registries. Other entries stay as they are.
+pub fn with_changes(entry: AuditEntry, before: &Registry, after: &Registry) -> AuditEntry {
+    if !matches!(entry.action, AuditAction::Update { .. }) {
+        return entry;
+    }
+    let [old, new] =
+        [before, after].map(|registry| document(registry, &entry.target, entry.caller.at));
+    let changes = changes(old.as_ref(), new.as_ref());
+    let action = match (old, new) {
+        (None, _) => AuditAction::Create { changes },
+        (Some(_), Some(_)) => AuditAction::Update { changes },
+        (Some(_), None) => AuditAction::Delete { changes },
+    };
+    AuditEntry { action, ..entry }
+}
+
+/// A target as the API shows it, without secrets.
+fn document(registry: &Registry, target: &Target, now: Timestamp) -> Option<Value> {
+    let topic = |name: &str| registry.topic(&TopicName::parse(name).ok()?);
+    let name = &target.name;
+    if target.kind == TargetKind::Namespace {
+        let namespace = registry.namespace(&NamespaceName::parse(name).ok()?)?;
+        return Some(resource::render_namespace(namespace, ""));
+    }
+    if target.kind == TargetKind::Topic {
+        return Some(resource::render_topic(topic(name)?, ""));
+    }
+    let (of, name) = name.rsplit_once('/')?;
+    let topic = topic(of)?;
+    let subscription = topic.subscription(&SubscriptionName::parse(name).ok()?)?;
+    let health = Health::default();
+    Some(resource::render_subscription(
+        topic,
+        subscription,
+        &health,
+        now,
+    ))
+}
+
+/// What `after` has that `before` has not, and the other way round. `None` stands for what was created or
+/// deleted.
 pub fn changes(before: Option<&Value>, after: Option<&Value>) -> Vec<Change> {
     let mut found = Vec::new();
     let null = Value::Null;
@@ -34,8 +80,8 @@ fn compare(property: String, before: &Value, after: &Value, found: &mut Vec<Chan
     let (Value::Object(old), Value::Object(new)) = (before, after) else {
         found.push(Change {
             property,
-            before: told(before),
-            after: told(after),
+            before: cut(before),
+            after: cut(after),
         });
         return;
     };
@@ -54,11 +100,11 @@ fn compare(property: String, before: &Value, after: &Value, found: &mut Vec<Chan
     }
 }
 
-fn told(value: &Value) -> String {
+fn cut(value: &Value) -> Value {
     let text = value.to_string();
     match text.len() > VALUE_BYTES_MAX {
-        true => format!("{}…", &text[..text.floor_char_boundary(VALUE_BYTES_MAX)]),
-        false => text,
+        true => format!("{}…", &text[..text.floor_char_boundary(VALUE_BYTES_MAX)]).into(),
+        false => value.clone(),
     }
 }
 
@@ -68,45 +114,44 @@ mod tests {
 
     use super::*;
 
-    fn told_of(before: Option<&Value>, after: Option<&Value>) -> Vec<(String, String, String)> {
-        let changes = changes(before, after).into_iter();
-        changes
-            .map(|each| (each.property, each.before, each.after))
-            .collect()
-    }
-
-    fn change(property: &str, before: &str, after: &str) -> (String, String, String) {
-        (property.to_owned(), before.to_owned(), after.to_owned())
+    fn change(property: &str, before: Value, after: Value) -> Change {
+        Change {
+            property: property.to_owned(),
+            before,
+            after,
+        }
     }
 
     #[test]
     fn properties_are_compared_by_name() {
         let before = json!({ "a": 1, "b": { "c": [1], "d": "x" }, "gone": true, "updatedAt": 1 });
         let after = json!({ "a": 1, "b": { "c": [1, 2], "d": "x" }, "new": null, "updatedAt": 2 });
-        let expected = vec![
-            change("b.c", "[1]", "[1,2]"),
-            change("gone", "true", "null"),
+        let expected = [
+            change("b.c", json!([1]), json!([1, 2])),
+            change("gone", json!(true), Value::Null),
         ];
-        assert_eq!(told_of(Some(&before), Some(&after)), expected);
-        assert_eq!(told_of(Some(&before), Some(&before)), []);
-        assert_eq!(told_of(None, None), []);
+        assert_eq!(changes(Some(&before), Some(&after)), expected);
+        assert_eq!(changes(Some(&before), Some(&before)), []);
+        assert_eq!(changes(None, None), []);
     }
 
     #[test]
-    fn what_is_made_or_deleted_is_told_as_a_whole() {
-        let made = told_of(None, Some(&json!({ "a": 1 })));
-        assert_eq!(made, [change("", "null", "{\"a\":1}")]);
-        let deleted = told_of(Some(&json!({ "a": 1 })), None);
-        assert_eq!(deleted, [change("", "{\"a\":1}", "null")]);
+    fn what_is_created_or_deleted_is_one_change() {
+        let whole = json!({ "a": 1 });
+        let created = changes(None, Some(&whole));
+        assert_eq!(created, [change("", Value::Null, whole.clone())]);
+        let deleted = changes(Some(&whole), None);
+        assert_eq!(deleted, [change("", whole, Value::Null)]);
     }
 
     #[test]
     fn long_values_and_many_changes_are_cut() {
-        let long = told_of(None, Some(&json!("ü".repeat(VALUE_BYTES_MAX))));
-        assert!(long[0].2.len() <= VALUE_BYTES_MAX + 3 && long[0].2.ends_with('…'));
+        let long = changes(None, Some(&json!("ü".repeat(VALUE_BYTES_MAX))));
+        let long = long[0].after.as_str().expect("a text");
+        assert!(long.len() <= VALUE_BYTES_MAX + 3 && long.ends_with('…'));
         let many: serde_json::Map<String, Value> =
             (0..500).map(|n| (format!("p{n}"), json!(n))).collect();
-        let many = told_of(Some(&json!({})), Some(&Value::Object(many)));
+        let many = changes(Some(&json!({})), Some(&Value::Object(many)));
         assert_eq!(many.len(), CHANGES_MAX);
     }
 }

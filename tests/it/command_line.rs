@@ -80,7 +80,7 @@ fn what_is_created_is_shown_held_back_counted_and_deleted() {
     site.check("topics create orders", 0, &["name         orders"]);
     let existed = "note: topic orders existed before: it was updated, not created";
     site.check("topics create orders", 0, &[existed]);
-    site.check("audit", 0, &["The topic orders was created."]);
+    site.check("audit", 0, &["Created topic orders"]);
 
     let of_topic = "--topic orders";
     let create = format!("subscriptions create local {of_topic} --endpoint");

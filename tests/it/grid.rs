@@ -24,7 +24,6 @@ use everpost::api::{self, ApiOptions, ApiState, BodyBudget, ManagementToken};
 use everpost::base::{Clock, Entropy, TimeScale, Timestamp};
 use everpost::broker::diagnostics::{Diagnostics, RuntimeInfo};
 use everpost::broker::people::People;
-use everpost::broker::trail::Trail;
 use everpost::broker::{Broker, BrokerOptions};
 use everpost::model::access::Secret;
 use everpost::model::export::ExportRules;
@@ -75,7 +74,6 @@ pub(crate) fn api_state(broker: &Broker, store: &Store, people: People) -> ApiSt
     ApiState {
         broker: broker.clone(),
         views: store.views.clone(),
-        trail: Trail::new(broker.clone(), people.clone()),
         people,
         token: ManagementToken::configured(Secret::new(TOKEN)),
         body_budget: BodyBudget::default(),

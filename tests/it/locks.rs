@@ -11,6 +11,7 @@ use proptest::prelude::*;
 
 use everpost::base::{Clock, Entropy, Timestamp};
 use everpost::model::access::AccessKeys;
+use everpost::model::audit::{AuditAction, AuditEntry, Caller, Target};
 use everpost::model::dead_letter::{DeadLetterDetails, DeadLetterReason};
 use everpost::model::delivery::{DeliveryId, DeliveryState, Outcome, Settlement};
 use everpost::model::event::{Event, EventData};
@@ -27,6 +28,12 @@ use everpost::store::{
 };
 use everpost::wire::resource;
 use serde_json::json;
+
+/// The entry about what somebody did; it makes no difference here.
+pub(crate) fn by_hand() -> AuditEntry {
+    let by = Caller::command_line(Timestamp::from_ms(0));
+    by.did(AuditAction::RetryNow, Target::appliance())
+}
 
 /// One step. Indices count modulo what there is at that moment.
 #[derive(Clone, Debug)]
@@ -286,6 +293,7 @@ impl Trial {
             received_at: self.now,
             events: vec![(event, vec![self.subscription])],
             request: None,
+            audit: None,
         };
         self.store
             .deliveries
@@ -440,7 +448,11 @@ impl Trial {
             to: ResubmitTarget::Subscription { edited: None },
         };
         let again = found.into_iter().map(again).collect();
-        let done = self.store.resubmissions.resubmit(again, self.now).await;
+        let done = self
+            .store
+            .resubmissions
+            .resubmit(again, by_hand(), self.now)
+            .await;
         let resubmitted = done.expect("an answer").into_iter().flatten().next();
         let now = self.now;
         let may = |row: &&mut Row| row.state == DeliveryState::DeadLettered && !row.is_locked(now);

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use everpost::base::{Clock, Entropy, Timestamp};
 use everpost::model::access::AccessKeys;
+use everpost::model::audit::Caller;
 use everpost::model::dead_letter::DeadLetterReason;
 use everpost::model::dead_letter_filter::DeadLetterFilter;
 use everpost::model::delivery::{
@@ -39,6 +40,8 @@ use deliveries::*;
 use events::*;
 use pull_queue::*;
 use resubmissions::*;
+
+use crate::locks::by_hand;
 
 /// A store with the topic `orders` and its subscriptions `billing` and `audit`.
 struct Fixture {
@@ -167,6 +170,7 @@ impl Fixture {
             received_at: at(now),
             events: vec![(event(id), targets.to_vec())],
             request: None,
+            audit: None,
         }
     }
 
@@ -265,6 +269,7 @@ async fn events_come_back_as_they_were(f: Fixture) {
             .map(|event| (event.clone(), vec![f.billing]))
             .collect(),
         request: None,
+        audit: None,
     };
     let Appended::Stored { events: keys } = f.store.deliveries.append(accepted).await.expect("ok")
     else {
@@ -460,6 +465,7 @@ async fn events_of_one_topic_are_read_back_in_bites(f: Fixture) {
         received_at: at(9),
         events: vec![(event("other"), Vec::new()); 10_000],
         request: None,
+        audit: None,
     };
     f.store.deliveries.append(accepted).await.expect("stored");
     assert_eq!(

@@ -87,7 +87,10 @@ pub(crate) async fn change_password(
     }
     let (present, password) = (form.raw("present"), form.raw("password"));
     let kept = visitor.session_key();
-    let changed = site.people.change_password(&user, present, password, kept);
+    let by = &visitor.caller;
+    let changed = site
+        .people
+        .change_password(by, &user, present, password, kept);
     let refusal = match changed.await {
         Ok(()) => {
             site.throttle

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use askama::Template;
 use axum::extract::{Query, State};
 use serde::Deserialize;
+use serde_json::Value;
 use time::macros::format_description;
 use time::{Date, PrimitiveDateTime, Time};
 
@@ -16,7 +17,6 @@ use crate::admin::frame::Frame;
 use crate::admin::lists::filter_form::FilterForm;
 use crate::admin::lists::recipe::Recipe;
 use crate::admin::lists::{Pager, link};
-use crate::admin::pages::deeds;
 use crate::admin::security::session::Visitor;
 use crate::admin::site::Site;
 use crate::admin::widgets::print;
@@ -36,9 +36,12 @@ const SHOWN: usize = 50;
 #[serde(default)]
 pub(crate) struct Asked {
     actor: String,
-    path: String,
+    action: String,
+    #[serde(rename = "targetKind")]
+    target_kind: String,
+    target: String,
     from: String,
-    until: String,
+    to: String,
     before: Option<i64>,
 }
 
@@ -57,10 +60,8 @@ struct Row {
     at: Moment,
     who: String,
     address: String,
-    /// What was done, in a sentence; empty where only the path tells.
-    told: String,
-    method: String,
-    path: String,
+    /// What was done.
+    sentence: String,
     changes: Vec<ChangeText>,
 }
 
@@ -84,7 +85,7 @@ pub(crate) async fn list(
     Ok(draw(&ActivityPage {
         frame: Frame::new(&visitor, "Activity"),
         filters: FilterForm::new(PATH, asked.fields(), &filters),
-        rows: page.rows.into_iter().map(Row::new).collect(),
+        rows: page.rows.iter().map(Row::new).collect(),
         empty: Empty {
             text: match is_filtered {
                 true => "Nothing fits.",
@@ -102,32 +103,38 @@ impl Asked {
         let given = |text: &str| Some(text.trim().to_owned()).filter(|text| !text.is_empty());
         Ok(AuditQuery {
             actor: given(&self.actor),
-            path: given(&self.path),
+            action: given(&self.action),
+            target_kind: given(&self.target_kind),
+            target: given(&self.target),
             from: moment("From", &self.from)?,
-            until: moment("Until", &self.until)?,
+            to: moment("To", &self.to)?,
             before: self.before.map(AuditId),
             limit: SHOWN,
         })
     }
 
-    fn filters(&self) -> [(&'static str, String); 4] {
+    fn filters(&self) -> [(&'static str, String); 6] {
         [
             ("actor", self.actor.clone()),
-            ("path", self.path.clone()),
+            ("action", self.action.clone()),
+            ("targetKind", self.target_kind.clone()),
+            ("target", self.target.clone()),
             ("from", self.from.clone()),
-            ("until", self.until.clone()),
+            ("to", self.to.clone()),
         ]
     }
 
     /// The same for the API, whose moments are written out.
-    fn api_filters(&self) -> Result<[(&'static str, String); 4], PageError> {
+    fn api_filters(&self) -> Result<[(&'static str, String); 6], PageError> {
         let query = self.query()?;
         let text = |at: Option<Timestamp>| at.map(|at| at.to_string()).unwrap_or_default();
         Ok([
             ("actor", query.actor.unwrap_or_default()),
-            ("path", query.path.unwrap_or_default()),
+            ("action", query.action.unwrap_or_default()),
+            ("targetKind", query.target_kind.unwrap_or_default()),
+            ("target", query.target.unwrap_or_default()),
             ("from", text(query.from)),
-            ("until", text(query.until)),
+            ("to", text(query.to)),
         ])
     }
 
@@ -144,9 +151,12 @@ impl Asked {
         let form = Form::of(self.filters());
         vec![
             Field::line("actor", "Who", &form),
-            Field::line("path", "Path begins with", &form).mono(),
+            Field::line("target", "Target", &form)
+                .hint("Its name, such as orders or orders/billing."),
+            Field::line("action", "Action", &form).hint("Such as Create or Delete."),
+            Field::line("targetKind", "Kind of target", &form).hint("Such as Topic or User."),
             Field::moment("from", "From", &form),
-            Field::moment("until", "Until", &form),
+            Field::moment("to", "To", &form),
         ]
     }
 }
@@ -172,31 +182,29 @@ fn moment(label: &str, text: &str) -> Result<Option<Timestamp>, PageError> {
 }
 
 impl Row {
-    fn new(row: AuditRow) -> Self {
-        let entry = row.entry;
-        let told = print::visible(&deeds::told(&entry));
-        let changes = entry.changes.into_iter().map(|change| ChangeText {
-            property: change.property,
+    fn new(row: &AuditRow) -> Self {
+        let entry = &row.entry;
+        let changes = entry.action.changes().iter().map(|change| ChangeText {
+            property: change.property.clone(),
             before: shown(&change.before),
             after: shown(&change.after),
         });
+        let address = entry.caller.address;
         Self {
-            at: Moment::at(entry.at),
-            who: entry.actor.words(),
-            address: entry.address.unwrap_or_default(),
-            told,
-            method: entry.method,
-            path: print::visible(&entry.path),
+            at: Moment::at(entry.caller.at),
+            who: entry.caller.actor.to_string(),
+            address: address.map_or_else(String::new, |address| address.to_string()),
+            sentence: print::visible(&entry.describe()),
             changes: changes.collect(),
         }
     }
 }
 
 /// A value as people read it: nothing for what there was not.
-fn shown(json: &str) -> String {
-    match json {
-        "null" => "–".to_owned(),
-        json => print::visible(json),
+fn shown(value: &Value) -> String {
+    match value.is_null() {
+        true => "–".to_owned(),
+        false => print::visible(&value.to_string()),
     }
 }
 

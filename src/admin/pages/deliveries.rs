@@ -32,7 +32,7 @@ pub(crate) async fn try_now(
             let told = format!("Nothing is sent now. {why}");
             visitor.tell(Flash::refused(told)).await?;
         }
-        None => tell_whether(&visitor, site.broker.retry_now(id).await).await?,
+        None => tell_whether(&visitor, site.broker.retry_now(&visitor.caller, id).await).await?,
     }
     let back = match form.raw("back") {
         back if gate::is_page(back) => back.to_owned(),

@@ -163,13 +163,14 @@ pub(crate) async fn prepare(
         None => {
             let definition = resource::parse_topic(&json!({ "location": "local" }))
                 .map_err(|error| PageError::Conflict(error.to_string()))?;
-            site.broker.put_topic(topic.clone(), definition).await?
+            site.broker
+                .put_topic(&visitor.caller, topic.clone(), definition)
+                .await?
         }
     };
-    answer_with(&site, &inspector, TAKES).await?;
+    answer_with(&site, &visitor, &inspector, TAKES).await?;
     let name = SubscriptionName::parse(SUBSCRIPTION).expect("the guide's own name is good");
     deliver_to(&site, &visitor, &entry, name, &inspector).await?;
-    tracing::info!(user.name = visitor.name, topic.name = %topic, "the guide was begun");
     let done = Done {
         topic: topic.to_string(),
         ..Done::default()
@@ -216,16 +217,11 @@ pub(crate) async fn repair(
     let inspector = ready(&site, &done.topic).await?.1.name;
     let dead = Some(form.text("delivery")).filter(|id| !id.is_empty());
     let dead = dead.map(delivery_id).transpose()?;
-    answer_with(&site, &inspector, TAKES).await?;
+    answer_with(&site, &visitor, &inspector, TAKES).await?;
     let told = match dead {
         None => "The inspector answers 200 from now on.".to_owned(),
         Some(id) => {
-            let fresh = site.broker.resubmit(id).await?;
-            tracing::info!(
-                user.name = visitor.name,
-                delivery.id = id.0,
-                "a dead letter was resubmitted"
-            );
+            let fresh = site.broker.resubmit(&visitor.caller, id).await?;
             format!("Dead letter {id} has been resubmitted as delivery {fresh}.")
         }
     };
@@ -251,6 +247,7 @@ async fn ready(site: &Site, topic: &str) -> Result<(Arc<TopicEntry>, Inspector),
 
 async fn answer_with(
     site: &Site,
+    visitor: &Visitor,
     inspector: &InspectorName,
     answers: &str,
 ) -> Result<(), PageError> {
@@ -258,7 +255,9 @@ async fn answer_with(
         responses: answers.parse().expect("the guide's own scripts are good"),
         ..InspectorDefinition::default()
     };
-    site.broker.put_inspector(inspector, definition).await?;
+    site.broker
+        .put_inspector(&visitor.caller, inspector, definition)
+        .await?;
     Ok(())
 }
 
@@ -270,15 +269,14 @@ async fn send(
     answers: &str,
 ) -> Result<EventKey, PageError> {
     let (topic, inspector) = ready(site, topic).await?;
-    answer_with(site, &inspector.name, answers).await?;
+    answer_with(site, visitor, &inspector.name, answers).await?;
     let schema = &topic.topic.definition.input_schema;
     let (entropy, now) = (site.broker.entropy(), visitor.now);
     let example = wire::example(schema, entropy, now).to_string();
     let event = wire::decode_one(schema, &topic.resource_id, &example, now, entropy)
         .map_err(|error| PageError::Conflict(sentence(&error.to_string())))?;
-    let keys = site.broker.publish(&topic, vec![event], None).await?;
-    tracing::info!(user.name = visitor.name, topic.name = %topic.topic.name,
-        "an event of the guide was published");
+    let by = &visitor.caller;
+    let keys = site.broker.publish_by_hand(by, &topic, vec![event]).await?;
     let key = keys.first().copied();
     key.ok_or_else(|| PageError::Conflict("The event was taken for a repetition.".to_owned()))
 }

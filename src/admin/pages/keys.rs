@@ -43,7 +43,7 @@ impl OnlyKey {
     pub(crate) fn chosen(&self) -> Result<Shown, PageError> {
         match self.only.as_str() {
             "" => Ok(Shown::Both),
-            name => Ok(Shown::Only(named(name)?.0)),
+            name => Ok(Shown::Only(named(name)?)),
         }
     }
 }
@@ -65,7 +65,7 @@ pub(crate) struct Keys {
 }
 
 struct KeyRow {
-    name: &'static str,
+    name: KeyName,
     /// `None` while it is hidden.
     value: Option<String>,
 }
@@ -75,17 +75,14 @@ part!(Keys);
 impl Keys {
     /// For the page at `path`.
     pub(crate) fn new(visitor: &Visitor, path: &str, keys: &AccessKeys, shown: Shown) -> Self {
-        let row = |(key, name), value: &str| KeyRow {
+        let row = |name| KeyRow {
             name,
-            value: shown.has(key).then(|| value.to_owned()),
+            value: shown.has(name).then(|| keys.get(name).reveal().to_owned()),
         };
         Self {
             path: path.to_owned(),
             csrf: visitor.csrf.clone(),
-            rows: [
-                row((KeyName::Key1, "key1"), keys.key1.reveal()),
-                row((KeyName::Key2, "key2"), keys.key2.reveal()),
-            ],
+            rows: [KeyName::Key1, KeyName::Key2].map(row),
             are_shown: shown != Shown::None,
             may_see: visitor.may_send(&format!("{path}/keys")),
             may_renew: visitor.may_open(&format!("{path}/keys/key1/regenerate")),
@@ -94,23 +91,26 @@ impl Keys {
     }
 }
 
-/// The key that a URL names, and its name.
-pub(crate) fn named(text: &str) -> Result<(KeyName, &'static str), PageError> {
-    match text {
-        "key1" => Ok((KeyName::Key1, "key1")),
-        "key2" => Ok((KeyName::Key2, "key2")),
-        other => Err(PageError::NotFound(format!("key {other}"))),
-    }
+/// The key that a URL names.
+pub(crate) fn named(text: &str) -> Result<KeyName, PageError> {
+    let mut keys = [KeyName::Key1, KeyName::Key2].into_iter();
+    let found = keys.find(|key| key.to_string() == text);
+    found.ok_or_else(|| PageError::NotFound(format!("key {text}")))
 }
 
 /// Leads from the form that renews `key` to that key on the page at `path`: whoever may renew one has to see it
 /// next. The form goes along, since keys are shown to nothing else.
-pub(crate) fn lead_to_key(path: &str, key: &str) -> Response {
+pub(crate) fn lead_to_key(path: &str, key: KeyName) -> Response {
     Redirect::temporary(&format!("{path}/keys?only={key}")).into_response()
 }
 
 /// Asks before the key is renewed of what is called `of` and is shown at `back`.
-pub(crate) fn ask_to_regenerate(visitor: &Visitor, key: &str, of: &str, back: String) -> Confirm {
+pub(crate) fn ask_to_regenerate(
+    visitor: &Visitor,
+    key: KeyName,
+    of: &str,
+    back: String,
+) -> Confirm {
     Confirm {
         frame: Frame::new(visitor, format!("Regenerate {key} of {of}?")),
         consequences: vec![

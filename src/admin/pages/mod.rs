@@ -5,7 +5,6 @@ pub(crate) mod activity;
 pub(crate) mod api_reference;
 pub(crate) mod confirm;
 pub(crate) mod dead_letters;
-pub mod deeds;
 pub(crate) mod deliveries;
 pub(crate) mod events;
 pub(crate) mod first_event;

@@ -365,18 +365,16 @@ async fn command(
     Submitted { visitor, .. }: Submitted,
 ) -> PageResult {
     let job = find(site, id).await?;
-    let job = site.broker.command_replay(job.id, command).await?;
+    let job = site
+        .broker
+        .command_replay(&visitor.caller, job.id, command)
+        .await?;
     let word = match job.state {
         ReplayState::Running => "goes on",
         ReplayState::Paused => "is paused",
         ReplayState::Completed => "is complete",
         ReplayState::Cancelled => "is cancelled",
     };
-    tracing::info!(
-        user.name = visitor.name,
-        replay_job = job.id.0,
-        "a replay job {word}"
-    );
     let told = format!("Replay job {} {word}.", job.id);
     visitor.tell(Flash::done(told)).await?;
     Ok(Redirect::to(&replay_page(job.id)).into_response())

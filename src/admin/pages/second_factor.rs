@@ -91,7 +91,7 @@ pub(crate) async fn set_up(
     let code = form.text("code");
     match site
         .people
-        .set_second_factor(visitor.id, seed.clone(), code)
+        .set_second_factor(&visitor.caller, visitor.id, seed.clone(), code)
         .await
     {
         Ok(codes) => Ok(draw(&CodesPage {
@@ -117,7 +117,8 @@ pub(crate) async fn remove(
         Err(Denied::TooOften(answer)) => return Ok(answer),
         Err(Denied::Wrong(refusal)) => return draw_account(&site, &visitor, Some(refusal)).await,
     }
-    site.people.remove_second_factor(visitor.id).await?;
+    let by = &visitor.caller;
+    site.people.remove_second_factor(by, visitor.id).await?;
     let told = "The second factor is switched off; the password alone signs you in.";
     visitor.tell(Flash::done(told)).await?;
     Ok(Redirect::to("/admin/account").into_response())

@@ -142,8 +142,11 @@ pub(crate) async fn end(
     visitor: &Visitor,
     user: Option<UserId>,
 ) -> Result<(), PageError> {
+    let kept = visitor.session_key();
     let accounts = site.people.accounts();
-    let ended = accounts.end_sessions(user, visitor.session_key()).await?;
+    let ended = accounts
+        .end_sessions(user, kept, visitor.caller.clone())
+        .await?;
     let ended = print::plural(
         u64::try_from(ended).unwrap_or(u64::MAX),
         "session has",
@@ -161,7 +164,9 @@ pub(crate) async fn end_one(
     Submitted { visitor, .. }: Submitted,
 ) -> PageResult {
     let accounts = site.people.accounts();
-    accounts.delete_session(session).await?;
+    accounts
+        .end_session(session, visitor.caller.clone())
+        .await?;
     visitor
         .tell(Flash::done("The session has been ended."))
         .await?;
@@ -181,7 +186,9 @@ pub(crate) async fn end_own(
     if !own.iter().any(|row| row.id == session) {
         return Err(PageError::NotFound("such session of yours".to_owned()));
     }
-    accounts.delete_session(session).await?;
+    accounts
+        .end_session(session, visitor.caller.clone())
+        .await?;
     visitor
         .tell(Flash::done("The session has been ended."))
         .await?;

@@ -111,10 +111,10 @@ pub(crate) async fn try_url(
 ) -> PageResult {
     let (typed, url) = Typed::read(form);
     let judged = match url {
-        Some(url) => Some(Judged::new(
-            place(&url),
-            &site.broker.evaluate_url(&url).await,
-        )),
+        Some(url) => {
+            let verdict = site.broker.check_url(&visitor.caller, &url).await?;
+            Some(Judged::new(place(&url), &verdict))
+        }
         None => None,
     };
     draw_page(&site, &visitor, typed, judged).await

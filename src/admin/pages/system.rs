@@ -97,7 +97,7 @@ pub(crate) async fn count(
     State(site): State<Arc<Site>>,
     Submitted { visitor, .. }: Submitted,
 ) -> PageResult {
-    let counted = Accounts::counted(&site.diagnostics.audit().await?);
+    let counted = Accounts::counted(&site.diagnostics.recount(&visitor.caller).await?);
     let asked = Asked {
         counted: Some(counted),
         ..Asked::default()
@@ -112,7 +112,7 @@ pub(crate) async fn try_way_out(
 ) -> PageResult {
     let (typed, url) = Typed::read(form);
     if let Some(url) = url {
-        site.diagnostics.try_way_out(&url).await;
+        site.diagnostics.try_way_out(&visitor.caller, &url).await?;
     }
     let asked = Asked {
         typed,
@@ -121,9 +121,12 @@ pub(crate) async fn try_way_out(
     draw_page(&site, &visitor, asked).await
 }
 
-/// The support bundle as a file. It changes nothing, but that it was taken is noted.
-pub(crate) async fn support_bundle(State(site): State<Arc<Site>>, _: Submitted) -> PageResult {
-    let bundle = site.diagnostics.bundle().await?;
+/// The support bundle as a file.
+pub(crate) async fn support_bundle(
+    State(site): State<Arc<Site>>,
+    Submitted { visitor, .. }: Submitted,
+) -> PageResult {
+    let bundle = site.diagnostics.bundle(&visitor.caller).await?;
     let name = "attachment; filename=\"everpost-support.json\"";
     let headers = [
         (CONTENT_TYPE, "application/json"),
@@ -137,9 +140,12 @@ pub(crate) async fn check(
     State(site): State<Arc<Site>>,
     Submitted { visitor, .. }: Submitted,
 ) -> PageResult {
-    let checking = site.diagnostics.check_integrity();
+    let checking = site.diagnostics.check_integrity(&visitor.caller);
     let flash = match tokio::time::timeout(INTEGRITY_WAIT, checking).await {
-        Ok(()) => Flash::done("The database has been looked through."),
+        Ok(checked) => {
+            checked?;
+            Flash::done("The database has been looked through.")
+        }
         Err(_) => Flash::done("The database is being looked through; load this page again."),
     };
     visitor.tell(flash).await?;

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use askama::Template;
-use axum::Extension;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Redirect, Response};
 
@@ -23,7 +22,6 @@ use crate::admin::widgets::print::sentence;
 use crate::admin::widgets::{Badge, Due, Empty, Flash, Moment, Tone};
 use crate::base::Timestamp;
 use crate::broker::people::{NAME_CHARACTERS_MAX, NewTokenRequest, PeopleError, TOKEN_DAYS_MAX};
-use crate::broker::trail::Made;
 use crate::store::accounts::{AccountError, ApiToken, Role, TokenId};
 
 /// Roles with what they let a program do.
@@ -144,19 +142,17 @@ pub(crate) async fn create(
     State(site): State<Arc<Site>>,
     Submitted { visitor, form }: Submitted,
 ) -> PageResult {
-    let wish = match wish(&visitor, &form) {
+    let wish = match wish(&form) {
         Ok(wish) => wish,
         Err(refusals) => return Ok(draw_form(&visitor, &form, refusals)),
     };
     let title = format!("Token {}", wish.name);
-    let error = match site.people.tokens().create(wish).await {
+    let error = match site.people.tokens().create(&visitor.caller, wish).await {
         Ok(token) => {
-            let page = draw(&TokenPage {
+            return Ok(draw(&TokenPage {
                 frame: Frame::new(&visitor, title),
                 token: token.reveal().to_owned(),
-            });
-            let made = Made(format!("/admin/tokens/{}", form.text("name")));
-            return Ok((Extension(made), page).into_response());
+            }));
         }
         Err(error) => error,
     };
@@ -167,7 +163,7 @@ pub(crate) async fn create(
 }
 
 /// What the form asks for, or all that is wrong with it.
-fn wish(visitor: &Visitor, form: &Form) -> Result<NewTokenRequest, Vec<Refusal>> {
+fn wish(form: &Form) -> Result<NewTokenRequest, Vec<Refusal>> {
     let role = Role::parse(form.text("role"));
     let days = form.filled("days").map(str::parse).transpose();
     let unreadable = days.is_err();
@@ -175,7 +171,6 @@ fn wish(visitor: &Visitor, form: &Form) -> Result<NewTokenRequest, Vec<Refusal>>
         name: form.text("name").to_owned(),
         role: role.ok_or_else(|| vec![Refusal::of("role", "Choose one of the roles.")])?,
         days: days.unwrap_or_default(),
-        created_by: visitor.name.clone(),
     };
     let mut refusals: Vec<_> = wish.faults().iter().filter_map(refusal).collect();
     refusals.extend(unreadable.then(|| Refusal::of("days", "This is no whole number.")));
@@ -230,7 +225,10 @@ pub(crate) async fn delete(
     Submitted { visitor, .. }: Submitted,
 ) -> PageResult {
     let token = find(&site, &token)?;
-    site.people.tokens().delete(token.id).await?;
+    site.people
+        .tokens()
+        .delete(&visitor.caller, token.id)
+        .await?;
     let told = format!("Token {} has been deleted.", token.name);
     visitor.tell(Flash::done(told)).await?;
     Ok(Redirect::to("/admin/tokens").into_response())

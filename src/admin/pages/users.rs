@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use askama::Template;
-use axum::Extension;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Redirect, Response};
 
@@ -24,9 +23,9 @@ use crate::admin::widgets::print;
 use crate::admin::widgets::print::sentence;
 use crate::admin::widgets::{Badge, Flash, Moment, Tone};
 use crate::base::Timestamp;
-use crate::broker::people::{NAME_CHARACTERS_MAX, PeopleError};
-use crate::broker::trail::Made;
-use crate::store::accounts::{AccountError, Role, User, UserChange, UserId};
+use crate::broker::people::{NAME_CHARACTERS_MAX, PeopleError, UserPatch};
+use crate::model::access::Secret;
+use crate::store::accounts::{AccountError, Role, User, UserId};
 
 /// Roles with what they are for.
 const ROLES: [(&str, &str); 3] = [
@@ -132,10 +131,12 @@ pub(crate) async fn create(
         let refusal = Refusal::of("role", "Choose one of the roles.");
         return Ok(draw_form(&visitor, &form, Some(refusal)));
     };
-    let refusal = match site.people.add(form.text("name"), role, None).await {
-        Ok(id) => {
-            let page = draw_link(&site, &visitor, id).await?;
-            return Ok((Extension(Made(user_page(id))), page).into_response());
+    let name = form.text("name");
+    let refusal = match site.people.add(&visitor.caller, name, role, None).await {
+        Ok((id, token)) => {
+            let user = find_by_id(&site, id).await?;
+            let token = token.expect("without a password there is a link");
+            return Ok(draw_link(&site, &visitor, user, &token));
         }
         Err(PeopleError::Name(problem)) => Refusal::of("name", sentence(&problem)),
         Err(PeopleError::Account(error @ AccountError::NameTaken)) => {
@@ -155,19 +156,17 @@ struct LinkPage {
     link: String,
 }
 
-async fn draw_link(site: &Site, visitor: &Visitor, id: UserId) -> PageResult {
-    let user = find_by_id(site, id).await?;
-    let token = site.people.put_link(id).await?;
-    Ok(draw(&LinkPage {
+fn draw_link(site: &Site, visitor: &Visitor, user: User, token: &Secret) -> Response {
+    draw(&LinkPage {
         frame: Frame::new(visitor, format!("Link for {}", user.name)),
-        back: user_page(id),
+        back: user_page(user.id),
         name: user.name,
         link: format!(
             "{}/admin/password?token={}",
             site.public_url(),
             token.reveal()
         ),
-    }))
+    })
 }
 
 #[derive(Template)]
@@ -226,12 +225,12 @@ pub(crate) async fn change_role(
     let user = find(&site, &user).await?;
     let role = Role::parse(form.text("role"));
     let role = role.ok_or_else(|| PageError::Unreadable("There is no such role.".to_owned()))?;
-    let change = UserChange {
+    let patch = UserPatch {
         role: Some(role),
-        ..UserChange::default()
+        ..UserPatch::default()
     };
     let told = format!("{} has the role {} now.", user.name, role.name());
-    change_user(&site, &visitor, &user, change, told).await
+    change_user(&site, &visitor, &user, patch, told).await
 }
 
 /// Forbids a user to sign in.
@@ -254,25 +253,25 @@ pub(crate) async fn enable(
 
 async fn set_disabled(site: &Site, visitor: &Visitor, id: &str, disabled: bool) -> PageResult {
     let user = find(site, id).await?;
-    let change = UserChange {
+    let patch = UserPatch {
         disabled: Some(disabled),
-        ..UserChange::default()
+        ..UserPatch::default()
     };
     let told = match disabled {
         true => format!("{} is disabled, and every session has ended.", user.name),
         false => format!("{} may sign in again.", user.name),
     };
-    change_user(site, visitor, &user, change, told).await
+    change_user(site, visitor, &user, patch, told).await
 }
 
 async fn change_user(
     site: &Site,
     visitor: &Visitor,
     user: &User,
-    change: UserChange,
+    patch: UserPatch<'_>,
     told: String,
 ) -> PageResult {
-    let flash = match site.people.change(user.id, change).await {
+    let flash = match site.people.change(&visitor.caller, user, patch).await {
         Ok(()) => Flash::done(told),
         Err(PeopleError::Account(error @ AccountError::LastAdmin)) => {
             Flash::refused(sentence(&error.to_string()))
@@ -290,7 +289,8 @@ pub(crate) async fn put_link(
     Submitted { visitor, .. }: Submitted,
 ) -> PageResult {
     let user = find(&site, &user).await?;
-    draw_link(&site, &visitor, user.id).await
+    let token = site.people.put_link(&visitor.caller, user.id).await?;
+    Ok(draw_link(&site, &visitor, user, &token))
 }
 
 /// Removes the second factor of somebody who has lost it.
@@ -300,7 +300,8 @@ pub(crate) async fn remove_second_factor(
     Submitted { visitor, .. }: Submitted,
 ) -> PageResult {
     let user = find(&site, &user).await?;
-    site.people.remove_second_factor(user.id).await?;
+    let by = &visitor.caller;
+    site.people.remove_second_factor(by, user.id).await?;
     let told = format!("{} signs in with the password alone.", user.name);
     visitor.tell(Flash::done(told)).await?;
     Ok(Redirect::to(&user_page(user.id)).into_response())
@@ -347,7 +348,8 @@ pub(crate) async fn delete(
     Submitted { visitor, .. }: Submitted,
 ) -> PageResult {
     let user = find(&site, &user).await?;
-    site.people.delete(user.id).await?;
+    let (accounts, by) = (site.people.accounts(), visitor.caller.clone());
+    accounts.delete_user(user.id, by).await?;
     let told = format!("User {} has been deleted.", user.name);
     visitor.tell(Flash::done(told)).await?;
     Ok(Redirect::to("/admin/users").into_response())

@@ -11,7 +11,7 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use tower_sessions::Session;
 
 use crate::admin::error::PageError;
-use crate::admin::security::client::is_refresh;
+use crate::admin::security::client::{Client, is_refresh};
 use crate::admin::security::login::News;
 use crate::admin::security::session;
 use crate::admin::security::session::Visitor;
@@ -24,6 +24,7 @@ pub(crate) async fn admit(
     State(site): State<Arc<Site>>,
     OriginalUri(uri): OriginalUri,
     session: Session,
+    client: Client,
     mut request: Request,
     next: Next,
 ) -> Result<Response, PageError> {
@@ -32,7 +33,8 @@ pub(crate) async fn admit(
     }
     let address = uri.path_and_query().map_or("", |address| address.as_str());
     let by_reader = !is_refresh(request.headers());
-    let Some(visitor) = session::visitor(&site, session, address.to_owned(), by_reader).await?
+    let Some(visitor) =
+        session::visitor(&site, session, address.to_owned(), &client, by_reader).await?
     else {
         return Ok(to_login(request.method(), &uri));
     };

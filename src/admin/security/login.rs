@@ -122,16 +122,15 @@ fn seconds(wait: Duration) -> u128 {
 async fn show(
     State(site): State<Arc<Site>>,
     session: Session,
+    client: Client,
     headers: HeaderMap,
     Query(Asked { next, news, name }): Query<Asked>,
 ) -> PageResult {
     if !site.is_claimed().await? {
         return Ok(setup::unclaimed());
     }
-    if session::visitor(&site, session, String::new(), true)
-        .await?
-        .is_some()
-    {
+    let visitor = session::visitor(&site, session, String::new(), &client, true);
+    if visitor.await?.is_some() {
         return Ok(Redirect::to("/admin").into_response());
     }
     let name = name.chars().take(NAME_CHARACTERS_MAX).collect();
@@ -156,7 +155,7 @@ async fn submit(
             Ok(Redirect::to("/admin/login/code").into_response())
         }
         Ok(user) => {
-            session::sign_in(&site, &session, user.id, client).await?;
+            session::sign_in(&site, &session, &user, client).await?;
             Ok(Redirect::to(after_login(form.raw("next"))).into_response())
         }
         Err(refused) => Ok(refused.draw(&site, &headers, &form)),
@@ -164,8 +163,16 @@ async fn submit(
 }
 
 /// Signs out.
-pub(crate) async fn log_out(session: Session, _: Submitted) -> PageResult {
-    session::sign_out(&session).await?;
+pub(crate) async fn log_out(
+    State(site): State<Arc<Site>>,
+    session: Session,
+    Submitted { visitor, .. }: Submitted,
+) -> PageResult {
+    if let Some(key) = visitor.session_key() {
+        let accounts = site.people.accounts();
+        accounts.sign_out(key, visitor.caller).await?;
+    }
+    session::forget(&session).await?;
     Ok(News::SignedOut.tell())
 }
 

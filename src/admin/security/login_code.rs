@@ -71,7 +71,7 @@ async fn submit(
         return Ok(draw_form(&awaited, Some(refusal)));
     }
     site.throttle.succeeded(&account, client.address).await?;
-    session::sign_in(&site, &session, user.id, client).await?;
+    session::sign_in(&site, &session, &user, client).await?;
     Ok(Redirect::to(login::after_login(&awaited.next)).into_response())
 }
 

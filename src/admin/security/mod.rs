@@ -1,6 +1,5 @@
 //! Who may do what: sessions, signing in, roles, and what browsers are told to refuse.
 
-pub(crate) mod audit;
 pub(crate) mod client;
 pub(crate) mod csrf;
 pub(crate) mod gate;

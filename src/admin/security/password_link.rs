@@ -65,14 +65,15 @@ async fn submit(
         Err(refused) => return Ok(refused),
     };
     let secret = Secret::new(token.as_str());
+    let password = form.raw("password");
     match site
         .people
-        .choose_password(&secret, form.raw("password"))
+        .choose_password(&secret, password, client.address)
         .await
     {
         Ok(_) => {
             // Signing in with it shows that it was typed as meant, and asks for a second factor.
-            session::sign_out(&session).await?;
+            session::forget(&session).await?;
             Ok(News::PasswordSet.tell_to(&name))
         }
         Err(PeopleError::Password(problem)) => {

@@ -17,12 +17,12 @@ use tower_sessions::session_store::{Error, Result};
 use tower_sessions::{Expiry, Session, SessionManagerLayer, SessionStore};
 
 use crate::admin::error::PageError;
-use crate::admin::security::audit;
 use crate::admin::security::client::Client;
 use crate::admin::site::Site;
 use crate::admin::sitemap::SiteMap;
 use crate::admin::widgets::Flash;
 use crate::base::{Clock, Entropy, Timestamp, sha256_hex};
+use crate::model::audit::Caller;
 use crate::store::StoreError;
 use crate::store::accounts::{Accounts, Role, SessionRecord, User, UserId};
 
@@ -94,6 +94,8 @@ pub(crate) struct Visitor {
     pub(crate) only_reads: bool,
     /// Which pages there are.
     pub(crate) map: &'static SiteMap,
+    /// For what the visitor does.
+    pub(crate) caller: Caller,
     session: Session,
 }
 
@@ -223,26 +225,23 @@ pub(crate) async fn awaited(
 pub(crate) async fn sign_in(
     site: &Site,
     session: &Session,
-    user: UserId,
+    user: &User,
     client: Client,
 ) -> std::result::Result<(), PageError> {
     session.flush().await?;
-    if let Some(user) = site.people.accounts().user(user).await? {
-        let deed = audit::deed(&user.name, &client, "POST", "/admin/login");
-        site.trail.note(deed, None, None).await;
-    }
     let now = site.broker.clock().now();
+    let by = Caller::user(&user.name, client.address, now);
     let signed_in = SignedIn {
         address: client.address,
         browser: client.browser,
-        ..SignedIn::at(now, user, site.broker.entropy().secret())
+        ..SignedIn::at(now, user.id, site.broker.entropy().secret())
     };
-    site.people.accounts().note_sign_in(user, now).await?;
+    site.people.accounts().note_sign_in(user.id, by).await?;
     Ok(session.insert(SIGNED_IN, signed_in).await?)
 }
 
-/// Signs out: the session is gone from the database, so its cookie opens nothing any more.
-pub(crate) async fn sign_out(session: &Session) -> std::result::Result<(), PageError> {
+/// Forgets whoever was signed in by this session: its cookie opens nothing any more.
+pub(crate) async fn forget(session: &Session) -> std::result::Result<(), PageError> {
     Ok(session.flush().await?)
 }
 
@@ -252,6 +251,7 @@ pub(crate) async fn visitor(
     site: &Site,
     session: Session,
     address: String,
+    client: &Client,
     by_reader: bool,
 ) -> std::result::Result<Option<Visitor>, PageError> {
     let Some(mut signed_in) = session.get::<SignedIn>(SIGNED_IN).await? else {
@@ -266,17 +266,18 @@ pub(crate) async fn visitor(
         signed_in.touched_ms = now.as_ms();
         session.insert(SIGNED_IN, &signed_in).await?;
     }
-    let visitor = Visitor::of(user, signed_in, (session, site.map), address, now);
+    let caller = Caller::user(&user.name, client.address, now);
+    let visitor = Visitor::of(user, caller, signed_in, (session, site.map), address);
     Ok(Some(visitor))
 }
 
 impl Visitor {
     fn of(
         user: User,
+        caller: Caller,
         signed_in: SignedIn,
         (session, map): (Session, &'static SiteMap),
         address: String,
-        now: Timestamp,
     ) -> Self {
         let path = address.split('?').next().unwrap_or_default().to_owned();
         Self {
@@ -285,12 +286,13 @@ impl Visitor {
             role: user.role,
             csrf: signed_in.csrf,
             confirmed_at: Timestamp::from_ms(signed_in.confirmed_ms),
-            now,
+            now: caller.at,
             path,
             address,
             flash: None,
             only_reads: false,
             map,
+            caller,
             session,
         }
     }
@@ -314,7 +316,8 @@ impl Visitor {
         let now = Timestamp::from_ms(0);
         let signed_in = SignedIn::at(now, user.id, String::new());
         let map = Box::leak(Box::new(SiteMap::new([])));
-        Self::of(user, signed_in, (session, map), String::new(), now)
+        let caller = Caller::user(&user.name, None, now);
+        Self::of(user, caller, signed_in, (session, map), String::new())
     }
 
     /// The same, by a request that changes nothing.

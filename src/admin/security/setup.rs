@@ -13,7 +13,7 @@ use tower_sessions::Session;
 
 use crate::admin::bare::Bare;
 use crate::admin::bare::draw_with;
-use crate::admin::error::PageResult;
+use crate::admin::error::{PageError, PageResult};
 use crate::admin::forms::field::{Field, Problem, mark};
 use crate::admin::forms::form::{Form, Refusal};
 use crate::admin::security::client::Client;
@@ -23,6 +23,7 @@ use crate::admin::widgets::print::sentence;
 use crate::broker::people::{
     NAME_CHARACTERS_MAX, PASSWORD_CHARACTERS_MIN, PASSWORD_RECOMMENDED, PeopleError,
 };
+use crate::model::audit::Caller;
 use crate::store::accounts::UserId;
 
 /// Bytes of a form that anybody may send: a name, a password and a token fit many times over.
@@ -61,11 +62,9 @@ async fn submit(
     if !site.is_claimed().await? && !site.setup.admits(&token) {
         return Ok(invalid_link());
     }
-    match site
-        .people
-        .claim(form.text("name"), form.raw("password"))
-        .await
-    {
+    let (name, password) = (form.text("name"), form.raw("password"));
+    let by = Caller::user(name, client.address, site.people.now());
+    match site.people.claim(by, name, password).await {
         Ok(Some(user)) => welcome(&site, &session, user, client).await,
         Ok(None) => Ok(used_link()),
         Err(PeopleError::Name(problem)) => {
@@ -81,7 +80,9 @@ async fn submit(
 }
 
 async fn welcome(site: &Site, session: &Session, user: UserId, client: Client) -> PageResult {
-    session::sign_in(site, session, user, client).await?;
+    let user = site.people.accounts().user(user).await?;
+    let user = user.ok_or(PageError::SignedOut)?;
+    session::sign_in(site, session, &user, client).await?;
     site.setup.note_claim();
     Ok(Redirect::to("/admin").into_response())
 }

@@ -192,8 +192,8 @@ async fn many_subscriptions_are_paused_and_resumed_at_once() {
     let active = person.open("/admin/subscriptions?state=Active").await;
     active.expect(&["value=\"orders/crm\""]);
     person.open("/admin/activity").await.expect(&[
-        "/admin/topics/orders/subscriptions/billing/pause",
-        "/admin/topics/orders/subscriptions/crm/resume",
+        "Paused event subscription billing of topic orders",
+        "Resumed event subscription crm of topic orders",
     ]);
 
     let none = person.open("/admin/subscriptions/pause").await;

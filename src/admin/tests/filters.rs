@@ -30,8 +30,6 @@ async fn a_filter_is_tried_in_the_form_before_anything_is_saved() {
     ]);
     let registry = appliance.broker.registry();
     assert_eq!(registry.subscriptions().count(), 1);
-    let activity = person.open("/admin/activity").await;
-    assert!(!activity.body.contains("/draft"), "{}", activity.body);
 }
 
 #[tokio::test(start_paused = true)]

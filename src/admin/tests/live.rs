@@ -1,5 +1,6 @@
 //! Pages that keep themselves up to date.
 
+use crate::model::audit::Caller;
 use crate::store::accounts::UserId;
 use std::time::Duration;
 
@@ -56,7 +57,7 @@ async fn a_stream_tells_of_changes_and_of_nothing_else() {
     appliance
         .store
         .accounts
-        .note_sign_in(UserId(1), appliance.clock.now())
+        .note_sign_in(UserId(1), Caller::command_line(appliance.clock.now()))
         .await
         .expect("a change");
     assert_eq!(next(&mut stream).await, "event: changed\ndata: now\n\n");

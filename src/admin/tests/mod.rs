@@ -2,6 +2,7 @@
 
 mod activity;
 mod api_reference;
+mod audit;
 mod charts;
 mod credentials;
 mod deliver;
@@ -49,8 +50,8 @@ use crate::api::{self, ApiOptions};
 use crate::base::{Clock, Entropy, LogTail, TimeScale, Timestamp};
 use crate::broker::diagnostics::{Connections, Diagnostics, RuntimeInfo};
 use crate::broker::people::People;
-use crate::broker::trail::Trail;
 use crate::broker::{Broker, BrokerOptions};
+use crate::model::audit::Caller;
 use crate::model::export::ExportRules;
 use crate::model::limits::{PUBLISH_BYTES_MAX, RESUBMISSIONS_MAX};
 use crate::model::probation::ProbationRules;
@@ -154,7 +155,6 @@ impl Appliance {
             broker: broker.clone(),
             views: store.views.clone(),
             people: people.clone(),
-            trail: Trail::new(broker.clone(), people.clone()),
             setup: setup.clone(),
             hosts: own_hosts(public_url),
             egress,
@@ -192,12 +192,18 @@ impl Appliance {
 
     /// Somebody of that role, signed in; the role is the name.
     async fn signed_in(&self, role: Role) -> Person {
-        let added = self.people.add(role.name(), role, Some(PASSWORD)).await;
-        added.expect("a new user");
+        self.add_user(role.name(), role).await;
         let mut person = self.somebody();
         let page = person.sign_in(role.name(), PASSWORD).await;
         assert_eq!(page.path, "/admin", "{}", page.body);
         person
+    }
+
+    /// Adds a user with the usual password.
+    async fn add_user(&self, name: &str, role: Role) {
+        let by = &Caller::command_line(self.clock.now());
+        let added = self.people.add(by, name, role, Some(PASSWORD)).await;
+        added.expect("a new user");
     }
 
     /// Somebody who has never been here.

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::person::Shown;
 use super::{Appliance, Person};
+use crate::model::audit::Caller;
 use crate::model::name::{NamespaceName, SubscriptionName, TopicName};
 use crate::store::accounts::Role;
 use crate::wire::resource::{self, SubscriptionContext};
@@ -14,10 +15,16 @@ pub(crate) async fn put_shop_orders(appliance: &Appliance) {
     let broker = &appliance.broker;
     let shop = NamespaceName::parse("shop").expect("a name");
     let namespace = resource::parse_namespace(&json!({"location": "l"})).expect("a namespace");
-    broker.put_namespace(shop, namespace).await.expect("stored");
+    broker
+        .put_namespace(&Caller::command_line(broker.clock().now()), shop, namespace)
+        .await
+        .expect("stored");
     let orders = TopicName::parse("shop/orders").expect("a name");
     let topic = resource::parse_namespace_topic(&json!({})).expect("a topic");
-    broker.put_topic(orders, topic).await.expect("stored");
+    broker
+        .put_topic(&Caller::command_line(broker.clock().now()), orders, topic)
+        .await
+        .expect("stored");
 }
 
 /// Makes an event subscription of a topic, as `body` describes it.
@@ -32,7 +39,14 @@ pub(crate) async fn put_subscription(
     let context = SubscriptionContext::of(&entry, appliance.clock.now(), false);
     let definition = resource::parse_subscription(body, &context).expect("a subscription");
     let name = SubscriptionName::parse(name).expect("a name");
-    let put = broker.put_subscription(&topic, name, definition).await;
+    let put = broker
+        .put_subscription(
+            &Caller::command_line(broker.clock().now()),
+            &topic,
+            name,
+            definition,
+        )
+        .await;
     put.expect("stored");
 }
 

@@ -273,8 +273,7 @@ async fn sessions_are_seen_and_ended_by_their_user_and_by_administrators() {
     let firefox = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0";
     let mut viewer = appliance.somebody();
     viewer.headers.push(("user-agent", firefox));
-    let added = appliance.people.add("vic", Role::Viewer, Some(PASSWORD));
-    added.await.expect("a new user");
+    appliance.add_user("vic", Role::Viewer).await;
     viewer.sign_in("vic", PASSWORD).await;
     let mut elsewhere = appliance.somebody();
     elsewhere.sign_in("vic", PASSWORD).await;

@@ -44,8 +44,6 @@ async fn a_pasted_filter_tells_which_clause_fails() {
     let fields = [("event", EVENT), ("filter", "{}")];
     let page = send(&mut person, FILTER, &fields).await;
     page.expect(&["Matches", "every event matches"]);
-    let activity = person.open("/admin/activity").await;
-    assert!(!activity.body.contains("/playground/filter"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -240,7 +238,7 @@ async fn a_signature_is_checked_and_the_secret_forgotten() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_token_is_made_with_the_chosen_key_and_noted() {
+async fn a_token_is_made_with_the_chosen_key_and_audited() {
     let (appliance, mut person) = with_subscription().await;
     person.open("/admin/topics/orders").await.expect(&[TOKEN]);
     let page = send(
@@ -270,7 +268,7 @@ async fn a_token_is_made_with_the_chosen_key_and_noted() {
     assert_eq!(refused, Err(sas::SasError::WrongSignature));
 
     let activity = person.open("/admin/activity").await;
-    activity.expect(&[TOKEN]);
+    activity.expect(&["Created SAS token for topic orders"]);
     assert!(!activity.body.contains(&token));
     let page = person.open("/admin/playground/token?topic=orders").await;
     assert_eq!(page.path, TOKEN);

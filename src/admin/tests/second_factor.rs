@@ -12,7 +12,7 @@ use crate::store::accounts::Role;
 const STEP: Duration = Duration::from_secs(30);
 
 /// Sets the second factor of whoever is signed in up; returns its seed and the recovery codes.
-async fn set_up(appliance: &Appliance, ann: &mut Person) -> (Seed, Vec<String>) {
+pub(super) async fn set_up(appliance: &Appliance, ann: &mut Person) -> (Seed, Vec<String>) {
     let offered = ann.open("/admin/account/second-factor").await;
     offered.expect(&["<svg class=\"qr\"", "Switch on"]);
     let seed = Seed::parse(&ann.hidden("seed")).expect("a seed");

@@ -7,6 +7,7 @@ use http::StatusCode;
 use super::{Appliance, NAME, PASSWORD};
 use crate::admin::registry::SITE_MAP;
 use crate::broker::people::PeopleError;
+use crate::model::audit::Caller;
 
 fn minutes(minutes: u64) -> Duration {
     Duration::from_secs(minutes * 60)
@@ -87,15 +88,30 @@ async fn the_link_ends_after_half_an_hour() {
 async fn an_account_from_the_configuration_is_the_first_or_none() {
     let appliance = Appliance::unclaimed().await;
     let people = &appliance.people;
-    let refused = people.claim("ann", "short").await;
+    let refused = people
+        .claim(Caller::command_line(people.now()), "ann", "short")
+        .await;
     assert!(
         matches!(refused, Err(PeopleError::Password(_))),
         "{refused:?}"
     );
-    let refused = people.claim(" a", PASSWORD).await;
+    let refused = people
+        .claim(Caller::command_line(people.now()), " a", PASSWORD)
+        .await;
     assert!(matches!(refused, Err(PeopleError::Name(_))), "{refused:?}");
-    assert!(people.claim(NAME, PASSWORD).await.expect("made").is_some());
-    assert_eq!(people.claim("bob", PASSWORD).await, Ok(None));
+    assert!(
+        people
+            .claim(Caller::command_line(people.now()), NAME, PASSWORD)
+            .await
+            .expect("made")
+            .is_some()
+    );
+    assert_eq!(
+        people
+            .claim(Caller::command_line(people.now()), "bob", PASSWORD)
+            .await,
+        Ok(None)
+    );
 }
 
 #[tokio::test(start_paused = true)]

@@ -68,7 +68,7 @@ async fn viewers_do_not_see_the_log() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn administrators_take_a_bundle_and_that_is_noted() {
+async fn administrators_take_a_bundle_and_that_is_audited() {
     let (appliance, mut person) = Appliance::claimed().await;
     appliance.log.push("INFO a line");
     person.open("/admin/system").await;
@@ -81,7 +81,7 @@ async fn administrators_take_a_bundle_and_that_is_noted() {
     assert_eq!(bundle["log"][0], "INFO a line");
     assert!(bundle["schema"]["version"].as_i64() > Some(0), "{bundle}");
     let activity = person.open("/admin/activity").await;
-    activity.expect(&["POST /admin/system/support-bundle"]);
+    activity.expect(&["Created support bundle"]);
 
     let mut operator = appliance.signed_in(Role::Operator).await;
     let page = operator.open("/admin/system").await;

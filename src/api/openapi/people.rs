@@ -53,16 +53,23 @@ fn operations() -> Vec<Operation> {
         Method::GET,
         "/everpost/audit",
         "listAudit",
-        "List what anybody has changed",
+        "List the audit log",
     )
     .says(format!(
-        "The newest first; {AUDIT_ROWS_MAX} entries are kept. Secrets are left out."
+        "What people and programs did, the newest first; {AUDIT_ROWS_MAX} entries are kept. Secrets are \
+         left out."
     ))
     .with([
         query("actor", text(), "The name of a user or a token."),
-        query("path", text(), "How the path begins."),
+        query("action", text(), "The action, such as `Create`."),
+        query("targetKind", text(), "The kind of the target, such as `Topic`."),
+        query(
+            "target",
+            text(),
+            "The name of the target, or of what it is part of: `orders` finds `orders/billing`, too.",
+        ),
         query("from", moment(), "At that moment or later."),
-        query("until", moment(), "Before that moment."),
+        query("to", moment(), "Before that moment."),
     ])
     .with(paging())
     .gives(200, "A page of entries.", page_of("AuditEntry"));
@@ -270,14 +277,10 @@ fn audit_entry() -> Schema {
         ),
         ("actor", text()),
         ("address", text().or_null()),
-        ("method", text()),
-        ("path", text()),
-        (
-            "name",
-            text()
-                .or_null()
-                .says("What the user or the API token of the path is called."),
-        ),
+        ("action", text()),
+        ("targetKind", text()),
+        ("target", text().says("The name or the number.")),
+        ("sentence", text().says("The same for people.")),
         ("changes", list(change)),
     ])
 }

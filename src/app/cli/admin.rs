@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use clap::{Args, Subcommand, ValueEnum};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -19,11 +19,11 @@ use crate::app::cli::table::Cell::{Of, Text, Time, Word};
 use crate::app::cli::table::{Details, List};
 use crate::app::config::Config;
 use crate::base::{Clock, Entropy};
-use crate::broker::people::People;
+use crate::broker::people::{People, UserPatch};
 use crate::model::access::Secret;
-use crate::model::audit::{Actor, AuditEntry};
-use crate::store::accounts::{Role, User};
-use crate::store::{Audit, DataDir, DataDirError};
+use crate::model::audit::Caller;
+use crate::store::accounts::Role;
+use crate::store::{DataDir, DataDirError};
 
 const USERS: [&str; 2] = ["everpost", "users"];
 const SESSIONS: [&str; 2] = ["everpost", "sessions"];
@@ -179,7 +179,6 @@ async fn patch(server: &Server, name: &str, patch: Value) -> anyhow::Result<()> 
 struct Offline {
     config: Config,
     people: People,
-    audit: Audit,
 }
 
 impl Offline {
@@ -197,61 +196,41 @@ impl Offline {
         let clock = Clock::system();
         let store = boot::open_store(&config, &Arc::new(data_dir), &clock)?;
         let people = People::open(store.accounts, clock, Entropy::Os).await?;
-        Ok(Some(Self {
-            config,
-            people,
-            audit: store.audit,
-        }))
+        Ok(Some(Self { config, people }))
     }
 
     async fn create(self, name: &str, role: Role, password: Option<&str>) -> anyhow::Result<()> {
-        let id = self.people.add(name, role, password).await?;
-        self.record(name).await?;
-        let user = self.people.accounts().user(id).await?;
-        let user = user.context("the user is gone")?;
+        let people = &self.people;
+        let by = &Caller::command_line(people.now());
+        let (_, token) = people.add(by, name, role, password).await?;
         print(&format!(
-            "created user {} with the role {}\n",
-            user.name,
+            "created user {name} with the role {}\n",
             role.name()
         ))?;
-        match password {
-            Some(_) => Ok(()),
-            None => self.print_link(&user).await,
-        }
+        token.map_or(Ok(()), |token| self.print_link(&token))
     }
 
     async fn reset(self, name: &str, password: Option<&str>) -> anyhow::Result<()> {
-        let Some(user) = self.people.accounts().find(name.to_owned()).await? else {
+        let people = &self.people;
+        let by = &Caller::command_line(people.now());
+        let Some(user) = people.accounts().find(name.to_owned()).await? else {
             bail!("there is no user {name}");
         };
-        let Some(password) = password else {
-            return self.print_link(&user).await;
+        if password.is_none() {
+            return self.print_link(&people.put_link(by, user.id).await?);
+        }
+        let patch = UserPatch {
+            password,
+            ..UserPatch::default()
         };
-        self.people.set_password(&user, password, None).await?;
-        self.record(&user.name).await?;
+        people.change(by, &user, patch).await?;
         Ok(print(&format!(
             "changed the password of user {}\n",
             user.name
         ))?)
     }
 
-    /// Records that the account of that name was changed here.
-    async fn record(&self, name: &str) -> anyhow::Result<()> {
-        let entry = AuditEntry {
-            at: self.people.now(),
-            actor: Actor::CommandLine,
-            address: None,
-            method: "SET".to_owned(),
-            path: format!("/everpost/users/{name}"),
-            name: Some(name.to_owned()),
-            changes: Vec::new(),
-        };
-        Ok(self.audit.add(entry).await?)
-    }
-
-    async fn print_link(&self, user: &User) -> anyhow::Result<()> {
-        let token = self.people.put_link(user.id).await?;
-        self.record(&user.name).await?;
+    fn print_link(&self, token: &Secret) -> anyhow::Result<()> {
         let listening = format!("http://{}", self.config.listen);
         let base = self.config.public_url.as_ref().map(|url| url.as_str());
         let base = base.unwrap_or(&listening).trim_end_matches('/');

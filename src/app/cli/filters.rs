@@ -104,18 +104,25 @@ pub(super) struct RejectionFilter {
 /// Filters of the audit log.
 #[derive(Args, Clone, Debug, Serialize)]
 pub(super) struct AuditFilter {
-    /// Changes by this user or token, or of this kind: User, ApiToken, ManagementToken, CommandLine
+    /// What this user or token did, or actors of this kind: User, ApiToken, ManagementToken, CommandLine
     #[arg(long)]
     actor: Option<String>,
-    /// Changes whose path begins so, such as /topics/orders
+    /// This action, such as Create
     #[arg(long)]
-    path: Option<String>,
+    action: Option<String>,
+    /// What was done to targets of this kind, such as Topic
+    #[arg(long, value_name = "KIND")]
+    #[serde(rename = "targetKind")]
+    target_kind: Option<String>,
+    /// What was done to this target and its parts: orders finds orders/billing, too
+    #[arg(long, value_name = "NAME")]
+    target: Option<String>,
     /// From this moment on, as in 2026-11-21T06:40:00Z
     #[arg(long, value_name = "MOMENT")]
     from: Option<String>,
     /// Before this moment
     #[arg(long, value_name = "MOMENT")]
-    until: Option<String>,
+    to: Option<String>,
 }
 
 #[cfg(test)]

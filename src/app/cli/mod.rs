@@ -107,7 +107,7 @@ enum Command {
     Admin(admin::AdminArgs),
     /// Print the management token, or manage the tokens of programs
     Token(token::TokenArgs),
-    /// Show who has changed what, newest first
+    /// Show who did what, newest first
     Audit(Remote<audit::AuditArgs>),
     /// Replace the master key: encrypt every secret with a new one (with the server stopped)
     Rekey(rekey::RekeyArgs),
@@ -311,7 +311,7 @@ mod tests {
             token list --json
             token create ci --role operator --days 30
             token delete ci
-            audit --actor ann --path /topics --from 2026-11-21T00:00:00Z --limit 5
+            audit --actor ann --target orders --from 2026-11-21T00:00:00Z --limit 5
             token rotate --data-dir d
             rekey --data-dir d
             config check --listen 1.1.1.1:1 --egress-allow 10.0.0.0/8

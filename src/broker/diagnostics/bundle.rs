@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use crate::broker::Account;
 use crate::broker::diagnostics::{Diagnostics, IntegrityCheck, OutboundCheck, Report};
+use crate::model::audit::{AuditAction, Caller, Target};
 use crate::model::clock_skew::ClockSkew;
 use crate::model::registry::TopicEntry;
 use crate::model::subscription::EventSubscription;
@@ -26,7 +27,10 @@ const HEADER_KEPT: [&str; 2] = ["name", "type"];
 
 impl Diagnostics {
     /// The bundle, as of now.
-    pub async fn bundle(&self) -> Result<Value, StoreError> {
+    pub async fn bundle(&self, by: &Caller) -> Result<Value, StoreError> {
+        let action = AuditAction::CreateSupportBundle;
+        let broker = &self.0.broker;
+        broker.record(by, action, Target::appliance()).await?;
         let report = self.report().await?;
         let registry = self.0.broker.registry();
         let topics = registry

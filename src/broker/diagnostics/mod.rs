@@ -18,6 +18,7 @@ use url::{Origin, Url};
 
 use crate::base::{LogTail, TimeScale, Timestamp};
 use crate::broker::{Account, Broker, StorageStatus, Verified};
+use crate::model::audit::{AuditAction, Caller, Target, TargetKind};
 use crate::model::setting::Settings;
 use crate::outbound::connectivity::Connectivity;
 use crate::store::views::DeliveryTotals;
@@ -194,20 +195,27 @@ impl Diagnostics {
 
     /// Tests the connectivity to `url`, see
     /// [`Outbound::connectivity`](crate::outbound::Outbound::connectivity).
-    pub async fn try_way_out(&self, url: &Url) -> OutboundCheck {
+    pub async fn try_way_out(&self, by: &Caller, url: &Url) -> Result<OutboundCheck, StoreError> {
         let broker = &self.0.broker;
+        let target = TargetKind::Url.named(place(url));
+        broker
+            .record(by, AuditAction::TestConnection, target)
+            .await?;
         let tried = OutboundCheck {
             at: broker.clock().now(),
             place: place(url),
             connectivity: broker.outbound().connectivity(url).await,
         };
         *self.0.outbound_check.lock().unwrap() = Some(tried.clone());
-        tried
+        Ok(tried)
     }
 
     /// Recounts all event subscriptions, as far as [`COUNTING_MAX`] allows.
-    pub async fn audit(&self) -> Result<Vec<Audited>, StoreError> {
+    pub async fn recount(&self, by: &Caller) -> Result<Vec<Audited>, StoreError> {
         let broker = &self.0.broker;
+        broker
+            .record(by, AuditAction::RecountDeliveries, Target::appliance())
+            .await?;
         let ends_at = broker.clock().now() + COUNTING_MAX;
         let mut audited = Vec::new();
         for account in broker.accounts().await? {
@@ -233,12 +241,16 @@ impl Diagnostics {
     }
 
     /// Starts an integrity check, unless one is running. It goes on without the caller.
-    pub async fn check_integrity(&self) {
+    pub async fn check_integrity(&self, by: &Caller) -> Result<(), StoreError> {
+        self.0
+            .broker
+            .record(by, AuditAction::CheckIntegrity, Target::appliance())
+            .await?;
         let began_at = self.0.broker.clock().now();
         {
             let mut check = self.0.integrity.lock().unwrap();
             if matches!(*check, IntegrityCheck::Running { .. }) {
-                return;
+                return Ok(());
             }
             *check = IntegrityCheck::Running { since: began_at };
         }
@@ -246,6 +258,7 @@ impl Diagnostics {
         let looking = tokio::spawn(async move { diagnostics.look_through(began_at).await });
         // The result is stored, see `integrity`.
         let _ = looking.await;
+        Ok(())
     }
 
     async fn look_through(&self, began_at: Timestamp) {

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use crate::base::Timestamp;
 use crate::broker::Broker;
+use crate::model::audit::{AuditAction, Caller, TargetKind};
 use crate::model::delivery::{DeliveryId, DeliveryState};
 use crate::model::destination::DeliveryMode;
 use crate::model::probation::Admission;
@@ -61,9 +62,14 @@ impl Broker {
 
     /// Makes a pending delivery due now. Returns what holds it back nevertheless: a paused subscription, or a
     /// receiver on probation. The attempt counts like any other.
-    pub async fn retry_now(&self, id: DeliveryId) -> Result<Option<Hold>, RetryNowError> {
+    pub async fn retry_now(
+        &self,
+        by: &Caller,
+        id: DeliveryId,
+    ) -> Result<Option<Hold>, RetryNowError> {
+        let audit = by.did(AuditAction::RetryNow, TargetKind::Delivery.named(id));
         let now = self.clock().now();
-        match self.store().deliveries.retry_now(id, now).await? {
+        match self.store().deliveries.retry_now(id, audit, now).await? {
             RetriedNow::Due(subscription) => {
                 self.set_free(subscription, now);
                 Ok(self.hold(subscription))

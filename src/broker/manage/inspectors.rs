@@ -7,6 +7,7 @@ use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 
 use crate::broker::{Broker, Shared};
+use crate::model::audit::Caller;
 use crate::model::destination::{AttributeValue, WebHook};
 use crate::model::inspector::{Inspector, InspectorDefinition, InspectorRequest};
 use crate::model::limits::{INSPECTED_BYTES_MAX, INSPECTORS_MAX};
@@ -46,12 +47,12 @@ impl Broker {
     /// whether it is new.
     pub async fn put_inspector(
         &self,
+        by: &Caller,
         name: &InspectorName,
         definition: InspectorDefinition,
     ) -> Result<bool, InspectorError> {
-        let now = self.clock().now();
         let inspectors = &self.store().inspectors;
-        let put = inspectors.put(name.clone(), definition, INSPECTORS_MAX, now);
+        let put = inspectors.put(name.clone(), definition, INSPECTORS_MAX, by.clone());
         match put.await? {
             PutOutcome::Created => Ok(true),
             PutOutcome::Replaced => Ok(false),
@@ -60,13 +61,23 @@ impl Broker {
     }
 
     /// Deletes an inspector with its requests. Returns whether there was one.
-    pub async fn delete_inspector(&self, name: &InspectorName) -> Result<bool, InspectorError> {
-        Ok(self.store().inspectors.delete(name.clone()).await?)
+    pub async fn delete_inspector(
+        &self,
+        by: &Caller,
+        name: &InspectorName,
+    ) -> Result<bool, InspectorError> {
+        let inspectors = &self.store().inspectors;
+        Ok(inspectors.delete(name.clone(), by.clone()).await?)
     }
 
     /// Deletes the requests of an inspector and restarts its script. Returns how many requests there were.
-    pub async fn clear_inspector(&self, name: &InspectorName) -> Result<usize, InspectorError> {
-        let cleared = self.store().inspectors.clear(name.clone()).await?;
+    pub async fn clear_inspector(
+        &self,
+        by: &Caller,
+        name: &InspectorName,
+    ) -> Result<usize, InspectorError> {
+        let inspectors = &self.store().inspectors;
+        let cleared = inspectors.clear(name.clone(), by.clone()).await?;
         cleared.ok_or_else(|| InspectorError::NotFound(name.clone()))
     }
 

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use crate::base::Timestamp;
 use crate::broker::Broker;
 use crate::model::access::{AccessKeys, KeyName};
+use crate::model::audit::{AuditAction, AuditEntry, Caller, SecretKind, Target};
 use crate::model::destination::DeliveryMode;
 use crate::model::limits::{NAMESPACES_MAX, SUBSCRIPTIONS_PER_TOPIC_MAX};
 use crate::model::name::{NamespaceName, SubscriptionName, TopicName};
@@ -26,6 +27,7 @@ use crate::model::subscription::{
 };
 use crate::model::topic::{Topic, TopicDefinition};
 use crate::store::{RegistryChange, StoreError};
+use crate::wire::sas;
 
 /// Why a namespace, a topic or an event subscription was not changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -117,28 +119,31 @@ impl Broker {
     /// Creates a topic with new keys, or replaces the definition of an existing one.
     pub async fn put_topic(
         &self,
+        by: &Caller,
         name: TopicName,
         definition: TopicDefinition,
     ) -> Result<Arc<TopicEntry>, ManageError> {
         let _one_at_a_time = self.shared.managing.lock().await;
-        self.define_topic(name, definition).await
+        self.define_topic(by, name, definition).await
     }
 
     /// Applies `change` to the definition of an existing topic, so that of two concurrent changes none is
     /// lost.
     pub async fn patch_topic<E: From<ManageError>>(
         &self,
+        by: &Caller,
         name: TopicName,
         change: impl FnOnce(&TopicEntry) -> Result<TopicDefinition, E>,
     ) -> Result<Arc<TopicEntry>, E> {
         let _one_at_a_time = self.shared.managing.lock().await;
         let definition = change(&*self.topic(&name)?)?;
-        Ok(self.define_topic(name, definition).await?)
+        Ok(self.define_topic(by, name, definition).await?)
     }
 
     /// The caller holds `managing`.
     async fn define_topic(
         &self,
+        by: &Caller,
         name: TopicName,
         definition: TopicDefinition,
     ) -> Result<Arc<TopicEntry>, ManageError> {
@@ -162,29 +167,64 @@ impl Broker {
                 definition,
             },
         };
-        self.save(change).await?;
+        let known = registry.topic(&name).map(|entry| &entry.topic.name);
+        let audit = by.defined(Target::topic(known.unwrap_or(&name)));
+        self.save(change, Some(audit)).await?;
         self.topic(&name)
     }
 
-    /// The two keys of a topic.
-    pub fn topic_keys(&self, name: &TopicName) -> Result<AccessKeys, ManageError> {
-        own_keys(&self.topic(name)?.topic).cloned()
+    /// Shows the two keys of a topic.
+    pub async fn show_topic_keys(
+        &self,
+        by: &Caller,
+        name: &TopicName,
+    ) -> Result<AccessKeys, ManageError> {
+        let entry = self.topic(name)?;
+        let keys = own_keys(&entry.topic)?;
+        self.audit_shown(by, SecretKind::Keys, Target::topic(&entry.topic.name))
+            .await?;
+        Ok(keys.clone())
+    }
+
+    /// A SAS token with which anybody may publish to a topic until it expires: a shared access signature made
+    /// with one of the topic's keys.
+    pub async fn create_sas_token(
+        &self,
+        by: &Caller,
+        name: &TopicName,
+        key: KeyName,
+        expires_at: Timestamp,
+    ) -> Result<String, ManageError> {
+        let entry = self.topic(name)?;
+        let secret = own_keys(&entry.topic)?.get(key);
+        let resource = entry.publish_url(&self.options().public_url);
+        let token = sas::sign(&resource, expires_at, secret);
+        let action = AuditAction::CreateSasToken {
+            key,
+            expires_at: expires_at.to_string(),
+        };
+        self.record(by, action, Target::topic(&entry.topic.name))
+            .await?;
+        Ok(token)
     }
 
     /// Regenerates one of the two keys of a topic, and returns both.
     pub async fn regenerate_key(
         &self,
+        by: &Caller,
         name: &TopicName,
         key: KeyName,
     ) -> Result<AccessKeys, ManageError> {
         let _one_at_a_time = self.shared.managing.lock().await;
         let entry = self.topic(name)?;
         let keys = own_keys(&entry.topic)?.regenerated(key, self.entropy());
-        self.save(RegistryChange::ChangeKeys {
+        let change = RegistryChange::ChangeKeys {
             id: entry.topic.id,
             keys: keys.clone(),
-        })
-        .await?;
+        };
+        let action = AuditAction::RegenerateKey { key };
+        let entry = by.did(action, Target::topic(&entry.topic.name));
+        self.save(change, Some(entry)).await?;
         Ok(keys)
     }
 
@@ -192,6 +232,7 @@ impl Broker {
     /// Returns whether there was such a topic.
     pub async fn delete_topic(
         &self,
+        by: &Caller,
         name: &TopicName,
         pending: OnDelete,
     ) -> Result<bool, ManageError> {
@@ -203,7 +244,8 @@ impl Broker {
             return Err(ManageError::BuiltIn(name.clone()));
         }
         let id = entry.topic.id;
-        self.save(RegistryChange::DeleteTopic { id, pending })
+        let audit = by.defined(Target::topic(&entry.topic.name));
+        self.save(RegistryChange::DeleteTopic { id, pending }, Some(audit))
             .await?;
         drop(one_at_a_time);
         self.on_deleted(&entry);
@@ -225,13 +267,14 @@ impl Broker {
     /// validated.
     pub async fn put_subscription(
         &self,
+        by: &Caller,
         topic: &TopicName,
         name: SubscriptionName,
         definition: SubscriptionDefinition,
     ) -> Result<(Arc<TopicEntry>, Arc<EventSubscription>), ManageError> {
         self.validate_first(topic, &name, &definition).await?;
         let one_at_a_time = self.shared.managing.lock().await;
-        let replaced = self.define(topic, &name, definition).await?;
+        let replaced = self.define(by, topic, &name, definition).await?;
         drop(one_at_a_time);
         self.on_defined(topic, &name, replaced).await
     }
@@ -241,6 +284,7 @@ impl Broker {
     /// the endpoint is validated, and for good.
     pub async fn patch_subscription<E: From<ManageError>>(
         &self,
+        by: &Caller,
         topic: &TopicName,
         name: SubscriptionName,
         change: impl Fn(&TopicEntry, &EventSubscription) -> Result<SubscriptionDefinition, E>,
@@ -252,7 +296,7 @@ impl Broker {
         let one_at_a_time = self.shared.managing.lock().await;
         let (entry, current) = self.subscription(topic, &name)?;
         let definition = change(&entry, &current)?;
-        let replaced = self.define(topic, &name, definition).await?;
+        let replaced = self.define(by, topic, &name, definition).await?;
         drop(one_at_a_time);
         Ok(self.on_defined(topic, &name, replaced).await?)
     }
@@ -261,6 +305,7 @@ impl Broker {
     /// `managing`.
     async fn define(
         &self,
+        by: &Caller,
         topic: &TopicName,
         name: &SubscriptionName,
         definition: SubscriptionDefinition,
@@ -287,7 +332,9 @@ impl Broker {
                 definition,
             },
         };
-        self.save(change).await?;
+        let name = replaced.as_ref().map_or(name, |replaced| &replaced.name);
+        let audit = by.defined(Target::subscription(&entry.topic.name, name));
+        self.save(change, Some(audit)).await?;
         Ok(replaced)
     }
 
@@ -311,48 +358,55 @@ impl Broker {
     /// Pauses the deliveries of an event subscription. It goes on matching events.
     pub async fn pause_subscription(
         &self,
+        by: &Caller,
         topic: &TopicName,
         name: &SubscriptionName,
     ) -> Result<(Arc<TopicEntry>, Arc<EventSubscription>), ManageError> {
-        self.redefine(topic, name, |definition| SubscriptionDefinition {
+        let pause = |definition| SubscriptionDefinition {
             paused: true,
             ..definition
-        })
-        .await
+        };
+        self.redefine(by, AuditAction::Pause, topic, name, pause)
+            .await
     }
 
     /// Resumes an event subscription that was paused or disabled, and resets the health of its receiver.
     pub async fn resume_subscription(
         &self,
+        by: &Caller,
         topic: &TopicName,
         name: &SubscriptionName,
     ) -> Result<(Arc<TopicEntry>, Arc<EventSubscription>), ManageError> {
+        let resume = |definition| SubscriptionDefinition {
+            paused: false,
+            disabled: None,
+            ..definition
+        };
         let resumed = self
-            .redefine(topic, name, |definition| SubscriptionDefinition {
-                paused: false,
-                disabled: None,
-                ..definition
-            })
+            .redefine(by, AuditAction::Resume, topic, name, resume)
             .await?;
         self.resume_deliveries(resumed.1.id, self.clock().now());
         Ok(resumed)
     }
 
     /// Applies a change that needs no validation of the endpoint.
-    async fn redefine(
+    pub(super) async fn redefine(
         &self,
+        by: &Caller,
+        action: AuditAction,
         topic: &TopicName,
         name: &SubscriptionName,
         change: impl FnOnce(SubscriptionDefinition) -> SubscriptionDefinition,
     ) -> Result<(Arc<TopicEntry>, Arc<EventSubscription>), ManageError> {
         let _one_at_a_time = self.shared.managing.lock().await;
-        let (_, current) = self.subscription(topic, name)?;
-        self.save(RegistryChange::ChangeSubscription {
+        let (entry, current) = self.subscription(topic, name)?;
+        let change = RegistryChange::ChangeSubscription {
             id: current.id,
             definition: change(current.definition.clone()),
             validation: current.validation.clone(),
-        })
-        .await?;
+        };
+        let target = Target::subscription(&entry.topic.name, &current.name);
+        self.save(change, Some(by.did(action, target))).await?;
         self.subscription(topic, name)
     }
 
@@ -376,7 +430,7 @@ impl Broker {
             },
             validation: current.validation.clone(),
         };
-        match self.save(disable).await {
+        match self.save(disable, None).await {
             Ok(_) => tracing::warn!(subscription.name = %asked.name,
                 "an event subscription is disabled, because its receiver answered 410"),
             Err(error) => tracing::error!(%error, "a subscription could not be disabled"),
@@ -397,22 +451,26 @@ impl Broker {
     /// Validates the endpoint again.
     pub async fn validate_again(
         &self,
+        by: &Caller,
         topic: &TopicName,
         name: &SubscriptionName,
     ) -> Result<(Arc<TopicEntry>, Arc<EventSubscription>), ManageError> {
         let (entry, current) = self.subscription(topic, name)?;
+        let target = Target::subscription(&entry.topic.name, &current.name);
+        let audit = by.did(AuditAction::Validate, target);
         if entry.namespace.is_some() {
             self.validate_endpoint(&current).await?;
+            self.store().audit.record(audit).await?;
             return Ok((entry, current));
         }
         let one_at_a_time = self.shared.managing.lock().await;
         let (_, current) = self.subscription(topic, name)?;
         let validation = self.new_handshake(ValidationState::Updating, &current.validation);
-        self.save(RegistryChange::ChangeValidation {
+        let change = RegistryChange::ChangeValidation {
             id: current.id,
             validation,
-        })
-        .await?;
+        };
+        self.save(change, Some(audit)).await?;
         drop(one_at_a_time);
         let (_, subscription) = self.subscription(topic, name)?;
         self.settle_validation(&subscription).await;
@@ -423,6 +481,7 @@ impl Broker {
     /// there was one.
     pub async fn delete_subscription(
         &self,
+        by: &Caller,
         topic: &TopicName,
         name: &SubscriptionName,
         pending: OnDelete,
@@ -432,8 +491,12 @@ impl Broker {
             return Ok(false);
         };
         let id = subscription.id;
-        self.save(RegistryChange::DeleteSubscription { id, pending })
-            .await?;
+        let audit = by.defined(Target::subscription(&entry.topic.name, &subscription.name));
+        self.save(
+            RegistryChange::DeleteSubscription { id, pending },
+            Some(audit),
+        )
+        .await?;
         drop(one_at_a_time);
         self.health().forget(id);
         self.notify_deleted(&entry, &subscription);
@@ -441,17 +504,45 @@ impl Broker {
         Ok(true)
     }
 
-    /// Stores a change and publishes the new registry. The caller holds `managing`.
-    pub(super) async fn save(&self, change: RegistryChange) -> Result<Arc<Registry>, StoreError> {
+    /// The event subscription, of which secrets are shown.
+    pub async fn show_secrets(
+        &self,
+        by: &Caller,
+        what: SecretKind,
+        topic: &TopicName,
+        name: &SubscriptionName,
+    ) -> Result<Arc<EventSubscription>, ManageError> {
+        let (entry, subscription) = self.subscription(topic, name)?;
+        let target = Target::subscription(&entry.topic.name, &subscription.name);
+        self.audit_shown(by, what, target).await?;
+        Ok(subscription)
+    }
+
+    /// Records that secrets of `target` are shown.
+    pub(super) async fn audit_shown(
+        &self,
+        by: &Caller,
+        what: SecretKind,
+        target: Target,
+    ) -> Result<(), StoreError> {
+        let action = AuditAction::ShowSecrets { what };
+        self.record(by, action, target).await
+    }
+
+    /// Stores a change with its audit entry and publishes the new registry. The caller holds `managing`.
+    pub(super) async fn save(
+        &self,
+        change: RegistryChange,
+        audit: Option<AuditEntry>,
+    ) -> Result<Arc<Registry>, StoreError> {
         let now = self.clock().now();
-        let on_notices_stored = self.notice_of_change(&change);
+        let notice = self.notice_of_change(&change);
+        let audit = audit.map(|entry| (entry, self.registry()));
         let catalog = &self.store().catalog;
-        let (registry, on_notices_stored) = catalog
-            .save_with_notice(change, on_notices_stored, now)
-            .await?;
+        let (registry, stored) = catalog.save_with(change, audit, notice, now).await?;
         let registry = Arc::new(registry);
         *self.shared.registry.write().unwrap() = Arc::clone(&registry);
-        self.on_notices_stored(on_notices_stored);
+        self.on_notices_stored(stored);
         Ok(registry)
     }
 

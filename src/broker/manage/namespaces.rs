@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::broker::Broker;
 use crate::broker::manage::{ManageError, check_mode, is_same_receiver};
 use crate::model::access::{AccessKeys, KeyName};
+use crate::model::audit::{AuditAction, Caller, SecretKind, TargetKind};
 use crate::model::limits::NAMESPACES_MAX;
 use crate::model::name::{NamespaceName, SubscriptionName, TopicName};
 use crate::model::namespace::NamespaceDefinition;
@@ -25,28 +26,31 @@ impl Broker {
     /// Creates a namespace with new keys, or replaces the definition of an existing one.
     pub async fn put_namespace(
         &self,
+        by: &Caller,
         name: NamespaceName,
         definition: NamespaceDefinition,
     ) -> Result<Arc<NamespaceEntry>, ManageError> {
         let _one_at_a_time = self.shared.managing.lock().await;
-        self.define_namespace(name, definition).await
+        self.define_namespace(by, name, definition).await
     }
 
     /// Applies `change` to the definition of an existing namespace, so that of two concurrent changes none is
     /// lost.
     pub async fn patch_namespace<E: From<ManageError>>(
         &self,
+        by: &Caller,
         name: NamespaceName,
         change: impl FnOnce(&NamespaceDefinition) -> Result<NamespaceDefinition, E>,
     ) -> Result<Arc<NamespaceEntry>, E> {
         let _one_at_a_time = self.shared.managing.lock().await;
         let definition = change(&self.namespace(&name)?.namespace.definition)?;
-        Ok(self.define_namespace(name, definition).await?)
+        Ok(self.define_namespace(by, name, definition).await?)
     }
 
     /// The caller holds `managing`.
     async fn define_namespace(
         &self,
+        by: &Caller,
         name: NamespaceName,
         definition: NamespaceDefinition,
     ) -> Result<Arc<NamespaceEntry>, ManageError> {
@@ -65,13 +69,29 @@ impl Broker {
                 keys: AccessKeys::generate(self.entropy()),
             },
         };
-        self.save(RegistryChange::Namespace(change)).await?;
+        let known = registry.namespace(&name).map(|entry| &entry.namespace.name);
+        let audit = by.defined(TargetKind::Namespace.named(known.unwrap_or(&name)));
+        self.save(RegistryChange::Namespace(change), Some(audit))
+            .await?;
         self.namespace(&name)
+    }
+
+    /// Shows the two keys of a namespace.
+    pub async fn show_namespace_keys(
+        &self,
+        by: &Caller,
+        name: &NamespaceName,
+    ) -> Result<AccessKeys, ManageError> {
+        let entry = self.namespace(name)?;
+        let target = TargetKind::Namespace.named(&entry.namespace.name);
+        self.audit_shown(by, SecretKind::Keys, target).await?;
+        Ok(entry.namespace.keys.clone())
     }
 
     /// Regenerates one of the two keys of a namespace.
     pub async fn regenerate_namespace_key(
         &self,
+        by: &Caller,
         name: &NamespaceName,
         key: KeyName,
     ) -> Result<Arc<NamespaceEntry>, ManageError> {
@@ -80,7 +100,10 @@ impl Broker {
         let keys = entry.namespace.keys.regenerated(key, self.entropy());
         let id = entry.namespace.id;
         let change = NamespaceChange::ChangeKeys { id, keys };
-        self.save(RegistryChange::Namespace(change)).await?;
+        let target = TargetKind::Namespace.named(&entry.namespace.name);
+        let audit = by.did(AuditAction::RegenerateKey { key }, target);
+        self.save(RegistryChange::Namespace(change), Some(audit))
+            .await?;
         self.namespace(name)
     }
 
@@ -88,6 +111,7 @@ impl Broker {
     /// as `pending` says. Returns whether there was such a namespace.
     pub async fn delete_namespace(
         &self,
+        by: &Caller,
         name: &NamespaceName,
         pending: OnDelete,
     ) -> Result<bool, ManageError> {
@@ -98,7 +122,9 @@ impl Broker {
         let id = entry.namespace.id;
         let topics: Vec<Arc<TopicEntry>> = self.registry().topics_of(name).cloned().collect();
         let change = NamespaceChange::Delete { id, pending };
-        self.save(RegistryChange::Namespace(change)).await?;
+        let audit = by.defined(TargetKind::Namespace.named(&entry.namespace.name));
+        self.save(RegistryChange::Namespace(change), Some(audit))
+            .await?;
         drop(one_at_a_time);
         for topic in &topics {
             self.on_deleted(topic);

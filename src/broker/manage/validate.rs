@@ -47,7 +47,7 @@ impl Broker {
         });
         let id = open.ok_or(UnknownCode::NotOpen)?.id;
         let validation = Validation::succeeded(allowed_rate);
-        self.save(RegistryChange::ChangeValidation { id, validation })
+        self.save(RegistryChange::ChangeValidation { id, validation }, None)
             .await?;
         self.resume_deliveries(id, now);
         Ok(())
@@ -176,7 +176,7 @@ impl Broker {
         }
         let state = validation.state;
         match self
-            .save(RegistryChange::ChangeValidation { id, validation })
+            .save(RegistryChange::ChangeValidation { id, validation }, None)
             .await
         {
             Ok(_) if state == ValidationState::Succeeded => {

@@ -7,6 +7,7 @@ mod password;
 mod second_factor;
 mod tokens;
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 pub use password::{
@@ -18,9 +19,10 @@ pub use tokens::{NewTokenRequest, TOKEN_DAYS_MAX, TokenHolder, Tokens};
 
 use crate::base::{Clock, Entropy, Timestamp, sha256_hex};
 use crate::model::access::Secret;
+use crate::model::audit::Caller;
 use crate::store::StoreError;
 use crate::store::accounts::{
-    AccountError, Accounts, NewUser, PasswordLink, Role, User, UserChange, UserId,
+    AccountError, Accounts, NewPassword, NewUser, PasswordLink, Role, User, UserChange, UserId,
 };
 
 /// Characters of a user's name.
@@ -36,6 +38,15 @@ pub struct People {
     tokens: Tokens,
     clock: Clock,
     entropy: Entropy,
+}
+
+/// What to change about a user; `None` leaves it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct UserPatch<'a> {
+    pub role: Option<Role>,
+    pub disabled: Option<bool>,
+    pub password: Option<&'a str>,
+    pub removes_second_factor: bool,
 }
 
 /// Why a user or a token was not changed.
@@ -90,61 +101,89 @@ impl People {
     }
 
     /// Creates the first user, an admin. `None` if there is one already.
-    pub async fn claim(&self, name: &str, password: &str) -> Result<Option<UserId>, PeopleError> {
+    pub async fn claim(
+        &self,
+        by: Caller,
+        name: &str,
+        password: &str,
+    ) -> Result<Option<UserId>, PeopleError> {
         judge_name(name)?;
         judge_password(password, name)?;
         if self.accounts.is_claimed().await? {
             return Ok(None); // and nothing is hashed in vain
         }
         let hash = password::hash(password.to_owned()).await;
-        let claimed = self.accounts.claim(name.to_owned(), hash, self.clock.now());
-        Ok(claimed.await?)
+        Ok(self.accounts.claim(name.to_owned(), hash, by).await?)
     }
 
-    /// Adds a user. Without a password the user must choose one by a link before signing in.
+    /// Adds a user. Without a password, returns the token of a link by which the user chooses one.
     pub async fn add(
         &self,
+        by: &Caller,
         name: &str,
         role: Role,
         password: Option<&str>,
-    ) -> Result<UserId, PeopleError> {
+    ) -> Result<(UserId, Option<Secret>), PeopleError> {
         judge_name(name)?;
-        let password_hash = match password {
+        let mut new = NewUser {
+            name: name.to_owned(),
+            password_hash: String::new(),
+            role,
+            link: None,
+        };
+        let mut token = None;
+        match password {
             Some(password) => {
                 judge_password(password, name)?;
-                password::hash(password.to_owned()).await
+                new.password_hash = password::hash(password.to_owned()).await;
             }
-            None => String::new(),
-        };
-        let new = NewUser {
-            name: name.to_owned(),
-            password_hash,
-            role,
-        };
-        Ok(self.accounts.add_user(new, self.clock.now()).await?)
+            None => {
+                let (made, link) = self.new_link();
+                (token, new.link) = (Some(made), Some(link));
+            }
+        }
+        let id = self.accounts.add_user(new, by.clone()).await?;
+        Ok((id, token))
     }
 
-    /// Changes role or state of a user.
-    pub async fn change(&self, id: UserId, change: UserChange) -> Result<(), PeopleError> {
-        let changed = self.accounts.change_user(id, change, self.clock.now());
-        Ok(changed.await?)
-    }
-
-    /// Deletes a user.
-    pub async fn delete(&self, id: UserId) -> Result<(), PeopleError> {
-        Ok(self.accounts.delete_user(id).await?)
+    /// Changes a user, all or nothing.
+    pub async fn change(
+        &self,
+        by: &Caller,
+        user: &User,
+        patch: UserPatch<'_>,
+    ) -> Result<(), PeopleError> {
+        let password = match patch.password {
+            Some(password) => Some(new_password(user, password, None).await?),
+            None => None,
+        };
+        let change = UserChange {
+            role: patch.role,
+            disabled: patch.disabled,
+            password,
+            removes_second_factor: patch.removes_second_factor,
+        };
+        Ok(self
+            .accounts
+            .change_user(user.id, change, by.clone())
+            .await?)
     }
 
     /// Creates a link by which the user chooses a password, in place of an older one. The current password
     /// stays valid until then.
-    pub async fn put_link(&self, id: UserId) -> Result<Secret, PeopleError> {
+    pub async fn put_link(&self, by: &Caller, id: UserId) -> Result<Secret, PeopleError> {
+        let (token, link) = self.new_link();
+        self.accounts.put_link(id, link, by.clone()).await?;
+        Ok(token)
+    }
+
+    fn new_link(&self) -> (Secret, PasswordLink) {
         let token = Secret::new(self.entropy.secret());
         let link = PasswordLink {
             hash: hash_of(&token),
-            expires_at: self.clock.now() + LINK_LIFE,
+            expires_at: self.now() + LINK_LIFE,
         };
-        self.accounts.put_link(id, link).await?;
-        Ok(token)
+        (token, link)
     }
 
     /// The user of the link with this token.
@@ -154,20 +193,23 @@ impl People {
         found.ok_or(PeopleError::DeadLink)
     }
 
-    /// Sets the password of a link's user. The link is used up, and all sessions end.
+    /// Sets the password of a link's user, who is at `address`. The link is used up, and all sessions end.
     pub async fn choose_password(
         &self,
         token: &Secret,
         password: &str,
+        address: Option<IpAddr>,
     ) -> Result<User, PeopleError> {
         let user = self.user_of_link(token).await?;
-        self.set_password(&user, password, None).await?;
+        let by = Caller::user(&user.name, address, self.now());
+        self.set_password(&by, &user, password, None).await?;
         Ok(user)
     }
 
     /// Changes the password of somebody who knows the current one; ends all sessions except `kept`.
     pub async fn change_password(
         &self,
+        by: &Caller,
         user: &User,
         present: &str,
         password: &str,
@@ -176,19 +218,24 @@ impl People {
         if !self.knows_password(user, present).await {
             return Err(PeopleError::WrongPassword);
         }
-        self.set_password(user, password, kept).await
+        self.set_password(by, user, password, kept).await
     }
 
-    /// Sets the password of a user; ends all sessions except `kept`.
-    pub async fn set_password(
+    async fn set_password(
         &self,
+        by: &Caller,
         user: &User,
         password: &str,
         kept: Option<String>,
     ) -> Result<(), PeopleError> {
-        judge_password(password, &user.name)?;
-        let hash = password::hash(password.to_owned()).await;
-        Ok(self.accounts.set_password(user.id, hash, kept).await?)
+        let change = UserChange {
+            password: Some(new_password(user, password, kept).await?),
+            ..UserChange::default()
+        };
+        Ok(self
+            .accounts
+            .change_user(user.id, change, by.clone())
+            .await?)
     }
 
     /// Whether `presented` is the password of `user`.
@@ -221,6 +268,18 @@ impl People {
 /// The hash under which a random secret is stored, so that the secret cannot be read there.
 fn hash_of(secret: &Secret) -> String {
     sha256_hex(secret.reveal().as_bytes())
+}
+
+async fn new_password(
+    user: &User,
+    password: &str,
+    kept_session: Option<String>,
+) -> Result<NewPassword, PeopleError> {
+    judge_password(password, &user.name)?;
+    Ok(NewPassword {
+        hash: password::hash(password.to_owned()).await,
+        kept_session,
+    })
 }
 
 fn judge_password(password: &str, name: &str) -> Result<(), PeopleError> {

@@ -2,9 +2,10 @@
 
 use crate::broker::people::{People, PeopleError, hash_of};
 use crate::model::access::Secret;
+use crate::model::audit::Caller;
 use crate::model::one_time_code::{Seed, to_base32};
 use crate::store::StoreError;
-use crate::store::accounts::{NewSecondFactor, User, UserId};
+use crate::store::accounts::{NewSecondFactor, User, UserChange, UserId};
 
 /// Recovery codes of one user (docs/security.md B3).
 const RECOVERY_CODES: usize = 10;
@@ -25,11 +26,13 @@ impl People {
     /// only once.
     pub async fn set_second_factor(
         &self,
+        by: &Caller,
         user: UserId,
         seed: Seed,
         code: &str,
     ) -> Result<Vec<Secret>, PeopleError> {
-        let step = seed.step_of(code, self.clock.now(), None);
+        let now = self.clock.now();
+        let step = seed.step_of(code, now, None);
         let step = step.ok_or(PeopleError::WrongCode)?;
         let codes: Vec<Secret> = (0..RECOVERY_CODES).map(|_| self.recovery_code()).collect();
         let new = NewSecondFactor {
@@ -37,13 +40,18 @@ impl People {
             step,
             recovery_hashes: codes.iter().map(hash_of_code).collect(),
         };
-        self.accounts.set_second_factor(user, new).await?;
+        let set = self.accounts.set_second_factor(user, new, by.clone());
+        set.await?;
         Ok(codes)
     }
 
     /// Removes the second factor.
-    pub async fn remove_second_factor(&self, user: UserId) -> Result<(), PeopleError> {
-        Ok(self.accounts.remove_second_factor(user).await?)
+    pub async fn remove_second_factor(&self, by: &Caller, user: UserId) -> Result<(), PeopleError> {
+        let change = UserChange {
+            removes_second_factor: true,
+            ..UserChange::default()
+        };
+        Ok(self.accounts.change_user(user, change, by.clone()).await?)
     }
 
     /// Whether `code` is the current code of the user's app or a recovery code. Either can be used only once.

@@ -10,6 +10,7 @@ use std::time::Duration;
 use crate::base::{Clock, Entropy, Timestamp};
 use crate::broker::people::{PeopleError, hash_of, judge_name};
 use crate::model::access::Secret;
+use crate::model::audit::Caller;
 use crate::store::StoreError;
 use crate::store::accounts::{Accounts, ApiToken, NewToken, Role, TokenId};
 
@@ -46,8 +47,6 @@ pub struct NewTokenRequest {
     pub role: Role,
     /// `None`: it never expires.
     pub days: Option<u32>,
-    /// Who creates it, in words.
-    pub created_by: String,
 }
 
 impl NewTokenRequest {
@@ -96,7 +95,7 @@ impl Tokens {
     }
 
     /// Creates a token. It is returned here and never again.
-    pub async fn create(&self, wish: NewTokenRequest) -> Result<Secret, PeopleError> {
+    pub async fn create(&self, by: &Caller, wish: NewTokenRequest) -> Result<Secret, PeopleError> {
         if let Some(fault) = wish.faults().into_iter().next() {
             return Err(fault);
         }
@@ -107,31 +106,20 @@ impl Tokens {
             name: wish.name,
             hash: hash_of(&token),
             role: wish.role,
-            created_by: wish.created_by,
             expires_at: wish.days.map(|days| now + life(days)),
         };
-        let id = self.accounts.add_token(new.clone(), now).await?;
-        let known = ApiToken {
-            id,
-            name: new.name,
-            hash: new.hash.clone(),
-            role: new.role,
-            created_by: new.created_by,
-            created_at: now,
-            expires_at: new.expires_at,
-            used_at: None,
-        };
-        self.known.write().unwrap().insert(new.hash, known);
+        let added = self.accounts.add_token(new, by.clone()).await?;
+        let mut known = self.known.write().unwrap();
+        known.insert(added.hash.clone(), added);
         Ok(token)
     }
 
     /// Deletes a token. It is rejected from now on.
-    pub async fn delete(&self, id: TokenId) -> Result<(), PeopleError> {
-        self.known
-            .write()
-            .unwrap()
-            .retain(|_, token| token.id != id);
-        Ok(self.accounts.delete_token(id).await?)
+    pub async fn delete(&self, by: &Caller, id: TokenId) -> Result<(), PeopleError> {
+        self.accounts.delete_token(id, by.clone()).await?;
+        let mut known = self.known.write().unwrap();
+        known.retain(|_, token| token.id != id);
+        Ok(())
     }
 
     /// The holder of the token `presented`, unless it has expired.

@@ -9,10 +9,11 @@ use std::sync::Arc;
 
 use crate::base::Timestamp;
 use crate::broker::Broker;
+use crate::model::audit::{AuditAction, AuditEntry, Caller, Target};
 use crate::model::event::{Event, EventKey};
 use crate::model::name::TopicName;
 use crate::model::registry::TopicEntry;
-use crate::model::subscription::SubscriptionId;
+use crate::model::subscription::EventSubscription;
 use crate::store::{AppendRequest, AppendSummary, Appended, RequestMark, StoreError};
 
 /// Why events were not accepted. Nothing was stored, except that after [`StoreError::Closed`] it may have
@@ -43,23 +44,48 @@ impl Broker {
         Ok(self.accept(topic, events, request).await?)
     }
 
-    /// Accepts events for one event subscription of `topic`, whatever its filter says, and for no other.
-    /// Otherwise like [`Broker::publish`].
-    pub async fn publish_to(
+    /// The same for events that somebody has typed.
+    pub async fn publish_by_hand(
         &self,
+        by: &Caller,
         topic: &Arc<TopicEntry>,
-        subscription: SubscriptionId,
+        events: Vec<Event>,
+    ) -> Result<Vec<EventKey>, PublishError> {
+        self.may_publish(topic)?;
+        let published = AuditAction::PublishEvents {
+            events: count(&events),
+        };
+        let target = Target::topic(&topic.topic.name);
+        let audit = by.did(published, target);
+        let accepted = matched(topic, events, None, Some(audit), self.clock().now());
+        Ok(self.append(topic, accepted).await?)
+    }
+
+    /// The same for the events of a file of dead letters; for `subscription` alone, whatever its filter says,
+    /// if that is given.
+    pub async fn import(
+        &self,
+        by: &Caller,
+        topic: &Arc<TopicEntry>,
+        subscription: Option<&EventSubscription>,
         events: Vec<Event>,
         request: Option<RequestMark>,
     ) -> Result<Vec<EventKey>, PublishError> {
         self.may_publish(topic)?;
-        let events = events.into_iter().map(|event| (event, vec![subscription]));
-        let accepted = AppendRequest {
-            topic: topic.topic.id,
-            received_at: self.clock().now(),
-            events: events.collect(),
-            request,
+        let name = &topic.topic.name;
+        let target = subscription.map_or_else(
+            || Target::topic(name),
+            |subscription| Target::subscription(name, &subscription.name),
+        );
+        let imported = AuditAction::ImportDeadLetters {
+            events: count(&events),
         };
+        let audit = Some(by.did(imported, target));
+        let mut accepted = matched(topic, events, request, audit, self.clock().now());
+        if let Some(subscription) = subscription {
+            let targets = accepted.events.iter_mut().map(|(_, targets)| targets);
+            targets.for_each(|targets| *targets = vec![subscription.id]);
+        }
         Ok(self.append(topic, accepted).await?)
     }
 
@@ -83,7 +109,7 @@ impl Broker {
         events: Vec<Event>,
         request: Option<RequestMark>,
     ) -> Result<Vec<EventKey>, StoreError> {
-        let accepted = matched(topic, events, request, self.clock().now());
+        let accepted = matched(topic, events, request, None, self.clock().now());
         self.append(topic, accepted).await
     }
 
@@ -113,11 +139,16 @@ impl Broker {
     }
 }
 
+fn count(events: &[Event]) -> u64 {
+    u64::try_from(events.len()).unwrap_or(u64::MAX)
+}
+
 /// Matches events with the subscriptions of `topic`.
 pub(super) fn matched(
     topic: &TopicEntry,
     events: Vec<Event>,
     request: Option<RequestMark>,
+    audit: Option<AuditEntry>,
     now: Timestamp,
 ) -> AppendRequest {
     let with_targets = |event| {
@@ -129,5 +160,6 @@ pub(super) fn matched(
         received_at: now,
         events: events.into_iter().map(with_targets).collect(),
         request,
+        audit,
     }
 }

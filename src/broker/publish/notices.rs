@@ -55,7 +55,7 @@ impl NoticePublisher {
     }
 
     pub(in crate::broker) fn accepted(&self, notice: &Notice) -> AppendRequest {
-        matched(&self.topic, vec![self.event(notice)], None, self.now)
+        matched(&self.topic, vec![self.event(notice)], None, None, self.now)
     }
 
     /// The notice that a replay job has ended, if it has.

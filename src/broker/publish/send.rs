@@ -2,6 +2,7 @@
 //! now: its filter was corrected, say, or it is newer than the event.
 
 use crate::broker::Broker;
+use crate::model::audit::{AuditAction, Caller, Target};
 use crate::model::delivery::DeliveryId;
 use crate::model::event::EventKey;
 use crate::model::explanation::Explanation;
@@ -31,7 +32,12 @@ pub enum SendError {
 impl Broker {
     /// Matches a stored event again for one event subscription of its topic, and creates a delivery of it;
     /// other subscriptions are not affected. Attempts and time to live start now.
-    pub async fn send_stored(&self, key: EventKey, name: &str) -> Result<DeliveryId, SendError> {
+    pub async fn send_stored(
+        &self,
+        by: &Caller,
+        key: EventKey,
+        name: &str,
+    ) -> Result<DeliveryId, SendError> {
         if self.is_stopping() {
             return Err(SendError::Stopping);
         }
@@ -53,7 +59,9 @@ impl Broker {
             return Err(SendError::Unmatched(name.to_owned(), key, reason));
         }
         let id = subscription.id;
-        match self.store().deliveries.send(key, id, now).await? {
+        let target = Target::subscription(&topic.topic.name, &subscription.name);
+        let audit = by.did(AuditAction::SendEvent { event: key.0 }, target);
+        match self.store().deliveries.send(key, id, audit, now).await? {
             Sent::Already(delivery) => Err(SendError::Already(name.to_owned(), key, delivery)),
             Sent::Missing => Err(missing()),
             Sent::As(delivery) => {

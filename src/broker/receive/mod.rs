@@ -10,6 +10,8 @@ use tokio::sync::Notify;
 
 use crate::base::Timestamp;
 use crate::broker::Broker;
+use crate::model::audit::{AuditAction, Caller, Target};
+use crate::model::dead_letter_filter::DeadLetterFilter;
 use crate::model::delivery::{DeliveryId, Settlement, admit};
 use crate::model::lease::{
     Disposition, Lock, LockError, LockSettlement, LockToken, SubQueue, dispose,
@@ -18,6 +20,7 @@ use crate::model::limits::{LOCK_BYTES_MAX, RECEIVERS_WAITING_MAX};
 use crate::model::name::SubscriptionName;
 use crate::model::registry::TopicEntry;
 use crate::model::subscription::{DeadLetterDestination, EventSubscription, SubscriptionId};
+use crate::store::views::DeadLetterQuery;
 use crate::store::{
     LockBatch, LockRequest, LockSelection, Locked, SettledLock, SettlementRecord, StoreError,
 };
@@ -38,6 +41,16 @@ pub struct ReceiveRequest {
     pub limit: usize,
     /// How long to lock them.
     pub lock: Duration,
+}
+
+/// What a purge came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Purged {
+    pub removed: usize,
+    /// Receivers hold these, so they stay.
+    pub held: usize,
+    /// Where the next search goes on; `None` when it has come to the end.
+    pub next_before: Option<DeliveryId>,
 }
 
 /// Why nothing can be received.
@@ -262,16 +275,42 @@ impl Broker {
     }
 
     /// Removes dead letters from their queues for good, unless they are locked. Returns how many.
-    pub async fn remove_dead_letters(
+    pub async fn purge_dead_letters(
         &self,
-        dead_letters: &[DeliveryId],
-    ) -> Result<usize, StoreError> {
+        by: &Caller,
+        query: DeadLetterQuery,
+    ) -> Result<Purged, StoreError> {
+        let target = self.target_of(&query.filter);
+        let purged = AuditAction::PurgeDeadLetters { dead_letters: 0 };
+        let entry = by.did(purged, target);
         let now = self.clock().now();
-        let mut removed = 0;
-        for batch in dead_letters.chunks(REMOVE_BATCH_MAX) {
-            removed += self.store().deliveries.remove(batch.to_vec(), now).await?;
+        let found = self.store().views.dead_letter_numbers(query).await?;
+        let (mut removed, mut rest) = (0, found.rows.len());
+        // The first batch that removes any tells of all.
+        let mut audit = Some(entry);
+        for batch in found.rows.chunks(REMOVE_BATCH_MAX) {
+            rest -= batch.len();
+            let deliveries = &self.store().deliveries;
+            removed += deliveries
+                .remove(batch.to_vec(), audit.clone(), rest, now)
+                .await?;
+            audit = audit.filter(|_| removed == 0);
         }
-        Ok(removed)
+        Ok(Purged {
+            removed,
+            held: found.rows.len() - removed,
+            next_before: found.next_before,
+        })
+    }
+
+    /// What a filter of dead letters is about.
+    fn target_of(&self, filter: &DeadLetterFilter) -> Target {
+        let registry = self.registry();
+        let topic = filter.topic.and_then(|id| registry.topic_by_id(id));
+        match filter.subscription.and_then(|id| registry.subscription(id)) {
+            Some((topic, each)) => Target::subscription(&topic.topic.name, &each.name),
+            None => topic.map_or_else(Target::appliance, |topic| Target::topic(&topic.topic.name)),
+        }
     }
 
     fn dead_letter_destination(&self, subscription: SubscriptionId) -> DeadLetterDestination {

@@ -12,6 +12,7 @@ use std::time::Duration;
 use crate::base::Timestamp;
 use crate::broker::Broker;
 use crate::broker::replay::resubmit::{Decided, endpoint_error};
+use crate::model::audit::{AuditAction, Caller, Target, TargetKind};
 use crate::model::delivery::DeliveryId;
 use crate::model::limits::{
     REPLAY_BACKLOG_MAX, REPLAY_BACKLOG_PAUSE, REPLAY_BATCH_MAX, REPLAY_JOBS_MAX, REPLAY_PAUSE,
@@ -114,6 +115,7 @@ impl Broker {
     /// Starts a replay job that covers what its source matches now.
     pub async fn start_replay(
         &self,
+        by: &Caller,
         source: ReplaySource,
         target: ReplayTarget,
         rate: Option<Rate>,
@@ -129,12 +131,14 @@ impl Broker {
             until,
             total,
         };
-        let job = self.store().replays.start(job, self.clock().now()).await?;
-        tracing::info!(
-            replay_job = job.id.0,
-            deliveries = total,
-            "a replay job has started"
-        );
+        let started = AuditAction::StartReplay { deliveries: total };
+        // The store knows the job's number.
+        let audit = by.did(started, Target::appliance());
+        let job = self
+            .store()
+            .replays
+            .start(job, audit, self.clock().now())
+            .await?;
         self.shared.replay_wake.notify_one();
         Ok(job)
     }
@@ -142,14 +146,22 @@ impl Broker {
     /// Pauses, resumes or cancels a replay job. A batch in progress is stored whole or not at all.
     pub async fn command_replay(
         &self,
+        by: &Caller,
         id: ReplayJobId,
         command: ReplayCommand,
     ) -> Result<ReplayJob, ReplayError> {
-        let now = self.clock().now();
+        let action = match command {
+            ReplayCommand::Pause => AuditAction::Pause,
+            ReplayCommand::Resume => AuditAction::Resume,
+            ReplayCommand::Cancel => AuditAction::Cancel,
+        };
+        let audit = by.did(action, TargetKind::ReplayJob.named(id));
         let notice_publisher = self.notice_publisher();
         let tell = move |job: &ReplayJob| notice_publisher?.finished(job);
         let replays = &self.store().replays;
-        let done = replays.command(id, command, now, tell).await?;
+        let done = replays
+            .command(id, command, audit, self.clock().now(), tell)
+            .await?;
         self.shared.replay_wake.notify_one();
         let done = done.ok_or(ReplayError::NotFound(id))?;
         self.on_notices_stored(done.told);

@@ -13,6 +13,7 @@ use tokio::task::JoinSet;
 
 use crate::base::Timestamp;
 use crate::broker::Broker;
+use crate::model::audit::{AuditAction, AuditEntry, Caller, Target, TargetKind};
 use crate::model::batch::BatchPolicy;
 use crate::model::credentials::Credentials;
 use crate::model::delivery::{AttemptResult, DeliveryAttempt, DeliveryId, DeliveryState, Outcome};
@@ -91,13 +92,13 @@ enum Step {
 
 impl Broker {
     /// Resubmits a dead letter to its own subscription. Returns the new delivery.
-    pub async fn resubmit(&self, id: DeliveryId) -> Result<DeliveryId, ResubmitError> {
+    pub async fn resubmit(&self, by: &Caller, id: DeliveryId) -> Result<DeliveryId, ResubmitError> {
         let request = ResubmitRequest {
             deliveries: vec![id],
             target: ReplayTarget::Subscription,
             edit: None,
         };
-        let mut done = self.resubmit_all(request).await?;
+        let mut done = self.resubmit_all(by, request).await?;
         let (_, resubmitted) = done.pop().expect("one result for each");
         let fresh = resubmitted?.delivery;
         Ok(fresh.expect("its own subscription gets a delivery"))
@@ -106,6 +107,7 @@ impl Broker {
     /// Resubmits dead letters. Returns one result for each, in their order, without duplicates.
     pub async fn resubmit_all(
         &self,
+        by: &Caller,
         request: ResubmitRequest,
     ) -> Result<Vec<(DeliveryId, Result<Resubmitted, ResubmitError>)>, ResubmitError> {
         if self.is_stopping() {
@@ -114,7 +116,7 @@ impl Broker {
         if self.disk_is_low() {
             return Err(ResubmitError::DiskLow);
         }
-        let mut ids = request.deliveries;
+        let mut ids = request.deliveries.clone();
         let mut seen = HashSet::new();
         ids.retain(|id| seen.insert(*id));
         let found = self.store().resubmissions.candidates(ids.clone()).await?;
@@ -140,7 +142,8 @@ impl Broker {
             _ => None,
         };
         let decided = self.decide_all(dead, &request.target, edited).await;
-        results.extend(self.carry_out(decided).await?);
+        let audit = self.audit_resubmission(by, &request);
+        results.extend(self.carry_out(decided, audit).await?);
         Ok(ids
             .into_iter()
             .map(|id| {
@@ -150,10 +153,34 @@ impl Broker {
             .collect())
     }
 
+    fn audit_resubmission(&self, by: &Caller, request: &ResubmitRequest) -> AuditEntry {
+        let to = match &request.target {
+            ReplayTarget::Subscription => None,
+            ReplayTarget::Topic(None) => Some("its own topic".to_owned()),
+            ReplayTarget::Topic(Some(id)) => {
+                let registry = self.registry();
+                let topic = registry.topic_by_id(*id);
+                topic.map(|entry| Target::topic(&entry.topic.name).to_string())
+            }
+            ReplayTarget::Url(url) => Some(url.base()),
+        };
+        let action = AuditAction::Resubmit {
+            dead_letters: 0, // the store knows
+            to,
+            edited: request.edit.is_some(),
+        };
+        let target = match request.deliveries.as_slice() {
+            [id] => TargetKind::DeadLetter.named(*id),
+            _ => Target::appliance(),
+        };
+        by.did(action, target)
+    }
+
     /// Stores the decisions.
     async fn carry_out(
         &self,
         decided: Vec<Decided>,
+        audit: AuditEntry,
     ) -> Result<Vec<(DeliveryId, Result<Resubmitted, ResubmitError>)>, StoreError> {
         let mut results = Vec::new();
         let mut resubmissions = Vec::new();
@@ -176,7 +203,7 @@ impl Broker {
         let done = self
             .store()
             .resubmissions
-            .resubmit(resubmissions, now)
+            .resubmit(resubmissions, audit, now)
             .await?;
         for (asked, done) in asked.into_iter().zip(done) {
             let id = asked.of.delivery;

@@ -9,7 +9,7 @@ mod users;
 pub use second_factor::{NewSecondFactor, SecondFactor};
 pub use sessions::{SessionRecord, SessionRow};
 pub use tokens::{ApiToken, NewToken, TokenId};
-pub use users::{AccountError, NewUser, PasswordLink, User, UserChange, UserId};
+pub use users::{AccountError, NewPassword, NewUser, PasswordLink, User, UserChange, UserId};
 
 use crate::store::engine::db::Db;
 use crate::store::engine::encryption::Encryption;

@@ -2,7 +2,9 @@
 
 use rusqlite::{OptionalExtension, params};
 
+use crate::model::audit::{AuditAction, Caller, Target};
 use crate::model::one_time_code::Seed;
+use crate::store::accounts::users::existing;
 use crate::store::accounts::{AccountError, Accounts, UserId};
 use crate::store::engine::encryption::USER_TOTP;
 use crate::store::error::StoreError;
@@ -65,41 +67,24 @@ impl Accounts {
         &self,
         id: UserId,
         new: NewSecondFactor,
+        by: Caller,
     ) -> Result<(), AccountError> {
         let encryption = self.encryption.clone();
         self.db
-            .write(move |tx| {
+            .write_audited(move |tx| {
+                let target = Target::user(&existing(tx, id)?.name);
                 let encrypted = encryption.encrypt(USER_TOTP, id.0, &new.seed.to_text());
-                let set = tx.execute(
+                tx.execute(
                     "UPDATE user SET totp = ?2, totp_step = ?3 WHERE id = ?1",
                     params![id.0, encrypted, new.step],
                 )?;
-                if set == 0 {
-                    return Err(AccountError::NotFound);
-                }
                 tx.execute("DELETE FROM recovery_code WHERE user_id = ?1", [id.0])?;
                 for hash in new.recovery_hashes {
                     let insert = "INSERT INTO recovery_code (user_id, hash) VALUES (?1, ?2)";
                     tx.execute(insert, params![id.0, hash])?;
                 }
-                Ok(())
-            })
-            .await
-    }
-
-    /// Removes the second factor with its recovery codes.
-    pub async fn remove_second_factor(&self, id: UserId) -> Result<(), AccountError> {
-        self.db
-            .write(move |tx| {
-                tx.execute("DELETE FROM recovery_code WHERE user_id = ?1", [id.0])?;
-                let removed = tx.execute(
-                    "UPDATE user SET totp = NULL, totp_step = NULL WHERE id = ?1",
-                    [id.0],
-                )?;
-                match removed {
-                    0 => Err(AccountError::NotFound),
-                    _ => Ok(()),
-                }
+                let entry = by.did(AuditAction::SetUpSecondFactor, target);
+                Ok(((), Some(entry)))
             })
             .await
     }

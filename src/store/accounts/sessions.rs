@@ -3,7 +3,9 @@
 use rusqlite::{OptionalExtension, Row, params};
 
 use crate::base::Timestamp;
-use crate::store::accounts::{Accounts, UserId};
+use crate::model::audit::{AuditAction, Caller, Target};
+use crate::store::accounts::users::existing;
+use crate::store::accounts::{AccountError, Accounts, UserId};
 use crate::store::error::StoreError;
 
 /// Sessions of one user; another sign-in deletes the one that was not used for the longest time.
@@ -146,7 +148,19 @@ impl Accounts {
             .await
     }
 
-    /// Deletes a session.
+    /// Deletes the session of somebody who signs out.
+    pub async fn sign_out(&self, id: String, by: Caller) -> Result<(), StoreError> {
+        self.db
+            .write_audited(move |tx| {
+                tx.prepare_cached("DELETE FROM session WHERE id = ?1")?
+                    .execute([id])?;
+                let target = Target::user(by.actor.name());
+                Ok(((), Some(by.did(AuditAction::SignOut, target))))
+            })
+            .await
+    }
+
+    /// Deletes a session, which no person does: the browser gets another one, or it has expired.
     pub async fn delete_session(&self, id: String) -> Result<(), StoreError> {
         self.db
             .write(move |tx| {
@@ -157,18 +171,46 @@ impl Accounts {
             .await
     }
 
+    /// Deletes a session that somebody ends, if there is one.
+    pub async fn end_session(&self, id: String, by: Caller) -> Result<(), AccountError> {
+        self.db
+            .write_audited(move |tx| {
+                let ended =
+                    "DELETE FROM session WHERE id = ?1 AND user_id IS NOT NULL RETURNING user_id";
+                let user: Option<i64> = tx
+                    .prepare_cached(ended)?
+                    .query_row([id], |row| row.get(0))
+                    .optional()?;
+                let Some(user) = user else {
+                    return Ok(((), None));
+                };
+                let target = Target::user(&existing(tx, UserId(user))?.name);
+                let action = AuditAction::EndSessions { sessions: 1 };
+                Ok(((), Some(by.did(action, target))))
+            })
+            .await
+    }
+
     /// Deletes all sessions, of one user or of all, except `kept`. Returns how many there were.
     pub async fn end_sessions(
         &self,
         user: Option<UserId>,
         kept: Option<String>,
-    ) -> Result<usize, StoreError> {
+        by: Caller,
+    ) -> Result<usize, AccountError> {
         self.db
-            .write(move |tx| {
-                Ok(tx.execute(
+            .write_audited(move |tx| {
+                let target = match user {
+                    Some(user) => Target::user(&existing(tx, user)?.name),
+                    None => Target::appliance(),
+                };
+                let ended = tx.execute(
                     "DELETE FROM session WHERE (?1 IS NULL OR user_id = ?1) AND id IS NOT ?2",
                     params![user.map(|user| user.0), kept],
-                )?)
+                )?;
+                let sessions = u64::try_from(ended).unwrap_or(u64::MAX);
+                let entry = by.did(AuditAction::EndSessions { sessions }, target);
+                Ok((ended, Some(entry)))
             })
             .await
     }

@@ -1,10 +1,13 @@
 //! API tokens for programs, stored as hashes.
 
-use rusqlite::{Row, params};
+use rusqlite::{OptionalExtension, Row, params};
+use serde_json::{Value, json};
 
 use crate::base::Timestamp;
+use crate::model::audit::{AuditAction, Caller, TargetKind};
 use crate::store::accounts::{AccountError, Accounts, Role};
 use crate::store::error::StoreError;
+use crate::wire::changes::changes;
 
 /// Tokens of one appliance. All of them are held in memory.
 const TOKENS_MAX: i64 = 1_000;
@@ -36,28 +39,27 @@ pub struct NewToken {
     pub name: String,
     pub hash: String,
     pub role: Role,
-    pub created_by: String,
     pub expires_at: Option<Timestamp>,
 }
+
+const COLUMNS: &str = "id, name, hash, role, created_by, created_at, expires_at, used_at";
 
 impl Accounts {
     /// All tokens by their names.
     pub async fn tokens(&self) -> Result<Vec<ApiToken>, StoreError> {
         self.db
             .read(|tx| {
-                let mut all = tx.prepare_cached(
-                    "SELECT id, name, hash, role, created_by, created_at, expires_at, used_at \
-                     FROM api_token ORDER BY name",
-                )?;
+                let all = format!("SELECT {COLUMNS} FROM api_token ORDER BY name");
+                let mut all = tx.prepare_cached(&all)?;
                 Ok(all.query_map([], token)?.collect::<Result<_, _>>()?)
             })
             .await
     }
 
     /// Adds a token.
-    pub async fn add_token(&self, new: NewToken, now: Timestamp) -> Result<TokenId, AccountError> {
+    pub async fn add_token(&self, new: NewToken, by: Caller) -> Result<ApiToken, AccountError> {
         self.db
-            .write(move |tx| {
+            .write_audited(move |tx| {
                 let count = "SELECT count(*) FROM api_token";
                 let count: i64 = tx.query_row(count, [], |row| row.get(0))?;
                 if count >= TOKENS_MAX {
@@ -70,28 +72,37 @@ impl Accounts {
                         new.name,
                         new.hash,
                         new.role.name(),
-                        new.created_by,
-                        now.as_ms(),
+                        by.actor.to_string(),
+                        by.at.as_ms(),
                         new.expires_at.map(Timestamp::as_ms)
                     ],
                 )?;
-                match added {
-                    0 => Err(AccountError::TokenNameTaken),
-                    _ => Ok(TokenId(tx.last_insert_rowid())),
+                if added == 0 {
+                    return Err(AccountError::TokenNameTaken);
                 }
+                let id = tx.last_insert_rowid();
+                let find = format!("SELECT {COLUMNS} FROM api_token WHERE id = ?1");
+                let added = tx.query_row(&find, [id], token)?;
+                let changes = changes(None, Some(&audited(&added)));
+                let target = TargetKind::ApiToken.named(&added.name);
+                let entry = by.did(AuditAction::Create { changes }, target);
+                Ok((added, Some(entry)))
             })
             .await
     }
 
     /// Deletes a token.
-    pub async fn delete_token(&self, id: TokenId) -> Result<(), AccountError> {
+    pub async fn delete_token(&self, id: TokenId, by: Caller) -> Result<(), AccountError> {
         self.db
-            .write(
-                move |tx| match tx.execute("DELETE FROM api_token WHERE id = ?1", [id.0])? {
-                    0 => Err(AccountError::TokenNotFound),
-                    _ => Ok(()),
-                },
-            )
+            .write_audited(move |tx| {
+                let delete = format!("DELETE FROM api_token WHERE id = ?1 RETURNING {COLUMNS}");
+                let deleted = tx.query_row(&delete, [id.0], token).optional()?;
+                let deleted = deleted.ok_or(AccountError::TokenNotFound)?;
+                let changes = changes(Some(&audited(&deleted)), None);
+                let target = TargetKind::ApiToken.named(&deleted.name);
+                let entry = by.did(AuditAction::Delete { changes }, target);
+                Ok(((), Some(entry)))
+            })
             .await
     }
 
@@ -107,6 +118,15 @@ impl Accounts {
             })
             .await
     }
+}
+
+/// What the audit log says of a token.
+fn audited(token: &ApiToken) -> Value {
+    json!({
+        "name": token.name,
+        "role": token.role.name(),
+        "expiresAt": token.expires_at.map(|at| at.to_string()),
+    })
 }
 
 fn token(row: &Row<'_>) -> rusqlite::Result<ApiToken> {

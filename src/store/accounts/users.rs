@@ -1,10 +1,13 @@
 //! Users. The last one who can sign in as admin can be neither deleted, disabled nor demoted.
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
+use serde_json::{Value, json};
 
 use crate::base::Timestamp;
+use crate::model::audit::{AuditAction, Caller, Change, Target};
 use crate::store::accounts::{Accounts, Role};
 use crate::store::error::{ChangeError, StoreError};
+use crate::wire::changes::changes;
 
 /// Users of one appliance: bounds the lists of them.
 const USERS_MAX: i64 = 1_000;
@@ -39,6 +42,7 @@ pub struct NewUser {
     /// PHC string; empty if the user chooses a password by a link.
     pub password_hash: String,
     pub role: Role,
+    pub link: Option<PasswordLink>,
 }
 
 /// A link with which its holder chooses a password.
@@ -50,11 +54,22 @@ pub struct PasswordLink {
 }
 
 /// A change of a user; `None` leaves a property as it is.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct UserChange {
     pub role: Option<Role>,
     /// `true` disables the user and ends all sessions.
     pub disabled: Option<bool>,
+    pub password: Option<NewPassword>,
+    pub removes_second_factor: bool,
+}
+
+/// Another password. A link to choose one opens nothing any more, and all sessions end.
+#[derive(Clone, Debug)]
+pub struct NewPassword {
+    /// PHC string.
+    pub hash: String,
+    /// The session that goes on.
+    pub kept_session: Option<String>,
 }
 
 /// Why an account was not changed.
@@ -122,14 +137,19 @@ impl Accounts {
         &self,
         name: String,
         password_hash: String,
-        now: Timestamp,
+        by: Caller,
     ) -> Result<Option<UserId>, StoreError> {
         self.db
-            .write(move |tx| {
+            .write_audited(move |tx| {
                 let claimed = "INSERT INTO user (name, password_hash, role, created_at) \
                      SELECT ?1, ?2, 'admin', ?3 WHERE NOT EXISTS (SELECT 1 FROM user)";
-                let made = tx.execute(claimed, params![name, password_hash, now.as_ms()])?;
-                Ok((made == 1).then(|| UserId(tx.last_insert_rowid())))
+                let made = tx.execute(claimed, params![name, password_hash, by.at.as_ms()])?;
+                if made == 0 {
+                    return Ok((None, None));
+                }
+                let id = UserId(tx.last_insert_rowid());
+                let entry = by.did(AuditAction::SetUp, Target::user(&name));
+                Ok((Some(id), Some(entry)))
             })
             .await
     }
@@ -168,10 +188,10 @@ impl Accounts {
         Ok(found.filter(|user| user.link_expires_at > Some(now)))
     }
 
-    /// Adds a user.
-    pub async fn add_user(&self, new: NewUser, now: Timestamp) -> Result<UserId, AccountError> {
+    /// Adds a user, and a link to choose a password by.
+    pub async fn add_user(&self, new: NewUser, by: Caller) -> Result<UserId, AccountError> {
         self.db
-            .write(move |tx| {
+            .write_audited(move |tx| {
                 let count: i64 = tx.query_row("SELECT count(*) FROM user", [], |row| row.get(0))?;
                 if count >= USERS_MAX {
                     return Err(AccountError::TooMany);
@@ -180,6 +200,7 @@ impl Accounts {
                     name,
                     password_hash,
                     role,
+                    link,
                 } = new;
                 if count == 0 && (role != Role::Admin || password_hash.is_empty()) {
                     return Err(AccountError::FirstIsAdmin);
@@ -187,12 +208,19 @@ impl Accounts {
                 let added = tx.execute(
                     "INSERT INTO user (name, password_hash, role, created_at) \
                      VALUES (?1, ?2, ?3, ?4) ON CONFLICT (name) DO NOTHING",
-                    params![name, password_hash, role.name(), now.as_ms()],
+                    params![name, password_hash, role.name(), by.at.as_ms()],
                 )?;
-                match added {
-                    0 => Err(AccountError::NameTaken),
-                    _ => Ok(UserId(tx.last_insert_rowid())),
+                if added == 0 {
+                    return Err(AccountError::NameTaken);
                 }
+                let id = UserId(tx.last_insert_rowid());
+                if let Some(link) = link {
+                    put_link(tx, id, &link)?;
+                }
+                let user = existing(tx, id)?;
+                let changes = changes(None, Some(&audited(&user)));
+                let entry = by.did(AuditAction::Create { changes }, Target::user(&user.name));
+                Ok((id, Some(entry)))
             })
             .await
     }
@@ -202,95 +230,144 @@ impl Accounts {
         &self,
         id: UserId,
         change: UserChange,
-        now: Timestamp,
+        by: Caller,
     ) -> Result<(), AccountError> {
         self.db
-            .write(move |tx| {
-                let role = change.role.map(Role::name);
-                let changed = tx.execute(
+            .write_audited(move |tx| {
+                let before = existing(tx, id)?;
+                tx.execute(
                     "UPDATE user SET role = coalesce(?2, role), disabled_at = CASE ?3 \
                          WHEN 1 THEN coalesce(disabled_at, ?4) WHEN 0 THEN NULL ELSE disabled_at END \
                      WHERE id = ?1",
-                    params![id.0, role, change.disabled, now.as_ms()],
+                    params![
+                        id.0,
+                        change.role.map(Role::name),
+                        change.disabled,
+                        by.at.as_ms()
+                    ],
                 )?;
-                if changed == 0 {
-                    return Err(AccountError::NotFound);
-                }
                 if change.disabled == Some(true) {
                     tx.execute("DELETE FROM session WHERE user_id = ?1", [id.0])?;
                 }
-                keep_an_admin(tx)
+                if let Some(password) = &change.password {
+                    set_password(tx, id, password)?;
+                }
+                if change.removes_second_factor {
+                    tx.execute("DELETE FROM recovery_code WHERE user_id = ?1", [id.0])?;
+                    tx.execute(
+                        "UPDATE user SET totp = NULL, totp_step = NULL WHERE id = ?1",
+                        [id.0],
+                    )?;
+                }
+                keep_an_admin(tx)?;
+                let action = action_of(&change, &before, &existing(tx, id)?);
+                let entry = by.did(action, Target::user(&before.name));
+                Ok(((), Some(entry)))
             })
             .await
     }
 
     /// Deletes a user and all sessions.
-    pub async fn delete_user(&self, id: UserId) -> Result<(), AccountError> {
+    pub async fn delete_user(&self, id: UserId, by: Caller) -> Result<(), AccountError> {
         self.db
-            .write(move |tx| {
+            .write_audited(move |tx| {
+                let user = existing(tx, id)?;
                 tx.execute("DELETE FROM session WHERE user_id = ?1", [id.0])?;
-                match tx.execute("DELETE FROM user WHERE id = ?1", [id.0])? {
-                    0 => Err(AccountError::NotFound),
-                    _ => keep_an_admin(tx),
-                }
+                tx.execute("DELETE FROM user WHERE id = ?1", [id.0])?;
+                keep_an_admin(tx)?;
+                let changes = changes(Some(&audited(&user)), None);
+                let entry = by.did(AuditAction::Delete { changes }, Target::user(&user.name));
+                Ok(((), Some(entry)))
             })
             .await
     }
 
     /// Stores a password link, in place of an older one.
-    pub async fn put_link(&self, id: UserId, link: PasswordLink) -> Result<(), AccountError> {
-        self.db
-            .write(move |tx| {
-                let put = tx.execute(
-                    "UPDATE user SET link_hash = ?2, link_expires_at = ?3 WHERE id = ?1",
-                    params![id.0, link.hash, link.expires_at.as_ms()],
-                )?;
-                match put {
-                    0 => Err(AccountError::NotFound),
-                    _ => Ok(()),
-                }
-            })
-            .await
-    }
-
-    /// Changes the password of a user, voids the password link, and ends all sessions except `kept`.
-    pub async fn set_password(
+    pub async fn put_link(
         &self,
         id: UserId,
-        password_hash: String,
-        kept: Option<String>,
+        link: PasswordLink,
+        by: Caller,
     ) -> Result<(), AccountError> {
         self.db
-            .write(move |tx| {
-                let set = tx.execute(
-                    "UPDATE user SET password_hash = ?2, link_hash = NULL, link_expires_at = NULL \
-                     WHERE id = ?1",
-                    params![id.0, password_hash],
-                )?;
-                if set == 0 {
-                    return Err(AccountError::NotFound);
-                }
-                tx.execute(
-                    "DELETE FROM session WHERE user_id = ?1 AND id IS NOT ?2",
-                    params![id.0, kept],
-                )?;
-                Ok(())
+            .write_audited(move |tx| {
+                let user = existing(tx, id)?;
+                put_link(tx, id, &link)?;
+                let target = Target::user(&user.name);
+                let entry = by.did(AuditAction::CreatePasswordLink, target);
+                Ok(((), Some(entry)))
             })
             .await
     }
 
     /// Stores when a user signed in.
-    pub async fn note_sign_in(&self, id: UserId, now: Timestamp) -> Result<(), StoreError> {
+    pub async fn note_sign_in(&self, id: UserId, by: Caller) -> Result<(), StoreError> {
         self.db
-            .write(move |tx| {
+            .write_audited(move |tx| {
                 tx.execute(
                     "UPDATE user SET signed_in_at = ?2 WHERE id = ?1",
-                    params![id.0, now.as_ms()],
+                    params![id.0, by.at.as_ms()],
                 )?;
-                Ok(())
+                let target = Target::user(by.actor.name());
+                Ok(((), Some(by.did(AuditAction::SignIn, target))))
             })
             .await
     }
+}
+
+/// What the audit log says about a user.
+fn audited(user: &User) -> Value {
+    json!({
+        "name": user.name,
+        "role": user.role.name(),
+        "disabled": user.disabled_at.is_some(),
+        "hasSecondFactor": user.has_second_factor,
+    })
+}
+
+/// One thing that changes has a name of its own; more are an update.
+fn action_of(change: &UserChange, before: &User, after: &User) -> AuditAction {
+    let UserChange {
+        role,
+        disabled,
+        password,
+        removes_second_factor,
+    } = change;
+    match (role, disabled, password, removes_second_factor) {
+        (None, Some(true), None, false) => AuditAction::Disable,
+        (None, Some(false), None, false) => AuditAction::Enable,
+        (None, None, Some(_), false) => AuditAction::ChangePassword,
+        (None, None, None, true) => AuditAction::RemoveSecondFactor,
+        _ => {
+            let mut changes = changes(Some(&audited(before)), Some(&audited(after)));
+            changes.extend(password.as_ref().map(|_| Change {
+                property: "password".to_owned(),
+                before: Value::Null,
+                after: Value::Null,
+            }));
+            AuditAction::Update { changes }
+        }
+    }
+}
+
+fn put_link(tx: &Connection, id: UserId, link: &PasswordLink) -> rusqlite::Result<()> {
+    tx.execute(
+        "UPDATE user SET link_hash = ?2, link_expires_at = ?3 WHERE id = ?1",
+        params![id.0, link.hash, link.expires_at.as_ms()],
+    )?;
+    Ok(())
+}
+
+fn set_password(tx: &Connection, id: UserId, password: &NewPassword) -> rusqlite::Result<()> {
+    tx.execute(
+        "UPDATE user SET password_hash = ?2, link_hash = NULL, link_expires_at = NULL WHERE id = ?1",
+        params![id.0, password.hash],
+    )?;
+    tx.execute(
+        "DELETE FROM session WHERE user_id = ?1 AND id IS NOT ?2",
+        params![id.0, password.kept_session],
+    )?;
+    Ok(())
 }
 
 /// Fails, and so undoes the change, if nobody is left who can sign in as admin.
@@ -301,6 +378,10 @@ fn keep_an_admin(tx: &Connection) -> Result<(), AccountError> {
         true => Ok(()),
         false => Err(AccountError::LastAdmin),
     }
+}
+
+pub(super) fn existing(tx: &Connection, id: UserId) -> Result<User, AccountError> {
+    one(tx, "id = ?1", id.0)?.ok_or(AccountError::NotFound)
 }
 
 fn one(

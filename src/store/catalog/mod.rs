@@ -2,11 +2,14 @@
 
 mod namespaces;
 
+use std::sync::Arc;
+
 use rusqlite::{Savepoint, params};
 use zeroize::Zeroizing;
 
 use crate::base::Timestamp;
 use crate::model::access::AccessKeys;
+use crate::model::audit::AuditEntry;
 use crate::model::name::{SubscriptionName, TopicName};
 use crate::model::namespace::NamespaceId;
 use crate::model::registry::{Registry, ResourceScope};
@@ -20,6 +23,7 @@ use crate::store::error::StoreError;
 use crate::store::ledger::append::AppendRequest;
 use crate::store::ledger::notices::{self, AppendSummary};
 use crate::store::row;
+use crate::wire::changes::with_changes;
 use crate::wire::resource;
 pub use namespaces::NamespaceChange;
 
@@ -89,24 +93,27 @@ impl Catalog {
         change: RegistryChange,
         now: Timestamp,
     ) -> Result<Registry, StoreError> {
-        let (registry, _) = self.save_with_notice(change, None, now).await?;
+        let (registry, _) = self.save_with(change, None, None, now).await?;
         Ok(registry)
     }
 
-    /// Stores `change` and the event that notifies of it in one transaction. Returns also which subscriptions
-    /// got that event.
-    pub async fn save_with_notice(
+    /// Stores `change`, its audit entry (with the registry as it was before) and the event that notifies of it
+    /// in one transaction. Returns also which subscriptions got that event.
+    pub async fn save_with(
         &self,
         change: RegistryChange,
-        told: Option<AppendRequest>,
+        audit: Option<(AuditEntry, Arc<Registry>)>,
+        notice: Option<AppendRequest>,
         now: Timestamp,
     ) -> Result<(Registry, Option<AppendSummary>), StoreError> {
         let (scope, encryption) = (self.scope.clone(), self.encryption.clone());
         self.db
-            .write(move |tx| {
+            .write_audited(move |tx| {
                 save(tx, &encryption, change, now)?;
-                let arrival = notices::store(tx, told)?;
-                Ok((load(tx, &scope, &encryption)?, arrival))
+                let arrival = notices::store(tx, notice)?;
+                let registry = load(tx, &scope, &encryption)?;
+                let entry = audit.map(|(entry, before)| with_changes(entry, &before, &registry));
+                Ok(((registry, arrival), entry))
             })
             .await
     }

@@ -53,11 +53,49 @@ impl InlineDatabase {
         )?)
     }
 
+    /// Has every entry of the audit log fail, or not any more.
+    #[cfg(test)]
+    pub(crate) fn refuse_audit(&self, refuse: bool) {
+        self.damage(match refuse {
+            true => {
+                "CREATE TRIGGER no_audit BEFORE INSERT ON audit \
+                 BEGIN SELECT RAISE(ABORT, 'no entry can be written'); END"
+            }
+            false => "DROP TRIGGER no_audit",
+        });
+    }
+
     /// Changes rows behind the store's back, as a broken disk would. Returns how many.
     #[cfg(test)]
     pub(crate) fn damage(&self, statement: &str) -> usize {
         let damaged = self.writer_connection().connection().execute(statement, []);
         damaged.expect("a statement")
+    }
+
+    /// Every row of every table, to see whether something has changed.
+    #[cfg(test)]
+    pub(crate) fn rows(&self) -> Vec<String> {
+        let writer_connection = self.writer_connection();
+        let connection = writer_connection.connection();
+        let tables = "SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name";
+        let mut tables = connection.prepare(tables).expect("tables");
+        let tables = tables.query_map([], |row| row.get(0)).expect("tables");
+        let tables: Vec<String> = tables.map(|table| table.expect("a name")).collect();
+        let mut rows = Vec::new();
+        for table in tables {
+            let mut all = connection
+                .prepare(&format!("SELECT * FROM {table}"))
+                .expect("rows");
+            let columns = all.column_count();
+            let row = |row: &rusqlite::Row<'_>| {
+                let values =
+                    (0..columns).map(|column| row.get_ref(column).map(|v| format!("{v:?}")));
+                values.collect::<Result<Vec<_>, _>>()
+            };
+            let read = all.query_map([], row).expect("rows");
+            rows.extend(read.map(|row| format!("{table} {:?}", row.expect("a row"))));
+        }
+        rows
     }
 
     pub(super) fn writer_connection(&self) -> MutexGuard<'_, WriterConnection> {

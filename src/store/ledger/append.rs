@@ -5,6 +5,7 @@ use std::sync::Arc;
 use rusqlite::{Connection, params};
 
 use crate::base::Timestamp;
+use crate::model::audit::AuditEntry;
 use crate::model::event::{Event, EventKey, StoredEvent};
 use crate::model::subscription::SubscriptionId;
 use crate::model::topic::TopicId;
@@ -20,6 +21,8 @@ pub struct AppendRequest {
     pub events: Vec<(Event, Vec<SubscriptionId>)>,
     /// Identifies the publish request, if the client gave it an id.
     pub request: Option<RequestMark>,
+    /// What somebody did to store them; publishers are not audited.
+    pub audit: Option<AuditEntry>,
 }
 
 /// Identifies a publish request, so that a repeated one is stored once (rule A, `x-ms-client-request-id`).
@@ -43,12 +46,20 @@ pub enum Appended {
 
 impl Deliveries {
     /// Stores events with all their deliveries, all or nothing. They are on disk when this returns.
-    pub async fn append(&self, accepted: AppendRequest) -> Result<Appended, StoreError> {
-        let Some(stored) = self
-            .db
-            .write_in_group(move |tx| append(tx, accepted))
-            .await?
-        else {
+    pub async fn append(&self, mut accepted: AppendRequest) -> Result<Appended, StoreError> {
+        let stored = match accepted.audit.take() {
+            None => self.db.write_in_group(|tx| append(tx, accepted)).await?,
+            Some(audit) => {
+                self.db
+                    .write_audited(|tx| {
+                        let stored = append(tx, accepted)?;
+                        let audit = stored.is_some().then_some(audit);
+                        Ok::<_, StoreError>((stored, audit))
+                    })
+                    .await?
+            }
+        };
+        let Some(stored) = stored else {
             return Ok(Appended::Repeated);
         };
         let events = stored.iter().map(|event| event.key).collect();

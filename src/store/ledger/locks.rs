@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::base::Timestamp;
+use crate::model::audit::AuditEntry;
 use crate::model::dead_letter::{DeadLetterDetails, DeadLetterReason};
 use crate::model::delivery::{
     AttemptResult, Delivery, DeliveryId, DeliveryState, Outcome, Settlement,
@@ -156,20 +157,27 @@ impl Deliveries {
             .await
     }
 
-    /// Removes dead letters from their queues, unless they are locked. Returns how many.
+    /// Removes dead letters from their queues, unless they are locked. Returns how many. `audit` counts them
+    /// and the `rest` that follows in other transactions.
     pub async fn remove(
         &self,
         dead_letters: Vec<DeliveryId>,
+        audit: Option<AuditEntry>,
+        rest: usize,
         now: Timestamp,
     ) -> Result<usize, StoreError> {
         self.db
-            .write(move |tx| {
+            .write_audited(move |tx| {
                 let mut remove = tx.prepare_cached(REMOVE_UNLOCKED)?;
                 let mut removed = 0;
                 for id in dead_letters {
                     removed += remove.execute(params![id, now.as_ms()])?;
                 }
-                Ok(removed)
+                let audit = audit.filter(|_| removed > 0);
+                Ok((
+                    removed,
+                    audit.and_then(|audit| audit.of_dead_letters(removed + rest)),
+                ))
             })
             .await
     }

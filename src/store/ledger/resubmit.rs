@@ -5,6 +5,7 @@ use std::sync::Arc;
 use rusqlite::{Connection, OptionalExtension, Row, ToSql, params};
 
 use crate::base::Timestamp;
+use crate::model::audit::AuditEntry;
 use crate::model::delivery::{DeliveryAttempt, DeliveryId, DeliveryState};
 use crate::model::destination::EndpointUrl;
 use crate::model::event::{Event, EventKey, StoredEvent};
@@ -127,12 +128,21 @@ impl Resubmissions {
     pub async fn resubmit(
         &self,
         resubmissions: Vec<Resubmission>,
+        audit: AuditEntry,
         now: Timestamp,
     ) -> Result<Vec<Option<Resubmitted>>, StoreError> {
         self.db
-            .write(move |tx| {
-                let each = resubmissions.into_iter();
-                each.map(|each| resubmit(tx, each, None, now)).collect()
+            .write_audited(move |tx| {
+                let is_taken =
+                    |each: &Resubmission| !matches!(each.to, ResubmitTarget::Rejected { .. });
+                let mut done = Vec::with_capacity(resubmissions.len());
+                let mut taken = 0;
+                for each in resubmissions {
+                    let is_taken = is_taken(&each);
+                    done.push(resubmit(tx, each, None, now)?);
+                    taken += usize::from(is_taken && done.last().is_some_and(Option::is_some));
+                }
+                Ok((done, audit.of_dead_letters(taken)))
             })
             .await
     }

@@ -3,6 +3,7 @@
 use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::base::Timestamp;
+use crate::model::audit::AuditEntry;
 use crate::model::delivery::{DeliveryId, DeliveryState};
 use crate::model::subscription::SubscriptionId;
 use crate::store::error::StoreError;
@@ -27,9 +28,16 @@ impl Deliveries {
     pub async fn retry_now(
         &self,
         id: DeliveryId,
+        audit: AuditEntry,
         now: Timestamp,
     ) -> Result<RetriedNow, StoreError> {
-        self.db.write(move |tx| retry_now(tx, id, now)).await
+        self.db
+            .write_audited(move |tx| {
+                let retried = retry_now(tx, id, now)?;
+                let is_due = matches!(retried, RetriedNow::Due(_));
+                Ok((retried, is_due.then_some(audit)))
+            })
+            .await
     }
 }
 

@@ -3,6 +3,7 @@
 use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::base::Timestamp;
+use crate::model::audit::AuditEntry;
 use crate::model::delivery::DeliveryId;
 use crate::model::event::EventKey;
 use crate::model::subscription::SubscriptionId;
@@ -27,10 +28,15 @@ impl Deliveries {
         &self,
         event: EventKey,
         subscription: SubscriptionId,
+        audit: AuditEntry,
         now: Timestamp,
     ) -> Result<Sent, StoreError> {
         self.db
-            .write(move |tx| send(tx, event, subscription, now))
+            .write_audited(move |tx| {
+                let sent = send(tx, event, subscription, now)?;
+                let is_new = matches!(sent, Sent::As(_));
+                Ok((sent, is_new.then_some(audit)))
+            })
             .await
     }
 }

@@ -11,6 +11,7 @@ use rusqlite::{Connection, Row, ToSql, named_params, params};
 pub use search::{Counted, IdRange, ReplayCandidates};
 
 use crate::base::Timestamp;
+use crate::model::audit::{AuditEntry, TargetKind};
 use crate::model::dead_letter_filter::DeadLetterFilter;
 use crate::model::delivery::{DeliveryId, Outcome};
 use crate::model::destination::EndpointUrl;
@@ -76,18 +77,25 @@ pub struct CommandResult {
 
 impl Replays {
     /// Stores a new job, which is running. Deletes the oldest ended jobs beyond [`REPLAY_JOBS_KEPT`].
-    pub async fn start(&self, job: NewReplayJob, now: Timestamp) -> Result<ReplayJob, StoreError> {
+    pub async fn start(
+        &self,
+        job: NewReplayJob,
+        audit: AuditEntry,
+        now: Timestamp,
+    ) -> Result<ReplayJob, StoreError> {
         let encryption = self.encryption.clone();
         self.db
-            .write(move |tx| {
+            .write_audited(move |tx| {
                 let id = insert(tx, &encryption, &job, now)?;
                 let kept = i64::try_from(REPLAY_JOBS_KEPT).unwrap_or(i64::MAX);
                 tx.execute(
                     "DELETE FROM replay_job WHERE id <= ?1 AND state IN ('Completed', 'Cancelled')",
                     [id.0.saturating_sub(kept)],
                 )?;
-                load(tx, &encryption, id)?
-                    .ok_or_else(|| StoreError::Other(format!("replay job {id} is missing")))
+                let job = load(tx, &encryption, id)?
+                    .ok_or_else(|| StoreError::Other(format!("replay job {id} is missing")))?;
+                let target = TargetKind::ReplayJob.named(id);
+                Ok((job, Some(AuditEntry { target, ..audit })))
             })
             .await
     }
@@ -112,32 +120,35 @@ impl Replays {
         &self,
         id: ReplayJobId,
         command: ReplayCommand,
+        audit: AuditEntry,
         now: Timestamp,
         tell: impl FnOnce(&ReplayJob) -> Option<AppendRequest> + Send + 'static,
     ) -> Result<Option<CommandResult>, StoreError> {
         let encryption = self.encryption.clone();
         self.db
-            .write(move |tx| {
+            .write_audited(move |tx| {
                 let Some(job) = load(tx, &encryption, id)? else {
-                    return Ok(None);
+                    return Ok((None, None));
                 };
                 let Some(state) = job.state.after(command) else {
                     let (is_applied, told) = (false, None);
-                    return Ok(Some(CommandResult {
+                    let rejected = CommandResult {
                         job,
                         is_applied,
                         told,
-                    }));
+                    };
+                    return Ok((Some(rejected), None));
                 };
                 set_state(tx, id, state, now)?;
                 let Some(job) = load(tx, &encryption, id)? else {
-                    return Ok(None);
+                    return Ok((None, None));
                 };
-                Ok(Some(CommandResult {
+                let done = CommandResult {
                     told: notices::store(tx, tell(&job))?,
                     is_applied: true,
                     job,
-                }))
+                };
+                Ok((Some(done), Some(audit)))
             })
             .await
     }

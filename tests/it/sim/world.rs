@@ -183,7 +183,7 @@ impl Scene {
         }
     }
 
-    fn receive(&mut self, request: &TransportRequest) -> Reception {
+    fn receive(&mut self, request: &TransportRequest) -> ReceiveRequest {
         let host = request.url.host_str().unwrap_or_default();
         let reaction = self.reaction(request, host);
         let cargo = request::arrived(&mut self.ledger, request);
@@ -216,7 +216,7 @@ impl Scene {
                 Some(told)
             }
         };
-        Reception {
+        ReceiveRequest {
             said: reaction.said,
             late,
             told,
@@ -255,7 +255,7 @@ impl Scene {
 }
 
 /// A request that has been looked at.
-struct Reception {
+struct ReceiveRequest {
     said: Said,
     late: Option<LatePlan>,
     /// When it is to be answered; `None` for at once.
@@ -322,7 +322,7 @@ impl Responder for World {
             // The farewell to a deleted subscription.
             return result(Said::Status(200, None));
         }
-        let Reception { said, late, told } = self.scene().receive(request);
+        let ReceiveRequest { said, late, told } = self.scene().receive(request);
         if let Some(told) = told {
             // The receivers outlive the appliance, and so does whoever tells.
             let _ = told.await;

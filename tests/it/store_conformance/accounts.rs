@@ -7,13 +7,21 @@ pub(super) async fn the_first_user_claims_and_sessions_end(f: Fixture) {
     assert_eq!(accounts.is_claimed().await, Ok(false));
     assert_eq!(
         accounts
-            .claim("Ada".to_owned(), "hash".to_owned(), at(0))
+            .claim(
+                "Ada".to_owned(),
+                "hash".to_owned(),
+                Caller::command_line(at(0))
+            )
             .await,
         Ok(Some(UserId(1)))
     );
     assert_eq!(
         accounts
-            .claim("Eve".to_owned(), "hash".to_owned(), at(0))
+            .claim(
+                "Eve".to_owned(),
+                "hash".to_owned(),
+                Caller::command_line(at(0))
+            )
             .await,
         Ok(None)
     );

@@ -39,6 +39,7 @@ impl Fixture {
             received_at: at(500),
             events: events.collect(),
             request: None,
+            audit: None,
         };
         self.store
             .deliveries

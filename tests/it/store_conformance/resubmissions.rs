@@ -37,7 +37,7 @@ impl Fixture {
         let done = self
             .store
             .resubmissions
-            .resubmit(vec![resubmission], at(now));
+            .resubmit(vec![resubmission], by_hand(), at(now));
         let done = done.await.expect("a change").pop().expect("one result");
         done.and_then(|done| done.delivery)
     }
@@ -98,7 +98,11 @@ pub(super) async fn a_dead_letter_is_resubmitted_once(f: Fixture) {
         of: before,
         to: AFRESH,
     };
-    let late = f.store.resubmissions.resubmit(vec![late], at(51)).await;
+    let late = f
+        .store
+        .resubmissions
+        .resubmit(vec![late], by_hand(), at(51))
+        .await;
     assert_eq!(late, Ok(vec![None]));
     let leased = f.lease(f.billing, 50, 9).await;
     assert_eq!(ids(&leased), [fresh]);
@@ -168,7 +172,7 @@ pub(super) async fn a_bite_and_its_cursor_are_one_change(f: Fixture) {
     let job = f
         .store
         .replays
-        .start(new_job(3, other), at(9))
+        .start(new_job(3, other), by_hand(), at(9))
         .await
         .expect("a job");
     assert_eq!(
@@ -527,7 +531,7 @@ pub(super) async fn commands_end_what_they_end(f: Fixture) {
     let started = f
         .store
         .replays
-        .start(request.clone(), at(5))
+        .start(request.clone(), by_hand(), at(5))
         .await
         .expect("a job");
     let kept = f.job(started.id).await.request;
@@ -545,7 +549,7 @@ pub(super) async fn commands_end_what_they_end(f: Fixture) {
         let done = f
             .store
             .replays
-            .command(started.id, command, at(now), |_| None)
+            .command(started.id, command, by_hand(), at(now), |_| None)
             .await;
         let done = done.expect("an answer").expect("the job");
         let (job, obeyed) = (done.job, done.is_applied);
@@ -589,13 +593,19 @@ pub(super) async fn commands_end_what_they_end(f: Fixture) {
     let nobody = f
         .store
         .replays
-        .command(ReplayJobId(99), ReplayCommand::Pause, at(1), |_| None)
+        .command(
+            ReplayJobId(99),
+            ReplayCommand::Pause,
+            by_hand(),
+            at(1),
+            |_| None,
+        )
         .await;
     assert!(nobody.expect("an answer").is_none());
     let second = f
         .store
         .replays
-        .start(new_job(0, DeliveryId(0)), at(11))
+        .start(new_job(0, DeliveryId(0)), by_hand(), at(11))
         .await
         .expect("a job");
     let page = f.store.views.replay_jobs(None, 1).await.expect("a page");

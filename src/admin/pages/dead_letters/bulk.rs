@@ -103,13 +103,8 @@ pub(crate) async fn replay(
     };
     let job = site
         .broker
-        .start_replay(source, request.target, request.rate)
+        .start_replay(&visitor.caller, source, request.target, request.rate)
         .await?;
-    tracing::info!(
-        user.name = visitor.name,
-        replay_job = job.id.0,
-        "a replay job was started by hand"
-    );
     let over = print::plural(job.request.total, "dead letter", "dead letters");
     let told = format!("Replay job {} has been started over {over}.", job.id);
     visitor.tell(Flash::done(told)).await?;
@@ -265,11 +260,13 @@ pub(crate) async fn purge(
     let started_at = site.broker.clock().now();
     let (mut removed, mut held) = (0, 0);
     let is_whole = loop {
-        let found = site.views.dead_letter_numbers(query.clone()).await?;
-        let bite = site.broker.remove_dead_letters(&found.rows).await?;
-        removed += bite;
-        held += found.rows.len() - bite;
-        match found.next_before {
+        let purged = site
+            .broker
+            .purge_dead_letters(&visitor.caller, query.clone())
+            .await?;
+        removed += purged.removed;
+        held += purged.held;
+        match purged.next_before {
             None => break true,
             next if site.broker.clock().now().since(started_at) < PURGE_TIME => {
                 query.before = next;
@@ -277,11 +274,6 @@ pub(crate) async fn purge(
             Some(_) => break false,
         }
     };
-    tracing::info!(
-        user.name = visitor.name,
-        removed,
-        "dead letters were purged"
-    );
     visitor.tell(purged(removed, held, is_whole)).await?;
     Ok(Redirect::to(&asked.at(LIST)).into_response())
 }

@@ -57,14 +57,9 @@ pub(crate) async fn resubmit(
     Submitted { visitor, form }: Submitted,
 ) -> PageResult {
     let row = dead(&site, &id).await?;
-    match send(&site, row.id, &form).await? {
+    match send(&site, &visitor, row.id, &form).await? {
         Err(refusal) => Ok(draw_form(&site, &visitor, &row, &form, Some(refusal))),
         Ok(done) => {
-            tracing::info!(
-                user.name = visitor.name,
-                delivery.id = row.id.0,
-                "a dead letter was edited and resubmitted"
-            );
             let told = format!("Dead letter {} has been resubmitted as edited.", row.id);
             visitor.tell(Flash::done(told)).await?;
             Ok(Redirect::to(&event_page(done.event)).into_response())
@@ -74,6 +69,7 @@ pub(crate) async fn resubmit(
 
 async fn send(
     site: &Site,
+    visitor: &Visitor,
     id: DeliveryId,
     form: &Form,
 ) -> Result<Result<Resubmitted, Refusal>, PageError> {
@@ -97,7 +93,7 @@ async fn send(
         target,
         edit: Some(EventEdit::Event(form.raw("event").to_owned())),
     };
-    let done = match site.broker.resubmit_all(request).await {
+    let done = match site.broker.resubmit_all(&visitor.caller, request).await {
         Ok(mut done) => done
             .pop()
             .map_or(Err(ResubmitError::NotFound(id)), |(_, done)| done),

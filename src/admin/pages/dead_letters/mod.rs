@@ -181,12 +181,7 @@ pub(crate) async fn resubmit(
     Submitted { visitor, .. }: Submitted,
 ) -> PageResult {
     let row = find(&site, &id).await?.row;
-    let fresh = site.broker.resubmit(row.id).await?;
-    tracing::info!(
-        user.name = visitor.name,
-        delivery.id = row.id.0,
-        "a dead letter was resubmitted"
-    );
+    let fresh = site.broker.resubmit(&visitor.caller, row.id).await?;
     let told = format!(
         "Dead letter {} has been resubmitted as delivery {fresh}.",
         row.id

@@ -58,12 +58,10 @@ pub(crate) async fn send(
     Submitted { visitor, .. }: Submitted,
 ) -> PageResult {
     let key = find(&site, &key).await?.stored.key;
-    let delivery = site.broker.send_stored(key, &subscription).await?;
-    tracing::info!(
-        user.name = visitor.name,
-        delivery.id = delivery.0,
-        "an event was sent to a subscription that had not got it"
-    );
+    let delivery = site
+        .broker
+        .send_stored(&visitor.caller, key, &subscription)
+        .await?;
     let told = format!("Delivery {delivery} of event {key} to {subscription} has been made.");
     visitor.tell(Flash::done(told)).await?;
     let page = format!("{}#delivery-{delivery}", event_page(key));

@@ -35,8 +35,7 @@ pub(crate) async fn clear(
     Submitted { visitor, .. }: Submitted,
 ) -> PageResult {
     let name = site.inspector(&name).await?.name;
-    let cleared = site.broker.clear_inspector(&name).await?;
-    tracing::info!(user.name = visitor.name, inspector.name = %name, "an inspector was cleared");
+    let cleared = site.broker.clear_inspector(&visitor.caller, &name).await?;
     let cleared = u64::try_from(cleared).unwrap_or(u64::MAX);
     let told = print::plural(cleared, "request has been", "requests have been");
     visitor
@@ -69,8 +68,7 @@ pub(crate) async fn delete(
     Submitted { visitor, .. }: Submitted,
 ) -> PageResult {
     let name = site.inspector(&name).await?.name;
-    site.broker.delete_inspector(&name).await?;
-    tracing::info!(user.name = visitor.name, inspector.name = %name, "an inspector was deleted");
+    site.broker.delete_inspector(&visitor.caller, &name).await?;
     let told = format!("Inspector {name} has been deleted.");
     visitor.tell(Flash::done(told)).await?;
     Ok(Redirect::to("/admin/inspectors").into_response())

@@ -48,7 +48,11 @@ pub(crate) async fn create(
         Ok(read) => read,
         Err(refusals) => return Ok(draw_form(&visitor, None, &form, refusals)),
     };
-    match site.broker.put_inspector(&name, definition).await {
+    match site
+        .broker
+        .put_inspector(&visitor.caller, &name, definition)
+        .await
+    {
         Err(error @ InspectorError::TooMany) => {
             let refusal = Refusal::whole(sentence(&error.to_string()));
             return Ok(draw_form(&visitor, None, &form, Some(refusal)));
@@ -82,13 +86,14 @@ pub(crate) async fn change(
         Ok(definition) => definition,
         Err(refusals) => return Ok(draw_form(&visitor, Some(&name), &form, refusals)),
     };
-    site.broker.put_inspector(&name, definition).await?;
+    site.broker
+        .put_inspector(&visitor.caller, &name, definition)
+        .await?;
     let told = format!("Inspector {name} answers anew, from the first of its answers on.");
     tell_and_show(&visitor, &name, told).await
 }
 
 async fn tell_and_show(visitor: &Visitor, name: &InspectorName, told: String) -> PageResult {
-    tracing::info!(user.name = visitor.name, inspector.name = %name, "an inspector was defined");
     visitor.tell(Flash::done(told)).await?;
     Ok(Redirect::to(&inspector_page(name)).into_response())
 }

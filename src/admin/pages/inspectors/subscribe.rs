@@ -60,9 +60,7 @@ pub(crate) async fn deliver_to(
         .map_err(|error| PageError::Conflict(error.to_string()))?;
     let put = site
         .broker
-        .put_subscription(&topic.topic.name, name, definition);
-    let (topic, subscription) = put.await?;
-    tracing::info!(user.name = visitor.name, topic.name = %topic.topic.name,
-        subscription.name = %subscription.name, "an inspector was subscribed");
+        .put_subscription(&visitor.caller, &topic.topic.name, name, definition);
+    put.await?;
     Ok(true)
 }

@@ -50,7 +50,11 @@ pub(crate) async fn create(
         Ok(read) => read,
         Err(refusals) => return Ok(draw_new(&visitor, &form, refusals)),
     };
-    match site.broker.put_namespace(name, definition).await {
+    match site
+        .broker
+        .put_namespace(&visitor.caller, name, definition)
+        .await
+    {
         Ok(entry) => tell_and_show(&visitor, &entry, "created").await,
         Err(error @ ManageError::TooManyNamespaces) => {
             let refusal = Refusal::whole(sentence(&error.to_string()));
@@ -84,7 +88,11 @@ pub(crate) async fn change(
             |form: &Form| resource::patch_namespace(current, &document(form)?).map_err(refusal);
         faults::gather(&form, &blank(), patch).map_err(NoChange::Refused)
     };
-    match site.broker.patch_namespace(name, patch).await {
+    match site
+        .broker
+        .patch_namespace(&visitor.caller, name, patch)
+        .await
+    {
         Ok(entry) => tell_and_show(&visitor, &entry, "changed").await,
         Err(NoChange::Refused(refusals)) => Ok(draw_change(&visitor, &entry, &form, refusals)),
         Err(NoChange::Failed(error)) => Err(error),
@@ -188,7 +196,6 @@ fn form_of(definition: &NamespaceDefinition) -> Form {
 
 async fn tell_and_show(visitor: &Visitor, entry: &NamespaceEntry, what: &str) -> PageResult {
     let name = &entry.namespace.name;
-    tracing::info!(user.name = visitor.name, namespace.name = %name, "a namespace was {what}");
     let told = format!("Namespace {name} has been {what}.");
     visitor.tell(Flash::done(told)).await?;
     Ok(Redirect::to(&namespace_page(name.as_str())).into_response())

@@ -67,9 +67,8 @@ pub(crate) async fn delete(
     let entry = site.namespace(&name)?;
     let name = &entry.namespace.name;
     site.broker
-        .delete_namespace(name, OnDelete::Discard)
+        .delete_namespace(&visitor.caller, name, OnDelete::Discard)
         .await?;
-    tracing::info!(user.name = visitor.name, namespace.name = %name, "a namespace was deleted");
     visitor
         .tell(Flash::done(format!("Namespace {name} has been deleted.")))
         .await?;

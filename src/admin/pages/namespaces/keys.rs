@@ -25,8 +25,8 @@ pub(crate) async fn reveal_keys(
     let shown = only.chosen()?;
     let visitor = visitor.with_flash().await?;
     let entry = site.namespace(&name)?;
-    let name = &entry.namespace.name;
-    tracing::info!(user.name = visitor.name, namespace.name = %name, "keys were shown");
+    let (by, name) = (&visitor.caller, &entry.namespace.name);
+    site.broker.show_namespace_keys(by, name).await?;
     draw_namespace(&site, &visitor, &entry, shown).await
 }
 
@@ -37,7 +37,7 @@ pub(crate) async fn ask_to_regenerate(
     Path((name, key)): Path<(String, String)>,
 ) -> PageResult {
     let entry = site.namespace(&name)?;
-    let (_, key) = keys::named(&key)?;
+    let key = keys::named(&key)?;
     let name = entry.namespace.name.as_str();
     let question = keys::ask_to_regenerate(&visitor, key, name, namespace_page(name));
     Ok(draw(&question))
@@ -50,13 +50,13 @@ pub(crate) async fn regenerate(
     Submitted { visitor, .. }: Submitted,
 ) -> PageResult {
     let entry = site.namespace(&name)?;
-    let (key, word) = keys::named(&key)?;
+    let key = keys::named(&key)?;
     let name = &entry.namespace.name;
-    site.broker.regenerate_namespace_key(name, key).await?;
-    tracing::info!(user.name = visitor.name, namespace.name = %name, key = word,
-        "a key was renewed");
-    visitor
-        .tell(Flash::done(format!("{word} has been regenerated.")))
+    site.broker
+        .regenerate_namespace_key(&visitor.caller, name, key)
         .await?;
-    Ok(keys::lead_to_key(&namespace_page(name.as_str()), word))
+    visitor
+        .tell(Flash::done(format!("{key} has been regenerated.")))
+        .await?;
+    Ok(keys::lead_to_key(&namespace_page(name.as_str()), key))
 }

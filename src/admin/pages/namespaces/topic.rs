@@ -51,7 +51,11 @@ pub(crate) async fn create(
         Ok(read) => read,
         Err(refusals) => return Ok(draw_new(&visitor, namespace, &form, refusals)),
     };
-    match site.broker.put_topic(name.clone(), definition).await {
+    match site
+        .broker
+        .put_topic(&visitor.caller, name.clone(), definition)
+        .await
+    {
         Ok(_) => {}
         Err(error @ ManageError::TooManyTopics(..)) => {
             let refusal = Refusal::whole(sentence(&error.to_string()));
@@ -59,7 +63,6 @@ pub(crate) async fn create(
         }
         Err(error) => return Err(error.into()),
     }
-    tracing::info!(user.name = visitor.name, topic.name = %name, "a topic was created");
     let next = "Publish to its URL with a key of its own or of the namespace, and subscribe \
                 whoever wants its events.";
     let told = format!("Topic {name} has been created. {next}");
@@ -90,8 +93,9 @@ pub(crate) async fn change_retention(
         Err(refusal) => return Ok(draw_retention(&visitor, &topic, &form, Some(refusal))),
     };
     let name = &topic.topic.name;
-    site.broker.put_topic(name.clone(), definition).await?;
-    tracing::info!(user.name = visitor.name, topic.name = %name, "a topic was changed");
+    site.broker
+        .put_topic(&visitor.caller, name.clone(), definition)
+        .await?;
     let told = format!("How long {name} keeps events has been changed.");
     visitor.tell(Flash::done(told)).await?;
     Ok(Redirect::to(&topic_page(name.as_str())).into_response())

@@ -10,7 +10,6 @@ mod verdict;
 use std::sync::Arc;
 
 use askama::Template;
-use axum::Extension;
 use axum::extract::{Query, State};
 use axum::response::{IntoResponse, Redirect, Response};
 use http::StatusCode;
@@ -26,7 +25,6 @@ use crate::admin::forms::field::{Field, Problem, mark};
 use crate::admin::forms::form::Refusal;
 use crate::admin::frame::Frame;
 use crate::admin::paths::topic_page;
-use crate::admin::security::audit::NothingToNote;
 use crate::admin::security::session::Visitor;
 use crate::admin::site::Site;
 
@@ -85,12 +83,12 @@ impl Tool {
         self.problem = mark(self.fields.iter_mut(), refusal);
     }
 
-    /// The page as an answer; there is nothing to note in it.
+    /// The page as an answer.
     fn draw(&self, page: &impl Template) -> Response {
         let status = match self.problem {
             None => StatusCode::OK,
             Some(_) => StatusCode::UNPROCESSABLE_ENTITY,
         };
-        (Extension(NothingToNote), draw_with(status, page)).into_response()
+        draw_with(status, page)
     }
 }

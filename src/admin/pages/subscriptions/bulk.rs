@@ -10,9 +10,6 @@ use crate::admin::error::{PageError, PageResult};
 use crate::admin::frame::Frame;
 use crate::admin::pages::confirm::Confirm;
 use crate::admin::pages::subscriptions::list;
-use crate::admin::paths::subscription_page;
-use crate::admin::security::audit::{NothingToNote, deed};
-use crate::admin::security::client::Client;
 use crate::admin::security::csrf::Submitted;
 use crate::admin::security::session::Visitor;
 use crate::admin::site::Site;
@@ -59,20 +56,18 @@ pub(crate) async fn ask_to_resume(
 pub(crate) async fn pause_all(
     State(site): State<Arc<Site>>,
     RawQuery(query): RawQuery,
-    client: Client,
     Submitted { visitor, .. }: Submitted,
 ) -> PageResult {
-    carry_out(&site, (&visitor, &client), Bulk::Pause, query.as_deref()).await
+    carry_out(&site, &visitor, Bulk::Pause, query.as_deref()).await
 }
 
 /// Resumes the marked ones.
 pub(crate) async fn resume_all(
     State(site): State<Arc<Site>>,
     RawQuery(query): RawQuery,
-    client: Client,
     Submitted { visitor, .. }: Submitted,
 ) -> PageResult {
-    carry_out(&site, (&visitor, &client), Bulk::Resume, query.as_deref()).await
+    carry_out(&site, &visitor, Bulk::Resume, query.as_deref()).await
 }
 
 async fn ask(site: &Site, visitor: &Visitor, bulk: Bulk, query: Option<&str>) -> PageResult {
@@ -102,39 +97,19 @@ async fn ask(site: &Site, visitor: &Visitor, bulk: Bulk, query: Option<&str>) ->
     }))
 }
 
-/// Each is noted as if it had been done on its own page.
-async fn carry_out(
-    site: &Site,
-    (visitor, client): (&Visitor, &Client),
-    bulk: Bulk,
-    query: Option<&str>,
-) -> PageResult {
+async fn carry_out(site: &Site, visitor: &Visitor, bulk: Bulk, query: Option<&str>) -> PageResult {
     let mut changed = 0;
     let marked = marked(site, query)?;
     for (topic, each) in marked.iter().filter(|(_, each)| bulk.changes(each)) {
-        let (topic, name) = (&topic.topic.name, &each.name);
-        let page = subscription_page(topic.as_str(), name.as_str());
-        let path = format!("{page}/{}", bulk.verb());
-        let before = site.trail.look(&path).await;
+        let (by, topic, name) = (&visitor.caller, &topic.topic.name, &each.name);
         match bulk {
-            Bulk::Pause => site.broker.pause_subscription(topic, name).await?,
-            Bulk::Resume => site.broker.resume_subscription(topic, name).await?,
+            Bulk::Pause => site.broker.pause_subscription(by, topic, name).await?,
+            Bulk::Resume => site.broker.resume_subscription(by, topic, name).await?,
         };
-        let after = site.trail.look(&path).await;
-        let deed = deed(&visitor.name, client, "POST", &path);
-        site.trail.note(deed, before, after).await;
         changed += 1;
     }
-    tracing::info!(
-        user.name = visitor.name,
-        count = changed,
-        verb = bulk.verb(),
-        "many subscriptions were changed at once"
-    );
     visitor.tell(Flash::done(bulk.done(changed))).await?;
-    let mut response = Redirect::to(list::PATH).into_response();
-    response.extensions_mut().insert(NothingToNote);
-    Ok(response)
+    Ok(Redirect::to(list::PATH).into_response())
 }
 
 /// The subscriptions that a query names: `of=orders/billing&of=orders/crm`.
@@ -180,13 +155,6 @@ impl Bulk {
         match self {
             Self::Pause => PAUSE,
             Self::Resume => RESUME,
-        }
-    }
-
-    fn verb(self) -> &'static str {
-        match self {
-            Self::Pause => "pause",
-            Self::Resume => "resume",
         }
     }
 

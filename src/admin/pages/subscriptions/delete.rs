@@ -66,10 +66,8 @@ pub(crate) async fn delete(
     let (topic, subscription) = site.subscription(&topic, &name)?;
     let (topic, name) = (&topic.topic.name, &subscription.name);
     site.broker
-        .delete_subscription(topic, name, OnDelete::Discard)
+        .delete_subscription(&visitor.caller, topic, name, OnDelete::Discard)
         .await?;
-    tracing::info!(user.name = visitor.name, topic.name = %topic, subscription.name = %name,
-        "an event subscription was deleted");
     visitor
         .tell(Flash::done(format!(
             "Event subscription {name} has been deleted."

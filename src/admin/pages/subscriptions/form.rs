@@ -112,7 +112,7 @@ pub(crate) async fn create(
                 let blocked = blocked(&site, None, &subscription).await;
                 tell_and_show(&visitor, &topic, &subscription, ("created", blocked)).await
             }
-            Some(secret) => Ok(signing::show_made(&visitor, &topic, &subscription, &secret)),
+            Some(secret) => Ok(signing::show_once(&visitor, &topic, &subscription, &secret)),
         },
         Err(refusals) => {
             let sheet = choice.sheet(&site, &topic, &form).await?;
@@ -184,7 +184,7 @@ pub(crate) async fn change(
     let name = current.name.clone();
     let changed = site
         .broker
-        .patch_subscription(&topic.topic.name, name, change);
+        .patch_subscription(&visitor.caller, &topic.topic.name, name, change);
     match refused(changed.await)? {
         Ok((_, subscription)) => {
             let blocked = blocked(&site, Some(&current), &subscription).await;
@@ -230,7 +230,7 @@ async fn put_new(
     let define = |form: &Form| definition::new(form, mode, &context);
     let defined = definition::gather(topic, form, define);
     match faults::both(new_name(topic, form), defined) {
-        Ok((name, definition)) => put(site, topic, name, definition).await,
+        Ok((name, definition)) => put(site, visitor, topic, name, definition).await,
         Err(refusals) => Ok(Err(refusals)),
     }
 }
@@ -253,13 +253,14 @@ fn new_name(topic: &TopicEntry, form: &Form) -> Result<SubscriptionName, Refusal
 
 async fn put(
     site: &Site,
+    visitor: &Visitor,
     topic: &TopicEntry,
     name: SubscriptionName,
     definition: SubscriptionDefinition,
 ) -> Result<Put, PageError> {
     match site
         .broker
-        .put_subscription(&topic.topic.name, name, definition)
+        .put_subscription(&visitor.caller, &topic.topic.name, name, definition)
         .await
     {
         Ok((_, subscription)) => Ok(Ok(subscription)),
@@ -303,8 +304,6 @@ async fn tell_and_show(
     (what, blocked): (&str, Option<String>),
 ) -> PageResult {
     let (topic, name) = (&topic.topic.name, &subscription.name);
-    tracing::info!(user.name = visitor.name, topic.name = %topic, subscription.name = %name,
-        "an event subscription was {what}");
     let done = format!("Event subscription {name} has been {what}");
     let state = subscription.validation.state;
     let told = match blocked {

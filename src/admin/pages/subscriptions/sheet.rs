@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use askama::Template;
-use axum::Extension;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use http::StatusCode;
 
 use crate::admin::bare::draw_with;
@@ -20,7 +19,6 @@ use crate::admin::pages::subscriptions::definition::{Fold, Sections, Subject};
 use crate::admin::pages::subscriptions::trial;
 use crate::admin::pages::subscriptions::trial::TrialText;
 use crate::admin::paths::{subscription_page, topic_page};
-use crate::admin::security::audit::NothingToNote;
 use crate::admin::security::session::Visitor;
 use crate::admin::site::Site;
 use crate::model::destination::DeliveryMode;
@@ -115,11 +113,10 @@ impl<'a> Sheet<'a> {
         visitor: &Visitor,
         trial: Result<Option<TrialText>, Refusal>,
     ) -> Response {
-        let page = match trial {
+        match trial {
             Ok(trial) => self.draw_with(visitor, trial, Vec::new()),
             Err(refusal) => self.draw_with(visitor, None, vec![refusal]),
-        };
-        (Extension(NothingToNote), page).into_response()
+        }
     }
 
     fn draw_with(

@@ -28,6 +28,7 @@ use crate::admin::widgets::retry_preview::RetryPreview;
 use crate::admin::widgets::{Badge, Due, Flash, Moment};
 use crate::admin::widgets::{json_text, print};
 use crate::base::{TimeScale, Timestamp};
+use crate::model::audit::SecretKind;
 use crate::model::batch::BatchPolicy;
 use crate::model::delivery::DeliveryState;
 use crate::model::filter::{Clause, Filter};
@@ -180,9 +181,10 @@ pub(crate) async fn reveal_url(
     Submitted { visitor, .. }: Submitted,
 ) -> PageResult {
     let (topic, subscription) = site.subscription(&topic, &name)?;
-    let (of, name) = (&topic.topic.name, &subscription.name);
-    tracing::info!(user.name = visitor.name, topic.name = %of, subscription.name = %name,
-        "a webhook's URL was shown");
+    let (by, of, name) = (&visitor.caller, &topic.topic.name, &subscription.name);
+    site.broker
+        .show_secrets(by, SecretKind::Url, of, name)
+        .await?;
     let range = RangeChoice::default();
     draw_subscription(&site, &visitor, (&topic, &subscription), &range, true).await
 }
@@ -196,7 +198,10 @@ pub(crate) async fn validate(
     let (topic, subscription) = site.subscription(&topic, &name)?;
     let had_agreed = subscription.validation.validated_once;
     let (topic, name) = (&topic.topic.name, &subscription.name);
-    let (_, subscription) = site.broker.validate_again(topic, name).await?;
+    let (_, subscription) = site
+        .broker
+        .validate_again(&visitor.caller, topic, name)
+        .await?;
     let told = match subscription.validation.state {
         ValidationState::Succeeded if !had_agreed => Flash::done(
             "The webhook has agreed to receive events. Those that were published before were not \
@@ -219,9 +224,9 @@ pub(crate) async fn pause(
 ) -> PageResult {
     let (topic, subscription) = site.subscription(&topic, &name)?;
     let (topic, name) = (&topic.topic.name, &subscription.name);
-    site.broker.pause_subscription(topic, name).await?;
-    tracing::info!(user.name = visitor.name, topic.name = %topic, subscription.name = %name,
-        "a subscription was paused");
+    site.broker
+        .pause_subscription(&visitor.caller, topic, name)
+        .await?;
     let told = "The subscription is paused. Its events wait, and their time to live goes on.";
     back_with(&visitor, (topic, name), Flash::done(told)).await
 }
@@ -234,9 +239,9 @@ pub(crate) async fn resume(
 ) -> PageResult {
     let (topic, subscription) = site.subscription(&topic, &name)?;
     let (topic, name) = (&topic.topic.name, &subscription.name);
-    site.broker.resume_subscription(topic, name).await?;
-    tracing::info!(user.name = visitor.name, topic.name = %topic, subscription.name = %name,
-        "a subscription was resumed");
+    site.broker
+        .resume_subscription(&visitor.caller, topic, name)
+        .await?;
     let told = Flash::done("The subscription is resumed: deliveries go on.");
     back_with(&visitor, (topic, name), told).await
 }

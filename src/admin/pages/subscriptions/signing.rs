@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use askama::Template;
-use axum::Extension;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Redirect, Response};
 use serde_json::json;
@@ -23,10 +22,8 @@ use crate::admin::site::Site;
 use crate::admin::widgets::Flash;
 use crate::admin::widgets::print::sentence;
 use crate::broker::ManageError;
-use crate::broker::trail::Made;
-use crate::model::destination::Destination;
 use crate::model::registry::TopicEntry;
-use crate::model::signing::{Signing, SigningSecret};
+use crate::model::signing::SigningSecret;
 use crate::model::subscription::EventSubscription;
 use crate::wire::resource::{Rotation, parse_rotation};
 
@@ -67,19 +64,8 @@ pub(crate) fn make_first(site: &Site, form: &mut Form) -> Option<SigningSecret> 
     Some(secret)
 }
 
-/// The page with the secret that a new subscription signs with.
-pub(crate) fn show_made(
-    visitor: &Visitor,
-    topic: &TopicEntry,
-    subscription: &EventSubscription,
-    secret: &SigningSecret,
-) -> Response {
-    let page = subscription_page(topic.topic.name.as_str(), subscription.name.as_str());
-    let shown = show_once(visitor, topic, subscription, secret);
-    (Extension(Made(page)), shown).into_response()
-}
-
-fn show_once(
+/// The page with a secret that the subscription signs with from now on.
+pub(crate) fn show_once(
     visitor: &Visitor,
     topic: &TopicEntry,
     subscription: &EventSubscription,
@@ -115,7 +101,7 @@ pub(crate) async fn rotate(
 ) -> PageResult {
     let (topic, subscription) = signer(&site, &topic, &name)?;
     let refusal = match rotation(&form) {
-        Ok(rotation) => match sign(&site, &topic, &subscription, rotation).await? {
+        Ok(rotation) => match sign(&site, &visitor, (&topic, &subscription), rotation).await? {
             Ok(secret) => {
                 return show_or_tell(&visitor, &topic, &subscription, &form, secret).await;
             }
@@ -142,12 +128,16 @@ fn rotation(form: &Form) -> Result<Rotation, Refusal> {
 
 async fn sign(
     site: &Site,
-    topic: &TopicEntry,
-    subscription: &EventSubscription,
+    visitor: &Visitor,
+    (topic, subscription): (&TopicEntry, &EventSubscription),
     rotation: Rotation,
 ) -> Result<Result<SigningSecret, Refusal>, PageError> {
     let (of, name) = (&topic.topic.name, &subscription.name);
-    match site.broker.rotate_signing_secret(of, name, rotation).await {
+    match site
+        .broker
+        .rotate_signing_secret(&visitor.caller, of, name, rotation)
+        .await
+    {
         Ok((secret, _)) => Ok(Ok(secret)),
         Err(error @ ManageError::TooManySecrets(_)) => {
             Ok(Err(Refusal::of(GRACE, sentence(&error.to_string()))))
@@ -165,8 +155,6 @@ async fn show_or_tell(
     secret: SigningSecret,
 ) -> PageResult {
     let (of, name) = (&topic.topic.name, &subscription.name);
-    tracing::info!(user.name = visitor.name, topic.name = %of, subscription.name = %name,
-        "a subscription got a signing secret");
     if form.filled(SECRET).is_none() {
         return Ok(show_once(visitor, topic, subscription, &secret));
     }
@@ -205,18 +193,8 @@ pub(crate) async fn stop(
 ) -> PageResult {
     let (topic, subscription) = signer(&site, &topic, &name)?;
     let (of, name) = (&topic.topic.name, &subscription.name);
-    let unsigned = |_: &TopicEntry, current: &EventSubscription| {
-        let mut definition = current.definition.clone();
-        if let Destination::WebHook(webhook) = &mut definition.destination {
-            webhook.credentials.signing = Signing::default();
-        }
-        Ok::<_, ManageError>(definition)
-    };
-    site.broker
-        .patch_subscription(of, name.clone(), unsigned)
-        .await?;
-    tracing::info!(user.name = visitor.name, topic.name = %of, subscription.name = %name,
-        "a subscription signs no more");
+    let by = &visitor.caller;
+    site.broker.remove_signing_secrets(by, of, name).await?;
     visitor
         .tell(Flash::done(format!("{name} signs no more.")))
         .await?;

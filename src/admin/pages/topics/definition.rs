@@ -65,10 +65,9 @@ pub(crate) async fn create(
         Err(refusals) => return Ok(draw_form(&visitor, &form, refusals)),
     };
     site.broker
-        .put_topic(name.clone(), definition)
+        .put_topic(&visitor.caller, name.clone(), definition)
         .await
         .map_err(PageError::from)?;
-    tracing::info!(user.name = visitor.name, topic.name = %name, "a topic was created");
     let next = "Publish to its URL with one of its keys, and subscribe whoever wants its events.";
     visitor
         .tell(Flash::done(format!(

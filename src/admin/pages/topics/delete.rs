@@ -60,8 +60,9 @@ pub(crate) async fn delete(
 ) -> PageResult {
     let topic = site.made_topic(&topic)?;
     let name = &topic.topic.name;
-    site.broker.delete_topic(name, OnDelete::Discard).await?;
-    tracing::info!(user.name = visitor.name, topic.name = %name, "a topic was deleted");
+    site.broker
+        .delete_topic(&visitor.caller, name, OnDelete::Discard)
+        .await?;
     visitor
         .tell(Flash::done(format!("Topic {name} has been deleted.")))
         .await?;

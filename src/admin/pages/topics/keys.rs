@@ -26,7 +26,8 @@ pub(crate) async fn reveal_keys(
     let shown = only.chosen()?;
     let visitor = visitor.with_flash().await?;
     let topic = site.made_topic(&topic)?;
-    tracing::info!(user.name = visitor.name, topic.name = %topic.topic.name, "keys were shown");
+    let (by, name) = (&visitor.caller, &topic.topic.name);
+    site.broker.show_topic_keys(by, name).await?;
     draw_topic(&site, &visitor, &topic, &RangeChoice::default(), shown).await
 }
 
@@ -37,7 +38,7 @@ pub(crate) async fn ask_to_regenerate(
     Path((topic, key)): Path<(String, String)>,
 ) -> PageResult {
     let topic = site.made_topic(&topic)?;
-    let (_, key) = keys::named(&key)?;
+    let key = keys::named(&key)?;
     let name = topic.topic.name.as_str();
     let question = keys::ask_to_regenerate(&visitor, key, name, topic_page(name));
     Ok(draw(&question))
@@ -50,12 +51,13 @@ pub(crate) async fn regenerate(
     Submitted { visitor, .. }: Submitted,
 ) -> PageResult {
     let topic = site.made_topic(&topic)?;
-    let (key, word) = keys::named(&key)?;
+    let key = keys::named(&key)?;
     let name = &topic.topic.name;
-    site.broker.regenerate_key(name, key).await?;
-    tracing::info!(user.name = visitor.name, topic.name = %name, key = word, "a key was renewed");
-    visitor
-        .tell(Flash::done(format!("{word} has been regenerated.")))
+    site.broker
+        .regenerate_key(&visitor.caller, name, key)
         .await?;
-    Ok(keys::lead_to_key(&topic_page(name.as_str()), word))
+    visitor
+        .tell(Flash::done(format!("{key} has been regenerated.")))
+        .await?;
+    Ok(keys::lead_to_key(&topic_page(name.as_str()), key))
 }

@@ -112,13 +112,8 @@ pub(crate) async fn publish(
         Ok(events) => events,
         Err(refusal) => return Ok(draw_form(&site, &visitor, &topic, &form, Some(refusal))),
     };
-    let keys = site.broker.publish(&topic, events, None).await?;
-    let name = topic.topic.name.as_str();
-    tracing::info!(
-        user.name = visitor.name,
-        topic.name = name,
-        "events were published by hand"
-    );
+    let by = &visitor.caller;
+    let keys = site.broker.publish_by_hand(by, &topic, events).await?;
     let number = u64::try_from(keys.len()).unwrap_or(u64::MAX);
     let told = print::plural(
         number,

@@ -23,9 +23,8 @@ use crate::admin::security::session::Visitor;
 use crate::admin::site::Site;
 use crate::admin::widgets::Due;
 use crate::base::Timestamp;
-use crate::model::access::{AccessKeys, Secret};
+use crate::model::access::KeyName;
 use crate::model::registry::TopicEntry;
-use crate::wire::sas::sign;
 
 const KEY: &str = "key";
 const ENDS_AT: &str = "endsAt";
@@ -40,7 +39,7 @@ struct AccessTokenPage {
     frame: Frame,
     topic: String,
     path: String,
-    key: &'static str,
+    key: KeyName,
     ends: Due,
     /// What it is good for.
     resource: String,
@@ -68,16 +67,13 @@ pub(crate) async fn make_token(
     Submitted { visitor, form }: Submitted,
 ) -> PageResult {
     let topic = site.made_topic(&topic)?;
-    let chosen = chosen_key(&topic, &form).and_then(|key| Ok((key, end(&form, visitor.now)?)));
-    let ((key, secret), ends_at) = match chosen {
+    let chosen = chosen_key(&form).and_then(|key| Ok((key, end(&form, visitor.now)?)));
+    let (key, ends_at) = match chosen {
         Ok(chosen) => chosen,
         Err(refusal) => return Ok(draw_form(&visitor, &topic, &form, Some(refusal))),
     };
-    let name = &topic.topic.name;
-    tracing::info!(user.name = visitor.name, topic.name = %name, key, ends_at = %ends_at,
-        "a shared access signature was made");
-    let resource = site.publish_url(&topic);
-    let token = sign(&resource, ends_at, secret);
+    let (by, name) = (&visitor.caller, &topic.topic.name);
+    let token = site.broker.create_sas_token(by, name, key, ends_at).await?;
     Ok(draw(&AccessTokenPage {
         frame: Frame::new(&visitor, format!("Token for {name}")),
         topic: name.to_string(),
@@ -85,27 +81,14 @@ pub(crate) async fn make_token(
         key,
         ends: Due::new(ends_at, visitor.now),
         command: snippets::command_with_token(&site, &topic, &token),
-        resource,
+        resource: site.publish_url(&topic),
         token,
     }))
 }
 
-/// The key to sign with, and its name.
-fn chosen_key<'a>(
-    topic: &'a TopicEntry,
-    form: &Form,
-) -> Result<(&'static str, &'a Secret), Refusal> {
-    let (_, name) =
-        keys::named(form.text(KEY)).map_err(|_| Refusal::of(KEY, "It must be key1 or key2."))?;
-    let keys: &AccessKeys = topic
-        .topic
-        .keys
-        .as_ref()
-        .expect("topics that are made have keys");
-    Ok(match name {
-        "key1" => (name, &keys.key1),
-        _ => (name, &keys.key2),
-    })
+/// The key to sign with.
+fn chosen_key(form: &Form) -> Result<KeyName, Refusal> {
+    keys::named(form.text(KEY)).map_err(|_| Refusal::of(KEY, "It must be key1 or key2."))
 }
 
 fn end(form: &Form, now: Timestamp) -> Result<Timestamp, Refusal> {
