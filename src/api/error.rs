@@ -9,6 +9,7 @@ use axum::http::response::Parts;
 use axum::http::{HeaderName, HeaderValue, Method, StatusCode, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use serde_json::json;
 
 use crate::api::ApiState;
 use crate::broker::{
@@ -19,7 +20,7 @@ use crate::model::name::InvalidName;
 use crate::store::StoreError;
 use crate::wire::error_body::{correlation, error_body};
 use crate::wire::pull::InvalidPull;
-use crate::wire::resource::InvalidResource;
+use crate::wire::resource::{Fault, InvalidResource};
 use crate::wire::{BadInput, BadInputKind};
 
 /// Azure's code for a webhook that has not agreed (rule 5).
@@ -42,6 +43,8 @@ pub(super) struct ApiError {
     pub(super) explanation: String,
     /// The field that is wrong.
     pub(super) target: Option<String>,
+    /// All that is wrong, where there can be more than one thing.
+    faults: Box<[Fault]>,
     /// Seconds after which another try is worth it.
     pub(super) retry_after_s: Option<u64>,
 }
@@ -55,6 +58,7 @@ impl ApiError {
             detail: code,
             explanation,
             target: None,
+            faults: Box::default(),
             retry_after_s: None,
         }
     }
@@ -157,6 +161,12 @@ pub(super) async fn render_error(state: &ApiState, response: Response) -> Respon
         &format!("{}{stop}{report}", error.explanation),
         error.detail,
     );
+    if !error.faults.is_empty() {
+        let details = error.faults.iter().map(|fault| {
+            json!({ "code": fault.code(), "target": fault.path, "message": fault.to_string() })
+        });
+        body["error"]["details"] = details.collect();
+    }
     if let Some(target) = error.target {
         body["error"]["target"] = target.into();
     }
@@ -233,8 +243,13 @@ impl From<BadInput> for ApiError {
 
 impl From<InvalidResource> for ApiError {
     fn from(invalid: InvalidResource) -> Self {
-        let mut error = Self::new(StatusCode::BAD_REQUEST, invalid.code, invalid.to_string());
-        error.target = Some(invalid.target);
+        let mut error = Self::new(
+            StatusCode::BAD_REQUEST,
+            invalid.first().code(),
+            invalid.to_string(),
+        );
+        error.target = Some(invalid.first().path.clone());
+        error.faults = invalid.faults.into();
         error
     }
 }

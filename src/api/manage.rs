@@ -19,7 +19,7 @@ use crate::model::audit::{Caller, SecretKind};
 use crate::model::name::{InvalidName, NamespaceName, SubscriptionName, TopicName};
 use crate::model::registry::TopicEntry;
 use crate::model::subscription::{EventSubscription, OnDelete};
-use crate::wire::resource::{self, SubscriptionContext};
+use crate::wire::resource::{self, Observed, SubscriptionContext};
 
 pub(super) type ApiResult = Result<Response, ApiError>;
 
@@ -375,11 +375,13 @@ fn show_subscription(
     subscription: &EventSubscription,
 ) -> Value {
     let health = state.broker.health_of(subscription.id);
-    let now = state.broker.clock().now();
-    let mut shown = resource::render_subscription(entry, subscription, &health, now);
     let outage = state.broker.storage_outage(subscription.id);
-    shown["properties"]["everpost"]["deadLetterStorage"] = resource::render_outage(outage.as_ref());
-    shown
+    let observed = Observed {
+        health: &health,
+        outage: outage.as_ref(),
+        now: state.broker.clock().now(),
+    };
+    resource::render_subscription(entry, subscription, observed)
 }
 
 fn context<'a>(state: &ApiState, entry: &'a TopicEntry) -> SubscriptionContext<'a> {

@@ -61,10 +61,20 @@ pub enum KeyName {
 
 impl fmt::Display for KeyName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+        f.write_str(self.name())
+    }
+}
+
+impl KeyName {
+    /// Both.
+    pub const ALL: [KeyName; 2] = [Self::Key1, Self::Key2];
+
+    /// Azure's spelling.
+    pub fn name(self) -> &'static str {
+        match self {
             Self::Key1 => "key1",
             Self::Key2 => "key2",
-        })
+        }
     }
 }
 

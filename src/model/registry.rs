@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::base::Timestamp;
 use crate::model::access::AccessKeys;
 use crate::model::event::Event;
-use crate::model::filter::EventView;
+use crate::model::filter::{Dialect, EventView};
 use crate::model::name::{NamespaceName, SubscriptionName, TopicName};
 use crate::model::namespace::Namespace;
 use crate::model::retry::RetryPolicy;
@@ -238,6 +238,14 @@ impl TopicEntry {
             time_to_live: retention
                 .map_or(policy.time_to_live, |most| policy.time_to_live.min(most)),
             ..policy.clone()
+        }
+    }
+
+    /// The dialect of the filters of its subscriptions.
+    pub fn filter_dialect(&self) -> Dialect {
+        match self.namespace {
+            None => Dialect::Basic,
+            Some(_) => Dialect::Namespace,
         }
     }
 

@@ -7,7 +7,7 @@ use crate::model::audit::{AuditAction, AuditEntry, Change, Target, TargetKind};
 use crate::model::name::{NamespaceName, SubscriptionName, TopicName};
 use crate::model::probation::Health;
 use crate::model::registry::Registry;
-use crate::wire::resource;
+use crate::wire::resource::{self, Observed};
 
 /// Changes of one entry; what exceeds it is left out.
 const CHANGES_MAX: usize = 100;
@@ -49,13 +49,12 @@ fn document(registry: &Registry, target: &Target, now: Timestamp) -> Option<Valu
     let (of, name) = name.rsplit_once('/')?;
     let topic = topic(of)?;
     let subscription = topic.subscription(&SubscriptionName::parse(name).ok()?)?;
-    let health = Health::default();
-    Some(resource::render_subscription(
-        topic,
-        subscription,
-        &health,
+    let observed = Observed {
+        health: &Health::default(),
+        outage: None,
         now,
-    ))
+    };
+    Some(resource::render_subscription(topic, subscription, observed))
 }
 
 /// What `after` has that `before` has not, and the other way round. `None` stands for what was created or

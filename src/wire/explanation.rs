@@ -13,8 +13,7 @@ use crate::model::registry::TopicEntry;
 use crate::model::subscription::{Disabled, EventSubscription, SkipReason};
 use crate::wire::bad_input::{BadInput, shortened};
 use crate::wire::decode_one;
-use crate::wire::filter::render_clause;
-use crate::wire::resource::{INVALID_REQUEST, InvalidResource};
+use crate::wire::resource::{InvalidResource, render_clause};
 
 /// Which event is asked about.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -86,12 +85,8 @@ pub(super) fn read<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, InvalidR
         .map_err(|error| invalid("", format!("the request body is not as expected: {error}")))
 }
 
-pub(super) fn invalid(target: &str, problem: impl Into<String>) -> InvalidResource {
-    InvalidResource {
-        code: INVALID_REQUEST,
-        target: target.to_owned(),
-        problem: problem.into(),
-    }
+pub(super) fn invalid(path: &str, problem: impl Into<String>) -> InvalidResource {
+    InvalidResource::of(path, problem)
 }
 
 fn in_event(input: &BadInput) -> InvalidResource {

@@ -11,8 +11,7 @@ use crate::model::limits::{TRIAL_EVENTS, TRIAL_EVENTS_MAX};
 use crate::model::name::SubscriptionName;
 use crate::model::registry::TopicEntry;
 use crate::wire::explanation::{invalid, read, render_part};
-use crate::wire::filter;
-use crate::wire::resource::InvalidResource;
+use crate::wire::resource::{InvalidResource, parse_filter};
 
 /// What is to be tried.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,15 +47,11 @@ pub fn parse(topic: &TopicEntry, body: &[u8]) -> Result<TrialRequest, InvalidRes
 }
 
 fn proposed(topic: &TopicEntry, given: Option<&Value>) -> Result<Filter, InvalidResource> {
-    let Some(Value::Object(object)) = given else {
+    let Some(filter @ Value::Object(_)) = given else {
         let problem = "it must be an object as in an event subscription; {} matches every event";
         return Err(invalid("filter", problem));
     };
-    let parse = match topic.namespace {
-        None => filter::parse,
-        Some(_) => filter::parse_configuration,
-    };
-    parse(object).map_err(|error| invalid(&format!("filter.{}", error.path), error.problem))
+    parse_filter(topic.filter_dialect(), filter).map_err(|invalid| invalid.inside("filter"))
 }
 
 fn subscription(given: &Value) -> Result<SubscriptionName, InvalidResource> {

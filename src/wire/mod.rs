@@ -19,7 +19,6 @@ pub mod error_body;
 mod event_grid;
 pub mod explanation;
 mod field;
-pub mod filter;
 pub mod filter_trial;
 pub mod json;
 mod moment;

@@ -8,6 +8,8 @@ use serde_json::Value;
 
 use crate::admin::error::PageError;
 use crate::admin::forms::json_fault;
+use crate::admin::widgets::print::sentence;
+use crate::wire::resource::{Fault, InvalidResource};
 
 /// Fields of one form; ours have far fewer.
 const FIELDS_MAX: usize = 200;
@@ -181,6 +183,14 @@ impl Refusal {
             true => named.len(),
             false => 0,
         }
+    }
+}
+
+impl From<InvalidResource> for Refusal {
+    /// What the management API has against a document; the first of its faults.
+    fn from(invalid: InvalidResource) -> Self {
+        let Fault { path, problem } = invalid.first();
+        Self::of(path, sentence(problem))
     }
 }
 

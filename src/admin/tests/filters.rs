@@ -165,6 +165,6 @@ async fn a_clause_that_is_wrong_is_told_by_its_row() {
     assert_eq!(page.status, 422);
     page.expect(&[
         "href=\"#advancedFilters[1].values\">Clause 2, Values</a>",
-        "It must be a number, not &#34;many&#34;.",
+        "It must be a number, but it is &#34;many&#34;.",
     ]);
 }

@@ -108,7 +108,10 @@ async fn wrong_input_is_told_by_its_field() {
         ),
         (
             FILTER,
-            vec![("event", EVENT), ("filter", "{\"advancedFilters\":[{}]}")],
+            vec![
+                ("event", EVENT),
+                ("filter", "{\"advancedFilters\":[{\"key\":\"data.total\"}]}"),
+            ],
             "filter",
             "AdvancedFilters[0].operatorType",
         ),

@@ -15,7 +15,7 @@ use crate::model::registry::TopicEntry;
 use crate::model::subscription::EventSubscription;
 use crate::outbound::evaluate::EgressVerdict;
 use crate::store::{CommitTimes, StoreError};
-use crate::wire::resource;
+use crate::wire::resource::{self, Observed};
 
 /// Raised when a part of the bundle moves or changes its meaning.
 const FORMAT: u32 = 1;
@@ -88,7 +88,12 @@ impl Diagnostics {
         report: &Report,
     ) -> Value {
         let health = self.0.broker.health_of(subscription.id);
-        let mut shown = resource::render_subscription(topic, subscription, &health, report.at);
+        let observed = Observed {
+            health: &health,
+            outage: None,
+            now: report.at,
+        };
+        let mut shown = resource::render_subscription(topic, subscription, observed);
         let receiver = subscription.definition.destination.brief();
         withhold(&mut shown, receiver);
         shown

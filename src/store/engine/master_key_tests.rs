@@ -23,7 +23,7 @@ fn unsealed(topics: usize) -> tempfile::TempDir {
     let connection = db::open_writer(&path).expect("the database");
     for id in 1..=topics {
         let insert = "INSERT INTO topic (id, name, definition, key1, key2, created_at, updated_at)
-                      VALUES (?1, 'topic-' || ?1, '{\"location\":\"l\"}', ?2, ?2, 0, 0)";
+                      VALUES (?1, 'topic-' || ?1, '{\"location\":\"l\",\"properties\":{}}', ?2, ?2, 0, 0)";
         connection
             .execute(insert, params![id as i64, SECRETS[0]])
             .expect("a topic");

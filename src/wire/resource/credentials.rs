@@ -1,441 +1,259 @@
 //! What a webhook is shown besides events, inside the `properties` of its destination: extensions.
 //!
-//! Answers never show a secret. An update that leaves one out keeps it, as long as what it belongs to
+//! Answers never show a secret. A change that leaves one out keeps it, as long as what it belongs to
 //! (the user, the client, the certificate) stays the same.
 
 use std::sync::Arc;
 
-use http::HeaderValue;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::json;
 
-use super::InvalidResource;
-use super::fields::Fields;
+use super::mirror::documents;
+use super::rules::Judged;
+use super::secret::is_hidden;
 use crate::base::Timestamp;
 use crate::model::access::Secret;
 use crate::model::credentials::{
     Authentication, ClientCertificate, ClientCredentials, Credentials, SecretPlace, TlsMaterial,
 };
-use crate::model::destination::{EndpointUrl, WebHook};
+use crate::model::destination::EndpointUrl;
 use crate::model::limits::{CREDENTIAL_BYTES_MAX, PEM_BYTES_MAX, SIGNING_SECRETS_MAX};
 use crate::model::signing::{ActiveSecret, Signing, SigningSecret};
-use crate::wire::client_credentials::is_token;
 use crate::wire::pem::{self, Part};
 
-pub(super) const AUTHENTICATION: &str = "authentication";
-pub(super) const CERTIFICATE: &str = "clientCertificate";
-pub(super) const AUTHORITIES: &str = "certificateAuthorities";
-pub(super) const SIGNING: &str = "signingSecrets";
-
-/// The three kinds of [`Authentication`].
-const BASIC: &str = "Basic";
-const BEARER: &str = "Bearer";
-const CLIENT_CREDENTIALS: &str = "ClientCredentials";
-
-/// Words for [`SecretPlace`].
-const PLACES: [(&str, SecretPlace); 2] =
-    [("Header", SecretPlace::Header), ("Body", SecretPlace::Body)];
-
-/// Reads the four properties; `kept` has the secrets that need not be given again.
-pub(super) fn read(
-    properties: &Fields,
-    kept: Option<&Credentials>,
-    now: Timestamp,
-) -> Result<Credentials, InvalidResource> {
-    let authentication = kept.and_then(|kept| kept.authentication.as_ref());
-    let tls = kept.and_then(|kept| kept.tls.as_deref());
-    Ok(Credentials {
-        authentication: read_authentication(properties, authentication)?,
-        tls: read_tls(properties, tls)?,
-        signing: read_signing(properties, kept.map(|kept| &kept.signing), now)?,
-    })
+documents! {
+    ActiveSecret => ActiveSecretDocument;
+    Authentication => AuthenticationDocument;
+    ClientCertificate => ClientCertificateDocument;
+    ClientCredentials => ClientCredentialsDocument;
+    Credentials => CredentialsDocument;
+    SecretPlace => SecretPlaceDocument;
+    Signing => SigningDocument;
 }
 
-fn read_authentication(
-    properties: &Fields,
-    kept: Option<&Authentication>,
-) -> Result<Option<Authentication>, InvalidResource> {
-    let Some(fields) = properties.object(AUTHENTICATION)? else {
-        return Ok(None);
-    };
-    let read = fields.choice("type", &AUTHENTICATIONS)?;
-    let kinds = "\"Basic\", \"Bearer\" or \"ClientCredentials\"";
-    let read = read.ok_or_else(|| fields.missing("type", kinds))?;
-    read(&fields, kept).map(Some)
+/// The properties of a webhook that prove who calls it.
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(remote = "Credentials")]
+struct CredentialsDocument {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    authentication: Option<Authentication>,
+    #[serde(flatten, with = "tls")]
+    #[schemars(with = "TlsDocument")]
+    tls: Option<Arc<TlsMaterial>>,
+    #[serde(rename = "signingSecrets", default, deserialize_with = "none_if_null")]
+    #[serde(skip_serializing_if = "is_empty")]
+    #[schemars(with = "Option<Signing>")]
+    signing: Signing,
 }
 
-type Read = fn(&Fields, Option<&Authentication>) -> Result<Authentication, InvalidResource>;
-
-const AUTHENTICATIONS: [(&str, Read); 3] = [
-    (BASIC, read_basic),
-    (BEARER, read_bearer),
-    (CLIENT_CREDENTIALS, read_client_credentials),
-];
-
-fn read_basic(
-    fields: &Fields,
-    kept: Option<&Authentication>,
-) -> Result<Authentication, InvalidResource> {
-    fields.expect_names(&["type", "username", "password"])?;
-    let username = fields.required_text("username", "the name of a user")?;
-    let kept = match kept {
-        Some(Authentication::Basic {
-            username: same,
-            password,
-        }) if same == username => Some(password),
-        _ => None,
-    };
-    Ok(Authentication::Basic {
-        username: username.to_owned(),
-        password: read_secret(fields, "password", "the user's password", kept)?,
-    })
+fn none_if_null<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Signing, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
-fn read_bearer(
-    fields: &Fields,
-    kept: Option<&Authentication>,
-) -> Result<Authentication, InvalidResource> {
-    fields.expect_names(&["type", "token"])?;
-    let kept = match kept {
-        Some(Authentication::Bearer { token }) => Some(token),
-        _ => None,
-    };
-    let token = read_secret(fields, "token", "the token that is sent", kept)?;
-    Ok(Authentication::Bearer { token })
+fn is_empty(signing: &Signing) -> bool {
+    signing.0.is_empty()
 }
 
-fn read_client_credentials(
-    fields: &Fields,
-    kept: Option<&Authentication>,
-) -> Result<Authentication, InvalidResource> {
-    const SECRET: &str = "clientSecret";
-    fields.expect_names(&[
-        "type", "tokenUrl", "clientId", SECRET, "scope", "audience", "sentIn",
-    ])?;
-    let url = fields.required_text("tokenUrl", "the URL that tokens are fetched from")?;
-    let token_url = EndpointUrl::parse(url);
-    let token_url = token_url.map_err(|problem| fields.invalid("tokenUrl", problem.to_string()))?;
-    let client_id = fields.required_text("clientId", "the id of a client")?;
-    let kept = match kept {
-        Some(Authentication::ClientCredentials(kept))
-            if kept.client_id == client_id && kept.token_url == token_url =>
-        {
-            Some(&kept.client_secret)
+/// What goes into the header `Authorization` of deliveries.
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(remote = "Authentication", tag = "type")]
+#[schemars(rename = "Authentication")]
+enum AuthenticationDocument {
+    Basic {
+        #[schemars(length(min = 1), extend("x-maxBytes" = CREDENTIAL_BYTES_MAX))]
+        #[schemars(extend("x-expected" = "the name of a user", "x-check" = "username"))]
+        username: String,
+        /// Null in answers; left out, it stays.
+        #[schemars(length(min = 1), extend("x-maxBytes" = CREDENTIAL_BYTES_MAX))]
+        #[schemars(extend("x-expected" = "the user's password", "x-check" = "headerValue"))]
+        #[schemars(extend("x-kept" = ["username"]))]
+        password: Secret,
+    },
+    Bearer {
+        /// Null in answers; left out, it stays.
+        #[schemars(length(min = 1), extend("x-maxBytes" = CREDENTIAL_BYTES_MAX))]
+        #[schemars(extend("x-expected" = "the token that is sent", "x-check" = "bearerToken"))]
+        #[schemars(extend("x-kept" = []))]
+        token: Secret,
+    },
+    ClientCredentials(ClientCredentials),
+}
+
+/// A bearer token that is fetched (RFC 6749, section 4.4).
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(remote = "ClientCredentials", rename_all = "camelCase")]
+#[schemars(rename = "ClientCredentials")]
+struct ClientCredentialsDocument {
+    #[serde(serialize_with = "show_url")]
+    #[schemars(length(min = 1), extend("x-maxBytes" = CREDENTIAL_BYTES_MAX))]
+    #[schemars(extend("x-expected" = "the URL that tokens are fetched from"))]
+    token_url: EndpointUrl,
+    #[schemars(length(min = 1), extend("x-maxBytes" = CREDENTIAL_BYTES_MAX))]
+    #[schemars(extend("x-expected" = "the id of a client", "x-check" = "headerValue"))]
+    client_id: String,
+    /// Null in answers; left out, it stays.
+    #[schemars(length(min = 1), extend("x-maxBytes" = CREDENTIAL_BYTES_MAX))]
+    #[schemars(extend("x-expected" = "the client's secret", "x-check" = "headerValue"))]
+    #[schemars(extend("x-kept" = ["tokenUrl", "clientId"]))]
+    client_secret: Secret,
+    #[schemars(extend("x-maxBytes" = CREDENTIAL_BYTES_MAX, "x-check" = "headerValue"))]
+    scope: Option<String>,
+    /// Sent as `audience`, which some authorization servers want.
+    #[schemars(extend("x-maxBytes" = CREDENTIAL_BYTES_MAX, "x-check" = "headerValue"))]
+    audience: Option<String>,
+    /// Where the client's secret is sent.
+    #[serde(default)]
+    sent_in: SecretPlace,
+}
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(remote = "SecretPlace")]
+#[schemars(rename = "SecretPlace")]
+enum SecretPlaceDocument {
+    Header,
+    Body,
+}
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(remote = "TlsMaterial", rename_all = "camelCase")]
+struct TlsDocument {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    client_certificate: Option<ClientCertificate>,
+    /// Certificates in PEM that are trusted besides the system's.
+    #[serde(
+        rename = "certificateAuthorities",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
+    #[schemars(extend("x-maxBytes" = PEM_BYTES_MAX, "x-check" = "certificates"))]
+    authorities: Option<String>,
+}
+
+/// Shown to webhooks that ask for one.
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(remote = "ClientCertificate")]
+#[schemars(rename = "ClientCertificate", extend("x-rule" = "clientCertificate"))]
+struct ClientCertificateDocument {
+    /// In PEM, with its chain.
+    #[schemars(length(min = 1), extend("x-maxBytes" = PEM_BYTES_MAX))]
+    #[schemars(extend("x-expected" = "a certificate in PEM, with its chain"))]
+    certificate: String,
+    /// Null in answers; left out, it stays.
+    #[schemars(length(min = 1), extend("x-maxBytes" = PEM_BYTES_MAX))]
+    #[schemars(extend("x-expected" = "the certificate's private key in PEM"))]
+    #[schemars(extend("x-kept" = ["certificate"]))]
+    key: Secret,
+}
+
+/// Left out, they stay; empty or null ends them.
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(remote = "Signing", transparent)]
+#[schemars(extend("x-noun" = "signing secrets", "x-key" = "fingerprint"))]
+struct SigningDocument(#[schemars(length(max = SIGNING_SECRETS_MAX))] Vec<ActiveSecret>);
+
+/// A secret that signs deliveries. A new one is given, one that stays is named by its fingerprint.
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(remote = "ActiveSecret", rename_all = "camelCase")]
+#[schemars(rename = "SigningSecret", extend("x-rule" = "signingSecret"))]
+struct ActiveSecretDocument {
+    #[serde(flatten, with = "fingerprinted")]
+    #[schemars(with = "Fingerprinted")]
+    secret: SigningSecret,
+    #[serde(default)]
+    #[schemars(skip_deserializing)]
+    created_at: Timestamp,
+    /// When it stops to sign; null for the newest.
+    #[serde(default)]
+    #[schemars(skip_deserializing)]
+    expires_at: Option<Timestamp>,
+}
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+struct Fingerprinted {
+    /// `whsec_` and 24 to 64 bytes in base64.
+    #[serde(skip_serializing_if = "is_hidden")]
+    #[schemars(extend("writeOnly" = true))]
+    secret: Option<SigningSecret>,
+    /// The first 16 digits of the secret's SHA-256.
+    fingerprint: Option<String>,
+}
+
+mod fingerprinted {
+    use serde::de::Error;
+
+    use super::*;
+
+    pub(super) fn serialize<S: Serializer>(
+        secret: &SigningSecret,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        let fingerprint = Some(secret.fingerprint());
+        Fingerprinted {
+            secret: Some(secret.clone()),
+            fingerprint,
         }
-        _ => None,
-    };
-    Ok(Authentication::ClientCredentials(ClientCredentials {
-        client_secret: read_secret(fields, SECRET, "the client's secret", kept)?,
-        token_url,
-        client_id: client_id.to_owned(),
-        scope: fields.text("scope")?.map(str::to_owned),
-        audience: fields.text("audience")?.map(str::to_owned),
-        sent_in: fields.choice("sentIn", &PLACES)?.unwrap_or_default(),
-    }))
-}
+        .serialize(serializer)
+    }
 
-pub(super) fn read_secret(
-    fields: &Fields,
-    name: &str,
-    expected: &str,
-    kept: Option<&Secret>,
-) -> Result<Secret, InvalidResource> {
-    match (fields.value(name), kept) {
-        (None, Some(kept)) => Ok(kept.clone()),
-        _ => Ok(Secret::new(fields.required_text(name, expected)?)),
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<SigningSecret, D::Error> {
+        let read = Fingerprinted::deserialize(deserializer)?;
+        read.secret.ok_or_else(|| D::Error::missing_field("secret"))
     }
 }
 
-fn read_tls(
-    properties: &Fields,
-    kept: Option<&TlsMaterial>,
-) -> Result<Option<Arc<TlsMaterial>>, InvalidResource> {
-    let authorities = properties.text(AUTHORITIES)?.map(str::to_owned);
-    let kept = kept.and_then(|kept| kept.client_certificate.as_ref());
-    let read = |fields: Fields| read_certificate(&fields, kept);
-    let client_certificate = properties.object(CERTIFICATE)?.map(read).transpose()?;
-    if authorities.is_none() && client_certificate.is_none() {
-        return Ok(None);
-    }
-    Ok(Some(Arc::new(TlsMaterial {
-        client_certificate,
-        authorities,
-    })))
-}
+/// Nothing at all where a webhook needs no TLS of its own.
+mod tls {
+    use super::*;
 
-fn read_certificate(
-    fields: &Fields,
-    kept: Option<&ClientCertificate>,
-) -> Result<ClientCertificate, InvalidResource> {
-    fields.expect_names(&["certificate", "key"])?;
-    let expected = "a certificate in PEM, with its chain";
-    let certificate = fields.required_text("certificate", expected)?;
-    // Whatever ends its lines: a form changes that.
-    let kept = kept.filter(|kept| kept.certificate.lines().eq(certificate.lines()));
-    let key = kept.map(|kept| &kept.key);
-    Ok(ClientCertificate {
-        key: read_secret(fields, "key", "the certificate's private key in PEM", key)?,
-        certificate: certificate.to_owned(),
-    })
-}
-
-/// Left out, they stay: nothing that does not know of them should end them.
-fn read_signing(
-    properties: &Fields,
-    kept: Option<&Signing>,
-    now: Timestamp,
-) -> Result<Signing, InvalidResource> {
-    if let (true, Some(kept)) = (properties.is_absent(SIGNING), kept) {
-        return Ok(kept.clone());
-    }
-    let given = properties.objects(SIGNING)?.unwrap_or_default();
-    let kept = kept.map_or(&[][..], |kept| &kept.0);
-    let read = |fields: &Fields| read_signing_secret(fields, kept, now);
-    given
-        .iter()
-        .map(read)
-        .collect::<Result<_, _>>()
-        .map(Signing)
-}
-
-fn read_signing_secret(
-    fields: &Fields,
-    kept: &[ActiveSecret],
-    now: Timestamp,
-) -> Result<ActiveSecret, InvalidResource> {
-    fields.expect_names(&["secret", "fingerprint", "createdAt", "expiresAt"])?;
-    if let (None, Some(fingerprint)) = (fields.value("secret"), fields.text("fingerprint")?) {
-        let mut kept = kept.iter();
-        let known = kept.find(|each| each.secret.fingerprint() == fingerprint);
-        let unknown = || fields.invalid("fingerprint", "no secret in use has it; give the secret");
-        return known.cloned().ok_or_else(unknown);
-    }
-    let text = fields.required_text("secret", "\"whsec_\" and 24 to 64 bytes in base64")?;
-    let secret = SigningSecret::parse(text);
-    let secret = secret.map_err(|problem| fields.invalid("secret", problem.to_string()))?;
-    let moment = |name| -> Result<Option<Timestamp>, InvalidResource> {
-        Ok(fields.text(name)?.and_then(|text| text.parse().ok()))
-    };
-    Ok(match fields.is_stored() {
-        true => ActiveSecret {
-            secret,
-            created_at: moment("createdAt")?.unwrap_or(now),
-            expires_at: moment("expiresAt")?,
-        },
-        false => ActiveSecret {
-            secret,
-            created_at: now,
-            expires_at: None,
-        },
-    })
-}
-
-/// The rules for what a client sends now.
-pub(super) fn check(
-    properties: &Fields,
-    webhook: &WebHook,
-    require_https: bool,
-) -> Result<(), InvalidResource> {
-    let credentials = &webhook.credentials;
-    if let Some(authentication) = &credentials.authentication {
-        let fields = properties.object_or_empty(AUTHENTICATION)?;
-        check_authentication(&fields, authentication, require_https)?;
-        let names = webhook.attribute_mappings.iter();
-        let mut names = names.map(|mapping| mapping.name.as_str());
-        if names.any(|name| name.eq_ignore_ascii_case("authorization")) {
-            let problem = "deliveryAttributeMappings has a header Authorization already; leave one of \
-                           the two out";
-            return Err(properties.invalid(AUTHENTICATION, problem));
-        }
-    }
-    if let Some(tls) = &credentials.tls {
-        check_tls(properties, tls, webhook.endpoint_url.is_https())?;
-    }
-    match credentials.signing.0.len() {
-        0..=SIGNING_SECRETS_MAX => Ok(()),
-        count => {
-            let problem = format!("at most {SIGNING_SECRETS_MAX} can sign, but there are {count}");
-            Err(properties.invalid(SIGNING, problem))
-        }
-    }
-}
-
-fn check_authentication(
-    fields: &Fields,
-    authentication: &Authentication,
-    require_https: bool,
-) -> Result<(), InvalidResource> {
-    match authentication {
-        Authentication::Basic { username, password } => {
-            if username.contains(':') {
-                let problem = "it must not contain a colon, which ends it in the header";
-                return Err(fields.invalid("username", problem));
-            }
-            check_credential(fields, "username", username)?;
-            check_credential(fields, "password", password.reveal())
-        }
-        Authentication::Bearer { token } => {
-            check_credential(fields, "token", token.reveal())?;
-            match is_token(token.reveal()) {
-                true => Ok(()),
-                false => Err(fields.invalid("token", "it must be visible ASCII without spaces")),
-            }
-        }
-        Authentication::ClientCredentials(client) => {
-            if require_https && !client.token_url.is_https() {
-                return Err(fields.invalid("tokenUrl", "it does not start with https"));
-            }
-            check_credential(fields, "tokenUrl", client.token_url.reveal().as_str())?;
-            check_credential(fields, "clientId", &client.client_id)?;
-            check_credential(fields, "clientSecret", client.client_secret.reveal())?;
-            check_credential(fields, "scope", client.scope.as_deref().unwrap_or_default())?;
-            let audience = client.audience.as_deref().unwrap_or_default();
-            check_credential(fields, "audience", audience)
-        }
-    }
-}
-
-/// Never shows the text.
-fn check_credential(fields: &Fields, name: &str, text: &str) -> Result<(), InvalidResource> {
-    if text.len() > CREDENTIAL_BYTES_MAX {
-        let problem = format!("it must have at most {CREDENTIAL_BYTES_MAX} bytes");
-        return Err(fields.invalid(name, problem));
-    }
-    match HeaderValue::from_str(text) {
-        Ok(_) => Ok(()),
-        Err(_) => Err(fields.invalid(
-            name,
-            "control characters such as line breaks are not allowed",
-        )),
-    }
-}
-
-fn check_tls(
-    properties: &Fields,
-    tls: &TlsMaterial,
-    is_https: bool,
-) -> Result<(), InvalidResource> {
-    let needs_https = |name| {
-        let problem = "it has no meaning for a webhook that is called by http; give an https URL";
-        Err(properties.invalid(name, problem))
-    };
-    if let Some(certificate) = &tls.client_certificate {
-        if !is_https {
-            return needs_https(CERTIFICATE);
-        }
-        check_certificate(properties, certificate)?;
-    }
-    let Some(authorities) = &tls.authorities else {
-        return Ok(());
-    };
-    if !is_https {
-        return needs_https(AUTHORITIES);
-    }
-    check_pem_size(properties, AUTHORITIES, authorities)?;
-    match pem::authorities_problem(authorities) {
-        Some(problem) => Err(properties.invalid(AUTHORITIES, problem)),
-        None => Ok(()),
-    }
-}
-
-fn check_certificate(
-    properties: &Fields,
-    ClientCertificate { certificate, key }: &ClientCertificate,
-) -> Result<(), InvalidResource> {
-    let fields = properties.object_or_empty(CERTIFICATE)?;
-    check_pem_size(&fields, "certificate", certificate)?;
-    check_pem_size(&fields, "key", key.reveal())?;
-    match pem::identity_problem(certificate, key.reveal()) {
-        None => Ok(()),
-        Some((Part::Certificate, problem)) => Err(fields.invalid("certificate", problem)),
-        Some((Part::Key, problem)) => Err(fields.invalid("key", problem)),
-    }
-}
-
-fn check_pem_size(fields: &Fields, name: &str, text: &str) -> Result<(), InvalidResource> {
-    match text.len() <= PEM_BYTES_MAX {
-        true => Ok(()),
-        false => {
-            let problem = format!("it must have at most {PEM_BYTES_MAX} bytes");
-            Err(fields.invalid(name, problem))
-        }
-    }
-}
-
-/// Whether secrets are written out.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Secrets {
-    /// For answers.
-    Hidden,
-    /// For the store.
-    Shown,
-}
-
-/// Adds what is there; what is not is left out.
-pub(super) fn add(properties: &mut Value, credentials: &Credentials, secrets: Secrets) {
-    let show = |secret: &Secret| match secrets {
-        Secrets::Hidden => Value::Null,
-        Secrets::Shown => json!(secret.reveal()),
-    };
-    if let Some(authentication) = &credentials.authentication {
-        properties[AUTHENTICATION] = render_authentication(authentication, show);
-    }
-    if let Some(tls) = &credentials.tls {
-        if let Some(ClientCertificate { certificate, key }) = &tls.client_certificate {
-            properties[CERTIFICATE] = json!({ "certificate": certificate, "key": show(key) });
-        }
-        if let Some(authorities) = &tls.authorities {
-            properties[AUTHORITIES] = json!(authorities);
-        }
-    }
-    let signing = &credentials.signing;
-    if !signing.0.is_empty() {
-        properties[SIGNING] = match secrets {
-            Secrets::Hidden => render_fingerprints(signing),
-            Secrets::Shown => signing.0.iter().map(render_signing_secret).collect(),
+    pub(super) fn serialize<S: Serializer>(
+        tls: &Option<Arc<TlsMaterial>>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        let nothing = TlsMaterial {
+            client_certificate: None,
+            authorities: None,
         };
+        TlsDocument::serialize(tls.as_deref().unwrap_or(&nothing), serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<Arc<TlsMaterial>>, D::Error> {
+        let tls = TlsDocument::deserialize(deserializer)?;
+        let is_there = tls.client_certificate.is_some() || tls.authorities.is_some();
+        Ok(is_there.then(|| Arc::new(tls)))
     }
 }
 
-fn render_authentication(
-    authentication: &Authentication,
-    show: impl Fn(&Secret) -> Value,
-) -> Value {
-    match authentication {
-        Authentication::Basic { username, password } => {
-            json!({ "type": BASIC, "username": username, "password": show(password) })
-        }
-        Authentication::Bearer { token } => json!({ "type": BEARER, "token": show(token) }),
-        Authentication::ClientCredentials(client) => {
-            let place = PLACES.iter().find(|(_, place)| *place == client.sent_in);
-            json!({
-                "type": CLIENT_CREDENTIALS,
-                "tokenUrl": client.token_url.reveal().as_str(),
-                "clientId": client.client_id,
-                "clientSecret": show(&client.client_secret),
-                "scope": client.scope,
-                "audience": client.audience,
-                "sentIn": place.map(|(word, _)| *word),
-            })
-        }
-    }
+/// The URL of an authorization server is no secret.
+fn show_url<S: Serializer>(url: &EndpointUrl, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(url.reveal().as_str())
 }
 
-/// The secrets as answers show them: newest first, by their fingerprints.
-pub(super) fn render_fingerprints(signing: &Signing) -> Value {
-    let render = |each: &ActiveSecret| {
-        json!({
-            "fingerprint": each.secret.fingerprint(),
-            "createdAt": each.created_at.to_string(),
-            "expiresAt": each.expires_at.map(|at| at.to_string()),
-        })
+pub(super) fn judge_client_certificate(it: &mut Judged<'_>) {
+    let (Some(certificate), Some(key)) = (it.text("certificate"), it.text("key")) else {
+        return;
     };
-    signing.0.iter().map(render).collect()
+    match pem::identity_problem(certificate, key) {
+        None => {}
+        Some((Part::Certificate, problem)) => it.fault("certificate", problem),
+        Some((Part::Key, problem)) => it.fault("key", problem),
+    }
 }
 
-fn render_signing_secret(each: &ActiveSecret) -> Value {
-    json!({
-        "secret": each.secret.reveal(),
-        "createdAt": each.created_at.to_string(),
-        "expiresAt": each.expires_at.map(|at| at.to_string()),
-    })
+pub(super) fn judge_signing_secret(it: &mut Judged<'_>) {
+    match (it.has("secret"), it.has("fingerprint")) {
+        (true, _) => {
+            let now = json!(it.context.now);
+            it.object.insert("createdAt".to_owned(), now);
+        }
+        (false, true) => match it.before {
+            Some(known) => *it.object = known.as_object().cloned().unwrap_or_default(),
+            None => it.fault("fingerprint", "no secret in use has it; give the secret"),
+        },
+        (false, false) => it.missing("secret", "\"whsec_\" and 24 to 64 bytes in base64"),
+    }
 }

@@ -1,109 +1,225 @@
 //! The `deadLetterDestination` of an event subscription (rule 3.3, A).
+//!
+//! Its `storage` is an extension that says where the container is, in the place of the resource id and
+//! the identity that Azure has for it. Answers never show a secret. A change that leaves one out keeps
+//! it, as long as the account and its endpoint stay the same.
 
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::Value;
 
-use super::InvalidResource;
-use super::blob_storage::{self, STORAGE};
-use super::credentials::Secrets;
-use super::fields::Fields;
-use crate::model::blob_storage::BlobStorage;
+use super::mirror::documents;
+use super::rules::Judged;
+use crate::model::access::Secret;
+use crate::model::blob_storage::{AzureAccess, AzureAccount, BlobStorage, S3Account};
+use crate::model::destination::EndpointUrl;
+use crate::model::limits::CREDENTIAL_BYTES_MAX;
 use crate::model::subscription::DeadLetterDestination;
-use crate::wire::bad_input::quoted;
 
-const NAME: &str = "deadLetterDestination";
-const STORAGE_BLOB: &str = "StorageBlob";
-const RESOURCE_ID: &str = "resourceId";
-const CONTAINER: &str = "blobContainerName";
-
-/// Left out and `null` differ here (rule A): by default the built-in queue keeps dead letters. `known` has
-/// the secrets that need not be given again.
-pub(super) fn read(
-    fields: &Fields,
-    known: Option<&DeadLetterDestination>,
-) -> Result<DeadLetterDestination, InvalidResource> {
-    let Some(destination) = fields.object(NAME)? else {
-        return Ok(match fields.is_absent(NAME) {
-            true => DeadLetterDestination::BuiltInQueue,
-            false => DeadLetterDestination::Drop,
-        });
-    };
-    const PROPERTIES: [&str; 3] = [RESOURCE_ID, CONTAINER, STORAGE];
-    destination.expect_names(&["endpointType", "properties"])?;
-    destination.expect_inside("properties", &PROPERTIES)?;
-    let kind = destination.choice("endpointType", &[(STORAGE_BLOB, ())])?;
-    kind.ok_or_else(|| destination.missing("endpointType", "\"StorageBlob\""))?;
-    let properties = destination.object_or_empty("properties")?;
-    properties.expect_names(&PROPERTIES)?;
-    let kept = match known {
-        Some(DeadLetterDestination::StorageBlob { storage, .. }) => Some(storage),
-        Some(DeadLetterDestination::BuiltInQueue | DeadLetterDestination::Drop) | None => None,
-    };
-    let storage = blob_storage::read(&properties, kept)?;
-    let resource_id = match &storage {
-        // What is stored stays readable, whatever the rules have been.
-        BlobStorage::Directory if !properties.is_stored() => {
-            properties.required_text(RESOURCE_ID, "the id of a storage account")?
-        }
-        // Other storage is named otherwise.
-        BlobStorage::Directory | BlobStorage::S3(_) | BlobStorage::AzureBlob(_) => {
-            properties.text(RESOURCE_ID)?.unwrap_or_default()
-        }
-    };
-    let container = properties.required_text(CONTAINER, "the name of a container")?;
-    Ok(DeadLetterDestination::StorageBlob {
-        resource_id: resource_id.to_owned(),
-        container: container.to_owned(),
-        storage,
-    })
+documents! {
+    AzureAccess => AzureAccessDocument;
+    AzureAccount => AzureAccountDocument;
+    BlobStorage => StorageDocument;
+    S3Account => S3Document;
 }
 
-/// The rules for what a client sends now: Azure's for names of containers, which are also safe as those of
-/// directories and buckets, and those for storage.
-pub(super) fn check(
-    fields: &Fields,
-    dead_letter: &DeadLetterDestination,
-    require_https: bool,
-) -> Result<(), InvalidResource> {
-    let DeadLetterDestination::StorageBlob {
-        container, storage, ..
-    } = dead_letter
-    else {
-        return Ok(());
-    };
-    let properties = fields
-        .object_or_empty(NAME)?
-        .object_or_empty("properties")?;
-    let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-    let well_formed = (3..=63).contains(&container.len())
-        && container.chars().all(allowed)
-        && !container.starts_with('-')
-        && !container.ends_with('-');
-    if !well_formed {
-        let problem = format!(
-            "{} is not the name of a container: 3 to 63 lower-case letters, digits and inner hyphens",
-            quoted(container)
-        );
-        return Err(properties.invalid(CONTAINER, problem));
-    }
-    blob_storage::check(&properties, storage, require_https)
+/// Where dead letters go instead of staying in their queue.
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(
+    remote = "DeadLetterDestination",
+    tag = "endpointType",
+    content = "properties"
+)]
+#[serde(rename_all_fields = "camelCase")]
+#[schemars(rename = "DeadLetterDestination", extend("x-rule" = "storageBlob"))]
+pub(super) enum DeadLetterDocument {
+    #[serde(skip)]
+    BuiltInQueue,
+    #[serde(skip)]
+    Drop,
+    StorageBlob {
+        /// A storage account's; not needed with `storage`.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        resource_id: String,
+        /// A container, bucket or directory.
+        #[serde(rename = "blobContainerName")]
+        #[schemars(length(min = 1), regex(pattern = "^[a-z0-9][a-z0-9-]{1,61}[a-z0-9]$"))]
+        #[schemars(extend("x-expected" = "the name of a container", "x-check" = "container"))]
+        container: String,
+        #[serde(default = "directory", skip_serializing_if = "is_directory")]
+        #[schemars(with = "Option<BlobStorage>")]
+        storage: BlobStorage,
+    },
 }
 
-/// `None` for the default: an explicit `null` means to drop (rule A).
-pub(super) fn render(dead_letter: &DeadLetterDestination, secrets: Secrets) -> Option<Value> {
-    match dead_letter {
-        DeadLetterDestination::BuiltInQueue => None,
-        DeadLetterDestination::Drop => Some(Value::Null),
-        DeadLetterDestination::StorageBlob {
-            resource_id,
-            container,
-            storage,
-        } => {
-            let mut properties = json!({ CONTAINER: container });
-            if !resource_id.is_empty() {
-                properties[RESOURCE_ID] = json!(resource_id);
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(remote = "BlobStorage", tag = "type")]
+#[schemars(rename = "DeadLetterStorage", extend("x-rule" = "storage"))]
+enum StorageDocument {
+    #[serde(skip)]
+    Directory,
+    S3(Box<S3Account>),
+    AzureBlob(Box<AzureAccount>),
+}
+
+fn directory() -> BlobStorage {
+    BlobStorage::Directory
+}
+
+fn is_directory(storage: &BlobStorage) -> bool {
+    *storage == BlobStorage::Directory
+}
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(remote = "S3Account", rename_all = "camelCase")]
+#[schemars(rename = "S3Account")]
+struct S3Document {
+    /// Left out, that of AWS. The bucket is part of the path.
+    #[serde(rename = "endpointUrl")]
+    endpoint: Option<EndpointUrl>,
+    #[serde(default = "default_region")]
+    #[schemars(extend("x-check" = "accountWord"))]
+    region: String,
+    #[schemars(length(min = 1))]
+    #[schemars(extend("x-expected" = "the id of an access key", "x-check" = "accountWord"))]
+    access_key_id: String,
+    /// Null in answers; left out, it stays.
+    #[schemars(length(min = 1), extend("x-maxBytes" = CREDENTIAL_BYTES_MAX))]
+    #[schemars(extend("x-expected" = "the access key's secret"))]
+    #[schemars(extend("x-kept" = ["endpointUrl", "accessKeyId"]))]
+    secret_access_key: Secret,
+}
+
+/// The region of S3 servers that have none.
+fn default_region() -> String {
+    "us-east-1".to_owned()
+}
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(remote = "AzureAccount")]
+#[schemars(rename = "AzureAccount")]
+struct AzureAccountDocument {
+    #[serde(rename = "accountName")]
+    #[schemars(length(min = 1))]
+    #[schemars(extend("x-expected" = "the name of a storage account", "x-check" = "accountWord"))]
+    name: String,
+    /// Left out, that of the account in Azure's public cloud.
+    #[serde(rename = "endpointUrl")]
+    endpoint: Option<EndpointUrl>,
+    #[serde(flatten)]
+    #[schemars(with = "EitherSecret")]
+    access: AzureAccess,
+}
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(remote = "AzureAccess")]
+enum AzureAccessDocument {
+    #[serde(rename = "accountKey")]
+    Key(Secret),
+    #[serde(rename = "sasToken")]
+    SasToken(Secret),
+}
+
+/// One of the two.
+#[derive(JsonSchema)]
+#[schemars(rename_all = "camelCase")]
+#[expect(dead_code, reason = "for the schema alone")]
+struct EitherSecret {
+    /// Null in answers; left out, it stays.
+    #[schemars(extend("x-maxBytes" = CREDENTIAL_BYTES_MAX, "x-check" = "base64"))]
+    #[schemars(extend("x-kept" = ["accountName", "endpointUrl", "sasToken"]))]
+    account_key: Option<Secret>,
+    /// A shared access signature in the place of a key. Null in answers; left out, it stays.
+    #[schemars(extend("x-maxBytes" = CREDENTIAL_BYTES_MAX))]
+    #[schemars(extend("x-kept" = ["accountName", "endpointUrl", "accountKey"]))]
+    sas_token: Option<Secret>,
+}
+
+/// Left out and `null` differ (rule A): by default the built-in queue keeps dead letters.
+pub(super) mod or_null {
+    use super::*;
+
+    pub(in crate::wire::resource) fn serialize<S: Serializer>(
+        dead_letter: &DeadLetterDestination,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        match dead_letter {
+            DeadLetterDestination::BuiltInQueue | DeadLetterDestination::Drop => {
+                serializer.serialize_none()
             }
-            blob_storage::add(&mut properties, storage, secrets);
-            Some(json!({ "endpointType": STORAGE_BLOB, "properties": properties }))
+            DeadLetterDestination::StorageBlob { .. } => {
+                DeadLetterDocument::serialize(dead_letter, serializer)
+            }
         }
+    }
+
+    pub(in crate::wire::resource) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<DeadLetterDestination, D::Error> {
+        #[derive(Deserialize)]
+        struct Given(#[serde(with = "DeadLetterDocument")] DeadLetterDestination);
+        let given = Option::deserialize(deserializer)?;
+        Ok(
+            given.map_or(DeadLetterDestination::Drop, |Given(destination)| {
+                destination
+            }),
+        )
+    }
+}
+
+pub(super) fn built_in_queue() -> DeadLetterDestination {
+    DeadLetterDestination::BuiltInQueue
+}
+
+pub(super) fn is_built_in_queue(dead_letter: &DeadLetterDestination) -> bool {
+    *dead_letter == DeadLetterDestination::BuiltInQueue
+}
+
+pub(super) fn judge_storage_blob(it: &mut Judged<'_>) {
+    const ID: &str = "resourceId";
+    let expected = "the id of a storage account";
+    let Some(properties) = it.object.get("properties") else {
+        return;
+    };
+    let has_storage = properties
+        .get("storage")
+        .is_some_and(|storage| !storage.is_null());
+    let is_faulty = it
+        .faulty
+        .iter()
+        .any(|path| path.starts_with("properties.storage"));
+    match properties.get(ID).and_then(Value::as_str) {
+        _ if has_storage || is_faulty => {}
+        None => it.missing("properties.resourceId", expected),
+        Some("") => it.fault(
+            "properties.resourceId",
+            format!("it is empty; it must be {expected}"),
+        ),
+        Some(_) => {}
+    }
+}
+
+pub(super) fn judge_storage(it: &mut Judged<'_>) {
+    if it.text("endpointUrl").is_some_and(|url| url.contains('?')) {
+        it.fault("endpointUrl", "it must have no query");
+    }
+    if it.text("type") == Some("AzureBlob") {
+        match (it.has("accountKey"), it.has("sasToken")) {
+            (true, true) => {
+                it.fault(
+                    "sasToken",
+                    "accountKey and sasToken exclude each other; leave one out",
+                );
+            }
+            (false, false) => {
+                it.missing(
+                    "accountKey",
+                    "a key of the account, or a sasToken in its place",
+                );
+            }
+            _ => {}
+        }
+        // What is null is not there.
+        it.object.retain(|_, value| !value.is_null());
     }
 }

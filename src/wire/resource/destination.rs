@@ -2,17 +2,19 @@
 
 use std::time::Duration;
 
-use http::{HeaderName, HeaderValue};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::credentials::{self, Secrets};
-use super::fields::{Fields, one_of};
-use super::{InvalidResource, TLS_VERSIONS};
-use crate::base::Timestamp;
+use super::envelope::{TlsVersion, add_properties};
+use super::mirror::documents;
+use super::rules::Judged;
+use super::secret::is_hidden;
 use crate::model::access::Secret;
 use crate::model::batch::BatchPolicy;
+use crate::model::credentials::Credentials;
 use crate::model::destination::{
-    AttributeValue, DeliveryAttributeMapping, Destination, EndpointUrl, WebHook,
+    AttributeValue, DeliveryAttributeMapping, Destination, EndpointUrl, PullQueue, WebHook,
 };
 use crate::model::limits::{
     BATCH_EVENTS_MAX, BATCH_KILOBYTES_MAX, DELIVERY_ATTRIBUTE_BYTES_MAX, DELIVERY_ATTRIBUTES_MAX,
@@ -21,446 +23,267 @@ use crate::model::limits::{
 use crate::model::pace::{Rate, ReceiverLimits};
 use crate::wire::bad_input::quoted;
 
-const WEB_HOOK: &str = "WebHook";
-
-/// Azure's other types of destinations.
-const UNSUPPORTED_TYPES: [&str; 9] = [
-    "EventHub",
-    "StorageQueue",
-    "HybridConnection",
-    "ServiceBusQueue",
-    "ServiceBusTopic",
-    "AzureFunction",
-    "MonitorAlert",
-    "NamespaceTopic",
-    "PartnerDestination",
-];
-
-/// Names inside the `properties` of a webhook. `skipValidation`, the three about its pace and the four
-/// about credentials are extensions; `endpointBaseUrl` is for answers only.
-const PROPERTIES: [&str; 16] = [
-    "endpointUrl",
-    "endpointBaseUrl",
-    "maxEventsPerBatch",
-    "preferredBatchSizeInKilobytes",
-    "deliveryAttributeMappings",
-    "skipValidation",
-    DEADLINE,
-    IN_FLIGHT,
-    RATE,
-    credentials::AUTHENTICATION,
-    credentials::CERTIFICATE,
-    credentials::AUTHORITIES,
-    credentials::SIGNING,
-    "azureActiveDirectoryTenantId",
-    "azureActiveDirectoryApplicationIdOrUri",
-    "minimumTlsVersionAllowed",
-];
-
-/// Settings that would change how the webhook is called, so that to pass over them would mislead.
-const UNSUPPORTED_PROPERTIES: [&str; 2] = [
-    "azureActiveDirectoryTenantId",
-    "azureActiveDirectoryApplicationIdOrUri",
-];
-
-/// Headers of one's own may not start like this (rule 6.4).
-const RESERVED_PREFIX: &str = "aeg-";
-
-/// Headers that belong to the connection or the body (rule 6.4), and their relatives, without which
-/// HTTP/2 would refuse the whole request.
-const FORBIDDEN_HEADERS: [&str; 10] = [
-    "Host",
-    "Content-Length",
-    "Content-Type",
-    "Connection",
-    "Transfer-Encoding",
-    "Keep-Alive",
-    "Proxy-Connection",
-    "TE",
-    "Trailer",
-    "Upgrade",
-];
-
-const ATTRIBUTES: &str = "deliveryAttributeMappings";
-
-/// Extensions: how fast the webhook is called.
-const DEADLINE: &str = "responseDeadlineInSeconds";
-const IN_FLIGHT: &str = "maxRequestsInFlight";
-const RATE: &str = "maxRequestsPerSecond";
-
-/// What was there before.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Before<'a> {
-    /// What an update changes: of it is kept what answers never show, where it is left out.
-    pub(super) updated: Option<&'a Destination>,
-    /// What a new definition replaces: of it only the secrets of credentials are kept.
-    pub(super) replaced: Option<&'a Destination>,
+documents! {
+    AttributeValue => AttributeValueDocument;
+    BatchPolicy => BatchDocument;
+    DeliveryAttributeMapping => DeliveryAttributeMappingDocument;
+    Destination => DestinationDocument;
+    ReceiverLimits => ReceiverLimitsDocument;
+    WebHook => WebHookDocument;
 }
 
-/// Reads `destination`.
-pub(super) fn read(
-    fields: &Fields,
-    before: Before<'_>,
-    now: Timestamp,
-) -> Result<Destination, InvalidResource> {
-    let destination = fields.object("destination")?;
-    let destination =
-        destination.ok_or_else(|| fields.missing("destination", "where the events are to go"))?;
-    destination.expect_names(&["endpointType", "properties"])?;
-    destination.expect_inside("properties", &PROPERTIES)?;
-    expect_web_hook(&destination)?;
-    let properties = destination.object_or_empty("properties")?;
-    properties.expect_names(&PROPERTIES)?;
-    let webhook = read_web_hook(&properties, before, now)?;
-    Ok(Destination::WebHook(webhook))
+/// Where events go.
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(remote = "Destination", tag = "endpointType", content = "properties")]
+#[schemars(rename = "Destination", extend("x-unsupported" = [
+    "EventHub", "StorageQueue", "HybridConnection", "ServiceBusQueue", "ServiceBusTopic",
+    "AzureFunction", "MonitorAlert", "NamespaceTopic", "PartnerDestination",
+]))]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "it is never made, and mirrors one that is large"
+)]
+enum DestinationDocument {
+    WebHook(WebHook),
+    #[serde(skip)] // it is written in another place
+    Queue(PullQueue),
 }
 
-fn expect_web_hook(destination: &Fields) -> Result<(), InvalidResource> {
-    let expected = "\"WebHook\"";
-    let found = destination.required_text("endpointType", expected)?;
-    if found.eq_ignore_ascii_case(WEB_HOOK) {
-        return Ok(());
-    }
-    let mut elsewhere = UNSUPPORTED_TYPES.iter();
-    let problem = match elsewhere.find(|known| known.eq_ignore_ascii_case(found)) {
-        Some(known) => format!("{known:?} is not supported here, only {expected}"),
-        None => format!("it must be {expected}, but it is {}", quoted(found)),
-    };
-    Err(destination.invalid("endpointType", problem))
-}
-
-fn read_web_hook(
-    properties: &Fields,
-    before: Before<'_>,
-    now: Timestamp,
-) -> Result<WebHook, InvalidResource> {
-    let current = before.updated.and_then(Destination::webhook);
-    let known = current.or(before.replaced.and_then(Destination::webhook));
-    let kept = current.map_or(&[][..], |webhook| &webhook.attribute_mappings);
-    properties.choice("minimumTlsVersionAllowed", &TLS_VERSIONS)?;
-    Ok(WebHook {
-        endpoint_url: read_url(properties, current.map(|webhook| &webhook.endpoint_url))?,
-        batch: BatchPolicy {
-            max_events: properties.number("maxEventsPerBatch", 1..=BATCH_EVENTS_MAX)?,
-            preferred_kilobytes: properties
-                .number("preferredBatchSizeInKilobytes", 1..=BATCH_KILOBYTES_MAX)?,
-        },
-        pace: read_pace(properties)?,
-        attribute_mappings: properties
-            .objects(ATTRIBUTES)?
-            .unwrap_or_default()
-            .iter()
-            .map(|mapping| read_mapping(mapping, kept))
-            .collect::<Result<_, _>>()?,
-        credentials: credentials::read(properties, known.map(|each| &each.credentials), now)?,
-        skip_validation: properties.flag("skipValidation")?.unwrap_or(false),
-    })
-}
-
-fn read_pace(properties: &Fields) -> Result<ReceiverLimits, InvalidResource> {
-    let seconds = properties.number(DEADLINE, 1..=RESPONSE_DEADLINE_S_MAX)?;
-    let rate = properties.thousandths(RATE, Rate::BOUNDS)?;
-    Ok(ReceiverLimits {
-        response_deadline: seconds.map(|seconds| Duration::from_secs(seconds.into())),
-        in_flight_max: properties.number(IN_FLIGHT, 1..=IN_FLIGHT_OWN_MAX)?,
-        rate: rate.and_then(Rate::per_1000_s),
-    })
-}
-
-fn read_url(
-    properties: &Fields,
-    current: Option<&EndpointUrl>,
-) -> Result<EndpointUrl, InvalidResource> {
-    let text = properties.text("endpointUrl")?;
-    if let (None, Some(current)) = (text, current) {
-        return Ok(current.clone());
-    }
-    match text.unwrap_or_default() {
-        "" => Err(invalid_url(properties, "it is missing")),
-        text => EndpointUrl::parse(text)
-            .map_err(|problem| invalid_url(properties, &problem.to_string())),
-    }
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(remote = "WebHook", rename_all = "camelCase")]
+#[schemars(rename = "WebHook", transform = add_properties::<Besides>)]
+#[schemars(extend("x-rule" = "webHook", "x-refused" = {
+    // They would change how the webhook is called, so that to pass over them would mislead.
+    "azureActiveDirectoryTenantId": NO_ENTRA,
+    "azureActiveDirectoryApplicationIdOrUri": NO_ENTRA,
+}))]
+struct WebHookDocument {
+    /// May be left out in an update.
+    #[serde(skip_serializing_if = "is_hidden")]
+    #[schemars(with = "Option<EndpointUrl>", extend("writeOnly" = true, "x-prefix" = INVALID_URL))]
+    #[schemars(extend("x-maxBytes" = ENDPOINT_URL_BYTES_MAX))]
+    endpoint_url: EndpointUrl,
+    #[serde(flatten)]
+    batch: BatchPolicy,
+    #[serde(flatten)]
+    pace: ReceiverLimits,
+    /// Custom headers.
+    #[serde(rename = "deliveryAttributeMappings", default)]
+    #[schemars(length(max = DELIVERY_ATTRIBUTES_MAX), extend("x-noun" = "headers", "x-key" = "name"))]
+    attribute_mappings: Vec<DeliveryAttributeMapping>,
+    #[serde(flatten)]
+    credentials: Credentials,
+    /// Leaves the handshake out.
+    #[serde(default)]
+    skip_validation: bool,
 }
 
 /// Azure's own words for a URL that it does not take (rule 3.3), before what is wrong this time.
 pub const INVALID_URL: &str =
     "Supplied URL is invalid. It cannot be null or empty and should be a proper HTTPS URL: ";
 
-/// The URL itself may hold a secret.
-fn invalid_url(properties: &Fields, problem: &str) -> InvalidResource {
-    properties.invalid("endpointUrl", format!("{INVALID_URL}{problem}"))
+const NO_ENTRA: &str = "tokens of Microsoft Entra are not supported here; leave it out, and send a \
+                        secret in a header of deliveryAttributeMappings instead";
+
+/// What requests or answers have besides.
+#[derive(JsonSchema)]
+#[schemars(rename_all = "camelCase")]
+#[expect(dead_code, reason = "for the schema alone")]
+struct Besides {
+    /// Without effect; requests never go below TLS 1.2.
+    #[schemars(extend("writeOnly" = true))]
+    minimum_tls_version_allowed: Option<TlsVersion>,
+    /// The URL without its query.
+    #[schemars(extend("format" = "uri", "readOnly" = true))]
+    endpoint_base_url: String,
 }
 
-fn read_mapping(
-    mapping: &Fields,
-    kept: &[DeliveryAttributeMapping],
-) -> Result<DeliveryAttributeMapping, InvalidResource> {
-    const PROPERTIES: [&str; 3] = ["value", "isSecret", "sourceField"];
-    mapping.expect_names(&["name", "type", "properties"])?;
-    mapping.expect_inside("properties", &PROPERTIES)?;
-    let properties = mapping.object_or_empty("properties")?;
-    properties.expect_names(&PROPERTIES)?;
-    let name = mapping.required_text("name", "the name of a header")?;
-    let read = mapping.choice("type", &ATTRIBUTE_TYPES)?;
-    let read = read.ok_or_else(|| mapping.missing("type", "\"Static\" or \"Dynamic\""))?;
-    Ok(DeliveryAttributeMapping {
-        name: name.to_owned(),
-        value: read(&properties, kept_value(kept, name))?,
-    })
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(remote = "BatchPolicy")]
+struct BatchDocument {
+    #[serde(rename = "maxEventsPerBatch")]
+    #[schemars(range(min = 1, max = BATCH_EVENTS_MAX), extend("default" = 1))]
+    max_events: Option<u32>,
+    #[serde(rename = "preferredBatchSizeInKilobytes")]
+    #[schemars(range(min = 1, max = BATCH_KILOBYTES_MAX), extend("default" = KILOBYTES_DEFAULT))]
+    preferred_kilobytes: Option<u32>,
 }
 
-type ReadValue = fn(&Fields, Option<&Secret>) -> Result<AttributeValue, InvalidResource>;
+/// Azure's default for requests of one event each, whose size is what it is.
+const KILOBYTES_DEFAULT: u32 = 64;
 
-const ATTRIBUTE_TYPES: [(&str, ReadValue); 2] =
-    [("Static", read_static), ("Dynamic", read_dynamic)];
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(remote = "ReceiverLimits")]
+struct ReceiverLimitsDocument {
+    /// How long the webhook has to answer.
+    #[serde(rename = "responseDeadlineInSeconds", default, with = "whole_seconds")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<u32>", range(min = 1, max = RESPONSE_DEADLINE_S_MAX))]
+    response_deadline: Option<Duration>,
+    /// Requests in flight at once.
+    #[serde(
+        rename = "maxRequestsInFlight",
+        skip_serializing_if = "Option::is_none"
+    )]
+    #[schemars(range(min = 1, max = IN_FLIGHT_OWN_MAX))]
+    in_flight_max: Option<u32>,
+    /// Requests started per second.
+    #[serde(
+        rename = "maxRequestsPerSecond",
+        skip_serializing_if = "Option::is_none"
+    )]
+    rate: Option<Rate>,
+}
 
-/// The secret value that the header `name` has so far.
-fn kept_value<'a>(kept: &'a [DeliveryAttributeMapping], name: &str) -> Option<&'a Secret> {
-    let mut kept = kept.iter();
-    match &kept
-        .find(|each| each.name.eq_ignore_ascii_case(name))?
-        .value
-    {
-        AttributeValue::Static { value, is_secret } => is_secret.then_some(value),
-        AttributeValue::Dynamic { .. } => None,
+/// A duration in seconds that may be left out.
+mod whole_seconds {
+    use serde::{Deserializer, Serializer};
+
+    use super::*;
+
+    pub(super) fn serialize<S: Serializer>(
+        duration: &Option<Duration>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        duration
+            .map(|duration| duration.as_secs())
+            .serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<Duration>, D::Error> {
+        Ok(Option::deserialize(deserializer)?.map(Duration::from_secs))
     }
 }
 
-fn read_static(
-    properties: &Fields,
-    kept: Option<&Secret>,
-) -> Result<AttributeValue, InvalidResource> {
-    let is_secret = properties.flag("isSecret")?;
-    // A kept secret stays one; to show it would take knowing it.
-    if let (None, Some(value)) = (properties.text("value")?, kept)
-        && is_secret.unwrap_or(true)
-    {
-        return Ok(AttributeValue::Static {
-            value: value.clone(),
-            is_secret: true,
-        });
-    }
-    let value = properties.required_text("value", "the header's value")?;
-    Ok(AttributeValue::Static {
-        value: Secret::new(value),
-        is_secret: is_secret.unwrap_or(false),
-    })
+/// A header of every delivery: a fixed value, or one out of the event.
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(remote = "DeliveryAttributeMapping")]
+#[schemars(rename = "DeliveryAttributeMapping", extend("x-rule" = "header"))]
+struct DeliveryAttributeMappingDocument {
+    #[schemars(length(min = 1), extend("x-expected" = "the name of a header", "x-check" = "headerName"))]
+    name: String,
+    #[serde(flatten)]
+    value: AttributeValue,
 }
 
-fn read_dynamic(
-    properties: &Fields,
-    _: Option<&Secret>,
-) -> Result<AttributeValue, InvalidResource> {
-    let expected = "a path into the event such as \"data.orderId\"";
-    let source_field = properties.required_text("sourceField", expected)?;
-    Ok(AttributeValue::Dynamic {
-        source_field: source_field.to_owned(),
-    })
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(remote = "AttributeValue", tag = "type", content = "properties")]
+#[serde(rename_all_fields = "camelCase")]
+enum AttributeValueDocument {
+    Static {
+        /// Null in answers where it is secret.
+        #[schemars(with = "Option<String>", length(min = 1))]
+        #[schemars(extend("x-expected" = HEADER_VALUE, "x-check" = "headerValue"))]
+        #[schemars(extend("x-maxBytes" = DELIVERY_ATTRIBUTE_BYTES_MAX))]
+        value: Secret,
+        #[serde(default)]
+        is_secret: bool,
+    },
+    Dynamic {
+        /// A path into the event.
+        #[schemars(length(min = 1), example = "data.orderId")]
+        #[schemars(extend("x-expected" = "a path into the event such as \"data.orderId\""))]
+        source_field: String,
+    },
 }
 
-/// The rules for new destinations that the store's own do not need to obey.
-pub(super) fn check(
-    fields: &Fields,
-    destination: &Destination,
-    require_https: bool,
-) -> Result<(), InvalidResource> {
+const HEADER_VALUE: &str = "the header's value";
+
+/// Changes a destination to what answers show of it: the URL without its query, the batch that is in
+/// effect (rule 3.3), and the values of headers that are no secrets.
+pub(super) fn show(destination: &Destination, shown: &mut Value) {
     let Destination::WebHook(webhook) = destination else {
-        return Ok(());
-    };
-    let properties = fields
-        .object_or_empty("destination")?
-        .object_or_empty("properties")?;
-    let unsupported = |name: &&&str| properties.value(name).is_some();
-    if let Some(name) = UNSUPPORTED_PROPERTIES.iter().find(unsupported) {
-        let problem = "tokens of Microsoft Entra are not supported here; leave it out, and send a \
-                       secret in a header of deliveryAttributeMappings instead";
-        return Err(properties.invalid(name, problem));
-    }
-    check_url(&properties, &webhook.endpoint_url, require_https)?;
-    check_headers(&properties, &webhook.attribute_mappings)?;
-    credentials::check(&properties, webhook, require_https)
-}
-
-fn check_url(
-    properties: &Fields,
-    url: &EndpointUrl,
-    require_https: bool,
-) -> Result<(), InvalidResource> {
-    if require_https && !url.is_https() {
-        return Err(invalid_url(properties, "it does not start with https"));
-    }
-    if url.reveal().as_str().len() > ENDPOINT_URL_BYTES_MAX {
-        let problem = format!("it is longer than {ENDPOINT_URL_BYTES_MAX} bytes");
-        return Err(invalid_url(properties, &problem));
-    }
-    Ok(())
-}
-
-fn check_headers(
-    properties: &Fields,
-    mappings: &[DeliveryAttributeMapping],
-) -> Result<(), InvalidResource> {
-    if mappings.len() > DELIVERY_ATTRIBUTES_MAX {
-        let problem = format!(
-            "at most {DELIVERY_ATTRIBUTES_MAX} headers are allowed, but there are {}",
-            mappings.len()
-        );
-        return Err(properties.invalid(ATTRIBUTES, problem));
-    }
-    for (at, mapping) in mappings.iter().enumerate() {
-        let place = |name| format!("{ATTRIBUTES}[{at}].{name}");
-        if let Some(problem) = name_problem(&mapping.name, &mappings[..at]) {
-            return Err(properties.invalid(&place("name"), problem));
-        }
-        if let Some(problem) = value_problem(&mapping.value) {
-            return Err(properties.invalid(&place("properties.value"), problem));
-        }
-    }
-    Ok(())
-}
-
-fn name_problem(name: &str, before: &[DeliveryAttributeMapping]) -> Option<String> {
-    let shown = quoted(name);
-    if HeaderName::from_bytes(name.as_bytes()).is_err() {
-        let allowed = "letters, digits and !#$%&'*+-.^_`|~";
-        return Some(format!(
-            "{shown} is not the name of a header; only {allowed} are allowed"
-        ));
-    }
-    if name.to_ascii_lowercase().starts_with(RESERVED_PREFIX) {
-        return Some(format!(
-            "{shown} is reserved, as are all names that start with {RESERVED_PREFIX:?}"
-        ));
-    }
-    if FORBIDDEN_HEADERS
-        .iter()
-        .any(|forbidden| forbidden.eq_ignore_ascii_case(name))
-    {
-        return Some(format!(
-            "{shown} cannot be set, and neither can any other of {}",
-            one_of(&FORBIDDEN_HEADERS)
-        ));
-    }
-    before
-        .iter()
-        .any(|each| each.name.eq_ignore_ascii_case(name))
-        .then(|| format!("{shown} is there twice; a header can have one value only"))
-}
-
-/// Never shows the value: it may be a secret.
-fn value_problem(value: &AttributeValue) -> Option<String> {
-    let AttributeValue::Static { value, .. } = value else {
-        return None;
-    };
-    let value = value.reveal();
-    if value.len() > DELIVERY_ATTRIBUTE_BYTES_MAX {
-        return Some(format!(
-            "it must have at most {DELIVERY_ATTRIBUTE_BYTES_MAX} bytes, but it has {}",
-            value.len()
-        ));
-    }
-    HeaderValue::from_str(value)
-        .is_err()
-        .then(|| "control characters such as line breaks are not allowed".to_owned())
-}
-
-/// `destination` in answers: without the URL's query and without secret values (rule 3.3), with the
-/// batch that is in effect; `null` for none.
-pub(super) fn render(destination: &Destination) -> Value {
-    let Destination::WebHook(webhook) = destination else {
-        return Value::Null;
+        return;
     };
     let batch = &webhook.batch;
-    let kilobytes = match batch.is_on() {
-        true => batch.bytes_preferred() / 1_024,
-        // Azure's default for requests of one event each, whose size is what it is.
-        false => batch.preferred_kilobytes.unwrap_or(64) as usize,
+    let properties = &mut shown["properties"];
+    properties["endpointBaseUrl"] = json!(webhook.endpoint_url.base());
+    properties["maxEventsPerBatch"] = json!(batch.events_max());
+    properties["preferredBatchSizeInKilobytes"] = match batch.is_on() {
+        true => json!(batch.bytes_preferred() / 1_024),
+        false => json!(batch.preferred_kilobytes.unwrap_or(KILOBYTES_DEFAULT)),
     };
-    let mut properties = json!({
-        "endpointBaseUrl": webhook.endpoint_url.base(),
-        "maxEventsPerBatch": batch.events_max(),
-        "preferredBatchSizeInKilobytes": kilobytes,
-        ATTRIBUTES: render_mappings(destination, hidden),
-        "skipValidation": webhook.skip_validation,
-    });
-    add_pace(&mut properties, &webhook.pace);
-    credentials::add(&mut properties, &webhook.credentials, Secrets::Hidden);
-    json!({ "endpointType": WEB_HOOK, "properties": properties })
+    properties["deliveryAttributeMappings"] = shown_headers(destination);
 }
 
-/// The URL with its query.
-pub(super) fn render_full_url(webhook: &WebHook) -> Value {
-    json!({ "endpointUrl": webhook.endpoint_url.reveal().as_str() })
-}
-
-/// `destination` as the store keeps it: everything, as it was given; `null` for none.
-pub(super) fn render_stored(destination: &Destination) -> Value {
-    let Destination::WebHook(webhook) = destination else {
-        return Value::Null;
+/// The headers of a destination as answers show them.
+pub(super) fn shown_headers(destination: &Destination) -> Value {
+    let show = |mapping: &DeliveryAttributeMapping| {
+        let mut shown = json!(mapping);
+        if let AttributeValue::Static {
+            value,
+            is_secret: false,
+        } = &mapping.value
+        {
+            shown["properties"]["value"] = json!(value.reveal());
+        }
+        shown
     };
-    let mut properties = json!({
-        "endpointUrl": webhook.endpoint_url.reveal().as_str(),
-        "maxEventsPerBatch": webhook.batch.max_events,
-        "preferredBatchSizeInKilobytes": webhook.batch.preferred_kilobytes,
-        ATTRIBUTES: render_mappings(destination, revealed),
-        "skipValidation": webhook.skip_validation,
-    });
-    add_pace(&mut properties, &webhook.pace);
-    credentials::add(&mut properties, &webhook.credentials, Secrets::Shown);
-    json!({ "endpointType": WEB_HOOK, "properties": properties })
+    destination.attribute_mappings().iter().map(show).collect()
 }
 
-/// What is left to the settings is left out.
-fn add_pace(properties: &mut Value, pace: &ReceiverLimits) {
-    let seconds = pace.response_deadline.map(|each| json!(each.as_secs()));
-    let in_flight = pace.in_flight_max.map(|each| json!(each));
-    let rate = pace.rate.map(render_rate);
-    for (name, value) in [(DEADLINE, seconds), (IN_FLIGHT, in_flight), (RATE, rate)] {
-        if let Some(value) = value {
-            properties[name] = value;
+pub(super) fn judge_webhook(it: &mut Judged<'_>) {
+    const URL: &str = "endpointUrl";
+    if it.is_update && !it.has(URL) {
+        it.keep(URL);
+    }
+    // Nothing that does not know of them should end them.
+    if !it.object.contains_key("signingSecrets") {
+        it.keep("signingSecrets");
+    }
+    let is_http = it.text(URL).is_some_and(|url| url.starts_with("http:"));
+    if !it.has(URL) {
+        it.fault(URL, format!("{INVALID_URL}it is missing"));
+    }
+    for name in ["clientCertificate", "certificateAuthorities"] {
+        if is_http && it.has(name) {
+            let problem =
+                "it has no meaning for a webhook that is called by http; give an https URL";
+            it.fault(name, problem);
         }
     }
+    judge_headers(it);
 }
 
-/// `2`, `2.5`: requests per second.
-pub(super) fn render_rate(rate: Rate) -> Value {
-    let thousandths = rate.in_1000_s();
-    match thousandths % 1_000 {
-        0 => json!(thousandths / 1_000),
-        _ => json!(f64::from(thousandths) / 1_000.0),
+fn judge_headers(it: &mut Judged<'_>) {
+    const HEADERS: &str = "deliveryAttributeMappings";
+    let names = it
+        .list(HEADERS)
+        .iter()
+        .map(|mapping| mapping["name"].as_str().unwrap_or_default());
+    let names: Vec<String> = names.map(str::to_ascii_lowercase).collect();
+    for (at, name) in names.iter().enumerate() {
+        if names[..at].contains(name) {
+            let problem = format!(
+                "{} is there twice; a header can have one value only",
+                quoted(name)
+            );
+            it.fault(format!("{HEADERS}[{at}].name"), problem);
+        }
+    }
+    if it.has("authentication") && names.iter().any(|name| name == "authorization") {
+        let problem = "deliveryAttributeMappings has a header Authorization already; leave one of the \
+                       two out";
+        it.fault("authentication", problem);
     }
 }
 
-/// The headers, their values by `show`.
-pub(super) fn render_mappings(
-    destination: &Destination,
-    show: fn(&Secret, bool) -> Option<&str>,
-) -> Vec<Value> {
-    let render = |mapping: &DeliveryAttributeMapping| match &mapping.value {
-        AttributeValue::Static { value, is_secret } => json!({
-            "name": mapping.name,
-            "type": "Static",
-            "properties": { "value": show(value, *is_secret), "isSecret": is_secret },
-        }),
-        AttributeValue::Dynamic { source_field } => json!({
-            "name": mapping.name,
-            "type": "Dynamic",
-            "properties": { "sourceField": source_field },
-        }),
+/// An update may leave out a secret value. It stays one; to show it would take knowing it.
+pub(super) fn judge_header(it: &mut Judged<'_>) {
+    if it.text("type") != Some("Static") {
+        return;
+    }
+    let known = it.before.map(|before| &before["properties"]);
+    let known = known.filter(|known| it.is_update && known["isSecret"] == true);
+    let Some(Value::Object(properties)) = it.object.get_mut("properties") else {
+        return;
     };
-    destination
-        .attribute_mappings()
-        .iter()
-        .map(render)
-        .collect()
-}
-
-/// For answers: no secrets.
-pub(super) fn hidden(value: &Secret, is_secret: bool) -> Option<&str> {
-    (!is_secret).then(|| value.reveal())
-}
-
-/// For the store.
-fn revealed(value: &Secret, _is_secret: bool) -> Option<&str> {
-    Some(value.reveal())
+    if properties.get("value").is_none_or(Value::is_null) {
+        match known.filter(|_| properties.get("isSecret") != Some(&json!(false))) {
+            Some(known) => *properties = known.as_object().cloned().unwrap_or_default(),
+            None => it.missing("properties.value", HEADER_VALUE),
+        }
+    }
 }

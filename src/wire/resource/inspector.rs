@@ -5,12 +5,16 @@ use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use http::HeaderName;
 use http::header::{CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING};
-use http::{HeaderName, HeaderValue};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::fields::{Fields, Origin};
-use super::{InvalidResource, read_stored};
+use super::mirror::documents;
+use super::rules::{Context, Judged, header_value};
+use super::values::milliseconds;
+use super::{InvalidResource, document};
 use crate::model::inspector::{InspectedRequest, Inspector, InspectorDefinition};
 use crate::model::limits::{
     INSPECTOR_BODY_BYTES_MAX, INSPECTOR_DELAY_MAX, INSPECTOR_HEADER_BYTES_MAX,
@@ -19,38 +23,82 @@ use crate::model::limits::{
 use crate::model::response_script::ResponseScript;
 use crate::wire::content::text_beginning;
 
-const ANSWERS: &str = "answers";
-const DELAY: &str = "delayInMilliseconds";
-const RETRY_AFTER: &str = "retryAfterInSeconds";
-const HEADERS: &str = "responseHeaders";
-const BODY: &str = "responseBody";
-const PER_EVENT: &str = "perEvent";
+documents! {
+    InspectorDefinition => InspectorDocument;
+}
 
-/// What a client may set; the rest of an answer is passed over when it is sent back.
-const NAMES: [&str; 6] = [ANSWERS, DELAY, RETRY_AFTER, HEADERS, BODY, PER_EVENT];
+/// How an inspector answers.
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(remote = "InspectorDefinition", rename_all = "camelCase")]
+#[schemars(rename = "InspectorDefinition")]
+#[schemars(extend("x-rule" = "inspector"))]
+struct InspectorDocument {
+    /// Statuses, `timeout` and `close`, in their order; the last one repeats: `503x2 200`.
+    #[serde(rename = "answers", default = "default_responses")]
+    responses: ResponseScript,
+    /// Passes before each answer.
+    #[serde(rename = "delayInMilliseconds", with = "milliseconds", default)]
+    #[schemars(with = "u32", range(max = INSPECTOR_DELAY_MAX.as_secs() * 1_000))]
+    delay: Duration,
+    /// Sent as `Retry-After` with every 429 and 503.
+    #[serde(rename = "retryAfterInSeconds")]
+    #[schemars(range(max = RETRY_AFTER_MAX.as_secs()))]
+    retry_after_s: Option<u32>,
+    /// Sent with every answer.
+    #[serde(rename = "responseHeaders", default)]
+    headers: BTreeMap<String, String>,
+    /// Sent with every answer whose status allows for one.
+    #[serde(rename = "responseBody", default)]
+    #[schemars(extend("x-maxBytes" = INSPECTOR_BODY_BYTES_MAX))]
+    body: String,
+    /// Every event goes through the answers by itself.
+    #[serde(default)]
+    per_event: bool,
+}
+
+fn default_responses() -> ResponseScript {
+    InspectorDefinition::default().responses
+}
 
 /// Headers that say how an answer is carried, which is not the inspector's to decide.
 const RESERVED: [HeaderName; 3] = [CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING];
 
+pub(super) fn judge(it: &mut Judged<'_>) {
+    const HEADERS: &str = "responseHeaders";
+    let Some(Value::Object(headers)) = it.object.get(HEADERS).cloned() else {
+        return;
+    };
+    if headers.len() > INSPECTOR_HEADERS_MAX {
+        let count = headers.len();
+        let problem =
+            format!("at most {INSPECTOR_HEADERS_MAX} headers are allowed, but there are {count}");
+        it.fault(HEADERS, problem);
+    }
+    for (name, value) in &headers {
+        if let Some(problem) = header_problem(name, value.as_str().unwrap_or_default()) {
+            it.fault(format!("{HEADERS}.{name}"), problem);
+        }
+    }
+}
+
 /// Reads the body of a PUT, all of which is optional.
 pub fn parse_inspector(body: &Value) -> Result<InspectorDefinition, InvalidResource> {
-    read(&Fields::root(body, Origin::Request)?)
+    document::read(body, &Context::NONE)
 }
 
 /// The form in which the store keeps a definition.
 pub fn inspector_to_text(definition: &InspectorDefinition) -> String {
-    render_definition(definition).to_string()
+    document::to_text(definition)
 }
 
 /// Reads what [`inspector_to_text`] wrote.
 pub fn inspector_from_text(text: &str) -> Result<InspectorDefinition, InvalidResource> {
-    let body = read_stored(text)?;
-    read(&Fields::root(&body, Origin::Store)?)
+    document::from_text(text)
 }
 
 /// An inspector without the figures of what has come.
 pub fn render_inspector_definition(inspector: &Inspector) -> Value {
-    let mut document = render_definition(&inspector.definition);
+    let mut document = json!(inspector.definition);
     document["name"] = json!(inspector.name.as_str());
     document
 }
@@ -99,56 +147,6 @@ pub fn render_inspected(request: &InspectedRequest) -> Value {
     document
 }
 
-fn read(body: &Fields) -> Result<InspectorDefinition, InvalidResource> {
-    body.expect_names(&NAMES)?;
-    let default = InspectorDefinition::default();
-    let delay_max = u32::try_from(INSPECTOR_DELAY_MAX.as_millis()).unwrap_or(u32::MAX);
-    let retry_after_max = u32::try_from(RETRY_AFTER_MAX.as_secs()).unwrap_or(u32::MAX);
-    Ok(InspectorDefinition {
-        responses: read_answers(body)?.unwrap_or(default.responses),
-        delay: body
-            .number(DELAY, 0..=delay_max)?
-            .map_or(default.delay, |ms| Duration::from_millis(ms.into())),
-        retry_after_s: body.number(RETRY_AFTER, 0..=retry_after_max)?,
-        headers: read_headers(body)?,
-        body: read_body(body)?,
-        per_event: body.flag(PER_EVENT)?.unwrap_or(default.per_event),
-    })
-}
-
-fn read_answers(body: &Fields) -> Result<Option<ResponseScript>, InvalidResource> {
-    let script = body
-        .text(ANSWERS)?
-        .map(str::parse::<ResponseScript>)
-        .transpose();
-    script.map_err(|problem| body.invalid(ANSWERS, problem.to_string()))
-}
-
-fn read_headers(body: &Fields) -> Result<BTreeMap<String, String>, InvalidResource> {
-    let headers = body.text_map(HEADERS)?;
-    if headers.len() > INSPECTOR_HEADERS_MAX {
-        let problem = format!("there are more than {INSPECTOR_HEADERS_MAX}");
-        return Err(body.invalid(HEADERS, problem));
-    }
-    for (name, value) in &headers {
-        if let Some(problem) = header_problem(name, value) {
-            return Err(body.invalid(&format!("{HEADERS}.{name}"), problem));
-        }
-    }
-    Ok(headers)
-}
-
-fn read_body(body: &Fields) -> Result<String, InvalidResource> {
-    let text = body.text(BODY)?.unwrap_or_default();
-    match text.len() > INSPECTOR_BODY_BYTES_MAX {
-        true => Err(body.invalid(
-            BODY,
-            format!("it has more than {INSPECTOR_BODY_BYTES_MAX} bytes; shorten it"),
-        )),
-        false => Ok(text.to_owned()),
-    }
-}
-
 fn header_problem(name: &str, value: &str) -> Option<String> {
     let Ok(parsed) = HeaderName::from_bytes(name.as_bytes()) else {
         return Some("it is no name of a header".to_owned());
@@ -161,19 +159,7 @@ fn header_problem(name: &str, value: &str) -> Option<String> {
             "its value has more than {INSPECTOR_HEADER_BYTES_MAX} bytes"
         ));
     }
-    let is_bad = HeaderValue::from_bytes(value.as_bytes()).is_err();
-    is_bad.then(|| "its value has line ends or other control characters".to_owned())
-}
-
-fn render_definition(definition: &InspectorDefinition) -> Value {
-    json!({
-        ANSWERS: definition.responses.to_string(),
-        DELAY: u64::try_from(definition.delay.as_millis()).unwrap_or(u64::MAX),
-        RETRY_AFTER: definition.retry_after_s,
-        HEADERS: definition.headers,
-        BODY: definition.body,
-        PER_EVENT: definition.per_event,
-    })
+    header_value(value).err()
 }
 
 #[cfg(test)]
@@ -182,8 +168,8 @@ mod tests {
 
     fn refuse(body: &Value, target: &str, problem: &str) {
         let error = parse_inspector(body).expect_err("it is wrong");
-        assert_eq!(error.target, target, "{body}");
-        assert!(error.problem.contains(problem), "{body}: {error}");
+        assert_eq!(error.first().path, target, "{body}");
+        assert!(error.first().problem.contains(problem), "{body}: {error}");
     }
 
     #[test]
@@ -211,32 +197,44 @@ mod tests {
         refuse(&json!({ "answer": "200" }), "answer", "\"answers\"");
         refuse(
             &json!({ "delayInMilliseconds": 180_001 }),
-            DELAY,
+            "delayInMilliseconds",
             "from 0 to 180000",
         );
         refuse(
             &json!({ "retryAfterInSeconds": 86_401 }),
-            RETRY_AFTER,
+            "retryAfterInSeconds",
             "from 0 to 86400",
         );
         let long = "ä".repeat(INSPECTOR_BODY_BYTES_MAX / 2 + 1);
-        refuse(&json!({ "responseBody": long }), BODY, "1024 bytes");
-        refuse(&json!({ "perEvent": "yes" }), PER_EVENT, "true or false");
+        refuse(
+            &json!({ "responseBody": long }),
+            "responseBody",
+            "1024 bytes",
+        );
+        refuse(&json!({ "perEvent": "yes" }), "perEvent", "true or false");
         for (name, value, problem) in [
             ("a b", "c", "no name"),
             ("Content-Length", "3", "cannot be scripted"),
-            ("x-a", "b\r\nc", "line ends"),
+            ("x-a", "b\r\nc", "control characters"),
         ] {
-            let target = format!("{HEADERS}.{name}");
-            refuse(&json!({ HEADERS: { name: value } }), &target, problem);
+            let target = format!("responseHeaders.{name}");
+            refuse(
+                &json!({ "responseHeaders": { name: value } }),
+                &target,
+                problem,
+            );
         }
         let many: BTreeMap<String, &str> = (0..=INSPECTOR_HEADERS_MAX)
             .map(|number| (format!("x-{number}"), "v"))
             .collect();
-        refuse(&json!({ HEADERS: many }), HEADERS, "more than 20");
+        refuse(
+            &json!({ "responseHeaders": many }),
+            "responseHeaders",
+            "at most 20",
+        );
         let long = "x".repeat(INSPECTOR_HEADER_BYTES_MAX + 1);
         refuse(
-            &json!({ HEADERS: { "x-a": long } }),
+            &json!({ "responseHeaders": { "x-a": long } }),
             "responseHeaders.x-a",
             "4096 bytes",
         );

@@ -2,169 +2,222 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::fields::{Fields, Origin};
-use super::topic::read_location;
-use super::{InvalidResource, TLS_VERSIONS, network, read_stored, render_system_data};
+use super::envelope::{
+    Answered, LOCATION, Object, Resource, Succeeded, SystemData, TlsVersion, add_properties,
+    from_inert, to_inert,
+};
+use super::network::Network;
+use super::rules::Context;
+use super::{InvalidResource, document};
 use crate::model::limits::THROUGHPUT_UNITS_MAX;
 use crate::model::namespace::NamespaceDefinition;
 use crate::model::registry::NamespaceEntry;
 
-/// Names of the envelope.
-const ENVELOPE: [&str; 9] = [
-    "id",
-    "name",
-    "type",
-    "location",
-    "tags",
-    "identity",
-    "sku",
-    "systemData",
-    "properties",
-];
+#[derive(Clone, Serialize, Deserialize, JsonSchema)]
+struct Namespace<P = NamespaceProperties> {
+    /// A region; any name will do.
+    #[schemars(length(min = 1), extend("x-expected" = LOCATION))]
+    location: String,
+    #[serde(default)]
+    tags: BTreeMap<String, String>,
+    #[serde(default)]
+    sku: Sku,
+    #[serde(flatten)]
+    inert: InertNamespace,
+    properties: P,
+}
 
-/// Names inside `properties`; those after `isZoneRedundant` are answers only, or must not ask for
-/// anything.
-const PROPERTIES: [&str; 8] = [
-    "publicNetworkAccess",
-    "inboundIpRules",
-    "minimumTlsVersionAllowed",
-    "isZoneRedundant",
-    "topicsConfiguration",
-    TOPIC_SPACES,
-    "privateEndpointConnections",
-    "provisioningState",
-];
+/// How much the namespace may hold.
+#[derive(Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+#[schemars(rename = "NamespaceSku")]
+struct Sku {
+    name: SkuName,
+    /// Throughput units.
+    #[schemars(range(min = 1, max = THROUGHPUT_UNITS_MAX))]
+    capacity: u32,
+}
 
-const TOPIC_SPACES: &str = "topicSpacesConfiguration";
+#[derive(Clone, Copy, Serialize, Deserialize, JsonSchema)]
+enum SkuName {
+    Standard,
+}
 
-/// Kept and shown without effect, inside `properties`.
-const INERT_PROPERTIES: [&str; 2] = ["minimumTlsVersionAllowed", "isZoneRedundant"];
+impl Default for Sku {
+    fn default() -> Self {
+        Self {
+            name: SkuName::Standard,
+            capacity: 1,
+        }
+    }
+}
 
-const IDENTITY: &str = "identity";
+/// What Azure has around the properties of a namespace.
+#[derive(Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+struct InertNamespace {
+    /// Kept and shown without effect.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    identity: Option<Object>,
+}
+
+#[derive(Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(transform = add_properties::<Mqtt>)]
+struct NamespaceProperties {
+    #[serde(flatten)]
+    network: Network,
+    #[serde(flatten)]
+    inert: InertProperties,
+}
+
+/// There is no MQTT here: to pass over it would mislead.
+#[derive(JsonSchema)]
+#[schemars(rename_all = "camelCase")]
+#[expect(dead_code, reason = "for the schema alone")]
+struct Mqtt {
+    #[schemars(extend("writeOnly" = true))]
+    topic_spaces_configuration: Option<TopicSpaces>,
+}
+
+/// What Azure has among the properties of a namespace.
+#[derive(Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+struct InertProperties {
+    /// Kept and shown without effect.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    minimum_tls_version_allowed: Option<TlsVersion>,
+    /// Kept and shown without effect.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    is_zone_redundant: Option<bool>,
+}
+
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "for the schema alone")]
+struct TopicSpaces {
+    #[schemars(extend("x-unsupported" = ["Enabled"], "x-hint" = "there is no MQTT"))]
+    state: Option<TopicSpacesState>,
+}
+
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "for the schema alone")]
+enum TopicSpacesState {
+    Disabled,
+}
+
+/// What answers have besides.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct NamespaceAnswer {
+    provisioning_state: Succeeded,
+    topics_configuration: TopicsConfiguration,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct TopicsConfiguration {
+    /// Where publishers find the namespace.
+    hostname: String,
+}
+
+impl From<&NamespaceDefinition> for Namespace {
+    fn from(definition: &NamespaceDefinition) -> Self {
+        Self {
+            location: definition.location.clone(),
+            tags: definition.tags.clone(),
+            sku: Sku {
+                name: SkuName::Standard,
+                capacity: definition.capacity,
+            },
+            inert: from_inert(&definition.inert),
+            properties: NamespaceProperties {
+                network: (&definition.network_access).into(),
+                inert: from_inert(&definition.inert),
+            },
+        }
+    }
+}
+
+impl From<Namespace> for NamespaceDefinition {
+    fn from(namespace: Namespace) -> Self {
+        let Namespace {
+            location,
+            tags,
+            sku,
+            inert,
+            properties,
+        } = namespace;
+        let mut all = to_inert(&inert);
+        all.extend(to_inert(&properties.inert));
+        Self {
+            location,
+            tags,
+            capacity: sku.capacity,
+            network_access: properties.network.into(),
+            inert: all,
+        }
+    }
+}
 
 /// Reads the body of a PUT.
 pub fn parse_namespace(body: &Value) -> Result<NamespaceDefinition, InvalidResource> {
-    read(&Fields::root(body, Origin::Request)?, None)
+    document::read::<Namespace>(body, &Context::NONE).map(NamespaceDefinition::from)
 }
 
-/// Applies the body of a PATCH: a property that is given replaces its whole old value, `null` restores
-/// its default, the others stay.
+/// Applies the body of a PATCH, which does not move a namespace.
 pub fn patch_namespace(
     current: &NamespaceDefinition,
     body: &Value,
 ) -> Result<NamespaceDefinition, InvalidResource> {
-    read(&Fields::root(body, Origin::Request)?, Some(current))
+    let merged = &["", "properties"];
+    let patched = document::patch(&Namespace::from(current), body, &Context::NONE, merged)?;
+    Ok(NamespaceDefinition {
+        location: current.location.clone(),
+        ..patched.into()
+    })
+}
+
+/// The form in which the store keeps a definition.
+pub fn namespace_to_text(definition: &NamespaceDefinition) -> String {
+    document::to_text(&Namespace::from(definition))
+}
+
+/// Reads what [`namespace_to_text`] wrote.
+pub fn namespace_from_text(text: &str) -> Result<NamespaceDefinition, InvalidResource> {
+    document::from_text::<Namespace>(text).map(NamespaceDefinition::from)
 }
 
 /// The answer that shows a namespace. `hostname` is where publishers find it.
 pub fn render_namespace(entry: &NamespaceEntry, hostname: &str) -> Value {
     let namespace = &entry.namespace;
-    let mut document = render_definition(&namespace.definition);
-    document["id"] = json!(&*entry.resource_id);
-    document["name"] = json!(namespace.name.as_str());
-    document["type"] = json!("Microsoft.EventGrid/namespaces");
-    document["systemData"] = render_system_data(namespace.created_at, namespace.updated_at);
-    let properties = &mut document["properties"];
-    properties["provisioningState"] = json!("Succeeded");
-    properties["topicsConfiguration"] = json!({ "hostname": hostname });
-    document
-}
-
-/// The form in which the store keeps a definition.
-pub fn namespace_to_text(definition: &NamespaceDefinition) -> String {
-    render_definition(definition).to_string()
-}
-
-/// Reads what [`namespace_to_text`] wrote.
-pub fn namespace_from_text(text: &str) -> Result<NamespaceDefinition, InvalidResource> {
-    let body = read_stored(text)?;
-    read(&Fields::root(&body, Origin::Store)?, None)
-}
-
-fn read(
-    body: &Fields,
-    current: Option<&NamespaceDefinition>,
-) -> Result<NamespaceDefinition, InvalidResource> {
-    body.expect_names(&ENVELOPE)?;
-    body.expect_inside("properties", &PROPERTIES)?;
-    let properties = body.object_or_empty("properties")?;
-    properties.expect_names(&PROPERTIES)?;
-    refuse_topic_spaces(&properties)?;
-    Ok(NamespaceDefinition {
-        location: match current {
-            Some(current) => current.location.clone(),
-            None => read_location(body)?,
+    let Namespace {
+        location,
+        tags,
+        sku,
+        inert,
+        properties: set,
+    } = Namespace::from(&namespace.definition);
+    let answer = NamespaceAnswer {
+        provisioning_state: Succeeded::Succeeded,
+        topics_configuration: TopicsConfiguration {
+            hostname: hostname.to_owned(),
         },
-        tags: body.updated("tags", current.map(|each| &each.tags), |body| {
-            body.text_map("tags")
-        })?,
-        capacity: body.updated("sku", current.map(|each| &each.capacity), read_capacity)?,
-        network_access: network::read(&properties, current.map(|each| &each.network_access))?,
-        inert: read_inert(body, &properties, current.map(|each| &each.inert))?,
-    })
-}
-
-fn read_capacity(body: &Fields) -> Result<u32, InvalidResource> {
-    let sku = body.object_or_empty("sku")?;
-    sku.expect_names(&["name", "capacity"])?;
-    sku.choice("name", &[("Standard", ())])?;
-    let capacity = sku.number("capacity", 1..=THROUGHPUT_UNITS_MAX)?;
-    Ok(capacity.unwrap_or(1))
-}
-
-/// MQTT would change what the namespace does, so that to pass over it would mislead.
-fn refuse_topic_spaces(properties: &Fields) -> Result<(), InvalidResource> {
-    let Some(configuration) = properties.object(TOPIC_SPACES)? else {
-        return Ok(());
     };
-    let states = [("Disabled", false), ("Enabled", true)];
-    match configuration.choice("state", &states)? {
-        Some(true) => Err(configuration.invalid(
-            "state",
-            "MQTT is not supported here; leave it out, or set it to \"Disabled\"",
-        )),
-        Some(false) | None => Ok(()),
-    }
-}
-
-/// Even without effect a value must be one that Azure knows.
-fn read_inert(
-    body: &Fields,
-    properties: &Fields,
-    current: Option<&BTreeMap<String, String>>,
-) -> Result<BTreeMap<String, String>, InvalidResource> {
-    properties.choice("minimumTlsVersionAllowed", &TLS_VERSIONS)?;
-    properties.flag("isZoneRedundant")?;
-    body.object(IDENTITY)?;
-    let mut inert = current.cloned().unwrap_or_default();
-    let inside = INERT_PROPERTIES.map(|name| (name, properties));
-    for (name, place) in inside.into_iter().chain([(IDENTITY, body)]) {
-        if let Some(value) = place.value(name) {
-            inert.insert(name.to_owned(), value.to_string());
-        } else if !place.is_absent(name) {
-            inert.remove(name);
-        }
-    }
-    Ok(inert)
-}
-
-/// The document without its answer-only parts.
-fn render_definition(definition: &NamespaceDefinition) -> Value {
-    let mut document = json!({
-        "location": definition.location,
-        "tags": definition.tags,
-        "sku": { "name": "Standard", "capacity": definition.capacity },
-        "properties": {},
-    });
-    network::render(&mut document["properties"], &definition.network_access);
-    for (name, text) in &definition.inert {
-        let place = match name == IDENTITY {
-            true => &mut document,
-            false => &mut document["properties"],
-        };
-        place[name] = serde_json::from_str(text).unwrap_or_default();
-    }
-    document
+    let properties = Answered { set, answer };
+    json!(Resource {
+        id: entry.resource_id.to_string(),
+        name: namespace.name.as_str().to_owned(),
+        r#type: "Microsoft.EventGrid/namespaces".to_owned(),
+        system_data: SystemData::new(namespace.created_at, namespace.updated_at),
+        document: Namespace {
+            location,
+            tags,
+            sku,
+            inert,
+            properties
+        },
+    })
 }

@@ -1,16 +1,20 @@
-//! Event subscriptions of namespace topics as Azure Resource Manager writes them
-//! (rule N1.1): the same as others, in another shape.
+//! Event subscriptions of namespace topics as Azure Resource Manager writes them (rule N1.1): the same as
+//! others, in another shape.
 
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
 
-use super::credentials::Secrets;
-use super::dead_letter_destination;
-use super::fields::Fields;
-use super::subscription::{self, Given, SubscriptionContext};
-use super::{InvalidResource, destination};
+use super::dead_letter_destination::{self as dead_letter, DeadLetterDocument};
+use super::envelope::{Object, add_properties};
+use super::filter::FiltersConfiguration;
+use super::rules::Judged;
+use super::subscription::{Common, NO_IDENTITY};
+use super::values::{Waits, seconds, waits};
 use crate::model::destination::{DeliveryMode, Destination, PullQueue};
+use crate::model::filter::{Dialect, Filter};
 use crate::model::limits::{
     DEAD_LETTER_RETRY_DAYS_MAX, NAMESPACE_ATTEMPTS_MAX, NAMESPACE_TIME_TO_LIVE_MAX, RECEIVE_LOCK,
     RECEIVE_LOCK_SECONDS,
@@ -18,337 +22,291 @@ use crate::model::limits::{
 use crate::model::retry::{DeliveryProfile, RetryPolicy};
 use crate::model::subscription::{DeadLetterDestination, SubscriptionDefinition};
 use crate::model::topic::DeliverySchema;
-use crate::wire::bad_input::quoted;
-use crate::wire::{duration, filter};
+use crate::wire::duration;
 
-/// Names of the envelope.
-const ENVELOPE: [&str; 5] = ["id", "name", "type", "systemData", "properties"];
-
-/// Names inside `properties`; `labels` to `disableOnGone` are extensions, the last three for answers
-/// only.
-const PROPERTIES: [&str; 11] = [
-    DELIVERY,
-    FILTERS,
-    "eventDeliverySchema",
-    "expirationTimeUtc",
-    "labels",
-    "paused",
-    "disabled",
-    "disableOnGone",
-    "topic",
-    "provisioningState",
-    "everpost",
+/// The objects of which an update replaces single properties: the URL is never shown, so nobody could
+/// send it again.
+pub(super) const MERGED: &[&str] = &[
+    "",
+    "properties",
+    "properties.deliveryConfiguration",
+    "properties.deliveryConfiguration.push",
+    "properties.deliveryConfiguration.queue",
 ];
 
-const DELIVERY: &str = "deliveryConfiguration";
-const FILTERS: &str = "filtersConfiguration";
-const MODE: &str = "deliveryMode";
-const PUSH: &str = "push";
-const QUEUE: &str = "queue";
-const LOCK: &str = "receiveLockDurationInSeconds";
-const DEAD_LETTER: &str = "deadLetterDestinationWithResourceIdentity";
-const TIME_TO_LIVE: &str = "eventTimeToLive";
+/// A property that every stored subscription of a namespace topic has, and no other subscription.
+pub(super) const DELIVERY: &str = "deliveryConfiguration";
 
-/// The shortest time to live, and the step in which it is told.
-const MINUTE: Duration = Duration::from_secs(60);
-
-/// Reads the body of a PUT, or applies that of a PATCH to what is there.
-pub(super) fn parse(
-    body: &Fields,
-    current: Option<&SubscriptionDefinition>,
-    retention: Duration,
-    context: &SubscriptionContext<'_>,
-) -> Result<SubscriptionDefinition, InvalidResource> {
-    body.expect_names(&ENVELOPE)?;
-    body.expect_inside("properties", &PROPERTIES)?;
-    let properties = body.object_or_empty("properties")?;
-    properties.expect_names(&PROPERTIES)?;
-    let definition = read(&properties, &Given::new(current, context))?;
-    check(&properties, &definition, retention, context)?;
-    Ok(definition)
+#[derive(Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "NamespaceEventSubscriptionProperties")]
+pub(super) struct NamespaceProperties {
+    #[schemars(with = "DeliveryProperties", extend("x-expected" =
+        "an object with the deliveryMode \"Push\" and the object push, or \"Queue\" and queue"))]
+    delivery_configuration: DeliveryConfiguration,
+    #[serde(with = "FiltersConfiguration", default = "every_event")]
+    filters_configuration: Filter,
+    #[serde(default = "cloud_events")]
+    #[schemars(extend("enum" = ["CloudEventSchemaV1_0"]))]
+    event_delivery_schema: DeliverySchema,
+    #[serde(flatten)]
+    common: Common,
 }
 
-/// Whether stored properties are those of a namespace topic's subscription.
-pub(super) fn is_meant(properties: &Fields) -> bool {
-    !properties.is_absent(DELIVERY)
+fn every_event() -> Filter {
+    Filter {
+        dialect: Dialect::Namespace,
+        ..Filter::default()
+    }
 }
 
-pub(super) fn read(
-    properties: &Fields,
-    given: &Given<'_>,
-) -> Result<SubscriptionDefinition, InvalidResource> {
-    let current = given.current;
-    let schemas = [(
-        DeliverySchema::CloudEventSchemaV1_0.name(),
-        DeliverySchema::CloudEventSchemaV1_0,
-    )];
-    let schema = properties.choice("eventDeliverySchema", &schemas)?;
-    let delivery = read_delivery(properties, given)?;
-    Ok(SubscriptionDefinition {
-        destination: delivery.destination,
-        retry_policy: delivery.retry_policy,
-        dead_letter: delivery.dead_letter,
-        filter: properties.updated(FILTERS, current.map(|each| &each.filter), |properties| {
-            subscription::read_filter(properties, FILTERS, filter::parse_configuration)
-        })?,
-        delivery_schema: schema.unwrap_or(DeliverySchema::CloudEventSchemaV1_0),
-        labels: properties.updated("labels", current.map(|each| &each.labels), |properties| {
-            Ok(properties.texts("labels")?.unwrap_or_default())
-        })?,
-        expires_at: properties.updated(
-            "expirationTimeUtc",
-            current.map(|each| &each.expires_at),
-            subscription::read_expiration,
-        )?,
-        paused: properties.updated("paused", current.map(|each| &each.paused), |properties| {
-            Ok(properties.flag("paused")?.unwrap_or(false))
-        })?,
-        disabled: properties.updated(
-            "disabled",
-            current.map(|each| &each.disabled),
-            subscription::read_disabled,
-        )?,
-        disable_on_gone: properties.updated(
-            "disableOnGone",
-            current.map(|each| &each.disable_on_gone),
-            |properties| Ok(properties.flag("disableOnGone")?.unwrap_or(false)),
-        )?,
-    })
+fn cloud_events() -> DeliverySchema {
+    DeliverySchema::CloudEventSchemaV1_0
 }
 
-/// What `deliveryConfiguration` says.
-struct Delivery {
+/// How events are handed over.
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(tag = "deliveryMode")]
+enum DeliveryConfiguration {
+    Push { push: Box<Push> },
+    Queue { queue: Queue },
+}
+
+/// The mode, and the object that goes with it.
+#[derive(JsonSchema)]
+#[schemars(rename_all = "camelCase", rename = "DeliveryConfiguration")]
+#[schemars(extend("x-rule" = "delivery"))]
+#[expect(dead_code, reason = "for the schema alone")]
+struct DeliveryProperties {
+    /// It cannot be changed later. Left out, it is that of the object that is there.
+    delivery_mode: Option<DeliveryMode>,
+    push: Option<Push>,
+    queue: Option<Queue>,
+}
+
+#[derive(Clone, Serialize, Deserialize, JsonSchema)]
+#[schemars(extend("x-refused" = { "deliveryWithResourceIdentity": NO_IDENTITY }))]
+struct Push {
+    #[schemars(extend("x-expected" = "where the events are to go"))]
     destination: Destination,
-    retry_policy: RetryPolicy,
+    #[serde(flatten)]
+    policy: Policy,
+}
+
+#[derive(Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct Queue {
+    /// How long a receiver holds an event.
+    #[serde(
+        rename = "receiveLockDurationInSeconds",
+        with = "seconds",
+        default = "receive_lock"
+    )]
+    #[schemars(with = "u32")]
+    #[schemars(range(min = *RECEIVE_LOCK_SECONDS.start(), max = *RECEIVE_LOCK_SECONDS.end()))]
+    lock_duration: Duration,
+    #[serde(flatten)]
+    policy: Policy,
+}
+
+fn receive_lock() -> Duration {
+    RECEIVE_LOCK
+}
+
+/// What push and pull have in common.
+#[derive(Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct Policy {
+    /// Deliveries per event, the first one included.
+    #[serde(default = "default_count")]
+    #[schemars(range(min = 1, max = NAMESPACE_ATTEMPTS_MAX))]
+    max_delivery_count: u32,
+    /// Whole minutes, up to the topic's retention; as long as that if it is left out.
+    #[serde(with = "life", default = "longest")]
+    #[schemars(with = "Option<String>", extend("format" = "duration", "x-check" = "timeToLive"))]
+    event_time_to_live: Duration,
+    #[serde(with = "waits", default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(with = "Option<Waits>")]
+    schedule: Vec<Duration>,
+    /// Left out, dead letters stay in the queue; null drops them.
+    #[serde(rename = "deadLetterDestinationWithResourceIdentity", with = "wrapped")]
+    #[serde(default = "dead_letter::built_in_queue")]
+    #[serde(skip_serializing_if = "dead_letter::is_built_in_queue")]
+    #[schemars(with = "Option<WithIdentity>")]
     dead_letter: DeadLetterDestination,
 }
 
-/// Of an update, what it does not mention stays, down to the single properties of `push`: the URL is
-/// never shown, so nobody could send it again.
-fn read_delivery(properties: &Fields, given: &Given<'_>) -> Result<Delivery, InvalidResource> {
-    let current = given.current;
-    let expected =
-        "an object with the deliveryMode \"Push\" and the object push, or \"Queue\" and queue";
-    if current.is_none() && properties.value(DELIVERY).is_none() {
-        return Err(properties.missing(DELIVERY, expected));
+fn default_count() -> u32 {
+    RetryPolicy::of(DeliveryProfile::Namespace).attempts_max
+}
+
+/// As long as the topic's retention, whatever that will be.
+fn longest() -> Duration {
+    NAMESPACE_TIME_TO_LIVE_MAX
+}
+
+/// A duration of ISO 8601; `null` for the longest.
+mod life {
+    use serde::de::Error;
+    use serde::{Deserializer, Serializer};
+
+    use super::*;
+
+    pub(super) fn serialize<S: Serializer>(
+        time: &Duration,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&duration::format(*time))
     }
-    let delivery = properties.object_or_empty(DELIVERY)?;
-    delivery.expect_names(&[MODE, PUSH, QUEUE])?;
-    let mode = read_mode(&delivery, current)?;
-    let inner = delivery.object_or_empty(object_of(mode))?;
-    // What was pushed and is to be pulled, or the other way round, is refused for that alone.
-    let current = current.filter(|current| current.destination.delivery_mode() == mode);
-    let destination = match mode {
-        DeliveryMode::Push => read_push(&inner, given)?,
-        DeliveryMode::Queue => {
-            let current = current.and_then(|current| current.destination.queue());
-            Destination::Queue(read_queue(&inner, current)?)
-        }
-    };
-    Ok(Delivery {
-        destination,
-        retry_policy: read_retry_policy(&inner, current.map(|each| &each.retry_policy))?,
-        dead_letter: inner.updated(DEAD_LETTER, current.map(|each| &each.dead_letter), |push| {
-            read_dead_letter(push, given.known_dead_letter())
-        })?,
-    })
-}
 
-fn read_push(push: &Fields, given: &Given<'_>) -> Result<Destination, InvalidResource> {
-    push.expect_names(&[
-        "maxDeliveryCount",
-        TIME_TO_LIVE,
-        "destination",
-        DEAD_LETTER,
-        "deliveryWithResourceIdentity",
-        subscription::SCHEDULE,
-    ])?;
-    if push.value("deliveryWithResourceIdentity").is_some() {
-        let problem = "there are no managed identities here; use \"destination\" instead";
-        return Err(push.invalid("deliveryWithResourceIdentity", problem));
-    }
-    given.read_destination(push)
-}
-
-fn read_queue(queue: &Fields, current: Option<&PullQueue>) -> Result<PullQueue, InvalidResource> {
-    queue.expect_names(&[LOCK, "maxDeliveryCount", TIME_TO_LIVE, DEAD_LETTER])?;
-    let lock_duration = queue.updated(LOCK, current.map(|each| &each.lock_duration), |queue| {
-        let seconds = queue.number(LOCK, RECEIVE_LOCK_SECONDS)?;
-        Ok(seconds.map_or(RECEIVE_LOCK, |seconds| Duration::from_secs(seconds.into())))
-    })?;
-    Ok(PullQueue { lock_duration })
-}
-
-/// The object that tells the particulars of a mode.
-fn object_of(mode: DeliveryMode) -> &'static str {
-    match mode {
-        DeliveryMode::Push => PUSH,
-        DeliveryMode::Queue => QUEUE,
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Duration, D::Error> {
+        let text: Option<String> = Option::deserialize(deserializer)?;
+        text.map_or(Ok(longest()), |text| duration::parse(&text))
+            .map_err(D::Error::custom)
     }
 }
 
-/// A mode that is left out is told by what else is there.
-fn read_mode(
-    delivery: &Fields,
-    current: Option<&SubscriptionDefinition>,
-) -> Result<DeliveryMode, InvalidResource> {
-    let modes = DeliveryMode::ALL.map(|mode| (mode.name(), mode));
-    let given = |mode: &DeliveryMode| delivery.value(object_of(*mode)).is_some();
-    let mode = delivery
-        .choice(MODE, &modes)?
-        .or_else(|| DeliveryMode::ALL.into_iter().find(given))
-        .or_else(|| current.map(|current| current.destination.delivery_mode()));
-    let mode = mode.ok_or_else(|| delivery.missing(MODE, "\"Push\" or \"Queue\""))?;
-    let mut others = DeliveryMode::ALL.into_iter().filter(|other| *other != mode);
-    match others.find(given) {
-        None => Ok(mode),
-        Some(other) => {
-            let problem = format!(
-                "it does not go together with the deliveryMode {:?}",
-                mode.name()
-            );
-            Err(delivery.invalid(object_of(other), problem))
-        }
-    }
+/// A destination for dead letters; who writes there, and for how long that is tried, is not up to the
+/// client here.
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(transform = add_properties::<WithoutEffect>)]
+struct WithIdentity {
+    #[serde(with = "DeadLetterDocument")]
+    #[schemars(extend("x-expected" = "an object with the endpointType \"StorageBlob\""))]
+    dead_letter_destination: DeadLetterDestination,
 }
 
-fn read_retry_policy(
-    push: &Fields,
-    current: Option<&RetryPolicy>,
-) -> Result<RetryPolicy, InvalidResource> {
-    let default = RetryPolicy::of(DeliveryProfile::Namespace);
-    Ok(RetryPolicy {
-        profile: default.profile,
-        attempts_max: push.updated(
-            "maxDeliveryCount",
-            current.map(|each| &each.attempts_max),
-            |push| {
-                let count = push.number("maxDeliveryCount", 1..=NAMESPACE_ATTEMPTS_MAX)?;
-                Ok(count.unwrap_or(default.attempts_max))
-            },
-        )?,
-        time_to_live: push.updated(
-            TIME_TO_LIVE,
-            current.map(|each| &each.time_to_live),
-            read_time_to_live,
-        )?,
-        own_waits: push.updated(
-            subscription::SCHEDULE,
-            current.map(|each| &each.own_waits),
-            subscription::read_own_waits,
-        )?,
-    })
+#[derive(JsonSchema)]
+#[schemars(rename_all = "camelCase")]
+#[expect(dead_code, reason = "for the schema alone")]
+struct WithoutEffect {
+    /// Without effect.
+    #[schemars(extend("writeOnly" = true))]
+    identity: Option<Object>,
+    /// Without effect.
+    #[schemars(range(min = 1, max = DEAD_LETTER_RETRY_DAYS_MAX), extend("writeOnly" = true))]
+    delivery_retry_period_in_days: Option<u32>,
 }
 
-/// Left out, it is as long as the topic's retention, whatever that will be (see
-/// [`crate::model::registry::TopicEntry::retry_policy`]).
-fn read_time_to_live(push: &Fields) -> Result<Duration, InvalidResource> {
-    let Some(text) = push.text(TIME_TO_LIVE)? else {
-        return Ok(NAMESPACE_TIME_TO_LIVE_MAX);
-    };
-    let problem = |problem: String| push.invalid(TIME_TO_LIVE, problem);
-    let time = duration::parse(text).map_err(|invalid| {
-        let found = quoted(text);
-        problem(format!(
-            "{found} is no duration such as \"PT1H\": {invalid}"
-        ))
-    })?;
-    let is_whole = time.as_secs().is_multiple_of(60) && time.subsec_nanos() == 0;
-    if (MINUTE..=NAMESPACE_TIME_TO_LIVE_MAX).contains(&time) && is_whole {
-        return Ok(time);
-    }
-    Err(problem(format!(
-        "it must be whole minutes from {} to the topic's retention, but it is {}",
-        duration::format(MINUTE),
-        quoted(text)
-    )))
-}
+/// Left out and `null` differ as with other subscriptions (rule A).
+mod wrapped {
+    use serde::{Deserializer, Serializer};
 
-/// Left out and `null` differ as with other subscriptions (rule A). The identity that Azure writes to
-/// the storage with, and for how long it tries, mean nothing here.
-fn read_dead_letter(
-    push: &Fields,
-    known: Option<&DeadLetterDestination>,
-) -> Result<DeadLetterDestination, InvalidResource> {
-    let Some(wrapped) = push.object(DEAD_LETTER)? else {
-        return Ok(match push.is_absent(DEAD_LETTER) {
-            true => DeadLetterDestination::BuiltInQueue,
-            false => DeadLetterDestination::Drop,
+    use super::*;
+
+    pub(super) fn serialize<S: Serializer>(
+        dead_letter: &DeadLetterDestination,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        let is_there = matches!(dead_letter, DeadLetterDestination::StorageBlob { .. });
+        let wrapped = is_there.then(|| WithIdentity {
+            dead_letter_destination: dead_letter.clone(),
         });
+        wrapped.serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<DeadLetterDestination, D::Error> {
+        let wrapped: Option<WithIdentity> = Option::deserialize(deserializer)?;
+        Ok(wrapped.map_or(DeadLetterDestination::Drop, |each| {
+            each.dead_letter_destination
+        }))
+    }
+}
+
+impl From<&SubscriptionDefinition> for NamespaceProperties {
+    fn from(definition: &SubscriptionDefinition) -> Self {
+        let policy = &definition.retry_policy;
+        let policy = Policy {
+            max_delivery_count: policy.attempts_max,
+            event_time_to_live: policy.time_to_live,
+            schedule: policy.own_waits.clone(),
+            dead_letter: definition.dead_letter.clone(),
+        };
+        Self {
+            delivery_configuration: match &definition.destination {
+                Destination::WebHook(_) => {
+                    let destination = definition.destination.clone();
+                    DeliveryConfiguration::Push {
+                        push: Box::new(Push {
+                            destination,
+                            policy,
+                        }),
+                    }
+                }
+                Destination::Queue(PullQueue { lock_duration }) => {
+                    let lock_duration = *lock_duration;
+                    DeliveryConfiguration::Queue {
+                        queue: Queue {
+                            lock_duration,
+                            policy,
+                        },
+                    }
+                }
+            },
+            filters_configuration: definition.filter.clone(),
+            event_delivery_schema: definition.delivery_schema,
+            common: definition.into(),
+        }
+    }
+}
+
+impl NamespaceProperties {
+    pub(super) fn definition(self) -> SubscriptionDefinition {
+        let (destination, policy) = match self.delivery_configuration {
+            DeliveryConfiguration::Push { push } => (push.destination, push.policy),
+            DeliveryConfiguration::Queue { queue } => {
+                let Queue {
+                    lock_duration,
+                    policy,
+                } = queue;
+                (Destination::Queue(PullQueue { lock_duration }), policy)
+            }
+        };
+        let retry_policy = RetryPolicy {
+            profile: DeliveryProfile::Namespace,
+            attempts_max: policy.max_delivery_count,
+            time_to_live: policy.event_time_to_live,
+            own_waits: policy.schedule,
+        };
+        let (filter, schema) = (self.filters_configuration, self.event_delivery_schema);
+        self.common.definition(
+            destination,
+            filter,
+            schema,
+            retry_policy,
+            policy.dead_letter,
+        )
+    }
+}
+
+/// A mode that is left out is that of the object that is there; the object may be left out, too.
+pub(super) fn judge_delivery(it: &mut Judged<'_>) {
+    let mode = match (it.text("deliveryMode"), it.has("push"), it.has("queue")) {
+        (Some(mode), ..) => mode.to_owned(),
+        (None, _, true) => "Queue".to_owned(),
+        (None, true, false) => "Push".to_owned(),
+        (None, false, false) => return it.missing("deliveryMode", "\"Queue\" or \"Push\""),
     };
-    wrapped.expect_names(&[
-        "identity",
-        "deadLetterDestination",
-        "deliveryRetryPeriodInDays",
-    ])?;
-    wrapped.object("identity")?;
-    wrapped.number("deliveryRetryPeriodInDays", 1..=DEAD_LETTER_RETRY_DAYS_MAX)?;
-    if wrapped.value("deadLetterDestination").is_none() {
-        let expected = "an object with the endpointType \"StorageBlob\"";
-        return Err(wrapped.missing("deadLetterDestination", expected));
+    let (own, other) = match mode.as_str() {
+        "Push" => ("push", "queue"),
+        _ => ("queue", "push"),
+    };
+    if it.has(other) {
+        it.fault(
+            other,
+            format!("it does not go together with the deliveryMode {mode:?}"),
+        );
     }
-    dead_letter_destination::read(&wrapped, known)
-}
-
-/// The rules for what a client sends now. What an update leaves alone is not judged anew.
-fn check(
-    properties: &Fields,
-    definition: &SubscriptionDefinition,
-    retention: Duration,
-    context: &SubscriptionContext<'_>,
-) -> Result<(), InvalidResource> {
-    let mode = definition.destination.delivery_mode();
-    let push = properties
-        .object_or_empty(DELIVERY)?
-        .object_or_empty(object_of(mode))?;
-    if push.value("destination").is_some() {
-        destination::check(&push, &definition.destination, context.require_https)?;
+    if !it.has(own) {
+        match own {
+            "push" => it.missing("push.destination", "where the events are to go"),
+            _ => it.object.extend([(own.to_owned(), json!({}))]),
+        }
     }
-    if push.value(TIME_TO_LIVE).is_some() && definition.retry_policy.time_to_live > retention {
-        let most = duration::format(retention);
-        let problem = format!("it must be at most {most}, the topic's eventRetentionInDays");
-        return Err(push.invalid(TIME_TO_LIVE, problem));
-    }
-    if let Some(wrapped) = push.object(DEAD_LETTER)? {
-        let require_https = context.require_https;
-        dead_letter_destination::check(&wrapped, &definition.dead_letter, require_https)?;
-    }
-    if properties.value("expirationTimeUtc").is_some() {
-        subscription::check_expiration(properties, definition.expires_at, context.now)?;
-    }
-    Ok(())
-}
-
-/// The properties with this `destination`, if there is one, and with the policy that is in effect.
-pub(super) fn render_properties(
-    definition: &SubscriptionDefinition,
-    policy: &RetryPolicy,
-    destination: Value,
-    secrets: Secrets,
-) -> Value {
-    let mode = definition.destination.delivery_mode();
-    let mut delivery = json!({
-        "maxDeliveryCount": policy.attempts_max,
-        TIME_TO_LIVE: duration::format(policy.time_to_live),
-    });
-    match &definition.destination {
-        Destination::WebHook(_) => delivery["destination"] = destination,
-        Destination::Queue(queue) => delivery[LOCK] = queue.lock_duration.as_secs().into(),
-    }
-    subscription::add_own_waits(&mut delivery, policy);
-    match dead_letter_destination::render(&definition.dead_letter, secrets) {
-        None => {}
-        Some(Value::Null) => delivery[DEAD_LETTER] = Value::Null,
-        Some(inner) => delivery[DEAD_LETTER] = json!({ "deadLetterDestination": inner }),
-    }
-    json!({
-        DELIVERY: { MODE: mode.name(), object_of(mode): delivery },
-        FILTERS: filter::render_configuration(&definition.filter),
-        "eventDeliverySchema": definition.delivery_schema.name(),
-        "expirationTimeUtc": definition.expires_at.map(|at| at.to_string()),
-        "labels": definition.labels,
-        "paused": definition.paused,
-        "disabled": definition.disabled.is_some(),
-        "disableOnGone": definition.disable_on_gone,
-    })
+    it.object.insert("deliveryMode".to_owned(), mode.into());
 }

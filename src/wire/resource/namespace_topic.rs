@@ -1,82 +1,87 @@
-//! Namespace topics as Azure Resource Manager writes them (rule N1): all that is to be
-//! decided is how long they keep events.
+//! Namespace topics as Azure Resource Manager writes them (rule N1): all that there is to decide is how
+//! long they keep events.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
-use super::InvalidResource;
-use super::fields::{Fields, Origin};
+use super::envelope::Envelope;
+use super::rules::Context;
+use super::values::days;
+use super::{InvalidResource, document};
 use crate::model::limits::EVENT_RETENTION_DAYS_MAX;
-use crate::model::topic::{InputSchema, NetworkAccess, TopicDefinition};
+use crate::model::topic::{DeliverySchema, InputSchema, NetworkAccess, TopicDefinition};
 
-/// Names of the envelope.
-const ENVELOPE: [&str; 5] = ["id", "name", "type", "systemData", "properties"];
+pub(super) type NamespaceTopic = Envelope<NamespaceTopicProperties>;
 
-/// Names inside `properties`; the last two are answers only.
-const PROPERTIES: [&str; 5] = [
-    "publisherType",
-    "inputSchema",
-    RETENTION,
-    "endpoint",
-    "provisioningState",
-];
+#[derive(Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct NamespaceTopicProperties {
+    publisher_type: PublisherType,
+    #[schemars(extend("enum" = ["CloudEventSchemaV1_0"]))]
+    input_schema: DeliverySchema,
+    /// How long events can be delivered.
+    #[serde(rename = "eventRetentionInDays", with = "days")]
+    #[schemars(with = "u32", range(min = 1, max = EVENT_RETENTION_DAYS_MAX))]
+    retention: Duration,
+}
 
-const RETENTION: &str = "eventRetentionInDays";
+/// A property that every stored namespace topic has, and no other topic.
+pub(super) const RETENTION: &str = "eventRetentionInDays";
 
-const DAY: Duration = Duration::from_secs(24 * 3_600);
+#[derive(Clone, Copy, Serialize, Deserialize, JsonSchema)]
+enum PublisherType {
+    Custom,
+}
+
+impl Default for NamespaceTopicProperties {
+    fn default() -> Self {
+        Self {
+            publisher_type: PublisherType::Custom,
+            input_schema: DeliverySchema::CloudEventSchemaV1_0,
+            retention: Duration::from_secs(86_400),
+        }
+    }
+}
+
+impl From<&TopicDefinition> for NamespaceTopicProperties {
+    fn from(definition: &TopicDefinition) -> Self {
+        let default = Self::default();
+        let retention = definition.event_retention.unwrap_or(default.retention);
+        Self {
+            retention,
+            ..default
+        }
+    }
+}
+
+impl From<NamespaceTopic> for TopicDefinition {
+    fn from(topic: NamespaceTopic) -> Self {
+        Self {
+            location: String::new(),
+            tags: BTreeMap::new(),
+            input_schema: InputSchema::CloudEventSchemaV1_0,
+            disable_local_auth: false,
+            network_access: NetworkAccess::default(),
+            event_retention: Some(topic.properties.retention),
+            inert: BTreeMap::new(),
+        }
+    }
+}
 
 /// Reads the body of a PUT.
 pub fn parse_namespace_topic(body: &Value) -> Result<TopicDefinition, InvalidResource> {
-    read(&Fields::root(body, Origin::Request)?)
+    document::read::<NamespaceTopic>(body, &Context::NONE).map(TopicDefinition::from)
 }
 
-/// Applies the body of a PATCH to a topic that keeps events for this long.
+/// Applies the body of a PATCH.
 pub fn patch_namespace_topic(
     current: &TopicDefinition,
     body: &Value,
 ) -> Result<TopicDefinition, InvalidResource> {
-    let fields = Fields::root(body, Origin::Request)?;
-    let changed = read(&fields)?;
-    let properties = fields.object_or_empty("properties")?;
-    Ok(match properties.is_absent(RETENTION) {
-        true => current.clone(),
-        false => changed,
-    })
-}
-
-/// Whether a stored definition is one of a namespace topic.
-pub(super) fn is_meant(body: &Fields) -> Result<bool, InvalidResource> {
-    Ok(!body.object_or_empty("properties")?.is_absent(RETENTION))
-}
-
-pub(super) fn read(body: &Fields) -> Result<TopicDefinition, InvalidResource> {
-    body.expect_names(&ENVELOPE)?;
-    body.expect_inside("properties", &PROPERTIES)?;
-    let properties = body.object_or_empty("properties")?;
-    properties.expect_names(&PROPERTIES)?;
-    properties.choice("publisherType", &[("Custom", ())])?;
-    properties.choice("inputSchema", &[("CloudEventSchemaV1_0", ())])?;
-    let days = properties.number(RETENTION, 1..=EVENT_RETENTION_DAYS_MAX)?;
-    Ok(TopicDefinition {
-        location: String::new(),
-        tags: BTreeMap::new(),
-        input_schema: InputSchema::CloudEventSchemaV1_0,
-        disable_local_auth: false,
-        network_access: NetworkAccess::default(),
-        event_retention: Some(DAY * days.unwrap_or(1)),
-        inert: BTreeMap::new(),
-    })
-}
-
-/// The document without its answer-only parts.
-pub(super) fn render_definition(retention: Duration) -> Value {
-    json!({
-        "properties": {
-            "publisherType": "Custom",
-            "inputSchema": InputSchema::CloudEventSchemaV1_0.name(),
-            RETENTION: retention.as_secs() / DAY.as_secs(),
-        },
-    })
+    let current = NamespaceTopic::from(current);
+    document::patch(&current, body, &Context::NONE, &["", "properties"]).map(TopicDefinition::from)
 }

@@ -1,11 +1,12 @@
 //! Replay jobs and the targets of resubmissions, to the model and back. The documents are ours, not
 //! Azure's; a name that is not known is refused, since whatever it was to mean would be sent as well.
 
+use schemars::JsonSchema;
+use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::InvalidResource;
-use super::destination::render_rate;
-use super::fields::{Fields, Origin, one_of};
+use super::rules::{Context, Judged};
+use super::{InvalidResource, document};
 use crate::base::Timestamp;
 use crate::model::dead_letter_filter::DeadLetterFilter;
 use crate::model::delivery::Outcome;
@@ -18,19 +19,90 @@ use crate::model::registry::{Registry, TopicEntry};
 use crate::model::replay::{NotResubmitted, ReplayJob, ReplaySource, ReplayTarget, Replayed};
 use crate::model::subscription::SubscriptionId;
 
-/// The properties of a filter.
-const FILTER: [&str; 10] = [
-    "topic",
-    "subscription",
-    "reason",
-    "outcome",
-    "status",
-    "type",
-    "subject",
-    "from",
-    "to",
-    "text",
-];
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+#[schemars(rename = "ReplayRequest")]
+struct Replay {
+    source: Source,
+    target: Target,
+    /// Left out, as fast as the receivers take them.
+    events_per_second: Option<Rate>,
+}
+
+/// Which deliveries are sent again.
+#[derive(Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[schemars(rename = "ReplaySource", extend("x-rule" = "replaySource"))]
+struct Source {
+    kind: Replayed,
+    filter: Filter,
+}
+
+/// The deliveries to which everything applies; an empty filter matches them all.
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[schemars(rename = "DeadLetterFilter", extend("x-rule" = "replayFilter"))]
+struct Filter {
+    topic: Option<String>,
+    /// Together with its topic.
+    subscription: Option<String>,
+    reason: Option<String>,
+    /// Of the last attempt.
+    outcome: Option<Outcome>,
+    /// HTTP status of the last attempt.
+    #[schemars(range(min = 100, max = 999))]
+    status: Option<u16>,
+    /// Exactly, or its beginning when it ends in `*`.
+    r#type: Option<String>,
+    /// Exactly, or its beginning when it ends in `*`.
+    subject: Option<String>,
+    /// Ended at this moment or later.
+    from: Option<Timestamp>,
+    /// Ended before this moment.
+    to: Option<Timestamp>,
+    text: Option<String>,
+}
+
+/// Where deliveries are sent again: to their own subscription, as new events to a topic, or to a webhook
+/// that no subscription has.
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[schemars(rename = "ReplayTarget", extend("x-rule" = "replayTarget"))]
+struct Target {
+    kind: TargetKind,
+    /// With the kind `Topic`; left out, each goes to its own topic.
+    topic: Option<String>,
+    /// With the kind `Url`.
+    #[schemars(length(min = 1), extend("x-expected" = WEBHOOK_URL))]
+    #[schemars(extend("x-maxBytes" = ENDPOINT_URL_BYTES_MAX))]
+    url: Option<EndpointUrl>,
+}
+
+const WEBHOOK_URL: &str = "the URL of a webhook";
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize, JsonSchema)]
+enum TargetKind {
+    #[default]
+    Subscription,
+    Topic,
+    Url,
+}
+
+/// The body of a resubmission, as far as it is about the target.
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(default)]
+struct Resubmission {
+    target: Target,
+}
+
+impl Default for Source {
+    fn default() -> Self {
+        Self {
+            kind: Replayed::DeadLetters,
+            filter: Filter::default(),
+        }
+    }
+}
 
 /// What a request is judged by.
 #[derive(Clone, Copy)]
@@ -47,19 +119,35 @@ pub struct ReplayRequest {
     pub rate: Option<Rate>,
 }
 
+impl ReplayContext<'_> {
+    fn rules(self) -> Context<'static> {
+        Context {
+            require_https: self.require_https,
+            ..Context::NONE
+        }
+    }
+}
+
 /// Reads the body of a request to start a replay job, or to count what it would cover.
 pub fn parse_replay(
     body: &Value,
     context: ReplayContext<'_>,
 ) -> Result<ReplayRequest, InvalidResource> {
-    let fields = Fields::root(body, Origin::Request)?;
-    expect_only(&fields, &["source", "target", "eventsPerSecond"])?;
+    let Replay {
+        source,
+        target,
+        events_per_second,
+    } = document::read(body, &context.rules())?;
     Ok(ReplayRequest {
-        source: source(&fields, context.registry)?,
-        target: target(&fields, context)?,
-        rate: fields
-            .thousandths("eventsPerSecond", Rate::BOUNDS)?
-            .and_then(Rate::per_1000_s),
+        source: ReplaySource {
+            of: source.kind,
+            filter: source
+                .filter
+                .find(context.registry)
+                .map_err(|error| error.inside("source.filter"))?,
+        },
+        target: target.find(context.registry)?,
+        rate: events_per_second,
     })
 }
 
@@ -68,146 +156,96 @@ pub fn parse_target(
     body: &Value,
     context: ReplayContext<'_>,
 ) -> Result<ReplayTarget, InvalidResource> {
-    target(&Fields::root(body, Origin::Request)?, context)
+    let Resubmission { target } = document::read(body, &context.rules())?;
+    target.find(context.registry)
 }
 
-fn expect_only(fields: &Fields, known: &[&str]) -> Result<(), InvalidResource> {
-    let is_known = |name: &String| known.iter().any(|each| each.eq_ignore_ascii_case(name));
-    match fields.raw().keys().find(|name| !is_known(name)) {
-        None => Ok(()),
-        Some(name) => Err(fields.invalid(
-            name,
-            format!("there is no such property; there is {}", one_of(known)),
-        )),
+impl Filter {
+    fn find(self, registry: &Registry) -> Result<DeadLetterFilter, InvalidResource> {
+        let topic = self.topic.map(|name| topic(&name, registry)).transpose();
+        let topic = topic.map_err(|problem| InvalidResource::of("topic", problem))?;
+        let subscription = self
+            .subscription
+            .map(|name| subscription(&name, topic))
+            .transpose();
+        Ok(DeadLetterFilter {
+            topic: topic.map(|entry| entry.topic.id),
+            subscription: subscription
+                .map_err(|problem| InvalidResource::of("subscription", problem))?,
+            reason: self.reason,
+            outcome: self.outcome,
+            status: self.status,
+            event_type: self.r#type,
+            subject: self.subject,
+            from: self.from,
+            to: self.to,
+            text: self.text.map(TextSearch::everywhere),
+        })
     }
 }
 
-fn source(fields: &Fields, registry: &Registry) -> Result<ReplaySource, InvalidResource> {
-    let source = fields.object_or_empty("source")?;
-    expect_only(&source, &["kind", "filter"])?;
-    let kinds = Replayed::ALL.map(|each| (each.name(), each));
-    let of = source
-        .choice("kind", &kinds)?
-        .unwrap_or(Replayed::DeadLetters);
-    let named = source.object_or_empty("filter")?;
-    expect_only(&named, &FILTER)?;
-    let filter = filter(&named, registry)?;
-    if of == Replayed::Delivered {
-        if filter.subscription.is_none() {
-            return Err(named.missing("subscription", "that whose receiver is to get events again"));
-        }
-        if filter.reason.is_some() {
-            let problem = "what has been delivered has none";
-            return Err(named.invalid("reason", problem));
-        }
-    }
-    Ok(ReplaySource { of, filter })
-}
-
-fn filter(named: &Fields, registry: &Registry) -> Result<DeadLetterFilter, InvalidResource> {
-    let topic = topic(named, registry)?;
-    let subscription = subscription(named, topic)?;
-    let outcomes = Outcome::ALL.map(|each| (each.name(), each));
-    let status = named.number("status", 100..=999)?;
-    Ok(DeadLetterFilter {
-        topic: topic.map(|entry| entry.topic.id),
-        subscription,
-        reason: said(named, "reason")?,
-        outcome: named.choice("outcome", &outcomes)?,
-        status: status.and_then(|status| u16::try_from(status).ok()),
-        event_type: said(named, "type")?,
-        subject: said(named, "subject")?,
-        from: moment(named, "from")?,
-        to: moment(named, "to")?,
-        text: said(named, "text")?.map(TextSearch::everywhere),
-    })
-}
-
-fn topic<'a>(
-    named: &Fields,
-    registry: &'a Registry,
-) -> Result<Option<&'a TopicEntry>, InvalidResource> {
-    let Some(text) = said(named, "topic")? else {
-        return Ok(None);
-    };
-    let name =
-        TopicName::parse(&text).map_err(|error| named.invalid("topic", error.to_string()))?;
-    let missing = || named.invalid("topic", format!("there is no topic {name}"));
-    Ok(Some(registry.topic(&name).ok_or_else(missing)?))
-}
-
-fn subscription(
-    named: &Fields,
-    topic: Option<&TopicEntry>,
-) -> Result<Option<SubscriptionId>, InvalidResource> {
-    let wrong = |problem: String| named.invalid("subscription", problem);
-    let Some(text) = said(named, "subscription")? else {
-        return Ok(None);
-    };
-    let topic = topic.ok_or_else(|| wrong("it is named together with its topic".to_owned()))?;
-    let name = SubscriptionName::parse(&text).map_err(|error| wrong(error.to_string()))?;
-    let found = topic.subscription(&name);
-    let found = found.ok_or_else(|| {
-        wrong(format!(
-            "the topic {} has no event subscription {name}",
-            topic.topic.name
-        ))
-    })?;
-    Ok(Some(found.id))
-}
-
-/// A text; an empty one says nothing.
-fn said(named: &Fields, name: &str) -> Result<Option<String>, InvalidResource> {
-    let text = named.text(name)?;
-    Ok(text.filter(|text| !text.is_empty()).map(str::to_owned))
-}
-
-fn moment(named: &Fields, name: &str) -> Result<Option<Timestamp>, InvalidResource> {
-    let Some(text) = said(named, name)? else {
-        return Ok(None);
-    };
-    let wrong = |_| {
-        let problem = "it is no date and time with its zone, such as 2026-11-21T06:40:53Z";
-        named.invalid(name, problem)
-    };
-    text.parse().map(Some).map_err(wrong)
-}
-
-fn target(fields: &Fields, context: ReplayContext<'_>) -> Result<ReplayTarget, InvalidResource> {
-    let target = fields.object_or_empty("target")?;
-    expect_only(&target, &["kind", "topic", "url"])?;
-    let kinds = [("Subscription", 0), ("Topic", 1), ("Url", 2)];
-    let kind = target.choice("kind", &kinds)?.unwrap_or(0);
-    for (name, of) in [("topic", 1), ("url", 2)] {
-        if kind != of && !target.is_absent(name) {
-            let word = kinds[of].0;
-            return Err(target.invalid(name, format!("it goes with the kind {word:?} alone")));
+impl Target {
+    fn find(self, registry: &Registry) -> Result<ReplayTarget, InvalidResource> {
+        match (self.kind, self.topic, self.url) {
+            (TargetKind::Url, _, Some(url)) => Ok(ReplayTarget::Url(url)),
+            (TargetKind::Topic, Some(name), _) => match topic(&name, registry) {
+                Ok(entry) => Ok(ReplayTarget::Topic(Some(entry.topic.id))),
+                Err(problem) => Err(InvalidResource::of("target.topic", problem)),
+            },
+            (TargetKind::Topic, None, _) => Ok(ReplayTarget::Topic(None)),
+            (TargetKind::Subscription | TargetKind::Url, ..) => Ok(ReplayTarget::Subscription),
         }
     }
-    match kind {
-        1 => Ok(ReplayTarget::Topic(
-            topic(&target, context.registry)?.map(|entry| entry.topic.id),
-        )),
-        2 => url(&target, context.require_https).map(ReplayTarget::Url),
-        _ => Ok(ReplayTarget::Subscription),
+}
+
+fn topic<'a>(name: &str, registry: &'a Registry) -> Result<&'a TopicEntry, String> {
+    let name = TopicName::parse(name).map_err(|error| error.to_string())?;
+    let found = registry.topic(&name).map(|entry| &**entry);
+    found.ok_or_else(|| format!("there is no topic {name}"))
+}
+
+fn subscription(name: &str, topic: Option<&TopicEntry>) -> Result<SubscriptionId, String> {
+    let topic = topic.ok_or("it is named together with its topic")?;
+    let name = SubscriptionName::parse(name).map_err(|error| error.to_string())?;
+    let found = topic.subscription(&name).map(|found| found.id);
+    let (of, name) = (&topic.topic.name, &name);
+    found.ok_or_else(|| format!("the topic {of} has no event subscription {name}"))
+}
+
+/// An empty text says nothing.
+pub(super) fn judge_filter(it: &mut Judged<'_>) {
+    it.object.retain(|_, value| value != "");
+}
+
+/// What has been delivered is sent again to one receiver alone.
+pub(super) fn judge_source(it: &mut Judged<'_>) {
+    let filter = it.object.get("filter").and_then(Value::as_object);
+    let has = |name: &str| filter.is_some_and(|filter| filter.contains_key(name));
+    let (has_subscription, has_reason) = (has("subscription"), has("reason"));
+    if it.text("kind") != Some(Replayed::Delivered.name()) {
+        return;
+    }
+    if !has_subscription {
+        it.missing(
+            "filter.subscription",
+            "that whose receiver is to get events again",
+        );
+    }
+    if has_reason {
+        it.fault("filter.reason", "what has been delivered has none");
     }
 }
 
-/// The URL itself may hold a secret, so no error quotes it.
-fn url(target: &Fields, require_https: bool) -> Result<EndpointUrl, InvalidResource> {
-    let text = target.required_text("url", "the URL of a webhook")?;
-    if text.len() > ENDPOINT_URL_BYTES_MAX {
-        let problem = format!("it is longer than {ENDPOINT_URL_BYTES_MAX} bytes");
-        return Err(target.invalid("url", problem));
+pub(super) fn judge_target(it: &mut Judged<'_>) {
+    let kind = it.text("kind").unwrap_or("Subscription").to_owned();
+    for (name, of) in [("topic", "Topic"), ("url", "Url")] {
+        if kind != of && it.has(name) {
+            it.fault(name, format!("it goes with the kind {of:?} alone"));
+        }
     }
-    let url =
-        EndpointUrl::parse(text).map_err(|problem| target.invalid("url", problem.to_string()))?;
-    match require_https && !url.is_https() {
-        true => Err(target.invalid(
-            "url",
-            "it must be https, as the setting egress.require_https says",
-        )),
-        false => Ok(url),
+    it.object.retain(|_, value| value != "");
+    if kind == "Url" && !it.has("url") {
+        it.missing("url", WEBHOOK_URL);
     }
 }
 
@@ -229,7 +267,7 @@ pub fn render_replay(
         "state": job.state.name(),
         "source": render_source(&job.request.source, registry),
         "target": render_target(&job.request.target, registry),
-        "eventsPerSecond": job.request.rate.map(render_rate),
+        "eventsPerSecond": job.request.rate,
         "createdAt": job.created_at.to_string(),
         "updatedAt": job.updated_at.to_string(),
         "endedAt": moment(job.ended_at),

@@ -1,52 +1,69 @@
-//! The verbs about signing secrets: extensions.
+//! What requests about keys and signing secrets say (the signing secrets are extensions).
 
 use std::time::Duration;
 
+use schemars::JsonSchema;
+use serde::de::Error;
+use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 
-use super::InvalidResource;
-use super::credentials::{SIGNING, render_fingerprints};
-use super::fields::{Fields, Origin};
-use crate::model::limits::{SIGNING_GRACE, SIGNING_GRACE_MAX};
+use super::rules::Context;
+use super::{InvalidResource, document};
+use crate::model::access::{AccessKeys, KeyName};
+use crate::model::limits::SIGNING_GRACE;
 use crate::model::signing::SigningSecret;
 use crate::model::subscription::SubscriptionDefinition;
-use crate::wire::bad_input::quoted;
 use crate::wire::duration;
 
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct RegenerateKey {
+    key_name: KeyName,
+}
+
+/// Reads the body of `regenerateKey`.
+pub fn parse_key_name(body: &Value) -> Result<KeyName, InvalidResource> {
+    document::read::<RegenerateKey>(body, &Context::NONE).map(|request| request.key_name)
+}
+
+/// The answer to `listKeys` and `regenerateKey`.
+pub fn render_keys(keys: &AccessKeys) -> Value {
+    json!({ "key1": keys.key1.reveal(), "key2": keys.key2.reveal() })
+}
+
 /// How a new signing secret takes over.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "SigningSecretRotation")]
 pub struct Rotation {
-    /// `None` for one that is made here.
+    /// A secret of your own; without it, one is made.
     pub secret: Option<SigningSecret>,
-    /// For how long the older ones go on signing.
+    /// For how long the older secrets go on signing, up to 30 days.
+    #[serde(
+        rename = "gracePeriod",
+        default = "default_grace",
+        deserialize_with = "duration_text"
+    )]
+    #[schemars(with = "String", extend("format" = "duration", "x-check" = "gracePeriod"))]
     pub grace: Duration,
+}
+
+fn default_grace() -> Duration {
+    SIGNING_GRACE
+}
+
+fn duration_text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+    duration::parse(&String::deserialize(deserializer)?).map_err(D::Error::custom)
 }
 
 /// Reads the body of `rotateSigningSecret`, all of which is optional.
 pub fn parse_rotation(body: &Value) -> Result<Rotation, InvalidResource> {
-    const GRACE: &str = "gracePeriod";
-    let fields = Fields::root(body, Origin::Request)?;
-    fields.expect_names(&["secret", GRACE])?;
-    let secret = fields.text("secret")?.map(SigningSecret::parse).transpose();
-    let secret = secret.map_err(|problem| fields.invalid("secret", problem.to_string()))?;
-    let Some(text) = fields.text(GRACE)? else {
-        let grace = SIGNING_GRACE;
-        return Ok(Rotation { secret, grace });
-    };
-    let grace = duration::parse(text).map_err(|invalid| {
-        fields.invalid(GRACE, format!("{} is no duration: {invalid}", quoted(text)))
-    })?;
-    if grace > SIGNING_GRACE_MAX {
-        let most = duration::format(SIGNING_GRACE_MAX);
-        let problem = format!("it must be {most} at most, but it is {}", quoted(text));
-        return Err(fields.invalid(GRACE, problem));
-    }
-    Ok(Rotation { secret, grace })
+    document::read(body, &Context::NONE)
 }
 
 /// The answer to `rotateSigningSecret`: the only one that shows the new secret.
 pub fn render_rotated(secret: &SigningSecret, definition: &SubscriptionDefinition) -> Value {
-    json!({ "secret": secret.reveal(), SIGNING: fingerprints(definition) })
+    json!({ "secret": secret.reveal(), "signingSecrets": fingerprints(definition) })
 }
 
 /// The answer to `listSigningSecrets`.
@@ -57,8 +74,5 @@ pub fn render_signing_secrets(definition: &SubscriptionDefinition) -> Value {
 /// None where nothing is sent.
 fn fingerprints(definition: &SubscriptionDefinition) -> Value {
     let webhook = definition.destination.webhook();
-    webhook.map_or_else(
-        || json!([]),
-        |webhook| render_fingerprints(&webhook.credentials.signing),
-    )
+    webhook.map_or_else(|| json!([]), |webhook| json!(webhook.credentials.signing))
 }

@@ -1,52 +1,97 @@
-//! Where an event subscription stands, for which Azure has no place: the property `everpost`.
+//! How an event subscription is doing, for which Azure has no place: the property `everpost`.
 
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 
+use super::subscription::Observed;
 use crate::base::Timestamp;
 use crate::model::export::Outage;
-use crate::model::probation::{Health, Probation};
+use crate::model::probation::Health;
 use crate::model::subscription::{Disabled, EventSubscription, SubscriptionStatus};
 
-/// `properties.everpost`: the state in a word and a sentence, the handshake, and what has been seen of
-/// the receiver.
-pub(super) fn render(subscription: &EventSubscription, health: &Health, now: Timestamp) -> Value {
-    let validation = &subscription.validation;
-    json!({
-        "state": subscription.standing(health, now).name(),
-        "stateReason": standing_reason(subscription, health, now),
-        "validatedOnce": validation.validated_once,
-        "validationExpiresAt": validation.expires_at.map(|at| at.to_string()),
-        "validationFailure": validation.failure,
-        "allowedRequestsPerMinute": validation.allowed_rate,
-        "probation": health.probation.map(|probation| render_probation(&probation, health)),
-        "gone": gone_since(subscription, health).map(|at| json!({
-            "since": at.to_string(),
-            "reason": GONE,
-        })),
-    })
+/// The state in a word and a sentence, the handshake, and what has been seen of the receiver.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "SubscriptionStanding")]
+pub(super) struct Standing {
+    state: &'static str,
+    state_reason: Option<String>,
+    validated_once: bool,
+    validation_expires_at: Option<Timestamp>,
+    validation_failure: Option<String>,
+    allowed_requests_per_minute: Option<u32>,
+    probation: Option<Probation>,
+    gone: Option<Gone>,
+    dead_letter_storage: Option<StorageOutage>,
 }
 
-/// Storage for dead letters that is away; `null` for storage that is not.
-pub fn render_outage(outage: Option<&Outage>) -> Value {
-    outage.map_or(Value::Null, |outage| {
-        json!({
-            "unavailableSince": outage.since.to_string(),
-            "failures": outage.failures,
-            "nextTryAt": outage.next_try_at.to_string(),
-            "error": outage.error,
-        })
-    })
+/// A pause after failures in a row.
+#[derive(Serialize, JsonSchema)]
+struct Probation {
+    cause: &'static str,
+    since: Timestamp,
+    until: Timestamp,
+    failures: u32,
+}
+
+/// A receiver that answers 410.
+#[derive(Serialize, JsonSchema)]
+struct Gone {
+    since: Timestamp,
+    reason: &'static str,
+}
+
+/// Storage for dead letters that is unavailable.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct StorageOutage {
+    unavailable_since: Timestamp,
+    failures: u32,
+    next_try_at: Timestamp,
+    error: String,
 }
 
 const GONE: &str = "the receiver answers 410 (Gone)";
 
-fn render_probation(probation: &Probation, health: &Health) -> Value {
-    json!({
-        "cause": probation.cause.name(),
-        "since": probation.since.to_string(),
-        "until": probation.until.to_string(),
-        "failures": health.failures,
-    })
+impl Standing {
+    pub(super) fn of(subscription: &EventSubscription, observed: Observed<'_>) -> Self {
+        let Observed {
+            health,
+            outage,
+            now,
+        } = observed;
+        let validation = &subscription.validation;
+        Self {
+            state: subscription.standing(health, now).name(),
+            state_reason: standing_reason(subscription, health, now),
+            validated_once: validation.validated_once,
+            validation_expires_at: validation.expires_at,
+            validation_failure: validation.failure.clone(),
+            allowed_requests_per_minute: validation.allowed_rate,
+            probation: health.probation.map(|probation| Probation {
+                cause: probation.cause.name(),
+                since: probation.since,
+                until: probation.until,
+                failures: health.failures,
+            }),
+            gone: gone_since(subscription, health).map(|since| Gone {
+                since,
+                reason: GONE,
+            }),
+            dead_letter_storage: outage.map(StorageOutage::of),
+        }
+    }
+}
+
+impl StorageOutage {
+    fn of(outage: &Outage) -> Self {
+        Self {
+            unavailable_since: outage.since,
+            failures: outage.failures,
+            next_try_at: outage.next_try_at,
+            error: outage.error.clone(),
+        }
+    }
 }
 
 fn gone_since(subscription: &EventSubscription, health: &Health) -> Option<Timestamp> {
@@ -56,7 +101,7 @@ fn gone_since(subscription: &EventSubscription, health: &Health) -> Option<Times
     }
 }
 
-/// Why a subscription stands where it does, in plain words; `None` for one that simply delivers.
+/// Why a subscription is in its state, in plain words; `None` for one that simply delivers.
 pub fn standing_reason(
     subscription: &EventSubscription,
     health: &Health,
@@ -74,7 +119,7 @@ pub fn standing_reason(
              resumed"
         )),
         SubscriptionStatus::Paused => {
-            Some("paused; it goes on matching, and its events wait".to_owned())
+            Some("paused; it still matches events, and they are pending".to_owned())
         }
         SubscriptionStatus::NotValidated(_) => subscription.validation.failure.clone(),
         SubscriptionStatus::OnProbation => health.probation.map(|probation| {

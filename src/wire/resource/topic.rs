@@ -2,376 +2,383 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::fields::{Fields, Origin};
-use super::{InvalidResource, TLS_VERSIONS, read_stored, render_system_data};
-use super::{namespace_topic, network};
-use crate::model::access::{AccessKeys, KeyName};
+use super::envelope::{
+    Answered, Envelope, LOCATION, Object, Resource, Succeeded, SystemData, TlsVersion, from_inert,
+    to_inert,
+};
+use super::mirror::documents;
+use super::namespace_topic::{self, NamespaceTopic};
+use super::network::Network;
+use super::rules::{Context, Judged};
+use super::{InvalidResource, document};
 use crate::model::registry::TopicEntry;
 use crate::model::topic::{InputMapping, InputSchema, MappedField, TopicDefinition, TopicId};
 
-/// Names of the envelope.
-const ENVELOPE: [&str; 11] = [
-    "id",
-    "name",
-    "type",
-    "location",
-    "tags",
-    "identity",
-    "sku",
-    "kind",
-    "extendedLocation",
-    "systemData",
-    "properties",
-];
+documents! {
+    InputMapping => InputMappingDocument;
+    MappedField => MappedFieldDocument;
+}
 
-/// Names inside `properties`; the last six are answers only.
-const PROPERTIES: [&str; 13] = [
-    "inputSchema",
-    "inputSchemaMapping",
-    "publicNetworkAccess",
-    "inboundIpRules",
-    "disableLocalAuth",
-    "minimumTlsVersionAllowed",
-    "dataResidencyBoundary",
-    "eventTypeInfo",
-    "builtIn",
-    "endpoint",
-    "metricResourceId",
-    "privateEndpointConnections",
-    "provisioningState",
-];
+#[derive(Clone, Serialize, Deserialize, JsonSchema)]
+struct Topic<P = TopicProperties> {
+    /// A region; any name will do.
+    #[schemars(length(min = 1), extend("x-expected" = LOCATION))]
+    location: String,
+    #[serde(default)]
+    tags: BTreeMap<String, String>,
+    #[serde(flatten)]
+    inert: InertTopic,
+    properties: P,
+}
 
-/// Kept and shown without effect, on the envelope.
-const INERT_ENVELOPE: [&str; 2] = ["identity", "sku"];
+/// What Azure has around the properties of a topic.
+#[derive(Clone, Default, Serialize, Deserialize, JsonSchema)]
+struct InertTopic {
+    /// Kept and shown without effect.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    identity: Option<Object>,
+    /// Kept and shown without effect.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sku: Option<Object>,
+}
 
-/// Kept and shown without effect, inside `properties`.
-const INERT_PROPERTIES: [&str; 3] = [
-    "minimumTlsVersionAllowed",
-    "dataResidencyBoundary",
-    "eventTypeInfo",
-];
+#[derive(Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("x-rule" = "inputSchema"))]
+struct TopicProperties {
+    /// What publishers send; it cannot be changed later.
+    #[schemars(extend("default" = "EventGridSchema", "x-kept" = []))]
+    input_schema: Option<Schema>,
+    /// With `CustomEventSchema` alone.
+    #[schemars(extend("x-kept" = []))]
+    input_schema_mapping: Option<InputSchemaMapping>,
+    /// Rejects keys and signatures, so that only bearer tokens publish.
+    #[serde(default)]
+    disable_local_auth: bool,
+    #[serde(flatten)]
+    network: Network,
+    #[serde(flatten)]
+    inert: InertProperties,
+}
 
-#[derive(Clone, Copy)]
-enum SchemaKind {
+/// What Azure has among the properties of a topic.
+#[derive(Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct InertProperties {
+    /// Kept and shown without effect.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    minimum_tls_version_allowed: Option<TlsVersion>,
+    /// Kept and shown without effect.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    data_residency_boundary: Option<DataResidency>,
+    /// Kept and shown without effect.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    event_type_info: Option<Object>,
+}
+
+#[derive(Clone, Copy, Serialize, Deserialize, JsonSchema)]
+enum DataResidency {
+    WithinGeopair,
+    WithinRegion,
+}
+
+#[derive(Clone, Copy, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "InputSchema")]
+enum Schema {
+    #[serde(rename = "EventGridSchema")]
     EventGrid,
+    #[serde(rename = "CloudEventSchemaV1_0")]
     CloudEvents,
+    #[serde(rename = "CustomEventSchema")]
     Custom,
 }
 
-const SCHEMA_KINDS: [(&str, SchemaKind); 3] = [
-    ("EventGridSchema", SchemaKind::EventGrid),
-    ("CloudEventSchemaV1_0", SchemaKind::CloudEvents),
-    ("CustomEventSchema", SchemaKind::Custom),
-];
+/// Which properties of a custom event are those of the envelope (rule 2.4).
+#[derive(Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct InputSchemaMapping {
+    #[serde(default)]
+    input_schema_mapping_type: MappingType,
+    #[schemars(extend("x-expected" = "the mapped properties"))]
+    properties: InputMapping,
+}
+
+#[derive(Clone, Copy, Default, Serialize, Deserialize, JsonSchema)]
+enum MappingType {
+    #[default]
+    Json,
+}
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(remote = "InputMapping", rename_all = "camelCase")]
+struct InputMappingDocument {
+    #[serde(default, with = "source", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Source>")]
+    id: Option<String>,
+    #[serde(default, with = "source", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Source>")]
+    topic: Option<String>,
+    #[serde(default, with = "source", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Source>")]
+    event_time: Option<String>,
+    event_type: MappedField,
+    subject: MappedField,
+    data_version: MappedField,
+}
+
+/// A part of the envelope that has no default of the operator's.
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "SourceField", extend("x-refused" = {
+    "defaultValue": "only eventType, subject and dataVersion can have one; leave it out",
+}))]
+struct Source {
+    #[schemars(length(min = 1), extend("x-expected" = SOURCE_FIELD))]
+    source_field: Option<String>,
+}
+
+const SOURCE_FIELD: &str = "the name of a property of the event";
+
+mod source {
+    use serde::{Deserializer, Serializer};
+
+    use super::*;
+
+    pub(super) fn serialize<S: Serializer>(
+        source_field: &Option<String>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        Source {
+            source_field: source_field.clone(),
+        }
+        .serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<String>, D::Error> {
+        let source: Option<Source> = Option::deserialize(deserializer)?;
+        Ok(source.and_then(|source| source.source_field))
+    }
+}
+
+/// At least one of both.
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(remote = "MappedField", rename_all = "camelCase")]
+#[schemars(rename = "MappedField", extend("x-rule" = "mappedField"))]
+#[schemars(extend("x-expected" = "an object with sourceField, defaultValue or both"))]
+struct MappedFieldDocument {
+    #[schemars(length(min = 1), extend("x-expected" = SOURCE_FIELD))]
+    source_field: Option<String>,
+    default_value: Option<String>,
+}
+
+/// What answers have besides.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct TopicAnswer {
+    /// Where to publish; built-in topics have none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("format" = "uri"))]
+    endpoint: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    built_in: Option<bool>,
+    metric_resource_id: String,
+    provisioning_state: Succeeded,
+}
+
+impl From<&TopicDefinition> for Topic {
+    fn from(definition: &TopicDefinition) -> Self {
+        let (schema, mapping) = match &definition.input_schema {
+            InputSchema::EventGridSchema => (Schema::EventGrid, None),
+            InputSchema::CloudEventSchemaV1_0 => (Schema::CloudEvents, None),
+            InputSchema::CustomEventSchema(mapping) => {
+                let mapping = InputSchemaMapping {
+                    input_schema_mapping_type: MappingType::Json,
+                    properties: (**mapping).clone(),
+                };
+                (Schema::Custom, Some(mapping))
+            }
+        };
+        Self {
+            location: definition.location.clone(),
+            tags: definition.tags.clone(),
+            inert: from_inert(&definition.inert),
+            properties: TopicProperties {
+                input_schema: Some(schema),
+                input_schema_mapping: mapping,
+                disable_local_auth: definition.disable_local_auth,
+                network: (&definition.network_access).into(),
+                inert: from_inert(&definition.inert),
+            },
+        }
+    }
+}
+
+impl From<Topic> for TopicDefinition {
+    fn from(topic: Topic) -> Self {
+        let Topic {
+            location,
+            tags,
+            inert,
+            properties,
+        } = topic;
+        let mut all = to_inert(&inert);
+        all.extend(to_inert(&properties.inert));
+        Self {
+            location,
+            tags,
+            input_schema: match (properties.input_schema, properties.input_schema_mapping) {
+                (Some(Schema::Custom), Some(mapping)) => {
+                    InputSchema::CustomEventSchema(Box::new(mapping.properties))
+                }
+                (Some(Schema::CloudEvents), _) => InputSchema::CloudEventSchemaV1_0,
+                (_, _) => InputSchema::EventGridSchema,
+            },
+            disable_local_auth: properties.disable_local_auth,
+            network_access: properties.network.into(),
+            event_retention: None,
+            inert: all,
+        }
+    }
+}
+
+/// Whether the mapping goes with the schema, which an update does not change.
+pub(super) fn judge_input_schema(it: &mut Judged<'_>) {
+    let before = it.before.filter(|_| it.is_update);
+    let before = before.and_then(|before| before[SCHEMA].as_str());
+    if let Some(before) = before.filter(|before| it.text(SCHEMA) != Some(before)) {
+        return it.fault(SCHEMA, immutable(before));
+    }
+    match (it.text(SCHEMA), it.has(MAPPING)) {
+        (Some("CustomEventSchema"), false) => {
+            it.missing(MAPPING, "a mapping of the properties of CustomEventSchema");
+        }
+        (Some("EventGridSchema" | "CloudEventSchemaV1_0") | None, true) => {
+            let problem = "only \"CustomEventSchema\" takes a mapping; leave it out, or set inputSchema \
+                           to that";
+            it.fault(MAPPING, problem);
+        }
+        _ => {}
+    }
+}
+
+const SCHEMA: &str = "inputSchema";
+const MAPPING: &str = "inputSchemaMapping";
+
+fn immutable(schema: &str) -> String {
+    format!("it cannot be changed once the topic exists; it was made for {schema}")
+}
+
+pub(super) fn judge_mapped_field(it: &mut Judged<'_>) {
+    if !it.has("sourceField") && !it.has("defaultValue") {
+        it.fault("", "it needs a sourceField, a defaultValue or both");
+    }
+}
 
 /// Reads the body of a PUT.
 pub fn parse_topic(body: &Value) -> Result<TopicDefinition, InvalidResource> {
-    read(&Fields::root(body, Origin::Request)?, None)
+    document::read::<Topic>(body, &Context::NONE).map(TopicDefinition::from)
 }
 
-/// Applies the body of a PATCH: a property that is given replaces its whole old value, `null` restores
-/// its default, the others stay. What publishers send cannot be changed (rule 3.2), because the
-/// subscriptions were made for it; to repeat it as it is does no harm.
+/// Applies the body of a PATCH. It does not move a topic, and cannot change what its publishers send
+/// (rule 3.2), because its subscriptions were made for that.
 pub fn patch_topic(
     current: &TopicDefinition,
     body: &Value,
 ) -> Result<TopicDefinition, InvalidResource> {
-    let body = Fields::root(body, Origin::Request)?;
-    refuse_schema_change(&body.object_or_empty("properties")?, &current.input_schema)?;
-    read(&body, Some(current))
-}
-
-/// The answer that shows a topic of either kind. `endpoint` is the URL to publish to, which a built-in
-/// one has not.
-pub fn render_topic(entry: &TopicEntry, endpoint: &str) -> Value {
-    let topic = &entry.topic;
-    let (mut document, kind) = match topic.definition.event_retention {
-        Some(retention) => (
-            namespace_topic::render_definition(retention),
-            "Microsoft.EventGrid/namespaces/topics",
-        ),
-        None => (
-            render_definition(&topic.definition),
-            "Microsoft.EventGrid/topics",
-        ),
+    let merged = &["", "properties"];
+    let patched = document::patch(&Topic::from(current), body, &Context::NONE, merged)?;
+    let patched = TopicDefinition {
+        location: current.location.clone(),
+        ..TopicDefinition::from(patched)
     };
-    document["id"] = json!(&*entry.resource_id);
-    document["name"] = json!(topic.name.own());
-    document["type"] = json!(kind);
-    document["systemData"] = render_system_data(topic.created_at, topic.updated_at);
-    let properties = &mut document["properties"];
-    properties["provisioningState"] = json!("Succeeded");
-    properties["metricResourceId"] = json!(metric_resource_id(topic.id));
-    match topic.is_built_in() {
-        true => properties["builtIn"] = json!(true), // an extension
-        false => properties["endpoint"] = json!(endpoint),
+    match patched.input_schema == current.input_schema {
+        true => Ok(patched),
+        false => {
+            let path = format!("properties.{MAPPING}");
+            Err(InvalidResource::of(
+                &path,
+                immutable(current.input_schema.name()),
+            ))
+        }
     }
-    document
-}
-
-/// Azure gives every topic a UUID for its metrics; here it is the topic's number in that form.
-fn metric_resource_id(id: TopicId) -> String {
-    Uuid::from_u128(u128::from(id.0.cast_unsigned())).to_string()
-}
-
-/// The answer to `listKeys` and `regenerateKey`.
-pub fn render_keys(keys: &AccessKeys) -> Value {
-    json!({ "key1": keys.key1.reveal(), "key2": keys.key2.reveal() })
-}
-
-/// Reads the body of `regenerateKey`.
-pub fn parse_key_name(body: &Value) -> Result<KeyName, InvalidResource> {
-    let options = [("key1", KeyName::Key1), ("key2", KeyName::Key2)];
-    let body = Fields::root(body, Origin::Request)?;
-    body.expect_names(&["keyName"])?;
-    body.choice("keyName", &options)?
-        .ok_or_else(|| body.missing("keyName", "\"key1\" or \"key2\""))
 }
 
 /// The form in which the store keeps a definition.
 pub fn topic_to_text(definition: &TopicDefinition) -> String {
     match definition.event_retention {
-        Some(retention) => namespace_topic::render_definition(retention).to_string(),
-        None => render_definition(definition).to_string(),
+        Some(_) => document::to_text(&NamespaceTopic::from(definition)),
+        None => document::to_text(&Topic::from(definition)),
     }
 }
 
 /// Reads what [`topic_to_text`] wrote.
 pub fn topic_from_text(text: &str) -> Result<TopicDefinition, InvalidResource> {
-    let body = read_stored(text)?;
-    let body = Fields::root(&body, Origin::Store)?;
-    match namespace_topic::is_meant(&body)? {
-        true => namespace_topic::read(&body),
-        false => read(&body, None),
+    match document::has_property(text, namespace_topic::RETENTION) {
+        true => document::from_text::<NamespaceTopic>(text).map(TopicDefinition::from),
+        false => document::from_text::<Topic>(text).map(TopicDefinition::from),
     }
 }
 
-fn read(
-    body: &Fields,
-    current: Option<&TopicDefinition>,
-) -> Result<TopicDefinition, InvalidResource> {
-    body.expect_names(&ENVELOPE)?;
-    body.expect_inside("properties", &PROPERTIES)?;
-    let properties = body.object_or_empty("properties")?;
-    properties.expect_names(&PROPERTIES)?;
-    Ok(TopicDefinition {
-        location: match current {
-            Some(current) => current.location.clone(),
-            None => read_location(body)?,
-        },
-        tags: body.updated("tags", current.map(|each| &each.tags), |body| {
-            body.text_map("tags")
-        })?,
-        input_schema: match current {
-            Some(current) => current.input_schema.clone(),
-            None => read_input_schema(&properties)?,
-        },
-        disable_local_auth: properties.updated(
-            "disableLocalAuth",
-            current.map(|each| &each.disable_local_auth),
-            |properties| Ok(properties.flag("disableLocalAuth")?.unwrap_or(false)),
-        )?,
-        network_access: network::read(&properties, current.map(|each| &each.network_access))?,
-        event_retention: None,
-        inert: read_inert(body, &properties, current.map(|each| &each.inert))?,
-    })
-}
-
-pub(super) fn read_location(body: &Fields) -> Result<String, InvalidResource> {
-    let location = body.required_text("location", "the name of a region; any name will do");
-    let required = |error| InvalidResource {
-        code: "LocationRequired",
-        ..error
+/// The answer that shows a topic of either kind. `endpoint` is the URL to publish to, which a built-in
+/// one has not.
+pub fn render_topic(entry: &TopicEntry, endpoint: &str) -> Value {
+    let answer = TopicAnswer {
+        endpoint: (!entry.topic.is_built_in()).then(|| endpoint.to_owned()),
+        built_in: entry.topic.is_built_in().then_some(true),
+        metric_resource_id: metric_resource_id(entry.topic.id),
+        provisioning_state: Succeeded::Succeeded,
     };
-    Ok(location.map_err(required)?.to_owned())
-}
-
-fn read_input_schema(properties: &Fields) -> Result<InputSchema, InvalidResource> {
-    let kind = properties.choice("inputSchema", &SCHEMA_KINDS)?;
-    let mapping = properties.object("inputSchemaMapping")?;
-    match (kind.unwrap_or(SchemaKind::EventGrid), mapping) {
-        (SchemaKind::EventGrid, None) => Ok(InputSchema::EventGridSchema),
-        (SchemaKind::CloudEvents, None) => Ok(InputSchema::CloudEventSchemaV1_0),
-        (SchemaKind::Custom, Some(mapping)) => Ok(InputSchema::CustomEventSchema(Box::new(
-            read_mapping(&mapping)?,
-        ))),
-        (SchemaKind::Custom, None) => Err(properties.missing(
-            "inputSchemaMapping",
-            "a mapping of the properties of CustomEventSchema",
-        )),
-        (SchemaKind::EventGrid | SchemaKind::CloudEvents, Some(_)) => Err(properties.invalid(
-            "inputSchemaMapping",
-            "only \"CustomEventSchema\" takes a mapping; leave it out, or set inputSchema to that",
-        )),
-    }
-}
-
-fn read_mapping(mapping: &Fields) -> Result<InputMapping, InvalidResource> {
-    mapping.expect_names(&["inputSchemaMappingType", "properties"])?;
-    mapping.choice("inputSchemaMappingType", &[("Json", ())])?;
-    let targets = mapping.object("properties")?;
-    let targets = targets.ok_or_else(|| mapping.missing("properties", "the mapped properties"))?;
-    targets.expect_names(&[
-        "id",
-        "topic",
-        "eventTime",
-        "eventType",
-        "subject",
-        "dataVersion",
-    ])?;
-    Ok(InputMapping {
-        id: read_source(&targets, "id")?,
-        topic: read_source(&targets, "topic")?,
-        event_time: read_source(&targets, "eventTime")?,
-        event_type: read_mapped_field(&targets, "eventType")?,
-        subject: read_mapped_field(&targets, "subject")?,
-        data_version: read_mapped_field(&targets, "dataVersion")?,
-    })
-}
-
-/// A part of the envelope that has no default of the operator's.
-fn read_source(targets: &Fields, name: &str) -> Result<Option<String>, InvalidResource> {
-    let Some(field) = targets.object(name)? else {
-        return Ok(None);
-    };
-    field.expect_names(&["sourceField"])?;
-    if field.value("defaultValue").is_some() {
-        return Err(field.invalid(
-            "defaultValue",
-            "only eventType, subject and dataVersion can have one; leave it out",
-        ));
-    }
-    source_field(&field)
-}
-
-fn read_mapped_field(targets: &Fields, name: &str) -> Result<MappedField, InvalidResource> {
-    let missing = || {
-        let expected = "an object with sourceField, defaultValue or both";
-        targets.missing(name, expected)
-    };
-    let field = targets.object(name)?.ok_or_else(missing)?;
-    field.expect_names(&["sourceField", "defaultValue"])?;
-    let mapped = MappedField {
-        source_field: source_field(&field)?,
-        default_value: field.text("defaultValue")?.map(str::to_owned),
-    };
-    if mapped == MappedField::default() {
-        return Err(targets.invalid(name, "it needs a sourceField, a defaultValue or both"));
-    }
-    Ok(mapped)
-}
-
-fn source_field(field: &Fields) -> Result<Option<String>, InvalidResource> {
-    match field.text("sourceField")? {
-        Some("") => Err(field.invalid(
-            "sourceField",
-            "it is empty; name a property of the event or leave it out",
-        )),
-        source => Ok(source.map(str::to_owned)),
-    }
-}
-
-fn refuse_schema_change(properties: &Fields, current: &InputSchema) -> Result<(), InvalidResource> {
-    let immutable = |name| {
-        let known = current.name();
-        let problem =
-            format!("it cannot be changed once the topic exists; it was made for {known}");
-        Err(properties.invalid(name, problem))
-    };
-    if let Some(name) = properties.text("inputSchema")?
-        && !name.eq_ignore_ascii_case(current.name())
-    {
-        return immutable("inputSchema");
-    }
-    let Some(mapping) = properties.object("inputSchemaMapping")? else {
-        return Ok(());
-    };
-    match current {
-        InputSchema::CustomEventSchema(kept) if read_mapping(&mapping)? == **kept => Ok(()),
-        InputSchema::CustomEventSchema(_)
-        | InputSchema::EventGridSchema
-        | InputSchema::CloudEventSchemaV1_0 => immutable("inputSchemaMapping"),
-    }
-}
-
-fn read_inert(
-    body: &Fields,
-    properties: &Fields,
-    current: Option<&BTreeMap<String, String>>,
-) -> Result<BTreeMap<String, String>, InvalidResource> {
-    check_inert(body, properties)?;
-    let mut inert = current.cloned().unwrap_or_default();
-    let on_envelope = INERT_ENVELOPE.map(|name| (name, body));
-    let inside = INERT_PROPERTIES.map(|name| (name, properties));
-    for (name, place) in on_envelope.into_iter().chain(inside) {
-        if let Some(value) = place.value(name) {
-            inert.insert(name.to_owned(), value.to_string());
-        } else if !place.is_absent(name) {
-            inert.remove(name);
+    let definition = &entry.topic.definition;
+    match definition.event_retention {
+        Some(_) => {
+            let set = NamespaceTopic::from(definition).properties;
+            let document = Envelope {
+                properties: Answered { set, answer },
+            };
+            json!(resource(
+                entry,
+                "Microsoft.EventGrid/namespaces/topics",
+                document
+            ))
+        }
+        None => {
+            let Topic {
+                location,
+                tags,
+                inert,
+                properties: set,
+            } = Topic::from(definition);
+            let properties = Answered { set, answer };
+            let document = Topic {
+                location,
+                tags,
+                inert,
+                properties,
+            };
+            json!(resource(entry, "Microsoft.EventGrid/topics", document))
         }
     }
-    Ok(inert)
 }
 
-/// Even without effect a value must be one that Azure knows.
-fn check_inert(body: &Fields, properties: &Fields) -> Result<(), InvalidResource> {
-    let boundaries = [("WithinGeopair", ()), ("WithinRegion", ())];
-    properties.choice("minimumTlsVersionAllowed", &TLS_VERSIONS)?;
-    properties.choice("dataResidencyBoundary", &boundaries)?;
-    properties.object("eventTypeInfo")?;
-    body.object("identity")?;
-    body.object("sku")?;
-    Ok(())
-}
-
-/// What the operator decided, in Azure's shape: the document without its answer-only parts.
-fn render_definition(definition: &TopicDefinition) -> Value {
-    let mut document = json!({
-        "location": definition.location,
-        "tags": definition.tags,
-        "properties": {
-            "inputSchema": definition.input_schema.name(),
-            "inputSchemaMapping": render_mapping(&definition.input_schema),
-            "disableLocalAuth": definition.disable_local_auth,
-        },
-    });
-    network::render(&mut document["properties"], &definition.network_access);
-    for (name, text) in &definition.inert {
-        let place = match INERT_ENVELOPE.contains(&name.as_str()) {
-            true => &mut document,
-            false => &mut document["properties"],
-        };
-        place[name] = serde_json::from_str(text).unwrap_or_default();
+fn resource<D>(entry: &TopicEntry, kind: &str, document: D) -> Resource<D> {
+    let topic = &entry.topic;
+    Resource {
+        id: entry.resource_id.to_string(),
+        name: topic.name.own().to_owned(),
+        r#type: kind.to_owned(),
+        system_data: SystemData::new(topic.created_at, topic.updated_at),
+        document,
     }
-    document
 }
 
-/// The mapping of custom events (rule 2.4); `null` for the other schemas, which have none.
-fn render_mapping(schema: &InputSchema) -> Value {
-    let InputSchema::CustomEventSchema(mapping) = schema else {
-        return Value::Null;
-    };
-    let mut targets = json!({
-        "eventType": render_mapped_field(&mapping.event_type),
-        "subject": render_mapped_field(&mapping.subject),
-        "dataVersion": render_mapped_field(&mapping.data_version),
-    });
-    let sources = [
-        ("id", &mapping.id),
-        ("topic", &mapping.topic),
-        ("eventTime", &mapping.event_time),
-    ];
-    for (name, source) in sources {
-        if let Some(source) = source {
-            targets[name] = json!({ "sourceField": source });
-        }
-    }
-    json!({ "inputSchemaMappingType": "Json", "properties": targets })
-}
-
-fn render_mapped_field(field: &MappedField) -> Value {
-    json!({ "sourceField": field.source_field, "defaultValue": field.default_value })
+/// Azure gives every topic a UUID for its metrics; here it is the topic's number in that form.
+fn metric_resource_id(id: TopicId) -> String {
+    Uuid::from_u128(u128::from(id.0.cast_unsigned())).to_string()
 }

@@ -404,7 +404,7 @@ async fn table_1_1_wrong_documents_are_refused_with_the_place() {
         (
             own(json!({"filtersConfiguration": {"subjectBeginsWith": "/"}})),
             "properties.filtersConfiguration.subjectBeginsWith".to_owned(),
-            "not known",
+            "there is no such property",
         ),
         (
             own(json!({"expirationTimeUtc": "2020-01-01T00:00:00Z"})),

@@ -26,7 +26,6 @@ use crate::admin::security::session::Visitor;
 use crate::admin::site::Site;
 use crate::admin::widgets::Flash;
 use crate::admin::widgets::print;
-use crate::admin::widgets::print::sentence;
 use crate::model::dead_letter_filter::DeadLetterFilter;
 use crate::model::name::TopicName;
 use crate::model::replay::{ReplaySource, Replayed};
@@ -122,10 +121,7 @@ fn read(site: &Site, form: &Form) -> Result<resource::ReplayRequest, Refusal> {
     if let Some(rate) = Some(form.decimal("eventsPerSecond")).filter(|rate| !rate.is_null()) {
         body["eventsPerSecond"] = rate;
     }
-    resource::parse_replay(&body, context).map_err(|error| Refusal {
-        problem: sentence(&error.problem),
-        target: error.target,
-    })
+    resource::parse_replay(&body, context).map_err(Refusal::from)
 }
 
 /// The target that the form stands for.

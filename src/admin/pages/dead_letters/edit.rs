@@ -80,13 +80,7 @@ async fn send(
     };
     let target = match resource::parse_target(&json!({ "target": target(form) }), context) {
         Ok(target) => target,
-        Err(error) => {
-            let problem = sentence(&error.problem);
-            return Ok(Err(Refusal {
-                problem,
-                target: error.target,
-            }));
-        }
+        Err(error) => return Ok(Err(error.into())),
     };
     let request = ResubmitRequest {
         deliveries: vec![id],

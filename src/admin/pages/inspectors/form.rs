@@ -127,10 +127,7 @@ fn definition(form: &Form) -> Result<InspectorDefinition, Refusal> {
         BODY: form.raw(BODY).replace("\r\n", "\n"), // as browsers end lines
         PER_EVENT: form.is_on(PER_EVENT),
     });
-    resource::parse_inspector(&document).map_err(|error| Refusal {
-        problem: sentence(&error.problem),
-        target: error.target,
-    })
+    resource::parse_inspector(&document).map_err(Refusal::from)
 }
 
 /// Headers as they stand in the form: one a line, a colon after the name.

@@ -24,7 +24,7 @@ use crate::model::limits::{INBOUND_IP_RULES_MAX, THROUGHPUT_UNITS_MAX, TOPICS_PE
 use crate::model::name::NamespaceName;
 use crate::model::namespace::NamespaceDefinition;
 use crate::model::registry::NamespaceEntry;
-use crate::wire::resource::{self, InvalidResource};
+use crate::wire::resource;
 
 const NETWORK: &str = "publicNetworkAccess";
 const RULES: &str = "inboundIpRules";
@@ -84,8 +84,9 @@ pub(crate) async fn change(
     let entry = site.namespace(&name)?;
     let name = entry.namespace.name.clone();
     let patch = |current: &NamespaceDefinition| {
-        let patch =
-            |form: &Form| resource::patch_namespace(current, &document(form)?).map_err(refusal);
+        let patch = |form: &Form| {
+            resource::patch_namespace(current, &document(form)?).map_err(Refusal::from)
+        };
         faults::gather(&form, &blank(), patch).map_err(NoChange::Refused)
     };
     match site
@@ -134,14 +135,7 @@ fn new_name(site: &Site, form: &Form) -> Result<NamespaceName, Refusal> {
 fn definition(form: &Form) -> Result<NamespaceDefinition, Refusal> {
     let mut document = document(form)?;
     document["location"] = json!(form.text("location"));
-    resource::parse_namespace(&document).map_err(refusal)
-}
-
-fn refusal(error: InvalidResource) -> Refusal {
-    Refusal {
-        target: error.target,
-        problem: sentence(&error.problem),
-    }
+    resource::parse_namespace(&document).map_err(Refusal::from)
 }
 
 /// The body of the request that the form stands for.
@@ -289,7 +283,7 @@ mod tests {
         let form = Form::of_pairs(fields.iter());
         let mut document = document(&form)?;
         document["location"] = json!("local");
-        resource::parse_namespace(&document).map_err(refusal)
+        resource::parse_namespace(&document).map_err(Refusal::from)
     }
 
     #[test]
@@ -319,7 +313,7 @@ mod tests {
         assert_eq!(definition.capacity, 3);
         assert_eq!(definition.tags["a"], "b=c");
         let document = document(&form_of(&definition)).expect("a document");
-        let again = resource::patch_namespace(&definition, &document).map_err(refusal);
+        let again = resource::patch_namespace(&definition, &document).map_err(Refusal::from);
         assert_eq!(again, Ok(definition));
     }
 }

@@ -28,6 +28,7 @@ use crate::model::topic::TopicDefinition;
 use crate::wire::resource;
 
 const RETENTION: &str = "eventRetentionInDays";
+
 /// The form for a new topic of a namespace.
 pub(crate) async fn draft(
     visitor: Visitor,
@@ -136,10 +137,7 @@ fn new_name(site: &Site, namespace: &NamespaceName, form: &Form) -> Result<Topic
 }
 
 fn read(form: &Form) -> Result<TopicDefinition, Refusal> {
-    resource::parse_namespace_topic(&document(form)).map_err(|error| Refusal {
-        problem: sentence(&error.problem),
-        target: error.target,
-    })
+    resource::parse_namespace_topic(&document(form)).map_err(Refusal::from)
 }
 
 /// The body of the PUT that the form stands for.
@@ -201,13 +199,12 @@ fn retention_field(form: &Form) -> Field {
 mod tests {
     use super::*;
 
-    const DAY: Duration = Duration::from_secs(24 * 3_600);
-
     #[test]
     fn days_are_whole_and_few() {
         let read = |days: &str| read(&Form::of([(RETENTION, days.to_owned())]));
-        assert_eq!(read("7").map(|it| it.event_retention), Ok(Some(DAY * 7)));
-        assert_eq!(read("").map(|it| it.event_retention), Ok(Some(DAY)));
+        let retention = |text| read(text).map(|topic| topic.event_retention.map(print::days));
+        assert_eq!(retention("7"), Ok(Some(7)));
+        assert_eq!(retention(""), Ok(Some(1)));
         for wrong in ["0", "8", "1.5", "long"] {
             let refusal = read(wrong).expect_err(wrong);
             assert!(refusal.is_about(RETENTION), "{wrong}: {refusal:?}");

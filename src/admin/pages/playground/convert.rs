@@ -19,7 +19,6 @@ use crate::admin::security::csrf::Submitted;
 use crate::admin::security::session::Visitor;
 use crate::admin::site::Site;
 use crate::admin::widgets::print;
-use crate::admin::widgets::print::sentence;
 use crate::base::Timestamp;
 use crate::model::event::{EventKey, StoredEvent};
 use crate::model::registry::TopicEntry;
@@ -140,10 +139,7 @@ fn definition(
         replaces: None,
         require_https: false,
     };
-    parse_subscription(&document, &context).map_err(|error| Refusal {
-        problem: sentence(&error.problem),
-        target: error.target,
-    })
+    parse_subscription(&document, &context).map_err(Refusal::from)
 }
 
 fn fields(site: &Site, form: &Form) -> Vec<Field> {

@@ -6,7 +6,7 @@ use askama::Template;
 use axum::extract::{Query, State};
 use axum::response::Response;
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::admin::error::PageResult;
 use crate::admin::forms::field::Field;
@@ -26,10 +26,10 @@ use crate::admin::widgets::json_text;
 use crate::admin::widgets::print::sentence;
 use crate::base::Timestamp;
 use crate::model::explanation::Explanation;
-use crate::model::filter::Filter;
+use crate::model::filter::{Dialect, Filter};
 use crate::model::registry::TopicEntry;
 use crate::model::subscription::EventSubscription;
-use crate::wire::filter::{parse, parse_configuration, render, render_configuration};
+use crate::wire::resource::{InvalidResource, parse_filter, render_filter};
 
 const PATH: &str = "/admin/playground/filter";
 const OF: &str = "of";
@@ -141,32 +141,30 @@ fn answer(site: &Site, form: &Form, now: Timestamp) -> Result<AttemptResult, Ref
 /// Writes the filter of the chosen subscription into the form.
 fn take_over(site: &Site, form: &mut Form) -> Result<(), Refusal> {
     let chosen = Chosen::of(site, form)?;
-    let (Some(topic), Some(subscription)) = (chosen.topic, chosen.subscription) else {
+    let Some(subscription) = chosen.subscription else {
         let problem = "Choose the event subscription whose filter is to be written below.";
         return Err(Refusal::of(OF, problem));
     };
     let filter = &subscription.definition.filter;
-    let filter = match topic.namespace {
-        None => render(filter),
-        Some(_) => render_configuration(filter),
-    };
-    form.set(FILTER, json_text::laid_out(&filter.to_string()));
+    form.set(
+        FILTER,
+        json_text::laid_out(&render_filter(filter).to_string()),
+    );
     Ok(())
 }
 
 /// The filter that was typed, in the form that subscriptions of `topic` have.
 fn typed(form: &Form, topic: Option<&TopicEntry>) -> Result<Filter, Refusal> {
     pasted::text(form, FILTER, FILTER_BYTES_MAX)?;
-    let Value::Object(filter) = form.json(FILTER)? else {
+    let filter = form.json(FILTER)?;
+    if !filter.is_object() {
         let problem = "It must be an object, such as {\"subjectBeginsWith\": \"/orders/\"}; {} \
                        matches every event.";
         return Err(Refusal::of(FILTER, problem));
-    };
-    let parse: fn(&Map<String, Value>) -> _ = match topic.and_then(|each| each.namespace.as_ref()) {
-        None => parse,
-        Some(_) => parse_configuration,
-    };
-    parse(&filter).map_err(|error| Refusal::of(FILTER, sentence(&error.to_string())))
+    }
+    let dialect = topic.map_or(Dialect::Basic, TopicEntry::filter_dialect);
+    let invalid = |invalid: InvalidResource| Refusal::of(FILTER, sentence(&invalid.to_string()));
+    parse_filter(dialect, &filter).map_err(invalid)
 }
 
 impl Chosen {

@@ -39,7 +39,7 @@ use crate::model::retry::DeliveryProfile;
 use crate::model::subscription::{EventSubscription, Validation, ValidationState};
 use crate::store::StoreError;
 use crate::store::views::{QueueDepth, TrafficOf};
-use crate::wire::filter;
+use crate::wire::resource::render_filter;
 
 #[derive(Template)]
 #[template(path = "admin/subscription.html")]
@@ -377,7 +377,7 @@ impl FilterText {
     fn new(filter: &Filter) -> Self {
         let clauses = filter.advanced.clauses.iter().map(ClauseText::new);
         let clauses = clauses.collect();
-        let filter = filter::render(filter);
+        let filter = render_filter(filter);
         let text = |name: &str| filter[name].as_str().unwrap_or("").to_owned();
         let types = filter["includedEventTypes"].as_array().map(|types| {
             let types = types.iter().filter_map(Value::as_str);

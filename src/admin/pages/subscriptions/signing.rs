@@ -120,10 +120,7 @@ pub(crate) async fn rotate(
 
 fn rotation(form: &Form) -> Result<Rotation, Refusal> {
     let body = json!({ SECRET: form.filled(SECRET), GRACE: form.filled(GRACE) });
-    parse_rotation(&body).map_err(|error| Refusal {
-        problem: sentence(&error.problem),
-        target: error.target,
-    })
+    parse_rotation(&body).map_err(Refusal::from)
 }
 
 async fn sign(

@@ -25,9 +25,8 @@ use crate::model::limits::{TRIAL_DEADLINE, TRIAL_EVENTS, TRIAL_EVENTS_MAX};
 use crate::model::registry::TopicEntry;
 use crate::model::subscription::EventSubscription;
 use crate::wire::explanation::unmet;
-use crate::wire::filter::{render, render_configuration};
 use crate::wire::filter_trial;
-use crate::wire::resource::InvalidResource;
+use crate::wire::resource::{InvalidResource, render_filter};
 
 /// How many of the newest events a filter is tried on.
 const LAST: &str = "last";
@@ -277,11 +276,7 @@ pub(crate) async fn try_filter(
 ) -> PageResult {
     let (topic, subscription) = site.subscription(&topic, &name)?;
     let form = Form::of([(LAST, asked.last)]);
-    let filter = &subscription.definition.filter;
-    let filter = match topic.namespace {
-        None => render(filter),
-        Some(_) => render_configuration(filter),
-    };
+    let filter = render_filter(&subscription.definition.filter);
     let tried = try_on(&site, &topic, None, request(&filter, None, &form)).await?;
     let mut field = field(&form);
     let (status, trial, refusal) = match tried {

@@ -95,10 +95,7 @@ fn new_name(site: &Site, form: &Form) -> Result<TopicName, Refusal> {
 }
 
 fn definition(form: &Form) -> Result<TopicDefinition, Refusal> {
-    resource::parse_topic(&document(form)?).map_err(|error| Refusal {
-        problem: sentence(&error.problem),
-        target: error.target,
-    })
+    resource::parse_topic(&document(form)?).map_err(Refusal::from)
 }
 
 /// The body of the PUT that the form stands for.
@@ -192,10 +189,8 @@ mod tests {
                 ("inputSchema", schema.to_owned()),
                 ("inputSchemaMapping", mapping.to_owned()),
             ]);
-            let refusal = document(&form).and_then(|document| {
-                resource::parse_topic(&document)
-                    .map_err(|error| Refusal::of(&error.target, error.problem))
-            });
+            let refusal = document(&form)
+                .and_then(|document| resource::parse_topic(&document).map_err(Refusal::from));
             let refusal = refusal.expect_err("it is wrong");
             assert!(refusal.is_about(field), "{refusal:?}");
         }

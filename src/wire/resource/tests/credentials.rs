@@ -138,8 +138,8 @@ fn tls_material_needs_https() {
             ..context(&InputSchema::EventGridSchema)
         };
         let invalid = parse_subscription(&body, &context).expect_err("it is http");
-        assert!(invalid.target.ends_with(name), "{invalid}");
-        assert!(invalid.problem.contains("https"), "{invalid}");
+        assert!(invalid.first().path.ends_with(name), "{invalid}");
+        assert!(invalid.first().problem.contains("https"), "{invalid}");
     }
 }
 
@@ -242,7 +242,11 @@ fn secrets_that_are_not_given_again_are_kept_with_what_they_belong_to() {
     }
     let other = json!({"clientCertificate": {"certificate": identity().0}});
     for refused in changed(&other) {
-        let target = refused.expect_err("the key is another").target;
+        let target = refused
+            .expect_err("the key is another")
+            .first()
+            .path
+            .clone();
         assert!(target.ends_with("clientCertificate.key"), "{target}");
     }
 }

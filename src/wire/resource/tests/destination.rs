@@ -63,7 +63,7 @@ fn urls_are_checked_and_shown_without_their_query() {
     each_line(table, check_url);
     let with_bytes = |bytes: usize| format!("https://a/{}", "x".repeat(bytes - 10));
     check_url(&with_bytes(8_192), "/skipValidation = false");
-    check_url(&with_bytes(8_193), "! endpointUrl: longer than 8192 bytes");
+    check_url(&with_bytes(8_193), "! endpointUrl: at most 8192 bytes");
     let azures_own = "! endpointUrl: Supplied URL is invalid. It cannot be null or empty and should \
                       be a proper HTTPS URL";
     check_url("", azures_own);
@@ -99,7 +99,7 @@ fn paces_are_checked_and_shown_where_they_are_set() {
         {'maxRequestsPerSecond': 0.001}       => /maxRequestsPerSecond = 0.001
         {'maxRequestsPerSecond': 9999.999}    => /maxRequestsPerSecond = 9999.999
         {'maxRequestsPerSecond': 10000}       => /maxRequestsPerSecond = 10000
-        {'maxRequestsPerSecond': 0}           => ! maxRequestsPerSecond: from 0.001 to 10000 with up to three decimals, but it is 0
+        {'maxRequestsPerSecond': 0}           => ! maxRequestsPerSecond: from 0.001 to 10000 with up to 3 decimals, but it is 0
         {'maxRequestsPerSecond': 0.0005}      => ! maxRequestsPerSecond: but it is 0.0005
         {'maxRequestsPerSecond': 1.0001}      => ! maxRequestsPerSecond: but it is 1.0001
         {'maxRequestsPerSecond': 10000.001}   => ! maxRequestsPerSecond: but it is 10000.001

@@ -5,15 +5,18 @@
 
 mod credentials;
 mod destination;
+mod filter;
+mod mutations;
 mod storage;
 mod subscription;
 mod topic;
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::*;
+use crate::base::Timestamp;
 use crate::model::access::{AccessKeys, Secret};
 use crate::model::name::{SubscriptionName, TopicName};
 use crate::model::probation::Health;
@@ -64,9 +67,10 @@ fn check(what: &str, answer: Result<Value, InvalidResource>, expected: &str) {
             assert_eq!(found, read(value), "{what}: {pointer} of {answer}");
         }
         (Err(invalid), Some(expected)) => {
-            let (target, problem) = expected.split_once(": ").expect("! target: problem");
-            assert_eq!(invalid.target, target, "{what}: {invalid}");
-            assert!(invalid.problem.contains(problem), "{what}: {invalid}");
+            let (path, problem) = expected.split_once(": ").expect("! path: problem");
+            let mut faults = invalid.faults.iter();
+            let is_told = faults.any(|fault| fault.path == path && fault.problem.contains(problem));
+            assert!(is_told, "{what}: expected {expected}, not {invalid:?}");
         }
         (answer, _) => panic!("{what}: expected {expected}, not {answer:?}"),
     }
@@ -149,7 +153,12 @@ fn billing(definition: SubscriptionDefinition) -> EventSubscription {
 }
 
 fn show_seen(subscription: &EventSubscription, health: &Health) -> Value {
-    render_subscription(&entry(topic("{}")), subscription, health, now())
+    let observed = Observed {
+        health,
+        outage: None,
+        now: now(),
+    };
+    render_subscription(&entry(topic("{}")), subscription, observed)
 }
 
 /// The body of a PUT to a webhook, with `changes` to the webhook's properties.
@@ -189,7 +198,8 @@ fn errors_are_sentences_with_the_field_in_front() {
         ),
     ] {
         let invalid = invalid.expect_err(text);
-        assert_eq!((invalid.code, invalid.to_string().as_str()), (code, text));
+        let found = invalid.to_string();
+        assert_eq!((invalid.first().code(), found.as_str()), (code, text));
     }
 }
 

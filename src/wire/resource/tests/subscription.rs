@@ -58,7 +58,7 @@ fn bodies_of_the_wrong_shape_are_refused() {
     let table = "
         null                 => ! : the body must be an object, but it is null
         []                   => ! : a list
-        {}                   => ! properties: it is missing
+        {}                   => ! properties.destination: it is missing
         {'properties': []}   => ! properties: it must be an object, but it is a list
         {'properties': {}}   => ! properties.destination: it is missing
         {'propertys': {}}    => ! propertys: \"properties\"
@@ -180,7 +180,7 @@ fn schemas_go_together_as_published() {
         let delivered = |changes: &str| {
             let parsed = parse_subscription(&subscription(changes), &context(&published));
             let parsed = parsed.map(|definition| definition.delivery_schema);
-            parsed.map_err(|invalid| invalid.target)
+            parsed.map_err(|invalid| invalid.first().path.clone())
         };
         assert_eq!(delivered("{}"), Ok(possible[0]));
         for schema in DeliverySchema::ALL {

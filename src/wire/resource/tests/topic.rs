@@ -241,7 +241,7 @@ fn keys_are_named_and_shown() {
         ("{'keyNames': 'key1'}", Err("keyNames")),
         ("'key1'", Err("")),
     ] {
-        let read = parse_key_name(&read(body)).map_err(|invalid| invalid.target);
+        let read = parse_key_name(&read(body)).map_err(|invalid| invalid.first().path.clone());
         assert_eq!(read, expected.map_err(str::to_owned), "{body}");
     }
     let keys = entry(topic("{}")).topic.keys.expect("keys");

@@ -9,10 +9,9 @@ use super::rows::Rows;
 use super::value::{list, text, words};
 use crate::admin::forms::field::Field;
 use crate::admin::forms::form::{Form, Refusal};
-use crate::admin::widgets::print::sentence;
-use crate::model::filter::{Operator, OperatorRow, Takes};
+use crate::model::filter::{Dialect, Operator, OperatorRow, Takes};
 use crate::model::limits::FILTERS_MAX;
-use crate::wire::filter;
+use crate::wire::resource::{parse_filter, render_filter};
 
 /// The list of filters, and the field that has it as JSON.
 pub(crate) const ADVANCED: &str = "advancedFilters";
@@ -127,13 +126,10 @@ fn to_json(form: &mut Form) {
 
 fn to_rows(form: &mut Form) -> Result<(), Refusal> {
     let given = json!({ ADVANCED: document(form)? });
-    let parsed = filter::parse(given.as_object().expect("it is one"));
-    let parsed = parsed.map_err(|error| {
-        let problem = sentence(&error.problem);
-        place(form, Refusal::of(&error.path, problem))
-    })?;
+    let parsed = parse_filter(Dialect::Basic, &given);
+    let parsed = parsed.map_err(|error| place(form, error.into()))?;
     let typed = form.raw(ADVANCED).to_owned();
-    fill(form, &filter::render(&parsed)[ADVANCED]);
+    fill(form, &render_filter(&parsed)[ADVANCED]);
     if !form.has(ADVANCED) {
         return Ok(());
     }
@@ -292,7 +288,7 @@ mod tests {
         assert_eq!(ROWS.count(&form), Operator::ALL.len());
         assert_eq!(document(&form), Ok(clauses.clone()));
         let known = json!({ ADVANCED: clauses });
-        filter::parse(known.as_object().expect("an object")).expect("a filter");
+        parse_filter(Dialect::Basic, &known).expect("a filter");
 
         apply(TO_JSON, &mut form).expect("a button").expect("done");
         assert_eq!((form.has(ADVANCED), ROWS.count(&form)), (true, 0));
@@ -379,9 +375,8 @@ mod tests {
             form.set(ROWS.name(1, KEY), key);
             form.set(ROWS.name(1, VALUES), values);
             let given = json!({ ADVANCED: document(&form).expect("a list") });
-            let error = filter::parse(given.as_object().expect("an object"));
-            let error = error.expect_err(values);
-            let refusal = place(&form, Refusal::of(&error.path, error.problem));
+            let error = parse_filter(Dialect::Basic, &given).expect_err(values);
+            let refusal = place(&form, error.into());
             let closeness = refusal.closeness(&ROWS.name(1, fault));
             assert_eq!(closeness, 2, "{operator} {key} {values}: {refusal:?}");
         }

@@ -310,7 +310,10 @@ mod tests {
         let bearer = [(TYPE, BEARER), ("authentication.token", "hush")];
         for (fields, field) in [
             (vec![(TYPE, "Kerberos")], TYPE),
-            (vec![(TYPE, BASIC)], "authentication.username"),
+            (
+                vec![(TYPE, BASIC), ("authentication.password", "hush")],
+                "authentication.username",
+            ),
             (
                 vec![(TYPE, BEARER), ("authentication.token", "a b")],
                 "authentication.token",

@@ -246,7 +246,8 @@ mod tests {
     fn faults_are_told_by_the_field_of_the_row() {
         for (fields, fault) in [
             (row_of("", STATIC), NAME),
-            (row_of("Host", STATIC), VALUE),
+            (row_of("Host", STATIC), NAME),
+            (row_of("X", STATIC), VALUE),
             (row_of("X", "Random"), TYPE),
             (row_of("X", ""), TYPE),
             (row_of("X", DYNAMIC), SOURCE),

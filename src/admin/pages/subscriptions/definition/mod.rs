@@ -33,7 +33,7 @@ use crate::model::name::SUBSCRIPTION_NAME_CHARACTERS;
 use crate::model::probation::Health;
 use crate::model::registry::TopicEntry;
 use crate::model::subscription::{EventSubscription, SubscriptionDefinition};
-use crate::wire::resource::{self, InvalidResource, SubscriptionContext};
+use crate::wire::resource::{self, Fault, InvalidResource, Observed, SubscriptionContext};
 
 /// The form for a new subscription.
 pub(crate) fn blank(topic: &TopicEntry) -> Form {
@@ -49,8 +49,12 @@ pub(crate) fn blank(topic: &TopicEntry) -> Form {
 /// The form with what answers show of `subscription`: everything but its secrets.
 pub(crate) fn form_of(topic: &TopicEntry, subscription: &EventSubscription) -> Form {
     // Of the document only what was defined is used, not how things stand.
-    let (health, now) = (Health::default(), subscription.updated_at);
-    let document = resource::render_subscription(topic, subscription, &health, now);
+    let observed = Observed {
+        health: &Health::default(),
+        outage: None,
+        now: subscription.updated_at,
+    };
+    let document = resource::render_subscription(topic, subscription, observed);
     let properties = &document["properties"];
     let mut form = Form::default();
     if topic.namespace.is_some() {
@@ -118,12 +122,12 @@ pub(crate) fn gather<T>(
 /// What the management API has against the document, at the field that it stems from.
 pub(crate) fn refusal(form: &Form, error: &InvalidResource) -> Refusal {
     // Azure's words ask for https, which the rest does not.
-    let problem = error
-        .problem
+    let Fault { path, problem } = error.first();
+    let problem = problem
         .strip_prefix(resource::INVALID_URL)
-        .unwrap_or(&error.problem);
+        .unwrap_or(problem);
     let refusal = Refusal {
-        target: in_namespace::as_of_custom(&error.target),
+        target: in_namespace::as_of_custom(path),
         problem: sentence(problem),
     };
     clauses::place(form, headers::place(form, credentials::place(refusal)))

@@ -1,0 +1,518 @@
+//! Reads what clients write by the schema of the type that it is read into: names in any letter case,
+//! all faults at once, each with its path. What is left is what serde expects, in the schema's spelling.
+//!
+//! The schema comes from the type (`schemars`) and is also what the OpenAPI document publishes. The
+//! keywords that begin with `x-` are for the reader alone:
+//!
+//! - `x-check`, `x-rule`: names of what `rules` has for a text and for an object
+//! - `x-decimals`: how many decimals a number may have
+//! - `x-expected`: what the value must be, in words
+//! - `x-formerly`: an older name of the property
+//! - `x-hint`: what else there is to say, behind the problem
+//! - `x-kept`: a secret that need not be given again as long as these properties beside it are the same
+//! - `x-key`: the property by which the elements of a list are told from each other
+//! - `x-maxBytes`: how long a text may be
+//! - `x-noun`: what the elements of a list are called
+//! - `x-null`: set by [`take_out_null`]: the value may be `null`
+//! - `x-prefix`: what every problem of the property begins with
+//! - `x-refused`: names of properties that are rejected, and why
+//! - `x-text`: a boolean that may be written as a string
+//! - `x-unsupported`: Azure's other words
+
+mod names;
+mod words;
+
+use std::any::TypeId;
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{LazyLock, Mutex, PoisonError};
+
+use schemars::generate::SchemaSettings;
+use schemars::transform::RecursiveTransform;
+use schemars::{JsonSchema, Schema};
+use serde_json::{Map, Value, json};
+
+use super::rules::{self, Context, Judged};
+use names::{Known, find};
+pub(super) use words::one_of;
+use words::{expected, kind, shown};
+
+/// Faults of one document that are listed. Nobody reads more at once.
+const FAULTS_MAX: usize = 100;
+
+/// One thing that is wrong with a document.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// The path of the property, for example `properties.destination.properties.endpointUrl`; empty for
+    /// the document as a whole.
+    pub path: String,
+    /// What is wrong with it, and what would be right. Holds no secrets.
+    pub problem: String,
+}
+
+/// What was there before.
+#[derive(Clone, Copy)]
+pub(super) enum Before<'a> {
+    Nothing,
+    /// A document that is replaced: its secrets need not be given again.
+    Replaced(&'a Value),
+    /// A document that is updated. In the objects at these paths, single properties are replaced and
+    /// `null` restores the default. What is not mentioned there is not judged anew.
+    Updated(&'a Value, &'a [&'a str]),
+}
+
+/// Reads a document by the schema of `T`.
+pub(super) fn read<T: JsonSchema + 'static>(
+    document: &Value,
+    before: Before<'_>,
+    context: &Context<'_>,
+) -> Result<Value, Vec<Fault>> {
+    let (known, merged) = match before {
+        Before::Nothing => (None, &[][..]),
+        Before::Replaced(known) => (Some(known), &[][..]),
+        Before::Updated(known, merged) => (Some(known), merged),
+    };
+    let is_update = matches!(before, Before::Updated(..));
+    let mut reader = Reader {
+        merged,
+        is_update,
+        context,
+        faults: Vec::new(),
+    };
+    let read = reader.value("", document, schema_of::<T>(), known);
+    reader.faults.truncate(FAULTS_MAX);
+    match read.filter(|_| reader.faults.is_empty()) {
+        Some(read) => Ok(read),
+        None => Err(reader.faults),
+    }
+}
+
+/// The schema of a type, without references. Each is made once.
+fn schema_of<T: JsonSchema + 'static>() -> &'static Value {
+    static SCHEMAS: LazyLock<Mutex<HashMap<TypeId, &'static Value>>> =
+        LazyLock::new(Mutex::default);
+    let mut schemas = SCHEMAS.lock().unwrap_or_else(PoisonError::into_inner);
+    schemas.entry(TypeId::of::<T>()).or_insert_with(|| {
+        let settings = SchemaSettings::draft2020_12();
+        let settings = settings.with(|settings| settings.inline_subschemas = true);
+        let settings = settings.with_transform(RecursiveTransform(take_out_null));
+        let schema = settings
+            .into_generator()
+            .into_root_schema_for::<T>()
+            .to_value();
+        #[cfg(test)]
+        tests::check_keywords(&schema);
+        Box::leak(Box::new(schema))
+    })
+}
+
+/// Turns a schema that permits `null` into that of the other values, with the keyword `x-null`.
+fn take_out_null(schema: &mut Schema) {
+    let Some(object) = schema.as_object_mut() else {
+        return;
+    };
+    let null = json!("null");
+    if let Some(Value::Array(types)) = object.get("type")
+        && let Some(other) = types.iter().find(|each| **each != null).cloned()
+    {
+        object.insert("type".to_owned(), other);
+        object.insert("x-null".to_owned(), true.into());
+    }
+    let is_null = |schema: &Value| schema["type"] == null;
+    if let Some(Value::Array(either)) = object.get("anyOf")
+        && either.iter().any(is_null)
+        && let Some(Value::Object(other)) = either.iter().find(|each| !is_null(each)).cloned()
+    {
+        object.remove("anyOf");
+        for (keyword, value) in other {
+            // What the property says counts more than what its type says.
+            object.entry(keyword).or_insert(value);
+        }
+        object.insert("x-null".to_owned(), true.into());
+    }
+}
+
+struct Reader<'a> {
+    merged: &'a [&'a str],
+    is_update: bool,
+    context: &'a Context<'a>,
+    faults: Vec<Fault>,
+}
+
+impl Reader<'_> {
+    /// The value as serde expects it; `None` if something is wrong with it.
+    fn value(
+        &mut self,
+        path: &str,
+        value: &Value,
+        schema: &Value,
+        before: Option<&Value>,
+    ) -> Option<Value> {
+        if let Some(words) = words::of(schema) {
+            return self.word(path, value, schema, &words);
+        }
+        match schema["type"].as_str() {
+            _ if schema.get("oneOf").is_some() => self.object(path, value, schema, before),
+            Some("object") => self.object(path, value, schema, before),
+            Some("array") => self.list(path, value, schema, before),
+            Some("string") => self.text(path, value, schema),
+            Some("boolean") => self.flag(path, value, schema),
+            Some("integer" | "number") => self.number(path, value, schema),
+            _ => Some(value.clone()),
+        }
+    }
+
+    fn object(
+        &mut self,
+        path: &str,
+        value: &Value,
+        schema: &Value,
+        before: Option<&Value>,
+    ) -> Option<Value> {
+        let Value::Object(given) = value else {
+            return self.wrong_kind(path, "an object", value);
+        };
+        let open = schema.get("additionalProperties");
+        if let Some(of_each) = open.filter(|each| **each != false) {
+            return self.map(path, given, of_each);
+        }
+        let branch = self.branch(path, given, schema);
+        // Of an object of no known kind only the names are looked at, and what all kinds have.
+        let all = || names::branches_of(schema).iter().collect();
+        let kinds = branch.map_or_else(|()| all(), Vec::from_iter);
+        let hinted = self.names(path, given, &Known::new(schema, &kinds));
+        let known = Known::new(schema, &Vec::from_iter(branch.ok().flatten()));
+        let mut read = match before {
+            Some(Value::Object(before)) if self.merged.contains(&path) => before.clone(),
+            Some(_) | None => Map::new(),
+        };
+        for (name, property) in &known.properties {
+            let before = before.and_then(|before| before.get(name));
+            let value = self.property(path, given, &known, (name, property), before);
+            read.extend(value.map(|value| ((*name).to_owned(), value)));
+        }
+        keep(&mut read, &known, before);
+        for name in known
+            .required
+            .iter()
+            .filter(|name| !read.contains_key(**name))
+        {
+            if !hinted.contains(name) && !self.has_fault(&join(path, name)) {
+                let (_, property) = known.properties.iter().find(|(known, _)| known == name)?;
+                self.missing(&join(path, name), property);
+            }
+        }
+        branch.ok()?;
+        if let Some(rule) = schema["x-rule"].as_str() {
+            self.judge(path, &mut read, before, rule);
+        }
+        Some(Value::Object(read))
+    }
+
+    fn property(
+        &mut self,
+        object: &str,
+        given: &Map<String, Value>,
+        known: &Known<'_>,
+        (name, schema): (&str, &Value),
+        before: Option<&Value>,
+    ) -> Option<Value> {
+        if known.tag == Some(name) {
+            return Some(schema["const"].clone());
+        }
+        if schema["readOnly"] == true {
+            return None;
+        }
+        let path = join(object, name);
+        let is_merged = self.merged.contains(&object);
+        let former = || find(given, schema["x-formerly"].as_str()?);
+        match find(given, name).or_else(former) {
+            Some(Value::Null) if self.merged.contains(&path.as_str()) => None,
+            Some(Value::Null) if schema["x-null"] == true => Some(Value::Null),
+            Some(Value::Null) if is_merged && !known.required.contains(name) => {
+                schema.get("default").cloned()
+            }
+            Some(value) if !value.is_null() => self.value(&path, value, schema, before),
+            // What is missing in it is named.
+            _ if is_plain_object(schema) && !is_merged => {
+                self.value(&path, &json!({}), schema, before)
+            }
+            _ => None,
+        }
+    }
+
+    /// Applies the rule of an object: it fills in what can be told from what was there before, and says
+    /// what needs more than one property to be found.
+    fn judge(
+        &mut self,
+        path: &str,
+        object: &mut Map<String, Value>,
+        before: Option<&Value>,
+        rule: &str,
+    ) {
+        let faults = self
+            .faults
+            .iter()
+            .filter_map(|fault| fault.path.strip_prefix(path));
+        let faulty = faults
+            .map(|rest| rest.trim_start_matches('.').to_owned())
+            .collect();
+        let mut judged = Judged {
+            object,
+            before,
+            is_update: self.is_update,
+            context: self.context,
+            faulty,
+            faults: Vec::new(),
+        };
+        rules::rule(rule)(&mut judged);
+        for (name, problem) in judged.faults {
+            let path = join(path, &name);
+            if !name.is_empty() {
+                if self.faults.iter().any(|fault| fault.path == path) {
+                    continue;
+                }
+                // What is wrong inside of it does not matter any more.
+                self.faults.retain(|fault| !is_within(&fault.path, &path));
+            }
+            self.fault::<()>(&path, problem);
+        }
+    }
+
+    /// Whether what is at the path, or in it, is at fault already.
+    fn has_fault(&self, path: &str) -> bool {
+        self.faults.iter().any(|fault| is_within(&fault.path, path))
+    }
+
+    /// An object with names of the client's choice.
+    fn map(&mut self, path: &str, given: &Map<String, Value>, of_each: &Value) -> Option<Value> {
+        let read = given.iter().filter_map(|(name, value)| {
+            let value = self.value(&join(path, name), value, of_each, None)?;
+            Some((name.clone(), value))
+        });
+        Some(Value::Object(read.collect()))
+    }
+
+    /// The alternative that the tag of the object chooses; none of an object without alternatives.
+    fn branch<'s>(
+        &mut self,
+        path: &str,
+        given: &Map<String, Value>,
+        schema: &'s Value,
+    ) -> Result<Option<&'s Value>, ()> {
+        let branches = names::branches_of(schema);
+        let Some(tag) = names::tag_of(branches) else {
+            return Ok(None);
+        };
+        let words: Vec<&str> = branches
+            .iter()
+            .filter_map(|each| names::word_of(each, tag))
+            .collect();
+        let path = join(path, tag);
+        let word = match find(given, tag).filter(|value| !value.is_null()) {
+            Some(value) => self.word(&path, value, schema, &words),
+            None => self.fault(
+                &path,
+                format!("it is missing; it must be {}", one_of(&words)),
+            ),
+        };
+        let word = word.ok_or(())?;
+        Ok(branches
+            .iter()
+            .find(|each| names::word_of(each, tag) == word.as_str()))
+    }
+
+    /// A word of a list, in any letter case.
+    fn word(&mut self, path: &str, value: &Value, schema: &Value, words: &[&str]) -> Option<Value> {
+        let Value::String(text) = value else {
+            return self.wrong_kind(path, "a string", value);
+        };
+        let is_meant = |word: &&&str| word.eq_ignore_ascii_case(text);
+        if let Some(word) = words.iter().find(is_meant) {
+            return self.check(path, word, schema);
+        }
+        let expected = one_of(words);
+        let others = schema["x-unsupported"].as_array().into_iter().flatten();
+        let others: Vec<&str> = others.filter_map(Value::as_str).collect();
+        let problem = match others.iter().find(is_meant) {
+            Some(other) => {
+                let hint = words::hint(schema);
+                format!("{other:?} is not supported here, only {expected}{hint}")
+            }
+            None if text.is_empty() => format!("it is empty; it must be {expected}"),
+            None => format!("it must be {expected}, but it is {}", shown(value)),
+        };
+        self.fault(path, problem)
+    }
+
+    fn list(
+        &mut self,
+        path: &str,
+        value: &Value,
+        schema: &Value,
+        before: Option<&Value>,
+    ) -> Option<Value> {
+        let Value::Array(elements) = value else {
+            return self.wrong_kind(path, "a list", value);
+        };
+        if let Some(problem) = words::length_problem(elements.len(), schema) {
+            return self.fault(path, problem);
+        }
+        let elements = elements.iter().enumerate();
+        let read = elements.filter_map(|(at, each)| {
+            let before = names::same_element(each, schema, before);
+            self.value(&format!("{path}[{at}]"), each, &schema["items"], before)
+        });
+        Some(read.collect())
+    }
+
+    fn text(&mut self, path: &str, value: &Value, schema: &Value) -> Option<Value> {
+        let Value::String(text) = value else {
+            return self.wrong_kind(path, "a string", value);
+        };
+        match words::text_problem(text, schema) {
+            None => self.check(path, text, schema),
+            Some(problem) => self.fault(path, words::prefix(schema) + &problem),
+        }
+    }
+
+    /// Applies the check of a text, if it has one.
+    fn check(&mut self, path: &str, text: &str, schema: &Value) -> Option<Value> {
+        let check = schema["x-check"].as_str().map(rules::check);
+        match check.map_or(Ok(()), |check| check(text, self.context)) {
+            Ok(()) => Some(json!(text)),
+            Err(problem) => self.fault(path, words::prefix(schema) + &problem),
+        }
+    }
+
+    fn flag(&mut self, path: &str, value: &Value, schema: &Value) -> Option<Value> {
+        let written = value.as_str().filter(|_| schema["x-text"] == true);
+        let written = written.and_then(|text| text.to_ascii_lowercase().parse().ok());
+        match value.as_bool().or(written) {
+            Some(flag) => Some(flag.into()),
+            None => self.wrong_kind(path, "true or false", value),
+        }
+    }
+
+    fn number(&mut self, path: &str, value: &Value, schema: &Value) -> Option<Value> {
+        if words::is_number_of(schema, value) {
+            return Some(value.clone());
+        }
+        let problem = format!(
+            "it must be {}, but it is {}",
+            expected(schema),
+            shown(value)
+        );
+        self.fault(path, problem)
+    }
+
+    fn missing(&mut self, path: &str, schema: &Value) {
+        let prefix = words::prefix(schema);
+        let problem = format!("{prefix}it is missing; it must be {}", expected(schema));
+        self.fault::<()>(path, problem);
+    }
+
+    /// Names the kind of what came instead, not the value: it may be a secret.
+    fn wrong_kind<T>(&mut self, path: &str, expected: &str, value: &Value) -> Option<T> {
+        let what = if path.is_empty() { "the body" } else { "it" };
+        self.fault(
+            path,
+            format!("{what} must be {expected}, but it is {}", kind(value)),
+        )
+    }
+
+    fn fault<T>(&mut self, path: &str, problem: String) -> Option<T> {
+        let path = path.to_owned();
+        self.faults.push(Fault { path, problem });
+        None
+    }
+
+    /// Checks the names that are given. Returns the known ones that others were probably meant to be.
+    fn names<'s>(
+        &mut self,
+        path: &str,
+        given: &Map<String, Value>,
+        known: &Known<'s>,
+    ) -> BTreeSet<&'s str> {
+        let (mut seen, mut hinted) = (BTreeSet::new(), BTreeSet::new());
+        for (written, value) in given {
+            if let Some(name) = known.name_of(written) {
+                if !value.is_null() && !seen.insert(name) {
+                    self.fault::<()>(&join(path, name), "it is given twice".to_owned());
+                }
+            } else if let Some(problem) = known.problem_of(written, value, path) {
+                self.fault::<()>(&join(path, &words::shortened(written)), problem);
+                hinted.extend(known.meant_by(written));
+            }
+        }
+        hinted
+    }
+}
+
+/// Takes over the secrets that are left out and whose company stays the same.
+fn keep(read: &mut Map<String, Value>, known: &Known<'_>, before: Option<&Value>) {
+    for (name, property) in &known.properties {
+        let (Some(Value::Array(company)), Some(before)) = (property.get("x-kept"), before) else {
+            continue;
+        };
+        let is_same = |name: &Value| {
+            let name = name.as_str().unwrap_or_default();
+            words::is_same(read.get(name), before.get(name))
+        };
+        let is_left_out = read.get(*name).is_none_or(Value::is_null);
+        if is_left_out && company.iter().all(is_same) {
+            read.extend(
+                before
+                    .get(name)
+                    .map(|value| ((*name).to_owned(), value.clone())),
+            );
+        }
+    }
+}
+
+/// Whether `inner` is the place `path`, or in it.
+fn is_within(inner: &str, path: &str) -> bool {
+    let rest = inner.strip_prefix(path);
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+}
+
+/// The path of a property of the object at `path`.
+pub(super) fn join(path: &str, name: &str) -> String {
+    let dot = if path.is_empty() || name.is_empty() {
+        ""
+    } else {
+        "."
+    };
+    format!("{path}{dot}{name}")
+}
+
+/// Whether an object may be read as empty where it is left out.
+fn is_plain_object(schema: &Value) -> bool {
+    schema["type"] == "object"
+        && schema.get("x-expected").is_none()
+        && schema.get("x-null").is_none()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A misspelt keyword would mean nothing, and so would the name of a check that is not there.
+    pub(super) fn check_keywords(schema: &Value) {
+        match schema {
+            Value::Object(object) => object.iter().for_each(|(keyword, value)| {
+                let name = value.as_str().unwrap_or_default();
+                match keyword.as_str() {
+                    "x-check" => drop(rules::check(name)),
+                    "x-rule" => drop(rules::rule(name)),
+                    "x-decimals" | "x-expected" | "x-formerly" | "x-hint" | "x-kept" | "x-key"
+                    | "x-maxBytes" | "x-noun" | "x-null" | "x-prefix" | "x-refused" | "x-text"
+                    | "x-unsupported" => {}
+                    other => assert!(!other.starts_with("x-"), "there is no keyword {other}"),
+                }
+                check_keywords(value);
+            }),
+            Value::Array(list) => list.iter().for_each(check_keywords),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        }
+    }
+}

@@ -1,0 +1,400 @@
+//! The rules for what clients write that schemas cannot express: checks of single texts (`x-check`) and
+//! rules of whole objects (`x-rule`). What the store keeps is read without them.
+//!
+//! No problem quotes a text that may be a secret.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use http::{HeaderName, HeaderValue};
+use ipnet::IpNet;
+use serde_json::{Map, Value};
+
+use super::reader::one_of;
+use super::{credentials, dead_letter_destination, destination, filter, inspector};
+use super::{namespace_subscription, replay, topic};
+use crate::base::Timestamp;
+use crate::model::destination::EndpointUrl;
+use crate::model::filter::Key;
+use crate::model::limits::{
+    NAMESPACE_TIME_TO_LIVE_MAX, OWN_WAIT_LONGEST, OWN_WAIT_SHORTEST, SIGNING_GRACE_MAX,
+};
+use crate::model::response_script::ResponseScript;
+use crate::model::signing::SigningSecret;
+use crate::model::topic::{DeliverySchema, InputSchema};
+use crate::wire::bad_input::quoted;
+use crate::wire::client_credentials::is_token;
+use crate::wire::{duration, moment, pem};
+
+/// What a document is judged by, besides itself.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Context<'a> {
+    pub(super) now: Timestamp,
+    /// Whether webhooks must be called over TLS (a setting, rule A).
+    pub(super) require_https: bool,
+    /// What the publishers of the topic send.
+    pub(super) input_schema: &'a InputSchema,
+    /// How long the topic keeps events.
+    pub(super) retention: Duration,
+}
+
+impl Context<'_> {
+    /// For documents that depend on nothing else.
+    pub(super) const NONE: Context<'static> = Context {
+        now: Timestamp::from_ms(0),
+        require_https: false,
+        input_schema: &InputSchema::EventGridSchema,
+        retention: NAMESPACE_TIME_TO_LIVE_MAX,
+    };
+}
+
+/// Finds what is wrong with a text.
+pub(super) type Check = fn(&str, &Context<'_>) -> Result<(), String>;
+
+const CHECKS: [(&str, Check); 19] = [
+    ("accountWord", |text, _| account_word(text)),
+    ("base64", |text, _| base64(text)),
+    ("bearerToken", |text, _| bearer_token(text)),
+    ("certificates", |text, _| {
+        pem::authorities_problem(text).map_or(Ok(()), Err)
+    }),
+    ("container", |text, _| container(text)),
+    ("dateTime", |text, _| date_time(text)),
+    ("deliverySchema", |text, context| {
+        delivery_schema(text, context.input_schema)
+    }),
+    ("expiration", |text, context| expiration(text, context.now)),
+    ("filterKey", |text, _| {
+        Key::parse(text)
+            .map(drop)
+            .map_err(|error| error.to_string())
+    }),
+    ("gracePeriod", |text, _| grace_period(text)),
+    ("headerName", |text, _| header_name(text)),
+    ("headerValue", |text, _| header_value(text)),
+    ("ipMask", |text, _| ip_mask(text)),
+    ("script", |text, _| script(text)),
+    ("signingSecret", |text, _| signing_secret(text)),
+    ("timeToLive", |text, context| {
+        time_to_live(text, context.retention)
+    }),
+    ("url", |text, context| url(text, context.require_https)),
+    ("username", |text, _| username(text)),
+    ("wait", |text, _| wait(text)),
+];
+
+/// The check of that name.
+pub(super) fn check(name: &str) -> Check {
+    let check = CHECKS.iter().find(|(known, _)| *known == name);
+    check.expect("schemas name known checks alone").1
+}
+
+/// An object that is judged.
+pub(super) struct Judged<'a> {
+    pub(super) object: &'a mut Map<String, Value>,
+    pub(super) before: Option<&'a Value>,
+    pub(super) is_update: bool,
+    pub(super) context: &'a Context<'a>,
+    /// The paths of what is at fault already, and therefore missing.
+    pub(super) faulty: Vec<String>,
+    /// What the rule finds, by the names of the properties.
+    pub(super) faults: Vec<(String, String)>,
+}
+
+/// Finds what is wrong with an object, and fills in what can be told from what was there before.
+pub(super) type Rule = fn(&mut Judged<'_>);
+
+const RULES: [(&str, Rule); 15] = [
+    ("advancedFilter", filter::judge_advanced_filter),
+    ("clientCertificate", credentials::judge_client_certificate),
+    ("delivery", namespace_subscription::judge_delivery),
+    ("filter", filter::judge_filter),
+    ("header", destination::judge_header),
+    ("inputSchema", topic::judge_input_schema),
+    ("inspector", inspector::judge),
+    ("mappedField", topic::judge_mapped_field),
+    ("replayFilter", replay::judge_filter),
+    ("replaySource", replay::judge_source),
+    ("replayTarget", replay::judge_target),
+    ("signingSecret", credentials::judge_signing_secret),
+    ("storage", dead_letter_destination::judge_storage),
+    ("storageBlob", dead_letter_destination::judge_storage_blob),
+    ("webHook", destination::judge_webhook),
+];
+
+/// The rule of that name.
+pub(super) fn rule(name: &str) -> Rule {
+    let rule = RULES.iter().find(|(known, _)| *known == name);
+    rule.expect("schemas name known rules alone").1
+}
+
+impl Judged<'_> {
+    pub(super) fn fault(&mut self, name: impl Into<String>, problem: impl Into<String>) {
+        self.faults.push((name.into(), problem.into()));
+    }
+
+    pub(super) fn missing(&mut self, name: &str, expected: &str) {
+        self.fault(name, format!("it is missing; it must be {expected}"));
+    }
+
+    /// Whether a property is given, and not as `null`.
+    pub(super) fn has(&self, name: &str) -> bool {
+        let is_there = self.object.get(name).is_some_and(|value| !value.is_null());
+        is_there
+            || self
+                .faulty
+                .iter()
+                .any(|path| path.split(['.', '[']).next() == Some(name))
+    }
+
+    pub(super) fn text(&self, name: &str) -> Option<&str> {
+        self.object.get(name)?.as_str()
+    }
+
+    /// The elements of a list.
+    pub(super) fn list(&self, name: &str) -> &[Value] {
+        self.object
+            .get(name)
+            .and_then(Value::as_array)
+            .map_or(&[], Vec::as_slice)
+    }
+
+    /// Takes a property over from what was there before.
+    pub(super) fn keep(&mut self, name: &str) {
+        let known = self.before.and_then(|before| before.get(name));
+        self.object
+            .extend(known.map(|known| (name.to_owned(), known.clone())));
+    }
+}
+
+fn url(text: &str, require_https: bool) -> Result<(), String> {
+    let url = EndpointUrl::parse(text).map_err(|problem| problem.to_string())?;
+    match require_https && !url.is_https() {
+        true => Err("it does not start with https".to_owned()),
+        false => Ok(()),
+    }
+}
+
+fn date_time(text: &str) -> Result<(), String> {
+    let invalid =
+        |_| "it is no date and time with its zone, such as 2026-11-21T06:40:53Z".to_owned();
+    text.parse::<Timestamp>().map(drop).map_err(invalid)
+}
+
+fn expiration(text: &str, now: Timestamp) -> Result<(), String> {
+    match read_expiration(text) {
+        None => Err(format!(
+            "{} is not a date such as 2026-11-21T06:40:53Z",
+            quoted(text)
+        )),
+        Some(at) if at <= now => Err(format!("{at} has passed; it must lie in the future")),
+        Some(_) => Ok(()),
+    }
+}
+
+/// Reads `expirationTimeUtc`. By its name it is UTC, so the zone may be left out, and the time of day too.
+pub(super) fn read_expiration(text: &str) -> Option<Timestamp> {
+    let at = moment::expiry(text).or_else(|| moment::expiry(&format!("{text}T00:00:00Z")))?;
+    // In UTC the last hours of 9999 may be in the year 10000, which RFC 3339 cannot write.
+    at.to_string()
+        .parse()
+        .is_ok_and(|read: Timestamp| read == at)
+        .then_some(at)
+}
+
+/// Not every input can be delivered in every schema (rule 2.1).
+fn delivery_schema(text: &str, input: &InputSchema) -> Result<(), String> {
+    let can_express = |schema: &DeliverySchema| schema.can_express(input);
+    let possible: Vec<&str> = DeliverySchema::ALL
+        .into_iter()
+        .filter(can_express)
+        .map(DeliverySchema::name)
+        .collect();
+    match possible.contains(&text) {
+        true => Ok(()),
+        false => Err(format!(
+            "events that are published as {} cannot be delivered as {text}; it must be {}",
+            input.name(),
+            one_of(&possible)
+        )),
+    }
+}
+
+fn wait(text: &str) -> Result<(), String> {
+    let (least, most) = (OWN_WAIT_SHORTEST, OWN_WAIT_LONGEST);
+    match duration::parse(text) {
+        Err(invalid) => Err(format!("{} is no wait: {invalid}", quoted(text))),
+        Ok(wait) if (least..=most).contains(&wait) => Ok(()),
+        Ok(_) => Err(format!(
+            "it must be from {} to {}, but it is {}",
+            duration::format(least),
+            duration::format(most),
+            quoted(text)
+        )),
+    }
+}
+
+/// The shortest time to live in namespaces, and its unit.
+const MINUTE: Duration = Duration::from_secs(60);
+
+fn time_to_live(text: &str, retention: Duration) -> Result<(), String> {
+    let time = duration::parse(text).map_err(|invalid| {
+        format!(
+            "{} is no duration such as \"PT1H\": {invalid}",
+            quoted(text)
+        )
+    })?;
+    let is_whole = time.as_secs().is_multiple_of(60) && time.subsec_nanos() == 0;
+    if !is_whole || time < MINUTE {
+        let least = duration::format(MINUTE);
+        let found = quoted(text);
+        return Err(format!(
+            "it must be whole minutes from {least} to the topic's retention, but it is {found}"
+        ));
+    }
+    let most = duration::format(retention);
+    match time <= retention {
+        true => Ok(()),
+        false => Err(format!(
+            "it must be at most {most}, the topic's eventRetentionInDays"
+        )),
+    }
+}
+
+fn grace_period(text: &str) -> Result<(), String> {
+    match duration::parse(text) {
+        Err(invalid) => Err(format!("{} is no duration: {invalid}", quoted(text))),
+        Ok(grace) if grace <= SIGNING_GRACE_MAX => Ok(()),
+        Ok(_) => {
+            let most = duration::format(SIGNING_GRACE_MAX);
+            Err(format!(
+                "it must be {most} at most, but it is {}",
+                quoted(text)
+            ))
+        }
+    }
+}
+
+fn ip_mask(text: &str) -> Result<(), String> {
+    match read_ip_mask(text) {
+        Some(_) => Ok(()),
+        None => Err(format!("it must be {IP_MASK}, but it is {}", quoted(text))),
+    }
+}
+
+/// What an IP mask must be.
+pub(super) const IP_MASK: &str = "an address or a network such as \"10.1.0.0/16\"";
+
+/// Reads a network, or an address as a network of its own.
+pub(super) fn read_ip_mask(text: &str) -> Option<IpNet> {
+    let address = || text.parse::<IpAddr>().map(IpNet::from);
+    text.parse().or_else(|_| address()).ok()
+}
+
+fn script(text: &str) -> Result<(), String> {
+    text.parse::<ResponseScript>()
+        .map(drop)
+        .map_err(|problem| problem.to_string())
+}
+
+fn signing_secret(text: &str) -> Result<(), String> {
+    SigningSecret::parse(text)
+        .map(drop)
+        .map_err(|problem| problem.to_string())
+}
+
+/// Parts of host names and of signatures.
+fn account_word(text: &str) -> Result<(), String> {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    let problem = "it must be 1 to 128 letters, digits, hyphens, dots and underscores";
+    match (1..=128).contains(&text.len()) && text.chars().all(allowed) {
+        true => Ok(()),
+        false => Err(problem.to_owned()),
+    }
+}
+
+fn base64(text: &str) -> Result<(), String> {
+    STANDARD
+        .decode(text)
+        .map(drop)
+        .map_err(|_| "it is not base64".to_owned())
+}
+
+fn username(text: &str) -> Result<(), String> {
+    match text.contains(':') {
+        true => Err("it must not contain a colon, which ends it in the header".to_owned()),
+        false => header_value(text),
+    }
+}
+
+fn bearer_token(text: &str) -> Result<(), String> {
+    match is_token(text) {
+        true => Ok(()),
+        false => Err("it must be visible ASCII without spaces".to_owned()),
+    }
+}
+
+/// Azure's rule for names of containers. They are also safe as those of directories and buckets.
+fn container(text: &str) -> Result<(), String> {
+    let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    let is_inner = |c: Option<char>| c.is_some_and(|c| c != '-');
+    let is_well_formed = (3..=63).contains(&text.len())
+        && text.chars().all(allowed)
+        && is_inner(text.chars().next())
+        && is_inner(text.chars().last());
+    match is_well_formed {
+        true => Ok(()),
+        false => Err(format!(
+            "{} is not the name of a container: 3 to 63 lower-case letters, digits and inner hyphens",
+            quoted(text)
+        )),
+    }
+}
+
+/// Custom headers may not start like this (rule 6.4).
+const RESERVED_PREFIX: &str = "aeg-";
+
+/// Headers that belong to the connection or the body (rule 6.4), and their relatives, without which
+/// HTTP/2 would reject the whole request.
+const FORBIDDEN_HEADERS: [&str; 10] = [
+    "Host",
+    "Content-Length",
+    "Content-Type",
+    "Connection",
+    "Transfer-Encoding",
+    "Keep-Alive",
+    "Proxy-Connection",
+    "TE",
+    "Trailer",
+    "Upgrade",
+];
+
+fn header_name(text: &str) -> Result<(), String> {
+    let found = quoted(text);
+    if HeaderName::from_bytes(text.as_bytes()).is_err() {
+        let allowed = "letters, digits and !#$%&'*+-.^_`|~";
+        return Err(format!(
+            "{found} is not the name of a header; only {allowed} are allowed"
+        ));
+    }
+    if text.to_ascii_lowercase().starts_with(RESERVED_PREFIX) {
+        return Err(format!(
+            "{found} is reserved, as are all names that start with {RESERVED_PREFIX:?}"
+        ));
+    }
+    let mut forbidden = FORBIDDEN_HEADERS.iter();
+    match forbidden.any(|forbidden| forbidden.eq_ignore_ascii_case(text)) {
+        true => Err(format!(
+            "{found} cannot be set, and neither can any other of {}",
+            one_of(&FORBIDDEN_HEADERS)
+        )),
+        false => Ok(()),
+    }
+}
+
+pub(super) fn header_value(text: &str) -> Result<(), String> {
+    let problem = |_| "control characters such as line breaks are not allowed".to_owned();
+    HeaderValue::from_str(text).map(drop).map_err(problem)
+}

@@ -1,0 +1,226 @@
+//! How values of the model stand in documents: as texts, words of a list and numbers.
+
+use std::borrow::Cow;
+use std::convert::Infallible;
+use std::time::Duration;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::{Value, json};
+
+use super::secret::unless_hidden;
+use crate::base::Timestamp;
+use crate::model::access::{KeyName, Secret};
+use crate::model::delivery::Outcome;
+use crate::model::destination::{DeliveryMode, EndpointUrl};
+use crate::model::filter::{Key, Operator, Text};
+use crate::model::limits::OWN_WAITS_MAX;
+use crate::model::pace::Rate;
+use crate::model::replay::Replayed;
+use crate::model::response_script::ResponseScript;
+use crate::model::signing::SigningSecret;
+use crate::model::subscription::ValidationState;
+use crate::model::topic::DeliverySchema;
+use crate::wire::duration;
+
+/// Schemas of types that do not derive them.
+macro_rules! schemas {
+    ($($type:ty => $schema:expr;)*) => {$(
+        impl JsonSchema for $type {
+            fn inline_schema() -> bool {
+                true
+            }
+
+            fn schema_name() -> Cow<'static, str> {
+                stringify!($type).into()
+            }
+
+            fn json_schema(_: &mut SchemaGenerator) -> Schema {
+                $schema
+            }
+        }
+    )*};
+}
+
+schemas! {
+    EndpointUrl => json_schema!({ "type": "string", "format": "uri", "x-check": "url" });
+    KeyName => {
+        let words = KeyName::ALL.map(KeyName::name);
+        json_schema!({ "type": "string", "enum": words })
+    };
+    Key => json_schema!({ "type": "string", "x-check": "filterKey" });
+    ResponseScript => json_schema!({ "type": "string", "x-check": "script" });
+    Secret => json_schema!({ "type": "string" });
+    SigningSecret => json_schema!({ "type": "string", "x-check": "signingSecret" });
+    Text => json_schema!({ "type": "string" });
+    Timestamp => json_schema!({ "type": "string", "format": "date-time", "x-check": "dateTime" });
+    Waits => json_schema!({
+        "type": "array",
+        "items": { "type": "string", "format": "duration", "x-check": "wait" },
+        "minItems": 1,
+        "maxItems": OWN_WAITS_MAX,
+        "x-noun": "waits",
+        "x-hint": "leave it out for the published schedule",
+    });
+    Rate => json_schema!({
+        "type": "number",
+        "minimum": per_second(*Rate::BOUNDS.start()),
+        "maximum": per_second(*Rate::BOUNDS.end()),
+        "x-decimals": 3,
+    });
+}
+
+/// Serde of types that are written as a text: how it is read, and how it is written.
+macro_rules! texts {
+    ($($type:ty: $read:expr, $write:expr;)*) => {$(
+        impl<'de> Deserialize<'de> for $type {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let text = Cow::<str>::deserialize(deserializer)?;
+                $read(&text).map_err(D::Error::custom)
+            }
+        }
+
+        impl Serialize for $type {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                $write(self).serialize(serializer)
+            }
+        }
+    )*};
+}
+
+texts! {
+    EndpointUrl: EndpointUrl::parse, write_url;
+    Key: Key::parse, Key::as_str;
+    ResponseScript: str::parse::<ResponseScript>, ToString::to_string;
+    Secret: read_secret, write_secret;
+    SigningSecret: SigningSecret::parse, write_signing_secret;
+    Text: read_text, Text::as_str;
+    Timestamp: str::parse::<Timestamp>, ToString::to_string;
+}
+
+fn read_secret(text: &str) -> Result<Secret, Infallible> {
+    Ok(Secret::new(text))
+}
+
+fn write_secret(secret: &Secret) -> Option<&str> {
+    unless_hidden(secret.reveal())
+}
+
+fn write_signing_secret(secret: &SigningSecret) -> Option<&str> {
+    unless_hidden(secret.reveal())
+}
+
+fn read_text(text: &str) -> Result<Text, Infallible> {
+    Ok(Text::from(text.to_owned()))
+}
+
+/// The query may hold a secret.
+fn write_url(url: &EndpointUrl) -> String {
+    unless_hidden(url.reveal().as_str()).map_or_else(|| url.base(), str::to_owned)
+}
+
+/// Types that are one word of a list.
+macro_rules! words {
+    ($($type:ty: $all:expr;)*) => {
+        texts! {$(
+            $type: |word: &str| $all.into_iter().find(|each| each.name() == word).ok_or("no such word"),
+                |each: &Self| each.name();
+        )*}
+
+        schemas! {$(
+            $type => {
+                let words: Vec<&str> = $all.into_iter().map(|each| each.name()).collect();
+                json_schema!({ "type": "string", "enum": words })
+            };
+        )*}
+    };
+}
+
+words! {
+    DeliveryMode: DeliveryMode::ALL;
+    DeliverySchema: DeliverySchema::ALL;
+    Operator: Operator::ALL.map(|row| row.operator);
+    Outcome: Outcome::ALL;
+    Replayed: Replayed::ALL;
+    ValidationState: ValidationState::ALL;
+}
+
+/// `2`, `2.5`: requests per second.
+impl Serialize for Rate {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        per_second(self.in_1000_s()).serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Rate {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let in_1000_s = (f64::deserialize(deserializer)? * 1_000.0).round();
+        Self::per_1000_s(in_1000_s as u32).ok_or_else(|| D::Error::custom("no such rate"))
+    }
+}
+
+/// A number that is given in thousandths.
+fn per_second(thousandths: u32) -> Value {
+    match thousandths % 1_000 {
+        0 => json!(thousandths / 1_000),
+        _ => json!(f64::from(thousandths) / 1_000.0),
+    }
+}
+
+/// Durations in a unit, as a whole number.
+macro_rules! durations {
+    ($($module:ident: $read:expr, $write:expr;)*) => {$(
+        pub(super) mod $module {
+            use std::time::Duration;
+
+            use serde::{Deserialize, Deserializer, Serializer};
+
+            pub(in crate::wire::resource) fn deserialize<'de, D: Deserializer<'de>>(
+                deserializer: D,
+            ) -> Result<Duration, D::Error> {
+                u32::deserialize(deserializer).map(u64::from).map($read)
+            }
+
+            pub(in crate::wire::resource) fn serialize<S: Serializer>(
+                duration: &Duration,
+                serializer: S,
+            ) -> Result<S::Ok, S::Error> {
+                serializer.serialize_u64($write(duration))
+            }
+        }
+    )*};
+}
+
+durations! {
+    days: |days| Duration::from_secs(days * 86_400), |duration: &Duration| duration.as_secs() / 86_400;
+    minutes: |minutes| Duration::from_secs(minutes * 60), |duration: &Duration| duration.as_secs() / 60;
+    seconds: Duration::from_secs, Duration::as_secs;
+    milliseconds: Duration::from_millis, |duration: &Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+}
+
+/// The schema of [`waits`].
+pub(super) struct Waits;
+
+/// Waits after failed attempts, as durations of ISO 8601; `null` for none (extension).
+pub(super) mod waits {
+    use super::*;
+
+    pub(in crate::wire::resource) fn serialize<S: Serializer>(
+        waits: &[Duration],
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(waits.iter().copied().map(duration::format))
+    }
+
+    pub(in crate::wire::resource) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Vec<Duration>, D::Error> {
+        let texts: Option<Vec<String>> = Option::deserialize(deserializer)?;
+        let waits = texts
+            .unwrap_or_default()
+            .into_iter()
+            .map(|text| duration::parse(&text));
+        waits.collect::<Result<_, _>>().map_err(D::Error::custom)
+    }
+}
