@@ -5,39 +5,18 @@
 
 mod arm;
 mod asked;
-mod audit;
 mod auth;
-mod counts;
-mod dead_letters;
-mod deliveries;
-mod diagnostics;
 mod error;
-mod events;
-mod explain;
-mod health;
-mod import;
-mod inspectors;
-mod locks;
 mod manage;
-mod namespaces;
 mod openapi;
+mod operate;
 mod parameters;
-mod people;
 mod publish;
-mod publish_in_namespace;
-mod pull;
-mod records;
-mod rejections;
-mod replays;
-mod resubmit;
+mod receive;
 mod routes;
 mod run_to_completion;
-mod service_bus;
-mod storage;
 #[cfg(test)]
 pub(crate) mod tests;
-mod tokens;
-mod validate;
 mod verbs;
 
 use std::sync::Arc;
@@ -102,9 +81,9 @@ pub fn routes(state: ApiState, others: Router) -> Router {
         .layer(middleware::from_fn(run_to_completion::run_to_completion))
         .layer(middleware::from_fn_with_state(
             state.clone(),
-            service_bus::divert,
+            receive::service_bus::divert,
         ))
-        .layer(middleware::from_fn_with_state(state, pull::divert))
+        .layer(middleware::from_fn_with_state(state, receive::pull::divert))
 }
 
 /// `GET /`: people want the admin pages.

@@ -8,13 +8,15 @@ use axum::extract::DefaultBodyLimit;
 use axum::http::Method;
 use axum::middleware::from_fn_with_state;
 
-use crate::api::verbs::{Verbs, delete, get, post};
-use crate::api::{
-    ApiOptions, ApiState, audit, auth, counts, dead_letters, deliveries, diagnostics, error,
-    events, explain, front_page, health, import, inspectors, locks, manage, namespaces, openapi,
-    people, publish, publish_in_namespace, records, rejections, replays, resubmit, storage, tokens,
-    validate,
+use crate::api::manage::{inspectors, namespaces, people, tokens};
+use crate::api::operate::{
+    audit, counts, dead_letters, deliveries, diagnostics, events, explain, health, import, records,
+    rejections, replays, resubmit, storage,
 };
+use crate::api::publish::namespace as publish_in_namespace;
+use crate::api::receive::{locks, validate};
+use crate::api::verbs::{Verbs, delete, get, post};
+use crate::api::{ApiOptions, ApiState, auth, error, front_page, manage, openapi, publish};
 use crate::model::limits::{IMPORT_BYTES_MAX, MANAGEMENT_BYTES_MAX};
 use crate::store::accounts::Role;
 use crate::wire::{pull, service_bus};

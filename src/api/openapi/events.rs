@@ -8,8 +8,8 @@ use super::schema::{
     Schema, anything, count, either, flag, integer, list, list_of, map, moment, named, object,
     page_of, schemas, text, words,
 };
-use crate::api::counts::{MINUTE_S, SLOTS};
-use crate::api::records::PAGE_ROWS;
+use crate::api::operate::counts::{MINUTE_S, SLOTS};
+use crate::api::operate::records::PAGE_ROWS;
 use crate::model::delivery::{DeliveryState, Outcome};
 use crate::model::event_filter::DeliveryStage;
 use crate::model::limits::{

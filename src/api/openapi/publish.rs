@@ -7,7 +7,7 @@ use super::operation::{Area, Operation, header, on, query};
 use super::schema::{Schema, anything, either, list, moment, named, object, schemas, text, words};
 use crate::api::ApiOptions;
 use crate::api::publish::API_VERSION;
-use crate::api::publish_in_namespace::API_VERSIONS;
+use crate::api::publish::namespace::API_VERSIONS;
 use crate::model::limits::{
     NAMESPACE_EXTENSION_NAME_MAX, NAMESPACE_PUBLISH_EVENTS_MAX, PUBLISH_EVENTS_MAX,
     REQUEST_ID_WINDOW,

@@ -6,7 +6,7 @@ use serde_json::json;
 use super::operation::{Area, Operation, on, query};
 use super::publish::api_version;
 use super::schema::{Schema, count, integer, list, list_of, named, object, schemas, text};
-use crate::api::publish_in_namespace::API_VERSIONS;
+use crate::api::publish::namespace::API_VERSIONS;
 use crate::model::limits::{
     PULL_WAIT, RECEIVE_EVENTS, RECEIVE_WAIT_SECONDS, RELEASE_DELAYS_S, RENEWAL_WINDOW,
     SETTLED_LOCKS_MAX,

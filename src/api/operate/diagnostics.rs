@@ -9,7 +9,7 @@ use crate::api::error::ApiError;
 use crate::model::audit::Caller;
 
 /// `POST /everpost/supportBundle`
-pub(super) async fn support_bundle(
+pub(crate) async fn support_bundle(
     State(state): State<ApiState>,
     by: Caller,
 ) -> Result<Json<Value>, ApiError> {

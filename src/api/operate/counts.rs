@@ -13,20 +13,20 @@ use crate::model::name::TopicName;
 use crate::store::views::{Bound, SLOTS_MAX, TrafficOf, TrafficQuery, TrafficSlot};
 
 /// The slots of a series where the client does not say: the last hour by the minute.
-pub(super) const SLOTS: i64 = 60;
+pub(crate) const SLOTS: i64 = 60;
 
 /// The length of a slot where the client does not say, and the unit of all lengths.
-pub(super) const MINUTE_S: i64 = 60;
+pub(crate) const MINUTE_S: i64 = 60;
 
 #[derive(Deserialize)]
-pub(super) struct CountsFilter {
+pub(crate) struct CountsFilter {
     /// Compare with a count of the rows themselves.
     #[serde(default)]
     verify: bool,
 }
 
 /// `GET /everpost/counts`
-pub(super) async fn list_counts(
+pub(crate) async fn list_counts(
     State(state): State<ApiState>,
     Parameters(filter): Parameters<CountsFilter>,
 ) -> Result<Json<Value>, ApiError> {
@@ -48,7 +48,7 @@ pub(super) async fn list_counts(
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct TrafficFilter {
+pub(crate) struct TrafficFilter {
     topic: Option<String>,
     subscription: Option<String>,
     step_seconds: Option<i64>,
@@ -56,7 +56,7 @@ pub(super) struct TrafficFilter {
 }
 
 /// `GET /everpost/traffic`
-pub(super) async fn list_traffic(
+pub(crate) async fn list_traffic(
     State(state): State<ApiState>,
     Parameters(filter): Parameters<TrafficFilter>,
 ) -> Result<Json<Value>, ApiError> {

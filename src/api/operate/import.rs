@@ -16,7 +16,7 @@ use crate::wire::dead_letter_import;
 
 /// Where the events are to go.
 #[derive(Deserialize)]
-pub(super) struct Target {
+pub(crate) struct Target {
     topic: String,
     /// Without it, to every subscription of the topic that wants them.
     subscription: Option<String>,
@@ -24,7 +24,7 @@ pub(super) struct Target {
 
 /// `POST /everpost/deadLetters/import`: publishes the events of one blob anew, all or none. The same blob is
 /// taken once within ten minutes, so that whoever missed the answer may send it again.
-pub(super) async fn import(
+pub(crate) async fn import(
     State(state): State<ApiState>,
     by: Caller,
     Parameters(target): Parameters<Target>,

@@ -9,8 +9,8 @@ use crate::api::ApiState;
 use crate::api::asked::{Of, Paging, moment, one_of};
 use crate::api::auth::Principal;
 use crate::api::error::ApiError;
+use crate::api::operate::records::{PAGE_ROWS, delivery_row};
 use crate::api::parameters::{BothParameters, Parameters};
-use crate::api::records::{PAGE_ROWS, delivery_row};
 use crate::model::audit::Caller;
 use crate::model::dead_letter_filter::DeadLetterFilter;
 use crate::model::delivery::{DeliveryId, Outcome};
@@ -18,7 +18,7 @@ use crate::store::views::{DeadLetterQuery, NUMBERS_MAX};
 
 /// The filters as a query has them.
 #[derive(Deserialize)]
-pub(super) struct DeadLetterParameters {
+pub(crate) struct DeadLetterParameters {
     topic: Option<String>,
     subscription: Option<String>,
     reason: Option<String>,
@@ -34,7 +34,7 @@ pub(super) struct DeadLetterParameters {
 
 /// How much of a purge is made at once.
 #[derive(Deserialize)]
-pub(super) struct PurgeParameters {
+pub(crate) struct PurgeParameters {
     limit: Option<usize>,
     before: Option<i64>,
     /// Says that a purge without any filter is meant.
@@ -77,7 +77,7 @@ impl DeadLetterParameters {
 }
 
 /// `GET /everpost/deadLetters`
-pub(super) async fn list(
+pub(crate) async fn list(
     State(state): State<ApiState>,
     principal: Principal,
     BothParameters(filter, paging): BothParameters<DeadLetterParameters, Paging>,
@@ -95,7 +95,7 @@ pub(super) async fn list(
 }
 
 /// `GET /everpost/deadLetters/count`
-pub(super) async fn count(
+pub(crate) async fn count(
     State(state): State<ApiState>,
     principal: Principal,
     Parameters(filter): Parameters<DeadLetterParameters>,
@@ -107,7 +107,7 @@ pub(super) async fn count(
 
 /// `POST /everpost/deadLetters/purge`: one bite of a purge. Whoever wants it all asks again with `before` set
 /// to `nextBefore`, until there is none.
-pub(super) async fn purge(
+pub(crate) async fn purge(
     State(state): State<ApiState>,
     principal: Principal,
     by: Caller,

@@ -9,15 +9,15 @@ use serde_json::{Value, json};
 
 use crate::api::ApiState;
 use crate::api::error::ApiError;
+use crate::api::operate::records::PAGE_ROWS;
 use crate::api::parameters::Parameters;
-use crate::api::records::PAGE_ROWS;
 use crate::model::name::TopicName;
 use crate::model::rejection::{RejectionId, StoredRejection};
 use crate::store::views::RejectionQuery;
 use crate::wire;
 
 #[derive(Deserialize)]
-pub(super) struct Asked {
+pub(crate) struct Asked {
     topic: Option<String>,
     reason: Option<String>,
     limit: Option<usize>,
@@ -25,7 +25,7 @@ pub(super) struct Asked {
 }
 
 /// `GET /everpost/rejectedEvents`
-pub(super) async fn list(
+pub(crate) async fn list(
     State(state): State<ApiState>,
     Parameters(asked): Parameters<Asked>,
 ) -> Result<Json<Value>, ApiError> {
@@ -47,7 +47,7 @@ pub(super) async fn list(
 }
 
 /// `GET /everpost/rejectedEvents/{id}`
-pub(super) async fn get(
+pub(crate) async fn get(
     State(state): State<ApiState>,
     Path(id): Path<i64>,
 ) -> Result<Json<Value>, ApiError> {

@@ -9,12 +9,12 @@ use serde_json::json;
 use crate::api::ApiState;
 
 /// `GET /healthz`: the process answers.
-pub(super) async fn healthz() -> &'static str {
+pub(crate) async fn healthz() -> &'static str {
     "ok\n"
 }
 
 /// `GET /readyz`: whether events can be taken, and if not, why.
-pub(super) async fn readyz(State(state): State<ApiState>) -> Response {
+pub(crate) async fn readyz(State(state): State<ApiState>) -> Response {
     let mut reasons = Vec::new();
     if state.broker.is_stopping() {
         reasons.push("the appliance is stopping".to_owned());
@@ -34,7 +34,7 @@ pub(super) async fn readyz(State(state): State<ApiState>) -> Response {
 }
 
 /// `GET /metrics`: for Prometheus.
-pub(super) async fn metrics(State(state): State<ApiState>) -> impl IntoResponse {
+pub(crate) async fn metrics(State(state): State<ApiState>) -> impl IntoResponse {
     let format = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     (
         [(header::CONTENT_TYPE, format)],

@@ -1,5 +1,7 @@
 //! The door for publishers (rule 1).
 
+pub(crate) mod namespace;
+
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,7 +31,7 @@ use crate::store::RequestMark;
 use crate::wire;
 
 /// The only version of the data plane there is (rule 1.1).
-pub(super) const API_VERSION: &str = "2018-01-01";
+pub(crate) const API_VERSION: &str = "2018-01-01";
 
 /// Kibibytes of request bodies in memory at once: 64 requests of the greatest size.
 const INTAKE_KIB_MAX: u32 = 65_536;
@@ -71,7 +73,7 @@ impl BodyBudget {
 }
 
 /// `POST /topics/{topic}/api/events` and `POST /{topic}/api/events`.
-pub(super) async fn to_topic(
+pub(crate) async fn to_topic(
     State(state): State<ApiState>,
     Path(topic): Path<String>,
     request: Request<Body>,
@@ -85,7 +87,7 @@ pub(super) async fn to_topic(
 }
 
 /// `POST /api/events`: the topic is told by the host, else by the key.
-pub(super) async fn to_host(
+pub(crate) async fn to_host(
     State(state): State<ApiState>,
     request: Request<Body>,
 ) -> Result<Response, ApiError> {
@@ -98,7 +100,7 @@ pub(super) async fn to_host(
 }
 
 /// Answers preflight questions without asking who is there (rule 1.1).
-pub(super) async fn options() -> impl IntoResponse {
+pub(crate) async fn options() -> impl IntoResponse {
     (StatusCode::OK, [(header::ALLOW, "POST, OPTIONS")])
 }
 
@@ -112,7 +114,7 @@ async fn publish(
 }
 
 /// Accepts a request for `topic`, all or nothing, in one of these versions of the data plane.
-pub(super) async fn take_in(
+pub(crate) async fn take_in(
     state: &ApiState,
     topic: &Arc<TopicEntry>,
     request: Request<Body>,
@@ -159,7 +161,7 @@ async fn accept(
 
 /// Lets only those through who may use `topic`, from where they are. What others send is neither read nor
 /// kept.
-pub(super) fn authorize(
+pub(crate) fn authorize(
     state: &ApiState,
     topic: &TopicEntry,
     request: &Request<Body>,
@@ -223,7 +225,7 @@ fn rejection(
     }
 }
 
-pub(super) fn check_version(uri: &Uri, versions: &[&str]) -> Result<(), ApiError> {
+pub(crate) fn check_version(uri: &Uri, versions: &[&str]) -> Result<(), ApiError> {
     match query_value(uri, "api-version") {
         Some(version) if !versions.contains(&&*version) => Err(ApiError::bad_request(format!(
             "The api-version {version:?} is not supported; use {}, or leave it out.",
@@ -285,7 +287,7 @@ fn no_such_topic(name: &str) -> ApiError {
 }
 
 /// The host that the client meant, with its port.
-pub(super) fn host_of(request: &Request<Body>) -> Option<String> {
+pub(crate) fn host_of(request: &Request<Body>) -> Option<String> {
     let header = request
         .headers()
         .get(header::HOST)
@@ -308,13 +310,13 @@ fn room_needed(headers: &HeaderMap, bytes_max: usize) -> usize {
 }
 
 /// What was read of a body.
-pub(super) struct ReadBody {
-    pub(super) bytes: Bytes,
+pub(crate) struct ReadBody {
+    pub(crate) bytes: Bytes,
     /// Bytes that were read past the limit, and forgotten.
-    pub(super) excess: usize,
+    pub(crate) excess: usize,
 }
 
-pub(super) async fn read_body(mut body: Body, bytes_max: usize) -> Result<ReadBody, ApiError> {
+pub(crate) async fn read_body(mut body: Body, bytes_max: usize) -> Result<ReadBody, ApiError> {
     let mut read = BytesMut::new();
     let mut excess = 0;
     while let Some(frame) = body.frame().await {
@@ -351,7 +353,7 @@ fn request_mark(
 }
 
 /// How a repetition of a request with that id is recognised.
-pub(super) fn mark_of(id: &[u8], topic: TopicId, body: &[u8], now: Timestamp) -> RequestMark {
+pub(crate) fn mark_of(id: &[u8], topic: TopicId, body: &[u8], now: Timestamp) -> RequestMark {
     let mut named = topic.0.to_be_bytes().to_vec();
     named.extend_from_slice(id);
     RequestMark {

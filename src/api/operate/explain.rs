@@ -32,7 +32,7 @@ struct AskedEvent {
 }
 
 /// `POST /topics/{topic}/eventSubscriptions/{name}/explain` (an extension)
-pub(super) async fn explain_one(
+pub(crate) async fn explain_one(
     State(state): State<ApiState>,
     Path(path): Path<SubscriptionPath>,
     body: Bytes,
@@ -46,7 +46,7 @@ pub(super) async fn explain_one(
 }
 
 /// `POST /topics/{topic}/explain` (an extension): every event subscription of the topic.
-pub(super) async fn explain_all(
+pub(crate) async fn explain_all(
     State(state): State<ApiState>,
     Path(topic): Path<TopicPath>,
     body: Bytes,
@@ -57,7 +57,7 @@ pub(super) async fn explain_all(
 }
 
 /// `GET /everpost/events/{key}/explanations`: every event subscription of the event's topic.
-pub(super) async fn explain_stored(
+pub(crate) async fn explain_stored(
     State(state): State<ApiState>,
     Path(key): Path<i64>,
 ) -> Result<Json<Value>, ApiError> {
@@ -74,7 +74,7 @@ pub(super) async fn explain_stored(
 }
 
 /// `POST /topics/{topic}/tryFilter` (an extension)
-pub(super) async fn try_filter(
+pub(crate) async fn try_filter(
     State(state): State<ApiState>,
     Path(topic): Path<TopicPath>,
     body: Bytes,

@@ -16,8 +16,8 @@ use axum::response::{IntoResponse, Response};
 use crate::api::ApiState;
 use crate::api::auth::{Credential, query_value};
 use crate::api::error::{ApiError, render_error};
+use crate::api::publish::namespace::{API_VERSIONS, choose_topic, no_such_topic, topic_in};
 use crate::api::publish::{authorize, check_version, host_of, read_body};
-use crate::api::publish_in_namespace::{API_VERSIONS, choose_topic, no_such_topic, topic_in};
 use crate::broker::ManageError;
 use crate::model::lease::{BadToken, LockToken, ReceiverAction};
 use crate::model::limits::MANAGEMENT_BYTES_MAX;
@@ -30,7 +30,7 @@ use crate::wire::pull::{self, Address, Failure, Received};
 const FLAT_ERRORS: &str = "2023-06-01-preview";
 
 /// Answers what is for a pulled subscription, and lets everything else through.
-pub(super) async fn divert(
+pub(crate) async fn divert(
     State(state): State<ApiState>,
     request: Request,
     next: Next,

@@ -11,14 +11,14 @@ use serde_json::{Value, json};
 use crate::api::ApiState;
 use crate::api::error::ApiError;
 use crate::api::manage::ApiResult;
-use crate::api::people::{read, role};
+use crate::api::manage::people::{read, role};
 use crate::base::Timestamp;
 use crate::broker::people::NewTokenRequest;
 use crate::model::audit::Caller;
 use crate::store::accounts::ApiToken;
 
 /// `GET /everpost/tokens`
-pub(super) async fn list(State(state): State<ApiState>) -> ApiResult {
+pub(crate) async fn list(State(state): State<ApiState>) -> ApiResult {
     let tokens: Vec<Value> = state.people.tokens().list().iter().map(render).collect();
     Ok(Json(json!({ "value": tokens })).into_response())
 }
@@ -32,7 +32,7 @@ struct NewTokenBody {
 }
 
 /// `POST /everpost/tokens`: the answer is the only one that holds the token.
-pub(super) async fn create(State(state): State<ApiState>, by: Caller, body: Bytes) -> ApiResult {
+pub(crate) async fn create(State(state): State<ApiState>, by: Caller, body: Bytes) -> ApiResult {
     let body: NewTokenBody = read(&body)?;
     let wish = NewTokenRequest {
         name: body.name.clone(),
@@ -46,12 +46,12 @@ pub(super) async fn create(State(state): State<ApiState>, by: Caller, body: Byte
 }
 
 /// `GET /everpost/tokens/{name}`
-pub(super) async fn show(State(state): State<ApiState>, Path(name): Path<String>) -> ApiResult {
+pub(crate) async fn show(State(state): State<ApiState>, Path(name): Path<String>) -> ApiResult {
     Ok(Json(render(&find(&state, &name)?)).into_response())
 }
 
 /// `DELETE /everpost/tokens/{name}`
-pub(super) async fn delete(
+pub(crate) async fn delete(
     State(state): State<ApiState>,
     by: Caller,
     Path(name): Path<String>,

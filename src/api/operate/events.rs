@@ -9,15 +9,15 @@ use crate::api::ApiState;
 use crate::api::asked::{Of, moment, one_of};
 use crate::api::auth::Principal;
 use crate::api::error::ApiError;
+use crate::api::operate::records::PAGE_ROWS;
 use crate::api::parameters::Parameters;
-use crate::api::records::PAGE_ROWS;
 use crate::model::event::EventKey;
 use crate::model::event_filter::{DeliveryStage, EventFilter};
 use crate::store::views::{EventQuery, EventRow, SearchProgress};
 
 /// The filters as a query has them.
 #[derive(Deserialize)]
-pub(super) struct EventParameters {
+pub(crate) struct EventParameters {
     topic: Option<String>,
     subscription: Option<String>,
     state: Option<String>,
@@ -63,7 +63,7 @@ impl EventParameters {
 }
 
 /// `GET /everpost/events`
-pub(super) async fn list(
+pub(crate) async fn list(
     State(state): State<ApiState>,
     principal: Principal,
     Parameters(filter): Parameters<EventParameters>,

@@ -48,7 +48,7 @@ struct SelectionBody {
 }
 
 /// `POST /everpost/deadLetters/{id}/resubmit`
-pub(super) async fn one(
+pub(crate) async fn one(
     State(state): State<ApiState>,
     by: Caller,
     Path(id): Path<i64>,
@@ -69,7 +69,7 @@ pub(super) async fn one(
 }
 
 /// `POST /everpost/deadLetters/resubmit`
-pub(super) async fn selection(
+pub(crate) async fn selection(
     State(state): State<ApiState>,
     by: Caller,
     body: Bytes,

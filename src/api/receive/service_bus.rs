@@ -135,7 +135,7 @@ impl From<LockError> for Refusal {
 }
 
 /// Answers what is for a dead-letter queue, and lets everything else through.
-pub(super) async fn divert(
+pub(crate) async fn divert(
     State(state): State<ApiState>,
     request: Request,
     next: Next,

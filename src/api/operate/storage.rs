@@ -16,14 +16,14 @@ use crate::model::retention::{Pressure, RetentionRules};
 
 /// Other ages than those in force, to see what they would delete.
 #[derive(Deserialize)]
-pub(super) struct Supposed {
+pub(crate) struct Supposed {
     hours: Option<u64>,
     #[serde(rename = "deadLetterHours")]
     dead_letter_hours: Option<u64>,
 }
 
 /// `GET /everpost/storage`: deletes nothing.
-pub(super) async fn show(
+pub(crate) async fn show(
     State(state): State<ApiState>,
     Parameters(supposed): Parameters<Supposed>,
 ) -> Result<Json<Value>, ApiError> {

@@ -53,7 +53,7 @@ impl From<AccountError> for ApiError {
 }
 
 /// `GET /everpost/users`
-pub(super) async fn list(State(state): State<ApiState>) -> ApiResult {
+pub(crate) async fn list(State(state): State<ApiState>) -> ApiResult {
     let users = state.people.accounts().users().await?;
     let users: Vec<Value> = users.iter().map(render).collect();
     Ok(Json(json!({ "value": users })).into_response())
@@ -68,7 +68,7 @@ struct NewUserBody {
 }
 
 /// `POST /everpost/users`: without a password, the answer holds the link by which one is chosen.
-pub(super) async fn create(State(state): State<ApiState>, by: Caller, body: Bytes) -> ApiResult {
+pub(crate) async fn create(State(state): State<ApiState>, by: Caller, body: Bytes) -> ApiResult {
     let body: NewUserBody = read(&body)?;
     let (role, password) = (role(&body.role)?, body.password.as_deref());
     let (id, token) = state.people.add(&by, &body.name, role, password).await?;
@@ -80,7 +80,7 @@ pub(super) async fn create(State(state): State<ApiState>, by: Caller, body: Byte
 }
 
 /// `GET /everpost/users/{name}`
-pub(super) async fn show(State(state): State<ApiState>, Path(name): Path<String>) -> ApiResult {
+pub(crate) async fn show(State(state): State<ApiState>, Path(name): Path<String>) -> ApiResult {
     Ok(Json(render(&by_name(&state, name).await?)).into_response())
 }
 
@@ -95,7 +95,7 @@ struct UserPatchBody {
 }
 
 /// `PATCH /everpost/users/{name}`
-pub(super) async fn patch(
+pub(crate) async fn patch(
     State(state): State<ApiState>,
     by: Caller,
     Path(name): Path<String>,
@@ -120,7 +120,7 @@ pub(super) async fn patch(
 }
 
 /// `DELETE /everpost/users/{name}`
-pub(super) async fn delete(
+pub(crate) async fn delete(
     State(state): State<ApiState>,
     by: Caller,
     Path(name): Path<String>,
@@ -131,7 +131,7 @@ pub(super) async fn delete(
 }
 
 /// `POST /everpost/users/{name}/passwordLink`
-pub(super) async fn put_link(
+pub(crate) async fn put_link(
     State(state): State<ApiState>,
     by: Caller,
     Path(name): Path<String>,
@@ -152,7 +152,7 @@ fn show_link(state: &ApiState, token: &Secret, shown: &mut Value) {
 
 /// Whose sessions.
 #[derive(Deserialize)]
-pub(super) struct Whose {
+pub(crate) struct Whose {
     user: Option<String>,
 }
 
@@ -166,7 +166,7 @@ impl Whose {
 }
 
 /// `GET /everpost/sessions`
-pub(super) async fn list_sessions(
+pub(crate) async fn list_sessions(
     State(state): State<ApiState>,
     Parameters(whose): Parameters<Whose>,
 ) -> ApiResult {
@@ -180,7 +180,7 @@ pub(super) async fn list_sessions(
 }
 
 /// `POST /everpost/sessions/end`
-pub(super) async fn end_sessions(
+pub(crate) async fn end_sessions(
     State(state): State<ApiState>,
     by: Caller,
     Parameters(whose): Parameters<Whose>,
@@ -191,7 +191,7 @@ pub(super) async fn end_sessions(
 }
 
 /// `DELETE /everpost/sessions/{id}`
-pub(super) async fn end_session(
+pub(crate) async fn end_session(
     State(state): State<ApiState>,
     by: Caller,
     Path(id): Path<String>,
@@ -201,13 +201,13 @@ pub(super) async fn end_session(
 }
 
 /// A body of that form.
-pub(super) fn read<T: serde::de::DeserializeOwned>(body: &Bytes) -> Result<T, ApiError> {
+pub(crate) fn read<T: serde::de::DeserializeOwned>(body: &Bytes) -> Result<T, ApiError> {
     serde_json::from_value(json(body)?)
         .map_err(|error| ApiError::bad_request(format!("The request body: {error}.")))
 }
 
 /// The role that a client names.
-pub(super) fn role(word: &str) -> Result<Role, ApiError> {
+pub(crate) fn role(word: &str) -> Result<Role, ApiError> {
     Role::parse(word).ok_or_else(|| {
         ApiError::of_field(
             "role",

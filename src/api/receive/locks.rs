@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::api::ApiState;
 use crate::api::error::ApiError;
-use crate::api::records::properties;
+use crate::api::operate::records::properties;
 use crate::broker::ReceiveRequest;
 use crate::model::dead_letter::DeadLetterDetails;
 use crate::model::delivery::DeliveryId;
@@ -36,7 +36,7 @@ struct ReceiveBody {
 }
 
 /// `POST /everpost/deadLetters/receive`: locks dead letters of a subscription.
-pub(super) async fn receive(
+pub(crate) async fn receive(
     State(state): State<ApiState>,
     body: Bytes,
 ) -> Result<Json<ReceivedBody>, ApiError> {
@@ -77,7 +77,7 @@ pub(super) async fn receive(
 }
 
 #[derive(Serialize)]
-pub(super) struct ReceivedBody {
+pub(crate) struct ReceivedBody {
     value: Vec<LockedBody>,
 }
 
@@ -126,7 +126,7 @@ struct LocksBody {
 
 /// `POST /everpost/locks/{verb}`: settles or renews many locks. One that is refused does not keep the others
 /// from it.
-pub(super) async fn settle(
+pub(crate) async fn settle(
     State(state): State<ApiState>,
     Path(verb): Path<String>,
     body: Bytes,

@@ -14,7 +14,7 @@ use crate::model::delivery::DeliveryId;
 use crate::model::event::EventKey;
 
 /// `POST /everpost/deliveries/{id}/tryNow`
-pub(super) async fn try_now(
+pub(crate) async fn try_now(
     State(state): State<ApiState>,
     by: Caller,
     Path(id): Path<i64>,
@@ -29,12 +29,12 @@ pub(super) async fn try_now(
 /// To whom an event is to be sent.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct SendBody {
+pub(crate) struct SendBody {
     subscription: String,
 }
 
 /// `POST /everpost/events/{key}/send`
-pub(super) async fn send(
+pub(crate) async fn send(
     State(state): State<ApiState>,
     by: Caller,
     Path(key): Path<i64>,

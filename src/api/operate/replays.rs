@@ -21,7 +21,7 @@ use crate::wire::resource::{self, ReplayContext, ReplayRequest};
 const PAGE_ROWS: usize = 50;
 
 /// `GET /everpost/replays`
-pub(super) async fn list(
+pub(crate) async fn list(
     State(state): State<ApiState>,
     Parameters(paging): Parameters<Paging>,
 ) -> Result<Json<Value>, ApiError> {
@@ -35,7 +35,7 @@ pub(super) async fn list(
 }
 
 /// `POST /everpost/replays`
-pub(super) async fn start(
+pub(crate) async fn start(
     State(state): State<ApiState>,
     by: Caller,
     body: Bytes,
@@ -50,7 +50,7 @@ pub(super) async fn start(
 }
 
 /// `POST /everpost/replays/preview`: counts what a replay would cover, and starts nothing.
-pub(super) async fn preview(
+pub(crate) async fn preview(
     State(state): State<ApiState>,
     body: Bytes,
 ) -> Result<Json<Value>, ApiError> {
@@ -60,7 +60,7 @@ pub(super) async fn preview(
 }
 
 /// `GET /everpost/replays/{id}`
-pub(super) async fn show(
+pub(crate) async fn show(
     State(state): State<ApiState>,
     Path(id): Path<i64>,
 ) -> Result<Json<Value>, ApiError> {
@@ -79,7 +79,7 @@ pub(super) async fn show(
 }
 
 /// `POST /everpost/replays/{id}/pause`
-pub(super) async fn pause(
+pub(crate) async fn pause(
     State(state): State<ApiState>,
     by: Caller,
     Path(id): Path<i64>,
@@ -88,7 +88,7 @@ pub(super) async fn pause(
 }
 
 /// `POST /everpost/replays/{id}/resume`
-pub(super) async fn resume(
+pub(crate) async fn resume(
     State(state): State<ApiState>,
     by: Caller,
     Path(id): Path<i64>,
@@ -97,7 +97,7 @@ pub(super) async fn resume(
 }
 
 /// `POST /everpost/replays/{id}/cancel`
-pub(super) async fn cancel(
+pub(crate) async fn cancel(
     State(state): State<ApiState>,
     by: Caller,
     Path(id): Path<i64>,

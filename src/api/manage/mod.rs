@@ -1,6 +1,11 @@
 //! The door for those who manage topics and event subscriptions (rule 3), in namespaces or not
 //! (rule N1).
 
+pub(crate) mod inspectors;
+pub(crate) mod namespaces;
+pub(crate) mod people;
+pub(crate) mod tokens;
+
 use std::sync::Arc;
 
 use axum::Json;
@@ -21,17 +26,17 @@ use crate::model::registry::TopicEntry;
 use crate::model::subscription::{EventSubscription, OnDelete};
 use crate::wire::resource::{self, Observed, SubscriptionContext};
 
-pub(super) type ApiResult = Result<Response, ApiError>;
+pub(crate) type ApiResult = Result<Response, ApiError>;
 
 /// What a path says about a topic: `/topics/{topic}`, in namespaces behind `/namespaces/{namespace}`.
 #[derive(Deserialize)]
-pub(super) struct TopicPath {
+pub(crate) struct TopicPath {
     namespace: Option<String>,
     topic: String,
 }
 
 impl TopicPath {
-    pub(super) fn name(&self) -> Result<TopicName, InvalidName> {
+    pub(crate) fn name(&self) -> Result<TopicName, InvalidName> {
         match &self.namespace {
             None => TopicName::custom(&self.topic),
             Some(namespace) => {
@@ -43,14 +48,14 @@ impl TopicPath {
 
 /// What a path says about an event subscription: that of its topic, and `/eventSubscriptions/{name}`.
 #[derive(Deserialize)]
-pub(super) struct SubscriptionPath {
+pub(crate) struct SubscriptionPath {
     namespace: Option<String>,
     topic: String,
     name: String,
 }
 
 impl SubscriptionPath {
-    pub(super) fn names(self) -> Result<(TopicName, SubscriptionName), InvalidName> {
+    pub(crate) fn names(self) -> Result<(TopicName, SubscriptionName), InvalidName> {
         let name = match self.namespace {
             None => SubscriptionName::parse(&self.name),
             Some(_) => SubscriptionName::of_namespace_topic(&self.name),
@@ -61,7 +66,7 @@ impl SubscriptionPath {
 }
 
 /// `GET /topics`
-pub(super) async fn list_topics(State(state): State<ApiState>) -> Response {
+pub(crate) async fn list_topics(State(state): State<ApiState>) -> Response {
     let registry = state.broker.registry();
     let topics = registry
         .custom_topics()
@@ -71,7 +76,7 @@ pub(super) async fn list_topics(State(state): State<ApiState>) -> Response {
 }
 
 /// `GET /topics/{topic}`
-pub(super) async fn get_topic(
+pub(crate) async fn get_topic(
     State(state): State<ApiState>,
     Path(topic): Path<TopicPath>,
 ) -> ApiResult {
@@ -80,7 +85,7 @@ pub(super) async fn get_topic(
 }
 
 /// `PUT /topics/{topic}`: 201, whether it was there before or not, because the clients take nothing else.
-pub(super) async fn put_topic(
+pub(crate) async fn put_topic(
     State(state): State<ApiState>,
     by: Caller,
     Path(topic): Path<TopicPath>,
@@ -97,7 +102,7 @@ pub(super) async fn put_topic(
 }
 
 /// `PATCH /topics/{topic}`
-pub(super) async fn patch_topic(
+pub(crate) async fn patch_topic(
     State(state): State<ApiState>,
     by: Caller,
     Path(topic): Path<TopicPath>,
@@ -117,7 +122,7 @@ pub(super) async fn patch_topic(
 }
 
 /// `DELETE /topics/{topic}`
-pub(super) async fn delete_topic(
+pub(crate) async fn delete_topic(
     State(state): State<ApiState>,
     by: Caller,
     Path(topic): Path<TopicPath>,
@@ -129,7 +134,7 @@ pub(super) async fn delete_topic(
 }
 
 /// `POST /topics/{topic}/listKeys`
-pub(super) async fn list_keys(
+pub(crate) async fn list_keys(
     State(state): State<ApiState>,
     by: Caller,
     Path(topic): Path<TopicPath>,
@@ -139,7 +144,7 @@ pub(super) async fn list_keys(
 }
 
 /// `POST /topics/{topic}/regenerateKey`
-pub(super) async fn regenerate_key(
+pub(crate) async fn regenerate_key(
     State(state): State<ApiState>,
     by: Caller,
     Path(topic): Path<TopicPath>,
@@ -154,7 +159,7 @@ pub(super) async fn regenerate_key(
 }
 
 /// `GET /topics/{topic}/eventSubscriptions`
-pub(super) async fn list_subscriptions(
+pub(crate) async fn list_subscriptions(
     State(state): State<ApiState>,
     Path(topic): Path<TopicPath>,
 ) -> ApiResult {
@@ -167,7 +172,7 @@ pub(super) async fn list_subscriptions(
 }
 
 /// `GET /topics/{topic}/eventSubscriptions/{name}`
-pub(super) async fn get_subscription(
+pub(crate) async fn get_subscription(
     State(state): State<ApiState>,
     Path(path): Path<SubscriptionPath>,
 ) -> ApiResult {
@@ -177,7 +182,7 @@ pub(super) async fn get_subscription(
 }
 
 /// `PUT /topics/{topic}/eventSubscriptions/{name}`: 201, for the same reason as with topics.
-pub(super) async fn put_subscription(
+pub(crate) async fn put_subscription(
     State(state): State<ApiState>,
     by: Caller,
     Path(path): Path<SubscriptionPath>,
@@ -201,7 +206,7 @@ pub(super) async fn put_subscription(
 
 /// `PATCH /topics/{topic}/eventSubscriptions/{name}`: 201 (rule 3.1); in namespaces 200, because the
 /// clients take nothing else.
-pub(super) async fn patch_subscription(
+pub(crate) async fn patch_subscription(
     State(state): State<ApiState>,
     by: Caller,
     Path(path): Path<SubscriptionPath>,
@@ -227,7 +232,7 @@ pub(super) async fn patch_subscription(
 }
 
 /// `DELETE /topics/{topic}/eventSubscriptions/{name}`
-pub(super) async fn delete_subscription(
+pub(crate) async fn delete_subscription(
     State(state): State<ApiState>,
     by: Caller,
     Path(path): Path<SubscriptionPath>,
@@ -244,12 +249,12 @@ pub(super) async fn delete_subscription(
 
 /// `?pending=discard|deadLetter`: what becomes of what is still to be delivered (an extension).
 #[derive(Deserialize)]
-pub(super) struct Deletion {
+pub(crate) struct Deletion {
     pending: Option<String>,
 }
 
 impl Deletion {
-    pub(super) fn pending(&self) -> Result<OnDelete, ApiError> {
+    pub(crate) fn pending(&self) -> Result<OnDelete, ApiError> {
         match self.pending.as_deref() {
             None => Ok(OnDelete::default()),
             Some(word) if word.eq_ignore_ascii_case("discard") => Ok(OnDelete::Discard),
@@ -262,7 +267,7 @@ impl Deletion {
 }
 
 /// `POST /topics/{topic}/eventSubscriptions/{name}/pause` (an extension)
-pub(super) async fn pause(
+pub(crate) async fn pause(
     State(state): State<ApiState>,
     by: Caller,
     Path(path): Path<SubscriptionPath>,
@@ -273,7 +278,7 @@ pub(super) async fn pause(
 }
 
 /// `POST /topics/{topic}/eventSubscriptions/{name}/resume` (an extension)
-pub(super) async fn resume(
+pub(crate) async fn resume(
     State(state): State<ApiState>,
     by: Caller,
     Path(path): Path<SubscriptionPath>,
@@ -284,7 +289,7 @@ pub(super) async fn resume(
 }
 
 /// `POST /topics/{topic}/eventSubscriptions/{name}/getFullUrl`
-pub(super) async fn get_full_url(
+pub(crate) async fn get_full_url(
     State(state): State<ApiState>,
     by: Caller,
     Path(path): Path<SubscriptionPath>,
@@ -300,7 +305,7 @@ pub(super) async fn get_full_url(
 }
 
 /// `POST /topics/{topic}/eventSubscriptions/{name}/getDeliveryAttributes`
-pub(super) async fn get_delivery_attributes(
+pub(crate) async fn get_delivery_attributes(
     State(state): State<ApiState>,
     by: Caller,
     Path(path): Path<SubscriptionPath>,
@@ -317,7 +322,7 @@ pub(super) async fn get_delivery_attributes(
 }
 
 /// `POST /topics/{topic}/eventSubscriptions/{name}/listSigningSecrets`: fingerprints (an extension)
-pub(super) async fn list_signing_secrets(
+pub(crate) async fn list_signing_secrets(
     State(state): State<ApiState>,
     by: Caller,
     Path(path): Path<SubscriptionPath>,
@@ -331,7 +336,7 @@ pub(super) async fn list_signing_secrets(
 }
 
 /// `POST /topics/{topic}/eventSubscriptions/{name}/rotateSigningSecret` (an extension)
-pub(super) async fn rotate_signing_secret(
+pub(crate) async fn rotate_signing_secret(
     State(state): State<ApiState>,
     by: Caller,
     Path(path): Path<SubscriptionPath>,
@@ -352,7 +357,7 @@ pub(super) async fn rotate_signing_secret(
 }
 
 /// `POST /topics/{topic}/eventSubscriptions/{name}/validate`: asks the destination again (an extension).
-pub(super) async fn validate(
+pub(crate) async fn validate(
     State(state): State<ApiState>,
     by: Caller,
     Path(path): Path<SubscriptionPath>,
@@ -362,7 +367,7 @@ pub(super) async fn validate(
     Ok(Json(show_subscription(&state, &entry, &subscription)).into_response())
 }
 
-pub(super) fn show_topic(state: &ApiState, entry: &Arc<TopicEntry>) -> Value {
+pub(crate) fn show_topic(state: &ApiState, entry: &Arc<TopicEntry>) -> Value {
     resource::render_topic(
         entry,
         &entry.publish_url(&state.broker.options().public_url),
@@ -389,7 +394,7 @@ fn context<'a>(state: &ApiState, entry: &'a TopicEntry) -> SubscriptionContext<'
     SubscriptionContext::of(entry, now, state.options.require_https)
 }
 
-pub(super) fn json(body: &Bytes) -> Result<Value, ApiError> {
+pub(crate) fn json(body: &Bytes) -> Result<Value, ApiError> {
     serde_json::from_slice(body).map_err(|cause| {
         ApiError::bad_request(format!("The request body is not valid JSON: {cause}."))
     })

@@ -9,7 +9,7 @@ use crate::api::auth::query_value;
 use crate::api::error::ApiError;
 
 /// `GET|POST /validate?code=…`. A callback may grant a rate; without one, none is kept.
-pub(super) async fn confirm(
+pub(crate) async fn confirm(
     State(state): State<ApiState>,
     headers: HeaderMap,
     uri: Uri,

@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 use crate::api::ApiState;
 use crate::api::error::ApiError;
 use crate::api::manage::{ApiResult, json as read_json};
+use crate::api::operate::records::PAGE_ROWS;
 use crate::api::parameters::Parameters;
-use crate::api::records::PAGE_ROWS;
 use crate::broker::InspectorError;
 use crate::model::audit::Caller;
 use crate::model::name::InspectorName;
@@ -20,14 +20,14 @@ use crate::store::views::InspectedQuery;
 use crate::wire::resource;
 
 /// `GET /everpost/inspectors`
-pub(super) async fn list(State(state): State<ApiState>) -> Result<Json<Value>, ApiError> {
+pub(crate) async fn list(State(state): State<ApiState>) -> Result<Json<Value>, ApiError> {
     let all = state.views.inspectors().await?;
     let all: Vec<Value> = all.iter().map(resource::render_inspector).collect();
     Ok(Json(json!({ "value": all })))
 }
 
 /// `GET /everpost/inspectors/{name}`
-pub(super) async fn get(State(state): State<ApiState>, Path(name): Path<String>) -> ApiResult {
+pub(crate) async fn get(State(state): State<ApiState>, Path(name): Path<String>) -> ApiResult {
     let inspector = state
         .broker
         .inspector(&InspectorName::parse(&name)?)
@@ -36,7 +36,7 @@ pub(super) async fn get(State(state): State<ApiState>, Path(name): Path<String>)
 }
 
 /// `PUT /everpost/inspectors/{name}`
-pub(super) async fn put(
+pub(crate) async fn put(
     State(state): State<ApiState>,
     by: Caller,
     Path(name): Path<String>,
@@ -53,7 +53,7 @@ pub(super) async fn put(
 }
 
 /// `DELETE /everpost/inspectors/{name}`, with its requests
-pub(super) async fn delete(
+pub(crate) async fn delete(
     State(state): State<ApiState>,
     by: Caller,
     Path(name): Path<String>,
@@ -64,7 +64,7 @@ pub(super) async fn delete(
 }
 
 /// `POST /everpost/inspectors/{name}/clear`: forgets its requests
-pub(super) async fn clear(
+pub(crate) async fn clear(
     State(state): State<ApiState>,
     by: Caller,
     Path(name): Path<String>,
@@ -75,13 +75,13 @@ pub(super) async fn clear(
 }
 
 #[derive(Deserialize)]
-pub(super) struct Asked {
+pub(crate) struct Asked {
     limit: Option<usize>,
     before: Option<u64>,
 }
 
 /// `GET /everpost/inspectors/{name}/requests`
-pub(super) async fn requests(
+pub(crate) async fn requests(
     State(state): State<ApiState>,
     Path(name): Path<String>,
     Parameters(asked): Parameters<Asked>,
@@ -104,7 +104,7 @@ pub(super) async fn requests(
 }
 
 /// `GET /everpost/inspectors/{name}/requests/{number}`
-pub(super) async fn request(
+pub(crate) async fn request(
     State(state): State<ApiState>,
     Path((name, number)): Path<(String, u64)>,
 ) -> Result<Json<Value>, ApiError> {

@@ -19,7 +19,7 @@ use crate::model::name::{NamespaceName, TopicName};
 use crate::model::registry::{Registry, TopicEntry};
 
 /// The versions of the data plane (rule N3), oldest first.
-pub(super) const API_VERSIONS: [&str; 4] = [
+pub(crate) const API_VERSIONS: [&str; 4] = [
     "2023-06-01-preview",
     "2023-10-01-preview",
     "2023-11-01",
@@ -31,7 +31,7 @@ const PUBLISH: &str = ":publish";
 
 /// `POST /topics/{topic}:publish`: the namespace is told by the host, by the credential, or by there
 /// being one topic of that name alone.
-pub(super) async fn by_topic(
+pub(crate) async fn by_topic(
     State(state): State<ApiState>,
     Path(segment): Path<String>,
     request: Request<Body>,
@@ -46,7 +46,7 @@ pub(super) async fn by_topic(
 }
 
 /// `POST /namespaces/{namespace}/topics/{topic}:publish`
-pub(super) async fn by_path(
+pub(crate) async fn by_path(
     State(state): State<ApiState>,
     Path((namespace, segment)): Path<(String, String)>,
     request: Request<Body>,
@@ -77,7 +77,7 @@ async fn asked_to_publish<'a>(segment: &'a str, uri: &Uri) -> Result<&'a str, Ap
     }
 }
 
-pub(super) fn topic_in(
+pub(crate) fn topic_in(
     registry: &Registry,
     namespace: &NamespaceName,
     topic: &str,
@@ -88,7 +88,7 @@ pub(super) fn topic_in(
 
 /// By the first label of the host, if that names a namespace; else by the credential, if it opens one
 /// such topic alone; else the only topic of that name.
-pub(super) fn choose_topic(
+pub(crate) fn choose_topic(
     registry: &Registry,
     topic: &str,
     host: &str,
@@ -119,7 +119,7 @@ pub(super) fn choose_topic(
     }
 }
 
-pub(super) fn no_such_topic(topic: &str, place: &str) -> ApiError {
+pub(crate) fn no_such_topic(topic: &str, place: &str) -> ApiError {
     ApiError::not_found(format!(
         "There is no topic {topic:?} {place}. Create it first with PUT \
          /namespaces/{{namespace}}/topics/{{topic}}, or with `everpost topics create --namespace`."

@@ -21,10 +21,10 @@ use crate::wire::dead_letter::RecordOf;
 use crate::wire::stored_event::StoredEventBody;
 
 /// Rows of a page when the client does not say.
-pub(super) const PAGE_ROWS: usize = 50;
+pub(crate) const PAGE_ROWS: usize = 50;
 
 /// `GET /everpost/events/{key}`
-pub(super) async fn get_event(
+pub(crate) async fn get_event(
     State(state): State<ApiState>,
     Path(key): Path<i64>,
 ) -> Result<Json<EventBody>, ApiError> {
@@ -34,7 +34,7 @@ pub(super) async fn get_event(
 }
 
 /// `GET /everpost/deadLetters/{id}`
-pub(super) async fn get_dead_letter(
+pub(crate) async fn get_dead_letter(
     State(state): State<ApiState>,
     Path(id): Path<i64>,
 ) -> Result<Json<DeadLetterBody>, ApiError> {
@@ -79,7 +79,7 @@ fn was_dead(state: DeliveryState) -> bool {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct EventBody {
+pub(crate) struct EventBody {
     #[serde(flatten)]
     envelope: StoredEventBody,
     deliveries: Vec<Value>,
@@ -90,7 +90,7 @@ pub(super) struct EventBody {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct DeadLetterBody {
+pub(crate) struct DeadLetterBody {
     #[serde(flatten)]
     delivery: Value,
     event: StoredEventBody,
@@ -130,7 +130,7 @@ fn envelope(detail: &EventDetail) -> StoredEventBody {
     StoredEventBody::new(&detail.stored, &detail.topic, detail.matched)
 }
 
-pub(super) fn delivery_row(row: &DeliveryRow) -> Value {
+pub(crate) fn delivery_row(row: &DeliveryRow) -> Value {
     let moment = |at: Option<Timestamp>| at.map(|at| at.to_string());
     json!({
         "deliveryId": row.id.0,
@@ -161,7 +161,7 @@ pub(super) fn delivery_row(row: &DeliveryRow) -> Value {
 }
 
 /// The properties of a dead letter as an object.
-pub(super) fn properties(details: &DeadLetterDetails) -> Value {
+pub(crate) fn properties(details: &DeadLetterDetails) -> Value {
     let properties = details.properties.iter();
     properties
         .map(|(name, value)| (name.clone(), Value::from(value.as_str())))

@@ -7,14 +7,14 @@ use serde_json::{Value, json};
 
 use crate::api::ApiState;
 use crate::api::error::ApiError;
+use crate::api::operate::records::PAGE_ROWS;
 use crate::api::parameters::Parameters;
-use crate::api::records::PAGE_ROWS;
 use crate::base::Timestamp;
 use crate::model::audit::{AuditEntry, AuditId, AuditRow};
 use crate::store::audit::AuditQuery;
 
 #[derive(Deserialize)]
-pub(super) struct Asked {
+pub(crate) struct Asked {
     actor: Option<String>,
     action: Option<String>,
     #[serde(rename = "targetKind")]
@@ -27,7 +27,7 @@ pub(super) struct Asked {
 }
 
 /// `GET /everpost/audit`
-pub(super) async fn list(
+pub(crate) async fn list(
     State(state): State<ApiState>,
     Parameters(asked): Parameters<Asked>,
 ) -> Result<Json<Value>, ApiError> {

@@ -18,7 +18,7 @@ use crate::model::registry::NamespaceEntry;
 use crate::wire::resource;
 
 /// `GET /namespaces`
-pub(super) async fn list(State(state): State<ApiState>) -> Response {
+pub(crate) async fn list(State(state): State<ApiState>) -> Response {
     let registry = state.broker.registry();
     let all = registry.namespaces();
     let all = all.map(|entry| show(&state, entry)).collect();
@@ -26,13 +26,13 @@ pub(super) async fn list(State(state): State<ApiState>) -> Response {
 }
 
 /// `GET /namespaces/{namespace}`
-pub(super) async fn get(State(state): State<ApiState>, Path(name): Path<String>) -> ApiResult {
+pub(crate) async fn get(State(state): State<ApiState>, Path(name): Path<String>) -> ApiResult {
     let entry = state.broker.namespace(&NamespaceName::parse(&name)?)?;
     Ok(Json(show(&state, &entry)).into_response())
 }
 
 /// `PUT /namespaces/{namespace}`: 201, as with topics.
-pub(super) async fn put(
+pub(crate) async fn put(
     State(state): State<ApiState>,
     by: Caller,
     Path(name): Path<String>,
@@ -45,7 +45,7 @@ pub(super) async fn put(
 }
 
 /// `PATCH /namespaces/{namespace}`
-pub(super) async fn patch(
+pub(crate) async fn patch(
     State(state): State<ApiState>,
     by: Caller,
     Path(name): Path<String>,
@@ -61,7 +61,7 @@ pub(super) async fn patch(
 }
 
 /// `DELETE /namespaces/{namespace}`, with everything in it
-pub(super) async fn delete(
+pub(crate) async fn delete(
     State(state): State<ApiState>,
     by: Caller,
     Path(name): Path<String>,
@@ -73,7 +73,7 @@ pub(super) async fn delete(
 }
 
 /// `POST /namespaces/{namespace}/listKeys`
-pub(super) async fn list_keys(
+pub(crate) async fn list_keys(
     State(state): State<ApiState>,
     by: Caller,
     Path(name): Path<String>,
@@ -84,7 +84,7 @@ pub(super) async fn list_keys(
 }
 
 /// `POST /namespaces/{namespace}/regenerateKey`
-pub(super) async fn regenerate_key(
+pub(crate) async fn regenerate_key(
     State(state): State<ApiState>,
     by: Caller,
     Path(name): Path<String>,
@@ -100,7 +100,7 @@ pub(super) async fn regenerate_key(
 }
 
 /// `GET /namespaces/{namespace}/topics`
-pub(super) async fn list_topics(
+pub(crate) async fn list_topics(
     State(state): State<ApiState>,
     Path(name): Path<String>,
 ) -> ApiResult {

@@ -1,0 +1,6 @@
+//! Receivers: they agree, pull events, and drain dead-letter queues.
+
+pub(crate) mod locks;
+pub(crate) mod pull;
+pub(crate) mod service_bus;
+pub(crate) mod validate;
