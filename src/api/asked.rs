@@ -1,21 +1,11 @@
 //! Parameters that the searches of several lists have in common.
 
-use serde::Deserialize;
-
 use crate::api::ApiState;
 use crate::api::error::ApiError;
 use crate::base::Timestamp;
 use crate::model::name::{SubscriptionName, TopicName};
 use crate::model::subscription::SubscriptionId;
 use crate::model::topic::TopicId;
-
-/// Which page of a list.
-#[derive(Deserialize)]
-pub(super) struct Paging {
-    pub(super) limit: Option<usize>,
-    /// The number of a row; those before it are meant.
-    pub(super) before: Option<i64>,
-}
 
 /// Whose rows are asked for: of everything, of a topic, or of one of its event subscriptions.
 #[derive(Default)]

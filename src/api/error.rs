@@ -9,7 +9,6 @@ use axum::http::response::Parts;
 use axum::http::{HeaderName, HeaderValue, Method, StatusCode, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use serde_json::json;
 
 use crate::api::ApiState;
 use crate::broker::{
@@ -18,7 +17,7 @@ use crate::broker::{
 use crate::model::limits::RETRY_AFTER_BUSY_S;
 use crate::model::name::InvalidName;
 use crate::store::StoreError;
-use crate::wire::error_body::{correlation, error_body};
+use crate::wire::error_body::{ErrorBody, ErrorDetail, correlation};
 use crate::wire::pull::InvalidPull;
 use crate::wire::resource::{Fault, InvalidResource};
 use crate::wire::{BadInput, BadInputKind};
@@ -156,20 +155,17 @@ pub(super) async fn render_error(state: &ApiState, response: Response) -> Respon
     } else {
         "."
     };
-    let mut body = error_body(
-        error.code,
-        &format!("{}{stop}{report}", error.explanation),
-        error.detail,
-    );
+    let message = format!("{}{stop}{report}", error.explanation);
+    let mut body = ErrorBody::new(error.code, message, error.detail);
     if !error.faults.is_empty() {
-        let details = error.faults.iter().map(|fault| {
-            json!({ "code": fault.code(), "target": fault.path, "message": fault.to_string() })
+        let details = error.faults.iter().map(|fault| ErrorDetail {
+            code: fault.code().to_owned(),
+            message: fault.to_string(),
+            target: Some(fault.path.clone()),
         });
-        body["error"]["details"] = details.collect();
+        body.error.details = details.collect();
     }
-    if let Some(target) = error.target {
-        body["error"]["target"] = target.into();
-    }
+    body.error.target = error.target;
     parts.headers.remove(header::CONTENT_LENGTH);
     parts.headers.remove(header::CONTENT_TYPE);
     parts
@@ -219,7 +215,8 @@ pub(super) async fn no_such_method(method: Method, uri: Uri) -> ApiError {
 /// What a client sees of a defect: nothing but that there was one.
 pub fn catch_panic(_cause: Box<dyn Any + Send>) -> Response {
     let explanation = "The appliance met a defect of its own; its log says more.";
-    let body = error_body("InternalServerError", explanation, "InternalServerError");
+    let code = "InternalServerError";
+    let body = ErrorBody::new(code, explanation.to_owned(), code);
     (StatusCode::INTERNAL_SERVER_ERROR, Json(body)).into_response()
 }
 

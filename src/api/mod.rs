@@ -1,12 +1,13 @@
 //! The doors for programs: Azure's protocols in, Azure's protocols out.
 //!
-//! Every route stands in the table of `routes`. A handler takes its request apart, calls one verb of the
-//! broker and dresses the answer; it decides nothing about events.
+//! Every route stands in the table of `routes`. A handler reads its request, calls one verb of the broker and
+//! renders the answer; it decides nothing about events.
 
 mod arm;
 mod asked;
 mod auth;
 mod error;
+mod lists;
 mod manage;
 mod openapi;
 mod operate;
@@ -17,7 +18,6 @@ mod routes;
 mod run_to_completion;
 #[cfg(test)]
 pub(crate) mod tests;
-mod verbs;
 
 use std::sync::Arc;
 
@@ -71,7 +71,6 @@ impl ApiState {
 /// Every route of ours, and those of `others` (the admin pages) beside them.
 pub fn routes(state: ApiState, others: Router) -> Router {
     routes::all(&state.options)
-        .into_iter()
         .fold(Router::new(), |router, route| route.add_to(router, &state))
         .fallback(error::no_such_path)
         .method_not_allowed_fallback(error::no_such_method)

@@ -26,7 +26,7 @@ use url::Url;
 
 pub use crate::store::Resubmitted;
 pub use diagnostics::meters::Meters;
-pub use diagnostics::recount::{Account, Verified};
+pub use diagnostics::recount::{Account, Counts, Verified};
 pub use dispatch::retry_now::{Hold, RetryNowError};
 pub use housekeeping::retention::{Preview, StorageReport, StorageStatus};
 pub use manage::ManageError;

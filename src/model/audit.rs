@@ -6,6 +6,7 @@
 use std::fmt;
 use std::net::IpAddr;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -120,7 +121,8 @@ pub struct Target {
 }
 
 /// The kinds of targets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(inline)]
 pub enum TargetKind {
     Appliance,
     Namespace,
@@ -281,7 +283,8 @@ pub enum SecretKind {
 }
 
 /// A property that has another value now. `null` stands for what there was not, or is not any more.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(inline)]
 pub struct Change {
     /// Names with dots in between; empty for the whole resource.
     pub property: String,

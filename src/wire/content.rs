@@ -1,7 +1,11 @@
 //! What a body is, by its headers: content types, character sets, encodings.
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use http::HeaderMap;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use crate::model::limits::JSON_DEPTH_MAX;
 use crate::wire::bad_input::{BadInput, BadInputKind, quoted};
@@ -145,6 +149,30 @@ pub fn text_beginning(beginning: &[u8]) -> Option<&str> {
             std::str::from_utf8(&beginning[..error.valid_up_to()]).ok()
         }
         Err(_) => None,
+    }
+}
+
+/// The beginning of a body as answers show it.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct BodyBeginning {
+    truncated: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    body: Option<String>,
+    /// In the place of `body` if it is no text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    body_base64: Option<String>,
+}
+
+impl BodyBeginning {
+    /// Of a body of so many bytes.
+    pub fn new(beginning: &[u8], bytes: u64) -> Self {
+        let body = text_beginning(beginning);
+        Self {
+            truncated: u64::try_from(beginning.len()).is_ok_and(|kept| kept < bytes),
+            body: body.map(str::to_owned),
+            body_base64: body.is_none().then(|| STANDARD.encode(beginning)),
+        }
     }
 }
 

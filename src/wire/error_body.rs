@@ -1,20 +1,58 @@
 //! Azure's envelope of errors (rule 1.5).
 
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 use uuid::Uuid;
 
 use crate::base::Timestamp;
 
-/// An error as the SDKs read it. `code` names the status (`BadRequest`), `detail_code` says more of it
-/// (`InputJsonInvalid`); clients look for the message in either place, so it stands in both.
-pub fn error_body(code: &str, message: &str, detail_code: &str) -> Value {
-    json!({
-        "error": {
-            "code": code,
-            "message": message,
-            "details": [{ "code": detail_code, "message": message }],
+/// An error as the SDKs read it.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Error")]
+pub struct ErrorBody {
+    pub error: ErrorObject,
+}
+
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[schemars(inline)]
+pub struct ErrorObject {
+    /// The name of the status, such as `BadRequest`.
+    pub code: String,
+    pub message: String,
+    /// All that is wrong.
+    pub details: Vec<ErrorDetail>,
+    /// The property at fault.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub target: Option<String>,
+}
+
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct ErrorDetail {
+    /// Says more than the status, such as `InputJsonInvalid`.
+    pub code: String,
+    pub message: String,
+    /// The property at fault.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub target: Option<String>,
+}
+
+impl ErrorBody {
+    /// Clients look for the message in either place, so it stands in both.
+    pub fn new(code: &str, message: String, detail_code: &str) -> Self {
+        let detail = ErrorDetail {
+            code: detail_code.to_owned(),
+            message: message.clone(),
+            target: None,
+        };
+        Self {
+            error: ErrorObject {
+                code: code.to_owned(),
+                message,
+                details: vec![detail],
+                target: None,
+            },
         }
-    })
+    }
 }
 
 /// What the message of a refused publish request ends with: an id that the log knows too, and the
@@ -40,13 +78,23 @@ pub fn correlation(id: Uuid, now: Timestamp) -> String {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
     fn the_message_stands_twice() {
         assert_eq!(
-            error_body("BadRequest", "no", "InputJsonInvalid").to_string(),
-            r#"{"error":{"code":"BadRequest","details":[{"code":"InputJsonInvalid","message":"no"}],"message":"no"}}"#
+            json!(ErrorBody::new(
+                "BadRequest",
+                "no".to_owned(),
+                "InputJsonInvalid"
+            )),
+            json!({ "error": {
+                "code": "BadRequest",
+                "message": "no",
+                "details": [{ "code": "InputJsonInvalid", "message": "no" }],
+            } })
         );
     }
 

@@ -46,7 +46,7 @@ use crate::model::registry::TopicEntry;
 use crate::model::topic::{DeliverySchema, InputSchema};
 
 pub use bad_input::{BadInput, BadInputKind};
-pub use content::text_beginning;
+pub use content::{BodyBeginning, text_beginning};
 
 /// Reads the body of a request to publish to `topic`, in the manner of its kind; see [`decode`].
 pub fn decode_for(

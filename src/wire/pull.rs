@@ -6,8 +6,9 @@ use std::time::Duration;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use percent_encoding::percent_decode_str;
-use serde::Deserialize;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 use crate::model::event::StoredEvent;
 use crate::model::lease::{BadToken, LockError, LockToken, ReceiverAction};
@@ -16,6 +17,7 @@ use crate::model::limits::{
 };
 use crate::wire::bad_input::quoted;
 use crate::wire::cloud_events;
+use crate::wire::error_body::ErrorDetail;
 use crate::wire::json::ObjectWriter;
 
 /// What is asked of a subscription.
@@ -154,9 +156,11 @@ fn invalid(name: &'static str, expected: String, found: Option<&str>) -> Invalid
     }
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-struct TokensBody {
+#[schemars(rename = "LockTokens")]
+pub struct TokensBody {
+    #[schemars(length(min = 1, max = SETTLED_LOCKS_MAX))]
     lock_tokens: Vec<String>,
 }
 
@@ -244,26 +248,72 @@ impl Failure {
     }
 }
 
-/// The answer to everything but `receive`. Errors are flat in the first preview of the protocol.
-pub fn render_settled(settled: &[(String, Result<(), Failure>)], has_flat_errors: bool) -> Value {
-    let (mut succeeded, mut failed) = (Vec::new(), Vec::new());
+/// What came of each token: the answer to everything but `receive`.
+#[derive(Default, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "SettledLockTokens")]
+pub struct SettledTokens {
+    succeeded_lock_tokens: Vec<String>,
+    failed_lock_tokens: Vec<FailedToken>,
+}
+
+/// In the first preview of the protocol the error is flat.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "FailedLockToken")]
+struct FailedToken {
+    lock_token: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<ErrorDetail>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error_code: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error_description: Option<String>,
+}
+
+impl SettledTokens {
+    pub fn succeeded(&mut self, token: String) {
+        self.succeeded_lock_tokens.push(token);
+    }
+
+    pub fn failed(&mut self, lock_token: String, code: &str, message: String, is_flat: bool) {
+        let code = code.to_owned();
+        let (error, flat) = match is_flat {
+            true => (None, Some((code, message))),
+            false => (
+                Some(ErrorDetail {
+                    code,
+                    message,
+                    target: None,
+                }),
+                None,
+            ),
+        };
+        let (error_code, error_description) = flat.unzip();
+        self.failed_lock_tokens.push(FailedToken {
+            lock_token,
+            error,
+            error_code,
+            error_description,
+        });
+    }
+}
+
+/// The answer for what came of each token of a receiver.
+pub fn render_settled(
+    settled: Vec<(String, Result<(), Failure>)>,
+    has_flat_errors: bool,
+) -> SettledTokens {
+    let mut answer = SettledTokens::default();
     for (token, outcome) in settled {
         match outcome {
-            Ok(()) => succeeded.push(token),
+            Ok(()) => answer.succeeded(token),
             Err(failure) => {
-                let (code, message) = (failure.code(), failure.message());
-                failed.push(match has_flat_errors {
-                    true => json!({
-                        "lockToken": token, "errorCode": code, "errorDescription": message,
-                    }),
-                    false => json!({
-                        "lockToken": token, "error": { "code": code, "message": message },
-                    }),
-                });
+                answer.failed(token, failure.code(), failure.message(), has_flat_errors)
             }
         }
     }
-    json!({ "succeededLockTokens": succeeded, "failedLockTokens": failed })
+    answer
 }
 
 /// The verdict that an operation stands for; `None` for receiving.

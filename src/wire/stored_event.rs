@@ -1,28 +1,39 @@
 //! A stored event as answers and files have it: the parts of its envelope by the same names whatever it was
 //! published as, its data byte for byte.
 
+use schemars::JsonSchema;
 use serde::Serialize;
+use serde_json::Value;
 use serde_json::value::RawValue;
 
+use crate::base::Timestamp;
 use crate::model::event::{EventData, StoredEvent};
 
 /// The event, ready to be written.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "StoredEvent")]
 pub struct StoredEventBody {
+    /// The appliance's own number.
     key: i64,
     topic: String,
+    /// The publisher's id.
     id: String,
     source: Option<String>,
     event_type: String,
     subject: Option<String>,
     event_time: Option<String>,
     data_version: Option<String>,
-    received_at: String,
+    received_at: Timestamp,
+    /// Bytes of the data.
     size: usize,
+    /// Event subscriptions that matched it.
     matched: u64,
+    /// As it was published.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Value")]
     data: Option<Box<RawValue>>,
+    /// Binary data, in the place of `data`.
     #[serde(rename = "data_base64", skip_serializing_if = "Option::is_none")]
     data_base64: Option<String>,
 }
@@ -45,7 +56,7 @@ impl StoredEventBody {
             subject: event.subject.clone(),
             event_time: event.time.clone(),
             data_version: event.data_version.clone(),
-            received_at: stored.received_at.to_string(),
+            received_at: stored.received_at,
             size: event.data.len(),
             matched,
             data,

@@ -5,25 +5,26 @@ use axum::body::Bytes;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
-use serde::Deserialize;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use crate::api::ApiState;
 use crate::api::error::ApiError;
+use crate::api::lists::{List, Page, Paging};
 use crate::api::manage::{ApiResult, json as read_json};
-use crate::api::operate::records::PAGE_ROWS;
 use crate::api::parameters::Parameters;
 use crate::broker::InspectorError;
 use crate::model::audit::Caller;
 use crate::model::name::InspectorName;
 use crate::store::views::InspectedQuery;
-use crate::wire::resource;
+use crate::wire::resource::{self, InspectedRow, ShownInspector, ShownRequest};
 
 /// `GET /everpost/inspectors`
-pub(crate) async fn list(State(state): State<ApiState>) -> Result<Json<Value>, ApiError> {
+pub(crate) async fn list(
+    State(state): State<ApiState>,
+) -> Result<Json<List<ShownInspector>>, ApiError> {
     let all = state.views.inspectors().await?;
-    let all: Vec<Value> = all.iter().map(resource::render_inspector).collect();
-    Ok(Json(json!({ "value": all })))
+    Ok(Json(all.iter().map(ShownInspector::from).collect()))
 }
 
 /// `GET /everpost/inspectors/{name}`
@@ -32,7 +33,7 @@ pub(crate) async fn get(State(state): State<ApiState>, Path(name): Path<String>)
         .broker
         .inspector(&InspectorName::parse(&name)?)
         .await?;
-    Ok(Json(resource::render_inspector(&inspector)).into_response())
+    Ok(Json(ShownInspector::from(&inspector)).into_response())
 }
 
 /// `PUT /everpost/inspectors/{name}`
@@ -49,7 +50,7 @@ pub(crate) async fn put(
         false => StatusCode::OK,
     };
     let inspector = state.broker.inspector(&name).await?;
-    Ok((status, Json(resource::render_inspector(&inspector))).into_response())
+    Ok((status, Json(ShownInspector::from(&inspector))).into_response())
 }
 
 /// `DELETE /everpost/inspectors/{name}`, with its requests
@@ -63,57 +64,55 @@ pub(crate) async fn delete(
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
+/// How many requests were forgotten.
+#[derive(Serialize, JsonSchema)]
+#[schemars(inline)]
+pub(crate) struct Cleared {
+    cleared: usize,
+}
+
 /// `POST /everpost/inspectors/{name}/clear`: forgets its requests
 pub(crate) async fn clear(
     State(state): State<ApiState>,
     by: Caller,
     Path(name): Path<String>,
-) -> Result<Json<Value>, ApiError> {
+) -> Result<Json<Cleared>, ApiError> {
     let name = InspectorName::parse(&name)?;
     let cleared = state.broker.clear_inspector(&by, &name).await?;
-    Ok(Json(json!({ "cleared": cleared })))
-}
-
-#[derive(Deserialize)]
-pub(crate) struct Asked {
-    limit: Option<usize>,
-    before: Option<u64>,
+    Ok(Json(Cleared { cleared }))
 }
 
 /// `GET /everpost/inspectors/{name}/requests`
 pub(crate) async fn requests(
     State(state): State<ApiState>,
     Path(name): Path<String>,
-    Parameters(asked): Parameters<Asked>,
-) -> Result<Json<Value>, ApiError> {
+    Parameters(paging): Parameters<Paging>,
+) -> Result<Json<Page<InspectedRow>>, ApiError> {
     let name = InspectorName::parse(&name)?;
     state.broker.inspector(&name).await?;
     let query = InspectedQuery {
-        before: asked.before,
-        limit: asked.limit.unwrap_or(PAGE_ROWS),
+        before: paging.before.map(|number| number.try_into().unwrap_or(0)),
+        limit: paging.limit(),
     };
     let page = state.views.inspected(name, query).await?;
-    let rows: Vec<Value> = page
-        .rows
-        .iter()
-        .map(resource::render_inspected_row)
-        .collect();
-    Ok(Json(
-        json!({ "value": rows, "nextBefore": page.next_before }),
-    ))
+    let next_before = page.next_before.and_then(|number| number.try_into().ok());
+    Ok(Json(Page::new(
+        page.rows.iter().map(InspectedRow::from),
+        next_before,
+    )))
 }
 
 /// `GET /everpost/inspectors/{name}/requests/{number}`
 pub(crate) async fn request(
     State(state): State<ApiState>,
     Path((name, number)): Path<(String, u64)>,
-) -> Result<Json<Value>, ApiError> {
+) -> Result<Json<ShownRequest>, ApiError> {
     let name = InspectorName::parse(&name)?;
     let found = state.views.inspected_request(name.clone(), number).await?;
     let found = found.ok_or_else(|| {
         ApiError::not_found(format!("The inspector {name} keeps no request {number}."))
     })?;
-    Ok(Json(resource::render_inspected(&found)))
+    Ok(Json(ShownRequest::from(&found)))
 }
 
 impl From<InspectorError> for ApiError {

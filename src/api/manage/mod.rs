@@ -13,6 +13,7 @@ use axum::body::Bytes;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -247,9 +248,11 @@ pub(crate) async fn delete_subscription(
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
-/// `?pending=discard|deadLetter`: what becomes of what is still to be delivered (an extension).
-#[derive(Deserialize)]
+/// What else a deletion is told (an extension).
+#[derive(Deserialize, JsonSchema)]
 pub(crate) struct Deletion {
+    /// What becomes of pending deliveries.
+    #[schemars(extend("enum" = ["discard", "deadLetter"], "default" = "discard"))]
     pending: Option<String>,
 }
 

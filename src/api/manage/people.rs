@@ -5,18 +5,23 @@ use axum::body::Bytes;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
-use serde::Deserialize;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
 use crate::api::ApiState;
 use crate::api::error::ApiError;
+use crate::api::lists::List;
 use crate::api::manage::{ApiResult, json};
 use crate::api::parameters::Parameters;
 use crate::base::Timestamp;
-use crate::broker::people::{LINK_LIFE, PeopleError, UserPatch};
+use crate::broker::people::{
+    LINK_LIFE, NAME_CHARACTERS_MAX, PASSWORD_CHARACTERS_MAX, PeopleError, UserPatch,
+};
 use crate::model::access::Secret;
 use crate::model::audit::Caller;
 use crate::store::accounts::{AccountError, Role, SessionRow, User, UserId};
+use crate::wire::resource;
 
 /// Sessions in one answer: more people than look after one appliance.
 const SESSIONS_MAX: usize = 1_000;
@@ -55,24 +60,28 @@ impl From<AccountError> for ApiError {
 /// `GET /everpost/users`
 pub(crate) async fn list(State(state): State<ApiState>) -> ApiResult {
     let users = state.people.accounts().users().await?;
-    let users: Vec<Value> = users.iter().map(render).collect();
-    Ok(Json(json!({ "value": users })).into_response())
+    let users: List<ShownUser> = users.iter().map(ShownUser::from).collect();
+    Ok(Json(users).into_response())
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct NewUserBody {
+#[schemars(rename = "NewUser")]
+pub(crate) struct NewUserBody {
+    #[schemars(length(max = NAME_CHARACTERS_MAX))]
     name: String,
-    role: String,
+    role: Role,
+    #[schemars(length(max = PASSWORD_CHARACTERS_MAX))]
     password: Option<String>,
 }
 
 /// `POST /everpost/users`: without a password, the answer holds the link by which one is chosen.
 pub(crate) async fn create(State(state): State<ApiState>, by: Caller, body: Bytes) -> ApiResult {
     let body: NewUserBody = read(&body)?;
-    let (role, password) = (role(&body.role)?, body.password.as_deref());
-    let (id, token) = state.people.add(&by, &body.name, role, password).await?;
-    let mut shown = render(&by_id(&state, id).await?);
+    let password = body.password.as_deref();
+    let added = state.people.add(&by, &body.name, body.role, password);
+    let (id, token) = added.await?;
+    let mut shown = ShownUser::from(&by_id(&state, id).await?);
     if let Some(token) = token {
         show_link(&state, &token, &mut shown);
     }
@@ -81,16 +90,18 @@ pub(crate) async fn create(State(state): State<ApiState>, by: Caller, body: Byte
 
 /// `GET /everpost/users/{name}`
 pub(crate) async fn show(State(state): State<ApiState>, Path(name): Path<String>) -> ApiResult {
-    Ok(Json(render(&by_name(&state, name).await?)).into_response())
+    Ok(Json(ShownUser::from(&by_name(&state, name).await?)).into_response())
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct UserPatchBody {
-    role: Option<String>,
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+#[schemars(rename = "UserUpdate")]
+pub(crate) struct UserPatchBody {
+    role: Option<Role>,
     disabled: Option<bool>,
+    #[schemars(length(max = PASSWORD_CHARACTERS_MAX))]
     password: Option<String>,
-    #[serde(rename = "hasSecondFactor")]
+    /// False removes it; only its user sets one up.
     has_second_factor: Option<bool>,
 }
 
@@ -110,13 +121,13 @@ pub(crate) async fn patch(
         ));
     }
     let patch = UserPatch {
-        role: body.role.as_deref().map(role).transpose()?,
+        role: body.role,
         disabled: body.disabled,
         password: body.password.as_deref(),
         removes_second_factor: body.has_second_factor == Some(false),
     };
     state.people.change(&by, &user, patch).await?;
-    Ok(Json(render(&by_id(&state, user.id).await?)).into_response())
+    Ok(Json(ShownUser::from(&by_id(&state, user.id).await?)).into_response())
 }
 
 /// `DELETE /everpost/users/{name}`
@@ -138,25 +149,26 @@ pub(crate) async fn put_link(
 ) -> ApiResult {
     let user = by_name(&state, name).await?;
     let token = state.people.put_link(&by, user.id).await?;
-    let mut shown = render(&user);
+    let mut shown = ShownUser::from(&user);
     show_link(&state, &token, &mut shown);
     Ok(Json(shown).into_response())
 }
 
-fn show_link(state: &ApiState, token: &Secret, shown: &mut Value) {
+fn show_link(state: &ApiState, token: &Secret, shown: &mut ShownUser) {
     let base = &state.broker.options().public_url;
     let url = format!("{base}/admin/password?token={}", token.reveal());
-    shown["passwordUrl"] = json!(url);
-    shown["passwordUrlExpiresAt"] = json!((state.people.now() + LINK_LIFE).to_string());
+    shown.password_url = Some(url);
+    shown.password_url_expires_at = Some(state.people.now() + LINK_LIFE);
 }
 
-/// Whose sessions.
-#[derive(Deserialize)]
-pub(crate) struct Whose {
+/// The user whose sessions are meant.
+#[derive(Deserialize, JsonSchema)]
+pub(crate) struct OfUser {
+    /// The name of a user; all users without it.
     user: Option<String>,
 }
 
-impl Whose {
+impl OfUser {
     async fn id(self, state: &ApiState) -> Result<Option<UserId>, ApiError> {
         match self.user {
             Some(name) => Ok(Some(by_name(state, name).await?.id)),
@@ -168,26 +180,33 @@ impl Whose {
 /// `GET /everpost/sessions`
 pub(crate) async fn list_sessions(
     State(state): State<ApiState>,
-    Parameters(whose): Parameters<Whose>,
+    Parameters(of_user): Parameters<OfUser>,
 ) -> ApiResult {
-    let user = whose.id(&state).await?;
+    let user = of_user.id(&state).await?;
     let accounts = state.people.accounts();
     let sessions = accounts
         .sessions(user, SESSIONS_MAX, state.people.now())
         .await?;
-    let sessions: Vec<Value> = sessions.iter().map(render_session).collect();
-    Ok(Json(json!({ "value": sessions })).into_response())
+    let sessions: List<ShownSession> = sessions.iter().map(ShownSession::from).collect();
+    Ok(Json(sessions).into_response())
+}
+
+/// How many sessions have ended.
+#[derive(Serialize, JsonSchema)]
+#[schemars(inline)]
+pub(crate) struct Ended {
+    ended: usize,
 }
 
 /// `POST /everpost/sessions/end`
 pub(crate) async fn end_sessions(
     State(state): State<ApiState>,
     by: Caller,
-    Parameters(whose): Parameters<Whose>,
+    Parameters(of_user): Parameters<OfUser>,
 ) -> ApiResult {
-    let user = whose.id(&state).await?;
+    let user = of_user.id(&state).await?;
     let ended = state.people.accounts().end_sessions(user, None, by).await?;
-    Ok(Json(json!({ "ended": ended })).into_response())
+    Ok(Json(Ended { ended }).into_response())
 }
 
 /// `DELETE /everpost/sessions/{id}`
@@ -201,19 +220,10 @@ pub(crate) async fn end_session(
 }
 
 /// A body of that form.
-pub(crate) fn read<T: serde::de::DeserializeOwned>(body: &Bytes) -> Result<T, ApiError> {
-    serde_json::from_value(json(body)?)
-        .map_err(|error| ApiError::bad_request(format!("The request body: {error}.")))
-}
-
-/// The role that a client names.
-pub(crate) fn role(word: &str) -> Result<Role, ApiError> {
-    Role::parse(word).ok_or_else(|| {
-        ApiError::of_field(
-            "role",
-            format!("the role {word:?} must be viewer, operator or admin"),
-        )
-    })
+pub(crate) fn read<T: DeserializeOwned + JsonSchema + 'static>(
+    body: &Bytes,
+) -> Result<T, ApiError> {
+    Ok(resource::read(&json(body)?)?)
 }
 
 async fn by_name(state: &ApiState, name: String) -> Result<User, ApiError> {
@@ -226,27 +236,66 @@ async fn by_id(state: &ApiState, id: UserId) -> Result<User, ApiError> {
     user.ok_or_else(|| ApiError::not_found("The user was deleted meanwhile."))
 }
 
-fn render(user: &User) -> Value {
-    let moment = |at: Option<Timestamp>| at.map(|at| at.to_string());
-    json!({
-        "name": user.name,
-        "role": user.role.name(),
-        "disabled": user.disabled_at.is_some(),
-        "hasSecondFactor": user.has_second_factor,
-        "hasPassword": !user.password_hash.is_empty(),
-        "createdAt": user.created_at.to_string(),
-        "signedInAt": moment(user.signed_in_at),
-    })
+/// A user as answers show it.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "User")]
+pub(crate) struct ShownUser {
+    name: String,
+    role: Role,
+    disabled: bool,
+    has_second_factor: bool,
+    has_password: bool,
+    created_at: Timestamp,
+    signed_in_at: Option<Timestamp>,
+    /// Where the user chooses a password, once; for a new link alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("format" = "uri"))]
+    password_url: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    password_url_expires_at: Option<Timestamp>,
 }
 
-fn render_session(session: &SessionRow) -> Value {
-    json!({
-        "id": session.id,
-        "user": session.user_name,
-        "startedAt": session.started_at.to_string(),
-        "usedAt": session.used_at.to_string(),
-        "expiresAt": session.expires_at.to_string(),
-        "address": session.address,
-        "browser": session.browser,
-    })
+impl From<&User> for ShownUser {
+    fn from(user: &User) -> Self {
+        Self {
+            name: user.name.clone(),
+            role: user.role,
+            disabled: user.disabled_at.is_some(),
+            has_second_factor: user.has_second_factor,
+            has_password: !user.password_hash.is_empty(),
+            created_at: user.created_at,
+            signed_in_at: user.signed_in_at,
+            password_url: None,
+            password_url_expires_at: None,
+        }
+    }
+}
+
+/// A session as answers show it.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "Session")]
+pub(crate) struct ShownSession {
+    id: String,
+    user: String,
+    started_at: Timestamp,
+    used_at: Timestamp,
+    expires_at: Timestamp,
+    address: Option<String>,
+    browser: Option<String>,
+}
+
+impl From<&SessionRow> for ShownSession {
+    fn from(session: &SessionRow) -> Self {
+        Self {
+            id: session.id.clone(),
+            user: session.user_name.clone(),
+            started_at: session.started_at,
+            used_at: session.used_at,
+            expires_at: session.expires_at,
+            address: session.address.clone(),
+            browser: session.browser.clone(),
+        }
+    }
 }

@@ -1,77 +1,100 @@
-//! Everpost's own door to what anybody has changed.
+//! The audit log.
 
 use axum::Json;
 use axum::extract::State;
-use serde::Deserialize;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use crate::api::ApiState;
+use crate::api::asked::moment;
 use crate::api::error::ApiError;
-use crate::api::operate::records::PAGE_ROWS;
-use crate::api::parameters::Parameters;
+use crate::api::lists::{Page, Paging};
+use crate::api::parameters::BothParameters;
 use crate::base::Timestamp;
-use crate::model::audit::{AuditEntry, AuditId, AuditRow};
+use crate::model::audit::{AuditEntry, AuditId, AuditRow, Change, TargetKind};
 use crate::store::audit::AuditQuery;
 
-#[derive(Deserialize)]
-pub(crate) struct Asked {
+/// The filters as a query has them.
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct AuditParameters {
+    /// The name of a user or a token.
     actor: Option<String>,
+    /// The action, such as `Create`.
     action: Option<String>,
-    #[serde(rename = "targetKind")]
+    /// The kind of the target, such as `Topic`.
     target_kind: Option<String>,
+    /// The name of the target, or of what it is part of: `orders` finds `orders/billing`, too.
     target: Option<String>,
+    /// At that moment or later.
+    #[schemars(with = "Option<Timestamp>")]
     from: Option<String>,
+    /// Before that moment.
+    #[schemars(with = "Option<Timestamp>")]
     to: Option<String>,
-    limit: Option<usize>,
-    before: Option<i64>,
+}
+
+/// An entry as answers show it.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "AuditEntry")]
+pub(crate) struct ShownEntry {
+    id: i64,
+    at: Timestamp,
+    #[schemars(extend("enum" = ["User", "ApiToken", "ManagementToken", "CommandLine"]))]
+    actor_kind: &'static str,
+    actor: String,
+    address: Option<String>,
+    action: String,
+    target_kind: TargetKind,
+    /// The name or the number.
+    target: String,
+    /// The same for people.
+    sentence: String,
+    changes: Vec<Change>,
+}
+
+impl From<&AuditRow> for ShownEntry {
+    fn from(row: &AuditRow) -> Self {
+        let AuditEntry {
+            caller,
+            action,
+            target,
+        } = &row.entry;
+        Self {
+            id: row.id.0,
+            at: caller.at,
+            actor_kind: caller.actor.kind(),
+            actor: caller.actor.name().to_owned(),
+            address: caller.address.map(|address| address.to_string()),
+            action: action.name().to_owned(),
+            target_kind: target.kind,
+            target: target.name.clone(),
+            sentence: row.entry.describe(),
+            changes: action.changes().to_vec(),
+        }
+    }
 }
 
 /// `GET /everpost/audit`
 pub(crate) async fn list(
     State(state): State<ApiState>,
-    Parameters(asked): Parameters<Asked>,
-) -> Result<Json<Value>, ApiError> {
+    BothParameters(filter, paging): BothParameters<AuditParameters, Paging>,
+) -> Result<Json<Page<ShownEntry>>, ApiError> {
     let query = AuditQuery {
-        actor: asked.actor,
-        action: asked.action,
-        target_kind: asked.target_kind,
-        target: asked.target,
-        from: moment("from", asked.from.as_deref())?,
-        to: moment("to", asked.to.as_deref())?,
-        before: asked.before.map(AuditId),
-        limit: asked.limit.unwrap_or(PAGE_ROWS),
+        actor: filter.actor,
+        action: filter.action,
+        target_kind: filter.target_kind,
+        target: filter.target,
+        from: moment("from", filter.from.as_deref())?,
+        to: moment("to", filter.to.as_deref())?,
+        before: paging.before.map(AuditId),
+        limit: paging.limit(),
     };
     let page = state.views.audit(query).await?;
-    let rows: Vec<Value> = page.rows.iter().map(render).collect();
-    Ok(Json(
-        json!({ "value": rows, "nextBefore": page.next_before.map(|id| id.0) }),
-    ))
-}
-
-fn moment(name: &str, text: Option<&str>) -> Result<Option<Timestamp>, ApiError> {
-    let parsed = text.map(str::parse).transpose();
-    parsed.map_err(|_| {
-        let problem = format!("The parameter {name} must be a moment as in 2026-11-21T06:40:00Z.");
-        ApiError::of_field(name, problem)
-    })
-}
-
-fn render(row: &AuditRow) -> Value {
-    let AuditEntry {
-        caller,
-        action,
-        target,
-    } = &row.entry;
-    json!({
-        "id": row.id.0,
-        "at": caller.at.to_string(),
-        "actorKind": caller.actor.kind(),
-        "actor": caller.actor.name(),
-        "address": caller.address,
-        "action": action.name(),
-        "targetKind": target.kind,
-        "target": target.name,
-        "sentence": row.entry.describe(),
-        "changes": action.changes(),
-    })
+    let next_before = page.next_before.map(|id| id.0);
+    Ok(Json(Page::new(
+        page.rows.iter().map(ShownEntry::from),
+        next_before,
+    )))
 }

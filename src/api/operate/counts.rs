@@ -3,12 +3,15 @@
 
 use axum::Json;
 use axum::extract::State;
-use serde::Deserialize;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use crate::api::ApiState;
 use crate::api::error::ApiError;
+use crate::api::lists::List;
 use crate::api::parameters::Parameters;
+use crate::base::Timestamp;
+use crate::broker::Counts;
 use crate::model::name::TopicName;
 use crate::store::views::{Bound, SLOTS_MAX, TrafficOf, TrafficQuery, TrafficSlot};
 
@@ -18,9 +21,9 @@ pub(crate) const SLOTS: i64 = 60;
 /// The length of a slot where the client does not say, and the unit of all lengths.
 pub(crate) const MINUTE_S: i64 = 60;
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 pub(crate) struct CountsFilter {
-    /// Compare with a count of the rows themselves.
+    /// Counts the rows as well, and compares.
     #[serde(default)]
     verify: bool,
 }
@@ -29,37 +32,100 @@ pub(crate) struct CountsFilter {
 pub(crate) async fn list_counts(
     State(state): State<ApiState>,
     Parameters(filter): Parameters<CountsFilter>,
-) -> Result<Json<Value>, ApiError> {
+) -> Result<Json<List<Counts>>, ApiError> {
     let mut rows = Vec::new();
     for account in state.broker.accounts().await? {
-        let mut row = account.render();
-        if filter.verify {
-            let verified = state.broker.verify(account.id).await?;
-            row["recount"] = json!({
-                "pending": verified.recount.pending,
-                "deadLetters": verified.recount.dead_letters,
-                "agrees": verified.agrees,
-            });
-        }
-        rows.push(row);
+        let verified = match filter.verify {
+            true => Some(state.broker.verify(account.id).await?),
+            false => None,
+        };
+        rows.push(Counts::new(&account, verified));
     }
-    Ok(Json(json!({ "value": rows })))
+    Ok(Json(rows.into_iter().collect()))
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct TrafficFilter {
+    /// The name of a topic; one of a namespace is `namespace/topic`.
     topic: Option<String>,
+    /// An event subscription of that topic.
     subscription: Option<String>,
+    /// The length of a slot.
+    #[schemars(range(min = MINUTE_S), extend("multipleOf" = MINUTE_S, "default" = MINUTE_S))]
     step_seconds: Option<i64>,
+    /// How many slots.
+    #[schemars(range(min = 1, max = SLOTS_MAX), extend("default" = SLOTS))]
     slots: Option<i64>,
+}
+
+/// A series of slots of equal length, up to now.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(inline)]
+pub(crate) struct Traffic {
+    step_seconds: i64,
+    value: Vec<Slot>,
+}
+
+/// What happened in a slot.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "TrafficSlot")]
+struct Slot {
+    from: Timestamp,
+    published: u64,
+    unmatched: u64,
+    bytes: u64,
+    matched: u64,
+    attempts: u64,
+    delivered: u64,
+    dead_lettered: u64,
+    dropped: u64,
+    /// Deliveries that were pending when the slot ended, or are now.
+    pending: u64,
+    /// Within how long such a part was delivered.
+    latency_ms: Percentiles,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[schemars(inline)]
+struct Percentiles {
+    p50: Option<Within>,
+    p95: Option<Within>,
+    p99: Option<Within>,
+}
+
+/// At most so many milliseconds, or `longer` than any bound.
+#[derive(Serialize, JsonSchema)]
+#[serde(untagged)]
+#[schemars(inline)]
+enum Within {
+    Milliseconds(u64),
+    Longer(Longer),
+}
+
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(inline)]
+enum Longer {
+    Longer,
+}
+
+impl From<Bound> for Within {
+    fn from(bound: Bound) -> Self {
+        match bound {
+            Bound::Within(ms) => Self::Milliseconds(ms),
+            Bound::Longer => Self::Longer(Longer::Longer),
+        }
+    }
 }
 
 /// `GET /everpost/traffic`
 pub(crate) async fn list_traffic(
     State(state): State<ApiState>,
     Parameters(filter): Parameters<TrafficFilter>,
-) -> Result<Json<Value>, ApiError> {
+) -> Result<Json<Traffic>, ApiError> {
     let of = traffic_of(&state, &filter)?;
     let step = filter.step_seconds.unwrap_or(MINUTE_S);
     if step < MINUTE_S || step % MINUTE_S != 0 {
@@ -76,8 +142,10 @@ pub(crate) async fn list_traffic(
     let now = state.broker.clock().now();
     let query = TrafficQuery::until(now, of, step.saturating_mul(1_000), slots);
     let series = state.views.traffic(query).await?;
-    let rows: Vec<Value> = series.iter().map(slot).collect();
-    Ok(Json(json!({ "stepSeconds": step, "value": rows })))
+    Ok(Json(Traffic {
+        step_seconds: step,
+        value: series.iter().map(Slot::from).collect(),
+    }))
 }
 
 fn traffic_of(state: &ApiState, filter: &TrafficFilter) -> Result<TrafficOf, ApiError> {
@@ -103,23 +171,25 @@ fn traffic_of(state: &ApiState, filter: &TrafficFilter) -> Result<TrafficOf, Api
     Ok(TrafficOf::Subscription(found.id))
 }
 
-fn slot(slot: &TrafficSlot) -> Value {
-    let within = |share| match slot.latency.within_ms(share) {
-        Some(Bound::Within(ms)) => json!(ms),
-        Some(Bound::Longer) => json!("longer"),
-        None => Value::Null,
-    };
-    json!({
-        "from": slot.start_at.to_string(),
-        "published": slot.published,
-        "unmatched": slot.unmatched,
-        "bytes": slot.bytes,
-        "matched": slot.matched,
-        "attempts": slot.attempts,
-        "delivered": slot.delivered,
-        "deadLettered": slot.dead_lettered,
-        "dropped": slot.dropped,
-        "pending": slot.pending,
-        "latencyMs": { "p50": within(0.5), "p95": within(0.95), "p99": within(0.99) },
-    })
+impl From<&TrafficSlot> for Slot {
+    fn from(slot: &TrafficSlot) -> Self {
+        let within = |share| slot.latency.within_ms(share).map(Within::from);
+        Self {
+            from: slot.start_at,
+            published: slot.published,
+            unmatched: slot.unmatched,
+            bytes: slot.bytes,
+            matched: slot.matched,
+            attempts: slot.attempts,
+            delivered: slot.delivered,
+            dead_lettered: slot.dead_lettered,
+            dropped: slot.dropped,
+            pending: slot.pending,
+            latency_ms: Percentiles {
+                p50: within(0.5),
+                p95: within(0.95),
+                p99: within(0.99),
+            },
+        }
+    }
 }

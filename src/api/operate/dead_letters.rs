@@ -2,42 +2,60 @@
 
 use axum::Json;
 use axum::extract::State;
-use serde::Deserialize;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use crate::api::ApiState;
-use crate::api::asked::{Of, Paging, moment, one_of};
+use crate::api::asked::{Of, moment, one_of};
 use crate::api::auth::Principal;
 use crate::api::error::ApiError;
-use crate::api::operate::records::{PAGE_ROWS, delivery_row};
+use crate::api::lists::{Page, Paging};
+use crate::api::operate::records::ShownRow;
 use crate::api::parameters::{BothParameters, Parameters};
+use crate::base::Timestamp;
 use crate::model::audit::Caller;
 use crate::model::dead_letter_filter::DeadLetterFilter;
 use crate::model::delivery::{DeliveryId, Outcome};
 use crate::store::views::{DeadLetterQuery, NUMBERS_MAX};
 
-/// The filters as a query has them.
-#[derive(Deserialize)]
+/// The filters as a query has them. All that is given must hold.
+#[derive(Deserialize, JsonSchema)]
 pub(crate) struct DeadLetterParameters {
+    /// The name of a topic; one of a namespace is `namespace/topic`.
     topic: Option<String>,
+    /// An event subscription of that topic.
     subscription: Option<String>,
+    /// The dead-letter reason.
     reason: Option<String>,
+    /// The outcome of the last attempt.
+    #[schemars(with = "Option<Outcome>")]
     outcome: Option<String>,
+    /// The HTTP status of the last attempt.
     status: Option<u16>,
+    /// Dead-lettered at that moment or later.
+    #[schemars(with = "Option<Timestamp>")]
     from: Option<String>,
+    /// Dead-lettered before that moment.
+    #[schemars(with = "Option<Timestamp>")]
     to: Option<String>,
+    /// The type of the event; a `*` at the end stands for anything.
     #[serde(rename = "type")]
     event_type: Option<String>,
+    /// The subject of the event; a `*` at the end stands for anything.
     subject: Option<String>,
+    /// In id, type, subject or data of the event.
     text: Option<String>,
 }
 
-/// How much of a purge is made at once.
-#[derive(Deserialize)]
+/// How much is purged at once.
+#[derive(Deserialize, JsonSchema)]
 pub(crate) struct PurgeParameters {
+    /// How many at most.
+    #[schemars(extend("default" = NUMBERS_MAX))]
     limit: Option<usize>,
+    /// The `nextBefore` of the last request.
     before: Option<i64>,
-    /// Says that a purge without any filter is meant.
+    /// All dead letters, without any filter.
     #[serde(default)]
     all: bool,
 }
@@ -81,17 +99,25 @@ pub(crate) async fn list(
     State(state): State<ApiState>,
     principal: Principal,
     BothParameters(filter, paging): BothParameters<DeadLetterParameters, Paging>,
-) -> Result<Json<Value>, ApiError> {
+) -> Result<Json<Page<ShownRow>>, ApiError> {
     let query = DeadLetterQuery {
         filter: filter.filter(&state, &principal)?,
         before: paging.before.map(DeliveryId),
-        limit: paging.limit.unwrap_or(PAGE_ROWS),
+        limit: paging.limit(),
     };
     let page = state.views.dead_letters(query).await?;
-    let rows: Vec<Value> = page.rows.iter().map(delivery_row).collect();
-    Ok(Json(
-        json!({ "value": rows, "nextBefore": page.next_before.map(|id| id.0) }),
-    ))
+    let next_before = page.next_before.map(|id| id.0);
+    Ok(Json(Page::new(
+        page.rows.iter().map(ShownRow::from),
+        next_before,
+    )))
+}
+
+/// How many dead letters match.
+#[derive(Serialize, JsonSchema)]
+#[schemars(inline)]
+pub(crate) struct Count {
+    count: u64,
 }
 
 /// `GET /everpost/deadLetters/count`
@@ -99,34 +125,45 @@ pub(crate) async fn count(
     State(state): State<ApiState>,
     principal: Principal,
     Parameters(filter): Parameters<DeadLetterParameters>,
-) -> Result<Json<Value>, ApiError> {
+) -> Result<Json<Count>, ApiError> {
     let filter = filter.filter(&state, &principal)?;
     let count = state.views.count_dead_letters(filter).await?;
-    Ok(Json(json!({ "count": count })))
+    Ok(Json(Count { count }))
 }
 
-/// `POST /everpost/deadLetters/purge`: one bite of a purge. Whoever wants it all asks again with `before` set
-/// to `nextBefore`, until there is none.
+/// What was removed.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(inline)]
+pub(crate) struct Purged {
+    removed: usize,
+    /// Held by receivers, and left.
+    locked: usize,
+    next_before: Option<i64>,
+}
+
+/// `POST /everpost/deadLetters/purge`: one batch. To purge them all, repeat it with `before` set to
+/// `nextBefore` until there is none.
 pub(crate) async fn purge(
     State(state): State<ApiState>,
     principal: Principal,
     by: Caller,
-    BothParameters(filter, bite): BothParameters<DeadLetterParameters, PurgeParameters>,
-) -> Result<Json<Value>, ApiError> {
-    if filter.is_empty() && !bite.all {
+    BothParameters(filter, batch): BothParameters<DeadLetterParameters, PurgeParameters>,
+) -> Result<Json<Purged>, ApiError> {
+    if filter.is_empty() && !batch.all {
         return Err(ApiError::bad_request(
             "A purge needs a filter, or all=true where all dead letters are meant.",
         ));
     }
     let query = DeadLetterQuery {
         filter: filter.filter(&state, &principal)?,
-        before: bite.before.map(DeliveryId),
-        limit: bite.limit.unwrap_or(NUMBERS_MAX),
+        before: batch.before.map(DeliveryId),
+        limit: batch.limit.unwrap_or(NUMBERS_MAX),
     };
     let purged = state.broker.purge_dead_letters(&by, query).await?;
-    Ok(Json(json!({
-        "removed": purged.removed,
-        "locked": purged.held,
-        "nextBefore": purged.next_before.map(|id| id.0),
-    })))
+    Ok(Json(Purged {
+        removed: purged.removed,
+        locked: purged.held,
+        next_before: purged.next_before.map(|id| id.0),
+    }))
 }

@@ -3,34 +3,56 @@
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::{Path, State};
-use serde::Deserialize;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use crate::api::ApiState;
 use crate::api::error::ApiError;
+use crate::api::operate::records::ShownHold;
 use crate::broker::{PublishError, RetryNowError, SendError};
 use crate::model::audit::Caller;
 use crate::model::delivery::DeliveryId;
 use crate::model::event::EventKey;
+
+/// What became of a delivery that was to be attempted now.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(inline)]
+pub(crate) struct Tried {
+    delivery_id: i64,
+    due: bool,
+    /// Why it is not attempted although it is due, such as Paused or OnProbation.
+    held: Option<ShownHold>,
+}
 
 /// `POST /everpost/deliveries/{id}/tryNow`
 pub(crate) async fn try_now(
     State(state): State<ApiState>,
     by: Caller,
     Path(id): Path<i64>,
-) -> Result<Json<Value>, ApiError> {
-    let hold = state.broker.retry_now(&by, DeliveryId(id)).await?;
-    let held = hold.map(|hold| hold.render());
-    Ok(Json(
-        json!({ "deliveryId": id, "due": hold.is_none(), "held": held }),
-    ))
+) -> Result<Json<Tried>, ApiError> {
+    let held = state.broker.retry_now(&by, DeliveryId(id)).await?;
+    Ok(Json(Tried {
+        delivery_id: id,
+        due: held.is_none(),
+        held: held.map(ShownHold::from),
+    }))
 }
 
-/// To whom an event is to be sent.
-#[derive(Deserialize)]
+/// The event subscription that an event is sent to.
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(inline)]
 pub(crate) struct SendBody {
     subscription: String,
+}
+
+/// The delivery that an event is sent by.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(inline)]
+pub(crate) struct Sent {
+    delivery_id: i64,
 }
 
 /// `POST /everpost/events/{key}/send`
@@ -39,7 +61,7 @@ pub(crate) async fn send(
     by: Caller,
     Path(key): Path<i64>,
     body: Bytes,
-) -> Result<Json<Value>, ApiError> {
+) -> Result<Json<Sent>, ApiError> {
     let body: SendBody = serde_json::from_slice(&body).map_err(|cause| {
         ApiError::bad_request(format!("The request body cannot be read: {cause}."))
     })?;
@@ -47,7 +69,9 @@ pub(crate) async fn send(
         .broker
         .send_stored(&by, EventKey(key), &body.subscription)
         .await?;
-    Ok(Json(json!({ "deliveryId": delivery.0 })))
+    Ok(Json(Sent {
+        delivery_id: delivery.0,
+    }))
 }
 
 impl From<SendError> for ApiError {

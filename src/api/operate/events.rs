@@ -1,46 +1,107 @@
 //! Everpost's own door to searches in the events.
 
+use std::collections::BTreeMap;
+
 use axum::Json;
 use axum::extract::State;
-use serde::Deserialize;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use crate::api::ApiState;
 use crate::api::asked::{Of, moment, one_of};
 use crate::api::auth::Principal;
 use crate::api::error::ApiError;
-use crate::api::operate::records::PAGE_ROWS;
-use crate::api::parameters::Parameters;
+use crate::api::lists::{Page, Paging};
+use crate::api::parameters::BothParameters;
+use crate::base::Timestamp;
 use crate::model::event::EventKey;
 use crate::model::event_filter::{DeliveryStage, EventFilter};
-use crate::store::views::{EventQuery, EventRow, SearchProgress};
+use crate::store::views::{EventQuery, EventRow};
 
-/// The filters as a query has them.
-#[derive(Deserialize)]
+/// The filters as a query has them. All that is given must hold.
+#[derive(Deserialize, JsonSchema)]
 pub(crate) struct EventParameters {
+    /// The name of a topic; one of a namespace is `namespace/topic`.
     topic: Option<String>,
+    /// An event subscription of that topic, which matched the event.
     subscription: Option<String>,
+    /// The status of a delivery of the event, to that event subscription if one is given; `Retrying` is
+    /// pending after a failure.
+    #[schemars(with = "Option<DeliveryStage>")]
     state: Option<String>,
+    /// The publisher's id of the event.
     id: Option<String>,
+    /// The type of the event; a `*` at the end stands for anything.
     #[serde(rename = "type")]
     event_type: Option<String>,
+    /// The subject of the event; a `*` at the end stands for anything.
     subject: Option<String>,
+    /// In id, type, subject or data of the event.
     text: Option<String>,
+    /// Received at that moment or later.
+    #[schemars(with = "Option<Timestamp>")]
     from: Option<String>,
+    /// Received before that moment.
+    #[schemars(with = "Option<Timestamp>")]
     to: Option<String>,
+    /// Only those that no event subscription matched.
     #[serde(default)]
     unmatched: bool,
-    limit: Option<usize>,
-    before: Option<i64>,
+}
+
+/// A page of events, with how far the search came.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(inline)]
+pub(crate) struct FoundEvents {
+    #[serde(flatten)]
+    page: Page<ShownEvent>,
+    /// Set where the search ended before the page was full and before the oldest event.
+    looked_back: Option<Progress>,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[schemars(inline)]
+struct Progress {
+    /// Events that were looked at.
+    events: u64,
+    /// When the last of them was received.
+    to: Timestamp,
+}
+
+/// An event in a list.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "EventRow")]
+pub(crate) struct ShownEvent {
+    /// The appliance's own number.
+    key: i64,
+    topic: String,
+    /// The publisher's id.
+    id: String,
+    event_type: String,
+    subject: Option<String>,
+    received_at: Timestamp,
+    /// Bytes of the data.
+    size: u64,
+    /// Event subscriptions that matched it.
+    matched: u64,
+    /// Its deliveries, counted by their states.
+    deliveries: BTreeMap<&'static str, u64>,
 }
 
 impl EventParameters {
-    fn query(self, state: &ApiState, principal: &Principal) -> Result<EventQuery, ApiError> {
+    fn query(
+        self,
+        paging: &Paging,
+        state: &ApiState,
+        principal: &Principal,
+    ) -> Result<EventQuery, ApiError> {
         let (topic, subscription) = (self.topic.as_deref(), self.subscription.as_deref());
         let of = Of::named(topic, subscription, state)?;
         Ok(EventQuery {
-            before: self.before.map(EventKey),
-            limit: self.limit.unwrap_or(PAGE_ROWS),
+            before: paging.before.map(EventKey),
+            limit: paging.limit(),
             filter: EventFilter {
                 topic: of.topic,
                 subscription: of.subscription,
@@ -66,38 +127,37 @@ impl EventParameters {
 pub(crate) async fn list(
     State(state): State<ApiState>,
     principal: Principal,
-    Parameters(filter): Parameters<EventParameters>,
-) -> Result<Json<Value>, ApiError> {
+    BothParameters(filter, paging): BothParameters<EventParameters, Paging>,
+) -> Result<Json<FoundEvents>, ApiError> {
     let page = state
         .views
-        .events(filter.query(&state, &principal)?)
+        .events(filter.query(&paging, &state, &principal)?)
         .await?;
-    let rows: Vec<Value> = page.rows.iter().map(event_row).collect();
-    Ok(Json(json!({
-        "value": rows,
-        "nextBefore": page.next_before.map(|key| key.0),
-        "lookedBack": page.progress.map(progress),
-    })))
+    let next_before = page.next_before.map(|key| key.0);
+    Ok(Json(FoundEvents {
+        page: Page::new(page.rows.iter().map(ShownEvent::from), next_before),
+        looked_back: page.progress.map(|progress| Progress {
+            events: progress.events,
+            to: progress.to,
+        }),
+    }))
 }
 
-fn progress(progress: SearchProgress) -> Value {
-    json!({ "events": progress.events, "to": progress.to.to_string() })
-}
-
-fn event_row(row: &EventRow) -> Value {
-    let deliveries = row.deliveries.iter();
-    let deliveries: serde_json::Map<_, _> = deliveries
-        .map(|(state, count)| (state.name().to_owned(), Value::from(*count)))
-        .collect();
-    json!({
-        "key": row.key.0,
-        "topic": row.topic,
-        "id": row.id,
-        "eventType": row.event_type,
-        "subject": row.subject,
-        "receivedAt": row.received_at.to_string(),
-        "size": row.data_bytes,
-        "matched": row.matched,
-        "deliveries": deliveries,
-    })
+impl From<&EventRow> for ShownEvent {
+    fn from(row: &EventRow) -> Self {
+        let deliveries = row.deliveries.iter();
+        Self {
+            key: row.key.0,
+            topic: row.topic.clone(),
+            id: row.id.clone(),
+            event_type: row.event_type.clone(),
+            subject: row.subject.clone(),
+            received_at: row.received_at,
+            size: row.data_bytes,
+            matched: row.matched,
+            deliveries: deliveries
+                .map(|(state, count)| (state.name(), *count))
+                .collect(),
+        }
+    }
 }

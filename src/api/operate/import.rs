@@ -3,8 +3,8 @@
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::State;
-use serde::Deserialize;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use crate::api::ApiState;
 use crate::api::error::ApiError;
@@ -15,11 +15,23 @@ use crate::model::name::{SubscriptionName, TopicName};
 use crate::wire::dead_letter_import;
 
 /// Where the events are to go.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 pub(crate) struct Target {
+    /// The name of a topic; one of a namespace is `namespace/topic`.
+    #[schemars(example = &"orders")]
     topic: String,
-    /// Without it, to every subscription of the topic that wants them.
+    /// The only event subscription that gets them, whatever its filter says.
     subscription: Option<String>,
+}
+
+/// What was imported.
+#[derive(Serialize, JsonSchema)]
+#[schemars(inline)]
+pub(crate) struct Imported {
+    records: usize,
+    imported: usize,
+    /// The blob had been imported before.
+    repeated: bool,
 }
 
 /// `POST /everpost/deadLetters/import`: publishes the events of one blob anew, all or none. The same blob is
@@ -29,7 +41,7 @@ pub(crate) async fn import(
     by: Caller,
     Parameters(target): Parameters<Target>,
     blob: Bytes,
-) -> Result<Json<Value>, ApiError> {
+) -> Result<Json<Imported>, ApiError> {
     let topic = TopicName::parse(&target.topic)?;
     let entry = state.broker.topic(&topic)?;
     let (now, entropy) = (state.broker.clock().now(), state.broker.entropy());
@@ -52,9 +64,9 @@ pub(crate) async fn import(
         .broker
         .import(&by, &entry, only.as_deref(), events, mark);
     let stored = imported.await?;
-    Ok(Json(json!({
-        "records": records,
-        "imported": stored.len(),
-        "repeated": stored.len() < records,
-    })))
+    Ok(Json(Imported {
+        records,
+        imported: stored.len(),
+        repeated: stored.len() < records,
+    }))
 }

@@ -1,17 +1,19 @@
 //! Everpost's own door to what has been stored: events, deliveries and dead letters.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use axum::Json;
 use axum::extract::{Path, State};
+use schemars::JsonSchema;
 use serde::Serialize;
+use serde_json::Value;
 use serde_json::value::RawValue;
-use serde_json::{Value, json};
 
 use crate::api::ApiState;
 use crate::api::error::ApiError;
 use crate::base::Timestamp;
-use crate::model::dead_letter::DeadLetterDetails;
+use crate::broker::Hold;
 use crate::model::delivery::{DeliveryAttempt, DeliveryId, DeliveryState, Outcome};
 use crate::model::event::EventKey;
 use crate::model::name::TopicName;
@@ -19,9 +21,6 @@ use crate::model::registry::Registry;
 use crate::store::views::{DeliveryDetail, DeliveryRow, EventDetail, LineageRow};
 use crate::wire::dead_letter::RecordOf;
 use crate::wire::stored_event::StoredEventBody;
-
-/// Rows of a page when the client does not say.
-pub(crate) const PAGE_ROWS: usize = 50;
 
 /// `GET /everpost/events/{key}`
 pub(crate) async fn get_event(
@@ -50,7 +49,7 @@ pub(crate) async fn get_dead_letter(
         .ok_or_else(missing)?;
     Ok(Json(DeadLetterBody {
         record: record(&state.broker.registry(), &detail.row, &event),
-        delivery: delivery(&detail),
+        delivery: (&detail).into(),
         event: envelope(&event),
     }))
 }
@@ -77,121 +76,228 @@ fn was_dead(state: DeliveryState) -> bool {
     }
 }
 
-#[derive(Serialize)]
+/// An event, and what became of it.
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "Event")]
 pub(crate) struct EventBody {
     #[serde(flatten)]
     envelope: StoredEventBody,
-    deliveries: Vec<Value>,
-    /// The resubmission that made it; `null` for what a publisher sent.
-    made_by: Option<Value>,
-    resubmissions: Vec<Value>,
+    deliveries: Vec<ShownDelivery>,
+    /// The resubmission that made it; null for what a publisher sent.
+    made_by: Option<Resubmission>,
+    resubmissions: Vec<Resubmission>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "DeadLetter")]
 pub(crate) struct DeadLetterBody {
     #[serde(flatten)]
-    delivery: Value,
+    delivery: ShownDelivery,
     event: StoredEventBody,
+    /// What Azure would have written to storage.
+    #[schemars(with = "Value")]
     record: Option<Box<RawValue>>,
 }
 
+/// A delivery in a list.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "DeliveryRow")]
+pub(crate) struct ShownRow {
+    delivery_id: i64,
+    event_key: i64,
+    event_id: String,
+    event_type: String,
+    subject: Option<String>,
+    topic: String,
+    subscription: String,
+    state: DeliveryState,
+    attempts: u32,
+    published_at: Timestamp,
+    next_attempt_at: Option<Timestamp>,
+    ended_at: Option<Timestamp>,
+    removed_at: Option<Timestamp>,
+    locked_until: Option<Timestamp>,
+    deferred: bool,
+    /// The blob that the dead letter went to.
+    blob: Option<String>,
+    dead_letter_reason: Option<String>,
+    dead_letter_error_description: Option<String>,
+    dead_letter_properties: BTreeMap<String, String>,
+    last_delivery_outcome: Option<Outcome>,
+    last_http_status_code: Option<u16>,
+    last_attempt_at: Option<Timestamp>,
+    resubmission_of: Option<i64>,
+    resubmitted_as: Option<i64>,
+}
+
+/// A delivery with its attempts.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "Delivery")]
+pub(crate) struct ShownDelivery {
+    #[serde(flatten)]
+    row: ShownRow,
+    /// Why it is not attempted although it is due, such as Paused or OnProbation.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    held: Option<Option<ShownHold>>,
+    delivery_attempts: Vec<Attempt>,
+    /// The resubmission that made it; null for what a publisher sent.
+    made_by: Option<Resubmission>,
+    resubmissions: Vec<Resubmission>,
+}
+
+/// What holds a delivery back that would be due otherwise.
+#[derive(Serialize, JsonSchema)]
+#[schemars(inline)]
+pub(crate) struct ShownHold {
+    state: &'static str,
+    until: Option<Timestamp>,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "DeliveryAttempt")]
+struct Attempt {
+    attempt: u32,
+    started_at: Timestamp,
+    duration_ms: u64,
+    outcome: Outcome,
+    http_status_code: Option<u16>,
+    error: Option<String>,
+    remote_address: Option<String>,
+    /// Names and values.
+    #[schemars(with = "Vec<[String; 2]>")]
+    response_headers: Vec<(String, String)>,
+    /// As far as it is kept.
+    response_body: String,
+    /// Of an answer after the deadline.
+    late_http_status_code: Option<u16>,
+    late_after_ms: Option<u64>,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct Resubmission {
+    delivery_id: i64,
+    event_key: i64,
+    as_delivery_id: Option<i64>,
+    as_event_key: Option<i64>,
+    /// The topic of the new event; null also once that event is gone.
+    as_topic: Option<String>,
+    url: Option<String>,
+    replay_job: Option<i64>,
+    resubmitted_at: Timestamp,
+}
+
 fn event_body(state: &ApiState, event: &EventDetail) -> EventBody {
-    let deliveries = event.deliveries.iter().map(|each| {
-        let mut body = delivery(each);
-        let is_pending = each.row.state == DeliveryState::Pending;
-        let hold = is_pending.then(|| state.broker.hold(each.row.subscription_id));
-        body["held"] = hold.flatten().map(|hold| hold.render()).into();
-        body
+    let deliveries = event.deliveries.iter().map(|detail| {
+        let is_pending = detail.row.state == DeliveryState::Pending;
+        let hold = is_pending.then(|| state.broker.hold(detail.row.subscription_id));
+        ShownDelivery {
+            held: Some(hold.flatten().map(ShownHold::from)),
+            ..detail.into()
+        }
     });
     EventBody {
         envelope: envelope(event),
         deliveries: deliveries.collect(),
-        made_by: event.lineage.made_by.as_ref().map(line),
-        resubmissions: event.lineage.resubmissions.iter().map(line).collect(),
+        made_by: event.lineage.made_by.as_ref().map(Resubmission::from),
+        resubmissions: resubmissions(&event.lineage.resubmissions),
     }
-}
-
-fn line(line: &LineageRow) -> Value {
-    json!({
-        "deliveryId": line.delivery.0,
-        "eventKey": line.event.0,
-        "asDeliveryId": line.as_delivery.map(|id| id.0),
-        "asEventKey": line.as_event.map(|key| key.0),
-        "asTopic": line.as_topic,
-        "url": line.url,
-        "replayJob": line.replay_job.map(|id| id.0),
-        "resubmittedAt": line.resubmitted_at.to_string(),
-    })
 }
 
 fn envelope(detail: &EventDetail) -> StoredEventBody {
     StoredEventBody::new(&detail.stored, &detail.topic, detail.matched)
 }
 
-pub(crate) fn delivery_row(row: &DeliveryRow) -> Value {
-    let moment = |at: Option<Timestamp>| at.map(|at| at.to_string());
-    json!({
-        "deliveryId": row.id.0,
-        "eventKey": row.event.0,
-        "eventId": row.event_id,
-        "eventType": row.event_type,
-        "subject": row.subject,
-        "topic": row.topic,
-        "subscription": row.subscription,
-        "state": row.state.name(),
-        "attempts": row.attempts,
-        "publishedAt": row.published_at.to_string(),
-        "nextAttemptAt": moment(row.next_attempt_at),
-        "endedAt": moment(row.ended_at),
-        "removedAt": moment(row.removed_at),
-        "lockedUntil": moment(row.locked_until),
-        "deferred": row.deferred,
-        "blob": row.blob,
-        "deadLetterReason": row.reason(),
-        "deadLetterErrorDescription": row.reason_description(),
-        "deadLetterProperties": properties(&row.dead_letter),
-        "lastDeliveryOutcome": row.last_outcome.map(Outcome::name),
-        "lastHttpStatusCode": row.last_status,
-        "lastAttemptAt": moment(row.last_attempt_at),
-        "resubmissionOf": row.resubmission_of.map(|id| id.0),
-        "resubmittedAs": row.resubmitted_as.map(|id| id.0),
-    })
+fn resubmissions(rows: &[LineageRow]) -> Vec<Resubmission> {
+    rows.iter().map(Resubmission::from).collect()
 }
 
-/// The properties of a dead letter as an object.
-pub(crate) fn properties(details: &DeadLetterDetails) -> Value {
-    let properties = details.properties.iter();
-    properties
-        .map(|(name, value)| (name.clone(), Value::from(value.as_str())))
-        .collect::<serde_json::Map<_, _>>()
-        .into()
+impl From<&LineageRow> for Resubmission {
+    fn from(row: &LineageRow) -> Self {
+        Self {
+            delivery_id: row.delivery.0,
+            event_key: row.event.0,
+            as_delivery_id: row.as_delivery.map(|id| id.0),
+            as_event_key: row.as_event.map(|key| key.0),
+            as_topic: row.as_topic.clone(),
+            url: row.url.clone(),
+            replay_job: row.replay_job.map(|id| id.0),
+            resubmitted_at: row.resubmitted_at,
+        }
+    }
 }
 
-fn delivery(detail: &DeliveryDetail) -> Value {
-    let mut body = delivery_row(&detail.row);
-    body["deliveryAttempts"] = detail.attempts.iter().map(attempt).collect();
-    body["madeBy"] = detail.made_by.as_ref().map(line).into();
-    body["resubmissions"] = detail.resubmissions.iter().map(line).collect();
-    body
+impl From<Hold> for ShownHold {
+    fn from(Hold { state, until }: Hold) -> Self {
+        Self { state, until }
+    }
 }
 
-fn attempt(attempt: &DeliveryAttempt) -> Value {
-    let answer = &attempt.result;
-    json!({
-        "attempt": attempt.attempt,
-        "startedAt": attempt.started_at.to_string(),
-        "durationMs": millis(attempt.duration),
-        "outcome": answer.outcome.name(),
-        "httpStatusCode": answer.status,
-        "error": answer.error,
-        "remoteAddress": answer.remote_address,
-        "responseHeaders": answer.headers,
-        "responseBody": String::from_utf8_lossy(&answer.body),
-        "lateHttpStatusCode": attempt.late.map(|late| late.status),
-        "lateAfterMs": attempt.late.map(|late| millis(late.after)),
-    })
+impl From<&DeliveryRow> for ShownRow {
+    fn from(row: &DeliveryRow) -> Self {
+        Self {
+            delivery_id: row.id.0,
+            event_key: row.event.0,
+            event_id: row.event_id.clone(),
+            event_type: row.event_type.clone(),
+            subject: row.subject.clone(),
+            topic: row.topic.clone(),
+            subscription: row.subscription.clone(),
+            state: row.state,
+            attempts: row.attempts,
+            published_at: row.published_at,
+            next_attempt_at: row.next_attempt_at,
+            ended_at: row.ended_at,
+            removed_at: row.removed_at,
+            locked_until: row.locked_until,
+            deferred: row.deferred,
+            blob: row.blob.clone(),
+            dead_letter_reason: row.reason().map(str::to_owned),
+            dead_letter_error_description: row.reason_description().map(str::to_owned),
+            dead_letter_properties: row.dead_letter.properties.iter().cloned().collect(),
+            last_delivery_outcome: row.last_outcome,
+            last_http_status_code: row.last_status,
+            last_attempt_at: row.last_attempt_at,
+            resubmission_of: row.resubmission_of.map(|id| id.0),
+            resubmitted_as: row.resubmitted_as.map(|id| id.0),
+        }
+    }
+}
+
+impl From<&DeliveryDetail> for ShownDelivery {
+    fn from(detail: &DeliveryDetail) -> Self {
+        Self {
+            row: (&detail.row).into(),
+            held: None,
+            delivery_attempts: detail.attempts.iter().map(Attempt::from).collect(),
+            made_by: detail.made_by.as_ref().map(Resubmission::from),
+            resubmissions: resubmissions(&detail.resubmissions),
+        }
+    }
+}
+
+impl From<&DeliveryAttempt> for Attempt {
+    fn from(attempt: &DeliveryAttempt) -> Self {
+        let result = &attempt.result;
+        Self {
+            attempt: attempt.attempt,
+            started_at: attempt.started_at,
+            duration_ms: millis(attempt.duration),
+            outcome: result.outcome,
+            http_status_code: result.status,
+            error: result.error.clone(),
+            remote_address: result.remote_address.clone(),
+            response_headers: result.headers.clone(),
+            response_body: String::from_utf8_lossy(&result.body).into_owned(),
+            late_http_status_code: attempt.late.map(|late| late.status),
+            late_after_ms: attempt.late.map(|late| millis(late.after)),
+        }
+    }
 }
 
 fn millis(duration: Duration) -> u64 {

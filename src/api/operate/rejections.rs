@@ -1,79 +1,104 @@
-//! Everpost's own door to the publish requests that were refused.
+//! Publish requests that were rejected.
 
 use axum::Json;
 use axum::extract::{Path, State};
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
-use serde::Deserialize;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use crate::api::ApiState;
 use crate::api::error::ApiError;
-use crate::api::operate::records::PAGE_ROWS;
-use crate::api::parameters::Parameters;
+use crate::api::lists::{Page, Paging};
+use crate::api::parameters::BothParameters;
+use crate::base::Timestamp;
 use crate::model::name::TopicName;
 use crate::model::rejection::{RejectionId, StoredRejection};
 use crate::store::views::RejectionQuery;
-use crate::wire;
+use crate::wire::BodyBeginning;
 
-#[derive(Deserialize)]
-pub(crate) struct Asked {
+/// The filters as a query has them.
+#[derive(Deserialize, JsonSchema)]
+pub(crate) struct RejectionParameters {
+    /// The name of a topic; one of a namespace is `namespace/topic`.
     topic: Option<String>,
+    /// Part of what the publisher was told, or the whole code.
     reason: Option<String>,
-    limit: Option<usize>,
-    before: Option<i64>,
+}
+
+/// A rejected request in a list.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "RejectedEventRow")]
+pub(crate) struct ShownRejection {
+    id: i64,
+    topic: String,
+    received_at: Timestamp,
+    http_status_code: u16,
+    code: String,
+    reason: String,
+    content_type: Option<String>,
+    size: usize,
+}
+
+/// A rejected request with its body.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "RejectedEvent")]
+pub(crate) struct RejectionDetail {
+    #[serde(flatten)]
+    row: ShownRejection,
+    #[serde(flatten)]
+    body: BodyBeginning,
+}
+
+impl From<&StoredRejection> for ShownRejection {
+    fn from(stored: &StoredRejection) -> Self {
+        let rejection = &stored.rejection;
+        Self {
+            id: stored.id.0,
+            topic: stored.topic.clone(),
+            received_at: rejection.received_at,
+            http_status_code: rejection.status,
+            code: rejection.code.clone(),
+            reason: rejection.reason.clone(),
+            content_type: rejection.content_type.clone(),
+            size: rejection.bytes,
+        }
+    }
 }
 
 /// `GET /everpost/rejectedEvents`
 pub(crate) async fn list(
     State(state): State<ApiState>,
-    Parameters(asked): Parameters<Asked>,
-) -> Result<Json<Value>, ApiError> {
-    let topic = match asked.topic {
+    BothParameters(filter, paging): BothParameters<RejectionParameters, Paging>,
+) -> Result<Json<Page<ShownRejection>>, ApiError> {
+    let topic = match filter.topic {
         Some(name) => Some(state.broker.topic(&TopicName::parse(&name)?)?.topic.id),
         None => None,
     };
     let query = RejectionQuery {
         topic,
-        reason: asked.reason,
-        before: asked.before.map(RejectionId),
-        limit: asked.limit.unwrap_or(PAGE_ROWS),
+        reason: filter.reason,
+        before: paging.before.map(RejectionId),
+        limit: paging.limit(),
     };
     let page = state.views.rejections(query).await?;
-    let rows: Vec<Value> = page.rows.iter().map(row).collect();
-    Ok(Json(
-        json!({ "value": rows, "nextBefore": page.next_before.map(|id| id.0) }),
-    ))
+    let next_before = page.next_before.map(|id| id.0);
+    Ok(Json(Page::new(
+        page.rows.iter().map(ShownRejection::from),
+        next_before,
+    )))
 }
 
 /// `GET /everpost/rejectedEvents/{id}`
 pub(crate) async fn get(
     State(state): State<ApiState>,
     Path(id): Path<i64>,
-) -> Result<Json<Value>, ApiError> {
+) -> Result<Json<RejectionDetail>, ApiError> {
     let found = state.views.rejection(RejectionId(id)).await?;
     let found =
-        found.ok_or_else(|| ApiError::not_found(format!("There is no refused request {id}.")))?;
-    let mut body = row(&found);
-    let body_start = &found.rejection.body_start;
-    body["truncated"] = json!(body_start.len() < found.rejection.bytes);
-    match wire::text_beginning(body_start) {
-        Some(text) => body["body"] = json!(text),
-        None => body["bodyBase64"] = json!(STANDARD.encode(body_start)),
-    }
-    Ok(Json(body))
-}
-
-fn row(stored: &StoredRejection) -> Value {
-    let rejection = &stored.rejection;
-    json!({
-        "id": stored.id.0,
-        "topic": stored.topic,
-        "receivedAt": rejection.received_at.to_string(),
-        "httpStatusCode": rejection.status,
-        "code": rejection.code,
-        "reason": rejection.reason,
-        "contentType": rejection.content_type,
-        "size": rejection.bytes,
-    })
+        found.ok_or_else(|| ApiError::not_found(format!("There is no rejected request {id}.")))?;
+    let bytes = found.rejection.bytes as u64;
+    Ok(Json(RejectionDetail {
+        row: (&found).into(),
+        body: BodyBeginning::new(&found.rejection.body_start, bytes),
+    }))
 }

@@ -5,33 +5,27 @@ use axum::body::Bytes;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use crate::api::ApiState;
-use crate::api::asked::Paging;
 use crate::api::error::ApiError;
+use crate::api::lists::{Page, Paging};
 use crate::api::manage::json as parse;
 use crate::api::parameters::Parameters;
 use crate::model::audit::Caller;
 use crate::model::replay::{ReplayCommand, ReplayJob, ReplayJobId};
-use crate::store::views::PAGE_ROWS_MAX;
-use crate::wire::resource::{self, ReplayContext, ReplayRequest};
-
-/// Rows of a page when the client does not say.
-const PAGE_ROWS: usize = 50;
+use crate::wire::resource::{self, ReplayContext, ReplayFates, ReplayRequest, ShownReplay};
 
 /// `GET /everpost/replays`
 pub(crate) async fn list(
     State(state): State<ApiState>,
     Parameters(paging): Parameters<Paging>,
-) -> Result<Json<Value>, ApiError> {
-    let limit = paging.limit.unwrap_or(PAGE_ROWS).clamp(1, PAGE_ROWS_MAX);
+) -> Result<Json<Page<ShownReplay>>, ApiError> {
     let before = paging.before.map(ReplayJobId);
-    let page = state.views.replay_jobs(before, limit).await?;
-    let rows: Vec<Value> = page.rows.iter().map(|job| shown(&state, job)).collect();
-    Ok(Json(
-        json!({ "value": rows, "nextBefore": page.next_before.map(|id| id.0) }),
-    ))
+    let page = state.views.replay_jobs(before, paging.limit()).await?;
+    let rows = page.rows.iter().map(|job| shown(&state, job));
+    Ok(Json(Page::new(rows, page.next_before.map(|id| id.0))))
 }
 
 /// `POST /everpost/replays`
@@ -49,32 +43,37 @@ pub(crate) async fn start(
     Ok((StatusCode::CREATED, Json(shown(&state, &job))).into_response())
 }
 
+/// How many deliveries a replay would cover.
+#[derive(Serialize, JsonSchema)]
+#[schemars(inline)]
+pub(crate) struct Total {
+    total: u64,
+}
+
 /// `POST /everpost/replays/preview`: counts what a replay would cover, and starts nothing.
 pub(crate) async fn preview(
     State(state): State<ApiState>,
     body: Bytes,
-) -> Result<Json<Value>, ApiError> {
+) -> Result<Json<Total>, ApiError> {
     let request = request(&state, &body)?;
     let (total, _) = state.broker.preview_replay(&request.source).await?;
-    Ok(Json(json!({ "total": total })))
+    Ok(Json(Total { total }))
 }
 
 /// `GET /everpost/replays/{id}`
 pub(crate) async fn show(
     State(state): State<ApiState>,
     Path(id): Path<i64>,
-) -> Result<Json<Value>, ApiError> {
+) -> Result<Json<ShownReplay>, ApiError> {
     let job = state.views.replay_job(ReplayJobId(id)).await?;
     let job = job.ok_or_else(|| ApiError::not_found(format!("There is no replay job {id}.")))?;
     let mut shown = shown(&state, &job);
     let fates = state.views.replay_results(&job).await?;
-    shown["fates"] = fates.map_or(Value::Null, |fates| {
-        json!({
-            "delivered": fates.delivered,
-            "givenUp": fates.given_up,
-            "waiting": fates.waiting,
-        })
-    });
+    shown.fates = Some(fates.map(|fates| ReplayFates {
+        delivered: fates.delivered,
+        given_up: fates.given_up,
+        waiting: fates.waiting,
+    }));
     Ok(Json(shown))
 }
 
@@ -83,7 +82,7 @@ pub(crate) async fn pause(
     State(state): State<ApiState>,
     by: Caller,
     Path(id): Path<i64>,
-) -> Result<Json<Value>, ApiError> {
+) -> Result<Json<ShownReplay>, ApiError> {
     command(&state, &by, id, ReplayCommand::Pause).await
 }
 
@@ -92,7 +91,7 @@ pub(crate) async fn resume(
     State(state): State<ApiState>,
     by: Caller,
     Path(id): Path<i64>,
-) -> Result<Json<Value>, ApiError> {
+) -> Result<Json<ShownReplay>, ApiError> {
     command(&state, &by, id, ReplayCommand::Resume).await
 }
 
@@ -101,7 +100,7 @@ pub(crate) async fn cancel(
     State(state): State<ApiState>,
     by: Caller,
     Path(id): Path<i64>,
-) -> Result<Json<Value>, ApiError> {
+) -> Result<Json<ShownReplay>, ApiError> {
     command(&state, &by, id, ReplayCommand::Cancel).await
 }
 
@@ -110,7 +109,7 @@ async fn command(
     by: &Caller,
     id: i64,
     command: ReplayCommand,
-) -> Result<Json<Value>, ApiError> {
+) -> Result<Json<ShownReplay>, ApiError> {
     let job = state
         .broker
         .command_replay(by, ReplayJobId(id), command)
@@ -127,7 +126,7 @@ fn request(state: &ApiState, body: &Bytes) -> Result<ReplayRequest, ApiError> {
     Ok(resource::parse_replay(&parse(body)?, context)?)
 }
 
-fn shown(state: &ApiState, job: &ReplayJob) -> Value {
+fn shown(state: &ApiState, job: &ReplayJob) -> ShownReplay {
     let waits_for = state.broker.replay_blocked_by(job.id);
     resource::render_replay(job, &state.broker.registry(), waits_for)
 }

@@ -3,25 +3,35 @@
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::{Path, State};
-use serde::Deserialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use crate::api::ApiState;
 use crate::api::error::ApiError;
+use crate::api::lists::List;
 use crate::broker::{EventEdit, ResubmitError, ResubmitRequest, Resubmitted};
 use crate::model::audit::Caller;
 use crate::model::delivery::DeliveryId;
 use crate::model::limits::{REPLAY_BATCH_MAX, REPLAY_REQUESTS_MAX};
 use crate::model::replay::ReplayTarget;
+use crate::wire::error_body::ErrorDetail;
+use crate::wire::resource::bodies::Target;
 use crate::wire::resource::{self, ReplayContext};
 
 /// How one dead letter is to be sent again. Event and data are taken byte for byte.
-#[derive(Default, Deserialize)]
+#[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct OneBody {
+#[schemars(inline)]
+pub(crate) struct OneBody {
+    #[schemars(with = "Option<Target>")]
     target: Option<Value>,
+    /// An event in its place, in the topic's input schema.
+    #[schemars(with = "Value")]
     event: Option<Box<RawValue>>,
+    /// Other data for the same event.
+    #[schemars(with = "Value")]
     data: Option<Box<RawValue>>,
 }
 
@@ -40,11 +50,43 @@ impl OneBody {
 }
 
 /// Which dead letters are to be sent again.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
-struct SelectionBody {
+#[schemars(inline)]
+pub(crate) struct SelectionBody {
+    #[schemars(length(max = REPLAY_BATCH_MAX))]
     delivery_ids: Vec<i64>,
+    #[schemars(with = "Option<Target>")]
     target: Option<Value>,
+}
+
+/// What a dead letter has become.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "Resubmitted")]
+pub(crate) struct ShownResubmitted {
+    resubmission_of: i64,
+    delivery_id: Option<i64>,
+    event_key: i64,
+    /// Event subscriptions that matched the new event.
+    matched: usize,
+}
+
+/// Why a dead letter was not resubmitted.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct RejectedResubmission {
+    resubmission_of: i64,
+    error: ErrorDetail,
+}
+
+/// What came of each.
+#[derive(Serialize, JsonSchema)]
+#[serde(untagged)]
+#[schemars(inline)]
+pub(crate) enum Outcome {
+    Resubmitted(ShownResubmitted),
+    Rejected(RejectedResubmission),
 }
 
 /// `POST /everpost/deadLetters/{id}/resubmit`
@@ -53,7 +95,7 @@ pub(crate) async fn one(
     by: Caller,
     Path(id): Path<i64>,
     body: Bytes,
-) -> Result<Json<Value>, ApiError> {
+) -> Result<Json<ShownResubmitted>, ApiError> {
     let body: OneBody = match body.is_empty() {
         true => OneBody::default(),
         false => parse(&body)?,
@@ -73,7 +115,7 @@ pub(crate) async fn selection(
     State(state): State<ApiState>,
     by: Caller,
     body: Bytes,
-) -> Result<Json<Value>, ApiError> {
+) -> Result<Json<List<Outcome>>, ApiError> {
     let body: SelectionBody = parse(&body)?;
     let target = target(&state, body.target.as_ref())?;
     let most = match target {
@@ -93,14 +135,11 @@ pub(crate) async fn selection(
         edit: None,
     };
     let done = state.broker.resubmit_all(&by, request).await?;
-    let rows: Vec<Value> = done
-        .into_iter()
-        .map(|(id, result)| match result {
-            Ok(resubmitted) => shown(id, &resubmitted),
-            Err(error) => refused(id, error),
-        })
-        .collect();
-    Ok(Json(json!({ "value": rows })))
+    let outcomes = done.into_iter().map(|(id, result)| match result {
+        Ok(resubmitted) => Outcome::Resubmitted(shown(id, &resubmitted)),
+        Err(error) => Outcome::Rejected(rejected(id, error)),
+    });
+    Ok(Json(outcomes.collect()))
 }
 
 fn parse<'a, T: Deserialize<'a>>(body: &'a Bytes) -> Result<T, ApiError> {
@@ -119,19 +158,23 @@ fn target(state: &ApiState, target: Option<&Value>) -> Result<ReplayTarget, ApiE
     Ok(resource::parse_target(&body, context)?)
 }
 
-fn shown(id: DeliveryId, resubmitted: &Resubmitted) -> Value {
-    json!({
-        "resubmissionOf": id.0,
-        "deliveryId": resubmitted.delivery.map(|id| id.0),
-        "eventKey": resubmitted.event.0,
-        "matched": resubmitted.subscriptions.len(),
-    })
+fn shown(id: DeliveryId, resubmitted: &Resubmitted) -> ShownResubmitted {
+    ShownResubmitted {
+        resubmission_of: id.0,
+        delivery_id: resubmitted.delivery.map(|id| id.0),
+        event_key: resubmitted.event.0,
+        matched: resubmitted.subscriptions.len(),
+    }
 }
 
-fn refused(id: DeliveryId, error: ResubmitError) -> Value {
+fn rejected(id: DeliveryId, error: ResubmitError) -> RejectedResubmission {
     let error = ApiError::from(error);
-    json!({
-        "resubmissionOf": id.0,
-        "error": { "code": error.code, "message": error.explanation },
-    })
+    RejectedResubmission {
+        resubmission_of: id.0,
+        error: ErrorDetail {
+            code: error.code.to_owned(),
+            message: error.explanation,
+            target: None,
+        },
+    }
 }

@@ -1,37 +1,48 @@
 //! Everpost's own door to what Service Bus' REST API lacks: many dead letters locked, settled or put aside
 //! with one request.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::{Path, State};
+use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use serde_json::value::RawValue;
-use serde_json::{Value, json};
 
 use crate::api::ApiState;
 use crate::api::error::ApiError;
-use crate::api::operate::records::properties;
+use crate::api::lists::List;
+use crate::base::Timestamp;
 use crate::broker::ReceiveRequest;
 use crate::model::dead_letter::DeadLetterDetails;
 use crate::model::delivery::DeliveryId;
 use crate::model::lease::{BadToken, Disposition, Lock, LockError, LockToken, SubQueue};
-use crate::model::limits::{LOCK_DURATION, LOCK_SECONDS, LOCKS_PER_REQUEST_MAX};
+use crate::model::limits::{
+    DEAD_LETTER_TEXT_MAX, LOCK_DURATION, LOCK_SECONDS, LOCKS_PER_REQUEST_MAX,
+};
 use crate::model::name::{SubscriptionName, TopicName};
 use crate::store::{LockSelection, Locked};
+use crate::wire::pull::SettledTokens;
 use crate::wire::{self, Payload};
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct ReceiveBody {
+#[schemars(rename = "ReceiveRequest")]
+pub(crate) struct ReceiveBody {
     topic: String,
     subscription: String,
+    #[schemars(range(min = 1, max = LOCKS_PER_REQUEST_MAX), extend("default" = 1))]
     count: Option<usize>,
-    /// Of those that were put aside: these and no others.
+    /// Of those that were deferred: these and no others.
+    #[schemars(length(min = 1, max = LOCKS_PER_REQUEST_MAX))]
     sequence_numbers: Option<Vec<i64>>,
+    #[schemars(range(min = *LOCK_SECONDS.start(), max = *LOCK_SECONDS.end()))]
+    #[schemars(extend("default" = LOCK_DURATION.as_secs()))]
     lock_duration_in_seconds: Option<u64>,
 }
 
@@ -39,7 +50,7 @@ struct ReceiveBody {
 pub(crate) async fn receive(
     State(state): State<ApiState>,
     body: Bytes,
-) -> Result<Json<ReceivedBody>, ApiError> {
+) -> Result<Json<List<ShownLocked>>, ApiError> {
     let asked: ReceiveBody = parse(&body)?;
     let topic = TopicName::parse(&asked.topic)?;
     let name = SubscriptionName::parse(&asked.subscription)?;
@@ -63,29 +74,34 @@ pub(crate) async fn receive(
     };
     let locked = state.broker.receive(&request).await?;
     let schema = subscription.definition.delivery_schema;
-    let value = locked.iter().map(|each| LockedBody {
-        lock: show(each),
-        event: raw(wire::encode_message(
+    let locked = locked.iter().map(|each| {
+        let event = raw(wire::encode_message(
             schema,
             &topic.resource_id,
             &each.event,
-        )),
+        ));
+        ShownLocked::new(each, event)
     });
-    Ok(Json(ReceivedBody {
-        value: value.collect(),
-    }))
+    Ok(Json(locked.collect()))
 }
 
-#[derive(Serialize)]
-pub(crate) struct ReceivedBody {
-    value: Vec<LockedBody>,
-}
-
-#[derive(Serialize)]
-struct LockedBody {
-    #[serde(flatten)]
-    lock: Value,
-    /// In the subscription's delivery schema, its data byte for byte.
+/// A dead letter that a receiver holds.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "LockedDeadLetter")]
+pub(crate) struct ShownLocked {
+    lock_token: String,
+    locked_until: Timestamp,
+    sequence_number: i64,
+    delivery_count: u32,
+    published_at: Timestamp,
+    dead_lettered_at: Option<Timestamp>,
+    dead_letter_reason: Option<String>,
+    dead_letter_error_description: Option<String>,
+    dead_letter_properties: Option<BTreeMap<String, String>>,
+    deferred: bool,
+    /// In the delivery schema of the event subscription, its data byte for byte.
+    #[schemars(with = "Value")]
     event: Option<Box<RawValue>>,
 }
 
@@ -94,33 +110,49 @@ fn raw(payload: Payload) -> Option<Box<RawValue>> {
     RawValue::from_string(text).ok()
 }
 
-fn show(locked: &Locked) -> Value {
-    let dead = locked.dead_letter.as_ref();
-    let own = dead.map(|dead| &dead.details);
-    let reason = own.and_then(|details| details.reason.as_deref());
-    let description = own.and_then(|details| details.description.as_deref());
-    json!({
-        "lockToken": locked.token.to_string(),
-        "lockedUntil": locked.until.to_string(),
-        "sequenceNumber": locked.delivery.id.0,
-        "deliveryCount": locked.delivery.attempts,
-        "publishedAt": locked.delivery.published_at.to_string(),
-        "deadLetteredAt": dead.map(|dead| dead.at.to_string()),
-        "deadLetterReason": reason.or(dead.map(|dead| dead.reason.name())),
-        "deadLetterErrorDescription": description.or(dead.map(|dead| dead.reason.description())),
-        "deadLetterProperties": own.map(properties),
-        "deferred": locked.deferred,
-    })
+impl ShownLocked {
+    fn new(locked: &Locked, event: Option<Box<RawValue>>) -> Self {
+        let dead = locked.dead_letter.as_ref();
+        let own = dead.map(|dead| &dead.details);
+        let reason = own.and_then(|details| details.reason.as_deref());
+        let description = own.and_then(|details| details.description.as_deref());
+        let reason = reason.or(dead.map(|dead| dead.reason.name()));
+        let description = description.or(dead.map(|dead| dead.reason.description()));
+        Self {
+            lock_token: locked.token.to_string(),
+            locked_until: locked.until,
+            sequence_number: locked.delivery.id.0,
+            delivery_count: locked.delivery.attempts,
+            published_at: locked.delivery.published_at,
+            dead_lettered_at: dead.map(|dead| dead.at),
+            dead_letter_reason: reason.map(str::to_owned),
+            dead_letter_error_description: description.map(str::to_owned),
+            dead_letter_properties: own.map(|own| own.properties.iter().cloned().collect()),
+            deferred: locked.deferred,
+            event,
+        }
+    }
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct LocksBody {
+#[schemars(rename = "SettleRequest")]
+pub(crate) struct LocksBody {
+    #[schemars(length(min = 1, max = LOCKS_PER_REQUEST_MAX))]
     lock_tokens: Vec<String>,
+    /// With `renew`.
+    #[schemars(range(min = *LOCK_SECONDS.start(), max = *LOCK_SECONDS.end()))]
+    #[schemars(extend("default" = LOCK_DURATION.as_secs()))]
     lock_duration_in_seconds: Option<u64>,
+    /// With `deadLetter`.
+    #[schemars(length(max = DEAD_LETTER_TEXT_MAX))]
     dead_letter_reason: Option<String>,
+    /// With `deadLetter`.
+    #[schemars(length(max = DEAD_LETTER_TEXT_MAX))]
     dead_letter_error_description: Option<String>,
+    /// With `deadLetter`.
     #[serde(default)]
+    #[schemars(with = "BTreeMap<String, String>")]
     properties: serde_json::Map<String, Value>,
 }
 
@@ -130,7 +162,7 @@ pub(crate) async fn settle(
     State(state): State<ApiState>,
     Path(verb): Path<String>,
     body: Bytes,
-) -> Result<Json<Value>, ApiError> {
+) -> Result<Json<SettledTokens>, ApiError> {
     let asked: LocksBody = parse(&body)?;
     check_count("lockTokens", asked.lock_tokens.len())?;
     let tokens: Vec<Result<LockToken, BadToken>> =
@@ -162,23 +194,19 @@ pub(crate) async fn settle(
             )));
         }
     };
-    let (mut succeeded, mut failed) = (Vec::new(), Vec::new());
-    for (text, token) in asked.lock_tokens.iter().zip(tokens) {
+    let mut answer = SettledTokens::default();
+    for (text, token) in asked.lock_tokens.into_iter().zip(tokens) {
         let outcome = token.map_err(Fault::from).and_then(|token| {
             let place = held.iter().position(|lock| lock.token == token);
             let ended = place.map_or(Err(LockError::LockLost), |place| ended[place]);
             ended.map_err(Fault::from)
         });
         match outcome {
-            Ok(()) => succeeded.push(json!(text)),
-            Err(Fault { code, message }) => failed.push(json!({
-                "lockToken": text, "error": { "code": code, "message": message },
-            })),
+            Ok(()) => answer.succeeded(text),
+            Err(Fault { code, message }) => answer.failed(text, code, message, false),
         }
     }
-    Ok(Json(json!({
-        "succeededLockTokens": succeeded, "failedLockTokens": failed,
-    })))
+    Ok(Json(answer))
 }
 
 async fn end(

@@ -141,6 +141,6 @@ impl Desk<'_> {
         });
         let settled: Vec<_> = texts.iter().cloned().zip(outcomes).collect();
         let has_flat_errors = version.as_deref() == Some(FLAT_ERRORS);
-        Ok(Json(pull::render_settled(&settled, has_flat_errors)).into_response())
+        Ok(Json(pull::render_settled(settled, has_flat_errors)).into_response())
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::broker::Account;
+use crate::broker::Counts;
 use crate::broker::diagnostics::{Diagnostics, IntegrityCheck, OutboundCheck, Report};
 use crate::model::audit::{AuditAction, Caller, Target};
 use crate::model::clock_skew::ClockSkew;
@@ -47,7 +47,7 @@ impl Diagnostics {
             "everpost": self.identity(),
             "system": system(&report),
             "settings": self.settings_in_force(),
-            "accounts": report.accounts.iter().map(Account::render).collect::<Vec<_>>(),
+            "accounts": report.accounts.iter().map(|each| Counts::new(each, None)).collect::<Vec<_>>(),
             "topics": topics,
             "eventSubscriptions": subscriptions,
             "schema": { "version": report.schema.version, "statements": report.schema.statements },

@@ -1,6 +1,7 @@
 //! Delivery counts, and a recount of the rows to check them against.
 
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use crate::broker::Broker;
 use crate::model::name::{SubscriptionName, TopicName};
@@ -20,21 +21,56 @@ pub struct Account {
     pub totals: DeliveryTotals,
 }
 
-impl Account {
-    /// The JSON of the API.
-    pub fn render(&self) -> Value {
-        let totals = &self.totals;
-        json!({
-            "topic": self.topic.as_str(),
-            "subscription": self.subscription.as_str(),
-            "matched": totals.matched,
-            "pending": totals.pending,
-            "delivered": totals.delivered,
-            "deadLettered": totals.dead_lettered,
-            "dropped": totals.dropped,
-            "deadLetters": totals.dead_letters,
-            "balance": totals.balance(),
-        })
+/// How the deliveries of an event subscription stand.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "SubscriptionCounts")]
+pub struct Counts {
+    topic: String,
+    subscription: String,
+    matched: u64,
+    pending: u64,
+    delivered: u64,
+    /// Ever.
+    dead_lettered: u64,
+    dropped: u64,
+    /// In the queue right now.
+    dead_letters: u64,
+    /// All that was matched is accounted for.
+    balance: bool,
+    /// With `verify` alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    recount: Option<ShownRecount>,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(inline)]
+struct ShownRecount {
+    pending: u64,
+    dead_letters: u64,
+    agrees: bool,
+}
+
+impl Counts {
+    pub fn new(account: &Account, verified: Option<Verified>) -> Self {
+        let totals = &account.totals;
+        Self {
+            topic: account.topic.to_string(),
+            subscription: account.subscription.to_string(),
+            matched: totals.matched,
+            pending: totals.pending,
+            delivered: totals.delivered,
+            dead_lettered: totals.dead_lettered,
+            dropped: totals.dropped,
+            dead_letters: totals.dead_letters,
+            balance: totals.balance(),
+            recount: verified.map(|verified| ShownRecount {
+                pending: verified.recount.pending,
+                dead_letters: verified.recount.dead_letters,
+                agrees: verified.agrees,
+            }),
+        }
     }
 }
 

@@ -1,7 +1,5 @@
 //! Retrying a pending delivery now.
 
-use serde_json::{Value, json};
-
 use crate::base::Timestamp;
 use crate::broker::Broker;
 use crate::model::audit::{AuditAction, Caller, TargetKind};
@@ -31,13 +29,6 @@ pub struct Hold {
     pub state: &'static str,
     /// When it ends, if that is known.
     pub until: Option<Timestamp>,
-}
-
-impl Hold {
-    /// As the API shows it.
-    pub fn render(&self) -> Value {
-        json!({ "state": self.state, "until": self.until.map(|at| at.to_string()) })
-    }
 }
 
 impl Broker {

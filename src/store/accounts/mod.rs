@@ -6,7 +6,9 @@ mod sessions;
 mod tokens;
 mod users;
 
+use schemars::JsonSchema;
 pub use second_factor::{NewSecondFactor, SecondFactor};
+use serde::{Deserialize, Serialize};
 pub use sessions::{SessionRecord, SessionRow};
 pub use tokens::{ApiToken, NewToken, TokenId};
 pub use users::{AccountError, NewPassword, NewUser, PasswordLink, User, UserChange, UserId};
@@ -22,7 +24,11 @@ pub struct Accounts {
 }
 
 /// What a user or an API token may do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
 pub enum Role {
     /// Sees everything but secrets and the data of events.
     Viewer,

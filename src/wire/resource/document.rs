@@ -18,6 +18,14 @@ where
     typed::<T>(body, Before::Nothing, context)
 }
 
+/// Reads the body of a request that depends on nothing else.
+pub fn read_body<T>(body: &Value) -> Result<T, InvalidResource>
+where
+    T: DeserializeOwned + JsonSchema + 'static,
+{
+    read(body, &Context::NONE)
+}
+
 /// Reads the body of a PUT; the secrets of what it replaces need not be given again.
 pub(super) fn put<D>(
     body: &Value,

@@ -18,7 +18,8 @@ pub(super) const LOCATION: &str = "the name of a region; any name will do";
 
 /// A document that has `properties` alone.
 #[derive(Clone, Serialize, Deserialize, JsonSchema)]
-pub(super) struct Envelope<P> {
+#[schemars(rename = "{P}")]
+pub(crate) struct Envelope<P> {
     pub(super) properties: P,
 }
 
@@ -33,7 +34,8 @@ impl<'a, M, P: From<&'a M>> From<&'a M> for Envelope<P> {
 /// A resource as answers show it.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Resource<D> {
+#[schemars(rename = "{D}")]
+pub(crate) struct Resource<D> {
     pub(super) id: String,
     pub(super) name: String,
     pub(super) r#type: String,
@@ -44,7 +46,8 @@ pub(super) struct Resource<D> {
 
 /// The properties that were set, and those that answers alone have.
 #[derive(Serialize, JsonSchema)]
-pub(super) struct Answered<P, A> {
+#[schemars(rename = "{P}", inline)]
+pub(crate) struct Answered<P, A> {
     #[serde(flatten)]
     pub(super) set: P,
     #[serde(flatten)]
@@ -117,6 +120,18 @@ pub(super) fn from_inert<T: DeserializeOwned + Default>(inert: &BTreeMap<String,
 }
 
 /// A list of resources; it is never cut into pages (rule 3.1).
-pub fn render_list(values: Vec<Value>) -> Value {
-    json!({ "value": Value::Array(values), "nextLink": null })
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(inline)]
+pub(crate) struct ResourceList<R> {
+    value: Vec<R>,
+    /// Lists are never cut into pages.
+    next_link: (),
+}
+
+pub fn render_list(value: Vec<Value>) -> Value {
+    json!(ResourceList {
+        value,
+        next_link: ()
+    })
 }

@@ -3,25 +3,24 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use http::HeaderName;
 use http::header::{CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::mirror::documents;
 use super::rules::{Context, Judged, header_value};
 use super::values::milliseconds;
 use super::{InvalidResource, document};
+use crate::base::Timestamp;
 use crate::model::inspector::{InspectedRequest, Inspector, InspectorDefinition};
 use crate::model::limits::{
     INSPECTOR_BODY_BYTES_MAX, INSPECTOR_DELAY_MAX, INSPECTOR_HEADER_BYTES_MAX,
     INSPECTOR_HEADERS_MAX, RETRY_AFTER_MAX,
 };
 use crate::model::response_script::ResponseScript;
-use crate::wire::content::text_beginning;
+use crate::wire::content::BodyBeginning;
 
 documents! {
     InspectorDefinition => InspectorDocument;
@@ -103,48 +102,100 @@ pub fn render_inspector_definition(inspector: &Inspector) -> Value {
     document
 }
 
-/// The answer that shows an inspector.
-pub fn render_inspector(inspector: &Inspector) -> Value {
-    let mut document = render_inspector_definition(inspector);
-    document["url"] = json!(inspector.name.url());
-    document["deliveriesAnswered"] = json!(inspector.turn);
-    document["requestsReceived"] = json!(inspector.received);
-    document["requestsKept"] = json!(inspector.kept);
-    document["createdAt"] = json!(inspector.created_at.to_string());
-    document["lastModifiedAt"] = json!(inspector.updated_at.to_string());
-    document
+/// An inspector as answers show it.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "Inspector")]
+pub struct ShownInspector {
+    name: String,
+    #[serde(flatten)]
+    definition: InspectorDefinition,
+    /// Where event subscriptions deliver to.
+    #[schemars(extend("format" = "uri"))]
+    url: String,
+    /// Since the answers were written.
+    deliveries_answered: u32,
+    /// Ever.
+    requests_received: u64,
+    requests_kept: u64,
+    created_at: Timestamp,
+    last_modified_at: Timestamp,
 }
 
-/// A request in a list.
-pub fn render_inspected_row(request: &InspectedRequest) -> Value {
-    json!({
-        "number": request.number,
-        "receivedAt": request.received_at.to_string(),
-        "method": request.method,
-        "path": request.path,
-        "kind": request.handshake.as_deref().unwrap_or("delivery"),
-        "events": request.events,
-        "eventId": request.event_id,
-        "eventType": request.event_type,
-        "size": request.bytes,
-        "signature": request.signature,
-        "answer": request.response,
-    })
+impl From<&Inspector> for ShownInspector {
+    fn from(inspector: &Inspector) -> Self {
+        Self {
+            name: inspector.name.as_str().to_owned(),
+            definition: inspector.definition.clone(),
+            url: inspector.name.url(),
+            deliveries_answered: inspector.turn,
+            requests_received: inspector.received,
+            requests_kept: inspector.kept,
+            created_at: inspector.created_at,
+            last_modified_at: inspector.updated_at,
+        }
+    }
+}
+
+/// A request that an inspector received, in a list.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct InspectedRow {
+    number: u64,
+    received_at: Timestamp,
+    method: String,
+    path: String,
+    /// `delivery`, or the handshake: `validation` or `abuseProtection`.
+    kind: String,
+    events: u64,
+    event_id: Option<String>,
+    event_type: Option<String>,
+    size: u64,
+    /// Whether it is right.
+    signature: Option<String>,
+    answer: String,
+}
+
+impl From<&InspectedRequest> for InspectedRow {
+    fn from(request: &InspectedRequest) -> Self {
+        Self {
+            number: request.number,
+            received_at: request.received_at,
+            method: request.method.clone(),
+            path: request.path.clone(),
+            kind: request
+                .handshake
+                .clone()
+                .unwrap_or_else(|| "delivery".to_owned()),
+            events: request.events,
+            event_id: request.event_id.clone(),
+            event_type: request.event_type.clone(),
+            size: request.bytes,
+            signature: request.signature.clone(),
+            answer: request.response.clone(),
+        }
+    }
 }
 
 /// A request with its headers and its body.
-pub fn render_inspected(request: &InspectedRequest) -> Value {
-    let mut document = render_inspected_row(request);
-    let headers = request.headers.iter();
-    let headers = headers.map(|(name, value)| (name.clone(), Value::from(value.as_str())));
-    document["headers"] = Value::Object(headers.collect::<Map<_, _>>());
-    let kept = u64::try_from(request.body_start.len()).unwrap_or(u64::MAX);
-    document["truncated"] = json!(kept < request.bytes);
-    match text_beginning(&request.body_start) {
-        Some(text) => document["body"] = json!(text),
-        None => document["bodyBase64"] = json!(STANDARD.encode(&request.body_start)),
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "InspectedRequest")]
+pub struct ShownRequest {
+    #[serde(flatten)]
+    row: InspectedRow,
+    headers: BTreeMap<String, String>,
+    #[serde(flatten)]
+    body: BodyBeginning,
+}
+
+impl From<&InspectedRequest> for ShownRequest {
+    fn from(request: &InspectedRequest) -> Self {
+        Self {
+            row: request.into(),
+            headers: request.headers.iter().cloned().collect(),
+            body: BodyBeginning::new(&request.body_start, request.bytes),
+        }
     }
-    document
 }
 
 fn header_problem(name: &str, value: &str) -> Option<String> {

@@ -32,20 +32,43 @@ mod values;
 
 use std::fmt;
 
+/// What requests and answers look like, for the schemas of the API's document.
+pub(crate) mod bodies {
+    pub(crate) use super::envelope::ResourceList;
+    pub(crate) use super::namespace::{NamespaceRequest, ShownNamespace};
+    pub(crate) use super::namespace_subscription::NamespaceProperties;
+    pub(crate) use super::namespace_topic::NamespaceTopic;
+    pub(crate) use super::replay::{Replay, Target};
+    pub(crate) use super::signing::{
+        RegenerateKey, RotatedSigningSecret, ShownKeys, SigningSecrets,
+    };
+    pub(crate) use super::subscription::{
+        DeliveryAttributes, FullUrl, Properties, ShownNamespaceSubscription, ShownSubscription,
+    };
+    pub(crate) use super::topic::{ShownNamespaceTopic, ShownTopic, TopicRequest};
+    pub(crate) type EventSubscriptionRequest = super::envelope::Envelope<Properties>;
+    pub(crate) type NamespaceEventSubscriptionRequest =
+        super::envelope::Envelope<NamespaceProperties>;
+}
+
 pub use destination::INVALID_URL;
+pub use document::read_body as read;
 pub use envelope::render_list;
 pub(super) use filter::render_clause;
 pub use filter::{parse_filter, render_filter};
 pub use inspector::{
-    inspector_from_text, inspector_to_text, parse_inspector, render_inspected,
-    render_inspected_row, render_inspector, render_inspector_definition,
+    InspectedRow, ShownInspector, ShownRequest, inspector_from_text, inspector_to_text,
+    parse_inspector, render_inspector_definition,
 };
 pub use namespace::{
     namespace_from_text, namespace_to_text, parse_namespace, patch_namespace, render_namespace,
 };
 pub use namespace_topic::{parse_namespace_topic, patch_namespace_topic};
 pub use reader::Fault;
-pub use replay::{ReplayContext, ReplayRequest, parse_replay, parse_target, render_replay};
+pub use replay::{
+    ReplayContext, ReplayFates, ReplayRequest, ShownReplay, parse_replay, parse_target,
+    render_replay,
+};
 pub use signing::{
     Rotation, parse_key_name, parse_rotation, render_keys, render_rotated, render_signing_secrets,
 };

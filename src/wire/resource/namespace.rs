@@ -17,8 +17,16 @@ use crate::model::limits::THROUGHPUT_UNITS_MAX;
 use crate::model::namespace::NamespaceDefinition;
 use crate::model::registry::NamespaceEntry;
 
+/// What a PUT of a namespace takes.
+pub(crate) type NamespaceRequest = Namespace;
+
+/// A namespace as answers show it.
+pub(crate) type ShownNamespace =
+    Resource<Namespace<Answered<NamespaceProperties, NamespaceAnswer>>>;
+
 #[derive(Clone, Serialize, Deserialize, JsonSchema)]
-struct Namespace<P = NamespaceProperties> {
+#[schemars(rename = "Namespace")]
+pub(crate) struct Namespace<P = NamespaceProperties> {
     /// A region; any name will do.
     #[schemars(length(min = 1), extend("x-expected" = LOCATION))]
     location: String,
@@ -67,8 +75,8 @@ struct InertNamespace {
 
 #[derive(Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[schemars(transform = add_properties::<Mqtt>)]
-struct NamespaceProperties {
+#[schemars(inline, transform = add_properties::<Mqtt>)]
+pub(crate) struct NamespaceProperties {
     #[serde(flatten)]
     network: Network,
     #[serde(flatten)]
@@ -112,7 +120,7 @@ enum TopicSpacesState {
 /// What answers have besides.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-struct NamespaceAnswer {
+pub(crate) struct NamespaceAnswer {
     provisioning_state: Succeeded,
     topics_configuration: TopicsConfiguration,
 }

@@ -39,8 +39,8 @@ pub(super) const DELIVERY: &str = "deliveryConfiguration";
 
 #[derive(Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[schemars(rename = "NamespaceEventSubscriptionProperties")]
-pub(super) struct NamespaceProperties {
+#[schemars(rename = "NamespaceEventSubscription", inline)]
+pub(crate) struct NamespaceProperties {
     #[schemars(with = "DeliveryProperties", extend("x-expected" =
         "an object with the deliveryMode \"Push\" and the object push, or \"Queue\" and queue"))]
     delivery_configuration: DeliveryConfiguration,

@@ -15,11 +15,12 @@ use super::{InvalidResource, document};
 use crate::model::limits::EVENT_RETENTION_DAYS_MAX;
 use crate::model::topic::{DeliverySchema, InputSchema, NetworkAccess, TopicDefinition};
 
-pub(super) type NamespaceTopic = Envelope<NamespaceTopicProperties>;
+pub(crate) type NamespaceTopic = Envelope<NamespaceTopicProperties>;
 
 #[derive(Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-pub(super) struct NamespaceTopicProperties {
+#[schemars(rename = "NamespaceTopic", inline)]
+pub(crate) struct NamespaceTopicProperties {
     publisher_type: PublisherType,
     #[schemars(extend("enum" = ["CloudEventSchemaV1_0"]))]
     input_schema: DeliverySchema,

@@ -1,8 +1,10 @@
 //! Replay jobs and the targets of resubmissions, to the model and back. The documents are ours, not
 //! Azure's; a name that is not known is refused, since whatever it was to mean would be sent as well.
 
-use schemars::JsonSchema;
-use serde::Deserialize;
+use std::collections::BTreeMap;
+
+use schemars::{JsonSchema, Schema};
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::rules::{Context, Judged};
@@ -16,13 +18,15 @@ use crate::model::limits::ENDPOINT_URL_BYTES_MAX;
 use crate::model::name::{SubscriptionName, TopicName};
 use crate::model::pace::Rate;
 use crate::model::registry::{Registry, TopicEntry};
-use crate::model::replay::{NotResubmitted, ReplayJob, ReplaySource, ReplayTarget, Replayed};
+use crate::model::replay::{
+    NotResubmitted, ReplayJob, ReplaySource, ReplayState, ReplayTarget, Replayed,
+};
 use crate::model::subscription::SubscriptionId;
 
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 #[schemars(rename = "ReplayRequest")]
-struct Replay {
+pub(crate) struct Replay {
     source: Source,
     target: Target,
     /// Left out, as fast as the receivers take them.
@@ -33,6 +37,7 @@ struct Replay {
 #[derive(Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(rename = "ReplaySource", extend("x-rule" = "replaySource"))]
+#[schemars(transform = nothing_required)]
 struct Source {
     kind: Replayed,
     filter: Filter,
@@ -42,6 +47,7 @@ struct Source {
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(rename = "DeadLetterFilter", extend("x-rule" = "replayFilter"))]
+#[schemars(transform = nothing_required)]
 struct Filter {
     topic: Option<String>,
     /// Together with its topic.
@@ -68,7 +74,8 @@ struct Filter {
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(rename = "ReplayTarget", extend("x-rule" = "replayTarget"))]
-struct Target {
+#[schemars(transform = nothing_required)]
+pub(crate) struct Target {
     kind: TargetKind,
     /// With the kind `Topic`; left out, each goes to its own topic.
     topic: Option<String>,
@@ -93,6 +100,11 @@ enum TargetKind {
 #[serde(default)]
 struct Resubmission {
     target: Target,
+}
+
+/// Answers leave out what was not given, too.
+fn nothing_required(schema: &mut Schema) {
+    schema.remove("required");
 }
 
 impl Default for Source {
@@ -249,39 +261,90 @@ pub(super) fn judge_target(it: &mut Judged<'_>) {
     }
 }
 
-/// A replay job as the API shows it. `waits_for` is the subscription whose backlog it waits for.
+/// A replay job as answers show it.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "ReplayJob")]
+pub struct ShownReplay {
+    id: i64,
+    state: ReplayState,
+    #[schemars(with = "Source")]
+    source: Value,
+    #[schemars(with = "Target")]
+    target: Value,
+    events_per_second: Option<Rate>,
+    created_at: Timestamp,
+    updated_at: Timestamp,
+    ended_at: Option<Timestamp>,
+    total: u64,
+    done: u64,
+    resubmitted: u64,
+    failed: u64,
+    skipped: u64,
+    skipped_reasons: BTreeMap<&'static str, u64>,
+    /// The first ones.
+    errors: Vec<ReplayJobError>,
+    /// The subscription whose backlog it waits for.
+    waits_for: Option<String>,
+    /// What has become of the deliveries that its first resubmissions made, where one job is asked for;
+    /// null where what is sent to a URL makes none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fates: Option<Option<ReplayFates>>,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(inline)]
+struct ReplayJobError {
+    delivery_id: i64,
+    error: String,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(inline)]
+pub struct ReplayFates {
+    pub delivered: u64,
+    /// Whatever was done with them since.
+    pub given_up: u64,
+    pub waiting: u64,
+}
+
+/// A replay job without the fates of its deliveries. `waits_for` is the subscription whose backlog it
+/// waits for.
 pub fn render_replay(
     job: &ReplayJob,
     registry: &Registry,
     waits_for: Option<SubscriptionId>,
-) -> Value {
-    let moment = |at: Option<Timestamp>| at.map(|at| at.to_string());
+) -> ShownReplay {
     let progress = &job.progress;
-    let errors = progress.errors.iter();
-    let errors: Vec<_> = errors
-        .map(|(id, error)| json!({ "deliveryId": id.0, "error": error }))
-        .collect();
+    let errors = progress.errors.iter().map(|(id, error)| ReplayJobError {
+        delivery_id: id.0,
+        error: error.clone(),
+    });
+    let skipped = progress.skipped.iter();
     let waits_for = waits_for.and_then(|id| name_of(registry, id));
-    json!({
-        "id": job.id.0,
-        "state": job.state.name(),
-        "source": render_source(&job.request.source, registry),
-        "target": render_target(&job.request.target, registry),
-        "eventsPerSecond": job.request.rate,
-        "createdAt": job.created_at.to_string(),
-        "updatedAt": job.updated_at.to_string(),
-        "endedAt": moment(job.ended_at),
-        "total": job.request.total,
-        "done": progress.done(),
-        "resubmitted": progress.resubmitted,
-        "failed": progress.failed,
-        "skipped": progress.skipped.values().sum::<u64>(),
-        "skippedReasons": progress.skipped.iter()
-            .map(|(refusal, count)| (NotResubmitted::name(*refusal).to_owned(), json!(count)))
-            .collect::<serde_json::Map<_, _>>(),
-        "errors": errors,
-        "waitsFor": waits_for.map(|(topic, name)| format!("{topic}/{name}")),
-    })
+    ShownReplay {
+        id: job.id.0,
+        state: job.state,
+        source: render_source(&job.request.source, registry),
+        target: render_target(&job.request.target, registry),
+        events_per_second: job.request.rate,
+        created_at: job.created_at,
+        updated_at: job.updated_at,
+        ended_at: job.ended_at,
+        total: job.request.total,
+        done: progress.done(),
+        resubmitted: progress.resubmitted,
+        failed: progress.failed,
+        skipped: progress.skipped.values().sum(),
+        skipped_reasons: skipped
+            .map(|(reason, count)| (NotResubmitted::name(*reason), *count))
+            .collect(),
+        errors: errors.collect(),
+        waits_for: waits_for.map(|(topic, name)| format!("{topic}/{name}")),
+        fates: None,
+    }
 }
 
 fn name_of(registry: &Registry, id: SubscriptionId) -> Option<(String, String)> {

@@ -4,20 +4,20 @@ use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::de::Error;
-use serde::{Deserialize, Deserializer};
-use serde_json::{Value, json};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
 
 use super::rules::Context;
 use super::{InvalidResource, document};
 use crate::model::access::{AccessKeys, KeyName};
 use crate::model::limits::SIGNING_GRACE;
-use crate::model::signing::SigningSecret;
+use crate::model::signing::{Signing, SigningSecret};
 use crate::model::subscription::SubscriptionDefinition;
 use crate::wire::duration;
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-struct RegenerateKey {
+pub(crate) struct RegenerateKey {
     key_name: KeyName,
 }
 
@@ -27,8 +27,18 @@ pub fn parse_key_name(body: &Value) -> Result<KeyName, InvalidResource> {
 }
 
 /// The answer to `listKeys` and `regenerateKey`.
-pub fn render_keys(keys: &AccessKeys) -> Value {
-    json!({ "key1": keys.key1.reveal(), "key2": keys.key2.reveal() })
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "AccessKeys")]
+pub struct ShownKeys {
+    key1: String,
+    key2: String,
+}
+
+pub fn render_keys(keys: &AccessKeys) -> ShownKeys {
+    ShownKeys {
+        key1: keys.key1.reveal().to_owned(),
+        key2: keys.key2.reveal().to_owned(),
+    }
 }
 
 /// How a new signing secret takes over.
@@ -62,17 +72,39 @@ pub fn parse_rotation(body: &Value) -> Result<Rotation, InvalidResource> {
 }
 
 /// The answer to `rotateSigningSecret`: the only one that shows the new secret.
-pub fn render_rotated(secret: &SigningSecret, definition: &SubscriptionDefinition) -> Value {
-    json!({ "secret": secret.reveal(), "signingSecrets": fingerprints(definition) })
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RotatedSigningSecret {
+    /// The new one; it is never shown again.
+    secret: String,
+    signing_secrets: Signing,
+}
+
+pub fn render_rotated(
+    secret: &SigningSecret,
+    definition: &SubscriptionDefinition,
+) -> RotatedSigningSecret {
+    RotatedSigningSecret {
+        secret: secret.reveal().to_owned(),
+        signing_secrets: signing(definition),
+    }
 }
 
 /// The answer to `listSigningSecrets`.
-pub fn render_signing_secrets(definition: &SubscriptionDefinition) -> Value {
-    json!({ "value": fingerprints(definition) })
+#[derive(Serialize, JsonSchema)]
+pub struct SigningSecrets {
+    value: Signing,
+}
+
+pub fn render_signing_secrets(definition: &SubscriptionDefinition) -> SigningSecrets {
+    let value = signing(definition);
+    SigningSecrets { value }
 }
 
 /// None where nothing is sent.
-fn fingerprints(definition: &SubscriptionDefinition) -> Value {
+fn signing(definition: &SubscriptionDefinition) -> Signing {
     let webhook = definition.destination.webhook();
-    webhook.map_or_else(|| json!([]), |webhook| json!(webhook.credentials.signing))
+    webhook.map_or_else(Signing::default, |webhook| {
+        webhook.credentials.signing.clone()
+    })
 }

@@ -19,7 +19,7 @@ use super::standing::Standing;
 use super::values::{Waits, minutes, waits};
 use super::{destination, document};
 use crate::base::Timestamp;
-use crate::model::destination::Destination;
+use crate::model::destination::{DeliveryAttributeMapping, Destination};
 use crate::model::export::Outage;
 use crate::model::filter::Filter;
 use crate::model::limits::{ATTEMPTS_MAX, TIME_TO_LIVE_MINUTES_MAX};
@@ -35,16 +35,23 @@ documents! {
     RetryPolicy => RetryPolicyDocument;
 }
 
+/// An event subscription of a custom topic as answers show it.
+pub(crate) type ShownSubscription = Resource<Envelope<Answered<Properties, SubscriptionAnswer>>>;
+
+/// An event subscription of a namespace topic as answers show it.
+pub(crate) type ShownNamespaceSubscription =
+    Resource<Envelope<Answered<NamespaceProperties, SubscriptionAnswer>>>;
+
 /// Which events go where, and how.
 #[derive(Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[schemars(rename = "EventSubscriptionProperties", extend("x-refused" = {
+#[schemars(rename = "EventSubscription", inline, extend("x-refused" = {
     "deliveryWithResourceIdentity": NO_IDENTITY,
     "properties": "it must be left out; what stands in it is given directly",
     "deadLetterWithResourceIdentity":
         "there are no managed identities here; use \"deadLetterDestination\" instead",
 }))]
-struct Properties {
+pub(crate) struct Properties {
     #[schemars(extend("x-expected" = "where the events are to go"))]
     destination: Destination,
     #[serde(default, with = "BasicFilter")]
@@ -146,7 +153,7 @@ fn read_expiration<'de, D: Deserializer<'de>>(
 /// What answers have besides.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-struct SubscriptionAnswer {
+pub(crate) struct SubscriptionAnswer {
     /// The resource id of the topic.
     topic: String,
     /// Where the handshake with the webhook stands.
@@ -416,13 +423,29 @@ fn resource<P>(
     }
 }
 
-/// The answer to `getFullUrl`: the URL with its query; `None` where nothing is sent.
-pub fn render_full_url(definition: &SubscriptionDefinition) -> Option<Value> {
+/// The answer to `getFullUrl`: the URL with its query.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct FullUrl {
+    #[schemars(extend("format" = "uri"))]
+    endpoint_url: String,
+}
+
+/// `None` where nothing is sent.
+pub fn render_full_url(definition: &SubscriptionDefinition) -> Option<FullUrl> {
     let webhook = definition.destination.webhook()?;
-    Some(json!({ "endpointUrl": webhook.endpoint_url.reveal().as_str() }))
+    let endpoint_url = webhook.endpoint_url.reveal().to_string();
+    Some(FullUrl { endpoint_url })
 }
 
 /// The answer to `getDeliveryAttributes`; secret values are `null` here too.
-pub fn render_delivery_attributes(definition: &SubscriptionDefinition) -> Value {
-    json!({ "value": destination::shown_headers(&definition.destination) })
+#[derive(Serialize, JsonSchema)]
+pub struct DeliveryAttributes {
+    #[schemars(with = "Vec<DeliveryAttributeMapping>")]
+    value: Value,
+}
+
+pub fn render_delivery_attributes(definition: &SubscriptionDefinition) -> DeliveryAttributes {
+    let value = destination::shown_headers(&definition.destination);
+    DeliveryAttributes { value }
 }

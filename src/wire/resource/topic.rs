@@ -12,7 +12,7 @@ use super::envelope::{
     to_inert,
 };
 use super::mirror::documents;
-use super::namespace_topic::{self, NamespaceTopic};
+use super::namespace_topic::{self, NamespaceTopic, NamespaceTopicProperties};
 use super::network::Network;
 use super::rules::{Context, Judged};
 use super::{InvalidResource, document};
@@ -24,8 +24,19 @@ documents! {
     MappedField => MappedFieldDocument;
 }
 
+/// What a PUT of a topic takes.
+pub(crate) type TopicRequest = Topic;
+
+/// A topic as answers show it.
+pub(crate) type ShownTopic = Resource<Topic<Answered<TopicProperties, TopicAnswer>>>;
+
+/// A namespace topic as answers show it.
+pub(crate) type ShownNamespaceTopic =
+    Resource<Envelope<Answered<NamespaceTopicProperties, TopicAnswer>>>;
+
 #[derive(Clone, Serialize, Deserialize, JsonSchema)]
-struct Topic<P = TopicProperties> {
+#[schemars(rename = "Topic")]
+pub(crate) struct Topic<P = TopicProperties> {
     /// A region; any name will do.
     #[schemars(length(min = 1), extend("x-expected" = LOCATION))]
     location: String,
@@ -49,8 +60,8 @@ struct InertTopic {
 
 #[derive(Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[schemars(extend("x-rule" = "inputSchema"))]
-struct TopicProperties {
+#[schemars(inline, extend("x-rule" = "inputSchema"))]
+pub(crate) struct TopicProperties {
     /// What publishers send; it cannot be changed later.
     #[schemars(extend("default" = "EventGridSchema", "x-kept" = []))]
     input_schema: Option<Schema>,
@@ -181,7 +192,7 @@ struct MappedFieldDocument {
 /// What answers have besides.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-struct TopicAnswer {
+pub(crate) struct TopicAnswer {
     /// Where to publish; built-in topics have none.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("format" = "uri"))]

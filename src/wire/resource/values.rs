@@ -12,13 +12,15 @@ use serde_json::{Value, json};
 use super::secret::unless_hidden;
 use crate::base::Timestamp;
 use crate::model::access::{KeyName, Secret};
-use crate::model::delivery::Outcome;
+use crate::model::delivery::{DeliveryState, Outcome};
 use crate::model::destination::{DeliveryMode, EndpointUrl};
+use crate::model::event_filter::DeliveryStage;
 use crate::model::filter::{Key, Operator, Text};
 use crate::model::limits::OWN_WAITS_MAX;
 use crate::model::pace::Rate;
-use crate::model::replay::Replayed;
+use crate::model::replay::{ReplayState, Replayed};
 use crate::model::response_script::ResponseScript;
+use crate::model::retention::Pressure;
 use crate::model::signing::SigningSecret;
 use crate::model::subscription::ValidationState;
 use crate::model::topic::DeliverySchema;
@@ -139,10 +141,14 @@ macro_rules! words {
 
 words! {
     DeliveryMode: DeliveryMode::ALL;
+    DeliveryStage: DeliveryStage::ALL;
+    DeliveryState: DeliveryState::ALL;
     DeliverySchema: DeliverySchema::ALL;
     Operator: Operator::ALL.map(|row| row.operator);
     Outcome: Outcome::ALL;
+    Pressure: [Pressure::Size, Pressure::Disk];
     Replayed: Replayed::ALL;
+    ReplayState: ReplayState::ALL;
     ValidationState: ValidationState::ALL;
 }
 

@@ -263,7 +263,7 @@ fn answers_hold_no_secrets_and_the_store_holds_all() {
     let definition = parse(&body).expect("a valid body");
 
     let shown = show(definition.clone()).to_string();
-    let attributes = render_delivery_attributes(&definition);
+    let attributes = json!(render_delivery_attributes(&definition));
     for text in [shown, attributes.to_string(), format!("{definition:?}")] {
         assert!(!text.contains("canary"), "{text}");
     }

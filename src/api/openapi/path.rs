@@ -1,15 +1,15 @@
-//! The parts of paths that stand for something.
+//! The parameters in paths.
 
 use serde_json::{Value, json};
 
-use super::schema::{Schema, integer, text, words};
+use crate::api::routes::schema::{Schema, integer, text, words};
 use crate::model::name::{NAME_CHARACTERS, SUBSCRIPTION_NAME_CHARACTERS};
 
 /// What may be done with locks.
 const VERBS: [&str; 5] = ["complete", "abandon", "defer", "deadLetter", "renew"];
 
 /// The parameters of a path, in its order.
-pub(super) fn of_path(path: &str) -> Vec<Value> {
+pub(super) fn parameters(path: &str) -> Vec<Value> {
     let mut before = "";
     let mut found = Vec::new();
     for segment in path.split('/') {

@@ -1,18 +1,18 @@
-//! What is told of receiving from namespaces.
+//! Receiving from namespaces.
 
 use axum::http::Method;
 use serde_json::json;
 
-use super::operation::{Area, Operation, on, query};
-use super::publish::api_version;
-use super::schema::{Schema, count, integer, list, list_of, named, object, schemas, text};
 use crate::api::publish::namespace::API_VERSIONS;
+use crate::api::routes::publish::api_version;
+use crate::api::routes::route::{Access, Area, Route, before_others};
+use crate::api::routes::schema::{count, integer, list_of, named, object, query, schemas, text};
 use crate::model::limits::{
     PULL_WAIT, RECEIVE_EVENTS, RECEIVE_WAIT_SECONDS, RELEASE_DELAYS_S, RENEWAL_WINDOW,
-    SETTLED_LOCKS_MAX,
 };
+use crate::wire::pull::{SettledTokens, TokensBody};
 
-pub(super) fn area() -> Area {
+pub(crate) fn area() -> Area {
     let properties = object([
         ("lockToken", text()),
         ("deliveryCount", count().says("Counted from 1.")),
@@ -21,45 +21,15 @@ pub(super) fn area() -> Area {
         ("brokerProperties", properties),
         ("event", named("CloudEvent")),
     ]);
-    let error = object([("code", text()), ("message", text())]);
-    let failed = object([
-        ("lockToken", text()),
-        ("error", error.optional()),
-        ("errorCode", text().optional()),
-        ("errorDescription", text().optional()),
-    ]);
     Area {
         name: "Receiving from namespaces",
-        says: "Receivers of a pulled subscription come for events, and say what becomes of them.",
-        operations: operations(),
-        schemas: schemas([
-            ("ReceivedEvent", received),
-            (
-                "LockTokens",
-                object([(
-                    "lockTokens",
-                    list(text()).elements(&(1..=SETTLED_LOCKS_MAX)),
-                )])
-                .open(),
-            ),
-            (
-                "FailedLockToken",
-                failed.says("In the first preview of the protocol the error stands flat."),
-            ),
-            ("SettledLockTokens", settled()),
-        ]),
+        description: "Receivers of a pulled subscription come for events, and say what becomes of them.",
+        routes: routes(),
+        schemas: schemas([("ReceivedEvent", received)]),
     }
 }
 
-/// Which tokens something came of, and which not.
-fn settled() -> Schema {
-    object([
-        ("succeededLockTokens", list(text())),
-        ("failedLockTokens", list(named("FailedLockToken"))),
-    ])
-}
-
-fn operations() -> Vec<Operation> {
+fn routes() -> Vec<Route> {
     let places = [
         (
             "/topics/{topic}",
@@ -78,19 +48,18 @@ fn operations() -> Vec<Operation> {
     all.collect()
 }
 
-fn of_topic(topic: &str, word: &str, which: &str) -> Vec<Operation> {
+fn of_topic(topic: &str, word: &str, which: &str) -> Vec<Route> {
     let asked = |verb: &str, id: &str, summary| {
         let path = format!("{topic}/eventsubscriptions/{{name}}:{verb}");
-        on(Method::POST, path, format!("{id}{word}"), summary).with([api_version(&API_VERSIONS)])
+        before_others(Method::POST, path, Access::Key)
+            .doc(format!("{id}{word}"), summary)
+            .with([api_version(&API_VERSIONS)])
     };
     let settling = |verb: &str, id: &str, summary, says: &str| {
         asked(verb, id, summary)
             .says(format!("{says} {which}"))
-            .takes(
-                named("LockTokens"),
-                json!({ "lockTokens": ["CiYKJDUwNjE4QTFGLUM4REQtNDc3NQ=="] }),
-            )
-            .gives(200, "What came of each token.", named("SettledLockTokens"))
+            .takes::<TokensBody>(json!({ "lockTokens": ["CiYKJDUwNjE4QTFGLUM4REQtNDc3NQ=="] }))
+            .answers::<SettledTokens>(200, "What came of each token.")
     };
     let wait = integer()
         .within(&RECEIVE_WAIT_SECONDS)
@@ -109,12 +78,12 @@ fn of_topic(topic: &str, word: &str, which: &str) -> Vec<Operation> {
                 query("maxEvents", most, "How many at most."),
                 query("maxWaitTime", wait, "Seconds to wait for the first one."),
             ])
-            .gives(
+            .answers_schema(
                 200,
                 "The events; none if none came.",
                 list_of("ReceivedEvent"),
             )
-            .refuses(429, "Too many receivers wait."),
+            .rejects(429, "Too many receivers wait."),
         settling(
             "acknowledge",
             "acknowledge",

@@ -1,20 +1,25 @@
-//! What is told of the question why.
+//! Explanations.
 
-use axum::http::Method;
 use serde_json::json;
 
-use super::operation::{Area, Operation, on};
-use super::schema::{
+use crate::api::ApiOptions;
+use crate::api::operate::explain;
+use crate::api::routes::route::{Area, OPERATOR, Route, get, post};
+use crate::api::routes::schema::{
     Schema, anything, count, either, flag, integer, list, moment, named, object, resources,
     schemas, text,
 };
-use crate::model::limits::{TRIAL_DEADLINE, TRIAL_EVENTS, TRIAL_EVENTS_MAX};
+use crate::model::limits::{MANAGEMENT_BYTES_MAX, TRIAL_DEADLINE, TRIAL_EVENTS, TRIAL_EVENTS_MAX};
 
-pub(super) fn area() -> Area {
+pub(crate) fn area(options: &ApiOptions) -> Area {
+    // A pasted event may be as long as a published one.
+    let pasted_bytes_max = options
+        .publish_bytes_max
+        .saturating_add(MANAGEMENT_BYTES_MAX);
     Area {
         name: "Explanations",
-        says: "Who gets an event, who does not, and what another filter would do.",
-        operations: operations(),
+        description: "Who gets an event, who does not, and what another filter would do.",
+        routes: routes(pasted_bytes_max),
         schemas: schemas([
             ("Question", question()),
             ("Explanation", explanation()),
@@ -26,20 +31,21 @@ pub(super) fn area() -> Area {
     }
 }
 
-fn operations() -> Vec<Operation> {
-    let stored = on(
-        Method::GET,
+fn routes(pasted_bytes_max: usize) -> Vec<Route> {
+    let stored = get(
         "/everpost/events/{key}/explanations",
-        "explainStoredEvent",
-        "Explain a stored event",
+        OPERATOR,
+        explain::explain_stored,
     )
+    .doc("explainStoredEvent", "Explain a stored event")
     .says("For every event subscription of its topic.")
-    .gives(200, "The explanations.", resources("Explanation"));
-    let of_topics = of_topic("/topics/{topic}", "", "Filter");
+    .answers_schema(200, "The explanations.", resources("Explanation"));
+    let of_topics = of_topic("/topics/{topic}", "", "Filter", pasted_bytes_max);
     let of_namespaces = of_topic(
         "/namespaces/{namespace}/topics/{topic}",
         "Namespace",
         "FiltersConfiguration",
+        pasted_bytes_max,
     );
     [stored]
         .into_iter()
@@ -48,43 +54,40 @@ fn operations() -> Vec<Operation> {
         .collect()
 }
 
-fn of_topic(topic: &str, word: &str, filter: &str) -> [Operation; 3] {
+fn of_topic(topic: &str, word: &str, filter: &str, pasted_bytes_max: usize) -> [Route; 3] {
     let asked = || json!({ "eventId": 1 });
     let seconds = TRIAL_DEADLINE.as_secs();
     [
-        on(
-            Method::POST,
-            format!("{topic}/explain"),
-            format!("explain{word}Event"),
-            "Explain an event",
-        )
+        post(format!("{topic}/explain"), OPERATOR, explain::explain_all)
+        .doc(format!("explain{word}Event"), "Explain an event")
+        .bytes_max(pasted_bytes_max)
         .says("For every event subscription of the topic. The event need not have been published.")
-        .takes(named("Question"), asked())
-        .gives(200, "The explanations.", resources("Explanation")),
-        on(
-            Method::POST,
+        .takes_schema(named("Question"), asked())
+        .answers_schema(200, "The explanations.", resources("Explanation")),
+        post(
             format!("{topic}/eventSubscriptions/{{name}}/explain"),
+            OPERATOR,
+            explain::explain_one,
+        )
+        .doc(
             format!("explain{word}EventToSubscription"),
             "Explain an event to one event subscription",
         )
+        .bytes_max(pasted_bytes_max)
         .says("Each clause of the filter with what it wanted and what it saw.")
-        .takes(named("Question"), asked())
-        .gives(200, "The explanation.", named("Explanation")),
-        on(
-            Method::POST,
-            format!("{topic}/tryFilter"),
-            format!("try{word}Filter"),
-            "Try a filter on stored events",
-        )
+        .takes_schema(named("Question"), asked())
+        .answers_schema(200, "The explanation.", named("Explanation")),
+        post(format!("{topic}/tryFilter"), OPERATOR, explain::try_filter)
+        .doc(format!("try{word}Filter"), "Try a filter on stored events")
         .says(format!(
             "The filter is a `{filter}`. It is tried on the newest events, for {seconds} s at most, and \
              compared with that of an event subscription if one is named."
         ))
-        .takes(
+        .takes_schema(
             named("FilterTrialRequest"),
             json!({ "filter": { "includedEventTypes": ["Order.Paid"] }, "last": 1_000 }),
         )
-        .gives(200, "What was found.", named("FilterTrial")),
+        .answers_schema(200, "What was found.", named("FilterTrial")),
     ]
 }
 

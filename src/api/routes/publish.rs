@@ -1,13 +1,14 @@
-//! What is told of publishing.
+//! Publishing.
 
-use axum::http::Method;
 use serde_json::{Value, json};
 
-use super::operation::{Area, Operation, header, on, query};
-use super::schema::{Schema, anything, either, list, moment, named, object, schemas, text, words};
 use crate::api::ApiOptions;
-use crate::api::publish::API_VERSION;
-use crate::api::publish::namespace::API_VERSIONS;
+use crate::api::publish::namespace::{self, API_VERSIONS};
+use crate::api::publish::{self, API_VERSION};
+use crate::api::routes::route::{Access, Area, Route, options, post};
+use crate::api::routes::schema::{
+    Schema, anything, either, header, list, moment, named, object, query, schemas, text, words,
+};
 use crate::model::limits::{
     NAMESPACE_EXTENSION_NAME_MAX, NAMESPACE_PUBLISH_EVENTS_MAX, PUBLISH_EVENTS_MAX,
     REQUEST_ID_WINDOW,
@@ -16,12 +17,12 @@ use crate::model::limits::{
 const EVENT: &str = "application/cloudevents+json";
 const BATCH: &str = "application/cloudevents-batch+json";
 
-pub(super) fn area(options: &ApiOptions) -> Area {
+pub(crate) fn area(options: &ApiOptions) -> Area {
     Area {
         name: "Publishing",
-        says: "Applications send events here. A success says that the disk has the events and all of \
+        description: "Applications send events here. A success says that the disk has the events and all of \
             their deliveries.",
-        operations: operations(options.publish_bytes_max),
+        routes: routes(options.publish_bytes_max),
         schemas: schemas([
             ("EventGridEvent", event_grid_event()),
             ("CloudEvent", cloud_event()),
@@ -29,7 +30,7 @@ pub(super) fn area(options: &ApiOptions) -> Area {
     }
 }
 
-fn operations(bytes_max: usize) -> Vec<Operation> {
+fn routes(bytes_max: usize) -> Vec<Route> {
     let doors = [
         (
             "/topics/{topic}/api/events",
@@ -55,81 +56,87 @@ fn operations(bytes_max: usize) -> Vec<Operation> {
         ),
     ];
     let of_topics = doors.into_iter().flat_map(|(path, id, which)| {
-        let answers = on(
-            Method::OPTIONS,
-            path,
-            format!("{id}Options"),
-            "Ask for the methods",
-        )
-        .says("Answers preflight requests; nobody has to say who they are.")
-        .gives_nothing(200, "The methods are in `Allow`.")
-        .tells(200, [("Allow", text(), "The methods.")]);
+        let answers = options(path, publish::options)
+            .doc(format!("{id}Options"), "Ask for the methods")
+            .says("Answers preflight requests; nobody has to say who they are.")
+            .answers_nothing(200, "The methods are in `Allow`.")
+            .with_headers(&[("Allow", "The methods.")]);
         let summary = match path.contains("{topic}") {
             true => "Publish events to a topic",
             false => "Publish events to the topic of a host or key",
         };
-        let publishes = on(Method::POST, path, id, summary);
-        let publishes = publishes.refuses(404, "There is no such topic.");
+        let publishes = match path.contains("{topic}") {
+            true => post(path, Access::Key, publish::to_topic),
+            false => post(path, Access::Key, publish::to_host),
+        };
+        let publishes = publishes.doc(id, summary);
+        let publishes = publishes.rejects(404, "There is no such topic.");
         [to_topic(publishes, which, bytes_max), answers]
     });
     let of_namespaces = [
         (
-            "/topics/{topic}:publish",
+            post("/topics/{topic}:publish", Access::Key, namespace::by_topic)
+                .matched_as("/topics/{topic}"),
             "publishByTopic",
             "The namespace is told by the first label of the host (`shop.anything`), else by the key or \
              signature, if it opens one topic of that name alone, else by there being one topic of that \
              name alone.",
         ),
         (
-            "/namespaces/{namespace}/topics/{topic}:publish",
+            post(
+                "/namespaces/{namespace}/topics/{topic}:publish",
+                Access::Key,
+                namespace::by_path,
+            )
+            .matched_as("/namespaces/{namespace}/topics/{topic}"),
             "publishInNamespace",
             "Namespace and topic are named in the path.",
         ),
     ];
     let of_namespaces =
-        of_namespaces.map(|(path, id, which)| in_namespace(path, id, which, bytes_max));
+        of_namespaces.map(|(route, id, which)| in_namespace(route, id, which, bytes_max));
     of_topics.chain(of_namespaces).collect()
 }
 
-fn to_topic(operation: Operation, which: &str, bytes_max: usize) -> Operation {
+fn to_topic(route: Route, which: &str, bytes_max: usize) -> Route {
     let many = |event: &str| list(named(event)).elements(&(0..=PUBLISH_EVENTS_MAX));
     let body = either([
         many("EventGridEvent"),
         list(object([]).open()),
         named("CloudEvent"),
     ]);
-    publishing(operation, &[API_VERSION])
+    publishing(route, &[API_VERSION])
         .says(format!(
             "{which} What a topic takes is its `inputSchema`: an array of Event Grid events, an array of \
              events of its own form, or CloudEvents: one as `{EVENT}` or `application/json`, a batch as \
              `{BATCH}`, or one in headers that start with `ce-` and the body. At most {bytes_max} bytes \
              and {PUBLISH_EVENTS_MAX} events; all are taken or none."
         ))
-        .takes(body, json!([event_grid_example()]))
-        .takes_as(EVENT, named("CloudEvent"), cloud_example())
-        .takes_as(BATCH, many("CloudEvent"), json!([cloud_example()]))
-        .gives_nothing(200, "All events are stored.")
+        .takes_schema(body, json!([event_grid_example()]))
+        .takes_schema_as(EVENT, named("CloudEvent"), cloud_example())
+        .takes_schema_as(BATCH, many("CloudEvent"), json!([cloud_example()]))
+        .answers_nothing(200, "All events are stored.")
 }
 
-fn in_namespace(path: &str, id: &str, which: &str, bytes_max: usize) -> Operation {
+fn in_namespace(route: Route, id: &str, which: &str, bytes_max: usize) -> Route {
     let summary = "Publish events to a topic of a namespace";
     let many = || list(named("CloudEvent")).elements(&(0..=NAMESPACE_PUBLISH_EVENTS_MAX));
     let body = || either([named("CloudEvent"), many()]);
-    publishing(on(Method::POST, path, id, summary), &API_VERSIONS)
+    publishing(route.doc(id, summary), &API_VERSIONS)
         .says(format!(
             "{which} Takes CloudEvents: one or an array, in any of the content types, or one in headers \
              that start with `ce-` and the body. At most {bytes_max} bytes and \
              {NAMESPACE_PUBLISH_EVENTS_MAX} events; all are taken or none."
         ))
-        .takes(body(), cloud_example())
-        .takes_as(EVENT, body(), cloud_example())
-        .takes_as(BATCH, body(), json!([cloud_example()]))
-        .gives(200, "All events are stored.", object([]))
+        .takes_schema(body(), cloud_example())
+        .takes_schema_as(EVENT, body(), cloud_example())
+        .takes_schema_as(BATCH, body(), json!([cloud_example()]))
+        .answers_schema(200, "All events are stored.", object([]))
 }
 
-fn publishing(operation: Operation, versions: &[&str]) -> Operation {
+fn publishing(route: Route, versions: &[&str]) -> Route {
     let minutes = REQUEST_ID_WINDOW.as_secs() / 60;
-    operation
+    route
         .with([
             api_version(versions),
             header(
@@ -141,11 +148,11 @@ fn publishing(operation: Operation, versions: &[&str]) -> Operation {
                 ),
             ),
         ])
-        .refuses(415, "The body is compressed, or of a content type that the topic does not take.")
-        .refuses(429, "More is being published than can be taken in right now.")
+        .rejects(415, "The body is compressed, or of a content type that the topic does not take.")
+        .rejects(429, "More is being published than can be taken in right now.")
 }
 
-pub(super) fn api_version(versions: &[&str]) -> Value {
+pub(crate) fn api_version(versions: &[&str]) -> Value {
     let says = "The version of the data plane; may be left out.";
     query("api-version", words(versions.iter().copied()), says)
 }
@@ -190,7 +197,7 @@ fn cloud_event() -> Schema {
 }
 
 /// An event as topics of the schema of Event Grid take it.
-pub(super) fn event_grid_example() -> Value {
+pub(crate) fn event_grid_example() -> Value {
     json!({
         "id": "a-1",
         "subject": "/orders/7",

@@ -1,0 +1,72 @@
+//! The table of the API: each route with its path, its method, who may call it, its handler, what it takes
+//! and answers, and what it is for. The router and the OpenAPI document are made from it.
+
+mod appliance;
+mod dead_letters;
+mod events;
+mod explain;
+mod inspectors;
+mod namespaces;
+mod people;
+mod publish;
+mod pull;
+mod queues;
+mod replays;
+mod route;
+pub(crate) mod schema;
+mod subscriptions;
+mod topics;
+
+pub(crate) use route::{Access, Area, BodySchema, Parameters, Route};
+
+use crate::api::ApiOptions;
+
+/// All areas, in the order in which people meet them.
+pub(crate) fn areas(options: &ApiOptions) -> Vec<Area> {
+    vec![
+        publish::area(options),
+        topics::area(),
+        subscriptions::area(),
+        namespaces::area(),
+        pull::area(),
+        events::area(),
+        explain::area(options),
+        dead_letters::area(options),
+        queues::area(),
+        replays::area(),
+        inspectors::area(),
+        people::area(),
+        appliance::area(options),
+    ]
+}
+
+/// Every route.
+pub(crate) fn all(options: &ApiOptions) -> impl Iterator<Item = Route> {
+    areas(options).into_iter().flat_map(|area| area.routes)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::model::limits::PUBLISH_BYTES_MAX;
+    use crate::wire::{pull, service_bus};
+
+    #[test]
+    fn what_is_found_before_others_is_in_the_table() {
+        let options = ApiOptions {
+            publish_bytes_max: PUBLISH_BYTES_MAX,
+            require_https: false,
+            metrics_public: false,
+        };
+        let before_others = all(&options).filter(Route::is_before_others);
+        let told: BTreeSet<String> = before_others
+            .map(|route| format!("{} {}", route.method, route.path))
+            .collect();
+        let pulled = pull::paths().map(|path| format!("POST {path}"));
+        let queued = service_bus::address::served();
+        let queued = queued.map(|(method, path)| format!("{method} {path}"));
+        assert_eq!(told, pulled.chain(queued).collect());
+    }
+}

@@ -1,0 +1,126 @@
+//! Users, sessions, tokens and the audit log.
+
+use serde_json::json;
+
+use crate::api::lists::{List, Page, Paging};
+use crate::api::manage::people::{
+    self, Ended, NewUserBody, OfUser, ShownSession, ShownUser, UserPatchBody,
+};
+use crate::api::manage::tokens::{self, NewToken, NewTokenBody, ShownToken};
+use crate::api::operate::audit::{self, AuditParameters, ShownEntry};
+use crate::api::operate::diagnostics;
+use crate::api::routes::route::{ADMIN, Area, Route, delete, get, patch, post};
+use crate::api::routes::schema::anything;
+use crate::broker::people::LINK_LIFE;
+use crate::model::limits::AUDIT_ROWS_MAX;
+
+pub(crate) fn area() -> Area {
+    Area {
+        name: "People and tokens",
+        description: "Who signs in to the admin pages, the tokens of programs, and what anybody has changed.",
+        routes: routes(),
+        ..Area::default()
+    }
+}
+
+fn routes() -> Vec<Route> {
+    let all = users().into_iter().chain(sessions()).chain(tokens());
+    let audit = get("/everpost/audit", ADMIN, audit::list)
+        .doc("listAudit", "List the audit log")
+        .says(format!(
+            "What people and programs did, the newest first; {AUDIT_ROWS_MAX} entries are kept. Secrets are \
+             left out."
+        ))
+        .query::<AuditParameters>()
+        .query::<Paging>()
+        .answers::<Page<ShownEntry>>(200, "A page of entries.");
+    let bundle = post("/everpost/supportBundle", ADMIN, diagnostics::support_bundle).doc("makeSupportBundle", "Describe the appliance to somebody who is to help")
+    .says(
+        "Version, settings with their origins, sizes, counts, topics, event subscriptions, the schema of the \
+         database and the newest lines of the log, for people to read. Secrets and events are left out, and \
+         of webhooks all but host and port. It changes nothing; that it was taken is audited.",
+    )
+    .answers_schema(200, "The bundle.", anything());
+    all.chain([audit, bundle]).collect()
+}
+
+fn users() -> [Route; 6] {
+    let (all, one) = ("/everpost/users", "/everpost/users/{name}");
+    let days = LINK_LIFE.as_secs() / 86_400;
+    [
+        get(all, ADMIN, people::list).doc("listUsers", "List users")
+            .says("All people who may sign in.")
+            .answers::<List<ShownUser>>(200, "The users."),
+        post(all, ADMIN, people::create).doc("createUser", "Create a user")
+            .says(format!(
+                "Without a password, the answer has a link by which the user chooses one; it holds for \
+                 {days} days."
+            ))
+            .takes::<NewUserBody>(json!({ "name": "ann", "role": "operator" }))
+            .answers::<ShownUser>(201, "The user.")
+            .rejects(409, "The name is taken, or there are as many users as there may be."),
+        get(one, ADMIN, people::show).doc("getUser", "Get a user")
+            .says("By name, in any letter case.")
+            .answers::<ShownUser>(200, "The user."),
+        patch(one, ADMIN, people::patch).doc("patchUser", "Change a user")
+            .says("What is left out stays. The last administrator stays one.")
+            .takes::<UserPatchBody>(json!({ "role": "viewer" }))
+            .answers::<ShownUser>(200, "The user.")
+            .rejects(409, "It is the last administrator."),
+        delete(one, ADMIN, people::delete).doc("deleteUser", "Delete a user")
+            .says("With all sessions.")
+            .answers_nothing(204, "The user is gone.")
+            .rejects(409, "It is the last administrator."),
+        post("/everpost/users/{name}/passwordLink", ADMIN, people::put_link).doc("putPasswordLink", "Make a password link")
+        .says(format!("An older link ends; the new one holds for {days} days."))
+        .answers::<ShownUser>(200, "The user with the link."),
+    ]
+}
+
+fn sessions() -> [Route; 3] {
+    [
+        get("/everpost/sessions", ADMIN, people::list_sessions)
+            .doc("listSessions", "List sessions")
+            .says("Who is signed in, and from where.")
+            .query::<OfUser>()
+            .answers::<List<ShownSession>>(200, "The sessions.")
+            .rejects(404, "There is no such user."),
+        post("/everpost/sessions/end", ADMIN, people::end_sessions)
+            .doc("endSessions", "End sessions")
+            .says("Those of one user, or all.")
+            .query::<OfUser>()
+            .answers::<Ended>(200, "How many have ended.")
+            .rejects(404, "There is no such user."),
+        delete("/everpost/sessions/{id}", ADMIN, people::end_session)
+            .doc("endSession", "End a session")
+            .says("Nothing happens if it is not there.")
+            .answers_nothing(204, "It has ended."),
+    ]
+}
+
+fn tokens() -> [Route; 4] {
+    let (all, one) = ("/everpost/tokens", "/everpost/tokens/{name}");
+    [
+        get(all, ADMIN, tokens::list)
+            .doc("listTokens", "List API tokens")
+            .says("Without the tokens themselves.")
+            .answers::<List<ShownToken>>(200, "The tokens."),
+        post(all, ADMIN, tokens::create)
+            .doc("createToken", "Create an API token")
+            .says("The answer is the only one that holds the token.")
+            .takes::<NewTokenBody>(json!({ "name": "deploy", "role": "admin", "days": 90 }))
+            .answers::<NewToken>(201, "The token.")
+            .rejects(
+                409,
+                "The name is taken, or there are as many tokens as there may be.",
+            ),
+        get(one, ADMIN, tokens::show)
+            .doc("getToken", "Get an API token")
+            .says("Without the token itself.")
+            .answers::<ShownToken>(200, "The token."),
+        delete(one, ADMIN, tokens::delete)
+            .doc("deleteToken", "Delete an API token")
+            .says("It opens nothing any more, at once.")
+            .answers_nothing(204, "It is gone."),
+    ]
+}

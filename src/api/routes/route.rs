@@ -1,0 +1,405 @@
+//! One route: a method of a path, who is let in, what answers it, and what the API's document says of it.
+
+use axum::Router;
+use axum::extract::DefaultBodyLimit;
+use axum::handler::Handler;
+use axum::http::Method;
+use axum::middleware::from_fn_with_state;
+use axum::routing::{MethodFilter, MethodRouter, on};
+use schemars::JsonSchema;
+use serde_json::Value;
+
+use crate::api::openapi::Schemas;
+use crate::api::routes::schema::{Schema, SchemasByName, text};
+use crate::api::{ApiState, auth};
+use crate::model::limits::MANAGEMENT_BYTES_MAX;
+use crate::store::accounts::Role;
+use crate::wire::error_body::ErrorBody;
+
+/// JSON, as nearly everything is.
+const JSON: &str = "application/json";
+
+/// Routes that belong together.
+#[derive(Default)]
+pub(crate) struct Area {
+    pub(crate) name: &'static str,
+    pub(crate) description: &'static str,
+    pub(crate) routes: Vec<Route>,
+    pub(crate) schemas: SchemasByName,
+}
+
+/// What a body looks like.
+pub(crate) enum BodySchema {
+    Typed(fn(&mut Schemas) -> Value),
+    Written(Schema),
+}
+
+/// Who is let in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// Everybody.
+    Public,
+    /// Whoever has a key or a signature for the topic, and operators. The handler knows the topic.
+    Key,
+    /// Whoever has a signature for the dead-letter queue, and operators. The handler knows the queue.
+    Queue,
+    /// Whoever has a token of that role.
+    Role(Role),
+}
+
+pub(crate) const VIEWER: Access = Access::Role(Role::Viewer);
+pub(crate) const OPERATOR: Access = Access::Role(Role::Operator);
+pub(crate) const ADMIN: Access = Access::Role(Role::Admin);
+
+/// One method of one path.
+pub(crate) struct Route {
+    pub(crate) method: Method,
+    /// As clients see it.
+    pub(crate) path: String,
+    /// As the router matches it, if that differs.
+    matched_as: Option<&'static str>,
+    pub(crate) access: Access,
+    /// Bytes of a body; `None` where the handler limits them.
+    bytes_max: Option<usize>,
+    /// `None` for routes that come in any letter case, and are found before the others.
+    handler: Option<MethodRouter<ApiState>>,
+    pub(crate) id: String,
+    pub(crate) summary: &'static str,
+    pub(crate) description: String,
+    pub(crate) parameters: Vec<Parameters>,
+    pub(crate) bodies: Vec<Body>,
+    pub(crate) is_body_optional: bool,
+    pub(crate) answers: Vec<Answer>,
+}
+
+/// Parameters of a query, or of headers.
+pub(crate) enum Parameters {
+    Typed(fn(&mut Schemas) -> Vec<Value>),
+    Single(Value),
+}
+
+pub(crate) struct Body {
+    pub(crate) content_type: &'static str,
+    pub(crate) schema: BodySchema,
+    /// One that works.
+    pub(crate) example: Value,
+}
+
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) description: String,
+    /// Content types; none without a body.
+    pub(crate) content: Vec<(&'static str, BodySchema)>,
+    /// Headers, all of them texts: names, and what they say.
+    pub(crate) headers: Vec<(&'static str, &'static str)>,
+}
+
+pub(crate) fn get<T: 'static>(
+    path: impl Into<String>,
+    access: Access,
+    handler: impl Handler<T, ApiState>,
+) -> Route {
+    served(Method::GET, path, access, handler)
+}
+
+pub(crate) fn put<T: 'static>(
+    path: impl Into<String>,
+    access: Access,
+    handler: impl Handler<T, ApiState>,
+) -> Route {
+    served(Method::PUT, path, access, handler)
+}
+
+pub(crate) fn patch<T: 'static>(
+    path: impl Into<String>,
+    access: Access,
+    handler: impl Handler<T, ApiState>,
+) -> Route {
+    served(Method::PATCH, path, access, handler)
+}
+
+pub(crate) fn post<T: 'static>(
+    path: impl Into<String>,
+    access: Access,
+    handler: impl Handler<T, ApiState>,
+) -> Route {
+    served(Method::POST, path, access, handler)
+}
+
+pub(crate) fn delete<T: 'static>(
+    path: impl Into<String>,
+    access: Access,
+    handler: impl Handler<T, ApiState>,
+) -> Route {
+    served(Method::DELETE, path, access, handler)
+}
+
+pub(crate) fn options<T: 'static>(
+    path: impl Into<String>,
+    handler: impl Handler<T, ApiState>,
+) -> Route {
+    served(Method::OPTIONS, path, Access::Public, handler)
+}
+
+fn served<T: 'static>(
+    method: Method,
+    path: impl Into<String>,
+    access: Access,
+    handler: impl Handler<T, ApiState>,
+) -> Route {
+    let filter = MethodFilter::try_from(method.clone()).expect("a method of HTTP's own");
+    Route {
+        handler: Some(on(filter, handler)),
+        ..before_others(method, path, access)
+    }
+}
+
+/// A route that is found before the others, whatever the letter case of its words.
+pub(crate) fn before_others(method: Method, path: impl Into<String>, access: Access) -> Route {
+    Route {
+        method,
+        path: path.into(),
+        matched_as: None,
+        access,
+        bytes_max: match access {
+            Access::Public => Some(0),
+            Access::Key | Access::Queue => None,
+            Access::Role(_) => Some(MANAGEMENT_BYTES_MAX),
+        },
+        handler: None,
+        id: String::new(),
+        summary: "",
+        description: String::new(),
+        parameters: Vec::new(),
+        bodies: Vec::new(),
+        is_body_optional: false,
+        answers: Vec::new(),
+    }
+}
+
+impl Route {
+    /// Its name for clients that are generated, and what it is for.
+    pub(crate) fn doc(self, id: impl Into<String>, summary: &'static str) -> Self {
+        Self {
+            id: id.into(),
+            summary,
+            ..self
+        }
+    }
+
+    pub(crate) fn says(self, description: impl Into<String>) -> Self {
+        Self {
+            description: description.into(),
+            ..self
+        }
+    }
+
+    /// The same for a path that the router has to match in another way.
+    pub(crate) fn matched_as(self, path: &'static str) -> Self {
+        Self {
+            matched_as: Some(path),
+            ..self
+        }
+    }
+
+    /// What answers all other methods, unless it is what does so everywhere.
+    pub(crate) fn otherwise<T: 'static>(self, handler: impl Handler<T, ApiState>) -> Self {
+        Self {
+            handler: self.handler.map(|it| it.fallback(handler)),
+            ..self
+        }
+    }
+
+    /// The same with bodies of another length.
+    pub(crate) fn bytes_max(self, bytes_max: usize) -> Self {
+        Self {
+            bytes_max: Some(bytes_max),
+            ..self
+        }
+    }
+
+    /// Parameters in the query, which `T` reads.
+    pub(crate) fn query<T: JsonSchema>(mut self) -> Self {
+        self.parameters
+            .push(Parameters::Typed(Schemas::parameters::<T>));
+        self
+    }
+
+    /// Parameters that the handler reads by itself.
+    pub(crate) fn with(mut self, parameters: impl IntoIterator<Item = Value>) -> Self {
+        self.parameters
+            .extend(parameters.into_iter().map(Parameters::Single));
+        self
+    }
+
+    /// A body of JSON with an example that works.
+    pub(crate) fn takes<T: JsonSchema>(self, example: Value) -> Self {
+        self.takes_as::<T>(JSON, example)
+    }
+
+    /// The same, where the body may be left out.
+    pub(crate) fn may_take<T: JsonSchema>(self, example: Value) -> Self {
+        Self {
+            is_body_optional: true,
+            ..self.takes::<T>(example)
+        }
+    }
+
+    /// A body of that content type; one route may take several.
+    pub(crate) fn takes_as<T: JsonSchema>(
+        self,
+        content_type: &'static str,
+        example: Value,
+    ) -> Self {
+        self.body(
+            content_type,
+            BodySchema::Typed(Schemas::request::<T>),
+            example,
+        )
+    }
+
+    /// Changes of a `T`.
+    pub(crate) fn updates<T: JsonSchema>(self, example: Value) -> Self {
+        self.body(JSON, BodySchema::Typed(Schemas::update::<T>), example)
+    }
+
+    pub(crate) fn takes_schema(self, schema: Schema, example: Value) -> Self {
+        self.takes_schema_as(JSON, schema, example)
+    }
+
+    pub(crate) fn takes_schema_as(
+        self,
+        content_type: &'static str,
+        schema: Schema,
+        example: Value,
+    ) -> Self {
+        self.body(content_type, BodySchema::Written(schema), example)
+    }
+
+    fn body(mut self, content_type: &'static str, schema: BodySchema, example: Value) -> Self {
+        self.bodies.push(Body {
+            content_type,
+            schema,
+            example,
+        });
+        self
+    }
+
+    /// An answer in JSON.
+    pub(crate) fn answers<T: JsonSchema>(
+        self,
+        status: u16,
+        description: impl Into<String>,
+    ) -> Self {
+        self.answer(
+            status,
+            description,
+            Some((JSON, BodySchema::Typed(Schemas::answer::<T>))),
+        )
+    }
+
+    pub(crate) fn answers_schema(
+        self,
+        status: u16,
+        description: impl Into<String>,
+        schema: Schema,
+    ) -> Self {
+        self.answers_schema_as(status, description, JSON, schema)
+    }
+
+    /// An answer of that content type; one status may have several.
+    pub(crate) fn answers_schema_as(
+        self,
+        status: u16,
+        description: impl Into<String>,
+        content_type: &'static str,
+        schema: Schema,
+    ) -> Self {
+        self.answer(
+            status,
+            description,
+            Some((content_type, BodySchema::Written(schema))),
+        )
+    }
+
+    /// An answer without a body.
+    pub(crate) fn answers_nothing(self, status: u16, description: impl Into<String>) -> Self {
+        self.answer(status, description, None)
+    }
+
+    fn answer(
+        mut self,
+        status: u16,
+        description: impl Into<String>,
+        content: Option<(&'static str, BodySchema)>,
+    ) -> Self {
+        match self
+            .answers
+            .iter_mut()
+            .find(|answer| answer.status == status)
+        {
+            Some(answer) => answer.content.extend(content),
+            None => self.answers.push(Answer {
+                status,
+                description: description.into(),
+                content: content.into_iter().collect(),
+                headers: Vec::new(),
+            }),
+        }
+        self
+    }
+
+    /// Headers of the answer that was named last, all of them texts.
+    pub(crate) fn with_headers(mut self, headers: &[(&'static str, &'static str)]) -> Self {
+        if let Some(answer) = self.answers.last_mut() {
+            answer.headers = headers.to_vec();
+        }
+        self
+    }
+
+    /// An error of its own, beside those that every route of its kind has.
+    pub(crate) fn rejects(self, status: u16, description: impl Into<String>) -> Self {
+        let error = self.error();
+        self.answer(status, description, Some(error))
+    }
+
+    /// What its errors look like. Clients of Service Bus read them in XML.
+    pub(crate) fn error(&self) -> (&'static str, BodySchema) {
+        match self.access {
+            Access::Queue => ("application/xml", BodySchema::Written(service_bus_error())),
+            Access::Public | Access::Key | Access::Role(_) => {
+                (JSON, BodySchema::Typed(Schemas::answer::<ErrorBody>))
+            }
+        }
+    }
+
+    /// Whether the table alone knows it, and the router does not.
+    #[cfg(test)]
+    pub(crate) fn is_before_others(&self) -> bool {
+        self.handler.is_none()
+    }
+
+    /// Puts it into `router`, behind its check of who is asking.
+    pub(crate) fn add_to(self, router: Router<ApiState>, state: &ApiState) -> Router<ApiState> {
+        let Some(handler) = self.handler else {
+            return router;
+        };
+        let limit = match self.bytes_max {
+            Some(bytes_max) => DefaultBodyLimit::max(bytes_max),
+            None => DefaultBodyLimit::disable(),
+        };
+        let handler = handler.route_layer(limit);
+        let handler = match self.access {
+            Access::Role(role) => handler.route_layer(from_fn_with_state(
+                (state.clone(), role),
+                auth::require_role,
+            )),
+            Access::Public | Access::Key | Access::Queue => handler,
+        };
+        router.route(self.matched_as.unwrap_or(&self.path), handler)
+    }
+}
+
+fn service_bus_error() -> Schema {
+    text().says("`<Error><Code>404</Code><Detail>…</Detail></Error>`")
+}

@@ -1,0 +1,213 @@
+//! Event subscriptions, of topics and of those of namespaces.
+
+use axum::handler::Handler;
+use serde_json::{Value, json};
+
+use crate::api::routes::route::{
+    ADMIN, Access, Area, OPERATOR, Route, VIEWER, get, patch, post, put,
+};
+use crate::api::routes::topics::{UPDATES, deletion};
+use crate::api::{ApiState, manage};
+use crate::model::limits::{HANDSHAKE_PUT_WAIT, SIGNING_SECRETS_MAX, SUBSCRIPTIONS_PER_TOPIC_MAX};
+use crate::wire::resource::Rotation;
+use crate::wire::resource::bodies::{
+    DeliveryAttributes, EventSubscriptionRequest, FullUrl, NamespaceEventSubscriptionRequest,
+    Properties, ResourceList, RotatedSigningSecret, ShownNamespaceSubscription, ShownSubscription,
+    SigningSecrets,
+};
+
+pub(crate) fn area() -> Area {
+    Area {
+        name: "Event subscriptions",
+        description: "Which events of a topic go to which receiver, and how.",
+        routes: of_topics().into_iter().chain(of_namespaces()).collect(),
+        ..Area::default()
+    }
+}
+
+fn of_topics() -> Vec<Route> {
+    let topic = "/topics/{topic}";
+    let one = &*format!("{topic}/eventSubscriptions/{{name}}");
+    let [get, put, patch] = resource(one, "");
+    let mut routes = vec![
+        list(topic, "").answers::<ResourceList<ShownSubscription>>(200, "The event subscriptions."),
+        get.answers::<ShownSubscription>(200, SHOWN),
+        put.says(put_says(
+            "The webhook is asked whether it agrees, and gets nothing before it has; `provisioningState` \
+             tells.",
+        ))
+        .takes::<EventSubscriptionRequest>(example())
+        .answers::<ShownSubscription>(201, PUT),
+        patch
+            .updates::<Properties>(
+                json!({ "labels": ["billing"], "retryPolicy": { "maxDeliveryAttempts": 10 } }),
+            )
+            .answers::<ShownSubscription>(201, SHOWN),
+    ];
+    let commands = commands(one, "").map(|each| each.answers::<ShownSubscription>(200, SHOWN));
+    routes.extend(commands);
+    routes.extend(others(one, ""));
+    routes
+}
+
+fn of_namespaces() -> Vec<Route> {
+    let topic = "/namespaces/{namespace}/topics/{topic}";
+    let one = &*format!("{topic}/eventSubscriptions/{{name}}");
+    let word = "Namespace";
+    let [get, put, patch] = resource(one, word);
+    let mut routes = vec![
+        list(topic, word)
+            .answers::<ResourceList<ShownNamespaceSubscription>>(200, "The event subscriptions."),
+        get.answers::<ShownNamespaceSubscription>(200, SHOWN),
+        put.says(put_says(
+            "A webhook is asked before anything is stored, and must agree.",
+        ))
+        .takes::<NamespaceEventSubscriptionRequest>(namespace_example())
+        .answers::<ShownNamespaceSubscription>(201, PUT),
+        patch
+            .updates::<NamespaceEventSubscriptionRequest>(
+                json!({ "properties": { "labels": ["billing"] } }),
+            )
+            .answers::<ShownNamespaceSubscription>(200, SHOWN),
+    ];
+    let commands = commands(one, word);
+    routes.extend(commands.map(|each| each.answers::<ShownNamespaceSubscription>(200, SHOWN)));
+    routes.extend(others(one, word));
+    routes
+}
+
+const SHOWN: &str = "The event subscription.";
+const PUT: &str = "The event subscription, whether it was there before or not.";
+
+fn list(topic: &str, word: &str) -> Route {
+    get(
+        format!("{topic}/eventSubscriptions"),
+        VIEWER,
+        manage::list_subscriptions,
+    )
+    .doc(
+        format!("list{word}EventSubscriptions"),
+        "List the event subscriptions of a topic",
+    )
+    .says("All event subscriptions of the topic.")
+}
+
+fn resource(one: &str, word: &str) -> [Route; 3] {
+    [
+        get(one, VIEWER, manage::get_subscription)
+            .doc(
+                format!("get{word}EventSubscription"),
+                "Get an event subscription",
+            )
+            .says("Secrets are null, and the URL has no query: see `getFullUrl`."),
+        put(one, ADMIN, manage::put_subscription)
+            .doc(
+                format!("put{word}EventSubscription"),
+                "Create or replace an event subscription",
+            )
+            .rejects(403, "The role does not suffice, or the topic is built in.")
+            .rejects(
+                409,
+                "The topic has as many event subscriptions as it may have.",
+            ),
+        patch(one, ADMIN, manage::patch_subscription)
+            .doc(
+                format!("patch{word}EventSubscription"),
+                "Change an event subscription",
+            )
+            .says(UPDATES),
+    ]
+}
+
+fn put_says(handshake: &str) -> String {
+    let wait = HANDSHAKE_PUT_WAIT.as_secs();
+    format!(
+        "{handshake} The answer waits up to {wait} s for that. Secrets that are left out stay as they were. A \
+         topic has at most {SUBSCRIPTIONS_PER_TOPIC_MAX}."
+    )
+}
+
+fn command<T: 'static>(
+    one: &str,
+    verb: &str,
+    access: Access,
+    handler: impl Handler<T, ApiState>,
+) -> Route {
+    post(format!("{one}/{verb}"), access, handler)
+}
+
+/// What changes an event subscription and answers with it.
+fn commands(one: &str, word: &str) -> [Route; 3] {
+    let id = |verb: &str| format!("{verb}{word}EventSubscription");
+    [
+        command(one, "validate", OPERATOR, manage::validate)
+            .doc(id("validate"), "Ask the webhook again")
+            .says("Starts the handshake anew, for a webhook that has not agreed."),
+        command(one, "pause", OPERATOR, manage::pause)
+            .doc(id("pause"), "Pause deliveries")
+            .says("Events are still matched, and stay pending."),
+        command(one, "resume", OPERATOR, manage::resume)
+            .doc(id("resume"), "Resume deliveries")
+            .says("Ends a pause, a probation, and what disabled it."),
+    ]
+}
+
+fn others(one: &str, word: &str) -> [Route; 5] {
+    [
+        deletion(one, manage::delete_subscription)
+            .doc(format!("delete{word}EventSubscription"), "Delete an event subscription")
+            .says("Nothing happens if it is not there."),
+        command(one, "getFullUrl", ADMIN, manage::get_full_url)
+            .doc(format!("get{word}FullUrl"), "Show the webhook's URL with its query")
+            .says("The query is left out elsewhere, since it often holds a secret.")
+            .answers::<FullUrl>(200, "The URL."),
+        command(one, "getDeliveryAttributes", ADMIN, manage::get_delivery_attributes)
+            .doc(format!("get{word}DeliveryAttributes"), "List the headers of deliveries")
+            .says("Values of secret headers are null.")
+            .answers::<DeliveryAttributes>(200, "The headers."),
+        command(one, "listSigningSecrets", ADMIN, manage::list_signing_secrets)
+            .doc(format!("list{word}SigningSecrets"), "List the signing secrets")
+            .says("By their fingerprints: the first 16 digits of their SHA-256.")
+            .answers::<SigningSecrets>(200, "The fingerprints, the newest first."),
+        command(one, "rotateSigningSecret", ADMIN, manage::rotate_signing_secret)
+            .doc(format!("rotate{word}SigningSecret"), "Make a new signing secret")
+            .says(format!(
+                "Deliveries are signed as Standard Webhooks says; at most {SIGNING_SECRETS_MAX} secrets sign \
+                 at once."
+            ))
+            .may_take::<Rotation>(json!({ "gracePeriod": "PT1H" }))
+            .answers::<RotatedSigningSecret>(200, "The new secret.")
+            .rejects(409, "There are as many secrets as may sign at once."),
+    ]
+}
+
+/// A subscription that works with an inspector named `bin`.
+fn example() -> Value {
+    json!({
+        "properties": {
+            "destination": {
+                "endpointType": "WebHook",
+                "properties": { "endpointUrl": "https://inspector.everpost.internal/bin" },
+            },
+            "filter": { "includedEventTypes": ["Order.Paid"], "subjectBeginsWith": "/orders/" },
+            "retryPolicy": { "maxDeliveryAttempts": 10, "eventTimeToLiveInMinutes": 240 },
+        },
+    })
+}
+
+/// A subscription whose events are pulled.
+fn namespace_example() -> Value {
+    json!({
+        "properties": {
+            "deliveryConfiguration": {
+                "deliveryMode": "Queue",
+                "queue": {
+                    "receiveLockDurationInSeconds": 60,
+                    "maxDeliveryCount": 10,
+                    "eventTimeToLive": "P1D",
+                },
+            },
+            "filtersConfiguration": { "includedEventTypes": ["Order.Paid"] },
+        },
+    })
+}

@@ -1,0 +1,82 @@
+//! Topics.
+
+use axum::handler::Handler;
+use serde_json::json;
+
+use crate::api::ApiState;
+use crate::api::manage::{self, Deletion};
+use crate::api::routes::route::{ADMIN, Area, Route, VIEWER, delete, get, patch, post, put};
+use crate::wire::resource::bodies::{
+    RegenerateKey, ResourceList, ShownKeys, ShownTopic, TopicRequest,
+};
+
+/// What PATCH does.
+pub(crate) const UPDATES: &str = "A property that is given replaces its whole old value, `null` restores its \
+    default, the others stay.";
+
+pub(crate) fn area() -> Area {
+    let path = "/topics/{topic}";
+    Area {
+        name: "Topics",
+        description: "What publishers send to. Two topics are built in: `dead-letter-storage` and \
+            `everpost-system`; they can be read and subscribed to, and nothing else.",
+        routes: vec![
+            get("/topics", VIEWER, manage::list_topics)
+                .doc("listTopics", "List topics")
+                .says("All topics that belong to no namespace.")
+                .answers::<ResourceList<ShownTopic>>(200, "The topics."),
+            get(path, VIEWER, manage::get_topic)
+                .doc("getTopic", "Get a topic")
+                .says("The topic with the URL to publish to.")
+                .answers::<ShownTopic>(200, "The topic."),
+            put(path, ADMIN, manage::put_topic)
+                .doc("putTopic", "Create or replace a topic")
+                .says("Its keys stay, and so does its input schema, which cannot be changed.")
+                .takes::<TopicRequest>(
+                    json!({ "location": "local", "properties": { "inputSchema": "EventGridSchema" } }),
+                )
+                .answers::<ShownTopic>(201, "The topic, whether it was there before or not."),
+            patch(path, ADMIN, manage::patch_topic)
+                .doc("patchTopic", "Change a topic")
+                .says(UPDATES)
+                .updates::<TopicRequest>(json!({ "tags": { "team": "shop" } }))
+                .answers::<ShownTopic>(200, "The topic."),
+            deletion(path, manage::delete_topic)
+                .doc("deleteTopic", "Delete a topic")
+                .says("With its event subscriptions. Nothing happens if it is not there."),
+            list_keys(path, manage::list_keys, "listTopicKeys"),
+            regenerate_key(path, manage::regenerate_key, "regenerateTopicKey"),
+        ],
+        ..Area::default()
+    }
+}
+
+/// Deletes something whose deliveries may be pending.
+pub(crate) fn deletion<T: 'static>(path: &str, handler: impl Handler<T, ApiState>) -> Route {
+    delete(path, ADMIN, handler)
+        .query::<Deletion>()
+        .answers_nothing(204, "It is deleted.")
+}
+
+pub(crate) fn list_keys<T: 'static>(
+    of: &str,
+    handler: impl Handler<T, ApiState>,
+    id: &str,
+) -> Route {
+    post(format!("{of}/listKeys"), ADMIN, handler)
+        .doc(id, "Show the access keys")
+        .says("Two keys, so that one can be changed while the other is in use.")
+        .answers::<ShownKeys>(200, "The keys.")
+}
+
+pub(crate) fn regenerate_key<T: 'static>(
+    of: &str,
+    handler: impl Handler<T, ApiState>,
+    id: &str,
+) -> Route {
+    post(format!("{of}/regenerateKey"), ADMIN, handler)
+        .doc(id, "Replace an access key")
+        .says("The old key, and signatures that were made with it, end at once.")
+        .takes::<RegenerateKey>(json!({ "keyName": "key2" }))
+        .answers::<ShownKeys>(200, "Both keys.")
+}
