@@ -1,12 +1,12 @@
-//! The doors for programs: Azure's protocols in, Azure's protocols out.
+//! The API for programs: Azure's protocols in, Azure's protocols out.
 //!
 //! Every route stands in the table of `routes`. A handler reads its request, calls one verb of the broker and
 //! renders the answer; it decides nothing about events.
 
 mod arm;
-mod asked;
 mod auth;
 mod error;
+mod filters;
 mod lists;
 mod manage;
 mod openapi;
@@ -36,7 +36,7 @@ use crate::broker::diagnostics::Diagnostics;
 use crate::broker::people::People;
 use crate::store::views::Views;
 
-/// What the doors share. Cheap to clone.
+/// What the handlers share. Cheap to clone.
 #[derive(Clone)]
 pub struct ApiState {
     pub broker: Broker,
@@ -48,7 +48,7 @@ pub struct ApiState {
     pub options: Arc<ApiOptions>,
 }
 
-/// How the doors behave.
+/// How the API behaves.
 #[derive(Clone, Debug)]
 pub struct ApiOptions {
     /// Bytes of one publish request.
@@ -80,9 +80,12 @@ pub fn routes(state: ApiState, others: Router) -> Router {
         .layer(middleware::from_fn(run_to_completion::run_to_completion))
         .layer(middleware::from_fn_with_state(
             state.clone(),
-            receive::service_bus::divert,
+            receive::service_bus::intercept,
         ))
-        .layer(middleware::from_fn_with_state(state, receive::pull::divert))
+        .layer(middleware::from_fn_with_state(
+            state,
+            receive::pull::intercept,
+        ))
 }
 
 /// `GET /`: people want the admin pages.

@@ -1,6 +1,7 @@
 //! Why an event subscription gets an event, or does not, as JSON: questions and answers (extensions).
 
-use serde::Deserialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
@@ -8,11 +9,12 @@ use crate::base::{Entropy, Timestamp};
 use crate::model::delivery::DeliveryId;
 use crate::model::event::{Event, EventKey};
 use crate::model::explanation::Explanation;
-use crate::model::filter::{Filter, FilterPart, PartResult};
+use crate::model::filter::{Filter, FilterPart, Operator, PartResult};
 use crate::model::registry::TopicEntry;
 use crate::model::subscription::{Disabled, EventSubscription, SkipReason};
 use crate::wire::bad_input::{BadInput, shortened};
 use crate::wire::decode_one;
+use crate::wire::error_body::ErrorDetail;
 use crate::wire::resource::{InvalidResource, render_clause};
 
 /// Which event is asked about.
@@ -34,11 +36,15 @@ pub struct Asked<'a> {
     pub key: Option<EventKey>,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct QuestionBody<'a> {
+#[schemars(rename = "Question")]
+pub struct QuestionBody<'a> {
+    /// The number of a stored event, or the id that its publisher gave it.
     event_id: Option<Value>,
+    /// An event in the topic's input schema, in the place of `eventId`.
     #[serde(borrow)]
+    #[schemars(with = "Option<Value>")]
     event: Option<&'a RawValue>,
 }
 
@@ -96,33 +102,97 @@ fn in_event(input: &BadInput) -> InvalidResource {
     }
 }
 
-/// Writes an explanation; `deliveries` are those of the event to the subscription, if it is stored.
-pub fn render(
-    topic: &TopicEntry,
-    asked: Asked<'_>,
-    explanation: &Explanation,
-    deliveries: &[DeliveryId],
-) -> Value {
-    let filter = &explanation.subscription.definition.filter;
-    let parts = explanation.verdict.parts.iter();
-    json!({
-        "topic": topic.topic.name.as_str(),
-        "eventSubscription": explanation.subscription.name.as_str(),
-        "eventKey": asked.key.map(|key| key.0),
-        "eventId": asked.event.id,
-        "eventType": asked.event.event_type,
-        "subject": asked.event.subject,
-        "matched": explanation.matched(),
-        "reason": reason(explanation),
-        "clauses": parts.map(|part| render_part(filter, part)).collect::<Value>(),
-        "changedSinceEvent": explanation.changed_since,
-        "deliveries": deliveries.iter().map(|id| id.0).collect::<Vec<_>>(),
-    })
+/// Why an event subscription gets an event, or does not.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "Explanation")]
+pub struct ShownExplanation {
+    topic: String,
+    event_subscription: String,
+    event_key: Option<i64>,
+    event_id: String,
+    event_type: String,
+    subject: Option<String>,
+    matched: bool,
+    /// Why it does not match.
+    reason: Option<ErrorDetail>,
+    clauses: Vec<ShownPart>,
+    /// The subscription was changed after the event.
+    changed_since_event: bool,
+    /// What really happened.
+    deliveries: Vec<i64>,
 }
 
 /// One part of a filter and how an event fares with it.
-pub(super) fn render_part(filter: &Filter, part: &PartResult) -> Value {
-    let mut value = match part.part {
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "FilterPart")]
+pub(super) struct ShownPart {
+    clause: String,
+    #[serde(flatten)]
+    #[schemars(with = "Compared")]
+    compared: Value,
+    wanted: String,
+    saw: Option<String>,
+    held: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    remark: Option<&'static str>,
+}
+
+/// What a part of a filter looks at, and what it compares that with.
+#[derive(JsonSchema)]
+#[schemars(rename_all = "camelCase")]
+#[expect(dead_code, reason = "for the schema alone")]
+struct Compared {
+    key: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    operator_type: Option<Operator>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    value: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    values: Option<Vec<Value>>,
+}
+
+impl ShownExplanation {
+    /// `deliveries` are those of the event to the subscription, if it is stored.
+    pub fn new(
+        topic: &TopicEntry,
+        asked: Asked<'_>,
+        explanation: &Explanation,
+        deliveries: &[DeliveryId],
+    ) -> Self {
+        let filter = &explanation.subscription.definition.filter;
+        let parts = explanation.verdict.parts.iter();
+        Self {
+            topic: topic.topic.name.to_string(),
+            event_subscription: explanation.subscription.name.to_string(),
+            event_key: asked.key.map(|key| key.0),
+            event_id: asked.event.id.clone(),
+            event_type: asked.event.event_type.clone(),
+            subject: asked.event.subject.clone(),
+            matched: explanation.matched(),
+            reason: reason(explanation),
+            clauses: parts.map(|part| ShownPart::new(filter, part)).collect(),
+            changed_since_event: explanation.changed_since,
+            deliveries: deliveries.iter().map(|id| id.0).collect(),
+        }
+    }
+}
+
+impl ShownPart {
+    pub(super) fn new(filter: &Filter, part: &PartResult) -> Self {
+        Self {
+            clause: part.part.to_string(),
+            compared: compared(filter, part),
+            wanted: part.wanted.clone(),
+            saw: part.saw.clone(),
+            held: part.holds,
+            remark: part.remark,
+        }
+    }
+}
+
+fn compared(filter: &Filter, part: &PartResult) -> Value {
+    match part.part {
         FilterPart::IncludedEventTypes => {
             json!({ "key": "eventType", "values": filter.included_event_types })
         }
@@ -135,26 +205,19 @@ pub(super) fn render_part(filter: &Filter, part: &PartResult) -> Value {
         FilterPart::Advanced(index) | FilterPart::Configured(index) => {
             render_clause(&filter.advanced.clauses[index])
         }
-    };
-    value["clause"] = json!(part.part.to_string());
-    value["wanted"] = json!(part.wanted);
-    value["saw"] = json!(part.saw);
-    value["held"] = json!(part.holds);
-    if let Some(remark) = part.remark {
-        value["remark"] = json!(remark);
     }
-    value
 }
 
-/// Why the subscription does not get the event; `null` if it does.
-fn reason(explanation: &Explanation) -> Value {
-    match (why_not(explanation), explanation.abstains) {
-        (None, _) => Value::Null,
-        (Some(message), Some(abstention)) => {
-            json!({ "code": abstention.name(), "message": message })
-        }
-        (Some(message), None) => json!({ "code": "FilterNotMatched", "message": message }),
-    }
+/// Why the subscription does not get the event; `None` if it does.
+fn reason(explanation: &Explanation) -> Option<ErrorDetail> {
+    let code = explanation
+        .abstains
+        .map_or("FilterNotMatched", SkipReason::name);
+    Some(ErrorDetail {
+        code: code.to_owned(),
+        message: why_not(explanation)?,
+        target: None,
+    })
 }
 
 /// Why the subscription does not get the event, for people; `None` if it does.

@@ -1,16 +1,16 @@
 //! Trials of filters as JSON: what is to be tried, and what was found (an extension).
 
-use serde::Deserialize;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use crate::base::Timestamp;
-use crate::model::event::EventKey;
 use crate::model::filter::Filter;
 use crate::model::filter_trial::{Sample, SampleCount, TrialFindings};
 use crate::model::limits::{TRIAL_EVENTS, TRIAL_EVENTS_MAX};
 use crate::model::name::SubscriptionName;
 use crate::model::registry::TopicEntry;
-use crate::wire::explanation::{invalid, read, render_part};
+use crate::wire::explanation::{ShownPart, invalid, read};
 use crate::wire::resource::{InvalidResource, parse_filter};
 
 /// What is to be tried.
@@ -23,18 +23,25 @@ pub struct TrialRequest {
     pub subscription: Option<SubscriptionName>,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Body {
+#[schemars(rename = "FilterTrialRequest")]
+pub struct TrialBody {
+    #[schemars(with = "Map<String, Value>")]
     filter: Option<Value>,
+    /// Events to try it on, the newest.
+    #[schemars(with = "Option<u32>", range(min = 1, max = TRIAL_EVENTS_MAX))]
+    #[schemars(extend("default" = TRIAL_EVENTS))]
     last: Option<Value>,
+    /// Whose filter it is compared with.
+    #[schemars(with = "Option<String>")]
     event_subscription: Option<Value>,
 }
 
 /// Reads `{"filter": {…}, "last": 1000, "eventSubscription": "billing"}`; the filter is written as in an
 /// event subscription of `topic`.
 pub fn parse(topic: &TopicEntry, body: &[u8]) -> Result<TrialRequest, InvalidResource> {
-    let body: Body = read(body)?;
+    let body: TrialBody = read(body)?;
     Ok(TrialRequest {
         filter: proposed(topic, body.filter.as_ref())?,
         last: last(body.last.as_ref())?,
@@ -80,46 +87,105 @@ fn last(given: Option<&Value>) -> Result<usize, InvalidResource> {
     })
 }
 
-/// Writes what was found; `is_complete` says whether time sufficed for all of the events.
-pub fn render(request: &TrialRequest, findings: &TrialFindings, is_complete: bool) -> Value {
-    let render_tally = |tally: &SampleCount| render_tally(&request.filter, tally);
-    let comparison = findings.comparison.as_ref().map(|comparison| {
-        json!({
-            "eventSubscription": request.subscription.as_ref().map(SubscriptionName::as_str),
-            "matched": comparison.current_matched,
-            "newlyMatched": render_tally(&comparison.newly_matched),
-            "noLongerMatched": render_tally(&comparison.no_longer_matched),
-        })
-    });
-    json!({
-        "tried": findings.tried(),
-        "complete": is_complete,
-        "oldest": findings.oldest.map(render_oldest),
-        "matched": render_tally(&findings.matched),
-        "unmatched": render_tally(&findings.unmatched),
-        "comparedWith": comparison,
-    })
+/// What a trial found.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "FilterTrial")]
+pub struct ShownTrial {
+    tried: usize,
+    /// Time sufficed for all of the events.
+    complete: bool,
+    oldest: Option<OldestTried>,
+    matched: ShownCount,
+    unmatched: ShownCount,
+    compared_with: Option<ShownComparison>,
 }
 
-fn render_oldest((key, received_at): (EventKey, Timestamp)) -> Value {
-    json!({ "key": key.0, "receivedAt": received_at.to_string() })
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(inline)]
+struct OldestTried {
+    key: i64,
+    received_at: Timestamp,
 }
 
-fn render_tally(filter: &Filter, tally: &SampleCount) -> Value {
-    let samples = tally.samples.iter();
-    let samples: Vec<Value> = samples
-        .map(|sample| render_sample(filter, sample))
-        .collect();
-    json!({ "count": tally.count, "samples": samples })
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(inline)]
+struct ShownComparison {
+    event_subscription: Option<String>,
+    matched: usize,
+    newly_matched: ShownCount,
+    no_longer_matched: ShownCount,
 }
 
-fn render_sample(filter: &Filter, sample: &Sample) -> Value {
-    json!({
-        "key": sample.key.0,
-        "receivedAt": sample.received_at.to_string(),
-        "id": sample.id,
-        "eventType": sample.event_type,
-        "subject": sample.subject,
-        "failed": sample.failed.as_ref().map(|part| render_part(filter, part)),
-    })
+/// How many events, and some of them.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "FilterTally")]
+struct ShownCount {
+    count: usize,
+    samples: Vec<ShownSample>,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(inline)]
+struct ShownSample {
+    key: i64,
+    received_at: Timestamp,
+    id: String,
+    event_type: String,
+    subject: Option<String>,
+    /// The part of the filter that decides.
+    failed: Option<ShownPart>,
+}
+
+impl ShownTrial {
+    /// `is_complete` says whether time sufficed for all of the events.
+    pub fn new(request: &TrialRequest, findings: &TrialFindings, is_complete: bool) -> Self {
+        let counted = |count: &SampleCount| ShownCount::new(&request.filter, count);
+        let comparison = findings.comparison.as_ref();
+        Self {
+            tried: findings.tried(),
+            complete: is_complete,
+            oldest: findings.oldest.map(|(key, received_at)| OldestTried {
+                key: key.0,
+                received_at,
+            }),
+            matched: counted(&findings.matched),
+            unmatched: counted(&findings.unmatched),
+            compared_with: comparison.map(|comparison| ShownComparison {
+                event_subscription: request.subscription.as_ref().map(ToString::to_string),
+                matched: comparison.current_matched,
+                newly_matched: counted(&comparison.newly_matched),
+                no_longer_matched: counted(&comparison.no_longer_matched),
+            }),
+        }
+    }
+}
+
+impl ShownCount {
+    fn new(filter: &Filter, count: &SampleCount) -> Self {
+        let samples = count.samples.iter();
+        Self {
+            count: count.count,
+            samples: samples
+                .map(|sample| ShownSample::new(filter, sample))
+                .collect(),
+        }
+    }
+}
+
+impl ShownSample {
+    fn new(filter: &Filter, sample: &Sample) -> Self {
+        let failed = sample.failed.as_ref();
+        Self {
+            key: sample.key.0,
+            received_at: sample.received_at,
+            id: sample.id.clone(),
+            event_type: sample.event_type.clone(),
+            subject: sample.subject.clone(),
+            failed: failed.map(|part| ShownPart::new(filter, part)),
+        }
+    }
 }

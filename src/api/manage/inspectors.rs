@@ -1,4 +1,4 @@
-//! Everpost's own door to inspectors.
+//! Inspectors.
 
 use axum::Json;
 use axum::body::Bytes;

@@ -1,5 +1,4 @@
-//! The door for those who manage topics and event subscriptions (rule 3), in namespaces or not
-//! (rule N1).
+//! Topics and event subscriptions (rule 3), in namespaces or not (rule N1).
 
 pub(crate) mod inspectors;
 pub(crate) mod namespaces;
@@ -25,6 +24,7 @@ use crate::model::audit::{Caller, SecretKind};
 use crate::model::name::{InvalidName, NamespaceName, SubscriptionName, TopicName};
 use crate::model::registry::TopicEntry;
 use crate::model::subscription::{EventSubscription, OnDelete};
+use crate::wire::resource::bodies::ResourceList;
 use crate::wire::resource::{self, Observed, SubscriptionContext};
 
 pub(crate) type ApiResult = Result<Response, ApiError>;
@@ -72,8 +72,8 @@ pub(crate) async fn list_topics(State(state): State<ApiState>) -> Response {
     let topics = registry
         .custom_topics()
         .map(|entry| show_topic(&state, entry))
-        .collect();
-    Json(resource::render_list(topics)).into_response()
+        .collect::<ResourceList<_>>();
+    Json(topics).into_response()
 }
 
 /// `GET /topics/{topic}`
@@ -168,8 +168,8 @@ pub(crate) async fn list_subscriptions(
     let all = entry.subscriptions.values();
     let all = all
         .map(|each| show_subscription(&state, &entry, each))
-        .collect();
-    Ok(Json(resource::render_list(all)).into_response())
+        .collect::<ResourceList<_>>();
+    Ok(Json(all).into_response())
 }
 
 /// `GET /topics/{topic}/eventSubscriptions/{name}`

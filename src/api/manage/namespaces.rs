@@ -1,4 +1,4 @@
-//! The door for those who manage namespaces (rule N1).
+//! Namespaces (rule N1).
 
 use axum::Json;
 use axum::body::Bytes;
@@ -16,13 +16,14 @@ use crate::model::name::NamespaceName;
 use crate::model::namespace::NamespaceDefinition;
 use crate::model::registry::NamespaceEntry;
 use crate::wire::resource;
+use crate::wire::resource::bodies::ResourceList;
 
 /// `GET /namespaces`
 pub(crate) async fn list(State(state): State<ApiState>) -> Response {
     let registry = state.broker.registry();
     let all = registry.namespaces();
-    let all = all.map(|entry| show(&state, entry)).collect();
-    Json(resource::render_list(all)).into_response()
+    let all: ResourceList<_> = all.map(|entry| show(&state, entry)).collect();
+    Json(all).into_response()
 }
 
 /// `GET /namespaces/{namespace}`
@@ -107,8 +108,8 @@ pub(crate) async fn list_topics(
     let entry = state.broker.namespace(&NamespaceName::parse(&name)?)?;
     let registry = state.broker.registry();
     let topics = registry.topics_of(&entry.namespace.name);
-    let topics = topics.map(|topic| show_topic(&state, topic)).collect();
-    Ok(Json(resource::render_list(topics)).into_response())
+    let topics = topics.map(|topic| show_topic(&state, topic));
+    Ok(Json(topics.collect::<ResourceList<_>>()).into_response())
 }
 
 fn show(state: &ApiState, entry: &NamespaceEntry) -> Value {

@@ -1,4 +1,4 @@
-//! Everpost's own door to the people who sign in to the admin pages, and to their sessions.
+//! Users of the admin pages, and their sessions.
 
 use axum::Json;
 use axum::body::Bytes;

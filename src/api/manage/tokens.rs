@@ -1,4 +1,4 @@
-//! Everpost's own door to the tokens of programs.
+//! API tokens.
 
 use axum::Json;
 use axum::body::Bytes;

@@ -7,7 +7,7 @@ use axum::Json;
 use axum::extract::State;
 use serde_json::{Map, Value, json};
 
-use crate::api::routes::{Access, Area, BodySchema, Parameters, Route, areas};
+use crate::api::routes::{Access, Area, Parameters, Route, areas};
 use crate::api::{ApiOptions, ApiState, arm};
 pub(crate) use schemas::Schemas;
 
@@ -22,16 +22,14 @@ pub(crate) async fn show(State(state): State<ApiState>) -> Json<Value> {
 /// The document of an appliance that behaves by `options` and is reached at `public_url`.
 pub fn document(options: &ApiOptions, public_url: &str) -> Value {
     let mut schemas = Schemas::new();
-    let (mut tags, mut paths, mut written) = (Vec::new(), Map::new(), Map::new());
+    let (mut tags, mut paths) = (Vec::new(), Map::new());
     for Area {
         name,
         description,
         routes,
-        schemas: own,
     } in areas(options)
     {
         tags.push(json!({ "name": name, "description": description }));
-        written.extend(own);
         for route in routes {
             add(&mut paths, name, &route, &mut schemas);
         }
@@ -50,8 +48,7 @@ pub fn document(options: &ApiOptions, public_url: &str) -> Value {
         "paths": paths,
         "components": { "securitySchemes": security_schemes() },
     });
-    written.extend(schemas.finish(&mut document));
-    document["components"]["schemas"] = written.into();
+    document["components"]["schemas"] = schemas.finish(&mut document).into();
     document
 }
 
@@ -85,8 +82,8 @@ fn add(paths: &mut Map<String, Value>, area: &str, route: &Route, schemas: &mut 
 /// What the document says of a route.
 fn operation(area: &str, route: &Route, schemas: &mut Schemas) -> Value {
     let parameters = route.parameters.iter().flat_map(|each| match each {
-        Parameters::Typed(parameters) => parameters(schemas),
-        Parameters::Single(parameter) => vec![parameter.clone()],
+        Parameters::Query(parameters) => parameters(schemas),
+        Parameters::Header(parameter) => vec![parameter.clone()],
     });
     let mut operation = json!({
         "operationId": route.id,
@@ -100,7 +97,7 @@ fn operation(area: &str, route: &Route, schemas: &mut Schemas) -> Value {
     if !route.bodies.is_empty() {
         let mut content = Map::new();
         for body in &route.bodies {
-            let schema = schema(&body.schema, schemas);
+            let schema = (body.schema)(schemas);
             let shown = json!({ "schema": schema, "example": body.example });
             content.insert(body.content_type.to_owned(), shown);
         }
@@ -113,19 +110,12 @@ fn operation(area: &str, route: &Route, schemas: &mut Schemas) -> Value {
     operation
 }
 
-fn schema(schema: &BodySchema, schemas: &mut Schemas) -> Value {
-    match schema {
-        BodySchema::Typed(schema) => schema(schemas),
-        BodySchema::Written(schema) => schema.clone().into_json(),
-    }
-}
-
 fn responses(route: &Route, schemas: &mut Schemas) -> Map<String, Value> {
     let mut responses = Map::new();
     for answer in &route.answers {
         let mut response = json!({ "description": answer.description });
         for (content_type, body) in &answer.content {
-            response["content"][content_type]["schema"] = schema(body, schemas);
+            response["content"][content_type]["schema"] = body(schemas);
         }
         for (name, description) in &answer.headers {
             response["headers"][name] =
@@ -136,7 +126,7 @@ fn responses(route: &Route, schemas: &mut Schemas) -> Map<String, Value> {
     for (status, description) in common_errors(route) {
         let error = || {
             let (content_type, schema) = route.error();
-            let schema = self::schema(&schema, schemas);
+            let schema = schema(schemas);
             json!({ "description": description, "content": { content_type: { "schema": schema } } })
         };
         responses.entry(status.to_string()).or_insert_with(error);
@@ -267,15 +257,6 @@ mod tests {
                 "{at}"
             );
         }
-    }
-
-    #[test]
-    fn zz_dump() {
-        std::fs::write(
-            "/tmp/openapi-new.json",
-            document(&OPTIONS, "http://127.0.0.1:8080").to_string(),
-        )
-        .unwrap();
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! The parameters in paths.
 
+use std::ops::RangeInclusive;
+
 use serde_json::{Value, json};
 
-use crate::api::routes::schema::{Schema, integer, text, words};
 use crate::model::name::{NAME_CHARACTERS, SUBSCRIPTION_NAME_CHARACTERS};
 
 /// What may be done with locks.
@@ -31,46 +32,64 @@ fn parameter(before: &str, name: &str) -> Value {
         "name": name,
         "required": true,
         "description": says,
-        "schema": schema.into_json(),
+        "schema": schema,
         "example": example,
     })
 }
 
-/// What a name in braces stands for behind the word `before`.
-fn meaning(before: &str, name: &str) -> (Schema, Value, &'static str) {
-    let named = || text().long(&NAME_CHARACTERS).like("^[A-Za-z0-9-]+$");
-    let numbered = || integer();
+/// What a name in braces stands for behind the word `before`: its schema, an example, and a description.
+fn meaning(before: &str, name: &str) -> (Value, Value, &'static str) {
+    let text = || json!({ "type": "string" });
+    let number = || json!({ "type": "integer" });
+    let named = |characters: &RangeInclusive<usize>| {
+        json!({
+            "type": "string",
+            "minLength": characters.start(),
+            "maxLength": characters.end(),
+            "pattern": "^[A-Za-z0-9-]+$",
+        })
+    };
     match (before, name) {
-        (_, "namespace") => (named(), json!("shop"), "The name of a namespace."),
-        (_, "topic") => (named(), json!("orders"), "The name of a topic."),
+        (_, "namespace") => (
+            named(&NAME_CHARACTERS),
+            json!("shop"),
+            "The name of a namespace.",
+        ),
+        (_, "topic") => (
+            named(&NAME_CHARACTERS),
+            json!("orders"),
+            "The name of a topic.",
+        ),
         (_, "subscriptionId") => (
             text(),
             json!("00000000-0000-0000-0000-000000000000"),
             "An Azure subscription; any will do.",
         ),
         (_, "resourceGroupName") => (text(), json!("everpost"), "A resource group; any will do."),
-        ("inspectors", "name") => (named(), json!("bin"), "The name of an inspector."),
+        ("inspectors", "name") => (
+            named(&NAME_CHARACTERS),
+            json!("bin"),
+            "The name of an inspector.",
+        ),
         ("users", "name") => (text(), json!("ann"), "The name of a user."),
         ("tokens", "name") => (text(), json!("deploy"), "The name of an API token."),
         (_, "name") => (
-            text()
-                .long(&SUBSCRIPTION_NAME_CHARACTERS)
-                .like("^[A-Za-z0-9-]+$"),
+            named(&SUBSCRIPTION_NAME_CHARACTERS),
             json!("billing"),
             "The name of an event subscription; in namespaces it has up to 50 characters.",
         ),
         (_, "key") => (
-            numbered(),
+            number(),
             json!(1),
             "The appliance's own number of an event.",
         ),
-        ("replays", "id") => (numbered(), json!(1), "The number of a replay job."),
-        ("rejectedEvents", "id") => (numbered(), json!(1), "The number of a refused request."),
+        ("replays", "id") => (number(), json!(1), "The number of a replay job."),
+        ("rejectedEvents", "id") => (number(), json!(1), "The number of a rejected request."),
         ("sessions", "id") => (text(), json!("c2Vzc2lvbg"), "The id of a session."),
-        (_, "id") => (numbered(), json!(1), "The number of a delivery."),
-        ("requests", "number") => (numbered(), json!(1), "The number of a request."),
+        (_, "id") => (number(), json!(1), "The number of a delivery."),
+        ("requests", "number") => (number(), json!(1), "The number of a request."),
         (_, "verb") => (
-            words(VERBS),
+            json!({ "type": "string", "enum": VERBS }),
             json!("complete"),
             "What is to become of them.",
         ),

@@ -159,7 +159,15 @@ fn publish(schema: &mut Value, is_answer: bool) {
     let Value::Object(object) = schema else {
         return;
     };
+    let optional = if is_answer {
+        Vec::new()
+    } else {
+        read_as_empty(object)
+    };
     object.retain(|keyword, _| !keyword.starts_with("x-") && keyword != "title");
+    if is_answer || object.get("default").is_some_and(Value::is_null) {
+        object.remove("default");
+    }
     let is_format_of_rust = |format: &Value| format.as_str().is_some_and(is_format_of_rust);
     if object.get("format").is_some_and(is_format_of_rust) {
         object.remove("format");
@@ -176,7 +184,7 @@ fn publish(schema: &mut Value, is_answer: bool) {
             .values_mut()
             .for_each(|property| publish(property, is_answer));
         if let Some(Value::Array(required)) = object.get_mut("required") {
-            required.retain(|name| names.contains(name));
+            required.retain(|name| names.contains(name) && !optional.contains(name));
         }
     }
     for keyword in ["anyOf", "oneOf"] {
@@ -199,6 +207,18 @@ fn publish(schema: &mut Value, is_answer: bool) {
             .filter(|form| form["properties"].is_object());
         objects.for_each(|form| form["additionalProperties"] = json!(false));
     }
+}
+
+/// The properties of a request that are read as an empty object where they are left out.
+fn read_as_empty(object: &Map<String, Value>) -> Vec<Value> {
+    let is_optional = |property: &Value| {
+        let needs = property["required"].as_array().map_or(0, Vec::len);
+        property["type"] == "object" && needs == 0 && property.get("x-expected").is_none()
+    };
+    let properties = object.get("properties").and_then(Value::as_object);
+    let properties = properties.into_iter().flatten();
+    let optional = properties.filter(|(_, property)| is_optional(property));
+    optional.map(|(name, _)| json!(name)).collect()
 }
 
 /// Says of each form of an object all that it has, and of words that they are words.
@@ -276,6 +296,9 @@ fn loosen(schema: &mut Value) {
 
 /// A parameter that may be left out is not `null` otherwise.
 fn without_null(mut schema: Value) -> Value {
+    if let Some(Value::Array(words)) = schema.get_mut("enum") {
+        words.retain(|word| !word.is_null());
+    }
     if let Some(Value::Array(kinds)) = schema.get("type").cloned() {
         let kind = kinds.into_iter().find(|kind| *kind != "null");
         schema["type"] = kind.unwrap_or_default();

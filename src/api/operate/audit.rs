@@ -6,8 +6,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::api::ApiState;
-use crate::api::asked::moment;
 use crate::api::error::ApiError;
+use crate::api::filters::moment;
 use crate::api::lists::{Page, Paging};
 use crate::api::parameters::BothParameters;
 use crate::base::Timestamp;

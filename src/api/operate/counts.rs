@@ -1,5 +1,4 @@
-//! Everpost's own door to counters: how the deliveries of every event subscription stand, and what
-//! happened when.
+//! Counters: how the deliveries of every event subscription stand, and what happened when.
 
 use axum::Json;
 use axum::extract::State;

@@ -1,4 +1,4 @@
-//! Everpost's own door to searches in the dead-letter queues: list, count, purge.
+//! Searches in the dead-letter queues: list, count, purge.
 
 use axum::Json;
 use axum::extract::State;
@@ -6,9 +6,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::api::ApiState;
-use crate::api::asked::{Of, moment, one_of};
 use crate::api::auth::Principal;
 use crate::api::error::ApiError;
+use crate::api::filters::{Scope, moment, one_of};
 use crate::api::lists::{Page, Paging};
 use crate::api::operate::records::ShownRow;
 use crate::api::parameters::{BothParameters, Parameters};
@@ -63,11 +63,11 @@ pub(crate) struct PurgeParameters {
 impl DeadLetterParameters {
     fn filter(self, state: &ApiState, principal: &Principal) -> Result<DeadLetterFilter, ApiError> {
         let (topic, subscription) = (self.topic.as_deref(), self.subscription.as_deref());
-        let of = Of::named(topic, subscription, state)?;
+        let scope = Scope::named(topic, subscription, state)?;
         let outcome = self.outcome.as_deref();
         Ok(DeadLetterFilter {
-            topic: of.topic,
-            subscription: of.subscription,
+            topic: scope.topic,
+            subscription: scope.subscription,
             reason: self.reason,
             outcome: one_of("outcome", outcome, &Outcome::ALL, Outcome::name)?,
             status: self.status,

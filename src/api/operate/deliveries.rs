@@ -1,4 +1,4 @@
-//! Everpost's own door to single deliveries.
+//! Single deliveries: attempted now, or made for a stored event.
 
 use axum::Json;
 use axum::body::Bytes;

@@ -1,4 +1,4 @@
-//! Everpost's own door to what helps somebody elsewhere to understand this appliance.
+//! The support bundle.
 
 use axum::Json;
 use axum::extract::State;

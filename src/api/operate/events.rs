@@ -1,4 +1,4 @@
-//! Everpost's own door to searches in the events.
+//! Searches in the stored events.
 
 use std::collections::BTreeMap;
 
@@ -8,9 +8,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::api::ApiState;
-use crate::api::asked::{Of, moment, one_of};
 use crate::api::auth::Principal;
 use crate::api::error::ApiError;
+use crate::api::filters::{Scope, moment, one_of};
 use crate::api::lists::{Page, Paging};
 use crate::api::parameters::BothParameters;
 use crate::base::Timestamp;
@@ -98,13 +98,13 @@ impl EventParameters {
         principal: &Principal,
     ) -> Result<EventQuery, ApiError> {
         let (topic, subscription) = (self.topic.as_deref(), self.subscription.as_deref());
-        let of = Of::named(topic, subscription, state)?;
+        let scope = Scope::named(topic, subscription, state)?;
         Ok(EventQuery {
             before: paging.before.map(EventKey),
             limit: paging.limit(),
             filter: EventFilter {
-                topic: of.topic,
-                subscription: of.subscription,
+                topic: scope.topic,
+                subscription: scope.subscription,
                 state: one_of(
                     "state",
                     self.state.as_deref(),

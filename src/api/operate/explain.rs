@@ -1,10 +1,8 @@
-//! Everpost's own door to the question why: who gets an event, who does not, and what another filter
-//! would do.
+//! Explanations: who gets an event, who does not and why, and what another filter would do.
 
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::{Path, State};
-use serde_json::Value;
 
 use crate::api::ApiState;
 use crate::api::error::ApiError;
@@ -18,9 +16,9 @@ use crate::model::limits::TRIAL_DEADLINE;
 use crate::model::registry::TopicEntry;
 use crate::model::subscription::SubscriptionId;
 use crate::store::views::{EventDetail, EventQuery};
-use crate::wire::explanation::{Asked, Question, parse_question, render};
-use crate::wire::filter_trial;
-use crate::wire::resource::render_list;
+use crate::wire::explanation::{Asked, Question, ShownExplanation, parse_question};
+use crate::wire::filter_trial::{self, ShownTrial};
+use crate::wire::resource::bodies::ResourceList;
 
 /// The event that is asked about, and what became of it.
 struct AskedEvent {
@@ -36,7 +34,7 @@ pub(crate) async fn explain_one(
     State(state): State<ApiState>,
     Path(path): Path<SubscriptionPath>,
     body: Bytes,
-) -> Result<Json<Value>, ApiError> {
+) -> Result<Json<ShownExplanation>, ApiError> {
     let (topic, name) = path.names()?;
     let (entry, subscription) = state.broker.subscription(&topic, &name)?;
     let asked = asked_event(&state, &entry, &body).await?;
@@ -50,7 +48,7 @@ pub(crate) async fn explain_all(
     State(state): State<ApiState>,
     Path(topic): Path<TopicPath>,
     body: Bytes,
-) -> Result<Json<Value>, ApiError> {
+) -> Result<Json<ResourceList<ShownExplanation>>, ApiError> {
     let entry = state.broker.topic(&topic.name()?)?;
     let asked = asked_event(&state, &entry, &body).await?;
     Ok(Json(asked.show_all(&entry)))
@@ -60,7 +58,7 @@ pub(crate) async fn explain_all(
 pub(crate) async fn explain_stored(
     State(state): State<ApiState>,
     Path(key): Path<i64>,
-) -> Result<Json<Value>, ApiError> {
+) -> Result<Json<ResourceList<ShownExplanation>>, ApiError> {
     let event = state.views.event(EventKey(key)).await?;
     let event = event.ok_or_else(|| ApiError::not_found(format!("There is no event {key}.")))?;
     let registry = state.broker.registry();
@@ -78,13 +76,13 @@ pub(crate) async fn try_filter(
     State(state): State<ApiState>,
     Path(topic): Path<TopicPath>,
     body: Bytes,
-) -> Result<Json<Value>, ApiError> {
+) -> Result<Json<ShownTrial>, ApiError> {
     let topic = topic.name()?;
     let entry = state.broker.topic(&topic)?;
     let request = filter_trial::parse(&entry, &body)?;
     let tried = state.broker.try_filter(&entry, &request, TRIAL_DEADLINE);
     let (findings, is_complete) = tried.await?;
-    Ok(Json(filter_trial::render(&request, &findings, is_complete)))
+    Ok(Json(ShownTrial::new(&request, &findings, is_complete)))
 }
 
 async fn asked_event(
@@ -155,7 +153,7 @@ impl AskedEvent {
         }
     }
 
-    fn show(&self, entry: &TopicEntry, explanation: &Explanation) -> Value {
+    fn show(&self, entry: &TopicEntry, explanation: &Explanation) -> ShownExplanation {
         let asked = Asked {
             event: &self.event,
             key: self.key,
@@ -166,11 +164,11 @@ impl AskedEvent {
             .filter(|(each, _)| *each == subscription)
             .map(|(_, delivery)| *delivery)
             .collect();
-        render(entry, asked, explanation, &deliveries)
+        ShownExplanation::new(entry, asked, explanation, &deliveries)
     }
 
-    fn show_all(&self, entry: &TopicEntry) -> Value {
+    fn show_all(&self, entry: &TopicEntry) -> ResourceList<ShownExplanation> {
         let all = entry.explain(&self.event, self.at);
-        render_list(all.iter().map(|each| self.show(entry, each)).collect())
+        all.iter().map(|each| self.show(entry, each)).collect()
     }
 }

@@ -1,16 +1,25 @@
-//! The doors for those who watch the appliance.
+//! Health and metrics.
 
 use axum::Json;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use crate::api::ApiState;
 
 /// `GET /healthz`: the process answers.
 pub(crate) async fn healthz() -> &'static str {
     "ok\n"
+}
+
+/// Whether events can be taken.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Readiness {
+    ready: bool,
+    /// Why not; empty if they can.
+    reasons: Vec<String>,
 }
 
 /// `GET /readyz`: whether events can be taken, and if not, why.
@@ -30,7 +39,7 @@ pub(crate) async fn readyz(State(state): State<ApiState>) -> Response {
     } else {
         StatusCode::SERVICE_UNAVAILABLE
     };
-    (status, Json(json!({ "ready": ready, "reasons": reasons }))).into_response()
+    (status, Json(Readiness { ready, reasons })).into_response()
 }
 
 /// `GET /metrics`: for Prometheus.

@@ -1,4 +1,4 @@
-//! Everpost's own door for dead letters that come back from storage.
+//! Dead letters that are imported from storage.
 
 use axum::Json;
 use axum::body::Bytes;

@@ -1,4 +1,4 @@
-//! Everpost's own door to what has been stored: events, deliveries and dead letters.
+//! Stored events, deliveries and dead letters.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

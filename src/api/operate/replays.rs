@@ -1,4 +1,4 @@
-//! Everpost's own door to replay jobs.
+//! Replay jobs.
 
 use axum::Json;
 use axum::body::Bytes;

@@ -1,4 +1,4 @@
-//! Everpost's own door for sending dead letters again.
+//! Dead letters that are resubmitted.
 
 use axum::Json;
 use axum::body::Bytes;
@@ -28,10 +28,10 @@ pub(crate) struct OneBody {
     #[schemars(with = "Option<Target>")]
     target: Option<Value>,
     /// An event in its place, in the topic's input schema.
-    #[schemars(with = "Value")]
+    #[schemars(with = "Option<Value>")]
     event: Option<Box<RawValue>>,
     /// Other data for the same event.
-    #[schemars(with = "Value")]
+    #[schemars(with = "Option<Value>")]
     data: Option<Box<RawValue>>,
 }
 

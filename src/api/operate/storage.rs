@@ -1,4 +1,4 @@
-//! Everpost's own door to how large the store is, how long it keeps what, and what would go now.
+//! Storage: how large it is, how long it keeps what, and what would be deleted now.
 
 use std::time::Duration;
 

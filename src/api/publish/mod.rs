@@ -1,4 +1,4 @@
-//! The door for publishers (rule 1).
+//! Publishing (rule 1).
 
 pub(crate) mod namespace;
 

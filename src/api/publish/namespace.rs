@@ -1,4 +1,4 @@
-//! The door for publishers to namespace topics: `POST …/topics/{topic}:publish`
+//! Publishing to namespace topics: `POST …/topics/{topic}:publish`
 //! (rule N3).
 
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Everpost's own door to what Service Bus' REST API lacks: many dead letters locked, settled or put aside
+//! What Service Bus' REST API lacks: many dead letters locked, settled or deferred
 //! with one request.
 
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! The door for receivers of namespace topics: they take events, and say what becomes of them
+//! Receivers of namespace topics: they take events, and say what becomes of them
 //! (rule N5).
 //!
 //! It stands in front of the other routes for the reasons that that of dead-letter queues does: any letter
@@ -30,7 +30,7 @@ use crate::wire::pull::{self, Address, Failure, Received};
 const FLAT_ERRORS: &str = "2023-06-01-preview";
 
 /// Answers what is for a pulled subscription, and lets everything else through.
-pub(crate) async fn divert(
+pub(crate) async fn intercept(
     State(state): State<ApiState>,
     request: Request,
     next: Next,
@@ -55,7 +55,7 @@ async fn answer(
     let name = SubscriptionName::parse(&address.subscription)?;
     let subscription = topic.subscription(&name).cloned();
     let missing = || ManageError::SubscriptionNotFound(topic.topic.name.clone(), name);
-    let desk = Desk {
+    let handler = EntityHandler {
         state,
         topic: &topic,
         subscription: &*subscription.ok_or_else(missing)?,
@@ -63,8 +63,8 @@ async fn answer(
     let (parts, body) = request.into_parts();
     let delay = query_value(&parts.uri, "releaseDelayInSeconds");
     match pull::action(address.operation, delay.as_deref())? {
-        None => desk.receive(&parts.uri).await,
-        Some(action) => desk.settle(action, &parts.uri, body).await,
+        None => handler.receive(&parts.uri).await,
+        Some(action) => handler.settle(action, &parts.uri, body).await,
     }
 }
 
@@ -87,13 +87,13 @@ fn find_topic(
 }
 
 /// Where one subscription is served.
-struct Desk<'a> {
+struct EntityHandler<'a> {
     state: &'a ApiState,
     topic: &'a TopicEntry,
     subscription: &'a EventSubscription,
 }
 
-impl Desk<'_> {
+impl EntityHandler<'_> {
     async fn receive(&self, uri: &Uri) -> Result<Response, ApiError> {
         let parameter = |name| query_value(uri, name);
         let limit = pull::max_events(parameter("maxEvents").as_deref())?;

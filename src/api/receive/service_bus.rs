@@ -135,7 +135,7 @@ impl From<LockError> for Refusal {
 }
 
 /// Answers what is for a dead-letter queue, and lets everything else through.
-pub(crate) async fn divert(
+pub(crate) async fn intercept(
     State(state): State<ApiState>,
     request: Request,
     next: Next,
@@ -164,7 +164,7 @@ async fn answer(
     let topic = TopicName::parse(&address.topic)?;
     let name = SubscriptionName::parse(&address.subscription)?;
     let (topic, subscription) = state.broker.subscription(&topic, &name)?;
-    let queue = Desk {
+    let queue = EntityHandler {
         state,
         topic: &topic,
         subscription: &subscription,
@@ -250,13 +250,13 @@ fn explain(error: &TokenError) -> Refusal {
 }
 
 /// Where one queue is served.
-struct Desk<'a> {
+struct EntityHandler<'a> {
     state: &'a ApiState,
     topic: &'a TopicEntry,
     subscription: &'a EventSubscription,
 }
 
-impl Desk<'_> {
+impl EntityHandler<'_> {
     async fn peek_lock(&self, wait: Duration) -> Result<Response, Refusal> {
         let Some(locked) = self.receive(wait).await? else {
             return Ok(StatusCode::NO_CONTENT.into_response());

@@ -1,5 +1,4 @@
-//! The door for receivers that agree by hand: the validation URL, and the callback of a CloudEvents
-//! handshake (rule 5).
+//! Receivers that agree by hand: the validation URL, and the callback of a CloudEvents handshake (rule 5).
 
 use axum::extract::State;
 use axum::http::{HeaderMap, Uri};

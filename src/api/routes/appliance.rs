@@ -1,11 +1,11 @@
 //! the appliance itself: health, metrics, the validation link, and the document.
 
-use crate::api::operate::health;
+use serde_json::{Map, Value};
+
+use crate::api::operate::health::{self, Readiness};
 use crate::api::receive::validate;
+use crate::api::routes::bodies::HandshakeCode;
 use crate::api::routes::route::{Access, Area, Route, VIEWER, get, post};
-use crate::api::routes::schema::{
-    flag, header, integer, list, named, needed, object, query, schemas, text,
-};
 use crate::api::{ApiOptions, error, front_page, openapi};
 
 const PLAIN: &str = "text/plain";
@@ -15,13 +15,7 @@ pub(crate) fn area(options: &ApiOptions) -> Area {
         name: "Appliance",
         description: "Health, metrics, the links that webhooks agree by, and this document.",
         routes: routes(options),
-        schemas: schemas([(
-            "Readiness",
-            object([
-                ("ready", flag()),
-                ("reasons", list(text()).says("Why not; empty if it is.")),
-            ]),
-        )]),
+        ..Area::default()
     }
 }
 
@@ -38,15 +32,13 @@ fn routes(options: &ApiOptions) -> Vec<Route> {
                 "The link of a validation event, for receivers that agree by hand, and the callback of \
                  a CloudEvents handshake. Whoever knows the code may agree.",
             )
-            .with([
-                needed(query("code", text(), "The code of the handshake.")),
-                header(
-                    "WebHook-Allowed-Rate",
-                    integer(),
-                    "Requests a minute that the receiver allows; without one, none is kept.",
-                ),
-            ])
-            .answers_schema_as(200, "The webhook has agreed.", PLAIN, text())
+            .query::<HandshakeCode>()
+            .header(
+                "WebHook-Allowed-Rate",
+                "integer",
+                "Requests a minute that the receiver allows; without one, none is kept.",
+            )
+            .answers_as::<String>(200, "The webhook has agreed.", PLAIN)
             .rejects(404, "No handshake is open with this code.")
             .rejects(503, "It cannot be stored right now.")
     };
@@ -59,11 +51,11 @@ fn routes(options: &ApiOptions) -> Vec<Route> {
             .with_headers(&[("Location", "The path of the admin pages.")]),
         get("/healthz", Access::Public, health::healthz).doc("getHealth", "Ask whether the process answers")
             .says("For supervisors that restart what does not answer.")
-            .answers_schema_as(200, "It does.", PLAIN, text().such_as("ok\n")),
+            .answers_as::<String>(200, "It does.", PLAIN),
         get("/readyz", Access::Public, health::readyz).doc("getReadiness", "Ask whether events can be taken")
             .says("For load balancers: tries to write, and tells why not.")
-            .answers_schema(200, "Events can be taken.", named("Readiness"))
-            .answers_schema(503, "They cannot, for these reasons.", named("Readiness")),
+            .answers::<Readiness>(200, "Events can be taken.")
+            .answers::<Readiness>(503, "They cannot, for these reasons."),
         validated(get("/validate", Access::Public, validate::confirm), "confirmValidation"),
         validated(post("/validate", Access::Public, validate::confirm), "confirmValidationByPost"),
         get("/metrics", metrics, health::metrics).doc("getMetrics", "Scrape metrics")
@@ -71,14 +63,13 @@ fn routes(options: &ApiOptions) -> Vec<Route> {
                 "For Prometheus. With the setting `metrics.public` they are open to everybody; else \
                  they take a token.",
             )
-            .answers_schema_as(
+            .answers_as::<String>(
                 200,
                 "Metrics in the text format of OpenMetrics.",
                 "application/openmetrics-text",
-                text(),
             ),
         get("/openapi.json", VIEWER, openapi::show).doc("getOpenApi", "Get this document")
             .says("An OpenAPI 3.1 document of everything that is served to programs.")
-            .answers_schema(200, "The document.", object([]).open()),
+            .answers::<Map<String, Value>>(200, "The document."),
     ]
 }

@@ -3,29 +3,18 @@
 use axum::http::Method;
 use serde_json::json;
 
-use crate::api::publish::namespace::API_VERSIONS;
-use crate::api::routes::publish::api_version;
+use crate::api::lists::List;
+use crate::api::routes::bodies::{NamespaceVersion, ReceivedEvent, Receiving, Releasing};
 use crate::api::routes::route::{Access, Area, Route, before_others};
-use crate::api::routes::schema::{count, integer, list_of, named, object, query, schemas, text};
-use crate::model::limits::{
-    PULL_WAIT, RECEIVE_EVENTS, RECEIVE_WAIT_SECONDS, RELEASE_DELAYS_S, RENEWAL_WINDOW,
-};
+use crate::model::limits::RENEWAL_WINDOW;
 use crate::wire::pull::{SettledTokens, TokensBody};
 
 pub(crate) fn area() -> Area {
-    let properties = object([
-        ("lockToken", text()),
-        ("deliveryCount", count().says("Counted from 1.")),
-    ]);
-    let received = object([
-        ("brokerProperties", properties),
-        ("event", named("CloudEvent")),
-    ]);
     Area {
         name: "Receiving from namespaces",
         description: "Receivers of a pulled subscription come for events, and say what becomes of them.",
         routes: routes(),
-        schemas: schemas([("ReceivedEvent", received)]),
+        ..Area::default()
     }
 }
 
@@ -53,7 +42,7 @@ fn of_topic(topic: &str, word: &str, which: &str) -> Vec<Route> {
         let path = format!("{topic}/eventsubscriptions/{{name}}:{verb}");
         before_others(Method::POST, path, Access::Key)
             .doc(format!("{id}{word}"), summary)
-            .with([api_version(&API_VERSIONS)])
+            .query::<NamespaceVersion>()
     };
     let settling = |verb: &str, id: &str, summary, says: &str| {
         asked(verb, id, summary)
@@ -61,28 +50,12 @@ fn of_topic(topic: &str, word: &str, which: &str) -> Vec<Route> {
             .takes::<TokensBody>(json!({ "lockTokens": ["CiYKJDUwNjE4QTFGLUM4REQtNDc3NQ=="] }))
             .answers::<SettledTokens>(200, "What came of each token.")
     };
-    let wait = integer()
-        .within(&RECEIVE_WAIT_SECONDS)
-        .by_default(PULL_WAIT.as_secs());
-    let most = integer()
-        .within(&RECEIVE_EVENTS)
-        .by_default(*RECEIVE_EVENTS.start());
-    let delay = integer()
-        .one_of(&RELEASE_DELAYS_S)
-        .by_default(RELEASE_DELAYS_S[0]);
     let hour = RENEWAL_WINDOW.as_secs() / 60;
     vec![
         asked("receive", "receive", "Receive events")
             .says(format!("Each under a lock of its own. {which}"))
-            .with([
-                query("maxEvents", most, "How many at most."),
-                query("maxWaitTime", wait, "Seconds to wait for the first one."),
-            ])
-            .answers_schema(
-                200,
-                "The events; none if none came.",
-                list_of("ReceivedEvent"),
-            )
+            .query::<Receiving>()
+            .answers::<List<ReceivedEvent>>(200, "The events; none if none came.")
             .rejects(429, "Too many receivers wait."),
         settling(
             "acknowledge",
@@ -96,11 +69,7 @@ fn of_topic(topic: &str, word: &str, which: &str) -> Vec<Route> {
             "Give events back",
             "Others receive them.",
         )
-        .with([query(
-            "releaseDelayInSeconds",
-            delay,
-            "For how long they are held back.",
-        )]),
+        .query::<Releasing>(),
         settling(
             "reject",
             "reject",

@@ -1,13 +1,14 @@
 //! Dead-letter queues: Service Bus' REST API, and what it lacks.
 
 use axum::http::Method;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::api::lists::List;
 use crate::api::receive::locks::{self, LocksBody, ReceiveBody, ShownLocked};
+use crate::api::routes::bodies::{CloudEvent, QueueWait};
+use crate::api::routes::publish::CLOUD_EVENT;
 use crate::api::routes::route::{Access, Area, OPERATOR, Route, before_others, post};
-use crate::api::routes::schema::{anything, count, named, query};
-use crate::model::limits::{LOCK_DURATION, LOCKS_PER_REQUEST_MAX, RECEIVE_WAIT, RECEIVE_WAIT_MAX};
+use crate::model::limits::{LOCK_DURATION, LOCKS_PER_REQUEST_MAX};
 use crate::wire::pull::SettledTokens;
 
 pub(crate) fn area() -> Area {
@@ -32,15 +33,9 @@ fn of_queue(topic: &str, word: &str) -> [Route; 5] {
     let queue = format!("/{topic}/Subscriptions/{{name}}/$DeadLetterQueue/messages");
     let seconds = LOCK_DURATION.as_secs();
     let taking = |method, id: &str, summary| {
-        let wait = count().by_default(RECEIVE_WAIT.as_secs());
-        let most = RECEIVE_WAIT_MAX.as_secs();
         before_others(method, format!("{queue}/head"), Access::Queue)
             .doc(format!("{id}{word}"), summary)
-            .with([query(
-                "timeout",
-                wait,
-                &format!("Seconds to wait for something to take; {most} at most."),
-            )])
+            .query::<QueueWait>()
             .answers_nothing(204, "There was nothing to take.")
             .rejects(429, "Too many receivers wait.")
     };
@@ -67,13 +62,8 @@ fn of_queue(topic: &str, word: &str) -> [Route; 5] {
         .says(format!(
             "For {seconds} s. The body is the event in the delivery schema of its subscription."
         ))
-        .answers_schema(201, "The event.", anything())
-        .answers_schema_as(
-            201,
-            "The event.",
-            "application/cloudevents+json",
-            named("CloudEvent"),
-        )
+        .answers::<Value>(201, "The event.")
+        .answers_as::<CloudEvent>(201, "The event.", CLOUD_EVENT)
         .with_headers(&[LOCATION, BROKER, REASON, DESCRIPTION]),
         taking(
             Method::DELETE,
@@ -81,13 +71,8 @@ fn of_queue(topic: &str, word: &str) -> [Route; 5] {
             "Take the first dead letter for good",
         )
         .says("It is removed with the answer, whether that arrives or not.")
-        .answers_schema(200, "The event.", anything())
-        .answers_schema_as(
-            200,
-            "The event.",
-            "application/cloudevents+json",
-            named("CloudEvent"),
-        )
+        .answers::<Value>(200, "The event.")
+        .answers_as::<CloudEvent>(200, "The event.", CLOUD_EVENT)
         .with_headers(&[BROKER, REASON, DESCRIPTION]),
         settling(
             Method::DELETE,

@@ -7,10 +7,10 @@ use axum::http::Method;
 use axum::middleware::from_fn_with_state;
 use axum::routing::{MethodFilter, MethodRouter, on};
 use schemars::JsonSchema;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::api::openapi::Schemas;
-use crate::api::routes::schema::{Schema, SchemasByName, text};
+use crate::api::routes::bodies::ServiceBusError;
 use crate::api::{ApiState, auth};
 use crate::model::limits::MANAGEMENT_BYTES_MAX;
 use crate::store::accounts::Role;
@@ -25,14 +25,10 @@ pub(crate) struct Area {
     pub(crate) name: &'static str,
     pub(crate) description: &'static str,
     pub(crate) routes: Vec<Route>,
-    pub(crate) schemas: SchemasByName,
 }
 
-/// What a body looks like.
-pub(crate) enum BodySchema {
-    Typed(fn(&mut Schemas) -> Value),
-    Written(Schema),
-}
+/// Makes the schema of a body.
+pub(crate) type SchemaOf = fn(&mut Schemas) -> Value;
 
 /// Who is let in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,13 +70,13 @@ pub(crate) struct Route {
 
 /// Parameters of a query, or of headers.
 pub(crate) enum Parameters {
-    Typed(fn(&mut Schemas) -> Vec<Value>),
-    Single(Value),
+    Query(fn(&mut Schemas) -> Vec<Value>),
+    Header(Value),
 }
 
 pub(crate) struct Body {
     pub(crate) content_type: &'static str,
-    pub(crate) schema: BodySchema,
+    pub(crate) schema: SchemaOf,
     /// One that works.
     pub(crate) example: Value,
 }
@@ -89,7 +85,7 @@ pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) description: String,
     /// Content types; none without a body.
-    pub(crate) content: Vec<(&'static str, BodySchema)>,
+    pub(crate) content: Vec<(&'static str, SchemaOf)>,
     /// Headers, all of them texts: names, and what they say.
     pub(crate) headers: Vec<(&'static str, &'static str)>,
 }
@@ -221,14 +217,18 @@ impl Route {
     /// Parameters in the query, which `T` reads.
     pub(crate) fn query<T: JsonSchema>(mut self) -> Self {
         self.parameters
-            .push(Parameters::Typed(Schemas::parameters::<T>));
+            .push(Parameters::Query(Schemas::parameters::<T>));
         self
     }
 
-    /// Parameters that the handler reads by itself.
-    pub(crate) fn with(mut self, parameters: impl IntoIterator<Item = Value>) -> Self {
-        self.parameters
-            .extend(parameters.into_iter().map(Parameters::Single));
+    /// A header that may be left out.
+    pub(crate) fn header(mut self, name: &str, kind: &str, description: impl Into<String>) -> Self {
+        self.parameters.push(Parameters::Header(json!({
+            "in": "header",
+            "name": name,
+            "description": description.into(),
+            "schema": { "type": kind },
+        })));
         self
     }
 
@@ -251,32 +251,15 @@ impl Route {
         content_type: &'static str,
         example: Value,
     ) -> Self {
-        self.body(
-            content_type,
-            BodySchema::Typed(Schemas::request::<T>),
-            example,
-        )
+        self.body(content_type, Schemas::request::<T>, example)
     }
 
     /// Changes of a `T`.
     pub(crate) fn updates<T: JsonSchema>(self, example: Value) -> Self {
-        self.body(JSON, BodySchema::Typed(Schemas::update::<T>), example)
+        self.body(JSON, Schemas::update::<T>, example)
     }
 
-    pub(crate) fn takes_schema(self, schema: Schema, example: Value) -> Self {
-        self.takes_schema_as(JSON, schema, example)
-    }
-
-    pub(crate) fn takes_schema_as(
-        self,
-        content_type: &'static str,
-        schema: Schema,
-        example: Value,
-    ) -> Self {
-        self.body(content_type, BodySchema::Written(schema), example)
-    }
-
-    fn body(mut self, content_type: &'static str, schema: BodySchema, example: Value) -> Self {
+    fn body(mut self, content_type: &'static str, schema: SchemaOf, example: Value) -> Self {
         self.bodies.push(Body {
             content_type,
             schema,
@@ -291,34 +274,20 @@ impl Route {
         status: u16,
         description: impl Into<String>,
     ) -> Self {
-        self.answer(
-            status,
-            description,
-            Some((JSON, BodySchema::Typed(Schemas::answer::<T>))),
-        )
-    }
-
-    pub(crate) fn answers_schema(
-        self,
-        status: u16,
-        description: impl Into<String>,
-        schema: Schema,
-    ) -> Self {
-        self.answers_schema_as(status, description, JSON, schema)
+        self.answer(status, description, Some((JSON, Schemas::answer::<T>)))
     }
 
     /// An answer of that content type; one status may have several.
-    pub(crate) fn answers_schema_as(
+    pub(crate) fn answers_as<T: JsonSchema>(
         self,
         status: u16,
         description: impl Into<String>,
         content_type: &'static str,
-        schema: Schema,
     ) -> Self {
         self.answer(
             status,
             description,
-            Some((content_type, BodySchema::Written(schema))),
+            Some((content_type, Schemas::answer::<T>)),
         )
     }
 
@@ -331,7 +300,7 @@ impl Route {
         mut self,
         status: u16,
         description: impl Into<String>,
-        content: Option<(&'static str, BodySchema)>,
+        content: Option<(&'static str, SchemaOf)>,
     ) -> Self {
         match self
             .answers
@@ -364,12 +333,10 @@ impl Route {
     }
 
     /// What its errors look like. Clients of Service Bus read them in XML.
-    pub(crate) fn error(&self) -> (&'static str, BodySchema) {
+    pub(crate) fn error(&self) -> (&'static str, SchemaOf) {
         match self.access {
-            Access::Queue => ("application/xml", BodySchema::Written(service_bus_error())),
-            Access::Public | Access::Key | Access::Role(_) => {
-                (JSON, BodySchema::Typed(Schemas::answer::<ErrorBody>))
-            }
+            Access::Queue => ("application/xml", Schemas::answer::<ServiceBusError>),
+            Access::Public | Access::Key | Access::Role(_) => (JSON, Schemas::answer::<ErrorBody>),
         }
     }
 
@@ -398,8 +365,4 @@ impl Route {
         };
         router.route(self.matched_as.unwrap_or(&self.path), handler)
     }
-}
-
-fn service_bus_error() -> Schema {
-    text().says("`<Error><Code>404</Code><Detail>…</Detail></Error>`")
 }

@@ -83,7 +83,7 @@ enum AuthenticationDocument {
 /// A bearer token that is fetched (RFC 6749, section 4.4).
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(remote = "ClientCredentials", rename_all = "camelCase")]
-#[schemars(rename = "ClientCredentials")]
+#[schemars(inline)]
 struct ClientCredentialsDocument {
     #[serde(serialize_with = "show_url")]
     #[schemars(length(min = 1), extend("x-maxBytes" = CREDENTIAL_BYTES_MAX))]

@@ -72,7 +72,7 @@ fn is_directory(storage: &BlobStorage) -> bool {
 
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(remote = "S3Account", rename_all = "camelCase")]
-#[schemars(rename = "S3Account")]
+#[schemars(inline)]
 struct S3Document {
     /// Left out, that of AWS. The bucket is part of the path.
     #[serde(rename = "endpointUrl")]
@@ -97,7 +97,7 @@ fn default_region() -> String {
 
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(remote = "AzureAccount")]
-#[schemars(rename = "AzureAccount")]
+#[schemars(inline)]
 struct AzureAccountDocument {
     #[serde(rename = "accountName")]
     #[schemars(length(min = 1))]
@@ -128,10 +128,12 @@ struct EitherSecret {
     /// Null in answers; left out, it stays.
     #[schemars(extend("x-maxBytes" = CREDENTIAL_BYTES_MAX, "x-check" = "base64"))]
     #[schemars(extend("x-kept" = ["accountName", "endpointUrl", "sasToken"]))]
+    #[serde(skip_serializing_if = "Option::is_none")]
     account_key: Option<Secret>,
     /// A shared access signature in the place of a key. Null in answers; left out, it stays.
     #[schemars(extend("x-maxBytes" = CREDENTIAL_BYTES_MAX))]
     #[schemars(extend("x-kept" = ["accountName", "endpointUrl", "accountKey"]))]
+    #[serde(skip_serializing_if = "Option::is_none")]
     sas_token: Option<Secret>,
 }
 

@@ -16,7 +16,7 @@ pub(super) type Object = Map<String, Value>;
 /// What a location must be.
 pub(super) const LOCATION: &str = "the name of a region; any name will do";
 
-/// A document that has `properties` alone.
+// A document that has `properties` alone.
 #[derive(Clone, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "{P}")]
 pub(crate) struct Envelope<P> {
@@ -31,7 +31,7 @@ impl<'a, M, P: From<&'a M>> From<&'a M> for Envelope<P> {
     }
 }
 
-/// A resource as answers show it.
+// A resource as answers show it.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "{D}")]
@@ -44,7 +44,7 @@ pub(crate) struct Resource<D> {
     pub(super) document: D,
 }
 
-/// The properties that were set, and those that answers alone have.
+// The properties that were set, and those that answers alone have.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "{P}", inline)]
 pub(crate) struct Answered<P, A> {
@@ -129,9 +129,11 @@ pub(crate) struct ResourceList<R> {
     next_link: (),
 }
 
-pub fn render_list(value: Vec<Value>) -> Value {
-    json!(ResourceList {
-        value,
-        next_link: ()
-    })
+impl<R> FromIterator<R> for ResourceList<R> {
+    fn from_iter<I: IntoIterator<Item = R>>(resources: I) -> Self {
+        Self {
+            value: resources.into_iter().collect(),
+            next_link: (),
+        }
+    }
 }

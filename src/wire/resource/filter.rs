@@ -109,7 +109,7 @@ fn read_types_of_namespace<'de, D: Deserializer<'de>>(
 /// An operator, where it looks, and what it compares with.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(remote = "Clause")]
-#[schemars(deny_unknown_fields, extend("x-rule" = "advancedFilter"))]
+#[schemars(rename = "AdvancedFilter", deny_unknown_fields, extend("x-rule" = "advancedFilter"))]
 struct AdvancedFilter {
     #[schemars(length(max = FILTER_STRING_MAX), example = "data.order.total")]
     key: Key,

@@ -20,6 +20,10 @@ macro_rules! documents {
         }
 
         impl schemars::JsonSchema for $model {
+            fn inline_schema() -> bool {
+                <$document>::inline_schema()
+            }
+
             fn schema_name() -> std::borrow::Cow<'static, str> {
                 <$document>::schema_name()
             }

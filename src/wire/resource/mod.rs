@@ -53,7 +53,6 @@ pub(crate) mod bodies {
 
 pub use destination::INVALID_URL;
 pub use document::read_body as read;
-pub use envelope::render_list;
 pub(super) use filter::render_clause;
 pub use filter::{parse_filter, render_filter};
 pub use inspector::{

@@ -24,6 +24,7 @@ pub(crate) type NamespaceRequest = Namespace;
 pub(crate) type ShownNamespace =
     Resource<Namespace<Answered<NamespaceProperties, NamespaceAnswer>>>;
 
+/// Topics that share two keys and network rules.
 #[derive(Clone, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Namespace")]
 pub(crate) struct Namespace<P = NamespaceProperties> {

@@ -80,7 +80,9 @@ enum DeliveryConfiguration {
 struct DeliveryProperties {
     /// It cannot be changed later. Left out, it is that of the object that is there.
     delivery_mode: Option<DeliveryMode>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     push: Option<Push>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     queue: Option<Queue>,
 }
 

@@ -55,6 +55,7 @@ pub struct Rotation {
         deserialize_with = "duration_text"
     )]
     #[schemars(with = "String", extend("format" = "duration", "x-check" = "gracePeriod"))]
+    #[schemars(extend("default" = duration::format(SIGNING_GRACE)))]
     pub grace: Duration,
 }
 

@@ -34,6 +34,7 @@ pub(crate) type ShownTopic = Resource<Topic<Answered<TopicProperties, TopicAnswe
 pub(crate) type ShownNamespaceTopic =
     Resource<Envelope<Answered<NamespaceTopicProperties, TopicAnswer>>>;
 
+/// What publishers send to.
 #[derive(Clone, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Topic")]
 pub(crate) struct Topic<P = TopicProperties> {

@@ -53,7 +53,6 @@ schemas! {
     };
     Key => json_schema!({ "type": "string", "x-check": "filterKey" });
     ResponseScript => json_schema!({ "type": "string", "x-check": "script" });
-    Secret => json_schema!({ "type": "string" });
     SigningSecret => json_schema!({ "type": "string", "x-check": "signingSecret" });
     Text => json_schema!({ "type": "string" });
     Timestamp => json_schema!({ "type": "string", "format": "date-time", "x-check": "dateTime" });
@@ -71,6 +70,24 @@ schemas! {
         "maximum": per_second(*Rate::BOUNDS.end()),
         "x-decimals": 3,
     });
+}
+
+/// Answers show no secrets.
+impl JsonSchema for Secret {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Secret".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        match generator.contract().is_serialize() {
+            true => json_schema!({ "type": ["string", "null"] }),
+            false => json_schema!({ "type": "string" }),
+        }
+    }
 }
 
 /// Serde of types that are written as a text: how it is read, and how it is written.

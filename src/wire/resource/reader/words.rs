@@ -13,7 +13,11 @@ pub(super) fn of(schema: &Value) -> Option<Vec<&str>> {
     match (schema["const"].as_str(), schema["enum"].as_array()) {
         (Some(word), _) => Some(vec![word]),
         (None, Some(words)) => Some(words.iter().filter_map(Value::as_str).collect()),
-        (None, None) => None,
+        // Words that are described one by one.
+        (None, None) => {
+            let words = schema["oneOf"].as_array()?.iter();
+            words.map(|word| word["const"].as_str()).collect()
+        }
     }
 }
 

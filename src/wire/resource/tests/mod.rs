@@ -205,6 +205,7 @@ fn errors_are_sentences_with_the_field_in_front() {
 
 #[test]
 fn lists_come_in_one_page() {
-    let list = render_list(vec![read("1"), read("2")]);
+    let list: bodies::ResourceList<_> = [read("1"), read("2")].into_iter().collect();
+    let list = json!(list);
     assert_eq!(list, read("{'value': [1, 2], 'nextLink': null}"));
 }

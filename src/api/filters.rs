@@ -1,4 +1,4 @@
-//! Parameters that the searches of several lists have in common.
+//! Filters that several lists have in common.
 
 use crate::api::ApiState;
 use crate::api::error::ApiError;
@@ -7,28 +7,28 @@ use crate::model::name::{SubscriptionName, TopicName};
 use crate::model::subscription::SubscriptionId;
 use crate::model::topic::TopicId;
 
-/// Whose rows are asked for: of everything, of a topic, or of one of its event subscriptions.
+/// The rows of everything, of a topic, or of one of its event subscriptions.
 #[derive(Default)]
-pub(super) struct Of {
+pub(super) struct Scope {
     pub(super) topic: Option<TopicId>,
     pub(super) subscription: Option<SubscriptionId>,
 }
 
-impl Of {
+impl Scope {
     /// What the parameters `topic` and `subscription` name.
     pub(super) fn named(
         topic: Option<&str>,
         subscription: Option<&str>,
         state: &ApiState,
     ) -> Result<Self, ApiError> {
-        let mut of = Self::default();
+        let mut scope = Self::default();
         match (topic, subscription) {
             (Some(topic), Some(name)) => {
                 let (topic, name) = (TopicName::parse(topic)?, SubscriptionName::parse(name)?);
-                of.subscription = Some(state.broker.subscription(&topic, &name)?.1.id);
+                scope.subscription = Some(state.broker.subscription(&topic, &name)?.1.id);
             }
             (Some(topic), None) => {
-                of.topic = Some(state.broker.topic(&TopicName::parse(topic)?)?.topic.id);
+                scope.topic = Some(state.broker.topic(&TopicName::parse(topic)?)?.topic.id);
             }
             (None, Some(_)) => {
                 return Err(ApiError::bad_request(
@@ -37,11 +37,11 @@ impl Of {
             }
             (None, None) => {}
         }
-        Ok(of)
+        Ok(scope)
     }
 }
 
-/// The moment that the parameter `name` says.
+/// Reads the parameter `name` as a moment.
 pub(super) fn moment(name: &str, text: Option<&str>) -> Result<Option<Timestamp>, ApiError> {
     let parse = |text: &str| {
         text.parse().map_err(|_| {
@@ -53,7 +53,7 @@ pub(super) fn moment(name: &str, text: Option<&str>) -> Result<Option<Timestamp>
     text.map(parse).transpose()
 }
 
-/// The one that the parameter `name` means by its word.
+/// Reads the parameter `name` as one word of a list.
 pub(super) fn one_of<T: Copy>(
     name: &str,
     word: Option<&str>,
