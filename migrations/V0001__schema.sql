@@ -251,10 +251,13 @@ CREATE TABLE replay_job (
     failed             INTEGER NOT NULL DEFAULT 0,
     skipped            TEXT    NOT NULL DEFAULT '[]', -- JSON: [[reason, how many], ...]
     errors             TEXT    NOT NULL DEFAULT '[]', -- JSON: [[delivery, message], ...]
+    notice_owed        INTEGER NOT NULL DEFAULT 0 CHECK (notice_owed IN (0, 1)), -- of its end, to subscribers
     CHECK ((state IN ('Completed', 'Cancelled')) = (ended_at IS NOT NULL)),
     CHECK ((target = 'Url') = (target_url IS NOT NULL))
 ) STRICT;
 
+-- Which jobs have ended without a notice so far?
+CREATE INDEX replay_job_notice ON replay_job (id) WHERE notice_owed = 1;
 -- Which jobs have not ended?
 CREATE INDEX replay_job_open ON replay_job (id) WHERE state IN ('Running', 'Paused');
 

@@ -7,6 +7,7 @@ mod hash;
 pub mod hidden;
 pub mod human;
 pub mod log_tail;
+pub mod named;
 pub mod stopwatch;
 
 pub use clock::{Clock, TimeScale, Timestamp};

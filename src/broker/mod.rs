@@ -43,7 +43,7 @@ use crate::model::audit::{AuditAction, Caller, Target, TargetKind};
 use crate::model::destination::DeliveryMode;
 use crate::model::export::{ExportRules, Outage};
 use crate::model::inspector::INSPECTOR_HOST;
-use crate::model::lease::SubQueue;
+use crate::model::lease::QueueRef;
 use crate::model::limits::{LATE_RESPONSES_MAX, LEASED_AHEAD_BYTES_MAX};
 use crate::model::notice::{DiskPressure, Notice};
 use crate::model::probation::{Health, ProbationRules};
@@ -133,7 +133,7 @@ impl Broker {
         outbound: Outbound,
         options: BrokerOptions,
     ) -> Result<Self, StoreError> {
-        let registry = store.catalog.load().await?;
+        let registry = store.ledger.catalog().await?;
         let limits = SlotLimits {
             per_subscription: options.in_flight_per_subscription,
             overall: options.in_flight_max,
@@ -333,7 +333,7 @@ impl Broker {
         self.note_due(&[subscription], now);
         self.shared
             .arrivals
-            .announce_all(subscription, SubQueue::Pending);
+            .announce_all(QueueRef::pending(subscription));
     }
 
     /// Notes that these subscriptions have something due at `at`, as far as the dispatcher serves them.

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::base::Timestamp;
+use crate::base::named::ids;
 use crate::model::access::KeyName;
 use crate::model::name::{SubscriptionName, TopicName};
 
@@ -318,9 +319,10 @@ pub struct AuditEntry {
     pub target: Target,
 }
 
-/// The id of an entry; ascending.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct AuditId(pub i64);
+ids! {
+    /// The id of an entry; ascending.
+    AuditId,
+}
 
 /// An entry as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]

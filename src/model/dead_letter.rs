@@ -1,68 +1,33 @@
 //! Dead letters, and why they are dead-lettered.
 
+use crate::base::named::named_enum;
 use crate::model::limits::{
     DEAD_LETTER_PROPERTIES_MAX, DEAD_LETTER_PROPERTY_NAME_MAX, DEAD_LETTER_TEXT_MAX,
 };
 
-/// Why a delivery was dead-lettered or dropped; Azure's names (rule A).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DeadLetterReason {
-    MaxDeliveryAttemptsExceeded,
-    TimeToLiveExceeded,
-    UndeliverableDueToHttpBadRequest,
-    UndeliverableDueToHttpUnauthorized,
-    UndeliverableDueToHttpForbidden,
-    UndeliverableDueToHttpRequestEntityTooLarge,
-    UndeliverableDueToProbationCausedByClientError,
-    /// Of deliveries of namespace topics, which have one reason for all final statuses.
-    UndeliverableDueToClientError,
-    SubscriptionDeleted,
-    /// The stored event cannot be read any more (an extension).
-    EventUnreadable,
-    Manual,
-    /// A receiver dead-lettered it, with a reason of its own: [`DeadLetterDetails`].
-    Application,
+named_enum! {
+    /// Why a delivery was dead-lettered or dropped; Azure's names (rule A).
+    #[derive(PartialOrd, Ord)]
+    pub enum DeadLetterReason {
+        MaxDeliveryAttemptsExceeded,
+        TimeToLiveExceeded,
+        UndeliverableDueToHttpBadRequest,
+        UndeliverableDueToHttpUnauthorized,
+        UndeliverableDueToHttpForbidden,
+        UndeliverableDueToHttpRequestEntityTooLarge,
+        UndeliverableDueToProbationCausedByClientError,
+        /// Of deliveries of namespace topics, which have one reason for all final statuses.
+        UndeliverableDueToClientError,
+        SubscriptionDeleted,
+        /// The stored event cannot be read any more (an extension).
+        EventUnreadable,
+        Manual,
+        /// A receiver dead-lettered it, with a reason of its own: [`DeadLetterDetails`].
+        Application,
+    }
 }
 
 impl DeadLetterReason {
-    /// All reasons.
-    pub const ALL: [DeadLetterReason; 12] = [
-        Self::MaxDeliveryAttemptsExceeded,
-        Self::TimeToLiveExceeded,
-        Self::UndeliverableDueToHttpBadRequest,
-        Self::UndeliverableDueToHttpUnauthorized,
-        Self::UndeliverableDueToHttpForbidden,
-        Self::UndeliverableDueToHttpRequestEntityTooLarge,
-        Self::UndeliverableDueToProbationCausedByClientError,
-        Self::UndeliverableDueToClientError,
-        Self::SubscriptionDeleted,
-        Self::EventUnreadable,
-        Self::Manual,
-        Self::Application,
-    ];
-
-    /// Azure's name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::MaxDeliveryAttemptsExceeded => "MaxDeliveryAttemptsExceeded",
-            Self::TimeToLiveExceeded => "TimeToLiveExceeded",
-            Self::UndeliverableDueToHttpBadRequest => "UndeliverableDueToHttpBadRequest",
-            Self::UndeliverableDueToHttpUnauthorized => "UndeliverableDueToHttpUnauthorized",
-            Self::UndeliverableDueToHttpForbidden => "UndeliverableDueToHttpForbidden",
-            Self::UndeliverableDueToHttpRequestEntityTooLarge => {
-                "UndeliverableDueToHttpRequestEntityTooLarge"
-            }
-            Self::UndeliverableDueToProbationCausedByClientError => {
-                "UndeliverableDueToProbationCausedByClientError"
-            }
-            Self::UndeliverableDueToClientError => "UndeliverableDueToClientError",
-            Self::SubscriptionDeleted => "SubscriptionDeleted",
-            Self::EventUnreadable => "EventUnreadable",
-            Self::Manual => "Manual",
-            Self::Application => "Application",
-        }
-    }
-
     /// What happened, as a sentence: the `DeadLetterErrorDescription` of a dead letter whose receiver gave
     /// none.
     pub fn description(self) -> &'static str {
@@ -88,11 +53,6 @@ impl DeadLetterReason {
             Self::Manual => "The delivery was dead-lettered by a user.",
             Self::Application => "The receiver dead-lettered the event.",
         }
-    }
-
-    /// The reason of that name.
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|reason| reason.name() == name)
     }
 }
 

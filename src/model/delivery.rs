@@ -1,160 +1,78 @@
 //! A delivery: one event on its way to one subscription, the results of its attempts, and what follows from
 //! them.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::base::named::{ids, named_enum};
 use crate::base::{TimeScale, Timestamp};
 use crate::model::dead_letter::{DeadLetterDetails, DeadLetterReason};
 use crate::model::event::EventKey;
 use crate::model::probation::is_client_error;
-use crate::model::retry::{FailedAttempt, RetryPolicy};
+use crate::model::retry::RetryPolicy;
 use crate::model::subscription::DeadLetterDestination;
 
-/// The id of a delivery: ascending, never reused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct DeliveryId(pub i64);
+ids! {
+    /// The id of a delivery: ascending, never reused.
+    DeliveryId,
+}
 
-impl fmt::Display for DeliveryId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
+named_enum! {
+    /// The state of a delivery.
+    ///
+    /// `Pending` until its last settlement; then exactly one of the others, for good, except that a dead-lettered
+    /// delivery becomes `Resubmitted` when a new delivery replaces it, and `Removed` when a receiver completes it
+    /// or somebody purges it.
+    pub enum DeliveryState {
+        Pending,
+        Delivered,
+        DeadLettered,
+        /// Ended without being kept as a dead letter, by the subscription's own definition.
+        Dropped,
+        Resubmitted,
+        /// Removed from the dead-letter queue for good.
+        Removed,
     }
 }
 
-/// The state of a delivery.
-///
-/// `Pending` until its last settlement; then exactly one of the others, for good, except that a dead-lettered
-/// delivery becomes `Resubmitted` when a new delivery replaces it, and `Removed` when a receiver completes it
-/// or somebody purges it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DeliveryState {
-    Pending,
-    Delivered,
-    DeadLettered,
-    /// Ended without being kept as a dead letter, by the subscription's own definition.
-    Dropped,
-    Resubmitted,
-    /// Removed from the dead-letter queue for good.
-    Removed,
-}
-
-impl DeliveryState {
-    /// All states.
-    pub const ALL: [DeliveryState; 6] = [
-        Self::Pending,
-        Self::Delivered,
-        Self::DeadLettered,
-        Self::Dropped,
-        Self::Resubmitted,
-        Self::Removed,
-    ];
-
-    /// The name in responses and pages.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Pending => "Pending",
-            Self::Delivered => "Delivered",
-            Self::DeadLettered => "DeadLettered",
-            Self::Dropped => "Dropped",
-            Self::Resubmitted => "Resubmitted",
-            Self::Removed => "Removed",
-        }
+named_enum! {
+    /// The outcome of an attempt; Azure's `lastDeliveryOutcome` (rule 9.3).
+    #[derive(Hash)]
+    pub enum Outcome {
+        Delivered,
+        BadRequest,
+        Unauthorized,
+        Forbidden,
+        NotFound,
+        PayloadTooLarge,
+        /// 503 and 429.
+        Busy,
+        /// No response within the deadline, or 408.
+        TimedOut,
+        /// No connection, a broken one, or a failure of TLS.
+        SocketError,
+        /// The host name has no address.
+        ResolutionError,
+        /// The egress policy denied the address.
+        Aborted,
+        /// Any other status.
+        GenericError,
+        /// Not sent: no access token could be fetched (an extension).
+        TokenError,
+        /// Not sent: the subscription was on probation.
+        Probation,
+        /// A receiver released it.
+        Released,
+        /// A receiver dead-lettered it.
+        Rejected,
+        /// A receiver deferred it.
+        Deferred,
+        /// A receiver let its lock lapse.
+        LockLost,
     }
-
-    /// The state of that name.
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|state| state.name() == name)
-    }
-}
-
-/// The outcome of an attempt; Azure's `lastDeliveryOutcome` (rule 9.3).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Outcome {
-    Delivered,
-    BadRequest,
-    Unauthorized,
-    Forbidden,
-    NotFound,
-    PayloadTooLarge,
-    /// 503 and 429.
-    Busy,
-    /// No response within the deadline, or 408.
-    TimedOut,
-    /// No connection, a broken one, or a failure of TLS.
-    SocketError,
-    /// The host name has no address.
-    ResolutionError,
-    /// The egress policy denied the address.
-    Aborted,
-    /// Any other status.
-    GenericError,
-    /// Not sent: no access token could be fetched (an extension).
-    TokenError,
-    /// Not sent: the subscription was on probation.
-    Probation,
-    /// A receiver released it.
-    Released,
-    /// A receiver dead-lettered it.
-    Rejected,
-    /// A receiver deferred it.
-    Deferred,
-    /// A receiver let its lock lapse.
-    LockLost,
 }
 
 impl Outcome {
-    /// All outcomes.
-    pub const ALL: [Outcome; 18] = [
-        Self::Delivered,
-        Self::BadRequest,
-        Self::Unauthorized,
-        Self::Forbidden,
-        Self::NotFound,
-        Self::PayloadTooLarge,
-        Self::Busy,
-        Self::TimedOut,
-        Self::SocketError,
-        Self::ResolutionError,
-        Self::Aborted,
-        Self::GenericError,
-        Self::TokenError,
-        Self::Probation,
-        Self::Released,
-        Self::Rejected,
-        Self::Deferred,
-        Self::LockLost,
-    ];
-
-    /// Azure's name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Delivered => "Delivered",
-            Self::BadRequest => "BadRequest",
-            Self::Unauthorized => "Unauthorized",
-            Self::Forbidden => "Forbidden",
-            Self::NotFound => "NotFound",
-            Self::PayloadTooLarge => "PayloadTooLarge",
-            Self::Busy => "Busy",
-            Self::TimedOut => "TimedOut",
-            Self::SocketError => "SocketError",
-            Self::ResolutionError => "ResolutionError",
-            Self::Aborted => "Aborted",
-            Self::GenericError => "GenericError",
-            Self::TokenError => "TokenError",
-            Self::Probation => "Probation",
-            Self::Released => "Released",
-            Self::Rejected => "Rejected",
-            Self::Deferred => "Deferred",
-            Self::LockLost => "LockLost",
-        }
-    }
-
-    /// The outcome of that name.
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|outcome| outcome.name() == name)
-    }
-
     /// What a webhook's status means (rule 6.5: success is 200 to 204 and nothing else).
     pub fn of_status(status: u16) -> Self {
         match status {
@@ -172,31 +90,52 @@ impl Outcome {
 }
 
 /// The status by which a receiver says that it is gone for good.
-pub const GONE: u16 = 410;
+const GONE: u16 = 410;
 
 /// The result of an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AttemptResult {
     pub outcome: Outcome,
-    /// The HTTP status, if there was a response.
-    pub status: Option<u16>,
+    /// The response, if the destination speaks HTTP and has answered.
+    pub response: Option<HttpResponse>,
     /// What went wrong, in plain words; `None` if there was a response.
     pub error: Option<String>,
-    /// The `Retry-After` of a 429 or 503.
+    /// How long the destination asks to wait.
     pub retry_after: Option<Duration>,
-    pub headers: Vec<(String, String)>,
-    /// The first bytes of the body (at most [`crate::model::limits::RESPONSE_KEPT_MAX`]).
-    pub body: Vec<u8>,
     /// The address of the receiver.
     pub remote_address: Option<String>,
     /// What the receiver said, if it dead-lettered the event itself.
     pub dead_letter: Option<Arc<DeadLetterDetails>>,
 }
 
+/// A response to an attempt, as it is recorded.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HttpResponse {
+    pub status: u16,
+    pub headers: Vec<(String, String)>,
+    /// The first bytes of the body (at most [`crate::model::limits::RESPONSE_KEPT_MAX`]).
+    pub body: Vec<u8>,
+}
+
+impl HttpResponse {
+    /// A response of nothing but its status.
+    pub fn bare(status: u16) -> Self {
+        Self {
+            status,
+            ..Self::default()
+        }
+    }
+}
+
 impl AttemptResult {
-    /// Whether the receiver says that it is gone for good (section A).
-    pub fn is_gone(&self) -> bool {
-        self.status == Some(GONE)
+    /// The HTTP status, if there was a response.
+    pub fn status(&self) -> Option<u16> {
+        self.response.as_ref().map(|response| response.status)
+    }
+
+    /// Whether the receiver says that it is gone for good (section A); `None` if it says nothing.
+    pub fn is_gone(&self) -> Option<bool> {
+        self.status().map(|status| status == GONE)
     }
 
     /// The result of an attempt that was counted but not made, because of a probation with this cause.
@@ -208,15 +147,22 @@ impl AttemptResult {
         }
     }
 
-    /// A result without an HTTP response.
+    /// The result that a webhook's response is.
+    pub fn answered(response: HttpResponse) -> Self {
+        Self {
+            outcome: Outcome::of_status(response.status),
+            response: Some(response),
+            ..Self::of(Outcome::Delivered)
+        }
+    }
+
+    /// A result without a response.
     pub fn of(outcome: Outcome) -> Self {
         Self {
             outcome,
-            status: None,
+            response: None,
             error: None,
             retry_after: None,
-            headers: Vec::new(),
-            body: Vec::new(),
             remote_address: None,
             dead_letter: None,
         }
@@ -318,20 +264,15 @@ pub fn settle(
     if result.dead_letter.is_some() {
         return Settlement::DeadLetter(DeadLetterReason::Application);
     }
-    if let Some(reason) = policy.profile.rejection(result.status) {
+    if let Some(reason) = policy.profile.rejection(result) {
         return Settlement::DeadLetter(reason);
     }
     if attempt.attempt >= policy.attempts_max {
         return Settlement::DeadLetter(DeadLetterReason::MaxDeliveryAttemptsExceeded);
     }
-    let failed = FailedAttempt {
-        attempt: attempt.attempt,
-        first_attempt_at: delivery.first_attempt_at.unwrap_or(attempt.started_at),
-        status: result.status,
-        retry_after: result.retry_after,
-    };
+    let first_attempt_at = delivery.first_attempt_at.unwrap_or(attempt.started_at);
     Settlement::Retry {
-        at: policy.next_attempt_at(&failed, attempt.ended_at(), scale, jitter),
+        at: policy.next_attempt_at(attempt, first_attempt_at, scale, jitter),
     }
 }
 
@@ -406,10 +347,7 @@ mod tests {
     }
 
     fn result(status: u16) -> AttemptResult {
-        AttemptResult {
-            status: Some(status),
-            ..AttemptResult::of(Outcome::of_status(status))
-        }
+        AttemptResult::answered(HttpResponse::bare(status))
     }
 
     /// An attempt that takes no time.

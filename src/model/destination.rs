@@ -4,30 +4,19 @@ use std::time::Duration;
 
 use url::Url;
 
+use crate::base::named::named_enum;
 use crate::model::access::Secret;
 use crate::model::batch::BatchPolicy;
 use crate::model::credentials::Credentials;
 use crate::model::pace::ReceiverLimits;
 
-/// How an event subscription delivers its events.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DeliveryMode {
-    /// Receivers pull them.
-    Queue,
-    /// They are pushed to a destination.
-    Push,
-}
-
-impl DeliveryMode {
-    /// Both modes.
-    pub const ALL: [DeliveryMode; 2] = [Self::Queue, Self::Push];
-
-    /// Azure's name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Queue => "Queue",
-            Self::Push => "Push",
-        }
+named_enum! {
+    /// How an event subscription delivers its events.
+    pub enum DeliveryMode {
+        /// Receivers pull them.
+        Queue,
+        /// They are pushed to a destination.
+        Push,
     }
 }
 

@@ -3,18 +3,12 @@
 //! The bytes of `data` are stored as they came: they are checked to be JSON when they are accepted, and only
 //! copied from then on.
 
-use std::fmt;
-
 use crate::base::Timestamp;
+use crate::base::named::ids;
 
-/// The id of a stored event: ascending in the order of acceptance, never reused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct EventKey(pub i64);
-
-impl fmt::Display for EventKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
+ids! {
+    /// The id of a stored event: ascending in the order of acceptance, never reused.
+    EventKey,
 }
 
 /// An event, independent of its schema.

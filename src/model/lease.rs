@@ -12,11 +12,12 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
-use crate::base::{Entropy, TimeScale, Timestamp};
+use crate::base::{Entropy, Timestamp};
 use crate::model::dead_letter::{DeadLetterDetails, DeadLetterReason};
-use crate::model::delivery::{AttemptResult, DeliveryAttempt, DeliveryId, Outcome, Settlement};
-use crate::model::limits::RENEWAL_WINDOW;
-use crate::model::subscription::{DeadLetterDestination, SubscriptionId};
+use crate::model::delivery::{
+    AttemptResult, DeliveryAttempt, DeliveryId, DeliveryState, Outcome, Settlement,
+};
+use crate::model::subscription::SubscriptionId;
 
 /// When a deferred delivery falls due: never. The moment that Azure shows for "no end" (rule S2).
 pub const NEVER: Timestamp = Timestamp::from_ms(253_402_300_799_999);
@@ -70,45 +71,84 @@ pub enum SubQueue {
     DeadLetters,
 }
 
+impl SubQueue {
+    /// The state of its deliveries.
+    pub fn state(self) -> DeliveryState {
+        match self {
+            Self::Pending => DeliveryState::Pending,
+            Self::DeadLetters => DeliveryState::DeadLettered,
+        }
+    }
+}
+
+/// A queue of an event subscription.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct QueueRef {
+    pub subscription: SubscriptionId,
+    pub queue: SubQueue,
+}
+
+impl QueueRef {
+    /// The pending deliveries of a subscription.
+    pub fn pending(subscription: SubscriptionId) -> Self {
+        let queue = SubQueue::Pending;
+        Self {
+            subscription,
+            queue,
+        }
+    }
+
+    /// Its dead letters.
+    pub fn dead_letters(subscription: SubscriptionId) -> Self {
+        let queue = SubQueue::DeadLetters;
+        Self {
+            subscription,
+            queue,
+        }
+    }
+}
+
 /// A lock as the store knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lock {
     pub token: LockToken,
     pub delivery: DeliveryId,
-    pub subscription: SubscriptionId,
-    pub queue: SubQueue,
+    pub of: QueueRef,
     pub until: Timestamp,
     /// When it was locked; renewals do not change this.
     pub locked_at: Timestamp,
     /// When the delivery entered its queue; for a pending one, when its time to live began.
     pub queued_at: Timestamp,
+    /// Of a pending delivery: attempts, this lock included.
+    pub attempts: u32,
+    /// Whether the delivery is deferred, to which it returns.
+    pub deferred: bool,
     /// The publisher's id of the event.
     pub event_id: String,
+}
+
+/// Which lock a token is expected to be; another one counts as lost.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LockOf {
+    /// `None` for any.
+    pub queue: Option<QueueRef>,
+    /// The number of the delivery, or the publisher's id of its event; `None` for any.
+    pub message: Option<String>,
+}
+
+impl LockOf {
+    /// Any lock of a queue.
+    pub fn any_of(queue: QueueRef) -> Self {
+        Self {
+            queue: Some(queue),
+            message: None,
+        }
+    }
 }
 
 /// Whether a lock until that moment is still held.
 pub fn is_held(until: Timestamp, now: Timestamp) -> bool {
     now < until
-}
-
-impl Lock {
-    /// Whether a lock of a pull subscription can be renewed: within an hour of the first lock (rule N5).
-    pub fn may_be_renewed(&self, now: Timestamp, scale: TimeScale) -> bool {
-        now.since(self.locked_at) < scale.shrink(RENEWAL_WINDOW)
-    }
-
-    /// When a delivery that is released at `now` can be received again: after the delay, but not after the
-    /// end of its time to live (rule N5).
-    pub fn released_at(
-        &self,
-        delay: Duration,
-        time_to_live: Duration,
-        now: Timestamp,
-        scale: TimeScale,
-    ) -> Timestamp {
-        let end_of_life = self.queued_at + scale.shrink(time_to_live);
-        (now + scale.shrink(delay)).min(end_of_life).max(now)
-    }
 }
 
 /// What a receiver of a pull subscription does with events (rule N5).
@@ -120,28 +160,41 @@ pub enum ReceiverAction {
     RenewLock,
 }
 
-/// What a receiver does with a locked delivery.
+/// What becomes of a locked delivery.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Disposition {
     /// Done with.
     Complete,
     /// Returns it to its place in the queue.
     Abandon,
-    /// Returns it to the queue at this moment.
-    Release { at: Timestamp },
+    /// Returns it to the queue after a delay, but not later than `lifetime` after it was queued (rule N5).
+    Release { after: Duration, lifetime: Duration },
     /// Defers it until it is received by its id.
     Defer,
     /// Dead-letters it.
     DeadLetter(Arc<DeadLetterDetails>),
+    /// Nobody gets it, so the lock does not count as an attempt, and it ends like this.
+    GiveUp(Settlement),
+    /// Locks it for so long from now on; only within so long after it was locked, if there is such a limit.
+    Renew {
+        lock_for: Duration,
+        within: Option<Duration>,
+    },
 }
 
-/// What becomes of a locked delivery.
+/// What a receiver does with one of its locks.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum LockSettlement {
-    Settle(Settlement),
-    /// Returns to its place in the queue.
-    Abandon,
-    Defer,
+pub struct LockChange {
+    pub token: LockToken,
+    pub of: LockOf,
+    pub disposition: Disposition,
+}
+
+/// What became of a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LockEnd {
+    Settled(Settlement),
+    Renewed { until: Timestamp },
 }
 
 /// Why a lock cannot be settled or renewed.
@@ -155,54 +208,70 @@ pub enum LockError {
     HeldLongEnough,
 }
 
-/// Decides what becomes of a delivery of `queue`, and the result for its record.
-pub fn dispose(
-    queue: SubQueue,
-    disposition: Disposition,
-    destination: &DeadLetterDestination,
-) -> Result<(LockSettlement, AttemptResult), LockError> {
-    let settle = LockSettlement::Settle;
-    Ok(match (disposition, queue) {
-        (Disposition::Complete, _) => (
-            settle(Settlement::Complete),
-            AttemptResult::of(Outcome::Delivered),
-        ),
-        (Disposition::Abandon, _) => (
-            LockSettlement::Abandon,
-            AttemptResult::of(Outcome::Released),
-        ),
-        (Disposition::Release { at }, _) => (
-            settle(Settlement::Retry { at }),
-            AttemptResult::of(Outcome::Released),
-        ),
-        (Disposition::Defer, _) => (LockSettlement::Defer, AttemptResult::of(Outcome::Deferred)),
-        (Disposition::DeadLetter(_), SubQueue::DeadLetters) => {
-            return Err(LockError::IsDeadLetter);
-        }
-        (Disposition::DeadLetter(details), SubQueue::Pending) => {
-            let settlement = Settlement::DeadLetter(DeadLetterReason::Application);
-            let result = AttemptResult {
-                dead_letter: Some(details),
-                ..AttemptResult::of(Outcome::Rejected)
-            };
-            (settle(settlement.for_destination(destination)), result)
-        }
-    })
-}
+impl Lock {
+    /// Decides what becomes of the delivery at `now`, and the result for its record; there is none for a lock
+    /// that does not count. `drops` says whether its subscription keeps no dead letters.
+    pub fn dispose(
+        &self,
+        disposition: Disposition,
+        drops: bool,
+        now: Timestamp,
+    ) -> Result<(LockEnd, Option<AttemptResult>), LockError> {
+        let of = |outcome| Some(AttemptResult::of(outcome));
+        let back = |at| Settlement::Retry {
+            at: if self.deferred { NEVER } else { at },
+        };
+        let is_dead_letter = self.of.queue == SubQueue::DeadLetters;
+        let (settlement, result) = match disposition {
+            Disposition::Complete => (Settlement::Complete, of(Outcome::Delivered)),
+            Disposition::Abandon => (back(self.queued_at), of(Outcome::Released)),
+            Disposition::Release { after, lifetime } => {
+                let at = (now + after).min(self.queued_at + lifetime).max(now);
+                (back(at), of(Outcome::Released))
+            }
+            Disposition::Defer => (Settlement::Retry { at: NEVER }, of(Outcome::Deferred)),
+            Disposition::DeadLetter(_) | Disposition::GiveUp(_) if is_dead_letter => {
+                return Err(LockError::IsDeadLetter);
+            }
+            Disposition::DeadLetter(details) => {
+                let reason = DeadLetterReason::Application;
+                let settlement = match drops {
+                    true => Settlement::Drop(reason),
+                    false => Settlement::DeadLetter(reason),
+                };
+                let result = AttemptResult {
+                    dead_letter: Some(details),
+                    ..AttemptResult::of(Outcome::Rejected)
+                };
+                (settlement, Some(result))
+            }
+            Disposition::GiveUp(settlement) => (settlement, None),
+            Disposition::Renew { lock_for, within } => {
+                if within.is_some_and(|within| now.since(self.locked_at) >= within) {
+                    return Err(LockError::HeldLongEnough);
+                }
+                let until = now + lock_for;
+                return Ok((LockEnd::Renewed { until }, None));
+            }
+        };
+        Ok((LockEnd::Settled(settlement), result))
+    }
 
-/// The record of a lock: from its beginning to its end.
-pub fn attempt(
-    number: u32,
-    locked_at: Timestamp,
-    ended_at: Timestamp,
-    result: AttemptResult,
-) -> DeliveryAttempt {
-    DeliveryAttempt {
-        attempt: number,
-        started_at: locked_at,
-        duration: ended_at.since(locked_at),
-        result,
-        late: None,
+    /// Whether it is the lock that is meant.
+    pub fn is(&self, of: &LockOf) -> bool {
+        let is_named = |name: &String| *name == self.delivery.to_string() || *name == self.event_id;
+        of.queue.is_none_or(|queue| queue == self.of) && of.message.as_ref().is_none_or(is_named)
+    }
+
+    /// The record of the lock: from its beginning to `ended_at`.
+    pub fn attempt(&self, ended_at: Timestamp, result: AttemptResult) -> DeliveryAttempt {
+        DeliveryAttempt {
+            attempt: self.attempts,
+            started_at: self.locked_at,
+            duration: ended_at.since(self.locked_at),
+            result,
+            late: None,
+        }
     }
 }
 
@@ -210,39 +279,91 @@ pub fn attempt(
 mod tests {
     use super::*;
 
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::from_ms(seconds * 1_000)
+    }
+
+    /// Queued at 0 and locked at 1 s.
+    fn lock(queue: SubQueue) -> Lock {
+        let subscription = SubscriptionId(1);
+        Lock {
+            token: LockToken::generate(&Entropy::seeded(1)),
+            delivery: DeliveryId(7),
+            of: QueueRef {
+                subscription,
+                queue,
+            },
+            until: at(60),
+            locked_at: at(1),
+            queued_at: at(0),
+            attempts: 3,
+            deferred: false,
+            event_id: "order-1".to_owned(),
+        }
+    }
+
     #[test]
     fn a_lock_ends_at_its_moment() {
-        let at = Timestamp::from_ms;
         assert!(is_held(at(10), at(9)));
         assert!(!is_held(at(10), at(10)));
     }
 
     #[test]
-    fn renewals_end_an_hour_after_the_receiving_and_releases_with_the_life_of_the_event() {
-        let at = Timestamp::from_ms;
-        let lock = Lock {
-            token: LockToken::generate(&Entropy::seeded(1)),
-            delivery: DeliveryId(1),
-            subscription: SubscriptionId(1),
-            queue: SubQueue::Pending,
-            until: at(60_000),
-            locked_at: at(1_000),
-            queued_at: at(0),
-            event_id: String::new(),
+    fn renewals_end_an_hour_after_the_locking_and_releases_with_the_life_of_the_event() {
+        let lock = lock(SubQueue::Pending);
+        let hour = Duration::from_secs(3_600);
+        let renew = |within, now| {
+            let lock_for = Duration::from_secs(60);
+            let ended = lock.dispose(Disposition::Renew { lock_for, within }, false, now);
+            ended.map(|(end, _)| end)
         };
-        let real = TimeScale::REAL;
-        assert!(lock.may_be_renewed(at(3_600_999), real));
-        assert!(!lock.may_be_renewed(at(3_601_000), real));
-        let live = Duration::from_secs(100);
-        let released = |delay_s: u64, now_s: i64| {
-            let delay = Duration::from_secs(delay_s);
-            let at = lock.released_at(delay, live, at(now_s * 1_000), real);
-            at.as_ms() / 1_000
+        let until = at(3_660);
+        assert_eq!(renew(Some(hour), at(3_600)), Ok(LockEnd::Renewed { until }));
+        assert_eq!(renew(Some(hour), at(3_601)), Err(LockError::HeldLongEnough));
+        let until = at(3_661);
+        assert_eq!(renew(None, at(3_601)), Ok(LockEnd::Renewed { until }));
+        for (after_s, now_s, released_s) in [(0, 5, 5), (60, 5, 65), (600, 5, 100), (10, 105, 105)]
+        {
+            let release = Disposition::Release {
+                after: Duration::from_secs(after_s),
+                lifetime: Duration::from_secs(100),
+            };
+            let (end, _) = lock.dispose(release, false, at(now_s)).expect("released");
+            let settlement = Settlement::Retry { at: at(released_s) };
+            assert_eq!(end, LockEnd::Settled(settlement));
+        }
+    }
+
+    #[test]
+    fn a_deferred_delivery_is_deferred_again_until_it_ends() {
+        let deferred = Lock {
+            deferred: true,
+            ..lock(SubQueue::Pending)
         };
-        assert_eq!(released(0, 5), 5);
-        assert_eq!(released(60, 5), 65);
-        assert_eq!(released(600, 5), 100);
-        assert_eq!(released(10, 105), 105);
+        let never = LockEnd::Settled(Settlement::Retry { at: NEVER });
+        for (lock, disposition) in [
+            (&deferred, Disposition::Abandon),
+            (&lock(SubQueue::Pending), Disposition::Defer),
+        ] {
+            let (end, result) = lock.dispose(disposition, false, at(5)).expect("deferred");
+            assert_eq!(end, never);
+            assert!(result.is_some());
+        }
+    }
+
+    #[test]
+    fn a_token_can_be_expected_to_lock_a_certain_message() {
+        let lock = lock(SubQueue::DeadLetters);
+        let of = |queue, message: Option<&str>| LockOf {
+            queue,
+            message: message.map(str::to_owned),
+        };
+        let here = Some(QueueRef::dead_letters(SubscriptionId(1)));
+        assert!(lock.is(&LockOf::default()));
+        assert!(lock.is(&of(here, Some("7"))) && lock.is(&of(here, Some("order-1"))));
+        assert!(!lock.is(&of(here, Some("8"))));
+        assert!(!lock.is(&of(Some(QueueRef::pending(SubscriptionId(1))), None)));
+        assert!(!lock.is(&of(Some(QueueRef::dead_letters(SubscriptionId(2))), None)));
     }
 
     #[test]
@@ -261,20 +382,19 @@ mod tests {
     fn dead_letters_are_not_dead_lettered_again() {
         let details = Arc::new(DeadLetterDetails::default());
         let dead_letter = || Disposition::DeadLetter(Arc::clone(&details));
-        let kept = DeadLetterDestination::BuiltInQueue;
-        let refused = dispose(SubQueue::DeadLetters, dead_letter(), &kept);
-        assert_eq!(refused, Err(LockError::IsDeadLetter));
-        for (destination, expected) in [
-            (kept, Settlement::DeadLetter(DeadLetterReason::Application)),
-            (
-                DeadLetterDestination::Drop,
-                Settlement::Drop(DeadLetterReason::Application),
-            ),
+        let rejected = lock(SubQueue::DeadLetters).dispose(dead_letter(), false, at(5));
+        assert_eq!(rejected, Err(LockError::IsDeadLetter));
+        for (drops, expected) in [
+            (false, Settlement::DeadLetter(DeadLetterReason::Application)),
+            (true, Settlement::Drop(DeadLetterReason::Application)),
         ] {
-            let (settlement, result) =
-                dispose(SubQueue::Pending, dead_letter(), &destination).expect("it may");
-            assert_eq!(settlement, LockSettlement::Settle(expected));
-            assert_eq!(result.dead_letter.as_ref(), Some(&details));
+            let ended = lock(SubQueue::Pending).dispose(dead_letter(), drops, at(5));
+            let (end, result) = ended.expect("it may");
+            assert_eq!(end, LockEnd::Settled(expected));
+            assert_eq!(
+                result.expect("a record").dead_letter,
+                Some(Arc::clone(&details))
+            );
         }
     }
 }

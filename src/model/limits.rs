@@ -24,6 +24,9 @@ pub const CLOCK_SKEW_MAX: Duration = Duration::from_secs(60);
 /// size is a notice at once and one a minute.
 pub const NOTICE_WINDOW: Duration = Duration::from_secs(60);
 
+/// Notices that are published at once.
+pub const NOTICES_AT_ONCE_MAX: usize = 100;
+
 /// Notices that wait in memory: far more than a second brings, and a few hundred kilobytes.
 pub const NOTICES_WAITING_MAX: usize = 1_000;
 

@@ -3,14 +3,16 @@
 use std::collections::BTreeMap;
 
 use crate::base::Timestamp;
+use crate::base::named::ids;
 use crate::model::access::AccessKeys;
 use crate::model::limits::TOPICS_PER_UNIT_MAX;
 use crate::model::name::NamespaceName;
 use crate::model::topic::NetworkAccess;
 
-/// The id of a namespace.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct NamespaceId(pub i64);
+ids! {
+    /// The id of a namespace.
+    NamespaceId,
+}
 
 /// A namespace as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]

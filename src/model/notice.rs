@@ -4,6 +4,7 @@
 //! another one.
 
 use crate::base::Timestamp;
+use crate::base::named::named_enum;
 use crate::model::dead_letter::DeadLetterReason;
 use crate::model::delivery::{DeliveryId, Outcome};
 use crate::model::name::{SubscriptionName, TopicName};
@@ -54,12 +55,13 @@ pub struct DeadLettersAdded {
     pub last_delivery: DeliveryId,
 }
 
-/// Who disabled a subscription.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DisabledBy {
-    Operator,
-    /// Its receiver answered 410.
-    Gone,
+named_enum! {
+    /// Who disabled a subscription.
+    pub enum DisabledBy {
+        Operator,
+        /// Its receiver answered 410.
+        Gone,
+    }
 }
 
 /// Too little space, and its effect.
@@ -93,16 +95,6 @@ impl Notice {
             Self::DiskPressureBegun(_) => "Everpost.System.DiskPressureBegun",
             Self::DiskPressureEnded(_) => "Everpost.System.DiskPressureEnded",
             Self::ReplayFinished(_) => "Everpost.System.ReplayFinished",
-        }
-    }
-}
-
-impl DisabledBy {
-    /// Its name in the event.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Operator => "Operator",
-            Self::Gone => "Gone",
         }
     }
 }

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use crate::base::{TimeScale, Timestamp};
-use crate::model::delivery::{GONE, Outcome};
+use crate::model::delivery::Outcome;
 use crate::model::limits::{PROBATION_FAILURES, PROBATION_LONGEST};
 
 const fn seconds(s: u64) -> Duration {
@@ -92,8 +92,8 @@ pub struct Probation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Observation {
     pub outcome: Outcome,
-    /// The HTTP status, if there was a response.
-    pub status: Option<u16>,
+    /// Whether the receiver says that it is gone for good; `None` if it says nothing.
+    pub is_gone: Option<bool>,
     /// Whether it was the probe.
     pub is_probe: bool,
 }
@@ -121,9 +121,9 @@ impl Health {
         now: Timestamp,
         scale: TimeScale,
     ) -> Self {
-        let gone_since = match seen.status {
-            Some(GONE) => self.gone_since.or(Some(now)),
-            Some(_) => None,
+        let gone_since = match seen.is_gone {
+            Some(true) => self.gone_since.or(Some(now)),
+            Some(false) => None,
             None => self.gone_since,
         };
         let Some(first) = first_length(seen.outcome) else {
@@ -244,19 +244,19 @@ mod tests {
     }
 
     fn observation(word: &str) -> Observation {
-        let (outcome, status) = match word {
+        let (outcome, is_gone) = match word {
             "timeout" => (Outcome::TimedOut, None),
             "refused" => (Outcome::SocketError, None),
             "unknown" => (Outcome::ResolutionError, None),
             "denied" => (Outcome::Aborted, None),
             status => {
                 let status = status.parse().expect("a status");
-                (Outcome::of_status(status), Some(status))
+                (Outcome::of_status(status), Some(status == 410))
             }
         };
         Observation {
             outcome,
-            status,
+            is_gone,
             is_probe: false,
         }
     }

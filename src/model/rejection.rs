@@ -1,19 +1,13 @@
 //! Rejected publish requests, recorded for whoever looks for missing events.
 
-use std::fmt;
-
 use crate::base::Timestamp;
+use crate::base::named::ids;
 use crate::model::limits::{REJECTED_BYTES_KEPT_MAX, REJECTED_TEXT_KEPT_MAX};
 use crate::model::topic::TopicId;
 
-/// The id of a rejected request: ascending, never reused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct RejectionId(pub i64);
-
-impl fmt::Display for RejectionId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
+ids! {
+    /// The id of a rejected request: ascending, never reused.
+    RejectionId,
 }
 
 /// A publish request of an authorized publisher that was rejected with 4xx. Contains no header but the

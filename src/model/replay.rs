@@ -5,9 +5,9 @@
 //! never covered.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use crate::base::Timestamp;
+use crate::base::named::{ids, named_enum};
 use crate::model::dead_letter_filter::DeadLetterFilter;
 use crate::model::delivery::{DeliveryId, DeliveryState};
 use crate::model::destination::EndpointUrl;
@@ -15,14 +15,9 @@ use crate::model::limits::REPLAY_ERRORS_KEPT_MAX;
 use crate::model::pace::Rate;
 use crate::model::topic::TopicId;
 
-/// The id of a replay job: ascending, never reused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ReplayJobId(pub i64);
-
-impl fmt::Display for ReplayJobId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
+ids! {
+    /// The id of a replay job: ascending, never reused.
+    ReplayJobId,
 }
 
 /// Which deliveries are resubmitted.
@@ -32,26 +27,16 @@ pub struct ReplaySource {
     pub filter: DeadLetterFilter,
 }
 
-/// Which deliveries the filter chooses from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Replayed {
-    DeadLetters,
-    /// What a subscription has got already, and its receiver has lost.
-    Delivered,
+named_enum! {
+    /// Which deliveries the filter chooses from.
+    pub enum Replayed {
+        DeadLetters,
+        /// What a subscription has got already, and its receiver has lost.
+        Delivered,
+    }
 }
 
 impl Replayed {
-    /// Both.
-    pub const ALL: [Replayed; 2] = [Self::DeadLetters, Self::Delivered];
-
-    /// The name in requests and responses.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::DeadLetters => "DeadLetters",
-            Self::Delivered => "Delivered",
-        }
-    }
-
     /// The state that its deliveries are in.
     pub fn state(self) -> DeliveryState {
         match self {
@@ -83,61 +68,30 @@ impl ReplayTarget {
     }
 }
 
-/// Why a delivery is not resubmitted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum NotResubmitted {
-    /// It is not a dead letter, or was resubmitted or attempted meanwhile.
-    NotDeadLettered,
-    /// It is locked.
-    Locked,
-    SubscriptionDeleted,
-    TopicDeleted,
-    /// The loop guard: too many resubmissions lead to it already.
-    ResubmittedTooOften,
-    /// No event subscription of the topic matches it.
-    Unmatched,
-    /// The other topic has another input schema.
-    OtherSchema,
-    /// Its event is damaged.
-    EventUnreadable,
-    /// Only the appliance publishes to the topic.
-    BuiltInTopic,
+named_enum! {
+    /// Why a delivery is not resubmitted.
+    #[derive(PartialOrd, Ord)]
+    pub enum NotResubmitted {
+        /// It is not a dead letter, or was resubmitted or attempted meanwhile.
+        NotDeadLettered,
+        /// It is locked.
+        Locked,
+        SubscriptionDeleted,
+        TopicDeleted,
+        /// The loop guard: too many resubmissions lead to it already.
+        ResubmittedTooOften,
+        /// No event subscription of the topic matches it.
+        Unmatched,
+        /// The other topic has another input schema.
+        OtherSchema,
+        /// Its event is damaged.
+        EventUnreadable,
+        /// Only the appliance publishes to the topic.
+        BuiltInTopic,
+    }
 }
 
 impl NotResubmitted {
-    /// All of them.
-    pub const ALL: [NotResubmitted; 9] = [
-        Self::NotDeadLettered,
-        Self::Locked,
-        Self::SubscriptionDeleted,
-        Self::TopicDeleted,
-        Self::ResubmittedTooOften,
-        Self::Unmatched,
-        Self::OtherSchema,
-        Self::EventUnreadable,
-        Self::BuiltInTopic,
-    ];
-
-    /// The name in responses.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::NotDeadLettered => "NotDeadLettered",
-            Self::Locked => "Locked",
-            Self::SubscriptionDeleted => "SubscriptionDeleted",
-            Self::TopicDeleted => "TopicDeleted",
-            Self::ResubmittedTooOften => "ResubmittedTooOften",
-            Self::Unmatched => "Unmatched",
-            Self::OtherSchema => "OtherSchema",
-            Self::EventUnreadable => "EventUnreadable",
-            Self::BuiltInTopic => "BuiltInTopic",
-        }
-    }
-
-    /// The reason of that name.
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|refusal| refusal.name() == name)
-    }
-
     /// The reason, in plain words.
     pub fn explanation(self) -> &'static str {
         match self {
@@ -167,13 +121,14 @@ pub fn check_loop_guard(resubmissions: u32, resubmissions_max: u32) -> Result<()
     }
 }
 
-/// The state of a replay job. `Running` and `Paused` alternate until one of the others ends it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ReplayState {
-    Running,
-    Paused,
-    Completed,
-    Cancelled,
+named_enum! {
+    /// The state of a replay job. `Running` and `Paused` alternate until one of the others ends it.
+    pub enum ReplayState {
+        Running,
+        Paused,
+        Completed,
+        Cancelled,
+    }
 }
 
 /// A command to a replay job.
@@ -185,29 +140,6 @@ pub enum ReplayCommand {
 }
 
 impl ReplayState {
-    /// All states.
-    pub const ALL: [ReplayState; 4] = [
-        Self::Running,
-        Self::Paused,
-        Self::Completed,
-        Self::Cancelled,
-    ];
-
-    /// The name in responses.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Running => "Running",
-            Self::Paused => "Paused",
-            Self::Completed => "Completed",
-            Self::Cancelled => "Cancelled",
-        }
-    }
-
-    /// The state of that name.
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|state| state.name() == name)
-    }
-
     /// Whether it has ended.
     pub fn is_ended(self) -> bool {
         match self {

@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use crate::base::Timestamp;
+use crate::base::named::named_enum;
 
 /// How long a delivered event is kept by default: long enough to look into last week's incident.
 pub const DELIVERED_KEPT: Duration = Duration::from_secs(7 * 24 * 3_600);
@@ -54,22 +55,13 @@ pub struct Room {
     pub disk_free_min: u64,
 }
 
-/// Why delivered events are pruned early.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pressure {
-    /// The database uses more than it may.
-    Size,
-    /// The disk is almost so full that publish requests must be rejected.
-    Disk,
-}
-
-impl Pressure {
-    /// The name in responses and logs.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Size => "Size",
-            Self::Disk => "Disk",
-        }
+named_enum! {
+    /// Why delivered events are pruned early.
+    pub enum Pressure {
+        /// The database uses more than it may.
+        Size,
+        /// The disk is almost so full that publish requests must be rejected.
+        Disk,
     }
 }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::base::{TimeScale, Timestamp};
 use crate::model::dead_letter::DeadLetterReason;
+use crate::model::delivery::{AttemptResult, DeliveryAttempt, Outcome};
 use crate::model::limits::{
     ATTEMPTS_MAX, NAMESPACE_ATTEMPTS_MAX, NAMESPACE_TIME_TO_LIVE_MAX, RETRY_AFTER_MAX,
     TIME_TO_LIVE_MINUTES_MAX,
@@ -50,22 +51,23 @@ impl RetryPolicy {
         }
     }
 
-    /// The moment of the attempt after the `failed` one, which ended at `now`: that of the schedule, or of
-    /// the status or the receiver, whichever is later; `jitter` in `0..1` adds up to [`JITTER`] of the delay.
+    /// The moment of the attempt after a failed one: that of the schedule, or of the result or the receiver,
+    /// whichever is later; `jitter` in `0..1` adds up to [`JITTER`] of the delay.
     pub fn next_attempt_at(
         &self,
-        failed: &FailedAttempt,
-        now: Timestamp,
+        failed: &DeliveryAttempt,
+        first_attempt_at: Timestamp,
         scale: TimeScale,
         jitter: f64,
     ) -> Timestamp {
         assert!(failed.attempt >= 1, "attempts are counted from 1");
+        let (result, now) = (&failed.result, failed.ended_at());
         let planned = match self.step(failed.attempt) {
             Step::Wait(wait) => now + scale.shrink(wait),
-            Step::Offset(offset) => failed.first_attempt_at + scale.shrink(offset),
+            Step::Offset(offset) => first_attempt_at + scale.shrink(offset),
         };
-        let asked = failed.retry_after.unwrap_or_default().min(RETRY_AFTER_MAX);
-        let least = self.minimum_wait(failed.status).max(asked);
+        let asked = result.retry_after.unwrap_or_default().min(RETRY_AFTER_MAX);
+        let least = self.minimum_wait(result).max(asked);
         let wait = planned.max(now + scale.shrink(least)).since(now);
         now + wait.mul_f64(1.0 + JITTER * jitter)
     }
@@ -77,9 +79,9 @@ impl RetryPolicy {
         Step::Wait(self.own_waits[(attempt as usize - 1).min(last)])
     }
 
-    fn minimum_wait(&self, status: Option<u16>) -> Duration {
+    fn minimum_wait(&self, failed: &AttemptResult) -> Duration {
         match self.own_waits.is_empty() {
-            true => self.profile.rules().minimum_wait(status),
+            true => self.profile.rules().minimum_wait(failed),
             false => Duration::ZERO,
         }
     }
@@ -89,19 +91,6 @@ impl Default for RetryPolicy {
     fn default() -> Self {
         Self::of(DeliveryProfile::Basic)
     }
-}
-
-/// A failed attempt, as far as the next one depends on it.
-#[derive(Clone, Copy, Debug)]
-pub struct FailedAttempt {
-    /// From 1.
-    pub attempt: u32,
-    /// When the first of them began.
-    pub first_attempt_at: Timestamp,
-    /// The HTTP status, if there was a response.
-    pub status: Option<u16>,
-    /// The `Retry-After` of a 429 or 503.
-    pub retry_after: Option<Duration>,
 }
 
 /// Which published rules of delivery apply: those of custom topics, or of namespace topics.
@@ -123,11 +112,9 @@ impl DeliveryProfile {
         self.rules().time_to_live_max
     }
 
-    /// The reason for which a delivery is dead-lettered at once after this status; `None` if it is retried.
-    pub fn rejection(self, status: Option<u16>) -> Option<DeadLetterReason> {
-        let mut rejections = self.rules().rejections.iter();
-        let found = rejections.find(|(listed, _)| Some(*listed) == status)?;
-        Some(found.1)
+    /// The reason for which a delivery is dead-lettered at once after this result; `None` if it is retried.
+    pub fn rejection(self, failed: &AttemptResult) -> Option<DeadLetterReason> {
+        find(self.rules().rejections, failed)
     }
 
     fn rules(self) -> &'static Rules {
@@ -138,15 +125,40 @@ impl DeliveryProfile {
     }
 }
 
+/// A failure that a rule is about.
+enum Failure {
+    /// Of any destination.
+    As(Outcome),
+    /// A response of a webhook with this status, where the rules know more than its outcome says.
+    Http(u16),
+}
+
+impl Failure {
+    fn is(&self, failed: &AttemptResult) -> bool {
+        match self {
+            Self::As(outcome) => *outcome == failed.outcome,
+            Self::Http(status) => failed.status() == Some(*status),
+        }
+    }
+}
+
+/// What the rules list for a failure.
+fn find<T: Copy>(rules: &[(Failure, T)], failed: &AttemptResult) -> Option<T> {
+    let found = rules.iter().find(|(failure, _)| failure.is(failed));
+    found.map(|(_, listed)| *listed)
+}
+
+use Failure::{As, Http};
+
 /// The published rules of a profile.
 struct Rules {
     schedule: Schedule,
-    /// Minimum delays after certain statuses.
-    minimum_waits: &'static [(u16, Duration)],
+    /// Minimum delays after certain failures.
+    minimum_waits: &'static [(Failure, Duration)],
     /// The minimum delay after any other failure.
     minimum_wait: Duration,
-    /// The statuses that are not retried.
-    rejections: &'static [(u16, DeadLetterReason)],
+    /// The failures that are not retried.
+    rejections: &'static [(Failure, DeadLetterReason)],
     attempts_max: u32,
     time_to_live_max: Duration,
 }
@@ -165,20 +177,35 @@ const BASIC: Rules = Rules {
         hours(6),
         hours(12),
     ]),
-    minimum_waits: &[(404, minutes(5)), (408, minutes(2)), (503, seconds(30))],
+    minimum_waits: &[
+        (As(Outcome::NotFound), minutes(5)),
+        (Http(408), minutes(2)),
+        (Http(503), seconds(30)),
+    ],
     minimum_wait: seconds(10),
     rejections: &[
-        (400, DeadLetterReason::UndeliverableDueToHttpBadRequest),
-        (401, DeadLetterReason::UndeliverableDueToHttpUnauthorized),
-        (403, DeadLetterReason::UndeliverableDueToHttpForbidden),
         (
-            413,
+            As(Outcome::BadRequest),
+            DeadLetterReason::UndeliverableDueToHttpBadRequest,
+        ),
+        (
+            As(Outcome::Unauthorized),
+            DeadLetterReason::UndeliverableDueToHttpUnauthorized,
+        ),
+        (
+            As(Outcome::Forbidden),
+            DeadLetterReason::UndeliverableDueToHttpForbidden,
+        ),
+        (
+            As(Outcome::PayloadTooLarge),
             DeadLetterReason::UndeliverableDueToHttpRequestEntityTooLarge,
         ),
     ],
     attempts_max: ATTEMPTS_MAX,
     time_to_live_max: minutes(TIME_TO_LIVE_MINUTES_MAX as u64),
 };
+
+const CLIENT_ERROR: DeadLetterReason = DeadLetterReason::UndeliverableDueToClientError;
 
 /// Namespace topics: rule N6.3 and 7.
 const NAMESPACE: Rules = Rules {
@@ -192,26 +219,23 @@ const NAMESPACE: Rules = Rules {
         ],
         then_every: minutes(5),
     },
-    minimum_waits: &[(408, minutes(2)), (503, seconds(30))],
+    minimum_waits: &[(Http(408), minutes(2)), (Http(503), seconds(30))],
     minimum_wait: seconds(10),
     rejections: &[
-        (400, DeadLetterReason::UndeliverableDueToClientError),
-        (401, DeadLetterReason::UndeliverableDueToClientError),
-        (403, DeadLetterReason::UndeliverableDueToClientError),
-        (404, DeadLetterReason::UndeliverableDueToClientError),
-        (413, DeadLetterReason::UndeliverableDueToClientError),
-        (414, DeadLetterReason::UndeliverableDueToClientError),
+        (As(Outcome::BadRequest), CLIENT_ERROR),
+        (As(Outcome::Unauthorized), CLIENT_ERROR),
+        (As(Outcome::Forbidden), CLIENT_ERROR),
+        (As(Outcome::NotFound), CLIENT_ERROR),
+        (As(Outcome::PayloadTooLarge), CLIENT_ERROR),
+        (Http(414), CLIENT_ERROR),
     ],
     attempts_max: NAMESPACE_ATTEMPTS_MAX,
     time_to_live_max: NAMESPACE_TIME_TO_LIVE_MAX,
 };
 
 impl Rules {
-    fn minimum_wait(&self, status: Option<u16>) -> Duration {
-        let mut waits = self.minimum_waits.iter();
-        waits
-            .find(|(listed, _)| Some(*listed) == status)
-            .map_or(self.minimum_wait, |(_, wait)| *wait)
+    fn minimum_wait(&self, failed: &AttemptResult) -> Duration {
+        find(self.minimum_waits, failed).unwrap_or(self.minimum_wait)
     }
 }
 
@@ -256,6 +280,18 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::model::delivery::HttpResponse;
+
+    /// An attempt that takes no time.
+    fn failed(attempt: u32, at: Timestamp, result: AttemptResult) -> DeliveryAttempt {
+        DeliveryAttempt {
+            attempt,
+            started_at: at,
+            duration: Duration::ZERO,
+            result,
+            late: None,
+        }
+    }
 
     /// Begun and failed now.
     fn wait(
@@ -266,12 +302,11 @@ mod tests {
         jitter: f64,
     ) -> Duration {
         let now = Timestamp::from_ms(0);
-        let failed = FailedAttempt {
-            attempt,
-            first_attempt_at: now,
-            status: Some(status),
+        let result = AttemptResult {
             retry_after: (asked_s > 0).then(|| seconds(asked_s)),
+            ..AttemptResult::answered(HttpResponse::bare(status))
         };
+        let failed = failed(attempt, now, result);
         let at = policy.next_attempt_at(&failed, now, TimeScale::REAL, jitter);
         at.since(now)
     }
@@ -339,14 +374,10 @@ mod tests {
         check(namespace, 1, 503, 0, 30);
         check(namespace, 1, 503, 90, 90);
         // A moment that has passed already leaves the minimum wait.
-        let late = FailedAttempt {
-            attempt: 2,
-            first_attempt_at: Timestamp::from_ms(0),
-            status: None,
-            retry_after: None,
-        };
         let now = Timestamp::from_ms(3_600_000);
-        let next = namespace.next_attempt_at(&late, now, TimeScale::REAL, 0.0);
+        let late = failed(2, now, AttemptResult::of(Outcome::TimedOut));
+        let first = Timestamp::from_ms(0);
+        let next = namespace.next_attempt_at(&late, first, TimeScale::REAL, 0.0);
         assert_eq!(next, now + seconds(10));
     }
 
@@ -375,11 +406,13 @@ mod tests {
             ),
         ] {
             for status in 100..600 {
-                let rejection = profile.rejection(Some(status));
+                let answered = AttemptResult::answered(HttpResponse::bare(status));
+                let rejection = profile.rejection(&answered);
                 let expected = rejected.contains(&status);
                 assert_eq!(rejection.is_some(), expected, "{profile:?} {status}");
             }
-            assert_eq!(profile.rejection(None), None, "{profile:?}");
+            let no_response = AttemptResult::of(Outcome::TimedOut);
+            assert_eq!(profile.rejection(&no_response), None, "{profile:?}");
         }
     }
 
@@ -420,14 +453,21 @@ mod tests {
         ) {
             let (first_attempt_at, now) = (Timestamp::from_ms(0), Timestamp::from_ms(late_ms));
             let retry_after = asked.map(seconds);
-            let failed = FailedAttempt { attempt, first_attempt_at, status, retry_after };
-            let next = policy.next_attempt_at(&failed, now, TimeScale::REAL, jitter);
+            let result = AttemptResult {
+                retry_after,
+                ..match status {
+                    Some(status) => AttemptResult::answered(HttpResponse::bare(status)),
+                    None => AttemptResult::of(Outcome::SocketError),
+                }
+            };
+            let failed = failed(attempt, now, result);
+            let next = policy.next_attempt_at(&failed, first_attempt_at, TimeScale::REAL, jitter);
             let planned = match policy.step(attempt) {
                 Step::Wait(wait) => now + wait,
                 Step::Offset(offset) => first_attempt_at + offset,
             };
             let asked = retry_after.unwrap_or_default().min(RETRY_AFTER_MAX);
-            let least = planned.max(now + policy.minimum_wait(status)).max(now + asked);
+            let least = planned.max(now + policy.minimum_wait(&failed.result)).max(now + asked);
             prop_assert!(next >= least, "{next} before {least}");
             let most = now + least.since(now).mul_f64(1.0 + JITTER);
             prop_assert!(next <= most, "{next} after {most}");

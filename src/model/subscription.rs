@@ -1,8 +1,7 @@
 //! An event subscription: its definition, its validation and its status.
 
-use std::fmt;
-
 use crate::base::Timestamp;
+use crate::base::named::{ids, named_enum};
 use crate::model::access::Secret;
 use crate::model::blob_storage::BlobStorage;
 use crate::model::destination::{DeliveryMode, Destination};
@@ -13,14 +12,9 @@ use crate::model::probation::Health;
 use crate::model::retry::RetryPolicy;
 use crate::model::topic::{DeliverySchema, TopicId};
 
-/// The id of an event subscription.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct SubscriptionId(pub i64);
-
-impl fmt::Display for SubscriptionId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
+ids! {
+    /// The id of an event subscription.
+    SubscriptionId,
 }
 
 /// An event subscription as it is stored.
@@ -106,38 +100,17 @@ pub struct Validation {
     pub allowed_rate: Option<u32>,
 }
 
-/// The state of the handshake; Azure's `provisioningState`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ValidationState {
-    /// The endpoint of a new subscription is being validated.
-    Creating,
-    /// The endpoint of a changed subscription is being validated.
-    Updating,
-    /// The endpoint responded without agreeing; its owner can still open the validation URL.
-    AwaitingManualAction,
-    Succeeded,
-    Failed,
-}
-
-impl ValidationState {
-    /// All states.
-    pub const ALL: [ValidationState; 5] = [
-        Self::Creating,
-        Self::Updating,
-        Self::AwaitingManualAction,
-        Self::Succeeded,
-        Self::Failed,
-    ];
-
-    /// Azure's spelling.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Creating => "Creating",
-            Self::Updating => "Updating",
-            Self::AwaitingManualAction => "AwaitingManualAction",
-            Self::Succeeded => "Succeeded",
-            Self::Failed => "Failed",
-        }
+named_enum! {
+    /// The state of the handshake; Azure's `provisioningState`.
+    pub enum ValidationState {
+        /// The endpoint of a new subscription is being validated.
+        Creating,
+        /// The endpoint of a changed subscription is being validated.
+        Updating,
+        /// The endpoint responded without agreeing; its owner can still open the validation URL.
+        AwaitingManualAction,
+        Succeeded,
+        Failed,
     }
 }
 
@@ -337,7 +310,7 @@ mod tests {
         };
         let seen = Observation {
             outcome: Outcome::GenericError,
-            status: Some(410),
+            is_gone: Some(true),
             is_probe: false,
         };
         Health::default().observed(seen, &rules, NOW, crate::base::TimeScale::REAL)

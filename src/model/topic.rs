@@ -7,13 +7,15 @@ use std::time::Duration;
 use ipnet::IpNet;
 
 use crate::base::Timestamp;
+use crate::base::named::{ids, named_enum};
 use crate::model::access::AccessKeys;
 use crate::model::name::TopicName;
 use crate::model::system_topic::SystemTopic;
 
-/// The id of a topic.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct TopicId(pub i64);
+ids! {
+    /// The id of a topic.
+    TopicId,
+}
 
 /// A topic as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -98,31 +100,16 @@ impl InputSchema {
     }
 }
 
-/// What webhooks receive (rule 2.1).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DeliverySchema {
-    EventGridSchema,
-    CloudEventSchemaV1_0,
-    CustomInputSchema,
+named_enum! {
+    /// What webhooks receive (rule 2.1).
+    pub enum DeliverySchema {
+        EventGridSchema,
+        CloudEventSchemaV1_0,
+        CustomInputSchema,
+    }
 }
 
 impl DeliverySchema {
-    /// All of them, in the order in which they are offered.
-    pub const ALL: [DeliverySchema; 3] = [
-        Self::EventGridSchema,
-        Self::CloudEventSchemaV1_0,
-        Self::CustomInputSchema,
-    ];
-
-    /// Azure's name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::EventGridSchema => "EventGridSchema",
-            Self::CloudEventSchemaV1_0 => "CloudEventSchemaV1_0",
-            Self::CustomInputSchema => "CustomInputSchema",
-        }
-    }
-
     /// The default of a subscription: the topic's own schema (rule A).
     pub fn default_for(input: &InputSchema) -> Self {
         match input {

@@ -8,7 +8,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method};
 
 use crate::base::Timestamp;
 use crate::model::dead_letter::DeadLetterDetails;
-use crate::model::delivery::{AttemptResult, Outcome};
+use crate::model::delivery::{AttemptResult, HttpResponse, Outcome};
 use crate::model::destination::{AttributeValue, DeliveryAttributeMapping, WebHook};
 use crate::model::event::StoredEvent;
 use crate::model::limits::{
@@ -204,20 +204,19 @@ pub(super) fn put(headers: &mut HeaderMap, name: HeaderName, value: &str) {
 
 pub(super) fn attempt_result(response: TransportResponse, now: Timestamp) -> AttemptResult {
     let asks_to_wait = matches!(response.status, 429 | 503);
+    let retry_after = asks_to_wait.then(|| retry_after(&response.headers, now));
     let dead_letter = dead_letter(&response);
     let mut body = response.body;
     body.truncate(RESPONSE_KEPT_MAX);
     AttemptResult {
-        outcome: Outcome::of_status(response.status),
-        status: Some(response.status),
-        error: None,
-        retry_after: asks_to_wait
-            .then(|| retry_after(&response.headers, now))
-            .flatten(),
+        retry_after: retry_after.flatten(),
         dead_letter,
-        headers: kept(&response.headers),
-        body,
         remote_address: response.remote_address.map(|address| address.to_string()),
+        ..AttemptResult::answered(HttpResponse {
+            status: response.status,
+            headers: kept(&response.headers),
+            body,
+        })
     }
 }
 

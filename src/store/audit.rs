@@ -4,7 +4,7 @@
 //! are one transaction. What was only looked at, or done outside of the store, is recorded by itself.
 
 use rusqlite::types::Value as Sql;
-use rusqlite::{Connection, Row, Savepoint, params, params_from_iter};
+use rusqlite::{Connection, Row, params, params_from_iter};
 
 use crate::base::Timestamp;
 use crate::model::audit::{Actor, AuditEntry, AuditId, AuditRow, Caller, Target};
@@ -55,7 +55,7 @@ impl Db {
     where
         T: Send + 'static,
         E: ChangeError,
-        F: FnOnce(&Savepoint<'_>) -> Result<(T, Option<AuditEntry>), E> + Send + 'static,
+        F: FnOnce(&Connection) -> Result<(T, Option<AuditEntry>), E> + Send + 'static,
     {
         let (value, entry) = self
             .write(move |tx| {

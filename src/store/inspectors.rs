@@ -1,7 +1,8 @@
 //! Inspectors and the newest requests of each.
 
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, Row, params};
 
+use crate::base::Timestamp;
 use crate::model::audit::{AuditAction, Caller, TargetKind};
 use crate::model::inspector::{InspectedRequest, Inspector, InspectorDefinition, InspectorRequest};
 use crate::model::limits::INSPECTED_REQUESTS_MAX;
@@ -10,6 +11,7 @@ use crate::model::response_script::ScriptedResponse;
 use crate::store::engine::db::Db;
 use crate::store::error::StoreError;
 use crate::store::row::{self, unreadable};
+use crate::store::sql::Sql;
 use crate::store::views::{PAGE_ROWS_MAX, Page, Views};
 use crate::wire::changes::changes;
 use crate::wire::resource;
@@ -57,7 +59,7 @@ impl Inspectors {
         self.db
             .write_audited(move |tx| {
                 let before = one(tx, &name)?;
-                let written = put(tx, &name, &text, most, by.at.as_ms())?;
+                let written = put(tx, &name, &text, most, by.at)?;
                 let after = one(tx, &name)?;
                 let [old, new] = [&before, &after]
                     .map(|each| each.as_ref().map(resource::render_inspector_definition));
@@ -83,7 +85,7 @@ impl Inspectors {
                     return Ok((false, None));
                 };
                 let delete = "DELETE FROM inspector WHERE name = ?1";
-                tx.prepare_cached(delete)?.execute([name.as_str()])?;
+                tx.run(delete, [name.as_str()])?;
                 let deleted = resource::render_inspector_definition(&deleted);
                 let changes = changes(Some(&deleted), None);
                 let entry = by.did(
@@ -108,7 +110,7 @@ impl Inspectors {
                     return Ok((None, None));
                 };
                 let delete = "DELETE FROM inspected_request WHERE inspector_id = ?1";
-                let cleared = tx.prepare_cached(delete)?.execute([id])?;
+                let cleared = tx.run(delete, [id])?;
                 let requests = u64::try_from(cleared).unwrap_or(u64::MAX);
                 let action = AuditAction::ClearRequests { requests };
                 let entry = by.did(action, TargetKind::Inspector.named(&name));
@@ -132,15 +134,7 @@ impl Views {
     /// All inspectors by name.
     pub async fn inspectors(&self) -> Result<Vec<Inspector>, StoreError> {
         self.db
-            .read(|tx| {
-                let mut select = tx.prepare_cached(&format!("{INSPECTOR} ORDER BY name"))?;
-                let mut rows = select.query([])?;
-                let mut found = Vec::new();
-                while let Some(row) = rows.next()? {
-                    found.push(inspector(row)?);
-                }
-                Ok(found)
-            })
+            .read(|tx| tx.all(&format!("{INSPECTOR} ORDER BY name"), [], inspector))
             .await
     }
 
@@ -166,9 +160,8 @@ impl Views {
     ) -> Result<Option<InspectedRequest>, StoreError> {
         self.db
             .read(move |tx| {
-                let mut select = tx.prepare_cached(&format!("{REQUEST} AND number = ?2"))?;
-                let mut rows = select.query(params![name.as_str(), signed(number)])?;
-                rows.next()?.map(request).transpose()
+                let find = format!("{REQUEST} AND number = ?2");
+                tx.first(&find, params![name.as_str(), number], request)
             })
             .await
     }
@@ -185,35 +178,26 @@ fn put(
     name: &InspectorName,
     definition: &str,
     most: usize,
-    now: i64,
+    now: Timestamp,
 ) -> Result<PutOutcome, StoreError> {
     let update =
         "UPDATE inspector SET definition = ?2, script_step = 0, updated_at = ?3 WHERE name = ?1";
-    let replaced = tx
-        .prepare_cached(update)?
-        .execute(params![name.as_str(), definition, now])?;
-    if replaced > 0 {
+    if tx.run(update, params![name.as_str(), definition, now])? > 0 {
         return Ok(PutOutcome::Replaced);
     }
-    let count: i64 = tx.query_row("SELECT count(*) FROM inspector", [], |row| row.get(0))?;
-    if usize::try_from(count).is_ok_and(|count| count >= most) {
+    if tx.value::<usize>("SELECT count(*) FROM inspector", [])? >= most {
         return Ok(PutOutcome::TooMany);
     }
-    tx.execute(
-        "INSERT INTO inspector (name, definition, script_step, received, created_at, updated_at)
-         VALUES (?1, ?2, 0, 0, ?3, ?3)",
-        params![name.as_str(), definition, now],
-    )?;
+    let insert = "INSERT INTO inspector (name, definition, script_step, received, created_at, updated_at) \
+         VALUES (?1, ?2, 0, 0, ?3, ?3)";
+    tx.run(insert, params![name.as_str(), definition, now])?;
     Ok(PutOutcome::Created)
 }
 
 /// Restarts the script. Returns the inspector's id.
 fn rewound(tx: &Connection, name: &InspectorName) -> Result<Option<i64>, StoreError> {
     let rewind = "UPDATE inspector SET script_step = 0 WHERE name = ?1 RETURNING id";
-    let mut rewind = tx.prepare_cached(rewind)?;
-    Ok(rewind
-        .query_row([name.as_str()], |row| row.get(0))
-        .optional()?)
+    tx.find(rewind, [name.as_str()])
 }
 
 /// Only this change advances the script, so no two requests get the same step.
@@ -225,11 +209,10 @@ fn record(
     let is_delivery = arrival.handshake.is_none();
     let take = "UPDATE inspector SET received = received + 1, script_step = script_step + ?2 WHERE name = ?1 \
          RETURNING id, received, script_step, definition";
-    let mut take = tx.prepare_cached(take)?;
-    let taken = take.query_row(params![name.as_str(), is_delivery], |row| {
+    let taken = tx.first(take, params![name.as_str(), is_delivery], |row| {
         Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))
     });
-    let Some((id, number, taken, text)): Option<(i64, i64, u32, String)> = taken.optional()? else {
+    let Some((id, number, taken, text)): Option<(i64, u64, u32, String)> = taken? else {
         return Ok(None);
     };
     let definition = definition(&text)?;
@@ -239,37 +222,38 @@ fn record(
     };
     insert(tx, id, number, arrival, response)?;
     let forget = "DELETE FROM inspected_request WHERE inspector_id = ?1 AND number <= ?2";
-    let oldest = number - signed(INSPECTED_REQUESTS_MAX);
-    tx.prepare_cached(forget)?.execute([id, oldest])?;
+    let oldest = number.saturating_sub(INSPECTED_REQUESTS_MAX);
+    tx.run(forget, params![id, oldest])?;
     Ok(Some((definition, response)))
 }
 
 fn insert(
     tx: &Connection,
     inspector: i64,
-    number: i64,
+    number: u64,
     arrival: &InspectorRequest,
     response: ScriptedResponse,
 ) -> Result<(), StoreError> {
     let insert = "INSERT INTO inspected_request (inspector_id, number, received_at, method, path, \
          headers, body_bytes, body_start, handshake, events, event_id, event_type, signature, response) \
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)";
-    tx.prepare_cached(insert)?.execute(params![
+    let values = params![
         inspector,
         number,
-        arrival.received_at.as_ms(),
+        arrival.received_at,
         arrival.method,
         arrival.path,
         row::pairs_column(&arrival.headers),
-        i64::try_from(arrival.bytes).unwrap_or(i64::MAX),
+        arrival.bytes,
         arrival.body_start,
         arrival.handshake,
-        i64::try_from(arrival.events).unwrap_or(i64::MAX),
+        arrival.events,
         arrival.event_id,
         arrival.event_type,
         arrival.signature,
         response.to_string(),
-    ])?;
+    ];
+    tx.run(insert, values)?;
     Ok(())
 }
 
@@ -281,18 +265,10 @@ fn list(
     let limit = query.limit.clamp(1, PAGE_ROWS_MAX);
     let newest = query
         .before
-        .map_or(i64::MAX, |before| signed(before).saturating_sub(1));
+        .map_or(i64::MAX as u64, |before| before.saturating_sub(1));
     let select = format!("{REQUEST} AND number <= ?2 ORDER BY number DESC LIMIT ?3");
-    let mut select = tx.prepare_cached(&select)?;
-    let limit_column = i64::try_from(limit).unwrap_or(i64::MAX);
-    let mut found = select.query(params![name.as_str(), newest, limit_column])?;
-    let mut rows = Vec::new();
-    while let Some(row) = found.next()? {
-        rows.push(request(row)?);
-    }
-    let last = rows.last().filter(|_| rows.len() == limit);
-    let next_before = last.map(|last| last.number);
-    Ok(Page { rows, next_before })
+    let rows = tx.all(&select, params![name.as_str(), newest, limit + 1], request)?;
+    Ok(Page::of(rows, limit, |row| row.number))
 }
 
 fn inspector(row: &Row<'_>) -> Result<Inspector, StoreError> {
@@ -302,10 +278,10 @@ fn inspector(row: &Row<'_>) -> Result<Inspector, StoreError> {
         name: InspectorName::parse(&name).map_err(|error| unreadable("inspector", error))?,
         definition: definition(&text)?,
         turn: row.get(2)?,
-        received: unsigned(row, 3)?,
-        created_at: row::timestamp(row, 4)?,
-        updated_at: row::timestamp(row, 5)?,
-        kept: unsigned(row, 6)?,
+        received: row.get(3)?,
+        created_at: row.get(4)?,
+        updated_at: row.get(5)?,
+        kept: row.get(6)?,
     })
 }
 
@@ -315,26 +291,18 @@ fn definition(text: &str) -> Result<InspectorDefinition, StoreError> {
 
 fn request(row: &Row<'_>) -> Result<InspectedRequest, StoreError> {
     Ok(InspectedRequest {
-        number: unsigned(row, 0)?,
-        received_at: row::timestamp(row, 1)?,
+        number: row.get(0)?,
+        received_at: row.get(1)?,
         method: row.get(2)?,
         path: row.get(3)?,
         headers: row::pairs_from(row.get::<_, Option<String>>(4)?.as_deref())?,
-        bytes: unsigned(row, 5)?,
+        bytes: row.get(5)?,
         body_start: row.get(6)?,
         handshake: row.get(7)?,
-        events: unsigned(row, 8)?,
+        events: row.get(8)?,
         event_id: row.get(9)?,
         event_type: row.get(10)?,
         signature: row.get(11)?,
         response: row.get(12)?,
     })
-}
-
-fn unsigned(row: &Row<'_>, index: usize) -> rusqlite::Result<u64> {
-    Ok(row.get::<_, i64>(index)?.unsigned_abs())
-}
-
-fn signed(number: u64) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX)
 }

@@ -14,13 +14,14 @@ mod rejections;
 mod replay;
 mod retention;
 mod row;
+mod sql;
 pub mod views;
 
 use std::sync::Arc;
 
 pub use accounts::Accounts;
 pub use audit::Audit;
-pub use catalog::{Catalog, NamespaceChange, RegistryChange};
+pub use catalog::{NamespaceChange, RegistryChange};
 pub use engine::data_dir::{DataDir, DataDirError, write_private};
 pub use engine::db::OnFatal;
 pub use engine::encryption::{InvalidMasterKey, MasterKeys};
@@ -31,22 +32,25 @@ pub use engine::upkeep::{EngineStatus, Schema, Sizes, Upkeep};
 pub use engine::write_times::{CommitTimes, Longest};
 pub use error::StoreError;
 pub use inspectors::{Inspectors, PutOutcome};
-pub use ledger::Deliveries;
-pub use ledger::append::{AppendRequest, Appended, RequestMark};
-pub use ledger::exports::{BlobContents, ExportStatus, Exportable, Exported, Exports, PendingBlob};
-pub use ledger::lease::{LeaseRequest, Leased};
-pub use ledger::locks::{DeadLetter, LockBatch, LockRequest, LockSelection, Locked, SettledLock};
-pub use ledger::notices::{AppendSummary, Notices};
-pub use ledger::resubmit::{Candidate, Resubmission, Resubmissions, ResubmitTarget, Resubmitted};
-pub use ledger::retry_now::RetriedNow;
-pub use ledger::send::Sent;
-pub use ledger::settle::{EndedPending, Late, SettlementRecord};
-pub use rejections::Rejections;
-pub use replay::{
-    CommandResult, Counted, IdRange, ReplayBatch, ReplayBatchDone, ReplayCandidates, Replays,
+pub use ledger::Ledger;
+pub use ledger::append::{AppendRequest, Appended, Effects, RequestMark};
+pub use ledger::exports::{BlobEnd, BlobId, BlobRequest, ExportStatus, Exported, PendingBlob};
+pub use ledger::lease::{Due, LeaseRequest, Leased};
+pub use ledger::locks::{
+    DeadLetter, LockBatch, LockChanges, LockRequest, LockSelection, LockSettled, Locked,
 };
-pub use retention::rollups::Granularity;
-pub use retention::{Prunable, PruneBatch, Pruned};
+pub use ledger::notices::{NoticeMark, OwedNotice};
+pub use ledger::resubmit::{
+    Candidate, ReplayStep, Resubmission, ResubmitDone, ResubmitOutcome, ResubmitRequest,
+    ResubmitTarget, Resubmitted, Sent,
+};
+pub use ledger::settle::{
+    DiscardRequest, Discarded, FreeChange, FreeChanges, FreeSettled, Settled, SettlementRecord,
+};
+pub use rejections::Rejections;
+pub use replay::CommandResult;
+pub use replay::search::{CandidateQuery, Candidates, Counted, IdRange};
+pub use retention::{PruneBatch, PruneRequest, Pruned};
 pub use views::Views;
 
 use crate::base::{Clock, Entropy};
@@ -55,6 +59,7 @@ use engine::db::{self, Db};
 use engine::encryption::Encryption;
 use engine::master_key::MasterKeyFile;
 use engine::migrate;
+use ledger::recent::RecentEvents;
 
 /// The name of the database file in the data directory.
 pub const FILE: &str = "everpost.db";
@@ -67,15 +72,10 @@ pub fn sqlite_version() -> &'static str {
 /// The store, by subject. Cheap to clone.
 #[derive(Clone)]
 pub struct Store {
-    pub catalog: Catalog,
-    pub deliveries: Deliveries,
-    pub inspectors: Inspectors,
-    pub notices: Notices,
-    pub rejections: Rejections,
-    pub resubmissions: Resubmissions,
-    pub replays: Replays,
-    pub exports: Exports,
+    pub ledger: Ledger,
     pub views: Views,
+    pub inspectors: Inspectors,
+    pub rejections: Rejections,
     pub accounts: Accounts,
     pub audit: Audit,
     pub upkeep: Upkeep,
@@ -148,26 +148,20 @@ impl Store {
         encryption: Encryption,
         data_dir: Option<Arc<DataDir>>,
     ) -> Self {
+        let ledger = Ledger {
+            db: db.clone(),
+            scope,
+            encryption: encryption.clone(),
+            recent: RecentEvents::default(),
+        };
         Self {
-            catalog: Catalog {
-                db: db.clone(),
-                scope,
-                encryption: encryption.clone(),
-            },
-            deliveries: Deliveries::new(db.clone()),
-            inspectors: Inspectors { db: db.clone() },
-            notices: Notices { db: db.clone() },
-            rejections: Rejections { db: db.clone() },
-            resubmissions: Resubmissions { db: db.clone() },
-            replays: Replays {
-                db: db.clone(),
-                encryption: encryption.clone(),
-            },
-            exports: Exports { db: db.clone() },
             views: Views {
                 db: db.clone(),
-                encryption: encryption.clone(),
+                ledger: ledger.clone(),
             },
+            ledger,
+            inspectors: Inspectors { db: db.clone() },
+            rejections: Rejections { db: db.clone() },
             accounts: Accounts {
                 db: db.clone(),
                 encryption,

@@ -1,13 +1,13 @@
 //! Rejected publish requests, bounded in number and age.
 
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, Row, params};
 
 use crate::base::Timestamp;
 use crate::model::rejection::{Rejection, RejectionId, StoredRejection};
 use crate::model::topic::TopicId;
 use crate::store::engine::db::Db;
 use crate::store::error::StoreError;
-use crate::store::row;
+use crate::store::sql::Sql;
 use crate::store::views::{PAGE_ROWS_MAX, Page, Views};
 
 /// Rejected publish requests.
@@ -39,10 +39,9 @@ impl Rejections {
                 for each in &rejections {
                     insert(tx, each)?;
                 }
-                let most = i64::try_from(most).unwrap_or(i64::MAX);
                 let excess = "DELETE FROM rejection WHERE id <= \
                      (SELECT id FROM rejection ORDER BY id DESC LIMIT 1 OFFSET ?1)";
-                tx.prepare_cached(excess)?.execute([most])?;
+                tx.run(excess, [most])?;
                 Ok(())
             })
             .await
@@ -53,7 +52,7 @@ impl Rejections {
         self.db
             .write(move |tx| {
                 let forget = "DELETE FROM rejection WHERE received_at < ?1";
-                Ok(tx.prepare_cached(forget)?.execute([since.as_ms()])?)
+                Ok(tx.run(forget, [since])?)
             })
             .await
     }
@@ -73,9 +72,7 @@ impl Views {
         self.db
             .read(move |tx| {
                 let count = "SELECT count(*) FROM rejection WHERE received_at >= ?1";
-                let mut count = tx.prepare_cached(count)?;
-                let count: i64 = count.query_row([since.as_ms()], |row| row.get(0))?;
-                Ok(count.unsigned_abs())
+                tx.value(count, [since])
             })
             .await
     }
@@ -83,10 +80,7 @@ impl Views {
     /// One rejected publish request.
     pub async fn rejection(&self, id: RejectionId) -> Result<Option<StoredRejection>, StoreError> {
         self.db
-            .read(move |tx| {
-                let mut select = tx.prepare_cached(&format!("{ROW} WHERE rejection.id = ?1"))?;
-                Ok(select.query_row([id.0], rejection).optional()?)
-            })
+            .read(move |tx| tx.first(&format!("{ROW} WHERE rejection.id = ?1"), [id], rejection))
             .await
     }
 }
@@ -94,16 +88,17 @@ impl Views {
 fn insert(tx: &Connection, rejection: &Rejection) -> Result<(), StoreError> {
     let insert = "INSERT INTO rejection (topic_id, received_at, status, code, reason, content_type, \
          body_bytes, body_start) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
-    tx.prepare_cached(insert)?.execute(params![
+    let values = params![
         rejection.topic,
-        rejection.received_at.as_ms(),
+        rejection.received_at,
         rejection.status,
         rejection.code,
         rejection.reason,
         rejection.content_type,
-        i64::try_from(rejection.bytes).unwrap_or(i64::MAX),
+        rejection.bytes,
         rejection.body_start,
-    ])?;
+    ];
+    tx.run(insert, values)?;
     Ok(())
 }
 
@@ -121,35 +116,23 @@ fn list(
              OR instr(lower(rejection.reason), lower(?3))) \
          ORDER BY rejection.id DESC LIMIT ?4"
     );
-    let values = params![
-        newest,
-        query.topic,
-        query.reason,
-        i64::try_from(limit).unwrap_or(i64::MAX)
-    ];
-    let mut select = tx.prepare_cached(&select)?;
-    let rows = select
-        .query_map(values, rejection)?
-        .collect::<Result<Vec<_>, _>>()?;
-    let next_before = rows
-        .last()
-        .filter(|_| rows.len() == limit)
-        .map(|last| last.id);
-    Ok(Page { rows, next_before })
+    let values = params![newest, query.topic, query.reason, limit + 1];
+    let rows = tx.all(&select, values, rejection)?;
+    Ok(Page::of(rows, limit, |row| row.id))
 }
 
-fn rejection(row: &Row<'_>) -> rusqlite::Result<StoredRejection> {
+fn rejection(row: &Row<'_>) -> Result<StoredRejection, StoreError> {
     Ok(StoredRejection {
-        id: RejectionId(row.get(0)?),
+        id: row.get(0)?,
         topic: row.get(1)?,
         rejection: Rejection {
-            topic: TopicId(row.get(2)?),
-            received_at: row::timestamp(row, 3)?,
+            topic: row.get(2)?,
+            received_at: row.get(3)?,
             status: row.get(4)?,
             code: row.get(5)?,
             reason: row.get(6)?,
             content_type: row.get(7)?,
-            bytes: usize::try_from(row.get::<_, i64>(8)?).unwrap_or_default(),
+            bytes: row.get(8)?,
             body_start: row.get(9)?,
         },
     })

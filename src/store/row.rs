@@ -1,20 +1,19 @@
 //! Conversion between columns and model types.
 
+use std::time::Duration;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use rusqlite::types::{ToSqlOutput, ValueRef};
-use rusqlite::{Row, ToSql};
+use rusqlite::Row;
+use rusqlite::types::ValueRef;
 
-use crate::base::Timestamp;
 use crate::model::access::{AccessKeys, Secret};
-use crate::model::dead_letter::{DeadLetterDetails, DeadLetterReason};
-use crate::model::delivery::{DeliveryId, DeliveryState, Outcome};
-use crate::model::event::{Attribute, Event, EventData, EventKey, StoredEvent};
-use crate::model::lease::LockToken;
+use crate::model::dead_letter::DeadLetterDetails;
+use crate::model::event::{Attribute, Event, EventData, StoredEvent};
 use crate::model::name::{NamespaceName, SubscriptionName, TopicName};
-use crate::model::namespace::{Namespace, NamespaceId};
-use crate::model::subscription::{EventSubscription, SubscriptionId, Validation, ValidationState};
-use crate::model::topic::{Topic, TopicId};
+use crate::model::namespace::Namespace;
+use crate::model::subscription::{EventSubscription, SubscriptionId, Validation};
+use crate::model::topic::Topic;
 use crate::store::engine::encryption::{
     Column, Encryption, NAMESPACE_KEY1, NAMESPACE_KEY2, SUBSCRIPTION_DEFINITION, TOPIC_KEY1,
     TOPIC_KEY2, VALIDATION_CODE,
@@ -39,17 +38,6 @@ pub(super) const SUBSCRIPTION_COLUMNS: &str = "id, topic_id, name, definition, v
     validated_once, validation_code, validation_expires_at, validation_failure, allowed_rate, \
     created_at, updated_at";
 
-pub(super) fn timestamp(row: &Row<'_>, index: usize) -> rusqlite::Result<Timestamp> {
-    row.get(index).map(Timestamp::from_ms)
-}
-
-pub(super) fn timestamp_or_null(
-    row: &Row<'_>,
-    index: usize,
-) -> rusqlite::Result<Option<Timestamp>> {
-    Ok(row.get::<_, Option<i64>>(index)?.map(Timestamp::from_ms))
-}
-
 /// A text that may be damaged: one row must not spoil a list.
 pub(super) fn text_or_null(row: &Row<'_>, index: usize) -> rusqlite::Result<Option<String>> {
     if let ValueRef::Text(bytes) = row.get_ref(index)? {
@@ -73,7 +61,7 @@ pub(super) fn namespace(row: &Row<'_>, encryption: &Encryption) -> Result<Namesp
     let name: String = row.get(1)?;
     let definition: String = row.get(2)?;
     Ok(Namespace {
-        id: NamespaceId(row.get(0)?),
+        id: row.get(0)?,
         name: NamespaceName::parse(&name).map_err(|error| unreadable(what, error))?,
         definition: resource::namespace_from_text(&definition)
             .map_err(|error| unreadable(what, error))?,
@@ -81,8 +69,8 @@ pub(super) fn namespace(row: &Row<'_>, encryption: &Encryption) -> Result<Namesp
             key1: key(row, encryption, NAMESPACE_KEY1, 3)?,
             key2: key(row, encryption, NAMESPACE_KEY2, 4)?,
         },
-        created_at: timestamp(row, 5)?,
-        updated_at: timestamp(row, 6)?,
+        created_at: row.get(5)?,
+        updated_at: row.get(6)?,
     })
 }
 
@@ -102,13 +90,13 @@ pub(super) fn topic(row: &Row<'_>, encryption: &Encryption) -> Result<Topic, Sto
     let name: String = row.get(1)?;
     let definition: String = row.get(2)?;
     Ok(Topic {
-        id: TopicId(row.get(0)?),
+        id: row.get(0)?,
         name: TopicName::parse(&name).map_err(|error| unreadable("topic", error))?,
         definition: resource::topic_from_text(&definition)
             .map_err(|error| unreadable("topic", error))?,
         keys: topic_keys(row, encryption)?,
-        created_at: timestamp(row, 5)?,
-        updated_at: timestamp(row, 6)?,
+        created_at: row.get(5)?,
+        updated_at: row.get(6)?,
     })
 }
 
@@ -134,33 +122,29 @@ pub(super) fn subscription(
     let definition = encryption.open(SUBSCRIPTION_DEFINITION, id, &definition)?;
     let code: Option<String> = row.get(6)?;
     let code = code.map(|code| encryption.open(VALIDATION_CODE, id, &code));
-    let state: String = row.get(4)?;
     Ok(EventSubscription {
         id: SubscriptionId(id),
-        topic_id: TopicId(row.get(1)?),
+        topic_id: row.get(1)?,
         name: SubscriptionName::parse(&name).map_err(|error| unreadable(what, error))?,
         definition: resource::subscription_from_text(&definition)
             .map_err(|error| unreadable(what, error))?,
         validation: Validation {
-            state: ValidationState::ALL
-                .into_iter()
-                .find(|each| each.name() == state)
-                .ok_or_else(|| unreadable(what, format!("state {state}")))?,
+            state: row.get(4)?,
             validated_once: row.get(5)?,
             code: code.transpose()?.map(|code| Secret::new(code.as_str())),
-            expires_at: timestamp_or_null(row, 7)?,
+            expires_at: row.get(7)?,
             failure: row.get(8)?,
             allowed_rate: row.get(9)?,
         },
-        created_at: timestamp(row, 10)?,
-        updated_at: timestamp(row, 11)?,
+        created_at: row.get(10)?,
+        updated_at: row.get(11)?,
     })
 }
 
 pub(super) fn event(row: &Row<'_>) -> Result<StoredEvent, StoreError> {
     Ok(StoredEvent {
-        key: EventKey(row.get(0)?),
-        received_at: timestamp(row, 1)?,
+        key: row.get(0)?,
+        received_at: row.get(1)?,
         event: Event {
             id: row.get(2)?,
             event_type: row.get(3)?,
@@ -202,14 +186,9 @@ pub(super) fn data_columns(data: &EventData) -> (Option<&str>, bool) {
 
 /// Further attributes as JSON; `None` if there are none, as usual.
 pub(super) fn attributes_column(attributes: &[Attribute]) -> Option<String> {
-    if attributes.is_empty() {
-        return None;
-    }
-    let pairs: Vec<(&str, &str)> = attributes
-        .iter()
-        .map(|each| (each.name.as_str(), each.value.as_str()))
-        .collect();
-    Some(pairs_column(&pairs))
+    let pairs = attributes.iter();
+    let pairs = pairs.map(|each| (each.name.as_str(), each.value.as_str()));
+    pairs_column(&pairs.collect::<Vec<_>>())
 }
 
 fn attributes_from(text: Option<&str>) -> Result<Vec<Attribute>, StoreError> {
@@ -220,9 +199,10 @@ fn attributes_from(text: Option<&str>) -> Result<Vec<Attribute>, StoreError> {
         .collect())
 }
 
-/// Pairs as a JSON array.
-pub(super) fn pairs_column<T: AsRef<str> + serde::Serialize>(pairs: &[(T, T)]) -> String {
-    serde_json::to_string(pairs).expect("texts are JSON")
+/// Pairs as a JSON array; `None` if there are none.
+pub(super) fn pairs_column<T: AsRef<str> + serde::Serialize>(pairs: &[(T, T)]) -> Option<String> {
+    let text = || serde_json::to_string(pairs).expect("texts are JSON");
+    (!pairs.is_empty()).then(text)
 }
 
 /// The pairs of a JSON array; empty for NULL.
@@ -230,21 +210,6 @@ pub(super) fn pairs_from(text: Option<&str>) -> Result<Vec<(String, String)>, St
     text.map_or(Ok(Vec::new()), |text| {
         serde_json::from_str(text).map_err(|error| unreadable("list of pairs", error))
     })
-}
-
-pub(super) fn state(row: &Row<'_>, index: usize) -> Result<DeliveryState, StoreError> {
-    let name: String = row.get(index)?;
-    DeliveryState::from_name(&name).ok_or_else(|| unreadable("delivery", format!("state {name}")))
-}
-
-pub(super) fn outcome(row: &Row<'_>, index: usize) -> Result<Option<Outcome>, StoreError> {
-    let name: Option<String> = row.get(index)?;
-    Ok(name.as_deref().and_then(Outcome::from_name))
-}
-
-pub(super) fn reason(row: &Row<'_>, index: usize) -> Result<Option<DeadLetterReason>, StoreError> {
-    let name: Option<String> = row.get(index)?;
-    Ok(name.as_deref().and_then(DeadLetterReason::from_name))
 }
 
 /// What a receiver said about a dead letter, from three columns on.
@@ -256,31 +221,7 @@ pub(super) fn details(row: &Row<'_>, index: usize) -> Result<DeadLetterDetails, 
     })
 }
 
-pub(super) fn delivery_id(row: &Row<'_>, index: usize) -> rusqlite::Result<Option<DeliveryId>> {
-    Ok(row.get::<_, Option<i64>>(index)?.map(DeliveryId))
-}
-
-/// Ids are stored as their numbers.
-macro_rules! id_to_sql {
-    ($($id:ty),+) => {$(
-        impl ToSql for $id {
-            fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
-                Ok(self.0.into())
-            }
-        }
-    )+};
-}
-
-id_to_sql!(DeliveryId, EventKey, NamespaceId, SubscriptionId, TopicId);
-
-impl ToSql for DeliveryState {
-    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
-        Ok(self.name().into())
-    }
-}
-
-impl ToSql for LockToken {
-    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
-        Ok(self.as_bytes().as_slice().into())
-    }
+/// A duration for a column in milliseconds.
+pub(super) fn millis(duration: Duration) -> i64 {
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use axum::http::{Method, StatusCode};
 use everpost::broker::{ReceiveError, ReceiveRequest};
-use everpost::model::lease::SubQueue;
+use everpost::model::lease::QueueRef;
 use everpost::store::LockSelection;
 use serde_json::{Value, json};
 
@@ -425,8 +425,7 @@ async fn pushed_deliveries_are_not_received() {
     let registry = grid.broker.registry();
     let (_, subscription) = registry.subscriptions().next().expect("a subscription");
     let request = ReceiveRequest {
-        subscription: subscription.id,
-        queue: SubQueue::Pending,
+        of: QueueRef::pending(subscription.id),
         which: LockSelection::Due,
         limit: 1,
         lock: Duration::from_secs(60),

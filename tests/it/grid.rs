@@ -27,6 +27,7 @@ use everpost::broker::people::People;
 use everpost::broker::{Broker, BrokerOptions};
 use everpost::model::access::Secret;
 use everpost::model::export::ExportRules;
+use everpost::model::lease::QueueRef;
 use everpost::model::limits;
 use everpost::model::probation::ProbationRules;
 use everpost::model::registry::ResourceScope;
@@ -34,6 +35,7 @@ use everpost::model::retention::RetentionRules;
 use everpost::model::subscription::SubscriptionId;
 use everpost::outbound::transport::{HttpTransport, Responder, TransportRequest};
 use everpost::outbound::{Outbound, OutboundOptions};
+use everpost::store::views::TotalsQuery;
 use everpost::store::{DataDir, InlineDatabase, Store, StoreOptions};
 
 use world::{Reply, World, plain};
@@ -535,8 +537,14 @@ impl Grid {
 impl Grid {
     /// Every delivery is accounted for, and the counters say what the rows say.
     fn check_accounts(&self, id: SubscriptionId) {
-        let totals = at_once(self.store.views.totals(vec![id])).expect("totals")[0];
-        let recount = at_once(self.store.views.recount(id)).expect("a recount");
+        let count = |recount| {
+            let query = TotalsQuery {
+                subscriptions: vec![id],
+                recount,
+            };
+            at_once(self.store.ledger.totals(query)).expect("totals")[0]
+        };
+        let (totals, recount) = (count(false), count(true));
         assert!(totals.balance(), "{totals:?}");
         let counted = (totals.pending, totals.dead_letters);
         assert_eq!(counted, (recount.pending, recount.dead_letters));
@@ -566,7 +574,8 @@ impl Drop for Grid {
         if self.pending_expected {
             return;
         }
-        let pending = at_once(self.store.deliveries.agenda(all)).expect("an agenda");
+        let all = all.into_iter().map(QueueRef::pending).collect();
+        let pending = at_once(self.store.ledger.agenda(all)).expect("an agenda");
         assert!(
             pending.is_empty(),
             "deliveries are neither settled nor expected to be pending: {pending:?}"

@@ -3,7 +3,7 @@
 //! All along the store shows exactly what the reference says: nobody holds what another holds, a stale
 //! token changes nothing, and every turn is on record.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,15 +16,16 @@ use everpost::model::dead_letter::{DeadLetterDetails, DeadLetterReason};
 use everpost::model::delivery::{DeliveryId, DeliveryState, Outcome, Settlement};
 use everpost::model::event::{Event, EventData};
 use everpost::model::lease::{
-    Disposition, LockError, LockSettlement, LockToken, SubQueue, dispose,
+    Disposition, LockChange, LockError, LockOf, LockToken, QueueRef, SubQueue,
 };
 use everpost::model::name::{SubscriptionName, TopicName};
 use everpost::model::registry::ResourceScope;
-use everpost::model::subscription::{DeadLetterDestination, SubscriptionId, Validation};
+use everpost::model::subscription::{SubscriptionId, Validation};
 use everpost::model::topic::TopicId;
 use everpost::store::{
-    AppendRequest, DataDir, LockRequest, LockSelection, RegistryChange, Resubmission,
-    ResubmitTarget, SettledLock, Store, StoreOptions,
+    AppendRequest, CandidateQuery, DataDir, Effects, LockChanges, LockRequest, LockSelection,
+    LockSettled, RegistryChange, Resubmission, ResubmitOutcome, ResubmitRequest, ResubmitTarget,
+    Store, StoreOptions,
 };
 use everpost::wire::resource;
 use serde_json::json;
@@ -72,7 +73,10 @@ fn disposition() -> impl Strategy<Value = Disposition> {
     prop_oneof![
         2 => Just(Disposition::Complete),
         3 => Just(Disposition::Abandon),
-        1 => (0_i64..200_000).prop_map(|ms| Disposition::Release { at: START + Duration::from_millis(ms.unsigned_abs()) }),
+        1 => (0_u64..200_000, 0_u64..400_000).prop_map(|(after, lifetime)| Disposition::Release {
+            after: Duration::from_millis(after),
+            lifetime: Duration::from_millis(lifetime),
+        }),
         1 => Just(Disposition::Defer),
         3 => Just(Disposition::DeadLetter(Arc::new(DeadLetterDetails::cut("Odd", None)))),
     ]
@@ -182,7 +186,11 @@ impl Trial {
             definition,
             keys: AccessKeys::generate(&Entropy::seeded(1)),
         };
-        let registry = store.catalog.save(add, START).await.expect("a topic");
+        let registry = store
+            .ledger
+            .change_catalog(add, Effects::default(), START)
+            .await
+            .expect("a topic");
         let entry = registry.topic(&name).expect("the topic").clone();
         let context = resource::SubscriptionContext {
             event_retention: None,
@@ -200,8 +208,8 @@ impl Trial {
             validation: Validation::succeeded(None),
         };
         let registry = store
-            .catalog
-            .save(add, START)
+            .ledger
+            .change_catalog(add, Effects::default(), START)
             .await
             .expect("a subscription");
         let (_, subscription) = registry.subscriptions().next().expect("the subscription");
@@ -294,12 +302,9 @@ impl Trial {
             events: vec![(event, vec![self.subscription])],
             request: None,
             audit: None,
+            notified: Vec::new(),
         };
-        self.store
-            .deliveries
-            .append(accepted)
-            .await
-            .expect("stored");
+        self.store.ledger.append(accepted).await.expect("stored");
         self.add();
     }
 
@@ -328,15 +333,17 @@ impl Trial {
         let until = self.now + Duration::from_secs(seconds);
         let fresh = std::iter::repeat_with(|| LockToken::generate(&self.entropy));
         let request = LockRequest {
-            subscription: self.subscription,
-            queue,
+            of: QueueRef {
+                subscription: self.subscription,
+                queue,
+            },
             which,
             now: self.now,
             until,
             tokens: fresh.take(count).collect(),
             bytes_max: usize::MAX,
         };
-        let taken = self.store.deliveries.lock(request).await.expect("locks");
+        let taken = self.store.ledger.lock(request).await.expect("locks");
         let locked = taken.locked;
         let found: Vec<_> = locked.iter().map(|each| each.delivery.id).collect();
         assert_eq!(found, expected);
@@ -356,7 +363,11 @@ impl Trial {
 
     async fn renew(&mut self, token: LockToken, seconds: u64) {
         let (now, until) = (self.now, self.now + Duration::from_secs(seconds));
-        let renewed = self.store.deliveries.renew(vec![token], until, now).await;
+        let renew = Disposition::Renew {
+            lock_for: until.since(now),
+            within: None,
+        };
+        let renewed = self.change(token, LockOf::default(), renew).await;
         let expected = match self.holder(token) {
             None => Err(LockError::LockLost),
             Some(row) => {
@@ -367,34 +378,59 @@ impl Trial {
                 Ok(())
             }
         };
-        assert_eq!(renewed.expect("an answer"), [expected]);
+        assert_eq!(renewed.map(|_| ()), expected);
+    }
+
+    async fn change(
+        &self,
+        token: LockToken,
+        of: LockOf,
+        disposition: Disposition,
+    ) -> Result<LockSettled, LockError> {
+        let change = LockChange {
+            token,
+            of,
+            disposition,
+        };
+        let request = LockChanges {
+            changes: vec![change],
+            dropping: HashSet::new(),
+            now: self.now,
+        };
+        let settled = self.store.ledger.settle_locks(request).await;
+        settled.expect("an answer").remove(0)
     }
 
     async fn settle(&mut self, token: LockToken, how: Disposition) {
         let now = self.now;
-        let held = self.store.deliveries.locks(vec![token], now).await;
-        let held = held.expect("an answer").remove(0);
         let queue = self.holder(token).and_then(|row| row.queue());
-        assert_eq!(held.as_ref().map(|lock| lock.queue), queue);
-        // Who lost a lock may try nevertheless, as a pending delivery or a dead letter.
-        let assumed = queue.unwrap_or(SubQueue::Pending);
-        let kept = DeadLetterDestination::BuiltInQueue;
-        let Ok((settlement, answer)) = dispose(assumed, how.clone(), &kept) else {
-            return;
+        // A lock of the other queue is lost there.
+        let other = match queue {
+            Some(SubQueue::Pending) => QueueRef::dead_letters(self.subscription),
+            Some(SubQueue::DeadLetters) | None => QueueRef::pending(self.subscription),
         };
-        let outcome = answer.outcome;
-        let settled = SettledLock {
-            token,
-            settlement,
-            result: Some(answer),
-        };
-        let settled = self.store.deliveries.settle_locks(vec![settled], now).await;
-        let settled = settled.expect("an answer").remove(0);
+        let astray = self.change(token, LockOf::any_of(other), how.clone());
+        assert_eq!(astray.await, Err(LockError::LockLost));
+        let settled = self.change(token, LockOf::default(), how.clone()).await;
         let Some(row) = self.holder(token) else {
             assert_eq!(settled, Err(LockError::LockLost));
             return;
         };
-        assert!(settled.is_ok());
+        let outcome = match (&how, row.state) {
+            (Disposition::Complete, _) => Outcome::Delivered,
+            (Disposition::Abandon | Disposition::Release { .. }, _) => Outcome::Released,
+            (Disposition::Defer, _) => Outcome::Deferred,
+            (Disposition::DeadLetter(_), DeliveryState::Pending) => Outcome::Rejected,
+            (Disposition::DeadLetter(_), _) => {
+                assert_eq!(settled, Err(LockError::IsDeadLetter));
+                return;
+            }
+            (Disposition::GiveUp(_) | Disposition::Renew { .. }, _) => unreachable!("{how:?}"),
+        };
+        assert_eq!(
+            settled.expect("it is held").lock.of.queue,
+            queue.expect("a queue")
+        );
         row.lock = None;
         if row.state == DeliveryState::Pending {
             row.recorded.push(outcome);
@@ -407,7 +443,10 @@ impl Trial {
             (Disposition::DeadLetter(_), _) => row.end(DeliveryState::DeadLettered, now),
             (Disposition::Defer, _) => row.deferred = true,
             (Disposition::Abandon, _) => row.due_at = row.queued_at,
-            (Disposition::Release { at }, _) => row.due_at = at,
+            (Disposition::Release { after, lifetime }, _) => {
+                row.due_at = (now + after).min(row.queued_at + lifetime).max(now);
+            }
+            (Disposition::GiveUp(_) | Disposition::Renew { .. }, _) => {}
         }
         if row.deferred {
             row.due_at = everpost::model::lease::NEVER;
@@ -416,15 +455,10 @@ impl Trial {
 
     async fn give_up(&mut self, token: LockToken) {
         let now = self.now;
-        let settled = SettledLock {
-            token,
-            settlement: LockSettlement::Settle(Settlement::DeadLetter(
-                DeadLetterReason::TimeToLiveExceeded,
-            )),
-            result: None,
-        };
-        let settled = self.store.deliveries.settle_locks(vec![settled], now).await;
-        let settled = settled.expect("an answer").remove(0).map(|_| ());
+        let reason = DeadLetterReason::TimeToLiveExceeded;
+        let give_up = Disposition::GiveUp(Settlement::DeadLetter(reason));
+        let settled = self.change(token, LockOf::default(), give_up).await;
+        let settled = settled.map(|_| ());
         let expected = match self.holder(token) {
             None => Err(LockError::LockLost),
             Some(row) if row.state == DeliveryState::DeadLettered => Err(LockError::IsDeadLetter),
@@ -440,20 +474,28 @@ impl Trial {
 
     async fn resubmit(&mut self, which: usize) {
         let id = DeliveryId(i64::try_from(which % (self.rows.len() + 1)).expect("few"));
-        let found = self.store.resubmissions.candidates(vec![id]).await;
-        let mut found = found.expect("an answer");
+        let query = CandidateQuery::Ids(vec![id]);
+        let found = self.store.ledger.candidates(query).await;
+        let mut found = found.expect("an answer").candidates;
         found.retain(|each| each.state == DeliveryState::DeadLettered);
         let again = |of| Resubmission {
             of,
             to: ResubmitTarget::Subscription { edited: None },
         };
-        let again = found.into_iter().map(again).collect();
-        let done = self
-            .store
-            .resubmissions
-            .resubmit(again, by_hand(), self.now)
-            .await;
-        let resubmitted = done.expect("an answer").into_iter().flatten().next();
+        let request = ResubmitRequest {
+            resubmissions: found.into_iter().map(again).collect(),
+            step: None,
+            audit: Some(by_hand()),
+            now: self.now,
+        };
+        let done = self.store.ledger.resubmit(request).await;
+        let mut outcomes = done
+            .expect("an answer")
+            .expect("no job")
+            .outcomes
+            .into_iter();
+        let is_done = |each: &ResubmitOutcome| matches!(each, ResubmitOutcome::Resubmitted(_));
+        let resubmitted = outcomes.find(is_done);
         let now = self.now;
         let may = |row: &&mut Row| row.state == DeliveryState::DeadLettered && !row.is_locked(now);
         let row = self.rows.get_mut(&id).filter(may);

@@ -11,7 +11,7 @@ use everpost::base::{Clock, Entropy};
 use everpost::model::access::AccessKeys;
 use everpost::model::name::{NamespaceName, TopicName};
 use everpost::model::registry::{Registry, ResourceScope};
-use everpost::store::{DataDir, NamespaceChange, RegistryChange, Store, StoreOptions};
+use everpost::store::{DataDir, Effects, NamespaceChange, RegistryChange, Store, StoreOptions};
 use everpost::wire::resource;
 use serde_json::json;
 
@@ -47,7 +47,11 @@ async fn fill(dir: &Path) -> Vec<AccessKeys> {
             keys: AccessKeys::generate(&Entropy::Os),
         };
         let now = Clock::system().now();
-        store.catalog.save(add, now).await.expect("a topic");
+        store
+            .ledger
+            .change_catalog(add, Effects::default(), now)
+            .await
+            .expect("a topic");
     }
     let add = NamespaceChange::Add {
         name: NamespaceName::parse("shop").expect("a name"),
@@ -55,8 +59,12 @@ async fn fill(dir: &Path) -> Vec<AccessKeys> {
         keys: AccessKeys::generate(&Entropy::Os),
     };
     let (add, now) = (RegistryChange::Namespace(add), Clock::system().now());
-    store.catalog.save(add, now).await.expect("a namespace");
-    keys(&store.catalog.load().await.expect("a registry"))
+    store
+        .ledger
+        .change_catalog(add, Effects::default(), now)
+        .await
+        .expect("a namespace");
+    keys(&store.ledger.catalog().await.expect("a registry"))
 }
 
 fn keys(registry: &Registry) -> Vec<AccessKeys> {
@@ -97,7 +105,7 @@ async fn a_killed_rekey_loses_nothing() {
         rekey.kill().expect("it can be killed");
         rekey.wait().expect("it has ended");
         if wait_ms % 20 == 0 {
-            let after = open(folder.path()).catalog.load().await;
+            let after = open(folder.path()).ledger.catalog().await;
             assert!(keys(&after.expect("a registry")) == before, "{wait_ms}");
         }
     }
@@ -110,7 +118,7 @@ async fn a_killed_rekey_loses_nothing() {
     assert_eq!(lines(folder.path()), 1);
     let last = fs::read(folder.path().join("master.key")).expect("the master key");
     assert_ne!(first, last);
-    let after = open(folder.path()).catalog.load().await;
+    let after = open(folder.path()).ledger.catalog().await;
     assert!(keys(&after.expect("a registry")) == before);
 }
 

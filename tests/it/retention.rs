@@ -8,7 +8,7 @@ use everpost::base::{Clock, Entropy, Timestamp};
 use everpost::model::event::EventKey;
 use everpost::model::registry::ResourceScope;
 use everpost::model::retention::{Cutoff, RetentionRules};
-use everpost::store::{DataDir, PruneBatch, Store, StoreOptions};
+use everpost::store::{DataDir, PruneBatch, PruneRequest, Store, StoreOptions};
 use rusqlite::Connection;
 use serde_json::{Value, json};
 
@@ -239,29 +239,28 @@ async fn empty(store: &Store) {
         delivered: Timestamp::from_ms(i64::MAX),
         dead_letters: None,
     };
-    let advance = PruneBatch {
+    let batch = PruneBatch {
         events: 500,
         rows: 600,
         bytes: 1_024 * 1_024,
     };
-    let mut at = EventKey(0);
+    let mut after = EventKey(0);
     loop {
-        let found = store
-            .upkeep
-            .find_prunable(at, cutoff, advance)
-            .await
-            .expect("a look");
+        let prune = |dry_run| {
+            let request = PruneRequest {
+                after,
+                cutoff,
+                batch,
+                dry_run,
+            };
+            store.ledger.prune(request)
+        };
+        let found = prune(true).await.expect("a look");
         let Some((last_seen, _)) = found.last_seen else {
             break;
         };
-        let events = found.events.len() as u64;
-        let pruned = store
-            .upkeep
-            .prune(found.events, cutoff)
-            .await
-            .expect("a bite");
-        assert_eq!(pruned.events, events);
-        at = last_seen;
+        assert_eq!(prune(false).await, Ok(found));
+        after = last_seen;
     }
     let mut size = u64::MAX;
     loop {

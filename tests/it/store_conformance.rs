@@ -17,10 +17,12 @@ use everpost::model::audit::Caller;
 use everpost::model::dead_letter::DeadLetterReason;
 use everpost::model::dead_letter_filter::DeadLetterFilter;
 use everpost::model::delivery::{
-    AttemptResult, Delivery, DeliveryAttempt, DeliveryId, DeliveryState, LateResponse, Outcome,
+    AttemptResult, DeliveryAttempt, DeliveryId, DeliveryState, HttpResponse, LateResponse, Outcome,
     Settlement,
 };
-use everpost::model::event::{Attribute, Event, EventData, EventKey, StoredEvent};
+use everpost::model::event::{Attribute, Event, EventData, EventKey};
+use everpost::model::lease::QueueRef;
+use everpost::model::limits::REQUEST_ID_WINDOW;
 use everpost::model::name::{SubscriptionName, TopicName};
 use everpost::model::registry::ResourceScope;
 use everpost::model::rejection::{Rejection, RejectionId};
@@ -29,8 +31,8 @@ use everpost::model::topic::TopicId;
 use everpost::store::accounts::{SessionRecord, UserId};
 use everpost::store::views::{DeadLetterQuery, EventQuery, ReadBack, RejectionQuery};
 use everpost::store::{
-    AppendRequest, Appended, DataDir, EndedPending, Late, LeaseRequest, Leased, RegistryChange,
-    RequestMark, SettlementRecord, Store, StoreOptions,
+    AppendRequest, Appended, DataDir, DiscardRequest, Discarded, Due, Effects, LeaseRequest,
+    Leased, RegistryChange, RequestMark, Settled, SettlementRecord, Store, StoreOptions,
 };
 use everpost::wire::resource;
 use serde_json::json;
@@ -102,7 +104,11 @@ async fn fill(store: Store, dir: Option<tempfile::TempDir>) -> Fixture {
         definition,
         keys,
     };
-    let registry = store.catalog.save(add, at(0)).await.expect("a topic");
+    let registry = store
+        .ledger
+        .change_catalog(add, Effects::default(), at(0))
+        .await
+        .expect("a topic");
     let entry = registry.topic(&topic).expect("the topic").clone();
     let context = resource::SubscriptionContext::of(&entry, at(0), false);
     let body = json!({"properties": {"destination": {"endpointType": "WebHook",
@@ -117,8 +123,8 @@ async fn fill(store: Store, dir: Option<tempfile::TempDir>) -> Fixture {
             validation: Validation::succeeded(None),
         };
         registry = store
-            .catalog
-            .save(add, at(0))
+            .ledger
+            .change_catalog(add, Effects::default(), at(0))
             .await
             .expect("a subscription");
     }
@@ -152,13 +158,7 @@ fn event(id: &str) -> Event {
 impl Fixture {
     async fn publish(&self, id: &str, targets: &[SubscriptionId], now: i64) -> EventKey {
         let accepted = self.accepted(id, targets, now);
-        match self
-            .store
-            .deliveries
-            .append(accepted)
-            .await
-            .expect("stored")
-        {
+        match self.store.ledger.append(accepted).await.expect("stored") {
             Appended::Stored { events } => events[0],
             Appended::Repeated => panic!("no request id, no repetition"),
         }
@@ -171,6 +171,7 @@ impl Fixture {
             events: vec![(event(id), targets.to_vec())],
             request: None,
             audit: None,
+            notified: Vec::new(),
         }
     }
 
@@ -192,8 +193,9 @@ impl Fixture {
             limit,
             bytes_max: usize::MAX,
             held,
+            bodies: true,
         };
-        self.store.deliveries.lease(request).await.expect("a lease")
+        self.store.ledger.lease(request).await.expect("a lease")
     }
 
     async fn settle(&self, delivery: DeliveryId, attempt: u32, settlement: Settlement, now: i64) {
@@ -204,11 +206,13 @@ impl Fixture {
                     Outcome::Busy
                 }
             },
-            status: Some(503),
+            response: Some(HttpResponse {
+                status: 503,
+                headers: vec![("x-a".to_owned(), "b".to_owned())],
+                body: b"no\0pe".to_vec(),
+            }),
             error: None,
             retry_after: None,
-            headers: vec![("x-a".to_owned(), "b".to_owned())],
-            body: b"no\0pe".to_vec(),
             remote_address: Some("127.0.0.1:9".to_owned()),
             dead_letter: None,
         };
@@ -221,11 +225,13 @@ impl Fixture {
         };
         let settled = SettlementRecord {
             delivery,
+            attempts: attempt.attempt - 1,
             attempt: Some(Arc::new(attempt)),
-            settlement,
+            late: None,
+            settlement: Some(settlement),
         };
         self.store
-            .deliveries
+            .ledger
             .settle(vec![settled], at(now))
             .await
             .expect("settled");
@@ -243,8 +249,10 @@ impl Fixture {
 }
 
 fn ids(leased: &Leased) -> Vec<DeliveryId> {
-    let ids = leased.deliveries.iter();
-    ids.map(|(delivery, _): &(Delivery, Arc<StoredEvent>)| delivery.id)
+    leased
+        .deliveries
+        .iter()
+        .map(|delivery| delivery.id)
         .collect()
 }
 
@@ -270,8 +278,9 @@ async fn events_come_back_as_they_were(f: Fixture) {
             .collect(),
         request: None,
         audit: None,
+        notified: Vec::new(),
     };
-    let Appended::Stored { events: keys } = f.store.deliveries.append(accepted).await.expect("ok")
+    let Appended::Stored { events: keys } = f.store.ledger.append(accepted).await.expect("ok")
     else {
         panic!("it was stored");
     };
@@ -288,11 +297,7 @@ async fn events_come_back_as_they_were(f: Fixture) {
         assert_eq!((found.stored.received_at, found.matched), (at(5), 1));
     }
     let leased = f.lease(f.billing, 5, 10).await;
-    let given: Vec<_> = leased
-        .deliveries
-        .iter()
-        .map(|(_, stored)| &stored.event)
-        .collect();
+    let given: Vec<_> = leased.events.iter().map(|stored| &stored.event).collect();
     assert_eq!(given, events.iter().collect::<Vec<_>>());
 }
 
@@ -466,8 +471,9 @@ async fn events_of_one_topic_are_read_back_in_bites(f: Fixture) {
         events: vec![(event("other"), Vec::new()); 10_000],
         request: None,
         audit: None,
+        notified: Vec::new(),
     };
-    f.store.deliveries.append(accepted).await.expect("stored");
+    f.store.ledger.append(accepted).await.expect("stored");
     assert_eq!(
         read(advance(None, 9, usize::MAX)).await,
         (vec![], Some(6)),

@@ -58,6 +58,9 @@ const BANNED: [(&str, &str, &str); 8] = [
     ),
 ];
 
+/// What another database would have to implement. This number only falls.
+const LEDGER_VERBS: usize = 26;
+
 /// The command line's own client speaks to the appliance, not to the world.
 const CLIENT: &str = "src/app/cli/request.rs";
 
@@ -115,6 +118,22 @@ fn is_door(floor: &str) -> bool {
 
 fn is_exception(floor: &str, line: &str) -> bool {
     is_door(floor) && DOORS_MAY_USE.iter().any(|module| line.contains(module))
+}
+
+#[test]
+fn the_ledger_is_a_short_list_of_verbs() {
+    let mut verbs = Vec::new();
+    for (path, text) in product_sources().filter(|(_, text)| text.contains("impl Ledger {")) {
+        assert_eq!(
+            path, "src/store/ledger/mod.rs",
+            "the ledger has one list of verbs"
+        );
+        let public = text
+            .lines()
+            .filter(|line| line.starts_with("    pub async fn "));
+        verbs.extend(public.map(str::to_owned));
+    }
+    assert_eq!(verbs.len(), LEDGER_VERBS, "{}", verbs.join("\n"));
 }
 
 #[test]

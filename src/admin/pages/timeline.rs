@@ -159,28 +159,31 @@ fn attempt_rows(attempts: Vec<DeliveryAttempt>) -> Vec<AttemptRow> {
 impl AttemptRow {
     fn new(attempt: DeliveryAttempt, newest: bool) -> Self {
         let answer = attempt.result;
+        let status = answer.status();
         let delivered = answer.outcome == Outcome::Delivered;
         let tone = if delivered { Tone::Good } else { Tone::Bad };
+        let hint = hint::for_answer(&answer);
+        let response = answer.response.unwrap_or_default();
         Self {
             number: attempt.attempt,
-            hint: hint::for_answer(&answer),
+            hint,
             outcome: Badge::new(tone, answer.outcome.name()),
-            status: answer.status,
+            status,
             started_at: Moment::exactly(attempt.started_at),
             took: print::span(attempt.duration),
             error: answer.error.as_deref().map(sentence),
-            is_bare: answer.status.is_some() && answer.headers.is_empty() && answer.body.is_empty(),
+            is_bare: status.is_some() && response.headers.is_empty() && response.body.is_empty(),
             late: attempt.late.map(|late| {
                 let (status, after) = (late.status, print::span(late.after));
                 format!("It answered {status} after all, {after} after the start.")
             }),
             remote_address: answer.remote_address,
-            headers: headers(answer.headers),
-            body_note: match std::str::from_utf8(&answer.body) {
+            body_note: match std::str::from_utf8(&response.body) {
                 Ok(_) => "",
                 Err(_) => "Not all of it is text; what is not shows as \u{fffd}.",
             },
-            body: print::visible(&String::from_utf8_lossy(&answer.body)),
+            body: print::visible(&String::from_utf8_lossy(&response.body)),
+            headers: headers(response.headers),
             open: newest && !delivered,
         }
     }

@@ -10,6 +10,7 @@ use crate::model::credentials::{Authentication, Credentials};
 use crate::model::delivery::{DeliveryId, DeliveryState};
 use crate::model::destination::WebHook;
 use crate::model::export::Outage;
+use crate::store::{BlobEnd, BlobRequest};
 
 const NEW: &str = "/admin/topics/orders/new-subscription";
 const BILLING: &str = "/admin/topics/orders/subscriptions/billing";
@@ -233,22 +234,29 @@ async fn storage_tells_its_last_blob_and_that_it_is_away() {
     person.send(&edit, &typed).await;
 
     let registry = appliance.broker.registry();
-    let (_, billing) = registry.subscriptions().next().expect("billing");
-    let (exports, now) = (&appliance.store.exports, appliance.clock.now());
+    let (topic, billing) = registry.subscriptions().next().expect("billing");
+    let (ledger, now) = (&appliance.store.ledger, appliance.clock.now());
+    let request = BlobRequest {
+        subscription: billing.id,
+        name: billing.name.clone(),
+        topic: topic.topic.name.clone(),
+        topic_resource_id: topic.resource_id.clone(),
+        now,
+    };
+    let blob = ledger.begin_blob(request).await;
+    let blob = blob.expect("an answer").expect("a blob");
     let outage = Outage::after(None, "no such folder".to_owned(), now, TimeScale::REAL);
-    let failed = exports.mark_outage(billing.id, outage).await;
+    let failed = ledger.end_blob(blob.id, BlobEnd::Failed(outage), now).await;
     failed.expect("an outage");
     let page = person.open(BILLING).await;
     page.expect(&["It takes no dead letters", "1 failure", "no such folder"]);
 
-    let dead = vec![DeliveryId(1)];
-    let blob = exports.begin_blob(billing.id, "BILLING/1.json".to_owned(), dead.clone(), now);
-    let blob = blob.await.expect("a blob");
-    let stored = exports.mark_stored(blob.id, dead, now).await;
+    let stored = BlobEnd::Stored(vec![DeliveryId(1)]);
+    let stored = ledger.end_blob(blob.id, stored, now).await;
     stored.expect("a stored blob");
     let page = person.open(BILLING).await;
-    page.expect(&["The last blob is", "BILLING/1.json"]);
+    page.expect(&["The last blob is", &blob.name]);
     assert!(!page.body.contains("It takes no dead letters"));
     let page = person.open("/admin/dead-letters/1").await;
-    page.expect(&["Exported as", "BILLING/1.json"]);
+    page.expect(&["Exported as", &blob.name]);
 }

@@ -5,7 +5,7 @@ use crate::model::delivery::{AttemptResult, Outcome};
 
 /// The hint for an attempt with this answer; `None` when nothing went wrong.
 pub(crate) fn for_answer(answer: &AttemptResult) -> Option<&'static str> {
-    for_attempt(answer.outcome, answer.status, answer.error.as_deref())
+    for_attempt(answer.outcome, answer.status(), answer.error.as_deref())
 }
 
 fn for_attempt(outcome: Outcome, status: Option<u16>, error: Option<&str>) -> Option<&'static str> {

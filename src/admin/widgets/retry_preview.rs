@@ -6,9 +6,11 @@ use crate::admin::widgets::Moment;
 use crate::admin::widgets::{hint, print};
 use crate::base::{TimeScale, Timestamp};
 use crate::model::dead_letter::DeadLetterReason;
-use crate::model::delivery::{Delivery, DeliveryId, admit};
+use crate::model::delivery::{
+    AttemptResult, Delivery, DeliveryAttempt, DeliveryId, Outcome, admit,
+};
 use crate::model::event::EventKey;
-use crate::model::retry::{FailedAttempt, RetryPolicy};
+use crate::model::retry::RetryPolicy;
 
 /// The attempts of an event published now, the shortest way, and how it ends.
 pub(crate) struct RetryPreview {
@@ -82,13 +84,14 @@ fn times(policy: &RetryPolicy, scale: TimeScale) -> (Vec<Duration>, DeadLetterRe
             times.push(before);
             return (times, DeadLetterReason::MaxDeliveryAttemptsExceeded);
         }
-        let failed = FailedAttempt {
+        let failed = DeliveryAttempt {
             attempt: delivery.attempts,
-            first_attempt_at: start,
-            status: None,
-            retry_after: None,
+            started_at: start + before,
+            duration: Duration::ZERO,
+            result: AttemptResult::of(Outcome::GenericError),
+            late: None,
         };
-        let next_at = policy.next_attempt_at(&failed, start + before, scale, 0.0);
+        let next_at = policy.next_attempt_at(&failed, start, scale, 0.0);
         times.push(next_at.since(start));
         if let Err(reason) = admit(&delivery, policy, next_at, scale) {
             return (times, reason);

@@ -284,16 +284,17 @@ impl From<&DeliveryDetail> for ShownDelivery {
 impl From<&DeliveryAttempt> for Attempt {
     fn from(attempt: &DeliveryAttempt) -> Self {
         let result = &attempt.result;
+        let response = result.response.clone().unwrap_or_default();
         Self {
             attempt: attempt.attempt,
             started_at: attempt.started_at,
             duration_ms: millis(attempt.duration),
             outcome: result.outcome,
-            http_status_code: result.status,
+            http_status_code: result.status(),
             error: result.error.clone(),
             remote_address: result.remote_address.clone(),
-            response_headers: result.headers.clone(),
-            response_body: String::from_utf8_lossy(&result.body).into_owned(),
+            response_headers: response.headers,
+            response_body: String::from_utf8_lossy(&response.body).into_owned(),
             late_http_status_code: attempt.late.map(|late| late.status),
             late_after_ms: attempt.late.map(|late| millis(late.after)),
         }

@@ -21,7 +21,9 @@ use crate::base::Timestamp;
 use crate::broker::ReceiveRequest;
 use crate::model::dead_letter::DeadLetterDetails;
 use crate::model::delivery::DeliveryId;
-use crate::model::lease::{BadToken, Disposition, Lock, LockError, LockToken, SubQueue};
+use crate::model::lease::{
+    BadToken, Disposition, LockChange, LockError, LockOf, LockToken, QueueRef,
+};
 use crate::model::limits::{
     DEAD_LETTER_TEXT_MAX, LOCK_DURATION, LOCK_SECONDS, LOCKS_PER_REQUEST_MAX,
 };
@@ -66,8 +68,7 @@ pub(crate) async fn receive(
     };
     check_count("count, or of sequenceNumbers,", limit)?;
     let request = ReceiveRequest {
-        subscription: subscription.id,
-        queue: SubQueue::DeadLetters,
+        of: QueueRef::dead_letters(subscription.id),
         which,
         limit,
         lock,
@@ -167,55 +168,41 @@ pub(crate) async fn settle(
     check_count("lockTokens", asked.lock_tokens.len())?;
     let tokens: Vec<Result<LockToken, BadToken>> =
         asked.lock_tokens.iter().map(|text| text.parse()).collect();
-    let known = tokens.iter().filter_map(|token| token.ok()).collect();
-    let held: Vec<Lock> = state
-        .broker
-        .locks(known)
-        .await?
-        .into_iter()
-        .flatten()
-        .collect();
-    let ended = match verb.as_str() {
-        "complete" => end(&state, &held, Disposition::Complete).await?,
-        "abandon" => end(&state, &held, Disposition::Abandon).await?,
-        "defer" => end(&state, &held, Disposition::Defer).await?,
-        "deadLetter" => {
-            let details = Arc::new(details(&asked)?);
-            end(&state, &held, Disposition::DeadLetter(details)).await?
-        }
-        "renew" => {
-            let lock = lock_duration(asked.lock_duration_in_seconds)?;
-            let renewed = state.broker.renew_locks(&held, lock).await?;
-            renewed.into_iter().map(|each| each.map(|_| ())).collect()
-        }
+    let disposition = match verb.as_str() {
+        "complete" => Disposition::Complete,
+        "abandon" => Disposition::Abandon,
+        "defer" => Disposition::Defer,
+        "deadLetter" => Disposition::DeadLetter(Arc::new(details(&asked)?)),
+        "renew" => Disposition::Renew {
+            lock_for: lock_duration(asked.lock_duration_in_seconds)?,
+            within: None,
+        },
         _ => {
             return Err(ApiError::not_found(format!(
                 "Locks know no {verb:?}; they know complete, abandon, defer, deadLetter and renew."
             )));
         }
     };
+    let known: Vec<LockToken> = tokens.iter().filter_map(|token| token.ok()).collect();
+    let changes = known.iter().map(|token| LockChange {
+        token: *token,
+        of: LockOf::default(),
+        disposition: disposition.clone(),
+    });
+    let ended = state.broker.settle_locks(changes.collect()).await?;
     let mut answer = SettledTokens::default();
     for (text, token) in asked.lock_tokens.into_iter().zip(tokens) {
         let outcome = token.map_err(Fault::from).and_then(|token| {
-            let place = held.iter().position(|lock| lock.token == token);
+            let place = known.iter().position(|each| *each == token);
             let ended = place.map_or(Err(LockError::LockLost), |place| ended[place]);
             ended.map_err(Fault::from)
         });
         match outcome {
-            Ok(()) => answer.succeeded(text),
+            Ok(_) => answer.succeeded(text),
             Err(Fault { code, message }) => answer.failed(text, code, message, false),
         }
     }
     Ok(Json(answer))
-}
-
-async fn end(
-    state: &ApiState,
-    held: &[Lock],
-    disposition: Disposition,
-) -> Result<Vec<Result<(), LockError>>, ApiError> {
-    let ended = state.broker.settle_locks(held, &disposition).await?;
-    Ok(ended.into_iter().map(|each| each.map(|_| ())).collect())
 }
 
 /// Why one lock was refused (rule N5 for the codes).

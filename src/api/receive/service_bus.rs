@@ -20,7 +20,7 @@ use crate::base::Timestamp;
 use crate::broker::{ManageError, ReceiveError, ReceiveRequest};
 use crate::model::dead_letter::DeadLetterReason;
 use crate::model::delivery::DeliveryId;
-use crate::model::lease::{Disposition, Lock, LockError, LockToken, SubQueue};
+use crate::model::lease::{Disposition, LockChange, LockError, LockOf, LockToken, QueueRef};
 use crate::model::limits::{LOCK_DURATION, RECEIVE_WAIT, RECEIVE_WAIT_MAX, RETRY_AFTER_BUSY_S};
 use crate::model::name::{InvalidName, SubscriptionName, TopicName};
 use crate::model::registry::TopicEntry;
@@ -177,7 +177,13 @@ async fn answer(
         Operation::ReceiveAndDelete => queue.receive_and_delete(wait(uri)?).await,
         Operation::Unlock(claim) => queue.settle(&claim, Disposition::Abandon).await,
         Operation::Complete(claim) => queue.settle(&claim, Disposition::Complete).await,
-        Operation::RenewLock(claim) => queue.renew(&claim).await,
+        Operation::RenewLock(claim) => {
+            let renew = Disposition::Renew {
+                lock_for: LOCK_DURATION,
+                within: None,
+            };
+            queue.settle(&claim, renew).await
+        }
         Operation::Send => Err(Refusal::new(
             StatusCode::BAD_REQUEST,
             "Nobody sends to a dead-letter queue: events come into it when they cannot be \
@@ -279,16 +285,15 @@ impl EntityHandler<'_> {
         let Some(locked) = self.receive(wait).await? else {
             return Ok(StatusCode::NO_CONTENT.into_response());
         };
-        let lock = self.find(locked.token).await?;
-        self.end(lock, Disposition::Complete).await?;
+        let complete = Disposition::Complete;
+        self.change(locked.token, None, complete).await?;
         let (headers, body) = self.message(&locked, None);
         Ok((StatusCode::OK, headers, body).into_response())
     }
 
     async fn receive(&self, wait: Duration) -> Result<Option<Locked>, Refusal> {
         let request = ReceiveRequest {
-            subscription: self.subscription.id,
-            queue: SubQueue::DeadLetters,
+            of: self.queue(),
             which: LockSelection::Due,
             limit: 1,
             lock: LOCK_DURATION,
@@ -298,53 +303,34 @@ impl EntityHandler<'_> {
     }
 
     async fn settle(&self, claim: &Claim, disposition: Disposition) -> Result<Response, Refusal> {
-        let lock = self.claimed(claim).await?;
-        self.end(lock, disposition).await?;
+        let token = claim.token.parse().map_err(|_| LockError::LockLost)?;
+        let message = Some(claim.number_or_id.clone());
+        self.change(token, message, disposition).await?;
         Ok(StatusCode::OK.into_response())
     }
 
-    async fn end(&self, lock: Lock, disposition: Disposition) -> Result<DeliveryId, Refusal> {
-        let settled = self
-            .state
-            .broker
-            .settle_locks(&[lock], &disposition)
-            .await?;
+    /// Changes a lock of this queue; of the message with this number or id, if one is given.
+    async fn change(
+        &self,
+        token: LockToken,
+        message: Option<String>,
+        disposition: Disposition,
+    ) -> Result<DeliveryId, Refusal> {
+        let change = LockChange {
+            token,
+            of: LockOf {
+                queue: Some(self.queue()),
+                message,
+            },
+            disposition,
+        };
+        let settled = self.state.broker.settle_locks(vec![change]).await?;
         let settled = settled.into_iter().next();
         Ok(settled.unwrap_or(Err(LockError::LockLost))?)
     }
 
-    async fn renew(&self, claim: &Claim) -> Result<Response, Refusal> {
-        let lock = self.claimed(claim).await?;
-        let renewed = self
-            .state
-            .broker
-            .renew_locks(&[lock], LOCK_DURATION)
-            .await?;
-        renewed
-            .into_iter()
-            .next()
-            .unwrap_or(Err(LockError::LockLost))?;
-        Ok(StatusCode::OK.into_response())
-    }
-
-    /// The lock behind an address: of this queue, and of the message with this number or id.
-    async fn claimed(&self, claim: &Claim) -> Result<Lock, Refusal> {
-        let token = claim.token.parse().map_err(|_| LockError::LockLost)?;
-        let lock = self.find(token).await?;
-        let named = &claim.number_or_id;
-        match *named == lock.delivery.to_string() || *named == lock.event_id {
-            true => Ok(lock),
-            false => Err(LockError::LockLost.into()),
-        }
-    }
-
-    async fn find(&self, token: LockToken) -> Result<Lock, Refusal> {
-        let found = self.state.broker.locks(vec![token]).await?;
-        let lock = found.into_iter().next().flatten();
-        let here = |lock: &Lock| {
-            lock.subscription == self.subscription.id && lock.queue == SubQueue::DeadLetters
-        };
-        Ok(lock.filter(here).ok_or(LockError::LockLost)?)
+    fn queue(&self) -> QueueRef {
+        QueueRef::dead_letters(self.subscription.id)
     }
 
     /// The event in the subscription's delivery schema, and why it lies here.

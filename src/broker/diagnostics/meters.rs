@@ -17,8 +17,9 @@ use prometheus_client::registry::Registry as Metrics;
 
 use crate::model::delivery::{AttemptResult, Outcome, Settlement};
 use crate::model::registry::{Registry, TopicEntry};
+use crate::model::replay::Progress;
 use crate::model::subscription::{EventSubscription, SubscriptionId};
-use crate::store::{EndedPending, Longest, Pruned, ReplayBatchDone, SettlementRecord, Sizes};
+use crate::store::{Discarded, Longest, Pruned, Sizes};
 
 /// Bucket bounds of durations, in seconds: from a fast disk to the response deadline.
 const SECONDS: [f64; 12] = [
@@ -506,28 +507,16 @@ impl Meters {
             .inc_by(attempts as u64);
     }
 
-    /// Deliveries were completed by a late response.
-    pub(in crate::broker) fn completed_late(
-        &self,
-        topic: &TopicEntry,
-        subscription: &EventSubscription,
-        deliveries: usize,
-    ) {
-        self.delivery_success
-            .get_or_create(&of_subscription(topic, subscription))
-            .inc_by(deliveries as u64);
-    }
-
     /// Deliveries were settled, with or without an attempt.
     pub(in crate::broker) fn settled(
         &self,
         topic: &TopicEntry,
         subscription: &EventSubscription,
-        settled: &[SettlementRecord],
+        settlements: &[Settlement],
     ) {
-        for each in settled {
+        for settlement in settlements {
             let labels = of_subscription(topic, subscription);
-            match each.settlement {
+            match settlement {
                 Settlement::Complete => {
                     self.delivery_success.get_or_create(&labels).inc();
                 }
@@ -558,6 +547,7 @@ impl Meters {
             events: self.pruned_events.get(),
             deliveries: self.pruned_deliveries.get(),
             attempts: self.pruned_attempts.get(),
+            ..Pruned::default()
         }
     }
 
@@ -588,15 +578,17 @@ impl Meters {
     }
 
     /// A replay job stored a batch.
-    pub(in crate::broker) fn replayed(&self, done: &ReplayBatchDone) {
-        for (result, count) in [
-            ("resubmitted", done.resubmitted.len() as u64),
-            ("skipped", done.skipped),
-            ("failed", done.failed),
-        ] {
+    pub(in crate::broker) fn replayed(&self, before: &Progress, after: &Progress) {
+        let counts = |progress: &Progress| {
+            let skipped = progress.skipped.values().sum();
+            [progress.resubmitted, skipped, progress.failed]
+        };
+        let results = ["resubmitted", "skipped", "failed"].into_iter();
+        for (result, (before, after)) in results.zip(counts(before).into_iter().zip(counts(after)))
+        {
             self.replayed
                 .get_or_create(&OfResult { result })
-                .inc_by(count);
+                .inc_by(after - before);
         }
     }
 
@@ -607,7 +599,7 @@ impl Meters {
     }
 
     /// Pending deliveries of deleted subscriptions were ended.
-    pub(in crate::broker) fn ended_with_subscription(&self, ended: EndedPending) {
+    pub(in crate::broker) fn ended_with_subscription(&self, ended: Discarded) {
         self.dropped_with_subscription.inc_by(ended.dropped as u64);
         self.dead_lettered_with_subscription
             .inc_by(ended.dead_lettered as u64);

@@ -7,7 +7,7 @@ use crate::broker::Broker;
 use crate::model::name::{SubscriptionName, TopicName};
 use crate::model::subscription::SubscriptionId;
 use crate::store::StoreError;
-use crate::store::views::{DeliveryTotals, Recount};
+use crate::store::views::{DeliveryTotals, TotalsQuery};
 
 /// How often a recount is repeated if deliveries changed meanwhile.
 const TRIES: usize = 5;
@@ -77,7 +77,8 @@ impl Counts {
 /// A recount of the rows, and whether the counters agree.
 #[derive(Clone, Copy, Debug)]
 pub struct Verified {
-    pub recount: Recount,
+    /// Its `pending` and `dead_letters` are counted from the rows.
+    pub recount: DeliveryTotals,
     pub agrees: bool,
 }
 
@@ -86,7 +87,11 @@ impl Broker {
     pub async fn accounts(&self) -> Result<Vec<Account>, StoreError> {
         let registry = self.registry();
         let ids = registry.subscriptions().map(|(_, each)| each.id).collect();
-        let totals = self.store().views.totals(ids).await?;
+        let query = TotalsQuery {
+            subscriptions: ids,
+            recount: false,
+        };
+        let totals = self.store().ledger.totals(query).await?;
         let accounts = registry.subscriptions().zip(totals);
         let accounts = accounts.map(|((topic, subscription), totals)| Account {
             topic: topic.topic.name.clone(),
@@ -100,15 +105,21 @@ impl Broker {
     /// Recounts one event subscription. Deliveries go on meanwhile, so the counters are read before and
     /// after; this is repeated a few times until they agree.
     pub async fn verify(&self, id: SubscriptionId) -> Result<Verified, StoreError> {
-        let views = &self.store().views;
+        let totals = async |recount| {
+            let query = TotalsQuery {
+                subscriptions: vec![id],
+                recount,
+            };
+            self.store().ledger.totals(query).await
+        };
         let mut verified = Verified {
-            recount: Recount::default(),
+            recount: DeliveryTotals::default(),
             agrees: false,
         };
         for _ in 0..TRIES {
-            let before = views.totals(vec![id]).await?;
-            let recount = views.recount(id).await?;
-            let after = views.totals(vec![id]).await?;
+            let before = totals(false).await?;
+            let recount = totals(true).await?[0];
+            let after = totals(false).await?;
             let is_within = |count: u64, of: fn(&DeliveryTotals) -> u64| {
                 let ends = || before.iter().chain(&after).map(of);
                 ends().min() <= Some(count) && Some(count) <= ends().max()

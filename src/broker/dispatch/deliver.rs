@@ -17,7 +17,7 @@ use crate::model::event::StoredEvent;
 use crate::model::probation::Observation;
 use crate::model::subscription::SubscriptionId;
 use crate::outbound::{DeliveryRequest, LateResponseWait, SendResult};
-use crate::store::{Late, SettlementRecord, StoreError};
+use crate::store::{SettlementRecord, StoreError};
 
 /// Pause before a settlement that failed is stored again. It doubles each time, so that a settlement that
 /// itself undoes its commits does not hold up all others.
@@ -84,14 +84,14 @@ impl Broker {
         let took = ended_at.since(started_at);
         self.meters().attempted(topic, subscription, &result, took);
         let look_again_at = self.observe(&batch, &result, started_at, ended_at);
-        if result.is_gone() {
+        if result.is_gone() == Some(true) {
             self.disable_gone(subscription, ended_at).await;
         }
         let settled = self.settlements(&batch, result, started_at, ended_at);
         let next_due = next_due(&settled);
-        self.meters().settled(topic, subscription, &settled);
-        self.settle_for_sure(subscription.id, settled, ended_at)
-            .await;
+        // The deliveries stay leased until this is stored, so they are not delivered twice.
+        let settle = || self.settle(topic, subscription, settled.clone(), ended_at);
+        until_stored(settled.len(), settle).await;
         slot.next_due = Ok(next_due.into_iter().chain(look_again_at).min());
         drop(slot);
         if let Some(listening) = late {
@@ -142,7 +142,7 @@ impl Broker {
         self.registry().subscription(id)?;
         let seen = Observation {
             outcome: result.outcome,
-            status: result.status,
+            is_gone: result.is_gone(),
             is_probe: batch.is_probe,
         };
         let change = self.health().observe(id, seen, started_at, now);
@@ -185,10 +185,10 @@ impl Broker {
             };
             let (policy, scale) = (&definition.retry_policy, self.time_scale());
             let settlement = settle(delivery, &attempt, policy, scale, jitter);
+            let settlement = settlement.for_destination(&definition.dead_letter);
             SettlementRecord {
-                delivery: delivery.id,
                 attempt: Some(Arc::new(attempt)),
-                settlement: settlement.for_destination(&definition.dead_letter),
+                ..SettlementRecord::of(delivery, settlement)
             }
         };
         let (last, others) = batch
@@ -201,19 +201,6 @@ impl Broker {
             .collect();
         settled.push(settle_one(last, result));
         settled
-    }
-
-    /// Stores settlements. The deliveries stay leased until that is done, so they are not delivered twice.
-    async fn settle_for_sure(
-        &self,
-        subscription: SubscriptionId,
-        settled: Vec<SettlementRecord>,
-        now: Timestamp,
-    ) {
-        let settle = || self.store().deliveries.settle(settled.clone(), now);
-        if until_stored(settled.len(), settle).await.is_some() {
-            self.announce_dead_letters(subscription, &settled);
-        }
     }
 
     /// Waits for the late response of a receiver. Beyond [`crate::model::limits::LATE_RESPONSES_MAX`] the
@@ -244,7 +231,7 @@ impl Broker {
     /// Records a late response. A success completes deliveries that wait for their next attempt; an attempt
     /// that is on the wire is not recalled (rule 7.2).
     async fn settle_late(&self, batch: &Batch, result: &AttemptResult, started_at: Timestamp) {
-        let Some(status) = result.status else {
+        let Some(status) = result.status() else {
             return;
         };
         let (id, now) = (batch.subscription.id, self.clock().now());
@@ -254,22 +241,23 @@ impl Broker {
             false => None,
         };
         let after = now.since(started_at);
+        let (topic, subscription) = (&batch.topic, &batch.subscription);
         let settle = || {
             // Some may be attempted again before this is stored.
             let on_the_wire = self.agenda().held(id);
-            let late = batch.deliveries.iter().map(|delivery| Late {
-                delivery: delivery.id,
-                attempt: delivery.attempts + 1,
-                response: LateResponse { status, after },
-                completes: is_success && !on_the_wire.contains(&delivery.id),
+            let late = batch.deliveries.iter().map(|delivery| {
+                let completes = is_success && !on_the_wire.contains(&delivery.id);
+                SettlementRecord {
+                    delivery: delivery.id,
+                    attempts: delivery.attempts + 1,
+                    attempt: None,
+                    late: Some(LateResponse { status, after }),
+                    settlement: completes.then_some(Settlement::Complete),
+                }
             });
-            let deliveries = &self.store().deliveries;
-            deliveries.settle_late(late.collect(), now)
+            self.settle(topic, subscription, late.collect(), now)
         };
         if let Some(completed) = until_stored(batch.deliveries.len(), settle).await {
-            let (topic, subscription) = (&batch.topic, &batch.subscription);
-            self.meters()
-                .completed_late(topic, subscription, completed.len());
             self.agenda()
                 .recall(id, |(delivery, _)| !completed.contains(&delivery.id));
         }
@@ -335,7 +323,7 @@ async fn unless_it_panics<T>(work: impl Future<Output = T>) -> Result<T, String>
 
 /// When the first of the settled deliveries falls due again.
 pub(super) fn next_due(settled: &[SettlementRecord]) -> Option<Timestamp> {
-    let moments = settled.iter().filter_map(|each| match each.settlement {
+    let moments = settled.iter().filter_map(|each| match each.settlement? {
         Settlement::Retry { at } => Some(at),
         Settlement::Complete | Settlement::DeadLetter(_) | Settlement::Drop(_) => None,
     });

@@ -133,7 +133,7 @@ mod tests {
     fn failures(book: &mut HealthBook, subscription: SubscriptionId, count: u32, at_ms: i64) {
         let seen = Observation {
             outcome: Outcome::Busy,
-            status: Some(503),
+            is_gone: Some(false),
             is_probe: false,
         };
         let at = Timestamp::from_ms(at_ms);

@@ -21,12 +21,17 @@ use crate::broker::dispatch::batch::{Batch, Due, SendBudget, fill};
 use crate::broker::dispatch::deliver::next_due;
 use crate::model::dead_letter::DeadLetterReason;
 use crate::model::delivery::{
-    AttemptResult, Delivery, DeliveryAttempt, Outcome, Settlement, admit, settle_skipped,
+    AttemptResult, Delivery, DeliveryAttempt, DeliveryId, Outcome, Settlement, admit,
+    settle_skipped,
 };
+use crate::model::lease::QueueRef;
 use crate::model::probation::Admission;
 use crate::model::registry::{Registry, TopicEntry};
 use crate::model::subscription::{EventSubscription, SubscriptionId};
-use crate::store::{LeaseRequest, Leased, SettlementRecord, StoreError};
+use crate::store::{
+    FreeChange, FreeChanges, FreeSettled, LeaseRequest, Leased, Settled, SettlementRecord,
+    StoreError,
+};
 
 /// The longest time between two reads of the agenda from the store.
 const POLL_INTERVAL: Duration = Duration::from_secs(30);
@@ -110,12 +115,12 @@ impl Broker {
         let active = registry
             .subscriptions()
             .filter(|(_, each)| each.may_send())
-            .map(|(_, each)| each.id)
+            .map(|(_, each)| QueueRef::pending(each.id))
             .collect();
-        match self.store().deliveries.agenda(active).await {
+        match self.store().ledger.agenda(active).await {
             Ok(agenda) => {
-                for (subscription, at) in agenda {
-                    self.note_due(&[subscription], at);
+                for due in agenda {
+                    self.note_due(&[due.queue.subscription], due.at);
                 }
             }
             Err(error) => tracing::warn!(%error, "the agenda could not be refreshed"),
@@ -226,8 +231,8 @@ impl Broker {
                 false => wanted.max(LEASE_AHEAD),
             };
             let leased = self.lease(topic, subscription, &due, limit).await?;
-            due.extend(leased.deliveries);
             next_due = leased.next_due;
+            due.extend(with_events(leased));
         }
         let due = self.admitted(topic, subscription, due).await?;
         let (batches, waiting) = fill(topic, subscription, due, send_budget);
@@ -249,21 +254,20 @@ impl Broker {
         cause: Outcome,
     ) -> Result<Filled, StoreError> {
         let leased = self.lease(topic, subscription, &[], LEASE_AHEAD).await?;
+        let following = leased.next_due;
         let due = self
-            .admitted(topic, subscription, leased.deliveries)
+            .admitted(topic, subscription, with_events(leased))
             .await?;
         let now = self.clock().now();
-        let settled: Vec<SettlementRecord> = due
+        let skipped: Vec<SettlementRecord> = due
             .iter()
             .map(|(delivery, _)| self.skipped(subscription, delivery, cause, now))
             .collect();
-        let retried = next_due(&settled);
-        self.store().deliveries.settle(settled.clone(), now).await?;
-        self.meters().skipped(topic, subscription, settled.len());
-        self.meters().settled(topic, subscription, &settled);
-        self.announce_dead_letters(subscription.id, &settled);
+        let (attempts, retried) = (skipped.len(), next_due(&skipped));
+        self.settle(topic, subscription, skipped, now).await?;
+        self.meters().skipped(topic, subscription, attempts);
         Ok(Filled {
-            next_due: leased.next_due.into_iter().chain(retried).min(),
+            next_due: following.into_iter().chain(retried).min(),
             ..Filled::default()
         })
     }
@@ -286,10 +290,10 @@ impl Broker {
             late: None,
         };
         let settlement = settle_skipped(delivery, &attempt, cause, policy, scale, jitter);
+        let settlement = settlement.for_destination(&definition.dead_letter);
         SettlementRecord {
-            delivery: delivery.id,
             attempt: Some(Arc::new(attempt)),
-            settlement: settlement.for_destination(&definition.dead_letter),
+            ..SettlementRecord::of(delivery, settlement)
         }
     }
 
@@ -308,8 +312,9 @@ impl Broker {
             limit: limit.saturating_sub(waiting.len()),
             bytes_max: LEASE_BYTES_MAX,
             held,
+            bodies: true,
         };
-        let mut leased = self.store().deliveries.lease(request).await?;
+        let mut leased = self.store().ledger.lease(request).await?;
         let unreadable = std::mem::take(&mut leased.unreadable);
         self.quarantine(topic, subscription, &unreadable).await?;
         Ok(leased)
@@ -326,26 +331,42 @@ impl Broker {
             tracing::error!(delivery.id = %delivery.id, event.key = %delivery.event,
                 subscription.name = %subscription.name, reason, "an event cannot be delivered");
         }
-        let ended = unreadable
-            .iter()
-            .map(|(delivery, _)| ended(subscription, delivery, DeadLetterReason::EventUnreadable));
-        self.end_unattempted(topic, subscription, ended.collect())
-            .await
+        let ended = unreadable.iter().map(|(delivery, _)| {
+            let unreadable = Settlement::DeadLetter(DeadLetterReason::EventUnreadable);
+            let settlement = unreadable.for_destination(&subscription.definition.dead_letter);
+            SettlementRecord::of(delivery, settlement)
+        });
+        let now = self.clock().now();
+        self.settle(topic, subscription, ended.collect(), now)
+            .await?;
+        Ok(())
     }
 
-    async fn end_unattempted(
+    /// Stores settlements, and does what follows from them. Returns the deliveries that were settled: some
+    /// may have ended meanwhile, or been attempted again.
+    async fn settle(
         &self,
         topic: &TopicEntry,
         subscription: &EventSubscription,
-        ended: Vec<SettlementRecord>,
-    ) -> Result<(), StoreError> {
-        if !ended.is_empty() {
-            let now = self.clock().now();
-            self.store().deliveries.settle(ended.clone(), now).await?;
-            self.meters().settled(topic, subscription, &ended);
-            self.announce_dead_letters(subscription.id, &ended);
+        records: Vec<SettlementRecord>,
+        now: Timestamp,
+    ) -> Result<Vec<DeliveryId>, StoreError> {
+        if records.is_empty() {
+            return Ok(Vec::new());
         }
-        Ok(())
+        let settlements: Vec<_> = records
+            .iter()
+            .map(|record| (record.delivery, record.settlement))
+            .collect();
+        let settled = self.store().ledger.settle(records, now).await?;
+        let settled = settlements
+            .into_iter()
+            .zip(settled)
+            .filter(|(_, settled)| *settled == Settled::Done)
+            .filter_map(|((id, settlement), _)| Some((id, settlement?)));
+        let (settled, settlements): (_, Vec<_>) = settled.unzip();
+        self.on_settled(topic, subscription, &settlements);
+        Ok(settled)
     }
 
     /// Keeps the deliveries that may be attempted, and ends those that have used up their retry policy.
@@ -358,26 +379,29 @@ impl Broker {
         let mut exhausted = Vec::new();
         let is_allowed = |(delivery, _): &Due| {
             let ended = self.exhausted(topic, subscription, delivery);
+            let ended = ended.map(|settlement| SettlementRecord::of(delivery, settlement));
             let is_allowed = ended.is_none();
             exhausted.extend(ended);
             is_allowed
         };
         let admitted = due.into_iter().filter(is_allowed).collect();
-        self.end_unattempted(topic, subscription, exhausted).await?;
+        let now = self.clock().now();
+        self.settle(topic, subscription, exhausted, now).await?;
         Ok(admitted)
     }
 
     /// How a due delivery ends that may not be attempted any more.
-    fn exhausted(
+    pub(super) fn exhausted(
         &self,
         topic: &TopicEntry,
         subscription: &EventSubscription,
         delivery: &Delivery,
-    ) -> Option<SettlementRecord> {
+    ) -> Option<Settlement> {
         let (now, scale) = (self.clock().now(), self.time_scale());
         let policy = topic.retry_policy(subscription);
         let reason = admit(delivery, &policy, now, scale).err()?;
-        Some(ended(subscription, delivery, reason))
+        let dead_letter = Settlement::DeadLetter(reason);
+        Some(dead_letter.for_destination(&subscription.definition.dead_letter))
     }
 
     /// Ends deliveries that have used up their retry policy while nobody sends them, because their
@@ -401,24 +425,37 @@ impl Broker {
         subscription: &EventSubscription,
     ) -> Result<bool, StoreError> {
         let now = self.clock().now();
-        let deliveries = &self.store().deliveries;
-        let due = deliveries
-            .oldest_due(subscription.id, now, EXHAUSTED_BATCH_MAX)
-            .await?;
-        let on_the_wire = self.agenda().held(subscription.id);
-        let exhausted = due
-            .iter()
-            .filter(|delivery| !on_the_wire.contains(&delivery.id))
-            .filter_map(|delivery| self.exhausted(topic, subscription, delivery));
-        let exhausted: Vec<_> = exhausted.collect();
-        let goes_on = exhausted.len() == EXHAUSTED_BATCH_MAX;
-        if !exhausted.is_empty() {
-            // Some may be locked by a receiver meanwhile.
-            let ended = deliveries.settle_unlocked(exhausted, now).await?;
-            self.meters().settled(topic, subscription, &ended);
-            self.announce_dead_letters(subscription.id, &ended);
+        let ledger = &self.store().ledger;
+        let oldest = LeaseRequest {
+            subscription: subscription.id,
+            now,
+            limit: EXHAUSTED_BATCH_MAX,
+            bytes_max: usize::MAX,
+            held: self.agenda().held(subscription.id), // on the wire
+            bodies: false,
+        };
+        let due = ledger.lease(oldest).await?.deliveries;
+        let exhausted = due.iter().filter_map(|delivery| {
+            let settlement = self.exhausted(topic, subscription, delivery)?;
+            Some((delivery.id, settlement))
+        });
+        let (ids, settlements): (Vec<_>, Vec<_>) = exhausted.unzip();
+        if ids.is_empty() {
+            return Ok(false);
         }
-        Ok(goes_on)
+        let ends = settlements.iter().copied().map(FreeChange::End);
+        let request = FreeChanges {
+            changes: ids.into_iter().zip(ends).collect(),
+            audit: None,
+            rest: 0,
+            now,
+        };
+        let ended = settlements.iter().zip(ledger.settle_free(request).await?);
+        // Some may have been locked by a receiver meanwhile.
+        let ended = ended.filter(|(_, ended)| matches!(ended, FreeSettled::Done(_)));
+        let ended: Vec<_> = ended.map(|(settlement, _)| *settlement).collect();
+        self.on_settled(topic, subscription, &ended);
+        Ok(settlements.len() == EXHAUSTED_BATCH_MAX)
     }
 
     /// Whether the dispatcher sends its deliveries, or it is deleted.
@@ -429,18 +466,9 @@ impl Broker {
     }
 }
 
-/// How a delivery ends without another attempt.
-fn ended(
-    subscription: &EventSubscription,
-    delivery: &Delivery,
-    reason: DeadLetterReason,
-) -> SettlementRecord {
-    let for_destination = &subscription.definition.dead_letter;
-    SettlementRecord {
-        delivery: delivery.id,
-        attempt: None,
-        settlement: Settlement::DeadLetter(reason).for_destination(for_destination),
-    }
+/// What was leased, each delivery with its event.
+fn with_events(leased: Leased) -> Vec<Due> {
+    leased.deliveries.into_iter().zip(leased.events).collect()
 }
 
 fn own_limits(registry: &Registry, id: SubscriptionId) -> OwnLimits {

@@ -7,7 +7,7 @@ use crate::model::delivery::{DeliveryId, DeliveryState};
 use crate::model::destination::DeliveryMode;
 use crate::model::probation::Admission;
 use crate::model::subscription::SubscriptionId;
-use crate::store::{RetriedNow, StoreError};
+use crate::store::{FreeChange, FreeChanges, FreeSettled, StoreError};
 
 /// Why a delivery is not retried now. It stays as it is.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -60,14 +60,21 @@ impl Broker {
     ) -> Result<Option<Hold>, RetryNowError> {
         let audit = by.did(AuditAction::RetryNow, TargetKind::Delivery.named(id));
         let now = self.clock().now();
-        match self.store().deliveries.retry_now(id, audit, now).await? {
-            RetriedNow::Due(subscription) => {
-                self.set_free(subscription, now);
-                Ok(self.hold(subscription))
+        let request = FreeChanges {
+            changes: vec![(id, FreeChange::RetryNow)],
+            audit: Some(audit),
+            rest: 0,
+            now,
+        };
+        let settled = self.store().ledger.settle_free(request).await?;
+        match settled.first() {
+            Some(FreeSettled::Done(subscription)) => {
+                self.set_free(*subscription, now);
+                Ok(self.hold(*subscription))
             }
-            RetriedNow::Held => Err(RetryNowError::Held(id)),
-            RetriedNow::Ended(state) => Err(RetryNowError::NotPending(id, state)),
-            RetriedNow::Missing => Err(RetryNowError::NotFound(id)),
+            Some(FreeSettled::Held) => Err(RetryNowError::Held(id)),
+            Some(FreeSettled::In(state)) => Err(RetryNowError::NotPending(id, *state)),
+            Some(FreeSettled::Missing) | None => Err(RetryNowError::NotFound(id)),
         }
     }
 }

@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use tokio::task::JoinSet;
 
-use crate::base::Timestamp;
 use crate::broker::Broker;
 use crate::model::blob_storage::BlobStorage;
 use crate::model::export::{Outage, WhenUnavailable};
@@ -17,10 +16,10 @@ use crate::model::limits::BLOBS_AT_ONCE_MAX;
 use crate::model::registry::TopicEntry;
 use crate::model::subscription::{DeadLetterDestination, EventSubscription};
 use crate::outbound::Blob;
-use crate::store::{ExportStatus, Exported, PendingBlob, StoreError};
+use crate::store::{BlobEnd, BlobRequest, DiscardRequest, ExportStatus, PendingBlob, StoreError};
 use crate::wire::blob_created::BlobCreated;
 use crate::wire::dead_letter::RecordOf;
-use crate::wire::dead_letter_blob::{self, BlobTitle};
+use crate::wire::dead_letter_blob;
 
 /// Pause after a round without work.
 const ROUND_INTERVAL: Duration = Duration::from_secs(1);
@@ -59,10 +58,10 @@ impl Broker {
         let _one_at_a_time = self.shared.exporting.lock().await;
         let exporters = self.exporters();
         let ids = || exporters.iter().map(|each| each.subscription.id);
-        let exports = &self.store().exports;
-        exports.release_others(ids().collect()).await?;
+        let ledger = &self.store().ledger;
+        ledger.release_blobs(ids().collect()).await?;
         let mut due = Vec::new();
-        for status in exports.statuses(ids().collect()).await? {
+        for status in ledger.export_statuses(ids().collect()).await? {
             let exporter = exporters
                 .iter()
                 .find(|each| each.subscription.id == status.subscription);
@@ -73,7 +72,7 @@ impl Broker {
             }
         }
         let mark_stored = self.export_all(due).await;
-        let statuses = exports.statuses(ids().collect()).await?;
+        let statuses = ledger.export_statuses(ids().collect()).await?;
         let outages = statuses.into_iter();
         let outages = outages.filter_map(|each| Some((each.subscription, each.outage?)));
         *self.shared.outages.lock().unwrap() = outages.collect();
@@ -111,7 +110,7 @@ impl Broker {
         }
         let delay = self.time_scale().shrink(self.options().exports.delay);
         let is_ripe = status.oldest.is_some_and(|oldest| oldest + delay <= now);
-        status.pending.is_some() || is_ripe
+        status.is_pending || is_ripe
     }
 
     /// Drops dead letters that have waited too long for storage, if the settings say so.
@@ -128,9 +127,10 @@ impl Broker {
             return Ok(());
         };
         loop {
-            let exports = &self.store().exports;
             let of = status.subscription;
-            let dropped = exports.drop_old(of, before, BATCH, now).await?;
+            let old = DiscardRequest::DeadLetters { of, before };
+            let discarded = self.store().ledger.discard(old, BATCH, now).await?;
+            let dropped = discarded.count();
             self.meters().exports_given_up(dropped);
             if dropped > 0 {
                 tracing::warn!(
@@ -173,67 +173,51 @@ impl Broker {
         exporter: &Exporter,
         status: ExportStatus,
     ) -> Result<bool, StoreError> {
-        let blob = match status.pending {
-            Some(pending) => pending,
-            None => match self.begin_blob(exporter).await? {
-                Some(begun) => begun,
-                None => return Ok(false), // taken out of the queue meanwhile
-            },
+        let request = BlobRequest {
+            subscription: exporter.subscription.id,
+            name: exporter.subscription.name.clone(),
+            topic: exporter.topic.topic.name.clone(),
+            topic_resource_id: exporter.topic.resource_id.clone(),
+            now: self.clock().now(),
         };
-        let contents = self.store().exports.contents(blob.id).await?;
-        if contents.readable.is_empty() && contents.unreadable == 0 {
-            self.store().exports.release(blob.id).await?;
+        let Some(blob) = self.store().ledger.begin_blob(request).await? else {
+            return Ok(false); // its dead letters have been taken out of the queue meanwhile
+        };
+        if blob.dead_letters.is_empty() && blob.unreadable == 0 {
+            self.end_blob(&blob, BlobEnd::Released).await?;
             return Ok(false);
         }
-        if !contents.readable.is_empty() {
-            match self.put(exporter, &blob, &contents.readable).await {
+        if !blob.dead_letters.is_empty() {
+            match self.put(exporter, &blob).await {
                 Ok(created) => self.publish_blob_created(&created).await?,
                 Err(error) => {
-                    self.export_failed(exporter, status.outage, error).await?;
+                    let outage = self.outage_after(exporter, status.outage, error);
+                    self.end_blob(&blob, BlobEnd::Failed(outage)).await?;
                     return Ok(false);
                 }
             }
         }
-        self.mark_stored(&blob, contents.readable).await?;
+        let stored: Vec<_> = blob.dead_letters.iter().map(|each| each.delivery).collect();
+        let count = stored.len();
+        self.end_blob(&blob, BlobEnd::Stored(stored)).await?;
+        self.meters().exported(count);
+        tracing::debug!(blob = blob.name, count, "dead letters were exported");
         Ok(true)
     }
 
-    async fn begin_blob(&self, exporter: &Exporter) -> Result<Option<PendingBlob>, StoreError> {
+    async fn end_blob(&self, blob: &PendingBlob, end: BlobEnd) -> Result<(), StoreError> {
         let now = self.clock().now();
-        let Exporter {
-            topic,
-            subscription,
-            ..
-        } = exporter;
-        let exports = &self.store().exports;
-        let Some(found) = exports.find_exportable(subscription.id, now).await? else {
-            return Ok(None);
-        };
-        let title = BlobTitle {
-            topic_resource_id: &topic.resource_id,
-            topic: &topic.topic.name,
-            subscription: &subscription.name,
-            first: found.dead_letters[0],
-            first_published_at: found.first_published_at,
-            at: now,
-        };
-        let name = title.name();
-        let begun = exports.begin_blob(subscription.id, name, found.dead_letters, now);
-        begun.await.map(Some)
+        self.store().ledger.end_blob(blob.id, end, now).await
     }
 
-    async fn put(
-        &self,
-        exporter: &Exporter,
-        blob: &PendingBlob,
-        dead_letters: &[Exported],
-    ) -> Result<BlobCreated, String> {
+    async fn put(&self, exporter: &Exporter, blob: &PendingBlob) -> Result<BlobCreated, String> {
         let record = RecordOf {
             topic: &exporter.topic.topic.name,
             topic_resource_id: &exporter.topic.resource_id,
             definition: Some(&exporter.subscription.definition),
         };
-        let records: Vec<_> = dead_letters
+        let records: Vec<_> = blob
+            .dead_letters
             .iter()
             .map(|each| record.write(&each.event, &each.facts))
             .collect();
@@ -256,29 +240,10 @@ impl Broker {
         Ok(created)
     }
 
-    async fn mark_stored(
-        &self,
-        blob: &PendingBlob,
-        dead_letters: Vec<Exported>,
-    ) -> Result<(), StoreError> {
+    /// The outage of a storage after another upload that failed.
+    fn outage_after(&self, exporter: &Exporter, before: Option<Outage>, error: String) -> Outage {
         let now = self.clock().now();
-        let dead_letters: Vec<_> = dead_letters.iter().map(|each| each.delivery).collect();
-        let count = dead_letters.len();
-        let exports = &self.store().exports;
-        exports.mark_stored(blob.id, dead_letters, now).await?;
-        self.meters().exported(count);
-        tracing::debug!(blob = blob.name, count, "dead letters were exported");
-        Ok(())
-    }
-
-    async fn export_failed(
-        &self,
-        exporter: &Exporter,
-        outage: Option<Outage>,
-        error: String,
-    ) -> Result<(), StoreError> {
-        let now: Timestamp = self.clock().now();
-        let outage = Outage::after(outage, error, now, self.time_scale());
+        let outage = Outage::after(before, error, now, self.time_scale());
         tracing::warn!(
             topic.name = %exporter.topic.topic.name,
             subscription.name = %exporter.subscription.name,
@@ -287,7 +252,6 @@ impl Broker {
             "dead letters wait, because their storage is unreachable"
         );
         self.meters().export_failed();
-        let id = exporter.subscription.id;
-        self.store().exports.mark_outage(id, outage).await
+        outage
     }
 }

@@ -5,13 +5,10 @@ pub(super) mod retention;
 
 use std::time::Duration;
 
-use crate::base::Timestamp;
 use crate::broker::Broker;
-use crate::model::limits::{
-    BLOB_NAMES_KEPT, DAYS_KEPT, HOURS_KEPT, MINUTES_KEPT, REJECTION_LIFE, REQUEST_ID_WINDOW,
-};
+use crate::model::limits::REJECTION_LIFE;
 use crate::model::login_failures::LOGIN_FAILURES_LIFE;
-use crate::store::{Granularity, StoreError};
+use crate::store::StoreError;
 
 /// Pause between two rounds. Handshakes must expire within a second of their window, and rejections are
 /// limited per second.
@@ -49,36 +46,13 @@ impl Broker {
         let now = self.clock().now();
         self.end_pending_of_deleted().await?;
         self.end_exhausted().await?;
-        self.store().notices.forget(now).await?;
         self.store().accounts.delete_expired_sessions(now).await?;
         self.store()
             .accounts
             .delete_login_failures(now - LOGIN_FAILURES_LIFE)
             .await?;
         self.store().rejections.forget(now - REJECTION_LIFE).await?;
-        while self
-            .store()
-            .upkeep
-            .delete_request_marks(now - REQUEST_ID_WINDOW, BATCH)
-            .await?
-            == BATCH
-        {}
-        self.store()
-            .exports
-            .delete_names(now - BLOB_NAMES_KEPT, BATCH)
-            .await?;
-        self.roll_up_counters(now).await
-    }
-
-    /// Rolls old counters up, and deletes the oldest.
-    async fn roll_up_counters(&self, now: Timestamp) -> Result<(), StoreError> {
-        let upkeep = &self.store().upkeep;
-        while upkeep
-            .roll_up(Granularity::Hour, now - MINUTES_KEPT)
-            .await?
-        {}
-        while upkeep.roll_up(Granularity::Day, now - HOURS_KEPT).await? {}
-        while upkeep.delete_rollups(now - DAYS_KEPT, BATCH).await? == BATCH {}
+        while self.store().ledger.tidy(now, BATCH).await? {}
         Ok(())
     }
 }

@@ -7,7 +7,7 @@ use crate::base::Timestamp;
 use crate::broker::Broker;
 use crate::model::event::EventKey;
 use crate::model::retention::{Pressure, RetentionRules, Room};
-use crate::store::{PruneBatch, Pruned, Sizes, StoreError};
+use crate::store::{PruneBatch, PruneRequest, Pruned, Sizes, StoreError};
 
 /// Pause between two rounds.
 const ROUND_INTERVAL: Duration = Duration::from_secs(10);
@@ -159,15 +159,15 @@ impl Broker {
         while !self.is_stopping() && for_the_disk < DISK_ROUND_BYTES {
             let started_at = self.clock().now();
             let cutoff = self.options().retention.cutoff(started_at, pressure);
-            let upkeep = &self.store().upkeep;
-            let found = upkeep
-                .find_prunable(retention_cursor.at, cutoff, BATCH)
-                .await?;
-            if !found.events.is_empty() {
-                let pruned = upkeep.prune(found.events, cutoff).await?;
-                self.meters().pruned(pruned);
-            }
-            match found.last_seen {
+            let request = PruneRequest {
+                after: retention_cursor.at,
+                cutoff,
+                batch: BATCH,
+                dry_run: false,
+            };
+            let pruned = self.store().ledger.prune(request).await?;
+            self.meters().pruned(pruned);
+            match pruned.last_seen {
                 Some((event, published_at)) if published_at <= cutoff.delivered => {
                     retention_cursor.at = event;
                 }
@@ -179,7 +179,7 @@ impl Broker {
             match pressure {
                 Some(Pressure::Size) if self.measure().await? != pressure => return Ok(()),
                 Some(Pressure::Size) => {}
-                Some(Pressure::Disk) => for_the_disk += found.bytes,
+                Some(Pressure::Disk) => for_the_disk += pruned.bytes,
                 None => {}
             }
             self.rest_since(started_at).await;
@@ -236,7 +236,7 @@ impl Broker {
         Ok(StorageStatus {
             sizes,
             pressure,
-            oldest: self.store().upkeep.oldest().await?,
+            oldest: self.oldest_event().await?,
             pruned: self.meters().pruned_so_far(),
         })
     }
@@ -250,13 +250,31 @@ impl Broker {
         })
     }
 
+    async fn oldest_event(&self) -> Result<Option<(EventKey, Timestamp)>, StoreError> {
+        let request = PruneRequest {
+            after: EventKey(0),
+            cutoff: self.options().retention.cutoff(Timestamp::default(), None),
+            batch: PruneBatch {
+                events: 1,
+                ..PREVIEW_BATCH
+            },
+            dry_run: true,
+        };
+        Ok(self.store().ledger.prune(request).await?.last_seen)
+    }
+
     async fn preview(&self, rules: &RetentionRules) -> Result<Preview, StoreError> {
         let cutoff = rules.cutoff(self.clock().now(), None);
         let (mut preview, mut at) = (Preview::default(), EventKey(0));
         for _ in 0..PREVIEW_BATCHES_MAX {
-            let upkeep = &self.store().upkeep;
-            let found = upkeep.find_prunable(at, cutoff, PREVIEW_BATCH).await?;
-            preview.events += found.events.len() as u64;
+            let request = PruneRequest {
+                after: at,
+                cutoff,
+                batch: PREVIEW_BATCH,
+                dry_run: true,
+            };
+            let found = self.store().ledger.prune(request).await?;
+            preview.events += found.events;
             preview.deliveries += found.deliveries;
             preview.bytes += found.bytes;
             match found.last_seen {

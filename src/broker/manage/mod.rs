@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use crate::base::Timestamp;
 use crate::broker::Broker;
+use crate::broker::publish::Arrival;
 use crate::model::access::{AccessKeys, KeyName};
 use crate::model::audit::{AuditAction, AuditEntry, Caller, SecretKind, Target};
 use crate::model::destination::DeliveryMode;
@@ -26,7 +27,7 @@ use crate::model::subscription::{
     ValidationState,
 };
 use crate::model::topic::{Topic, TopicDefinition};
-use crate::store::{RegistryChange, StoreError};
+use crate::store::{DiscardRequest, Effects, RegistryChange, StoreError};
 use crate::wire::sas;
 
 /// Why a namespace, a topic or an event subscription was not changed.
@@ -536,13 +537,18 @@ impl Broker {
         audit: Option<AuditEntry>,
     ) -> Result<Arc<Registry>, StoreError> {
         let now = self.clock().now();
-        let notice = self.notice_of_change(&change);
-        let audit = audit.map(|entry| (entry, self.registry()));
-        let catalog = &self.store().catalog;
-        let (registry, stored) = catalog.save_with(change, audit, notice, now).await?;
+        let effects = Effects {
+            audit: audit.map(|entry| (entry, self.registry())),
+            notice: self.notice_of_change(&change),
+        };
+        let arrival = effects.notice.as_ref().map(Arrival::of);
+        let ledger = &self.store().ledger;
+        let registry = ledger.change_catalog(change, effects, now).await?;
         let registry = Arc::new(registry);
         *self.shared.registry.write().unwrap() = Arc::clone(&registry);
-        self.on_notices_stored(stored);
+        if let Some(arrival) = arrival {
+            self.on_notice_stored(arrival);
+        }
         Ok(registry)
     }
 
@@ -552,8 +558,8 @@ impl Broker {
             let now = self.clock().now();
             let ended = self
                 .store()
-                .deliveries
-                .end_pending_of_deleted(END_BATCH_MAX, now)
+                .ledger
+                .discard(DiscardRequest::PendingOfDeleted, END_BATCH_MAX, now)
                 .await?;
             self.meters().ended_with_subscription(ended);
             if ended.count() < END_BATCH_MAX {

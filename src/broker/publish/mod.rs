@@ -13,8 +13,32 @@ use crate::model::audit::{AuditAction, AuditEntry, Caller, Target};
 use crate::model::event::{Event, EventKey};
 use crate::model::name::TopicName;
 use crate::model::registry::TopicEntry;
-use crate::model::subscription::EventSubscription;
-use crate::store::{AppendRequest, AppendSummary, Appended, RequestMark, StoreError};
+use crate::model::subscription::{EventSubscription, SubscriptionId};
+use crate::model::topic::TopicId;
+use crate::store::{AppendRequest, Appended, RequestMark, StoreError};
+
+/// What was stored, for those who serve the subscriptions.
+pub(super) struct Arrival {
+    topic: TopicId,
+    /// A subscription is listed once for each event that it gets.
+    targets: Vec<SubscriptionId>,
+    events: usize,
+    /// Events that match no subscription.
+    unmatched: usize,
+}
+
+impl Arrival {
+    /// Of these events, once they are stored.
+    pub(super) fn of(request: &AppendRequest) -> Self {
+        let events = &request.events;
+        Self {
+            topic: request.topic,
+            targets: events.iter().flat_map(|(_, to)| to).copied().collect(),
+            events: events.len(),
+            unmatched: events.iter().filter(|(_, to)| to.is_empty()).count(),
+        }
+    }
+}
 
 /// Why events were not accepted. Nothing was stored, except that after [`StoreError::Closed`] it may have
 /// been.
@@ -113,13 +137,13 @@ impl Broker {
         self.append(topic, accepted).await
     }
 
-    async fn append(
+    pub(super) async fn append(
         &self,
         topic: &TopicEntry,
         accepted: AppendRequest,
     ) -> Result<Vec<EventKey>, StoreError> {
-        let arrival = AppendSummary::of(&accepted);
-        match self.store().deliveries.append(accepted).await? {
+        let arrival = Arrival::of(&accepted);
+        match self.store().ledger.append(accepted).await? {
             Appended::Repeated => Ok(Vec::new()),
             Appended::Stored { events } => {
                 self.arrived(topic, arrival);
@@ -129,7 +153,7 @@ impl Broker {
     }
 
     /// Wakes those who serve the subscriptions of stored events.
-    pub(super) fn arrived(&self, topic: &TopicEntry, arrival: AppendSummary) {
+    pub(super) fn arrived(&self, topic: &TopicEntry, arrival: Arrival) {
         let mut targets = arrival.targets;
         self.meters().matched(topic, &targets, arrival.unmatched);
         self.announce_arrivals(&targets);
@@ -161,5 +185,6 @@ pub(super) fn matched(
         events: events.into_iter().map(with_targets).collect(),
         request,
         audit,
+        notified: Vec::new(),
     }
 }

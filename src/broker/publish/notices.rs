@@ -1,28 +1,28 @@
 //! Notices: events of the appliance for the subscribers of `everpost-system`.
 //!
-//! A notice of a stored change is stored in the same transaction: a subscription is disabled, its validation
-//! has failed, a replay job has ended. Dead letters are counted in the transaction that makes them and
-//! notified from that count, so that a storm of them is a few notices. Probations and disk space are known
-//! only in memory; their notices wait there too, until they are stored or the process ends.
+//! The notice of a changed subscription is stored in the transaction of the change: it is disabled, or its
+//! validation has failed. What only the transaction itself knows leaves a mark there, from which the notice
+//! is made: that a replay job has ended, and how many dead letters there are, so that a storm of them is a few
+//! notices. Probations and disk space are known only in memory; their notices wait there too, until they are
+//! stored or the process ends.
 
 use std::sync::{Arc, Mutex};
 
 use crate::base::{Entropy, Timestamp};
 use crate::broker::Broker;
 use crate::broker::dispatch::health::Change;
-use crate::broker::publish::matched;
+use crate::broker::publish::{Arrival, matched};
 use crate::model::event::Event;
-use crate::model::limits::{NOTICE_WINDOW, NOTICES_WAITING_MAX};
-use crate::model::notice::{DisabledBy, DiskPressure, Notice, ReplayFinished, Subscribed};
+use crate::model::limits::{NOTICE_WINDOW, NOTICES_AT_ONCE_MAX, NOTICES_WAITING_MAX};
+use crate::model::notice::{DisabledBy, DiskPressure, Notice, Subscribed};
 use crate::model::registry::{Registry, TopicEntry};
-use crate::model::replay::ReplayJob;
 use crate::model::retention::Pressure;
 use crate::model::subscription::{
     Disabled, EventSubscription, SubscriptionDefinition, SubscriptionId, Validation,
     ValidationState,
 };
 use crate::model::system_topic::SystemTopic;
-use crate::store::{AppendRequest, AppendSummary, RegistryChange, StoreError};
+use crate::store::{AppendRequest, RegistryChange, StoreError};
 use crate::wire::notice::to_event;
 
 /// Notices that are not stored yet.
@@ -57,18 +57,6 @@ impl NoticePublisher {
     pub(in crate::broker) fn accepted(&self, notice: &Notice) -> AppendRequest {
         matched(&self.topic, vec![self.event(notice)], None, None, self.now)
     }
-
-    /// The notice that a replay job has ended, if it has.
-    pub(in crate::broker) fn finished(&self, job: &ReplayJob) -> Option<AppendRequest> {
-        let finished = ReplayFinished {
-            job: job.id,
-            state: job.state,
-            total: job.request.total,
-            progress: job.progress.clone(),
-        };
-        let notice = Notice::ReplayFinished(finished);
-        job.state.is_ended().then(|| self.accepted(&notice))
-    }
 }
 
 impl Broker {
@@ -93,18 +81,11 @@ impl Broker {
         Some(notice_publisher.accepted(&notice))
     }
 
-    /// Follow-ups for notices that have been stored.
-    pub(in crate::broker) fn on_notices_stored(
-        &self,
-        arrivals: impl IntoIterator<Item = AppendSummary>,
-    ) {
-        let registry = self.registry();
-        for arrival in arrivals {
-            if let Some(topic) = registry.topic_by_id(arrival.topic) {
-                let published = arrival.events;
-                self.meters().published_of_ours(topic, published);
-                self.arrived(topic, arrival);
-            }
+    /// Follow-ups for a notice that was stored with a change.
+    pub(in crate::broker) fn on_notice_stored(&self, notice: Arrival) {
+        if let Some(topic) = self.registry().topic_by_id(notice.topic) {
+            self.meters().published_of_ours(topic, notice.events);
+            self.arrived(topic, notice);
         }
     }
 
@@ -181,19 +162,35 @@ impl Broker {
                 return Err(error);
             }
         }
-        let (now, quiet) = (
-            notice_publisher.now,
-            self.time_scale().shrink(NOTICE_WINDOW),
-        );
-        let publish_notices = move |added: &_| {
-            notice_publisher.accepted(&Notice::DeadLettersAdded(Clone::clone(added)))
-        };
-        let notices = &self.store().notices;
-        let on_notices_stored = notices
-            .publish_dead_letter_notices(now, quiet, publish_notices)
-            .await?;
-        self.on_notices_stored(on_notices_stored);
-        Ok(())
+        self.publish_owed(&notice_publisher).await
+    }
+
+    /// Publishes the notices of the marks that changes have left.
+    async fn publish_owed(&self, publisher: &NoticePublisher) -> Result<(), StoreError> {
+        let ledger = &self.store().ledger;
+        loop {
+            let quiet = self.time_scale().shrink(NOTICE_WINDOW);
+            let owed = ledger.owed_notices(publisher.now, quiet, NOTICES_AT_ONCE_MAX);
+            let owed = owed.await?;
+            if owed.is_empty() {
+                return Ok(()); // as nearly always
+            }
+            let found = owed.len();
+            let events = owed.iter().map(|each| publisher.event(&each.notice));
+            let mut request = matched(
+                &publisher.topic,
+                events.collect(),
+                None,
+                None,
+                publisher.now,
+            );
+            request.notified = owed.into_iter().map(|each| each.mark).collect();
+            let published = self.append(&publisher.topic, request).await?.len();
+            self.meters().published_of_ours(&publisher.topic, published);
+            if found < NOTICES_AT_ONCE_MAX {
+                return Ok(());
+            }
+        }
     }
 }
 

@@ -61,7 +61,7 @@ impl Broker {
         let id = subscription.id;
         let target = Target::subscription(&topic.topic.name, &subscription.name);
         let audit = by.did(AuditAction::SendEvent { event: key.0 }, target);
-        match self.store().deliveries.send(key, id, audit, now).await? {
+        match self.store().ledger.send(key, id, audit, now).await? {
             Sent::Already(delivery) => Err(SendError::Already(name.to_owned(), key, delivery)),
             Sent::Missing => Err(missing()),
             Sent::As(delivery) => {

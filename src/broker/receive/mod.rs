@@ -2,19 +2,18 @@
 
 pub(super) mod pull;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use crate::base::Timestamp;
 use crate::broker::Broker;
 use crate::model::audit::{AuditAction, Caller, Target};
 use crate::model::dead_letter_filter::DeadLetterFilter;
-use crate::model::delivery::{DeliveryId, Settlement, admit};
+use crate::model::delivery::{DeliveryId, Settlement};
 use crate::model::lease::{
-    Disposition, Lock, LockError, LockSettlement, LockToken, SubQueue, dispose,
+    Disposition, LockChange, LockEnd, LockError, LockOf, LockToken, NEVER, QueueRef, SubQueue,
 };
 use crate::model::limits::{LOCK_BYTES_MAX, RECEIVERS_WAITING_MAX};
 use crate::model::name::SubscriptionName;
@@ -22,7 +21,8 @@ use crate::model::registry::TopicEntry;
 use crate::model::subscription::{DeadLetterDestination, EventSubscription, SubscriptionId};
 use crate::store::views::DeadLetterQuery;
 use crate::store::{
-    LockBatch, LockRequest, LockSelection, Locked, SettledLock, SettlementRecord, StoreError,
+    FreeChange, FreeChanges, FreeSettled, LockBatch, LockChanges, LockRequest, LockSelection,
+    LockSettled, Locked, StoreError,
 };
 
 /// How long a receiver waits before the store is read again: a lock may lapse.
@@ -34,8 +34,7 @@ const REMOVE_BATCH_MAX: usize = 250;
 /// What to receive.
 #[derive(Clone, Debug)]
 pub struct ReceiveRequest {
-    pub subscription: SubscriptionId,
-    pub queue: SubQueue,
+    pub of: QueueRef,
     pub which: LockSelection,
     /// The most deliveries to lock.
     pub limit: usize,
@@ -73,9 +72,12 @@ impl Broker {
     /// Locks what can be received from a queue now.
     pub async fn receive(&self, request: &ReceiveRequest) -> Result<Vec<Locked>, ReceiveError> {
         let registry = self.registry();
-        let found = registry.subscription(request.subscription);
+        let found = registry.subscription(request.of.subscription);
         let (topic, subscription) = found.ok_or(ReceiveError::SubscriptionDeleted)?;
-        match (request.queue, subscription.definition.destination.queue()) {
+        match (
+            request.of.queue,
+            subscription.definition.destination.queue(),
+        ) {
             (SubQueue::DeadLetters, _) => Ok(self.lock(request).await?.locked),
             // The dispatcher's leases are in memory, where no receiver sees them.
             (SubQueue::Pending, None) => Err(ReceiveError::Pushed(subscription.name.clone())),
@@ -111,15 +113,14 @@ impl Broker {
         let now = self.clock().now();
         let tokens = std::iter::repeat_with(|| LockToken::generate(self.entropy()));
         let request = LockRequest {
-            subscription: request.subscription,
-            queue: request.queue,
+            of: request.of,
             which: request.which.clone(),
             now,
             until: now + request.lock,
             tokens: tokens.take(request.limit).collect(),
             bytes_max: LOCK_BYTES_MAX,
         };
-        self.store().deliveries.lock(request).await
+        self.store().ledger.lock(request).await
     }
 
     /// Like [`Broker::receive`], but waits up to `wait` for the first delivery.
@@ -160,10 +161,9 @@ impl Broker {
     }
 
     async fn time_until_due(&self, request: &ReceiveRequest) -> Result<Duration, StoreError> {
-        let (subscription, queue) = (request.subscription, request.queue);
-        let due = self.store().deliveries.first_due(subscription, queue);
+        let due = self.store().ledger.agenda(vec![request.of]).await?;
         let now = self.clock().now();
-        Ok(due.await?.map_or(LOOK_INTERVAL, |at| at.since(now)))
+        Ok(due.first().map_or(LOOK_INTERVAL, |due| due.at.since(now)))
     }
 
     /// Keeps the locked deliveries that may be handed out, and ends those that have used up their retry
@@ -174,104 +174,73 @@ impl Broker {
         subscription: &EventSubscription,
         locked: Vec<Locked>,
     ) -> Result<Vec<Locked>, StoreError> {
-        let (now, scale) = (self.clock().now(), self.time_scale());
-        let policy = topic.retry_policy(subscription);
-        let (mut ended, mut settlements) = (Vec::new(), Vec::new());
+        let of = QueueRef::pending(subscription.id);
+        let mut exhausted = Vec::new();
         let is_allowed = |each: &Locked| {
-            let Err(reason) = admit(&each.delivery, &policy, now, scale) else {
-                return true;
-            };
-            let settlement = Settlement::DeadLetter(reason)
-                .for_destination(&subscription.definition.dead_letter);
-            ended.push(SettledLock {
+            let ended = self.exhausted(topic, subscription, &each.delivery);
+            let is_allowed = ended.is_none();
+            exhausted.extend(ended.map(|settlement| LockChange {
                 token: each.token,
-                settlement: LockSettlement::Settle(settlement),
-                result: None,
-            });
-            settlements.push(SettlementRecord {
-                delivery: each.delivery.id,
-                attempt: None,
-                settlement,
-            });
-            false
+                of: LockOf::any_of(of),
+                disposition: Disposition::GiveUp(settlement),
+            }));
+            is_allowed
         };
         let handed_out = locked.into_iter().filter(is_allowed).collect();
-        if !ended.is_empty() {
-            self.store().deliveries.settle_locks(ended, now).await?;
-            self.meters().settled(topic, subscription, &settlements);
-            self.announce_dead_letters(subscription.id, &settlements);
-        }
+        self.settle_locks(exhausted).await?;
         Ok(handed_out)
     }
 
-    /// The locks of these tokens, in their order.
-    pub async fn locks(&self, tokens: Vec<LockToken>) -> Result<Vec<Option<Lock>>, StoreError> {
-        let now = self.clock().now();
-        self.store().deliveries.locks(tokens, now).await
-    }
-
-    /// Renews locks: they end `lock` from now on.
-    pub async fn renew_locks(
-        &self,
-        locks: &[Lock],
-        lock: Duration,
-    ) -> Result<Vec<Result<Timestamp, LockError>>, StoreError> {
-        let now = self.clock().now();
-        let until = now + lock;
-        let tokens = locks.iter().map(|lock| lock.token).collect();
-        let renewed = self.store().deliveries.renew(tokens, until, now).await?;
-        Ok(renewed
-            .into_iter()
-            .map(|each| each.map(|()| until))
-            .collect())
-    }
-
-    /// Settles locks. Returns the result of each.
+    /// Settles and renews locks. Returns what became of each.
     pub async fn settle_locks(
         &self,
-        locks: &[Lock],
-        disposition: &Disposition,
+        changes: Vec<LockChange>,
     ) -> Result<Vec<Result<DeliveryId, LockError>>, StoreError> {
-        self.settle_each(locks, |_| disposition.clone()).await
+        if changes.is_empty() {
+            return Ok(Vec::new());
+        }
+        let request = LockChanges {
+            dropping: self.dropping(&changes),
+            changes,
+            now: self.clock().now(),
+        };
+        let settled = self.store().ledger.settle_locks(request).await?;
+        let each = settled.into_iter().map(|settled| {
+            let LockSettled { lock, end } = settled?;
+            self.on_lock_settled(lock.of, end);
+            Ok(lock.delivery)
+        });
+        Ok(each.collect())
     }
 
-    pub(super) async fn settle_each(
-        &self,
-        locks: &[Lock],
-        disposition: impl Fn(&Lock) -> Disposition,
-    ) -> Result<Vec<Result<DeliveryId, LockError>>, StoreError> {
-        let now = self.clock().now();
-        let mut settled = Vec::new();
-        let mut places = Vec::new(); // in `settled`, or the refusal
-        for lock in locks {
-            let kept = self.dead_letter_destination(lock.subscription);
-            places.push(dispose(lock.queue, disposition(lock), &kept).map(
-                |(settlement, result)| {
-                    settled.push(SettledLock {
-                        token: lock.token,
-                        settlement,
-                        result: Some(result),
-                    });
-                    settled.len() - 1
-                },
-            ));
+    /// The subscriptions that keep no dead letters, if one of the changes may make one.
+    fn dropping(&self, changes: &[LockChange]) -> HashSet<SubscriptionId> {
+        let dead_letters =
+            |each: &LockChange| matches!(each.disposition, Disposition::DeadLetter(_));
+        if !changes.iter().any(dead_letters) {
+            return HashSet::new();
         }
-        let meant: Vec<LockSettlement> =
-            settled.iter().map(|each| each.settlement.clone()).collect();
-        let ended = self.store().deliveries.settle_locks(settled, now).await?;
-        let ended: Vec<_> = places
-            .into_iter()
-            .map(|place| place.and_then(|place| ended[place].map(|id| (id, &meant[place]))))
-            .collect();
-        for (lock, ended) in locks.iter().zip(&ended) {
-            if let Ok((id, settlement)) = ended {
-                self.lock_ended(lock, *id, settlement);
+        let registry = self.registry();
+        let subscriptions = registry.subscriptions().map(|(_, each)| each);
+        let drops = subscriptions
+            .filter(|each| each.definition.dead_letter == DeadLetterDestination::Drop)
+            .map(|each| each.id);
+        drops.collect()
+    }
+
+    /// Counts a settled lock, and wakes those who wait for what became available.
+    fn on_lock_settled(&self, of: QueueRef, end: LockEnd) {
+        match (end, of.queue) {
+            (LockEnd::Settled(Settlement::Retry { at }), _) if at != NEVER => {
+                self.shared.arrivals.announce_all(of);
             }
+            (LockEnd::Settled(settlement), SubQueue::Pending) => {
+                if let Some((topic, subscription)) = self.registry().subscription(of.subscription) {
+                    self.on_settled(topic, subscription, &[settlement]);
+                }
+            }
+            (LockEnd::Settled(_), SubQueue::DeadLetters) | (LockEnd::Renewed { .. }, _) => {}
         }
-        Ok(ended
-            .into_iter()
-            .map(|each| each.map(|(id, _)| id))
-            .collect())
     }
 
     /// Removes dead letters from their queues for good, unless they are locked. Returns how many.
@@ -290,10 +259,15 @@ impl Broker {
         let mut audit = Some(entry);
         for batch in found.rows.chunks(REMOVE_BATCH_MAX) {
             rest -= batch.len();
-            let deliveries = &self.store().deliveries;
-            removed += deliveries
-                .remove(batch.to_vec(), audit.clone(), rest, now)
-                .await?;
+            let request = FreeChanges {
+                changes: batch.iter().map(|id| (*id, FreeChange::Remove)).collect(),
+                audit: audit.clone(),
+                rest,
+                now,
+            };
+            let settled = self.store().ledger.settle_free(request).await?;
+            let is_done = |settled: &&FreeSettled| matches!(settled, FreeSettled::Done(_));
+            removed += settled.iter().filter(is_done).count();
             audit = audit.filter(|_| removed == 0);
         }
         Ok(Purged {
@@ -313,57 +287,24 @@ impl Broker {
         }
     }
 
-    fn dead_letter_destination(&self, subscription: SubscriptionId) -> DeadLetterDestination {
-        let registry = self.registry();
-        let found = registry.subscription(subscription);
-        found.map_or(DeadLetterDestination::BuiltInQueue, |(_, each)| {
-            each.definition.dead_letter.clone()
-        })
-    }
-
-    /// Counts an ended lock, and wakes those who wait for what became available.
-    fn lock_ended(&self, lock: &Lock, id: DeliveryId, settlement: &LockSettlement) {
-        match (settlement, lock.queue) {
-            (LockSettlement::Abandon | LockSettlement::Settle(Settlement::Retry { .. }), _) => {
-                self.shared
-                    .arrivals
-                    .announce_all(lock.subscription, lock.queue);
-            }
-            (LockSettlement::Settle(settlement), SubQueue::Pending) => {
-                let settled = [SettlementRecord {
-                    delivery: id,
-                    attempt: None,
-                    settlement: *settlement,
-                }];
-                if let Some((topic, subscription)) = self.registry().subscription(lock.subscription)
-                {
-                    self.meters().settled(topic, subscription, &settled);
-                }
-                self.announce_dead_letters(lock.subscription, &settled);
-            }
-            (LockSettlement::Settle(_), SubQueue::DeadLetters) | (LockSettlement::Defer, _) => {}
-        }
-    }
-
     /// Wakes receivers of pull subscriptions. A subscription is listed once for each event that it gets.
     pub(super) fn announce_arrivals(&self, subscriptions: &[SubscriptionId]) {
-        self.shared
-            .arrivals
-            .announce_each(subscriptions, SubQueue::Pending);
+        self.shared.arrivals.announce_each(subscriptions);
     }
 
-    /// Wakes receivers of a subscription's dead letters.
-    pub(super) fn announce_dead_letters(
+    /// Counts settled deliveries of a subscription, and wakes receivers of its dead letters.
+    pub(super) fn on_settled(
         &self,
-        subscription: SubscriptionId,
-        settled: &[SettlementRecord],
+        topic: &TopicEntry,
+        subscription: &EventSubscription,
+        settlements: &[Settlement],
     ) {
-        let is_dead =
-            |each: &&SettlementRecord| matches!(each.settlement, Settlement::DeadLetter(_));
-        let dead = settled.iter().filter(is_dead).count();
+        self.meters().settled(topic, subscription, settlements);
+        let is_dead = |each: &&Settlement| matches!(each, Settlement::DeadLetter(_));
+        let dead = settlements.iter().filter(is_dead).count();
         if dead > 0 {
-            let arrivals = &self.shared.arrivals;
-            arrivals.announce(subscription, SubQueue::DeadLetters, dead);
+            let queue = QueueRef::dead_letters(subscription.id);
+            self.shared.arrivals.announce(queue, dead);
         }
     }
 }
@@ -371,7 +312,7 @@ impl Broker {
 /// Waiting receivers, by queue.
 #[derive(Default)]
 pub(super) struct Arrivals {
-    waiting: Mutex<HashMap<(SubscriptionId, SubQueue), Waiting>>,
+    waiting: Mutex<HashMap<QueueRef, Waiting>>,
 }
 
 #[derive(Default)]
@@ -383,7 +324,7 @@ struct Waiting {
 /// A registered waiting receiver, until it is dropped.
 struct Waiter<'a> {
     arrivals: &'a Arrivals,
-    queue: (SubscriptionId, SubQueue),
+    queue: QueueRef,
     notify: Arc<Notify>,
 }
 
@@ -394,41 +335,40 @@ impl Arrivals {
         if receivers >= RECEIVERS_WAITING_MAX {
             return Err(ReceiveError::TooManyWaiting);
         }
-        let queue = (request.subscription, request.queue);
-        let here = waiting.entry(queue).or_default();
+        let here = waiting.entry(request.of).or_default();
         here.receivers += 1;
         Ok(Waiter {
             arrivals: self,
-            queue,
+            queue: request.of,
             notify: Arc::clone(&here.notify),
         })
     }
 
     /// Wakes one receiver for each of `count` deliveries.
-    fn announce(&self, subscription: SubscriptionId, queue: SubQueue, count: usize) {
-        if let Some(here) = self.waiting.lock().unwrap().get(&(subscription, queue)) {
+    fn announce(&self, queue: QueueRef, count: usize) {
+        if let Some(here) = self.waiting.lock().unwrap().get(&queue) {
             for _ in 0..count.min(here.receivers) {
                 here.notify.notify_one();
             }
         }
     }
 
-    /// Wakes one receiver for each entry of `subscriptions`.
-    fn announce_each(&self, subscriptions: &[SubscriptionId], queue: SubQueue) {
+    /// Wakes one receiver of pending deliveries for each entry of `subscriptions`.
+    fn announce_each(&self, subscriptions: &[SubscriptionId]) {
         let waiting = self.waiting.lock().unwrap();
         if waiting.is_empty() {
             return; // as with nearly every publishing
         }
         for subscription in subscriptions {
-            if let Some(here) = waiting.get(&(*subscription, queue)) {
+            if let Some(here) = waiting.get(&QueueRef::pending(*subscription)) {
                 here.notify.notify_one();
             }
         }
     }
 
     /// Wakes all receivers: something is available earlier than they expect.
-    pub(super) fn announce_all(&self, subscription: SubscriptionId, queue: SubQueue) {
-        if let Some(here) = self.waiting.lock().unwrap().get(&(subscription, queue)) {
+    pub(super) fn announce_all(&self, queue: QueueRef) {
+        if let Some(here) = self.waiting.lock().unwrap().get(&queue) {
             here.notify.notify_waiters();
         }
     }
@@ -452,8 +392,7 @@ mod tests {
 
     fn request(subscription: i64) -> ReceiveRequest {
         ReceiveRequest {
-            subscription: SubscriptionId(subscription),
-            queue: SubQueue::DeadLetters,
+            of: QueueRef::dead_letters(SubscriptionId(subscription)),
             which: LockSelection::Due,
             limit: 1,
             lock: Duration::from_secs(60),

@@ -3,13 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::base::Timestamp;
 use crate::broker::Broker;
 use crate::broker::receive::{ReceiveError, ReceiveRequest};
-use crate::model::lease::{Disposition, Lock, LockError, LockToken, ReceiverAction, SubQueue};
+use crate::model::lease::{
+    Disposition, LockChange, LockError, LockOf, LockToken, QueueRef, ReceiverAction,
+};
+use crate::model::limits::RENEWAL_WINDOW;
 use crate::model::registry::TopicEntry;
 use crate::model::subscription::EventSubscription;
-use crate::store::{LockSelection, Locked, StoreError};
+use crate::store::{LockSelection, Locked};
 
 impl Broker {
     /// Receives up to `limit` events of a pull subscription, each with a lock of its own. Waits up to `wait`
@@ -21,8 +23,7 @@ impl Broker {
         wait: Duration,
     ) -> Result<Vec<Locked>, ReceiveError> {
         let request = ReceiveRequest {
-            subscription: subscription.id,
-            queue: SubQueue::Pending,
+            of: QueueRef::pending(subscription.id),
             which: LockSelection::Due,
             limit,
             lock: self.lock_duration(subscription)?,
@@ -39,68 +40,27 @@ impl Broker {
         tokens: Vec<LockToken>,
         action: ReceiverAction,
     ) -> Result<Vec<Result<(), LockError>>, ReceiveError> {
-        let lock_duration = self.lock_duration(subscription)?;
-        let is_here =
-            |lock: &Lock| lock.subscription == subscription.id && lock.queue == SubQueue::Pending;
-        let found = self.locks(tokens).await?.into_iter();
-        let found: Vec<Option<Lock>> = found.map(|lock| lock.filter(is_here)).collect();
-        let locks: Vec<Lock> = found.iter().flatten().cloned().collect();
-        let (now, scale) = (self.clock().now(), self.time_scale());
+        let (lock_for, scale) = (self.lock_duration(subscription)?, self.time_scale());
         let time_to_live = topic.retry_policy(subscription).time_to_live;
-        let done = match action {
-            ReceiverAction::Acknowledge => {
-                self.settle_pulled(&locks, |_| Disposition::Complete)
-                    .await?
-            }
-            ReceiverAction::Reject => {
-                let reject = |_: &Lock| Disposition::DeadLetter(Arc::default());
-                self.settle_pulled(&locks, reject).await?
-            }
-            ReceiverAction::Release { delay } => {
-                let release = |lock: &Lock| Disposition::Release {
-                    at: lock.released_at(delay, time_to_live, now, scale),
-                };
-                self.settle_pulled(&locks, release).await?
-            }
-            ReceiverAction::RenewLock => self.renew_pulled(&locks, lock_duration, now).await?,
+        let disposition = match action {
+            ReceiverAction::Acknowledge => Disposition::Complete,
+            ReceiverAction::Reject => Disposition::DeadLetter(Arc::default()),
+            ReceiverAction::Release { delay } => Disposition::Release {
+                after: scale.shrink(delay),
+                lifetime: scale.shrink(time_to_live),
+            },
+            ReceiverAction::RenewLock => Disposition::Renew {
+                lock_for,
+                within: Some(scale.shrink(RENEWAL_WINDOW)),
+            },
         };
-        let mut done = done.into_iter();
-        let of_each = found.iter().map(|lock| {
-            let done = lock.as_ref().and_then(|_| done.next());
-            done.unwrap_or(Err(LockError::LockLost))
+        let changes = tokens.into_iter().map(|token| LockChange {
+            token,
+            of: LockOf::any_of(QueueRef::pending(subscription.id)),
+            disposition: disposition.clone(),
         });
-        Ok(of_each.collect())
-    }
-
-    async fn settle_pulled(
-        &self,
-        locks: &[Lock],
-        how: impl Fn(&Lock) -> Disposition,
-    ) -> Result<Vec<Result<(), LockError>>, StoreError> {
-        let settled = self.settle_each(locks, how).await?;
+        let settled = self.settle_locks(changes.collect()).await?;
         Ok(settled.into_iter().map(|each| each.map(|_| ())).collect())
-    }
-
-    async fn renew_pulled(
-        &self,
-        locks: &[Lock],
-        lock_duration: Duration,
-        now: Timestamp,
-    ) -> Result<Vec<Result<(), LockError>>, StoreError> {
-        let scale = self.time_scale();
-        let may_be_renewed = |lock: &&Lock| lock.may_be_renewed(now, scale);
-        let renewable: Vec<Lock> = locks.iter().filter(may_be_renewed).cloned().collect();
-        let mut renewed = self
-            .renew_locks(&renewable, lock_duration)
-            .await?
-            .into_iter();
-        let of_each = locks.iter().map(|lock| match may_be_renewed(&lock) {
-            true => renewed
-                .next()
-                .map_or(Err(LockError::LockLost), |each| each.map(|_| ())),
-            false => Err(LockError::HeldLongEnough),
-        });
-        Ok(of_each.collect())
     }
 
     /// The lock duration, by the time scale.

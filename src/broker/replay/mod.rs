@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use crate::base::Timestamp;
 use crate::broker::Broker;
-use crate::broker::replay::resubmit::{Decided, endpoint_error};
+use crate::broker::replay::resubmit::{Decided, resubmitted};
 use crate::model::audit::{AuditAction, Caller, Target, TargetKind};
 use crate::model::delivery::DeliveryId;
 use crate::model::limits::{
@@ -23,7 +23,8 @@ use crate::model::replay::{
     NewReplayJob, ReplayCommand, ReplayJob, ReplayJobId, ReplaySource, ReplayState, ReplayTarget,
 };
 use crate::model::subscription::SubscriptionId;
-use crate::store::{IdRange, ReplayBatch, ReplayCandidates, Resubmission, StoreError};
+use crate::store::views::TotalsQuery;
+use crate::store::{CandidateQuery, Candidates, IdRange, ReplayStep, ResubmitRequest, StoreError};
 
 /// Pause after a round that failed, because of the store or a full disk.
 const TROUBLE_PAUSE: Duration = Duration::from_secs(1);
@@ -87,9 +88,7 @@ impl Broker {
         &self,
         source: &ReplaySource,
     ) -> Result<(u64, DeliveryId), StoreError> {
-        let replays = &self.store().replays;
-        let until = replays.newest_delivery().await?;
-        let (mut total, mut after) = (0, DeliveryId(0));
+        let (mut total, mut after, mut until) = (0, DeliveryId(0), None);
         let mut window = Window::default();
         loop {
             let id_range = IdRange {
@@ -97,13 +96,15 @@ impl Broker {
                 until,
                 window: window.0,
             };
-            match replays.count(source.clone(), id_range).await {
+            let ledger = &self.store().ledger;
+            match ledger.count_candidates(source.clone(), id_range).await {
                 Ok(counted) => {
                     window.widen();
                     total += counted.matched;
+                    until = Some(counted.until);
                     match counted.cursor {
                         Some(cursor) => after = cursor,
-                        None => return Ok((total, until)),
+                        None => return Ok((total, counted.until)),
                     }
                 }
                 Err(StoreError::TooSlow) if window.narrow() => {}
@@ -120,7 +121,7 @@ impl Broker {
         target: ReplayTarget,
         rate: Option<Rate>,
     ) -> Result<ReplayJob, ReplayError> {
-        if self.store().replays.open().await?.len() >= REPLAY_JOBS_MAX {
+        if self.store().ledger.open_replays().await?.len() >= REPLAY_JOBS_MAX {
             return Err(ReplayError::TooMany);
         }
         let (total, until) = self.preview_replay(&source).await?;
@@ -134,11 +135,8 @@ impl Broker {
         let started = AuditAction::StartReplay { deliveries: total };
         // The store knows the job's number.
         let audit = by.did(started, Target::appliance());
-        let job = self
-            .store()
-            .replays
-            .start(job, audit, self.clock().now())
-            .await?;
+        let now = self.clock().now();
+        let job = self.store().ledger.start_replay(job, audit, now).await?;
         self.shared.replay_wake.notify_one();
         Ok(job)
     }
@@ -156,15 +154,13 @@ impl Broker {
             ReplayCommand::Cancel => AuditAction::Cancel,
         };
         let audit = by.did(action, TargetKind::ReplayJob.named(id));
-        let notice_publisher = self.notice_publisher();
-        let tell = move |job: &ReplayJob| notice_publisher?.finished(job);
-        let replays = &self.store().replays;
-        let done = replays
-            .command(id, command, audit, self.clock().now(), tell)
-            .await?;
+        let (ledger, now) = (&self.store().ledger, self.clock().now());
+        let done = ledger.command_replay(id, command, audit, now).await?;
         self.shared.replay_wake.notify_one();
         let done = done.ok_or(ReplayError::NotFound(id))?;
-        self.on_notices_stored(done.told);
+        if done.is_applied && done.job.state.is_ended() {
+            self.publish_notices().await;
+        }
         match done.is_applied {
             true => Ok(done.job),
             false => Err(ReplayError::Ended(id, done.job.state)),
@@ -200,7 +196,7 @@ impl Broker {
 
     /// One batch of each running job. Returns when to go on; `None` if nothing runs.
     pub async fn replay_round(&self) -> Option<Timestamp> {
-        let mut jobs = match self.store().replays.open().await {
+        let mut jobs = match self.store().ledger.open_replays().await {
             Ok(jobs) => jobs,
             Err(error) => {
                 tracing::warn!(%error, "replay jobs could not be read");
@@ -263,20 +259,22 @@ impl Broker {
                 .expect("nothing else limits a batch to none");
             return Ok(running.allowance.next_at(rate));
         };
-        let replays = &self.store().replays;
-        let targets = running.targets.clone();
-        running.blocked_by = replays.backlogged(targets, REPLAY_BACKLOG_MAX).await?;
+        running.blocked_by = self.backlogged(&running.targets).await?;
         if running.blocked_by.is_some() {
             return Ok(now + REPLAY_BACKLOG_PAUSE);
         }
         let id_range = IdRange {
             after: job.cursor,
-            until: job.request.until,
+            until: Some(job.request.until),
             window: running.window.0,
         };
-        let with_events = job.request.target != ReplayTarget::Subscription;
-        let source = job.request.source.clone();
-        let found = match replays.find(source, id_range, limit, with_events).await {
+        let query = CandidateQuery::Source {
+            source: job.request.source.clone(),
+            range: id_range,
+            limit,
+            with_events: job.request.target != ReplayTarget::Subscription,
+        };
+        let found = match self.store().ledger.candidates(query).await {
             Err(StoreError::TooSlow) if running.window.narrow() => return Ok(now),
             found => found?,
         };
@@ -285,29 +283,44 @@ impl Broker {
         Ok(self.clock().now() + REPLAY_PAUSE)
     }
 
+    /// The first of these subscriptions that is too far behind.
+    async fn backlogged(
+        &self,
+        targets: &[SubscriptionId],
+    ) -> Result<Option<SubscriptionId>, StoreError> {
+        let query = TotalsQuery {
+            subscriptions: targets.to_vec(),
+            recount: false,
+        };
+        let totals = self.store().ledger.totals(query).await?;
+        let mut behind = targets.iter().zip(totals);
+        let found = behind.find(|(_, totals)| totals.pending >= REPLAY_BACKLOG_MAX as u64);
+        Ok(found.map(|(id, _)| *id))
+    }
+
     async fn batch(
         &self,
         job: &ReplayJob,
         running: &mut Running,
-        found: ReplayCandidates,
+        found: Candidates,
     ) -> Result<(), StoreError> {
         let taken = found.candidates.len();
         let target = &job.request.target;
         let decided = self.decide_all(found.candidates, target, None).await;
-        let batch = to_batch(job, decided, found.cursor, found.is_end);
         let now = self.clock().now();
-        let notice_publisher = self.notice_publisher();
-        let tell = move |job: &ReplayJob| notice_publisher?.finished(job);
-        let Some(done) = self.store().replays.advance(batch, now, tell).await? else {
+        let request = to_request(job, decided, found.cursor, found.is_end, now);
+        let Some(done) = self.store().ledger.resubmit(request).await? else {
             return Ok(()); // paused or cancelled meanwhile
         };
         if let Some(rate) = job.request.rate {
             running.allowance.spend(taken, rate, now);
         }
-        self.meters().replayed(&done);
-        self.on_notices_stored(done.told);
-        running.targets = self.follow_up(&done.resubmitted, now);
+        if let Some(after) = &done.job {
+            self.meters().replayed(&job.progress, &after.progress);
+        }
+        running.targets = self.follow_up(&resubmitted(done.outcomes), now);
         if found.is_end {
+            self.publish_notices().await;
             tracing::info!(replay_job = job.id.0, "a replay job is complete");
         }
         Ok(())
@@ -325,32 +338,30 @@ fn batch_limit(job: &ReplayJob, allowance: &TokenBucket, now: Timestamp) -> Opti
     (most > 0).then_some(most)
 }
 
-fn to_batch(
+fn to_request(
     job: &ReplayJob,
     decided: Vec<Decided>,
     to: DeliveryId,
     completes: bool,
-) -> ReplayBatch {
-    let mut batch = ReplayBatch {
-        job: job.id,
-        from: job.cursor,
-        to,
-        resubmissions: Vec::new(),
-        skipped: Vec::new(),
-        failed: Vec::new(),
-        completes,
-    };
+    now: Timestamp,
+) -> ResubmitRequest {
+    let (mut resubmissions, mut skipped) = (Vec::new(), Vec::new());
     for each in decided {
-        match each.map(with_error) {
-            Ok((resubmission, None)) => batch.resubmissions.push(resubmission),
-            Ok((resubmission, Some(error))) => batch.failed.push((resubmission, error)),
-            Err((of, refusal)) => batch.skipped.push((of.delivery, refusal)),
+        match each {
+            Ok(resubmission) => resubmissions.push(resubmission),
+            Err((of, reason)) => skipped.push((of.delivery, reason)),
         }
     }
-    batch
-}
-
-fn with_error(resubmission: Resubmission) -> (Resubmission, Option<String>) {
-    let error = endpoint_error(&resubmission);
-    (resubmission, error)
+    ResubmitRequest {
+        resubmissions,
+        step: Some(ReplayStep {
+            job: job.id,
+            from: job.cursor,
+            to,
+            skipped,
+            completes,
+        }),
+        audit: None,
+        now,
+    }
 }

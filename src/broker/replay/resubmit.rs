@@ -25,7 +25,10 @@ use crate::model::replay::{NotResubmitted, ReplayTarget, check_loop_guard};
 use crate::model::subscription::{EventSubscription, SubscriptionId};
 use crate::model::topic::InputSchema;
 use crate::outbound::DeliveryRequest;
-use crate::store::{Candidate, Resubmission, ResubmitTarget, Resubmitted, StoreError};
+use crate::store::{
+    self, Candidate, CandidateQuery, Resubmission, ResubmitOutcome, ResubmitTarget, Resubmitted,
+    StoreError,
+};
 use crate::wire::{self, BadInput};
 
 /// Dead letters to resubmit.
@@ -119,8 +122,10 @@ impl Broker {
         let mut ids = request.deliveries.clone();
         let mut seen = HashSet::new();
         ids.retain(|id| seen.insert(*id));
-        let found = self.store().resubmissions.candidates(ids.clone()).await?;
+        let query = CandidateQuery::Ids(ids.clone());
+        let found = self.store().ledger.candidates(query).await?;
         let (dead, others): (Vec<_>, Vec<_>) = found
+            .candidates
             .into_iter()
             .partition(|each| each.state == DeliveryState::DeadLettered);
         let mut results: HashMap<_, _> = others
@@ -199,20 +204,24 @@ impl Broker {
             }
         }
         let now = self.clock().now();
-        let asked = resubmissions.clone();
-        let done = self
-            .store()
-            .resubmissions
-            .resubmit(resubmissions, audit, now)
-            .await?;
-        for (asked, done) in asked.into_iter().zip(done) {
-            let id = asked.of.delivery;
-            let result = match (done, endpoint_error(&asked)) {
-                (None, _) => Err(ResubmitError::Rejected(id, NotResubmitted::NotDeadLettered)),
-                (Some(_), Some(error)) => Err(ResubmitError::EndpointFailed(id, error)),
-                (Some(done), None) => {
+        let ids: Vec<_> = resubmissions.iter().map(|each| each.of.delivery).collect();
+        let request = store::ResubmitRequest {
+            resubmissions,
+            step: None,
+            audit: Some(audit),
+            now,
+        };
+        let done = self.store().ledger.resubmit(request).await?;
+        let outcomes = done.map(|done| done.outcomes).unwrap_or_default();
+        for (id, outcome) in ids.into_iter().zip(outcomes) {
+            let result = match outcome {
+                ResubmitOutcome::Resubmitted(done) => {
                     self.follow_up(std::slice::from_ref(&done), now);
                     Ok(done)
+                }
+                ResubmitOutcome::Rejected(error) => Err(ResubmitError::EndpointFailed(id, error)),
+                ResubmitOutcome::Stale => {
+                    Err(ResubmitError::Rejected(id, NotResubmitted::NotDeadLettered))
                 }
             };
             results.push((id, result));
@@ -372,6 +381,7 @@ impl Broker {
         };
         let result = self.outbound().deliver(delivery_request).await.result;
         let is_delivered = result.outcome == Outcome::Delivered;
+        let error = endpoint_error(&result);
         let attempt = Arc::new(DeliveryAttempt {
             attempt: request.of.attempts + 1,
             started_at,
@@ -385,7 +395,7 @@ impl Broker {
                 attempt,
                 edited: request.edited,
             },
-            false => ResubmitTarget::Rejected { attempt },
+            false => ResubmitTarget::Rejected { attempt, error },
         };
         Resubmission { of: request.of, to }
     }
@@ -430,20 +440,20 @@ fn with_webhook(own: &EventSubscription, url: &EndpointUrl) -> EventSubscription
     subscription
 }
 
-/// The error of an endpoint that did not accept the event.
-pub(super) fn endpoint_error(resubmission: &Resubmission) -> Option<String> {
-    let ResubmitTarget::Rejected { attempt } = &resubmission.to else {
-        return None;
-    };
-    let AttemptResult {
-        outcome,
-        status,
-        error,
-        ..
-    } = &attempt.result;
-    Some(match (status, error) {
+/// Those that were resubmitted.
+pub(super) fn resubmitted(outcomes: Vec<ResubmitOutcome>) -> Vec<Resubmitted> {
+    let done = outcomes.into_iter().filter_map(|outcome| match outcome {
+        ResubmitOutcome::Resubmitted(done) => Some(done),
+        ResubmitOutcome::Rejected(_) | ResubmitOutcome::Stale => None,
+    });
+    done.collect()
+}
+
+/// Why an endpoint did not accept the event.
+fn endpoint_error(result: &AttemptResult) -> String {
+    match (result.status(), &result.error) {
         (Some(status), _) => format!("the URL answered {status}"),
         (None, Some(error)) => format!("the URL could not be called: {error}"),
-        (None, None) => format!("the URL could not be called: {}", outcome.name()),
-    })
+        (None, None) => format!("the URL could not be called: {}", result.outcome.name()),
+    }
 }

@@ -2,38 +2,24 @@
 
 mod namespaces;
 
-use std::sync::Arc;
-
-use rusqlite::{Savepoint, params};
+use rusqlite::{Connection, params};
 use zeroize::Zeroizing;
 
 use crate::base::Timestamp;
 use crate::model::access::AccessKeys;
-use crate::model::audit::AuditEntry;
 use crate::model::name::{SubscriptionName, TopicName};
 use crate::model::namespace::NamespaceId;
 use crate::model::registry::{Registry, ResourceScope};
 use crate::model::subscription::{OnDelete, SubscriptionDefinition, SubscriptionId, Validation};
 use crate::model::topic::{TopicDefinition, TopicId};
-use crate::store::engine::db::Db;
 use crate::store::engine::encryption::{
     Encryption, SUBSCRIPTION_DEFINITION, TOPIC_KEY1, TOPIC_KEY2, VALIDATION_CODE,
 };
 use crate::store::error::StoreError;
-use crate::store::ledger::append::AppendRequest;
-use crate::store::ledger::notices::{self, AppendSummary};
 use crate::store::row;
-use crate::wire::changes::with_changes;
+use crate::store::sql::Sql;
 use crate::wire::resource;
 pub use namespaces::NamespaceChange;
-
-/// Namespaces, topics and event subscriptions.
-#[derive(Clone)]
-pub struct Catalog {
-    pub(super) db: Db,
-    pub(super) scope: ResourceScope,
-    pub(super) encryption: Encryption,
-}
 
 /// One change of the catalog.
 #[derive(Clone, Debug)]
@@ -80,47 +66,8 @@ pub enum RegistryChange {
     },
 }
 
-impl Catalog {
-    /// Loads all namespaces, topics and event subscriptions.
-    pub async fn load(&self) -> Result<Registry, StoreError> {
-        let (scope, encryption) = (self.scope.clone(), self.encryption.clone());
-        self.db.read(move |tx| load(tx, &scope, &encryption)).await
-    }
-
-    /// Stores `change`, made at `now`, and returns the new registry.
-    pub async fn save(
-        &self,
-        change: RegistryChange,
-        now: Timestamp,
-    ) -> Result<Registry, StoreError> {
-        let (registry, _) = self.save_with(change, None, None, now).await?;
-        Ok(registry)
-    }
-
-    /// Stores `change`, its audit entry (with the registry as it was before) and the event that notifies of it
-    /// in one transaction. Returns also which subscriptions got that event.
-    pub async fn save_with(
-        &self,
-        change: RegistryChange,
-        audit: Option<(AuditEntry, Arc<Registry>)>,
-        notice: Option<AppendRequest>,
-        now: Timestamp,
-    ) -> Result<(Registry, Option<AppendSummary>), StoreError> {
-        let (scope, encryption) = (self.scope.clone(), self.encryption.clone());
-        self.db
-            .write_audited(move |tx| {
-                save(tx, &encryption, change, now)?;
-                let arrival = notices::store(tx, notice)?;
-                let registry = load(tx, &scope, &encryption)?;
-                let entry = audit.map(|(entry, before)| with_changes(entry, &before, &registry));
-                Ok(((registry, arrival), entry))
-            })
-            .await
-    }
-}
-
-fn load(
-    tx: &rusqlite::Connection,
+pub(super) fn load(
+    tx: &Connection,
     scope: &ResourceScope,
     encryption: &Encryption,
 ) -> Result<Registry, StoreError> {
@@ -137,28 +84,21 @@ fn load(
 }
 
 fn all<T>(
-    tx: &rusqlite::Connection,
+    tx: &Connection,
     table: &str,
     columns: &str,
     read: impl Fn(&rusqlite::Row<'_>) -> Result<T, StoreError>,
 ) -> Result<Vec<T>, StoreError> {
     let select = format!("SELECT {columns} FROM {table} WHERE deleted_at IS NULL ORDER BY id");
-    let mut select = tx.prepare_cached(&select)?;
-    let mut rows = select.query([])?;
-    let mut values = Vec::new();
-    while let Some(row) = rows.next()? {
-        values.push(read(row)?);
-    }
-    Ok(values)
+    tx.all(&select, [], read)
 }
 
-fn save(
-    tx: &Savepoint<'_>,
+pub(super) fn save(
+    tx: &Connection,
     encryption: &Encryption,
     change: RegistryChange,
     now: Timestamp,
 ) -> Result<(), StoreError> {
-    let now = now.as_ms();
     match change {
         RegistryChange::Namespace(change) => namespaces::save(tx, encryption, change, now)?,
         RegistryChange::AddTopic {
@@ -168,34 +108,25 @@ fn save(
             keys,
         } => {
             // The keys are encrypted for the row, whose id is known only now.
-            tx.execute(
-                "INSERT INTO topic (name, definition, key1, key2, created_at, updated_at, namespace_id)
-                 VALUES (?1, ?2, '', '', ?3, ?3, ?4)",
-                params![name.as_str(), resource::topic_to_text(&definition), now, namespace],
-            )?;
-            save_keys(tx, encryption, TopicId(tx.last_insert_rowid()), &keys)?
+            let add = "INSERT INTO topic (name, definition, key1, key2, created_at, updated_at, \
+                 namespace_id) VALUES (?1, ?2, '', '', ?3, ?3, ?4)";
+            let text = resource::topic_to_text(&definition);
+            tx.run(add, params![name.as_str(), text, now, namespace])?;
+            save_keys(tx, encryption, TopicId(tx.last_insert_rowid()), &keys, now)?
         }
-        RegistryChange::ChangeTopic { id, definition } => tx.execute(
+        RegistryChange::ChangeTopic { id, definition } => tx.run(
             "UPDATE topic SET definition = ?2, updated_at = ?3 WHERE id = ?1",
             params![id, resource::topic_to_text(&definition), now],
         )?,
-        RegistryChange::ChangeKeys { id, keys } => {
-            tx.execute(
-                "UPDATE topic SET updated_at = ?2 WHERE id = ?1",
-                params![id, now],
-            )?;
-            save_keys(tx, encryption, id, &keys)?
-        }
+        RegistryChange::ChangeKeys { id, keys } => save_keys(tx, encryption, id, &keys, now)?,
         RegistryChange::DeleteTopic { id, pending } => {
-            tx.execute(
-                "UPDATE event_subscription SET deleted_at = ?2, dead_letters_pending = ?3
+            tx.run(
+                "UPDATE event_subscription SET deleted_at = ?2, dead_letters_pending = ?3 \
                  WHERE topic_id = ?1 AND deleted_at IS NULL",
                 params![id, now, pending == OnDelete::DeadLetter],
             )?;
-            tx.execute(
-                "UPDATE topic SET deleted_at = ?2 WHERE id = ?1",
-                params![id, now],
-            )?
+            let delete = "UPDATE topic SET deleted_at = ?2 WHERE id = ?1";
+            tx.run(delete, params![id, now])?
         }
         RegistryChange::AddSubscription {
             topic,
@@ -203,20 +134,13 @@ fn save(
             definition,
             validation,
         } => {
-            tx.execute(
-                "INSERT INTO event_subscription (topic_id, name, definition, validation_state,
-                     validated_once, created_at, updated_at)
-                 VALUES (?1, ?2, '', ?3, ?4, ?5, ?5)",
-                params![
-                    topic,
-                    name.as_str(),
-                    validation.state.name(),
-                    validation.validated_once,
-                    now
-                ],
-            )?;
+            let add = "INSERT INTO event_subscription (topic_id, name, definition, \
+                 validation_state, validated_once, created_at, updated_at) \
+                 VALUES (?1, ?2, '', ?3, ?4, ?5, ?5)";
+            let (state, once) = (validation.state, validation.validated_once);
+            tx.run(add, params![topic, name.as_str(), state, once, now])?;
             let id = SubscriptionId(tx.last_insert_rowid());
-            save_definition(tx, encryption, id, &definition)?;
+            save_definition(tx, encryption, id, &definition, now)?;
             save_validation(tx, encryption, id, &validation)?
         }
         RegistryChange::ChangeSubscription {
@@ -224,17 +148,13 @@ fn save(
             definition,
             validation,
         } => {
-            tx.execute(
-                "UPDATE event_subscription SET updated_at = ?2 WHERE id = ?1",
-                params![id, now],
-            )?;
-            save_definition(tx, encryption, id, &definition)?;
+            save_definition(tx, encryption, id, &definition, now)?;
             save_validation(tx, encryption, id, &validation)?
         }
         RegistryChange::ChangeValidation { id, validation } => {
             save_validation(tx, encryption, id, &validation)?
         }
-        RegistryChange::DeleteSubscription { id, pending } => tx.execute(
+        RegistryChange::DeleteSubscription { id, pending } => tx.run(
             "UPDATE event_subscription SET deleted_at = ?2, dead_letters_pending = ?3 WHERE id = ?1",
             params![id, now, pending == OnDelete::DeadLetter],
         )?,
@@ -243,55 +163,50 @@ fn save(
 }
 
 fn save_keys(
-    tx: &Savepoint<'_>,
+    tx: &Connection,
     encryption: &Encryption,
     id: TopicId,
     keys: &AccessKeys,
+    now: Timestamp,
 ) -> rusqlite::Result<usize> {
     let key1 = encryption.encrypt(TOPIC_KEY1, id.0, keys.key1.reveal());
     let key2 = encryption.encrypt(TOPIC_KEY2, id.0, keys.key2.reveal());
-    tx.execute(
-        "UPDATE topic SET key1 = ?2, key2 = ?3 WHERE id = ?1",
-        params![id, key1, key2],
-    )
+    let save = "UPDATE topic SET key1 = ?2, key2 = ?3, updated_at = ?4 WHERE id = ?1";
+    tx.run(save, params![id, key1, key2, now])
 }
 
 fn save_definition(
-    tx: &Savepoint<'_>,
+    tx: &Connection,
     encryption: &Encryption,
     id: SubscriptionId,
     definition: &SubscriptionDefinition,
+    now: Timestamp,
 ) -> rusqlite::Result<usize> {
     let text = Zeroizing::new(resource::subscription_to_text(definition));
-    tx.execute(
-        "UPDATE event_subscription SET definition = ?2 WHERE id = ?1",
-        params![id, encryption.encrypt(SUBSCRIPTION_DEFINITION, id.0, &text)],
-    )
+    let encrypted = encryption.encrypt(SUBSCRIPTION_DEFINITION, id.0, &text);
+    let save = "UPDATE event_subscription SET definition = ?2, updated_at = ?3 WHERE id = ?1";
+    tx.run(save, params![id, encrypted, now])
 }
 
 fn save_validation(
-    tx: &Savepoint<'_>,
+    tx: &Connection,
     encryption: &Encryption,
     id: SubscriptionId,
     validation: &Validation,
 ) -> rusqlite::Result<usize> {
-    tx.execute(
-        "UPDATE event_subscription
-         SET validation_state = ?2, validated_once = ?3, validation_code = ?4,
-             validation_expires_at = ?5, validation_failure = ?6, allowed_rate = ?7
-         WHERE id = ?1",
-        params![
-            id,
-            validation.state.name(),
-            validation.validated_once,
-            validation.code.as_ref().map(|code| encryption.encrypt(
-                VALIDATION_CODE,
-                id.0,
-                code.reveal()
-            )),
-            validation.expires_at.map(Timestamp::as_ms),
-            validation.failure,
-            validation.allowed_rate
-        ],
-    )
+    let code = validation.code.as_ref();
+    let save = "UPDATE event_subscription \
+         SET validation_state = ?2, validated_once = ?3, validation_code = ?4, \
+             validation_expires_at = ?5, validation_failure = ?6, allowed_rate = ?7 \
+         WHERE id = ?1";
+    let values = params![
+        id,
+        validation.state,
+        validation.validated_once,
+        code.map(|code| encryption.encrypt(VALIDATION_CODE, id.0, code.reveal())),
+        validation.expires_at,
+        validation.failure,
+        validation.allowed_rate
+    ];
+    tx.run(save, values)
 }

@@ -1,12 +1,14 @@
 //! Changes of namespaces.
 
-use rusqlite::{Savepoint, params};
+use rusqlite::{Connection, params};
 
+use crate::base::Timestamp;
 use crate::model::access::AccessKeys;
 use crate::model::name::NamespaceName;
 use crate::model::namespace::{NamespaceDefinition, NamespaceId};
 use crate::model::subscription::OnDelete;
 use crate::store::engine::encryption::{Encryption, NAMESPACE_KEY1, NAMESPACE_KEY2};
+use crate::store::sql::Sql;
 use crate::wire::resource;
 
 /// One change of a namespace.
@@ -33,10 +35,10 @@ pub enum NamespaceChange {
 }
 
 pub(super) fn save(
-    tx: &Savepoint<'_>,
+    tx: &Connection,
     encryption: &Encryption,
     change: NamespaceChange,
-    now: i64,
+    now: Timestamp,
 ) -> rusqlite::Result<usize> {
     match change {
         NamespaceChange::Add {
@@ -45,60 +47,51 @@ pub(super) fn save(
             keys,
         } => {
             // The keys are encrypted for the row, whose id is known only now.
-            tx.execute(
-                "INSERT INTO namespace (name, definition, key1, key2, created_at, updated_at)
-                 VALUES (?1, ?2, '', '', ?3, ?3)",
-                params![name.as_str(), resource::namespace_to_text(&definition), now],
-            )?;
-            save_keys(tx, encryption, NamespaceId(tx.last_insert_rowid()), &keys)
+            let add = "INSERT INTO namespace (name, definition, key1, key2, created_at, updated_at) \
+                 VALUES (?1, ?2, '', '', ?3, ?3)";
+            let text = resource::namespace_to_text(&definition);
+            tx.run(add, params![name.as_str(), text, now])?;
+            let id = NamespaceId(tx.last_insert_rowid());
+            save_keys(tx, encryption, id, &keys, now)
         }
-        NamespaceChange::Change { id, definition } => tx.execute(
+        NamespaceChange::Change { id, definition } => tx.run(
             "UPDATE namespace SET definition = ?2, updated_at = ?3 WHERE id = ?1",
             params![id, resource::namespace_to_text(&definition), now],
         ),
-        NamespaceChange::ChangeKeys { id, keys } => {
-            tx.execute(
-                "UPDATE namespace SET updated_at = ?2 WHERE id = ?1",
-                params![id, now],
-            )?;
-            save_keys(tx, encryption, id, &keys)
-        }
+        NamespaceChange::ChangeKeys { id, keys } => save_keys(tx, encryption, id, &keys, now),
         NamespaceChange::Delete { id, pending } => delete(tx, id, pending, now),
     }
 }
 
 fn save_keys(
-    tx: &Savepoint<'_>,
+    tx: &Connection,
     encryption: &Encryption,
     id: NamespaceId,
     keys: &AccessKeys,
+    now: Timestamp,
 ) -> rusqlite::Result<usize> {
     let key1 = encryption.encrypt(NAMESPACE_KEY1, id.0, keys.key1.reveal());
     let key2 = encryption.encrypt(NAMESPACE_KEY2, id.0, keys.key2.reveal());
-    tx.execute(
-        "UPDATE namespace SET key1 = ?2, key2 = ?3 WHERE id = ?1",
-        params![id, key1, key2],
-    )
+    let save = "UPDATE namespace SET key1 = ?2, key2 = ?3, updated_at = ?4 WHERE id = ?1";
+    tx.run(save, params![id, key1, key2, now])
 }
 
 fn delete(
-    tx: &Savepoint<'_>,
+    tx: &Connection,
     id: NamespaceId,
     pending: OnDelete,
-    now: i64,
+    now: Timestamp,
 ) -> rusqlite::Result<usize> {
-    tx.execute(
-        "UPDATE event_subscription SET deleted_at = ?2, dead_letters_pending = ?3
-         WHERE deleted_at IS NULL
+    tx.run(
+        "UPDATE event_subscription SET deleted_at = ?2, dead_letters_pending = ?3 \
+         WHERE deleted_at IS NULL \
          AND topic_id IN (SELECT topic.id FROM topic WHERE namespace_id = ?1)",
         params![id, now, pending == OnDelete::DeadLetter],
     )?;
-    tx.execute(
+    tx.run(
         "UPDATE topic SET deleted_at = ?2 WHERE namespace_id = ?1 AND deleted_at IS NULL",
         params![id, now],
     )?;
-    tx.execute(
-        "UPDATE namespace SET deleted_at = ?2 WHERE id = ?1",
-        params![id, now],
-    )
+    let delete = "UPDATE namespace SET deleted_at = ?2 WHERE id = ?1";
+    tx.run(delete, params![id, now])
 }

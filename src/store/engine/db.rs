@@ -17,7 +17,7 @@ use std::thread;
 use std::time::Duration;
 
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, OpenFlags, Savepoint, Transaction, TransactionBehavior};
+use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::base::{Clock, Stopwatch, Timestamp};
@@ -233,7 +233,7 @@ impl Db {
     where
         T: Send + 'static,
         E: ChangeError,
-        F: FnOnce(&Savepoint<'_>) -> Result<T, E> + Send + 'static,
+        F: FnOnce(&Connection) -> Result<T, E> + Send + 'static,
     {
         let (sender, result) = oneshot::channel();
         self.submit(Box::new(move |group| {
@@ -517,7 +517,7 @@ fn result_for_caller<T, E: From<StoreError>>(
 
 fn undo_alone<T, E: ChangeError>(
     group: &mut Group<'_>,
-    change: impl FnOnce(&Savepoint<'_>) -> Result<T, E>,
+    change: impl FnOnce(&Connection) -> Result<T, E>,
 ) -> Result<T, E> {
     let before = group.counters.take_counts();
     let result = in_savepoint(&mut group.transaction, change);
@@ -530,7 +530,7 @@ fn undo_alone<T, E: ChangeError>(
 
 fn in_savepoint<T, E: ChangeError>(
     transaction: &mut Transaction<'_>,
-    change: impl FnOnce(&Savepoint<'_>) -> Result<T, E>,
+    change: impl FnOnce(&Connection) -> Result<T, E>,
 ) -> Result<T, E> {
     let savepoint = transaction.savepoint().map_err(StoreError::from)?; // dropped means rolled back
     let value = change(&savepoint)?;

@@ -59,7 +59,7 @@ fn options(master_keys: Option<MasterKeys>) -> StoreOptions {
 async fn read(dir: &Path, keys: Option<&MasterKeys>) -> Result<String, StoreError> {
     let data_dir = Arc::new(DataDir::open(dir).expect("the data directory"));
     let store = Store::open(data_dir, options(keys.cloned()), &|_| ())?;
-    let registry = store.catalog.load().await?;
+    let registry = store.ledger.catalog().await?;
     let entry = registry.made_topics().next().expect("a topic");
     let subscription = entry.subscriptions.values().next();
     let subscription = subscription.expect("a subscription");

@@ -6,12 +6,15 @@ use rusqlite::{Connection, params};
 
 use crate::base::Timestamp;
 use crate::model::audit::AuditEntry;
+use crate::model::delivery::DeliveryId;
 use crate::model::event::{Event, EventKey, StoredEvent};
+use crate::model::registry::Registry;
 use crate::model::subscription::SubscriptionId;
 use crate::model::topic::TopicId;
 use crate::store::error::StoreError;
-use crate::store::ledger::Deliveries;
+use crate::store::ledger::notices::{self, NoticeMark};
 use crate::store::row;
+use crate::store::sql::Sql;
 
 /// Matched events of one topic, to be stored together.
 #[derive(Debug)]
@@ -23,6 +26,8 @@ pub struct AppendRequest {
     pub request: Option<RequestMark>,
     /// What somebody did to store them; publishers are not audited.
     pub audit: Option<AuditEntry>,
+    /// The marks of the notices that these events are.
+    pub notified: Vec<NoticeMark>,
 }
 
 /// Identifies a publish request, so that a repeated one is stored once (rule A, `x-ms-client-request-id`).
@@ -40,85 +45,68 @@ pub enum Appended {
     Stored {
         events: Vec<EventKey>,
     },
-    /// The same request was stored before, so nothing is stored again.
+    /// The same request, or the same notice, was stored before, so nothing is stored again.
     Repeated,
 }
 
-impl Deliveries {
-    /// Stores events with all their deliveries, all or nothing. They are on disk when this returns.
-    pub async fn append(&self, mut accepted: AppendRequest) -> Result<Appended, StoreError> {
-        let stored = match accepted.audit.take() {
-            None => self.db.write_in_group(|tx| append(tx, accepted)).await?,
-            Some(audit) => {
-                self.db
-                    .write_audited(|tx| {
-                        let stored = append(tx, accepted)?;
-                        let audit = stored.is_some().then_some(audit);
-                        Ok::<_, StoreError>((stored, audit))
-                    })
-                    .await?
-            }
-        };
-        let Some(stored) = stored else {
-            return Ok(Appended::Repeated);
-        };
-        let events = stored.iter().map(|event| event.key).collect();
-        self.recent.lock().unwrap().remember(stored);
-        Ok(Appended::Stored { events })
-    }
+/// What is stored in the same transaction as a change of the catalog.
+#[derive(Debug, Default)]
+pub struct Effects {
+    /// The audit entry, and the catalog before the change.
+    pub audit: Option<(AuditEntry, Arc<Registry>)>,
+    /// The notice of the change.
+    pub notice: Option<AppendRequest>,
 }
 
-const FIND_REQUEST: &str =
-    "SELECT 1 FROM publish_request WHERE fingerprint = ?1 AND body_hash = ?2 AND received_at >= ?3";
-const MARK_REQUEST: &str = "INSERT OR REPLACE INTO publish_request (fingerprint, body_hash, received_at) VALUES (?1, ?2, ?3)";
-const INSERT_EVENT: &str = "INSERT INTO event (topic_id, received_at, event_id, event_type, source, \
-     subject, event_time, data_version, attributes, data, data_is_base64, matched) \
-     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)";
-const INSERT_DELIVERY: &str = "INSERT INTO delivery (event_id, subscription_id, next_attempt_at, \
-     published_at) VALUES (?1, ?2, ?3, ?3)";
-
-/// Returns `None` for a repeated request.
+/// Returns `None` for a repeated request or notice.
 pub(in crate::store) fn append(
     tx: &Connection,
-    accepted: AppendRequest,
+    request: AppendRequest,
 ) -> Result<Option<Vec<Arc<StoredEvent>>>, StoreError> {
-    if let Some(mark) = accepted.request {
-        if is_repeated(tx, &mark)? {
-            return Ok(None);
-        }
-        let at = accepted.received_at.as_ms();
-        tx.prepare_cached(MARK_REQUEST)?
-            .execute(params![mark.fingerprint, mark.body_hash, at])?;
+    if !notices::mark_notified(tx, &request.notified)? {
+        return Ok(None);
     }
-    let mut stored = Vec::with_capacity(accepted.events.len());
-    for (event, targets) in accepted.events {
-        let key = insert_event(
-            tx,
-            accepted.topic,
-            accepted.received_at,
-            &event,
-            targets.len(),
-        )?;
-        let mut insert = tx.prepare_cached(INSERT_DELIVERY)?;
+    let AppendRequest {
+        topic, received_at, ..
+    } = request;
+    if let Some(mark) = request.request
+        && !mark_request(tx, &mark, received_at)?
+    {
+        return Ok(None);
+    }
+    let mut stored = Vec::with_capacity(request.events.len());
+    for (event, targets) in request.events {
+        let key = insert_event(tx, topic, received_at, &event, targets.len())?;
         for target in targets {
-            insert.execute(params![key, target, accepted.received_at.as_ms()])?;
+            insert_delivery(tx, key, target, received_at, None)?;
         }
         stored.push(Arc::new(StoredEvent {
             key,
-            received_at: accepted.received_at,
+            received_at,
             event,
         }));
     }
     Ok(Some(stored))
 }
 
-fn is_repeated(tx: &Connection, mark: &RequestMark) -> rusqlite::Result<bool> {
-    tx.prepare_cached(FIND_REQUEST)?.exists(params![
-        mark.fingerprint,
-        mark.body_hash,
-        mark.since.as_ms()
-    ])
+/// Returns `false` if the request was marked before.
+fn mark_request(tx: &Connection, mark: &RequestMark, at: Timestamp) -> Result<bool, StoreError> {
+    let find = "SELECT 1 FROM publish_request \
+         WHERE fingerprint = ?1 AND body_hash = ?2 AND received_at >= ?3";
+    if tx.is_any(find, params![mark.fingerprint, mark.body_hash, mark.since])? {
+        return Ok(false);
+    }
+    let insert = "INSERT OR REPLACE INTO publish_request (fingerprint, body_hash, received_at) \
+         VALUES (?1, ?2, ?3)";
+    tx.run(insert, params![mark.fingerprint, mark.body_hash, at])?;
+    Ok(true)
 }
+
+const INSERT_EVENT: &str = "INSERT INTO event (topic_id, received_at, event_id, event_type, source, \
+     subject, event_time, data_version, attributes, data, data_is_base64, matched) \
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)";
+const INSERT_DELIVERY: &str = "INSERT INTO delivery (event_id, subscription_id, next_attempt_at, \
+     published_at, resubmission_of) VALUES (?1, ?2, ?3, ?3, ?4)";
 
 pub(super) fn insert_event(
     tx: &Connection,
@@ -128,9 +116,9 @@ pub(super) fn insert_event(
     matched: usize,
 ) -> rusqlite::Result<EventKey> {
     let (data, data_is_base64) = row::data_columns(&event.data);
-    tx.prepare_cached(INSERT_EVENT)?.execute(params![
+    let values = params![
         topic,
-        received_at.as_ms(),
+        received_at,
         event.id,
         event.event_type,
         event.source,
@@ -140,7 +128,21 @@ pub(super) fn insert_event(
         row::attributes_column(&event.attributes),
         data,
         data_is_base64,
-        i64::try_from(matched).unwrap_or(i64::MAX),
-    ])?;
+        matched,
+    ];
+    tx.run(INSERT_EVENT, values)?;
     Ok(EventKey(tx.last_insert_rowid()))
+}
+
+/// Adds a delivery that is due at `at`, when its time to live begins.
+pub(super) fn insert_delivery(
+    tx: &Connection,
+    event: EventKey,
+    subscription: SubscriptionId,
+    at: Timestamp,
+    resubmission_of: Option<DeliveryId>,
+) -> rusqlite::Result<DeliveryId> {
+    let values = params![event, subscription, at, resubmission_of];
+    tx.run(INSERT_DELIVERY, values)?;
+    Ok(DeliveryId(tx.last_insert_rowid()))
 }

@@ -4,15 +4,16 @@
 //! changing a delivery can forget to count it. The changes of a group are added up in memory and written
 //! once, right before its commit: a few rows, however many events the group has.
 
-use std::collections::HashMap;
-use std::hash::Hash;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use rusqlite::functions::{Context, FunctionFlags};
 use rusqlite::{Connection, params};
 
+use crate::model::dead_letter::DeadLetterReason;
 use crate::model::delivery::DeliveryState;
-use crate::model::system_topic::SystemTopic;
+use crate::store::ledger::notices::is_subscribed;
+use crate::store::sql::Sql;
 
 /// Upper bounds of the latency buckets, in milliseconds from publishing to delivery: from a fast disk's over
 /// those of the retry schedule to the day that a delivery lives in Event Grid (rule 7.1). The last bucket holds
@@ -43,7 +44,7 @@ pub(in crate::store) const LATENCY_BOUNDS_MS: [i64; 23] = [
     i64::MAX,
 ];
 
-pub(super) const MINUTE_MS: i64 = 60_000;
+const MINUTE_MS: i64 = 60_000;
 pub(in crate::store) const HOUR_MS: i64 = 60 * MINUTE_MS;
 pub(in crate::store) const DAY_MS: i64 = 24 * HOUR_MS;
 
@@ -55,33 +56,37 @@ pub(in crate::store) struct Counters {
 /// What was counted and is not written yet.
 #[derive(Debug, Default)]
 pub(in crate::store) struct Counts {
-    totals: HashMap<i64, Total>,
-    subscriptions: HashMap<(i64, i64), Rollup>,
-    topics: HashMap<(i64, i64), TopicRollup>,
-    dead_letters: HashMap<(i64, String, i64), i64>,
-    /// By subscription and reason.
-    dead_lettered: HashMap<(i64, String), Added>,
+    rows: BTreeMap<Key, [i64; COUNTS]>,
+    /// New dead letters of a subscription with one reason.
+    dead_lettered: BTreeMap<(i64, DeadLetterReason), Added>,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
-struct Total {
-    matched: i64,
-    pending: i64,
-    delivered: i64,
-    dead_lettered: i64,
-    dropped: i64,
-    dead_letters: i64,
+/// A row of a table of counters. They are written in this order: latencies refer to their roll-up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Key {
+    /// Of a subscription.
+    Total(i64),
+    /// Of a subscription, from this minute.
+    Rollup(i64, i64),
+    /// Of a roll-up, up to this latency. It has one count.
+    Latency(i64, i64, i64),
+    /// Of a topic, from this minute: published, unmatched, bytes.
+    Topic(i64, i64),
+    /// Of a subscription, a reason and a day. It has one count.
+    DeadLetters(i64, DeadLetterReason, i64),
 }
 
-#[derive(Clone, Copy, Debug, Default)]
-struct Rollup {
-    matched: i64,
-    delivered: i64,
-    dead_lettered: i64,
-    dropped: i64,
-    attempts: i64,
-    latencies: [i64; LATENCY_BOUNDS_MS.len()],
-}
+/// The counts of totals and roll-ups.
+const MATCHED: usize = 0;
+const DELIVERED: usize = 1;
+const DEAD_LETTERED: usize = 2;
+const DROPPED: usize = 3;
+/// Of totals only.
+const PENDING: usize = 4;
+const DEAD_LETTERS: usize = 5;
+/// Of roll-ups only.
+const ATTEMPTS: usize = 6;
+const COUNTS: usize = 7;
 
 /// New dead letters.
 #[derive(Clone, Copy, Debug)]
@@ -90,13 +95,6 @@ struct Added {
     first_at: i64,
     last_at: i64,
     last_delivery: i64,
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-struct TopicRollup {
-    published: i64,
-    unmatched: i64,
-    bytes: i64,
 }
 
 /// Temporary triggers of this connection; they are not stored in the file.
@@ -152,9 +150,11 @@ impl Counters {
         *self.counts.lock().unwrap() = aside;
     }
 
-    /// Adds `aside` to what was counted since it was taken.
-    pub(in crate::store) fn join(&self, aside: Counts) {
-        self.counts.lock().unwrap().add(aside);
+    /// Adds what was counted since `aside` was taken to it.
+    pub(in crate::store) fn join(&self, mut aside: Counts) {
+        let mut counts = self.counts.lock().unwrap();
+        aside.add(std::mem::take(&mut *counts));
+        *counts = aside;
     }
 
     /// Writes the counts, in the open transaction.
@@ -164,12 +164,15 @@ impl Counters {
 }
 
 impl Counts {
+    fn count(&mut self, key: Key, count: usize, by: i64) {
+        self.rows.entry(key).or_default()[count] += by;
+    }
+
     fn event(&mut self, event: &EventRow) {
-        let minute = event.received_at - event.received_at.rem_euclid(MINUTE_MS);
-        let counts = self.topics.entry((event.topic_id, minute)).or_default();
-        counts.published += 1;
-        counts.unmatched += i64::from(event.matched == 0);
-        counts.bytes += event.bytes;
+        let key = Key::Topic(event.topic_id, start_of(event.received_at, MINUTE_MS));
+        self.count(key, 0, 1);
+        self.count(key, 1, i64::from(event.matched == 0));
+        self.count(key, 2, event.bytes);
     }
 
     fn delivery(&mut self, row: &DeliveryRow) {
@@ -183,16 +186,24 @@ impl Counts {
 
     /// Takes back what the old version of a delivery counts as long as it is there.
     fn leave(&mut self, row: &DeliveryRow, old: &Version) {
-        let total = self.totals.entry(row.subscription_id).or_default();
-        match old.state {
-            DeliveryState::Pending => {
-                total.pending -= 1;
-                // A pending delivery that is deleted has no other state that could account for it.
-                total.matched -= i64::from(row.new.is_none());
-            }
+        self.queue(row, old, -1);
+        // A pending delivery that is deleted has no other state that could account for it.
+        if old.state == DeliveryState::Pending && row.new.is_none() {
+            self.count(Key::Total(row.subscription_id), MATCHED, -1);
+        }
+    }
+
+    /// Counts a delivery in the queue that it is in.
+    fn queue(&mut self, row: &DeliveryRow, version: &Version, by: i64) {
+        let total = Key::Total(row.subscription_id);
+        match version.state {
+            DeliveryState::Pending => self.count(total, PENDING, by),
             DeliveryState::DeadLettered => {
-                total.dead_letters -= 1;
-                *self.dead_letters.entry(row.of_day(old)).or_default() -= 1;
+                self.count(total, DEAD_LETTERS, by);
+                let day = start_of(version.ended_at.unwrap_or_default(), DAY_MS);
+                if let Some(reason) = version.reason {
+                    self.count(Key::DeadLetters(row.subscription_id, reason, day), 0, by);
+                }
             }
             DeliveryState::Delivered
             | DeliveryState::Dropped
@@ -202,176 +213,87 @@ impl Counts {
     }
 
     fn enter(&mut self, row: &DeliveryRow, new: &Version) {
-        let total = self.totals.entry(row.subscription_id).or_default();
-        total.matched += i64::from(row.old.is_none());
-        match new.state {
-            DeliveryState::Pending => total.pending += 1,
-            DeliveryState::DeadLettered => {
-                total.dead_letters += 1;
-                *self.dead_letters.entry(row.of_day(new)).or_default() += 1;
-            }
-            DeliveryState::Delivered
-            | DeliveryState::Dropped
-            | DeliveryState::Resubmitted
-            | DeliveryState::Removed => (),
-        }
+        self.queue(row, new, 1);
         if row.old.is_none() {
-            self.rollup(row, row.published_at).matched += 1;
+            self.count(Key::Total(row.subscription_id), MATCHED, 1);
+            self.count(row.rollup(row.published_at), MATCHED, 1);
         }
         let attempts = new.attempts - row.old.as_ref().map_or(0, |old| old.attempts);
         // An attempt that was counted and then not made is taken back at the time when it was counted.
         if attempts != 0 {
             let at = row.last_attempt_at.unwrap_or(row.published_at);
-            self.rollup(row, at).attempts += attempts;
+            self.count(row.rollup(at), ATTEMPTS, attempts);
         }
-        let was_pending = row
-            .old
-            .as_ref()
-            .is_none_or(|old| old.state == DeliveryState::Pending);
+        let old = row.old.as_ref();
+        let was_pending = old.is_none_or(|old| old.state == DeliveryState::Pending);
         if let Some(ended_at) = new.ended_at.filter(|_| was_pending) {
-            self.end(row, new.state, ended_at);
-            if let Some(reason) = &new.reason {
-                let added = Added::one(row.id, ended_at);
-                let so_far = self
-                    .dead_lettered
-                    .entry((row.subscription_id, reason.clone()));
-                so_far
-                    .and_modify(|so_far| so_far.add(added))
-                    .or_insert(added);
-            }
+            self.end(row, new, ended_at);
         }
     }
 
-    fn end(&mut self, row: &DeliveryRow, state: DeliveryState, ended_at: i64) {
-        let total = self.totals.entry(row.subscription_id).or_default();
-        match state {
-            DeliveryState::Delivered => total.delivered += 1,
-            DeliveryState::Dropped => total.dropped += 1,
+    fn end(&mut self, row: &DeliveryRow, new: &Version, ended_at: i64) {
+        let count = match new.state {
+            DeliveryState::Delivered => DELIVERED,
+            DeliveryState::Dropped => DROPPED,
             DeliveryState::Pending
             | DeliveryState::DeadLettered
             | DeliveryState::Resubmitted
-            | DeliveryState::Removed => {
-                total.dead_lettered += 1;
-            }
+            | DeliveryState::Removed => DEAD_LETTERED,
+        };
+        self.count(Key::Total(row.subscription_id), count, 1);
+        self.count(row.rollup(ended_at), count, 1);
+        if new.state == DeliveryState::Delivered {
+            let start_at = start_of(ended_at, MINUTE_MS);
+            let le_ms = bucket(ended_at - row.published_at);
+            self.count(Key::Latency(row.subscription_id, start_at, le_ms), 0, 1);
         }
-        let rollup = self.rollup(row, ended_at);
-        match state {
-            DeliveryState::Delivered => {
-                rollup.delivered += 1;
-                rollup.latencies[bucket(ended_at - row.published_at)] += 1;
-            }
-            DeliveryState::Dropped => rollup.dropped += 1,
-            DeliveryState::Pending
-            | DeliveryState::DeadLettered
-            | DeliveryState::Resubmitted
-            | DeliveryState::Removed => {
-                rollup.dead_lettered += 1;
-            }
+        if let Some(reason) = new.reason {
+            let added = Added::one(row.id, ended_at);
+            self.note_added((row.subscription_id, reason), added);
         }
     }
 
-    fn rollup(&mut self, row: &DeliveryRow, at: i64) -> &mut Rollup {
-        let minute = at - at.rem_euclid(MINUTE_MS);
-        self.subscriptions
-            .entry((row.subscription_id, minute))
-            .or_default()
+    fn note_added(&mut self, key: (i64, DeadLetterReason), later: Added) {
+        let so_far = self.dead_lettered.entry(key);
+        so_far.and_modify(|sum| sum.add(later)).or_insert(later);
     }
 
-    fn add(&mut self, other: Counts) {
-        let Counts {
-            totals,
-            subscriptions,
-            topics,
-            dead_letters,
-            dead_lettered,
-        } = other;
-        add_each(&mut self.totals, totals, Total::add);
-        add_each(&mut self.subscriptions, subscriptions, Rollup::add);
-        add_each(&mut self.topics, topics, TopicRollup::add);
-        add_each(&mut self.dead_letters, dead_letters, |sum, more| {
-            *sum += more;
-        });
-        for (key, more) in dead_lettered {
-            // `other` was counted first.
-            let later = self.dead_lettered.insert(key.clone(), more);
-            if let Some(later) = later {
-                self.dead_lettered
-                    .entry(key)
-                    .and_modify(|sum| sum.add(later));
+    /// Adds what was counted later.
+    fn add(&mut self, later: Counts) {
+        for (key, counts) in later.rows {
+            for (sum, more) in self.rows.entry(key).or_default().iter_mut().zip(counts) {
+                *sum += more;
             }
+        }
+        for (key, added) in later.dead_lettered {
+            self.note_added(key, added);
         }
     }
 
     fn write(self, tx: &Connection) -> rusqlite::Result<()> {
-        for (subscription, total) in self.totals {
-            write_total(tx, subscription, total)?;
+        for (key, counts) in self.rows {
+            write(tx, key, counts)?;
         }
-        for ((subscription, start_at), rollup) in self.subscriptions {
-            write_rollup(tx, subscription, start_at, &rollup)?;
-        }
-        for ((topic, start_at), rollup) in self.topics {
-            tx.prepare_cached(ADD_TOPIC_ROLLUP)?.execute(params![
-                topic,
-                start_at,
-                rollup.published,
-                rollup.unmatched,
-                rollup.bytes
-            ])?;
-        }
-        for ((subscription, reason, day), count) in self.dead_letters {
-            write_dead_letters(tx, subscription, &reason, day, count)?;
-        }
+        // Not for subscriptions of built-in topics, whose ids are negative: a notice about a notice would
+        // cause the next one.
+        let note = format!(
+            "INSERT INTO dead_letter_notice \
+                 (subscription_id, reason, dead_letters, first_at, last_at, last_delivery_id) \
+             SELECT ?1, ?2, ?3, ?4, ?5, ?6 WHERE {} \
+                 AND EXISTS (SELECT 1 FROM event_subscription WHERE id = ?1 AND topic_id > 0) \
+             ON CONFLICT DO UPDATE SET first_at = CASE dead_letters WHEN 0 THEN ?4 ELSE first_at END, \
+                 dead_letters = dead_letters + ?3, last_at = ?5, last_delivery_id = ?6",
+            is_subscribed()
+        );
         for ((subscription, reason), added) in self.dead_lettered {
-            tx.prepare_cached(NOTE_DEAD_LETTERS)?.execute(params![
-                subscription,
-                reason,
-                added.count,
-                added.first_at,
-                added.last_at,
-                added.last_delivery,
-                SystemTopic::Everpost.id()
-            ])?;
+            let (first, last) = (added.first_at, added.last_at);
+            let last_id = added.last_delivery;
+            tx.run(
+                &note,
+                params![subscription, reason, added.count, first, last, last_id],
+            )?;
         }
         Ok(())
-    }
-}
-
-/// The first bucket whose bound a latency does not exceed.
-fn bucket(latency_ms: i64) -> usize {
-    LATENCY_BOUNDS_MS.partition_point(|bound| *bound < latency_ms)
-}
-
-fn add_each<K: Eq + Hash, V: Default>(
-    sum: &mut HashMap<K, V>,
-    more: HashMap<K, V>,
-    add: impl Fn(&mut V, V),
-) {
-    for (key, value) in more {
-        add(sum.entry(key).or_default(), value);
-    }
-}
-
-impl Total {
-    fn add(&mut self, more: Self) {
-        self.matched += more.matched;
-        self.pending += more.pending;
-        self.delivered += more.delivered;
-        self.dead_lettered += more.dead_lettered;
-        self.dropped += more.dropped;
-        self.dead_letters += more.dead_letters;
-    }
-}
-
-impl Rollup {
-    fn add(&mut self, more: Self) {
-        self.matched += more.matched;
-        self.delivered += more.delivered;
-        self.dead_lettered += more.dead_lettered;
-        self.dropped += more.dropped;
-        self.attempts += more.attempts;
-        for (sum, more) in self.latencies.iter_mut().zip(more.latencies) {
-            *sum += more;
-        }
     }
 }
 
@@ -392,17 +314,21 @@ impl Added {
     }
 }
 
-impl TopicRollup {
-    fn add(&mut self, more: Self) {
-        self.published += more.published;
-        self.unmatched += more.unmatched;
-        self.bytes += more.bytes;
-    }
+/// The beginning of a minute, an hour or a day.
+fn start_of(at: i64, length_ms: i64) -> i64 {
+    at - at.rem_euclid(length_ms)
 }
 
-const ADD_TOTAL: &str = "INSERT INTO subscription_total VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) \
-     ON CONFLICT DO UPDATE SET matched = matched + ?2, pending = pending + ?3, \
-     delivered = delivered + ?4, dead_lettered = dead_lettered + ?5, dropped = dropped + ?6, \
+/// The first bound that a latency does not exceed.
+fn bucket(latency_ms: i64) -> i64 {
+    LATENCY_BOUNDS_MS[LATENCY_BOUNDS_MS.partition_point(|bound| *bound < latency_ms)]
+}
+
+const ADD_TOTAL: &str = "INSERT INTO subscription_total \
+         (subscription_id, matched, delivered, dead_lettered, dropped, pending, dead_letters) \
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) \
+     ON CONFLICT DO UPDATE SET matched = matched + ?2, delivered = delivered + ?3, \
+     dead_lettered = dead_lettered + ?4, dropped = dropped + ?5, pending = pending + ?6, \
      dead_letters = dead_letters + ?7";
 const ADD_ROLLUP: &str = "INSERT INTO subscription_rollup VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) \
      ON CONFLICT DO UPDATE SET matched = matched + ?3, delivered = delivered + ?4, \
@@ -414,72 +340,58 @@ const ADD_TOPIC_ROLLUP: &str = "INSERT INTO topic_rollup VALUES (?1, ?2, ?3, ?4,
      data_bytes = data_bytes + ?5";
 const ADD_DEAD_LETTERS: &str = "INSERT INTO dead_letter_total VALUES (?1, ?2, ?3, ?4) \
      ON CONFLICT DO UPDATE SET dead_letters = dead_letters + ?4";
-const FORGET_EMPTY: &str = "DELETE FROM dead_letter_total \
+const DELETE_EMPTY: &str = "DELETE FROM dead_letter_total \
      WHERE subscription_id = ?1 AND reason = ?2 AND day_at = ?3 AND dead_letters <= 0";
 
-/// Only while somebody subscribes to the built-in topic, and not for subscriptions of built-in topics, whose
-/// ids are negative: a notice about a notice would cause the next one.
-const NOTE_DEAD_LETTERS: &str = "INSERT INTO dead_letter_notice \
-         (subscription_id, reason, dead_letters, first_at, last_at, last_delivery_id) \
-     SELECT ?1, ?2, ?3, ?4, ?5, ?6 WHERE EXISTS \
-         (SELECT 1 FROM event_subscription WHERE topic_id = ?7 AND deleted_at IS NULL) \
-         AND EXISTS (SELECT 1 FROM event_subscription WHERE id = ?1 AND topic_id > 0) \
-     ON CONFLICT DO UPDATE SET first_at = CASE dead_letters WHEN 0 THEN ?4 ELSE first_at END, \
-         dead_letters = dead_letters + ?3, last_at = ?5, last_delivery_id = ?6";
-
-fn write_total(tx: &Connection, subscription: i64, total: Total) -> rusqlite::Result<()> {
-    tx.prepare_cached(ADD_TOTAL)?.execute(params![
-        subscription,
-        total.matched,
-        total.pending,
-        total.delivered,
-        total.dead_lettered,
-        total.dropped,
-        total.dead_letters
-    ])?;
-    Ok(())
-}
-
-fn write_rollup(
-    tx: &Connection,
-    subscription: i64,
-    start_at: i64,
-    rollup: &Rollup,
-) -> rusqlite::Result<()> {
-    tx.prepare_cached(ADD_ROLLUP)?.execute(params![
-        subscription,
-        start_at,
-        rollup.matched,
-        rollup.delivered,
-        rollup.dead_lettered,
-        rollup.dropped,
-        rollup.attempts,
-    ])?;
-    for (le_ms, deliveries) in LATENCY_BOUNDS_MS.into_iter().zip(rollup.latencies) {
-        if deliveries > 0 {
-            tx.prepare_cached(ADD_LATENCY)?
-                .execute([subscription, start_at, le_ms, deliveries])?;
+fn write(tx: &Connection, key: Key, counts: [i64; COUNTS]) -> rusqlite::Result<()> {
+    let [
+        matched,
+        delivered,
+        dead_lettered,
+        dropped,
+        pending,
+        dead_letters,
+        attempts,
+    ] = counts;
+    let [first, second, third, ..] = counts;
+    match key {
+        Key::Total(of) => tx.run(
+            ADD_TOTAL,
+            [
+                of,
+                matched,
+                delivered,
+                dead_lettered,
+                dropped,
+                pending,
+                dead_letters,
+            ],
+        ),
+        Key::Rollup(of, start_at) => tx.run(
+            ADD_ROLLUP,
+            [
+                of,
+                start_at,
+                matched,
+                delivered,
+                dead_lettered,
+                dropped,
+                attempts,
+            ],
+        ),
+        Key::Latency(of, start_at, le_ms) => tx.run(ADD_LATENCY, [of, start_at, le_ms, first]),
+        Key::Topic(of, start_at) => tx.run(ADD_TOPIC_ROLLUP, [of, start_at, first, second, third]),
+        Key::DeadLetters(of, reason, day) => {
+            if first != 0 {
+                tx.run(ADD_DEAD_LETTERS, params![of, reason, day, first])?;
+            }
+            match first < 0 {
+                true => tx.run(DELETE_EMPTY, params![of, reason, day]),
+                false => Ok(0),
+            }
         }
     }
-    Ok(())
-}
-
-fn write_dead_letters(
-    tx: &Connection,
-    subscription: i64,
-    reason: &str,
-    day: i64,
-    count: i64,
-) -> rusqlite::Result<()> {
-    if count != 0 {
-        tx.prepare_cached(ADD_DEAD_LETTERS)?
-            .execute(params![subscription, reason, day, count])?;
-    }
-    if count < 0 {
-        tx.prepare_cached(FORGET_EMPTY)?
-            .execute(params![subscription, reason, day])?;
-    }
-    Ok(())
+    .map(drop)
 }
 
 /// A changed row of `delivery`, as far as it counts.
@@ -499,7 +411,7 @@ struct Version {
     attempts: i64,
     ended_at: Option<i64>,
     /// Of a dead letter.
-    reason: Option<String>,
+    reason: Option<DeadLetterReason>,
 }
 
 impl DeliveryRow {
@@ -514,14 +426,8 @@ impl DeliveryRow {
         })
     }
 
-    /// The key under which a dead letter is counted: subscription, reason and day.
-    fn of_day(&self, version: &Version) -> (i64, String, i64) {
-        let at = version.ended_at.unwrap_or_default();
-        (
-            self.subscription_id,
-            version.reason.clone().unwrap_or_default(),
-            at - at.rem_euclid(DAY_MS),
-        )
+    fn rollup(&self, at: i64) -> Key {
+        Key::Rollup(self.subscription_id, start_of(at, MINUTE_MS))
     }
 }
 

@@ -6,45 +6,45 @@
 //! blob as stored.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, Row, params};
 
 use crate::base::Timestamp;
 use crate::model::dead_letter::DeadLetterReason;
-use crate::model::delivery::{DeliveryId, DeliveryState};
+use crate::model::delivery::DeliveryId;
 use crate::model::event::StoredEvent;
 use crate::model::export::Outage;
 use crate::model::limits::{BLOB_BYTES_MAX, BLOB_RECORDS_MAX};
+use crate::model::name::{SubscriptionName, TopicName};
 use crate::model::subscription::SubscriptionId;
-use crate::store::engine::db::Db;
 use crate::store::error::StoreError;
-use crate::store::ledger::locks::REMOVE_UNLOCKED;
+use crate::store::ledger::settle::{FreeChange, settle_free};
 use crate::store::row;
+use crate::store::sql::Sql;
 use crate::wire::dead_letter::DeadLetterFacts;
-
-/// Exports of dead letters.
-#[derive(Clone)]
-pub struct Exports {
-    pub(in crate::store) db: Db,
-}
+use crate::wire::dead_letter_blob::BlobTitle;
 
 /// The id of a blob.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlobId(i64);
 
-/// A blob that is not uploaded yet.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PendingBlob {
-    pub id: BlobId,
-    /// Its name in the container.
-    pub name: String,
+/// A subscription whose next blob to begin. The names become part of the blob's.
+#[derive(Clone, Debug)]
+pub struct BlobRequest {
+    pub subscription: SubscriptionId,
+    pub name: SubscriptionName,
+    pub topic: TopicName,
+    pub topic_resource_id: Arc<str>,
+    pub now: Timestamp,
 }
 
 /// The state of a subscription's exports.
 #[derive(Clone, Debug)]
 pub struct ExportStatus {
     pub subscription: SubscriptionId,
-    pub pending: Option<PendingBlob>,
+    /// Whether there is a blob that is not uploaded yet.
+    pub is_pending: bool,
     /// When the oldest dead letter that is in no blob was dead-lettered.
     pub oldest: Option<Timestamp>,
     pub outage: Option<Outage>,
@@ -58,13 +58,16 @@ pub struct ExportHistory {
     pub outage: Option<Outage>,
 }
 
-/// What the next blob can hold.
+/// A blob that is not uploaded yet.
 #[derive(Clone, Debug)]
-pub struct Exportable {
-    /// At least one, oldest first.
-    pub dead_letters: Vec<DeliveryId>,
-    /// When the event of the first one was published.
-    pub first_published_at: Timestamp,
+pub struct PendingBlob {
+    pub id: BlobId,
+    /// Its name in the container.
+    pub name: String,
+    /// In the order of the deliveries.
+    pub dead_letters: Vec<Exported>,
+    /// Dead letters whose events are damaged. They stay in their queue.
+    pub unreadable: usize,
 }
 
 /// A dead letter of a blob.
@@ -75,228 +78,53 @@ pub struct Exported {
     pub facts: DeadLetterFacts,
 }
 
-/// The contents of a blob.
-#[derive(Clone, Debug, Default)]
-pub struct BlobContents {
-    /// In the order of the deliveries.
-    pub readable: Vec<Exported>,
-    /// Dead letters whose events are damaged. They stay in their queue.
-    pub unreadable: usize,
+/// What became of a pending blob.
+#[derive(Clone, Debug)]
+pub enum BlobEnd {
+    /// It is uploaded. These dead letters leave their queue unless they are locked, and an outage ends.
+    Stored(Vec<DeliveryId>),
+    /// It could not be uploaded, and is still pending.
+    Failed(Outage),
+    /// It holds nothing any more, and is deleted.
+    Released,
 }
 
-impl Exports {
-    /// The state of the exports of these subscriptions, without those that have nothing to export.
-    pub async fn statuses(
-        &self,
-        subscriptions: Vec<SubscriptionId>,
-    ) -> Result<Vec<ExportStatus>, StoreError> {
-        self.db
-            .read(move |tx| {
-                let mut statuses = Vec::new();
-                for subscription in subscriptions {
-                    let status = status(tx, subscription)?;
-                    if status.pending.is_some() || status.oldest.is_some() {
-                        statuses.push(status);
-                    }
-                }
-                Ok(statuses)
-            })
-            .await
-    }
-
-    /// What the next blob of the subscription would hold: the oldest dead letters that are in no blob and not
-    /// locked.
-    pub async fn find_exportable(
-        &self,
-        subscription: SubscriptionId,
-        now: Timestamp,
-    ) -> Result<Option<Exportable>, StoreError> {
-        self.db
-            .read(move |tx| find_exportable(tx, subscription, now))
-            .await
-    }
-
-    /// Creates a blob of these dead letters, except those that have left their queue meanwhile.
-    pub async fn begin_blob(
-        &self,
-        subscription: SubscriptionId,
-        name: String,
-        dead_letters: Vec<DeliveryId>,
-        now: Timestamp,
-    ) -> Result<PendingBlob, StoreError> {
-        self.db
-            .write(move |tx| {
-                let insert = "INSERT INTO dead_letter_blob (subscription_id, name, created_at) \
-                     VALUES (?1, ?2, ?3)";
-                tx.prepare_cached(insert)?
-                    .execute(params![subscription, name, now.as_ms()])?;
-                let id = BlobId(tx.last_insert_rowid());
-                let join = "UPDATE delivery SET blob_id = ?2 \
-                     WHERE id = ?1 AND state = 'DeadLettered' AND blob_id IS NULL";
-                let mut join = tx.prepare_cached(join)?;
-                for delivery in dead_letters {
-                    join.execute(params![delivery, id.0])?;
-                }
-                Ok(PendingBlob { id, name })
-            })
-            .await
-    }
-
-    /// The contents of a blob.
-    pub async fn contents(&self, blob: BlobId) -> Result<BlobContents, StoreError> {
-        self.db.read(move |tx| contents(tx, blob)).await
-    }
-
-    /// Marks a blob as stored. These dead letters leave their queue unless they are locked, and an outage
-    /// ends.
-    pub async fn mark_stored(
-        &self,
-        blob: BlobId,
-        dead_letters: Vec<DeliveryId>,
-        now: Timestamp,
-    ) -> Result<(), StoreError> {
-        self.db
-            .write(move |tx| {
-                let mark = "UPDATE dead_letter_blob SET stored_at = ?2 WHERE id = ?1";
-                tx.prepare_cached(mark)?
-                    .execute(params![blob.0, now.as_ms()])?;
-                let mut remove = tx.prepare_cached(REMOVE_UNLOCKED)?;
-                for delivery in dead_letters {
-                    remove.execute(params![delivery, now.as_ms()])?;
-                }
-                let back = "DELETE FROM storage_outage WHERE subscription_id = \
-                     (SELECT subscription_id FROM dead_letter_blob WHERE id = ?1)";
-                tx.prepare_cached(back)?.execute([blob.0])?;
-                Ok(())
-            })
-            .await
-    }
-
-    /// Stores an outage.
-    pub async fn mark_outage(
-        &self,
-        subscription: SubscriptionId,
-        outage: Outage,
-    ) -> Result<(), StoreError> {
-        self.db
-            .write(move |tx| {
-                let keep = "INSERT OR REPLACE INTO storage_outage \
-                     (subscription_id, since, failures, last_attempt_at, next_attempt_at, error) \
-                     VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
-                tx.prepare_cached(keep)?.execute(params![
-                    subscription,
-                    outage.since.as_ms(),
-                    outage.failures,
-                    outage.tried_at.as_ms(),
-                    outage.next_try_at.as_ms(),
-                    outage.error
-                ])?;
-                Ok(())
-            })
-            .await
-    }
-
-    /// Drops up to `limit` dead letters of the subscription that were dead-lettered before `before` and are
-    /// not locked. Returns how many.
-    pub async fn drop_old(
-        &self,
-        subscription: SubscriptionId,
-        before: Timestamp,
-        limit: usize,
-        now: Timestamp,
-    ) -> Result<usize, StoreError> {
-        self.db
-            .write(move |tx| {
-                let drop = "UPDATE delivery SET state = ?4, blob_id = NULL, lock_token = NULL, \
-                         locked_at = NULL, locked_until = NULL \
-                     WHERE id IN (SELECT id FROM delivery WHERE subscription_id = ?1 AND state = 'DeadLettered' \
-                         AND next_attempt_at < ?2 \
-                         AND (locked_until IS NULL OR locked_until <= ?5) LIMIT ?3)";
-                Ok(tx.prepare_cached(drop)?.execute(params![
-                    subscription,
-                    before.as_ms(),
-                    i64::try_from(limit).unwrap_or(i64::MAX),
-                    DeliveryState::Dropped,
-                    now.as_ms(),
-                ])?)
-            })
-            .await
-    }
-
-    /// Deletes a pending blob, so that its dead letters are in no blob again.
-    pub async fn release(&self, blob: BlobId) -> Result<(), StoreError> {
-        self.db.write(move |tx| release(tx, blob)).await
-    }
-
-    /// Deletes the pending blobs and outages of all subscriptions except `kept`: they do not export any more.
-    pub async fn release_others(&self, kept: HashSet<SubscriptionId>) -> Result<(), StoreError> {
-        let pending = self.db.read(|tx| {
-            let all = "SELECT id, subscription_id FROM dead_letter_blob WHERE stored_at IS NULL";
-            let mut all = tx.prepare_cached(all)?;
-            let rows = all.query_map([], |row| Ok((row.get(0)?, SubscriptionId(row.get(1)?))))?;
-            Ok(rows.collect::<rusqlite::Result<Vec<(i64, _)>>>()?)
-        });
-        let others = pending.await?.into_iter();
-        let others: Vec<_> = others.filter(|(_, of)| !kept.contains(of)).collect();
-        if others.is_empty() {
-            return Ok(());
-        }
-        self.db
-            .write(move |tx| {
-                for (blob, subscription) in others {
-                    release(tx, BlobId(blob))?;
-                    let delete_names = "DELETE FROM storage_outage WHERE subscription_id = ?1";
-                    tx.prepare_cached(delete_names)?.execute([subscription])?;
-                }
-                Ok(())
-            })
-            .await
-    }
-
-    /// Deletes the rows of up to `limit` blobs that were stored before `since`.
-    pub async fn delete_names(&self, since: Timestamp, limit: usize) -> Result<usize, StoreError> {
-        self.db
-            .write(move |tx| {
-                let delete_names = "DELETE FROM dead_letter_blob WHERE stored_at < ?1 AND id IN \
-                     (SELECT id FROM dead_letter_blob ORDER BY id LIMIT ?2)";
-                let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-                Ok(tx
-                    .prepare_cached(delete_names)?
-                    .execute(params![since.as_ms(), limit])?)
-            })
-            .await
-    }
-}
-
-fn status(tx: &Connection, subscription: SubscriptionId) -> Result<ExportStatus, StoreError> {
-    let pending = "SELECT id, name FROM dead_letter_blob \
-         WHERE subscription_id = ?1 AND stored_at IS NULL";
-    let pending = tx
-        .prepare_cached(pending)?
-        .query_row([subscription], |row| {
-            Ok(PendingBlob {
-                id: BlobId(row.get(0)?),
-                name: row.get(1)?,
-            })
-        });
+/// The state of the exports of these subscriptions, without those that have nothing to export.
+pub(super) fn statuses(
+    tx: &Connection,
+    subscriptions: &[SubscriptionId],
+) -> Result<Vec<ExportStatus>, StoreError> {
+    let pending = "SELECT 1 FROM dead_letter_blob WHERE subscription_id = ?1 AND stored_at IS NULL";
     let oldest = "SELECT min(next_attempt_at) FROM delivery \
          WHERE subscription_id = ?1 AND state = 'DeadLettered' AND blob_id IS NULL";
-    let oldest = tx
-        .prepare_cached(oldest)?
-        .query_row([subscription], |row| row::timestamp_or_null(row, 0));
-    Ok(ExportStatus {
-        subscription,
-        pending: pending.optional()?,
-        oldest: oldest?,
-        outage: outage(tx, subscription)?,
-    })
+    let mut statuses = Vec::new();
+    for &subscription in subscriptions {
+        let is_pending = tx.is_any(pending, [subscription])?;
+        let oldest: Option<Timestamp> = tx.value(oldest, [subscription])?;
+        if is_pending || oldest.is_some() {
+            statuses.push(ExportStatus {
+                subscription,
+                is_pending,
+                oldest,
+                outage: outage(tx, subscription)?,
+            });
+        }
+    }
+    Ok(statuses)
 }
 
 fn outage(tx: &Connection, subscription: SubscriptionId) -> Result<Option<Outage>, StoreError> {
     let outage = "SELECT since, failures, last_attempt_at, next_attempt_at, error FROM storage_outage \
          WHERE subscription_id = ?1";
-    let mut outage = tx.prepare_cached(outage)?;
-    Ok(outage.query_row([subscription], outage_of).optional()?)
+    tx.first(outage, [subscription], |row| {
+        Ok(Outage {
+            since: row.get(0)?,
+            failures: row.get(1)?,
+            tried_at: row.get(2)?,
+            next_try_at: row.get(3)?,
+            error: row.get(4)?,
+        })
+    })
 }
 
 /// Newest blobs, of all subscriptions, that are searched for the last one of a subscription.
@@ -310,55 +138,90 @@ pub(in crate::store) fn history(
     let last = "SELECT name, stored_at FROM \
          (SELECT id, subscription_id, name, stored_at FROM dead_letter_blob ORDER BY id DESC LIMIT ?2) \
          WHERE subscription_id = ?1 AND stored_at IS NOT NULL ORDER BY id DESC LIMIT 1";
-    let look_back = i64::try_from(LOOK_BACK).unwrap_or(i64::MAX);
-    let last = tx
-        .prepare_cached(last)?
-        .query_row(params![subscription, look_back], |row| {
-            Ok((row.get(0)?, row::timestamp(row, 1)?))
-        });
-    Ok(ExportHistory {
-        last: last.optional()?,
-        outage: outage(tx, subscription)?,
-    })
+    let last = tx.first(last, params![subscription, LOOK_BACK], |row| {
+        Ok((row.get(0)?, row.get(1)?))
+    })?;
+    let outage = outage(tx, subscription)?;
+    Ok(ExportHistory { last, outage })
 }
 
-fn outage_of(row: &Row<'_>) -> rusqlite::Result<Outage> {
-    Ok(Outage {
-        since: row::timestamp(row, 0)?,
-        failures: row.get(1)?,
-        tried_at: row::timestamp(row, 2)?,
-        next_try_at: row::timestamp(row, 3)?,
-        error: row.get(4)?,
-    })
+/// The next blob of a subscription.
+pub(super) struct NextBlob {
+    of: BlobRequest,
+    name: String,
+    /// Oldest first: those that are in no blob and not locked.
+    dead_letters: Vec<DeliveryId>,
 }
 
-fn find_exportable(
-    tx: &Connection,
-    subscription: SubscriptionId,
-    now: Timestamp,
-) -> Result<Option<Exportable>, StoreError> {
-    let find_exportable = "SELECT delivery.id, delivery.published_at, octet_length(event.data) FROM delivery \
+/// What the next blob of the subscription would be.
+pub(super) fn next(tx: &Connection, request: BlobRequest) -> Result<Option<NextBlob>, StoreError> {
+    let next = "SELECT delivery.id, delivery.published_at, octet_length(event.data) FROM delivery \
          CROSS JOIN event ON event.id = delivery.event_id WHERE delivery.subscription_id = ?1 \
          AND delivery.state = 'DeadLettered' AND delivery.blob_id IS NULL AND delivery.next_attempt_at <= ?2 \
          ORDER BY delivery.next_attempt_at, delivery.id LIMIT ?3";
-    let limit = i64::try_from(BLOB_RECORDS_MAX).unwrap_or(i64::MAX);
-    let mut find_exportable = tx.prepare_cached(find_exportable)?;
-    let mut rows = find_exportable.query(params![subscription, now.as_ms(), limit])?;
+    let mut next = tx.prepare_cached(next)?;
+    let mut rows = next.query(params![request.subscription, request.now, BLOB_RECORDS_MAX])?;
     let (mut dead_letters, mut bytes, mut first_published_at) = (Vec::new(), 0, None);
-    while bytes < BLOB_BYTES_MAX as u64
+    while bytes < BLOB_BYTES_MAX
         && let Some(row) = rows.next()?
     {
-        dead_letters.push(DeliveryId(row.get(0)?));
-        bytes += row.get::<_, Option<i64>>(2)?.map_or(0, i64::unsigned_abs);
-        first_published_at.get_or_insert(row::timestamp(row, 1)?);
+        dead_letters.push(row.get(0)?);
+        bytes += row.get::<_, Option<usize>>(2)?.unwrap_or(0);
+        first_published_at.get_or_insert(row.get(1)?);
     }
-    Ok(first_published_at.map(|first_published_at| Exportable {
-        dead_letters,
-        first_published_at,
+    Ok(first_published_at.map(|first_published_at| {
+        let title = BlobTitle {
+            topic_resource_id: &request.topic_resource_id,
+            topic: &request.topic,
+            subscription: &request.name,
+            first: dead_letters[0],
+            first_published_at,
+            at: request.now,
+        };
+        NextBlob {
+            name: title.name(),
+            of: request,
+            dead_letters,
+        }
     }))
 }
 
-fn contents(tx: &Connection, blob: BlobId) -> Result<BlobContents, StoreError> {
+/// Creates a blob, without the dead letters that have left their queue meanwhile.
+pub(super) fn begin(tx: &Connection, next: &NextBlob) -> Result<(), StoreError> {
+    let insert = "INSERT INTO dead_letter_blob (subscription_id, name, created_at) \
+         VALUES (?1, ?2, ?3)";
+    tx.run(
+        insert,
+        params![next.of.subscription, next.name, next.of.now],
+    )?;
+    let id = tx.last_insert_rowid();
+    let join = "UPDATE delivery SET blob_id = ?2 \
+         WHERE id = ?1 AND state = 'DeadLettered' AND blob_id IS NULL";
+    for delivery in &next.dead_letters {
+        tx.run(join, params![delivery, id])?;
+    }
+    Ok(())
+}
+
+/// The pending blob of a subscription.
+pub(super) fn pending(
+    tx: &Connection,
+    subscription: SubscriptionId,
+) -> Result<Option<PendingBlob>, StoreError> {
+    let pending =
+        "SELECT id, name FROM dead_letter_blob WHERE subscription_id = ?1 AND stored_at IS NULL";
+    let found = tx.first(pending, [subscription], |row| {
+        Ok((row.get(0)?, row.get(1)?))
+    })?;
+    let Some((id, name)) = found else {
+        return Ok(None);
+    };
+    let mut blob = PendingBlob {
+        id: BlobId(id),
+        name,
+        dead_letters: Vec::new(),
+        unreadable: 0,
+    };
     let select = format!(
         "SELECT {}, delivery.id, delivery.dead_letter_reason, delivery.attempts, \
              delivery.last_outcome, delivery.last_status, delivery.published_at, \
@@ -368,41 +231,108 @@ fn contents(tx: &Connection, blob: BlobId) -> Result<BlobContents, StoreError> {
          WHERE delivery.blob_id = ?1 ORDER BY delivery.id",
         row::EVENT_COLUMNS
     );
-    let mut select = tx.prepare_cached(&select)?;
-    let mut rows = select.query([blob.0])?;
-    let mut contents = BlobContents::default();
-    while let Some(row) = rows.next()? {
-        match exported(row) {
-            Ok(each) => contents.readable.push(each),
-            // An unreadable event must not stop the others.
-            Err(StoreError::Unreadable(_)) => contents.unreadable += 1,
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(contents)
+    let exported = tx.all(&select, [id], |row| match exported(row) {
+        Ok(each) => Ok(Some(each)),
+        // An unreadable event must not stop the others.
+        Err(StoreError::Unreadable(_)) => Ok(None),
+        Err(error) => Err(error),
+    })?;
+    let found = exported.len();
+    blob.dead_letters = exported.into_iter().flatten().collect();
+    blob.unreadable = found - blob.dead_letters.len();
+    Ok(Some(blob))
 }
 
 fn exported(row: &Row<'_>) -> Result<Exported, StoreError> {
-    let reason = row::reason(row, 12)?;
+    let reason: Option<DeadLetterReason> = row.get(12)?;
     Ok(Exported {
         event: row::event(row)?,
-        delivery: DeliveryId(row.get(11)?),
+        delivery: row.get(11)?,
         facts: DeadLetterFacts {
             reason: reason.unwrap_or(DeadLetterReason::Manual),
             details: row::details(row, 18)?,
             attempts: row.get(13)?,
-            last_outcome: row::outcome(row, 14)?,
+            last_outcome: row.get(14)?,
             last_status: row.get(15)?,
-            publish_time: row::timestamp(row, 16)?,
-            last_attempt_at: row::timestamp_or_null(row, 17)?,
+            publish_time: row.get(16)?,
+            last_attempt_at: row.get(17)?,
         },
     })
 }
 
-fn release(tx: &Connection, blob: BlobId) -> Result<(), StoreError> {
-    let leave = "UPDATE delivery SET blob_id = NULL WHERE blob_id = ?1";
-    tx.prepare_cached(leave)?.execute([blob.0])?;
-    let delete = "DELETE FROM dead_letter_blob WHERE id = ?1 AND stored_at IS NULL";
-    tx.prepare_cached(delete)?.execute([blob.0])?;
+pub(super) fn end(
+    tx: &Connection,
+    BlobId(id): BlobId,
+    end: BlobEnd,
+    now: Timestamp,
+) -> Result<(), StoreError> {
+    match end {
+        BlobEnd::Stored(dead_letters) => {
+            let mark = "UPDATE dead_letter_blob SET stored_at = ?2 WHERE id = ?1";
+            tx.run(mark, params![id, now])?;
+            for delivery in dead_letters {
+                settle_free(tx, delivery, FreeChange::Remove, now)?;
+            }
+            let back = "DELETE FROM storage_outage WHERE subscription_id = \
+                 (SELECT subscription_id FROM dead_letter_blob WHERE id = ?1)";
+            tx.run(back, [id])?;
+        }
+        BlobEnd::Failed(outage) => {
+            let keep = "INSERT OR REPLACE INTO storage_outage \
+                 (subscription_id, since, failures, last_attempt_at, next_attempt_at, error) \
+                 SELECT subscription_id, ?2, ?3, ?4, ?5, ?6 FROM dead_letter_blob WHERE id = ?1";
+            tx.run(
+                keep,
+                params![
+                    id,
+                    outage.since,
+                    outage.failures,
+                    outage.tried_at,
+                    outage.next_try_at,
+                    outage.error
+                ],
+            )?;
+        }
+        BlobEnd::Released => release(tx, id)?,
+    }
     Ok(())
+}
+
+/// The pending blobs of all subscriptions except `exporting`.
+pub(super) fn pending_of_others(
+    tx: &Connection,
+    exporting: &HashSet<SubscriptionId>,
+) -> Result<Vec<(i64, SubscriptionId)>, StoreError> {
+    let all = "SELECT id, subscription_id FROM dead_letter_blob WHERE stored_at IS NULL";
+    let mut pending = tx.all(all, [], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    pending.retain(|(_, of)| !exporting.contains(of));
+    Ok(pending)
+}
+
+/// Deletes pending blobs, and the outages of their subscriptions.
+pub(super) fn release_all(
+    tx: &Connection,
+    pending: Vec<(i64, SubscriptionId)>,
+) -> Result<(), StoreError> {
+    for (blob, subscription) in pending {
+        release(tx, blob)?;
+        let delete = "DELETE FROM storage_outage WHERE subscription_id = ?1";
+        tx.run(delete, [subscription])?;
+    }
+    Ok(())
+}
+
+fn release(tx: &Connection, blob: i64) -> rusqlite::Result<()> {
+    let leave = "UPDATE delivery SET blob_id = NULL WHERE blob_id = ?1";
+    tx.run(leave, [blob])?;
+    let delete = "DELETE FROM dead_letter_blob WHERE id = ?1 AND stored_at IS NULL";
+    tx.run(delete, [blob])?;
+    Ok(())
+}
+
+/// Deletes the rows of up to `limit` blobs that were stored before `since`.
+pub(super) fn tidy(tx: &Connection, since: Timestamp, limit: usize) -> rusqlite::Result<usize> {
+    let delete = "DELETE FROM dead_letter_blob WHERE stored_at < ?1 AND id IN \
+         (SELECT id FROM dead_letter_blob ORDER BY id LIMIT ?2)";
+    tx.run(delete, params![since, limit])
 }

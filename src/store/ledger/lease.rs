@@ -1,18 +1,19 @@
 //! Due deliveries.
 
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use rusqlite::{Connection, Row, params};
 
 use crate::base::Timestamp;
 use crate::model::delivery::{Delivery, DeliveryId};
 use crate::model::event::{EventKey, StoredEvent};
+use crate::model::lease::QueueRef;
 use crate::model::subscription::SubscriptionId;
 use crate::store::error::StoreError;
-use crate::store::ledger::Deliveries;
 use crate::store::ledger::recent::RecentEvents;
 use crate::store::row;
+use crate::store::sql::Sql;
 
 /// Which due deliveries to lease.
 #[derive(Clone, Debug)]
@@ -24,66 +25,28 @@ pub struct LeaseRequest {
     pub bytes_max: usize,
     /// Deliveries that the caller has leased already.
     pub held: HashSet<DeliveryId>,
+    /// Whether the events are needed.
+    pub bodies: bool,
 }
 
 /// The result of a [`LeaseRequest`].
 #[derive(Clone, Debug, Default)]
 pub struct Leased {
     /// Oldest first.
-    pub deliveries: Vec<(Delivery, Arc<StoredEvent>)>,
+    pub deliveries: Vec<Delivery>,
+    /// Their events, in the same order; none if they are not needed.
+    pub events: Vec<Arc<StoredEvent>>,
     /// Deliveries whose events cannot be read, with the error.
     pub unreadable: Vec<(Delivery, String)>,
     /// When the next delivery falls due that was neither returned nor held.
     pub next_due: Option<Timestamp>,
 }
 
-impl Deliveries {
-    /// The due deliveries of one subscription, oldest first.
-    pub async fn lease(&self, request: LeaseRequest) -> Result<Leased, StoreError> {
-        let recent = Arc::clone(&self.recent);
-        self.db.read(move |tx| lease(tx, &request, &recent)).await
-    }
-
-    /// The due deliveries of one subscription without their events, oldest first, at most `limit`.
-    pub async fn oldest_due(
-        &self,
-        subscription: SubscriptionId,
-        now: Timestamp,
-        limit: usize,
-    ) -> Result<Vec<Delivery>, StoreError> {
-        self.db
-            .read(move |tx| {
-                let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-                let mut find = tx.prepare_cached(&find_due())?;
-                let mut rows = find.query(params![subscription, limit])?;
-                let mut due = Vec::new();
-                while let Some(row) = rows.next()? {
-                    if row::timestamp(row, 5)? > now {
-                        break;
-                    }
-                    due.push(delivery(row)?);
-                }
-                Ok(due)
-            })
-            .await
-    }
-
-    /// When the first pending delivery of each of these subscriptions falls due, without those that have
-    /// none.
-    pub async fn agenda(
-        &self,
-        subscriptions: Vec<SubscriptionId>,
-    ) -> Result<Vec<(SubscriptionId, Timestamp)>, StoreError> {
-        self.db
-            .read(move |tx| {
-                let mut agenda = Vec::new();
-                for subscription in subscriptions {
-                    agenda.extend(next_due(tx, subscription)?.map(|at| (subscription, at)));
-                }
-                Ok(agenda)
-            })
-            .await
-    }
+/// A queue, and when its first delivery falls due, or did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Due {
+    pub queue: QueueRef,
+    pub at: Timestamp,
 }
 
 /// The columns that [`delivery`] reads. The first attempt is looked up only where there was one.
@@ -91,22 +54,17 @@ pub(super) const DELIVERY_COLUMNS: &str = "id, event_id, attempts, published_at,
      CASE WHEN attempts > 0 THEN (SELECT started_at FROM delivery_attempt \
      WHERE delivery_id = delivery.id AND attempt = 1) END";
 
-/// The pending deliveries of a subscription, in the order in which they fall due.
-fn find_due() -> String {
-    format!(
-        "SELECT {DELIVERY_COLUMNS}, next_attempt_at FROM delivery \
-         WHERE subscription_id = ?1 AND state = 'Pending' ORDER BY next_attempt_at, id LIMIT ?2"
-    )
-}
-
-fn lease(
+pub(super) fn lease(
     tx: &Connection,
     request: &LeaseRequest,
-    recent: &Mutex<RecentEvents>,
+    recent: &RecentEvents,
 ) -> Result<Leased, StoreError> {
-    let mut find = tx.prepare_cached(&find_due())?;
+    let mut find = tx.prepare_cached(&format!(
+        "SELECT {DELIVERY_COLUMNS}, next_attempt_at FROM delivery \
+         WHERE subscription_id = ?1 AND state = 'Pending' ORDER BY next_attempt_at, id LIMIT ?2"
+    ))?;
     // Held deliveries are due too and come first. One row more tells when the next one falls due.
-    let limit = i64::try_from(request.limit + request.held.len() + 1).unwrap_or(i64::MAX);
+    let limit = request.limit + request.held.len() + 1;
     let mut rows = find.query(params![request.subscription, limit])?;
     let mut leased = Leased::default();
     let mut bytes = 0;
@@ -115,55 +73,64 @@ fn lease(
         if request.held.contains(&delivery.id) {
             continue;
         }
-        let due_at = row::timestamp(row, 5)?;
+        let due_at = row.get(5)?;
         let found = leased.deliveries.len() + leased.unreadable.len();
-        let enough = found == request.limit || bytes > request.bytes_max;
-        if due_at > request.now || enough {
+        if due_at > request.now || found == request.limit || bytes > request.bytes_max {
             leased.next_due = Some(due_at);
             break;
         }
-        let known = recent.lock().unwrap().get(delivery.event);
-        match known.map_or_else(|| load_event(tx, delivery.event).map(Arc::new), Ok) {
-            Ok(event) => {
-                bytes += event.event.size();
-                leased.deliveries.push((delivery, event));
+        if request.bodies {
+            match recent.get_or_load(tx, delivery.event)? {
+                Ok(event) => {
+                    bytes += event.event.size();
+                    leased.events.push(event);
+                }
+                // An unreadable event must not stop the others.
+                Err(reason) => {
+                    leased.unreadable.push((delivery, reason));
+                    continue;
+                }
             }
-            // An unreadable event must not stop the others.
-            Err(StoreError::Unreadable(reason)) => leased.unreadable.push((delivery, reason)),
-            Err(error) => return Err(error),
         }
+        leased.deliveries.push(delivery);
     }
     Ok(leased)
 }
 
 /// Reads a row that begins with [`DELIVERY_COLUMNS`].
-pub(in crate::store) fn delivery(row: &Row<'_>) -> rusqlite::Result<Delivery> {
+pub(super) fn delivery(row: &Row<'_>) -> rusqlite::Result<Delivery> {
     Ok(Delivery {
-        id: DeliveryId(row.get(0)?),
-        event: EventKey(row.get(1)?),
+        id: row.get(0)?,
+        event: row.get(1)?,
         attempts: row.get(2)?,
-        published_at: row::timestamp(row, 3)?,
-        first_attempt_at: row::timestamp_or_null(row, 4)?,
+        published_at: row.get(3)?,
+        first_attempt_at: row.get(4)?,
     })
 }
 
-pub(super) fn load_event(tx: &Connection, key: EventKey) -> Result<StoredEvent, StoreError> {
+/// Loads an event; the inner error says why it cannot be read.
+pub(super) fn load_event(
+    tx: &Connection,
+    key: EventKey,
+) -> Result<Result<StoredEvent, String>, StoreError> {
     let select = format!("SELECT {} FROM event WHERE id = ?1", row::EVENT_COLUMNS);
-    let mut select = tx.prepare_cached(&select)?;
-    let mut rows = select.query([key])?;
-    let row = rows
-        .next()?
-        .ok_or_else(|| StoreError::Unreadable(format!("event {key} is missing")))?;
-    row::event(row)
+    match tx.first(&select, [key], row::event) {
+        Ok(Some(event)) => Ok(Ok(event)),
+        Ok(None) => Ok(Err(format!("event {key} is missing"))),
+        Err(StoreError::Unreadable(reason)) => Ok(Err(reason)),
+        Err(error) => Err(error),
+    }
 }
 
-fn next_due(
+/// When the first delivery of a queue falls due, or did.
+pub(in crate::store) fn next_due(
     tx: &Connection,
-    subscription: SubscriptionId,
+    of: QueueRef,
 ) -> Result<Option<Timestamp>, StoreError> {
-    let first = "SELECT min(next_attempt_at) FROM delivery WHERE subscription_id = ?1 AND state = 'Pending'";
-    let at: Option<i64> = tx
-        .prepare_cached(first)?
-        .query_row([subscription], |row| row.get(0))?;
-    Ok(at.map(Timestamp::from_ms))
+    // A literal, since SQLite uses a partial index only if it sees the value.
+    let first = format!(
+        "SELECT min(next_attempt_at) FROM delivery WHERE subscription_id = ?1 AND state = '{}'",
+        of.queue.state().name()
+    );
+    tx.value(&first, [of.subscription])
 }

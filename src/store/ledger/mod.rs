@@ -1,4 +1,9 @@
-//! The ledger: events are appended with their deliveries, which fall due, are leased and settled.
+//! The ledger: events and their deliveries, what becomes of them, and the catalog that they refer to.
+//!
+//! These are the verbs that another database would have to implement. Each is one transaction or a few reads,
+//! and decides nothing: requests are values, and so are answers. A change is stored whole or not at all, and
+//! is on disk when its verb returns. [`StoreError::Closed`] means that it may or may not have been stored;
+//! most verbs can be repeated then, since they check what they expect (`attempts`, a cursor, a token).
 //!
 //! Leases of our own dispatcher are in its memory only. The row stays due, so nothing has to be repaired
 //! after a crash. Newly published events are kept in memory too (bounded), so that most deliveries need not
@@ -10,29 +15,414 @@ pub(super) mod exports;
 pub(super) mod lease;
 pub(super) mod locks;
 pub(super) mod notices;
-mod recent;
+pub(super) mod recent;
 pub(super) mod resubmit;
-pub(super) mod retry_now;
-pub(super) mod send;
 pub(super) mod settle;
+pub(super) mod traffic;
 
-use std::sync::{Arc, Mutex};
+use std::collections::HashSet;
+use std::time::Duration;
 
+use crate::base::Timestamp;
+use crate::model::audit::{AuditEntry, TargetKind};
+use crate::model::event::EventKey;
+use crate::model::lease::{LockError, QueueRef};
+use crate::model::limits::{BLOB_NAMES_KEPT, REQUEST_ID_WINDOW};
+use crate::model::registry::{Registry, ResourceScope};
+use crate::model::replay::{NewReplayJob, ReplayCommand, ReplayJob, ReplayJobId, ReplaySource};
+use crate::model::subscription::SubscriptionId;
+use crate::store::catalog::{self, RegistryChange};
 use crate::store::engine::db::Db;
+use crate::store::engine::encryption::Encryption;
+use crate::store::error::StoreError;
+use crate::store::replay::search::{self, CandidateQuery, Candidates, Counted, IdRange};
+use crate::store::replay::{self, CommandResult};
+use crate::store::retention::{self, PruneRequest, Pruned, rollups};
+use crate::store::sql::Sql;
+use crate::wire::changes::with_changes;
+use append::{AppendRequest, Appended, Effects};
+use exports::{BlobEnd, BlobId, BlobRequest, ExportStatus, PendingBlob};
+use lease::{Due, LeaseRequest, Leased};
+use locks::{LockBatch, LockChanges, LockRequest, LockSettled};
+use notices::OwedNotice;
 use recent::RecentEvents;
+use resubmit::{ResubmitDone, ResubmitRequest, Sent};
+use settle::{
+    DiscardRequest, Discarded, FreeChanges, FreeSettled, Settled, SettlementRecord, discard,
+};
+use traffic::{DeliveryTotals, TotalsQuery, TrafficQuery, TrafficSlot};
 
-/// Events and deliveries.
+/// The ledger. Cheap to clone.
 #[derive(Clone)]
-pub struct Deliveries {
-    db: Db,
-    recent: Arc<Mutex<RecentEvents>>,
+pub struct Ledger {
+    pub(super) db: Db,
+    pub(super) scope: ResourceScope,
+    pub(super) encryption: Encryption,
+    pub(super) recent: RecentEvents,
 }
 
-impl Deliveries {
-    pub(super) fn new(db: Db) -> Self {
-        Self {
-            db,
-            recent: Arc::default(),
+/// The catalog.
+impl Ledger {
+    /// All namespaces, topics and event subscriptions.
+    pub async fn catalog(&self) -> Result<Registry, StoreError> {
+        let (scope, encryption) = (self.scope.clone(), self.encryption.clone());
+        self.db
+            .read(move |tx| catalog::load(tx, &scope, &encryption))
+            .await
+    }
+
+    /// Changes the catalog. Returns the new one.
+    pub async fn change_catalog(
+        &self,
+        change: RegistryChange,
+        effects: Effects,
+        now: Timestamp,
+    ) -> Result<Registry, StoreError> {
+        let (scope, encryption) = (self.scope.clone(), self.encryption.clone());
+        self.db
+            .write_audited(move |tx| {
+                catalog::save(tx, &encryption, change, now)?;
+                if let Some(notice) = effects.notice {
+                    append::append(tx, notice)?;
+                }
+                let registry = catalog::load(tx, &scope, &encryption)?;
+                let entry = effects.audit;
+                let entry = entry.map(|(entry, before)| with_changes(entry, &before, &registry));
+                Ok((registry, entry))
+            })
+            .await
+    }
+}
+
+/// From the publisher to the end of a delivery.
+impl Ledger {
+    /// Stores events with all their deliveries, all or nothing.
+    pub async fn append(&self, mut request: AppendRequest) -> Result<Appended, StoreError> {
+        let stored = match request.audit.take() {
+            None => {
+                self.db
+                    .write_in_group(|tx| append::append(tx, request))
+                    .await?
+            }
+            Some(audit) => {
+                let change = |tx: &_| {
+                    let stored = append::append(tx, request)?;
+                    let audit = stored.is_some().then_some(audit);
+                    Ok::<_, StoreError>((stored, audit))
+                };
+                self.db.write_audited(change).await?
+            }
+        };
+        let Some(stored) = stored else {
+            return Ok(Appended::Repeated);
+        };
+        let events = stored.iter().map(|event| event.key).collect();
+        self.recent.remember(stored);
+        Ok(Appended::Stored { events })
+    }
+
+    /// Delivers a stored event to a subscription that has no delivery of it. The event counts as matched by
+    /// one subscription more.
+    pub async fn send(
+        &self,
+        event: EventKey,
+        subscription: SubscriptionId,
+        audit: AuditEntry,
+        now: Timestamp,
+    ) -> Result<Sent, StoreError> {
+        self.db
+            .write_audited(move |tx| {
+                let sent = resubmit::send(tx, event, subscription, now)?;
+                let is_new = matches!(sent, Sent::As(_));
+                Ok((sent, is_new.then_some(audit)))
+            })
+            .await
+    }
+
+    /// When the first delivery of each of these queues falls due, or did; empty queues are left out.
+    pub async fn agenda(&self, queues: Vec<QueueRef>) -> Result<Vec<Due>, StoreError> {
+        self.db
+            .read(move |tx| {
+                let due = queues.into_iter().map(|queue| {
+                    let at = lease::next_due(tx, queue)?;
+                    Ok(at.map(|at| Due { queue, at }))
+                });
+                due.filter_map(Result::transpose).collect()
+            })
+            .await
+    }
+
+    /// The due deliveries of one subscription, oldest first. Nothing is written: they stay due until they are
+    /// settled, and the caller holds them in memory.
+    pub async fn lease(&self, request: LeaseRequest) -> Result<Leased, StoreError> {
+        let recent = self.recent.clone();
+        self.db
+            .read(move |tx| lease::lease(tx, &request, &recent))
+            .await
+    }
+
+    /// Ends leases: records the attempts and their late responses, and settles the deliveries. Returns what
+    /// became of each.
+    pub async fn settle(
+        &self,
+        records: Vec<SettlementRecord>,
+        now: Timestamp,
+    ) -> Result<Vec<Settled>, StoreError> {
+        self.db
+            .write_in_group(move |tx| {
+                let settle = |record| settle::settle(tx, record, now);
+                records.iter().map(settle).collect()
+            })
+            .await
+    }
+
+    /// Changes deliveries that nobody holds. Returns what became of each.
+    pub async fn settle_free(&self, request: FreeChanges) -> Result<Vec<FreeSettled>, StoreError> {
+        self.db
+            .write_audited(move |tx| settle::settle_all_free(tx, request))
+            .await
+    }
+
+    /// Ends up to `limit` deliveries at once. There may be more if it returns as many.
+    pub async fn discard(
+        &self,
+        request: DiscardRequest,
+        limit: usize,
+        now: Timestamp,
+    ) -> Result<Discarded, StoreError> {
+        self.db
+            .write(move |tx| discard(tx, request, limit, now))
+            .await
+    }
+}
+
+/// Receivers outside.
+impl Ledger {
+    /// Locks deliveries of a queue, at most one for each token.
+    pub async fn lock(&self, request: LockRequest) -> Result<LockBatch, StoreError> {
+        let recent = self.recent.clone();
+        self.db
+            .write(move |tx| locks::lock(tx, &request, &recent))
+            .await
+    }
+
+    /// Settles and renews locks. A lock that was lost changes nothing. Returns what became of each.
+    pub async fn settle_locks(
+        &self,
+        request: LockChanges,
+    ) -> Result<Vec<Result<LockSettled, LockError>>, StoreError> {
+        self.db
+            .write_in_group(move |tx| locks::settle_locks(tx, request))
+            .await
+    }
+}
+
+/// Resubmission and replay jobs.
+impl Ledger {
+    /// Deliveries that may be resubmitted.
+    pub async fn candidates(&self, query: CandidateQuery) -> Result<Candidates, StoreError> {
+        self.db.read(move |tx| search::candidates(tx, &query)).await
+    }
+
+    /// Counts the deliveries that a replay job would cover, in a range.
+    pub async fn count_candidates(
+        &self,
+        source: ReplaySource,
+        range: IdRange,
+    ) -> Result<Counted, StoreError> {
+        self.db
+            .read(move |tx| search::count(tx, &source, range))
+            .await
+    }
+
+    /// Resubmits deliveries. `None`, and nothing stored, if they are a step of a replay job that was paused,
+    /// cancelled or advanced meanwhile.
+    pub async fn resubmit(
+        &self,
+        request: ResubmitRequest,
+    ) -> Result<Option<ResubmitDone>, StoreError> {
+        let encryption = self.encryption.clone();
+        self.db
+            .write_audited(move |tx| {
+                let audit = request.audit.clone();
+                let done = resubmit::resubmit_all(tx, &encryption, request)?;
+                let count = done.as_ref().map_or(0, ResubmitDone::count);
+                Ok((done, audit.and_then(|audit| audit.of_dead_letters(count))))
+            })
+            .await
+    }
+
+    /// Stores a new replay job, which is running. The oldest ended jobs are deleted if there are too many.
+    pub async fn start_replay(
+        &self,
+        job: NewReplayJob,
+        audit: AuditEntry,
+        now: Timestamp,
+    ) -> Result<ReplayJob, StoreError> {
+        let encryption = self.encryption.clone();
+        self.db
+            .write_audited(move |tx| {
+                let job = replay::start(tx, &encryption, job, now)?;
+                let target = TargetKind::ReplayJob.named(job.id);
+                Ok((job, Some(AuditEntry { target, ..audit })))
+            })
+            .await
+    }
+
+    /// Pauses, resumes or cancels a replay job. `None` if there is no such job.
+    pub async fn command_replay(
+        &self,
+        id: ReplayJobId,
+        command: ReplayCommand,
+        audit: AuditEntry,
+        now: Timestamp,
+    ) -> Result<Option<CommandResult>, StoreError> {
+        let encryption = self.encryption.clone();
+        self.db
+            .write_audited(move |tx| {
+                let done = replay::command(tx, &encryption, id, command, now)?;
+                let is_applied = done.as_ref().is_some_and(|done| done.is_applied);
+                Ok((done, is_applied.then_some(audit)))
+            })
+            .await
+    }
+
+    /// The replay jobs that have not ended, oldest first.
+    pub async fn open_replays(&self) -> Result<Vec<ReplayJob>, StoreError> {
+        let encryption = self.encryption.clone();
+        self.db.read(move |tx| replay::open(tx, &encryption)).await
+    }
+}
+
+/// Export of dead letters.
+impl Ledger {
+    /// The state of the exports of these subscriptions, without those that have nothing to export.
+    pub async fn export_statuses(
+        &self,
+        subscriptions: Vec<SubscriptionId>,
+    ) -> Result<Vec<ExportStatus>, StoreError> {
+        self.db
+            .read(move |tx| exports::statuses(tx, &subscriptions))
+            .await
+    }
+
+    /// The pending blob of a subscription, or else a new one of its oldest dead letters that are in no blob
+    /// and not locked. `None` if there are none.
+    pub async fn begin_blob(
+        &self,
+        request: BlobRequest,
+    ) -> Result<Option<PendingBlob>, StoreError> {
+        let subscription = request.subscription;
+        let pending = || self.db.read(move |tx| exports::pending(tx, subscription));
+        if let Some(blob) = pending().await? {
+            return Ok(Some(blob));
         }
+        let Some(next) = self.db.read(move |tx| exports::next(tx, request)).await? else {
+            return Ok(None);
+        };
+        self.db.write(move |tx| exports::begin(tx, &next)).await?;
+        pending().await
+    }
+
+    /// Stores what became of a pending blob.
+    pub async fn end_blob(
+        &self,
+        blob: BlobId,
+        end: BlobEnd,
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        self.db
+            .write(move |tx| exports::end(tx, blob, end, now))
+            .await
+    }
+
+    /// Releases the pending blobs of all subscriptions except `exporting`, and forgets their outages.
+    pub async fn release_blobs(
+        &self,
+        exporting: HashSet<SubscriptionId>,
+    ) -> Result<(), StoreError> {
+        let others = self
+            .db
+            .read(move |tx| exports::pending_of_others(tx, &exporting));
+        let others = others.await?;
+        if others.is_empty() {
+            return Ok(()); // as nearly always
+        }
+        self.db
+            .write(move |tx| exports::release_all(tx, others))
+            .await
+    }
+}
+
+/// Counts, and notices.
+impl Ledger {
+    /// The totals of subscriptions, in their order.
+    pub async fn totals(&self, query: TotalsQuery) -> Result<Vec<DeliveryTotals>, StoreError> {
+        self.db
+            .read(move |tx| traffic::all_totals(tx, &query))
+            .await
+    }
+
+    /// A series of counts, oldest slot first, empty slots included.
+    pub async fn traffic(&self, query: TrafficQuery) -> Result<Vec<TrafficSlot>, StoreError> {
+        self.db.read(move |tx| traffic::traffic(tx, query)).await
+    }
+
+    /// Up to `limit` notices for the marks that changes have left; they are published by [`Ledger::append`],
+    /// which clears the marks. There is at most one notice per `quiet` of new dead letters of the same
+    /// subscription with the same reason.
+    pub async fn owed_notices(
+        &self,
+        now: Timestamp,
+        quiet: Duration,
+        limit: usize,
+    ) -> Result<Vec<OwedNotice>, StoreError> {
+        let encryption = self.encryption.clone();
+        self.db
+            .read(move |tx| notices::owed(tx, &encryption, now, quiet, limit))
+            .await
+    }
+}
+
+/// Retention.
+impl Ledger {
+    /// Deletes events that are old enough, with their deliveries and attempts, unless something of them is
+    /// still needed.
+    pub async fn prune(&self, request: PruneRequest) -> Result<Pruned, StoreError> {
+        let found = self.db.read(move |tx| retention::find(tx, &request));
+        let (events, found) = found.await?;
+        if request.dry_run || events.is_empty() {
+            return Ok(found);
+        }
+        let prune = move |tx: &_| retention::prune(tx, events, request.cutoff);
+        let pruned = self.db.write(prune).await?;
+        let last_seen = found.last_seen;
+        Ok(Pruned {
+            last_seen,
+            ..pruned
+        })
+    }
+
+    /// Deletes up to `limit` rows of each kind that are not needed any more at `now`: marks of publish requests
+    /// and notices, names of blobs, counters, which are also rolled up. Returns whether there may be more.
+    pub async fn tidy(&self, now: Timestamp, limit: usize) -> Result<bool, StoreError> {
+        // Searched for outside the writer: the last search of a round reads the whole index.
+        let periods = self.db.read(move |tx| rollups::find(tx, now)).await?;
+        self.db
+            .write(move |tx| {
+                notices::tidy(tx, now)?;
+                for period in &periods {
+                    rollups::roll_up(tx, period)?;
+                }
+                let marks = "DELETE FROM publish_request WHERE fingerprint IN \
+                     (SELECT fingerprint FROM publish_request WHERE received_at < ?1 LIMIT ?2)";
+                let deleted = [
+                    tx.run(marks, rusqlite::params![now - REQUEST_ID_WINDOW, limit])?,
+                    exports::tidy(tx, now - BLOB_NAMES_KEPT, limit)?,
+                    rollups::delete(tx, now, limit)?,
+                ];
+                Ok(!periods.is_empty() || deleted.contains(&limit))
+            })
+            .await
     }
 }

@@ -1,29 +1,25 @@
-//! Resubmission of deliveries, and where events and deliveries come from.
+//! Resubmission of deliveries, alone or as a batch of a replay job, and deliveries of stored events to
+//! subscriptions that did not get them.
 
 use std::sync::Arc;
 
-use rusqlite::{Connection, OptionalExtension, Row, ToSql, params};
+use rusqlite::{Connection, Row, params};
 
 use crate::base::Timestamp;
 use crate::model::audit::AuditEntry;
 use crate::model::delivery::{DeliveryAttempt, DeliveryId, DeliveryState};
 use crate::model::destination::EndpointUrl;
 use crate::model::event::{Event, EventKey, StoredEvent};
-use crate::model::replay::ReplayJobId;
+use crate::model::replay::{NotResubmitted, ReplayJob, ReplayJobId};
 use crate::model::subscription::SubscriptionId;
 use crate::model::topic::TopicId;
-use crate::store::engine::db::Db;
+use crate::store::engine::encryption::Encryption;
 use crate::store::error::StoreError;
-use crate::store::ledger::append::insert_event;
+use crate::store::ledger::append::{insert_delivery, insert_event};
 use crate::store::ledger::lease::load_event;
-use crate::store::ledger::settle::record;
-use crate::store::row;
-
-/// Resubmissions.
-#[derive(Clone)]
-pub struct Resubmissions {
-    pub(in crate::store) db: Db,
-}
+use crate::store::ledger::settle::record_attempt;
+use crate::store::replay;
+use crate::store::sql::Sql;
 
 /// A delivery that may be resubmitted.
 #[derive(Clone, Debug)]
@@ -39,6 +35,17 @@ pub struct Candidate {
     pub generation: u32,
     /// `None` if it was not asked for, or cannot be read.
     pub event: Option<Arc<StoredEvent>>,
+}
+
+/// Deliveries to resubmit together.
+#[derive(Clone, Debug)]
+pub struct ResubmitRequest {
+    pub resubmissions: Vec<Resubmission>,
+    /// The step of the replay job that they are.
+    pub step: Option<ReplayStep>,
+    /// What somebody did to resubmit them; it is recorded with their number, if there are any.
+    pub audit: Option<AuditEntry>,
+    pub now: Timestamp,
 }
 
 /// A delivery to resubmit, unless it has changed since it was read.
@@ -66,7 +73,50 @@ pub enum ResubmitTarget {
         edited: Option<Event>,
     },
     /// The endpoint did not accept it: only the attempt is recorded.
-    Rejected { attempt: Arc<DeliveryAttempt> },
+    Rejected {
+        attempt: Arc<DeliveryAttempt>,
+        /// The reason, in plain words.
+        error: String,
+    },
+}
+
+/// How far a batch brings its replay job.
+#[derive(Clone, Debug)]
+pub struct ReplayStep {
+    pub job: ReplayJobId,
+    /// The cursor that the job must have for the batch to be stored.
+    pub from: DeliveryId,
+    pub to: DeliveryId,
+    pub skipped: Vec<(DeliveryId, NotResubmitted)>,
+    /// Whether the job ends with it.
+    pub completes: bool,
+}
+
+/// The result of a [`ResubmitRequest`].
+#[derive(Clone, Debug, Default)]
+pub struct ResubmitDone {
+    /// One for each, in their order.
+    pub outcomes: Vec<ResubmitOutcome>,
+    /// The replay job afterwards.
+    pub job: Option<ReplayJob>,
+}
+
+impl ResubmitDone {
+    /// How many were resubmitted.
+    pub fn count(&self) -> usize {
+        let is_done = |each: &&ResubmitOutcome| matches!(each, ResubmitOutcome::Resubmitted(_));
+        self.outcomes.iter().filter(is_done).count()
+    }
+}
+
+/// What became of a [`Resubmission`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ResubmitOutcome {
+    Resubmitted(Resubmitted),
+    /// The endpoint did not accept it, for this reason.
+    Rejected(String),
+    /// The delivery has changed since it was read, and stays as it is.
+    Stale,
 }
 
 /// The result of a resubmission.
@@ -82,70 +132,15 @@ pub struct Resubmitted {
     pub subscriptions: Vec<SubscriptionId>,
 }
 
-/// A resubmission in the lineage of an event or a delivery.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LineageRow {
-    pub delivery: DeliveryId,
-    pub event: EventKey,
-    pub as_delivery: Option<DeliveryId>,
-    pub as_event: Option<EventKey>,
-    /// The topic of that event; `None` also if the event is deleted.
-    pub as_topic: Option<String>,
-    /// Without its query.
-    pub url: Option<String>,
-    pub replay_job: Option<ReplayJobId>,
-    pub resubmitted_at: Timestamp,
-}
-
-/// Where an event comes from, and how it was resubmitted.
-#[derive(Clone, Debug, Default)]
-pub struct Lineage {
-    /// The resubmission that made it.
-    pub made_by: Option<LineageRow>,
-    /// Its own, oldest first, at most [`LINEAGE_MAX`].
-    pub resubmissions: Vec<LineageRow>,
-}
-
-/// Resubmissions of one event that are listed.
-pub const LINEAGE_MAX: usize = 100;
-
-impl Resubmissions {
-    /// These deliveries, each with its event if that is readable; missing ones are left out.
-    pub async fn candidates(&self, ids: Vec<DeliveryId>) -> Result<Vec<Candidate>, StoreError> {
-        self.db
-            .read(move |tx| {
-                let mut found = Vec::new();
-                for id in ids {
-                    found.extend(candidate(tx, id)?);
-                }
-                Ok(found)
-            })
-            .await
-    }
-
-    /// Resubmits deliveries in one transaction. `None` stands for one that has changed since it was read, and
-    /// stays as it is.
-    pub async fn resubmit(
-        &self,
-        resubmissions: Vec<Resubmission>,
-        audit: AuditEntry,
-        now: Timestamp,
-    ) -> Result<Vec<Option<Resubmitted>>, StoreError> {
-        self.db
-            .write_audited(move |tx| {
-                let is_taken =
-                    |each: &Resubmission| !matches!(each.to, ResubmitTarget::Rejected { .. });
-                let mut done = Vec::with_capacity(resubmissions.len());
-                let mut taken = 0;
-                for each in resubmissions {
-                    let is_taken = is_taken(&each);
-                    done.push(resubmit(tx, each, None, now)?);
-                    taken += usize::from(is_taken && done.last().is_some_and(Option::is_some));
-                }
-                Ok((done, audit.of_dead_letters(taken)))
-            })
-            .await
-    }
+/// The result of delivering a stored event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sent {
+    /// The new delivery.
+    As(DeliveryId),
+    /// The delivery that the subscription has already.
+    Already(DeliveryId),
+    /// The event or the subscription is gone.
+    Missing,
 }
 
 /// The columns of a [`Candidate`] without its event, and the event's key.
@@ -153,48 +148,89 @@ pub(in crate::store) const CANDIDATE_COLUMNS: &str = "delivery.id, delivery.stat
      delivery.subscription_id, event.topic_id, delivery.attempts, \
      max(coalesce((SELECT max(generation) FROM resubmission WHERE as_delivery_id = delivery.id), 0), \
          coalesce((SELECT max(generation) FROM resubmission WHERE as_event_id = event.id), 0)), \
-     event.id, delivery.locked_until";
+     delivery.locked_until, event.id";
 
-/// Reads a row of [`CANDIDATE_COLUMNS`].
-pub(in crate::store) fn candidate_of(row: &Row<'_>) -> Result<(Candidate, EventKey), StoreError> {
-    let candidate = Candidate {
-        delivery: DeliveryId(row.get(0)?),
-        state: row::state(row, 1)?,
-        subscription: SubscriptionId(row.get(2)?),
-        topic: TopicId(row.get(3)?),
+/// Reads a row of [`CANDIDATE_COLUMNS`], with its event if that is needed.
+pub(in crate::store) fn candidate(
+    tx: &Connection,
+    row: &Row<'_>,
+    with_event: bool,
+) -> Result<Candidate, StoreError> {
+    let event = match with_event {
+        true => load_event(tx, row.get(7)?)?.ok().map(Arc::new),
+        false => None,
+    };
+    Ok(Candidate {
+        delivery: row.get(0)?,
+        state: row.get(1)?,
+        subscription: row.get(2)?,
+        topic: row.get(3)?,
         attempts: row.get(4)?,
         generation: row.get(5)?,
-        locked_until: row::timestamp_or_null(row, 7)?,
-        event: None,
-    };
-    Ok((candidate, EventKey(row.get(6)?)))
+        locked_until: row.get(6)?,
+        event,
+    })
 }
 
-fn candidate(tx: &Connection, id: DeliveryId) -> Result<Option<Candidate>, StoreError> {
+/// The deliveries of these ids that exist.
+pub(in crate::store) fn candidates(
+    tx: &Connection,
+    ids: &[DeliveryId],
+) -> Result<Vec<Candidate>, StoreError> {
     let find = format!(
         "SELECT {CANDIDATE_COLUMNS} FROM delivery JOIN event ON event.id = delivery.event_id \
          WHERE delivery.id = ?1"
     );
-    let mut find = tx.prepare_cached(&find)?;
-    let mut rows = find.query([id])?;
-    let Some(row) = rows.next()? else {
-        return Ok(None);
-    };
-    let (candidate, event) = candidate_of(row)?;
-    let event = readable(tx, event)?;
-    Ok(Some(Candidate { event, ..candidate }))
+    let one = |id| tx.first(&find, [id], |row| candidate(tx, row, true));
+    ids.iter().filter_map(|id| one(id).transpose()).collect()
 }
 
-/// Loads an event; `None` if it is damaged.
-pub(in crate::store) fn readable(
+/// Returns `None`, and stores nothing, if the replay job was paused, cancelled or advanced meanwhile.
+pub(super) fn resubmit_all(
     tx: &Connection,
-    key: EventKey,
-) -> Result<Option<Arc<StoredEvent>>, StoreError> {
-    match load_event(tx, key) {
-        Ok(event) => Ok(Some(Arc::new(event))),
-        Err(StoreError::Unreadable(_)) => Ok(None),
-        Err(error) => Err(error),
+    encryption: &Encryption,
+    request: ResubmitRequest,
+) -> Result<Option<ResubmitDone>, StoreError> {
+    let ResubmitRequest {
+        resubmissions,
+        step,
+        now,
+        ..
+    } = request;
+    let mut job = match &step {
+        None => None,
+        Some(step) => match replay::at(tx, encryption, step.job, step.from)? {
+            None => return Ok(None),
+            job => job,
+        },
+    };
+    if let (Some(job), Some(step)) = (&mut job, &step) {
+        for (delivery, reason) in &step.skipped {
+            job.progress.skip(*delivery, *reason);
+        }
     }
+    let id = job.as_ref().map(|job| job.id);
+    let mut done = ResubmitDone::default();
+    for resubmission in resubmissions {
+        let delivery = resubmission.of.delivery;
+        let outcome = resubmit(tx, resubmission, id, now)?;
+        if let Some(job) = &mut job {
+            match &outcome {
+                ResubmitOutcome::Resubmitted(_) => job.progress.resubmitted += 1,
+                ResubmitOutcome::Rejected(error) => job.progress.fail(delivery, error),
+                ResubmitOutcome::Stale => {
+                    job.progress.skip(delivery, NotResubmitted::NotDeadLettered);
+                }
+            }
+        }
+        done.outcomes.push(outcome);
+    }
+    if let (Some(mut job), Some(step)) = (job, step) {
+        job.cursor = step.to;
+        replay::advance(tx, &mut job, step.completes, now)?;
+        done.job = Some(job);
+    }
+    Ok(Some(done))
 }
 
 /// The event of a delivery that is unchanged and not locked, and whether its subscription exists.
@@ -202,18 +238,6 @@ const FIND_UNCHANGED: &str = "SELECT delivery.event_id, event_subscription.delet
      FROM delivery JOIN event_subscription ON event_subscription.id = delivery.subscription_id \
      WHERE delivery.id = ?1 AND delivery.state = ?2 AND delivery.attempts = ?3 \
      AND (delivery.locked_until IS NULL OR delivery.locked_until <= ?4)";
-const INSERT_AFRESH: &str = "INSERT INTO delivery (event_id, subscription_id, next_attempt_at, \
-     published_at, resubmission_of) VALUES (?1, ?2, ?3, ?3, ?4)";
-const INSERT_NEW: &str = "INSERT INTO delivery (event_id, subscription_id, next_attempt_at, \
-     published_at) VALUES (?1, ?2, ?3, ?3)";
-const REPLACE: &str = "UPDATE delivery SET state = ?2, resubmitted_as = ?3, lock_token = NULL, \
-     locked_at = NULL, locked_until = NULL WHERE id = ?1";
-const FOLLOW: &str = "UPDATE delivery SET resubmitted_as = ?2 WHERE id = ?1";
-const INSERT_LINE: &str = "INSERT INTO resubmission (delivery_id, event_id, as_delivery_id, \
-     as_event_id, url, generation, replay_job_id, resubmitted_at) \
-     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
-const NOTE_ATTEMPT: &str = "UPDATE delivery SET attempts = ?2, last_attempt_at = ?3, \
-     last_outcome = ?4, last_status = ?5 WHERE id = ?1";
 
 /// The rows that a resubmission adds.
 #[derive(Default)]
@@ -226,56 +250,74 @@ struct Added {
 }
 
 /// Resubmits one delivery. Checks everything before it writes anything.
-pub(in crate::store) fn resubmit(
+fn resubmit(
     tx: &Connection,
     resubmission: Resubmission,
     job: Option<ReplayJobId>,
     now: Timestamp,
-) -> Result<Option<Resubmitted>, StoreError> {
+) -> Result<ResubmitOutcome, StoreError> {
     let of = resubmission.of;
-    let found = tx
-        .prepare_cached(FIND_UNCHANGED)?
-        .query_row(
-            params![of.delivery, of.state, of.attempts, now.as_ms()],
-            |row| Ok((row.get(0).map(EventKey)?, row.get::<_, bool>(1)?)),
-        )
-        .optional()?;
-    let Some((event, subscription_is_there)) = found else {
-        return Ok(None);
+    let unchanged = params![of.delivery, of.state, of.attempts, now];
+    let found = tx.first(FIND_UNCHANGED, unchanged, |row| {
+        Ok((row.get(0)?, row.get(1)?))
+    })?;
+    let Some((event, subscription_exists)): Option<(EventKey, bool)> = found else {
+        return Ok(ResubmitOutcome::Stale);
+    };
+    let insert_edited = |edited: Option<Event>| {
+        let insert = |edited: Event| insert_event(tx, of.topic, now, &edited, 1);
+        edited.map(insert).transpose()
     };
     let added = match resubmission.to {
-        ResubmitTarget::Subscription { .. } if !subscription_is_there => return Ok(None),
-        ResubmitTarget::Subscription { edited } => to_subscription(tx, &of, event, edited, now)?,
+        ResubmitTarget::Subscription { .. } if !subscription_exists => {
+            return Ok(ResubmitOutcome::Stale);
+        }
+        ResubmitTarget::Subscription { edited } => {
+            let edited = insert_edited(edited)?;
+            let (event, to) = (edited.unwrap_or(event), of.subscription);
+            let delivery = insert_delivery(tx, event, to, now, Some(of.delivery))?;
+            Added {
+                delivery: Some(delivery),
+                event: edited,
+                subscriptions: vec![to],
+                ..Added::default()
+            }
+        }
         ResubmitTarget::Topic {
             topic,
             event,
             targets,
-        } => to_topic(tx, topic, &event, targets, now)?,
+        } => {
+            let key = insert_event(tx, topic, now, &event, targets.len())?;
+            for target in &targets {
+                insert_delivery(tx, key, *target, now, None)?;
+            }
+            Added {
+                event: Some(key),
+                topic: Some(topic),
+                subscriptions: targets,
+                ..Added::default()
+            }
+        }
         ResubmitTarget::Url {
             url,
             attempt,
             edited,
         } => {
             note_attempt(tx, of.delivery, &attempt)?;
-            let edited = edited.map(|edited| insert_event(tx, of.topic, now, &edited, 1));
             Added {
                 url: Some(url.base()),
-                event: edited.transpose()?,
+                event: insert_edited(edited)?,
                 ..Added::default()
             }
         }
-        ResubmitTarget::Rejected { attempt } => {
+        ResubmitTarget::Rejected { attempt, error } => {
             note_attempt(tx, of.delivery, &attempt)?;
-            return Ok(Some(Resubmitted {
-                delivery: None,
-                event,
-                topic: None,
-                subscriptions: Vec::new(),
-            }));
+            return Ok(ResubmitOutcome::Rejected(error));
         }
     };
     link(tx, &of, event, &added, job, now)?;
-    Ok(Some(Resubmitted {
+    Ok(ResubmitOutcome::Resubmitted(Resubmitted {
         delivery: added.delivery,
         event: added.event.unwrap_or(event),
         topic: added.topic,
@@ -283,63 +325,20 @@ pub(in crate::store) fn resubmit(
     }))
 }
 
-fn to_subscription(
-    tx: &Connection,
-    of: &Candidate,
-    event: EventKey,
-    edited: Option<Event>,
-    now: Timestamp,
-) -> Result<Added, StoreError> {
-    let edited = edited
-        .map(|edited| insert_event(tx, of.topic, now, &edited, 1))
-        .transpose()?;
-    tx.prepare_cached(INSERT_AFRESH)?.execute(params![
-        edited.unwrap_or(event),
-        of.subscription,
-        now.as_ms(),
-        of.delivery
-    ])?;
-    Ok(Added {
-        delivery: Some(DeliveryId(tx.last_insert_rowid())),
-        event: edited,
-        subscriptions: vec![of.subscription],
-        ..Added::default()
-    })
-}
-
-fn to_topic(
-    tx: &Connection,
-    topic: TopicId,
-    event: &Event,
-    targets: Vec<SubscriptionId>,
-    now: Timestamp,
-) -> Result<Added, StoreError> {
-    let key = insert_event(tx, topic, now, event, targets.len())?;
-    let mut insert = tx.prepare_cached(INSERT_NEW)?;
-    for target in &targets {
-        insert.execute(params![key, target, now.as_ms()])?;
-    }
-    Ok(Added {
-        event: Some(key),
-        topic: Some(topic),
-        subscriptions: targets,
-        ..Added::default()
-    })
-}
-
 fn note_attempt(
     tx: &Connection,
     id: DeliveryId,
     attempt: &DeliveryAttempt,
-) -> Result<(), StoreError> {
-    tx.prepare_cached(NOTE_ATTEMPT)?.execute(params![
-        id,
-        attempt.attempt,
-        attempt.started_at.as_ms(),
-        attempt.result.outcome.name(),
-        attempt.result.status
-    ])?;
-    record(tx, id, attempt)
+) -> rusqlite::Result<()> {
+    let note = "UPDATE delivery SET attempts = ?2, last_attempt_at = ?3, last_outcome = ?4, \
+         last_status = ?5 WHERE id = ?1";
+    let result = &attempt.result;
+    let (number, at) = (attempt.attempt, attempt.started_at);
+    tx.run(
+        note,
+        params![id, number, at, result.outcome, result.status()],
+    )?;
+    record_attempt(tx, id, attempt)
 }
 
 /// Ends a dead letter that was resubmitted, and stores the resubmission. A delivered one stays delivered.
@@ -350,76 +349,49 @@ fn link(
     added: &Added,
     job: Option<ReplayJobId>,
     now: Timestamp,
-) -> Result<(), StoreError> {
+) -> rusqlite::Result<()> {
     if of.state == DeliveryState::DeadLettered {
-        let resubmitted = DeliveryState::Resubmitted;
-        tx.prepare_cached(REPLACE)?
-            .execute(params![of.delivery, resubmitted, added.delivery])?;
+        let replace = "UPDATE delivery SET state = 'Resubmitted', resubmitted_as = ?2, \
+             lock_token = NULL, locked_at = NULL, locked_until = NULL WHERE id = ?1";
+        tx.run(replace, params![of.delivery, added.delivery])?;
     } else if added.delivery.is_some() {
-        tx.prepare_cached(FOLLOW)?
-            .execute(params![of.delivery, added.delivery])?;
+        let follow = "UPDATE delivery SET resubmitted_as = ?2 WHERE id = ?1";
+        tx.run(follow, params![of.delivery, added.delivery])?;
     }
-    tx.prepare_cached(INSERT_LINE)?.execute(params![
-        of.delivery,
-        event,
-        added.delivery,
-        added.event,
-        added.url,
-        of.generation + 1,
-        job.map(|job| job.0),
-        now.as_ms()
-    ])?;
+    let insert = "INSERT INTO resubmission (delivery_id, event_id, as_delivery_id, as_event_id, url, \
+         generation, replay_job_id, resubmitted_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+    tx.run(
+        insert,
+        params![
+            of.delivery,
+            event,
+            added.delivery,
+            added.event,
+            added.url,
+            of.generation + 1,
+            job,
+            now
+        ],
+    )?;
     Ok(())
 }
 
-const LINE: &str = "SELECT delivery_id, event_id, as_delivery_id, as_event_id, url, \
-     replay_job_id, resubmitted_at, (SELECT topic.name FROM event \
-     JOIN topic ON topic.id = event.topic_id WHERE event.id = as_event_id) FROM resubmission";
-
-/// Where an event comes from, and how it was resubmitted.
-pub(in crate::store) fn lineage(tx: &Connection, event: EventKey) -> Result<Lineage, StoreError> {
-    Ok(Lineage {
-        made_by: lines(tx, "as_event_id = ?1", params![event])?.pop(),
-        resubmissions: lines(tx, "event_id = ?1", params![event])?,
-    })
-}
-
-/// The resubmission that made a delivery.
-pub(in crate::store) fn origin(
-    tx: &Connection,
-    delivery: DeliveryId,
-) -> Result<Option<LineageRow>, StoreError> {
-    Ok(lines(tx, "as_delivery_id = ?1", params![delivery])?.pop())
-}
-
-/// The resubmissions of a delivery of `event`, oldest first, at most [`LINEAGE_MAX`].
-pub(in crate::store) fn resubmissions_of(
+/// Delivers a stored event to a subscription that has no delivery of it. The event counts as matched by one
+/// subscription more.
+pub(super) fn send(
     tx: &Connection,
     event: EventKey,
-    delivery: DeliveryId,
-) -> Result<Vec<LineageRow>, StoreError> {
-    let condition = "event_id = ?1 AND delivery_id = ?2";
-    lines(tx, condition, params![event, delivery])
-}
-
-fn lines(
-    tx: &Connection,
-    condition: &str,
-    values: &[&dyn ToSql],
-) -> Result<Vec<LineageRow>, StoreError> {
-    let select = format!("{LINE} WHERE {condition} ORDER BY id LIMIT {LINEAGE_MAX}");
-    let mut select = tx.prepare_cached(&select)?;
-    let rows = select.query_map(values, |row| {
-        Ok(LineageRow {
-            delivery: DeliveryId(row.get(0)?),
-            event: EventKey(row.get(1)?),
-            as_delivery: row::delivery_id(row, 2)?,
-            as_event: row.get::<_, Option<i64>>(3)?.map(EventKey),
-            as_topic: row.get(7)?,
-            url: row.get(4)?,
-            replay_job: row.get::<_, Option<i64>>(5)?.map(ReplayJobId),
-            resubmitted_at: row::timestamp(row, 6)?,
-        })
-    })?;
-    Ok(rows.collect::<Result<_, _>>()?)
+    subscription: SubscriptionId,
+    now: Timestamp,
+) -> Result<Sent, StoreError> {
+    let find = "SELECT id FROM delivery WHERE event_id = ?1 AND subscription_id = ?2 LIMIT 1";
+    if let Some(id) = tx.find(find, params![event, subscription])? {
+        return Ok(Sent::Already(id));
+    }
+    let count = "UPDATE event SET matched = matched + 1 WHERE id = ?1 AND EXISTS \
+         (SELECT 1 FROM event_subscription WHERE id = ?2 AND deleted_at IS NULL)";
+    Ok(match tx.run(count, params![event, subscription])? {
+        0 => Sent::Missing,
+        _ => Sent::As(insert_delivery(tx, event, subscription, now, None)?),
+    })
 }

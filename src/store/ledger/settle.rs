@@ -1,329 +1,409 @@
-//! Settling deliveries.
+//! Settling deliveries: leased ones, those that nobody holds, and those of deleted subscriptions.
 
 use std::sync::Arc;
 
-use rusqlite::{Connection, Savepoint, params};
+use rusqlite::{Connection, params};
 
 use crate::base::Timestamp;
-use crate::model::dead_letter::{DeadLetterDetails, DeadLetterReason};
+use crate::model::audit::AuditEntry;
+use crate::model::dead_letter::DeadLetterReason;
 use crate::model::delivery::{
-    DeliveryAttempt, DeliveryId, DeliveryState, LateResponse, Outcome, Settlement,
+    AttemptResult, Delivery, DeliveryAttempt, DeliveryId, DeliveryState, LateResponse, Outcome,
+    Settlement,
 };
+use crate::model::lease::{NEVER, is_held};
+use crate::model::subscription::SubscriptionId;
 use crate::store::error::StoreError;
-use crate::store::ledger::Deliveries;
 use crate::store::row;
+use crate::store::sql::Sql;
 
 /// How to end a lease.
 #[derive(Clone, Debug)]
 pub struct SettlementRecord {
     pub delivery: DeliveryId,
-    /// `None` if the delivery ends without another attempt.
+    /// Attempts that it has had, as the caller knows. If it has had more, it is not settled.
+    pub attempts: u32,
+    /// The attempt to record; `None` if the delivery ends without another one.
     pub attempt: Option<Arc<DeliveryAttempt>>,
-    pub settlement: Settlement,
+    /// A response to its newest attempt that came after the deadline (rule 7.2).
+    pub late: Option<LateResponse>,
+    /// `None` if only the late response is recorded.
+    pub settlement: Option<Settlement>,
 }
 
-/// A late response to an attempt (rule 7.2).
-#[derive(Clone, Copy, Debug)]
-pub struct Late {
-    pub delivery: DeliveryId,
-    /// The attempt that it responds to.
-    pub attempt: u32,
-    pub response: LateResponse,
-    /// Whether it completes the delivery, if that has not been attempted again.
-    pub completes: bool,
+impl SettlementRecord {
+    /// A settlement of a delivery as it was leased, without another attempt.
+    pub fn of(delivery: &Delivery, settlement: Settlement) -> Self {
+        Self {
+            delivery: delivery.id,
+            attempts: delivery.attempts,
+            attempt: None,
+            late: None,
+            settlement: Some(settlement),
+        }
+    }
 }
 
-/// How many pending deliveries of deleted subscriptions ended, and how.
+/// What became of a [`SettlementRecord`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Settled {
+    Done,
+    /// The delivery has ended or was attempted again, so it stays as it is.
+    Stale,
+}
+
+/// A change of a delivery that nobody holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FreeChange {
+    /// Ends a pending one without another attempt, if it is due.
+    End(Settlement),
+    /// Makes a pending one due now. If it is on the wire, it is due already, and its result sets the next
+    /// moment.
+    RetryNow,
+    /// Takes a dead letter out of its queue.
+    Remove,
+}
+
+/// Changes to make together.
+#[derive(Clone, Debug)]
+pub struct FreeChanges {
+    pub changes: Vec<(DeliveryId, FreeChange)>,
+    /// What somebody did to make them; it is recorded with their number, if any of them is made.
+    pub audit: Option<AuditEntry>,
+    /// How many more of the same follow in other transactions; the entry counts them too.
+    pub rest: usize,
+    pub now: Timestamp,
+}
+
+/// What became of a [`FreeChange`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FreeSettled {
+    /// It is done, for this subscription.
+    Done(SubscriptionId),
+    /// A receiver has locked or deferred it, or it is not due.
+    Held,
+    /// It is in another state than the change is for.
+    In(DeliveryState),
+    Missing,
+}
+
+/// Deliveries to end without looking at each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DiscardRequest {
+    /// Pending ones of deleted subscriptions, in the way that was chosen when those were deleted.
+    PendingOfDeleted,
+    /// Dead letters of a subscription from before this moment that nobody has locked: they are dropped.
+    DeadLetters {
+        of: SubscriptionId,
+        before: Timestamp,
+    },
+}
+
+/// How many deliveries were ended, and how.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct EndedPending {
+pub struct Discarded {
     pub dropped: usize,
     pub dead_lettered: usize,
 }
 
-impl EndedPending {
+impl Discarded {
     /// All of them.
     pub fn count(self) -> usize {
         self.dropped + self.dead_lettered
     }
 }
 
-impl Deliveries {
-    /// Ends leases: records the attempts and updates the deliveries. A delivery that has ended meanwhile,
-    /// because its subscription was deleted, stays as it is.
-    pub async fn settle(
-        &self,
-        settled: Vec<SettlementRecord>,
-        now: Timestamp,
-    ) -> Result<(), StoreError> {
-        self.db
-            .write_in_group(move |tx| settled.iter().try_for_each(|each| settle(tx, each, now)))
-            .await
-    }
-
-    /// Records late responses with their attempts, and completes the deliveries that they complete, unless
-    /// those have ended or were attempted again. Returns the completed ones.
-    pub async fn settle_late(
-        &self,
-        late: Vec<Late>,
-        now: Timestamp,
-    ) -> Result<Vec<DeliveryId>, StoreError> {
-        self.db
-            .write_in_group(move |tx| {
-                let mut completed = Vec::new();
-                for each in late {
-                    if settle_late(tx, &each, now)? {
-                        completed.push(each.delivery);
-                    }
-                }
-                Ok(completed)
-            })
-            .await
-    }
-
-    /// Ends up to `limit` pending deliveries of deleted subscriptions, in the way that was chosen when those
-    /// were deleted.
-    pub async fn end_pending_of_deleted(
-        &self,
-        limit: usize,
-        now: Timestamp,
-    ) -> Result<EndedPending, StoreError> {
-        self.db
-            .write(move |tx| end_pending_of_deleted(tx, limit, now))
-            .await
-    }
-}
-
-const RETRY: &str = "UPDATE delivery SET next_attempt_at = ?2, attempts = ?3, last_attempt_at = ?4, \
-     last_outcome = ?5, last_status = ?6, lock_token = NULL, locked_at = NULL, locked_until = NULL \
-     WHERE id = ?1 AND state = 'Pending'";
-const RETRY_UNATTEMPTED: &str = "UPDATE delivery SET next_attempt_at = ?2, lock_token = NULL, \
-     locked_at = NULL, locked_until = NULL WHERE id = ?1 AND state = 'Pending'";
 // A dead letter is due at once in its own queue. A lock is lost.
-const END: &str = "UPDATE delivery SET state = ?2, ended_at = ?3, next_attempt_at = ?3, \
-     dead_letter_reason = ?4, attempts = ?5, last_attempt_at = ?6, last_outcome = ?7, \
-     last_status = ?8, lock_token = NULL, locked_at = NULL, locked_until = NULL, \
-     deferred = 0 WHERE id = ?1 AND state = 'Pending'";
-const END_UNATTEMPTED: &str = "UPDATE delivery SET state = ?2, ended_at = ?3, \
-     next_attempt_at = ?3, dead_letter_reason = ?4, lock_token = NULL, locked_at = NULL, \
-     locked_until = NULL, deferred = 0 WHERE id = ?1 AND state = 'Pending'";
-const EXPLAIN: &str = "UPDATE delivery SET receiver_reason = ?2, \
-     receiver_description = ?3, receiver_properties = ?4 WHERE id = ?1";
+const SETTLE: &str = "UPDATE delivery SET state = ?3, \
+         ended_at = CASE ?3 WHEN 'Pending' THEN NULL ELSE ?4 END, next_attempt_at = ?4, \
+         deferred = (?4 = ?5), dead_letter_reason = ?6, attempts = coalesce(?7, attempts), \
+         last_attempt_at = coalesce(?8, last_attempt_at), last_outcome = coalesce(?9, last_outcome), \
+         last_status = CASE WHEN ?9 IS NULL THEN last_status ELSE ?10 END, \
+         lock_token = NULL, locked_at = NULL, locked_until = NULL \
+     WHERE id = ?1 AND state = 'Pending' AND attempts = ?2";
 
-pub(in crate::store) fn settle(
+/// Settles a pending delivery and records its attempt.
+pub(super) fn settle(
     tx: &Connection,
-    settled: &SettlementRecord,
+    record: &SettlementRecord,
     now: Timestamp,
-) -> Result<(), StoreError> {
-    let changed = match (settled.settlement, settled.attempt.as_deref()) {
-        (Settlement::Retry { at }, Some(attempt)) => {
-            let last = LastAttempt::of(attempt);
-            tx.prepare_cached(RETRY)?.execute(params![
-                settled.delivery,
-                at.as_ms(),
-                last.attempt,
-                last.at,
-                last.outcome,
-                last.status
-            ])?
+) -> Result<Settled, StoreError> {
+    let SettlementRecord {
+        delivery, attempts, ..
+    } = *record;
+    if let Some(late) = record.late {
+        record_late(tx, delivery, attempts, late)?;
+    }
+    let (state, at, reason) = match record.settlement {
+        None => return Ok(Settled::Done),
+        Some(Settlement::Retry { at }) => (DeliveryState::Pending, at, None),
+        Some(Settlement::Complete) => (DeliveryState::Delivered, now, None),
+        Some(Settlement::DeadLetter(reason)) => (DeliveryState::DeadLettered, now, Some(reason)),
+        Some(Settlement::Drop(reason)) => (DeliveryState::Dropped, now, Some(reason)),
+    };
+    let attempt = record.attempt.as_deref();
+    let result = attempt.map(|attempt| &attempt.result);
+    let (outcome, status) = match (result, record.late) {
+        (Some(result), _) => (Some(result.outcome), result.status()),
+        (None, Some(late)) => (Some(Outcome::Delivered), Some(late.status)),
+        (None, None) => (None, None),
+    };
+    let changed = tx.run(
+        SETTLE,
+        params![
+            delivery,
+            attempts,
+            state,
+            at,
+            NEVER,
+            reason,
+            attempt.map(|attempt| attempt.attempt),
+            attempt.map(|attempt| attempt.started_at),
+            outcome,
+            status,
+        ],
+    )?;
+    if changed == 0 {
+        return Ok(Settled::Stale);
+    }
+    if let Some(attempt) = attempt {
+        record_attempt(tx, delivery, attempt)?;
+        if state != DeliveryState::Pending {
+            explain(tx, delivery, &attempt.result)?;
         }
-        (Settlement::Retry { at }, None) => tx
-            .prepare_cached(RETRY_UNATTEMPTED)?
-            .execute(params![settled.delivery, at.as_ms()])?,
-        (Settlement::Complete, attempt) => end(
-            tx,
-            settled.delivery,
-            DeliveryState::Delivered,
-            None,
-            attempt,
-            now,
-        )?,
-        (Settlement::DeadLetter(reason), attempt) => end(
-            tx,
-            settled.delivery,
-            DeliveryState::DeadLettered,
-            Some(reason),
-            attempt,
-            now,
-        )?,
-        (Settlement::Drop(reason), attempt) => end(
-            tx,
-            settled.delivery,
-            DeliveryState::Dropped,
-            Some(reason),
-            attempt,
-            now,
-        )?,
-    };
-    match settled.attempt.as_deref() {
-        Some(attempt) if changed > 0 => record(tx, settled.delivery, attempt),
-        _ => Ok(()),
     }
+    Ok(Settled::Done)
 }
 
-fn end(
-    tx: &Connection,
-    id: DeliveryId,
-    state: DeliveryState,
-    reason: Option<DeadLetterReason>,
-    attempt: Option<&DeliveryAttempt>,
-    now: Timestamp,
-) -> rusqlite::Result<usize> {
-    let reason = reason.map(DeadLetterReason::name);
-    let Some(attempt) = attempt else {
-        let values = params![id, state, now.as_ms(), reason];
-        return tx.prepare_cached(END_UNATTEMPTED)?.execute(values);
-    };
-    let last = LastAttempt::of(attempt);
-    let changed = tx.prepare_cached(END)?.execute(params![
-        id,
-        state,
-        now.as_ms(),
-        reason,
-        last.attempt,
-        last.at,
-        last.outcome,
-        last.status
-    ])?;
-    match attempt.result.dead_letter.as_deref() {
-        Some(details) if changed > 0 => explain(tx, id, details)?,
-        _ => {}
+/// Stores what the receiver said if it dead-lettered the event itself.
+fn explain(tx: &Connection, id: DeliveryId, result: &AttemptResult) -> rusqlite::Result<()> {
+    if let Some(details) = &result.dead_letter {
+        let explain = "UPDATE delivery SET receiver_reason = ?2, receiver_description = ?3, \
+             receiver_properties = ?4 WHERE id = ?1";
+        let properties = row::pairs_column(&details.properties);
+        tx.run(
+            explain,
+            params![id, details.reason, details.description, properties],
+        )?;
     }
-    Ok(changed)
-}
-
-/// Stores what the receiver said when it dead-lettered the event.
-fn explain(tx: &Connection, id: DeliveryId, details: &DeadLetterDetails) -> rusqlite::Result<()> {
-    let properties = &details.properties;
-    let properties = (!properties.is_empty()).then(|| row::pairs_column(properties));
-    let values = params![id, details.reason, details.description, properties];
-    tx.prepare_cached(EXPLAIN)?.execute(values)?;
     Ok(())
-}
-
-/// What the row of a delivery holds of its newest attempt.
-struct LastAttempt {
-    attempt: u32,
-    at: i64,
-    outcome: &'static str,
-    status: Option<u16>,
-}
-
-impl LastAttempt {
-    fn of(attempt: &DeliveryAttempt) -> Self {
-        Self {
-            attempt: attempt.attempt,
-            at: attempt.started_at.as_ms(),
-            outcome: Outcome::name(attempt.result.outcome),
-            status: attempt.result.status,
-        }
-    }
 }
 
 const RECORD: &str = "INSERT OR REPLACE INTO delivery_attempt (delivery_id, attempt, started_at, \
      duration_ms, outcome, status, error, remote_address, response_headers, response_body) \
      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
-const RECORD_LATE: &str = "UPDATE delivery_attempt SET late_status = ?3, late_ms = ?4 \
-     WHERE delivery_id = ?1 AND attempt = ?2";
-const COMPLETE_LATE: &str = "UPDATE delivery SET state = ?3, ended_at = ?4, last_outcome = ?5, \
-     lock_token = NULL, locked_at = NULL, locked_until = NULL, last_status = ?6 WHERE id = ?1 AND state = 'Pending' AND attempts = ?2";
 
-/// Returns whether the delivery is completed by it.
-fn settle_late(tx: &Connection, late: &Late, now: Timestamp) -> Result<bool, StoreError> {
-    let after_ms = i64::try_from(late.response.after.as_millis()).unwrap_or(i64::MAX);
-    tx.prepare_cached(RECORD_LATE)?.execute(params![
-        late.delivery,
-        late.attempt,
-        late.response.status,
-        after_ms
-    ])?;
-    if !late.completes {
-        return Ok(false);
-    }
-    let completed = tx.prepare_cached(COMPLETE_LATE)?.execute(params![
-        late.delivery,
-        late.attempt,
-        DeliveryState::Delivered,
-        now.as_ms(),
-        Outcome::Delivered.name(),
-        late.response.status
-    ])?;
-    Ok(completed > 0)
-}
-
-pub(in crate::store) fn record(
+pub(super) fn record_attempt(
     tx: &Connection,
     id: DeliveryId,
     attempt: &DeliveryAttempt,
-) -> Result<(), StoreError> {
+) -> rusqlite::Result<()> {
     let result = &attempt.result;
-    let headers = (!result.headers.is_empty()).then(|| row::pairs_column(&result.headers));
-    tx.prepare_cached(RECORD)?.execute(params![
+    let response = result.response.as_ref();
+    let values = params![
         id,
         attempt.attempt,
-        attempt.started_at.as_ms(),
-        i64::try_from(attempt.duration.as_millis()).unwrap_or(i64::MAX),
-        result.outcome.name(),
-        result.status,
+        attempt.started_at,
+        row::millis(attempt.duration),
+        result.outcome,
+        result.status(),
         result.error,
         result.remote_address,
-        headers,
-        (!result.body.is_empty()).then_some(&result.body),
-    ])?;
+        response.and_then(|response| row::pairs_column(&response.headers)),
+        response
+            .map(|response| &response.body)
+            .filter(|body| !body.is_empty()),
+    ];
+    tx.run(RECORD, values)?;
     Ok(())
 }
 
+fn record_late(
+    tx: &Connection,
+    id: DeliveryId,
+    attempt: u32,
+    late: LateResponse,
+) -> rusqlite::Result<()> {
+    let record = "UPDATE delivery_attempt SET late_status = ?3, late_ms = ?4 \
+         WHERE delivery_id = ?1 AND attempt = ?2";
+    let values = params![id, attempt, late.status, row::millis(late.after)];
+    tx.run(record, values)?;
+    Ok(())
+}
+
+/// A delivery as far as [`FreeChange`]s depend on it.
+struct Free {
+    subscription: SubscriptionId,
+    state: DeliveryState,
+    due_at: Timestamp,
+    deferred: bool,
+    attempts: u32,
+    /// Beginning and end of its newest lock.
+    lock: Option<(Timestamp, Timestamp)>,
+}
+
+/// Returns also the audit entry, if there is one and any change was made.
+pub(super) fn settle_all_free(
+    tx: &Connection,
+    request: FreeChanges,
+) -> Result<(Vec<FreeSettled>, Option<AuditEntry>), StoreError> {
+    let changes = request.changes.into_iter();
+    let settled = changes.map(|(id, change)| settle_free(tx, id, change, request.now));
+    let settled: Vec<_> = settled.collect::<Result<_, _>>()?;
+    let is_done = |settled: &&FreeSettled| matches!(settled, FreeSettled::Done(_));
+    let done = settled.iter().filter(is_done).count();
+    let audit = request.audit.filter(|_| done > 0);
+    let audit = audit.and_then(|audit| audit.of_dead_letters(done + request.rest));
+    Ok((settled, audit))
+}
+
+pub(super) fn settle_free(
+    tx: &Connection,
+    id: DeliveryId,
+    change: FreeChange,
+    now: Timestamp,
+) -> Result<FreeSettled, StoreError> {
+    let find = "SELECT subscription_id, state, deferred, attempts, locked_at, locked_until, \
+         next_attempt_at FROM delivery WHERE id = ?1";
+    let found = tx.first(find, [id], |row| {
+        let (from, until): (Option<_>, Option<_>) = (row.get(4)?, row.get(5)?);
+        Ok(Free {
+            subscription: row.get(0)?,
+            state: row.get(1)?,
+            due_at: row.get(6)?,
+            deferred: row.get(2)?,
+            attempts: row.get(3)?,
+            lock: from.zip(until),
+        })
+    })?;
+    let Some(free) = found else {
+        return Ok(FreeSettled::Missing);
+    };
+    let (wanted, is_put_off) = match change {
+        FreeChange::End(_) => (DeliveryState::Pending, free.due_at > now),
+        FreeChange::RetryNow => (DeliveryState::Pending, free.deferred),
+        FreeChange::Remove => (DeliveryState::DeadLettered, false),
+    };
+    if free.state != wanted {
+        return Ok(FreeSettled::In(free.state));
+    }
+    if is_put_off || free.lock.is_some_and(|(_, until)| is_held(until, now)) {
+        return Ok(FreeSettled::Held);
+    }
+    match change {
+        FreeChange::End(settlement) => {
+            if let Some((from, until)) = free.lock {
+                record_lapse(tx, id, free.attempts, from, until)?;
+            }
+            let record = SettlementRecord {
+                delivery: id,
+                attempts: free.attempts,
+                attempt: None,
+                late: None,
+                settlement: Some(settlement),
+            };
+            settle(tx, &record, now)?;
+        }
+        FreeChange::RetryNow => {
+            let retry =
+                "UPDATE delivery SET next_attempt_at = min(next_attempt_at, ?2) WHERE id = ?1";
+            tx.run(retry, params![id, now])?;
+        }
+        FreeChange::Remove => remove(tx, id, now)?,
+    }
+    Ok(FreeSettled::Done(free.subscription))
+}
+
+/// Takes a dead letter out of its queue.
+pub(super) fn remove(tx: &Connection, id: DeliveryId, now: Timestamp) -> rusqlite::Result<()> {
+    let remove = "UPDATE delivery SET state = 'Removed', removed_at = ?2, lock_token = NULL, \
+         locked_at = NULL, locked_until = NULL WHERE id = ?1";
+    tx.run(remove, params![id, now])?;
+    Ok(())
+}
+
+/// Records a lapsed lock. This happens when the delivery is locked or ended next, since nothing happens at
+/// the moment of the lapse.
+pub(super) fn record_lapse(
+    tx: &Connection,
+    id: DeliveryId,
+    attempts: u32,
+    from: Timestamp,
+    until: Timestamp,
+) -> Result<(), StoreError> {
+    let lapsed = DeliveryAttempt {
+        attempt: attempts,
+        started_at: from,
+        duration: until.since(from),
+        result: AttemptResult::of(Outcome::LockLost),
+        late: None,
+    };
+    let update = "UPDATE delivery SET last_attempt_at = ?2, last_outcome = ?3, last_status = NULL \
+         WHERE id = ?1";
+    tx.run(update, params![id, from, Outcome::LockLost])?;
+    Ok(record_attempt(tx, id, &lapsed)?)
+}
+
+pub(super) fn discard(
+    tx: &Connection,
+    request: DiscardRequest,
+    limit: usize,
+    now: Timestamp,
+) -> Result<Discarded, StoreError> {
+    match request {
+        DiscardRequest::PendingOfDeleted => {
+            let dropped = end_pending(tx, DeliveryState::Dropped, limit, now)?;
+            let rest = limit - dropped;
+            Ok(Discarded {
+                dropped,
+                dead_lettered: end_pending(tx, DeliveryState::DeadLettered, rest, now)?,
+            })
+        }
+        DiscardRequest::DeadLetters { of, before } => {
+            let drop = "UPDATE delivery SET state = 'Dropped', blob_id = NULL, lock_token = NULL, \
+                     locked_at = NULL, locked_until = NULL \
+                 WHERE id IN (SELECT id FROM delivery WHERE subscription_id = ?1 \
+                     AND state = 'DeadLettered' AND next_attempt_at < ?2 \
+                     AND (locked_until IS NULL OR locked_until <= ?4) LIMIT ?3)";
+            Ok(Discarded {
+                dropped: tx.run(drop, params![of, before, limit, now])?,
+                dead_lettered: 0,
+            })
+        }
+    }
+}
+
 /// Up to ?2 pending deliveries of deleted subscriptions that dead-letter them (?1 = 1) or drop them (0).
-const ORPHANS: &str = "SELECT delivery.id FROM event_subscription \
+const PENDING_OF_DELETED: &str = "SELECT delivery.id FROM event_subscription \
      CROSS JOIN delivery ON delivery.subscription_id = event_subscription.id \
          AND delivery.state = 'Pending' \
      WHERE event_subscription.deleted_at IS NOT NULL \
          AND event_subscription.dead_letters_pending = ?1 LIMIT ?2";
 
-fn end_pending_of_deleted(
-    tx: &Savepoint<'_>,
-    limit: usize,
-    now: Timestamp,
-) -> Result<EndedPending, StoreError> {
-    let dropped = end_orphans_as(tx, DeliveryState::Dropped, limit, now)?;
-    let rest = limit - dropped;
-    Ok(EndedPending {
-        dropped,
-        dead_lettered: end_orphans_as(tx, DeliveryState::DeadLettered, rest, now)?,
-    })
-}
-
-fn end_orphans_as(
-    tx: &Savepoint<'_>,
+fn end_pending(
+    tx: &Connection,
     state: DeliveryState,
     limit: usize,
     now: Timestamp,
 ) -> Result<usize, StoreError> {
     let is_kept = state == DeliveryState::DeadLettered;
-    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
     // A lock ends with its subscription, so it is recorded here.
     let record = format!(
         "INSERT OR REPLACE INTO delivery_attempt (delivery_id, attempt, started_at, duration_ms, \
              outcome) \
          SELECT id, attempts, locked_at, max(0, min(locked_until, ?3) - locked_at), ?4 \
-         FROM delivery WHERE lock_token IS NOT NULL AND id IN ({ORPHANS})"
+         FROM delivery WHERE lock_token IS NOT NULL AND id IN ({PENDING_OF_DELETED})"
     );
-    let lost = Outcome::LockLost.name();
-    let values = params![is_kept, limit, now.as_ms(), lost];
-    tx.prepare_cached(&record)?.execute(values)?;
+    let lost = Outcome::LockLost;
+    tx.run(&record, params![is_kept, limit, now, lost])?;
     let end = format!(
         "UPDATE delivery SET state = ?3, ended_at = ?4, next_attempt_at = ?4, \
              dead_letter_reason = ?5, lock_token = NULL, locked_at = NULL, locked_until = NULL, \
              deferred = 0, \
              last_outcome = CASE WHEN lock_token IS NULL THEN last_outcome ELSE ?6 END, \
              last_status = CASE WHEN lock_token IS NULL THEN last_status END \
-         WHERE id IN ({ORPHANS})"
+         WHERE id IN ({PENDING_OF_DELETED})"
     );
-    Ok(tx.prepare_cached(&end)?.execute(params![
-        is_kept,
-        limit,
-        state,
-        now.as_ms(),
-        DeadLetterReason::SubscriptionDeleted.name(),
-        lost,
-    ])?)
+    let reason = DeadLetterReason::SubscriptionDeleted;
+    Ok(tx.run(&end, params![is_kept, limit, state, now, reason, lost])?)
 }

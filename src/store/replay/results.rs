@@ -5,7 +5,7 @@ use rusqlite::{Connection, params};
 use crate::model::delivery::DeliveryState;
 use crate::model::replay::{ReplayJob, ReplayJobId, ReplayTarget};
 use crate::store::error::StoreError;
-use crate::store::row;
+use crate::store::sql::Sql;
 use crate::store::views::Views;
 
 /// Resubmissions of a job that are looked at, the first ones: bounds the query.
@@ -49,13 +49,13 @@ fn fates(tx: &Connection, job: ReplayJobId) -> Result<ReplayResults, StoreError>
          CROSS JOIN delivery ON delivery.event_id = line.as_event_id \
          WHERE line.as_delivery_id IS NULL AND delivery.resubmission_of IS NULL \
          GROUP BY delivery.state";
-    let mut select = tx.prepare_cached(select)?;
-    let most = i64::try_from(REPLAY_RESULTS_MAX).unwrap_or(i64::MAX);
-    let mut rows = select.query(params![job.0, most])?;
+    let values = params![job, REPLAY_RESULTS_MAX];
+    let found = tx.all(select, values, |row| {
+        Ok((row.get(0)?, row.get::<_, u64>(1)?))
+    })?;
     let mut fates = ReplayResults::default();
-    while let Some(found) = rows.next()? {
-        let count = found.get::<_, i64>(1)?.unsigned_abs();
-        match row::state(found, 0)? {
+    for (state, count) in found {
+        match state {
             DeliveryState::Pending => fates.waiting += count,
             DeliveryState::Delivered => fates.delivered += count,
             DeliveryState::DeadLettered

@@ -6,23 +6,42 @@ use crate::model::delivery::DeliveryId;
 use crate::model::limits::REPLAY_BYTES_MAX;
 use crate::model::replay::{ReplaySource, Replayed};
 use crate::store::error::StoreError;
-use crate::store::ledger::resubmit::{CANDIDATE_COLUMNS, Candidate, candidate_of, readable};
-use crate::store::replay::Replays;
+use crate::store::ledger::resubmit::{self, CANDIDATE_COLUMNS, Candidate, candidate};
+use crate::store::sql::Sql;
 use crate::store::views::dead_letter_filter::{OF_ABOUT, OF_DELIVERY, values};
 use crate::store::views::event_filter::{OF_EVENT, OF_TEXT};
+
+/// Which deliveries to look for.
+#[derive(Clone, Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "there is one for each search, and nearly all of them are of a source"
+)]
+pub enum CandidateQuery {
+    /// These, each with its event if that is readable.
+    Ids(Vec<DeliveryId>),
+    /// The first ones of a source in a range, at most `limit`; fewer if their events are large.
+    Source {
+        source: ReplaySource,
+        range: IdRange,
+        limit: usize,
+        with_events: bool,
+    },
+}
 
 /// A range of delivery ids: after the one, up to the other.
 #[derive(Clone, Copy, Debug)]
 pub struct IdRange {
     pub after: DeliveryId,
-    pub until: DeliveryId,
+    /// `None` for the newest delivery.
+    pub until: Option<DeliveryId>,
     /// Deliveries to look at.
     pub window: usize,
 }
 
 /// The result of a search.
 #[derive(Clone, Debug)]
-pub struct ReplayCandidates {
+pub struct Candidates {
     pub candidates: Vec<Candidate>,
     /// The last delivery that was looked at.
     pub cursor: DeliveryId,
@@ -34,43 +53,10 @@ pub struct ReplayCandidates {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counted {
     pub matched: u64,
+    /// The end of the range.
+    pub until: DeliveryId,
     /// Where to continue; `None` at the end.
     pub cursor: Option<DeliveryId>,
-}
-
-impl Replays {
-    /// The newest delivery; 0 if there is none.
-    pub async fn newest_delivery(&self) -> Result<DeliveryId, StoreError> {
-        self.db
-            .read(|tx| {
-                let newest = "SELECT coalesce(max(id), 0) FROM delivery";
-                Ok(tx.query_row(newest, [], |row| row.get(0).map(DeliveryId))?)
-            })
-            .await
-    }
-
-    /// Counts the deliveries of a source in a range.
-    pub async fn count(
-        &self,
-        source: ReplaySource,
-        id_range: IdRange,
-    ) -> Result<Counted, StoreError> {
-        self.db.read(move |tx| count(tx, &source, id_range)).await
-    }
-
-    /// The first deliveries of a source in a range, at most `limit`, with their events if those are needed;
-    /// fewer if the events are large.
-    pub async fn find(
-        &self,
-        source: ReplaySource,
-        id_range: IdRange,
-        limit: usize,
-        with_events: bool,
-    ) -> Result<ReplayCandidates, StoreError> {
-        self.db
-            .read(move |tx| find(tx, &source, id_range, limit, with_events))
-            .await
-    }
 }
 
 /// The condition that lets an index lead through the deliveries in their order. There is one for dead
@@ -85,34 +71,36 @@ fn domain(source: &ReplaySource) -> &'static str {
     }
 }
 
+/// The end of a range.
+fn end_of(tx: &Connection, range: IdRange) -> Result<DeliveryId, StoreError> {
+    match range.until {
+        Some(until) => Ok(until),
+        None => tx.value("SELECT coalesce(max(id), 0) FROM delivery", []),
+    }
+}
+
 /// The last delivery of the window; `None` if the window reaches the end of the range.
 fn end_of_window(
     tx: &Connection,
     source: &ReplaySource,
-    id_range: IdRange,
-) -> rusqlite::Result<Option<DeliveryId>> {
+    range: IdRange,
+    until: DeliveryId,
+) -> Result<Option<DeliveryId>, StoreError> {
     let last = format!(
         "SELECT delivery.id FROM delivery WHERE {} AND delivery.id > :after AND delivery.id <= :until \
          ORDER BY delivery.id LIMIT 1 OFFSET :offset",
         domain(source)
     );
-    let offset = i64::try_from(id_range.window)
-        .unwrap_or(i64::MAX)
-        .saturating_sub(1);
+    let offset = range.window.saturating_sub(1);
     let mut values: Vec<(&str, &dyn ToSql)> = vec![
-        (":after", &id_range.after),
-        (":until", &id_range.until),
+        (":after", &range.after),
+        (":until", &until),
         (":offset", &offset),
     ];
     if last.contains(":subscription") {
         values.push((":subscription", &source.filter.subscription));
     }
-    let mut last = tx.prepare_cached(&last)?;
-    let mut rows = last.query(values.as_slice())?;
-    Ok(match rows.next()? {
-        Some(row) => Some(DeliveryId(row.get(0)?)),
-        None => None,
-    })
+    tx.find(&last, values.as_slice())
 }
 
 /// The condition for the deliveries that a source covers in a range.
@@ -157,39 +145,63 @@ fn select_first(source: &ReplaySource) -> String {
     )
 }
 
-fn count(tx: &Connection, source: &ReplaySource, id_range: IdRange) -> Result<Counted, StoreError> {
-    let cursor = end_of_window(tx, source, id_range)?;
-    let until = cursor.unwrap_or(id_range.until);
+/// Counts the deliveries of a source in a range.
+pub(in crate::store) fn count(
+    tx: &Connection,
+    source: &ReplaySource,
+    range: IdRange,
+) -> Result<Counted, StoreError> {
+    let until = end_of(tx, range)?;
+    let cursor = end_of_window(tx, source, range, until)?;
+    let last = cursor.unwrap_or(until);
     let values = values(&source.filter);
     let count = select_count(source);
-    let values = values.in_sql(&count, &[(":after", &id_range.after), (":until", &until)]);
-    let matched: i64 = tx
-        .prepare_cached(&count)?
-        .query_row(values.as_slice(), |row| row.get(0))?;
+    let values = values.in_sql(&count, &[(":after", &range.after), (":until", &last)]);
     Ok(Counted {
-        matched: matched.unsigned_abs(),
+        matched: tx.value(&count, values.as_slice())?,
+        until,
         cursor,
     })
 }
 
+pub(in crate::store) fn candidates(
+    tx: &Connection,
+    query: &CandidateQuery,
+) -> Result<Candidates, StoreError> {
+    match query {
+        CandidateQuery::Ids(ids) => Ok(Candidates {
+            candidates: resubmit::candidates(tx, ids)?,
+            cursor: ids.last().copied().unwrap_or(DeliveryId(0)),
+            is_end: true,
+        }),
+        CandidateQuery::Source {
+            source,
+            range,
+            limit,
+            with_events,
+        } => find(tx, source, *range, *limit, *with_events),
+    }
+}
+
+/// The first deliveries of a source in a range, at most `limit`.
 fn find(
     tx: &Connection,
     source: &ReplaySource,
-    id_range: IdRange,
+    range: IdRange,
     limit: usize,
     with_events: bool,
-) -> Result<ReplayCandidates, StoreError> {
-    let end = end_of_window(tx, source, id_range)?;
-    let until = end.unwrap_or(id_range.until);
+) -> Result<Candidates, StoreError> {
+    let until = end_of(tx, range)?;
+    let end = end_of_window(tx, source, range, until)?;
+    let until = end.unwrap_or(until);
     let select = select_first(source);
-    let most = i64::try_from(limit).unwrap_or(i64::MAX);
     let values = values(&source.filter);
     let values = values.in_sql(
         &select,
         &[
-            (":after", &id_range.after),
+            (":after", &range.after),
             (":until", &until),
-            (":limit", &most),
+            (":limit", &limit),
         ],
     );
     let mut select = tx.prepare_cached(&select)?;
@@ -198,16 +210,13 @@ fn find(
     while bytes < REPLAY_BYTES_MAX
         && let Some(row) = rows.next()?
     {
-        let (mut candidate, event) = candidate_of(row)?;
-        if with_events {
-            candidate.event = readable(tx, event)?;
-            bytes += candidate.event.as_ref().map_or(0, |each| each.event.size());
-        }
+        let candidate = candidate(tx, row, with_events)?;
+        bytes += candidate.event.as_ref().map_or(0, |each| each.event.size());
         candidates.push(candidate);
     }
     let is_cut = candidates.len() == limit || bytes >= REPLAY_BYTES_MAX;
     let last = candidates.last().filter(|_| is_cut);
-    Ok(ReplayCandidates {
+    Ok(Candidates {
         cursor: last.map_or(until, |last| last.delivery),
         is_end: !is_cut && end.is_none(),
         candidates,

@@ -1,90 +1,15 @@
 //! Rolls old counters up to hours and days, so that years of them stay small.
 
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, params};
 
 use crate::base::Timestamp;
-use crate::store::engine::upkeep::Upkeep;
+use crate::model::limits::{DAYS_KEPT, HOURS_KEPT, MINUTES_KEPT};
 use crate::store::error::StoreError;
 use crate::store::ledger::counters::{DAY_MS, HOUR_MS};
-
-/// The length of a roll-up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Granularity {
-    Hour,
-    Day,
-}
-
-impl Granularity {
-    /// Its length in milliseconds.
-    pub fn ms(self) -> i64 {
-        match self {
-            Self::Hour => HOUR_MS,
-            Self::Day => DAY_MS,
-        }
-    }
-}
-
-impl Upkeep {
-    /// Rolls the counters of one topic and one subscription from before `before` up to one row of this
-    /// length. Returns whether there were any: call it until there are none.
-    pub async fn roll_up(
-        &self,
-        granularity: Granularity,
-        before: Timestamp,
-    ) -> Result<bool, StoreError> {
-        let before = before.as_ms() - before.as_ms().rem_euclid(granularity.ms());
-        // Searched for outside the writer: the last search of a round reads the whole index.
-        let found = self
-            .db
-            .read(move |tx| {
-                let subscription = find(tx, &SUBSCRIPTIONS, granularity, before)?;
-                let topic = find(tx, &TOPICS, granularity, before)?;
-                Ok((subscription, topic))
-            })
-            .await?;
-        let (subscription, topic) = found;
-        if subscription.is_none() && topic.is_none() {
-            return Ok(false);
-        }
-        self.db
-            .write(move |tx| {
-                if let Some(period) = subscription {
-                    fold(tx, &SUBSCRIPTIONS, &period, granularity)?;
-                }
-                if let Some(period) = topic {
-                    fold(tx, &TOPICS, &period, granularity)?;
-                }
-                Ok(true)
-            })
-            .await
-    }
-
-    /// Deletes up to `limit` roll-ups from before `before`. Returns how many.
-    pub async fn delete_rollups(
-        &self,
-        before: Timestamp,
-        limit: usize,
-    ) -> Result<usize, StoreError> {
-        self.db
-            .write(move |tx| {
-                let mut forgotten = 0;
-                for Table { name, key, .. } in [SUBSCRIPTIONS, TOPICS] {
-                    let forget = format!(
-                        "DELETE FROM {name} WHERE ({key}, start_at) IN \
-                         (SELECT {key}, start_at FROM {name} WHERE start_at < ?1 LIMIT ?2)"
-                    );
-                    let limit = i64::try_from(limit - forgotten).unwrap_or(i64::MAX);
-                    forgotten += tx
-                        .prepare_cached(&forget)?
-                        .execute(params![before.as_ms(), limit])?;
-                }
-                Ok(forgotten)
-            })
-            .await
-    }
-}
+use crate::store::sql::Sql;
 
 /// A table of roll-ups.
+#[derive(Debug)]
 struct Table {
     name: &'static str,
     key: &'static str,
@@ -116,52 +41,64 @@ const TOPICS: Table = Table {
     counts: &["published", "unmatched", "data_bytes"],
 };
 
-/// Whose roll-ups, and the beginning of the hour or day.
-struct Period {
+/// Roll-ups of one topic or subscription that become one of this length.
+#[derive(Debug)]
+pub(in crate::store) struct Period {
+    table: &'static Table,
     key: i64,
     start_at: i64,
+    length_ms: i64,
+}
+
+/// The next roll-ups that are too short for their age at `now`, of a subscription and of a topic. Days are
+/// made once there is nothing left to make hours of.
+pub(in crate::store) fn find(tx: &Connection, now: Timestamp) -> Result<Vec<Period>, StoreError> {
+    for (length_ms, kept) in [(HOUR_MS, MINUTES_KEPT), (DAY_MS, HOURS_KEPT)] {
+        let mut found = Vec::new();
+        for table in [&SUBSCRIPTIONS, &TOPICS] {
+            found.extend(too_short(tx, table, length_ms, now - kept)?);
+        }
+        if !found.is_empty() {
+            return Ok(found);
+        }
+    }
+    Ok(Vec::new())
 }
 
 /// The newest roll-up that is too short. All that were rolled up before are older.
-fn find(
+fn too_short(
     tx: &Connection,
-    table: &Table,
-    granularity: Granularity,
-    before: i64,
+    table: &'static Table,
+    length_ms: i64,
+    before: Timestamp,
 ) -> Result<Option<Period>, StoreError> {
+    let before = before.as_ms() - before.as_ms().rem_euclid(length_ms);
     let Table { name, key, .. } = table;
     let find = format!(
         "SELECT {key}, start_at - start_at % ?2 FROM {name} \
          WHERE start_at < ?1 AND start_at % ?2 <> 0 ORDER BY start_at DESC LIMIT 1"
     );
-    let found = tx
-        .prepare_cached(&find)?
-        .query_row([before, granularity.ms()], |row| {
-            Ok(Period {
-                key: row.get(0)?,
-                start_at: row.get(1)?,
-            })
-        });
-    Ok(found.optional()?)
+    tx.first(&find, [before, length_ms], |row| {
+        Ok(Period {
+            table,
+            key: row.get(0)?,
+            start_at: row.get(1)?,
+            length_ms,
+        })
+    })
 }
 
-/// Adds the roll-ups of `period` up and deletes those that were added.
-fn fold(
-    tx: &Connection,
-    table: &Table,
-    period: &Period,
-    granularity: Granularity,
-) -> rusqlite::Result<()> {
-    let Table { name, key, .. } = table;
-    let end_at = period.start_at + granularity.ms();
+/// Adds the roll-ups of a period up and deletes those that were added.
+pub(in crate::store) fn roll_up(tx: &Connection, period: &Period) -> rusqlite::Result<()> {
+    let Table { name, key, .. } = period.table;
+    let end_at = period.start_at + period.length_ms;
     let values = params![period.key, period.start_at, end_at];
-    tx.prepare_cached(&add_up(table, &[]))?.execute(values)?;
-    if name == &SUBSCRIPTIONS.name {
-        tx.prepare_cached(&add_up(&LATENCIES, &["le_ms"]))?
-            .execute(values)?;
+    tx.run(&add_up(period.table, &[]), values)?;
+    if *name == SUBSCRIPTIONS.name {
+        tx.run(&add_up(&LATENCIES, &["le_ms"]), values)?;
     }
     let delete = format!("DELETE FROM {name} WHERE {key} = ?1 AND start_at > ?2 AND start_at < ?3");
-    tx.prepare_cached(&delete)?.execute(values)?;
+    tx.run(&delete, values)?;
     Ok(())
 }
 
@@ -180,4 +117,21 @@ fn add_up(Table { name, key, counts }: &Table, by: &[&str]) -> String {
         each(|count| format!("sum({count})")),
         each(|count| format!("{count} = {count} + excluded.{count}")),
     )
+}
+
+/// Deletes up to `limit` roll-ups that are too old at `now`. Returns how many.
+pub(in crate::store) fn delete(
+    tx: &Connection,
+    now: Timestamp,
+    limit: usize,
+) -> rusqlite::Result<usize> {
+    let mut deleted = 0;
+    for Table { name, key, .. } in [SUBSCRIPTIONS, TOPICS] {
+        let delete = format!(
+            "DELETE FROM {name} WHERE ({key}, start_at) IN \
+             (SELECT {key}, start_at FROM {name} WHERE start_at < ?1 LIMIT ?2)"
+        );
+        deleted += tx.run(&delete, params![now - DAYS_KEPT, limit - deleted])?;
+    }
+    Ok(deleted)
 }

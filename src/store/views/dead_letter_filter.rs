@@ -1,7 +1,6 @@
 //! A [`DeadLetterFilter`] as SQL conditions on `delivery`.
 
 use crate::model::dead_letter_filter::DeadLetterFilter;
-use crate::model::delivery::Outcome;
 use crate::store::views::event_filter::FilterValues;
 
 /// Matches deliveries by their own columns. An index has all of them.
@@ -34,9 +33,9 @@ pub(in crate::store) fn values(filter: &DeadLetterFilter) -> FilterValues {
         (":topic", Box::new(filter.topic)),
         (":subscription", Box::new(filter.subscription)),
         (":reason", Box::new(filter.reason.clone())),
-        (":outcome", Box::new(filter.outcome.map(Outcome::name))),
+        (":outcome", Box::new(filter.outcome)),
         (":status", Box::new(filter.status)),
-        (":ended_from", Box::new(filter.from.map(|at| at.as_ms()))),
-        (":ended_before", Box::new(filter.to.map(|at| at.as_ms()))),
+        (":ended_from", Box::new(filter.from)),
+        (":ended_before", Box::new(filter.to)),
     ])
 }

@@ -1,12 +1,15 @@
 //! Searches for dead letters, newest delivery first.
 
-use rusqlite::{Connection, OptionalExtension, ToSql, params};
+use rusqlite::{Connection, Row, ToSql};
 
 use crate::base::Timestamp;
+use crate::base::named::named_enum;
 use crate::model::dead_letter_filter::DeadLetterFilter;
 use crate::model::delivery::DeliveryId;
+use crate::model::subscription::SubscriptionId;
 use crate::store::error::StoreError;
 use crate::store::ledger::counters::DAY_MS;
+use crate::store::sql::Sql;
 use crate::store::views::dead_letter_filter::{OF_ABOUT, OF_DELIVERY, values};
 use crate::store::views::event_filter::OF_TEXT;
 use crate::store::views::{DeliveryRow, PAGE_ROWS_MAX, Page, Views, deliveries};
@@ -32,32 +35,20 @@ pub struct DeadLetterQuery {
     pub limit: usize,
 }
 
-/// By what dead letters are grouped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum GroupBy {
-    /// The source of their events, or the topic for events without a source.
-    Source,
-    /// Azure's reason, or the receiver's own.
-    Reason,
-    EventType,
-    /// The day of dead-lettering, in UTC.
-    Day,
+named_enum! {
+    /// By what dead letters are grouped; the names are those in URLs.
+    pub enum GroupBy {
+        /// The source of their events, or the topic for events without a source.
+        Source = "source",
+        /// Azure's reason, or the receiver's own.
+        Reason = "reason",
+        EventType = "type",
+        /// The day of dead-lettering, in UTC.
+        Day = "day",
+    }
 }
 
 impl GroupBy {
-    /// All of them, in the order in which they are offered.
-    pub const ALL: [GroupBy; 4] = [Self::Source, Self::Reason, Self::EventType, Self::Day];
-
-    /// The name in URLs.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Source => "source",
-            Self::Reason => "reason",
-            Self::EventType => "type",
-            Self::Day => "day",
-        }
-    }
-
     fn key(self) -> String {
         match self {
             Self::Source => "coalesce(delivery.event_source, '')".to_owned(),
@@ -88,6 +79,16 @@ pub struct Groups {
     pub is_partial: bool,
 }
 
+/// Dead letters of one subscription with one reason from one day.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeadLetterGroup {
+    pub subscription: SubscriptionId,
+    pub reason: String,
+    /// The day's beginning.
+    pub day: Timestamp,
+    pub dead_letters: u64,
+}
+
 impl Views {
     /// Searches dead letters. It looks at a bounded number of them: if the page is short and `next_before` is
     /// set, there may be more.
@@ -104,7 +105,7 @@ impl Views {
                 let numbers = numbers(tx, &query)?;
                 let mut rows = Vec::with_capacity(numbers.rows.len());
                 for id in numbers.rows {
-                    rows.extend(deliveries(tx, "WHERE delivery.id = ?1", params![id])?);
+                    rows.extend(deliveries(tx, "WHERE delivery.id = ?1", [id])?);
                 }
                 let next_before = numbers.next_before;
                 Ok(Page { rows, next_before })
@@ -150,6 +151,21 @@ impl Views {
     ) -> Result<Groups, StoreError> {
         self.db.read(move |tx| groups(tx, &filter, by)).await
     }
+
+    /// What the dead-letter queues hold, newest day first.
+    pub async fn dead_letter_groups(&self) -> Result<Vec<DeadLetterGroup>, StoreError> {
+        let all = "SELECT subscription_id, reason, day_at, dead_letters FROM dead_letter_total \
+             WHERE dead_letters > 0 ORDER BY day_at DESC, dead_letters DESC";
+        let group = |row: &Row<'_>| {
+            Ok(DeadLetterGroup {
+                subscription: row.get(0)?,
+                reason: row.get(1)?,
+                day: row.get(2)?,
+                dead_letters: row.get(3)?,
+            })
+        };
+        self.db.read(move |tx| tx.all(all, [], group)).await
+    }
 }
 
 fn numbers(
@@ -161,19 +177,14 @@ fn numbers(
     let filter = &query.filter;
     let (looked_at, which) = (looked_at(filter), which(filter));
     let select = format!("SELECT delivery.id {which} ORDER BY delivery.id DESC LIMIT :limit");
-    let limit = i64::try_from(query.limit).unwrap_or(i64::MAX);
     let values = values(filter);
-    let values = values.in_sql(
-        &select,
-        &[
-            (":newest", &newest),
-            (":looked_at", &looked_at),
-            (":limit", &limit),
-        ],
-    );
-    let mut select = tx.prepare_cached(&select)?;
-    let found = select.query_map(values.as_slice(), |row| row.get(0).map(DeliveryId))?;
-    let rows: Vec<DeliveryId> = found.collect::<Result<_, _>>()?;
+    let bounds: [(&str, &dyn ToSql); 3] = [
+        (":newest", &newest),
+        (":looked_at", &looked_at),
+        (":limit", &query.limit),
+    ];
+    let values = values.in_sql(&select, &bounds);
+    let rows = tx.all(&select, values.as_slice(), |row| Ok(row.get(0)?))?;
     let next_before = match rows.last() {
         Some(last) if rows.len() == query.limit => Some(*last),
         _ => end_of_search(tx, filter, newest, looked_at)?,
@@ -237,11 +248,7 @@ fn end_of_search(
     if filter.subscription.is_some() {
         values.push((":subscription", &filter.subscription));
     }
-    let last = tx
-        .prepare_cached(&last)?
-        .query_row(values.as_slice(), |row| row.get(0))
-        .optional()?;
-    Ok(last.map(DeliveryId))
+    tx.find(&last, values.as_slice())
 }
 
 fn groups(tx: &Connection, filter: &DeadLetterFilter, by: GroupBy) -> Result<Groups, StoreError> {
@@ -254,17 +261,16 @@ fn groups(tx: &Connection, filter: &DeadLetterFilter, by: GroupBy) -> Result<Gro
     );
     let values = values(filter);
     let values = values.in_sql(&select, &[(":newest", &newest), (":looked_at", &looked_at)]);
-    let mut select = tx.prepare_cached(&select)?;
-    let found = select.query_map(values.as_slice(), |row| {
+    let groups = tx.all(&select, values.as_slice(), |row| {
         Ok(Group {
             key: row.get(0)?,
-            dead_letters: row.get::<_, i64>(1)?.unsigned_abs(),
-            from: Timestamp::from_ms(row.get(2)?),
-            to: Timestamp::from_ms(row.get(3)?),
+            dead_letters: row.get(1)?,
+            from: row.get(2)?,
+            to: row.get(3)?,
         })
     })?;
     Ok(Groups {
-        groups: found.collect::<Result<_, _>>()?,
+        groups,
         is_partial: end_of_search(tx, filter, newest, looked_at)?.is_some(),
     })
 }
@@ -272,7 +278,6 @@ fn groups(tx: &Connection, filter: &DeadLetterFilter, by: GroupBy) -> Result<Gro
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::subscription::SubscriptionId;
     use crate::store::engine::{db, migrate};
 
     #[test]

@@ -115,8 +115,8 @@ impl FilterValues {
             (":subscription", Box::new(filter.subscription)),
             (":state", Box::new(state)),
             (":event_id", Box::new(filter.id.clone())),
-            (":received_from", Box::new(filter.from.map(|at| at.as_ms()))),
-            (":received_before", Box::new(filter.to.map(|at| at.as_ms()))),
+            (":received_from", Box::new(filter.from)),
+            (":received_before", Box::new(filter.to)),
         ])
     }
 

@@ -1,6 +1,6 @@
 //! Searches for events, newest first.
 
-use rusqlite::{Connection, OptionalExtension, Row, named_params};
+use rusqlite::{Connection, Row};
 
 use crate::base::Timestamp;
 use crate::model::delivery::DeliveryState;
@@ -8,8 +8,9 @@ use crate::model::event::EventKey;
 use crate::model::event_filter::EventFilter;
 use crate::store::error::StoreError;
 use crate::store::row;
+use crate::store::sql::Sql;
 use crate::store::views::event_filter::{FilterValues, asks_for_deliveries, conditions};
-use crate::store::views::{PAGE_ROWS_MAX, Views};
+use crate::store::views::{PAGE_ROWS_MAX, Views, ends};
 
 /// Events that one search looks at, if it reads only their own columns. Like the next bounds, a tenth of a
 /// second on a small machine.
@@ -138,14 +139,14 @@ fn search(tx: &Connection, query: &EventQuery) -> Result<Search, StoreError> {
     while search.keys.len() < query.limit
         && let Some(row) = rows.next()?
     {
-        let key = EventKey(row.get(0)?);
+        let key = row.get(0)?;
         search.looked_at += 1;
-        search.bytes += row.get::<_, i64>(2)?.unsigned_abs();
+        search.bytes += row.get::<_, u64>(2)?;
         if row.get(3)? {
             search.keys.push(key);
         }
         if search.looked_at >= looked_at_max || search.bytes >= SEARCH_BYTES_MAX {
-            search.stopped_at = Some((key, row::timestamp(row, 1)?));
+            search.stopped_at = Some((key, row.get(1)?));
             break;
         }
     }
@@ -171,9 +172,7 @@ fn candidates(tx: &Connection, filter: &EventFilter) -> Result<String, StoreErro
     let most = INDEXED_MAX + 1;
     let values = FilterValues::of(filter);
     let values = values.in_sql(&count, &[(":most", &most)]);
-    let count: i64 = tx
-        .prepare_cached(&count)?
-        .query_row(values.as_slice(), |row| row.get(0))?;
+    let count: i64 = tx.value(&count, values.as_slice())?;
     Ok(match count <= INDEXED_MAX {
         true => format!("WHERE event.id IN (SELECT delivery.event_id {sought})"),
         false => "NOT INDEXED WHERE TRUE".to_owned(),
@@ -209,25 +208,16 @@ fn id_range(tx: &Connection, query: &EventQuery) -> Result<(i64, i64), StoreErro
 /// The id of the first event that was received at `at` or later; past the newest if there is none. There is
 /// no index by time, but ids ascend with it: the clock never goes back while the appliance runs.
 fn first_since(tx: &Connection, at: Timestamp) -> Result<i64, StoreError> {
-    let end = |which: &str| -> rusqlite::Result<Option<i64>> {
-        let select = format!("SELECT {which}(id) FROM event");
-        tx.prepare_cached(&select)?.query_row([], |row| row.get(0))
-    };
-    let (Some(mut low), Some(newest)) = (end("min")?, end("max")?) else {
+    let Some((mut low, newest)) = ends(tx)? else {
         return Ok(0);
     };
     let mut high = newest.saturating_add(1);
-    let mut select = tx.prepare_cached(
-        "SELECT id, received_at FROM event WHERE id >= :middle ORDER BY id LIMIT 1",
-    )?;
+    let select = "SELECT id, received_at FROM event WHERE id >= ?1 ORDER BY id LIMIT 1";
     // Everything below `low` came earlier, nothing from `high` on did.
     while low < high {
         let middle = low + (high - low) / 2;
-        let found = select
-            .query_row(named_params! { ":middle": middle }, |row| {
-                Ok((row.get::<_, i64>(0)?, row::timestamp(row, 1)?))
-            })
-            .optional()?;
+        let found = tx.first(select, [middle], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        let found: Option<(i64, Timestamp)> = found;
         match found {
             Some((id, received_at)) if received_at < at => low = id + 1,
             Some(_) | None => high = middle,
@@ -240,34 +230,20 @@ fn event_row(tx: &Connection, key: EventKey) -> Result<EventRow, StoreError> {
     let select = "SELECT topic.name, event.received_at, event.event_id, event.event_type, \
          event.subject, coalesce(octet_length(event.data), 0), event.matched \
          FROM event JOIN topic ON topic.id = event.topic_id WHERE event.id = ?1";
-    let mut select = tx.prepare_cached(select)?;
+    let states = "SELECT state, count(*) FROM delivery WHERE event_id = ?1 GROUP BY state";
     let read = |row: &Row<'_>| {
         Ok(EventRow {
             key,
             topic: row.get(0)?,
-            received_at: row::timestamp(row, 1)?,
+            received_at: row.get(1)?,
             id: row::text(row, 2)?,
             event_type: row::text(row, 3)?,
             subject: row::text_or_null(row, 4)?,
-            data_bytes: row.get::<_, i64>(5)?.unsigned_abs(),
-            matched: row.get::<_, i64>(6)?.unsigned_abs(),
-            deliveries: Vec::new(),
+            data_bytes: row.get(5)?,
+            matched: row.get(6)?,
+            deliveries: tx.all(states, [key], |row| Ok((row.get(0)?, row.get(1)?)))?,
         })
     };
-    let row = select.query_row([key], read)?;
-    Ok(EventRow {
-        deliveries: states_of(tx, key)?,
-        ..row
-    })
-}
-
-fn states_of(tx: &Connection, key: EventKey) -> Result<Vec<(DeliveryState, u64)>, StoreError> {
-    let count = "SELECT state, count(*) FROM delivery WHERE event_id = ?1 GROUP BY state";
-    let mut count = tx.prepare_cached(count)?;
-    let mut rows = count.query([key])?;
-    let mut states = Vec::new();
-    while let Some(row) = rows.next()? {
-        states.push((row::state(row, 0)?, row.get::<_, i64>(1)?.unsigned_abs()));
-    }
-    Ok(states)
+    let row = tx.first(select, [key], read)?;
+    row.ok_or_else(|| rusqlite::Error::QueryReturnedNoRows.into())
 }

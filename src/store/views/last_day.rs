@@ -10,7 +10,8 @@ use crate::model::subscription::SubscriptionId;
 use crate::model::topic::TopicId;
 use crate::store::error::StoreError;
 use crate::store::ledger::counters::HOUR_MS;
-use crate::store::views::{Views, counters::unsigned};
+use crate::store::sql::Sql;
+use crate::store::views::Views;
 
 /// Hours that lists show.
 pub const HOURS: usize = 24;
@@ -75,20 +76,17 @@ const ATTEMPTED: &str = "SELECT event_subscription.id, (start_at - ?1) / ?2, sum
 
 fn topic_days(tx: &Connection, from: i64) -> Result<HashMap<TopicId, TopicDay>, StoreError> {
     let mut days: HashMap<TopicId, TopicDay> = HashMap::new();
-    let mut newest = tx.prepare_cached(NEWEST)?;
-    let mut rows = newest.query([])?;
-    while let Some(row) = rows.next()? {
-        let day = days.entry(TopicId(row.get(0)?)).or_default();
-        day.last_event_at = row.get::<_, Option<i64>>(1)?.map(Timestamp::from_ms);
-    }
-    let mut published = tx.prepare_cached(PUBLISHED)?;
-    let mut rows = published.query([from, HOUR_MS])?;
-    while let Some(row) = rows.next()? {
-        let day = days.entry(TopicId(row.get(0)?)).or_default();
+    tx.all(NEWEST, [], |row| {
+        days.entry(row.get(0)?).or_default().last_event_at = row.get(1)?;
+        Ok(())
+    })?;
+    tx.all(PUBLISHED, [from, HOUR_MS], |row| {
+        let day = days.entry(row.get(0)?).or_default();
         if let Some(hour) = day.published.get_mut(index(row.get(1)?)) {
-            *hour = unsigned(row, 2)?;
+            *hour = row.get(2)?;
         }
-    }
+        Ok(())
+    })?;
     Ok(days)
 }
 
@@ -98,16 +96,15 @@ fn subscription_days(
     from: i64,
 ) -> Result<HashMap<SubscriptionId, SubscriptionDay>, StoreError> {
     let mut days: HashMap<SubscriptionId, SubscriptionDay> = HashMap::new();
-    let mut attempted = tx.prepare_cached(ATTEMPTED)?;
-    let mut rows = attempted.query(params![from, HOUR_MS, of])?;
-    while let Some(row) = rows.next()? {
-        let day = days.entry(SubscriptionId(row.get(0)?)).or_default();
+    tx.all(ATTEMPTED, params![from, HOUR_MS, of], |row| {
+        let day = days.entry(row.get(0)?).or_default();
         let hour = index(row.get(1)?);
         if hour < HOURS {
-            day.delivered[hour] = unsigned(row, 2)?;
-            day.attempts[hour] = unsigned(row, 3)?;
+            day.delivered[hour] = row.get(2)?;
+            day.attempts[hour] = row.get(3)?;
         }
-    }
+        Ok(())
+    })?;
     Ok(days)
 }
 

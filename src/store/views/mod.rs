@@ -1,44 +1,45 @@
 //! Read-only queries for lists and pages: bounded, newest first, paged by key.
 
-mod counters;
 pub(super) mod dead_letter_filter;
 mod dead_letters;
 pub(super) mod event_filter;
 mod events;
 mod last_day;
+mod lineage;
 mod pull_queue;
 
 use std::time::Duration;
 
-pub use counters::{
-    Bound, DeadLetterGroup, DeliveryTotals, Latency, Recount, SLOTS_MAX, TrafficOf, TrafficQuery,
-    TrafficSlot,
-};
-pub use dead_letters::{DeadLetterQuery, Group, GroupBy, Groups, NUMBERS_MAX};
+pub use dead_letters::{DeadLetterGroup, DeadLetterQuery, Group, GroupBy, Groups, NUMBERS_MAX};
 pub use events::{EventQuery, EventRow, EventSearch, SearchProgress};
 pub use last_day::{HOURS, SubscriptionDay, TopicDay};
+pub use lineage::{LINEAGE_MAX, Lineage, LineageRow};
 pub use pull_queue::{PullQueue, PullQueueState, QUEUE_COUNTED_MAX};
-use rusqlite::{Connection, Row, params};
+use rusqlite::{Connection, Params, Row, params};
 use tokio::sync::watch;
 
 use crate::base::Timestamp;
 use crate::model::dead_letter::{DeadLetterDetails, DeadLetterReason};
 use crate::model::delivery::{
-    AttemptResult, DeliveryAttempt, DeliveryId, DeliveryState, LateResponse, Outcome,
+    AttemptResult, DeliveryAttempt, DeliveryId, DeliveryState, HttpResponse, LateResponse, Outcome,
 };
 use crate::model::event::{EventKey, StoredEvent};
+use crate::model::lease::QueueRef;
+use crate::model::replay::{ReplayJob, ReplayJobId};
 use crate::model::subscription::SubscriptionId;
 use crate::model::topic::TopicId;
 use crate::store::engine::db::Db;
-use crate::store::engine::encryption::Encryption;
 use crate::store::error::StoreError;
-use crate::store::ledger::exports;
-pub use crate::store::ledger::resubmit::{LINEAGE_MAX, Lineage, LineageRow};
-use crate::store::ledger::resubmit::{lineage, origin, resubmissions_of};
-use crate::store::row;
+use crate::store::ledger::{Ledger, exports, lease, traffic};
+use crate::store::sql::Sql;
+use crate::store::{replay, row};
+use lineage::resubmissions;
 
 pub use crate::store::inspectors::InspectedQuery;
 pub use crate::store::ledger::exports::ExportHistory;
+pub use crate::store::ledger::traffic::{
+    Bound, DeliveryTotals, Latency, SLOTS_MAX, TotalsQuery, TrafficOf, TrafficQuery, TrafficSlot,
+};
 pub use crate::store::rejections::RejectionQuery;
 pub use crate::store::replay::results::{REPLAY_RESULTS_MAX, ReplayResults};
 use crate::wire::dead_letter::DeadLetterFacts;
@@ -53,7 +54,8 @@ const READ_BACK_SPAN: i64 = 10_000;
 #[derive(Clone)]
 pub struct Views {
     pub(super) db: Db,
-    pub(super) encryption: Encryption,
+    /// Its counts.
+    pub(super) ledger: Ledger,
 }
 
 /// Which events of a topic to read whole.
@@ -72,6 +74,16 @@ pub struct ReadBack {
 pub struct Page<T, K> {
     pub rows: Vec<T>,
     pub next_before: Option<K>,
+}
+
+impl<T, K> Page<T, K> {
+    /// The page of these rows, of which there may be one more than `limit`; if so, there is a next page.
+    pub(super) fn of(mut rows: Vec<T>, limit: usize, key: impl Fn(&T) -> K) -> Self {
+        let has_more = rows.len() > limit;
+        rows.truncate(limit);
+        let next_before = rows.last().filter(|_| has_more).map(key);
+        Self { rows, next_before }
+    }
 }
 
 /// An empty last page.
@@ -200,12 +212,8 @@ impl Views {
     pub async fn delivery(&self, id: DeliveryId) -> Result<Option<DeliveryDetail>, StoreError> {
         self.db
             .read(move |tx| {
-                let found = deliveries(tx, "WHERE delivery.id = ?1", params![id])?;
-                found
-                    .into_iter()
-                    .next()
-                    .map(|row| with_life(tx, row))
-                    .transpose()
+                let found = deliveries(tx, "WHERE delivery.id = ?1", [id])?.pop();
+                found.map(|row| with_life(tx, row)).transpose()
             })
             .await
     }
@@ -220,6 +228,16 @@ impl Views {
             .await
     }
 
+    /// See [`Ledger::totals`].
+    pub async fn totals(&self, query: TotalsQuery) -> Result<Vec<DeliveryTotals>, StoreError> {
+        self.ledger.totals(query).await
+    }
+
+    /// See [`Ledger::traffic`].
+    pub async fn traffic(&self, query: TrafficQuery) -> Result<Vec<TrafficSlot>, StoreError> {
+        self.ledger.traffic(query).await
+    }
+
     /// The history of a subscription's exports.
     pub async fn export_history(
         &self,
@@ -229,15 +247,35 @@ impl Views {
             .read(move |tx| exports::history(tx, subscription))
             .await
     }
+
+    /// One replay job.
+    pub async fn replay_job(&self, id: ReplayJobId) -> Result<Option<ReplayJob>, StoreError> {
+        let encryption = self.ledger.encryption.clone();
+        self.db
+            .read(move |tx| replay::load(tx, &encryption, id))
+            .await
+    }
+
+    /// Replay jobs, newest first.
+    pub async fn replay_jobs(
+        &self,
+        before: Option<ReplayJobId>,
+        limit: usize,
+    ) -> Result<Page<ReplayJob, ReplayJobId>, StoreError> {
+        let encryption = self.ledger.encryption.clone();
+        self.db
+            .read(move |tx| {
+                let below = before.map_or(i64::MAX, |before| before.0);
+                let condition = "WHERE id < ?1 ORDER BY id DESC LIMIT ?2";
+                let rows = replay::jobs(tx, &encryption, condition, params![below, limit + 1])?;
+                Ok(Page::of(rows, limit, |job| job.id))
+            })
+            .await
+    }
 }
 
 fn read_back(tx: &Connection, query: &ReadBack) -> Result<Page<StoredEvent, EventKey>, StoreError> {
-    // Two look-ups at the ends of the table; one statement with both would scan it.
-    let end = |which: &str| -> rusqlite::Result<Option<i64>> {
-        let select = format!("SELECT {which}(id) FROM event");
-        tx.prepare_cached(&select)?.query_row([], |row| row.get(0))
-    };
-    let (Some(oldest), Some(newest)) = (end("min")?, end("max")?) else {
+    let Some((oldest, newest)) = ends(tx)? else {
         return Ok(Page::default());
     };
     let newest = query
@@ -267,33 +305,38 @@ fn read_back(tx: &Connection, query: &ReadBack) -> Result<Page<StoredEvent, Even
     Ok(page)
 }
 
+/// The ids of the oldest and the newest event, if there are any. Two look-ups at the ends of the table: one
+/// statement with both would scan it.
+fn ends(tx: &Connection) -> Result<Option<(i64, i64)>, StoreError> {
+    let end = |which: &str| -> Result<Option<i64>, StoreError> {
+        tx.value(&format!("SELECT {which}(id) FROM event"), [])
+    };
+    Ok(end("min")?.zip(end("max")?))
+}
+
 fn event(tx: &Connection, key: EventKey) -> Result<Option<EventDetail>, StoreError> {
     let select = format!(
         "SELECT {}, topic.name, topic.id, event.matched FROM event \
          JOIN topic ON topic.id = event.topic_id WHERE event.id = ?1",
         row::EVENT_COLUMNS
     );
-    let mut select = tx.prepare_cached(&select)?;
-    let mut rows = select.query([key])?;
-    let Some(row) = rows.next()? else {
-        return Ok(None);
-    };
-    let found = deliveries(
-        tx,
-        "WHERE delivery.event_id = ?1 ORDER BY delivery.id",
-        params![key],
-    )?;
-    Ok(Some(EventDetail {
-        stored: row::event(row)?,
-        topic: row.get(11)?,
-        topic_id: TopicId(row.get(12)?),
-        matched: row.get::<_, i64>(13)?.unsigned_abs(),
-        deliveries: found
-            .into_iter()
-            .map(|row| with_life(tx, row))
-            .collect::<Result<_, _>>()?,
-        lineage: lineage(tx, key)?,
-    }))
+    tx.first(&select, [key], |row| {
+        let of_event = "WHERE delivery.event_id = ?1 ORDER BY delivery.id";
+        let deliveries = deliveries(tx, of_event, [key])?.into_iter();
+        Ok(EventDetail {
+            stored: row::event(row)?,
+            topic: row.get(11)?,
+            topic_id: row.get(12)?,
+            matched: row.get(13)?,
+            deliveries: deliveries
+                .map(|row| with_life(tx, row))
+                .collect::<Result<_, _>>()?,
+            lineage: Lineage {
+                made_by: resubmissions(tx, "as_event_id = ?1", [key])?.pop(),
+                resubmissions: resubmissions(tx, "event_id = ?1", [key])?,
+            },
+        })
+    })
 }
 
 const DELIVERY_ROW: &str = "SELECT delivery.id, delivery.event_id, event.event_id, \
@@ -312,105 +355,90 @@ const DELIVERY_ROW: &str = "SELECT delivery.id, delivery.event_id, event.event_i
 fn deliveries(
     tx: &Connection,
     condition: &str,
-    values: &[&dyn rusqlite::ToSql],
+    values: impl Params,
 ) -> Result<Vec<DeliveryRow>, StoreError> {
-    let mut select = tx.prepare_cached(&format!("{DELIVERY_ROW} {condition}"))?;
-    let mut rows = select.query(values)?;
-    let mut found = Vec::new();
-    while let Some(row) = rows.next()? {
-        found.push(delivery_row(row)?);
-    }
-    Ok(found)
+    tx.all(&format!("{DELIVERY_ROW} {condition}"), values, delivery_row)
 }
 
 fn delivery_row(row: &Row<'_>) -> Result<DeliveryRow, StoreError> {
-    let state = row::state(row, 8)?;
-    let next_attempt_at = row::timestamp(row, 10)?;
+    let (state, next_attempt_at) = (row.get(8)?, row.get(10)?);
     let deferred: bool = row.get(24)?;
     Ok(DeliveryRow {
-        id: DeliveryId(row.get(0)?),
-        event: EventKey(row.get(1)?),
+        id: row.get(0)?,
+        event: row.get(1)?,
         event_id: row::text(row, 2)?,
         event_type: row::text(row, 3)?,
         subject: row::text_or_null(row, 4)?,
         topic: row.get(5)?,
         subscription: row.get(6)?,
-        subscription_id: SubscriptionId(row.get(7)?),
+        subscription_id: row.get(7)?,
         state,
         attempts: row.get(9)?,
         next_attempt_at: (state == DeliveryState::Pending && !deferred).then_some(next_attempt_at),
-        published_at: row::timestamp(row, 11)?,
-        last_attempt_at: row::timestamp_or_null(row, 12)?,
-        last_outcome: row::outcome(row, 13)?,
+        published_at: row.get(11)?,
+        last_attempt_at: row.get(12)?,
+        last_outcome: row.get(13)?,
         last_status: row.get(14)?,
-        dead_letter_reason: row::reason(row, 15)?,
-        ended_at: row::timestamp_or_null(row, 16)?,
-        resubmission_of: row::delivery_id(row, 17)?,
-        resubmitted_as: row::delivery_id(row, 18)?,
+        dead_letter_reason: row.get(15)?,
+        ended_at: row.get(16)?,
+        resubmission_of: row.get(17)?,
+        resubmitted_as: row.get(18)?,
         dead_letter: row::details(row, 19)?,
-        removed_at: row::timestamp_or_null(row, 22)?,
-        locked_until: row::timestamp_or_null(row, 23)?,
+        removed_at: row.get(22)?,
+        locked_until: row.get(23)?,
         deferred,
         blob: row.get(25)?,
     })
 }
 
 fn with_life(tx: &Connection, row: DeliveryRow) -> Result<DeliveryDetail, StoreError> {
+    let attempts = "SELECT attempt, started_at, duration_ms, outcome, status, error, remote_address, \
+         response_headers, response_body, late_status, late_ms FROM delivery_attempt \
+         WHERE delivery_id = ?1 ORDER BY attempt";
+    let of_delivery = "event_id = ?1 AND delivery_id = ?2";
     Ok(DeliveryDetail {
-        attempts: attempts(tx, row.id)?,
-        made_by: origin(tx, row.id)?,
-        resubmissions: resubmissions_of(tx, row.event, row.id)?,
+        attempts: tx.all(attempts, [row.id], attempt)?,
+        made_by: resubmissions(tx, "as_delivery_id = ?1", [row.id])?.pop(),
+        resubmissions: resubmissions(tx, of_delivery, params![row.event, row.id])?,
         row,
     })
 }
 
-fn attempts(tx: &Connection, id: DeliveryId) -> Result<Vec<DeliveryAttempt>, StoreError> {
-    let select = "SELECT attempt, started_at, duration_ms, outcome, status, error, remote_address, \
-         response_headers, response_body, late_status, late_ms FROM delivery_attempt WHERE delivery_id = ?1 \
-         ORDER BY attempt";
-    let mut select = tx.prepare_cached(select)?;
-    let mut rows = select.query([id])?;
-    let mut attempts = Vec::new();
-    while let Some(row) = rows.next()? {
-        attempts.push(attempt(row)?);
-    }
-    Ok(attempts)
-}
-
 fn attempt(row: &Row<'_>) -> Result<DeliveryAttempt, StoreError> {
-    Ok(DeliveryAttempt {
-        attempt: row.get(0)?,
-        started_at: row::timestamp(row, 1)?,
-        duration: Duration::from_millis(row.get::<_, i64>(2)?.unsigned_abs()),
-        result: AttemptResult {
-            outcome: row::outcome(row, 3)?.unwrap_or(Outcome::GenericError),
-            status: row.get(4)?,
-            error: row.get(5)?,
-            retry_after: None,
-            remote_address: row.get(6)?,
+    let millis = |index| row.get::<_, Option<u64>>(index);
+    let (status, late_status): (Option<u16>, Option<u16>) = (row.get(4)?, row.get(9)?);
+    let response = status.map(|status| {
+        Ok::<_, StoreError>(HttpResponse {
+            status,
             headers: row::pairs_from(row.get::<_, Option<String>>(7)?.as_deref())?,
             body: row.get::<_, Option<Vec<u8>>>(8)?.unwrap_or_default(),
-            dead_letter: None, // the delivery shows it
+        })
+    });
+    Ok(DeliveryAttempt {
+        attempt: row.get(0)?,
+        started_at: row.get(1)?,
+        duration: Duration::from_millis(millis(2)?.unwrap_or_default()),
+        result: AttemptResult {
+            response: response.transpose()?,
+            error: row.get(5)?,
+            remote_address: row.get(6)?,
+            // Retry-After is not stored, and the delivery shows what its receiver said.
+            ..AttemptResult::of(row.get(3)?)
         },
-        late: late_response(row)?,
+        late: late_status
+            .zip(millis(10)?)
+            .map(|(status, ms)| LateResponse {
+                status,
+                after: Duration::from_millis(ms),
+            }),
     })
 }
 
-fn late_response(row: &Row<'_>) -> rusqlite::Result<Option<LateResponse>> {
-    let (status, after): (Option<u16>, Option<i64>) = (row.get(9)?, row.get(10)?);
-    Ok(status.zip(after).map(|(status, after)| LateResponse {
-        status,
-        after: Duration::from_millis(after.unsigned_abs()),
-    }))
-}
-
 fn depth(tx: &Connection, id: SubscriptionId) -> Result<QueueDepth, StoreError> {
-    let next = "SELECT min(next_attempt_at) FROM delivery WHERE subscription_id = ?1 AND state = 'Pending'";
-    let next: Option<i64> = tx.prepare_cached(next)?.query_row([id], |row| row.get(0))?;
-    let totals = counters::totals(tx, id)?;
+    let totals = traffic::totals(tx, id)?;
     Ok(QueueDepth {
         pending: totals.pending,
         dead_letters: totals.dead_letters,
-        next_attempt_at: next.map(Timestamp::from_ms),
+        next_attempt_at: lease::next_due(tx, QueueRef::pending(id))?,
     })
 }

@@ -6,7 +6,7 @@ use super::{DeliveryRow, Views, deliveries};
 use crate::base::Timestamp;
 use crate::model::subscription::SubscriptionId;
 use crate::store::error::StoreError;
-use crate::store::row;
+use crate::store::sql::Sql;
 
 /// Deliveries of each kind that are counted at most, so that a page costs little however long the queue.
 pub const QUEUE_COUNTED_MAX: usize = 10_000;
@@ -46,10 +46,9 @@ impl Views {
         now: Timestamp,
         limit: usize,
     ) -> Result<PullQueue, StoreError> {
-        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         self.db
             .read(move |tx| {
-                let values = params![subscription, now.as_ms(), limit];
+                let values = params![subscription, now, limit];
                 Ok(PullQueue {
                     state: state(tx, subscription, now)?,
                     locked: deliveries(tx, LOCKED, values)?,
@@ -84,29 +83,28 @@ fn state(
     subscription: SubscriptionId,
     now: Timestamp,
 ) -> Result<PullQueueState, StoreError> {
-    let most = i64::try_from(QUEUE_COUNTED_MAX).unwrap_or(i64::MAX);
-    let mut select = tx.prepare_cached(COUNT)?;
-    let mut rows = select.query(params![subscription, now.as_ms(), most])?;
     let mut state = PullQueueState::default();
-    while let Some(row) = rows.next()? {
-        let (kind, attempts): (i64, u32) = (row.get(0)?, row.get(1)?);
-        let count = row.get::<_, i64>(2)?.unsigned_abs();
-        match kind {
-            0 => state.waiting += count,
-            1 => state.locked += count,
-            _ => state.released += count,
-        }
-        match state.by_attempts.last_mut() {
-            Some((last, sum)) if *last == attempts => *sum += count,
-            _ => state.by_attempts.push((attempts, count)),
-        }
-        let published_at = row::timestamp(row, 3)?;
-        let oldest = state
-            .oldest_at
-            .map_or(published_at, |at| at.min(published_at));
-        state.oldest_at = Some(oldest);
-    }
-    let most = most.unsigned_abs();
+    tx.all(
+        COUNT,
+        params![subscription, now, QUEUE_COUNTED_MAX],
+        |row| {
+            let (kind, attempts, count): (i64, u32, u64) = (row.get(0)?, row.get(1)?, row.get(2)?);
+            match kind {
+                0 => state.waiting += count,
+                1 => state.locked += count,
+                _ => state.released += count,
+            }
+            match state.by_attempts.last_mut() {
+                Some((last, sum)) if *last == attempts => *sum += count,
+                _ => state.by_attempts.push((attempts, count)),
+            }
+            let published_at: Timestamp = row.get(3)?;
+            let oldest = state.oldest_at.unwrap_or(published_at);
+            state.oldest_at = Some(oldest.min(published_at));
+            Ok(())
+        },
+    )?;
+    let most = QUEUE_COUNTED_MAX as u64;
     state.is_partial = state.waiting >= most || state.locked + state.released >= most;
     Ok(state)
 }

@@ -179,7 +179,7 @@ fn is_record_of(attempt: &DeliveryAttempt, sent: &Sent) -> bool {
         && sent.count + 1 == attempt.attempt
         && sent
             .ended
-            .is_some_and(|(at, said)| at == ended && status(said) == attempt.result.status)
+            .is_some_and(|(at, said)| at == ended && status(said) == attempt.result.status())
 }
 
 fn status(said: Said) -> Option<u16> {
@@ -244,7 +244,7 @@ fn what_was_said(ledger: &Ledger, pair: &Pair, attempt: &DeliveryAttempt) -> Res
     let mut sent = pair.sent.iter();
     let made = sent.find(|sent| is_record_of(attempt, sent));
     let Some((sent, (_, said))) = made.and_then(|sent| Some((sent, sent.ended?))) else {
-        let (number, found) = (attempt.attempt, answer.status);
+        let (number, found) = (attempt.attempt, answer.status());
         return Err(format!("attempt {number} never brought {found:?}"));
     };
     let late = attempt.late.as_ref();
@@ -311,7 +311,8 @@ fn check_end(
         true => Ok(()),
         false => Err(format!(
             "after attempt {} with {:?} that ended {ended} it is {row:?}, but {fates:?} was due",
-            last.attempt, last.result.status
+            last.attempt,
+            last.result.status()
         )),
     }
 }

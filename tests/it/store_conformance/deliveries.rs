@@ -2,16 +2,15 @@
 
 use super::*;
 
+const PENDING_OF_DELETED: DiscardRequest = DiscardRequest::PendingOfDeleted;
+
 pub(super) async fn due_deliveries_are_leased_oldest_first(f: Fixture) {
     for (id, now) in [("b", 20), ("a", 10), ("c", 30), ("d", 40)] {
         f.publish(id, &[f.billing, f.audit], now).await;
     }
     let leased = f.lease(f.billing, 30, 2).await;
-    let names: Vec<_> = leased
-        .deliveries
-        .iter()
-        .map(|(_, e)| e.event.id.as_str())
-        .collect();
+    let names = leased.events.iter().map(|each| each.event.id.as_str());
+    let names: Vec<_> = names.collect();
     assert_eq!(names, ["a", "b"]);
     assert_eq!(leased.next_due, Some(at(30)), "c is due as well");
     let rest = f.lease_but(f.billing, 30, 9, &ids(&leased)).await;
@@ -22,14 +21,20 @@ pub(super) async fn due_deliveries_are_leased_oldest_first(f: Fixture) {
         3,
         "each has its own queue"
     );
-    let mut agenda = f
+    let agenda = f
         .store
-        .deliveries
-        .agenda(vec![f.billing, f.audit])
+        .ledger
+        .agenda(vec![
+            QueueRef::pending(f.billing),
+            QueueRef::dead_letters(f.billing),
+        ])
         .await
         .expect("an agenda");
-    agenda.sort_by_key(|(id, _)| id.0);
-    assert_eq!(agenda, [(f.billing, at(10)), (f.audit, at(10))]);
+    let due = Due {
+        queue: QueueRef::pending(f.billing),
+        at: at(10),
+    };
+    assert_eq!(agenda, [due], "empty queues are left out");
 }
 
 pub(super) async fn settlements_end_or_move_a_delivery(f: Fixture) {
@@ -53,10 +58,7 @@ pub(super) async fn settlements_end_or_move_a_delivery(f: Fixture) {
     assert!(leased.deliveries.is_empty());
     assert_eq!(leased.next_due, Some(at(100)));
     let leased = f.lease(f.billing, 100, 9).await;
-    assert_eq!(
-        (ids(&leased)[0], leased.deliveries[0].0.attempts),
-        (later, 1)
-    );
+    assert_eq!((ids(&leased)[0], leased.deliveries[0].attempts), (later, 1));
 
     // What has ended stays as it is.
     f.settle(done, 2, Settlement::DeadLetter(reason), 2).await;
@@ -74,8 +76,9 @@ pub(super) async fn settlements_end_or_move_a_delivery(f: Fixture) {
         "a late settlement leaves no attempt behind"
     );
     let attempt = &detail.attempts[0];
-    assert_eq!(attempt.result.body, b"no\0pe");
-    assert_eq!(attempt.result.headers, [("x-a".to_owned(), "b".to_owned())]);
+    let response = attempt.result.response.as_ref().expect("a response");
+    assert_eq!(response.body, b"no\0pe");
+    assert_eq!(response.headers, [("x-a".to_owned(), "b".to_owned())]);
     assert_eq!(
         (attempt.started_at, attempt.duration.as_millis()),
         (at(1), 7)
@@ -95,11 +98,7 @@ pub(super) async fn a_repeated_request_is_stored_once(f: Fixture) {
             request,
             ..f.accepted("x", &[f.billing], now)
         };
-        f.store
-            .deliveries
-            .append(accepted)
-            .await
-            .expect("an answer")
+        f.store.ledger.append(accepted).await.expect("an answer")
     };
     assert!(matches!(
         send(0, mark(1, 1, -10)).await,
@@ -119,13 +118,14 @@ pub(super) async fn a_repeated_request_is_stored_once(f: Fixture) {
         "too long ago"
     );
     assert_eq!(f.lease(f.billing, 50, 9).await.deliveries.len(), 4);
-    let forgotten = f
-        .store
-        .upkeep
-        .delete_request_marks(at(51), 10)
-        .await
-        .expect("an answer");
-    assert_eq!(forgotten, 2);
+    // Two marks were of the first five milliseconds.
+    let tidy_at = at(51) + REQUEST_ID_WINDOW;
+    assert_eq!(
+        f.store.ledger.tidy(tidy_at, 2).await,
+        Ok(true),
+        "two, and maybe more"
+    );
+    assert_eq!(f.store.ledger.tidy(tidy_at, 2).await, Ok(false));
 }
 
 pub(super) async fn a_deleted_subscription_leaves_a_record(f: Fixture) {
@@ -137,17 +137,20 @@ pub(super) async fn a_deleted_subscription_leaves_a_record(f: Fixture) {
         id: f.billing,
         pending: OnDelete::Discard,
     };
-    let registry = f.store.catalog.save(delete, at(1)).await.expect("deleted");
+    let registry = f
+        .store
+        .ledger
+        .change_catalog(delete, Effects::default(), at(1))
+        .await
+        .expect("deleted");
     assert!(registry.subscription(f.billing).is_none());
     for dropped in [2, 1, 0] {
-        let orphans = EndedPending {
+        let ended = Discarded {
             dropped,
             dead_lettered: 0,
         };
-        assert_eq!(
-            f.store.deliveries.end_pending_of_deleted(2, at(2)).await,
-            Ok(orphans)
-        );
+        let discard = f.store.ledger.discard(PENDING_OF_DELETED, 2, at(2));
+        assert_eq!(discard.await, Ok(ended));
     }
     let found = f
         .store
@@ -178,11 +181,15 @@ pub(super) async fn pending_deliveries_of_a_deleted_subscription_can_be_kept(f: 
         (f.audit, OnDelete::Discard),
     ] {
         let delete = RegistryChange::DeleteSubscription { id, pending };
-        f.store.catalog.save(delete, at(1)).await.expect("deleted");
+        f.store
+            .ledger
+            .change_catalog(delete, Effects::default(), at(1))
+            .await
+            .expect("deleted");
     }
     let mut ended = Vec::new();
     for _ in 0..4 {
-        let orphans = f.store.deliveries.end_pending_of_deleted(2, at(2)).await;
+        let orphans = f.store.ledger.discard(PENDING_OF_DELETED, 2, at(2)).await;
         let orphans = orphans.expect("an answer");
         ended.push((orphans.dropped, orphans.dead_lettered));
     }
@@ -214,14 +221,15 @@ pub(super) async fn a_late_answer_completes_what_still_waits(f: Fixture) {
     }
     f.settle(again, 2, retry, 2).await;
     f.settle(dead, 1, Settlement::DeadLetter(reason), 1).await;
-    let late = |delivery, status, completes| Late {
+    let late = |delivery, status, completes: bool| SettlementRecord {
         delivery,
-        attempt: 1,
-        response: LateResponse {
+        attempts: 1,
+        attempt: None,
+        late: Some(LateResponse {
             status,
             after: Duration::from_secs(45),
-        },
-        completes,
+        }),
+        settlement: completes.then_some(Settlement::Complete),
     };
     let all = vec![
         late(waits, 200, true),
@@ -229,8 +237,9 @@ pub(super) async fn a_late_answer_completes_what_still_waits(f: Fixture) {
         late(dead, 200, true),
         late(failed, 500, false),
     ];
-    let completed = f.store.deliveries.settle_late(all, at(50)).await;
-    assert_eq!(completed, Ok(vec![waits]));
+    let settled = f.store.ledger.settle(all, at(50)).await;
+    let expected = [Settled::Done, Settled::Stale, Settled::Stale, Settled::Done];
+    assert_eq!(settled, Ok(expected.to_vec()));
     for (id, state, status) in [
         (waits, DeliveryState::Delivered, 200),
         (again, DeliveryState::Pending, 200),

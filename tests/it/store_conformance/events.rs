@@ -40,12 +40,9 @@ impl Fixture {
             events: events.collect(),
             request: None,
             audit: None,
+            notified: Vec::new(),
         };
-        self.store
-            .deliveries
-            .append(accepted)
-            .await
-            .expect("stored");
+        self.store.ledger.append(accepted).await.expect("stored");
     }
 
     async fn first_page(

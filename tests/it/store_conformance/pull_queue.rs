@@ -1,11 +1,14 @@
 //! What a page shows of a queue that receivers take from.
 
+use std::collections::HashSet;
+use std::time::Duration;
+
 use everpost::base::Entropy;
-use everpost::model::delivery::{AttemptResult, DeliveryId, Outcome, Settlement};
+use everpost::model::delivery::DeliveryId;
 use everpost::model::event::EventKey;
-use everpost::model::lease::{LockSettlement, LockToken, SubQueue};
+use everpost::model::lease::{Disposition, LockChange, LockOf, LockToken, QueueRef};
 use everpost::store::views::{DeliveryRow, PullQueueState};
-use everpost::store::{LockRequest, LockSelection, SettledLock};
+use everpost::store::{LockChanges, LockRequest, LockSelection};
 
 use super::{Fixture, at};
 
@@ -18,15 +21,14 @@ pub(super) async fn a_queue_shows_what_waits_and_what_is_held(f: Fixture) {
     let entropy = Entropy::seeded(1);
     let tokens = [(); 2].map(|()| LockToken::generate(&entropy));
     let request = LockRequest {
-        subscription: f.billing,
-        queue: SubQueue::Pending,
+        of: QueueRef::pending(f.billing),
         which: LockSelection::Due,
         now: at(100),
         until: at(200),
         tokens: tokens.to_vec(),
         bytes_max: usize::MAX,
     };
-    f.store.deliveries.lock(request).await.expect("locks");
+    f.store.ledger.lock(request).await.expect("locks");
     let state = |waiting, locked, released, by_attempts: &[(u32, u64)]| PullQueueState {
         waiting,
         locked,
@@ -39,14 +41,22 @@ pub(super) async fn a_queue_shows_what_waits_and_what_is_held(f: Fixture) {
     assert_eq!(look(&f, 150, 9).await, (held.clone(), vec![a, b], vec![c]));
     assert_eq!(look(&f, 150, 1).await, (held, vec![a], vec![c]));
 
-    let settlement = LockSettlement::Settle(Settlement::Retry { at: at(300) });
-    let released = SettledLock {
+    let release = LockChange {
         token: tokens[0],
-        settlement,
-        result: Some(AttemptResult::of(Outcome::Busy)),
+        of: LockOf::default(),
+        disposition: Disposition::Release {
+            after: Duration::from_millis(140),
+            lifetime: Duration::from_secs(60),
+        },
     };
-    let settled = f.store.deliveries.settle_locks(vec![released], at(160));
-    assert_eq!(settled.await, Ok(vec![Ok(DeliveryId(1))]));
+    let changes = LockChanges {
+        changes: vec![release],
+        dropping: HashSet::new(),
+        now: at(160),
+    };
+    let settled = f.store.ledger.settle_locks(changes).await;
+    let settled = settled.expect("an answer").remove(0).expect("it was held");
+    assert_eq!(settled.lock.delivery, DeliveryId(1));
     let released = state(1, 1, 1, &[(0, 1), (1, 2)]);
     assert_eq!(look(&f, 170, 9).await, (released, vec![b], vec![c]));
     // The other lock has lapsed.

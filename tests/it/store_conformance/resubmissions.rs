@@ -9,7 +9,8 @@ use everpost::model::replay::{
     ReplayTarget, Replayed,
 };
 use everpost::store::{
-    Candidate, Counted, IdRange, ReplayBatch, ReplayCandidates, Resubmission, ResubmitTarget,
+    Candidate, CandidateQuery, Candidates, Counted, IdRange, ReplayStep, Resubmission,
+    ResubmitDone, ResubmitOutcome, ResubmitRequest, ResubmitTarget,
 };
 
 use super::*;
@@ -27,27 +28,57 @@ impl Fixture {
     }
 
     async fn candidate(&self, id: DeliveryId) -> Candidate {
-        let found = self.store.resubmissions.candidates(vec![id]).await;
-        found.expect("an answer").pop().expect("a candidate")
+        let query = CandidateQuery::Ids(vec![id]);
+        let found = self.store.ledger.candidates(query).await;
+        let mut found = found.expect("an answer").candidates;
+        found.pop().expect("a candidate")
+    }
+
+    async fn resubmit(
+        &self,
+        resubmissions: Vec<Resubmission>,
+        step: Option<ReplayStep>,
+        now: i64,
+    ) -> Option<ResubmitDone> {
+        let request = ResubmitRequest {
+            resubmissions,
+            step,
+            audit: Some(by_hand()),
+            now: at(now),
+        };
+        let done = self.store.ledger.resubmit(request).await;
+        done.expect("a change")
+    }
+
+    /// The deliveries of a source in a range.
+    async fn candidates(
+        &self,
+        source: ReplaySource,
+        range: IdRange,
+        limit: usize,
+        with_events: bool,
+    ) -> Candidates {
+        let query = CandidateQuery::Source {
+            source,
+            range,
+            limit,
+            with_events,
+        };
+        self.store.ledger.candidates(query).await.expect("ok")
     }
 
     async fn again(&self, id: DeliveryId, to: ResubmitTarget, now: i64) -> Option<DeliveryId> {
         let of = self.candidate(id).await;
         let resubmission = Resubmission { of, to };
-        let done = self
-            .store
-            .resubmissions
-            .resubmit(vec![resubmission], by_hand(), at(now));
-        let done = done.await.expect("a change").pop().expect("one result");
-        done.and_then(|done| done.delivery)
+        let done = self.resubmit(vec![resubmission], None, now).await;
+        match done.expect("no job").outcomes.pop() {
+            Some(ResubmitOutcome::Resubmitted(done)) => done.delivery,
+            Some(ResubmitOutcome::Rejected(_) | ResubmitOutcome::Stale) | None => None,
+        }
     }
 
     async fn find(&self, filter: DeadLetterFilter) -> Vec<DeliveryId> {
-        let found = self
-            .store
-            .replays
-            .find(source(filter), all(100), 100, false);
-        let found: ReplayCandidates = found.await.expect("an answer");
+        let found = self.candidates(source(filter), all(100), 100, false).await;
         assert!(found.is_end);
         found.candidates.iter().map(|each| each.delivery).collect()
     }
@@ -68,7 +99,7 @@ fn source(filter: DeadLetterFilter) -> ReplaySource {
 fn all(window: usize) -> IdRange {
     IdRange {
         after: DeliveryId(0),
-        until: DeliveryId(i64::MAX),
+        until: None,
         window,
     }
 }
@@ -98,15 +129,11 @@ pub(super) async fn a_dead_letter_is_resubmitted_once(f: Fixture) {
         of: before,
         to: AFRESH,
     };
-    let late = f
-        .store
-        .resubmissions
-        .resubmit(vec![late], by_hand(), at(51))
-        .await;
-    assert_eq!(late, Ok(vec![None]));
+    let late = f.resubmit(vec![late], None, 51).await.expect("no job");
+    assert_eq!(late.outcomes, [ResubmitOutcome::Stale]);
     let leased = f.lease(f.billing, 50, 9).await;
     assert_eq!(ids(&leased), [fresh]);
-    let delivery = &leased.deliveries[0].0;
+    let delivery = &leased.deliveries[0];
     assert_eq!((delivery.attempts, delivery.published_at), (0, at(50)));
     let old = f.store.views.delivery(dead).await.expect("ok").expect("it");
     let new = f
@@ -120,8 +147,9 @@ pub(super) async fn a_dead_letter_is_resubmitted_once(f: Fixture) {
     assert_eq!(new.row.resubmission_of, Some(dead));
     let others = f.lease(f.audit, 50, 9).await.deliveries.len();
     assert_eq!(others, 1, "others never see it again");
-    let nobody = f.store.resubmissions.candidates(vec![DeliveryId(9_999)]);
-    assert!(nobody.await.expect("an answer").is_empty());
+    let nobody = CandidateQuery::Ids(vec![DeliveryId(9_999)]);
+    let nobody = f.store.ledger.candidates(nobody).await;
+    assert!(nobody.expect("an answer").candidates.is_empty());
 }
 
 pub(super) async fn an_edited_event_stands_beside_the_original(f: Fixture) {
@@ -171,8 +199,8 @@ pub(super) async fn a_bite_and_its_cursor_are_one_change(f: Fixture) {
     let other = f.dead("c", reason, 2).await;
     let job = f
         .store
-        .replays
-        .start(new_job(3, other), by_hand(), at(9))
+        .ledger
+        .start_replay(new_job(3, other), by_hand(), at(9))
         .await
         .expect("a job");
     assert_eq!(
@@ -191,32 +219,29 @@ pub(super) async fn a_bite_and_its_cursor_are_one_change(f: Fixture) {
         of: f.candidate(other).await,
         to: ResubmitTarget::Rejected {
             attempt: Arc::new(attempt.clone()),
+            error: "no".to_owned(),
         },
     };
-    let advance = ReplayBatch {
+    let afresh = Resubmission {
+        of: f.candidate(dead[0]).await,
+        to: AFRESH,
+    };
+    let both = vec![afresh.clone(), refused];
+    let step = ReplayStep {
         job: job.id,
         from: DeliveryId(0),
         to: other,
-        resubmissions: vec![Resubmission {
-            of: f.candidate(dead[0]).await,
-            to: AFRESH,
-        }],
         skipped: vec![(dead[1], NotResubmitted::ResubmittedTooOften)],
-        failed: vec![(refused, "no".to_owned())],
         completes: false,
     };
-    let done = f
-        .store
-        .replays
-        .advance(advance.clone(), at(10), |_| None)
-        .await
-        .expect("a change");
+    let done = f.resubmit(both.clone(), Some(step.clone()), 10).await;
     let done = done.expect("the job runs");
-    assert_eq!(
-        (done.resubmitted.len(), done.skipped, done.failed),
-        (1, 1, 1)
-    );
+    assert!(matches!(done.outcomes[0], ResubmitOutcome::Resubmitted(_)));
+    assert_eq!(done.outcomes[1], ResubmitOutcome::Rejected("no".to_owned()));
     let job = f.job(job.id).await;
+    assert_eq!(done.job.expect("the job").progress, job.progress);
+    let progress = &job.progress;
+    assert_eq!((progress.resubmitted, progress.failed), (1, 1));
     assert_eq!((job.cursor, job.progress.done()), (other, 3));
     assert_eq!(
         job.progress.skipped[&NotResubmitted::ResubmittedTooOften],
@@ -234,30 +259,19 @@ pub(super) async fn a_bite_and_its_cursor_are_one_change(f: Fixture) {
     assert_eq!((row.attempts, row.state), (2, DeliveryState::DeadLettered));
 
     // The same once more, as after an answer that was lost: nothing happens.
-    let again = f
-        .store
-        .replays
-        .advance(advance.clone(), at(11), |_| None)
-        .await
-        .expect("an answer");
+    let again = f.resubmit(both, Some(step.clone()), 11).await;
     assert!(again.is_none());
     assert_eq!(f.job(job.id).await.progress, job.progress);
     // What has changed since it was looked at is skipped.
-    let stale = ReplayBatch {
+    let stale = ReplayStep {
         from: other,
         completes: true,
-        failed: Vec::new(),
         skipped: Vec::new(),
-        resubmissions: advance.resubmissions,
-        ..advance
+        ..step
     };
-    let done = f
-        .store
-        .replays
-        .advance(stale, at(12), |_| None)
-        .await
-        .expect("a change");
-    assert_eq!(done.expect("the job runs").skipped, 1);
+    let done = f.resubmit(vec![afresh], Some(stale), 12).await;
+    let outcomes = done.expect("the job runs").outcomes;
+    assert_eq!(outcomes, [ResubmitOutcome::Stale]);
     let job = f.job(job.id).await;
     assert_eq!(
         (job.state, job.ended_at),
@@ -398,15 +412,11 @@ pub(super) async fn a_filter_means_what_it_says(f: Fixture) {
     ];
     for (filter, expected) in checks {
         assert_eq!(f.find(filter.clone()).await, expected, "{filter:?}");
-        let counted = f.store.replays.count(source(filter), all(100)).await;
-        let matched = expected.len() as u64;
-        assert_eq!(
-            counted,
-            Ok(Counted {
-                matched,
-                cursor: None
-            })
-        );
+        let ledger = &f.store.ledger;
+        let counted = ledger.count_candidates(source(filter), all(100)).await;
+        let counted = counted.expect("a count");
+        assert_eq!(counted.matched, expected.len() as u64);
+        assert_eq!((counted.until, counted.cursor), (b, None));
     }
 }
 
@@ -421,12 +431,7 @@ pub(super) async fn a_source_is_gone_through_in_stretches(f: Fixture) {
         ..DeadLetterFilter::default()
     });
     // Two looked at, none meant; two more, and one is.
-    let first = f
-        .store
-        .replays
-        .find(meant.clone(), all(2), 9, true)
-        .await
-        .expect("ok");
+    let first = f.candidates(meant.clone(), all(2), 9, true).await;
     assert_eq!(
         (first.candidates.len(), first.cursor, first.is_end),
         (0, dead[1], false)
@@ -435,12 +440,7 @@ pub(super) async fn a_source_is_gone_through_in_stretches(f: Fixture) {
         after: first.cursor,
         ..all(2)
     };
-    let second = f
-        .store
-        .replays
-        .find(meant, id_range, 9, true)
-        .await
-        .expect("ok");
+    let second = f.candidates(meant, id_range, 9, true).await;
     assert_eq!((second.cursor, second.is_end), (dead[3], false));
     assert_eq!(
         second.candidates[0]
@@ -453,29 +453,24 @@ pub(super) async fn a_source_is_gone_through_in_stretches(f: Fixture) {
     );
     // The limit ends a stretch as well.
     let every = source(DeadLetterFilter::default());
-    let two = f
-        .store
-        .replays
-        .find(every.clone(), all(9), 2, false)
-        .await
-        .expect("ok");
+    let two = f.candidates(every.clone(), all(9), 2, false).await;
     assert_eq!(
         (two.candidates.len(), two.cursor, two.is_end),
         (2, dead[1], false)
     );
     let some = IdRange {
-        until: dead[2],
+        until: Some(dead[2]),
         ..all(9)
     };
-    let counted = f.store.replays.count(every, some).await;
+    let counted = f.store.ledger.count_candidates(every, some).await;
     assert_eq!(
         counted,
         Ok(Counted {
             matched: 3,
+            until: dead[2],
             cursor: None
         })
     );
-    assert_eq!(f.store.replays.newest_delivery().await, Ok(dead[4]));
     // What was delivered is no dead letter, and has no index of its own.
     f.publish("d", &[f.billing], 9).await;
     let delivered = ids(&f.lease(f.billing, 9, 1).await)[0];
@@ -487,24 +482,12 @@ pub(super) async fn a_source_is_gone_through_in_stretches(f: Fixture) {
             ..DeadLetterFilter::default()
         },
     };
-    let found = f
-        .store
-        .replays
-        .find(source, all(100), 9, false)
-        .await
-        .expect("ok");
+    let found = f.candidates(source, all(100), 9, false).await;
     assert_eq!(found.candidates[0].delivery, delivered);
     assert_eq!(found.candidates.len(), 1);
     let fresh = f.again(delivered, AFRESH, 10).await;
     assert!(fresh.is_some());
     assert_eq!(f.state(delivered).await, DeliveryState::Delivered);
-    let over = |pending| {
-        f.store
-            .replays
-            .backlogged(vec![f.audit, f.billing], pending)
-    };
-    assert_eq!(over(1).await, Ok(Some(f.billing)));
-    assert_eq!(over(2).await, Ok(None));
 }
 
 pub(super) async fn commands_end_what_they_end(f: Fixture) {
@@ -530,8 +513,8 @@ pub(super) async fn commands_end_what_they_end(f: Fixture) {
     };
     let started = f
         .store
-        .replays
-        .start(request.clone(), by_hand(), at(5))
+        .ledger
+        .start_replay(request.clone(), by_hand(), at(5))
         .await
         .expect("a job");
     let kept = f.job(started.id).await.request;
@@ -548,8 +531,8 @@ pub(super) async fn commands_end_what_they_end(f: Fixture) {
     let command = async |command, now| {
         let done = f
             .store
-            .replays
-            .command(started.id, command, by_hand(), at(now), |_| None)
+            .ledger
+            .command_replay(started.id, command, by_hand(), at(now))
             .await;
         let done = done.expect("an answer").expect("the job");
         let (job, obeyed) = (done.job, done.is_applied);
@@ -559,22 +542,15 @@ pub(super) async fn commands_end_what_they_end(f: Fixture) {
         command(ReplayCommand::Pause, 6).await,
         (ReplayState::Paused, true)
     );
-    assert_eq!(f.store.replays.open().await.expect("ok").len(), 1);
-    let advance = ReplayBatch {
+    assert_eq!(f.store.ledger.open_replays().await.expect("ok").len(), 1);
+    let step = ReplayStep {
         job: started.id,
         from: DeliveryId(0),
         to: DeliveryId(7),
-        resubmissions: Vec::new(),
         skipped: Vec::new(),
-        failed: Vec::new(),
         completes: true,
     };
-    let done = f
-        .store
-        .replays
-        .advance(advance, at(7), |_| None)
-        .await
-        .expect("an answer");
+    let done = f.resubmit(Vec::new(), Some(step), 7).await;
     assert!(done.is_none(), "it is paused");
     assert_eq!(
         command(ReplayCommand::Resume, 8).await,
@@ -589,23 +565,17 @@ pub(super) async fn commands_end_what_they_end(f: Fixture) {
         (ReplayState::Cancelled, false)
     );
     assert_eq!(f.job(started.id).await.ended_at, Some(at(9)));
-    assert!(f.store.replays.open().await.expect("ok").is_empty());
+    assert!(f.store.ledger.open_replays().await.expect("ok").is_empty());
     let nobody = f
         .store
-        .replays
-        .command(
-            ReplayJobId(99),
-            ReplayCommand::Pause,
-            by_hand(),
-            at(1),
-            |_| None,
-        )
+        .ledger
+        .command_replay(ReplayJobId(99), ReplayCommand::Pause, by_hand(), at(1))
         .await;
     assert!(nobody.expect("an answer").is_none());
     let second = f
         .store
-        .replays
-        .start(new_job(0, DeliveryId(0)), by_hand(), at(11))
+        .ledger
+        .start_replay(new_job(0, DeliveryId(0)), by_hand(), at(11))
         .await
         .expect("a job");
     let page = f.store.views.replay_jobs(None, 1).await.expect("a page");

@@ -13,7 +13,8 @@ use crate::app::cli::table::{Lines, Table};
 use crate::base::human::{date_time_ms, span};
 use crate::base::{TimeScale, Timestamp};
 use crate::model::access::Secret;
-use crate::model::retry::{FailedAttempt, RetryPolicy};
+use crate::model::delivery::{AttemptResult, DeliveryAttempt, HttpResponse};
+use crate::model::retry::RetryPolicy;
 
 /// The first lines.
 pub(super) fn opening(time_scale: TimeScale) -> String {
@@ -35,11 +36,12 @@ Everpost demo: {EVENTS} events, two receivers that fail, and nothing is lost.
 /// The shortest wait after so many answers of 503.
 fn wait_after_busy(attempt: u32) -> Duration {
     let now = Timestamp::default();
-    let failed = FailedAttempt {
+    let failed = DeliveryAttempt {
         attempt,
-        first_attempt_at: now,
-        status: Some(503),
-        retry_after: None,
+        started_at: now,
+        duration: Duration::ZERO,
+        result: AttemptResult::answered(HttpResponse::bare(503)),
+        late: None,
     };
     let next = RetryPolicy::default().next_attempt_at(&failed, now, TimeScale::REAL, 0.0);
     next.since(now)

@@ -339,7 +339,7 @@ fn what_is_wrong_with_the_receiver_is_shown() {
     };
     let gone = Observation {
         outcome: Outcome::GenericError,
-        status: Some(410),
+        is_gone: Some(true),
         is_probe: false,
     };
     let once = Health::default().observed(gone, &rules, now(), TimeScale::REAL);

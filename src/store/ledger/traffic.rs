@@ -1,14 +1,14 @@
-//! Counters for pages, read from the roll-ups that [`ledger::counters`](crate::store::ledger::counters)
-//! writes. Only [`Views::recount`] counts rows.
+//! Counts, read from the tables that [`counters`](crate::store::ledger::counters) writes.
 
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, Row, params};
 
 use crate::base::Timestamp;
+use crate::model::delivery::DeliveryState;
 use crate::model::subscription::SubscriptionId;
 use crate::model::topic::TopicId;
 use crate::store::error::StoreError;
 use crate::store::ledger::counters::LATENCY_BOUNDS_MS;
-use crate::store::views::Views;
+use crate::store::sql::Sql;
 
 /// Slots of one series at most: a chart shows no more.
 pub const SLOTS_MAX: i64 = 400;
@@ -50,11 +50,13 @@ impl DeliveryTotals {
     }
 }
 
-/// Counts of the rows themselves.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Recount {
-    pub pending: u64,
-    pub dead_letters: u64,
+/// Whose totals.
+#[derive(Clone, Debug)]
+pub struct TotalsQuery {
+    pub subscriptions: Vec<SubscriptionId>,
+    /// Whether `pending` and `dead_letters` are counted from the rows. That takes its time: for checks, not
+    /// for pages.
+    pub recount: bool,
 }
 
 /// Whose traffic.
@@ -92,7 +94,7 @@ impl TrafficQuery {
 }
 
 /// What happened in one slot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TrafficSlot {
     pub start_at: Timestamp,
     pub published: u64,
@@ -179,80 +181,54 @@ pub enum Bound {
     Longer,
 }
 
-/// Dead letters of one subscription with one reason from one day.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DeadLetterGroup {
-    pub subscription: SubscriptionId,
-    pub reason: String,
-    /// The day's beginning.
-    pub day: Timestamp,
-    pub dead_letters: u64,
+pub(super) fn all_totals(
+    tx: &Connection,
+    query: &TotalsQuery,
+) -> Result<Vec<DeliveryTotals>, StoreError> {
+    let of = |id: &SubscriptionId| {
+        let totals = totals(tx, *id)?;
+        if !query.recount {
+            return Ok(totals);
+        }
+        let count = |state: DeliveryState| {
+            let state = state.name();
+            let count = format!(
+                "SELECT count(*) FROM delivery WHERE subscription_id = ?1 AND state = '{state}'"
+            );
+            tx.value(&count, [id])
+        };
+        Ok(DeliveryTotals {
+            pending: count(DeliveryState::Pending)?,
+            dead_letters: count(DeliveryState::DeadLettered)?,
+            ..totals
+        })
+    };
+    query.subscriptions.iter().map(of).collect()
 }
 
-impl Views {
-    /// The totals of these subscriptions, in their order.
-    pub async fn totals(
-        &self,
-        subscriptions: Vec<SubscriptionId>,
-    ) -> Result<Vec<DeliveryTotals>, StoreError> {
-        self.db
-            .read(move |tx| subscriptions.into_iter().map(|id| totals(tx, id)).collect())
-            .await
-    }
-
-    /// Counts the rows of a subscription that are pending, and that are dead letters: what
-    /// [`Views::totals`] must agree with. It takes its time: for checks, not for pages.
-    pub async fn recount(&self, subscription: SubscriptionId) -> Result<Recount, StoreError> {
-        self.db
-            .read(move |tx| {
-                let count = |state: &str| -> rusqlite::Result<u64> {
-                    let count = format!(
-                        "SELECT count(*) FROM delivery WHERE subscription_id = ?1 AND state = '{state}'"
-                    );
-                    tx.prepare_cached(&count)?
-                        .query_row([subscription], |row| unsigned(row, 0))
-                };
-                Ok(Recount {
-                    pending: count("Pending")?,
-                    dead_letters: count("DeadLettered")?,
-                })
-            })
-            .await
-    }
-
-    /// A series, oldest slot first, empty slots included.
-    pub async fn traffic(&self, query: TrafficQuery) -> Result<Vec<TrafficSlot>, StoreError> {
-        self.db.read(move |tx| traffic(tx, query)).await
-    }
-
-    /// What the dead-letter queues hold, newest day first.
-    pub async fn dead_letter_groups(&self) -> Result<Vec<DeadLetterGroup>, StoreError> {
-        self.db.read(dead_letter_groups).await
-    }
-}
-
-pub(super) fn unsigned(row: &Row<'_>, index: usize) -> rusqlite::Result<u64> {
-    row.get::<_, i64>(index)
-        .map(|number| u64::try_from(number).unwrap_or(0))
-}
-
-pub(super) fn totals(tx: &Connection, id: SubscriptionId) -> Result<DeliveryTotals, StoreError> {
+pub(in crate::store) fn totals(
+    tx: &Connection,
+    id: SubscriptionId,
+) -> Result<DeliveryTotals, StoreError> {
     let find = "SELECT matched, pending, delivered, dead_lettered, dropped, dead_letters \
          FROM subscription_total WHERE subscription_id = ?1";
-    let found = tx.prepare_cached(find)?.query_row([id], |row| {
+    let found = tx.first(find, [id], |row| {
         Ok(DeliveryTotals {
-            matched: unsigned(row, 0)?,
-            pending: unsigned(row, 1)?,
-            delivered: unsigned(row, 2)?,
-            dead_lettered: unsigned(row, 3)?,
-            dropped: unsigned(row, 4)?,
-            dead_letters: unsigned(row, 5)?,
+            matched: row.get(0)?,
+            pending: row.get(1)?,
+            delivered: row.get(2)?,
+            dead_lettered: row.get(3)?,
+            dropped: row.get(4)?,
+            dead_letters: row.get(5)?,
         })
-    });
-    Ok(found.optional()?.unwrap_or_default())
+    })?;
+    Ok(found.unwrap_or_default())
 }
 
-fn traffic(tx: &Connection, query: TrafficQuery) -> Result<Vec<TrafficSlot>, StoreError> {
+pub(super) fn traffic(
+    tx: &Connection,
+    query: TrafficQuery,
+) -> Result<Vec<TrafficSlot>, StoreError> {
     let step = query.step_ms.max(1);
     let start = |slot: i64| query.from.as_ms() + slot * step;
     let count = query.slots.clamp(0, SLOTS_MAX);
@@ -273,48 +249,48 @@ fn traffic(tx: &Connection, query: TrafficQuery) -> Result<Vec<TrafficSlot>, Sto
         "SELECT (start_at - ?1) / ?3, sum(published), sum(unmatched), sum(data_bytes) FROM topic_rollup \
          WHERE start_at >= ?1 AND start_at < ?2 AND {whose_topics} GROUP BY 1"
     );
-    let mut topics = tx.prepare_cached(&topics)?;
-    let mut rows = topics.query(values)?;
-    while let Some(row) = rows.next()? {
+    tx.all(&topics, values, |row| {
         if let Some(slot) = slot_of(row, &mut slots)? {
-            slot.read_topics(row)?;
+            slot.published = row.get(1)?;
+            slot.unmatched = row.get(2)?;
+            slot.bytes = row.get(3)?;
         }
-    }
+        Ok(())
+    })?;
     let subscriptions = format!(
         "SELECT (start_at - ?1) / ?3, sum(matched), sum(delivered), sum(dead_lettered), sum(dropped), \
          sum(attempts) FROM subscription_rollup \
          WHERE start_at >= ?1 AND start_at < ?2 AND {whose_subscriptions} GROUP BY 1"
     );
-    let mut subscriptions = tx.prepare_cached(&subscriptions)?;
-    let mut rows = subscriptions.query(values)?;
-    while let Some(row) = rows.next()? {
+    tx.all(&subscriptions, values, |row| {
         if let Some(slot) = slot_of(row, &mut slots)? {
-            slot.read_subscriptions(row)?;
+            slot.matched = row.get(1)?;
+            slot.delivered = row.get(2)?;
+            slot.dead_lettered = row.get(3)?;
+            slot.dropped = row.get(4)?;
+            slot.attempts = row.get(5)?;
         }
-    }
+        Ok(())
+    })?;
     // The roll-ups lead to their buckets, which have no index by time.
     let latencies = format!(
         "SELECT (start_at - ?1) / ?3, le_ms, sum(deliveries) FROM subscription_rollup \
          CROSS JOIN latency_bucket USING (subscription_id, start_at) \
          WHERE start_at >= ?1 AND start_at < ?2 AND {whose_subscriptions} GROUP BY 1, 2"
     );
-    let mut latencies = tx.prepare_cached(&latencies)?;
-    let mut rows = latencies.query(values)?;
-    while let Some(row) = rows.next()? {
+    tx.all(&latencies, values, |row| {
         let bucket = LATENCY_BOUNDS_MS.binary_search(&row.get(1)?);
         if let (Some(slot), Ok(bucket)) = (slot_of(row, &mut slots)?, bucket) {
-            slot.latency.buckets[bucket] += unsigned(row, 2)?;
+            slot.latency.buckets[bucket] += row.get::<_, u64>(2)?;
         }
-    }
+        Ok(())
+    })?;
     let pending = format!(
-        "SELECT coalesce(sum(pending), 0) - (SELECT coalesce(sum(matched - delivered - dead_lettered - \
-         dropped), 0) FROM subscription_rollup WHERE start_at >= ?2 AND {whose_subscriptions}) \
+        "SELECT max(0, coalesce(sum(pending), 0) - (SELECT coalesce(sum(matched - delivered - \
+         dead_lettered - dropped), 0) FROM subscription_rollup WHERE start_at >= ?2 AND {whose_subscriptions})) \
          FROM subscription_total WHERE {whose_subscriptions}"
     );
-    let pending = tx
-        .prepare_cached(&pending)?
-        .query_row(values, |row| unsigned(row, 0))?;
-    look_back(&mut slots, pending);
+    look_back(&mut slots, tx.value(&pending, values)?);
     Ok(slots)
 }
 
@@ -343,49 +319,9 @@ impl TrafficSlot {
     pub fn empty(start_at: Timestamp) -> Self {
         Self {
             start_at,
-            published: 0,
-            unmatched: 0,
-            bytes: 0,
-            matched: 0,
-            delivered: 0,
-            dead_lettered: 0,
-            dropped: 0,
-            attempts: 0,
-            latency: Latency::default(),
-            pending: 0,
+            ..Self::default()
         }
     }
-
-    fn read_topics(&mut self, row: &Row<'_>) -> rusqlite::Result<()> {
-        self.published = unsigned(row, 1)?;
-        self.unmatched = unsigned(row, 2)?;
-        self.bytes = unsigned(row, 3)?;
-        Ok(())
-    }
-
-    fn read_subscriptions(&mut self, row: &Row<'_>) -> rusqlite::Result<()> {
-        self.matched = unsigned(row, 1)?;
-        self.delivered = unsigned(row, 2)?;
-        self.dead_lettered = unsigned(row, 3)?;
-        self.dropped = unsigned(row, 4)?;
-        self.attempts = unsigned(row, 5)?;
-        Ok(())
-    }
-}
-
-fn dead_letter_groups(tx: &Connection) -> Result<Vec<DeadLetterGroup>, StoreError> {
-    let all = "SELECT subscription_id, reason, day_at, dead_letters FROM dead_letter_total \
-         WHERE dead_letters > 0 ORDER BY day_at DESC, dead_letters DESC";
-    let mut all = tx.prepare_cached(all)?;
-    let groups = all.query_map([], |row| {
-        Ok(DeadLetterGroup {
-            subscription: SubscriptionId(row.get(0)?),
-            reason: row.get(1)?,
-            day: Timestamp::from_ms(row.get(2)?),
-            dead_letters: unsigned(row, 3)?,
-        })
-    })?;
-    Ok(groups.collect::<Result<_, _>>()?)
 }
 
 #[cfg(test)]

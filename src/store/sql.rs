@@ -1,0 +1,151 @@
+//! Statements: each is prepared once per connection, and their columns are values of the model.
+
+use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSqlOutput, ValueRef};
+use rusqlite::{Connection, Params, Row, ToSql};
+
+use crate::base::Timestamp;
+use crate::model::audit::AuditId;
+use crate::model::dead_letter::DeadLetterReason;
+use crate::model::delivery::{DeliveryId, DeliveryState, Outcome};
+use crate::model::event::EventKey;
+use crate::model::lease::LockToken;
+use crate::model::namespace::NamespaceId;
+use crate::model::rejection::RejectionId;
+use crate::model::replay::{ReplayJobId, ReplayState, Replayed};
+use crate::model::subscription::{SubscriptionId, ValidationState};
+use crate::model::topic::TopicId;
+use crate::store::error::StoreError;
+
+/// Runs statements on a connection, a transaction or a savepoint.
+pub(super) trait Sql {
+    /// Runs a statement that returns no rows. Returns how many it changed.
+    fn run(&self, sql: &str, values: impl Params) -> rusqlite::Result<usize>;
+
+    /// All rows of a query.
+    fn all<T>(
+        &self,
+        sql: &str,
+        values: impl Params,
+        read: impl FnMut(&Row<'_>) -> Result<T, StoreError>,
+    ) -> Result<Vec<T>, StoreError>;
+
+    /// The first row of a query, if there is one.
+    fn first<T>(
+        &self,
+        sql: &str,
+        values: impl Params,
+        read: impl FnOnce(&Row<'_>) -> Result<T, StoreError>,
+    ) -> Result<Option<T>, StoreError>;
+
+    /// The first column of the first row, if there is one.
+    fn find<T: FromSql>(&self, sql: &str, values: impl Params) -> Result<Option<T>, StoreError> {
+        self.first(sql, values, |row| Ok(row.get(0)?))
+    }
+
+    /// The only value of a query that always has one, such as a count.
+    fn value<T: FromSql>(&self, sql: &str, values: impl Params) -> Result<T, StoreError> {
+        self.find(sql, values)?
+            .ok_or_else(|| rusqlite::Error::QueryReturnedNoRows.into())
+    }
+
+    /// Whether a query has rows.
+    fn is_any(&self, sql: &str, values: impl Params) -> Result<bool, StoreError> {
+        Ok(self.first(sql, values, |_| Ok(()))?.is_some())
+    }
+}
+
+impl Sql for Connection {
+    fn run(&self, sql: &str, values: impl Params) -> rusqlite::Result<usize> {
+        self.prepare_cached(sql)?.execute(values)
+    }
+
+    fn all<T>(
+        &self,
+        sql: &str,
+        values: impl Params,
+        read: impl FnMut(&Row<'_>) -> Result<T, StoreError>,
+    ) -> Result<Vec<T>, StoreError> {
+        let mut statement = self.prepare_cached(sql)?;
+        statement.query_and_then(values, read)?.collect()
+    }
+
+    fn first<T>(
+        &self,
+        sql: &str,
+        values: impl Params,
+        read: impl FnOnce(&Row<'_>) -> Result<T, StoreError>,
+    ) -> Result<Option<T>, StoreError> {
+        let mut statement = self.prepare_cached(sql)?;
+        let mut rows = statement.query(values)?;
+        rows.next()?.map(read).transpose()
+    }
+}
+
+/// Columns that hold a whole number.
+macro_rules! numbers {
+    ($($type:ty: $read:expr, $write:expr;)+) => {$(
+        impl FromSql for $type {
+            fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
+                i64::column_result(value).map($read)
+            }
+        }
+
+        impl ToSql for $type {
+            fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+                Ok($write(self).into())
+            }
+        }
+    )+};
+}
+
+numbers! {
+    Timestamp: Timestamp::from_ms, |at: &Timestamp| at.as_ms();
+    AuditId: AuditId, |id: &AuditId| id.0;
+    DeliveryId: DeliveryId, |id: &DeliveryId| id.0;
+    EventKey: EventKey, |id: &EventKey| id.0;
+    NamespaceId: NamespaceId, |id: &NamespaceId| id.0;
+    RejectionId: RejectionId, |id: &RejectionId| id.0;
+    ReplayJobId: ReplayJobId, |id: &ReplayJobId| id.0;
+    SubscriptionId: SubscriptionId, |id: &SubscriptionId| id.0;
+    TopicId: TopicId, |id: &TopicId| id.0;
+}
+
+/// Columns that hold the name of a variant.
+macro_rules! names {
+    ($($type:ident,)+) => {$(
+        impl FromSql for $type {
+            fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
+                let name = value.as_str()?;
+                $type::from_name(name)
+                    .ok_or_else(|| FromSqlError::Other(format!("there is no {name}").into()))
+            }
+        }
+
+        impl ToSql for $type {
+            fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+                Ok(self.name().into())
+            }
+        }
+    )+};
+}
+
+names! {
+    DeadLetterReason,
+    DeliveryState,
+    Outcome,
+    ReplayState,
+    Replayed,
+    ValidationState,
+}
+
+impl ToSql for LockToken {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(self.as_bytes().as_slice().into())
+    }
+}
+
+impl FromSql for LockToken {
+    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
+        <[u8; 16]>::column_result(value).map(Self::from_bytes)
+    }
+}
