@@ -309,7 +309,7 @@ pub fn render_settled(
         match outcome {
             Ok(()) => answer.succeeded(token),
             Err(failure) => {
-                answer.failed(token, failure.code(), failure.message(), has_flat_errors)
+                answer.failed(token, failure.code(), failure.message(), has_flat_errors);
             }
         }
     }

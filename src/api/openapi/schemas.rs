@@ -156,6 +156,9 @@ fn replace_references(schema: &mut Value, settle: &dyn Fn(&str) -> Option<String
 
 /// Turns a schema into what readers of the document are to see.
 fn publish(schema: &mut Value, is_answer: bool) {
+    if *schema == Value::Bool(true) {
+        *schema = json!({});
+    }
     let Value::Object(object) = schema else {
         return;
     };
@@ -193,7 +196,9 @@ fn publish(schema: &mut Value, is_answer: bool) {
         }
     }
     for keyword in ["items", "additionalProperties"] {
-        if let Some(inner) = object.get_mut(keyword) {
+        if let Some(inner) = object.get_mut(keyword)
+            && inner.is_object()
+        {
             publish(inner, is_answer);
         }
     }

@@ -15,7 +15,6 @@ pub(crate) fn area(options: &ApiOptions) -> Area {
         name: "Appliance",
         description: "Health, metrics, the links that webhooks agree by, and this document.",
         routes: routes(options),
-        ..Area::default()
     }
 }
 

@@ -19,7 +19,6 @@ pub(crate) fn area(options: &ApiOptions) -> Area {
         name: "Dead letters",
         description: "What could not be delivered: found, sent again, removed, taken in.",
         routes: routes(options.publish_bytes_max),
-        ..Area::default()
     }
 }
 

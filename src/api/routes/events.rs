@@ -18,7 +18,6 @@ pub(crate) fn area() -> Area {
         name: "Events and deliveries",
         description: "What was published and what became of it: rows, counters, and the room that they take.",
         routes: routes(),
-        ..Area::default()
     }
 }
 

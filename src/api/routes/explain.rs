@@ -19,7 +19,6 @@ pub(crate) fn area(options: &ApiOptions) -> Area {
         name: "Explanations",
         description: "Who gets an event, who does not, and what another filter would do.",
         routes: routes(pasted_bytes_max),
-        ..Area::default()
     }
 }
 

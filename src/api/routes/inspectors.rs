@@ -14,7 +14,6 @@ pub(crate) fn area() -> Area {
         name: "Inspectors",
         description: "Webhooks inside the appliance that answer as they are told and show what they got.",
         routes: routes(),
-        ..Area::default()
     }
 }
 

@@ -71,6 +71,5 @@ pub(crate) fn area() -> Area {
             list_keys(topic, manage::list_keys, "listNamespaceTopicKeys"),
             regenerate_key(topic, manage::regenerate_key, "regenerateNamespaceTopicKey"),
         ],
-        ..Area::default()
     }
 }

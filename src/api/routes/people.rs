@@ -18,7 +18,6 @@ pub(crate) fn area() -> Area {
         name: "People and tokens",
         description: "Who signs in to the admin pages, the tokens of programs, and what anybody has changed.",
         routes: routes(),
-        ..Area::default()
     }
 }
 

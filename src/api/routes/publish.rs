@@ -20,7 +20,6 @@ pub(crate) fn area(options: &ApiOptions) -> Area {
         description: "Applications send events here. A success says that the disk has the events and all of \
             their deliveries.",
         routes: routes(options.publish_bytes_max),
-        ..Area::default()
     }
 }
 

@@ -14,7 +14,6 @@ pub(crate) fn area() -> Area {
         name: "Receiving from namespaces",
         description: "Receivers of a pulled subscription come for events, and say what becomes of them.",
         routes: routes(),
-        ..Area::default()
     }
 }
 

@@ -17,7 +17,6 @@ pub(crate) fn area() -> Area {
         description: "The dead letters of an event subscription as a queue that programs drain: as Azure Service \
             Bus has it, whose fixed words come in any letter case, and many at once under `/everpost`.",
         routes: routes(),
-        ..Area::default()
     }
 }
 

@@ -16,7 +16,6 @@ pub(crate) fn area() -> Area {
         name: "Replay jobs",
         description: "Many deliveries made again, by a job that survives restarts.",
         routes: routes(),
-        ..Area::default()
     }
 }
 

@@ -20,7 +20,6 @@ use crate::wire::error_body::ErrorBody;
 const JSON: &str = "application/json";
 
 /// Routes that belong together.
-#[derive(Default)]
 pub(crate) struct Area {
     pub(crate) name: &'static str,
     pub(crate) description: &'static str,

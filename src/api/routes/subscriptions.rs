@@ -21,7 +21,6 @@ pub(crate) fn area() -> Area {
         name: "Event subscriptions",
         description: "Which events of a topic go to which receiver, and how.",
         routes: of_topics().into_iter().chain(of_namespaces()).collect(),
-        ..Area::default()
     }
 }
 

@@ -47,7 +47,6 @@ pub(crate) fn area() -> Area {
             list_keys(path, manage::list_keys, "listTopicKeys"),
             regenerate_key(path, manage::regenerate_key, "regenerateTopicKey"),
         ],
-        ..Area::default()
     }
 }
 
