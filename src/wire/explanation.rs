@@ -102,7 +102,7 @@ fn in_event(input: &BadInput) -> InvalidResource {
     }
 }
 
-/// Why an event subscription gets an event, or does not.
+/// Whether an event subscription gets an event, and the reason.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "Explanation")]
@@ -114,7 +114,7 @@ pub struct ShownExplanation {
     event_type: String,
     subject: Option<String>,
     matched: bool,
-    /// Why it does not match.
+    /// The reason that it does not match.
     reason: Option<ErrorDetail>,
     clauses: Vec<ShownPart>,
     /// The subscription was changed after the event.

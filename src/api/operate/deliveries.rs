@@ -21,7 +21,7 @@ use crate::model::event::EventKey;
 pub(crate) struct Tried {
     delivery_id: i64,
     due: bool,
-    /// Why it is not attempted although it is due, such as Paused or OnProbation.
+    /// What holds it although it is due, such as Paused or OnProbation.
     held: Option<ShownHold>,
 }
 

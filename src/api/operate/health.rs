@@ -18,7 +18,7 @@ pub(crate) async fn healthz() -> &'static str {
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Readiness {
     ready: bool,
-    /// Why not; empty if they can.
+    /// The reasons if they cannot; else empty.
     reasons: Vec<String>,
 }
 

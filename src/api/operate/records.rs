@@ -140,7 +140,7 @@ pub(crate) struct ShownRow {
 pub(crate) struct ShownDelivery {
     #[serde(flatten)]
     row: ShownRow,
-    /// Why it is not attempted although it is due, such as Paused or OnProbation.
+    /// What holds it although it is due, such as Paused or OnProbation.
     #[serde(skip_serializing_if = "Option::is_none")]
     held: Option<Option<ShownHold>>,
     delivery_attempts: Vec<Attempt>,

@@ -20,7 +20,7 @@ use crate::wire::error_body::ErrorDetail;
 use crate::wire::resource::bodies::Target;
 use crate::wire::resource::{self, ReplayContext};
 
-/// How one dead letter is to be sent again. Event and data are taken byte for byte.
+/// How one dead letter is resubmitted. Event and data are taken byte for byte.
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(inline)]
@@ -49,7 +49,7 @@ impl OneBody {
     }
 }
 
-/// Which dead letters are to be sent again.
+/// Which dead letters are resubmitted.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 #[schemars(inline)]
@@ -72,7 +72,7 @@ pub(crate) struct ShownResubmitted {
     matched: usize,
 }
 
-/// Why a dead letter was not resubmitted.
+/// The reason that a dead letter was not resubmitted.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct RejectedResubmission {

@@ -38,7 +38,7 @@ pub(crate) struct Storage {
     disk_free_bytes: Option<u64>,
     oldest_event: Option<OldestEvent>,
     retention: Retention,
-    /// Why events are deleted early.
+    /// The reason that events are deleted early.
     pressure: Option<Pressure>,
     pruned_since_start: Deleted,
     would_go_now: Preview,

@@ -52,7 +52,7 @@ fn routes(options: &ApiOptions) -> Vec<Route> {
             .says("For supervisors that restart what does not answer.")
             .answers_as::<String>(200, "It does.", PLAIN),
         get("/readyz", Access::Public, health::readyz).doc("getReadiness", "Ask whether events can be taken")
-            .says("For load balancers: tries to write, and tells why not.")
+            .says("For load balancers: tries to write, and gives the reasons if it cannot.")
             .answers::<Readiness>(200, "Events can be taken.")
             .answers::<Readiness>(503, "They cannot, for these reasons."),
         validated(get("/validate", Access::Public, validate::confirm), "confirmValidation"),

@@ -1,4 +1,4 @@
-//! Dead letters: searched, removed, and sent again.
+//! Dead letters: searched, purged and resubmitted.
 
 use serde_json::{Map, Value, json};
 
@@ -17,7 +17,7 @@ use crate::store::views::NUMBERS_MAX;
 pub(crate) fn area(options: &ApiOptions) -> Area {
     Area {
         name: "Dead letters",
-        description: "What could not be delivered: found, sent again, removed, taken in.",
+        description: "What could not be delivered: search, resubmit, purge, import.",
         routes: routes(options.publish_bytes_max),
     }
 }

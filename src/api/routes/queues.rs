@@ -99,7 +99,10 @@ const BROKER: (&str, &str) = (
     "BrokerProperties",
     "JSON with `MessageId`, `SequenceNumber`, `DeliveryCount`, `EnqueuedTimeUtc` and the lock.",
 );
-const REASON: (&str, &str) = ("DeadLetterReason", "Why it lies here, as a JSON text.");
+const REASON: (&str, &str) = (
+    "DeadLetterReason",
+    "The reason for dead-lettering, as a JSON text.",
+);
 const DESCRIPTION: (&str, &str) = ("DeadLetterErrorDescription", "The same in a sentence.");
 
 fn of_everpost() -> [Route; 2] {
@@ -115,7 +118,7 @@ fn of_everpost() -> [Route; 2] {
         .answers::<List<ShownLocked>>(200, "The dead letters; none if there are none.")
         .rejects(404, "There is no such topic or event subscription."),
         post("/everpost/locks/{verb}", OPERATOR, locks::settle).doc("settleLocks", "Settle or renew locks")
-            .says("One that is refused does not keep the others from it.")
+            .says("A lock that cannot be settled does not affect the others.")
             .takes::<LocksBody>(
                 json!({ "lockTokens": ["7c9e6679-7425-40de-944b-e07fc1f90ae7"] }),
             )

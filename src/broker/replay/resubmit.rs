@@ -51,7 +51,7 @@ pub enum EventEdit {
     Data(String),
 }
 
-/// Why a dead letter was not resubmitted. It stays as it is.
+/// The reason that a dead letter was not resubmitted. It stays as it is.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ResubmitError {
     #[error("there is no delivery {0}")]

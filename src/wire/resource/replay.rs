@@ -33,7 +33,7 @@ pub(crate) struct Replay {
     events_per_second: Option<Rate>,
 }
 
-/// Which deliveries are sent again.
+/// Which deliveries are replayed.
 #[derive(Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(rename = "ReplaySource", extend("x-rule" = "replaySource"))]
@@ -69,7 +69,7 @@ struct Filter {
     text: Option<String>,
 }
 
-/// Where deliveries are sent again: to their own subscription, as new events to a topic, or to a webhook
+/// Where deliveries are replayed: to their own subscription, as new events to a topic, or to a webhook
 /// that no subscription has.
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
