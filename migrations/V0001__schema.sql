@@ -423,7 +423,8 @@ CREATE TABLE user (
     link_hash       TEXT,    -- SHA-256, in hex, of the token in a password link
     link_expires_at INTEGER,
     totp            TEXT,    -- encrypted: the secret of the second factor, in base32
-    totp_step       INTEGER  -- the last time step whose code was used
+    totp_step       INTEGER, -- the last time step whose code was used
+    time_zone       TEXT     -- by its name; NULL for that of the browser
 ) STRICT;
 
 CREATE UNIQUE INDEX user_link ON user (link_hash) WHERE link_hash IS NOT NULL;

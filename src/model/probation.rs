@@ -79,6 +79,8 @@ pub struct Health {
 pub struct Probation {
     /// The outcome that started or prolonged it.
     pub cause: Outcome,
+    /// The HTTP status of that failure, if there was a response at all.
+    pub status: Option<u16>,
     pub since: Timestamp,
     /// From then on one event probes the receiver, and its outcome decides.
     pub until: Timestamp,
@@ -94,6 +96,8 @@ pub struct Observation {
     pub outcome: Outcome,
     /// Whether the receiver says that it is gone for good; `None` if it says nothing.
     pub is_gone: Option<bool>,
+    /// The HTTP status, if there was a response.
+    pub status: Option<u16>,
     /// Whether it was the probe.
     pub is_probe: bool,
 }
@@ -143,6 +147,7 @@ impl Health {
             let length = length.min(rules.longest);
             Probation {
                 cause: seen.outcome,
+                status: seen.status,
                 since: self.probation.map_or(now, |before| before.since),
                 until: now + scale.shrink(length),
                 length,
@@ -170,6 +175,18 @@ impl Health {
             (false, ProbationMode::Azure) => Admission::Skip {
                 cause: probation.cause,
             },
+        }
+    }
+
+    /// The same where a probe may be made at `now`, and not later.
+    #[must_use]
+    pub fn probing_at(self, now: Timestamp) -> Self {
+        Self {
+            probation: self.probation.map(|probation| Probation {
+                until: probation.until.min(now),
+                ..probation
+            }),
+            ..self
         }
     }
 
@@ -257,6 +274,7 @@ mod tests {
         Observation {
             outcome,
             is_gone,
+            status: word.parse().ok(),
             is_probe: false,
         }
     }

@@ -311,6 +311,7 @@ mod tests {
         let seen = Observation {
             outcome: Outcome::GenericError,
             is_gone: Some(true),
+            status: Some(410),
             is_probe: false,
         };
         Health::default().observed(seen, &rules, NOW, crate::base::TimeScale::REAL)

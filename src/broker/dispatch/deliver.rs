@@ -143,6 +143,7 @@ impl Broker {
         let seen = Observation {
             outcome: result.outcome,
             is_gone: result.is_gone(),
+            status: result.status(),
             is_probe: batch.is_probe,
         };
         let change = self.health().observe(id, seen, started_at, now);

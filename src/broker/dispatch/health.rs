@@ -84,6 +84,13 @@ impl HealthBook {
         }
     }
 
+    /// The subscription may be probed at `now`, however long its probation would still have lasted.
+    pub(super) fn probe_at(&mut self, subscription: SubscriptionId, now: Timestamp) {
+        if let Some(entry) = self.entries.get_mut(&subscription) {
+            entry.health = entry.health.probing_at(now);
+        }
+    }
+
     /// The probe has ended without an outcome, so that another one may be made.
     pub(super) fn end_probe(&mut self, subscription: SubscriptionId) {
         if let Some(entry) = self.entries.get_mut(&subscription) {
@@ -134,6 +141,7 @@ mod tests {
         let seen = Observation {
             outcome: Outcome::Busy,
             is_gone: Some(false),
+            status: Some(503),
             is_probe: false,
         };
         let at = Timestamp::from_ms(at_ms);

@@ -2,7 +2,7 @@
 
 use crate::base::Timestamp;
 use crate::broker::Broker;
-use crate::model::audit::{AuditAction, Caller, TargetKind};
+use crate::model::audit::{AuditAction, AuditEntry, Caller, Target, TargetKind};
 use crate::model::delivery::{DeliveryId, DeliveryState};
 use crate::model::destination::DeliveryMode;
 use crate::model::probation::Admission;
@@ -59,6 +59,44 @@ impl Broker {
         id: DeliveryId,
     ) -> Result<Option<Hold>, RetryNowError> {
         let audit = by.did(AuditAction::RetryNow, TargetKind::Delivery.named(id));
+        match self.make_due(id, audit).await? {
+            FreeSettled::Done(subscription) => Ok(self.hold(subscription)),
+            FreeSettled::Held => Err(RetryNowError::Held(id)),
+            FreeSettled::In(state) => Err(RetryNowError::NotPending(id, state)),
+            FreeSettled::Missing => Err(RetryNowError::NotFound(id)),
+        }
+    }
+
+    /// Makes one attempt for a subscription now: on probation its probe, whose outcome decides whether the
+    /// others go on, else that of the delivery which falls due first. It counts like any. Says whether there
+    /// was anything to deliver.
+    pub async fn retry_subscription_now(
+        &self,
+        by: &Caller,
+        subscription: SubscriptionId,
+    ) -> Result<bool, StoreError> {
+        let registry = self.registry();
+        let Some((topic, found)) = registry.subscription(subscription) else {
+            return Ok(false);
+        };
+        let target = Target::subscription(&topic.topic.name, &found.name);
+        let audit = by.did(AuditAction::RetryNow, target);
+        let Some(first) = self.store().views.first_pending(subscription).await? else {
+            return Ok(false);
+        };
+        let is_due = matches!(self.make_due(first, audit).await?, FreeSettled::Done(_));
+        if is_due {
+            self.health().probe_at(subscription, self.clock().now());
+            self.note_change(subscription);
+        }
+        Ok(is_due)
+    }
+
+    async fn make_due(
+        &self,
+        id: DeliveryId,
+        audit: AuditEntry,
+    ) -> Result<FreeSettled, StoreError> {
         let now = self.clock().now();
         let request = FreeChanges {
             changes: vec![(id, FreeChange::RetryNow)],
@@ -67,14 +105,10 @@ impl Broker {
             now,
         };
         let settled = self.store().ledger.settle_free(request).await?;
-        match settled.first() {
-            Some(FreeSettled::Done(subscription)) => {
-                self.set_free(*subscription, now);
-                Ok(self.hold(*subscription))
-            }
-            Some(FreeSettled::Held) => Err(RetryNowError::Held(id)),
-            Some(FreeSettled::In(state)) => Err(RetryNowError::NotPending(id, *state)),
-            Some(FreeSettled::Missing) | None => Err(RetryNowError::NotFound(id)),
+        let settled = settled.into_iter().next().unwrap_or(FreeSettled::Missing);
+        if let FreeSettled::Done(subscription) = settled {
+            self.set_free(subscription, now);
         }
+        Ok(settled)
     }
 }

@@ -33,6 +33,8 @@ pub struct User {
     pub has_second_factor: bool,
     /// When the password link expires, if there is one.
     pub link_expires_at: Option<Timestamp>,
+    /// In which zone the user reads times, by its name; `None` for that of the browser.
+    pub time_zone: Option<String>,
 }
 
 /// A user to store.
@@ -118,7 +120,7 @@ impl From<rusqlite::Error> for AccountError {
 }
 
 const COLUMNS: &str = "id, name, password_hash, role, created_at, disabled_at, signed_in_at, \
-     link_expires_at, totp IS NOT NULL";
+     link_expires_at, totp IS NOT NULL, time_zone";
 
 impl Accounts {
     /// Whether there is a user. Until then the appliance is unclaimed.
@@ -300,6 +302,17 @@ impl Accounts {
             .await
     }
 
+    /// Chooses in which zone a user reads times; `None` for that of the browser.
+    pub async fn set_time_zone(&self, id: UserId, zone: Option<String>) -> Result<(), StoreError> {
+        self.db
+            .write(move |tx| {
+                let set = "UPDATE user SET time_zone = ?2 WHERE id = ?1";
+                tx.execute(set, params![id.0, zone])?;
+                Ok(())
+            })
+            .await
+    }
+
     /// Stores when a user signed in.
     pub async fn note_sign_in(&self, id: UserId, by: Caller) -> Result<(), StoreError> {
         self.db
@@ -410,5 +423,6 @@ fn user(row: &Row<'_>) -> rusqlite::Result<User> {
         signed_in_at: moment(6)?,
         link_expires_at: moment(7)?,
         has_second_factor: row.get(8)?,
+        time_zone: row.get(9)?,
     })
 }

@@ -1,5 +1,6 @@
 //! Read-only queries for lists and pages: bounded, newest first, paged by key.
 
+mod attempts;
 pub(super) mod dead_letter_filter;
 mod dead_letters;
 pub(super) mod event_filter;
@@ -10,6 +11,7 @@ mod pull_queue;
 
 use std::time::Duration;
 
+pub use attempts::RecentAttempt;
 pub use dead_letters::{DeadLetterGroup, DeadLetterQuery, Group, GroupBy, Groups, NUMBERS_MAX};
 pub use events::{EventQuery, EventRow, EventSearch, SearchProgress};
 pub use last_day::{HOURS, SubscriptionDay, TopicDay};
@@ -391,13 +393,17 @@ fn delivery_row(row: &Row<'_>) -> Result<DeliveryRow, StoreError> {
     })
 }
 
+/// What [`attempt`] reads.
+const ATTEMPT_COLUMNS: &str = "attempt, started_at, duration_ms, outcome, status, error, \
+     remote_address, response_headers, response_body, late_status, late_ms";
+
 fn with_life(tx: &Connection, row: DeliveryRow) -> Result<DeliveryDetail, StoreError> {
-    let attempts = "SELECT attempt, started_at, duration_ms, outcome, status, error, remote_address, \
-         response_headers, response_body, late_status, late_ms FROM delivery_attempt \
-         WHERE delivery_id = ?1 ORDER BY attempt";
+    let attempts = format!(
+        "SELECT {ATTEMPT_COLUMNS} FROM delivery_attempt WHERE delivery_id = ?1 ORDER BY attempt"
+    );
     let of_delivery = "event_id = ?1 AND delivery_id = ?2";
     Ok(DeliveryDetail {
-        attempts: tx.all(attempts, [row.id], attempt)?,
+        attempts: tx.all(&attempts, [row.id], attempt)?,
         made_by: resubmissions(tx, "as_delivery_id = ?1", [row.id])?.pop(),
         resubmissions: resubmissions(tx, of_delivery, params![row.event, row.id])?,
         row,

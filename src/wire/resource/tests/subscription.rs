@@ -340,6 +340,7 @@ fn what_is_wrong_with_the_receiver_is_shown() {
     let gone = Observation {
         outcome: Outcome::GenericError,
         is_gone: Some(true),
+        status: Some(410),
         is_probe: false,
     };
     let once = Health::default().observed(gone, &rules, now(), TimeScale::REAL);
