@@ -1,36 +1,43 @@
-// Comforts that the pages work without: buttons that copy or show a password, the reader's own time on
-// hovering, a way back to what was typed without forms sent twice, and pages that read themselves again when
-// something has changed.
+// Comforts that the pages work without: buttons that copy or show a password, the reader's time zone, charts
+// by the keyboard, a way back to what was typed without forms sent twice, and pages that read themselves again
+// when something has changed.
+
+function icon(name) {
+  const use = `<svg class="icon" aria-hidden="true"><use href="#i-${name}"/></svg>`;
+  return document.createRange().createContextualFragment(use);
+}
 
 function addCopyButtons(part) {
   for (const source of part.querySelectorAll("[data-copy]")) {
     const button = document.createElement("button");
+    const say = (word) => {
+      button.title = word;
+      button.setAttribute("aria-label", `${word} ${source.dataset.copy}`);
+      button.replaceChildren(icon(word === "Copy" ? "copy" : "ok"));
+    };
     button.type = "button";
-    button.className = "copy";
-    button.textContent = "Copy";
-    button.setAttribute("aria-label", `Copy ${source.dataset.copy}`);
+    button.className = "square copy";
+    say("Copy");
     button.addEventListener("click", async () => {
       try {
-        await navigator.clipboard.writeText(source.textContent);
-        button.textContent = "Copied";
+        await navigator.clipboard.writeText(source.dataset.text ?? source.textContent);
+        say("Copied");
       } catch {
         // Browsers offer the clipboard over https alone; then the text is at least selected.
         getSelection().selectAllChildren(source);
-        button.textContent = "Selected";
+        say("Selected");
       }
-      setTimeout(() => (button.textContent = "Copy"), 2_000);
+      setTimeout(() => say("Copy"), 2_000);
     });
-    source.after(button);
+    if (source.parentElement.matches("pre")) source.before(button);
+    else source.after(button);
   }
 }
 
-function addLocalTimes(part) {
-  for (const moment of part.querySelectorAll("time[datetime]")) {
-    const local = new Date(moment.dateTime);
-    if (!Number.isNaN(local.getTime())) {
-      moment.title = `${local.toLocaleString()} in your time zone`;
-    }
-  }
+// Times are drawn in the zone of the account, or in that of the browser, which only a script knows.
+const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
+if (zone && !document.cookie.includes(`everpost_zone=${zone}`)) {
+  document.cookie = `everpost_zone=${zone}; path=/admin; max-age=34560000; samesite=lax`;
 }
 
 // What was typed may be looked at, but not be remembered by the browser as anything but a password.
@@ -38,7 +45,7 @@ function addPasswordButtons(part) {
   for (const field of part.querySelectorAll('input[type="password"]:not([autocomplete="off"])')) {
     const button = document.createElement("button");
     button.type = "button";
-    button.className = "copy";
+    button.className = "quiet tiny copy";
     button.textContent = "Show password";
     const show = (isShown) => {
       field.type = isShown ? "text" : "password";
@@ -51,11 +58,68 @@ function addPasswordButtons(part) {
   }
 }
 
+// A box that ticks all others of its form, and the number of those that are ticked.
+function addSelection(part) {
+  for (const all of part.querySelectorAll("[data-all]")) {
+    const boxes = [...all.form.querySelectorAll("tbody input[type=checkbox]")];
+    const count = all.form.querySelector("[data-selected]");
+    const tell = () => {
+      const ticked = boxes.filter((box) => box.checked).length;
+      all.checked = ticked > 0 && ticked === boxes.length;
+      all.indeterminate = ticked > 0 && !all.checked;
+      if (count) count.textContent = ticked || "";
+    };
+    all.hidden = false;
+    all.addEventListener("change", () => {
+      for (const box of boxes) box.checked = all.checked;
+      tell();
+    });
+    all.form.addEventListener("change", tell);
+    tell();
+  }
+}
+
+// Arrows lead from one value of a chart to the next.
+function addChartKeys(part) {
+  for (const chart of part.querySelectorAll(".plot[tabindex]")) {
+    const hits = [...chart.querySelectorAll(".hit")];
+    let at = hits.length - 1;
+    const show = (index) => {
+      at = Math.min(Math.max(index, 0), hits.length - 1);
+      hits.forEach((hit, index) => hit.classList.toggle("on", index === at));
+    };
+    const steps = { ArrowLeft: -1, ArrowRight: 1, Home: -Infinity, End: Infinity };
+    chart.addEventListener("focus", () => show(at));
+    chart.addEventListener("blur", () => hits.forEach((hit) => hit.classList.remove("on")));
+    chart.addEventListener("keydown", (event) => {
+      if (!(event.key in steps)) return;
+      event.preventDefault();
+      show(at + steps[event.key]);
+    });
+  }
+}
+
 function addComforts(part) {
   addCopyButtons(part);
   addPasswordButtons(part);
-  addLocalTimes(part);
+  addSelection(part);
+  addChartKeys(part);
 }
+
+// A menu that is open closes as others do.
+function closeMenus(except) {
+  for (const menu of document.querySelectorAll("details.pop[open]")) {
+    if (!menu.contains(except)) menu.open = false;
+  }
+}
+
+addEventListener("click", (event) => closeMenus(event.target));
+addEventListener("keydown", (event) => {
+  if (event.key !== "Escape") return;
+  const menu = document.activeElement.closest("details.pop[open]");
+  closeMenus(null);
+  menu?.querySelector("summary").focus();
+});
 
 addComforts(document);
 
@@ -137,7 +201,7 @@ let leaving = false;
 function isBusy() {
   const focus = document.activeElement;
   const writes = content.contains(focus) && focus.matches("input, select, textarea");
-  const marks = content.querySelector(".list input:checked") !== null;
+  const marks = content.querySelector("tbody input:checked") !== null;
   return leaving || writes || marks || !getSelection().isCollapsed;
 }
 

@@ -1,20 +1,18 @@
 //! Pages without navigation: signing in, setting up, and what only says something.
 
+use std::sync::Arc;
+
 use askama::Template;
 use axum::response::{Html, IntoResponse, Response};
 use http::StatusCode;
 
-use crate::admin::assets;
-use crate::admin::theme::Theme;
+use crate::admin::reader::Reader;
 use crate::admin::widgets::print;
 
 /// What pages without navigation have around them: login, set-up and errors.
 pub(crate) struct Bare {
     pub(crate) title: String,
-    pub(crate) theme: Theme,
-    pub(crate) icon: String,
-    pub(crate) style: String,
-    pub(crate) script: String,
+    pub(crate) reader: Arc<Reader>,
 }
 
 impl Bare {
@@ -22,10 +20,7 @@ impl Bare {
     pub(crate) fn new(title: impl Into<String>) -> Self {
         Self {
             title: title.into(),
-            theme: Theme::chosen(),
-            icon: assets::url("icon.svg"),
-            style: assets::url("everpost.css"),
-            script: assets::url("everpost.js"),
+            reader: Reader::current(),
         }
     }
 }
@@ -55,7 +50,7 @@ pub(crate) struct Message {
 }
 
 #[derive(Template)]
-#[template(path = "admin/message.html")]
+#[template(path = "pages/message.html")]
 struct BarePage<'a> {
     bare: Bare,
     message: &'a Message,

@@ -102,7 +102,7 @@ impl PageError {
                  says more."
             }
             Self::Damaged(_) => {
-                "Whoever runs the appliance can have the database looked through under System."
+                "Whoever runs the appliance can check the integrity of the database under System."
             }
         }
     }

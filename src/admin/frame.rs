@@ -1,6 +1,7 @@
 //! What stands around every page behind the login: navigation, messages and foot.
 
 use std::fmt::Display;
+use std::sync::Arc;
 
 use askama::Template;
 use axum::body::to_bytes;
@@ -11,12 +12,12 @@ use http::StatusCode;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use http::response::Parts;
 
-use crate::admin::assets;
 use crate::admin::bare::{Message, draw_with};
+use crate::admin::reader::Reader;
 use crate::admin::security::session::Visitor;
-use crate::admin::sitemap::{NavGroup, NavLink, SiteMap};
-use crate::admin::theme::{Theme, ThemeSwitch};
-use crate::admin::widgets::{Flash, Moment};
+use crate::admin::sitemap::{Counted, NavGroup, NavLink};
+use crate::admin::standing::Standing;
+use crate::admin::widgets::{Flash, Time, Tone, print};
 use crate::store::accounts::Role;
 
 /// What every page behind the login has around it.
@@ -24,19 +25,22 @@ pub(crate) struct Frame {
     pub(crate) title: String,
     pub(crate) nav: Vec<NavGroup>,
     pub(crate) user: String,
-    role: Role,
-    map: &'static SiteMap,
     pub(crate) csrf: String,
     pub(crate) flash: Option<Flash>,
     /// Whether the page may read itself again when something has changed.
     pub(crate) live: bool,
-    pub(crate) theme: Theme,
-    pub(crate) switch: ThemeSwitch,
-    pub(crate) now: Moment,
-    pub(crate) version: &'static str,
-    pub(crate) icon: String,
-    pub(crate) style: String,
-    pub(crate) script: String,
+    /// The page to come back to.
+    pub(crate) back: String,
+    pub(crate) reader: Arc<Reader>,
+    role: Role,
+    standing: Arc<Standing>,
+}
+
+/// A number beside a link of the navigation, and what it counts.
+pub(crate) struct NavCount {
+    pub(crate) number: String,
+    pub(crate) tone: Tone,
+    pub(crate) said: &'static str,
 }
 
 impl Frame {
@@ -46,24 +50,65 @@ impl Frame {
             title: title.into(),
             nav: visitor.map.nav(&visitor.path, visitor.role),
             user: visitor.name.clone(),
-            role: visitor.role,
-            map: visitor.map,
             csrf: visitor.csrf.clone(),
             flash: visitor.flash.clone(),
             live: visitor.only_reads,
-            theme: Theme::chosen(),
-            switch: ThemeSwitch::new(back(visitor)),
-            now: Moment::at(visitor.now),
-            version: env!("CARGO_PKG_VERSION"),
-            icon: assets::url("icon.svg"),
-            style: assets::url("everpost.css"),
-            script: assets::url("everpost.js"),
+            back: back(visitor),
+            reader: Reader::current(),
+            role: visitor.role,
+            standing: Arc::clone(&visitor.standing),
         }
     }
 
-    /// The role that keeps some things from the visitor, who is to see why they are not there.
-    pub(crate) fn limited_to(&self) -> Option<&'static str> {
-        (self.role < Role::Admin).then(|| self.role.name())
+    pub(crate) fn version(&self) -> &'static str {
+        env!("CARGO_PKG_VERSION")
+    }
+
+    /// What the role is called.
+    pub(crate) fn role(&self) -> &'static str {
+        match self.role {
+            Role::Viewer => "Viewer",
+            Role::Operator => "Operator",
+            Role::Admin => "Administrator",
+        }
+    }
+
+    /// The first letter of the user's name.
+    pub(crate) fn initial(&self) -> String {
+        let initial = self.user.chars().next();
+        initial.map_or_else(String::new, |initial| initial.to_uppercase().to_string())
+    }
+
+    /// The zone of the page's times: `Europe/Berlin (UTC+1)`.
+    pub(crate) fn zone(&self) -> String {
+        let zone = &self.reader.zone;
+        match (zone.name(), zone.offset(self.reader.now)) {
+            (name, offset) if name == offset => offset,
+            (name, offset) => format!("{name} ({offset})"),
+        }
+    }
+
+    /// When the page was drawn.
+    pub(crate) fn updated(&self) -> Time {
+        Time::seconds(self.reader.now)
+    }
+
+    /// The number beside a link of the navigation; `None` for nothing.
+    pub(crate) fn count(&self, link: &NavLink) -> Option<NavCount> {
+        let standing = &self.standing;
+        let (count, tone, said) = match link.listing.counts? {
+            Counted::NeedingAttention => {
+                let count = u64::try_from(standing.needing_attention()).unwrap_or(u64::MAX);
+                (count, Tone::Bad, "need attention")
+            }
+            Counted::Rejected => (standing.rejected, Tone::Warn, "in 24 h"),
+            Counted::DeadLetters => (standing.dead_letters(), Tone::Bad, "in their queues"),
+        };
+        (count > 0).then(|| NavCount {
+            number: print::count(count),
+            tone,
+            said,
+        })
     }
 
     /// Where in the navigation the page belongs.
@@ -74,12 +119,12 @@ impl Frame {
 
     /// Whether a link to the page at `path` leads somewhere.
     pub(crate) fn opens(&self, path: impl Display) -> bool {
-        self.map.opens(&path.to_string(), self.role)
+        self.reader.may_open(&path.to_string())
     }
 
     /// Whether the form that is sent to `path` would be taken.
     pub(crate) fn sends(&self, path: impl Display) -> bool {
-        self.map.sends(&path.to_string(), self.role)
+        self.reader.may_send(&path.to_string())
     }
 }
 
@@ -95,7 +140,7 @@ fn back(visitor: &Visitor) -> String {
 const ANSWER_BYTES_MAX: usize = 4_096;
 
 #[derive(Template)]
-#[template(path = "admin/message_in_frame.html")]
+#[template(path = "pages/message_in_frame.html")]
 struct FramedPage<'a> {
     frame: Frame,
     message: &'a Message,

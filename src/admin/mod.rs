@@ -1,5 +1,13 @@
 //! The admin pages: drawn on the server, complete without JavaScript, every one of them a URL.
+//!
+//! A page is a module in `pages`, a template in `templates/pages` and a row in `registry`. The template extends
+//! `frame.html`, or `list.html` where it is a list: [`lists::list::List`] then has its tabs, pages, export and
+//! commands, and [`forms::filled::Filled`] the filter, a struct with serde. Templates print values of the model by
+//! `widgets::filters` (`{{ at|relative }}`, `{{ bytes|size }}`, and `{{ text|visible }}` for whatever a stranger
+//! wrote) and by the parts of `widgets`. A button is an [`action::Action`] of its [`action::Subject`]: label, role,
+//! question and effect in one value, with a row in `registry`. The broker's verb records it in the audit log.
 
+mod action;
 mod assets;
 mod bare;
 mod error;
@@ -8,14 +16,17 @@ mod frame;
 mod lists;
 mod pages;
 mod paths;
+mod reader;
 mod registry;
 mod security;
 mod site;
 mod sitemap;
+mod standing;
 #[cfg(test)]
 mod tests;
 mod theme;
 mod widgets;
+mod zone;
 
 use std::sync::Arc;
 
@@ -40,6 +51,7 @@ const FORM_BYTES_MAX: usize = 1_048_576;
 /// `axum::extract::ConnectInfo<SocketAddr>` where the request has one.
 pub fn routes(state: AdminState) -> Router {
     let site = Arc::new(Site::new(state, &registry::SITE_MAP));
+    let clock = site.broker.clock().clone();
     let own_hosts = (site.hosts.clone(), format!("{}/admin", site.public_url()));
     let behind_login = registry::router(&site)
         .layer(from_fn(frame::in_frame))
@@ -60,7 +72,7 @@ pub fn routes(state: AdminState) -> Router {
         .layer(from_fn_with_state(own_hosts, hosts::refuse_unknown))
         .merge(assets::router())
         .layer(DefaultBodyLimit::max(form_bytes_max))
-        .layer(from_fn(theme::remember))
+        .layer(from_fn_with_state(clock, reader::know))
         .layer(map_response(headers::harden))
         .with_state(site)
 }

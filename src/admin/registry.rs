@@ -8,16 +8,19 @@ use axum::Router;
 use axum::middleware::from_fn_with_state;
 use axum::routing::{MethodRouter, get, post};
 
+use crate::admin::action::{Action, Subject};
 use crate::admin::error;
+use crate::admin::lists::bulk::{Bulk, Selectable};
 use crate::admin::pages::{
-    account, activity, api_reference, dead_letters, deliveries, events, first_event, inspectors,
+    account, activity, api_reference, dead_letters, delivery, events, first_event, inspectors,
     live, namespaces, overview, playground, rejected_events, replays, second_factor, sessions,
     settings, subscriptions, system, tokens, topics, users,
 };
 use crate::admin::security::{gate, login, password_again};
 use crate::admin::site::Site;
+use crate::admin::sitemap::Counted::{DeadLetters, NeedingAttention, Rejected};
 use crate::admin::sitemap::Group::{Appliance, Home, People, SetUp, Try, Watch};
-use crate::admin::sitemap::{Access, Group, PageInfo, SiteMap};
+use crate::admin::sitemap::{Access, Counted, Group, Listing, PageInfo, SiteMap};
 use crate::store::accounts::Role;
 
 /// A page behind the login.
@@ -31,8 +34,8 @@ struct Page {
 #[rustfmt::skip] // a table
 fn pages() -> Vec<Page> {
     vec![
-        page("/", get(overview::show)).listed(Home, "Overview"),
-        page("/topics", get(topics::list)).listed(SetUp, "Topics"),
+        page("/", get(overview::show)).listed(Home, "Overview", "overview"),
+        page("/topics", get(topics::list)).listed(SetUp, "Topics", "topics"),
         admin_only("/new-topic", get(topics::draft).post(topics::create)),
         page("/topics/{topic}", get(topics::show)),
         page("/topics/{topic}/keys", get(topics::show).post(topics::reveal_keys)).guarded(),
@@ -44,7 +47,7 @@ fn pages() -> Vec<Page> {
         admin_only("/topics/{topic}/retention",
             get(namespaces::edit_retention).post(namespaces::change_retention)),
         operator("/topics/{topic}/publish", get(topics::compose).post(topics::publish)),
-        page("/namespaces", get(namespaces::list)).listed(SetUp, "Namespaces"),
+        page("/namespaces", get(namespaces::list)).listed(SetUp, "Namespaces", "namespaces"),
         admin_only("/new-namespace", get(namespaces::draft).post(namespaces::create)),
         page("/namespaces/{namespace}", get(namespaces::show)),
         admin_only("/namespaces/{namespace}/edit", get(namespaces::edit).post(namespaces::change)),
@@ -56,11 +59,9 @@ fn pages() -> Vec<Page> {
             get(namespaces::draft_topic).post(namespaces::create_topic)),
         admin_only("/namespaces/{namespace}/delete",
             get(namespaces::ask_to_delete).post(namespaces::delete)),
-        page("/subscriptions", get(subscriptions::list)).listed(SetUp, "Subscriptions"),
-        operator("/subscriptions/pause",
-            get(subscriptions::ask_to_pause).post(subscriptions::pause_all)),
-        operator("/subscriptions/resume",
-            get(subscriptions::ask_to_resume).post(subscriptions::resume_all)),
+        page("/subscriptions", get(subscriptions::list)).listed(SetUp, "Subscriptions", "subscriptions").counting(NeedingAttention),
+        bulk("/subscriptions/pause", &subscriptions::PAUSE_SELECTED),
+        bulk("/subscriptions/resume", &subscriptions::RESUME_SELECTED),
         admin_only("/new-subscription", get(subscriptions::choose_topic)),
         admin_only("/topics/{topic}/new-subscription",
             get(subscriptions::draft).post(subscriptions::create)),
@@ -79,20 +80,20 @@ fn pages() -> Vec<Page> {
             get(subscriptions::ask_to_stop_signing).post(subscriptions::stop_signing)),
         page("/topics/{topic}/subscriptions/{name}/url",
             get(subscriptions::show).post(subscriptions::reveal_url)).guarded(),
-        operator("/topics/{topic}/subscriptions/{name}/validate", post(subscriptions::validate)),
-        operator("/topics/{topic}/subscriptions/{name}/pause", post(subscriptions::pause)),
-        operator("/topics/{topic}/subscriptions/{name}/resume", post(subscriptions::resume)),
-        admin_only("/topics/{topic}/subscriptions/{name}/delete",
-            get(subscriptions::ask_to_delete).post(subscriptions::delete)),
-        page("/events", get(events::list)).listed(Watch, "Events"),
+        action("/topics/{topic}/subscriptions/{name}/validate", &subscriptions::VALIDATE),
+        action("/topics/{topic}/subscriptions/{name}/pause", &subscriptions::PAUSE),
+        action("/topics/{topic}/subscriptions/{name}/resume", &subscriptions::RESUME),
+        action("/topics/{topic}/subscriptions/{name}/retry-now", &subscriptions::RETRY_NOW),
+        action("/topics/{topic}/subscriptions/{name}/delete", &subscriptions::DELETE),
+        page("/events", get(events::list)).listed(Watch, "Events", "events"),
         operator("/events/export", get(events::export)),
         page("/events/{key}", get(events::show)),
         operator("/events/{key}/data", get(events::download)),
         operator("/events/{key}/send/{subscription}",
             get(events::ask_to_send).post(events::send)),
-        page("/rejected-events", get(rejected_events::list)).listed(Watch, "Rejected events"),
+        page("/rejected-events", get(rejected_events::list)).listed(Watch, "Rejected events", "rejected").counting(Rejected),
         page("/rejected-events/{id}", get(rejected_events::show)),
-        page("/dead-letters", get(dead_letters::list)).listed(Watch, "Dead letters"),
+        page("/dead-letters", get(dead_letters::list)).listed(Watch, "Dead letters", "dead").counting(DeadLetters),
         operator("/dead-letters/resubmit",
             get(dead_letters::ask_to_replay).post(dead_letters::replay)),
         operator("/dead-letters/export", get(dead_letters::download)),
@@ -102,12 +103,12 @@ fn pages() -> Vec<Page> {
             get(dead_letters::edit).post(dead_letters::resubmit_edited)),
         operator("/dead-letters/{id}/resubmit",
             get(dead_letters::ask_to_resubmit).post(dead_letters::resubmit)),
-        page("/replays", get(replays::list)).listed(Watch, "Replay jobs"),
+        page("/replays", get(replays::list)).listed(Watch, "Replay jobs", "replay"),
         page("/replays/{id}", get(replays::show)),
         operator("/replays/{id}/pause", post(replays::pause)),
         operator("/replays/{id}/resume", post(replays::resume)),
         operator("/replays/{id}/cancel", get(replays::ask_to_cancel).post(replays::cancel)),
-        page("/inspectors", get(inspectors::list)).listed(SetUp, "Inspectors"),
+        page("/inspectors", get(inspectors::list)).listed(SetUp, "Inspectors", "inspectors"),
         admin_only("/new-inspector", get(inspectors::draft).post(inspectors::create)),
         operator("/inspectors/{name}", get(inspectors::show)),
         admin_only("/inspectors/{name}/edit", get(inspectors::edit).post(inspectors::change)),
@@ -115,8 +116,8 @@ fn pages() -> Vec<Page> {
         operator("/inspectors/{name}/clear", get(inspectors::ask_to_clear).post(inspectors::clear)),
         admin_only("/inspectors/{name}/delete", get(inspectors::ask_to_delete).post(inspectors::delete)),
         operator("/inspectors/{name}/requests/{number}", get(inspectors::show_request)),
-        operator("/deliveries/{id}/try-now", post(deliveries::try_now)),
-        page("/playground", get(playground::show)).listed(Try, "Playground"),
+        action("/deliveries/{id}/retry-now", &delivery::RETRY_NOW),
+        page("/playground", get(playground::show)).listed(Try, "Playground", "playground"),
         any_user("/playground/filter",
             get(playground::draft_filter).post(playground::try_on_event)),
         any_user("/playground/convert",
@@ -124,7 +125,7 @@ fn pages() -> Vec<Page> {
         any_user("/playground/signature",
             get(playground::draft_signature).post(playground::check_signature)),
         admin_only("/playground/token", get(playground::choose_topic)),
-        page("/api", get(api_reference::list)).listed(Try, "API"),
+        page("/api", get(api_reference::list)).listed(Try, "API", "api"),
         page("/api/openapi.json", get(api_reference::download)),
         page("/api/{operation}", get(api_reference::show)),
         admin_only("/first-event", get(first_event::show).post(first_event::prepare)),
@@ -133,7 +134,7 @@ fn pages() -> Vec<Page> {
         admin_only("/first-event/refuse", get(first_event::show).post(first_event::refuse)),
         admin_only("/first-event/repair", get(first_event::show).post(first_event::repair)),
         page("/live", get(live::stream)),
-        admin_only("/users", get(users::list)).listed(People, "Users"),
+        admin_only("/users", get(users::list)).listed(People, "Users", "users"),
         admin_only("/new-user", get(users::draft).post(users::create)).guarded(),
         admin_only("/users/{user}", get(users::show)),
         admin_only("/users/{user}/role", get(users::show).post(users::change_role)).guarded(),
@@ -144,21 +145,22 @@ fn pages() -> Vec<Page> {
             get(users::show).post(users::remove_second_factor)).guarded(),
         admin_only("/users/{user}/end-sessions", post(users::end_sessions)),
         admin_only("/users/{user}/delete", get(users::ask_to_delete).post(users::delete)).guarded(),
-        admin_only("/tokens", get(tokens::list)).listed(People, "API tokens"),
+        admin_only("/tokens", get(tokens::list)).listed(People, "API tokens", "tokens"),
         admin_only("/new-token", get(tokens::draft).post(tokens::create)).guarded(),
         admin_only("/tokens/{token}/delete", get(tokens::ask_to_delete).post(tokens::delete)).guarded(),
-        admin_only("/activity", get(activity::list)).listed(People, "Activity"),
+        admin_only("/activity", get(activity::list)).listed(People, "Activity", "activity"),
         admin_only("/sessions", get(sessions::list)),
         admin_only("/sessions/end", post(sessions::end_all)),
         admin_only("/sessions/{session}/end", post(sessions::end_one)),
-        page("/settings", get(settings::show)).listed(Appliance, "Settings"),
+        page("/settings", get(settings::show)).listed(Appliance, "Settings", "settings"),
         operator("/settings/try-url", get(settings::show).post(settings::try_url)),
-        operator("/system", get(system::show)).listed(Appliance, "System"),
+        operator("/system", get(system::show)).listed(Appliance, "System", "system"),
         operator("/system/count", get(system::show).post(system::count)),
         admin_only("/system/support-bundle", post(system::support_bundle)),
         operator("/system/check", get(system::show).post(system::check)),
         admin_only("/system/try-way-out", get(system::show).post(system::try_way_out)),
         any_user("/account", get(account::show)),
+        any_user("/account/time-zone", get(account::show).post(account::change_zone)),
         any_user("/account/password", get(account::show).post(account::change_password)),
         any_user("/account/second-factor",
             get(second_factor::offer).post(second_factor::set_up)),
@@ -178,8 +180,22 @@ impl Page {
     }
 
     /// The same in the navigation.
-    fn listed(mut self, group: Group, title: &'static str) -> Self {
-        self.info.nav = Some((group, title));
+    fn listed(mut self, group: Group, title: &'static str, icon: &'static str) -> Self {
+        self.info.nav = Some(Listing {
+            group,
+            title,
+            icon,
+            counts: None,
+        });
+        self
+    }
+
+    /// The same with a number beside it.
+    fn counting(mut self, counted: Counted) -> Self {
+        self.info.nav = self.info.nav.map(|listing| Listing {
+            counts: Some(counted),
+            ..listing
+        });
         self
     }
 }
@@ -204,6 +220,21 @@ fn operator(path: &'static str, handler: Handler) -> Page {
 /// A page whose form everybody who is signed in may send.
 fn any_user(path: &'static str, handler: Handler) -> Page {
     for_roles(path, Role::Viewer, Role::Viewer, handler)
+}
+
+/// Where a button sends its form.
+fn action<S: Subject>(path: &'static str, action: &'static Action<S>) -> Page {
+    debug_assert!(
+        path.ends_with(action.key),
+        "{path} is not that of {}",
+        action.key
+    );
+    for_roles(path, action.role, action.role, action.handler())
+}
+
+/// The same for all rows of a list that are ticked.
+fn bulk<S: Selectable>(path: &'static str, bulk: &'static Bulk<S>) -> Page {
+    for_roles(path, bulk.action.role, bulk.action.role, bulk.handler())
 }
 
 fn for_roles(path: &'static str, reads: Role, changes: Role, handler: Handler) -> Page {

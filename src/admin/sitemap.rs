@@ -20,12 +20,33 @@ pub(crate) struct Access {
 pub(crate) struct PageInfo {
     /// Below `/admin`.
     pub(crate) path: Cow<'static, str>,
-    /// Where the navigation has it and what it is called there; `None` keeps it out.
-    pub(crate) nav: Option<(Group, &'static str)>,
+    /// `None` keeps it out of the navigation.
+    pub(crate) nav: Option<Listing>,
     pub(crate) access: Access,
     /// Whether its form takes a password that was typed lately; see
     /// [`password_again`](crate::admin::security::password_again).
     pub(crate) asks_again: bool,
+}
+
+/// Where the navigation has a page, and what it is called there.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Listing {
+    pub(crate) group: Group,
+    pub(crate) title: &'static str,
+    /// A drawing of `templates/sprite.html`.
+    pub(crate) icon: &'static str,
+    /// What is counted beside it.
+    pub(crate) counts: Option<Counted>,
+}
+
+/// Something that the navigation counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Counted {
+    /// Event subscriptions that need attention.
+    NeedingAttention,
+    /// Publish requests that were rejected in the last 24 hours.
+    Rejected,
+    DeadLetters,
 }
 
 /// A part of the navigation: pages that people need for the same.
@@ -66,7 +87,7 @@ pub(crate) struct NavGroup {
 /// A link in the navigation.
 pub(crate) struct NavLink {
     pub(crate) href: String,
-    pub(crate) title: &'static str,
+    pub(crate) listing: Listing,
     pub(crate) current: bool,
 }
 
@@ -118,17 +139,15 @@ impl SiteMap {
 
     fn links(&self, group: Group, current: Option<&str>, role: Role) -> Vec<NavLink> {
         let open = self.pages.iter().filter(|page| page.access.reads <= role);
-        let listed = open.filter_map(|page| match page.nav {
-            Some((its, title)) if its == group => Some((page.path.as_ref(), title)),
-            Some(_) | None => None,
-        });
-        listed
-            .map(|(page, title)| NavLink {
-                href: format!("/admin{}", page.trim_end_matches('/')),
-                title,
-                current: current == Some(page),
+        let listed = open.filter_map(|page| {
+            let listing = page.nav.filter(|listing| listing.group == group)?;
+            Some(NavLink {
+                href: format!("/admin{}", page.path.trim_end_matches('/')),
+                listing,
+                current: current == Some(page.path.as_ref()),
             })
-            .collect()
+        });
+        listed.collect()
     }
 
     /// What the page at `path` takes, `/admin` and a query included; `None` where there is no page.
@@ -222,7 +241,11 @@ mod tests {
             let groups = SITE_MAP.nav(path, Role::Viewer);
             let links = groups.iter().flat_map(|group| &group.links);
             let mut current = links.filter(|link| link.current);
-            assert_eq!(current.next().map(|link| link.title), expected, "{path}");
+            assert_eq!(
+                current.next().map(|link| link.listing.title),
+                expected,
+                "{path}"
+            );
             assert!(current.next().is_none(), "{path}");
         }
     }
@@ -232,7 +255,7 @@ mod tests {
         let shown = |role| {
             let groups = SITE_MAP.nav("/admin", role);
             let groups = groups.iter().map(|group| {
-                let links: Vec<_> = group.links.iter().map(|link| link.title).collect();
+                let links: Vec<_> = group.links.iter().map(|link| link.listing.title).collect();
                 format!("{}: {}", group.title, links.join(", "))
             });
             groups.collect::<Vec<_>>()

@@ -39,9 +39,9 @@ export class Administrator extends Visitor {
     const locate = (name) => this.page.getByRole("button", { name, exact: true });
     await this.#arriveBy(locate(button));
     // On a busy machine a test may outlive what a password that was typed once is enough for.
-    if (await this.page.getByRole("heading", { name: "Your password, please" }).isVisible()) {
+    if (await this.page.getByRole("heading", { name: "Confirm your password" }).isVisible()) {
       await this.type("Your password", PASSWORD);
-      await this.#arriveBy(locate("Go on"));
+      await this.#arriveBy(locate("Continue"));
     }
   }
 
@@ -53,7 +53,7 @@ export class Administrator extends Visitor {
 
   /** Follows a link of the page itself. */
   async follow(link) {
-    await this.#arriveBy(this.#main().getByRole("link", { name: link, exact: true }));
+    await this.#arriveBy(this.#main().getByRole("link", { name: link, exact: true }).first());
   }
 
   /** Opens what the first row of the page's only list with links leads to. */
@@ -78,7 +78,8 @@ export class Administrator extends Visitor {
   async goesTo(title) {
     await this.openMenu();
     const navigation = this.page.getByRole("navigation", { name: "Pages", exact: true });
-    await this.#arriveBy(navigation.getByRole("link", { name: title, exact: true }));
+    // Behind the title may stand a count: "Dead letters, in their queues: 2".
+    await this.#arriveBy(navigation.getByRole("link", { name: new RegExp(`^${title}( ?,|$)`) }));
   }
 
   /** Waits for the page with this heading. */

@@ -32,22 +32,23 @@ testBothWays("a filter is tried before and after it is saved", async (t, options
   await ann.page.goto("/admin/topics/orders/new-subscription");
   await ann.type("Name", "billing");
   await ann.type("Subject begins with", "/orders/d");
-  await ann.press("Try against stored events");
+  await ann.press("Try on stored events");
   await ann.sees("The filter matches 1 of the newest 3 events of orders");
   await ann.sees("Would match: 1", "Would not match: 2", "dear");
   await ann.sees('The filter wants subject begins with "/orders/d"', 'the event has "/orders/cheap"');
   assert.equal(await ann.page.getByLabel("Name", { exact: true }).inputValue(), "billing");
 
-  await ann.type("Webhook URL", receiver.url);
+  await ann.type("Endpoint URL", receiver.url);
   await ann.press("Create event subscription");
   await ann.isOn("billing");
-  await ann.follow("Try against stored events");
+  await ann.page.getByLabel("More actions").click();
+  await ann.follow("Try filter on stored events");
   await ann.isOn("The filter of billing, tried");
   await ann.sees("Would match: 1");
   await ann.follow("Try another filter");
   await ann.isOn("Edit event subscription billing");
   await ann.type("Subject begins with", "/orders/");
-  await ann.press("Try against stored events");
+  await ann.press("Try on stored events");
   await ann.sees("The filter that billing has now matches 1 of them.");
   await ann.sees("Newly matched: 2", "No longer matched: 0");
   await ann.leave();
@@ -64,13 +65,13 @@ test("clauses are added, removed and saved without JavaScript", async (t) => {
   };
   await ann.page.goto("/admin/topics/orders/new-subscription");
   await ann.type("Name", "billing");
-  await ann.press("Add a clause");
+  await ann.press("Add clause");
   await fill(1, "data.total", "NumberGreaterThan", "50");
-  await ann.press("Add a clause");
+  await ann.press("Add clause");
   const top = await clause(2).locator("legend").evaluate((legend) => legend.getBoundingClientRect().top);
   assert.ok(top >= 0, `the legend begins at ${top}`);
   await fill(2, "data.nothing", "IsNotNull", "");
-  await ann.press("Add a clause");
+  await ann.press("Add clause");
   await fill(3, "subject", "StringContains", "ea\nx");
   await ann.press("Remove clause 2");
   assert.equal(await clause(1).getByLabel("Values").inputValue(), "50");
@@ -81,16 +82,16 @@ test("clauses are added, removed and saved without JavaScript", async (t) => {
   assert.ok(keys.includes("data.total") && keys.includes("subject"), keys.join());
 
   await clause(1).getByLabel("Values").fill("much");
-  await ann.press("Try against stored events");
+  await ann.press("Try on stored events");
   await ann.page.getByRole("alert").getByRole("link", { name: "Clause 1, Values" }).waitFor();
   await clause(1).getByText('It must be a number, not "much".').waitFor();
   await clause(1).getByLabel("Values").fill("50");
-  await ann.press("Try against stored events");
+  await ann.press("Try on stored events");
   await ann.sees("The filter matches 1 of the newest 3 events of orders", "StringContains subject");
 
-  await ann.press("Write them as JSON");
-  await ann.press("Show them in rows");
-  await ann.type("Webhook URL", receiver.url);
+  await ann.press("Edit as JSON");
+  await ann.press("Edit as rows");
+  await ann.type("Endpoint URL", receiver.url);
   await ann.press("Create event subscription");
   await ann.isOn("billing");
   const path = "/topics/orders/eventSubscriptions/billing";
@@ -105,10 +106,10 @@ test("clauses are added, removed and saved without JavaScript", async (t) => {
 test("Enter in a field of the form saves it", async (t) => {
   const { ann, receiver } = await begin(t);
   await ann.page.goto("/admin/topics/orders/new-subscription");
-  await ann.press("Add a clause");
+  await ann.press("Add clause");
   await ann.press("Remove clause 1");
   await ann.type("Name", "billing");
-  await ann.type("Webhook URL", receiver.url);
+  await ann.type("Endpoint URL", receiver.url);
   await ann.page.getByLabel("Name", { exact: true }).press("Enter");
   await ann.isOn("billing");
   await ann.leave();
@@ -121,20 +122,20 @@ test("a bearer token is sent, and never shown again", async (t) => {
   const token = ann.page.getByLabel("Token", { exact: true });
   assert.equal(await token.isVisible(), false, "nothing is asked that the choice does not need");
   await ann.unfold("Credentials");
-  await ann.page.getByLabel("The webhook is shown").selectOption("Bearer");
+  await ann.page.getByLabel("Authentication").selectOption("Bearer");
   assert.equal(await token.getAttribute("type"), "password");
   await token.fill("hush-hush");
-  await ann.press("Add a clause");
+  await ann.press("Add clause");
   assert.equal(await token.inputValue(), "hush-hush", "what was typed is not lost");
   await ann.press("Remove clause 1");
   await ann.press("Save changes");
   await ann.isOn("billing");
-  await ann.sees("A fixed token (Bearer)");
+  await ann.sees("Bearer token");
   for (const path of ["", "/edit"]) {
     await ann.page.goto(`/admin/topics/orders/subscriptions/billing${path}`);
     assert.ok(!(await ann.page.content()).includes("hush-hush"));
   }
-  await ann.unfold("Notes and end");
+  await ann.unfold("Labels and expiration");
   await ann.type("Labels", "kept");
   await ann.press("Save changes");
   await appliance.publish(orders, [total("later", 1)]);
@@ -156,7 +157,7 @@ for (const javaScriptEnabled of [true, false]) {
     assert.equal(await ann.page.locator("details.fold[open]").count(), 0);
     await ann.sees("one event per request, answers within 30 s", "up to 30 attempts within 1 d");
     await ann.type("Name", "billing");
-    await ann.type("Webhook URL", receiver.url);
+    await ann.type("Endpoint URL", receiver.url);
     await ann.unfold("Delivery");
     await ann.type("Events per request", "many");
     await fold("delivery").locator("summary").click();
@@ -165,18 +166,18 @@ for (const javaScriptEnabled of [true, false]) {
     assert.ok(await isOpen("delivery"));
     await ann.type("Events per request", "10");
 
-    await ann.unfold("Headers of your own");
-    await ann.press("Add a header");
-    await ann.press("Add a header");
+    await ann.unfold("Custom headers");
+    await ann.press("Add header");
+    await ann.press("Add header");
     await header(1).getByLabel("Name").fill("X-Gone");
     await header(2).getByLabel("Name").fill("Host");
     await header(2).getByLabel("Value", { exact: true }).fill("hush-hush");
     await header(2).getByLabel("Secret: it is not shown again").check();
     await ann.press("Remove header 1");
     assert.equal(await header(1).getByLabel("Value", { exact: true }).getAttribute("type"), "password");
-    await ann.press("Add a header");
+    await ann.press("Add header");
     await header(2).getByLabel("Name").fill("X-Order");
-    await header(2).getByLabel("Its value is").selectOption("Dynamic");
+    await header(2).getByLabel("Value is").selectOption("Dynamic");
     await header(2).getByLabel("Field of the event").fill("subject");
     await ann.press("Create event subscription");
     await header(1).getByText("cannot be set").waitFor();

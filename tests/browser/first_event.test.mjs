@@ -21,7 +21,7 @@ testBothWays("from claiming to a delivered event within a minute", async (t, opt
   assert.ok(Date.now() - startedAt < MINUTE_MS, `${Date.now() - startedAt} ms`);
   await ann.sees("Delivered", "Attempt 1");
 
-  await ann.follow("Look at the request as it came");
+  await ann.follow("View the request as it came");
   await ann.isOn("orders-inspector");
   await ann.comesToSee("2 received");
   await ann.sees("Example.Created", "aeg-event-type: Notification");
@@ -34,18 +34,18 @@ testBothWays("through failures to a delivery, without waiting for the schedule",
   await ann.press("Create topic, inspector and subscription");
   await ann.press("Publish an event that fails twice");
   await ann.comesToSee("1 attempt of 30");
-  await ann.sees("Next attempt", "Busy", "503");
-  await ann.press("Try now");
+  await ann.sees("Attempt 2", "Busy", "503");
+  await ann.press("Retry now");
   await ann.isTold("The next attempt is made now.");
   await ann.comesToSee("2 attempts of 30");
-  await ann.press("Try now");
+  await ann.press("Retry now");
   await ann.comesToSee("After two failures it has been delivered.");
 
-  await ann.press("Publish an event that is refused");
+  await ann.press("Publish an event that is rejected");
   await ann.comesToSee("A 400 is never retried: the event has become a dead letter.");
   await ann.press("Let the inspector answer 200 and resubmit");
   await ann.isTold("has been resubmitted as delivery");
-  await ann.comesToSee("The dead letter has been sent again, and has arrived.");
+  await ann.comesToSee("The dead letter has been resubmitted, and has arrived.");
   await ann.goesTo("Dead letters");
   await ann.isOn("Dead letters");
   await ann.sees("No dead letters.");
@@ -55,13 +55,13 @@ testBothWays("through failures to a delivery, without waiting for the schedule",
 test("an inspector shows what comes while one looks", async (t) => {
   const { ann, appliance } = await begin(t);
   await ann.goesTo("Topics");
-  await ann.follow("Create the first topic");
+  await ann.follow("New topic");
   await ann.type("Name", "orders");
   await ann.press("Create topic");
   await ann.goesTo("Inspectors");
-  await ann.follow("Create an inspector");
+  await ann.follow("New inspector");
   await ann.type("Name", "bin");
-  await ann.type("Answers", "410");
+  await ann.type("Responses", "410");
   await ann.press("Create inspector");
   await ann.isTold("Inspector bin has been created.");
   await ann.press("Subscribe");

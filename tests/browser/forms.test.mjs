@@ -42,8 +42,8 @@ test("a draft stays with its page, but for what is secret in it", async (t) => {
   await appliance.createTopic("orders");
   await ann.page.goto("/admin/topics/orders/new-subscription");
   await ann.type("Name", "two words");
-  await ann.type("Webhook URL", "https://shop.example/in?code=hush");
-  await ann.page.getByLabel("Letter case of the subject counts").check();
+  await ann.type("Endpoint URL", "https://shop.example/in?code=hush");
+  await ann.page.getByLabel("Case-sensitive subject").check();
   await ann.press("Create event subscription");
   await ann.page.getByRole("alert").waitFor();
   const kept = await ann.page.evaluate(() => JSON.stringify(history.state));
@@ -52,8 +52,8 @@ test("a draft stays with its page, but for what is secret in it", async (t) => {
   await ann.page.goBack();
   await ann.isOn("New event subscription of orders");
   assert.equal(await ann.page.getByLabel("Name", { exact: true }).inputValue(), "two words");
-  assert.equal(await ann.page.getByLabel("Webhook URL", { exact: true }).inputValue(), "");
-  assert.ok(await ann.page.getByLabel("Letter case of the subject counts").isChecked());
+  assert.equal(await ann.page.getByLabel("Endpoint URL", { exact: true }).inputValue(), "");
+  assert.ok(await ann.page.getByLabel("Case-sensitive subject").isChecked());
   await ann.leave();
 });
 
@@ -61,7 +61,7 @@ test("a form with a clause added is gone back to, and shown keys are hidden agai
   const { appliance, ann } = await begin(t);
   await appliance.createTopic("orders");
   await ann.page.goto("/admin/topics/orders/new-subscription");
-  await ann.press("Add a clause");
+  await ann.press("Add clause");
   await ann.goesTo("Topics");
   await ann.page.goBack();
   await ann.isOn("New event subscription of orders");
@@ -79,7 +79,7 @@ test("a webhook that may not be called is told when it is saved, with what would
   await appliance.createTopic("orders");
   await ann.page.goto("/admin/topics/orders/new-subscription");
   await ann.type("Name", "billing");
-  await ann.type("Webhook URL", "http://10.1.2.3:9000/in");
+  await ann.type("Endpoint URL", "http://10.1.2.3:9000/in");
   await ann.press("Create event subscription");
   await ann.isTold("Event subscription billing has been created, but its webhook cannot be called yet");
   await ann.sees("10.1.2.3 is", "--egress-allow 10.1.2.3/32", "EVERPOST_EGRESS_ALLOW");
@@ -110,7 +110,7 @@ test("fields show for the choice that they belong to, and a renewed key at once"
   await ann.page.goto("/admin/new-topic");
   const mapping = ann.page.getByLabel("Mapping of custom events", { exact: true });
   assert.equal(await mapping.isVisible(), false);
-  await ann.page.getByLabel("Events come as").selectOption("CustomEventSchema");
+  await ann.page.getByLabel("Input schema").selectOption("CustomEventSchema");
   assert.equal(await mapping.isVisible(), true);
 
   await appliance.createTopic("orders");

@@ -132,7 +132,7 @@ function whatCameAlive(page) {
   return page.evaluate(() => {
     const taken = "taken" in window ? [`taken ${window.taken}`] : [];
     const strangers = [
-      "main :is(script, img:not(.brand > img), iframe, object, embed, svg:not(.shape, .chart > svg, .spark))",
+      "main :is(script, img:not(.brand > img), iframe, object, embed, svg:not(.icon, .plot, .plot svg, .spark, .strip))",
       "main :is(style, link, base, meta)",
       "[onerror], [onload], [href^='javascript:' i], [src='x']",
     ];

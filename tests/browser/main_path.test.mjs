@@ -22,7 +22,7 @@ testBothWays("from the set-up link to a dead letter that is resubmitted", async 
 
 async function createTopic(ann) {
   await ann.goesTo("Topics");
-  await ann.follow("Create the first topic");
+  await ann.follow("New topic");
   await ann.isOn("New topic");
   await ann.type("Name", "orders");
   await ann.press("Create topic");
@@ -37,10 +37,10 @@ async function hasScripts(ann, expected) {
 }
 
 async function subscribe(ann, receiver) {
-  await ann.follow("Create an event subscription");
+  await ann.follow("New subscription");
   await ann.isOn("New event subscription of orders");
   await ann.type("Name", "billing");
-  await ann.type("Webhook URL", receiver.url);
+  await ann.type("Endpoint URL", receiver.url);
   await ann.press("Create event subscription");
   await ann.isTold("Event subscription billing has been created.");
   await ann.isOn("billing");
@@ -51,7 +51,7 @@ async function subscribe(ann, receiver) {
 async function publish(ann, id) {
   await ann.goesTo("Topics");
   await ann.follow("orders");
-  await ann.follow("Publish an event");
+  await ann.follow("Publish event");
   await ann.isOn("Publish to orders");
   const example = JSON.parse(await ann.page.getByLabel("Events", { exact: true }).inputValue());
   await ann.type("Events", JSON.stringify([{ ...example[0], id }]));
@@ -80,11 +80,11 @@ async function findDeadLetter(ann, receiver) {
   receiver.script({ status: 400, body: "no field total" });
   await publish(ann, "order-2");
   await ann.comesToSee("UndeliverableDueToHttpBadRequest");
-  await ann.sees("Dead letter", "no field total", "A 400 is never retried.");
+  await ann.sees("Dead-lettered", "no field total", "A 400 is never retried.");
 
   await ann.goesTo("Dead letters");
   await ann.isOn("Dead letters");
-  await ann.sees("billing", "Rejected as a bad request", "400 BadRequest", "order-2");
+  await ann.sees("billing", "400 Bad Request", "Example.Created");
   await ann.openFirstRow();
   const [delivery] = ann.page.url().match(/\d+$/);
   await ann.isOn(`Dead letter ${delivery}`);
@@ -99,7 +99,7 @@ async function resubmit(ann, receiver, rejected) {
   await ann.press("Resubmit");
   await ann.isTold(`Dead letter ${rejected} has been resubmitted as delivery`);
   await ann.comesToSee("Delivered");
-  await ann.sees("Resubmitted", `Resubmission of delivery ${rejected}`);
+  await ann.sees("delivered", `Resubmission of delivery ${rejected}`);
   assert.deepEqual(ids(receiver).slice(3), ["order-2", "order-2"]);
 
   await ann.goesTo("Dead letters");

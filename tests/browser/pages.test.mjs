@@ -30,7 +30,7 @@ const PAGES = [
   ["/topics/{topic}", ORDERS],
   ["/topics/{topic}/keys", ORDERS, (ann) => ann.press("Show keys")],
   ["/topics/{topic}/keys/{key}/regenerate", `${ORDERS}/keys/key1/regenerate`],
-  ["/topics/{topic}/keys/token", `${ORDERS}/keys/token`, (ann) => ann.press("Make the token")],
+  ["/topics/{topic}/keys/token", `${ORDERS}/keys/token`, (ann) => ann.press("Create SAS token")],
   ["/topics/{topic}/delete", `${ORDERS}/delete`],
   ["/topics/{topic}/retention", `${IN_SHOP}/retention`],
   ["/topics/{topic}/publish", `${ORDERS}/publish`],
@@ -45,7 +45,7 @@ const PAGES = [
   ["/subscriptions", "/admin/subscriptions"],
   ["/subscriptions/pause", "/admin/subscriptions/pause?of=orders/billing&of=orders/reports"],
   ["/subscriptions/resume", "/admin/subscriptions/resume?of=orders/billing&of=orders/reports"],
-  ["/new-subscription", "/admin/subscriptions", (ann) => ann.press("Create")],
+  ["/new-subscription", "/admin/new-subscription"],
   ["/topics/{topic}/new-subscription", `${ORDERS}/new-subscription`],
   ["/topics/{topic}/new-subscription/draft", `${ORDERS}/new-subscription`, tryFilter],
   ["/topics/{topic}/subscriptions/{name}", BILLING],
@@ -55,10 +55,13 @@ const PAGES = [
   ["/topics/{topic}/subscriptions/{name}/signing", `${BILLING}/signing`],
   ["/topics/{topic}/subscriptions/{name}/signing/stop", `${BILLING}/signing/stop`],
   ["/topics/{topic}/subscriptions/{name}/url", `${ORDERS}/subscriptions/warehouse`,
-    (ann) => ann.press("Show with its query")],
-  ["/topics/{topic}/subscriptions/{name}/validate", BILLING, (ann) => ann.press("Validate again")],
-  ["/topics/{topic}/subscriptions/{name}/pause", BILLING, (ann) => ann.press("Pause deliveries")],
-  ["/topics/{topic}/subscriptions/{name}/resume", BILLING, (ann) => ann.press("Resume deliveries")],
+    (ann) => ann.press("Show with query")],
+  ["/topics/{topic}/subscriptions/{name}/validate", BILLING, async (ann) => {
+    await ann.page.getByLabel("More actions").click();
+    await ann.press("Validate again");
+  }],
+  ["/topics/{topic}/subscriptions/{name}/pause", BILLING, (ann) => ann.press("Pause")],
+  ["/topics/{topic}/subscriptions/{name}/resume", BILLING, (ann) => ann.press("Resume")],
   ["/topics/{topic}/subscriptions/{name}/delete", `${BILLING}/delete`],
   ["/events", "/admin/events"],
   ["/events/{key}", "/admin/events/61"],
@@ -82,7 +85,7 @@ const PAGES = [
   ["/users/{user}/role", "/admin/users/2", (ann) => ann.press("Change role")],
   ["/users/{user}/disable", "/admin/users/2", (ann) => ann.press("Disable")],
   ["/users/{user}/enable", "/admin/users/2", (ann) => ann.press("Enable")],
-  ["/users/{user}/password-link", "/admin/users/2", (ann) => ann.press("Make a password link")],
+  ["/users/{user}/password-link", "/admin/users/2", (ann) => ann.press("Create password link")],
   ["/users/{user}/end-sessions", "/admin/users/2", (ann) => ann.press("End all sessions")],
   ["/users/{user}/delete", "/admin/users/2/delete"],
   ["/sessions", "/admin/sessions"],
@@ -93,11 +96,12 @@ const PAGES = [
   ["/settings", "/admin/settings"],
   ["/settings/try-url", "/admin/settings", tryUrl("http://127.0.0.1:9000/in")],
   ["/system", "/admin/system"],
-  ["/system/count", "/admin/system", (ann) => ann.press("Count what is stored")],
-  ["/system/check", "/admin/system", (ann) => ann.press("Look through it")],
+  ["/system/count", "/admin/system", (ann) => ann.press("Recount")],
+  ["/system/check", "/admin/system", (ann) => ann.press("Check integrity")],
   ["/system/try-way-out", "/admin/system", tryWayOut()],
   ["/account", "/admin/account"],
   ["/account/second-factor", "/admin/account/second-factor"],
+  ["/account/time-zone", "/admin/account", (ann) => ann.press("Change time zone")],
   ["/account/password", "/admin/account", refusePassword],
   ["/inspectors", "/admin/inspectors"],
   ["/new-inspector", "/admin/new-inspector"],
@@ -107,18 +111,18 @@ const PAGES = [
   ["/inspectors/{name}/clear", `${BIN}/clear`],
   ["/inspectors/{name}/delete", `${BIN}/delete`],
   ["/inspectors/{name}/requests/{number}", `${BIN}/requests/2`],
-  ["/deliveries/{id}/try-now", "/admin/events/61", (ann) => ann.press("Try now")],
+  ["/deliveries/{id}/retry-now", "/admin/events/61", (ann) => ann.press("Retry now")],
   ["/playground", "/admin/playground"],
   ["/playground/filter", "/admin/playground/filter", tryPasted],
   ["/playground/convert", "/admin/playground/convert", (ann) => ann.press("Convert")],
   ["/playground/signature", "/admin/playground/signature", checkSignature],
-  ["/playground/token", "/admin/playground", (ann) => ann.press("Choose")],
+  ["/playground/token", "/admin/playground", (ann) => ann.press("Continue")],
   ["/api", "/admin/api"],
   ["/api/{operation}", "/admin/api/putEventSubscription"],
   ["/first-event", "/admin/first-event", refuse("Name of the topic", "o", createAll)],
   ["/first-event/publish", "/admin/first-event", beginGuide],
   ["/first-event/fail", GUIDE, (ann) => ann.press("Publish an event that fails twice")],
-  ["/first-event/refuse", GUIDE, (ann) => ann.press("Publish an event that is refused")],
+  ["/first-event/refuse", GUIDE, (ann) => ann.press("Publish an event that is rejected")],
   ["/first-event/repair", GUIDE, repair],
 ];
 
@@ -135,6 +139,7 @@ const NO_PAGES = [
 
 // They only lead back to a page that is looked at, or end sessions.
 const ENDINGS = [
+  "/topics/{topic}/subscriptions/{name}/retry-now",
   "/users/{user}/remove-second-factor",
   "/account/second-factor/remove",
   "/sessions/end",
@@ -148,13 +153,13 @@ const STATES = [
   ["topic nobody subscribed to", "/admin/topics/cloud"],
   ["topic form refused", "/admin/new-topic", refuse("Name", "two words", "Create topic")],
   ["topic form for custom events", "/admin/new-topic",
-    (ann) => ann.page.getByLabel("Events come as").selectOption("CustomEventSchema")],
+    (ann) => ann.page.getByLabel("Input schema").selectOption("CustomEventSchema")],
   ["subscription form refused for much", `${ORDERS}/new-subscription`, refuseMuch],
   ["namespace form refused", "/admin/new-namespace", refuse("Name", "two words", "Create namespace")],
   ["namespace topic", IN_SHOP, (ann) => ann.page.getByText("Publish from your own code").click()],
-  ["charts as a table", ORDERS, (ann) => ann.page.getByText("The same as a table").click()],
+  ["charts as a table", ORDERS, (ann) => ann.page.getByText("Show the charts as a table").click()],
   ["charts of a month", `${ORDERS}?range=30d`],
-  ["subscriptions none found", "/admin/subscriptions?text=nobody&state=Paused"],
+  ["subscriptions none found", "/admin/subscriptions?text=nobody&state=paused"],
   ["pull queue", `${IN_SHOP}/subscriptions/audit`,
     (ann) => ann.page.getByText("Receive with your own code").click()],
   ["pull queue with nothing in it", `${IN_SHOP}/subscriptions/idle`],
@@ -176,14 +181,14 @@ const STATES = [
   ["event long", "/admin/events/63?data=raw"],
   ["event nobody wanted", "/admin/events/66"],
   ["events none found", "/admin/events?id=nobody"],
-  ["events that nobody wanted", "/admin/events?unmatched=on"],
+  ["events that nobody wanted", "/admin/events?state=Unmatched"],
   ["rejected event of little", "/admin/rejected-events/1"],
   ["rejected events none found", "/admin/rejected-events?reason=nonsense"],
   ["events refused", "/admin/events?of=nobody&from=yesterday"],
   ["events older", "/admin/events?before=40&of=orders"],
   ["dead letters by event type", "/admin/dead-letters?group=type"],
   ["dead letters of nothing", "/admin/dead-letters?of=orders/billing"],
-  ["commands", REJECTED, (ann) => ann.page.getByText("The same on the command line").click()],
+  ["commands", REJECTED, (ann) => ann.page.getByText("Same on the command line").click()],
   ["inspector that nothing has come to", "/admin/inspectors/idle"],
   ["inspector form refused", "/admin/new-inspector", refuse("Name", "two words", "Create inspector")],
   ["URL blocked", "/admin/settings", tryUrl("http://169.254.169.254/latest")],
@@ -191,7 +196,7 @@ const STATES = [
   ["filter tried on all of a topic", "/admin/playground/filter", askEverybody],
   ["filter refused", "/admin/playground/filter", refuse("Filter", "[]", "Try it")],
   ["conversion refused", "/admin/playground/convert", refuse("Event", "{}", "Convert")],
-  ["token form refused", `${ORDERS}/keys/token`, refuse("Ends at (UTC)", "2020-01-01T00:00", "Make the token")],
+  ["token form refused", `${ORDERS}/keys/token`, refuse("Ends at", "2020-01-01T00:00", "Create SAS token")],
   ["API nothing found", "/admin/api?q=nonsense"],
   ["API of Service Bus", "/admin/api/peekLockDeadLetterInNamespace"],
   ["no such page", "/admin/nowhere"],
@@ -290,7 +295,7 @@ function refuse(label, text, button) {
 
 function tryUrl(url) {
   return async (ann) => {
-    await ann.type("URL to try", url);
+    await ann.type("URL to test", url);
     await ann.press("Try it");
     await ann.sees(url.split("/").slice(0, 3).join("/"));
   };
@@ -300,8 +305,8 @@ function tryUrl(url) {
 function tryWayOut(url) {
   return async (ann) => {
     const tried = url ?? `${appliance.url}/healthz`;
-    await ann.type("URL to try", tried);
-    await ann.press("Try the way out");
+    await ann.type("URL to test", tried);
+    await ann.press("Test connection");
     await ann.sees(new URL(tried).origin);
     await ann.sees(url ? "Blocked" : "Answered 200");
   };
@@ -314,14 +319,14 @@ async function beginGuide(ann) {
 }
 
 async function repair(ann) {
-  await ann.press("Publish an event that is refused");
+  await ann.press("Publish an event that is rejected");
   const resubmit = "Let the inspector answer 200 and resubmit";
   await ann.page.getByRole("button", { name: resubmit }).waitFor();
   await ann.press(resubmit);
 }
 
 async function subscribeAgain(ann) {
-  await ann.page.getByLabel("Deliver the events of").selectOption("inspected");
+  await ann.page.getByLabel("Deliver events of").selectOption("inspected");
   await ann.press("Subscribe");
 }
 
@@ -347,36 +352,36 @@ async function checkSignature(ann) {
 
 async function tryFilter(ann) {
   await ann.type("Subject begins with", "/orders/Word");
-  await ann.press("Try against stored events");
+  await ann.press("Try on stored events");
 }
 
 async function editClauses(ann) {
   await ann.follow(LONG_SUBSCRIPTION);
   await ann.follow("Edit");
-  await ann.press("Add a clause");
-  await ann.press("Try against stored events");
+  await ann.press("Add clause");
+  await ann.press("Try on stored events");
   await ann.page.getByRole("alert").waitFor();
 }
 
 async function editJson(ann) {
   await ann.follow(LONG_SUBSCRIPTION);
   await ann.follow("Edit");
-  await ann.press("Write them as JSON");
+  await ann.press("Edit as JSON");
 }
 
 async function chooseCredentials(ann) {
   await ann.unfold("Credentials");
   await ann.unfold("Dead letters");
-  await ann.page.getByLabel("The webhook is shown").selectOption("ClientCredentials");
-  await ann.page.getByLabel("Deliveries that are given up").selectOption("AzureBlob");
+  await ann.page.getByLabel("Authentication").selectOption("ClientCredentials");
+  await ann.page.getByLabel("On final failure").selectOption("AzureBlob");
 }
 
 async function addHeaders(ann) {
-  await ann.unfold("Headers of your own");
-  await ann.press("Add a header");
-  await ann.press("Add a header");
-  await ann.page.getByLabel("Its value is").last().selectOption("Dynamic");
-  await ann.type("Webhook URL", "https://shop.example/events");
+  await ann.unfold("Custom headers");
+  await ann.press("Add header");
+  await ann.press("Add header");
+  await ann.page.getByLabel("Value is").last().selectOption("Dynamic");
+  await ann.type("Endpoint URL", "https://shop.example/events");
   await ann.page.getByLabel("Name", { exact: true }).first().fill("headers");
   await ann.press("Create event subscription");
   await ann.page.getByRole("alert").waitFor();
@@ -384,18 +389,18 @@ async function addHeaders(ann) {
 
 async function refuseSubscription(ann) {
   await ann.type("Name", "billing2");
-  await refuse("Webhook URL", "ftp://shop.example/events", "Create event subscription")(ann);
+  await refuse("Endpoint URL", "ftp://shop.example/events", "Create event subscription")(ann);
 }
 
 async function refuseMuch(ann) {
   await ann.type("Name", "two words");
   await ann.unfold("Retries");
   await ann.type("Attempts", "31");
-  await refuse("Webhook URL", "ftp://shop.example/events", "Create event subscription")(ann);
+  await refuse("Endpoint URL", "ftp://shop.example/events", "Create event subscription")(ann);
 }
 
 async function refusePassword(ann) {
-  await ann.type("Present password", PASSWORD);
+  await ann.type("Current password", PASSWORD);
   await refuse("New password", "short", "Change password")(ann);
 }
 

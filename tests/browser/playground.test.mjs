@@ -68,7 +68,7 @@ test("an event is converted, or refused in words", async (t) => {
 
   const body = await ann.page.getByLabel("Body", { exact: true }).locator("code").textContent();
   await ann.type("Event", body);
-  await ann.page.getByLabel("Sent as", { exact: true }).selectOption("EventGridSchema");
+  await ann.page.getByLabel("Delivery schema", { exact: true }).selectOption("EventGridSchema");
   await ann.press("Convert");
   await ann.page.getByRole("alert").waitFor();
   await ann.sees("published as CloudEventSchemaV1_0 cannot be delivered as EventGridSchema");
@@ -108,13 +108,13 @@ for (const [topic, describe] of [["orders", "a topic"], ["shop/orders", "a names
     await appliance.createNamespace("shop");
     await appliance.manage("PUT", "/namespaces/shop/topics/orders", { properties: {} });
     await ann.page.goto(`/admin/topics/${encodeURIComponent(topic)}`);
-    await ann.follow("Make a token that ends by itself");
-    await ann.page.getByLabel("Ends at (UTC)").fill("2020-01-01T00:00");
-    await ann.press("Make the token");
+    await ann.follow("Create SAS token");
+    await ann.page.getByLabel("Ends at").fill("2020-01-01T00:00");
+    await ann.press("Create SAS token");
     await ann.sees("This has passed; it must lie in the future.");
     await ann.page.getByLabel("Made with").selectOption("key2");
-    await ann.page.getByLabel("Ends at (UTC)").fill("2099-01-01T00:00");
-    await ann.press("Make the token");
+    await ann.page.getByLabel("Ends at").fill("2099-01-01T00:00");
+    await ann.press("Create SAS token");
     await ann.sees("Publish with it", "regenerating key2 ends it at once");
     const token = await ann.page.locator('[data-copy="token"]').textContent();
     const url = await ann.page.locator('[data-copy="publish URL"]').textContent();

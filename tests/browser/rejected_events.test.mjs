@@ -11,14 +11,14 @@ testBothWays("from the overview to the reason of a refused request", async (t, o
 
   const reason = await appliance.publishRefused(orders, '[{"id": "order-1", "subject": "/1"}]');
   await appliance.publishRefused(invoices, "[");
-  await ann.reloadsUntil("Refused publish requests in 24 h");
-  await ann.follow("2 Refused publish requests in 24 h");
+  await ann.reloadsUntil("2 rejected");
+  await ann.follow("View requests: Publish requests");
   await ann.isOn("Rejected events");
   await ann.page.getByLabel("Topic", { exact: true }).selectOption("orders");
-  await ann.press("Search");
+  await ann.press("Filter");
   await ann.sees("400 BadRequest", firstSentence(reason));
   await ann.openFirstRow();
-  await ann.isOn("Refused request 1");
+  await ann.isOn("Rejected request 1");
   await ann.sees(firstSentence(reason), '"id": "order-1"', "36 B");
   await ann.leave();
 });

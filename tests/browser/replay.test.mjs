@@ -23,7 +23,7 @@ testBothWays("dead letters are replayed and one is mended", async (t, options) =
 const order = (id) => ({
   id,
   eventType: "Order.Paid",
-  subject: "/orders/7",
+  subject: `/orders/${id}`,
   eventTime: "2026-11-21T06:40:53.138Z",
   dataVersion: "1",
   data: { total: null },
@@ -47,6 +47,7 @@ async function deadLetters(appliance, receiver) {
 async function replayAll(ann, receiver) {
   await ann.goesTo("Dead letters");
   await ann.reloadsUntil(`${DEAD_LETTERS}`);
+  await ann.page.getByLabel("More actions").click();
   await ann.follow("Resubmit all that match…");
   await ann.isOn(`Resubmit ${DEAD_LETTERS} dead letters?`);
   await ann.press("Start replay job");
@@ -62,6 +63,7 @@ async function pauseAndCancel(ann, appliance, topic, receiver) {
   await refuse(appliance, topic, receiver, ["late-1", "late-2", "late-3"]);
   await ann.goesTo("Dead letters");
   await ann.reloadsUntil("late-3");
+  await ann.page.getByLabel("More actions").click();
   await ann.follow("Resubmit all that match…");
   await ann.type("Events per second", "0.001");
   await ann.press("Start replay job");
@@ -69,8 +71,8 @@ async function pauseAndCancel(ann, appliance, topic, receiver) {
   await ann.press("Pause");
   await ann.isTold("Replay job 2 is paused.");
   await ann.press("Resume");
-  await ann.isTold("Replay job 2 goes on.");
-  await ann.follow("Cancel");
+  await ann.isTold("Replay job 2 is resumed.");
+  await ann.follow("Cancel…");
   await ann.isOn("Cancel replay job 2?");
   await ann.press("Cancel replay job");
   await ann.isTold("Replay job 2 is cancelled.");

@@ -92,7 +92,7 @@ test("pages lead to the login, and the login back to them", async () => {
   await ann.page.goto("/admin/events?id=order-1");
   await ann.signIn();
   await ann.isOn("Events");
-  assert.equal(await ann.page.getByLabel("Event id", { exact: true }).inputValue(), "order-1");
+  assert.equal(await ann.page.getByLabel("Event ID", { exact: true }).inputValue(), "order-1");
   await ann.leave();
 });
 

@@ -7,8 +7,8 @@ import { Appliance } from "../clients/appliance.mjs";
 import { Administrator } from "./administrator.mjs";
 import { openBrowser } from "./visitor.mjs";
 
-const LIGHT = "rgb(246, 247, 248)";
-const DARK = "rgb(20, 24, 27)";
+const LIGHT = "rgb(246, 247, 249)";
+const DARK = "rgb(15, 20, 24)";
 
 let browser;
 let appliance;
@@ -43,7 +43,7 @@ for (const javaScriptEnabled of [true, false]) {
     assert.equal(await background(ann), DARK);
     assert.deepEqual(await ann.barriers(), []);
 
-    await choose(ann, "As the system", javaScriptEnabled);
+    await choose(ann, "System", javaScriptEnabled);
     assert.equal(await background(ann), LIGHT);
     await ann.page.emulateMedia({ colorScheme: "dark" });
     assert.equal(await background(ann), DARK);

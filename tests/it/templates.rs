@@ -53,10 +53,12 @@ fn only_parts_are_printed_as_they_are() {
                 .map(str::trim)
                 .filter(|part| is_type_name(part))
             {
-                let derived = text.contains(&format!("struct {part} {{"))
-                    && text.contains("#[template(path = \"admin/parts/");
-                if !derived {
-                    faults.push(format!("{path}: {part} has no template of a part here"));
+                let item = ["(", " {"].iter().find_map(|after| {
+                    let (before, _) = text.split_once(&format!("struct {part}{after}"))?;
+                    before.rsplit("\n\n").next()
+                });
+                if !item.is_some_and(|item| item.contains("#[template(")) {
+                    faults.push(format!("{path}: {part} has no template of its own"));
                 }
             }
         }
@@ -143,7 +145,8 @@ fn without_blocks(tag: &str) -> String {
     text
 }
 
-fn templates() -> Vec<(String, String)> {
+/// The templates: paths and texts.
+pub(crate) fn templates() -> Vec<(String, String)> {
     files("templates", "html")
 }
 

@@ -1,9 +1,10 @@
-//! The words that people read, outside of the admin pages: those that everybody uses, and one for one thing.
+//! The words that people read: those that everybody uses, and one for one thing.
 
 use everpost::api::{self, ApiOptions};
 use serde_json::Value;
 
 use crate::documents::{documents, read};
+use crate::templates::templates;
 use crate::tidy::product_sources;
 
 /// What is not said, in any letter case, and what is said instead. Of the beginning of a word, `refus*`.
@@ -136,13 +137,21 @@ fn texts() -> Vec<(String, String)> {
         found.extend(texts.map(|text| (path.clone(), text.to_owned())));
     }
     for (path, text) in product_sources() {
-        if !path.starts_with("src/admin/") {
-            // A text without a space is a name for programs.
-            let texts = literals(&text)
-                .into_iter()
-                .filter(|text| text.contains(' '));
-            found.extend(texts.map(|text| (path.clone(), text)));
-        }
+        // A text without a space is a name for programs.
+        let texts = literals(&text)
+            .into_iter()
+            .filter(|text| text.contains(' '));
+        found.extend(texts.map(|text| (path.clone(), text)));
+    }
+    for (path, text) in templates() {
+        // What stands outside of tags, and in those attributes that are read out.
+        let outside = text.split('<').filter_map(|piece| piece.split_once('>'));
+        let outside = outside.map(|(_, text)| text);
+        let attributes = ["title=\"", "aria-label=\"", "placeholder=\""].into_iter();
+        let attributes = attributes.flat_map(|name| text.split(name).skip(1));
+        let attributes = attributes.filter_map(|rest| rest.split('"').next());
+        let texts = outside.chain(attributes).map(str::to_owned);
+        found.extend(texts.map(|text| (path.clone(), text)));
     }
     found
 }

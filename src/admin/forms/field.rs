@@ -3,11 +3,12 @@
 use askama::Template;
 
 use crate::admin::forms::form::{Form, Refusal};
+use crate::admin::reader::Reader;
 use crate::admin::widgets::part;
 
 /// A field ready to print.
 #[derive(Clone, Debug, Template)]
-#[template(path = "admin/parts/field.html")]
+#[template(path = "widgets/field.html")]
 pub(crate) struct Field {
     name: String,
     label: &'static str,
@@ -92,9 +93,16 @@ impl Field {
         Self::with_kind("text", name, label, form)
     }
 
-    /// A date and a time of day.
+    /// A date and a time of day, by the clocks of the reader.
     pub(crate) fn moment(name: &str, label: &'static str, form: &Form) -> Self {
-        Self::with_kind("datetime-local", name, label, form)
+        let zone = &Reader::current().zone;
+        let mut field = Self::with_kind("datetime-local", name, label, form);
+        if let Control::Line { value, .. } = &mut field.control
+            && let Some(at) = zone.moment(value)
+        {
+            *value = zone.typed(at);
+        }
+        field.hint(format!("In {}.", zone.name()))
     }
 
     /// A password, never filled in by us. `autocomplete` tells the browser whether it is a new one.
@@ -298,7 +306,7 @@ pub(crate) struct Section {
 
 /// What is wrong with a form, above it.
 #[derive(Clone, Debug, Template)]
-#[template(path = "admin/parts/problem.html")]
+#[template(path = "widgets/problem.html")]
 pub(crate) struct Problem {
     faults: Vec<Fault>,
 }

@@ -20,7 +20,7 @@ pub(crate) struct FormPage {
 }
 
 #[derive(Template)]
-#[template(path = "admin/form.html")]
+#[template(path = "pages/form.html")]
 struct Drawn {
     frame: Frame,
     problem: Option<Problem>,

@@ -46,7 +46,7 @@ const MEANINGS: [(&str, &str); 9] = [
     ),
 ];
 
-/// Where and why a text is no JSON.
+/// Where a text is no JSON.
 pub(crate) fn words(error: &Error) -> String {
     let said = error.to_string();
     let meaning = MEANINGS.iter().find(|(part, _)| said.contains(part));

@@ -2,6 +2,7 @@
 
 pub(crate) mod faults;
 pub(crate) mod field;
+pub(crate) mod filled;
 pub(crate) mod form;
 pub(crate) mod form_page;
 pub(crate) mod json_fault;

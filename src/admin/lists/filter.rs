@@ -1,7 +1,6 @@
 //! What the filters of lists have in common: whose rows, with which words, from when to when.
 
-use crate::admin::forms::field::Field;
-use crate::admin::forms::form::Form;
+use crate::admin::reader::Reader;
 use crate::admin::security::session::Visitor;
 use crate::base::Timestamp;
 use crate::model::event_filter::TextSearch;
@@ -21,12 +20,6 @@ pub(crate) fn topic(registry: &Registry, name: &str) -> Result<Option<TopicId>, 
     let name = TopicName::parse(&name).map_err(|_| NoSuchTopic)?;
     let entry = registry.topic(&name).ok_or(NoSuchTopic)?;
     Ok(Some(entry.topic.id))
-}
-
-/// The choice among all topics.
-pub(crate) fn topic_field(registry: &Registry, form: &Form) -> Field {
-    let options = topic_options(registry, "All topics");
-    Field::grouped_choice("topic", "Topic", vec![("", options)], form)
 }
 
 /// All topics to choose from, or `none` of them: values and their texts.
@@ -99,12 +92,6 @@ fn taken_apart(of: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// The field to choose one of them with.
-pub(crate) fn of_field(registry: &Registry, form: &Form) -> Field {
-    let options = of_options(registry, "All topics");
-    Field::grouped_choice("of", "Topic or subscription", vec![("", options)], form)
-}
-
 /// All topics and subscriptions to choose from, or `none` of them: values and their texts.
 pub(crate) fn of_options(registry: &Registry, none: &str) -> Vec<(String, String)> {
     let mut options = vec![(String::new(), none.to_owned())];
@@ -131,28 +118,20 @@ pub(crate) fn sought(text: &str, visitor: &Visitor) -> Option<TextSearch> {
     })
 }
 
-/// The field to type it into.
-pub(crate) fn text_field(visitor: &Visitor, form: &Form) -> Field {
-    let hint = match visitor.sees_data() {
-        true => "In the event's id, type, subject or data.",
-        false => "In the event's id, type or subject.",
-    };
-    Field::line("text", "Text", form).hint(hint)
+/// What the field to type it into is called.
+pub(crate) fn search_label(sees_data: bool) -> &'static str {
+    match sees_data {
+        true => "ID, type, subject or data",
+        false => "ID, type or subject",
+    }
 }
 
-/// `2026-11-21T06:40`, as browsers write it, or RFC 3339; `None` for what is no moment.
+/// A moment as the reader writes it, or RFC 3339; `None` for what is no moment.
 pub(crate) fn moment(text: &str) -> Option<Timestamp> {
-    let spellings = [text.to_owned(), format!("{text}:00Z"), format!("{text}Z")];
-    let mut moments = spellings.iter().filter_map(|text| text.parse().ok());
-    moments.next()
+    Reader::current().zone.moment(text)
 }
 
 /// The same in UTC, as programs write it; empty for what is no moment.
 pub(crate) fn in_utc(text: &str) -> String {
     moment(text).map_or_else(String::new, |at| at.to_string())
-}
-
-/// A moment as the browser's field has it.
-pub(crate) fn as_typed(at: &str) -> String {
-    at.get(..16).unwrap_or(at).to_owned()
 }

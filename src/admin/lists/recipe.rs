@@ -7,7 +7,7 @@ use crate::admin::widgets::part;
 
 /// Commands that do or show what the page does.
 #[derive(Clone, Debug, Default, Template)]
-#[template(path = "admin/parts/recipe.html")]
+#[template(path = "widgets/recipe.html")]
 pub(crate) struct Recipe {
     commands: Vec<(&'static str, String)>,
     needs_token: bool,

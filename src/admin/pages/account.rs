@@ -6,10 +6,12 @@ use askama::Template;
 use axum::extract::State;
 use axum::response::{IntoResponse, Redirect};
 use http::StatusCode;
+use serde::{Deserialize, Serialize};
 
 use crate::admin::bare::draw_with;
 use crate::admin::error::PageResult;
 use crate::admin::forms::field::{Field, Problem, mark};
+use crate::admin::forms::filled::Filled;
 use crate::admin::forms::form::Refusal;
 use crate::admin::frame::Frame;
 use crate::admin::pages::sessions::SessionTable;
@@ -22,13 +24,13 @@ use crate::admin::site::Site;
 use crate::admin::widgets::Flash;
 use crate::admin::widgets::print;
 use crate::admin::widgets::print::sentence;
+use crate::admin::zone::Zone;
 use crate::broker::people::PeopleError;
 
 #[derive(Template)]
-#[template(path = "admin/account.html")]
+#[template(path = "pages/account.html")]
 struct AccountPage {
     frame: Frame,
-    role: &'static str,
     problem: Option<Problem>,
     password_fields: [Field; 2],
     has_second_factor: bool,
@@ -36,6 +38,16 @@ struct AccountPage {
     recovery_codes: String,
     remove_fields: [Field; 1],
     sessions: SessionTable,
+    zone: Filled<ZoneForm>,
+    zones: Vec<(String, String)>,
+}
+
+/// In which zone times are shown.
+#[derive(Default, Serialize, Deserialize)]
+#[serde(default)]
+struct ZoneForm {
+    /// By its name in the IANA database; empty for that of the browser.
+    zone: String,
 }
 
 /// The account.
@@ -56,7 +68,7 @@ pub(crate) async fn draw_account(
         Some(_) => StatusCode::UNPROCESSABLE_ENTITY,
     };
     let mut password_fields = [
-        Field::password("present", "Present password", "current-password").required(),
+        Field::password("present", "Current password", "current-password").required(),
         new_password("New password"),
     ];
     let mut remove_fields = [own_password::password_field()];
@@ -64,13 +76,16 @@ pub(crate) async fn draw_account(
     let problem = mark(all_fields, refusal);
     let page = AccountPage {
         frame: Frame::new(visitor, "Your account"),
-        role: visitor.role.name(),
         problem,
         password_fields,
         has_second_factor: user.has_second_factor,
         recovery_codes: print::plural(recovery_codes, "recovery code", "recovery codes"),
         remove_fields,
         sessions: SessionTable::read(site, visitor, Some(visitor.id)).await?,
+        zone: Filled::with(ZoneForm {
+            zone: user.time_zone.unwrap_or_default(),
+        }),
+        zones: zones(),
     };
     Ok(draw_with(status, &page))
 }
@@ -110,4 +125,29 @@ pub(crate) async fn change_password(
         Err(error) => return Err(error.into()),
     };
     draw_account(&site, &visitor, Some(refusal)).await
+}
+
+/// All zones to choose from, that of the browser first.
+fn zones() -> Vec<(String, String)> {
+    let own = (String::new(), "That of the browser".to_owned());
+    let names = Zone::names().iter().cloned();
+    let names = names.map(|name| (name.clone(), name));
+    std::iter::once(own).chain(names).collect()
+}
+
+/// Chooses the zone in which times are shown.
+pub(crate) async fn change_zone(
+    State(site): State<Arc<Site>>,
+    Submitted { visitor, form }: Submitted,
+) -> PageResult {
+    let ZoneForm { zone } = Filled::sent(&form).values;
+    if !zone.is_empty() && Zone::named(&zone).is_none() {
+        let refusal = Refusal::of("zone", "There is no such time zone.");
+        return draw_account(&site, &visitor, Some(refusal)).await;
+    }
+    let chosen = Some(zone).filter(|zone| !zone.is_empty());
+    let accounts = site.people.accounts();
+    accounts.set_time_zone(visitor.id, chosen).await?;
+    visitor.tell(Flash::done("Time zone changed.")).await?;
+    Ok(Redirect::to("/admin/account").into_response())
 }

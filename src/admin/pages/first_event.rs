@@ -18,8 +18,8 @@ use crate::admin::forms::field::{Field, Problem, mark};
 use crate::admin::forms::form::{Form, Refusal};
 use crate::admin::frame::Frame;
 use crate::admin::lists::link;
+use crate::admin::pages::delivery::DeliveryCard;
 use crate::admin::pages::inspectors::deliver_to;
-use crate::admin::pages::timeline::DeliveryCard;
 use crate::admin::paths::{event_page, inspector_page, topic_page};
 use crate::admin::security::csrf::Submitted;
 use crate::admin::security::session::Visitor;
@@ -91,7 +91,7 @@ impl Done {
 }
 
 #[derive(Template)]
-#[template(path = "admin/first_event.html")]
+#[template(path = "pages/first_event.html")]
 struct FirstEventPage {
     frame: Frame,
     problem: Option<Problem>,
@@ -352,13 +352,12 @@ async fn sent(
         next = newest.and_then(|resubmission| resubmission.as_event);
         line.push(event);
     }
-    Ok(Sent::new(site, visitor, line, back))
+    Ok(Sent::new(visitor, line, back))
 }
 
 impl Sent {
     /// An event and those that it was resubmitted as, one after the other.
-    fn new(site: &Site, visitor: &Visitor, line: Vec<EventDetail>, back: &str) -> Option<Self> {
-        let registry = site.broker.registry();
+    fn new(visitor: &Visitor, line: Vec<EventDetail>, back: &str) -> Option<Self> {
         let path = event_page(line.first()?.stored.key);
         let deliveries = line.into_iter().flat_map(|event| event.deliveries);
         let deliveries: Vec<_> = deliveries.collect();
@@ -370,9 +369,7 @@ impl Sent {
             dead_letter: dead.map(|row| row.id),
             deliveries: deliveries
                 .into_iter()
-                .map(|each| {
-                    DeliveryCard::new(each, &registry, visitor.now).with_try_now(visitor, back)
-                })
+                .map(|each| DeliveryCard::new(each, visitor).with_retry(back))
                 .collect(),
         })
     }

@@ -4,9 +4,9 @@ use askama::Template;
 use axum::response::{IntoResponse, Redirect, Response};
 use serde::Deserialize;
 
+use crate::admin::action::Confirm;
 use crate::admin::error::PageError;
 use crate::admin::frame::Frame;
-use crate::admin::pages::confirm::Confirm;
 use crate::admin::security::session::Visitor;
 use crate::admin::widgets::part;
 use crate::model::access::{AccessKeys, KeyName};
@@ -50,7 +50,7 @@ impl OnlyKey {
 
 /// The keys ready to print.
 #[derive(Template)]
-#[template(path = "admin/parts/keys.html")]
+#[template(path = "widgets/keys.html")]
 pub(crate) struct Keys {
     /// The page that they are on.
     path: String,
@@ -62,6 +62,7 @@ pub(crate) struct Keys {
     may_renew: bool,
     /// What is published to has tokens of its own.
     may_sign: bool,
+    note: &'static str,
 }
 
 struct KeyRow {
@@ -87,6 +88,7 @@ impl Keys {
             may_see: visitor.may_send(&format!("{path}/keys")),
             may_renew: visitor.may_open(&format!("{path}/keys/key1/regenerate")),
             may_sign: visitor.may_open(&format!("{path}/keys/token")),
+            note: "Move your clients to the other key before you regenerate one.",
         }
     }
 }
@@ -96,6 +98,13 @@ pub(crate) fn named(text: &str) -> Result<KeyName, PageError> {
     let mut keys = [KeyName::Key1, KeyName::Key2].into_iter();
     let found = keys.find(|key| key.to_string() == text);
     found.ok_or_else(|| PageError::NotFound(format!("key {text}")))
+}
+
+impl Keys {
+    /// The same with another note below.
+    pub(crate) fn noting(self, note: &'static str) -> Self {
+        Self { note, ..self }
+    }
 }
 
 /// Leads from the form that renews `key` to that key on the page at `path`: whoever may renew one has to see it
@@ -114,7 +123,7 @@ pub(crate) fn ask_to_regenerate(
     Confirm {
         frame: Frame::new(visitor, format!("Regenerate {key} of {of}?")),
         consequences: vec![
-            format!("Whoever uses {key}, or signatures made with it, is refused at once."),
+            format!("Whoever uses {key}, or signatures made with it, is rejected at once."),
             "The other key stays as it is: have your clients use it first.".to_owned(),
         ],
         button: "Regenerate",

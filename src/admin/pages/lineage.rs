@@ -6,14 +6,14 @@ use askama::Template;
 use crate::admin::pages::replays::replay_page;
 use crate::admin::paths::event_page;
 use crate::admin::widgets::print;
-use crate::admin::widgets::{Moment, part};
+use crate::admin::widgets::{Time, part};
 use crate::model::delivery::DeliveryId;
 use crate::model::event::EventKey;
 use crate::store::views::{DeliveryDetail, DeliveryRow, LineageRow};
 
 /// What a delivery was sent again as.
 #[derive(Template)]
-#[template(path = "admin/parts/resubmitted.html")]
+#[template(path = "widgets/resubmitted.html")]
 pub(crate) struct Resubmitted {
     url: Option<String>,
     delivery: Option<Link>,
@@ -24,7 +24,7 @@ pub(crate) struct Resubmitted {
 
 /// What something is the resubmission of.
 #[derive(Template)]
-#[template(path = "admin/parts/origin.html")]
+#[template(path = "widgets/origin.html")]
 pub(crate) struct Origin {
     delivery: Link,
     /// Named where it is another one.
@@ -52,14 +52,14 @@ struct AtTopic {
 }
 
 struct When {
-    at: Moment,
+    at: Time,
     job: Option<Link>,
 }
 
 impl When {
     fn new(line: &LineageRow) -> Self {
         Self {
-            at: Moment::at(line.resubmitted_at),
+            at: Time::at(line.resubmitted_at),
             job: line.replay_job.map(|id| Link {
                 text: format!("replay job {id}"),
                 href: replay_page(id),

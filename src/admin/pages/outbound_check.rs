@@ -9,7 +9,7 @@ use crate::admin::pages::url_trial::{Judged, UrlTrial};
 use crate::admin::widgets::facts::Facts;
 use crate::admin::widgets::print;
 use crate::admin::widgets::print::sentence;
-use crate::admin::widgets::{Badge, Moment, Tone, part};
+use crate::admin::widgets::{Badge, Time, Tone, part};
 use crate::broker::diagnostics::OutboundCheck;
 use crate::model::clock_skew::ClockSkew;
 use crate::outbound::connectivity::{Call, Connectivity, Reached};
@@ -17,16 +17,16 @@ use crate::outbound::connectivity::{Call, Connectivity, Reached};
 /// Where it is tried.
 pub(crate) const TRIAL: UrlTrial = UrlTrial {
     action: "/admin/system/try-way-out",
-    button: "Try the way out",
+    button: "Test connection",
     hint: "Its host is looked up, and one HEAD request is made to it, as the rules for webhooks allow. Nothing \
            of the answer but its status and its time is shown.",
 };
 
 /// What became of the last trial.
 #[derive(Template)]
-#[template(path = "admin/parts/way_out.html")]
+#[template(path = "widgets/way_out.html")]
 pub(crate) struct Tried {
-    at: Moment,
+    at: Time,
     judged: Judged,
     steps: Facts,
     /// What is to be done about the clock; empty for nothing.
@@ -41,7 +41,7 @@ impl Tried {
         let judged = Judged::new(tried.place.clone(), &connectivity.verdict);
         let skew = skew(connectivity).filter(|skew| skew.is_too_much());
         Self {
-            at: Moment::at(tried.at),
+            at: Time::at(tried.at),
             judged: match &connectivity.call {
                 Some(call) => judged.with_badge(ended(call)),
                 None => judged,
@@ -111,7 +111,7 @@ fn advice(skew: ClockSkew) -> String {
     format!(
         "The clock of this appliance is {} {way}, unless the other one is wrong: try a second URL to be sure. \
          Have the machine set its clock by NTP, and look with timedatectl whether it does. Shared access \
-         signatures end by this clock, and receivers refuse signed requests whose time is some minutes off.",
+         signatures end by this clock, and receivers reject signed requests whose time is some minutes off.",
         print::span(by)
     )
 }

@@ -1,56 +1,50 @@
 //! The first page: what needs attention, and how things stand.
 
-use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
 use askama::Template;
 use axum::extract::{Query, State};
 
+use crate::admin::action::{ActionButton, Subject as _};
 use crate::admin::bare::draw;
 use crate::admin::error::PageResult;
 use crate::admin::frame::Frame;
 use crate::admin::lists::link;
 use crate::admin::lists::recipe::Recipe;
 use crate::admin::pages::events::EventTable;
-use crate::admin::pages::last_day::TopicDays;
 use crate::admin::pages::queue_depths::QueueDepths;
 use crate::admin::pages::rejected_events;
-use crate::admin::pages::subscriptions::{SubscriptionState, state};
+use crate::admin::pages::subscriptions::{RESUME, RETRY_NOW, Subscription, VALIDATE};
 use crate::admin::pages::topics::TopicTable;
-use crate::admin::pages::traffic::{RangeChoice, Traffic};
-use crate::admin::paths::subscription_page;
+use crate::admin::pages::traffic::{RangeChoice, Traffic, bound};
 use crate::admin::security::session::Visitor;
 use crate::admin::site::Site;
-use crate::admin::widgets::{Badge, Tone};
-use crate::admin::widgets::{hint, print};
+use crate::admin::standing::{Standing, State as Stand};
+use crate::admin::widgets::chart::Spark;
+use crate::admin::widgets::figure::{Figure, Look};
+use crate::admin::widgets::{Badge, Icon, Tone, filters, print, response};
 use crate::base::Timestamp;
-use crate::model::dead_letter::DeadLetterReason;
-use crate::model::probation::Health;
-use crate::model::registry::{Registry, TopicEntry};
-use crate::model::subscription::{EventSubscription, SubscriptionId};
-use crate::store::views::{DeadLetterGroup, EventQuery, TrafficOf};
+use crate::model::registry::TopicEntry;
+use crate::model::subscription::SubscriptionStatus;
+use crate::store::views::{EventQuery, TrafficOf, TrafficSlot};
 
-/// Events shown.
-const EVENTS_SHOWN: usize = 10;
-
-/// Rows of the list of what needs attention; the rest is counted.
-const CONCERNS_SHOWN: usize = 20;
-
-/// How far back refused publish requests are told of.
-const DAY: Duration = Duration::from_secs(24 * 3_600);
+/// Rows of each list.
+const CONCERNS_SHOWN: usize = 5;
+const TOPICS_SHOWN: usize = 10;
+const EVENTS_SHOWN: usize = 8;
 
 #[derive(Template)]
-#[template(path = "admin/overview.html")]
+#[template(path = "pages/overview.html")]
 struct OverviewPage {
     frame: Frame,
     /// Whether there is nothing yet, so that the way to a first event is shown to whoever may go it.
     is_new: bool,
-    /// Whether all is well.
-    health: Badge,
-    /// The state of things in one sentence.
-    standing: String,
-    tiles: Vec<Tile>,
+    all: u64,
+    ill: u64,
+    /// For how long the oldest delivery has been due that may be sent.
+    overdue: Option<Duration>,
+    figures: Vec<Figure>,
     concerns: Vec<Concern>,
     more_concerns: usize,
     traffic: Traffic,
@@ -59,21 +53,21 @@ struct OverviewPage {
     recipe: Recipe,
 }
 
-/// A figure with what it counts.
-struct Tile {
-    label: &'static str,
-    figure: String,
-    href: &'static str,
-}
-
-/// Something that needs attention.
+/// Something that needs attention, and the action that helps.
 struct Concern {
     badge: Badge,
     title: String,
     href: String,
     text: String,
-    /// Where to do something about it, if that is not on its page.
-    step: Option<(&'static str, String)>,
+    /// Until when deliveries are held.
+    held_until: Option<Timestamp>,
+    since: Option<Timestamp>,
+    step: Step,
+}
+
+enum Step {
+    Button(ActionButton),
+    Link(&'static str, String),
 }
 
 /// The overview.
@@ -82,249 +76,281 @@ pub(crate) async fn show(
     State(site): State<Arc<Site>>,
     Query(range): Query<RangeChoice>,
 ) -> PageResult {
-    let registry = site.broker.registry();
-    let depths = QueueDepths::of_all(&site, &registry).await?;
+    let (standing, now) = (&visitor.standing, visitor.now);
+    let registry = &standing.registry;
+    let depths = QueueDepths::of_all(&site, registry).await?;
     let recent = EventQuery {
         limit: EVENTS_SHOWN,
         ..EventQuery::default()
     };
     let recent = site.views.events(recent).await?;
-    let days = TopicDays::read(&site, visitor.now).await?;
-    let traffic = Traffic::read(&site, TrafficOf::Everything, &range, "/admin").await?;
-    let refused = site.views.count_rejections(visitor.now - DAY).await?;
-    let overdue = overdue(&registry, &depths, visitor.now);
-    let standing = standing(&registry, &depths, overdue, visitor.now);
-    let reasons = Reasons::of(site.views.dead_letter_groups().await?);
-    let mut concerns = concerns(&registry, &depths, &reasons, visitor.now);
+    let since = registry
+        .made_topics()
+        .map(|each| each.topic.created_at)
+        .min();
+    let page = ("/admin", since.unwrap_or(now));
+    let traffic = Traffic::read(&site, TrafficOf::Everything, &range, page).await?;
+    let overdue = overdue(standing, &depths, now);
+    let mut concerns = concerns(standing, &depths);
     let more_concerns = concerns.len().saturating_sub(CONCERNS_SHOWN);
-    let health = health(concerns.len());
     concerns.truncate(CONCERNS_SHOWN);
+    let topics = registry.made_topics().take(TOPICS_SHOWN);
+    let is_new = visitor.may_open("/admin/first-event") && since.is_none();
+    let first_event = visitor.step("/admin/first-event", "Deliver the first event");
     Ok(draw(&OverviewPage {
         frame: Frame::new(&visitor, "Overview"),
-        is_new: visitor.may_open("/admin/first-event") && registry.made_topics().next().is_none(),
-        health,
-        standing,
-        tiles: tiles(&registry, &depths, overdue, refused),
+        is_new,
+        all: whole(standing.all().count()),
+        ill: whole(standing.needing_attention()),
+        figures: figures(standing, &depths, (&traffic, range.chosen().title), overdue),
+        overdue,
         concerns,
         more_concerns,
-        traffic,
-        topics: TopicTable::new(registry.made_topics(), (&depths, &days), &visitor),
-        events: EventTable::new(recent.rows),
+        traffic: traffic.chosen_above(),
+        topics: TopicTable::read(&site, &visitor, topics, &depths).await?,
+        events: EventTable::new(recent.rows, EventTable::none_yet(first_event)),
         recipe: Recipe::get(&site.management_url("/everpost/counts")).everpost("everpost doctor"),
     }))
 }
 
-fn health(concerns: usize) -> Badge {
-    match concerns {
-        0 => Badge::new(Tone::Good, "Nothing needs attention"),
-        1 => Badge::new(Tone::Bad, "1 thing needs attention"),
-        more => Badge::new(Tone::Bad, format!("{more} things need attention")),
-    }
+fn whole(count: usize) -> u64 {
+    u64::try_from(count).unwrap_or(u64::MAX)
 }
 
-/// For how long the oldest delivery has been due that is sent and may be; `None` if none is due. What
-/// receivers come for waits for them, and what is paused waits for somebody to let it go on.
-fn overdue(registry: &Registry, depths: &QueueDepths, now: Timestamp) -> Option<Duration> {
-    let sending = registry.subscriptions().filter(|(_, each)| each.may_send());
-    let due = sending.filter_map(|(_, each)| depths.subscription(each.id).next_attempt_at);
-    let oldest = due.filter(|at| *at <= now).min();
-    oldest.map(|at| now.since(at))
-}
-
-/// `All 14 event subscriptions are healthy; the oldest delivery that is due waits for 3 s.`
-fn standing(
-    registry: &Registry,
-    depths: &QueueDepths,
-    overdue: Option<Duration>,
-    now: Timestamp,
-) -> String {
-    let all = registry.subscriptions().count();
-    let is_ill = |(topic, each): &(&Arc<TopicEntry>, &Arc<EventSubscription>)| {
-        Concern::undelivered(topic, each, &depths.health(each.id), now).is_some()
-            || depths.subscription(each.id).dead_letters > 0
-    };
-    let ill = registry.subscriptions().filter(is_ill).count();
-    let healthy = match (all, ill) {
-        (0, _) => return "There are no event subscriptions yet.".to_owned(),
-        (1, 0) => "The event subscription is healthy".to_owned(),
-        (1, _) => "The event subscription is not healthy".to_owned(),
-        (all, 0) => format!("All {all} event subscriptions are healthy"),
-        (all, ill) if ill == all => format!("None of {all} event subscriptions is healthy"),
-        (all, ill) => format!("{} of {all} event subscriptions are healthy", all - ill),
-    };
-    match overdue {
-        None => format!("{healthy}; no delivery is due."),
-        Some(age) => format!(
-            "{healthy}; the oldest delivery that is due waits for {}.",
-            print::span(age)
-        ),
-    }
-}
-
-/// `refused` publish requests are shown where there are any.
-fn tiles(
-    registry: &Registry,
-    depths: &QueueDepths,
-    overdue: Option<Duration>,
-    refused: u64,
-) -> Vec<Tile> {
-    let total = depths.total();
-    let tile = |label, count: u64, href| Tile {
-        label,
-        figure: print::count(count),
-        href,
-    };
-    let number = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
-    let mut tiles = vec![
-        tile(
-            "Topics",
-            number(registry.made_topics().count()),
-            "/admin/topics",
-        ),
-        tile(
-            "Event subscriptions",
-            number(registry.subscriptions().count()),
-            "/admin/subscriptions",
-        ),
-        tile(
-            "Waiting deliveries",
-            total.pending,
-            "/admin/events?state=Pending",
-        ),
-        Tile {
-            label: "Oldest delivery that is due",
-            figure: overdue.map_or_else(|| "none".to_owned(), print::span),
-            href: "/admin/subscriptions",
-        },
-        tile("Dead letters", total.dead_letters, "/admin/dead-letters"),
-    ];
-    if refused > 0 {
-        let label = "Refused publish requests in 24 h";
-        tiles.push(tile(label, refused, rejected_events::PATH));
-    }
-    tiles
-}
-
-/// Subscriptions that do not deliver, then those with dead letters.
-fn concerns(
-    registry: &Registry,
-    depths: &QueueDepths,
-    reasons: &Reasons,
-    now: Timestamp,
-) -> Vec<Concern> {
-    let all = || registry.subscriptions();
-    let unable = all().filter_map(|(topic, each)| {
-        Concern::undelivered(topic, each, &depths.health(each.id), now)
+/// For how long the oldest delivery has been due that is sent and may be; `None` if none is. What is paused
+/// waits for somebody to let it go on, and what is pulled for its receivers.
+fn overdue(standing: &Standing, depths: &QueueDepths, now: Timestamp) -> Option<Duration> {
+    let sending = standing
+        .all()
+        .filter(|(_, each)| each.subscription.may_send());
+    let due = sending.filter_map(|(_, each)| {
+        let depth = depths.subscription(each.subscription.id);
+        depth.next_attempt_at
     });
-    let given_up = all().filter_map(|(topic, each)| {
-        let dead_letters = depths.subscription(each.id).dead_letters;
-        Concern::given_up(topic, each, dead_letters, reasons)
+    let oldest = due.filter(|at| *at <= now).min()?;
+    Some(now.since(oldest))
+}
+
+fn figures(
+    standing: &Standing,
+    depths: &QueueDepths,
+    (traffic, range): (&Traffic, &str),
+    overdue: Option<Duration>,
+) -> Vec<Figure> {
+    let (sum, total) = (&traffic.sum, depths.total());
+    let counts =
+        |count: fn(&TrafficSlot) -> u64| -> Vec<u64> { traffic.slots.iter().map(count).collect() };
+    let lines = |count: fn(&TrafficSlot) -> u64| -> Vec<f64> {
+        traffic
+            .slots
+            .iter()
+            .map(|slot| count(slot) as f64)
+            .collect()
+    };
+    let due = sum.due(total.pending);
+    let failed = sum.tried - sum.delivered;
+    let new_dead_letters = print::count(sum.dead_lettered);
+    vec![
+        healthy(standing),
+        Figure::new("delivered", "Delivered", print::share(sum.delivered, due))
+            .look(Look::of_share(sum.delivered, due), "warn")
+            .sub(format!(
+                "{} of {} due in {range}",
+                print::count(sum.delivered),
+                print::plural(due, "delivery", "deliveries")
+            ))
+            .leading_to("/admin/events")
+            .spark(Spark::line("good", &lines(|slot| slot.delivered))),
+        Figure::new(
+            "success",
+            "Success rate",
+            print::share(sum.delivered, sum.tried),
+        )
+        .look(Look::of_share(sum.delivered, sum.tried), "warn")
+        .sub(format!(
+            "{} of {} failed",
+            print::count(failed),
+            print::plural(sum.tried, "attempt", "attempts")
+        ))
+        .leading_to("#traffic")
+        .spark(Spark::bars(
+            "bad",
+            &counts(|slot| slot.tried() - slot.delivered),
+        )),
+        Figure::new(
+            "latency",
+            "Delivery time p95",
+            bound(sum.latency.within_ms(0.95)),
+        )
+        .sub(format!(
+            "p50 {}, without what is still pending",
+            bound(sum.latency.within_ms(0.5))
+        ))
+        .leading_to("#traffic")
+        .spark(Spark::line("second", &traffic.slowest())),
+        Figure::new("pending", "Pending", print::count(total.pending))
+            .look(
+                if overdue.is_some_and(is_long) {
+                    Look::Warn
+                } else {
+                    Look::Plain
+                },
+                "wait",
+            )
+            .sub(overdue.map_or_else(
+                || "none is due".to_owned(),
+                |age| format!("oldest due for {}", print::roughly(age)),
+            ))
+            .leading_to("/admin/events?state=Pending")
+            .spark(Spark::line("warn", &lines(|slot| slot.pending))),
+        Figure::new(
+            "dead-letters",
+            "Dead letters",
+            print::count(total.dead_letters),
+        )
+        .look(
+            match (total.dead_letters, sum.dead_lettered) {
+                (0, _) => Look::Plain,
+                (_, 0) => Look::Hot,
+                (_, _) => Look::Bad,
+            },
+            "dead",
+        )
+        .sub(format!("{new_dead_letters} new in {range}"))
+        .leading_to("/admin/dead-letters")
+        .spark(Spark::bars("bad", &counts(|slot| slot.dead_lettered))),
+    ]
+}
+
+/// Whether a delivery has been due for so long that somebody should look: retries take minutes by themselves.
+fn is_long(age: Duration) -> bool {
+    age >= Duration::from_secs(60)
+}
+
+/// How many endpoints need nobody, with a mark for each.
+fn healthy(standing: &Standing) -> Figure {
+    let (all, ill) = (standing.all().count(), standing.needing_attention());
+    let states = standing.all().map(|(topic, state)| {
+        let badge = state.badge();
+        let name = &state.subscription.name;
+        (
+            badge.tone,
+            format!("{} / {name}: {}", topic.topic.name, badge.word),
+        )
     });
-    unable.chain(given_up).collect()
+    let mut states: Vec<(Tone, String)> = states.collect();
+    states.sort_by_key(|(tone, _)| std::cmp::Reverse(*tone));
+    states.truncate(24);
+    let figure = match all {
+        0 => Figure::new("healthy", "Healthy endpoints", "–").sub("no subscriptions yet"),
+        _ => Figure::new(
+            "healthy",
+            "Healthy endpoints",
+            format!("{} of {all}", all - ill),
+        ),
+    };
+    let figure = match ill {
+        0 => figure,
+        _ => figure.look(Look::Bad, "x").sub(format!(
+            "{} attention",
+            print::plural(whole(ill), "needs", "need")
+        )),
+    };
+    figure.leading_to("/admin/subscriptions").states(states)
+}
+
+/// What needs somebody, the worst first.
+fn concerns(standing: &Standing, depths: &QueueDepths) -> Vec<Concern> {
+    let ill = standing.all().filter(|(_, state)| state.needs_attention());
+    let mut concerns: Vec<Concern> = ill
+        .map(|(topic, state)| Concern::of(topic, &state, depths))
+        .collect();
+    if standing.rejected > 0 {
+        concerns.push(Concern {
+            badge: Badge::new(
+                Tone::Warn,
+                format!("{} rejected", print::count(standing.rejected)),
+            )
+            .with("rejected"),
+            title: "Publish requests".to_owned(),
+            href: rejected_events::PATH.to_owned(),
+            text: "Rejected in the last 24 hours, with the reason of each".to_owned(),
+            held_until: None,
+            since: None,
+            step: Step::Link("View requests", rejected_events::PATH.to_owned()),
+        });
+    }
+    concerns.sort_by_key(|concern| std::cmp::Reverse(concern.badge.tone));
+    concerns
 }
 
 impl Concern {
-    /// A subscription that may not deliver, or whose receiver takes nothing.
-    fn undelivered(
-        topic: &TopicEntry,
-        each: &EventSubscription,
-        health: &Health,
-        now: Timestamp,
-    ) -> Option<Self> {
-        let (of, name) = (topic.topic.name.as_str(), each.name.as_str());
-        let is_ill = health.probation.is_some() || health.gone_since.is_some();
-        let SubscriptionState { badge, why } = state(each, health, now);
-        (is_ill || !each.may_deliver()).then(|| Self {
-            badge,
-            title: format!("{of} / {name}"),
-            href: subscription_page(of, name),
-            text: why,
-            step: None,
-        })
-    }
-
-    /// A subscription with dead letters.
-    fn given_up(
-        topic: &TopicEntry,
-        each: &EventSubscription,
-        dead_letters: u64,
-        reasons: &Reasons,
-    ) -> Option<Self> {
-        let (of, name) = (topic.topic.name.as_str(), each.name.as_str());
-        let (one, many) = (
-            "delivery has been given up",
-            "deliveries have been given up",
-        );
-        let why = reasons.sentence(each.id);
-        (dead_letters > 0).then(|| Self {
-            badge: Badge::new(Tone::Bad, "Dead letters"),
-            title: format!("{of} / {name}"),
-            href: subscription_page(of, name),
-            text: format!("{}{why}.", print::plural(dead_letters, one, many)),
-            step: Some((
-                "Look at them",
-                link("/admin/dead-letters", &[("of", format!("{of}/{name}"))]),
-            )),
-        })
-    }
-}
-
-/// Why deliveries were given up that are dead letters now: how many for which reason, the most first.
-struct Reasons(HashMap<SubscriptionId, Vec<(String, u64)>>);
-
-impl Reasons {
-    fn of(groups: Vec<DeadLetterGroup>) -> Self {
-        let mut all: HashMap<SubscriptionId, BTreeMap<String, u64>> = HashMap::new();
-        for group in groups {
-            let reasons = all.entry(group.subscription).or_default();
-            *reasons.entry(group.reason).or_default() += group.dead_letters;
-        }
-        let sorted = all.into_iter().map(|(subscription, reasons)| {
-            let mut reasons: Vec<_> = reasons.into_iter().collect();
-            reasons.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
-            (subscription, reasons)
-        });
-        Self(sorted.collect())
-    }
-
-    /// `: rejected as a bad request`, `, 9 of them: all attempts failed`.
-    fn sentence(&self, subscription: SubscriptionId) -> String {
-        let reasons = self.0.get(&subscription).map_or(&[][..], Vec::as_slice);
-        let words = |reason: &str| {
-            let known = DeadLetterReason::from_name(reason).map(hint::for_reason);
-            known.map_or_else(|| reason.to_owned(), str::to_lowercase)
+    fn of(topic: &Arc<TopicEntry>, state: &Stand<'_>, depths: &QueueDepths) -> Self {
+        let of = Subscription {
+            topic: Arc::clone(topic),
+            subscription: Arc::new(state.subscription.clone()),
         };
-        match reasons {
-            [] => String::new(),
-            [(reason, _)] => format!(": {}", words(reason)),
-            [(reason, count), ..] => {
-                format!(", {} of them: {}", print::count(*count), words(reason))
+        let depth = depths.subscription(of.subscription.id);
+        let validation = &of.subscription.validation;
+        let (text, since, step) = match state.status {
+            SubscriptionStatus::OnProbation => (
+                format!(
+                    "{}, {} times in a row. {}",
+                    state.last_response(),
+                    state.health.failures,
+                    pending(depth.pending)
+                ),
+                state.health.probation.map(|probation| probation.since),
+                Step::button(RETRY_NOW.button(&of), &of),
+            ),
+            SubscriptionStatus::NotValidated(_) => (
+                validation
+                    .failure
+                    .as_deref()
+                    .map(print::sentence)
+                    .unwrap_or_default(),
+                Some(of.subscription.updated_at),
+                Step::button(VALIDATE.button(&of), &of),
+            ),
+            SubscriptionStatus::Disabled(_) => (
+                format!("{}. {}", response::of_status(410), pending(depth.pending)),
+                Some(of.subscription.updated_at),
+                Step::button(RESUME.button(&of), &of),
+            ),
+            SubscriptionStatus::Gone => (
+                format!("{}. {}", state.reason(), pending(depth.pending)),
+                state.health.gone_since,
+                Step::Link("View", of.page()),
+            ),
+            SubscriptionStatus::Active
+            | SubscriptionStatus::Paused
+            | SubscriptionStatus::Expired => {
+                let list = link("/admin/dead-letters", &[("of", of.filter())]);
+                (state.reason(), None, Step::Link("View dead letters", list))
             }
+        };
+        Self {
+            badge: state.badge(),
+            title: of.title(),
+            href: of.page(),
+            text,
+            held_until: state.held_until(),
+            since,
+            step,
         }
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+impl Step {
+    fn button(button: ActionButton, of: &Subscription) -> Self {
+        let button = button.class("quiet tiny").about(of.title());
+        Self::Button(button.coming_back_to("/admin".to_owned()))
+    }
+}
 
-    #[test]
-    fn the_most_frequent_reason_is_told() {
-        let group = |subscription, reason: &str, dead_letters| DeadLetterGroup {
-            subscription: SubscriptionId(subscription),
-            reason: reason.to_owned(),
-            day: Timestamp::from_ms(0),
-            dead_letters,
-        };
-        let reasons = Reasons::of(vec![
-            group(1, "TimeToLiveExceeded", 3),
-            group(1, "UndeliverableDueToHttpBadRequest", 2),
-            group(1, "UndeliverableDueToHttpBadRequest", 2),
-            group(2, "Manual", 1),
-        ]);
-        let told = |subscription| reasons.sentence(SubscriptionId(subscription));
-        assert_eq!(told(1), ", 4 of them: rejected as a bad request");
-        assert_eq!(told(2), ": given up by hand");
-        assert_eq!(told(3), "");
+fn pending(count: u64) -> String {
+    match count {
+        0 => "Nothing is pending".to_owned(),
+        count => format!("{} pending", print::count(count)),
     }
 }

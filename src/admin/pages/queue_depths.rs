@@ -1,20 +1,20 @@
-//! How much waits and how much has been given up, over all event subscriptions, and what has been seen of
-//! their receivers.
+//! How much is pending and how much has been given up, over all event subscriptions.
 
 use std::collections::HashMap;
 
+use crate::admin::lists::link;
+use crate::admin::pages::traffic::Sum;
 use crate::admin::site::Site;
-use crate::model::probation::Health;
+use crate::admin::widgets::figure::{Figure, Look};
+use crate::admin::widgets::print;
+use crate::base::Timestamp;
 use crate::model::registry::{Registry, TopicEntry};
 use crate::model::subscription::SubscriptionId;
 use crate::store::StoreError;
 use crate::store::views::QueueDepth;
 
 /// The depths of all queues.
-pub(crate) struct QueueDepths {
-    by_subscription: HashMap<SubscriptionId, QueueDepth>,
-    healths: HashMap<SubscriptionId, Health>,
-}
+pub(crate) struct QueueDepths(HashMap<SubscriptionId, QueueDepth>);
 
 impl QueueDepths {
     /// Of every subscription in `registry`.
@@ -31,21 +31,12 @@ impl QueueDepths {
 
     async fn read(site: &Site, ids: Vec<SubscriptionId>) -> Result<Self, StoreError> {
         let depths = site.views.depths(ids.clone()).await?;
-        let healths = ids.iter().map(|id| (*id, site.broker.health_of(*id)));
-        Ok(Self {
-            healths: healths.collect(),
-            by_subscription: ids.into_iter().zip(depths).collect(),
-        })
+        Ok(Self(ids.into_iter().zip(depths).collect()))
     }
 
     /// Of one subscription.
     pub(crate) fn subscription(&self, id: SubscriptionId) -> QueueDepth {
-        self.by_subscription.get(&id).copied().unwrap_or_default()
-    }
-
-    /// What has been seen of the receiver of one subscription.
-    pub(crate) fn health(&self, id: SubscriptionId) -> Health {
-        self.healths.get(&id).copied().unwrap_or_default()
+        self.0.get(&id).copied().unwrap_or_default()
     }
 
     /// Of all subscriptions of a topic together.
@@ -56,8 +47,37 @@ impl QueueDepths {
 
     /// Of everything that was asked for.
     pub(crate) fn total(&self) -> QueueDepth {
-        sum(self.by_subscription.values().copied())
+        sum(self.0.values().copied())
     }
+}
+
+/// What became of a day's deliveries of those that the filter `of` names, and what is left of them.
+pub(crate) fn figures(day: &Sum, depth: QueueDepth, of: &str, now: Timestamp) -> [Figure; 3] {
+    let due = day.due(depth.pending);
+    let overdue = depth.next_attempt_at.filter(|at| *at < now);
+    let filter = ("of", of.to_owned());
+    let pending = [filter.clone(), ("state", "Pending".to_owned())];
+    let if_any = |is_any: bool, look: Look| if is_any { look } else { Look::Plain };
+    let delivered = print::share(day.delivered, due);
+    let dead_letters = print::count(depth.dead_letters);
+    [
+        Figure::new("delivered", "Delivered, 24 h", delivered)
+            .look(Look::of_share(day.delivered, due), "warn")
+            .sub(format!(
+                "{} of {} due",
+                print::count(day.delivered),
+                print::count(due)
+            )),
+        Figure::new("pending", "Pending", print::count(depth.pending))
+            .look(if_any(overdue.is_some(), Look::Warn), "wait")
+            .sub(overdue.map_or_else(String::new, |at| {
+                format!("oldest due for {}", print::roughly(now.since(at)))
+            }))
+            .leading_to(link("/admin/events", &pending)),
+        Figure::new("dead-letters", "Dead letters", dead_letters)
+            .look(if_any(depth.dead_letters > 0, Look::Hot), "dead")
+            .leading_to(link("/admin/dead-letters", &[filter])),
+    ]
 }
 
 fn sum(depths: impl Iterator<Item = QueueDepth>) -> QueueDepth {

@@ -1,27 +1,26 @@
-//! Publish requests that were refused: the list, and one with its reason and how its body begins.
+//! Publish requests that were rejected: the list, and one with its reason and how its body begins.
 
 use std::sync::Arc;
 
 use askama::Template;
 use axum::extract::{Path, Query, State};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::admin::bare::draw;
 use crate::admin::error::{PageError, PageResult};
-use crate::admin::forms::field::Field;
-use crate::admin::forms::form::Form;
+use crate::admin::forms::filled::Filled;
+use crate::admin::forms::form::Refusal;
 use crate::admin::frame::Frame;
 use crate::admin::lists::filter;
 use crate::admin::lists::filter::NoSuchTopic;
-use crate::admin::lists::filter_form::FilterForm;
+use crate::admin::lists::link;
+use crate::admin::lists::list::List;
 use crate::admin::lists::recipe::{Recipe, command};
-use crate::admin::lists::{Pager, link};
 use crate::admin::paths::topic_page;
 use crate::admin::security::session::Visitor;
 use crate::admin::site::Site;
 use crate::admin::widgets::kept_body::KeptBody;
-use crate::admin::widgets::print;
-use crate::admin::widgets::{Empty, Moment};
+use crate::admin::widgets::{Empty, Time, filters, print};
 use crate::model::registry::Registry;
 use crate::model::rejection::{Rejection, RejectionId, StoredRejection};
 use crate::store::views::{Page, RejectionQuery};
@@ -35,16 +34,17 @@ const ROWS: usize = 50;
 /// Characters of a reason in the list; all of it is on the page of the request.
 const REASON_SHOWN: usize = 240;
 
-/// What the URL of the list asks for.
-#[derive(Clone, Debug, Default, Deserialize)]
+/// What the address of the list asks for.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub(crate) struct Asked {
+pub(crate) struct RejectionForm {
     topic: String,
+    /// A part of it, or a whole code.
     reason: String,
     before: String,
 }
 
-impl Asked {
+impl RejectionForm {
     fn query(&self, registry: &Registry) -> Result<RejectionQuery, NoSuchTopic> {
         Ok(RejectionQuery {
             topic: filter::topic(registry, &self.topic)?,
@@ -54,7 +54,8 @@ impl Asked {
         })
     }
 
-    fn filters(&self) -> [(&'static str, String); 2] {
+    /// The same for `everpost` and the management API.
+    fn flags(&self) -> [(&'static str, String); 2] {
         [
             ("topic", self.topic.trim().to_owned()),
             ("reason", self.reason.trim().to_owned()),
@@ -63,38 +64,27 @@ impl Asked {
 }
 
 #[derive(Template)]
-#[template(path = "admin/rejected_events.html")]
+#[template(path = "pages/rejected_events.html")]
 struct RejectedEventsPage {
     frame: Frame,
-    filters: FilterForm,
-    rows: Vec<RejectionText>,
+    list: List,
+    form: Filled<RejectionForm>,
+    topics: Vec<(String, String)>,
+    rows: Vec<StoredRejection>,
     empty: Empty,
-    pager: Pager,
-    recipe: Recipe,
 }
 
-struct RejectionText {
-    id: String,
-    href: String,
-    received_at: Moment,
-    topic: String,
-    answer: String,
-    reason: String,
-    size: String,
-}
+impl RejectedEventsPage {
+    fn page(row: &StoredRejection) -> String {
+        page_of(row.id)
+    }
 
-impl RejectionText {
-    fn new(stored: StoredRejection) -> Self {
-        let rejection = &stored.rejection;
-        Self {
-            id: stored.id.to_string(),
-            href: page_of(stored.id),
-            received_at: Moment::at(rejection.received_at),
-            answer: answer(rejection),
-            reason: print::visible(&shortened(&rejection.reason)),
-            size: print::bytes(size(rejection)),
-            topic: stored.topic,
-        }
+    fn answer(row: &StoredRejection) -> String {
+        answer(&row.rejection)
+    }
+
+    fn reason(row: &StoredRejection) -> String {
+        print::visible(&shortened(&row.rejection.reason))
     }
 }
 
@@ -123,65 +113,58 @@ fn shortened(text: &str) -> String {
     }
 }
 
-/// Refused requests, newest first.
+/// Rejected requests, newest first.
 pub(crate) async fn list(
     visitor: Visitor,
     State(site): State<Arc<Site>>,
-    Query(asked): Query<Asked>,
+    Query(form): Query<RejectionForm>,
 ) -> PageResult {
-    let registry = site.broker.registry();
-    let found = match asked.query(&registry) {
-        Ok(query) => site.views.rejections(query).await?,
-        Err(NoSuchTopic) => Page::default(),
+    let registry = &visitor.standing.registry;
+    let form = Filled::with(form);
+    let (found, form) = match form.values.query(registry) {
+        Ok(query) => (site.views.rejections(query).await?, form),
+        Err(NoSuchTopic) => {
+            let fault = format!("There is no topic {:?}.", form.values.topic);
+            (
+                Page::default(),
+                form.with_faults([Refusal::of("topic", fault)]),
+            )
+        }
     };
-    let filters = asked.filters();
     let next = found.next_before.map(|id| id.to_string());
-    let later = !asked.before.is_empty();
-    let is_filtered = filters.iter().any(|(_, value)| !value.is_empty());
+    let mut list = List::new(PATH, &form).with_older(next, &form);
+    let flags = form.values.flags();
+    let url = site.management_url(&link("/everpost/rejectedEvents", &flags));
+    list.recipe = Recipe::get(&url).everpost(command("everpost rejected list", &flags));
+    list.shown = print::plural(found.rows.len() as u64, "request", "requests");
     Ok(draw(&RejectedEventsPage {
         frame: Frame::new(&visitor, "Rejected events"),
-        filters: FilterForm::new(PATH, fields(&filters, &registry), &filters),
-        rows: found.rows.into_iter().map(RejectionText::new).collect(),
-        empty: empty(is_filtered || later),
-        pager: Pager::new(PATH, &filters, later, next),
-        recipe: Recipe::get(&site.management_url(&link("/everpost/rejectedEvents", &filters)))
-            .everpost(command("everpost rejected list", &filters)),
+        topics: filter::topic_options(registry, "All topics"),
+        rows: found.rows,
+        empty: empty(&list),
+        list,
+        form,
     }))
 }
 
-fn fields(filters: &[(&'static str, String); 2], registry: &Registry) -> Vec<Field> {
-    let form = Form::of(filters.clone());
-    vec![
-        filter::topic_field(registry, &form),
-        Field::line("reason", "Reason", &form)
-            .hint("A part of it, such as “not valid JSON”, or a whole code, such as BadRequest."),
-    ]
-}
-
-fn empty(is_search: bool) -> Empty {
-    match is_search {
-        true => Empty {
-            text: "No refused request fits.",
-            step: Some((PATH.to_owned(), "Show all rejected events")),
-        },
-        false => Empty {
-            text: "No publish request has been refused in the last 7 days. Where one is, its reason \
-                   and its beginning show here.",
-            step: Some((
-                "/admin/events".to_owned(),
-                "Go to the events that were taken",
-            )),
-        },
+fn empty(list: &List) -> Empty {
+    match list.is_whole() {
+        false => Empty::no_match("No rejected requests match this filter.", PATH),
+        true => Empty::new(
+            "rejected",
+            "No publish request was rejected in the last 7 days.",
+            "Where one is, its reason and its beginning show here.",
+        ),
     }
 }
 
 #[derive(Template)]
-#[template(path = "admin/rejected_event.html")]
+#[template(path = "pages/rejected_event.html")]
 struct RejectedEventPage {
     frame: Frame,
     topic: String,
     topic_path: Option<String>,
-    received_at: Moment,
+    received_at: Time,
     answer: String,
     reason: String,
     content_type: Option<String>,
@@ -201,13 +184,13 @@ struct Right {
     example: Option<String>,
 }
 
-/// One refused request.
+/// One rejected request.
 pub(crate) async fn show(
     visitor: Visitor,
     State(site): State<Arc<Site>>,
     Path(id): Path<String>,
 ) -> PageResult {
-    let missing = || PageError::NotFound(format!("refused request {id}"));
+    let missing = || PageError::NotFound(format!("rejected request {id}"));
     let number = id.parse().map(RejectionId).map_err(|_| missing())?;
     let found = site.views.rejection(number).await?.ok_or_else(missing)?;
     let rejection = &found.rejection;
@@ -217,13 +200,13 @@ pub(crate) async fn show(
     let publish = format!("{}/publish", topic_page(&found.topic));
     let may_publish = visitor.may_open(&publish);
     Ok(draw(&RejectedEventPage {
-        frame: Frame::new(&visitor, format!("Refused request {number}")),
+        frame: Frame::new(&visitor, format!("Rejected request {number}")),
         right: topic.map(|topic| Right {
             schema: topic.topic.definition.input_schema.name(),
             example: may_publish.then_some(publish),
         }),
         topic_path,
-        received_at: Moment::exactly(rejection.received_at),
+        received_at: Time::exactly(rejection.received_at),
         answer: answer(rejection),
         reason: print::visible(&rejection.reason),
         content_type: rejection.content_type.as_deref().map(print::visible),

@@ -5,19 +5,20 @@ use std::sync::Arc;
 use askama::Template;
 use axum::extract::{Path, Query, State};
 use axum::response::{IntoResponse, Redirect};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
+use crate::admin::action::Confirm;
 use crate::admin::bare::draw;
 use crate::admin::error::{PageError, PageResult};
+use crate::admin::forms::filled::Filled;
 use crate::admin::frame::Frame;
-use crate::admin::lists::Pager;
+use crate::admin::lists::list::List;
 use crate::admin::lists::recipe::Recipe;
-use crate::admin::pages::confirm::Confirm;
 use crate::admin::paths::{dead_letter_page, subscription_page};
 use crate::admin::security::csrf::Submitted;
 use crate::admin::security::session::Visitor;
 use crate::admin::site::Site;
-use crate::admin::widgets::{Badge, Empty, Flash, Moment, Tone};
+use crate::admin::widgets::{Badge, Empty, Flash, Time, Tone};
 use crate::admin::widgets::{hint, print};
 use crate::model::dead_letter::DeadLetterReason;
 use crate::model::dead_letter_filter::DeadLetterFilter;
@@ -42,17 +43,16 @@ pub(crate) fn replay_page(id: ReplayJobId) -> String {
 }
 
 #[derive(Template)]
-#[template(path = "admin/replays.html")]
+#[template(path = "pages/replays.html")]
 struct ReplaysPage {
     frame: Frame,
+    list: List,
     rows: Vec<ReplayText>,
     empty: Empty,
-    pager: Pager,
-    recipe: Recipe,
 }
 
 #[derive(Template)]
-#[template(path = "admin/replay.html")]
+#[template(path = "pages/replay.html")]
 struct ReplayPage {
     frame: Frame,
     job: ReplayText,
@@ -113,8 +113,8 @@ struct ReplayText {
     resubmitted: String,
     failed: String,
     skipped: String,
-    started_at: Moment,
-    ended_at: Option<Moment>,
+    started_at: Time,
+    ended_at: Option<Time>,
 }
 
 impl ReplayText {
@@ -138,16 +138,16 @@ impl ReplayText {
             resubmitted: print::count(job.progress.resubmitted),
             failed: print::count(job.progress.failed),
             skipped: print::count(job.progress.skipped.values().sum()),
-            started_at: Moment::at(job.created_at),
-            ended_at: job.ended_at.map(Moment::at),
+            started_at: Time::relative(job.created_at),
+            ended_at: job.ended_at.map(Time::relative),
         }
     }
 }
 
 fn badge(state: ReplayState) -> Badge {
     let tone = match state {
-        ReplayState::Running => Tone::Waiting,
-        ReplayState::Paused | ReplayState::Cancelled => Tone::Neutral,
+        ReplayState::Running => Tone::Warn,
+        ReplayState::Paused | ReplayState::Cancelled => Tone::Rest,
         ReplayState::Completed => Tone::Good,
     };
     Badge::new(tone, state.name())
@@ -165,9 +165,8 @@ fn destination(target: &ReplayTarget, registry: &Registry) -> String {
     }
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Serialize, Deserialize)]
 #[serde(default)]
-#[derive(Default)]
 pub(crate) struct Paging {
     before: String,
 }
@@ -183,16 +182,21 @@ pub(crate) async fn list(
     let registry = site.broker.registry();
     let rows = found.rows.iter();
     let next = found.next_before.map(|id| id.to_string());
+    let paging = Filled::with(paging);
+    let mut list = List::new(PATH, &paging).with_older(next, &paging);
+    list.recipe =
+        Recipe::get(&site.management_url("/everpost/replays")).everpost("everpost replay list");
+    list.shown = print::plural(found.rows.len() as u64, "replay job", "replay jobs");
     Ok(draw(&ReplaysPage {
         frame: Frame::new(&visitor, "Replay jobs"),
         rows: rows.map(|job| ReplayText::new(job, &registry)).collect(),
-        empty: Empty {
-            text: "There are no replay jobs yet. One sends dead letters again, as many as there are.",
-            step: Some(("/admin/dead-letters".to_owned(), "Go to the dead letters")),
-        },
-        pager: Pager::new(PATH, &[], before.is_some(), next),
-        recipe: Recipe::get(&site.management_url("/everpost/replays"))
-            .everpost("everpost replay list"),
+        list,
+        empty: Empty::new(
+            "replay",
+            "No replay jobs yet.",
+            "A replay job resubmits dead letters, as many as there are.",
+        )
+        .leading_to(Some(("/admin/dead-letters".to_owned(), "Dead letters"))),
     }))
 }
 
@@ -262,7 +266,7 @@ pub(crate) fn filters(filter: &DeadLetterFilter, registry: &Registry) -> Vec<Cho
         ),
         ("Reason", filter.reason.as_deref().map(in_words)),
         (
-            "Last answer",
+            "Last response",
             filter
                 .outcome
                 .map(|outcome| Outcome::name(outcome).to_owned()),
@@ -303,7 +307,7 @@ async fn find(site: &Site, id: &str) -> Result<ReplayJob, PageError> {
     site.views.replay_job(number).await?.ok_or_else(missing)
 }
 
-/// Lets it rest.
+/// Pauses it.
 pub(crate) async fn pause(
     State(site): State<Arc<Site>>,
     Path(id): Path<String>,
@@ -312,7 +316,7 @@ pub(crate) async fn pause(
     command(&site, &id, ReplayCommand::Pause, submitted).await
 }
 
-/// Lets it go on.
+/// Resumes it.
 pub(crate) async fn resume(
     State(site): State<Arc<Site>>,
     Path(id): Path<String>,
@@ -370,7 +374,7 @@ async fn command(
         .command_replay(&visitor.caller, job.id, command)
         .await?;
     let word = match job.state {
-        ReplayState::Running => "goes on",
+        ReplayState::Running => "is resumed",
         ReplayState::Paused => "is paused",
         ReplayState::Completed => "is complete",
         ReplayState::Cancelled => "is cancelled",

@@ -27,7 +27,7 @@ use crate::broker::people::PeopleError;
 use crate::model::one_time_code::Seed;
 
 #[derive(Template)]
-#[template(path = "admin/second_factor.html")]
+#[template(path = "pages/second_factor.html")]
 struct OfferPage {
     frame: Frame,
     qr: Option<Qr>,
@@ -67,7 +67,7 @@ fn draw_offer(visitor: &Visitor, seed: &Seed, refusal: Option<Refusal>) -> Respo
 }
 
 #[derive(Template)]
-#[template(path = "admin/recovery_codes.html")]
+#[template(path = "pages/recovery_codes.html")]
 struct CodesPage {
     frame: Frame,
     codes: Vec<String>,

@@ -15,7 +15,7 @@ use crate::admin::security::csrf::Submitted;
 use crate::admin::security::session::Visitor;
 use crate::admin::site::Site;
 use crate::admin::widgets::print;
-use crate::admin::widgets::{Flash, Moment, part};
+use crate::admin::widgets::{Flash, Time, part};
 use crate::store::accounts::{SessionRow, UserId};
 
 /// Sessions on a page: more people than look after one appliance.
@@ -23,7 +23,7 @@ const SHOWN_MAX: usize = 200;
 
 /// A list of sessions, each with a way to end it.
 #[derive(Template)]
-#[template(path = "admin/parts/session_table.html")]
+#[template(path = "widgets/session_table.html")]
 pub(crate) struct SessionTable {
     csrf: String,
     rows: Vec<Row>,
@@ -40,9 +40,9 @@ struct Row {
     browser: String,
     user_agent: String,
     address: String,
-    started_at: Moment,
+    started_at: Time,
     used: String,
-    ends_at: Moment,
+    ends_at: Time,
 }
 
 impl SessionTable {
@@ -83,15 +83,15 @@ impl Row {
             browser: browser_words(&user_agent),
             user_agent,
             address: row.address.unwrap_or_default(),
-            started_at: Moment::at(row.started_at),
+            started_at: Time::relative(row.started_at),
             used: print::relative(row.used_at, visitor.now),
-            ends_at: Moment::at(row.expires_at),
+            ends_at: Time::at(row.expires_at),
         }
     }
 }
 
 #[derive(Template)]
-#[template(path = "admin/sessions.html")]
+#[template(path = "pages/sessions.html")]
 struct SessionsPage {
     frame: Frame,
     others: String,

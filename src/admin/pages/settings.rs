@@ -15,7 +15,7 @@ use crate::admin::security::csrf::Submitted;
 use crate::admin::security::session::Visitor;
 use crate::admin::site::Site;
 use crate::admin::widgets::print;
-use crate::admin::widgets::{Badge, Moment, Tone};
+use crate::admin::widgets::{Badge, Time, Tone};
 use crate::broker::StorageStatus;
 use crate::broker::diagnostics::place;
 use crate::model::retention::{Pressure, RetentionRules};
@@ -32,29 +32,26 @@ const TRY_URL: UrlTrial = UrlTrial {
 /// Settings that belong together, by the beginnings of their names.
 pub(crate) const GROUPS: [(&str, &[&str]); 8] = [
     (
-        "Where it lives and how it is reached",
+        "Server",
         &["data_dir", "listen", "public_url", "http.", "shutdown."],
     ),
-    ("Taking events", &["publish."]),
+    ("Publishing", &["publish."]),
     (
-        "Delivering",
+        "Delivery",
         &["delivery.", "probation.", "replay.", "webhook.", "egress."],
     ),
     (
-        "Keeping",
+        "Storage and retention",
         &["storage.", "retention.", "dead_letter.", "master_key"],
     ),
-    (
-        "People and programs",
-        &["admin.", "management.", "metrics."],
-    ),
-    ("The log", &["log."]),
-    ("Compatibility with Azure", &["azure."]),
-    ("For tests and demonstrations", &["time_scale"]),
+    ("Access", &["admin.", "management.", "metrics."]),
+    ("Log", &["log."]),
+    ("Azure compatibility", &["azure."]),
+    ("Testing", &["time_scale"]),
 ];
 
 #[derive(Template)]
-#[template(path = "admin/settings.html")]
+#[template(path = "pages/settings.html")]
 struct SettingsPage {
     frame: Frame,
     file: String,
@@ -75,10 +72,9 @@ struct Kept {
     /// Bytes in use and the bound, if there is one.
     share: Option<(u64, u64)>,
     bound: String,
-    file: String,
     disk: Option<String>,
     disk_min: String,
-    oldest: Option<Moment>,
+    oldest: Option<Time>,
     pruned: String,
     pressure: Badge,
 }
@@ -153,7 +149,7 @@ fn egress_words(policy: &EgressPolicy) -> Vec<String> {
     };
     let schemes = match policy.require_https {
         true => "Only https is called (egress.require_https).",
-        false => "Both https and http are called; egress.require_https would refuse http.",
+        false => "Both https and http are called; egress.require_https would reject http.",
     };
     let opened = match policy.allow.as_slice() {
         [] => "Private networks, this machine and cloud metadata are not called. The setting \
@@ -178,9 +174,9 @@ impl Kept {
     fn new(rules: &RetentionRules, disk_min: u64, standing: &StorageStatus) -> Self {
         let sizes = &standing.sizes;
         let pressure = match standing.pressure {
-            None => Badge::new(Tone::Good, "There is room"),
+            None => Badge::new(Tone::Good, "Enough space"),
             Some(Pressure::Size) => Badge::new(
-                Tone::Waiting,
+                Tone::Warn,
                 "Delivered events go early: the bound is reached",
             ),
             Some(Pressure::Disk) => Badge::new(
@@ -197,10 +193,9 @@ impl Kept {
             used: print::bytes(sizes.used()),
             share: rules.bytes_max.map(|most| (sizes.used(), most)),
             bound: rules.bytes_max.map_or("any size".to_owned(), print::bytes),
-            file: print::bytes(sizes.file),
             disk: sizes.disk_free.map(print::bytes),
             disk_min: print::bytes(disk_min),
-            oldest: standing.oldest.map(|(_, at)| Moment::at(at)),
+            oldest: standing.oldest.map(|(_, at)| Time::at(at)),
             pruned: print::plural(standing.pruned.events, "event", "events"),
             pressure,
         }

@@ -20,7 +20,7 @@ use crate::admin::security::session::Visitor;
 use crate::admin::site::Site;
 use crate::admin::widgets::facts::Facts;
 use crate::admin::widgets::print;
-use crate::admin::widgets::{Badge, Flash, Moment, Tone};
+use crate::admin::widgets::{Badge, Flash, Time, Tone};
 use crate::base::TimeScale;
 use crate::broker::Account;
 use crate::broker::diagnostics::{Audited, Facts as Known, Integrity, IntegrityCheck, Report};
@@ -35,7 +35,7 @@ const INTEGRITY_WAIT: Duration = Duration::from_secs(2);
 const PATH: &str = "/admin/system";
 
 #[derive(Template)]
-#[template(path = "admin/system.html")]
+#[template(path = "pages/system.html")]
 struct SystemPage {
     frame: Frame,
     process: Facts,
@@ -73,7 +73,7 @@ struct AccountRow {
 /// What the last look through the database has found.
 struct IntegrityText {
     badge: Badge,
-    at: Option<Moment>,
+    at: Option<Time>,
     text: String,
     faults: Vec<String>,
     is_running: bool,
@@ -144,9 +144,9 @@ pub(crate) async fn check(
     let flash = match tokio::time::timeout(INTEGRITY_WAIT, checking).await {
         Ok(checked) => {
             checked?;
-            Flash::done("The database has been looked through.")
+            Flash::done("The integrity check has ended.")
         }
-        Err(_) => Flash::done("The database is being looked through; load this page again."),
+        Err(_) => Flash::done("The integrity check is running; load this page again."),
     };
     visitor.tell(flash).await?;
     Ok(Redirect::to(&format!("{PATH}#integrity")).into_response())
@@ -184,9 +184,9 @@ fn process(facts: &Known, report: &Report) -> Facts {
     let runs_for = Duration::from_secs(report.at.since(facts.started_at).as_secs());
     let process = Facts::default()
         .text("Version", format!("Everpost {}", facts.version))
-        .moment("Started at", facts.started_at)
-        .text("Runs for", print::span(runs_for))
-        .moment("Its clock says", report.at)
+        .moment("Started", facts.started_at)
+        .text("Uptime", print::span(runs_for))
+        .moment("Server time", report.at)
         .text("Platform", &facts.platform);
     match report.time_scale {
         TimeScale::REAL => process,
@@ -211,8 +211,8 @@ fn storage(facts: &Known, report: &Report) -> Facts {
     };
     let storage = Facts::default()
         .text("Database file", print::bytes(sizes.file))
-        .text("Of it in use", part(sizes.used()))
-        .text("Of it free", part(sizes.free))
+        .text("Used", part(sizes.used()))
+        .text("Free", part(sizes.free))
         .text(
             "Write-ahead log",
             format!(
@@ -229,7 +229,7 @@ fn storage(facts: &Known, report: &Report) -> Facts {
             "Commits to the disk",
             commits(&report.engine_status.commit_times),
         )
-        .text("Free on the disk", disk)
+        .text("Free on disk", disk)
         .text("Schema", report.schema.version.to_string())
         .text("SQLite", facts.sqlite)
 }
@@ -265,10 +265,10 @@ fn work(report: &Report) -> Facts {
     );
     let waiting = of(engine_status.changes_waiting, engine_status.changes_max);
     Facts::default()
-        .text("Waiting deliveries", print::count(totals.pending))
+        .text("Pending", print::count(totals.pending))
         .text("Dead letters", print::count(totals.dead_letters))
         .text(
-            "Requests on the wire",
+            "Requests in flight",
             of(report.in_flight, report.in_flight_max),
         )
         .text("Subscriptions on probation", number(report.on_probation))
@@ -276,7 +276,7 @@ fn work(report: &Report) -> Facts {
             "Connections of clients",
             of(report.connections, report.connections_max),
         )
-        .text("Changes waiting for the disk", waiting)
+        .text("Write queue", waiting)
         .text("Threads of the store", store)
         .text("Threads of the runtime", runtime)
 }
@@ -304,13 +304,13 @@ impl Accounts {
     fn of(rows: Vec<AccountRow>, all: usize, how: &str) -> Self {
         let accounts = print::plural(all as u64, "event subscription", "event subscriptions");
         let badge = match rows.len() {
-            0 => Badge::new(Tone::Good, "Accounts balance"),
-            _ => Badge::new(Tone::Bad, "Look at these accounts"),
+            0 => Badge::new(Tone::Good, "Consistent"),
+            _ => Badge::new(Tone::Bad, "Inconsistent"),
         };
         Self {
             badge,
             text: format!(
-                "Of every event subscription, matched = waiting + delivered + dead-lettered + dropped. \
+                "Of every event subscription, matched = pending + delivered + dead-lettered + dropped. \
                  Looked at: {accounts}, {how}."
             ),
             rows,
@@ -337,7 +337,7 @@ impl AccountRow {
                 .to_owned(),
             Some(verified) if verified.agrees => return None,
             Some(verified) => format!(
-                "The counters say {} waiting and {} dead letters, a count {} and {}.",
+                "The counters say {} pending and {} dead letters, a count {} and {}.",
                 account.totals.pending,
                 account.totals.dead_letters,
                 verified.recount.pending,
@@ -351,7 +351,7 @@ impl AccountRow {
 fn unbalanced(account: &Account) -> String {
     let totals = &account.totals;
     format!(
-        "{} matched, but {} waiting, {} delivered, {} dead-lettered and {} dropped.",
+        "{} matched, but {} pending, {} delivered, {} dead-lettered and {} dropped.",
         totals.matched, totals.pending, totals.delivered, totals.dead_lettered, totals.dropped
     )
 }
@@ -359,7 +359,7 @@ fn unbalanced(account: &Account) -> String {
 impl IntegrityText {
     fn new(check: &IntegrityCheck) -> Self {
         let mut text = Self {
-            badge: Badge::new(Tone::Neutral, "Not checked since the start"),
+            badge: Badge::new(Tone::Rest, "Not checked since the start"),
             at: None,
             text: String::new(),
             faults: Vec::new(),
@@ -368,12 +368,12 @@ impl IntegrityText {
         match check {
             IntegrityCheck::Never => {}
             IntegrityCheck::Running { since } => {
-                text.badge = Badge::new(Tone::Waiting, "Being checked");
-                text.at = Some(Moment::at(*since));
+                text.badge = Badge::new(Tone::Warn, "Being checked");
+                text.at = Some(Time::at(*since));
                 text.is_running = true;
             }
             IntegrityCheck::Done { at, took, found } => {
-                text.at = Some(Moment::at(*at));
+                text.at = Some(Time::at(*at));
                 text.tell(found, *took);
             }
         }
@@ -394,7 +394,7 @@ impl IntegrityText {
                 self.badge = match (found.faults.is_empty(), found.is_complete()) {
                     (false, _) => Badge::new(Tone::Bad, "Damaged: restore a back-up"),
                     (true, true) => Badge::new(Tone::Good, "Sound"),
-                    (true, false) => Badge::new(Tone::Waiting, "Sound as far as was checked"),
+                    (true, false) => Badge::new(Tone::Warn, "Sound as far as was checked"),
                 };
             }
         }

@@ -6,20 +6,21 @@ use askama::Template;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Redirect, Response};
 
+use crate::admin::action::Confirm;
 use crate::admin::bare::draw;
 use crate::admin::error::{PageError, PageResult};
 use crate::admin::forms::field::{Field, Section};
 use crate::admin::forms::form::{Form, Refusal};
 use crate::admin::forms::form_page::FormPage;
 use crate::admin::frame::Frame;
+use crate::admin::lists::list::List;
 use crate::admin::lists::recipe::Recipe;
-use crate::admin::pages::confirm::Confirm;
 use crate::admin::security::csrf::Submitted;
 use crate::admin::security::session::Visitor;
 use crate::admin::site::Site;
 use crate::admin::widgets::print;
 use crate::admin::widgets::print::sentence;
-use crate::admin::widgets::{Badge, Due, Empty, Flash, Moment, Tone};
+use crate::admin::widgets::{Badge, Due, Empty, Flash, Time, Tone};
 use crate::base::Timestamp;
 use crate::broker::people::{NAME_CHARACTERS_MAX, NewTokenRequest, PeopleError, TOKEN_DAYS_MAX};
 use crate::store::accounts::{AccountError, ApiToken, Role, TokenId};
@@ -38,12 +39,12 @@ const ROLES: [(&str, &str); 3] = [
 ];
 
 #[derive(Template)]
-#[template(path = "admin/tokens.html")]
+#[template(path = "pages/tokens.html")]
 struct TokensPage {
     frame: Frame,
+    list: List,
     rows: Vec<Row>,
     empty: Empty,
-    recipe: Recipe,
 }
 
 struct Row {
@@ -54,22 +55,28 @@ struct Row {
     used: String,
     expires: Option<Due>,
     created_by: String,
-    created_at: Moment,
+    created_at: Time,
 }
 
 /// All tokens.
 pub(crate) async fn list(visitor: Visitor, State(site): State<Arc<Site>>) -> PageResult {
-    let tokens = site.people.tokens().list().into_iter();
-    let rows = tokens.map(|token| Row::new(token, visitor.now));
+    let tokens = site.people.tokens().list();
+    let shown = print::plural(tokens.len() as u64, "token", "tokens");
+    let rows = tokens.into_iter().map(|token| Row::new(token, visitor.now));
     Ok(draw(&TokensPage {
         frame: Frame::new(&visitor, "API tokens"),
         rows: rows.collect(),
-        empty: Empty {
-            text: "There are no tokens but the management token. Give every program one of its own.",
-            step: Some(("/admin/new-token".to_owned(), "Create the first token")),
-        },
-        recipe: Recipe::get(&site.management_url("/everpost/tokens"))
-            .everpost("everpost token list"),
+        list: List::whole(
+            "/admin/tokens",
+            shown,
+            Recipe::get(&site.management_url("/everpost/tokens")).everpost("everpost token list"),
+        ),
+        empty: Empty::new(
+            "tokens",
+            "No API tokens yet.",
+            "There is the management token alone. Give every program a token of its own.",
+        )
+        .leading_to(Some(("/admin/new-token".to_owned(), "New token"))),
     }))
 }
 
@@ -91,7 +98,7 @@ impl Row {
                 .filter(|_| !is_over)
                 .map(|end| Due::new(end, now)),
             created_by: token.created_by,
-            created_at: Moment::at(token.created_at),
+            created_at: Time::relative(token.created_at),
         }
     }
 }
@@ -131,7 +138,7 @@ fn draw_form(
 }
 
 #[derive(Template)]
-#[template(path = "admin/token.html")]
+#[template(path = "pages/token.html")]
 struct TokenPage {
     frame: Frame,
     token: String,
@@ -208,7 +215,7 @@ pub(crate) async fn ask_to_delete(
     Ok(draw(&Confirm {
         frame: Frame::new(&visitor, format!("Delete token {}?", token.name)),
         consequences: vec![
-            "Programs that hold it are refused at once.".to_owned(),
+            "Programs that hold it are rejected at once.".to_owned(),
             format!("It was used last: {used}."),
         ],
         button: "Delete",

@@ -19,7 +19,7 @@ const FIELD: &str = "url";
 
 /// The form with the URL.
 #[derive(Template)]
-#[template(path = "admin/parts/url_form.html")]
+#[template(path = "widgets/url_form.html")]
 pub(crate) struct UrlForm {
     action: &'static str,
     csrf: String,
@@ -30,7 +30,7 @@ pub(crate) struct UrlForm {
 
 /// What the policy says.
 #[derive(Template)]
-#[template(path = "admin/parts/judged.html")]
+#[template(path = "widgets/judged.html")]
 pub(crate) struct Judged {
     place: String,
     badge: Badge,
@@ -56,7 +56,7 @@ pub(crate) struct Typed {
 impl UrlTrial {
     /// The form, for whoever may send it.
     pub(crate) fn form(&self, visitor: &Visitor, typed: Typed) -> Option<UrlForm> {
-        let field = Field::url(FIELD, "URL to try", &typed.form);
+        let field = Field::url(FIELD, "URL to test", &typed.form);
         let mut field = [field.required().hint(self.hint)];
         visitor.may_send(self.action).then(|| UrlForm {
             action: self.action,
@@ -101,7 +101,7 @@ impl Judged {
             EgressVerdict::Denied(denied) => (Tone::Bad, "Blocked", vec![denied_words(denied)]),
             EgressVerdict::Unresolved(why) => {
                 let then = "What it leads to is judged once it does.".to_owned();
-                (Tone::Waiting, "Leads nowhere", vec![sentence(why), then])
+                (Tone::Warn, "Leads nowhere", vec![sentence(why), then])
             }
         };
         Self {

@@ -6,14 +6,15 @@ use askama::Template;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Redirect, Response};
 
+use crate::admin::action::Confirm;
 use crate::admin::bare::draw;
 use crate::admin::error::{PageError, PageResult};
 use crate::admin::forms::field::{Field, Section};
 use crate::admin::forms::form::{Form, Refusal};
 use crate::admin::forms::form_page::FormPage;
 use crate::admin::frame::Frame;
+use crate::admin::lists::list::List;
 use crate::admin::lists::recipe::{Recipe, quoted};
-use crate::admin::pages::confirm::Confirm;
 use crate::admin::pages::sessions;
 use crate::admin::pages::sessions::SessionTable;
 use crate::admin::security::csrf::Submitted;
@@ -21,7 +22,7 @@ use crate::admin::security::session::Visitor;
 use crate::admin::site::Site;
 use crate::admin::widgets::print;
 use crate::admin::widgets::print::sentence;
-use crate::admin::widgets::{Badge, Flash, Moment, Tone};
+use crate::admin::widgets::{Badge, Flash, Time, Tone};
 use crate::base::Timestamp;
 use crate::broker::people::{NAME_CHARACTERS_MAX, PeopleError, UserPatch};
 use crate::model::access::Secret;
@@ -41,11 +42,11 @@ const ROLES: [(&str, &str); 3] = [
 ];
 
 #[derive(Template)]
-#[template(path = "admin/users.html")]
+#[template(path = "pages/users.html")]
 struct UsersPage {
     frame: Frame,
+    list: List,
     rows: Vec<Row>,
-    recipe: Recipe,
 }
 
 struct Row {
@@ -55,7 +56,7 @@ struct Row {
     role: &'static str,
     state: Badge,
     signed_in: String,
-    created_at: Moment,
+    created_at: Time,
 }
 
 /// All users.
@@ -68,20 +69,23 @@ pub(crate) async fn list(visitor: Visitor, State(site): State<Arc<Site>>) -> Pag
         role: user.role.name(),
         state: state(user, visitor.now),
         signed_in: signed_in(user, visitor.now),
-        created_at: Moment::at(user.created_at),
+        created_at: Time::relative(user.created_at),
     });
     Ok(draw(&UsersPage {
         frame: Frame::new(&visitor, "Users"),
+        list: List::whole(
+            "/admin/users",
+            print::plural(users.len() as u64, "user", "users"),
+            Recipe::get(&site.management_url("/everpost/users")).everpost("everpost admin list"),
+        ),
         rows: rows.collect(),
-        recipe: Recipe::get(&site.management_url("/everpost/users"))
-            .everpost("everpost admin list"),
     }))
 }
 
 fn state(user: &User, now: Timestamp) -> Badge {
     match (user.disabled_at, user.password_hash.is_empty()) {
         (Some(_), _) => Badge::new(Tone::Bad, "Disabled"),
-        (None, true) if user.link_expires_at > Some(now) => Badge::new(Tone::Waiting, "Invited"),
+        (None, true) if user.link_expires_at > Some(now) => Badge::new(Tone::Warn, "Invited"),
         (None, true) => Badge::new(Tone::Bad, "Invitation expired"),
         (None, false) => Badge::new(Tone::Good, "Active"),
     }
@@ -148,7 +152,7 @@ pub(crate) async fn create(
 }
 
 #[derive(Template)]
-#[template(path = "admin/user_link.html")]
+#[template(path = "pages/user_link.html")]
 struct LinkPage {
     frame: Frame,
     name: String,
@@ -170,7 +174,7 @@ fn draw_link(site: &Site, visitor: &Visitor, user: User, token: &Secret) -> Resp
 }
 
 #[derive(Template)]
-#[template(path = "admin/user.html")]
+#[template(path = "pages/user.html")]
 struct UserPage {
     frame: Frame,
     path: String,
@@ -181,9 +185,9 @@ struct UserPage {
     state: Badge,
     role: &'static str,
     role_field: Field,
-    created_at: Moment,
+    created_at: Time,
     signed_in: String,
-    link_until: Option<Moment>,
+    link_until: Option<Time>,
     sessions: SessionTable,
     recipe: Recipe,
 }
@@ -207,9 +211,9 @@ pub(crate) async fn show(
         state: state(&user, visitor.now),
         role: user.role.name(),
         role_field: Field::choice("role", "Role", &ROLES, &role),
-        created_at: Moment::at(user.created_at),
+        created_at: Time::relative(user.created_at),
         signed_in: signed_in(&user, visitor.now),
-        link_until: link_until.map(Moment::at),
+        link_until: link_until.map(Time::at),
         sessions: SessionTable::read(&site, &visitor, Some(user.id)).await?,
         recipe: Recipe::get(&site.management_url("/everpost/users")).everpost(by_name),
         name: user.name,
@@ -274,7 +278,7 @@ async fn change_user(
     let flash = match site.people.change(&visitor.caller, user, patch).await {
         Ok(()) => Flash::done(told),
         Err(PeopleError::Account(error @ AccountError::LastAdmin)) => {
-            Flash::refused(sentence(&error.to_string()))
+            Flash::failed(sentence(&error.to_string()))
         }
         Err(error) => return Err(error.into()),
     };

@@ -18,6 +18,7 @@ use crate::admin::security::session::Visitor;
 use crate::admin::security::setup;
 use crate::admin::site::Site;
 use crate::admin::sitemap::Access;
+use crate::admin::standing::Standing;
 
 /// Lets the signed in pass, as a [`Visitor`] in the request's extensions.
 pub(crate) async fn admit(
@@ -43,8 +44,11 @@ pub(crate) async fn admit(
         (true, false) => visitor.only_reading(),
         (false, _) => visitor,
     };
+    let standing = Standing::read(&site, visitor.now).await?;
+    let visitor = visitor.seeing(standing);
+    let reader = visitor.as_reader();
     request.extensions_mut().insert(visitor);
-    Ok(next.run(request).await)
+    Ok(reader.reads(next.run(request)).await)
 }
 
 /// Lets pass what the visitor's role allows.

@@ -229,7 +229,7 @@ pub(crate) fn after_login(next: &str) -> &str {
 }
 
 #[derive(Template)]
-#[template(path = "admin/login.html")]
+#[template(path = "pages/login.html")]
 struct LoginPage {
     bare: Bare,
     token: String,

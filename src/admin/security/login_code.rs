@@ -76,7 +76,7 @@ async fn submit(
 }
 
 #[derive(Template)]
-#[template(path = "admin/login_code.html")]
+#[template(path = "pages/login_code.html")]
 struct CodePage {
     bare: Bare,
     token: String,

@@ -60,7 +60,7 @@ pub(crate) async fn ask(
 }
 
 #[derive(Template)]
-#[template(path = "admin/password_again.html")]
+#[template(path = "pages/password_again.html")]
 struct PasswordAgainPage<'a> {
     frame: Frame,
     action: &'a str,
@@ -76,7 +76,7 @@ fn draw(visitor: &Visitor, form: &Form, refusal: Option<Refusal>) -> Response {
     let mut field = [password_field()];
     let others = form.fields().filter(|(name, _)| *name != PASSWORD_FIELD);
     let page = PasswordAgainPage {
-        frame: Frame::new(visitor, "Your password, please"),
+        frame: Frame::new(visitor, "Confirm your password"),
         action: &visitor.path,
         minutes: CONFIRMED_FOR.as_secs() / 60,
         problem: mark(field.iter_mut(), refusal),

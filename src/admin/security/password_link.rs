@@ -109,7 +109,7 @@ async fn holder(
 }
 
 #[derive(Template)]
-#[template(path = "admin/password.html")]
+#[template(path = "pages/password.html")]
 struct PasswordPage {
     bare: Bare,
     name: String,

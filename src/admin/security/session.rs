@@ -17,10 +17,13 @@ use tower_sessions::session_store::{Error, Result};
 use tower_sessions::{Expiry, Session, SessionManagerLayer, SessionStore};
 
 use crate::admin::error::PageError;
+use crate::admin::reader::{Reader, ReadingUser};
 use crate::admin::security::client::Client;
 use crate::admin::site::Site;
 use crate::admin::sitemap::SiteMap;
+use crate::admin::standing::Standing;
 use crate::admin::widgets::Flash;
+use crate::admin::zone::Zone;
 use crate::base::{Clock, Entropy, Timestamp, sha256_hex};
 use crate::model::audit::Caller;
 use crate::store::StoreError;
@@ -92,10 +95,13 @@ pub(crate) struct Visitor {
     pub(crate) flash: Option<Flash>,
     /// Whether the page can be read again: it answers no form.
     pub(crate) only_reads: bool,
+    /// The zone that the user has chosen.
+    zone: Option<Zone>,
     /// Which pages there are.
     pub(crate) map: &'static SiteMap,
     /// For what the visitor does.
     pub(crate) caller: Caller,
+    pub(crate) standing: Arc<Standing>,
     session: Session,
 }
 
@@ -291,9 +297,26 @@ impl Visitor {
             address,
             flash: None,
             only_reads: false,
+            zone: user.time_zone.as_deref().and_then(Zone::named),
             map,
             caller,
+            standing: Arc::default(),
             session,
+        }
+    }
+
+    /// The same for every part of the page.
+    pub(crate) fn as_reader(&self) -> Reader {
+        let before = Reader::current();
+        Reader {
+            theme: before.theme,
+            zone: self.zone.clone().unwrap_or_else(|| before.zone.clone()),
+            now: self.now,
+            user: Some(ReadingUser {
+                role: self.role,
+                csrf: self.csrf.clone(),
+                map: self.map,
+            }),
         }
     }
 
@@ -310,6 +333,7 @@ impl Visitor {
             signed_in_at: None,
             link_expires_at: None,
             has_second_factor: false,
+            time_zone: None,
         };
         let nowhere = Arc::new(tower_sessions::MemoryStore::default());
         let session = Session::new(None, nowhere, None);
@@ -318,6 +342,12 @@ impl Visitor {
         let map = Box::leak(Box::new(SiteMap::new([])));
         let caller = Caller::user(&user.name, None, now);
         Self::of(user, caller, signed_in, (session, map), String::new())
+    }
+
+    /// The same, with how everything stands.
+    pub(crate) fn seeing(self, standing: Standing) -> Self {
+        let standing = Arc::new(standing);
+        Self { standing, ..self }
     }
 
     /// The same, by a request that changes nothing.

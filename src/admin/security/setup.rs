@@ -88,7 +88,7 @@ async fn welcome(site: &Site, session: &Session, user: UserId, client: Client) -
 }
 
 #[derive(Template)]
-#[template(path = "admin/setup.html")]
+#[template(path = "pages/setup.html")]
 struct SetupPage {
     bare: Bare,
     token: String,
@@ -131,7 +131,7 @@ pub(crate) fn new_password(label: &'static str) -> Field {
 }
 
 #[derive(Template)]
-#[template(path = "admin/unclaimed.html")]
+#[template(path = "pages/unclaimed.html")]
 struct UnclaimedPage {
     bare: Bare,
     why: &'static str,
@@ -147,7 +147,7 @@ pub(crate) fn unclaimed() -> Response {
 }
 
 #[derive(Template)]
-#[template(path = "admin/used_link.html")]
+#[template(path = "pages/used_link.html")]
 struct UsedLinkPage {
     bare: Bare,
 }

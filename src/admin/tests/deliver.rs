@@ -95,9 +95,9 @@ async fn a_rejected_event_is_a_dead_letter_and_can_be_resubmitted() {
     ]);
     let overview = person.open("/admin").await;
     overview.expect(&[
-        "1 thing needs attention",
+        "1 of 1 endpoint needs attention.",
         "orders / billing",
-        "Waiting deliveries",
+        "401 Unauthorized (1 dead letter)",
     ]);
     for list in [
         "/admin/dead-letters",
@@ -112,7 +112,7 @@ async fn a_rejected_event_is_a_dead_letter_and_can_be_resubmitted() {
         ]);
     }
     let other = person.open("/admin/dead-letters?of=orders/other").await;
-    other.expect(&["No dead letters here."]);
+    other.expect(&["There is nothing of the kind."]);
     // What they are about together, and what leads to them.
     let all = person.open("/admin/dead-letters").await;
     all.expect(&[
@@ -160,7 +160,7 @@ async fn a_rejected_event_is_a_dead_letter_and_can_be_resubmitted() {
     person
         .open("/admin")
         .await
-        .expect(&["Nothing needs attention"]);
+        .expect(&["The only endpoint is healthy."]);
     let again = person.open("/admin/dead-letters/1/resubmit").await;
     assert_eq!(again.status, 409);
 }
@@ -217,9 +217,9 @@ async fn an_event_is_sent_to_a_subscription_that_has_not_got_it() {
 async fn a_paused_subscription_keeps_what_comes_and_goes_on() {
     let (appliance, mut person) = with_subscription().await;
     let page = "/admin/topics/orders/subscriptions/billing";
-    person.open(page).await.expect(&["Pause deliveries"]);
+    person.open(page).await.expect(&["Pause</button>"]);
     let paused = person.send(&format!("{page}/pause"), &[]).await;
-    paused.expect(&["The subscription is paused.", "Resume deliveries", "Paused"]);
+    paused.expect(&["id=\"notice\"", "Resume</button>", "Paused"]);
     publish(&mut person).await;
     tokio::time::sleep(Duration::from_secs(60)).await;
     let waiting = appliance.store.views.delivery(DeliveryId(1)).await;
@@ -229,20 +229,19 @@ async fn a_paused_subscription_keeps_what_comes_and_goes_on() {
         (DeliveryState::Pending, 0)
     );
     let event = person.open("/admin/events/1").await;
-    event.expect(&[
-        "Nothing is sent now. Paused;",
-        "Look at the event subscription",
-    ]);
-    assert!(!event.body.contains("Try now"), "{}", event.body);
+    event.expect(&["Paused: nothing is sent"]);
+    assert!(!event.body.contains("Retry now"), "{}", event.body);
     // From a page that was open before the pause.
     let csrf = [("csrf".to_owned(), person.hidden("csrf"))];
-    let tried = person.send_bare("/admin/deliveries/1/try-now", &csrf).await;
-    tried.expect(&["Nothing is sent now. Paused;"]);
+    let tried = person
+        .send_bare("/admin/deliveries/1/retry-now", &csrf)
+        .await;
+    tried.expect(&["Nothing is sent: paused."]);
     let done = "The next attempt is made now.";
     assert!(!tried.body.contains(done), "{}", tried.body);
     person.open(page).await;
     let resumed = person.send(&format!("{page}/resume"), &[]).await;
-    resumed.expect(&["The subscription is resumed", "Pause deliveries", "Active"]);
+    resumed.expect(&["Resumed.", "Pause</button>", "Active"]);
     settle(&appliance, 1, DeliveryState::Delivered).await;
 }
 
@@ -257,18 +256,17 @@ async fn a_failed_attempt_tells_when_the_next_one_is() {
     let page = person.open(&event).await;
     page.expect(&[
         "1 attempt of 30",
-        "Next attempt",
-        "(in 3",
+        "Attempt 2 in 3",
         "not available right now",
     ]);
     let page = person
         .open("/admin/topics/orders/subscriptions/billing")
         .await;
     page.expect(&[
-        "next attempt",
-        "Attempt 11",
-        "Its time to live had ended before this attempt fell due",
-        "Waiting",
+        "503 Service Unavailable",
+        "1 pending delivery",
+        "11 12 h",
+        "final 1 d",
     ]);
 }
 
@@ -383,21 +381,21 @@ async fn a_subscription_is_changed_validated_and_deleted() {
         .await;
     page.expect(&[
         "has been changed",
-        "<code>A</code> <code>B</code>",
-        "At most 3 attempts",
+        "Event types A B Subject Any",
+        "Retry 3 attempts, 1 d",
     ]);
-    page.expect(&["Dropped: nothing is kept", "All attempts failed"]);
+    page.expect(&["On final failure Drop"]);
 
     let page = person.send(&format!("{path}/validate"), &[]).await;
-    page.expect(&["The webhook has agreed to receive events."]);
+    page.expect(&["The endpoint agreed to receive events."]);
 
     let page = person.open(&format!("{path}/delete")).await;
-    page.expect(&["0 deliveries that still wait would be dropped"]);
+    page.expect(&["0 pending deliveries would be dropped"]);
     let page = person.send(&format!("{path}/delete"), &[]).await;
     assert_eq!(page.path, "/admin/topics/orders");
     page.expect(&[
         "Event subscription billing has been deleted.",
-        "Nobody has subscribed",
+        "No subscriptions yet.",
     ]);
 
     let page = person.open("/admin/topics/orders/delete").await;
@@ -438,11 +436,15 @@ async fn events_are_found_by_what_is_known_of_them_and_paged() {
         ("text=nowhere", false),
         ("from=2027-01-15T08:00", true),
         ("to=2027-01-15T08:00", false),
-        ("unmatched=on", false),
+        ("state=Unmatched", false),
         ("id=nobody", false),
     ] {
         let page = person.open(&format!("/admin/events?{query}")).await;
-        assert_eq!(!page.body.contains("No event fits."), found, "{query}");
+        assert_eq!(
+            !page.body.contains("No events match this filter."),
+            found,
+            "{query}"
+        );
         assert_eq!(page.status, 200, "{query}");
     }
     for (query, problem) in [

@@ -56,10 +56,7 @@ async fn a_changed_filter_is_compared_with_the_one_in_force() {
     assert!(!page.body.contains("Newly matched"));
     // Whoever loads the address of a draft again finds the form.
     let form = person.open(&format!("{BILLING}/edit/draft")).await;
-    form.expect(&[
-        "Edit event subscription billing",
-        "Try against stored events",
-    ]);
+    form.expect(&["Edit event subscription billing", "Try on stored events"]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -21,7 +21,7 @@ async fn wait_for(person: &mut Person, path: &str, text: &str) -> Shown {
 async fn the_guide_leads_from_nothing_to_a_resubmission() {
     let (appliance, mut person) = Appliance::claimed().await;
     let overview = person.open("/admin").await;
-    overview.expect(&["See an event delivered", "/admin/first-event"]);
+    overview.expect(&["Deliver the first event", "/admin/first-event"]);
     person
         .open("/admin/first-event")
         .await
@@ -51,12 +51,12 @@ async fn the_guide_leads_from_nothing_to_a_resubmission() {
     let path = page.path;
     wait_for(&mut person, &path, "1 attempt of 30")
         .await
-        .expect(&["Next attempt", "Try now"]);
+        .expect(&["Attempt 2 in ", "Retry now"]);
     for attempts in [
         "2 attempts of 30",
         "After two failures it has been delivered",
     ] {
-        let again = person.send("/admin/deliveries/2/try-now", &[]).await;
+        let again = person.send("/admin/deliveries/2/retry-now", &[]).await;
         again.expect(&["The next attempt is made now."]);
         assert!(
             again
@@ -75,13 +75,13 @@ async fn the_guide_leads_from_nothing_to_a_resubmission() {
     wait_for(
         &mut person,
         &path,
-        "The dead letter has been sent again, and has arrived.",
+        "The dead letter has been resubmitted, and has arrived.",
     )
     .await;
     let inspector = person.open("/admin/inspectors/orders-inspector").await;
     inspector.expect(&["7 received", "orders / first-event"]);
     let overview = person.open("/admin").await;
-    assert!(!overview.body.contains("See an event delivered"));
+    assert!(!overview.body.contains("Deliver the first event"));
     overview.expect(&["Guide to a first event"]);
     drop(appliance);
 }
@@ -124,7 +124,7 @@ async fn the_guide_follows_an_event_that_is_edited_and_refused_again() {
     ]);
     let page = person.send("/admin/first-event/repair", &[]).await;
     page.expect(&["Dead letter 2 has been resubmitted as delivery 3."]);
-    let arrived = "The dead letter has been sent again, and has arrived.";
+    let arrived = "The dead letter has been resubmitted, and has arrived.";
     wait_for(&mut person, &guide, arrived).await;
 }
 

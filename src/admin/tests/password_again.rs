@@ -23,7 +23,7 @@ async fn keys_are_shown_to_who_types_the_password_again() {
     ann.open("/admin/topics/orders").await;
     let asked = ann.send(KEYS, &[]).await;
     assert_eq!(asked.status, StatusCode::FORBIDDEN);
-    asked.expect(&["Your password, please", "15 minutes"]);
+    asked.expect(&["Confirm your password", "15 minutes"]);
     assert!(!asked.body.contains("Hide keys"));
     let wrong = ann.send(KEYS, &[("own-password", "guessed")]).await;
     assert_eq!(wrong.status, StatusCode::FORBIDDEN);
@@ -43,7 +43,7 @@ async fn what_was_typed_before_is_not_lost() {
     let fields = [("name", "b<o>b"), ("role", "operator")];
     ann.send("/admin/new-user", &fields)
         .await
-        .expect(&["Your password, please", "b&#60;o&#62;b"]);
+        .expect(&["Confirm your password", "b&#60;o&#62;b"]);
     let users = appliance.people.accounts().users().await;
     assert_eq!(users.expect("users").len(), 1);
     // The page holds the fields; a browser sends those that are hidden along.

@@ -75,9 +75,7 @@ async fn a_new_user_chooses_a_password_by_a_link_that_works_once() {
     let refused = bob.sign_in("bob", "").await;
     assert_eq!(refused.status, StatusCode::UNAUTHORIZED);
 
-    bob.open(&link)
-        .await
-        .expect(&["You sign in as <strong>bob"]);
+    bob.open(&link).await.expect(&["You sign in as <b>bob"]);
     let refused = bob.send("/admin/password", &[("password", "short")]).await;
     assert_eq!(refused.status, StatusCode::UNPROCESSABLE_ENTITY);
     let shown = bob.send("/admin/password", &[("password", ANOTHER)]).await;

@@ -43,7 +43,7 @@ async fn they_are_found_by_topic_and_reason() {
     let (appliance, mut person) = with_topics().await;
     let path = "/admin/rejected-events";
     let empty = person.open(path).await;
-    empty.expect(&["No publish request has been refused in the last 7 days."]);
+    empty.expect(&["No publish request was rejected in the last 7 days."]);
     refuse(&appliance, "orders", "The id is missing.", b"[{}]").await;
     refuse(&appliance, "invoices", "This is not JSON.", b"[").await;
     for (query, found) in [
@@ -68,7 +68,7 @@ async fn they_are_found_by_topic_and_reason() {
             );
         }
         if found.is_empty() {
-            page.expect(&["No refused request fits."]);
+            page.expect(&["No rejected requests match this filter."]);
         }
     }
     let page = person.open(&format!("{path}?topic=orders&reason=id")).await;
@@ -81,7 +81,7 @@ async fn they_are_found_by_topic_and_reason() {
 #[tokio::test(start_paused = true)]
 async fn overview_topic_and_events_lead_there() {
     let (appliance, mut person) = with_topics().await;
-    let tile = "Refused publish requests in 24 h";
+    let tile = "1 rejected";
     assert!(!person.open("/admin").await.body.contains(tile));
     refuse(&appliance, "orders", "no", b"").await;
     person.open("/admin").await.expect(&[tile]);
@@ -93,7 +93,7 @@ async fn overview_topic_and_events_lead_there() {
     person.open("/admin/topics/orders").await.expect(&[link]);
     let built_in = person.open("/admin/topics/everpost-system").await;
     assert!(!built_in.body.contains("rejected-events?topic"));
-    let events = person.open("/admin/events?unmatched=on").await;
+    let events = person.open("/admin/events?state=Unmatched").await;
     events.expect(&[
         "href=\"/admin/rejected-events\"",
         "everpost events list --unmatched",

@@ -53,10 +53,10 @@ async fn what_is_in_force_is_shown_with_its_origin() {
         "/srv/everpost.toml",
         "is not there",
         "<code>&#34;&#60;b&#62;&#34;</code>",
-        "<strong>flag</strong> <span class=\"sub\">--listen</span>",
+        "Set by --listen",
         "<code>&#34;***&#34;</code>",
-        "not set",
-        "Taking events",
+        "Not set",
+        "Publishing",
         "Public addresses are called.",
         "everpost config show --origin",
     ]);
@@ -90,9 +90,9 @@ async fn operators_try_urls_and_viewers_do_not() {
     operator
         .open("/admin/settings")
         .await
-        .expect(&["URL to try"]);
+        .expect(&["URL to test"]);
     let mut viewer = appliance.signed_in(Role::Viewer).await;
     let page = viewer.open("/admin/settings").await;
     assert_eq!(page.status, StatusCode::OK);
-    assert!(!page.body.contains("URL to try"), "{}", page.body);
+    assert!(!page.body.contains("URL to test"), "{}", page.body);
 }

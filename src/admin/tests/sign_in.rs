@@ -53,7 +53,10 @@ async fn the_link_makes_one_account_and_signs_in() {
     let appliance = Appliance::unclaimed().await;
     let mut person = appliance.somebody();
     let link = appliance.setup.path();
-    person.open(&link).await.expect(&["Make the first account"]);
+    person
+        .open(&link)
+        .await
+        .expect(&["Create the first account"]);
     let shown = person
         .send("/admin/setup", &[("name", NAME), ("password", "short")])
         .await;

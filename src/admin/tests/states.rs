@@ -6,7 +6,7 @@ use super::person::{Person, Shown};
 
 const PAGE: &str = "/admin/topics/orders/subscriptions/barred";
 const EDIT: &str = "/admin/topics/orders/subscriptions/barred/edit";
-const UNMATCHED: &str = "/admin/events?of=orders&#38;unmatched=on";
+const UNMATCHED: &str = "/admin/events?of=orders&#38;state=Unmatched";
 
 /// A subscription of its own topic whose webhook is never called, as its maker sees it.
 async fn with_barred(subject: &str) -> (Appliance, Person, Shown) {
@@ -44,20 +44,17 @@ async fn change(person: &mut Person, path: &str, url: &str, subject: &str) -> Sh
 async fn the_page_says_once_why_nobody_was_asked_and_what_passes_by() {
     let (_appliance, mut person, page) = with_barred("").await;
     page.expect(&[
-        "Event subscription barred has been created, but validation failed. See below why.",
-        "pass this subscription by",
+        "Event subscription barred has been created, but validation failed. The reason is below.",
+        "Events published before it agrees are never delivered to it",
         UNMATCHED,
-        "Edit the URL; a new one is validated as soon as it is saved.",
+        "then validate again.",
     ]);
     assert_eq!(page.body.matches("not called").count(), 1, "{}", page.body);
-    let row = page.body.split("class=\"actions\"").nth(1);
-    let row = row.and_then(|rest| rest.split("</div>").next());
-    let row = row.expect("a row of buttons");
-    assert!(row.contains("Validate again") && row.contains("Pause deliveries"));
+    page.expect(&["Validate again</button>", "Pause</button>"]);
     person
         .send(&format!("{PAGE}/validate"), &[])
         .await
-        .expect(&["Validation failed. See below why."]);
+        .expect(&["Validation failed."]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -65,16 +62,14 @@ async fn an_event_tells_who_passed_it_over_and_what_to_do() {
     let (_appliance, mut person, _) = with_barred("").await;
     let event = publish(&mut person).await;
     person.open(&event).await.expect(&[
-        "Look at barred",
+        "/admin/topics/orders/subscriptions/barred\"",
         "takes no events",
         "Its filter wants the event.",
-        "validate it again or correct its URL",
-        "Afterwards this event can be sent",
+        "alidate it again or correct its URL",
     ]);
     change(&mut person, EDIT, "https://shop.example/events", "").await;
     let page = person.open(&event).await;
     page.expect(&["Send to barred", "it would match"]);
-    assert!(!page.body.contains("Afterwards"), "{}", page.body);
 }
 
 #[tokio::test(start_paused = true)]
@@ -85,26 +80,24 @@ async fn an_event_tells_that_the_filter_would_not_have_wanted_it_either() {
     page.expect(&[
         "its validation stands at Failed.",
         "The filter wants subject begins with",
-        "validate it again or correct its URL",
+        "alidate it again or correct its URL",
     ]);
-    assert!(!page.body.contains("Afterwards"), "{}", page.body);
-    assert!(!page.body.contains("Look at barred"), "{}", page.body);
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_form_says_what_becomes_of_events_until_a_new_url_agrees() {
     let (_appliance, mut person, _) = with_barred("").await;
     let page = person.open(EDIT).await;
-    page.expect(&["passes this subscription by and is not sent later"]);
+    page.expect(&["is never delivered to it"]);
     change(&mut person, EDIT, "https://shop.example/events", "").await;
     let page = person.open(EDIT).await;
     page.expect(&["what is published until it agrees, waits for its answer"]);
     let page = change(&mut person, EDIT, "https://shop.example/barred", "").await;
-    page.expect(&["events go on being queued"]);
+    page.expect(&["Events are matched and held until it agrees."]);
     assert!(!page.body.contains(UNMATCHED), "{}", page.body);
     publish(&mut person).await;
     person
         .open(&format!("{PAGE}?"))
         .await
-        .expect(&["of=orders%2Fbarred&#38;state=Pending\">1</a>"]);
+        .expect(&["of=orders/barred&amp;state=Pending\">1 pending delivery</a>"]);
 }

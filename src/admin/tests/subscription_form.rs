@@ -13,7 +13,10 @@ const EDIT: &str = "/admin/topics/orders/subscriptions/billing/edit";
 
 /// The ids of the sections that are open.
 fn open_folds(page: &Shown) -> Vec<&str> {
-    let folds = page.body.split("<details class=\"fold\" id=\"").skip(1);
+    let folds = page
+        .body
+        .split("<details class=\"fold panel\" id=\"")
+        .skip(1);
     let tags = folds.map(|rest| rest.split('>').next().unwrap_or(""));
     let open = tags.filter(|tag| tag.ends_with(" open"));
     open.map(|tag| tag.split('"').next().unwrap_or(""))
@@ -31,7 +34,7 @@ async fn only_what_is_not_as_by_default_is_open() {
             "answers within 30 s",
             "up to 30 attempts within 1 d, on the published schedule",
             "kept in the queue of dead letters",
-            "no labels, never ends",
+            "no labels, never expires",
         ]);
     }
     let typed = [
@@ -140,7 +143,7 @@ async fn all_that_is_wrong_is_told_at_once() {
     page.expect(&[
         "There are 6 things to put right:",
         "<a href=\"#name\">Name</a>",
-        "<a href=\"#endpointUrl\">Webhook URL</a>",
+        "<a href=\"#endpointUrl\">Endpoint URL</a>",
         "<a href=\"#maxDeliveryAttempts\">Attempts</a>",
         "<a href=\"#advancedFilters[0].values\">Clause 1, Values</a>",
         "<a href=\"#advancedFilters[1].key\">Clause 2, Key</a>",
@@ -196,7 +199,7 @@ async fn a_filter_is_told_in_sentences() {
     person.send(EDIT, &typed).await.expect(&[
         "<code>data.total</code> is greater than the number <code>100</code>",
         "<code>data.country</code> is one of the strings <code>&#34;NL&#34;</code> <code>&#34;PT&#34;</code>",
-        "The advanced filters as JSON",
+        "Advanced filter as JSON",
         "&#34;operatorType&#34;: &#34;NumberGreaterThan&#34;",
     ]);
 }
@@ -316,7 +319,7 @@ async fn what_only_tries_the_filter_stands_apart() {
         "<legend>Try the filter</legend>",
         "Nothing of this is saved or sent.",
         "name=\"last\"",
-        "Try against stored events",
+        "Try on stored events",
     ] {
         assert!(aside.contains(text), "{text}: {aside}");
     }

@@ -1,198 +1,490 @@
-//! Shapes of charts: heights to the paths of a drawing. What they mean is said by whoever draws.
-//!
-//! Heights are shares of the drawing, `0.0` at its bottom and `1.0` at its top; what lies outside is cut.
-//! Each slot of time has the same part of the width.
+//! Charts: one unit each, with an axis of round values, times below, and every value in words. `x` is in per
+//! cent of the width and `y` in pixels, so that a chart fits any page and its text never scales.
 
 use std::fmt::Write as _;
 
-/// A drawing's size in its own units; the page stretches it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Canvas {
-    pub(crate) width: u32,
-    pub(crate) height: u32,
-}
+use askama::Template;
 
-/// Something drawn, with its class in the stylesheet.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Shape {
-    pub(crate) class: &'static str,
-    /// In the language of SVG paths.
-    pub(crate) path: String,
-}
+use crate::admin::widgets::part;
 
-/// The gap between two bars, as a share of their distance.
-const GAP: f64 = 0.2;
+/// Where the drawing begins below the line of words, and how much room the times have below it.
+const TOP: f64 = 18.0;
+const FOOT: f64 = 18.0;
 
-/// Bars are never lower than this, in units of the drawing: what happened must be seen, however much more
-/// happened elsewhere.
+/// Bars are never lower than this: what happened must be seen, however much more happened elsewhere.
 const LOWEST_BAR: f64 = 1.0;
 
-impl Canvas {
-    /// A line that is level within each slot, and broken where a slot has no height.
-    pub(crate) fn steps(self, heights: &[Option<f64>]) -> String {
-        let mut path = String::new();
-        for run in runs(heights) {
-            let _ = write!(
-                path,
-                "M{} {}",
-                self.x(&run, 0, heights),
-                self.y(run.heights[0])
-            );
-            path += &self.along(&run, heights);
+/// A chart, ready to be drawn.
+#[derive(Clone, Debug, Template)]
+#[template(path = "widgets/chart.html")]
+pub(crate) struct Chart {
+    id: &'static str,
+    title: &'static str,
+    unit: String,
+    height: u32,
+    keys: Vec<Key>,
+    ticks: Vec<Tick>,
+    bars: Vec<Bar>,
+    curves: Vec<Curve>,
+    times: Vec<TimeLabel>,
+    /// What is most remarkable.
+    peak: String,
+    hits: Vec<Hit>,
+}
+
+part!(Chart);
+
+/// What is drawn how.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Key {
+    /// Its colour, by the stylesheet.
+    pub(crate) class: &'static str,
+    /// `line dash`, `line`, or nothing for a bar.
+    pub(crate) shape: &'static str,
+    pub(crate) label: &'static str,
+}
+
+#[derive(Clone, Debug)]
+struct Tick {
+    y: f64,
+    label: String,
+}
+
+#[derive(Clone, Debug)]
+struct Bar {
+    class: &'static str,
+    x: f64,
+    width: f64,
+    y: f64,
+    height: f64,
+    /// Its slot has not ended.
+    is_part: bool,
+}
+
+#[derive(Clone, Debug)]
+struct Curve {
+    class: &'static str,
+    is_dashed: bool,
+    line: String,
+    /// What lies below it; empty for an axis that does not begin at nothing.
+    area: String,
+}
+
+#[derive(Clone, Debug)]
+struct TimeLabel {
+    x: f64,
+    anchor: &'static str,
+    text: String,
+}
+
+/// One slot in words.
+#[derive(Clone, Debug)]
+struct Hit {
+    x: f64,
+    width: f64,
+    text: String,
+}
+
+/// From the value at the foot of the axis to the one at its top.
+#[derive(Clone, Debug)]
+pub(crate) struct Scale {
+    ticks: Vec<(f64, String)>,
+    is_logarithmic: bool,
+}
+
+impl Scale {
+    /// Counts from 0 to at least `most`, in three round steps.
+    pub(crate) fn counts(most: u64) -> Self {
+        let step = round_up(most as f64 / 3.0);
+        let ticks = (0..=3).map(|tick| f64::from(tick) * step);
+        Self {
+            ticks: ticks.map(|value| (value, short(value))).collect(),
+            is_logarithmic: false,
         }
-        path
     }
 
-    /// What lies below that line.
-    pub(crate) fn below_steps(self, heights: &[Option<f64>]) -> String {
-        let mut path = String::new();
-        for run in runs(heights) {
-            let (from, bottom) = (self.x(&run, 0, heights), self.height);
-            let _ = write!(
-                path,
-                "M{from} {bottom}{}V{bottom}Z",
-                self.along(&run, heights)
-            );
-        }
-        path
-    }
-
-    /// A line from edge to edge, through one height more than there are slots.
-    pub(crate) fn line(self, heights: &[f64]) -> String {
-        let distance = f64::from(self.width) / heights.len().saturating_sub(1).max(1) as f64;
-        let mut path = String::new();
-        for (index, height) in heights.iter().enumerate() {
-            let command = if index == 0 { 'M' } else { 'L' };
-            let x = units(index as f64 * distance);
-            let _ = write!(path, "{command}{x} {}", self.y(*height));
-        }
-        path
-    }
-
-    /// What lies below that line.
-    pub(crate) fn below_line(self, heights: &[f64]) -> String {
-        match heights {
-            [] => String::new(),
-            _ => format!("{}V{}H0Z", self.line(heights), self.height),
+    /// Per cent up to 100, from as high as leaves `lowest` in sight.
+    pub(crate) fn percent(lowest: f64) -> Self {
+        let from = [99.0, 90.0, 80.0, 60.0].into_iter();
+        let from = from.into_iter().find(|from| *from < lowest).unwrap_or(0.0);
+        let ticks = [from, (from + 100.0) / 2.0, 100.0];
+        Self {
+            ticks: ticks.map(|value| (value, format!("{value} %"))).to_vec(),
+            is_logarithmic: false,
         }
     }
 
-    /// A bar for each slot, from one height to another; none where they are the same.
-    pub(crate) fn bars(self, spans: &[(f64, f64)]) -> String {
-        let distance = f64::from(self.width) / spans.len().max(1) as f64;
-        let all = f64::from(self.height);
-        let mut path = String::new();
-        for (index, (from, to)) in spans.iter().enumerate().filter(|(_, (from, to))| from < to) {
-            let left = index as f64 * distance + distance * GAP / 2.0;
-            let right = units(left + distance * (1.0 - GAP));
-            let (from, to) = (all - from * all, all - to.min(1.0) * all);
-            let top = to.min(from - LOWEST_BAR).max(0.0);
-            let bottom = units(from.max(top + LOWEST_BAR));
-            let (left, top) = (units(left), units(top));
-            let _ = write!(path, "M{left} {bottom}V{top}H{right}V{bottom}Z");
+    /// Milliseconds by powers of ten: from a disk's time to hours of retries, nothing else would show both.
+    pub(crate) fn milliseconds(least: f64, most: f64) -> Self {
+        let first = least.max(1.0).log10().floor();
+        let last = most.max(2.0).log10().ceil().max(first + 1.0);
+        // No more than four of them have a word.
+        let every = ((last - first) / 3.0).ceil();
+        let count = ((last - first) / every).ceil();
+        let ticks = (0..=count as i32).map(|tick| 10_f64.powf(first + f64::from(tick) * every));
+        let word = |ms: f64| match ms < 1_000.0 {
+            true => format!("{ms} ms"),
+            false => format!("{} s", short(ms / 1_000.0)),
+        };
+        Self {
+            ticks: ticks.map(|value| (value, word(value))).collect(),
+            is_logarithmic: true,
         }
-        path
     }
 
-    /// Up or down to each height of a run, and through its slot.
-    fn along(self, run: &Run, heights: &[Option<f64>]) -> String {
-        let mut path = String::new();
-        for (index, height) in run.heights.iter().enumerate() {
-            let to = self.x(run, index + 1, heights);
-            let _ = write!(path, "V{}H{to}", self.y(*height));
+    fn foot(&self) -> f64 {
+        self.ticks.first().map_or(0.0, |(value, _)| *value)
+    }
+
+    fn top(&self) -> f64 {
+        self.ticks.last().map_or(1.0, |(value, _)| *value)
+    }
+
+    /// What part of the axis lies below a value.
+    fn share(&self, value: f64) -> f64 {
+        let (foot, top) = (self.foot(), self.top());
+        let share = match self.is_logarithmic {
+            true => (value.max(foot) / foot).log10() / (top / foot).log10(),
+            false => (value - foot) / (top - foot),
+        };
+        share.clamp(0.0, 1.0)
+    }
+
+    /// What its head says of an axis that does not begin at nothing.
+    pub(crate) fn remark(&self) -> String {
+        match self.ticks.first() {
+            Some((value, label)) if !self.is_logarithmic && *value > 0.0 => {
+                format!(", axis from {label}")
+            }
+            Some(_) | None => String::new(),
         }
-        path
-    }
-
-    fn x(self, run: &Run, index: usize, slots: &[Option<f64>]) -> String {
-        let distance = f64::from(self.width) / slots.len().max(1) as f64;
-        units((run.first + index) as f64 * distance)
-    }
-
-    fn y(self, height: f64) -> String {
-        units((1.0 - height.clamp(0.0, 1.0)) * f64::from(self.height))
     }
 }
 
-/// What part of `most` a count is.
-pub(crate) fn share_of(count: u64, most: u64) -> f64 {
-    count as f64 / most.max(1) as f64
+/// The next round number: 1, 2, 2.5, 4 or 5 with zeros, and no part of one.
+fn round_up(value: f64) -> f64 {
+    let value = value.max(1.0);
+    let power = 10_f64.powf(value.log10().floor());
+    let rounds = [1.0, 2.0, 2.5, 4.0, 5.0, 10.0].map(|round| round * power);
+    let fits = |round: &f64| *round >= value - f64::EPSILON && round.fract() == 0.0;
+    rounds.into_iter().find(fits).unwrap_or(10.0 * power)
 }
 
-/// Slots with heights that follow each other; at least one.
-struct Run {
-    first: usize,
-    heights: Vec<f64>,
+/// `500`, `1.5k`, `2M`.
+fn short(value: f64) -> String {
+    match value {
+        1_000_000.0.. => format!("{}M", value / 1_000_000.0),
+        1_000.0.. => format!("{}k", value / 1_000.0),
+        _ => value.to_string(),
+    }
 }
 
-fn runs(heights: &[Option<f64>]) -> Vec<Run> {
-    let mut runs: Vec<Run> = Vec::new();
+impl Chart {
+    /// A chart without anything in it.
+    pub(crate) fn new(id: &'static str, title: &'static str, unit: String) -> Self {
+        Self {
+            id,
+            title,
+            unit,
+            height: 140,
+            keys: Vec::new(),
+            ticks: Vec::new(),
+            bars: Vec::new(),
+            curves: Vec::new(),
+            times: Vec::new(),
+            peak: String::new(),
+            hits: Vec::new(),
+        }
+    }
+
+    /// The same with an axis.
+    pub(crate) fn on(self, scale: &Scale) -> Self {
+        let ticks = scale.ticks.iter().map(|(value, label)| Tick {
+            y: self.y(scale.share(*value)),
+            label: label.clone(),
+        });
+        let ticks = ticks.collect();
+        Self {
+            ticks,
+            unit: format!("{}{}", self.unit, scale.remark()),
+            ..self
+        }
+    }
+
+    /// The same with a stack of bars for each slot, of which the last has not ended.
+    pub(crate) fn stacked(mut self, scale: &Scale, keys: &[Key], slots: &[Vec<u64>]) -> Self {
+        let width = 100.0 / slots.len().max(1) as f64;
+        for (index, counts) in slots.iter().enumerate() {
+            let mut below = 0;
+            for (key, count) in keys.iter().zip(counts).filter(|(_, count)| **count > 0) {
+                let from = self.y(scale.share(below as f64));
+                below += count;
+                let y = self.y(scale.share(below as f64)).min(from - LOWEST_BAR);
+                self.bars.push(Bar {
+                    class: key.class,
+                    x: (index as f64 + 0.14) * width,
+                    width: 0.72 * width,
+                    y,
+                    height: from - y,
+                    is_part: index + 1 == slots.len(),
+                });
+            }
+        }
+        self.keys = keys.to_vec();
+        self
+    }
+
+    /// The same with a line through the middle of each slot, broken where nothing is known.
+    pub(crate) fn line(mut self, scale: &Scale, key: Key, values: &[Option<f64>]) -> Self {
+        let foot = self.y(0.0);
+        let (mut line, mut area) = (String::new(), String::new());
+        for run in runs(values) {
+            let point = |(index, value): (usize, f64)| {
+                let x = (index as f64 + 0.5) * 100.0 / values.len() as f64;
+                format!("{x:.2} {:.1}", self.y(scale.share(value)))
+            };
+            let points: Vec<String> = run.iter().copied().map(point).collect();
+            let _ = write!(line, "M{}", points.join("L"));
+            if let [only] = points.as_slice() {
+                let _ = write!(line, "L{only}"); // a dot, by its round ends
+            }
+            let x = |at: Option<&String>| {
+                let at = at.and_then(|at| at.split(' ').next());
+                at.unwrap_or_default().to_owned()
+            };
+            let (first, last) = (x(points.first()), x(points.last()));
+            let _ = write!(area, "M{first} {foot}L{}L{last} {foot}z", points.join("L"));
+        }
+        let is_from_nothing = !scale.is_logarithmic && scale.foot() == 0.0;
+        self.curves.push(Curve {
+            class: key.class,
+            is_dashed: key.shape.contains("dash"),
+            line,
+            area: if is_from_nothing { area } else { String::new() },
+        });
+        self.keys.push(key);
+        self
+    }
+
+    /// The same with the words of each slot, the times below, and what is most remarkable.
+    pub(crate) fn saying(
+        self,
+        slots: Vec<String>,
+        times: &[(f64, String)],
+        peak: impl Into<String>,
+    ) -> Self {
+        let width = 100.0 / slots.len().max(1) as f64;
+        let hits = slots.into_iter().enumerate().map(|(index, text)| Hit {
+            x: index as f64 * width,
+            width,
+            text,
+        });
+        let last = times.len().saturating_sub(1);
+        let times = times
+            .iter()
+            .enumerate()
+            .map(|(index, (x, text))| TimeLabel {
+                x: *x,
+                anchor: match index {
+                    0 => "start",
+                    index if index == last => "end",
+                    _ => "middle",
+                },
+                text: text.clone(),
+            });
+        Self {
+            hits: hits.collect(),
+            times: times.collect(),
+            peak: peak.into(),
+            ..self
+        }
+    }
+
+    /// The foot of the axis.
+    fn base(&self) -> f64 {
+        self.y(0.0)
+    }
+
+    fn y(&self, share: f64) -> f64 {
+        let bottom = f64::from(self.height) - FOOT;
+        let y = bottom - share * (bottom - TOP);
+        (y * 10.0).round() / 10.0
+    }
+}
+
+/// Slots with values that follow each other.
+fn runs(values: &[Option<f64>]) -> Vec<Vec<(usize, f64)>> {
+    let mut runs: Vec<Vec<(usize, f64)>> = Vec::new();
     let mut is_open = false;
-    for (index, height) in heights.iter().enumerate() {
-        match (height, runs.last_mut().filter(|_| is_open)) {
-            (Some(height), Some(run)) => run.heights.push(*height),
-            (Some(height), None) => runs.push(Run {
-                first: index,
-                heights: vec![*height],
-            }),
+    for (index, value) in values.iter().enumerate() {
+        match (value, runs.last_mut().filter(|_| is_open)) {
+            (Some(value), Some(run)) => run.push((index, *value)),
+            (Some(value), None) => runs.push(vec![(index, *value)]),
             (None, _) => (),
         }
-        is_open = height.is_some();
+        is_open = value.is_some();
     }
     runs
 }
 
-/// A length, as short as it can be written.
-fn units(length: f64) -> String {
-    let text = format!("{length:.1}");
-    text.strip_suffix(".0").map_or(text.clone(), str::to_owned)
+/// A small chart without words, beside a figure that says what it draws.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Template)]
+#[template(path = "widgets/spark.html")]
+pub(crate) struct Spark {
+    class: &'static str,
+    path: String,
+    is_line: bool,
+}
+
+part!(Spark);
+
+/// Its size in its own units; the page stretches it.
+const SPARK_WIDTH: f64 = 120.0;
+const SPARK_HEIGHT: f64 = 28.0;
+
+impl Spark {
+    /// A bar for each count.
+    pub(crate) fn bars(class: &'static str, counts: &[u64]) -> Self {
+        let most = counts.iter().copied().max().unwrap_or(0).max(1) as f64;
+        let width = SPARK_WIDTH / counts.len().max(1) as f64;
+        let mut path = String::new();
+        for (index, count) in counts.iter().enumerate().filter(|(_, count)| **count > 0) {
+            let height = (*count as f64 / most * SPARK_HEIGHT).max(1.5);
+            let (x, y) = (index as f64 * width, SPARK_HEIGHT - height);
+            let bar = 0.7 * width;
+            let _ = write!(path, "M{x:.1} {y:.1}h{bar:.1}v{height:.1}h-{bar:.1}z");
+        }
+        let is_line = false;
+        Self {
+            class,
+            path,
+            is_line,
+        }
+    }
+
+    /// A line through all values.
+    pub(crate) fn line(class: &'static str, values: &[f64]) -> Self {
+        let most = values.iter().copied().fold(0.0, f64::max).max(f64::EPSILON);
+        let distance = SPARK_WIDTH / values.len().saturating_sub(1).max(1) as f64;
+        let point = |(index, value): (usize, &f64)| {
+            let y = SPARK_HEIGHT - 2.0 - value / most * (SPARK_HEIGHT - 4.0);
+            format!("{:.1} {y:.1}", index as f64 * distance)
+        };
+        let points: Vec<String> = values.iter().enumerate().map(point).collect();
+        Self {
+            class,
+            path: format!("M{}", points.join("L")),
+            is_line: true,
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.path.len() < 2
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const CANVAS: Canvas = Canvas {
-        width: 100,
-        height: 10,
-    };
-
-    #[test]
-    fn steps_are_level_within_a_slot_and_broken_where_nothing_is_known() {
-        let heights = [Some(1.0), Some(0.5), None, Some(0.0)];
-        assert_eq!(CANVAS.steps(&heights), "M0 0V0H25V5H50M75 10V10H100");
-        assert_eq!(
-            CANVAS.below_steps(&heights),
-            "M0 10V0H25V5H50V10ZM75 10V10H100V10Z"
-        );
-        assert_eq!(CANVAS.steps(&[None, None]), "");
-        assert_eq!(CANVAS.steps(&[]), "");
+    fn labels(scale: &Scale) -> String {
+        let labels = scale.ticks.iter().map(|(_, label)| label.as_str());
+        labels.collect::<Vec<_>>().join(", ")
     }
 
     #[test]
-    fn lines_go_from_edge_to_edge() {
-        assert_eq!(CANVAS.line(&[0.0, 1.0, 0.25]), "M0 10L50 0L100 7.5");
-        assert_eq!(CANVAS.below_line(&[0.0, 1.0]), "M0 10L100 0V10H0Z");
-        assert_eq!(CANVAS.below_line(&[]), "");
-    }
-
-    #[test]
-    fn bars_stand_anywhere_and_are_never_too_low_to_be_seen() {
-        for (spans, expected) in [
-            ([(0.0, 1.0), (0.0, 0.0)], "M5 10V0H45V10Z"),
-            ([(0.0, 0.001), (0.0, 7.0)], "M5 10V9H45V10ZM55 10V0H95V10Z"),
-            (
-                [(0.25, 0.75), (0.999, 1.0)],
-                "M5 7.5V2.5H45V7.5ZM55 1V0H95V1Z",
-            ),
+    fn axes_have_round_values() {
+        for (most, ticks) in [
+            (0, "0, 1, 2, 3"),
+            (3, "0, 1, 2, 3"),
+            (7, "0, 4, 8, 12"),
+            (60, "0, 20, 40, 60"),
+            (75, "0, 25, 50, 75"),
+            (1_140, "0, 400, 800, 1.2k"),
+            (1_382, "0, 500, 1k, 1.5k"),
+            (4_663, "0, 2k, 4k, 6k"),
+            (2_000_000, "0, 1M, 2M, 3M"),
         ] {
-            assert_eq!(CANVAS.bars(&spans), expected);
+            assert_eq!(labels(&Scale::counts(most)), ticks, "{most}");
+        }
+        for (lowest, ticks, remark) in [
+            (100.0, "99 %, 99.5 %, 100 %", ", axis from 99 %"),
+            (77.5, "60 %, 80 %, 100 %", ", axis from 60 %"),
+            (60.0, "0 %, 50 %, 100 %", ""),
+        ] {
+            let scale = Scale::percent(lowest);
+            assert_eq!(
+                (labels(&scale).as_str(), scale.remark().as_str()),
+                (ticks, remark)
+            );
+        }
+        for (least, most, ticks) in [
+            (22.0, 5_200.0, "10 ms, 100 ms, 1 s, 10 s"),
+            (1.0, 1.0, "1 ms, 10 ms"),
+            (2.0, 90_000_000.0, "1 ms, 1 s, 1k s, 1M s"),
+        ] {
+            assert_eq!(labels(&Scale::milliseconds(least, most)), ticks);
         }
     }
 
     #[test]
-    fn nothing_of_nothing_is_no_share() {
-        assert!(share_of(0, 0) < f64::EPSILON);
-        assert!((share_of(1, 4) - 0.25).abs() < f64::EPSILON);
+    fn bars_stand_on_each_other_and_are_never_too_low_to_be_seen() {
+        let key = |class| Key {
+            class,
+            shape: "",
+            label: "",
+        };
+        let scale = Scale::counts(3_000);
+        let chart = Chart::new("c", "t", String::new()).on(&scale);
+        let chart = chart.stacked(
+            &scale,
+            &[key("good"), key("bad")],
+            &[vec![1_500, 1], vec![0, 3_000]],
+        );
+        let drawn: Vec<_> = chart
+            .bars
+            .iter()
+            .map(|bar| (bar.class, bar.y, bar.height))
+            .collect();
+        let expected = [
+            ("good", 70.0, 52.0),
+            ("bad", 69.0, 1.0),
+            ("bad", 18.0, 104.0),
+        ];
+        assert_eq!(drawn, expected);
+        assert!(chart.bars[2].is_part && !chart.bars[0].is_part);
+    }
+
+    #[test]
+    fn lines_are_broken_where_nothing_is_known() {
+        let scale = Scale::percent(50.0);
+        let key = Key {
+            class: "good",
+            shape: "line",
+            label: "",
+        };
+        let values = [Some(100.0), Some(50.0), None, Some(0.0)];
+        let chart = Chart::new("c", "t", String::new())
+            .on(&scale)
+            .line(&scale, key, &values);
+        assert_eq!(
+            chart.curves[0].line,
+            "M12.50 18.0L37.50 70.0M87.50 122.0L87.50 122.0"
+        );
+        assert!(
+            chart.curves[0]
+                .area
+                .starts_with("M12.50 122L12.50 18.0L37.50 70.0L37.50 122z")
+        );
+    }
+
+    #[test]
+    fn sparks_draw_what_there_is() {
+        assert!(Spark::bars("bad", &[0, 0]).is_empty());
+        assert_eq!(
+            Spark::bars("bad", &[1, 2]).path,
+            "M0.0 14.0h42.0v14.0h-42.0zM60.0 0.0h42.0v28.0h-42.0z"
+        );
+        assert_eq!(Spark::line("good", &[1.0, 2.0]).path, "M0.0 14.0L120.0 2.0");
     }
 }

@@ -2,12 +2,12 @@
 
 use askama::Template;
 
-use crate::admin::widgets::{Moment, part};
+use crate::admin::widgets::{Time, part};
 use crate::base::Timestamp;
 
 /// Ready to print, in the order in which they were told.
 #[derive(Default, Template)]
-#[template(path = "admin/parts/facts.html")]
+#[template(path = "widgets/facts.html")]
 pub(crate) struct Facts {
     all: Vec<Fact>,
 }
@@ -16,7 +16,7 @@ part!(Facts);
 
 struct Fact {
     name: &'static str,
-    at: Option<Moment>,
+    at: Option<Time>,
     text: String,
 }
 
@@ -33,8 +33,8 @@ impl Facts {
     pub(crate) fn moment(mut self, name: &'static str, at: Timestamp) -> Self {
         self.all.push(Fact {
             name,
-            at: Some(Moment::at(at)),
-            text: " UTC".to_owned(),
+            at: Some(Time::at(at)),
+            text: String::new(),
         });
         self
     }

@@ -52,10 +52,10 @@ fn for_outcome(outcome: Outcome) -> Option<&'static str> {
         ),
         Outcome::NotFound => Some(
             "The receiver runs, but has nothing at this path. Compare the URL with its routes. The \
-             next try is no sooner than five minutes later.",
+             next attempt is held for at least five minutes.",
         ),
         Outcome::PayloadTooLarge => Some(
-            "The receiver refuses bodies of this size. Raise its limit, or make batches smaller. A \
+            "The receiver rejects bodies of this size. Raise its limit, or make batches smaller. A \
              413 is never retried.",
         ),
         Outcome::Busy => Some("The receiver says that it is not available right now."),
@@ -114,7 +114,7 @@ pub(crate) fn for_reason(reason: DeadLetterReason) -> &'static str {
         DeadLetterReason::UndeliverableDueToClientError => "Rejected by the webhook",
         DeadLetterReason::SubscriptionDeleted => "The subscription was deleted",
         DeadLetterReason::EventUnreadable => "The stored event is damaged",
-        DeadLetterReason::Manual => "Given up by hand",
+        DeadLetterReason::Manual => "Dead-lettered by hand",
         DeadLetterReason::Application => "Dead-lettered by the receiver",
     }
 }

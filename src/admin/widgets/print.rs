@@ -4,15 +4,15 @@ use std::time::Duration;
 
 use crate::base::{self, Timestamp};
 
-pub(crate) use crate::base::human::{bytes, relative, span};
+pub(crate) use crate::base::human::{bytes, span};
 
-/// A count with thin spaces: `9 999`, `10 000`.
+/// A count with commas: `999`, `10,000`.
 pub(crate) fn count(count: u64) -> String {
     let digits = count.to_string();
     let mut text = String::new();
     for (index, digit) in digits.chars().enumerate() {
         if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push('\u{2009}');
+            text.push(',');
         }
         text.push(digit);
     }
@@ -40,14 +40,25 @@ pub(crate) fn days(retention: Duration) -> u64 {
     retention.as_secs() / 86_400
 }
 
-/// How long ago something was that is only known to the minute or hour: `just now`, `3 min ago`, `5 h ago`, `2 d ago`.
-pub(crate) fn roughly_ago(at: Timestamp, now: Timestamp) -> String {
-    let seconds = now.since(at).as_secs();
+/// `3 min ago`, `in 10 s`, `just now`; days after a day.
+pub(crate) fn relative(at: Timestamp, now: Timestamp) -> String {
+    let (ago, ahead) = (now.since(at), at.since(now));
+    match (ago.as_secs(), ahead.as_secs()) {
+        (0..5, 0) if ahead.is_zero() => "just now".to_owned(),
+        (0, 0) => "now".to_owned(),
+        (0, _) => format!("in {}", roughly(ahead)),
+        _ => format!("{} ago", roughly(ago)),
+    }
+}
+
+/// `8 s`, `3 min`, `1 h 42 min`, `23 d`.
+pub(crate) fn roughly(span: Duration) -> String {
+    let seconds = span.as_secs();
     match seconds {
-        0..60 => "just now".to_owned(),
-        60..3_600 => format!("{} min ago", seconds / 60),
-        3_600..86_400 => format!("{} h ago", seconds / 3_600),
-        _ => format!("{} d ago", seconds / 86_400),
+        0..60 => format!("{seconds} s"),
+        60..36_000 => self::span(Duration::from_secs(seconds / 60 * 60)),
+        36_000..86_400 => format!("{} h", seconds / 3_600),
+        _ => format!("{} d", seconds / 86_400),
     }
 }
 
@@ -82,12 +93,7 @@ mod tests {
 
     #[test]
     fn figures_are_printed_for_people() {
-        for (number, text) in [
-            (0, "0"),
-            (999, "999"),
-            (1_000, "1\u{2009}000"),
-            (10_000, "10\u{2009}000"),
-        ] {
+        for (number, text) in [(0, "0"), (999, "999"), (1_000, "1,000"), (10_000, "10,000")] {
             assert_eq!(count(number), text);
         }
         for (us, text) in [
@@ -104,21 +110,6 @@ mod tests {
     }
 
     #[test]
-    fn rough_moments_are_told_by_one_unit() {
-        let now = Timestamp::from_ms(1_000_000_000);
-        for (ago_s, text) in [
-            (0, "just now"),
-            (59, "just now"),
-            (119, "1 min ago"),
-            (7_300, "2 h ago"),
-            (90_000, "1 d ago"),
-        ] {
-            let at = Timestamp::from_ms(now.as_ms() - ago_s * 1_000);
-            assert_eq!(roughly_ago(at, now), text);
-        }
-    }
-
-    #[test]
     fn shares_never_round_up_to_all() {
         for (part, whole, expected) in [
             (0, 0, "–"),
@@ -128,6 +119,25 @@ mod tests {
             (3, 3, "100 %"),
         ] {
             assert_eq!(share(part, whole), expected);
+        }
+    }
+
+    #[test]
+    fn moments_are_told_from_now() {
+        let now = Timestamp::from_ms(10_000_000_000);
+        for (offset_ms, text) in [
+            (0, "just now"),
+            (-4_999, "just now"),
+            (-8_500, "8 s ago"),
+            (400, "now"),
+            (10_400, "in 10 s"),
+            (-90_000, "1 min ago"),
+            (9 * 60_000, "in 9 min"),
+            (-6_120_000, "1 h 42 min ago"),
+            (-23 * 86_400_000, "23 d ago"),
+        ] {
+            let at = Timestamp::from_ms(now.as_ms() + offset_ms);
+            assert_eq!(relative(at, now), text);
         }
     }
 }

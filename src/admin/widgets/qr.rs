@@ -10,7 +10,7 @@ const QUIET_ZONE: usize = 4;
 
 /// A QR code, as a path of squares.
 #[derive(Clone, Debug, Template)]
-#[template(path = "admin/parts/qr.html")]
+#[template(path = "widgets/qr.html")]
 pub(crate) struct Qr {
     /// Modules from side to side, the quiet zone included.
     side: usize,

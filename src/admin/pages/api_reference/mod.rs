@@ -10,14 +10,13 @@ use askama::Template;
 use axum::Json;
 use axum::extract::{Path, Query, State};
 use axum::response::{IntoResponse, Response};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::admin::bare::draw;
 use crate::admin::error::{PageError, PageResult};
-use crate::admin::forms::field::Field;
-use crate::admin::forms::form::Form;
+use crate::admin::forms::filled::Filled;
 use crate::admin::frame::Frame;
-use crate::admin::lists::filter_form::FilterForm;
+use crate::admin::lists::list::List;
 use crate::admin::lists::recipe::Recipe;
 use crate::admin::security::session::Visitor;
 use crate::admin::site::Site;
@@ -25,24 +24,25 @@ use crate::admin::widgets::Empty;
 use crate::admin::widgets::print;
 use document::{Area, Details, Document, Operation};
 
+const PATH: &str = "/admin/api";
+
 /// What the URL asks for.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub(crate) struct Asked {
     /// Words that must all be found in an operation.
-    #[serde(default)]
     q: String,
 }
 
 #[derive(Template)]
-#[template(path = "admin/api.html")]
+#[template(path = "pages/api.html")]
 struct ApiPage {
     frame: Frame,
-    filters: FilterForm,
-    found: String,
+    list: List,
+    form: Filled<Asked>,
     server: String,
     areas: Vec<Area>,
     empty: Empty,
-    recipe: Recipe,
 }
 
 /// Everything that programs can ask.
@@ -54,26 +54,22 @@ pub(crate) async fn list(
     let document = Document::new(&site.api_document);
     let areas = document.areas(&asked.q);
     let number: usize = areas.iter().map(|area| area.operations.len()).sum();
-    let filters = [("q", asked.q.clone())];
-    let form = Form::of(filters.clone());
-    let search = Field::line("q", "Search", &form)
-        .hint("Words of a path, a method, a role or a description; all of them must be there.");
+    let form = Filled::with(asked);
+    let mut list = List::new(PATH, &form);
+    list.shown = print::plural(number as u64, "request", "requests");
+    list.recipe = Recipe::get(&site.management_url("/openapi.json"));
     Ok(draw(&ApiPage {
         frame: Frame::new(&visitor, "API"),
-        filters: FilterForm::new("/admin/api", vec![search], &filters),
-        found: print::plural(number as u64, "request", "requests"),
+        list,
+        form,
         server: site.public_url().to_owned(),
         areas,
-        empty: Empty {
-            text: "Nothing has all of these words.",
-            step: Some(("/admin/api".to_owned(), "Show everything")),
-        },
-        recipe: Recipe::get(&site.management_url("/openapi.json")),
+        empty: Empty::no_match("Nothing has all of these words.", PATH),
     }))
 }
 
 #[derive(Template)]
-#[template(path = "admin/api_operation.html")]
+#[template(path = "pages/api_operation.html")]
 struct OperationPage {
     frame: Frame,
     operation: Operation,

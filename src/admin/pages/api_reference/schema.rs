@@ -11,7 +11,7 @@ const SCHEMAS: &str = "#/components/schemas/";
 
 /// What a value looks like, in a few words.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Template)]
-#[template(path = "admin/parts/api_kind.html")]
+#[template(path = "widgets/api_kind.html")]
 pub(crate) struct Kind {
     pub(crate) words: String,
     /// The schemas that the words speak of.

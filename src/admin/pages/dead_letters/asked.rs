@@ -1,7 +1,8 @@
 //! Which dead letters an address asks for.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
+use crate::admin::forms::form::Refusal;
 use crate::admin::lists::filter;
 use crate::admin::lists::filter::{Of, given, in_utc, of_flags, sought};
 use crate::admin::lists::link;
@@ -12,7 +13,7 @@ use crate::model::registry::Registry;
 use crate::store::views::{DeadLetterQuery, GroupBy};
 
 /// What the address of the list, and of what is done with all of it, asks for.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Asked {
     /// A topic, or one of its subscriptions: `orders`, `orders/billing`.
@@ -31,8 +32,14 @@ pub(crate) struct Asked {
     before: String,
 }
 
-/// Something in the address that is no filter.
-pub(crate) struct Unknown;
+/// Something in the address that is no filter: the field.
+pub(crate) struct Unknown(&'static str);
+
+impl Unknown {
+    pub(crate) fn fault(&self) -> Refusal {
+        Refusal::of(self.0, "There is nothing of the kind.")
+    }
+}
 
 impl Asked {
     /// The parameters that choose dead letters.
@@ -76,8 +83,18 @@ impl Asked {
         GroupBy::ALL.into_iter().find(|by| by.name() == self.group)
     }
 
-    pub(crate) fn group_name(&self) -> &str {
-        &self.group
+    /// Whether anything of what is folded away is filled in.
+    pub(crate) fn asks_for_more(&self) -> bool {
+        let folded = [
+            &self.outcome,
+            &self.status,
+            &self.event_type,
+            &self.subject,
+            &self.from,
+            &self.to,
+            &self.group,
+        ];
+        folded.iter().any(|value| !value.trim().is_empty())
     }
 
     pub(crate) fn query(
@@ -98,22 +115,25 @@ impl Asked {
         registry: &Registry,
         visitor: &Visitor,
     ) -> Result<DeadLetterFilter, Unknown> {
-        let outcome = |name: String| Outcome::from_name(&name).ok_or(Unknown);
-        let moment = |at: String| filter::moment(&at).ok_or(Unknown);
-        let of = Of::named(&self.of, registry).ok_or(Unknown)?;
+        let outcome = |name: String| Outcome::from_name(&name).ok_or(Unknown("outcome"));
+        let moment = |at: &str, name| {
+            let read = |at: String| filter::moment(&at).ok_or(Unknown(name));
+            given(at).map(read).transpose()
+        };
+        let of = Of::named(self.of.trim(), registry).ok_or(Unknown("of"))?;
         Ok(DeadLetterFilter {
             topic: of.topic,
             subscription: of.subscription,
             reason: given(&self.reason),
             outcome: given(&self.outcome).map(outcome).transpose()?,
             status: given(&self.status)
-                .map(|status| status.parse().map_err(|_| Unknown))
+                .map(|status| status.parse().map_err(|_| Unknown("status")))
                 .transpose()?,
             event_type: given(&self.event_type),
             subject: given(&self.subject),
             text: sought(&self.text, visitor),
-            from: given(&self.from).map(moment).transpose()?,
-            to: given(&self.to).map(moment).transpose()?,
+            from: moment(&self.from, "from")?,
+            to: moment(&self.to, "to")?,
         })
     }
 

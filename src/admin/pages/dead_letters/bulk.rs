@@ -11,6 +11,7 @@ use futures_util::stream;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::admin::action::Confirm;
 use crate::admin::bare::draw;
 use crate::admin::error::{PageError, PageResult};
 use crate::admin::forms::field::{Field, Section};
@@ -18,7 +19,6 @@ use crate::admin::forms::form::{Form, Refusal};
 use crate::admin::forms::form_page::FormPage;
 use crate::admin::frame::Frame;
 use crate::admin::lists::download::{NDJSON, file, on_one_line};
-use crate::admin::pages::confirm::Confirm;
 use crate::admin::pages::dead_letters::asked::Asked;
 use crate::admin::pages::replays::{filters, replay_page};
 use crate::admin::security::csrf::Submitted;
@@ -58,7 +58,9 @@ fn filter(site: &Site, visitor: &Visitor, asked: &Asked) -> Result<DeadLetterFil
 
 fn some(count: u64) -> Result<u64, PageError> {
     match count {
-        0 => Err(PageError::Conflict("No dead letter is meant.".to_owned())),
+        0 => Err(PageError::Conflict(
+            "No dead letters match this filter.".to_owned(),
+        )),
         count => Ok(count),
     }
 }
@@ -188,8 +190,8 @@ fn draw_form(
     let title = print::plural(count, "dead letter", "dead letters");
     let page = FormPage {
         intro: format!(
-            "{title} would be sent again by a replay job, which can be paused and cancelled. What is \
-             given up later is not part of it. {}",
+            "{title} would be resubmitted by a replay job, which can be paused and cancelled. What is \
+             dead-lettered later is not part of it. {}",
             chosen(site, visitor, asked)
         ),
         sections: vec![Section {
@@ -284,7 +286,7 @@ fn purged(removed: usize, held: usize, is_whole: bool) -> Flash {
     }
     match is_whole {
         true => Flash::done(format!("{told}.")),
-        false => Flash::refused(format!("{told}. There are more: purge again.")),
+        false => Flash::failed(format!("{told}. There are more: purge again.")),
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::admin::lists::link;
 use crate::admin::pages::dead_letters::asked::Asked;
-use crate::admin::widgets::Moment;
+use crate::admin::widgets::Time;
 use crate::admin::widgets::{hint, print};
 use crate::base::Timestamp;
 use crate::model::dead_letter::DeadLetterReason;
@@ -12,6 +12,8 @@ use crate::model::registry::Registry;
 use crate::store::views::{DeadLetterGroup, Group, GroupBy};
 
 const PATH: &str = "/admin/dead-letters";
+
+const RESUBMIT: &str = "/admin/dead-letters/resubmit";
 
 /// A day.
 const DAY_MS: i64 = 24 * 60 * 60 * 1_000;
@@ -25,26 +27,23 @@ pub(crate) struct GroupText {
     pub(crate) dead_letters: String,
     /// Empty where no filter means them.
     pub(crate) href: String,
-    pub(crate) from: Moment,
-    pub(crate) to: Moment,
+    /// Where all of them are resubmitted; empty where no filter means them.
+    pub(crate) resubmit: String,
+    pub(crate) to: Time,
 }
 
 /// By subscription and reason, the biggest first; days are taken together. Counted without looking at dead
 /// letters.
 pub(crate) fn by_subscription(found: &[DeadLetterGroup], registry: &Registry) -> Vec<GroupText> {
-    let mut groups: BTreeMap<_, (u64, Timestamp, Timestamp)> = BTreeMap::new();
+    let mut groups: BTreeMap<_, (u64, Timestamp)> = BTreeMap::new();
     for group in found {
         let key = (group.subscription, group.reason.as_str());
-        let sum = groups.entry(key).or_insert((0, group.day, group.day));
-        *sum = (
-            sum.0 + group.dead_letters,
-            sum.1.min(group.day),
-            sum.2.max(group.day),
-        );
+        let sum = groups.entry(key).or_insert((0, group.day));
+        *sum = (sum.0 + group.dead_letters, sum.1.max(group.day));
     }
     let mut groups: Vec<_> = groups.into_iter().collect();
     groups.sort_by_key(|(_, (count, ..))| std::cmp::Reverse(*count));
-    let text = |((id, reason), (count, from, to))| {
+    let text = |((id, reason), (count, to))| {
         let (topic, subscription) = registry.subscription(id)?;
         let (topic, name) = (&topic.topic.name, &subscription.name);
         let filters = [
@@ -52,14 +51,14 @@ pub(crate) fn by_subscription(found: &[DeadLetterGroup], registry: &Registry) ->
             ("reason", String::from(reason)),
         ];
         Some(GroupText {
+            resubmit: link(RESUBMIT, &filters),
             name: name.to_string(),
             sub: format!("of {topic}"),
             text: explained(reason),
             code: String::from(reason),
             dead_letters: print::count(count),
             href: link(PATH, &filters),
-            from: Moment::day(from),
-            to: Moment::day(to),
+            to: Time::day(to),
         })
     };
     groups.into_iter().filter_map(text).collect()
@@ -86,9 +85,9 @@ pub(crate) fn by_key(found: Vec<Group>, by: GroupBy, asked: &Asked) -> Vec<Group
             text,
             code: String::new(),
             dead_letters: print::count(group.dead_letters),
+            resubmit: href.replacen(PATH, RESUBMIT, 1),
             href,
-            from: Moment::day(group.from),
-            to: Moment::day(group.to),
+            to: Time::day(group.to),
         }
     };
     found.into_iter().map(text).collect()

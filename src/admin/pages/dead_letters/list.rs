@@ -7,24 +7,21 @@ use axum::extract::{Query, State};
 
 use crate::admin::bare::draw;
 use crate::admin::error::PageResult;
-use crate::admin::forms::field::Field;
-use crate::admin::forms::form::Form;
+use crate::admin::forms::filled::Filled;
 use crate::admin::frame::Frame;
-use crate::admin::lists::filter::{as_typed, of_field, text_field};
-use crate::admin::lists::filter_form::FilterForm;
+use crate::admin::lists::filter::{of_options, search_label};
+use crate::admin::lists::link;
+use crate::admin::lists::list::List;
 use crate::admin::lists::recipe::{Recipe, command};
-use crate::admin::lists::{Pager, link};
 use crate::admin::pages::dead_letters::asked::Asked;
 use crate::admin::pages::dead_letters::groups;
 use crate::admin::pages::dead_letters::groups::GroupText;
 use crate::admin::paths::dead_letter_page;
 use crate::admin::security::session::Visitor;
 use crate::admin::site::Site;
-use crate::admin::widgets::{Empty, Moment};
-use crate::admin::widgets::{hint, print};
+use crate::admin::widgets::{Empty, Icon, Tone, filters, hint, print, response};
 use crate::model::dead_letter::DeadLetterReason;
 use crate::model::delivery::Outcome;
-use crate::model::registry::Registry;
 use crate::store::StoreError;
 use crate::store::views::{DeliveryRow, GroupBy, Page};
 
@@ -41,16 +38,22 @@ const GROUPS_SHOWN: usize = 12;
 const GROUPS_FIRST: usize = 3;
 
 #[derive(Template)]
-#[template(path = "admin/dead_letters.html")]
+#[template(path = "pages/dead_letters.html")]
 struct DeadLettersPage {
     frame: Frame,
-    filters: FilterForm,
+    list: List,
+    form: Filled<Asked>,
+    of: Vec<(String, String)>,
+    reasons: Vec<(String, String)>,
+    outcomes: Vec<(String, String)>,
+    groupings: Vec<(String, String)>,
+    sees_data: bool,
+    /// How many there are, whatever is asked for.
+    all: u64,
     groups: GroupTable,
     bulk: Bulk,
-    rows: Vec<DeadLetterText>,
+    rows: Vec<DeliveryRow>,
     empty: Empty,
-    pager: Pager,
-    recipe: Recipe,
 }
 
 /// What dead letters have in common.
@@ -91,57 +94,25 @@ impl Bulk {
     }
 }
 
-struct DeadLetterText {
-    id: String,
-    href: String,
-    event_id: String,
-    event_type: String,
-    topic: String,
-    subscription: String,
-    /// Empty where the text says as much.
-    reason: String,
-    reason_text: String,
-    last: String,
-    attempts: String,
-    ended_at: Option<Moment>,
-}
+impl DeadLettersPage {
+    fn page(row: &DeliveryRow) -> String {
+        dead_letter_page(row.id)
+    }
 
-impl DeadLetterText {
-    fn new(row: DeliveryRow) -> Self {
-        Self {
-            id: row.id.to_string(),
-            href: dead_letter_page(row.id),
-            last: last(&row),
-            reason: match (&row.dead_letter.description, row.dead_letter_reason) {
-                (None, Some(_)) => String::new(),
-                _ => print::visible(row.reason().unwrap_or_default()),
-            },
-            reason_text: reason_text(&row),
-            attempts: print::plural(u64::from(row.attempts), "attempt", "attempts"),
-            ended_at: row.ended_at.map(Moment::at),
-            event_id: print::visible(&row.event_id),
-            event_type: print::visible(&row.event_type),
-            topic: row.topic,
-            subscription: row.subscription,
+    /// What the receiver said about it, or what the last attempt came to and what the reason means.
+    fn reason(row: &DeliveryRow) -> String {
+        let reason = match (&row.dead_letter.description, row.dead_letter_reason) {
+            (Some(own), _) => print::visible(own),
+            (None, reason) => reason.map_or_else(String::new, response::of_reason),
+        };
+        match row.last_status.map(response::of_status) {
+            Some(status) if status != reason => format!("{reason}: {status}"),
+            Some(_) | None => reason,
         }
     }
-}
 
-/// What the receiver said about it, or what the reason means.
-fn reason_text(row: &DeliveryRow) -> String {
-    match (&row.dead_letter.description, row.dead_letter_reason) {
-        (Some(own), _) => print::visible(own),
-        (None, reason) => reason.map_or("", hint::for_reason).to_owned(),
-    }
-}
-
-fn last(row: &DeliveryRow) -> String {
-    let outcome = row
-        .last_outcome
-        .map_or("not tried", |outcome| outcome.name());
-    match row.last_status {
-        Some(status) => format!("{status} {outcome}"),
-        None => outcome.to_owned(),
+    fn search_label(&self) -> &'static str {
+        search_label(self.sees_data)
     }
 }
 
@@ -151,25 +122,68 @@ pub(crate) async fn list(
     State(site): State<Arc<Site>>,
     Query(asked): Query<Asked>,
 ) -> PageResult {
-    let registry = site.broker.registry();
-    let found = match asked.query(&registry, &visitor, ROWS) {
-        Ok(query) => site.views.dead_letters(query).await?,
-        Err(_) => Page::default(), // of something that there is not
+    let registry = &visitor.standing.registry;
+    let form = Filled::with(asked);
+    let (found, form) = match form.values.query(registry, &visitor, ROWS) {
+        Ok(query) => (site.views.dead_letters(query).await?, form),
+        Err(unknown) => (Page::default(), form.with_faults([unknown.fault()])),
     };
+    let asked = &form.values;
     let next = found.next_before.map(|id| id.to_string());
-    let (filters, later) = (asked.filters(), asked.is_later_page());
-    let mut paged = filters.to_vec();
-    paged.push(("group", asked.group_name().to_owned()));
+    let bulk = Bulk::new(asked);
+    let mut list = List::new(LIST, &form).with_older(next, &form);
+    list.shown = print::plural(found.rows.len() as u64, "dead letter", "dead letters");
+    list.recipe = recipe(&site, asked);
+    if visitor.may_open(&bulk.ndjson) && !found.rows.is_empty() {
+        list.export = Some(bulk.ndjson.clone());
+    }
     Ok(draw(&DeadLettersPage {
         frame: Frame::new(&visitor, "Dead letters"),
-        filters: FilterForm::new(LIST, fields(&asked, &registry, &visitor), &paged),
-        groups: groups(&site, &asked, &visitor).await?,
-        bulk: Bulk::new(&asked),
-        rows: found.rows.into_iter().map(DeadLetterText::new).collect(),
-        empty: empty(asked.is_filtered()),
-        pager: Pager::new(LIST, &paged, later, next),
-        recipe: recipe(&site, &asked),
+        of: of_options(registry, "All topics"),
+        reasons: options(
+            "Any reason",
+            DeadLetterReason::ALL.map(|each| (each.name(), hint::for_reason(each))),
+        ),
+        outcomes: options("Any", Outcome::ALL.map(|each| (each.name(), each.name()))),
+        groupings: options(
+            "Subscription and reason",
+            GroupBy::ALL.map(|by| match by {
+                GroupBy::Source => (by.name(), "Source"),
+                GroupBy::Reason => (by.name(), "Reason"),
+                GroupBy::EventType => (by.name(), "Event type"),
+                GroupBy::Day => (by.name(), "Day"),
+            }),
+        ),
+        sees_data: visitor.sees_data(),
+        all: visitor.standing.dead_letters(),
+        groups: groups(&site, asked, &visitor).await?,
+        bulk,
+        rows: found.rows,
+        empty: empty(&list),
+        list,
+        form,
     }))
+}
+
+/// Values with what they are called, behind one that chooses none of them.
+fn options<const N: usize>(
+    none: &str,
+    words: [(&'static str, &'static str); N],
+) -> Vec<(String, String)> {
+    let all = std::iter::once(("", none)).chain(words);
+    all.map(|(value, text)| (value.to_owned(), text.to_owned()))
+        .collect()
+}
+
+fn empty(list: &List) -> Empty {
+    match list.is_whole() {
+        false => Empty::no_match("No dead letters match this filter.", LIST),
+        true => Empty::new(
+            "ok",
+            "No dead letters.",
+            "A delivery that fails for good is kept here, to be looked at and resubmitted.",
+        ),
+    }
 }
 
 async fn groups(site: &Site, asked: &Asked, visitor: &Visitor) -> Result<GroupTable, StoreError> {
@@ -206,68 +220,6 @@ async fn groups(site: &Site, asked: &Asked, visitor: &Visitor) -> Result<GroupTa
         (None, Ok(_)) | (_, Err(_)) => {}
     }
     Ok(table)
-}
-
-fn fields(asked: &Asked, registry: &Registry, visitor: &Visitor) -> Vec<Field> {
-    let [
-        of,
-        reason,
-        outcome,
-        status,
-        event_type,
-        subject,
-        text,
-        from,
-        to,
-    ] = asked.filters();
-    let [from, to] = [from, to].map(|(name, at)| (name, as_typed(&at)));
-    let group = ("group", asked.group_name().to_owned());
-    let form = Form::of([
-        of, reason, outcome, status, event_type, subject, text, from, to, group,
-    ]);
-    let by = GroupBy::ALL.map(|by| match by {
-        GroupBy::Source => (by.name(), "Source"),
-        GroupBy::Reason => (by.name(), "Reason"),
-        GroupBy::EventType => (by.name(), "Event type"),
-        GroupBy::Day => (by.name(), "Day"),
-    });
-    let by: Vec<(&str, &str)> = std::iter::once(("", "Subscription and reason"))
-        .chain(by)
-        .collect();
-    let reasons = DeadLetterReason::ALL.map(|reason| (reason.name(), hint::for_reason(reason)));
-    let outcomes = Outcome::ALL.map(|outcome| (outcome.name(), outcome.name()));
-    vec![
-        of_field(registry, &form),
-        Field::choice("reason", "Reason", &or_any(reasons), &form),
-        text_field(visitor, &form),
-        Field::choice("outcome", "Last answer", &or_any(outcomes), &form),
-        Field::line("type", "Event type", &form).hint("Exactly, or its beginning and a *."),
-        Field::line("subject", "Subject", &form).hint("Exactly, or its beginning and a *."),
-        Field::number("status", "Last status", &form).hint("Such as 503."),
-        Field::moment("from", "Given up from", &form).hint("In UTC."),
-        Field::moment("to", "Given up before", &form).hint("In UTC."),
-        Field::choice("group", "Group by", &by, &form),
-    ]
-}
-
-fn or_any<const N: usize>(
-    words: [(&'static str, &'static str); N],
-) -> Vec<(&'static str, &'static str)> {
-    std::iter::once(("", "Any")).chain(words).collect()
-}
-
-fn empty(is_filtered: bool) -> Empty {
-    match is_filtered {
-        true => Empty {
-            text: "No dead letters here.",
-            step: Some((LIST.to_owned(), "Show all dead letters")),
-        },
-        false => Empty {
-            text: "No dead letters. A delivery that is given up is kept here, to be looked at and \
-                   sent again.",
-            step: None,
-        },
-    }
 }
 
 fn recipe(site: &Site, asked: &Asked) -> Recipe {

@@ -16,29 +16,28 @@ pub(crate) use bulk::{ask_to_purge, ask_to_replay, download, purge, replay};
 pub(crate) use edit::{edit, resubmit as resubmit_edited};
 pub(crate) use list::list;
 
+use crate::admin::action::Confirm;
 use crate::admin::bare::draw;
 use crate::admin::error::{PageError, PageResult};
 use crate::admin::frame::Frame;
 use crate::admin::lists::recipe::Recipe;
-use crate::admin::pages::confirm::Confirm;
-use crate::admin::pages::events::DataPart;
+use crate::admin::pages::delivery::{self, DeliveryCard};
+use crate::admin::pages::events::DataPanel;
 use crate::admin::pages::lineage::Resubmitted;
-use crate::admin::pages::timeline;
-use crate::admin::pages::timeline::DeliveryCard;
 use crate::admin::paths::{dead_letter_page, event_page, topic_page};
 use crate::admin::security::csrf::Submitted;
 use crate::admin::security::session::Visitor;
 use crate::admin::site::Site;
 use crate::admin::site::delivery_id;
 use crate::admin::widgets::print;
-use crate::admin::widgets::{Badge, Flash, Moment};
+use crate::admin::widgets::{Badge, Flash, Time};
 use crate::model::delivery::DeliveryState;
 use crate::model::registry::Registry;
 use crate::store::StoreError;
 use crate::store::views::{DeliveryDetail, DeliveryRow};
 
 #[derive(Template)]
-#[template(path = "admin/dead_letter.html")]
+#[template(path = "pages/dead_letter.html")]
 struct DeadLetterPage {
     frame: Frame,
     id: String,
@@ -50,9 +49,9 @@ struct DeadLetterPage {
     topic: String,
     /// `None` once the topic is deleted.
     topic_href: Option<String>,
-    published_at: Moment,
+    published_at: Time,
     /// `None` if the event is gone, or cannot be read.
-    data: Option<DataPart>,
+    data: Option<DataPanel>,
     /// Where its record is in storage; empty if it is in none.
     blob: String,
     /// Why it cannot be resubmitted; empty when it can, or has been.
@@ -64,7 +63,7 @@ struct DeadLetterPage {
     recipe: Recipe,
 }
 
-const DAMAGED: &str = "Its event is damaged and cannot be read, so it cannot be sent again.";
+const DAMAGED: &str = "Its event is damaged and cannot be read, so it cannot be resubmitted.";
 
 /// One dead letter; its page stays when it has been resubmitted.
 pub(crate) async fn show(
@@ -79,7 +78,7 @@ pub(crate) async fn show(
     let id = row.id;
     let mut obstacle = obstacle(row, &registry);
     let data = match site.views.event(row.event).await {
-        Ok(event) => event.map(|event| DataPart::new(&visitor, &event.stored, false)),
+        Ok(event) => event.map(|event| DataPanel::new(&visitor, &event.stored, false)),
         // That may be why it was given up, which the page is there to tell.
         Err(StoreError::Unreadable(_)) => {
             obstacle = DAMAGED.to_owned();
@@ -99,7 +98,7 @@ pub(crate) async fn show(
         topic_href: topic.map(|_| topic_page(&row.topic)),
         topic: row.topic.clone(),
         data,
-        published_at: Moment::at(row.published_at),
+        published_at: Time::relative(row.published_at),
         blob: row.blob.clone().unwrap_or_default(),
         can_be_resubmitted: obstacle.is_empty(),
         // What it has become is told instead.
@@ -108,8 +107,8 @@ pub(crate) async fn show(
             false => obstacle,
         },
         resubmissions,
-        state: timeline::badge(row.state),
-        delivery: DeliveryCard::new(delivery, &registry, visitor.now).on_its_own_page(),
+        state: delivery::badge(row.state),
+        delivery: DeliveryCard::new(delivery, &visitor).on_its_own_page(),
         recipe: Recipe::get(&site.management_url(&format!("/everpost/deadLetters/{id}")))
             .everpost(format!("everpost dead-letters show {id}")),
     }))
@@ -125,7 +124,7 @@ fn obstacle(row: &DeliveryRow, registry: &Registry) -> String {
         | DeliveryState::Delivered
         | DeliveryState::Dropped
         | DeliveryState::Removed => {
-            let word = timeline::word(row.state).to_lowercase();
+            let word = delivery::word(row.state).to_lowercase();
             return format!("This delivery is {word}; only a dead letter can be resubmitted.");
         }
     }

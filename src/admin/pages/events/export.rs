@@ -8,7 +8,7 @@ use futures_util::stream;
 
 use crate::admin::error::{PageError, PageResult};
 use crate::admin::lists::download::{NDJSON, file, on_one_line};
-use crate::admin::pages::events::asked::Asked;
+use crate::admin::pages::events::filter::EventForm;
 use crate::admin::security::session::Visitor;
 use crate::admin::site::Site;
 use crate::store::StoreError;
@@ -37,11 +37,14 @@ struct Writing {
 pub(crate) async fn export(
     visitor: Visitor,
     State(site): State<Arc<Site>>,
-    Query(asked): Query<Asked>,
+    Query(form): Query<EventForm>,
 ) -> PageResult {
-    let query = asked.query(&site.broker.registry(), &visitor, FILE_BITE);
+    let query = form.query(&visitor, FILE_BITE).map_err(|faults| {
+        let problems = faults.into_iter().map(|fault| fault.problem);
+        PageError::Unreadable(problems.collect::<Vec<_>>().join(" "))
+    });
     let writing = Writing {
-        query: query.map_err(|refusal| PageError::Unreadable(refusal.problem))?,
+        query: query?,
         site,
         events: 0,
         barren_searches: 0,

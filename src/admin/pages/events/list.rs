@@ -7,156 +7,143 @@ use axum::extract::{Query, State};
 
 use crate::admin::bare::draw;
 use crate::admin::error::PageResult;
-use crate::admin::forms::field::{Field, Problem, mark};
-use crate::admin::forms::form::Form;
+use crate::admin::forms::filled::Filled;
 use crate::admin::frame::Frame;
-use crate::admin::lists::filter::{as_typed, of_field, text_field};
-use crate::admin::lists::filter_form::FilterForm;
+use crate::admin::lists::filter::{of_options, search_label};
+use crate::admin::lists::link;
+use crate::admin::lists::list::List;
 use crate::admin::lists::recipe::{Recipe, command};
-use crate::admin::lists::{Pager, link};
-use crate::admin::pages::events::asked::Asked;
+use crate::admin::pages::delivery;
+use crate::admin::pages::events::EventTable;
 use crate::admin::pages::events::export::FILE_EVENTS_MAX;
-use crate::admin::pages::events::{EventTable, empty};
-use crate::admin::pages::timeline;
+use crate::admin::pages::events::filter::{EventForm, SPANS, UNMATCHED};
+use crate::admin::pages::queue_depths::QueueDepths;
+use crate::admin::pages::rejected_events;
 use crate::admin::security::session::Visitor;
 use crate::admin::site::Site;
-use crate::admin::widgets::print;
-use crate::admin::widgets::{Empty, Moment};
+use crate::admin::widgets::{Empty, Icon, Tone, filters, print};
 use crate::model::event_filter::DeliveryStage;
-use crate::model::registry::Registry;
-use crate::store::views::{EventRow, EventSearch, SearchProgress};
+use crate::store::views::{EventSearch, SearchProgress};
 
-const LIST: &str = "/admin/events";
+const PATH: &str = "/admin/events";
 
 /// Rows of one page.
 const ROWS: usize = 50;
 
 #[derive(Template)]
-#[template(path = "admin/events.html")]
+#[template(path = "pages/events.html")]
 struct EventsPage {
     frame: Frame,
-    problem: Option<Problem>,
-    filters: FilterForm,
-    /// `None` for whoever may not have it.
-    download: Option<Download>,
+    list: List,
+    form: Filled<EventForm>,
+    of: Vec<(String, String)>,
+    spans: Vec<(String, String)>,
+    states: Vec<(String, String)>,
+    sees_data: bool,
+    published: u64,
+    kept_for: std::time::Duration,
+    rejected: (u64, &'static str),
     table: EventTable,
-    cut: Option<Cut>,
-    pager: Pager,
-    recipe: Recipe,
-}
-
-struct Download {
-    href: String,
-    most: String,
-}
-
-/// A search that ended before the oldest event.
-struct Cut {
-    looked_at: String,
-    back_to: Moment,
-    further: String,
+    /// A search that ended before the oldest event.
+    cut: Option<SearchProgress>,
 }
 
 /// Events, newest first.
 pub(crate) async fn list(
     visitor: Visitor,
     State(site): State<Arc<Site>>,
-    Query(asked): Query<Asked>,
+    Query(form): Query<EventForm>,
 ) -> PageResult {
-    let registry = site.broker.registry();
-    let (found, refusal) = match asked.query(&registry, &visitor, ROWS) {
-        Ok(query) => (site.views.events(query).await?, None),
-        Err(refusal) => (EventSearch::default(), Some(refusal)),
+    let standing = &visitor.standing;
+    let depths = QueueDepths::of_all(&site, &standing.registry).await?;
+    let form = Filled::with(form);
+    let (found, form) = match form.values.query(&visitor, ROWS) {
+        Ok(query) => (site.views.events(query).await?, form),
+        Err(faults) => (EventSearch::default(), form.with_faults(faults)),
     };
-    let mut fields = fields(&asked, &registry, &visitor);
-    let problem = mark(fields.iter_mut(), refusal);
-    let (filters, later) = (asked.filters(), asked.is_later_page());
-    let next = found.next_before.map(|key| key.to_string());
-    let (cut, next) = match (found.progress, next) {
-        (Some(progress), Some(next)) => (Some(Cut::new(&asked, progress, next)), None),
-        (_, next) => (None, next),
-    };
+    let tabs = [
+        ("", "All", None),
+        (
+            "Pending",
+            "Pending",
+            Some((depths.total().pending, Tone::Warn)),
+        ),
+        ("Delivered", "Delivered", None),
+        (
+            "DeadLettered",
+            "Dead-lettered",
+            Some((standing.dead_letters(), Tone::Bad)),
+        ),
+        (UNMATCHED, "Unmatched", None),
+    ];
+    let mut list = List::new(PATH, &form)
+        .with_tabs(("Delivery status", "state"), tabs, &form)
+        .with_older(found.next_before.map(|key| key.to_string()), &form);
+    list.kept = Vec::new(); // the form has the state itself
+    list.shown = print::plural(whole(found.rows.len()), "event", "events");
+    let export = format!("{PATH}/export");
+    if visitor.may_open(&export) && !found.rows.is_empty() {
+        list.export = Some(link(&export, &form.pairs()));
+        let most = print::count(whole(FILE_EVENTS_MAX));
+        list.export_note = format!("The newest {most} at most, with their data");
+    }
+    list.recipe = recipe(&site, &form.values, &visitor);
+    let empty = empty(&visitor, &list, found.progress.is_some());
+    let days = site.views.topic_days(visitor.now).await?;
     Ok(draw(&EventsPage {
         frame: Frame::new(&visitor, "Events"),
-        problem,
-        filters: FilterForm::new(LIST, fields, &filters),
-        download: download(&visitor, &asked, &found.rows),
-        table: EventTable {
-            empty: nothing(&asked, cut.is_some()),
-            ..EventTable::new(found.rows)
-        },
-        cut,
-        pager: Pager::new(LIST, &filters, later, next),
-        recipe: recipe(&site, &asked),
+        of: of_options(&standing.registry, "All topics"),
+        spans: SPANS
+            .map(|(value, _, text)| (value.to_owned(), text.to_owned()))
+            .to_vec(),
+        states: states(),
+        sees_data: visitor.sees_data(),
+        published: days.values().flat_map(|day| day.published).sum(),
+        kept_for: site.broker.options().retention.delivered,
+        rejected: (standing.rejected, rejected_events::PATH),
+        table: EventTable::new(found.rows, empty),
+        cut: found.progress,
+        list,
+        form,
     }))
 }
 
-impl Cut {
-    fn new(asked: &Asked, progress: SearchProgress, next: String) -> Self {
-        let mut further = asked.filters().to_vec();
-        further.push(("before", next));
-        Self {
-            looked_at: print::plural(progress.events, "event", "events"),
-            back_to: Moment::at(progress.to),
-            further: link(LIST, &further),
-        }
+impl EventsPage {
+    fn search_label(&self) -> &'static str {
+        search_label(self.sees_data)
     }
 }
 
-fn download(visitor: &Visitor, asked: &Asked, rows: &[EventRow]) -> Option<Download> {
-    let path = "/admin/events/export";
-    let is_offered = visitor.may_open(path) && !rows.is_empty();
-    is_offered.then(|| Download {
-        href: link(path, &asked.filters()),
-        most: print::count(u64::try_from(FILE_EVENTS_MAX).unwrap_or(u64::MAX)),
-    })
+fn whole(count: usize) -> u64 {
+    u64::try_from(count).unwrap_or(u64::MAX)
 }
 
-fn nothing(asked: &Asked, is_cut: bool) -> Empty {
-    match is_cut {
-        true => Empty {
-            text: "None of the events that were looked at fits.",
-            step: None,
-        },
-        false => empty(asked.is_filtered() || asked.is_later_page()),
+/// All that a delivery can be, for those who need more than the tabs.
+fn states() -> Vec<(String, String)> {
+    let stages = DeliveryStage::ALL.into_iter();
+    let stages = stages.map(|stage| match stage {
+        DeliveryStage::Retrying => (stage.name(), "Retrying"),
+        DeliveryStage::In(state) => (stage.name(), delivery::word(state)),
+    });
+    let stages = [("", "Any")].into_iter().chain(stages);
+    let stages = stages.chain([(UNMATCHED, UNMATCHED)]);
+    stages
+        .map(|(value, text)| (value.to_owned(), text.to_owned()))
+        .collect()
+}
+
+fn empty(visitor: &Visitor, list: &List, is_cut: bool) -> Empty {
+    match (list.is_whole() && list.tabs[0].current, is_cut) {
+        (_, true) => Empty::no_match("None of the events looked at matches.", PATH),
+        (false, false) => Empty::no_match("No events match this filter.", PATH),
+        (true, false) => EventTable::none_yet(visitor.step("/admin/topics", "Go to the topics")),
     }
 }
 
-fn fields(asked: &Asked, registry: &Registry, visitor: &Visitor) -> Vec<Field> {
-    let form = Form::of(asked.filters().map(|(name, value)| match name {
-        "from" | "to" => (name, as_typed(&value)),
-        _ => (name, value),
-    }));
-    let stages = DeliveryStage::ALL.map(|stage| (stage.name(), word(stage)));
-    let stages: Vec<(&str, &str)> = std::iter::once(("", "Any")).chain(stages).collect();
-    vec![
-        of_field(registry, &form),
-        Field::choice("state", "With a delivery that is", &stages, &form),
-        text_field(visitor, &form),
-        Field::line("type", "Event type", &form).hint("Exactly, or its beginning and a *."),
-        Field::line("subject", "Subject", &form).hint("Exactly, or its beginning and a *."),
-        Field::line("id", "Event id", &form).hint("Exactly.").mono(),
-        Field::moment("from", "Received from", &form).hint("In UTC."),
-        Field::moment("to", "Received before", &form).hint("In UTC."),
-        Field::tick(
-            "unmatched",
-            "Only unmatched events, which nobody wanted",
-            &form,
-        ),
-    ]
-}
-
-fn word(stage: DeliveryStage) -> &'static str {
-    match stage {
-        DeliveryStage::Retrying => "Pending after a failure",
-        DeliveryStage::In(state) => timeline::word(state),
-    }
-}
-
-fn recipe(site: &Site, asked: &Asked) -> Recipe {
-    let mut flags = asked.flags();
+fn recipe(site: &Site, form: &EventForm, visitor: &Visitor) -> Recipe {
+    let mut flags = form.flags(visitor.now);
     let mut command = command("everpost events list", &flags);
-    if asked.is_for_unmatched() {
+    if form.is_for_unmatched() {
         flags.push(("unmatched", "true".to_owned()));
         command.push_str(" --unmatched");
     }

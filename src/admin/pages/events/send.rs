@@ -5,10 +5,10 @@ use std::sync::Arc;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Redirect};
 
+use crate::admin::action::Confirm;
 use crate::admin::bare::draw;
 use crate::admin::error::{PageError, PageResult};
 use crate::admin::frame::Frame;
-use crate::admin::pages::confirm::Confirm;
 use crate::admin::pages::events::show::find;
 use crate::admin::paths::event_page;
 use crate::admin::security::csrf::Submitted;

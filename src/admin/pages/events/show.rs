@@ -1,5 +1,6 @@
 //! The page of one event: what it is, what it carries, and what became of it.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use askama::Template;
@@ -13,18 +14,19 @@ use crate::admin::error::{PageError, PageResult};
 use crate::admin::frame::Frame;
 use crate::admin::lists::download::file;
 use crate::admin::lists::recipe::Recipe;
-use crate::admin::pages::events::why::{PassedOver, WhyTable};
+use crate::admin::pages::delivery::{self, DeliveryCard};
+use crate::admin::pages::events::FilterResults;
 use crate::admin::pages::lineage::Origin;
-use crate::admin::pages::timeline::DeliveryCard;
 use crate::admin::pages::topics::copy_page;
 use crate::admin::paths::{event_page, topic_page};
 use crate::admin::security::session::Visitor;
-use crate::admin::site::Site;
-use crate::admin::site::event_key;
-use crate::admin::widgets::{Moment, part};
-use crate::admin::widgets::{json_text, print};
-use crate::model::event::{Event, EventData, StoredEvent};
-use crate::store::views::EventDetail;
+use crate::admin::site::{Site, event_key};
+use crate::admin::widgets::json_code::JsonCode;
+use crate::admin::widgets::{Badge, Icon, filters, part, print};
+use crate::base::Timestamp;
+use crate::model::delivery::DeliveryState;
+use crate::model::event::{EventData, StoredEvent};
+use crate::store::views::{DeliveryDetail, EventDetail};
 
 /// Bytes of data that are laid out: beyond, nobody reads, and indentation multiplies it.
 const LAID_OUT_MAX: usize = 65_536;
@@ -32,67 +34,60 @@ const LAID_OUT_MAX: usize = 65_536;
 /// Bytes of data that are shown; all of it can be downloaded.
 const SHOWN_MAX: usize = 262_144;
 
-/// What the URL asks for.
-#[derive(Deserialize)]
+/// What the address asks for.
+#[derive(Default, Deserialize)]
 #[serde(default)]
-#[derive(Default)]
-pub(crate) struct Asked {
+pub(crate) struct Shown {
     /// `raw` shows the data as it was published.
     data: String,
 }
 
 #[derive(Template)]
-#[template(path = "admin/event.html")]
+#[template(path = "pages/event.html")]
 struct EventPage {
     frame: Frame,
-    facts: Vec<Fact>,
+    stored: StoredEvent,
     topic: String,
     /// `None` once the topic is deleted.
-    topic_path: Option<String>,
+    topic_page: Option<String>,
     /// Where to publish another one like it, if anybody may publish to its topic.
     copy: Option<String>,
-    received_at: Moment,
+    badges: Vec<Badge>,
     /// `None` for what a publisher sent.
     origin: Option<Origin>,
-    attributes: Vec<(String, String)>,
-    data: DataPart,
-    /// Subscriptions that wanted it.
+    data: DataPanel,
+    /// Subscriptions that matched it.
     matched: u64,
-    /// Those that would have taken it, had they taken any event.
-    passed_over: Vec<PassedOver>,
     /// `None` once the topic is deleted.
-    why: Option<WhyTable>,
+    results: Option<FilterResults>,
     deliveries: Vec<DeliveryCard>,
     recipe: Recipe,
 }
 
-/// A part of the envelope.
-struct Fact {
-    label: &'static str,
-    value: String,
-    /// Whether people look for it elsewhere.
-    is_id: bool,
-}
-
 /// What an event carries, for whoever may see it.
 #[derive(Template)]
-#[template(path = "admin/parts/data.html")]
-pub(crate) struct DataPart {
-    /// The page of the event.
-    event_path: String,
-    data: Option<DataText>,
+#[template(path = "pages/data.html")]
+pub(crate) struct DataPanel {
+    event_page: String,
+    data: Option<Data>,
 }
 
-part!(DataPart);
+part!(DataPanel);
 
-/// The data ready to print.
-struct DataText {
+/// The data, ready to print.
+struct Data {
     kind: &'static str,
-    text: String,
-    size: String,
+    size: usize,
     is_raw: bool,
     can_be_laid_out: bool,
     is_cut: bool,
+    content: Content,
+}
+
+enum Content {
+    Nothing,
+    Json(JsonCode),
+    Text(String),
 }
 
 /// One event.
@@ -100,44 +95,71 @@ pub(crate) async fn show(
     visitor: Visitor,
     State(site): State<Arc<Site>>,
     Path(key): Path<String>,
-    Query(asked): Query<Asked>,
+    Query(shown): Query<Shown>,
 ) -> PageResult {
     let event = find(&site, &key).await?;
-    let registry = site.broker.registry();
-    let topic = registry.topic_by_id(event.topic_id);
-    let why = topic.map(|topic| WhyTable::new(&event, topic, &visitor));
-    let topic_path = topic.map(|_| topic_page(&event.topic));
+    let topic = visitor.standing.registry.topic_by_id(event.topic_id);
+    let results = topic.map(|topic| FilterResults::new(&event, topic, &visitor));
     let open = topic.filter(|topic| !topic.topic.is_built_in());
-    let copy = open.map(|_| copy_page(&topic_page(&event.topic), event.stored.key));
-    let origin = event.lineage.made_by.as_ref().map(Origin::of_event);
-    let stored = &event.stored;
-    let key = stored.key;
+    let path = event_page(event.stored.key);
+    let key = event.stored.key;
+    let badges = badges(&event.deliveries);
     let deliveries = event.deliveries.into_iter();
-    let path = event_page(key);
-    let data = DataPart::new(&visitor, stored, asked.data == "raw");
-    let deliveries = deliveries
-        .map(|each| DeliveryCard::new(each, &registry, visitor.now).with_try_now(&visitor, &path))
-        .collect();
     Ok(draw(&EventPage {
-        frame: Frame::new(
-            &visitor,
-            format!("Event {}", print::visible(&stored.event.event_type)),
-        ),
-        facts: facts(&stored.event, &stored.output_id()),
-        topic_path,
-        copy,
-        topic: event.topic,
-        received_at: Moment::exactly(stored.received_at),
-        origin,
-        attributes: attributes(&stored.event),
-        data,
+        frame: Frame::new(&visitor, print::visible(&event.stored.event.event_type)),
+        topic_page: topic.map(|_| topic_page(&event.topic)),
+        copy: open
+            .map(|_| copy_page(&topic_page(&event.topic), key))
+            .filter(|copy| visitor.may_open(copy)),
+        badges,
+        origin: event.lineage.made_by.as_ref().map(Origin::of_event),
+        data: DataPanel::new(&visitor, &event.stored, shown.data == "raw"),
         matched: event.matched,
-        passed_over: why.as_ref().map(WhyTable::passed_over).unwrap_or_default(),
-        why: why.filter(|why| !why.is_empty()),
-        deliveries,
+        results: results.filter(|results| !results.rows.is_empty()),
+        deliveries: deliveries
+            .map(|each| DeliveryCard::new(each, &visitor).with_retry(&path))
+            .collect(),
         recipe: Recipe::get(&site.management_url(&format!("/everpost/events/{key}")))
             .everpost(format!("everpost events show {key}")),
+        topic: event.topic,
+        stored: event.stored,
     }))
+}
+
+/// How many of the deliveries stand where.
+fn badges(deliveries: &[DeliveryDetail]) -> Vec<Badge> {
+    let mut counts: BTreeMap<usize, u64> = BTreeMap::new();
+    for each in deliveries {
+        let mut states = DeliveryState::ALL.iter();
+        let place = states.position(|state| *state == each.row.state);
+        *counts.entry(place.unwrap_or_default()).or_default() += 1;
+    }
+    let badges = counts.into_iter().map(|(place, count)| {
+        let badge = delivery::badge(DeliveryState::ALL[place]);
+        let word = badge.word.to_lowercase();
+        badge.saying(format!("{} {word}", print::count(count)))
+    });
+    badges.collect()
+}
+
+impl EventPage {
+    /// When it says that it happened, if that is a moment.
+    fn event_time(&self) -> Option<Timestamp> {
+        self.stored.event.time.as_deref()?.parse().ok()
+    }
+
+    /// Its further attributes, without the quotes of texts.
+    fn attributes(&self) -> Vec<(String, String)> {
+        let attributes = self.stored.event.attributes.iter();
+        attributes
+            .map(|each| (each.name.clone(), print::visible(&plain(&each.value))))
+            .collect()
+    }
+
+    fn passed_over(&self) -> Vec<(String, String, String)> {
+        let results = self.results.as_ref();
+        results.map(FilterResults::passed_over).unwrap_or_default()
+    }
 }
 
 /// The data of an event as a file.
@@ -152,13 +174,13 @@ pub(crate) async fn download(
     Ok(file(&format!("event-{key}.{ending}"), kind, bytes))
 }
 
-impl DataPart {
+impl DataPanel {
     /// The data of `stored`, as it was published if it is to be `raw`.
     pub(crate) fn new(visitor: &Visitor, stored: &StoredEvent, raw: bool) -> Self {
-        let text = || DataText::new(&stored.event.data, raw);
+        let data = || Data::new(&stored.event.data, raw);
         Self {
-            event_path: event_page(stored.key),
-            data: visitor.sees_data().then(text),
+            event_page: event_page(stored.key),
+            data: visitor.sees_data().then(data),
         }
     }
 }
@@ -180,40 +202,12 @@ fn as_file(data: EventData) -> (Vec<u8>, &'static str, &'static str) {
     }
 }
 
-fn facts(event: &Event, output_id: &str) -> Vec<Fact> {
-    let facts = [
-        ("Event id", Some(event.id.as_str()), true),
-        ("Type", Some(&event.event_type), false),
-        ("Subject", event.subject.as_deref(), false),
-        ("Source", event.source.as_deref(), true),
-        ("Event time", event.time.as_deref(), false),
-        ("Data version", event.data_version.as_deref(), false),
-        ("Output event id", Some(output_id), true),
-    ];
-    let facts = facts.into_iter().filter_map(|(label, value, is_id)| {
-        let value = print::visible(value.filter(|value| !value.is_empty())?);
-        Some(Fact {
-            label,
-            value,
-            is_id,
-        })
-    });
-    facts.collect()
-}
-
-fn attributes(event: &Event) -> Vec<(String, String)> {
-    let attributes = event.attributes.iter();
-    attributes
-        .map(|each| (each.name.clone(), print::visible(&plain(&each.value))))
-        .collect()
-}
-
 /// A value that is written as JSON, without the quotes of a text.
 fn plain(value: &str) -> String {
     serde_json::from_str(value).unwrap_or_else(|_| value.to_owned())
 }
 
-impl DataText {
+impl Data {
     /// `data` as it was published, or laid out where that helps.
     fn new(data: &EventData, raw: bool) -> Self {
         let (kind, text) = match data {
@@ -225,13 +219,14 @@ impl DataText {
         let shown = &text[..text.floor_char_boundary(SHOWN_MAX)];
         Self {
             kind,
-            size: print::bytes(u64::try_from(text.len()).unwrap_or(u64::MAX)),
+            size: text.len(),
             is_raw: raw || !can_be_laid_out,
             can_be_laid_out,
             is_cut: shown.len() < text.len(),
-            text: match can_be_laid_out && !raw {
-                true => print::visible(&json_text::laid_out(shown)),
-                false => print::visible(shown),
+            content: match can_be_laid_out && !raw {
+                _ if text.is_empty() => Content::Nothing,
+                true => Content::Json(JsonCode::new(shown)),
+                false => Content::Text(print::visible(shown)),
             },
         }
     }
@@ -243,14 +238,20 @@ mod tests {
 
     #[test]
     fn data_is_laid_out_raw_or_cut() {
-        let small = EventData::Json("{\"a\":1}".to_owned());
-        assert_eq!(DataText::new(&small, false).text, "{\n  \"a\": 1\n}");
-        assert_eq!(DataText::new(&small, true).text, "{\"a\":1}");
+        let text = |data: &Data| match &data.content {
+            Content::Nothing => String::new(),
+            Content::Json(code) => code.text(),
+            Content::Text(text) => text.clone(),
+        };
+        let small = EventData::Json("{\"a\":\"\\u00fc\"}".to_owned());
+        let laid_out = Data::new(&small, false);
+        assert_eq!(text(&laid_out), "{\n  \"a\": \"ü\"\n}");
+        assert_eq!(text(&Data::new(&small, true)), "{\"a\":\"\\u00fc\"}");
         let big = EventData::Json(format!("\"{}\"", "ü".repeat(SHOWN_MAX)));
-        let big = DataText::new(&big, false);
-        assert!(big.is_cut && big.is_raw && big.text.len() <= SHOWN_MAX);
-        let binary = DataText::new(&EventData::Base64("AAEC".to_owned()), false);
-        assert_eq!((binary.text.as_str(), binary.kind), ("AAEC", "base64"));
+        let big = Data::new(&big, false);
+        assert!(big.is_cut && big.is_raw && text(&big).len() <= SHOWN_MAX);
+        let binary = Data::new(&EventData::Base64("AAEC".to_owned()), false);
+        assert_eq!((text(&binary).as_str(), binary.kind), ("AAEC", "base64"));
     }
 
     #[test]

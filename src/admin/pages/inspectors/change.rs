@@ -5,10 +5,10 @@ use std::sync::Arc;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Redirect, Response};
 
+use crate::admin::action::Confirm;
 use crate::admin::bare::draw;
 use crate::admin::error::PageResult;
 use crate::admin::frame::Frame;
-use crate::admin::pages::confirm::Confirm;
 use crate::admin::paths::inspector_page;
 use crate::admin::security::csrf::Submitted;
 use crate::admin::security::session::Visitor;

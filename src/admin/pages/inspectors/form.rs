@@ -215,10 +215,10 @@ fn sections(form: &Form, is_new: bool) -> Vec<Section> {
         .hint("3 to 50 letters, digits and hyphens, such as my-inspector. It is part of the URL.")
         .mono()
         .required();
-    let answers = Field::line(ANSWERS, "Answers", form)
+    let answers = Field::line(ANSWERS, "Responses", form)
         .hint(
             "Statuses in their order; the last one repeats. 503 503 200 fails twice and then behaves, \
-             429x5 200 is busy five times, 400 refuses, 410 is gone; timeout never answers, close \
+             429x5 200 is busy five times, 400 rejects, 410 is gone; timeout never answers, close \
              hangs up.",
         )
         .mono()

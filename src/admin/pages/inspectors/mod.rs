@@ -21,6 +21,7 @@ pub(crate) use subscribe::{deliver_to, subscribe};
 use crate::admin::bare::draw;
 use crate::admin::error::{PageError, PageResult};
 use crate::admin::frame::Frame;
+use crate::admin::lists::list::List;
 use crate::admin::lists::recipe::Recipe;
 use crate::admin::paths::inspector_page;
 use crate::admin::security::session::Visitor;
@@ -32,12 +33,12 @@ use crate::broker::InspectorError;
 use crate::model::inspector::Inspector;
 
 #[derive(Template)]
-#[template(path = "admin/inspectors.html")]
+#[template(path = "pages/inspectors.html")]
 struct InspectorsPage {
     frame: Frame,
+    list: List,
     rows: Vec<InspectorRow>,
     empty: Empty,
-    recipe: Recipe,
 }
 
 struct InspectorRow {
@@ -72,14 +73,19 @@ pub(crate) async fn list(visitor: Visitor, State(site): State<Arc<Site>>) -> Pag
             .iter()
             .map(|each| InspectorRow::new(&site, each))
             .collect(),
-        empty: Empty {
-            text: "There are no inspectors yet. An inspector is a webhook inside this appliance: it \
-                   shows what it gets and answers as you tell it, so that you can watch deliveries \
-                   succeed and fail without writing a receiver.",
-            step: visitor.step("/admin/new-inspector", "Create an inspector"),
-        },
-        recipe: Recipe::get(&site.management_url("/everpost/inspectors"))
-            .everpost("everpost inspectors list"),
+        list: List::whole(
+            "/admin/inspectors",
+            print::plural(all.len() as u64, "inspector", "inspectors"),
+            Recipe::get(&site.management_url("/everpost/inspectors"))
+                .everpost("everpost inspectors list"),
+        ),
+        empty: Empty::new(
+            "inspectors",
+            "No inspectors yet.",
+            "An inspector is an endpoint inside this appliance: it shows what it gets and answers as \
+             you tell it, so that you can watch deliveries succeed and fail without writing a receiver.",
+        )
+        .leading_to(visitor.step("/admin/new-inspector", "New inspector")),
     }))
 }
 

@@ -5,7 +5,7 @@ use askama::Template;
 use crate::admin::paths::inspected_page;
 use crate::admin::widgets::kept_body::KeptBody;
 use crate::admin::widgets::print;
-use crate::admin::widgets::{Badge, Moment, Tone, part};
+use crate::admin::widgets::{Badge, Time, Tone, part};
 use crate::model::inspector::InspectedRequest;
 use crate::model::name::InspectorName;
 use crate::wire::received::SIGNATURE_GOOD;
@@ -15,10 +15,10 @@ const BODY_SHOWN: usize = 4_096;
 
 /// A request, folded up or not.
 #[derive(Template)]
-#[template(path = "admin/parts/inspected.html")]
+#[template(path = "widgets/inspected.html")]
 pub(crate) struct RequestCard {
     number: u64,
-    received_at: Moment,
+    received_at: Time,
     asked: String,
     what: String,
     answer: Badge,
@@ -52,7 +52,7 @@ impl RequestCard {
         let headers = request.headers.iter();
         Self {
             number: request.number,
-            received_at: Moment::exactly(request.received_at),
+            received_at: Time::exactly(request.received_at),
             asked: format!("{} {}", request.method, print::visible(&request.path)),
             what: what(request),
             answer: answer(&request.response),
@@ -140,7 +140,7 @@ mod tests {
             &card,
             &[
                 "Order.Paid a-1 and 2 more",
-                "badge-bad",
+                "badge bad",
                 "503",
                 "Signature fits",
                 " open",

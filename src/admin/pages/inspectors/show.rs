@@ -10,7 +10,7 @@ use crate::admin::bare::draw;
 use crate::admin::error::{PageError, PageResult};
 use crate::admin::forms::field::Field;
 use crate::admin::frame::Frame;
-use crate::admin::lists::Pager;
+use crate::admin::lists::link;
 use crate::admin::lists::recipe::Recipe;
 use crate::admin::pages::inspectors::RequestCard;
 use crate::admin::pages::topics;
@@ -26,7 +26,7 @@ use crate::store::views::InspectedQuery;
 const ROWS: usize = 20;
 
 #[derive(Template)]
-#[template(path = "admin/inspector.html")]
+#[template(path = "pages/inspector.html")]
 struct InspectorPage {
     frame: Frame,
     path: String,
@@ -44,7 +44,6 @@ struct InspectorPage {
     body: String,
     /// Who delivers to it: names and pages.
     subscriptions: Vec<(String, String)>,
-    /// Topics to subscribe it to.
     /// Whose events it could get.
     topic: Field,
     /// Whether there is something to forget.
@@ -52,7 +51,8 @@ struct InspectorPage {
     received: String,
     kept: String,
     requests: Vec<RequestCard>,
-    pager: Pager,
+    newest: Option<String>,
+    older: Option<String>,
     recipe: Recipe,
 }
 
@@ -77,7 +77,6 @@ pub(crate) async fn show(
     };
     let found = site.views.inspected(name.clone(), query).await?;
     let path = inspector_page(name);
-    let next = found.next_before.map(|number| number.to_string());
     let later = !before.is_empty();
     let cards = found.rows.iter().enumerate();
     let cards = cards.map(|(at, each)| RequestCard::new(name, each, at == 0 && !later));
@@ -100,15 +99,15 @@ pub(crate) async fn show(
         headers: definition.headers.clone().into_iter().collect(),
         body: print::visible(&definition.body),
         subscriptions: subscriptions(&site, name),
-        topic: topics::choice(
-            "Deliver the events of",
-            site.broker.registry().custom_topics(),
-        ),
+        topic: topics::choice("Deliver events of", site.broker.registry().custom_topics()),
         has_requests: inspector.kept > 0,
         received: print::count(inspector.received),
         kept: print::count(inspector.kept),
         requests: cards.collect(),
-        pager: Pager::new(&path, &[], later, next),
+        newest: later.then(|| path.clone()),
+        older: found
+            .next_before
+            .map(|next| link(&path, &[("before", next.to_string())])),
         recipe: Recipe::get(&site.management_url(&list))
             .everpost(format!("everpost inspectors requests {name}")),
         path,
@@ -133,7 +132,7 @@ fn subscriptions(site: &Site, name: &InspectorName) -> Vec<(String, String)> {
 }
 
 #[derive(Template)]
-#[template(path = "admin/inspected.html")]
+#[template(path = "pages/inspected.html")]
 struct RequestPage {
     frame: Frame,
     inspector: String,

@@ -32,7 +32,7 @@ pub(crate) async fn subscribe(
         true => Flash::done(format!(
             "The events of {of} are delivered to this inspector now."
         )),
-        false => Flash::refused(format!(
+        false => Flash::failed(format!(
             "The topic {of} has an event subscription {inspector} already."
         )),
     };

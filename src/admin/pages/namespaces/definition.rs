@@ -250,7 +250,10 @@ fn sections(form: &Form) -> [Section; 3] {
     let network = Field::choice(
         NETWORK,
         "Publish and receive",
-        &[("Enabled", "Allowed"), ("Disabled", "Refused to everybody")],
+        &[
+            ("Enabled", "Allowed"),
+            ("Disabled", "Rejected for everybody"),
+        ],
         form,
     );
     let rules = Field::area(RULES, "From these networks alone", 3, form).hint(format!(

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Redirect};
 
+use crate::admin::action::Confirm;
 use crate::admin::bare::draw;
 use crate::admin::error::PageResult;
 use crate::admin::frame::Frame;
-use crate::admin::pages::confirm::Confirm;
 use crate::admin::pages::namespaces::Content;
 use crate::admin::pages::queue_depths::QueueDepths;
 use crate::admin::paths::namespace_page;
@@ -48,7 +48,7 @@ pub(crate) async fn ask_to_delete(
             format!("{topics} with {subscriptions} would be deleted with it."),
             format!("{pending} would be dropped, with a record."),
             format!("{dead} would stay for reading, but could not be resubmitted any more."),
-            "Publishers and receivers would be refused: all of its keys are gone for good."
+            "Publishers and receivers would be rejected: all of its keys are gone for good."
                 .to_owned(),
         ],
         button: "Delete",

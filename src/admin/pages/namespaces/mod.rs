@@ -21,26 +21,26 @@ pub(crate) use topic::{
 use crate::admin::bare::draw;
 use crate::admin::error::{PageError, PageResult};
 use crate::admin::frame::Frame;
+use crate::admin::lists::list::List;
 use crate::admin::lists::recipe::Recipe;
 use crate::admin::pages::keys::{Keys, Shown};
-use crate::admin::pages::last_day::TopicDays;
 use crate::admin::pages::queue_depths::QueueDepths;
 use crate::admin::pages::topics::TopicTable;
 use crate::admin::paths::namespace_page;
 use crate::admin::security::session::Visitor;
 use crate::admin::site::Site;
 use crate::admin::widgets::print;
-use crate::admin::widgets::{Empty, Moment};
+use crate::admin::widgets::{Empty, Time};
 use crate::model::registry::{NamespaceEntry, Registry};
 use crate::model::topic::NetworkAccess;
 
 #[derive(Template)]
-#[template(path = "admin/namespaces.html")]
+#[template(path = "pages/namespaces.html")]
 struct NamespacesPage {
     frame: Frame,
+    list: List,
     rows: Vec<NamespaceRow>,
     empty: Empty,
-    recipe: Recipe,
 }
 
 struct NamespaceRow {
@@ -101,18 +101,23 @@ pub(crate) async fn list(visitor: Visitor, State(site): State<Arc<Site>>) -> Pag
     Ok(draw(&NamespacesPage {
         frame: Frame::new(&visitor, "Namespaces"),
         rows: rows.collect(),
-        empty: Empty {
-            text: "There are no namespaces yet. A namespace holds topics of CloudEvents that share \
-                   two keys, and whose events receivers can also come for when it suits them.",
-            step: visitor.step("/admin/new-namespace", "Create the first namespace"),
-        },
-        recipe: Recipe::get(&site.management_url("/namespaces"))
-            .everpost("everpost namespaces list"),
+        list: List::whole(
+            "/admin/namespaces",
+            print::plural(registry.namespaces().count() as u64, "namespace", "namespaces"),
+            Recipe::get(&site.management_url("/namespaces")).everpost("everpost namespaces list"),
+        ),
+        empty: Empty::new(
+            "namespaces",
+            "No namespaces yet.",
+            "A namespace holds topics of CloudEvents that share two keys, and whose events receivers \
+             can also come for when it suits them.",
+        )
+        .leading_to(visitor.step("/admin/new-namespace", "New namespace")),
     }))
 }
 
 #[derive(Template)]
-#[template(path = "admin/namespace.html")]
+#[template(path = "pages/namespace.html")]
 struct NamespacePage {
     frame: Frame,
     path: String,
@@ -123,8 +128,8 @@ struct NamespacePage {
     admitted: String,
     tags: Vec<String>,
     resource_id: String,
-    created_at: Moment,
-    updated_at: Moment,
+    created_at: Time,
+    updated_at: Time,
     keys: Keys,
     topics: TopicTable,
     recipe: Recipe,
@@ -148,7 +153,6 @@ async fn draw_namespace(
 ) -> Result<Response, PageError> {
     let registry = site.broker.registry();
     let depths = QueueDepths::of_all(site, &registry).await?;
-    let days = TopicDays::read(site, visitor.now).await?;
     let namespace = &entry.namespace;
     let (name, definition) = (namespace.name.as_str(), &namespace.definition);
     let path = namespace_page(name);
@@ -164,15 +168,14 @@ async fn draw_namespace(
             .map(|(name, value)| format!("{name}={value}"))
             .collect(),
         resource_id: entry.resource_id.to_string(),
-        created_at: Moment::at(namespace.created_at),
-        updated_at: Moment::at(namespace.updated_at),
-        keys: Keys::new(visitor, &path, &namespace.keys, shown),
-        topics: TopicTable::of_namespace(
-            registry.topics_of(&namespace.name),
-            (&depths, &days),
-            format!("{path}/new-topic"),
-            visitor,
+        created_at: Time::relative(namespace.created_at),
+        updated_at: Time::relative(namespace.updated_at),
+        keys: Keys::new(visitor, &path, &namespace.keys, shown).noting(
+            "Either opens every topic of the namespace. Each topic has two keys of its own besides.",
         ),
+        topics: TopicTable::read(site, visitor, registry.topics_of(&namespace.name), &depths)
+            .await?
+            .beginning_with(visitor.step(format!("{path}/new-topic"), "New topic")),
         recipe: Recipe::get(&site.management_url(&format!("/namespaces/{name}")))
             .everpost(format!("everpost namespaces show {name}")),
         path,

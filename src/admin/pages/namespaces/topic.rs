@@ -176,9 +176,10 @@ fn draw_retention(
 ) -> Response {
     let name = topic.topic.name.as_str();
     let page = FormPage {
-        intro: "An event that nobody has taken by then is given up. Subscriptions with a shorter \
+        intro:
+            "An event that nobody has taken by then is dead-lettered. Subscriptions with a shorter \
                 time to live of their own keep it."
-            .to_owned(),
+                .to_owned(),
         sections: vec![Section {
             title: "Retention",
             fields: vec![retention_field(form)],

@@ -40,7 +40,7 @@ const WEBHOOK: &str = "https://receiver.example/";
 const BATCHED: u32 = 10;
 
 #[derive(Template)]
-#[template(path = "admin/playground_convert.html")]
+#[template(path = "pages/playground_convert.html")]
 struct ConvertPage {
     frame: Frame,
     tool: Tool,
@@ -152,7 +152,7 @@ fn fields(site: &Site, form: &Form) -> Vec<Field> {
         Field::grouped_choice(TOPIC, "Published to", vec![("", topics)], form).hint(
             "The topic says how the event is read; a custom event cannot be read without one.",
         ),
-        Field::choice(SCHEMA, "Sent as", &schemas, form),
+        Field::choice(SCHEMA, "Delivery schema", &schemas, form),
         Field::tick(
             BATCH,
             "For a webhook that takes several events per request",

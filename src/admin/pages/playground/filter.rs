@@ -14,7 +14,7 @@ use crate::admin::forms::form::{Form, Refusal};
 use crate::admin::frame::Frame;
 use crate::admin::lists::filter::{Of, of_options};
 use crate::admin::lists::recipe::{Recipe, command, quoted};
-use crate::admin::pages::events::WhyTable;
+use crate::admin::pages::events::FilterResults;
 use crate::admin::pages::playground::pasted;
 use crate::admin::pages::playground::pasted::{EVENT, Pasted};
 use crate::admin::pages::playground::verdict::VerdictText;
@@ -46,7 +46,7 @@ const FILTER_BYTES_MAX: usize = 65_536;
 const RECIPE_BYTES_MAX: usize = 4_096;
 
 #[derive(Template)]
-#[template(path = "admin/playground_filter.html")]
+#[template(path = "pages/playground_filter.html")]
 struct FilterPage {
     frame: Frame,
     tool: Tool,
@@ -54,7 +54,7 @@ struct FilterPage {
     asked: String,
     verdict: Option<VerdictText>,
     /// The answer where all subscriptions of a topic are asked.
-    everybody: Option<WhyTable>,
+    everybody: Option<FilterResults>,
     recipe: Option<Recipe>,
 }
 
@@ -70,7 +70,7 @@ struct Chosen {
 struct AttemptResult {
     asked: String,
     verdict: Option<VerdictText>,
-    everybody: Option<WhyTable>,
+    everybody: Option<FilterResults>,
     recipe: Option<Recipe>,
 }
 
@@ -128,7 +128,7 @@ fn answer(site: &Site, form: &Form, now: Timestamp) -> Result<AttemptResult, Ref
         (Some(topic), None) => Ok(AttemptResult {
             asked: format!("Who would get it from {}", topic.topic.name),
             verdict: None,
-            everybody: Some(WhyTable::of_pasted(&pasted.event, topic, now)),
+            everybody: Some(FilterResults::of_pasted(&pasted.event, topic, now)),
             recipe: Some(recipe(site, form, topic, None)),
         }),
         (None, _) => Err(Refusal::of(

@@ -28,8 +28,27 @@ use crate::admin::paths::topic_page;
 use crate::admin::security::session::Visitor;
 use crate::admin::site::Site;
 
+/// What there is to try: where, its name, and what it answers.
+const TOOLS: [(&str, &str, &str); 3] = [
+    (
+        "/admin/playground/filter",
+        "Try a filter",
+        "Would this event get through, and if not, which part of the filter stops it?",
+    ),
+    (
+        "/admin/playground/convert",
+        "Convert an event",
+        "What would an endpoint be sent, byte for byte: in the Event Grid schema, or as a CloudEvent?",
+    ),
+    (
+        "/admin/playground/signature",
+        "Check a signature",
+        "Was this request signed with that secret, as Standard Webhooks says?",
+    ),
+];
+
 #[derive(Template)]
-#[template(path = "admin/playground.html")]
+#[template(path = "pages/playground.html")]
 struct PlaygroundPage {
     frame: Frame,
     /// Topics with keys to sign with.

@@ -30,7 +30,7 @@ const HEADER_BYTES_MAX: usize = 4_096;
 const BODY_BYTES_MAX: usize = PUBLISH_BYTES_MAX;
 
 #[derive(Template)]
-#[template(path = "admin/playground_signature.html")]
+#[template(path = "pages/playground_signature.html")]
 struct SignaturePage {
     frame: Frame,
     tool: Tool,

@@ -10,7 +10,7 @@ use crate::wire::explanation::{unmet, why_not};
 
 /// The answer ready to print.
 #[derive(Template)]
-#[template(path = "admin/parts/verdict.html")]
+#[template(path = "widgets/verdict.html")]
 pub(crate) struct VerdictText {
     matched: Badge,
     /// Why not, or what is to be said besides.

@@ -309,10 +309,10 @@ async fn tell_and_show(
     let told = match blocked {
         None => told(&done, state),
         // The page tells why.
-        Some(_) if state == ValidationState::Failed => Flash::refused(format!(
-            "{done}, but its webhook cannot be called yet. See below why."
+        Some(_) if state == ValidationState::Failed => Flash::failed(format!(
+            "{done}, but its webhook cannot be called yet. The reason is below."
         )),
-        Some(why) => Flash::refused(format!(
+        Some(why) => Flash::failed(format!(
             "{done}, but its webhook cannot be called yet: {why}"
         )),
     };
@@ -324,9 +324,9 @@ async fn tell_and_show(
 fn told(done: &str, state: ValidationState) -> Flash {
     match state {
         ValidationState::Succeeded => Flash::done(format!("{done}.")),
-        ValidationState::Failed => {
-            Flash::refused(format!("{done}, but validation failed. See below why."))
-        }
+        ValidationState::Failed => Flash::failed(format!(
+            "{done}, but validation failed. The reason is below."
+        )),
         ValidationState::Creating
         | ValidationState::Updating
         | ValidationState::AwaitingManualAction => Flash::done(format!(

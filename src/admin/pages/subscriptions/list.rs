@@ -6,161 +6,182 @@ use std::sync::Arc;
 use askama::Template;
 use axum::extract::{Query, State};
 use axum::response::{IntoResponse, Redirect};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::admin::bare::draw;
 use crate::admin::error::PageResult;
-use crate::admin::forms::field::Field;
-use crate::admin::forms::form::Form;
+use crate::admin::forms::filled::Filled;
 use crate::admin::frame::Frame;
-use crate::admin::lists::filter_form::FilterForm;
+use crate::admin::lists::filter::topic_options;
+use crate::admin::lists::list::List;
 use crate::admin::lists::recipe::Recipe;
-use crate::admin::pages::last_day::SubscriptionDays;
-use crate::admin::pages::queue_depths::QueueDepths;
-use crate::admin::pages::subscriptions::state::{WORDS, word};
-use crate::admin::pages::subscriptions::{SubscriptionRow, SubscriptionTable, bulk};
-use crate::admin::pages::topics;
+use crate::admin::pages::subscriptions::{
+    PAUSE_SELECTED, RESUME_SELECTED, Subscription, SubscriptionTable,
+};
 use crate::admin::paths::topic_page;
 use crate::admin::security::session::Visitor;
 use crate::admin::site::Site;
-use crate::admin::widgets::Empty;
-use crate::model::registry::{Registry, TopicEntry};
-use crate::model::subscription::{EventSubscription, SubscriptionStatus};
+use crate::admin::standing::{Standing, State as Stand};
+use crate::admin::widgets::{Empty, Tone, filters};
+use crate::model::registry::TopicEntry;
+use crate::model::subscription::SubscriptionStatus;
 
 pub(crate) const PATH: &str = "/admin/subscriptions";
 
-/// Stands for every state but the good one.
-const NOT_ACTIVE: &str = "not active";
-
-/// What the URL asks for; nothing asks for all.
-#[derive(Clone, Debug, Default, Deserialize)]
+/// What the address asks for.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub(crate) struct Asked {
-    /// In the name of the subscription or its topic.
+pub(crate) struct SubscriptionFilter {
+    /// In the name of the subscription, of its topic or of its endpoint.
     text: String,
-    /// In our words.
+    /// One of [`TABS`].
     state: String,
+    topic: String,
+    /// `Push` or `Queue`.
+    delivery: String,
     label: String,
 }
 
+/// Parts of the list by state, the values and what they are called.
+const TABS: [(&str, &str); 4] = [
+    ("", "All"),
+    ("attention", "Needs attention"),
+    ("active", "Active"),
+    ("paused", "Paused"),
+];
+
 #[derive(Template)]
-#[template(path = "admin/subscriptions.html")]
+#[template(path = "pages/subscriptions.html")]
 struct SubscriptionsPage {
     frame: Frame,
-    /// Of which a new one is made.
-    topic: Field,
-    /// `None` where there is nothing to choose among.
-    filters: Option<FilterForm>,
-    marked_max: usize,
+    list: List,
+    filter: Filled<SubscriptionFilter>,
+    topics: Vec<(String, String)>,
+    labels: Vec<(String, String)>,
+    all: usize,
+    topic_count: usize,
+    needing_attention: usize,
     table: SubscriptionTable,
-    recipe: Recipe,
 }
 
 /// All event subscriptions, or those that fit.
 pub(crate) async fn list(
     visitor: Visitor,
     State(site): State<Arc<Site>>,
-    Query(asked): Query<Asked>,
+    Query(filter): Query<SubscriptionFilter>,
 ) -> PageResult {
-    let registry = site.broker.registry();
-    let depths = QueueDepths::of_all(&site, &registry).await?;
-    let days = SubscriptionDays::read(&site, None, visitor.now).await?;
-    let fitting = registry.subscriptions().filter(|(topic, each)| {
-        asked.fits(
-            topic,
-            each,
-            each.standing(&depths.health(each.id), visitor.now),
-        )
-    });
-    let rows: Vec<_> = fitting
-        .map(|(topic, each)| SubscriptionRow::new(topic, each, (&depths, &days), visitor.now))
+    let filter = Filled::with(filter);
+    let standing = &visitor.standing;
+    let fitting = standing
+        .all()
+        .filter(|(topic, state)| filter.values.fits(topic, state))
+        .filter_map(|(topic, state)| {
+            let subscription = topic.subscription(&state.subscription.name)?;
+            Some(Subscription {
+                topic: topic.clone(),
+                subscription: subscription.clone(),
+            })
+        })
         .collect();
-    let frame = Frame::new(&visitor, "Event subscriptions");
+    let mut list = List::new(PATH, &filter).with_tabs(
+        ("State", "state"),
+        TABS.map(|(value, title)| (value, title, Some(count(standing, value)))),
+        &filter,
+    );
+    let frame = Frame::new(&visitor, "Subscriptions");
+    let mut table =
+        SubscriptionTable::read(&site, &visitor, fitting, empty(&visitor, &list)).await?;
+    let may_change = frame.opens(format!("{PATH}/pause")) && !table.rows.is_empty();
+    if may_change {
+        table = table.with_boxes();
+        list.bulk = vec![PAUSE_SELECTED.offer(), RESUME_SELECTED.offer()];
+    }
+    let all = standing.all().count();
+    list.shown = format!("{} of {all}", table.rows.len());
+    list.recipe = Recipe::everpost_alone("everpost subscriptions list");
     Ok(draw(&SubscriptionsPage {
-        topic: topics::choice("New event subscription of", registry.topics()),
-        filters: registry.subscriptions().next().map(|_| {
-            let fields = asked.fields(&registry);
-            FilterForm::new(PATH, fields, &asked.filters())
-        }),
-        marked_max: bulk::MARKED_MAX,
-        table: SubscriptionTable {
-            with_topic: true,
-            with_marks: frame.opens(bulk::PAUSE) && !rows.is_empty(),
-            rows,
-            empty: empty(&asked, &registry, &visitor),
-        },
-        recipe: Recipe::everpost_alone("everpost subscriptions list"),
+        topics: topic_options(&standing.registry, "All topics"),
+        labels: labels(standing),
+        topic_count: standing
+            .registry
+            .topics()
+            .filter(|each| !each.subscriptions.is_empty())
+            .count(),
+        needing_attention: standing.needing_attention(),
+        all,
+        list,
+        filter,
+        table,
         frame,
     }))
 }
 
-impl Asked {
-    fn filters(&self) -> [(&'static str, String); 3] {
-        [
-            ("text", self.text.clone()),
-            ("state", self.state.clone()),
-            ("label", self.label.clone()),
-        ]
-    }
-
-    fn is_filtered(&self) -> bool {
-        let filters = self.filters();
-        filters.iter().any(|(_, value)| !value.trim().is_empty())
-    }
-
-    fn fits(
-        &self,
-        topic: &TopicEntry,
-        each: &EventSubscription,
-        standing: SubscriptionStatus,
-    ) -> bool {
-        let name = format!("{}/{}", topic.topic.name, each.name).to_lowercase();
-        let state = match self.state.as_str() {
-            "" => true,
-            NOT_ACTIVE => standing != SubscriptionStatus::Active,
-            state => word(standing).eq_ignore_ascii_case(state),
-        };
-        let has_label = self.label.is_empty() || each.definition.labels.contains(&self.label);
-        state && has_label && name.contains(&self.text.trim().to_lowercase())
-    }
-
-    fn fields(&self, registry: &Registry) -> Vec<Field> {
-        let form = Form::of(self.filters());
-        let mut states = vec![("", "All states"), (NOT_ACTIVE, "All but active")];
-        states.extend(WORDS.map(|word| (word, word)));
-        let text = Field::line("text", "Text", &form).hint("In the name, or in that of the topic.");
-        let mut fields = vec![text, Field::choice("state", "State", &states, &form)];
-        let labels = registry
-            .subscriptions()
-            .flat_map(|(_, each)| &each.definition.labels);
-        let labels: BTreeSet<&str> = labels.map(String::as_str).collect();
-        if !labels.is_empty() {
-            let options = labels.into_iter().map(|label| (label, label));
-            let options: Vec<_> = [("", "All labels")].into_iter().chain(options).collect();
-            fields.push(Field::choice("label", "Label", &options, &form));
-        }
-        fields
+impl SubscriptionFilter {
+    fn fits(&self, topic: &TopicEntry, state: &Stand<'_>) -> bool {
+        let definition = &state.subscription.definition;
+        let of = topic.topic.name.as_str();
+        let text = format!(
+            "{of}/{} {}",
+            state.subscription.name,
+            definition.destination.brief()
+        );
+        let mode = definition.destination.delivery_mode().name();
+        let is = |wanted: &str, given: &str| wanted.is_empty() || wanted == given;
+        is_in_tab(&self.state, state)
+            && is(&self.topic, of)
+            && is(&self.delivery, mode)
+            && (self.label.is_empty() || definition.labels.contains(&self.label))
+            && text
+                .to_lowercase()
+                .contains(&self.text.trim().to_lowercase())
     }
 }
 
-fn empty(asked: &Asked, registry: &Registry, visitor: &Visitor) -> Empty {
-    if asked.is_filtered() && registry.subscriptions().next().is_some() {
-        return Empty {
-            text: "No event subscription fits.",
-            step: Some((PATH.to_owned(), "Show all")),
-        };
+/// Whether it belongs under the tab of that name; under one that is not known nothing does.
+fn is_in_tab(tab: &str, state: &Stand<'_>) -> bool {
+    match tab {
+        "" => true,
+        "attention" => state.needs_attention(),
+        "active" => state.status == SubscriptionStatus::Active,
+        "paused" => state.status == SubscriptionStatus::Paused,
+        _ => false,
     }
-    match registry.made_topics().next() {
-        None => Empty {
-            text: "There are no event subscriptions, and no topics to subscribe to.",
-            step: visitor.step("/admin/new-topic", "Create a topic"),
-        },
-        Some(_) => Empty {
-            text: "There are no event subscriptions yet. One sends the events of a topic to a \
-                   webhook, or keeps them for receivers to come for.",
-            step: None,
-        },
+}
+
+fn count(standing: &Standing, tab: &str) -> (u64, Tone) {
+    let fitting = standing.all().filter(|(_, state)| is_in_tab(tab, state));
+    let count = u64::try_from(fitting.count()).unwrap_or(u64::MAX);
+    match tab {
+        "attention" => (count, Tone::Bad),
+        _ => (count, Tone::Rest),
     }
+}
+
+/// All labels there are, and none of them.
+fn labels(standing: &Standing) -> Vec<(String, String)> {
+    let labels = standing
+        .all()
+        .flat_map(|(_, state)| state.subscription.definition.labels.clone());
+    let labels: BTreeSet<String> = labels.collect();
+    let options = labels.into_iter().map(|label| (label.clone(), label));
+    let none = (String::new(), "All labels".to_owned());
+    std::iter::once(none).chain(options).collect()
+}
+
+fn empty(visitor: &Visitor, list: &List) -> Empty {
+    if !list.is_whole() {
+        return Empty::no_match("No subscription matches this filter.", PATH);
+    }
+    let empty = Empty::new(
+        "subscriptions",
+        "No subscriptions yet.",
+        "A subscription sends the events of a topic to an endpoint, or keeps them for receivers.",
+    );
+    let has_topic = visitor.standing.registry.made_topics().next().is_some();
+    empty.leading_to(match has_topic {
+        true => visitor.step("/admin/new-subscription", "New subscription"),
+        false => visitor.step("/admin/new-topic", "New topic"),
+    })
 }
 
 #[derive(Deserialize)]
@@ -169,11 +190,27 @@ pub(crate) struct ChosenTopic {
     topic: String,
 }
 
-/// Leads from the choice of a topic to the form for a subscription of it.
+#[derive(Template)]
+#[template(path = "pages/choose_topic.html")]
+struct ChooseTopicPage {
+    frame: Frame,
+    topics: Vec<(String, String)>,
+    form: Filled<SubscriptionFilter>,
+}
+
+/// Asks of which topic a new subscription is to be, and leads to the form for it.
 pub(crate) async fn choose_topic(
+    visitor: Visitor,
     State(site): State<Arc<Site>>,
     Query(ChosenTopic { topic }): Query<ChosenTopic>,
 ) -> PageResult {
+    if topic.is_empty() {
+        return Ok(draw(&ChooseTopicPage {
+            frame: Frame::new(&visitor, "New subscription"),
+            topics: topic_options(&visitor.standing.registry, ""),
+            form: Filled::with(SubscriptionFilter::default()),
+        }));
+    }
     let topic = site.topic(&topic)?;
     let page = topic_page(topic.topic.name.as_str());
     Ok(Redirect::to(&format!("{page}/new-subscription")).into_response())

@@ -55,7 +55,7 @@ pub(crate) struct Sheet<'a> {
 }
 
 #[derive(Template)]
-#[template(path = "admin/subscription_form.html")]
+#[template(path = "pages/subscription_form.html")]
 struct SubscriptionForm {
     frame: Frame,
     intro: &'static str,
@@ -216,7 +216,7 @@ impl Sheet<'_> {
                     }
                     false => {
                         "A changed destination is asked again whether it wants events. What is \
-                         published before it agrees passes this subscription by and is not sent later."
+                         published before it agrees is never delivered to it."
                     }
                 }
             }

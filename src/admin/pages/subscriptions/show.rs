@@ -1,470 +1,464 @@
 //! The page of one event subscription.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use askama::Template;
 use axum::extract::{Path, Query, State};
-use axum::response::{IntoResponse, Redirect, Response};
-use serde_json::Value;
+use axum::response::Response;
+use serde::Deserialize;
 
+use crate::admin::action::{Names, Of, Subject as _};
 use crate::admin::bare::draw;
 use crate::admin::error::{PageError, PageResult};
 use crate::admin::frame::Frame;
 use crate::admin::lists::link;
 use crate::admin::lists::recipe::Recipe;
-use crate::admin::pages::subscriptions::credentials::CredentialText;
-use crate::admin::pages::subscriptions::headers;
-use crate::admin::pages::subscriptions::headers::HeaderRow;
-use crate::admin::pages::subscriptions::pull_queue::{PullQueueText, ROWS};
-use crate::admin::pages::subscriptions::storage::GivenUpText;
-use crate::admin::pages::subscriptions::{SubscriptionState, state};
+use crate::admin::pages::events::UNMATCHED;
+use crate::admin::pages::queue_depths;
+use crate::admin::pages::subscriptions::{
+    DELETE, PAUSE, RESUME, RETRY_NOW, Subscription, VALIDATE,
+};
 use crate::admin::pages::topics::Snippets;
-use crate::admin::pages::traffic::{RangeChoice, Traffic};
-use crate::admin::paths::{inspector_page, subscription_page, topic_page};
+use crate::admin::pages::traffic::{RangeChoice, Sum, Traffic, bound};
+use crate::admin::paths::{event_page, inspector_page, topic_page};
 use crate::admin::security::csrf::Submitted;
 use crate::admin::security::session::Visitor;
 use crate::admin::site::Site;
-use crate::admin::widgets::retry_preview::RetryPreview;
-use crate::admin::widgets::{Badge, Due, Flash, Moment};
-use crate::admin::widgets::{json_text, print};
-use crate::base::{TimeScale, Timestamp};
+use crate::admin::standing::State as Stand;
+use crate::admin::widgets::figure::{Figure, Look};
+use crate::admin::widgets::ladder::RetryLadder;
+use crate::admin::widgets::strip::{Strip, succeeded};
+use crate::admin::widgets::{Badge, Icon, Tone, filters, json_text, print, response};
+use crate::base::Timestamp;
 use crate::model::audit::SecretKind;
-use crate::model::batch::BatchPolicy;
-use crate::model::delivery::DeliveryState;
+use crate::model::blob_storage::BlobStorage;
+use crate::model::credentials::Authentication;
+use crate::model::destination::{AttributeValue, Destination, EndpointUrl, WebHook};
+use crate::model::event::EventKey;
 use crate::model::filter::{Clause, Filter};
-use crate::model::name::{InspectorName, SubscriptionName, TopicName};
-use crate::model::probation::Health;
-use crate::model::registry::TopicEntry;
-use crate::model::retry::DeliveryProfile;
-use crate::model::subscription::{EventSubscription, Validation, ValidationState};
+use crate::model::name::InspectorName;
+use crate::model::retry::{DeliveryProfile, RetryPolicy};
+use crate::model::signing::ActiveSecret;
+use crate::model::subscription::{
+    DeadLetterDestination, Disabled, SubscriptionDefinition, SubscriptionStatus, ValidationState,
+};
+use crate::model::topic::DeliverySchema;
 use crate::store::StoreError;
-use crate::store::views::{QueueDepth, TrafficOf};
+use crate::store::views::{
+    DeliveryRow, ExportHistory, PullQueue, QueueDepth, RecentAttempt, TrafficOf, TrafficQuery,
+};
 use crate::wire::resource::render_filter;
 
+/// Attempts that the strip draws, and that are listed below it.
+const STRIP: usize = 60;
+const LISTED: usize = 14;
+
+/// Rows of a pull queue of each kind.
+const QUEUE_ROWS: usize = 20;
+
+/// What the address asks for.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Shown {
+    #[serde(flatten)]
+    range: RangeChoice,
+    /// `failed` lists the attempts that failed alone.
+    attempts: String,
+}
+
 #[derive(Template)]
-#[template(path = "admin/subscription.html")]
-struct SubscriptionPage {
+#[template(path = "pages/subscription.html")]
+struct SubscriptionPage<'a> {
     frame: Frame,
+    of: &'a Subscription,
     path: String,
-    name: String,
-    topic: String,
-    topic_path: String,
-    state: StateText,
-    queue: QueueText,
+    definition: &'a SubscriptionDefinition,
+    state: Stand<'a>,
+    depth: QueueDepth,
+    now: Timestamp,
+    figures: Vec<Figure>,
+    attempts: Attempts,
     /// `None` for what is pushed.
-    pull: Option<PullText>,
+    pull: Option<Pull>,
     traffic: Traffic,
-    /// `None` for what is pulled.
-    webhook: Option<WebhookText>,
-    schema: &'static str,
-    filter: FilterText,
-    retry: RetryText,
-    given_up: GivenUpText,
-    labels: Vec<String>,
-    expires_at: Option<Moment>,
-    created_at: Moment,
-    updated_at: Moment,
+    /// Whether the whole URL is shown.
+    with_url: bool,
+    options: Defaults,
+    policy: RetryPolicy,
+    ladder: RetryLadder,
+    history: ExportHistory,
     recipe: Recipe,
-    /// Whether it waits for somebody to let it go on.
-    is_stopped: bool,
 }
 
-/// Where the subscription stands, ready to print.
-struct StateText {
-    badge: Badge,
-    why: String,
-    /// Azure's word for it.
-    azure: &'static str,
-    /// What to do about it; empty for nothing.
-    advice: &'static str,
-    /// What becomes of events that are published now; empty if they are delivered.
-    meanwhile: &'static str,
-    /// The events of the topic that no subscription took, if this one is passed by.
-    passed_by: Option<String>,
-}
-
-/// Where and how it delivers, ready to print.
-struct WebhookText {
-    url: String,
-    /// Name and page of the inspector that it is.
-    inspector: Option<(String, String)>,
-    /// Whether the URL is shown whole, and whether there is more of it to show.
-    is_whole: bool,
-    has_query: bool,
-    batching: String,
-    headers: Vec<HeaderRow>,
-    credentials: CredentialText,
-    allowed_rate: Option<String>,
-}
-
-/// How often it tries, ready to print.
-struct RetryText {
-    attempts_max: u32,
-    time_to_live: String,
-    /// Whether the waits are the subscription's own, and not the published ones.
-    has_own_waits: bool,
-    preview: RetryPreview,
-    /// The statuses that no other attempt follows.
-    final_statuses: &'static str,
-}
-
-/// A filter ready to print.
-struct FilterText {
-    types: Option<Vec<String>>,
-    begins_with: String,
-    ends_with: String,
-    case: &'static str,
-    clauses: Vec<ClauseText>,
-    /// The advanced part as JSON.
-    advanced: String,
-}
-
-/// An advanced filter as a sentence.
-struct ClauseText {
-    key: String,
-    meaning: &'static str,
-    values: Vec<String>,
-    /// Azure's word for it.
-    operator: &'static str,
+/// The newest attempts.
+struct Attempts {
+    strip: Strip,
+    rows: Vec<RecentAttempt>,
+    only_failed: bool,
 }
 
 /// What there is to see and do where receivers come for the events.
-struct PullText {
-    queue: PullQueueText,
+struct Pull {
+    queue: PullQueue,
+    lock: Duration,
     snippets: Option<Snippets>,
-    /// How long a receiver holds an event.
-    lock: String,
 }
 
-impl PullText {
-    async fn read(
-        site: &Site,
-        (topic, subscription): (&TopicEntry, &EventSubscription),
-        now: Timestamp,
-    ) -> Result<Option<Self>, StoreError> {
-        let Some(queue) = subscription.definition.destination.queue() else {
-            return Ok(None);
-        };
-        let lying = site.views.pull_queue(subscription.id, now, ROWS).await?;
-        Ok(Some(Self {
-            queue: PullQueueText::new(lying, now),
-            snippets: Snippets::receive(site, topic, &subscription.name),
-            lock: print::span(queue.lock_duration),
-        }))
-    }
-}
-
-/// What lies in the queues, ready to print.
-struct QueueText {
-    pending: String,
-    pending_href: String,
-    next_attempt: Option<Due>,
-    dead_letters: String,
-    dead_letters_href: String,
+/// What holds where the subscription says nothing.
+struct Defaults {
+    response_deadline: Duration,
+    in_flight: usize,
 }
 
 /// One event subscription.
 pub(crate) async fn show(
     visitor: Visitor,
     State(site): State<Arc<Site>>,
-    Path((topic, name)): Path<(String, String)>,
-    Query(range): Query<RangeChoice>,
+    Of(of): Of<Subscription>,
+    Query(shown): Query<Shown>,
 ) -> PageResult {
-    let (topic, subscription) = site.subscription(&topic, &name)?;
-    draw_subscription(&site, &visitor, (&topic, &subscription), &range, false).await
+    draw_subscription(&site, &visitor, &of, &shown, false).await
 }
 
 /// The page with the whole URL on it.
 pub(crate) async fn reveal_url(
     State(site): State<Arc<Site>>,
-    Path((topic, name)): Path<(String, String)>,
+    Path(names): Path<Names>,
     Submitted { visitor, .. }: Submitted,
 ) -> PageResult {
-    let (topic, subscription) = site.subscription(&topic, &name)?;
-    let (by, of, name) = (&visitor.caller, &topic.topic.name, &subscription.name);
+    let of = Subscription::find(&site, &names).await?;
+    let (topic, name) = of.names();
+    let by = &visitor.caller;
     site.broker
-        .show_secrets(by, SecretKind::Url, of, name)
+        .show_secrets(by, SecretKind::Url, topic, name)
         .await?;
-    let range = RangeChoice::default();
-    draw_subscription(&site, &visitor, (&topic, &subscription), &range, true).await
-}
-
-/// Asks the webhook again.
-pub(crate) async fn validate(
-    State(site): State<Arc<Site>>,
-    Path((topic, name)): Path<(String, String)>,
-    Submitted { visitor, .. }: Submitted,
-) -> PageResult {
-    let (topic, subscription) = site.subscription(&topic, &name)?;
-    let had_agreed = subscription.validation.validated_once;
-    let (topic, name) = (&topic.topic.name, &subscription.name);
-    let (_, subscription) = site
-        .broker
-        .validate_again(&visitor.caller, topic, name)
-        .await?;
-    let told = match subscription.validation.state {
-        ValidationState::Succeeded if !had_agreed => Flash::done(
-            "The webhook has agreed to receive events. Those that were published before were not \
-             kept for it; each can be sent to it from its own page.",
-        ),
-        ValidationState::Succeeded => Flash::done("The webhook has agreed to receive events."),
-        ValidationState::Failed => Flash::refused("Validation failed. See below why."),
-        ValidationState::Creating
-        | ValidationState::Updating
-        | ValidationState::AwaitingManualAction => Flash::done("The webhook has been asked."),
-    };
-    back_with(&visitor, (topic, name), told).await
-}
-
-/// Stops the deliveries for a while; what is matched meanwhile waits.
-pub(crate) async fn pause(
-    State(site): State<Arc<Site>>,
-    Path((topic, name)): Path<(String, String)>,
-    Submitted { visitor, .. }: Submitted,
-) -> PageResult {
-    let (topic, subscription) = site.subscription(&topic, &name)?;
-    let (topic, name) = (&topic.topic.name, &subscription.name);
-    site.broker
-        .pause_subscription(&visitor.caller, topic, name)
-        .await?;
-    let told = "The subscription is paused. Its events wait, and their time to live goes on.";
-    back_with(&visitor, (topic, name), Flash::done(told)).await
-}
-
-/// Lets the deliveries of a paused or disabled subscription go on.
-pub(crate) async fn resume(
-    State(site): State<Arc<Site>>,
-    Path((topic, name)): Path<(String, String)>,
-    Submitted { visitor, .. }: Submitted,
-) -> PageResult {
-    let (topic, subscription) = site.subscription(&topic, &name)?;
-    let (topic, name) = (&topic.topic.name, &subscription.name);
-    site.broker
-        .resume_subscription(&visitor.caller, topic, name)
-        .await?;
-    let told = Flash::done("The subscription is resumed: deliveries go on.");
-    back_with(&visitor, (topic, name), told).await
-}
-
-/// Back to the subscription's page, with what there is to say.
-async fn back_with(
-    visitor: &Visitor,
-    (topic, name): (&TopicName, &SubscriptionName),
-    told: Flash,
-) -> PageResult {
-    visitor.tell(told).await?;
-    Ok(Redirect::to(&subscription_page(topic.as_str(), name.as_str())).into_response())
+    draw_subscription(&site, &visitor, &of, &Shown::default(), true).await
 }
 
 async fn draw_subscription(
     site: &Site,
     visitor: &Visitor,
-    (topic, subscription): (&TopicEntry, &EventSubscription),
-    range: &RangeChoice,
+    of: &Subscription,
+    shown: &Shown,
     with_url: bool,
 ) -> Result<Response, PageError> {
-    let depths = site.views.depths(vec![subscription.id]).await?;
+    let (id, path) = (of.subscription.id, of.page());
+    let depths = site.views.depths(vec![id]).await?;
     let depth = depths.first().copied().unwrap_or_default();
-    let history = site.views.export_history(subscription.id).await?;
-    let (of, name) = (topic.topic.name.as_str(), subscription.name.as_str());
-    let definition = &subscription.definition;
-    let health = site.broker.health_of(subscription.id);
-    let (id, path) = (subscription.id, subscription_page(of, name));
-    let management = format!("{}/eventSubscriptions/{name}", topic.topic.name.path());
-    Ok(draw(&SubscriptionPage {
-        frame: Frame::new(visitor, format!("Event subscription {name}")),
-        traffic: Traffic::read(site, TrafficOf::Subscription(id), range, &path).await?,
+    let state = visitor.standing.of(&of.subscription);
+    let (topic, name) = of.names();
+    let management = format!("{}/eventSubscriptions/{name}", topic.path());
+    let options = site.broker.options();
+    let policy = of.topic.retry_policy(&of.subscription);
+    let since = of.subscription.created_at;
+    let traffic = Traffic::read(
+        site,
+        TrafficOf::Subscription(id),
+        &shown.range,
+        (&path, since),
+    );
+    let page = SubscriptionPage {
+        frame: Frame::new(visitor, name.to_string()),
+        figures: figures(site, of, depth, visitor.now).await?,
+        attempts: Attempts::read(site, of, shown).await?,
+        pull: Pull::read(site, of, visitor.now).await?,
+        traffic: traffic.await?,
+        history: site.views.export_history(id).await?,
+        definition: &of.subscription.definition,
+        options: Defaults {
+            response_deadline: options.response_deadline,
+            in_flight: options.in_flight_per_subscription,
+        },
+        ladder: RetryLadder::new(&policy, options.time_scale),
+        recipe: Recipe::get(&site.management_url(&management)).everpost(format!(
+            "everpost subscriptions show {name} --topic {topic}"
+        )),
+        now: visitor.now,
+        of,
         path,
-        name: name.to_owned(),
-        topic: of.to_owned(),
-        topic_path: topic_page(of),
-        state: StateText::new(subscription, &health, of, visitor.now),
-        queue: QueueText::new(depth, of, name, visitor.now),
-        pull: PullText::read(site, (topic, subscription), visitor.now).await?,
-        webhook: WebhookText::new(subscription, with_url, visitor.now),
-        schema: definition.delivery_schema.name(),
-        filter: FilterText::new(&definition.filter),
-        retry: RetryText::new(
-            topic,
-            subscription,
-            visitor.now,
-            site.broker.options().time_scale,
-        ),
-        given_up: GivenUpText::new(&definition.dead_letter, history, visitor.now),
-        is_stopped: definition.paused || definition.disabled.is_some(),
-        labels: definition.labels.clone(),
-        expires_at: definition.expires_at.map(Moment::at),
-        created_at: Moment::at(subscription.created_at),
-        updated_at: Moment::at(subscription.updated_at),
-        recipe: Recipe::get(&site.management_url(&management))
-            .everpost(format!("everpost subscriptions show {name} --topic {of}")),
-    }))
+        state,
+        depth,
+        with_url,
+        policy,
+    };
+    Ok(draw(&page))
 }
 
-impl StateText {
-    fn new(subscription: &EventSubscription, health: &Health, topic: &str, now: Timestamp) -> Self {
-        let SubscriptionState { badge, why } = state(subscription, health, now);
-        Self {
-            badge,
-            why,
-            azure: subscription.validation.state.name(),
-            advice: advice(&subscription.validation),
-            meanwhile: meanwhile(subscription),
-            passed_by: (!subscription.validation.validated_once).then(|| unmatched(topic)),
+impl Attempts {
+    async fn read(site: &Site, of: &Subscription, shown: &Shown) -> Result<Self, StoreError> {
+        let id = of.subscription.id;
+        let mut found = site.views.recent_attempts(vec![id], STRIP).await?;
+        let mut rows = found.remove(&id).unwrap_or_default();
+        let strip = Strip::wide(&rows, STRIP);
+        let only_failed = shown.attempts == "failed";
+        if only_failed {
+            rows.retain(|each| !succeeded(&each.attempt));
         }
-    }
-}
-
-impl QueueText {
-    fn new(depth: QueueDepth, topic: &str, name: &str, now: Timestamp) -> Self {
-        let of = ("of", format!("{topic}/{name}"));
-        let waiting = ("state", DeliveryState::Pending.name().to_owned());
-        Self {
-            pending: print::count(depth.pending),
-            pending_href: link("/admin/events", &[of.clone(), waiting]),
-            next_attempt: depth.next_attempt_at.map(|at| Due::new(at, now)),
-            dead_letters: print::count(depth.dead_letters),
-            dead_letters_href: link("/admin/dead-letters", &[of]),
-        }
-    }
-}
-
-impl WebhookText {
-    fn new(subscription: &EventSubscription, with_url: bool, now: Timestamp) -> Option<Self> {
-        let webhook = subscription.definition.destination.webhook()?;
-        let url = &webhook.endpoint_url;
-        let rate = subscription.validation.allowed_rate;
-        let inspector = InspectorName::of_url(url.reveal());
-        Some(Self {
-            inspector: inspector.map(|name| (name.to_string(), inspector_page(&name))),
-            url: match with_url {
-                true => url.reveal().to_string(),
-                false => url.base(),
-            },
-            is_whole: with_url,
-            has_query: url.reveal().query().is_some(),
-            batching: batching(&webhook.batch),
-            headers: headers::rows(&webhook.attribute_mappings),
-            credentials: CredentialText::new(&webhook.credentials, now),
-            allowed_rate: rate.map(|rate| format!("{rate} requests per minute")),
+        rows.truncate(LISTED);
+        Ok(Self {
+            strip,
+            rows,
+            only_failed,
         })
     }
+
+    /// The icon of one, and the word for those who cannot see it.
+    fn glyph(each: &RecentAttempt) -> (Tone, &'static str) {
+        match succeeded(&each.attempt) {
+            true => (Tone::Good, "Succeeded"),
+            false => (Tone::Bad, "Failed"),
+        }
+    }
 }
 
-impl RetryText {
-    fn new(
-        topic: &TopicEntry,
-        subscription: &EventSubscription,
+impl Pull {
+    async fn read(
+        site: &Site,
+        of: &Subscription,
         now: Timestamp,
-        scale: TimeScale,
-    ) -> Self {
-        let policy = &topic.retry_policy(subscription);
-        Self {
-            attempts_max: policy.attempts_max,
-            time_to_live: print::span(policy.time_to_live),
-            has_own_waits: !policy.own_waits.is_empty(),
-            preview: RetryPreview::new(policy, now, scale),
-            final_statuses: match policy.profile {
-                DeliveryProfile::Basic => "400, 401, 403 or 413",
-                DeliveryProfile::Namespace => "400, 401, 403, 404, 413 or 414",
-            },
-        }
+    ) -> Result<Option<Self>, StoreError> {
+        let Destination::Queue(queue) = &of.subscription.definition.destination else {
+            return Ok(None);
+        };
+        let lying = site.views.pull_queue(of.subscription.id, now, QUEUE_ROWS);
+        Ok(Some(Self {
+            queue: lying.await?,
+            lock: queue.lock_duration,
+            snippets: Snippets::receive(site, &of.topic, &of.subscription.name),
+        }))
     }
-}
 
-impl FilterText {
-    /// From the document of the management API, so that all of its parts are shown.
-    fn new(filter: &Filter) -> Self {
-        let clauses = filter.advanced.clauses.iter().map(ClauseText::new);
-        let clauses = clauses.collect();
-        let filter = render_filter(filter);
-        let text = |name: &str| filter[name].as_str().unwrap_or("").to_owned();
-        let types = filter["includedEventTypes"].as_array().map(|types| {
-            let types = types.iter().filter_map(Value::as_str);
-            types.map(str::to_owned).collect()
+    /// `12 never, 3 once`: how often those that are pending have been handed out.
+    fn handed_out(&self) -> String {
+        let counts = self.queue.state.by_attempts.iter();
+        let words = counts.map(|(attempts, count)| {
+            let count = print::count(*count);
+            match attempts {
+                0 => format!("{count} never"),
+                1 => format!("{count} once"),
+                more => format!("{count} {more} times"),
+            }
         });
-        Self {
-            types,
-            begins_with: text("subjectBeginsWith"),
-            ends_with: text("subjectEndsWith"),
-            case: match filter["isSubjectCaseSensitive"].as_bool() {
-                Some(true) => "letter case counts",
-                _ => "in any letter case",
-            },
-            clauses,
-            advanced: json_text::laid_out(&filter["advancedFilters"].to_string()),
-        }
+        words.collect::<Vec<_>>().join(", ")
     }
 }
 
-impl ClauseText {
-    fn new(clause: &Clause) -> Self {
+/// How the last day and hour went.
+async fn figures(
+    site: &Site,
+    of: &Subscription,
+    depth: QueueDepth,
+    now: Timestamp,
+) -> Result<Vec<Figure>, StoreError> {
+    let of_it = TrafficOf::Subscription(of.subscription.id);
+    let read = |step_ms, slots| {
+        site.views
+            .traffic(TrafficQuery::until(now, of_it, step_ms, slots))
+    };
+    let (day, hour) = (read(3_600_000, 24).await?, read(60_000, 60).await?);
+    let (day, hour) = (Sum::of(&day), Sum::of(&hour));
+    let [delivered, pending, dead_letters] = queue_depths::figures(&day, depth, &of.filter(), now);
+    Ok(vec![
+        delivered,
+        Figure::new(
+            "success",
+            "Success rate, 1 h",
+            print::share(hour.delivered, hour.tried),
+        )
+        .look(Look::of_share(hour.delivered, hour.tried), "x")
+        .sub(format!(
+            "{} in 24 h",
+            print::share(day.delivered, day.tried)
+        )),
+        pending,
+        dead_letters,
+        Figure::new(
+            "latency",
+            "Delivery time p95",
+            bound(day.latency.within_ms(0.95)),
+        )
+        .sub(format!("p50 {}", bound(day.latency.within_ms(0.5)))),
+    ])
+}
+
+impl SubscriptionPage<'_> {
+    fn topic_page(&self) -> String {
+        topic_page(self.of.topic.topic.name.as_str())
+    }
+
+    fn event_page(&self, key: &EventKey) -> String {
+        event_page(*key)
+    }
+
+    /// When the lock ends by which a receiver holds it.
+    fn lock(&self, row: &DeliveryRow) -> Option<Timestamp> {
+        row.locked_until.filter(|until| *until > self.now)
+    }
+
+    fn webhook(&self) -> Option<&WebHook> {
+        self.definition.destination.webhook()
+    }
+
+    fn endpoint(&self, url: &EndpointUrl) -> String {
+        match self.with_url {
+            true => url.reveal().to_string(),
+            false => url.base(),
+        }
+    }
+
+    fn hides_query(&self, url: &EndpointUrl) -> bool {
+        !self.with_url && url.reveal().query().is_some()
+    }
+
+    /// The inspector that it is sent to, by name and page.
+    fn inspector(&self, url: &EndpointUrl) -> Option<(String, String)> {
+        let inspector = InspectorName::of_url(url.reveal())?;
+        Some((inspector.to_string(), inspector_page(&inspector)))
+    }
+
+    /// The events of the topic that nobody took.
+    fn unmatched(&self) -> String {
+        let of = self.of.topic.topic.name.to_string();
+        link(
+            "/admin/events",
+            &[("of", of), ("state", UNMATCHED.to_owned())],
+        )
+    }
+
+    fn failed_only(&self) -> String {
+        link(&self.path, &[("attempts", "failed".to_owned())])
+    }
+
+    fn schema(&self) -> &'static str {
+        match self.definition.delivery_schema {
+            DeliverySchema::EventGridSchema => "Event Grid",
+            DeliverySchema::CloudEventSchemaV1_0 => "CloudEvents 1.0",
+            DeliverySchema::CustomInputSchema => "Custom, as published",
+        }
+    }
+
+    fn batching(webhook: &WebHook) -> String {
+        let batch = &webhook.batch;
+        if !batch.is_on() {
+            return "Off".to_owned();
+        }
+        let bytes = u64::try_from(batch.bytes_preferred()).unwrap_or(u64::MAX);
+        let (events, bytes) = (batch.events_max(), print::bytes(bytes));
+        format!("Up to {events} events or {bytes}")
+    }
+
+    /// `5 requests per second`.
+    fn rate(webhook: &WebHook) -> Option<String> {
+        let rate = f64::from(webhook.pace.rate?.in_1000_s()) / 1_000.0;
+        Some(format!("{rate} requests per second"))
+    }
+
+    fn authentication(webhook: &WebHook) -> String {
+        match &webhook.credentials.authentication {
+            None => "None".to_owned(),
+            Some(Authentication::Basic { username, .. }) => {
+                format!("Basic, user name {}", print::visible(username))
+            }
+            Some(Authentication::Bearer { .. }) => "Bearer token".to_owned(),
+            Some(Authentication::ClientCredentials(client)) => format!(
+                "OAuth 2.0 client credentials: client {}, tokens from {}",
+                print::visible(&client.client_id),
+                client.token_url.base()
+            ),
+        }
+    }
+
+    fn tls(webhook: &WebHook) -> Option<&'static str> {
+        let tls = webhook.credentials.tls.as_ref()?;
+        match (&tls.client_certificate, &tls.authorities) {
+            (Some(_), Some(_)) => Some("Client certificate (mTLS), own certificate authorities"),
+            (Some(_), None) => Some("Client certificate (mTLS)"),
+            (None, Some(_)) => Some("Own certificate authorities"),
+            (None, None) => None,
+        }
+    }
+
+    /// What signs requests, newest first.
+    fn signing(&self, webhook: &WebHook) -> Vec<ActiveSecret> {
+        let active = webhook.credentials.signing.active(self.now);
+        active.cloned().collect()
+    }
+
+    fn filter(&self) -> &Filter {
+        &self.definition.filter
+    }
+
+    /// `begins with`, and what; only those that are asked for.
+    fn subject(&self) -> Vec<(&'static str, String)> {
+        let filter = render_filter(self.filter());
+        let text = |name: &str| filter[name].as_str().unwrap_or("").to_owned();
+        let parts = [
+            ("begins with", text("subjectBeginsWith")),
+            ("ends with", text("subjectEndsWith")),
+        ];
+        parts
+            .into_iter()
+            .filter(|(_, text)| !text.is_empty())
+            .collect()
+    }
+
+    /// A clause of the advanced filter: its meaning, its values and Azure's word for it.
+    fn clause(clause: &Clause) -> (&'static str, Vec<String>, &'static str) {
         let row = clause.operator.row();
         let values = clause.operand.values();
-        Self {
-            key: clause.key.as_str().to_owned(),
-            meaning: row.meaning,
-            values: values.iter().map(|value| print::visible(value)).collect(),
-            operator: row.name,
+        let values = values.iter().map(|value| print::visible(value));
+        (row.meaning, values.collect(), row.name)
+    }
+
+    fn advanced_json(&self) -> String {
+        let filter = render_filter(self.filter());
+        json_text::laid_out(&filter["advancedFilters"].to_string())
+    }
+
+    /// The statuses that no other attempt follows.
+    fn final_statuses(&self) -> &'static str {
+        match self.policy.profile {
+            DeliveryProfile::Basic => "400, 401, 403 and 413",
+            DeliveryProfile::Namespace => "400, 401, 403, 404, 413 and 414",
         }
+    }
+
+    fn on_final_failure(&self) -> String {
+        match &self.definition.dead_letter {
+            DeadLetterDestination::BuiltInQueue => "Keep as dead letter".to_owned(),
+            DeadLetterDestination::Drop => "Drop".to_owned(),
+            DeadLetterDestination::StorageBlob {
+                container, storage, ..
+            } => format!("Export to container {container}, {}", storage_name(storage)),
+        }
+    }
+
+    /// What one who has to wait is told: why the endpoint may not agree.
+    fn is_blocked(&self) -> bool {
+        let failure = self.of.subscription.validation.failure.as_deref();
+        failure.is_some_and(|failure| failure.contains("not called: "))
     }
 }
 
-/// In the words of a failure: the rules of egress kept the webhook from being called.
-const NOT_CALLED: &str = "not called: ";
-
-/// Where the events of `topic` are that no subscription took.
-fn unmatched(topic: &str) -> String {
-    let flags = [("of", topic.to_owned()), ("unmatched", "on".to_owned())];
-    link("/admin/events", &flags)
-}
-
-/// What becomes of events that are published while the webhook has not agreed; empty if it has.
-fn meanwhile(subscription: &EventSubscription) -> &'static str {
-    let validation = &subscription.validation;
-    match (subscription.has_agreed(), validation.validated_once) {
-        (true, _) => "",
-        (false, true) => {
-            "An earlier validation succeeded, so events go on being queued. They wait until the \
-             webhook agrees."
-        }
-        (false, false) => {
-            "Events that are published before the webhook agrees pass this subscription by: they are \
-             not kept for it, and not sent later by themselves."
-        }
+/// Whose container it is.
+fn storage_name(storage: &BlobStorage) -> String {
+    let at = |endpoint: &Option<EndpointUrl>| match endpoint {
+        Some(url) => format!(" at {}", url.base()),
+        None => String::new(),
+    };
+    match storage {
+        BlobStorage::Directory => "directory of the server".to_owned(),
+        BlobStorage::S3(account) => format!(
+            "S3{}, region {}, access key {}",
+            at(&account.endpoint),
+            account.region,
+            account.access_key_id
+        ),
+        BlobStorage::AzureBlob(account) => format!(
+            "Azure storage account {}{}",
+            account.name,
+            at(&account.endpoint)
+        ),
     }
-}
-
-/// What a person can do about the state of a validation.
-fn advice(validation: &Validation) -> &'static str {
-    let failure = validation.failure.as_deref().unwrap_or_default();
-    match validation.state {
-        ValidationState::Succeeded => "",
-        ValidationState::Creating | ValidationState::Updating => {
-            "The answer shows here as soon as it is known, in a few seconds at most."
-        }
-        ValidationState::AwaitingManualAction => {
-            "The webhook answered without agreeing. It was also sent a validation URL, which \
-             whoever runs it can open within ten minutes of the request; nothing is delivered before."
-        }
-        ValidationState::Failed if failure.contains(NOT_CALLED) => {
-            "Edit the URL; a new one is validated as soon as it is saved. If the URL is right, let \
-             whoever runs the appliance allow its address (the setting egress.allow, or \
-             EVERPOST_EGRESS_ALLOW), then validate again."
-        }
-        ValidationState::Failed => {
-            "The webhook must answer the validation event with 200 and the code that it was sent. \
-             Correct it and validate again, or edit its URL. A webhook of your own that knows nothing \
-             of validation can skip it: tick the box in the subscription's form."
-        }
-    }
-}
-
-fn batching(batch: &BatchPolicy) -> String {
-    if !batch.is_on() {
-        return "Off: one event per request".to_owned();
-    }
-    let bytes = u64::try_from(batch.bytes_preferred()).unwrap_or(u64::MAX);
-    let most = print::bytes(bytes);
-    format!("Up to {} events or {most} per request", batch.events_max())
 }

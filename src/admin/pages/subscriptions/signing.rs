@@ -7,13 +7,13 @@ use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Redirect, Response};
 use serde_json::json;
 
+use crate::admin::action::Confirm;
 use crate::admin::bare::draw;
 use crate::admin::error::{PageError, PageResult};
 use crate::admin::forms::field::{Field, Section};
 use crate::admin::forms::form::{Form, Refusal};
 use crate::admin::forms::form_page::FormPage;
 use crate::admin::frame::Frame;
-use crate::admin::pages::confirm::Confirm;
 use crate::admin::pages::subscriptions::definition::credentials::{SIGN, SIGNING_SECRET};
 use crate::admin::paths::subscription_page;
 use crate::admin::security::csrf::Submitted;
@@ -44,10 +44,9 @@ const GRACES: [(&str, &str); 5] = [
 
 /// A secret that is shown this once.
 #[derive(Template)]
-#[template(path = "admin/signing_secret.html")]
+#[template(path = "pages/signing_secret.html")]
 struct SigningSecretPage {
     frame: Frame,
-    topic: String,
     name: String,
     path: String,
     secret: String,
@@ -74,7 +73,6 @@ pub(crate) fn show_once(
     let (topic, name) = (topic.topic.name.as_str(), subscription.name.as_str());
     draw(&SigningSecretPage {
         frame: Frame::new(visitor, format!("Signing secret of {name}")),
-        topic: topic.to_owned(),
         path: subscription_page(topic, name),
         name: name.to_owned(),
         secret: secret.reveal().to_owned(),
@@ -171,7 +169,7 @@ pub(crate) async fn ask_to_stop(
     Ok(draw(&Confirm {
         frame: Frame::new(&visitor, format!("Stop signing for {name}?")),
         consequences: vec![
-            "Requests carry no signature from now on; a receiver that checks it refuses them."
+            "Requests carry no signature from now on; a receiver that checks it rejects them."
                 .to_owned(),
             "The secrets are forgotten; to sign again takes a new one.".to_owned(),
         ],

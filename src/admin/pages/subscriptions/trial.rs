@@ -19,7 +19,7 @@ use crate::admin::paths::{event_page, subscription_page, topic_page};
 use crate::admin::security::session::Visitor;
 use crate::admin::site::Site;
 use crate::admin::widgets::print;
-use crate::admin::widgets::{Empty, Moment, part};
+use crate::admin::widgets::{Empty, Time, part};
 use crate::model::filter_trial::{Comparison, Sample, SampleCount, TrialFindings};
 use crate::model::limits::{TRIAL_DEADLINE, TRIAL_EVENTS, TRIAL_EVENTS_MAX};
 use crate::model::registry::TopicEntry;
@@ -33,11 +33,11 @@ const LAST: &str = "last";
 
 /// What a trial found, ready to print.
 #[derive(Template)]
-#[template(path = "admin/parts/trial.html")]
+#[template(path = "widgets/trial.html")]
 pub(crate) struct TrialText {
     summary: String,
     /// The moment of the oldest event that was tried.
-    oldest: Option<Moment>,
+    oldest: Option<Time>,
     /// What was not tried for want of time; empty if all were.
     cut: &'static str,
     /// How it differs from the filter in force; empty without one.
@@ -65,7 +65,7 @@ struct SampleCountText {
 
 struct SampleRow {
     href: String,
-    received_at: Moment,
+    received_at: Time,
     event_type: String,
     subject: String,
     id: String,
@@ -160,7 +160,7 @@ impl TrialText {
                 print::count(whole(findings.matched.count)),
                 print::plural(tried, "event", "events"),
             ),
-            oldest: findings.oldest.map(|(_, at)| Moment::at(at)),
+            oldest: findings.oldest.map(|(_, at)| Time::at(at)),
             cut: match is_complete {
                 true => "",
                 false => "There was no time for older ones.",
@@ -170,13 +170,13 @@ impl TrialText {
                 SampleCountText::new("Would match", &findings.matched),
                 SampleCountText::new("Would not match", &findings.unmatched),
             ],
-            empty: Empty {
-                text: "The topic has no stored events to try the filter on.",
-                step: match topic.topic.is_built_in() {
+            empty: Empty::saying(
+                "The topic has no stored events to try the filter on.",
+                match topic.topic.is_built_in() {
                     true => None,
-                    false => Some((format!("{page}/publish"), "Publish an event")),
+                    false => Some((format!("{page}/publish"), "Publish event")),
                 },
-            },
+            ),
             recipe,
         }
     }
@@ -230,7 +230,7 @@ impl SampleRow {
     fn new(sample: &Sample) -> Self {
         Self {
             href: event_page(sample.key),
-            received_at: Moment::exactly(sample.received_at),
+            received_at: Time::exactly(sample.received_at),
             event_type: print::visible(&sample.event_type),
             subject: print::visible(sample.subject.as_deref().unwrap_or_default()),
             id: print::visible(&sample.id),
@@ -255,7 +255,7 @@ pub(crate) struct Asked {
 }
 
 #[derive(Template)]
-#[template(path = "admin/filter_trial.html")]
+#[template(path = "pages/filter_trial.html")]
 struct FilterTrialPage {
     frame: Frame,
     topic: String,

@@ -129,12 +129,12 @@ fn sections(form: &Form) -> Vec<Section> {
         .hint("3 to 50 letters, digits and hyphens, such as orders. It is part of the URL.")
         .mono()
         .required();
-    let schema = Field::choice("inputSchema", "Events come as", &SCHEMAS, form)
+    let schema = Field::choice("inputSchema", "Input schema", &SCHEMAS, form)
         .hint("Event Grid is what Azure's clients send by default.");
     let mapping = Field::area("inputSchemaMapping", "Mapping of custom events", 9, form)
         .hint("Which properties of your events stand for which part, as JSON.")
         .only_for("only-custom");
-    let local_auth = Field::tick("disableLocalAuth", "Refuse keys and signatures", form)
+    let local_auth = Field::tick("disableLocalAuth", "Reject keys and signatures", form)
         .hint("Then only the bearer of the management token can publish.");
     let location = Field::line("location", "Location", form)
         .hint("Azure's region; shown to clients that ask for it, without meaning here.")

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Redirect};
 
+use crate::admin::action::Confirm;
 use crate::admin::bare::draw;
 use crate::admin::error::PageResult;
 use crate::admin::frame::Frame;
-use crate::admin::pages::confirm::Confirm;
 use crate::admin::pages::queue_depths::QueueDepths;
 use crate::admin::paths::topic_page;
 use crate::admin::security::csrf::Submitted;
@@ -42,7 +42,7 @@ pub(crate) async fn ask_to_delete(
         consequences: vec![
             format!("{subscriptions} would be deleted with it."),
             format!("{pending} would be dropped, with a record."),
-            "Publishers would be refused: its keys are gone for good.".to_owned(),
+            "Publishers would be rejected: its keys are gone for good.".to_owned(),
             "Events and dead letters stay where they are, for reading.".to_owned(),
         ],
         button: "Delete",

@@ -6,6 +6,7 @@ mod keys;
 mod namespace_snippets;
 mod publish;
 mod snippets;
+mod table;
 mod token;
 
 use std::sync::Arc;
@@ -19,6 +20,7 @@ pub(crate) use delete::{ask_to_delete, delete};
 pub(crate) use keys::{ask_to_regenerate, regenerate, reveal_keys};
 pub(crate) use publish::{compose, copy_page, publish};
 pub(crate) use snippets::Snippets;
+pub(crate) use table::TopicTable;
 pub(crate) use token::{draft_token, make_token};
 
 use crate::admin::bare::draw;
@@ -27,59 +29,34 @@ use crate::admin::forms::field::Field;
 use crate::admin::forms::form::Form;
 use crate::admin::frame::Frame;
 use crate::admin::lists::filter::whole_topic;
-use crate::admin::lists::link;
+use crate::admin::lists::list::List;
 use crate::admin::lists::recipe::Recipe;
 use crate::admin::pages::events::{EventTable, events_of};
 use crate::admin::pages::keys::{Keys, Shown};
-use crate::admin::pages::last_day::{Spark, SubscriptionDays, TopicDays};
-use crate::admin::pages::queue_depths::QueueDepths;
+use crate::admin::pages::queue_depths::{self, QueueDepths};
 use crate::admin::pages::rejected_events;
 use crate::admin::pages::subscriptions::SubscriptionTable;
-use crate::admin::pages::traffic::{RangeChoice, Traffic};
+use crate::admin::pages::traffic::{RangeChoice, Sum, Traffic};
 use crate::admin::paths::{namespace_page, topic_page};
 use crate::admin::security::session::Visitor;
 use crate::admin::site::Site;
-use crate::admin::widgets::print;
-use crate::admin::widgets::{Badge, Empty, Moment, Tone, part};
+use crate::admin::widgets::figure::Figure;
+use crate::admin::widgets::{Badge, Icon, Time, Tone, filters, print};
+use crate::base::Timestamp;
 use crate::model::access::KeyName;
 use crate::model::event_filter::EventFilter;
 use crate::model::registry::TopicEntry;
-use crate::store::views::{EventQuery, TrafficOf};
+use crate::store::views::{EventQuery, TrafficOf, TrafficQuery};
 
 /// Events shown on the page of their topic.
 const EVENTS_SHOWN: usize = 10;
 
 #[derive(Template)]
-#[template(path = "admin/topics.html")]
+#[template(path = "pages/topics.html")]
 struct TopicsPage {
     frame: Frame,
+    list: List,
     table: TopicTable,
-    recipe: Recipe,
-}
-
-/// A list of topics.
-#[derive(Template)]
-#[template(path = "admin/parts/topic_table.html")]
-pub(crate) struct TopicTable {
-    rows: Vec<TopicRow>,
-    /// While nobody has made a topic.
-    empty: Option<Empty>,
-}
-
-part!(TopicTable);
-
-struct TopicRow {
-    name: String,
-    mark: Option<Badge>,
-    href: String,
-    schema: &'static str,
-    subscriptions: usize,
-    day: Spark,
-    last_event: String,
-    pending: String,
-    dead_letters: String,
-    has_dead_letters: bool,
-    dead_letters_href: String,
 }
 
 /// The choice of one of `topics`: first those that somebody has made, then the built-in ones.
@@ -98,92 +75,29 @@ pub(crate) fn choice<'a>(
     Field::grouped_choice("topic", label, groups.collect(), &Form::default())
 }
 
-impl TopicTable {
-    /// Of these topics, the built-in ones last.
-    pub(crate) fn new<'a>(
-        topics: impl Iterator<Item = &'a Arc<TopicEntry>>,
-        (depths, days): (&QueueDepths, &TopicDays),
-        visitor: &Visitor,
-    ) -> Self {
-        let mut topics: Vec<_> = topics.collect();
-        topics.sort_by_key(|each| each.topic.is_built_in());
-        let is_begun = topics.iter().any(|each| !each.topic.is_built_in());
-        let empty = || Empty {
-            text: "There are no topics yet. A topic is where publishers send events.",
-            step: visitor.step("/admin/new-topic", "Create the first topic"),
-        };
-        let rows = topics
-            .iter()
-            .map(|topic| TopicRow::new(topic, depths, days));
-        Self {
-            rows: rows.collect(),
-            empty: (!is_begun).then(empty),
-        }
-    }
-}
-
-impl TopicTable {
-    /// Of the topics of a namespace, and where another one is made.
-    pub(crate) fn of_namespace<'a>(
-        topics: impl Iterator<Item = &'a Arc<TopicEntry>>,
-        figures: (&QueueDepths, &TopicDays),
-        new_topic: String,
-        visitor: &Visitor,
-    ) -> Self {
-        let table = Self::new(topics, figures, visitor);
-        let empty = Empty {
-            text: "The namespace has no topics yet. A topic is where publishers send events.",
-            step: visitor.step(new_topic, "Create the first topic"),
-        };
-        Self {
-            empty: table.rows.is_empty().then_some(empty),
-            ..table
-        }
-    }
-}
-
-impl TopicRow {
-    fn new(topic: &TopicEntry, depths: &QueueDepths, days: &TopicDays) -> Self {
-        let depth = depths.topic(topic);
-        Self {
-            name: topic.topic.name.to_string(),
-            mark: built_in(topic),
-            href: topic_page(topic.topic.name.as_str()),
-            schema: topic.topic.definition.input_schema.name(),
-            subscriptions: topic.subscriptions.len(),
-            day: days.spark(topic.topic.id),
-            last_event: days.last_event(topic.topic.id),
-            pending: print::count(depth.pending),
-            dead_letters: print::count(depth.dead_letters),
-            has_dead_letters: depth.dead_letters > 0,
-            dead_letters_href: link(
-                "/admin/dead-letters",
-                &[("of", whole_topic(&topic.topic.name))],
-            ),
-        }
-    }
-}
-
 /// The mark of a topic that nobody has made.
 fn built_in(topic: &TopicEntry) -> Option<Badge> {
-    let mark = || Badge::new(Tone::Neutral, "Built in");
+    let mark = || Badge::new(Tone::Rest, "Built in");
     topic.topic.is_built_in().then(mark)
 }
 
 /// All topics.
 pub(crate) async fn list(visitor: Visitor, State(site): State<Arc<Site>>) -> PageResult {
-    let registry = site.broker.registry();
-    let depths = QueueDepths::of_all(&site, &registry).await?;
-    let days = TopicDays::read(&site, visitor.now).await?;
+    let registry = &visitor.standing.registry;
+    let depths = QueueDepths::of_all(&site, registry).await?;
     Ok(draw(&TopicsPage {
         frame: Frame::new(&visitor, "Topics"),
-        table: TopicTable::new(registry.topics(), (&depths, &days), &visitor),
-        recipe: Recipe::get(&site.management_url("/topics")).everpost("everpost topics list"),
+        list: List::whole(
+            "/admin/topics",
+            print::plural(registry.topics().count() as u64, "topic", "topics"),
+            Recipe::get(&site.management_url("/topics")).everpost("everpost topics list"),
+        ),
+        table: TopicTable::read(&site, &visitor, registry.topics(), &depths).await?,
     }))
 }
 
 #[derive(Template)]
-#[template(path = "admin/topic.html")]
+#[template(path = "pages/topic.html")]
 struct TopicPage {
     frame: Frame,
     path: String,
@@ -195,7 +109,11 @@ struct TopicPage {
     /// `None` for a built-in topic.
     publishing: Option<Publishing>,
     resource_id: String,
-    created_at: Moment,
+    created_at: Time,
+    last_event_at: Option<Timestamp>,
+    /// Of its subscriptions.
+    needing_attention: usize,
+    figures: Vec<Figure>,
     traffic: Traffic,
     subscriptions: SubscriptionTable,
     events: EventTable,
@@ -238,8 +156,8 @@ impl Publishing {
         Some(Self {
             url: site.publish_url(topic),
             accepts: match topic.topic.definition.disable_local_auth {
-                false => "keys and shared access signatures",
-                true => "no keys: local authentication is disabled",
+                false => "Access key or SAS token",
+                true => "None: local authentication is disabled",
             },
             snippets: Snippets::new(
                 site,
@@ -265,12 +183,10 @@ pub(crate) async fn show(
 async fn draw_topic(
     site: &Site,
     visitor: &Visitor,
-    topic: &TopicEntry,
+    topic: &Arc<TopicEntry>,
     range: &RangeChoice,
     shown: Shown,
 ) -> Result<Response, PageError> {
-    let depths = QueueDepths::of_topic(site, topic).await?;
-    let days = SubscriptionDays::read(site, Some(topic.topic.id), visitor.now).await?;
     let recent = EventQuery {
         filter: EventFilter {
             topic: Some(topic.topic.id),
@@ -284,21 +200,42 @@ async fn draw_topic(
     let (of, path) = (TrafficOf::Topic(topic.topic.id), topic_page(name.as_str()));
     let first_event = match topic.topic.is_built_in() {
         true => None,
-        false => visitor.step(format!("{path}/publish"), "Publish the first event"),
+        false => visitor.step(format!("{path}/publish"), "Publish event"),
     };
+    let day = site.views.topic_days(visitor.now).await?;
+    let day = day.get(&topic.topic.id).copied().unwrap_or_default();
+    let depth = QueueDepths::of_topic(site, topic).await?.topic(topic);
+    let hours = TrafficQuery::until(visitor.now, of, 3_600_000, 24);
+    let sum = Sum::of(&site.views.traffic(hours).await?);
+    let published = print::count(day.published.iter().sum());
+    let figures = [Figure::new("published", "Published, 24 h", published)]
+        .into_iter()
+        .chain(queue_depths::figures(
+            &sum,
+            depth,
+            &whole_topic(name),
+            visitor.now,
+        ));
+    let standing = &visitor.standing;
+    let of_it = standing
+        .all()
+        .filter(|(entry, _)| entry.topic.id == topic.topic.id);
     Ok(draw(&TopicPage {
         frame: Frame::new(visitor, format!("Topic {name}")),
-        traffic: Traffic::read(site, of, range, &path).await?,
+        traffic: Traffic::read(site, of, range, (&path, topic.topic.created_at)).await?,
         path,
         name: name.to_string(),
-        schema: topic.topic.definition.input_schema.name(),
+        schema: table::input_schema(topic),
         mark: built_in(topic),
         namespace: Parent::of(topic),
         publishing: Publishing::new(site, visitor, topic, shown),
         resource_id: topic.resource_id.to_string(),
-        created_at: Moment::at(topic.topic.created_at),
-        subscriptions: SubscriptionTable::of_topic(topic, (&depths, &days), visitor),
-        events: EventTable::of_topic(recent.rows, first_event),
+        created_at: Time::relative(topic.topic.created_at),
+        last_event_at: day.last_event_at,
+        needing_attention: of_it.filter(|(_, state)| state.needs_attention()).count(),
+        figures: figures.collect(),
+        subscriptions: SubscriptionTable::of_topic(site, visitor, topic).await?,
+        events: EventTable::new(recent.rows, EventTable::none_yet(first_event)),
         rejected_events: rejected_events::of_topic(name.as_str()),
         events_href: events_of(name),
         recipe: Recipe::get(&site.management_url(&name.path()))

@@ -33,7 +33,7 @@ use crate::model::topic::{DeliverySchema, InputSchema};
 use crate::wire;
 
 #[derive(Template)]
-#[template(path = "admin/publish.html")]
+#[template(path = "pages/publish.html")]
 struct PublishPage {
     frame: Frame,
     problem: Option<Problem>,

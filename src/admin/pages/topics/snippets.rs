@@ -17,7 +17,7 @@ use crate::wire;
 
 /// The texts for one topic, or for one subscription.
 #[derive(Clone, Debug, Template)]
-#[template(path = "admin/parts/snippets.html")]
+#[template(path = "widgets/snippets.html")]
 pub(crate) struct Snippets {
     title: &'static str,
     each: Vec<Snippet>,

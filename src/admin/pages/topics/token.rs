@@ -14,7 +14,7 @@ use crate::admin::forms::field::{Field, Section};
 use crate::admin::forms::form::{Form, Refusal};
 use crate::admin::forms::form_page::FormPage;
 use crate::admin::frame::Frame;
-use crate::admin::lists::filter::{as_typed, moment};
+use crate::admin::lists::filter::moment;
 use crate::admin::pages::keys;
 use crate::admin::pages::topics::snippets;
 use crate::admin::paths::topic_page;
@@ -34,7 +34,7 @@ const LIFE: Duration = Duration::from_secs(86_400);
 
 /// A token that is shown.
 #[derive(Template)]
-#[template(path = "admin/access_token.html")]
+#[template(path = "pages/access_token.html")]
 struct AccessTokenPage {
     frame: Frame,
     topic: String,
@@ -55,7 +55,7 @@ pub(crate) async fn draft_token(
     Path(topic): Path<String>,
 ) -> PageResult {
     let topic = site.made_topic(&topic)?;
-    let ends_at = as_typed(&(visitor.now + LIFE).to_string());
+    let ends_at = (visitor.now + LIFE).to_string();
     let form = Form::of([(ENDS_AT, ends_at)]);
     Ok(draw_form(&visitor, &topic, &form, None))
 }
@@ -92,7 +92,7 @@ fn chosen_key(form: &Form) -> Result<KeyName, Refusal> {
 }
 
 fn end(form: &Form, now: Timestamp) -> Result<Timestamp, Refusal> {
-    let expected = "it must be a date and a time in UTC, such as 2026-11-21T06:40";
+    let expected = "it must be a date and a time, such as 2026-11-21T06:40";
     match moment(form.text(ENDS_AT)) {
         Some(at) if at > now => Ok(at),
         Some(_) => Err(Refusal::of(
@@ -119,8 +119,8 @@ fn draw_form(
     };
     let page = FormPage {
         intro: format!(
-            "Whoever has the token may publish to {name} until it ends, and never sees the key. It cannot \
-             be taken back one by one: regenerating the key ends all tokens made with it.{closed}"
+            "Whoever has the token may publish to {name} until it ends, and never sees the key. Individual \
+             tokens cannot be revoked: regenerating the key ends all tokens made with it.{closed}"
         ),
         sections: vec![Section {
             title: "Token",
@@ -131,16 +131,14 @@ fn draw_form(
                     &[("key1", "key1"), ("key2", "key2")],
                     form,
                 ),
-                Field::moment(ENDS_AT, "Ends at (UTC)", form)
-                    .hint("As soon as your use of it allows.")
-                    .required(),
+                Field::moment(ENDS_AT, "Ends at", form).required(),
             ],
         }],
-        button: "Make the token",
+        button: "Create SAS token",
         back: topic_page(name),
     };
     page.draw(
-        Frame::new(visitor, format!("A token that ends by itself for {name}")),
+        Frame::new(visitor, format!("SAS token for {name}")),
         refusal,
     )
 }

@@ -166,7 +166,7 @@ fn authentication_fields(form: &Form, current: Option<&Credentials>) -> Vec<Fiel
     let kinds = [
         ("", "None"),
         (BASIC, "User name and password (Basic)"),
-        (BEARER, "A fixed token (Bearer)"),
+        (BEARER, "Bearer token"),
         (
             CLIENT,
             "Tokens from an authorization server (OAuth 2.0 client credentials)",
@@ -188,7 +188,7 @@ fn authentication_fields(form: &Form, current: Option<&Credentials>) -> Vec<Fiel
     let is_client =
         |stored: &Authentication| matches!(stored, Authentication::ClientCredentials(_));
     vec![
-        Field::choice(TYPE, "The webhook is shown", &kinds, form),
+        Field::choice(TYPE, "Authentication", &kinds, form),
         Field::line(&name("username"), "User name", form).only_for("only-basic"),
         Field::secret(&name("password"), "Password", form)
             .hint(keeps(is_basic, " of the same user"))

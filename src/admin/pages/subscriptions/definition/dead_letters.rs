@@ -136,7 +136,7 @@ pub(crate) fn fields(form: &Form, current: Option<&DeadLetterDestination>) -> Ve
         Field::secret(&name(property), label, form).hint(hint)
     };
     vec![
-        Field::choice(DESTINATION, "Deliveries that are given up", &choices, form),
+        Field::choice(DESTINATION, "On final failure", &choices, form),
         Field::line(CONTAINER, "Container of exported dead letters", form)
             .mono()
             .hint(

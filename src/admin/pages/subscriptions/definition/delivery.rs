@@ -63,7 +63,7 @@ pub(crate) fn fields(form: &Form, input: &InputSchema) -> Vec<Field> {
     let possible = possible.filter(|schema| schema.can_express(input));
     let mut schemas = vec![("", "As published")];
     schemas.extend(possible.map(|schema| (schema.name(), schema.name())));
-    let mut fields = vec![Field::choice(SCHEMA, "Events are sent as", &schemas, form)];
+    let mut fields = vec![Field::choice(SCHEMA, "Delivery schema", &schemas, form)];
     fields.extend(request_fields(form));
     fields
 }

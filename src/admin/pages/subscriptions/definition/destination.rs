@@ -63,7 +63,7 @@ pub(crate) fn fields(
 ) -> Vec<Field> {
     let skip = Field::tick(SKIP, "Skip validation", form)
         .hint("Only for a webhook of your own: it is not asked whether it wants events.");
-    let url = Field::url(URL, "Webhook URL", form)
+    let url = Field::url(URL, "Endpoint URL", form)
         .mono()
         .suggesting(INSPECTORS_ID);
     let Some(definition) = subject.current else {

@@ -55,7 +55,7 @@ pub(crate) fn fields(form: &Form) -> FilterFields {
                 .hint("One per line, in their exact spelling. Empty takes every type."),
             Field::line(BEGINS, "Subject begins with", form).mono(),
             Field::line(ENDS, "Subject ends with", form).mono(),
-            Field::tick(CASE, "Letter case of the subject counts", form),
+            Field::tick(CASE, "Case-sensitive subject", form),
         ],
         clauses: clauses::fields(form),
         on_arrays: Some(Field::tick(

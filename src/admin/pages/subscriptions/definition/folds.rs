@@ -83,7 +83,7 @@ impl<'a> Folds<'a> {
     fn headers(&self, subject: &Subject<'_>) -> Fold {
         let headers = headers::fields(self.form, &secret_headers(subject.current));
         let fold = self.fold(
-            ("fold-headers", "Headers of your own"),
+            ("fold-headers", "Custom headers"),
             &headers::summary(self.form),
             Vec::new(),
         );
@@ -126,7 +126,7 @@ impl<'a> Folds<'a> {
                 dead_letters::fields(self.form, dead_letter),
             ),
             self.fold(
-                ("fold-notes", "Notes and end"),
+                ("fold-notes", "Labels and expiration"),
                 &notes::summary(self.form),
                 notes::fields(self.form),
             ),

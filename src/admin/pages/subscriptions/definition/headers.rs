@@ -156,7 +156,7 @@ fn row(form: &Form, index: usize, stored: &[&str]) -> HeaderFieldRow {
     let keeps = stored.iter().any(|each| each.eq_ignore_ascii_case(own));
     let fields = [
         Field::line(&name(NAME), "Name", form).mono(),
-        Field::choice(&name(TYPE), "Its value is", &kinds, form),
+        Field::choice(&name(TYPE), "Value is", &kinds, form),
         value_field(&name(VALUE), form, form.is_on(&name(IS_SECRET)), keeps)
             .only_for("only-static"),
         Field::tick(&name(IS_SECRET), "Secret: it is not shown again", form)

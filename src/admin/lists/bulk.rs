@@ -1,0 +1,125 @@
+//! Doing something with many rows of a list at once: those that are ticked.
+
+use std::sync::Arc;
+
+use axum::extract::{RawQuery, State};
+use axum::response::{IntoResponse, Redirect};
+use axum::routing::{MethodRouter, get};
+
+use crate::admin::action::{Action, Call, Confirm, Subject};
+use crate::admin::bare::draw;
+use crate::admin::error::{PageError, PageResult};
+use crate::admin::frame::Frame;
+use crate::admin::security::csrf::Submitted;
+use crate::admin::security::session::Visitor;
+use crate::admin::site::Site;
+use crate::admin::widgets::{Flash, print};
+
+/// Selected at once: as many as an address can carry whatever they are called.
+const SELECTED_MAX: usize = 100;
+
+/// The parameter that names a row.
+const OF: &str = "of";
+
+/// A row that can be ticked.
+pub(crate) trait Selectable: Subject {
+    /// The list.
+    const LIST: &'static str;
+    /// What one of them is called, and several.
+    const NOUN: (&'static str, &'static str);
+
+    /// What a ticked box names.
+    fn select(site: &Site, text: &str) -> Result<Self, PageError>;
+
+    fn title(&self) -> String;
+}
+
+/// An action for all that are ticked, after a question. Its address is that of the action behind the list's.
+pub(crate) struct Bulk<S: 'static> {
+    pub(crate) action: &'static Action<S>,
+    /// On the button.
+    pub(crate) label: &'static str,
+    /// Whether it makes a difference to this one.
+    pub(crate) changes: fn(&S) -> bool,
+    pub(crate) consequence: &'static str,
+}
+
+impl<S: Selectable> Bulk<S> {
+    /// Its key and what its button says.
+    pub(crate) fn offer(&self) -> (&'static str, &'static str) {
+        (self.action.key, self.label)
+    }
+
+    pub(crate) fn handler(&'static self) -> MethodRouter<Arc<Site>> {
+        let ask = move |State(site): State<Arc<Site>>, RawQuery(query), visitor: Visitor| async move {
+            self.ask(&site, &visitor, query.as_deref()).await
+        };
+        let run = move |State(site): State<Arc<Site>>, RawQuery(query), sent: Submitted| async move {
+            self.run(&site, &sent.visitor, query.as_deref()).await
+        };
+        get(ask).post(run)
+    }
+
+    async fn ask(&self, site: &Site, visitor: &Visitor, query: Option<&str>) -> PageResult {
+        let selected = selected::<S>(site, query)?;
+        let (changed, unchanged): (Vec<_>, Vec<_>) =
+            selected.iter().partition(|each| (self.changes)(each));
+        if selected.is_empty() {
+            visitor.tell(Flash::failed("Nothing is selected.")).await?;
+            return Ok(Redirect::to(S::LIST).into_response());
+        }
+        let verb = self.action.label;
+        let mut consequences = Vec::new();
+        if !changed.is_empty() {
+            let names: Vec<String> = changed.iter().map(|each| each.title()).collect();
+            consequences.push(format!("{verb} {}.", names.join(", ")));
+            consequences.push(self.consequence.to_owned());
+        }
+        if !unchanged.is_empty() {
+            let count = counted::<S>(unchanged.len());
+            consequences.push(format!("Nothing changes for {count} of the selection."));
+        }
+        Ok(draw(&Confirm {
+            frame: Frame::new(visitor, format!("{verb} {}?", counted::<S>(changed.len()))),
+            consequences,
+            button: verb,
+            dangerous: false,
+            back: S::LIST.to_owned(),
+            action: visitor.address.clone(),
+        }))
+    }
+
+    async fn run(&self, site: &Site, visitor: &Visitor, query: Option<&str>) -> PageResult {
+        let selected = selected::<S>(site, query)?;
+        let mut changed = 0;
+        for of in selected.iter().filter(|each| (self.changes)(each)) {
+            (self.action.run)(&Call { site, visitor, of }).await?;
+            changed += 1;
+        }
+        let said = format!("{}: {}.", self.action.label, counted::<S>(changed));
+        visitor.tell(Flash::done(said)).await?;
+        Ok(Redirect::to(S::LIST).into_response())
+    }
+}
+
+/// What a query names: `of=orders/billing&of=orders/crm`.
+fn selected<S: Selectable>(site: &Site, query: Option<&str>) -> Result<Vec<S>, PageError> {
+    let pairs = url::form_urlencoded::parse(query.unwrap_or_default().as_bytes());
+    let mut names: Vec<String> = pairs
+        .filter(|(name, _)| name == OF)
+        .map(|(_, value)| value.into_owned())
+        .collect();
+    names.sort();
+    names.dedup();
+    if names.len() > SELECTED_MAX {
+        let count = counted::<S>(names.len());
+        let problem = format!("{count} are selected; {SELECTED_MAX} at once are possible.");
+        return Err(PageError::Unreadable(problem));
+    }
+    names.iter().map(|name| S::select(site, name)).collect()
+}
+
+fn counted<S: Selectable>(count: usize) -> String {
+    let (one, many) = S::NOUN;
+    print::plural(u64::try_from(count).unwrap_or(u64::MAX), one, many)
+}

@@ -1,0 +1,173 @@
+//! What every list has around its rows; `templates/list.html` draws it.
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::admin::forms::filled::Filled;
+use crate::admin::lists::link;
+use crate::admin::lists::recipe::Recipe;
+use crate::admin::widgets::{Tone, print};
+
+/// The parameter that names where a page of a list begins.
+const BEFORE: &str = "before";
+
+/// A list without its rows.
+#[derive(Default)]
+pub(crate) struct List {
+    pub(crate) path: &'static str,
+    pub(crate) tabs: Vec<Tab>,
+    /// What the tabs tell apart.
+    pub(crate) tabs_label: &'static str,
+    /// Parameters that stay when something else is filtered: the tab.
+    pub(crate) kept: Vec<(&'static str, String)>,
+    pub(crate) is_filtered: bool,
+    /// What is wrong with what was asked, one sentence each.
+    pub(crate) faults: Vec<String>,
+    /// Ends of addresses and labels of what can be done with the rows that are ticked.
+    pub(crate) bulk: Vec<(&'static str, &'static str)>,
+    /// How many rows there are.
+    pub(crate) shown: String,
+    pub(crate) newest: Option<String>,
+    pub(crate) older: Option<String>,
+    pub(crate) export: Option<String>,
+    pub(crate) export_note: String,
+    pub(crate) recipe: Recipe,
+}
+
+/// Part of a list, by a state of its rows.
+pub(crate) struct Tab {
+    pub(crate) title: &'static str,
+    pub(crate) href: String,
+    pub(crate) current: bool,
+    /// What is in it, where that is known.
+    pub(crate) count: Option<(String, Tone)>,
+}
+
+impl List {
+    /// The list at `path`, as `filter` asks for it.
+    pub(crate) fn new<T: Serialize + DeserializeOwned + Default>(
+        path: &'static str,
+        filter: &Filled<T>,
+    ) -> Self {
+        let pairs = filter.pairs();
+        Self {
+            path,
+            faults: filter
+                .faults()
+                .iter()
+                .map(|each| each.problem.clone())
+                .collect(),
+            is_filtered: pairs.iter().any(|(name, _)| *name != BEFORE),
+            newest: (!filter.value(BEFORE).is_empty())
+                .then(|| link(path, &without(&pairs, BEFORE))),
+            ..Self::default()
+        }
+    }
+
+    /// A list at `path` that cannot be filtered.
+    pub(crate) fn whole(path: &'static str, shown: String, recipe: Recipe) -> Self {
+        Self {
+            path,
+            shown,
+            recipe,
+            ..Self::default()
+        }
+    }
+
+    /// The same with tabs that set the parameter `name`: its values, titles, and what is in each.
+    pub(crate) fn with_tabs<T: Serialize + DeserializeOwned + Default>(
+        mut self,
+        (label, name): (&'static str, &'static str),
+        tabs: impl IntoIterator<Item = (&'static str, &'static str, Option<(u64, Tone)>)>,
+        filter: &Filled<T>,
+    ) -> Self {
+        let chosen = filter.value(name).to_owned();
+        let pairs = without(&filter.pairs(), BEFORE);
+        let tabs = tabs.into_iter().map(|(value, title, count)| {
+            let mut pairs = without(&pairs, name);
+            pairs.push((name, value.to_owned()));
+            Tab {
+                title,
+                href: link(self.path, &pairs),
+                current: value == chosen,
+                count: count.map(|(count, tone)| match count {
+                    0 => (print::count(count), Tone::Rest),
+                    _ => (print::count(count), tone),
+                }),
+            }
+        });
+        self.tabs = tabs.collect();
+        self.tabs_label = label;
+        self.is_filtered = pairs.iter().any(|(other, _)| *other != name);
+        if !chosen.is_empty() {
+            self.kept = vec![(name, chosen)];
+        }
+        self
+    }
+
+    /// The same where rows before `next` follow.
+    pub(crate) fn with_older<T: Serialize + DeserializeOwned + Default>(
+        mut self,
+        next: Option<String>,
+        filter: &Filled<T>,
+    ) -> Self {
+        self.older = next.map(|next| {
+            let mut pairs = without(&filter.pairs(), BEFORE);
+            pairs.push((BEFORE, next));
+            link(self.path, &pairs)
+        });
+        self
+    }
+
+    /// Whether nothing at all is asked for.
+    pub(crate) fn is_whole(&self) -> bool {
+        !self.is_filtered && self.kept.is_empty() && self.newest.is_none()
+    }
+}
+
+fn without<'a>(pairs: &[(&'a str, String)], name: &str) -> Vec<(&'a str, String)> {
+    let pairs = pairs.iter().filter(|(other, _)| *other != name);
+    pairs.cloned().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::Deserialize;
+
+    use super::*;
+
+    #[derive(Clone, Debug, Default, Serialize, Deserialize)]
+    #[serde(default)]
+    struct Filter {
+        state: String,
+        text: String,
+        before: String,
+    }
+
+    #[test]
+    fn pages_and_tabs_keep_what_is_filtered() {
+        let filter = Filled::with(Filter {
+            state: "Pending".to_owned(),
+            text: "a b".to_owned(),
+            before: "7".to_owned(),
+        });
+        let tabs = [
+            ("", "All", None),
+            ("Pending", "Pending", Some((1_394, Tone::Warn))),
+        ];
+        let list = List::new("/admin/events", &filter)
+            .with_tabs(("State", "state"), tabs, &filter)
+            .with_older(Some("3".to_owned()), &filter);
+        assert_eq!(list.tabs[0].href, "/admin/events?text=a+b");
+        assert_eq!(list.tabs[1].href, "/admin/events?text=a+b&state=Pending");
+        assert_eq!(list.tabs[1].count, Some(("1,394".to_owned(), Tone::Warn)));
+        assert!(list.tabs[1].current && !list.tabs[0].current);
+        assert_eq!(
+            list.newest.as_deref(),
+            Some("/admin/events?state=Pending&text=a+b")
+        );
+        let older = "/admin/events?state=Pending&text=a+b&before=3";
+        assert_eq!(list.older.as_deref(), Some(older));
+        assert!(list.is_filtered && !list.is_whole());
+    }
+}

@@ -1,0 +1,183 @@
+//! A list of event subscriptions.
+
+use std::collections::HashMap;
+
+use askama::Template;
+
+use crate::admin::action::Subject as _;
+use crate::admin::lists::link;
+use crate::admin::pages::subscriptions::Subscription;
+use crate::admin::paths::topic_page;
+use crate::admin::security::session::Visitor;
+use crate::admin::site::Site;
+use crate::admin::standing::{Standing, State};
+use crate::admin::widgets::strip::Strip;
+use crate::admin::widgets::{Empty, filters, part, print};
+use crate::base::Timestamp;
+use crate::model::registry::TopicEntry;
+use crate::model::subscription::SubscriptionId;
+use crate::store::StoreError;
+use crate::store::views::{QueueDepth, RecentAttempt, SubscriptionDay};
+
+/// Attempts that a row draws.
+const STRIP: usize = 30;
+
+/// The rows, worst first.
+#[derive(Template)]
+#[template(path = "pages/subscription_table.html")]
+pub(crate) struct SubscriptionTable {
+    pub(crate) rows: Vec<Row>,
+    /// Whether rows can be ticked, to do something with all of them.
+    with_boxes: bool,
+    empty: Empty,
+}
+
+part!(SubscriptionTable);
+
+pub(crate) struct Row {
+    of: Subscription,
+    standing: std::sync::Arc<Standing>,
+    depth: QueueDepth,
+    day: SubscriptionDay,
+    strip: Strip,
+    now: Timestamp,
+}
+
+impl SubscriptionTable {
+    /// Of `subscriptions`; what it says where there are none is `empty`.
+    pub(crate) async fn read(
+        site: &Site,
+        visitor: &Visitor,
+        subscriptions: Vec<Subscription>,
+        empty: Empty,
+    ) -> Result<Self, StoreError> {
+        let ids: Vec<SubscriptionId> = subscriptions
+            .iter()
+            .map(|each| each.subscription.id)
+            .collect();
+        let depths = site.views.depths(ids.clone()).await?;
+        let days = site.views.subscription_days(None, visitor.now).await?;
+        let attempts = site.views.recent_attempts(ids, STRIP).await?;
+        let rows = subscriptions.into_iter().zip(depths);
+        let mut rows: Vec<Row> = rows
+            .map(|(of, depth)| Row::new(of, depth, (&days, &attempts), visitor))
+            .collect();
+        rows.sort_by_key(|row| std::cmp::Reverse(row.state().badge().tone));
+        Ok(Self {
+            rows,
+            with_boxes: false,
+            empty,
+        })
+    }
+
+    /// Of the subscriptions of one topic.
+    pub(crate) async fn of_topic(
+        site: &Site,
+        visitor: &Visitor,
+        topic: &std::sync::Arc<TopicEntry>,
+    ) -> Result<Self, StoreError> {
+        let create = format!("{}/new-subscription", topic_page(topic.topic.name.as_str()));
+        let empty = Empty::new(
+            "subscriptions",
+            "No subscriptions yet.",
+            "Events of this topic are delivered nowhere until there is one.",
+        );
+        let subscriptions = topic.subscriptions.values().map(|each| Subscription {
+            topic: topic.clone(),
+            subscription: each.clone(),
+        });
+        let empty = empty.leading_to(visitor.step(create, "New subscription"));
+        Self::read(site, visitor, subscriptions.collect(), empty).await
+    }
+
+    /// The same with boxes to tick.
+    pub(crate) fn with_boxes(self) -> Self {
+        Self {
+            with_boxes: true,
+            ..self
+        }
+    }
+}
+
+impl Row {
+    fn new(
+        of: Subscription,
+        depth: QueueDepth,
+        (days, attempts): (
+            &HashMap<SubscriptionId, SubscriptionDay>,
+            &HashMap<SubscriptionId, Vec<RecentAttempt>>,
+        ),
+        visitor: &Visitor,
+    ) -> Self {
+        let id = of.subscription.id;
+        let attempts = attempts.get(&id).map_or(&[][..], Vec::as_slice);
+        Self {
+            strip: Strip::row(attempts, STRIP),
+            day: days.get(&id).copied().unwrap_or_default(),
+            standing: visitor.standing.clone(),
+            now: visitor.now,
+            of,
+            depth,
+        }
+    }
+
+    fn state(&self) -> State<'_> {
+        self.standing.of(&self.of.subscription)
+    }
+
+    fn page(&self) -> String {
+        self.of.page()
+    }
+
+    fn name(&self) -> &str {
+        self.of.subscription.name.as_str()
+    }
+
+    /// `orders → wms.example`.
+    fn route(&self) -> String {
+        let destination = &self.of.subscription.definition.destination;
+        let endpoint = match destination.webhook() {
+            Some(webhook) => webhook.endpoint_url.authority(),
+            None => "pull delivery",
+        };
+        format!("{} → {endpoint}", self.of.topic.topic.name)
+    }
+
+    /// Deliveries of the last 24 hours, of the attempts that were made for them.
+    fn success(&self) -> (u64, u64) {
+        let delivered = self.day.delivered.iter().sum();
+        let attempts: u64 = self.day.attempts.iter().sum();
+        (delivered, attempts.max(delivered))
+    }
+
+    fn success_share(&self) -> String {
+        let (delivered, tried) = self.success();
+        print::share(delivered, tried)
+    }
+
+    /// The class of the share in the stylesheet.
+    fn success_class(&self) -> &'static str {
+        match self.success() {
+            (_, 0) => "zero",
+            (delivered, tried) if delivered == tried => "",
+            (delivered, tried) if delivered * 10 >= tried * 9 => "is-warn",
+            _ => "is-bad",
+        }
+    }
+
+    /// For how long the oldest delivery has been due.
+    fn overdue(&self) -> Option<std::time::Duration> {
+        let due = self.depth.next_attempt_at.filter(|at| *at < self.now);
+        let age = due.map(|at| self.now.since(at));
+        age.filter(|age| age.as_secs() > 0)
+    }
+
+    fn pending_href(&self) -> String {
+        let of = ("of", self.of.filter());
+        link("/admin/events", &[of, ("state", "Pending".to_owned())])
+    }
+
+    fn dead_letters_href(&self) -> String {
+        link("/admin/dead-letters", &[("of", self.of.filter())])
+    }
+}

@@ -1,0 +1,74 @@
+//! What a page has to say: about the last action, and about a list with nothing in it.
+
+use askama::Template;
+use serde::{Deserialize, Serialize};
+
+use crate::admin::widgets::{Icon, Tone, part};
+
+/// What the last action has to say.
+#[derive(Clone, Debug, PartialEq, Eq, Template, Serialize, Deserialize)]
+#[template(path = "widgets/flash.html")]
+pub(crate) struct Flash {
+    tone: Tone,
+    text: String,
+}
+
+/// What an empty list says, and the next step.
+#[derive(Clone, Debug, Template)]
+#[template(path = "widgets/empty.html")]
+pub(crate) struct Empty {
+    icon: Icon,
+    title: &'static str,
+    text: &'static str,
+    step: Option<(String, &'static str)>,
+    /// Whether the step leads back rather than on.
+    quiet: bool,
+}
+
+part!(Flash, Empty);
+
+impl Flash {
+    /// It worked.
+    pub(crate) fn done(text: impl Into<String>) -> Self {
+        let (tone, text) = (Tone::Good, text.into());
+        Self { tone, text }
+    }
+
+    /// It did not work.
+    pub(crate) fn failed(text: impl Into<String>) -> Self {
+        let (tone, text) = (Tone::Bad, text.into());
+        Self { tone, text }
+    }
+}
+
+impl Empty {
+    /// There is nothing of the kind yet.
+    pub(crate) fn new(icon: &'static str, title: &'static str, text: &'static str) -> Self {
+        Self {
+            icon: Icon(icon),
+            title,
+            text,
+            step: None,
+            quiet: false,
+        }
+    }
+
+    /// Nothing fits what was asked of the list at `path`.
+    pub(crate) fn no_match(title: &'static str, path: &str) -> Self {
+        Self {
+            step: Some((path.to_owned(), "Clear filters")),
+            quiet: true,
+            ..Self::new("inspectors", title, "")
+        }
+    }
+
+    /// The same in one sentence, with the next step.
+    pub(crate) fn saying(title: &'static str, step: Option<(String, &'static str)>) -> Self {
+        Self::new("none", title, "").leading_to(step)
+    }
+
+    /// The same with what to do about it, for whoever may.
+    pub(crate) fn leading_to(self, step: Option<(String, &'static str)>) -> Self {
+        Self { step, ..self }
+    }
+}

@@ -1,0 +1,112 @@
+//! The time zones of readers, by their names in the IANA database, which is part of the program.
+
+use std::sync::LazyLock;
+
+use jiff::Zoned;
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
+
+use crate::base::Timestamp;
+
+/// A time zone.
+#[derive(Clone, Debug)]
+pub(crate) struct Zone(TimeZone);
+
+impl Zone {
+    pub(crate) fn utc() -> Self {
+        Self(TimeZone::UTC)
+    }
+
+    /// The zone of that name: `Europe/Berlin`.
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        TimeZone::get(name).ok().map(Self)
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        self.0.iana_name().unwrap_or("UTC")
+    }
+
+    /// The names of all zones there are.
+    pub(crate) fn names() -> &'static [String] {
+        static NAMES: LazyLock<Vec<String>> = LazyLock::new(|| {
+            let names = jiff::tz::db().available();
+            names.map(|name| name.as_str().to_owned()).collect()
+        });
+        &NAMES
+    }
+
+    /// What clocks of the zone show at `at`.
+    pub(crate) fn local(&self, at: Timestamp) -> Zoned {
+        let at = jiff::Timestamp::from_millisecond(at.as_ms()).unwrap_or_default();
+        at.to_zoned(self.0.clone())
+    }
+
+    /// How far its clocks are ahead at `at`: `UTC`, `UTC+1`, `UTC-3:30`.
+    pub(crate) fn offset(&self, at: Timestamp) -> String {
+        let seconds = self.local(at).offset().seconds();
+        let (hours, minutes) = (seconds.abs() / 3_600, seconds.abs() % 3_600 / 60);
+        let sign = if seconds < 0 { '-' } else { '+' };
+        match (hours, minutes) {
+            (0, 0) => "UTC".to_owned(),
+            (hours, 0) => format!("UTC{sign}{hours}"),
+            (hours, minutes) => format!("UTC{sign}{hours}:{minutes:02}"),
+        }
+    }
+
+    /// What a reader means by `2026-11-21T06:40`, as browsers write it, or by RFC 3339; `None` for what is no
+    /// moment.
+    pub(crate) fn moment(&self, text: &str) -> Option<Timestamp> {
+        let text = text.trim();
+        text.parse().ok().or_else(|| {
+            let local: DateTime = text.parse().ok()?;
+            let at = local.to_zoned(self.0.clone()).ok()?;
+            Some(Timestamp::from_ms(at.timestamp().as_millisecond()))
+        })
+    }
+
+    /// A moment as the browser's field for it has it.
+    pub(crate) fn typed(&self, at: Timestamp) -> String {
+        self.local(at).strftime("%Y-%m-%dT%H:%M").to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(text: &str) -> Timestamp {
+        text.parse().expect("RFC 3339")
+    }
+
+    #[test]
+    fn moments_are_typed_as_clocks_show_them() {
+        let berlin = Zone::named("Europe/Berlin").expect("a zone");
+        for (typed, meant) in [
+            ("2026-11-21T06:40", "2026-11-21T05:40:00Z"),
+            ("2026-07-21T06:40", "2026-07-21T04:40:00Z"),
+            ("2026-11-21T06:40:53", "2026-11-21T05:40:53Z"),
+            ("2026-11-21", "2026-11-20T23:00:00Z"),
+            ("2026-11-21T06:40:53.138Z", "2026-11-21T06:40:53.138Z"),
+        ] {
+            assert_eq!(berlin.moment(typed), Some(at(meant)), "{typed}");
+        }
+        assert_eq!(berlin.moment("yesterday"), None);
+        assert_eq!(berlin.typed(at("2026-11-21T05:40:53Z")), "2026-11-21T06:40");
+    }
+
+    #[test]
+    fn zones_are_known_by_name_and_say_how_far_ahead_they_are() {
+        for (name, offset) in [
+            ("UTC", "UTC"),
+            ("Europe/Berlin", "UTC+1"),
+            ("Asia/Kolkata", "UTC+5:30"),
+            ("America/St_Johns", "UTC-3:30"),
+        ] {
+            let zone = Zone::named(name).expect(name);
+            assert_eq!(zone.name(), name);
+            assert_eq!(zone.offset(at("2026-11-21T05:40:53Z")), offset);
+        }
+        assert!(Zone::named("Europe/Nowhere").is_none());
+        assert!(Zone::names().iter().any(|name| name == "Europe/Berlin"));
+    }
+}
