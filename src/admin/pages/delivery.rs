@@ -238,8 +238,7 @@ impl DeliveryCard {
     }
 
     /// The body as text, and whether all of it is that.
-    fn body(attempt: &DeliveryAttempt) -> (String, bool) {
-        let body = &attempt.result.body;
+    fn text(body: &[u8]) -> (String, bool) {
         let text = String::from_utf8_lossy(body);
         (print::visible(&text), std::str::from_utf8(body).is_ok())
     }

@@ -8,7 +8,7 @@ use crate::model::delivery::{DeliveryAttempt, Outcome};
 /// What came of one attempt: `503 Service Unavailable`, `Connection refused`, `No response within 30 s`.
 pub(crate) fn of_attempt(attempt: &DeliveryAttempt) -> String {
     let answer = &attempt.result;
-    match (answer.outcome, answer.status) {
+    match (answer.outcome, answer.status()) {
         (Outcome::TimedOut, None) => {
             let deadline = super::print::span(attempt.duration);
             format!("No response within {deadline}")

@@ -92,11 +92,7 @@ impl Broker {
         Ok(is_due)
     }
 
-    async fn make_due(
-        &self,
-        id: DeliveryId,
-        audit: AuditEntry,
-    ) -> Result<FreeSettled, StoreError> {
+    async fn make_due(&self, id: DeliveryId, audit: AuditEntry) -> Result<FreeSettled, StoreError> {
         let now = self.clock().now();
         let request = FreeChanges {
             changes: vec![(id, FreeChange::RetryNow)],
