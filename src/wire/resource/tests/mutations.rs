@@ -214,7 +214,7 @@ fn changed(document: &str, changes: Vec<Change>) -> Value {
             }
             (Change::Remove(_), Some((outer, name))) => {
                 if let Some(Value::Object(object)) = document.pointer_mut(outer) {
-                    object.remove(name);
+                    object.remove(&name.replace("~1", "/").replace("~0", "~"));
                 }
             }
             (Change::Remove(_), None) => {}
@@ -223,11 +223,16 @@ fn changed(document: &str, changes: Vec<Change>) -> Value {
     document
 }
 
+/// A name as part of a JSON Pointer (RFC 6901, 3).
+fn escaped(name: &str) -> String {
+    name.replace('~', "~0").replace('/', "~1")
+}
+
 fn list_pointers(value: &Value, at: &str, found: &mut Vec<String>) {
     let inner: Vec<(String, &Value)> = match value {
         Value::Object(object) => object
             .iter()
-            .map(|(name, value)| (format!("{at}/{name}"), value))
+            .map(|(name, value)| (format!("{at}/{}", escaped(name)), value))
             .collect(),
         Value::Array(list) => list
             .iter()
