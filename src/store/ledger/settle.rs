@@ -70,8 +70,6 @@ pub struct FreeChanges {
     pub changes: Vec<(DeliveryId, FreeChange)>,
     /// What somebody did to make them; it is recorded with their number, if any of them is made.
     pub audit: Option<AuditEntry>,
-    /// How many more of the same follow in other transactions; the entry counts them too.
-    pub rest: usize,
     pub now: Timestamp,
 }
 
@@ -252,8 +250,7 @@ pub(super) fn settle_all_free(
     let settled: Vec<_> = settled.collect::<Result<_, _>>()?;
     let is_done = |settled: &&FreeSettled| matches!(settled, FreeSettled::Done(_));
     let done = settled.iter().filter(is_done).count();
-    let audit = request.audit.filter(|_| done > 0);
-    let audit = audit.and_then(|audit| audit.of_dead_letters(done + request.rest));
+    let audit = request.audit.and_then(|audit| audit.of_dead_letters(done));
     Ok((settled, audit))
 }
 
