@@ -174,8 +174,10 @@ impl AttemptRow {
             error: answer.error.as_deref().map(sentence),
             is_bare: status.is_some() && response.headers.is_empty() && response.body.is_empty(),
             late: attempt.late.map(|late| {
-                let (status, after) = (late.status, print::span(late.after));
-                format!("It answered {status} after all, {after} after the start.")
+                let status = late.status.map(|status| status.to_string());
+                let answer = status.unwrap_or_else(|| late.outcome.name().to_owned());
+                let after = print::span(late.after);
+                format!("It answered {answer} after all, {after} after the start.")
             }),
             remote_address: answer.remote_address,
             body_note: match std::str::from_utf8(&response.body) {

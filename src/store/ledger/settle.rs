@@ -143,7 +143,7 @@ pub(super) fn settle(
     let result = attempt.map(|attempt| &attempt.result);
     let (outcome, status) = match (result, record.late) {
         (Some(result), _) => (Some(result.outcome), result.status()),
-        (None, Some(late)) => (Some(Outcome::Delivered), Some(late.status)),
+        (None, Some(late)) => (Some(late.outcome), late.status),
         (None, None) => (None, None),
     };
     let changed = tx.run(
@@ -222,9 +222,15 @@ fn record_late(
     attempt: u32,
     late: LateResponse,
 ) -> rusqlite::Result<()> {
-    let record = "UPDATE delivery_attempt SET late_status = ?3, late_ms = ?4 \
+    let record = "UPDATE delivery_attempt SET late_outcome = ?3, late_status = ?4, late_ms = ?5 \
          WHERE delivery_id = ?1 AND attempt = ?2";
-    let values = params![id, attempt, late.status, row::millis(late.after)];
+    let values = params![
+        id,
+        attempt,
+        late.outcome,
+        late.status,
+        row::millis(late.after)
+    ];
     tx.run(record, values)?;
     Ok(())
 }

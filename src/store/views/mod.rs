@@ -393,7 +393,7 @@ fn delivery_row(row: &Row<'_>) -> Result<DeliveryRow, StoreError> {
 
 fn with_life(tx: &Connection, row: DeliveryRow) -> Result<DeliveryDetail, StoreError> {
     let attempts = "SELECT attempt, started_at, duration_ms, outcome, status, error, remote_address, \
-         response_headers, response_body, late_status, late_ms FROM delivery_attempt \
+         response_headers, response_body, late_outcome, late_status, late_ms FROM delivery_attempt \
          WHERE delivery_id = ?1 ORDER BY attempt";
     let of_delivery = "event_id = ?1 AND delivery_id = ?2";
     Ok(DeliveryDetail {
@@ -406,7 +406,8 @@ fn with_life(tx: &Connection, row: DeliveryRow) -> Result<DeliveryDetail, StoreE
 
 fn attempt(row: &Row<'_>) -> Result<DeliveryAttempt, StoreError> {
     let millis = |index| row.get::<_, Option<u64>>(index);
-    let (status, late_status): (Option<u16>, Option<u16>) = (row.get(4)?, row.get(9)?);
+    let (status, late_status): (Option<u16>, Option<u16>) = (row.get(4)?, row.get(10)?);
+    let late_outcome: Option<Outcome> = row.get(9)?;
     let response = status.map(|status| {
         Ok::<_, StoreError>(HttpResponse {
             status,
@@ -425,10 +426,11 @@ fn attempt(row: &Row<'_>) -> Result<DeliveryAttempt, StoreError> {
             // Retry-After is not stored, and the delivery shows what its receiver said.
             ..AttemptResult::of(row.get(3)?)
         },
-        late: late_status
-            .zip(millis(10)?)
-            .map(|(status, ms)| LateResponse {
-                status,
+        late: late_outcome
+            .zip(millis(11)?)
+            .map(|(outcome, ms)| LateResponse {
+                outcome,
+                status: late_status,
                 after: Duration::from_millis(ms),
             }),
     })
