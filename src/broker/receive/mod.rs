@@ -12,6 +12,7 @@ use crate::broker::Broker;
 use crate::model::audit::{AuditAction, Caller, Target};
 use crate::model::dead_letter_filter::DeadLetterFilter;
 use crate::model::delivery::{DeliveryId, Settlement};
+use crate::model::destination::DeliveryMode;
 use crate::model::lease::{
     Disposition, LockChange, LockEnd, LockError, LockOf, LockToken, NEVER, QueueRef, SubQueue,
 };
@@ -74,14 +75,16 @@ impl Broker {
         let registry = self.registry();
         let found = registry.subscription(request.of.subscription);
         let (topic, subscription) = found.ok_or(ReceiveError::SubscriptionDeleted)?;
-        match (
-            request.of.queue,
-            subscription.definition.destination.queue(),
-        ) {
-            (SubQueue::DeadLetters, _) => Ok(self.lock(request).await?.locked),
+        let mode = subscription.definition.destination.delivery_mode();
+        match (request.of.queue, mode) {
+            (SubQueue::DeadLetters, DeliveryMode::Push | DeliveryMode::Queue) => {
+                Ok(self.lock(request).await?.locked)
+            }
             // The dispatcher's leases are in memory, where no receiver sees them.
-            (SubQueue::Pending, None) => Err(ReceiveError::Pushed(subscription.name.clone())),
-            (SubQueue::Pending, Some(_)) => {
+            (SubQueue::Pending, DeliveryMode::Push) => {
+                Err(ReceiveError::Pushed(subscription.name.clone()))
+            }
+            (SubQueue::Pending, DeliveryMode::Queue) => {
                 Ok(self.lock_pending(topic, subscription, request).await?)
             }
         }

@@ -31,6 +31,7 @@ use crate::base::{TimeScale, Timestamp};
 use crate::model::audit::SecretKind;
 use crate::model::batch::BatchPolicy;
 use crate::model::delivery::DeliveryState;
+use crate::model::destination::Destination;
 use crate::model::filter::{Clause, Filter};
 use crate::model::name::{InspectorName, SubscriptionName, TopicName};
 use crate::model::probation::Health;
@@ -142,8 +143,9 @@ impl PullText {
         (topic, subscription): (&TopicEntry, &EventSubscription),
         now: Timestamp,
     ) -> Result<Option<Self>, StoreError> {
-        let Some(queue) = subscription.definition.destination.queue() else {
-            return Ok(None);
+        let queue = match &subscription.definition.destination {
+            Destination::WebHook(_) => return Ok(None),
+            Destination::Queue(queue) => queue,
         };
         let lying = site.views.pull_queue(subscription.id, now, ROWS).await?;
         Ok(Some(Self {
@@ -331,7 +333,10 @@ impl QueueText {
 
 impl WebhookText {
     fn new(subscription: &EventSubscription, with_url: bool, now: Timestamp) -> Option<Self> {
-        let webhook = subscription.definition.destination.webhook()?;
+        let webhook = match &subscription.definition.destination {
+            Destination::WebHook(webhook) => webhook,
+            Destination::Queue(_) => return None,
+        };
         let url = &webhook.endpoint_url;
         let rate = subscription.validation.allowed_rate;
         let inspector = InspectorName::of_url(url.reveal());
