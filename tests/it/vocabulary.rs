@@ -162,7 +162,7 @@ fn prose(path: &str, document: &Value, found: &mut Vec<(String, String)>) {
                 }
             }
         }
-        _ => {}
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
 }
 
