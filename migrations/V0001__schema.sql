@@ -184,7 +184,8 @@ CREATE TABLE delivery_attempt (
     remote_address   TEXT,
     response_headers TEXT,    -- JSON: [[name, value], ...]
     response_body    BLOB,    -- its beginning
-    late_status      INTEGER, -- of a response that came after the deadline
+    late_outcome     TEXT,    -- of a response that came after the deadline
+    late_status      INTEGER, -- HTTP
     late_ms          INTEGER, -- when it came, since the start of the attempt
     PRIMARY KEY (delivery_id, attempt)
 ) STRICT, WITHOUT ROWID;

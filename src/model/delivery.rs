@@ -191,7 +191,9 @@ impl DeliveryAttempt {
 /// A response that came after the deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LateResponse {
-    pub status: u16,
+    pub outcome: Outcome,
+    /// The HTTP status, if the destination speaks HTTP.
+    pub status: Option<u16>,
     /// Since the start of the attempt.
     pub after: Duration,
 }

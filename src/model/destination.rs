@@ -9,6 +9,7 @@ use crate::model::access::Secret;
 use crate::model::batch::BatchPolicy;
 use crate::model::credentials::Credentials;
 use crate::model::pace::ReceiverLimits;
+use crate::model::signing::Signing;
 
 named_enum! {
     /// How an event subscription delivers its events.
@@ -39,7 +40,9 @@ static NO_PACE: ReceiverLimits = ReceiverLimits {
     rate: None,
 };
 
-/// What is common to all destinations. How events are sent is in `outbound`, how they are written in `wire`.
+/// What every destination answers. There is no accessor for one kind alone: whoever needs its settings matches
+/// on all kinds, so that the compiler names each place that a new kind concerns. How events are sent is in
+/// `outbound`, how destinations are written in `wire`.
 impl Destination {
     /// Push or pull.
     pub fn delivery_mode(&self) -> DeliveryMode {
@@ -49,19 +52,19 @@ impl Destination {
         }
     }
 
-    /// The webhook, if events are pushed to one.
-    pub fn webhook(&self) -> Option<&WebHook> {
+    /// The URL that its requests are sent to; `None` where no HTTP request is sent.
+    pub fn endpoint_url(&self) -> Option<&EndpointUrl> {
         match self {
-            Self::WebHook(webhook) => Some(webhook),
+            Self::WebHook(webhook) => Some(&webhook.endpoint_url),
             Self::Queue(_) => None,
         }
     }
 
-    /// The queue, if events are pulled.
-    pub fn queue(&self) -> Option<&PullQueue> {
+    /// The secrets that sign its requests; `None` where there are no requests to sign.
+    pub fn signing(&self) -> Option<&Signing> {
         match self {
-            Self::WebHook(_) => None,
-            Self::Queue(queue) => Some(queue),
+            Self::WebHook(webhook) => Some(&webhook.credentials.signing),
+            Self::Queue(_) => None,
         }
     }
 

@@ -13,9 +13,9 @@ use http::{HeaderMap, HeaderValue, Method};
 
 use crate::base::Timestamp;
 use crate::model::access::Secret;
-use crate::model::credentials::{Authentication, ClientCredentials, TlsMaterial};
+use crate::model::credentials::{Authentication, ClientCredentials, Credentials, TlsMaterial};
 use crate::model::limits::{TOKEN_DEADLINE, TOKEN_LIFE, TOKEN_MARGIN, TOKEN_PAUSE};
-use crate::model::subscription::{EventSubscription, SubscriptionId};
+use crate::model::subscription::SubscriptionId;
 use crate::outbound::Outbound;
 use crate::outbound::transport::{TransportError, TransportRequest, TransportResponse};
 use crate::wire::client_credentials::{self as wire, Grant};
@@ -68,16 +68,13 @@ impl TokenBook {
 }
 
 impl Outbound {
-    /// Sends a request with the subscription's credentials.
+    /// Sends a request with the credentials of the subscription's webhook.
     pub(super) async fn send(
         &self,
-        subscription: &EventSubscription,
+        id: SubscriptionId,
+        credentials: &Credentials,
         mut request: TransportRequest,
     ) -> Result<TransportResponse, TransportError> {
-        let Some(webhook) = subscription.definition.destination.webhook() else {
-            return self.transport.send(request).await;
-        };
-        let credentials = &webhook.credentials;
         request.tls.clone_from(&credentials.tls);
         match &credentials.authentication {
             None => {}
@@ -88,7 +85,7 @@ impl Outbound {
                 authorize(&mut request, &wire::bearer(token));
             }
             Some(Authentication::ClientCredentials(client)) => {
-                return self.send_with_token(subscription.id, client, request).await;
+                return self.send_with_token(id, client, request).await;
             }
         }
         self.transport.send(request).await

@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use crate::base::Timestamp;
 use crate::model::destination::{Destination, WebHook};
-use crate::model::subscription::EventSubscription;
+use crate::model::subscription::{EventSubscription, SubscriptionId};
 use crate::model::topic::DeliverySchema;
 use crate::outbound::Outbound;
 use crate::outbound::transport::{TransportError, TransportRequest, TransportResponse};
@@ -62,19 +62,22 @@ pub enum HandshakeResult {
 impl Outbound {
     /// Makes one request, in the form of the delivery schema.
     pub async fn shake(&self, request: HandshakeRequest<'_>) -> HandshakeResult {
-        let Destination::WebHook(webhook) = &request.subscription.definition.destination else {
-            return HandshakeResult::Agreed { allowed_rate: None }; // there is nobody to ask
+        let webhook = match &request.subscription.definition.destination {
+            Destination::WebHook(webhook) => webhook,
+            // There is nobody to ask.
+            Destination::Queue(_) => return HandshakeResult::Agreed { allowed_rate: None },
         };
+        let id = request.subscription.id;
         match request.subscription.definition.delivery_schema {
             DeliverySchema::EventGridSchema | DeliverySchema::CustomInputSchema => {
                 let requested = validation_request(webhook, &request);
                 let evaluate = |response| read_validation_response(&response, request.code);
-                self.ask(request.subscription, requested, evaluate).await
+                self.ask(id, webhook, requested, evaluate).await
             }
             DeliverySchema::CloudEventSchemaV1_0 => {
                 let requested = options_request(webhook, &request, &self.origin);
                 let evaluate = |response: TransportResponse| read_options(&response, &self.origin);
-                self.ask(request.subscription, requested, evaluate).await
+                self.ask(id, webhook, requested, evaluate).await
             }
         }
     }
@@ -86,14 +89,18 @@ impl Outbound {
         subscription: &EventSubscription,
         deadline: Duration,
     ) -> Result<(), String> {
-        let Destination::WebHook(webhook) = &subscription.definition.destination else {
-            return Ok(()); // there is nobody to ask
+        let webhook = match &subscription.definition.destination {
+            Destination::WebHook(webhook) => webhook,
+            Destination::Queue(_) => return Ok(()), // there is nobody to ask
         };
         let mut headers = HeaderMap::new();
         put(&mut headers, WEBHOOK_REQUEST_ORIGIN, &self.origin);
         let requested = addressed(webhook, Method::OPTIONS, headers, Vec::new(), deadline);
         let evaluate = |response: TransportResponse| read_consent(&response, &self.origin);
-        match self.ask(subscription, requested, evaluate).await {
+        match self
+            .ask(subscription.id, webhook, requested, evaluate)
+            .await
+        {
             HandshakeResult::Agreed { .. } => Ok(()),
             HandshakeResult::AwaitingManualAction { reason }
             | HandshakeResult::Rejected { reason }
@@ -103,11 +110,12 @@ impl Outbound {
 
     async fn ask(
         &self,
-        subscription: &EventSubscription,
+        id: SubscriptionId,
+        webhook: &WebHook,
         request: TransportRequest,
         evaluate: impl FnOnce(TransportResponse) -> HandshakeResult,
     ) -> HandshakeResult {
-        match self.send(subscription, request).await {
+        match self.send(id, &webhook.credentials, request).await {
             Ok(response) => evaluate(response),
             Err(TransportError::Denied(denied)) => HandshakeResult::Denied {
                 reason: format!("the webhook was not called: {denied}"),
@@ -118,14 +126,16 @@ impl Outbound {
 
     /// Notifies the receiver of a deleted subscription, once, whatever it responds (rule 5.3).
     pub async fn notify_deletion(&self, request: HandshakeRequest<'_>) {
-        let Destination::WebHook(webhook) = &request.subscription.definition.destination else {
-            return;
+        let webhook = match &request.subscription.definition.destination {
+            Destination::WebHook(webhook) => webhook,
+            Destination::Queue(_) => return, // there is nobody to notify
         };
         let topic = request.topic_resource_id;
         let subscription = format!("{topic}/eventSubscriptions/{}", request.subscription.name);
         let body = deletion_event(topic, &subscription, request.event_id, request.now);
         let said = system_request(webhook, &request, "SubscriptionDeletion", body);
-        let result = self.send(request.subscription, said).await;
+        let id = request.subscription.id;
+        let result = self.send(id, &webhook.credentials, said).await;
         tracing::debug!(subscription = %request.subscription.name, responded = result.is_ok(), "the receiver of a deleted subscription was notified");
     }
 }

@@ -102,13 +102,14 @@ impl Outbound {
     /// The headers and the body of the request that an attempt would send now, without those of the
     /// connection and of authentication; `None` for pull delivery.
     pub fn draft(&self, delivery_request: &DeliveryRequest<'_>) -> Option<(HeaderMap, Bytes)> {
-        let webhook = delivery_request
-            .subscription
-            .definition
-            .destination
-            .webhook()?;
-        let request = webhook::request(webhook, delivery_request, &self.origin, self.clock.now());
-        Some((request.headers, request.body))
+        match &delivery_request.subscription.definition.destination {
+            Destination::WebHook(webhook) => {
+                let now = self.clock.now();
+                let request = webhook::request(webhook, delivery_request, &self.origin, now);
+                Some((request.headers, request.body))
+            }
+            Destination::Queue(_) => None,
+        }
     }
 
     /// Makes one attempt. A late response may follow a time-out.

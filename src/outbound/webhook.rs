@@ -55,7 +55,8 @@ pub(super) async fn deliver(
             outbound.clock.now(),
         )
     };
-    let result = match outbound.send(delivery_request.subscription, request).await {
+    let id = delivery_request.subscription.id;
+    let result = match outbound.send(id, &webhook.credentials, request).await {
         Ok(response) => attempt_result(response, outbound.clock.now()),
         Err(error) => unanswered(&error),
     };

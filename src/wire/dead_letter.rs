@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use crate::base::Timestamp;
 use crate::model::dead_letter::{DeadLetterDetails, DeadLetterReason};
 use crate::model::delivery::Outcome;
-use crate::model::destination::{AttributeValue, WebHook};
+use crate::model::destination::{AttributeValue, DeliveryAttributeMapping};
 use crate::model::event::{Event, StoredEvent};
 use crate::model::name::TopicName;
 use crate::model::subscription::SubscriptionDefinition;
@@ -79,8 +79,8 @@ impl RecordOf<'_> {
     pub fn write(&self, event: &StoredEvent, facts: &DeadLetterFacts) -> Vec<u8> {
         let definition = self.definition;
         if self.topic.namespace().is_some() {
-            let webhook = definition.and_then(|each| each.destination.webhook());
-            return namespace_record(self.topic_resource_id, event, webhook, facts);
+            let headers = definition.map_or(&[][..], |each| each.destination.attribute_mappings());
+            return namespace_record(self.topic_resource_id, event, headers, facts);
         }
         let published = || published_schema(&event.event);
         let schema = definition.map_or_else(published, |definition| definition.delivery_schema);
@@ -128,7 +128,7 @@ pub fn record(
 fn namespace_record(
     topic_resource_id: &str,
     event: &StoredEvent,
-    webhook: Option<&WebHook>,
+    headers: &[DeliveryAttributeMapping],
     facts: &DeadLetterFacts,
 ) -> Vec<u8> {
     let mut whole = Vec::with_capacity(event.event.size() + 768);
@@ -136,19 +136,22 @@ fn namespace_record(
     let mut out = Vec::with_capacity(whole.len() + 512);
     let mut object = ObjectWriter::open(&mut out);
     object.raw("event", &String::from_utf8_lossy(&whole));
-    let headers = webhook.map(|webhook| shown_headers(webhook, &event.event, topic_resource_id));
+    let headers = shown_headers(headers, &event.event, topic_resource_id);
     object.raw(
         "customDeliveryProperties",
-        &Value::Object(headers.unwrap_or_default()).to_string(),
+        &Value::Object(headers).to_string(),
     );
     object.raw("deadletterProperties", &broker_facts(facts).to_string());
     object.close();
     out
 }
 
-fn shown_headers(webhook: &WebHook, event: &Event, topic: &str) -> Map<String, Value> {
-    let mappings = webhook.attribute_mappings.iter();
-    let shown = mappings.filter_map(|mapping| {
+fn shown_headers(
+    headers: &[DeliveryAttributeMapping],
+    event: &Event,
+    topic: &str,
+) -> Map<String, Value> {
+    let shown = headers.iter().filter_map(|mapping| {
         let value = match &mapping.value {
             AttributeValue::Static { is_secret, .. } if *is_secret => return None,
             AttributeValue::Static { value, .. } => value.reveal().to_owned(),
@@ -258,11 +261,7 @@ impl Names {
 mod tests {
     use super::*;
     use crate::model::access::Secret;
-    use crate::model::batch::BatchPolicy;
-    use crate::model::credentials::Credentials;
-    use crate::model::destination::{DeliveryAttributeMapping, EndpointUrl};
     use crate::model::event::{Attribute, EventData, EventKey};
-    use crate::model::pace::ReceiverLimits;
 
     fn facts() -> DeadLetterFacts {
         DeadLetterFacts {
@@ -351,27 +350,20 @@ mod tests {
                 is_secret,
             },
         };
-        let webhook = WebHook {
-            endpoint_url: EndpointUrl::parse("https://shop.example/").expect("a URL"),
-            batch: BatchPolicy::default(),
-            pace: ReceiverLimits::default(),
-            attribute_mappings: vec![
-                static_header("custom-header-1", false),
-                static_header("custom-header-2", true),
-                DeliveryAttributeMapping {
-                    name: "custom-header-3".to_owned(),
-                    value: AttributeValue::Dynamic {
-                        source_field: "data.a".to_owned(),
-                    },
+        let headers = [
+            static_header("custom-header-1", false),
+            static_header("custom-header-2", true),
+            DeliveryAttributeMapping {
+                name: "custom-header-3".to_owned(),
+                value: AttributeValue::Dynamic {
+                    source_field: "data.a".to_owned(),
                 },
-            ],
-            credentials: Credentials::default(),
-            skip_validation: false,
-        };
+            },
+        ];
         let event = stored(None, &[("tenant", "\"n\"")]);
         let reason = DeadLetterReason::UndeliverableDueToClientError;
         let facts = namespace_facts(reason, Some(401));
-        let record = namespace_record("/t", &event, Some(&webhook), &facts);
+        let record = namespace_record("/t", &event, &headers, &facts);
         let record: Value = serde_json::from_slice(&record).expect("JSON");
         let expected = json!({
             "event": {"id": "1", "source": "/t", "specversion": "1.0", "type": "T", "subject": "/s",

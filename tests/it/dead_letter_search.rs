@@ -183,6 +183,43 @@ async fn a_purge_takes_what_fits_and_nobody_holds() {
 }
 
 #[tokio::test]
+async fn each_batch_of_a_purge_is_audited_with_what_it_removed() {
+    let grid = Grid::new().await.topic("orders").await;
+    let grid = grid.push("orders", "billing", "400").await;
+    let events: Value = (0..253).map(|number| event(&number.to_string())).collect();
+    let published = grid.post("orders", events).await;
+    assert_eq!(published.status, StatusCode::OK);
+    grid.broker.run_due().await;
+    let lock = json!({"topic": "orders", "subscription": "billing"});
+    grid.manage(Method::POST, "/everpost/deadLetters/receive", lock)
+        .await;
+    let path = "/everpost/deadLetters/purge?topic=orders";
+    let purged = grid.manage(Method::POST, path, Value::Null).await.json();
+    assert_eq!(
+        (&purged["removed"], &purged["locked"]),
+        (&json!(252), &json!(1))
+    );
+    let audit = grid
+        .manage(
+            Method::GET,
+            "/everpost/audit?action=PurgeDeadLetters",
+            Value::Null,
+        )
+        .await
+        .json();
+    let entries = audit["value"].as_array().expect("a list");
+    let sentences: Vec<_> = entries.iter().map(|each| &each["sentence"]).collect();
+    // The second batch had three, of which a receiver held one.
+    assert_eq!(
+        sentences,
+        [
+            "Purged 2 dead letters of topic orders",
+            "Purged 250 dead letters of topic orders"
+        ]
+    );
+}
+
+#[tokio::test]
 async fn filters_that_mean_nothing_are_refused() {
     let grid = filled().await;
     for (query, word) in [

@@ -8,7 +8,7 @@ use super::namespaces::{put_shop_orders, put_subscription};
 use crate::base::TimeScale;
 use crate::model::credentials::{Authentication, Credentials};
 use crate::model::delivery::{DeliveryId, DeliveryState};
-use crate::model::destination::WebHook;
+use crate::model::destination::{Destination, WebHook};
 use crate::model::export::Outage;
 use crate::store::{BlobEnd, BlobRequest};
 
@@ -21,8 +21,10 @@ fn webhook(appliance: &Appliance, name: &str) -> WebHook {
     let (_, found) = all
         .find(|(_, each)| each.name.as_str() == name)
         .expect("the subscription");
-    let webhook = found.definition.destination.webhook();
-    webhook.expect("a webhook").clone()
+    match &found.definition.destination {
+        Destination::WebHook(webhook) => webhook.clone(),
+        Destination::Queue(_) => panic!("{name} is pulled"),
+    }
 }
 
 fn credentials(appliance: &Appliance, name: &str) -> Credentials {

@@ -295,7 +295,7 @@ impl From<&DeliveryAttempt> for Attempt {
             remote_address: result.remote_address.clone(),
             response_headers: response.headers,
             response_body: String::from_utf8_lossy(&response.body).into_owned(),
-            late_http_status_code: attempt.late.map(|late| late.status),
+            late_http_status_code: attempt.late.and_then(|late| late.status),
             late_after_ms: attempt.late.map(|late| millis(late.after)),
         }
     }

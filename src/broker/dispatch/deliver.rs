@@ -232,31 +232,32 @@ impl Broker {
     /// Records a late response. A success completes deliveries that wait for their next attempt; an attempt
     /// that is on the wire is not recalled (rule 7.2).
     async fn settle_late(&self, batch: &Batch, result: &AttemptResult, started_at: Timestamp) {
-        let Some(status) = result.status() else {
-            return;
-        };
         let (id, now) = (batch.subscription.id, self.clock().now());
         let is_success = result.outcome == Outcome::Delivered;
         let look_again_at = match is_success {
             true => self.observe_late(batch, result, started_at, now),
             false => None,
         };
-        let after = now.since(started_at);
+        let late = LateResponse {
+            outcome: result.outcome,
+            status: result.status(),
+            after: now.since(started_at),
+        };
         let (topic, subscription) = (&batch.topic, &batch.subscription);
         let settle = || {
             // Some may be attempted again before this is stored.
             let on_the_wire = self.agenda().held(id);
-            let late = batch.deliveries.iter().map(|delivery| {
+            let records = batch.deliveries.iter().map(|delivery| {
                 let completes = is_success && !on_the_wire.contains(&delivery.id);
                 SettlementRecord {
                     delivery: delivery.id,
                     attempts: delivery.attempts + 1,
                     attempt: None,
-                    late: Some(LateResponse { status, after }),
+                    late: Some(late),
                     settlement: completes.then_some(Settlement::Complete),
                 }
             });
-            self.settle(topic, subscription, late.collect(), now)
+            self.settle(topic, subscription, records.collect(), now)
         };
         if let Some(completed) = until_stored(batch.deliveries.len(), settle).await {
             self.agenda()

@@ -447,7 +447,6 @@ impl Broker {
         let request = FreeChanges {
             changes: ids.into_iter().zip(ends).collect(),
             audit: None,
-            rest: 0,
             now,
         };
         let ended = settlements.iter().zip(ledger.settle_free(request).await?);

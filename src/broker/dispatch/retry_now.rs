@@ -97,7 +97,6 @@ impl Broker {
         let request = FreeChanges {
             changes: vec![(id, FreeChange::RetryNow)],
             audit: Some(audit),
-            rest: 0,
             now,
         };
         let settled = self.store().ledger.settle_free(request).await?;

@@ -8,7 +8,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method};
 
 use crate::broker::{Broker, Shared};
 use crate::model::audit::Caller;
-use crate::model::destination::{AttributeValue, WebHook};
+use crate::model::destination::AttributeValue;
 use crate::model::inspector::{Inspector, InspectorDefinition, InspectorRequest};
 use crate::model::limits::{INSPECTED_BYTES_MAX, INSPECTORS_MAX};
 use crate::model::name::InspectorName;
@@ -85,19 +85,16 @@ impl Broker {
     pub fn subscriptions_of_inspector(&self, name: &InspectorName) -> Vec<Arc<EventSubscription>> {
         let registry = self.registry();
         let all = registry.subscriptions().map(|(_, each)| each);
-        let is_meant = |each: &&Arc<EventSubscription>| webhook_of(each, name).is_some();
+        let is_meant = |each: &&Arc<EventSubscription>| delivers_to(each, name);
         all.filter(is_meant).cloned().collect()
     }
 }
 
-/// The webhook of a subscription, if it is `inspector`.
-fn webhook_of<'a>(
-    subscription: &'a EventSubscription,
-    inspector: &InspectorName,
-) -> Option<&'a WebHook> {
-    let webhook = subscription.definition.destination.webhook()?;
-    let called = InspectorName::of_url(webhook.endpoint_url.reveal())?;
-    (called == *inspector).then_some(webhook)
+/// Whether the endpoint of a subscription is `inspector`.
+fn delivers_to(subscription: &EventSubscription, inspector: &InspectorName) -> bool {
+    let endpoint = subscription.definition.destination.endpoint_url();
+    let called = endpoint.and_then(|url| InspectorName::of_url(url.reveal()));
+    called.as_ref() == Some(inspector)
 }
 
 /// Responds to requests to inspectors. `shared` owns the caller, so the reference is weak.
@@ -190,11 +187,11 @@ impl Broker {
         request: &TransportRequest,
     ) -> Option<String> {
         let now = self.clock().now();
-        let webhooks = senders
+        let signing = senders
             .iter()
-            .filter_map(|each| each.definition.destination.webhook());
-        let secrets: Vec<SigningSecret> = webhooks
-            .flat_map(|webhook| webhook.credentials.signing.active(now))
+            .filter_map(|each| each.definition.destination.signing());
+        let secrets: Vec<SigningSecret> = signing
+            .flat_map(|signing| signing.active(now))
             .map(|active| active.secret.clone())
             .collect();
         let header = |name: &'static str| request.headers.get(name)?.to_str().ok();

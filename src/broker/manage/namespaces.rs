@@ -6,6 +6,7 @@ use crate::broker::Broker;
 use crate::broker::manage::{ManageError, check_mode, is_same_receiver};
 use crate::model::access::{AccessKeys, KeyName};
 use crate::model::audit::{AuditAction, Caller, SecretKind, TargetKind};
+use crate::model::destination::Destination;
 use crate::model::limits::NAMESPACES_MAX;
 use crate::model::name::{NamespaceName, SubscriptionName, TopicName};
 use crate::model::namespace::NamespaceDefinition;
@@ -174,9 +175,9 @@ impl Broker {
         &self,
         subscription: &EventSubscription,
     ) -> Result<(), ManageError> {
-        let asked = subscription.definition.destination.webhook();
-        let Some(webhook) = asked.filter(|webhook| !webhook.skip_validation) else {
-            return Ok(());
+        let webhook = match &subscription.definition.destination {
+            Destination::WebHook(webhook) if !webhook.skip_validation => webhook,
+            Destination::WebHook(_) | Destination::Queue(_) => return Ok(()),
         };
         let deadline = self.options().response_deadline;
         let answer = self

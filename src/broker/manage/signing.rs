@@ -26,10 +26,10 @@ impl Broker {
         let made = || SigningSecret::generate(self.entropy());
         let secret = rotation.secret.unwrap_or_else(made);
         let mut definition = current.definition.clone();
-        let Destination::WebHook(webhook) = &mut definition.destination else {
-            return Err(ManageError::NothingSent(name.clone()));
+        let signing = match &mut definition.destination {
+            Destination::WebHook(webhook) => &mut webhook.credentials.signing,
+            Destination::Queue(_) => return Err(ManageError::NothingSent(name.clone())),
         };
-        let signing = &mut webhook.credentials.signing;
         *signing = signing.rotated(secret.clone(), self.clock().now(), rotation.grace)?;
         let change = RegistryChange::ChangeSubscription {
             id: current.id,
@@ -50,8 +50,9 @@ impl Broker {
         name: &SubscriptionName,
     ) -> Result<(), ManageError> {
         let unsigned = |mut definition: SubscriptionDefinition| {
-            if let Destination::WebHook(webhook) = &mut definition.destination {
-                webhook.credentials.signing = Signing::default();
+            match &mut definition.destination {
+                Destination::WebHook(webhook) => webhook.credentials.signing = Signing::default(),
+                Destination::Queue(_) => {} // has none
             }
             definition
         };

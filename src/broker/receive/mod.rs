@@ -12,6 +12,7 @@ use crate::broker::Broker;
 use crate::model::audit::{AuditAction, Caller, Target};
 use crate::model::dead_letter_filter::DeadLetterFilter;
 use crate::model::delivery::{DeliveryId, Settlement};
+use crate::model::destination::DeliveryMode;
 use crate::model::lease::{
     Disposition, LockChange, LockEnd, LockError, LockOf, LockToken, NEVER, QueueRef, SubQueue,
 };
@@ -74,14 +75,16 @@ impl Broker {
         let registry = self.registry();
         let found = registry.subscription(request.of.subscription);
         let (topic, subscription) = found.ok_or(ReceiveError::SubscriptionDeleted)?;
-        match (
-            request.of.queue,
-            subscription.definition.destination.queue(),
-        ) {
-            (SubQueue::DeadLetters, _) => Ok(self.lock(request).await?.locked),
+        let mode = subscription.definition.destination.delivery_mode();
+        match (request.of.queue, mode) {
+            (SubQueue::DeadLetters, DeliveryMode::Push | DeliveryMode::Queue) => {
+                Ok(self.lock(request).await?.locked)
+            }
             // The dispatcher's leases are in memory, where no receiver sees them.
-            (SubQueue::Pending, None) => Err(ReceiveError::Pushed(subscription.name.clone())),
-            (SubQueue::Pending, Some(_)) => {
+            (SubQueue::Pending, DeliveryMode::Push) => {
+                Err(ReceiveError::Pushed(subscription.name.clone()))
+            }
+            (SubQueue::Pending, DeliveryMode::Queue) => {
                 Ok(self.lock_pending(topic, subscription, request).await?)
             }
         }
@@ -243,7 +246,9 @@ impl Broker {
         }
     }
 
-    /// Removes dead letters from their queues for good, unless they are locked. Returns how many.
+    /// Removes dead letters from their queues for good, unless they are locked. Returns how many. Each batch
+    /// is a transaction with an audit entry of its own, which counts what that batch removed; one that removes
+    /// nothing has no entry.
     pub async fn purge_dead_letters(
         &self,
         by: &Caller,
@@ -254,21 +259,16 @@ impl Broker {
         let entry = by.did(purged, target);
         let now = self.clock().now();
         let found = self.store().views.dead_letter_numbers(query).await?;
-        let (mut removed, mut rest) = (0, found.rows.len());
-        // The first batch that removes any tells of all.
-        let mut audit = Some(entry);
+        let mut removed = 0;
         for batch in found.rows.chunks(REMOVE_BATCH_MAX) {
-            rest -= batch.len();
             let request = FreeChanges {
                 changes: batch.iter().map(|id| (*id, FreeChange::Remove)).collect(),
-                audit: audit.clone(),
-                rest,
+                audit: Some(entry.clone()),
                 now,
             };
             let settled = self.store().ledger.settle_free(request).await?;
             let is_done = |settled: &&FreeSettled| matches!(settled, FreeSettled::Done(_));
             removed += settled.iter().filter(is_done).count();
-            audit = audit.filter(|_| removed == 0);
         }
         Ok(Purged {
             removed,

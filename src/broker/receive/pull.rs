@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::broker::Broker;
 use crate::broker::receive::{ReceiveError, ReceiveRequest};
+use crate::model::destination::Destination;
 use crate::model::lease::{
     Disposition, LockChange, LockError, LockOf, LockToken, QueueRef, ReceiverAction,
 };
@@ -65,8 +66,9 @@ impl Broker {
 
     /// The lock duration, by the time scale.
     fn lock_duration(&self, subscription: &EventSubscription) -> Result<Duration, ReceiveError> {
-        let queue = subscription.definition.destination.queue();
-        let queue = queue.ok_or_else(|| ReceiveError::Pushed(subscription.name.clone()))?;
-        Ok(self.time_scale().shrink(queue.lock_duration))
+        match &subscription.definition.destination {
+            Destination::WebHook(_) => Err(ReceiveError::Pushed(subscription.name.clone())),
+            Destination::Queue(queue) => Ok(self.time_scale().shrink(queue.lock_duration)),
+        }
     }
 }

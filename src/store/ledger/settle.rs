@@ -70,8 +70,6 @@ pub struct FreeChanges {
     pub changes: Vec<(DeliveryId, FreeChange)>,
     /// What somebody did to make them; it is recorded with their number, if any of them is made.
     pub audit: Option<AuditEntry>,
-    /// How many more of the same follow in other transactions; the entry counts them too.
-    pub rest: usize,
     pub now: Timestamp,
 }
 
@@ -145,7 +143,7 @@ pub(super) fn settle(
     let result = attempt.map(|attempt| &attempt.result);
     let (outcome, status) = match (result, record.late) {
         (Some(result), _) => (Some(result.outcome), result.status()),
-        (None, Some(late)) => (Some(Outcome::Delivered), Some(late.status)),
+        (None, Some(late)) => (Some(late.outcome), late.status),
         (None, None) => (None, None),
     };
     let changed = tx.run(
@@ -224,9 +222,15 @@ fn record_late(
     attempt: u32,
     late: LateResponse,
 ) -> rusqlite::Result<()> {
-    let record = "UPDATE delivery_attempt SET late_status = ?3, late_ms = ?4 \
+    let record = "UPDATE delivery_attempt SET late_outcome = ?3, late_status = ?4, late_ms = ?5 \
          WHERE delivery_id = ?1 AND attempt = ?2";
-    let values = params![id, attempt, late.status, row::millis(late.after)];
+    let values = params![
+        id,
+        attempt,
+        late.outcome,
+        late.status,
+        row::millis(late.after)
+    ];
     tx.run(record, values)?;
     Ok(())
 }
@@ -252,8 +256,7 @@ pub(super) fn settle_all_free(
     let settled: Vec<_> = settled.collect::<Result<_, _>>()?;
     let is_done = |settled: &&FreeSettled| matches!(settled, FreeSettled::Done(_));
     let done = settled.iter().filter(is_done).count();
-    let audit = request.audit.filter(|_| done > 0);
-    let audit = audit.and_then(|audit| audit.of_dead_letters(done + request.rest));
+    let audit = request.audit.and_then(|audit| audit.of_dead_letters(done));
     Ok((settled, audit))
 }
 

@@ -139,9 +139,9 @@ fn attempts_of(
     tx.all(&select, params![delivery, limit], |row| {
         Ok(RecentAttempt {
             delivery,
-            event: row.get(11)?,
-            event_type: row::text(row, 12)?,
-            subject: row::text_or_null(row, 13)?,
+            event: row.get(12)?,
+            event_type: row::text(row, 13)?,
+            subject: row::text_or_null(row, 14)?,
             attempt: attempt(row)?,
         })
     })

@@ -395,7 +395,7 @@ fn delivery_row(row: &Row<'_>) -> Result<DeliveryRow, StoreError> {
 
 /// What [`attempt`] reads.
 const ATTEMPT_COLUMNS: &str = "attempt, started_at, duration_ms, outcome, status, error, \
-     remote_address, response_headers, response_body, late_status, late_ms";
+     remote_address, response_headers, response_body, late_outcome, late_status, late_ms";
 
 fn with_life(tx: &Connection, row: DeliveryRow) -> Result<DeliveryDetail, StoreError> {
     let attempts = format!(
@@ -412,7 +412,8 @@ fn with_life(tx: &Connection, row: DeliveryRow) -> Result<DeliveryDetail, StoreE
 
 fn attempt(row: &Row<'_>) -> Result<DeliveryAttempt, StoreError> {
     let millis = |index| row.get::<_, Option<u64>>(index);
-    let (status, late_status): (Option<u16>, Option<u16>) = (row.get(4)?, row.get(9)?);
+    let (status, late_status): (Option<u16>, Option<u16>) = (row.get(4)?, row.get(10)?);
+    let late_outcome: Option<Outcome> = row.get(9)?;
     let response = status.map(|status| {
         Ok::<_, StoreError>(HttpResponse {
             status,
@@ -431,10 +432,11 @@ fn attempt(row: &Row<'_>) -> Result<DeliveryAttempt, StoreError> {
             // Retry-After is not stored, and the delivery shows what its receiver said.
             ..AttemptResult::of(row.get(3)?)
         },
-        late: late_status
-            .zip(millis(10)?)
-            .map(|(status, ms)| LateResponse {
-                status,
+        late: late_outcome
+            .zip(millis(11)?)
+            .map(|(outcome, ms)| LateResponse {
+                outcome,
+                status: late_status,
                 after: Duration::from_millis(ms),
             }),
     })

@@ -194,8 +194,9 @@ const HEADER_VALUE: &str = "the header's value";
 /// Changes a destination to what answers show of it: the URL without its query, the batch that is in
 /// effect (rule 3.3), and the values of headers that are no secrets.
 pub(super) fn show(destination: &Destination, shown: &mut Value) {
-    let Destination::WebHook(webhook) = destination else {
-        return;
+    let webhook = match destination {
+        Destination::WebHook(webhook) => webhook,
+        Destination::Queue(_) => return, // is shown as it is
     };
     let batch = &webhook.batch;
     let properties = &mut shown["properties"];

@@ -104,8 +104,9 @@ pub fn render_signing_secrets(definition: &SubscriptionDefinition) -> SigningSec
 
 /// None where nothing is sent.
 fn signing(definition: &SubscriptionDefinition) -> Signing {
-    let webhook = definition.destination.webhook();
-    webhook.map_or_else(Signing::default, |webhook| {
-        webhook.credentials.signing.clone()
-    })
+    definition
+        .destination
+        .signing()
+        .cloned()
+        .unwrap_or_default()
 }

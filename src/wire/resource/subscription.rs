@@ -433,8 +433,7 @@ pub struct FullUrl {
 
 /// `None` where nothing is sent.
 pub fn render_full_url(definition: &SubscriptionDefinition) -> Option<FullUrl> {
-    let webhook = definition.destination.webhook()?;
-    let endpoint_url = webhook.endpoint_url.reveal().to_string();
+    let endpoint_url = definition.destination.endpoint_url()?.reveal().to_string();
     Some(FullUrl { endpoint_url })
 }
 

@@ -252,7 +252,7 @@ fn what_was_said(ledger: &Ledger, pair: &Pair, attempt: &DeliveryAttempt) -> Res
     // It is heard once the attempt itself is stored, which a full disk may put off.
     let is_heard = |(at, status)| {
         sent.late
-            .is_some_and(|(said_at, said)| said_at <= at && said == status)
+            .is_some_and(|(said_at, said)| said_at <= at && Some(said) == status)
     };
     if !late.is_none_or(is_heard) {
         return Err(format!("attempt {} was not answered late", attempt.attempt));
@@ -279,7 +279,7 @@ fn check_end(
     let lawful = fates.iter().any(|fate| match (row.state, *fate) {
         (DeliveryState::Delivered, Fate::Delivered) => row.ended_at == Some(ended),
         (DeliveryState::Delivered, Fate::Again { .. }) => last.late.is_some_and(|late| {
-            matches!(late.status, 200..=204) && row.ended_at == Some(last.started_at + late.after)
+            late.outcome == Outcome::Delivered && row.ended_at == Some(last.started_at + late.after)
         }),
         (DeliveryState::Pending, Fate::Again { from, to }) => row
             .next_attempt_at

@@ -289,7 +289,7 @@ async fn blocked(
     if before.is_some_and(|each| each.definition.destination.is_same_receiver(destination)) {
         return None;
     }
-    let url = destination.webhook()?.endpoint_url.reveal();
+    let url = destination.endpoint_url()?.reveal();
     match site.broker.evaluate_url(url).await {
         EgressVerdict::Denied(denied) => Some(denied_words(&denied)),
         EgressVerdict::Allowed(_) | EgressVerdict::Inside | EgressVerdict::Unresolved(_) => None,

@@ -297,7 +297,10 @@ impl SubscriptionPage<'_> {
     }
 
     fn webhook(&self) -> Option<&WebHook> {
-        self.definition.destination.webhook()
+        match &self.definition.destination {
+            Destination::WebHook(webhook) => Some(webhook),
+            Destination::Queue(_) => None,
+        }
     }
 
     fn endpoint(&self, url: &EndpointUrl) -> String {

@@ -203,7 +203,7 @@ fn signer(
     name: &str,
 ) -> Result<(Arc<TopicEntry>, Arc<EventSubscription>), PageError> {
     let (topic, subscription) = site.subscription(topic, name)?;
-    match subscription.definition.destination.webhook() {
+    match subscription.definition.destination.signing() {
         Some(_) => Ok((topic, subscription)),
         None => Err(ManageError::NothingSent(subscription.name.clone()).into()),
     }

@@ -14,6 +14,7 @@ use crate::admin::standing::{Standing, State};
 use crate::admin::widgets::strip::Strip;
 use crate::admin::widgets::{Empty, filters, part, print};
 use crate::base::Timestamp;
+use crate::model::destination::Destination;
 use crate::model::registry::TopicEntry;
 use crate::model::subscription::SubscriptionId;
 use crate::store::StoreError;
@@ -135,10 +136,9 @@ impl Row {
 
     /// `orders → wms.example`.
     fn route(&self) -> String {
-        let destination = &self.of.subscription.definition.destination;
-        let endpoint = match destination.webhook() {
-            Some(webhook) => webhook.endpoint_url.authority(),
-            None => "pull delivery",
+        let endpoint = match &self.of.subscription.definition.destination {
+            Destination::WebHook(webhook) => webhook.endpoint_url.authority(),
+            Destination::Queue(_) => "pull delivery",
         };
         format!("{} → {endpoint}", self.of.topic.topic.name)
     }

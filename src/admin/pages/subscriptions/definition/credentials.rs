@@ -247,12 +247,14 @@ mod tests {
     use super::*;
     use crate::model::access::Secret;
     use crate::model::credentials::SecretPlace;
-    use crate::model::destination::DeliveryMode;
+    use crate::model::destination::{DeliveryMode, Destination};
     use crate::model::subscription::SubscriptionDefinition;
 
     fn credentials(definition: &SubscriptionDefinition) -> &Credentials {
-        let webhook = definition.destination.webhook();
-        &webhook.expect("a webhook").credentials
+        match &definition.destination {
+            Destination::WebHook(webhook) => &webhook.credentials,
+            Destination::Queue(_) => panic!("a pulled one has no credentials"),
+        }
     }
 
     fn authentication_of(definition: &SubscriptionDefinition) -> Option<&Authentication> {

@@ -8,7 +8,7 @@ use super::Subject;
 use super::value::ticked;
 use crate::admin::forms::field::{Field, Link};
 use crate::admin::forms::form::Form;
-use crate::model::destination::Destination;
+use crate::model::destination::{Destination, EndpointUrl};
 
 /// The id of the list of inspectors to choose from.
 pub(crate) const INSPECTORS_ID: &str = "inspectors";
@@ -36,7 +36,7 @@ pub(crate) fn write(form: &Form, properties: &mut Value) {
 }
 
 fn shown_url(destination: &Destination) -> Option<&str> {
-    destination.webhook()?.endpoint_url.without_query()
+    destination.endpoint_url()?.without_query()
 }
 
 /// Fills in a URL that nothing is sent to.
@@ -75,8 +75,7 @@ pub(crate) fn fields(
         let url = receiver_hint(url, subject);
         return vec![url.required(), skip];
     }
-    let webhook = definition.destination.webhook();
-    let base = webhook.map(|webhook| webhook.endpoint_url.base());
+    let base = definition.destination.endpoint_url().map(EndpointUrl::base);
     let base = base.unwrap_or_default();
     let hint = format!("Leave it empty to keep {base} with whatever its query holds.");
     vec![url.hint(hint), skip]

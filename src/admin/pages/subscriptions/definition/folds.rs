@@ -6,7 +6,7 @@ use super::{Subject, blank, credentials, dead_letters, destination, form_of, hea
 use crate::admin::forms::field::Field;
 use crate::admin::forms::form::Form;
 use crate::admin::widgets::print;
-use crate::model::destination::AttributeValue;
+use crate::model::destination::{AttributeValue, Destination};
 use crate::model::subscription::{EventSubscription, SubscriptionDefinition};
 use crate::wire::resource::SubscriptionContext;
 
@@ -96,8 +96,10 @@ impl<'a> Folds<'a> {
 
     /// The sections on what a webhook is shown.
     pub(crate) fn webhook(&self, subject: &Subject<'_>) -> Vec<Fold> {
-        let webhook = subject.current.and_then(|each| each.destination.webhook());
-        let stored = webhook.map(|webhook| &webhook.credentials);
+        let stored = subject.current.and_then(|each| match &each.destination {
+            Destination::WebHook(webhook) => Some(&webhook.credentials),
+            Destination::Queue(_) => None,
+        });
         let mut folds = vec![
             self.headers(subject),
             self.fold(

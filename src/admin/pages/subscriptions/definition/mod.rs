@@ -281,13 +281,12 @@ mod tests {
             (ON_GONE, "on"),
         ];
         let definition = new(&form(&fields), DeliveryMode::Push, &CONTEXT).expect("a definition");
-        let webhook = definition.destination.webhook().expect("a webhook");
         let expected = ReceiverLimits {
             response_deadline: Some(Duration::from_secs(60)),
             in_flight_max: Some(2),
             rate: Rate::per_1000_s(500),
         };
-        assert_eq!(webhook.pace, expected);
+        assert_eq!(definition.destination.pace(), &expected);
         let waits = [1, 60].map(Duration::from_secs);
         assert_eq!(definition.retry_policy.own_waits, waits);
         assert!(definition.disable_on_gone);
