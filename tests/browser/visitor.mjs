@@ -100,7 +100,11 @@ export class Visitor {
       if (scrollWidth <= clientWidth) {
         return [];
       }
-      const isWide = (element) => element.getBoundingClientRect().right > clientWidth;
+      const isWide = (element) => {
+        const { left, right } = element.getBoundingClientRect();
+        const spills = getComputedStyle(element).overflowX === "visible"; // its text is wider than its box
+        return right > clientWidth || (spills && left + element.scrollWidth > clientWidth);
+      };
       const isCause = (element) => isWide(element) && ![...element.children].some(isWide);
       const wide = [...document.querySelectorAll("body *")].filter(isCause);
       const name = ({ tagName, className }) => `${tagName.toLowerCase()}.${className}`;
