@@ -1,12 +1,10 @@
-//! Lists in answers, and the parameters that they have in common.
+//! Lists in answers, and how many rows a page has.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use crate::store::views::PAGE_ROWS_MAX;
-
-/// Rows of a page when the client does not say.
-pub(crate) const PAGE_ROWS: usize = 50;
+use crate::wire::query::{PAGE_ROWS, Paging};
 
 /// A whole list.
 #[derive(Serialize, JsonSchema)]
@@ -37,16 +35,6 @@ impl<R> Page<R> {
         let value = rows.into_iter().collect();
         Self { value, next_before }
     }
-}
-
-/// Which page of a list.
-#[derive(Deserialize, JsonSchema)]
-pub(crate) struct Paging {
-    /// Rows of a page; at most 500.
-    #[schemars(extend("default" = PAGE_ROWS))]
-    limit: Option<usize>,
-    /// The `nextBefore` of the page before this one.
-    pub(crate) before: Option<i64>,
 }
 
 impl Paging {

@@ -26,6 +26,7 @@ pub mod notice;
 pub mod pasted;
 mod pem;
 pub mod pull;
+pub mod query;
 pub mod received;
 pub mod resource;
 pub mod sas;

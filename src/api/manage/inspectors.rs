@@ -10,13 +10,14 @@ use serde::Serialize;
 
 use crate::api::ApiState;
 use crate::api::error::ApiError;
-use crate::api::lists::{List, Page, Paging};
+use crate::api::lists::{List, Page};
 use crate::api::manage::{ApiResult, json as read_json};
 use crate::api::parameters::Parameters;
 use crate::broker::InspectorError;
 use crate::model::audit::Caller;
 use crate::model::name::InspectorName;
 use crate::store::views::InspectedQuery;
+use crate::wire::query::Paging;
 use crate::wire::resource::{self, InspectedRow, ShownInspector, ShownRequest};
 
 /// `GET /everpost/inspectors`

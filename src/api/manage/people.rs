@@ -21,6 +21,7 @@ use crate::broker::people::{
 use crate::model::access::Secret;
 use crate::model::audit::Caller;
 use crate::store::accounts::{AccountError, Role, SessionRow, User, UserId};
+use crate::wire::query::SessionParameters;
 use crate::wire::resource;
 
 /// Sessions in one answer: more people than look after one appliance.
@@ -161,14 +162,7 @@ fn show_link(state: &ApiState, token: &Secret, shown: &mut ShownUser) {
     shown.password_url_expires_at = Some(state.people.now() + LINK_LIFE);
 }
 
-/// The user whose sessions are meant.
-#[derive(Deserialize, JsonSchema)]
-pub(crate) struct OfUser {
-    /// The name of a user; all users without it.
-    user: Option<String>,
-}
-
-impl OfUser {
+impl SessionParameters {
     async fn id(self, state: &ApiState) -> Result<Option<UserId>, ApiError> {
         match self.user {
             Some(name) => Ok(Some(by_name(state, name).await?.id)),
@@ -180,7 +174,7 @@ impl OfUser {
 /// `GET /everpost/sessions`
 pub(crate) async fn list_sessions(
     State(state): State<ApiState>,
-    Parameters(of_user): Parameters<OfUser>,
+    Parameters(of_user): Parameters<SessionParameters>,
 ) -> ApiResult {
     let user = of_user.id(&state).await?;
     let accounts = state.people.accounts();
@@ -202,7 +196,7 @@ pub(crate) struct Ended {
 pub(crate) async fn end_sessions(
     State(state): State<ApiState>,
     by: Caller,
-    Parameters(of_user): Parameters<OfUser>,
+    Parameters(of_user): Parameters<SessionParameters>,
 ) -> ApiResult {
     let user = of_user.id(&state).await?;
     let ended = state.people.accounts().end_sessions(user, None, by).await?;

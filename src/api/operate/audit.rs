@@ -3,36 +3,17 @@
 use axum::Json;
 use axum::extract::State;
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use crate::api::ApiState;
 use crate::api::error::ApiError;
 use crate::api::filters::moment;
-use crate::api::lists::{Page, Paging};
+use crate::api::lists::Page;
 use crate::api::parameters::BothParameters;
 use crate::base::Timestamp;
 use crate::model::audit::{AuditEntry, AuditId, AuditRow, Change, TargetKind};
 use crate::store::audit::AuditQuery;
-
-/// The filters as a query has them.
-#[derive(Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct AuditParameters {
-    /// The name of a user or a token.
-    actor: Option<String>,
-    /// The action, such as `Create`.
-    action: Option<String>,
-    /// The kind of the target, such as `Topic`.
-    target_kind: Option<String>,
-    /// The name of the target, or of what it is part of: `orders` finds `orders/billing`, too.
-    target: Option<String>,
-    /// At that moment or later.
-    #[schemars(with = "Option<Timestamp>")]
-    from: Option<String>,
-    /// Before that moment.
-    #[schemars(with = "Option<Timestamp>")]
-    to: Option<String>,
-}
+use crate::wire::query::{AuditParameters, Paging};
 
 /// An entry as answers show it.
 #[derive(Serialize, JsonSchema)]

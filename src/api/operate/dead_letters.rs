@@ -9,43 +9,14 @@ use crate::api::ApiState;
 use crate::api::auth::Principal;
 use crate::api::error::ApiError;
 use crate::api::filters::{Scope, moment, one_of};
-use crate::api::lists::{Page, Paging};
+use crate::api::lists::Page;
 use crate::api::operate::records::ShownRow;
 use crate::api::parameters::{BothParameters, Parameters};
-use crate::base::Timestamp;
 use crate::model::audit::Caller;
 use crate::model::dead_letter_filter::DeadLetterFilter;
 use crate::model::delivery::{DeliveryId, Outcome};
 use crate::store::views::{DeadLetterQuery, NUMBERS_MAX};
-
-/// The filters as a query has them. All that is given must hold.
-#[derive(Deserialize, JsonSchema)]
-pub(crate) struct DeadLetterParameters {
-    /// The name of a topic; one of a namespace is `namespace/topic`.
-    topic: Option<String>,
-    /// An event subscription of that topic.
-    subscription: Option<String>,
-    /// The dead-letter reason.
-    reason: Option<String>,
-    /// The outcome of the last attempt.
-    #[schemars(with = "Option<Outcome>")]
-    outcome: Option<String>,
-    /// The HTTP status of the last attempt.
-    status: Option<u16>,
-    /// Dead-lettered at that moment or later.
-    #[schemars(with = "Option<Timestamp>")]
-    from: Option<String>,
-    /// Dead-lettered before that moment.
-    #[schemars(with = "Option<Timestamp>")]
-    to: Option<String>,
-    /// The type of the event; a `*` at the end stands for anything.
-    #[serde(rename = "type")]
-    event_type: Option<String>,
-    /// The subject of the event; a `*` at the end stands for anything.
-    subject: Option<String>,
-    /// In id, type, subject or data of the event.
-    text: Option<String>,
-}
+use crate::wire::query::{DeadLetterParameters, Paging};
 
 /// How much is purged at once.
 #[derive(Deserialize, JsonSchema)]
@@ -77,20 +48,6 @@ impl DeadLetterParameters {
             subject: self.subject,
             text: principal.sought(self.text),
         })
-    }
-
-    fn is_empty(&self) -> bool {
-        let texts = [
-            &self.topic,
-            &self.reason,
-            &self.outcome,
-            &self.from,
-            &self.to,
-            &self.event_type,
-            &self.subject,
-            &self.text,
-        ];
-        self.status.is_none() && texts.iter().all(|text| text.is_none())
     }
 }
 

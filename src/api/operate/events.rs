@@ -5,49 +5,19 @@ use std::collections::BTreeMap;
 use axum::Json;
 use axum::extract::State;
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use crate::api::ApiState;
 use crate::api::auth::Principal;
 use crate::api::error::ApiError;
 use crate::api::filters::{Scope, moment, one_of};
-use crate::api::lists::{Page, Paging};
+use crate::api::lists::Page;
 use crate::api::parameters::BothParameters;
 use crate::base::Timestamp;
 use crate::model::event::EventKey;
 use crate::model::event_filter::{DeliveryStage, EventFilter};
 use crate::store::views::{EventQuery, EventRow};
-
-/// The filters as a query has them. All that is given must hold.
-#[derive(Deserialize, JsonSchema)]
-pub(crate) struct EventParameters {
-    /// The name of a topic; one of a namespace is `namespace/topic`.
-    topic: Option<String>,
-    /// An event subscription of that topic, which matched the event.
-    subscription: Option<String>,
-    /// The status of a delivery of the event, to that event subscription if one is given; `Retrying` is
-    /// pending after a failure.
-    #[schemars(with = "Option<DeliveryStage>")]
-    state: Option<String>,
-    /// The publisher's id of the event.
-    id: Option<String>,
-    /// The type of the event; a `*` at the end stands for anything.
-    #[serde(rename = "type")]
-    event_type: Option<String>,
-    /// The subject of the event; a `*` at the end stands for anything.
-    subject: Option<String>,
-    /// In id, type, subject or data of the event.
-    text: Option<String>,
-    /// Received at that moment or later.
-    #[schemars(with = "Option<Timestamp>")]
-    from: Option<String>,
-    /// Received before that moment.
-    #[schemars(with = "Option<Timestamp>")]
-    to: Option<String>,
-    /// Only those that no event subscription matched.
-    #[serde(default)]
-    unmatched: bool,
-}
+use crate::wire::query::{EventParameters, Paging};
 
 /// A page of events, with how far the search came.
 #[derive(Serialize, JsonSchema)]

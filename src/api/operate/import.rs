@@ -4,7 +4,7 @@ use axum::Json;
 use axum::body::Bytes;
 use axum::extract::State;
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use crate::api::ApiState;
 use crate::api::error::ApiError;
@@ -13,16 +13,7 @@ use crate::api::publish::mark_of;
 use crate::model::audit::Caller;
 use crate::model::name::{SubscriptionName, TopicName};
 use crate::wire::dead_letter_import;
-
-/// Where the events are to go.
-#[derive(Deserialize, JsonSchema)]
-pub(crate) struct Target {
-    /// The name of a topic; one of a namespace is `namespace/topic`.
-    #[schemars(example = &"orders")]
-    topic: String,
-    /// The only event subscription that gets them, whatever its filter says.
-    subscription: Option<String>,
-}
+use crate::wire::query::ImportParameters;
 
 /// What was imported.
 #[derive(Serialize, JsonSchema)]
@@ -39,7 +30,7 @@ pub(crate) struct Imported {
 pub(crate) async fn import(
     State(state): State<ApiState>,
     by: Caller,
-    Parameters(target): Parameters<Target>,
+    Parameters(target): Parameters<ImportParameters>,
     blob: Bytes,
 ) -> Result<Json<Imported>, ApiError> {
     let topic = TopicName::parse(&target.topic)?;

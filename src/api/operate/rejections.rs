@@ -3,26 +3,18 @@
 use axum::Json;
 use axum::extract::{Path, State};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use crate::api::ApiState;
 use crate::api::error::ApiError;
-use crate::api::lists::{Page, Paging};
+use crate::api::lists::Page;
 use crate::api::parameters::BothParameters;
 use crate::base::Timestamp;
 use crate::model::name::TopicName;
 use crate::model::rejection::{RejectionId, StoredRejection};
 use crate::store::views::RejectionQuery;
 use crate::wire::BodyBeginning;
-
-/// The filters as a query has them.
-#[derive(Deserialize, JsonSchema)]
-pub(crate) struct RejectionParameters {
-    /// The name of a topic; one of a namespace is `namespace/topic`.
-    topic: Option<String>,
-    /// Part of what the publisher was told, or the whole code.
-    reason: Option<String>,
-}
+use crate::wire::query::{Paging, RejectionParameters};
 
 /// A rejected request in a list.
 #[derive(Serialize, JsonSchema)]

@@ -10,11 +10,12 @@ use serde::Serialize;
 
 use crate::api::ApiState;
 use crate::api::error::ApiError;
-use crate::api::lists::{Page, Paging};
+use crate::api::lists::Page;
 use crate::api::manage::json as parse;
 use crate::api::parameters::Parameters;
 use crate::model::audit::Caller;
 use crate::model::replay::{ReplayCommand, ReplayJob, ReplayJobId};
+use crate::wire::query::Paging;
 use crate::wire::resource::{self, ReplayContext, ReplayFates, ReplayRequest, ShownReplay};
 
 /// `GET /everpost/replays`

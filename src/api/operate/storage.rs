@@ -5,7 +5,7 @@ use std::time::Duration;
 use axum::Json;
 use axum::extract::State;
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use crate::api::ApiState;
 use crate::api::error::ApiError;
@@ -14,18 +14,7 @@ use crate::base::Timestamp;
 use crate::broker::StorageReport;
 use crate::model::limits::RETENTION_HOURS_MAX;
 use crate::model::retention::{Pressure, RetentionRules};
-
-/// Other ages than those in force, to see what they would delete.
-#[derive(Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct OtherAges {
-    /// Another age of delivered events.
-    #[schemars(range(max = RETENTION_HOURS_MAX))]
-    hours: Option<u64>,
-    /// Another age of dead letters.
-    #[schemars(range(max = RETENTION_HOURS_MAX))]
-    dead_letter_hours: Option<u64>,
-}
+use crate::wire::query::StorageParameters;
 
 /// How large the store is, how long it keeps what, and what would be deleted now.
 #[derive(Serialize, JsonSchema)]
@@ -84,7 +73,7 @@ struct Preview {
 /// `GET /everpost/storage`: deletes nothing.
 pub(crate) async fn show(
     State(state): State<ApiState>,
-    Parameters(ages): Parameters<OtherAges>,
+    Parameters(ages): Parameters<StorageParameters>,
 ) -> Result<Json<Storage>, ApiError> {
     let in_force = state.broker.options().retention;
     let delivered = age("hours", ages.hours)?;

@@ -3,16 +3,15 @@
 use serde_json::{Map, Value, json};
 
 use crate::api::ApiOptions;
-use crate::api::lists::{List, Page, Paging};
-use crate::api::operate::dead_letters::{
-    self, Count, DeadLetterParameters, PurgeParameters, Purged,
-};
-use crate::api::operate::import::{self, Imported, Target};
+use crate::api::lists::{List, Page};
+use crate::api::operate::dead_letters::{self, Count, PurgeParameters, Purged};
+use crate::api::operate::import::{self, Imported};
 use crate::api::operate::records::{self, DeadLetterBody, ShownRow};
 use crate::api::operate::resubmit::{self, OneBody, Outcome, SelectionBody, ShownResubmitted};
 use crate::api::routes::route::{ADMIN, Area, OPERATOR, Route, VIEWER, get, post};
 use crate::model::limits::{IMPORT_BYTES_MAX, REPLAY_BATCH_MAX, REPLAY_REQUESTS_MAX};
 use crate::store::views::NUMBERS_MAX;
+use crate::wire::query::{DeadLetterParameters, ImportParameters, Paging};
 
 pub(crate) fn area(options: &ApiOptions) -> Area {
     Area {
@@ -71,7 +70,7 @@ fn routes(publish_bytes_max: usize) -> Vec<Route> {
             "Publishes the events of one blob of dead letters, Azure's or ours, all or none; up to \
              {IMPORT_BYTES_MAX} bytes. The same blob is taken once in ten minutes."
         ))
-        .query::<Target>()
+        .query::<ImportParameters>()
         .takes::<Vec<Map<String, Value>>>(
             json!([{
                 "id": "a-1",

@@ -2,16 +2,17 @@
 
 use serde_json::json;
 
-use crate::api::lists::{List, Page, Paging};
+use crate::api::lists::{List, Page};
 use crate::api::operate::counts::{self, CountsFilter, Traffic, TrafficFilter};
 use crate::api::operate::deliveries::{self, SendBody, Sent, Tried};
-use crate::api::operate::events::{self, EventParameters, FoundEvents};
+use crate::api::operate::events::{self, FoundEvents};
 use crate::api::operate::records::{self, EventBody};
-use crate::api::operate::rejections::{self, RejectionDetail, RejectionParameters, ShownRejection};
-use crate::api::operate::storage::{self, OtherAges, Storage};
+use crate::api::operate::rejections::{self, RejectionDetail, ShownRejection};
+use crate::api::operate::storage::{self, Storage};
 use crate::api::routes::route::{Area, OPERATOR, Route, VIEWER, get, post};
 use crate::broker::Counts;
 use crate::model::limits::{REJECTED_BYTES_KEPT_MAX, REJECTION_LIFE, REJECTIONS_MAX};
+use crate::wire::query::{EventParameters, Paging, RejectionParameters, StorageParameters};
 
 pub(crate) fn area() -> Area {
     Area {
@@ -71,7 +72,7 @@ fn routes() -> Vec<Route> {
             .rejects(404, "There is no such topic or event subscription."),
         get("/everpost/storage", VIEWER, storage::show).doc("getStorage", "Ask for sizes and ages")
             .says("How large the store is, how long it keeps what, and what would go now. Deletes nothing.")
-            .query::<OtherAges>()
+            .query::<StorageParameters>()
             .answers::<Storage>(200, "The sizes."),
     ]
 }

@@ -2,11 +2,12 @@
 
 use serde_json::json;
 
-use crate::api::lists::{List, Page, Paging};
+use crate::api::lists::{List, Page};
 use crate::api::manage::inspectors;
 use crate::api::routes::route::{Area, OPERATOR, Route, VIEWER, delete, get, post, put};
 use crate::model::inspector::InspectorDefinition;
 use crate::model::limits::{INSPECTED_BYTES_MAX, INSPECTED_REQUESTS_MAX, INSPECTORS_MAX};
+use crate::wire::query::Paging;
 use crate::wire::resource::{InspectedRow, ShownInspector, ShownRequest};
 
 pub(crate) fn area() -> Area {

@@ -2,16 +2,17 @@
 
 use serde_json::{Value, json};
 
-use crate::api::lists::{List, Page, Paging};
+use crate::api::lists::{List, Page};
 use crate::api::manage::people::{
-    self, Ended, NewUserBody, OfUser, ShownSession, ShownUser, UserPatchBody,
+    self, Ended, NewUserBody, ShownSession, ShownUser, UserPatchBody,
 };
 use crate::api::manage::tokens::{self, NewToken, NewTokenBody, ShownToken};
-use crate::api::operate::audit::{self, AuditParameters, ShownEntry};
+use crate::api::operate::audit::{self, ShownEntry};
 use crate::api::operate::diagnostics;
 use crate::api::routes::route::{ADMIN, Area, Route, delete, get, patch, post};
 use crate::broker::people::LINK_LIFE;
 use crate::model::limits::AUDIT_ROWS_MAX;
+use crate::wire::query::{AuditParameters, Paging, SessionParameters};
 
 pub(crate) fn area() -> Area {
     Area {
@@ -80,13 +81,13 @@ fn sessions() -> [Route; 3] {
         get("/everpost/sessions", ADMIN, people::list_sessions)
             .doc("listSessions", "List sessions")
             .says("Who is signed in, and from where.")
-            .query::<OfUser>()
+            .query::<SessionParameters>()
             .answers::<List<ShownSession>>(200, "The sessions.")
             .rejects(404, "There is no such user."),
         post("/everpost/sessions/end", ADMIN, people::end_sessions)
             .doc("endSessions", "End sessions")
             .says("Those of one user, or all.")
-            .query::<OfUser>()
+            .query::<SessionParameters>()
             .answers::<Ended>(200, "How many have ended.")
             .rejects(404, "There is no such user."),
         delete("/everpost/sessions/{id}", ADMIN, people::end_session)

@@ -3,10 +3,11 @@
 use serde_json::{Value, json};
 
 use crate::api::ApiState;
-use crate::api::lists::{Page, Paging};
+use crate::api::lists::Page;
 use crate::api::operate::replays;
 use crate::api::routes::route::{Area, OPERATOR, Route, VIEWER, get, post};
 use crate::model::limits::{REPLAY_BACKLOG_MAX, REPLAY_JOBS_MAX};
+use crate::wire::query::Paging;
 use crate::wire::resource::ShownReplay;
 use crate::wire::resource::bodies::Replay;
 use axum::handler::Handler;

@@ -24,6 +24,7 @@ use crate::model::access::Secret;
 use crate::model::audit::Caller;
 use crate::store::accounts::Role;
 use crate::store::{DataDir, DataDirError};
+use crate::wire::query::SessionParameters;
 
 const USERS: [&str; 2] = ["everpost", "users"];
 const SESSIONS: [&str; 2] = ["everpost", "sessions"];
@@ -69,16 +70,9 @@ enum AdminCommand {
     /// Delete a user
     Delete { name: String },
     /// List who is signed in
-    Sessions {
-        /// The sessions of this user
-        #[arg(long)]
-        user: Option<String>,
-    },
+    Sessions(SessionParameters),
     /// End sessions: all of them, or those of one user
-    EndSessions {
-        #[arg(long)]
-        user: Option<String>,
-    },
+    EndSessions(SessionParameters),
 }
 
 #[derive(ValueEnum, Clone, Copy, Debug, Serialize)]
@@ -154,17 +148,16 @@ impl AdminArgs {
                 patch(&server()?, &name, json!({ "hasSecondFactor": false })).await
             }
             AdminCommand::Delete { name } => server()?.delete(USERS).remove("user", &name).await,
-            AdminCommand::Sessions { user } => {
+            AdminCommand::Sessions(of) => {
                 let server = server()?;
-                let sessions = server.get(SESSIONS).query(json!({ "user": user }));
-                sessions.show(SESSION_LIST).await
+                server.get(SESSIONS).query(of).show(SESSION_LIST).await
             }
-            AdminCommand::EndSessions { user } => {
+            AdminCommand::EndSessions(of) => {
                 let server = server()?;
                 let ended =
                     |ended: &Value, _| format!("sessions ended: {}\n", text(ended, "/ended"));
                 let request = server.post(SESSIONS).at("end");
-                request.query(json!({ "user": user })).show(ended).await
+                request.query(of).show(ended).await
             }
         }
     }

@@ -3,19 +3,19 @@
 use clap::Args;
 use serde_json::Value;
 
-use crate::app::cli::filters::{AuditFilter, Page};
 use crate::app::cli::output::{items, text};
 use crate::app::cli::request::{Run, Server};
 use crate::app::cli::table::Cell::{Of, Text, Time, Word};
 use crate::app::cli::table::List;
 use crate::model::audit::Actor;
+use crate::wire::query::{AuditParameters, Paging};
 
 #[derive(Args, Debug)]
 pub(super) struct AuditArgs {
     #[command(flatten)]
-    filter: AuditFilter,
+    filter: AuditParameters,
     #[command(flatten)]
-    page: Page,
+    page: Paging,
 }
 
 impl Run for AuditArgs {

@@ -5,7 +5,6 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use crate::app::cli::filters::{EventFilter, Page};
 use crate::app::cli::json_layout::laid_out;
 use crate::app::cli::output::{Screen, items, printable, text};
 use crate::app::cli::request::{Run, Server};
@@ -13,6 +12,7 @@ use crate::app::cli::table::Cell::{Text, Time, Word};
 use crate::app::cli::table::{Lines, List};
 use crate::app::cli::timeline::{held, timeline};
 use crate::base::{Clock, Timestamp};
+use crate::wire::query::{EventParameters, Paging};
 
 #[derive(Subcommand, Debug)]
 pub(super) enum EventsCommand {
@@ -42,9 +42,9 @@ pub(super) enum EventsCommand {
 #[derive(Args, Debug)]
 pub(super) struct Search {
     #[command(flatten)]
-    filter: EventFilter,
+    filter: EventParameters,
     #[command(flatten)]
-    page: Page,
+    page: Paging,
 }
 
 impl Run for EventsCommand {

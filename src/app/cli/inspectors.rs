@@ -6,13 +6,13 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use crate::app::cli::filter::{name_and_value, object};
-use crate::app::cli::filters::Page;
 use crate::app::cli::output::{Screen, View, number, printable, text};
 use crate::app::cli::receive::ResponseArgs;
 use crate::app::cli::request::{Run, Server};
 use crate::app::cli::table::Cell::{Of, Text, Time, Word};
 use crate::app::cli::table::{Details, Lines, List};
 use crate::base::human::span;
+use crate::wire::query::Paging;
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
@@ -34,7 +34,7 @@ pub(super) enum InspectorsCommand {
     Requests {
         inspector: String,
         #[command(flatten)]
-        page: Page,
+        page: Paging,
     },
     /// Show one request with its headers and its body
     Request {

@@ -15,7 +15,6 @@ mod doctor;
 mod events;
 mod explain;
 mod filter;
-mod filters;
 mod healthcheck;
 mod inspectors;
 mod json_layout;
@@ -55,6 +54,7 @@ use self::confirm::Misuse;
 use self::request::{Group, Remote};
 use crate::app::config::ConfigFaults;
 use crate::store::StoreError;
+use crate::wire::query::StorageParameters;
 
 /// The exit code for a command that was understood but failed.
 const FAILED: u8 = 1;
@@ -98,7 +98,7 @@ enum Command {
     #[command(after_help = inspectors::EXAMPLES)]
     Inspectors(Remote<Group<inspectors::InspectorsCommand>>),
     /// Show how large the database is, how long it keeps what, and what would be deleted now; deletes nothing
-    Storage(Remote<storage::StorageArgs>),
+    Storage(Remote<StorageParameters>),
     /// Explain which event subscriptions receive an event, clause by clause
     Explain(Remote<explain::ExplainArgs>),
     /// List and show publish requests that were rejected

@@ -3,20 +3,20 @@
 use clap::Subcommand;
 use serde_json::Value;
 
-use crate::app::cli::filters::{Page, RejectionFilter};
 use crate::app::cli::output::{Screen, View, printable, text};
 use crate::app::cli::request::{Run, Server};
 use crate::app::cli::table::Cell::{Of, Text, Time, Word};
 use crate::app::cli::table::{Details, List};
+use crate::wire::query::{Paging, RejectionParameters};
 
 #[derive(Subcommand, Debug)]
 pub(super) enum RejectedCommand {
     /// List rejected requests, newest first
     List {
         #[command(flatten)]
-        filter: RejectionFilter,
+        filter: RejectionParameters,
         #[command(flatten)]
-        page: Page,
+        page: Paging,
     },
     /// Show one rejected request and the beginning of its body
     Show {

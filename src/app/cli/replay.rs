@@ -8,12 +8,12 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use crate::app::cli::confirm::confirm;
-use crate::app::cli::filters::{DeadLetterFilter, Page};
 use crate::app::cli::output::{Screen, items, number, plural, text};
 use crate::app::cli::progress::Progress;
 use crate::app::cli::request::{Run, Server, given};
 use crate::app::cli::table::Cell::{Of, Text, Time, Word};
 use crate::app::cli::table::{Lines, List};
+use crate::wire::query::{DeadLetterParameters, Paging};
 
 const PATH: [&str; 2] = ["everpost", "replays"];
 
@@ -28,7 +28,7 @@ pub(super) enum ReplayCommand {
     /// Resubmit the dead letters, or the delivered events, that match the flags
     Start(Box<Start>),
     /// List replay jobs, newest first
-    List(Page),
+    List(Paging),
     /// Show one replay job, and follow it while it runs
     Show {
         /// Number of the replay job
@@ -60,7 +60,7 @@ pub(super) struct Start {
     #[arg(long, requires = "subscription")]
     delivered: bool,
     #[command(flatten)]
-    filter: DeadLetterFilter,
+    filter: DeadLetterParameters,
     #[command(flatten)]
     target: TargetArgs,
     #[command(flatten)]

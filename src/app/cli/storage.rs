@@ -1,7 +1,5 @@
 //! `everpost storage`: how large the database is, and what retention deletes of it.
 
-use clap::Args;
-use serde::Serialize;
 use serde_json::Value;
 
 use crate::app::cli::output::{moment, text};
@@ -9,19 +7,9 @@ use crate::app::cli::request::{Run, Server};
 use crate::app::cli::table::Cell::{Of, Text};
 use crate::app::cli::table::Details;
 use crate::base::human::{bytes, date_time};
+use crate::wire::query::StorageParameters;
 
-#[derive(Args, Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct StorageArgs {
-    /// Show what would be deleted if delivered events were kept for so many hours
-    #[arg(long, value_name = "N")]
-    hours: Option<u64>,
-    /// Show what would be deleted if dead letters were kept for so many hours
-    #[arg(long, value_name = "N")]
-    dead_letter_hours: Option<u64>,
-}
-
-impl Run for StorageArgs {
+impl Run for StorageParameters {
     async fn run(self, server: &Server) -> anyhow::Result<()> {
         let request = server.get(["everpost", "storage"]);
         request.query(self).show(STORAGE).await

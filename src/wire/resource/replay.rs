@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use schemars::{JsonSchema, Schema};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -22,6 +22,7 @@ use crate::model::replay::{
     NotResubmitted, ReplayJob, ReplaySource, ReplayState, ReplayTarget, Replayed,
 };
 use crate::model::subscription::SubscriptionId;
+use crate::wire::query::{DeadLetterParameters, nothing_required};
 
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
@@ -40,33 +41,8 @@ pub(crate) struct Replay {
 #[schemars(transform = nothing_required)]
 struct Source {
     kind: Replayed,
-    filter: Filter,
-}
-
-/// The deliveries to which everything applies; an empty filter matches them all.
-#[derive(Default, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-#[schemars(rename = "DeadLetterFilter", extend("x-rule" = "replayFilter"))]
-#[schemars(transform = nothing_required)]
-struct Filter {
-    topic: Option<String>,
-    /// Together with its topic.
-    subscription: Option<String>,
-    reason: Option<String>,
-    /// Of the last attempt.
-    outcome: Option<Outcome>,
-    /// HTTP status of the last attempt.
-    #[schemars(range(min = 100, max = 999))]
-    status: Option<u16>,
-    /// Exactly, or its beginning when it ends in `*`.
-    r#type: Option<String>,
-    /// Exactly, or its beginning when it ends in `*`.
-    subject: Option<String>,
-    /// Ended at this moment or later.
-    from: Option<Timestamp>,
-    /// Ended before this moment.
-    to: Option<Timestamp>,
-    text: Option<String>,
+    #[schemars(skip_serializing_if = "DeadLetterParameters::is_empty")]
+    filter: DeadLetterParameters,
 }
 
 /// Where deliveries are replayed: to their own subscription, as new events to a topic, or to a webhook
@@ -102,16 +78,11 @@ struct Resubmission {
     target: Target,
 }
 
-/// Answers leave out what was not given, too.
-fn nothing_required(schema: &mut Schema) {
-    schema.remove("required");
-}
-
 impl Default for Source {
     fn default() -> Self {
         Self {
             kind: Replayed::DeadLetters,
-            filter: Filter::default(),
+            filter: DeadLetterParameters::default(),
         }
     }
 }
@@ -172,7 +143,7 @@ pub fn parse_target(
     target.find(context.registry)
 }
 
-impl Filter {
+impl DeadLetterParameters {
     fn find(self, registry: &Registry) -> Result<DeadLetterFilter, InvalidResource> {
         let topic = self.topic.map(|name| topic(&name, registry)).transpose();
         let topic = topic.map_err(|problem| InvalidResource::of("topic", problem))?;
@@ -185,12 +156,12 @@ impl Filter {
             subscription: subscription
                 .map_err(|problem| InvalidResource::of("subscription", problem))?,
             reason: self.reason,
-            outcome: self.outcome,
+            outcome: parsed("outcome", self.outcome, Outcome::from_name)?,
             status: self.status,
-            event_type: self.r#type,
+            event_type: self.event_type,
             subject: self.subject,
-            from: self.from,
-            to: self.to,
+            from: parsed("from", self.from, |text| text.parse().ok())?,
+            to: parsed("to", self.to, |text| text.parse().ok())?,
             text: self.text.map(TextSearch::everywhere),
         })
     }
@@ -208,6 +179,17 @@ impl Target {
             (TargetKind::Subscription | TargetKind::Url, ..) => Ok(ReplayTarget::Subscription),
         }
     }
+}
+
+/// Parses a text that the schema permits.
+fn parsed<T>(
+    name: &str,
+    text: Option<String>,
+    parse: impl Fn(&str) -> Option<T>,
+) -> Result<Option<T>, InvalidResource> {
+    let parse =
+        |text: String| parse(&text).ok_or_else(|| InvalidResource::of(name, "it cannot be read"));
+    text.map(parse).transpose()
 }
 
 fn topic<'a>(name: &str, registry: &'a Registry) -> Result<&'a TopicEntry, String> {

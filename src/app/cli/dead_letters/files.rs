@@ -13,7 +13,6 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use crate::app::cli::dead_letters::PATH;
-use crate::app::cli::filters::DeadLetterFilter;
 use crate::app::cli::output::{Screen, items, moment, note, number, text};
 use crate::app::cli::request::Server;
 use crate::base::Timestamp;
@@ -21,6 +20,7 @@ use crate::model::delivery::DeliveryId;
 use crate::model::limits::{BLOB_RECORDS_MAX, IMPORT_BYTES_MAX};
 use crate::model::name::{SubscriptionName, TopicName};
 use crate::wire::dead_letter_blob::{self, BlobTitle};
+use crate::wire::query::{DeadLetterParameters, ImportParameters};
 
 /// Dead letters that are asked for at once.
 const PAGE: u32 = 200;
@@ -38,7 +38,7 @@ pub(in crate::app::cli) struct Export {
     #[arg(long, value_name = "DIR")]
     dir: PathBuf,
     #[command(flatten)]
-    filter: DeadLetterFilter,
+    filter: DeadLetterParameters,
 }
 
 /// Which files, and where to.
@@ -47,12 +47,8 @@ pub(in crate::app::cli) struct Import {
     /// Files, and directories with files below them, whose names end in .json
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
-    /// Topic that gets the events
-    #[arg(long)]
-    topic: String,
-    /// Its only event subscription that gets them, whatever its filter says
-    #[arg(long)]
-    subscription: Option<String>,
+    #[command(flatten)]
+    target: ImportParameters,
     /// Apply instead of only counting
     #[arg(long)]
     yes: bool,
@@ -141,8 +137,7 @@ impl Import {
         let (mut done, mut repeated) = (0, 0);
         for (index, file) in files.iter().enumerate() {
             let (blob, records) = read(file)?;
-            let to = json!({ "topic": self.topic, "subscription": self.subscription });
-            let request = server.post(PATH).at("import").query(to);
+            let request = server.post(PATH).at("import").query(&self.target);
             let answer = request.body("application/json", blob).send().await;
             let answer = answer.with_context(|| format!("{} was not imported", file.display()))?;
             done += number(&answer, "/imported");
@@ -242,8 +237,10 @@ mod tests {
         }
         let import = Import {
             paths: vec![root.path().to_owned()],
-            topic: "orders".to_owned(),
-            subscription: None,
+            target: ImportParameters {
+                topic: "orders".to_owned(),
+                subscription: None,
+            },
             yes: false,
         };
         let files = import.files().expect("files");

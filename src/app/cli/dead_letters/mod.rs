@@ -14,13 +14,13 @@ use serde_json::{Value, json};
 use self::files::{Export, Import};
 use self::resubmit::Resubmit;
 use crate::app::cli::events::EventWithData;
-use crate::app::cli::filters::{DeadLetterFilter, Page};
 use crate::app::cli::output::{Screen, note, number, plural, text};
 use crate::app::cli::request::{Run, Server, given};
 use crate::app::cli::table::Cell::{Of, Text, Time, Word};
 use crate::app::cli::table::List;
 use crate::app::cli::timeline::timeline;
 use crate::base::{Clock, Timestamp};
+use crate::wire::query::{DeadLetterParameters, Paging};
 use crate::wire::service_bus::address::queue_path;
 use crate::wire::service_bus::sas::{RULE, sign};
 
@@ -31,9 +31,9 @@ pub(super) enum DeadLettersCommand {
     /// List dead letters, newest first
     List {
         #[command(flatten)]
-        filter: DeadLetterFilter,
+        filter: DeadLetterParameters,
         #[command(flatten)]
-        page: Page,
+        page: Paging,
     },
     /// Show one dead letter, its event and every attempt
     Show {
@@ -45,12 +45,12 @@ pub(super) enum DeadLettersCommand {
     /// With --json each is an object on a line of its own.
     Watch {
         #[command(flatten)]
-        filter: DeadLetterFilter,
+        filter: DeadLetterParameters,
     },
     /// Count dead letters
     Count {
         #[command(flatten)]
-        filter: DeadLetterFilter,
+        filter: DeadLetterParameters,
     },
     /// Print a shared access signature of Service Bus for one queue of dead letters
     ///
@@ -61,7 +61,7 @@ pub(super) enum DeadLettersCommand {
     /// Without --yes it only counts them. Those that a receiver has locked stay.
     Purge {
         #[command(flatten)]
-        filter: DeadLetterFilter,
+        filter: DeadLetterParameters,
         /// All dead letters, where there is no filter
         #[arg(long)]
         all: bool,
@@ -148,7 +148,7 @@ impl Token {
 }
 
 /// A purge has to say what it means.
-fn purge_filter(filter: &DeadLetterFilter, all: bool) -> anyhow::Result<Value> {
+fn purge_filter(filter: &DeadLetterParameters, all: bool) -> anyhow::Result<Value> {
     let filter = given(filter);
     match (filter.is_empty(), all) {
         (true, false) => bail!("a purge needs a filter, or --all where all dead letters are meant"),
@@ -267,14 +267,14 @@ DELIVERY  DEAD-LETTERED (UTC)  SUBSCRIPTION    REASON                           
 
     #[test]
     fn a_purge_needs_a_filter_or_all() {
-        let filter = DeadLetterFilter {
+        let filter = DeadLetterParameters {
             topic: Some("orders".to_owned()),
-            ..DeadLetterFilter::default()
+            ..DeadLetterParameters::default()
         };
         let topic = json!({ "topic": "orders" });
         assert_eq!(purge_filter(&filter, false).expect("a filter"), topic);
         assert!(purge_filter(&filter, true).is_err());
-        let none = DeadLetterFilter::default();
+        let none = DeadLetterParameters::default();
         assert!(purge_filter(&none, false).is_err());
         let all = json!({ "all": true });
         assert_eq!(purge_filter(&none, true).expect("all"), all);

@@ -9,11 +9,11 @@ use serde_json::{Value, json};
 use crate::app::cli::body;
 use crate::app::cli::confirm::Misuse;
 use crate::app::cli::dead_letters::PATH;
-use crate::app::cli::filters::DeadLetterFilter;
 use crate::app::cli::output::{Screen, items, text};
 use crate::app::cli::replay::{How, TargetArgs, begin};
 use crate::app::cli::request::{Server, given};
 use crate::model::limits::{REPLAY_BATCH_MAX, REPLAY_REQUESTS_MAX};
+use crate::wire::query::DeadLetterParameters;
 
 #[derive(Args, Debug)]
 pub(in crate::app::cli) struct Resubmit {
@@ -23,7 +23,7 @@ pub(in crate::app::cli) struct Resubmit {
     #[arg(long, conflicts_with = "deliveries")]
     all: bool,
     #[command(flatten)]
-    filter: DeadLetterFilter,
+    filter: DeadLetterParameters,
     #[command(flatten)]
     target: TargetArgs,
     /// Send the event in this file in place of the original: JSON in the input schema of its topic;

@@ -9,11 +9,11 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::app::cli::dead_letters::{DEAD_LETTERS, PATH};
-use crate::app::cli::filters::DeadLetterFilter;
 use crate::app::cli::output::{items, moment, note, print};
 use crate::app::cli::request::{Server, given};
 use crate::app::interrupt::interrupted;
 use crate::base::Timestamp;
+use crate::wire::query::DeadLetterParameters;
 
 /// The pause between two looks.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -41,7 +41,7 @@ struct Watch {
 /// Prints what comes, and ends with Ctrl-C.
 pub(super) async fn until_interrupted(
     server: &Server,
-    filter: DeadLetterFilter,
+    filter: DeadLetterParameters,
 ) -> anyhow::Result<()> {
     let since = match &filter.from {
         Some(from) => from.parse()?,
@@ -76,7 +76,11 @@ impl Watch {
         self.began_at.max(self.last_at - OVERLAP)
     }
 
-    async fn go_on(&mut self, server: &Server, filter: &DeadLetterFilter) -> anyhow::Result<()> {
+    async fn go_on(
+        &mut self,
+        server: &Server,
+        filter: &DeadLetterParameters,
+    ) -> anyhow::Result<()> {
         let mut filter = given(filter);
         loop {
             filter.insert("from".to_owned(), self.since().to_string().into());
