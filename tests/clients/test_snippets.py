@@ -147,4 +147,5 @@ def test_pasted_texts_publish_to_a_namespace_and_pull_from_it(
         acknowledge = snippet(administrator.get(audit), "curl to acknowledge")
         settled = json.loads(run("curl", acknowledge.replace("TOKEN", token), key))
         assert settled["succeededLockTokens"] == [token]
-    assert "Nothing lies in the queue." in administrator.get(audit)
+    page = administrator.get(audit)
+    assert 'id="queue"' in page and 'id="queued"' not in page

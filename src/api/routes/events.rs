@@ -17,7 +17,7 @@ use crate::wire::query::{EventParameters, Paging, RejectionParameters, StoragePa
 pub(crate) fn area() -> Area {
     Area {
         name: "Events and deliveries",
-        description: "What was published and what became of it: rows, counters, and the room that they take.",
+        description: "What was published and what became of it: rows, counters and storage.",
         routes: routes(),
     }
 }
