@@ -239,15 +239,21 @@ impl Chart {
         let foot = self.y(0.0);
         let (mut line, mut area) = (String::new(), String::new());
         for run in runs(values) {
-            let point = |(index, value): (usize, f64)| {
-                let x = (index as f64 + 0.5) * 100.0 / values.len() as f64;
+            let point = |index: f64, value: f64| {
+                let x = index * 100.0 / values.len() as f64;
                 format!("{x:.2} {:.1}", self.y(scale.share(value)))
             };
-            let points: Vec<String> = run.iter().copied().map(point).collect();
+            let points: Vec<String> = match run.as_slice() {
+                // A line has no length here, so half of the slot is drawn.
+                [(index, value)] => [0.25, 0.75]
+                    .map(|part| point(*index as f64 + part, *value))
+                    .into(),
+                run => run
+                    .iter()
+                    .map(|(index, value)| point(*index as f64 + 0.5, *value))
+                    .collect(),
+            };
             let _ = write!(line, "M{}", points.join("L"));
-            if let [only] = points.as_slice() {
-                let _ = write!(line, "L{only}"); // a dot, by its round ends
-            }
             let x = |at: Option<&String>| {
                 let at = at.and_then(|at| at.split(' ').next());
                 at.unwrap_or_default().to_owned()
@@ -469,7 +475,7 @@ mod tests {
             .line(&scale, key, &values);
         assert_eq!(
             chart.curves[0].line,
-            "M12.50 18.0L37.50 70.0M87.50 122.0L87.50 122.0"
+            "M12.50 18.0L37.50 70.0M81.25 122.0L93.75 122.0"
         );
         assert!(
             chart.curves[0]
