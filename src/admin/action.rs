@@ -154,7 +154,7 @@ impl<S: Subject> Action<S> {
     async fn carry_out(&self, site: &Site, of: &S, sent: &Submitted) -> PageResult {
         let visitor = &sent.visitor;
         let done = (self.run)(&Call { site, visitor, of }).await?;
-        visitor.tell(done.flash).await?;
+        visitor.flash(done.flash).await?;
         let leads_to = match sent.form.raw(BACK) {
             back if gate::is_page(back) => back.to_owned(),
             _ => done.leads_to.unwrap_or_else(|| of.page()),

@@ -84,10 +84,7 @@ fn what_is_created_is_shown_held_back_counted_and_deleted() {
 
     let of_topic = "--topic orders";
     let create = format!("subscriptions create local {of_topic} --endpoint");
-    let failed = [
-        "the webhook handshake failed: ",
-        "--egress-allow 10.1.2.3/32",
-    ];
+    let failed = ["the webhook did not agree: ", "--egress-allow 10.1.2.3/32"];
     site.check(&format!("{create} http://10.1.2.3/"), 1, &failed);
 
     let paused = "--endpoint http://127.0.0.1:1/ --skip-validation --paused";

@@ -65,7 +65,7 @@ impl<S: Selectable> Bulk<S> {
         let (changed, unchanged): (Vec<_>, Vec<_>) =
             selected.iter().partition(|each| (self.changes)(each));
         if selected.is_empty() {
-            visitor.tell(Flash::failed("Nothing is selected.")).await?;
+            visitor.flash(Flash::failed("Nothing is selected.")).await?;
             return Ok(Redirect::to(S::LIST).into_response());
         }
         let verb = self.action.label;
@@ -97,7 +97,7 @@ impl<S: Selectable> Bulk<S> {
             changed += 1;
         }
         let said = format!("{}: {}.", self.action.label, counted::<S>(changed));
-        visitor.tell(Flash::done(said)).await?;
+        visitor.flash(Flash::done(said)).await?;
         Ok(Redirect::to(S::LIST).into_response())
     }
 }

@@ -111,8 +111,8 @@ pub(crate) async fn change_password(
             site.throttle
                 .succeeded(&visitor.name, client.address)
                 .await?;
-            let told = "Your password has been changed; all other sessions have ended.";
-            visitor.tell(Flash::done(told)).await?;
+            let message = "Your password has been changed; all other sessions have ended.";
+            visitor.flash(Flash::done(message)).await?;
             return Ok(Redirect::to("/admin/account").into_response());
         }
         Err(PeopleError::WrongPassword) => Refusal::of("present", "This is not your password."),
@@ -148,6 +148,6 @@ pub(crate) async fn change_zone(
     let chosen = Some(zone).filter(|zone| !zone.is_empty());
     let accounts = site.people.accounts();
     accounts.set_time_zone(visitor.id, chosen).await?;
-    visitor.tell(Flash::done("Time zone changed.")).await?;
+    visitor.flash(Flash::done("Time zone changed.")).await?;
     Ok(Redirect::to("/admin/account").into_response())
 }

@@ -218,14 +218,14 @@ pub(crate) async fn repair(
     let dead = Some(form.text("delivery")).filter(|id| !id.is_empty());
     let dead = dead.map(delivery_id).transpose()?;
     answer_with(&site, &visitor, &inspector, TAKES).await?;
-    let told = match dead {
+    let message = match dead {
         None => "The inspector answers 200 from now on.".to_owned(),
         Some(id) => {
             let fresh = site.broker.resubmit(&visitor.caller, id).await?;
             format!("Dead letter {id} has been resubmitted as delivery {fresh}.")
         }
     };
-    visitor.tell(Flash::done(told)).await?;
+    visitor.flash(Flash::done(message)).await?;
     Ok(Redirect::to(&done.page("refuse")).into_response())
 }
 

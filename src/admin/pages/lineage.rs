@@ -179,7 +179,7 @@ mod tests {
         words.split_whitespace().collect::<Vec<_>>().join(" ")
     }
 
-    fn told(line: &LineageRow) -> String {
+    fn message(line: &LineageRow) -> String {
         words(&Resubmitted::new(line).to_string())
     }
 
@@ -194,7 +194,7 @@ mod tests {
             ..line()
         };
         assert_eq!(
-            told(&own),
+            message(&own),
             "Resubmitted as delivery 5 at 1970-01-01 00:00:00."
         );
         let edited = LineageRow {
@@ -203,7 +203,7 @@ mod tests {
             ..own.clone()
         };
         assert_eq!(
-            told(&edited),
+            message(&edited),
             "Resubmitted as delivery 5 of the edited event 9 at 1970-01-01 00:00:00."
         );
         let topic = LineageRow {
@@ -213,17 +213,17 @@ mod tests {
             ..line()
         };
         assert_eq!(
-            told(&topic),
+            message(&topic),
             "Resubmitted as event 9 of the topic audit at 1970-01-01 00:00:00 by replay job 2."
         );
         let gone = LineageRow { as_event, ..line() };
         assert_eq!(
-            told(&gone),
+            message(&gone),
             "Resubmitted as event 9, which is gone by now, at 1970-01-01 00:00:00."
         );
         let plain = LineageRow { url, ..line() };
         assert_eq!(
-            told(&plain),
+            message(&plain),
             "Resubmitted to https://x.example/in at 1970-01-01 00:00:00."
         );
         let edited = LineageRow {
@@ -232,7 +232,7 @@ mod tests {
             ..plain
         };
         assert_eq!(
-            told(&edited),
+            message(&edited),
             "Resubmitted to https://x.example/in as the edited event 9 at 1970-01-01 00:00:00."
         );
     }

@@ -379,7 +379,7 @@ async fn command(
         ReplayState::Completed => "is complete",
         ReplayState::Cancelled => "is cancelled",
     };
-    let told = format!("Replay job {} {word}.", job.id);
-    visitor.tell(Flash::done(told)).await?;
+    let message = format!("Replay job {} {word}.", job.id);
+    visitor.flash(Flash::done(message)).await?;
     Ok(Redirect::to(&replay_page(job.id)).into_response())
 }

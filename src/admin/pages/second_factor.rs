@@ -119,7 +119,7 @@ pub(crate) async fn remove(
     }
     let by = &visitor.caller;
     site.people.remove_second_factor(by, visitor.id).await?;
-    let told = "The second factor is switched off; the password alone signs you in.";
-    visitor.tell(Flash::done(told)).await?;
+    let message = "The second factor is switched off; the password alone signs you in.";
+    visitor.flash(Flash::done(message)).await?;
     Ok(Redirect::to("/admin/account").into_response())
 }

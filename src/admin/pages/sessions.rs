@@ -153,7 +153,7 @@ pub(crate) async fn end(
         "sessions have",
     );
     visitor
-        .tell(Flash::done(format!("{ended} been ended.")))
+        .flash(Flash::done(format!("{ended} been ended.")))
         .await
 }
 
@@ -168,7 +168,7 @@ pub(crate) async fn end_one(
         .end_session(session, visitor.caller.clone())
         .await?;
     visitor
-        .tell(Flash::done("The session has been ended."))
+        .flash(Flash::done("The session has been ended."))
         .await?;
     Ok(Redirect::to("/admin/sessions").into_response())
 }
@@ -190,7 +190,7 @@ pub(crate) async fn end_own(
         .end_session(session, visitor.caller.clone())
         .await?;
     visitor
-        .tell(Flash::done("The session has been ended."))
+        .flash(Flash::done("The session has been ended."))
         .await?;
     Ok(Redirect::to("/admin/account").into_response())
 }

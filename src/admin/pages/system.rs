@@ -148,7 +148,7 @@ pub(crate) async fn check(
         }
         Err(_) => Flash::done("The integrity check is running; load this page again."),
     };
-    visitor.tell(flash).await?;
+    visitor.flash(flash).await?;
     Ok(Redirect::to(&format!("{PATH}#integrity")).into_response())
 }
 
@@ -374,13 +374,13 @@ impl IntegrityText {
             }
             IntegrityCheck::Done { at, took, found } => {
                 text.at = Some(Time::at(*at));
-                text.tell(found, *took);
+                text.show(found, *took);
             }
         }
         text
     }
 
-    fn tell(&mut self, found: &Result<Integrity, StoreError>, took: Duration) {
+    fn show(&mut self, found: &Result<Integrity, StoreError>, took: Duration) {
         let took = print::span(took);
         match found {
             Err(error) => {

@@ -236,8 +236,8 @@ pub(crate) async fn delete(
         .tokens()
         .delete(&visitor.caller, token.id)
         .await?;
-    let told = format!("Token {} has been deleted.", token.name);
-    visitor.tell(Flash::done(told)).await?;
+    let message = format!("Token {} has been deleted.", token.name);
+    visitor.flash(Flash::done(message)).await?;
     Ok(Redirect::to("/admin/tokens").into_response())
 }
 

@@ -233,8 +233,8 @@ pub(crate) async fn change_role(
         role: Some(role),
         ..UserPatch::default()
     };
-    let told = format!("{} has the role {} now.", user.name, role.name());
-    change_user(&site, &visitor, &user, patch, told).await
+    let message = format!("{} has the role {} now.", user.name, role.name());
+    change_user(&site, &visitor, &user, patch, message).await
 }
 
 /// Forbids a user to sign in.
@@ -261,11 +261,11 @@ async fn set_disabled(site: &Site, visitor: &Visitor, id: &str, disabled: bool) 
         disabled: Some(disabled),
         ..UserPatch::default()
     };
-    let told = match disabled {
+    let message = match disabled {
         true => format!("{} is disabled, and every session has ended.", user.name),
         false => format!("{} may sign in again.", user.name),
     };
-    change_user(site, visitor, &user, patch, told).await
+    change_user(site, visitor, &user, patch, message).await
 }
 
 async fn change_user(
@@ -273,16 +273,16 @@ async fn change_user(
     visitor: &Visitor,
     user: &User,
     patch: UserPatch<'_>,
-    told: String,
+    message: String,
 ) -> PageResult {
     let flash = match site.people.change(&visitor.caller, user, patch).await {
-        Ok(()) => Flash::done(told),
+        Ok(()) => Flash::done(message),
         Err(PeopleError::Account(error @ AccountError::LastAdmin)) => {
             Flash::failed(sentence(&error.to_string()))
         }
         Err(error) => return Err(error.into()),
     };
-    visitor.tell(flash).await?;
+    visitor.flash(flash).await?;
     Ok(Redirect::to(&user_page(user.id)).into_response())
 }
 
@@ -306,8 +306,8 @@ pub(crate) async fn remove_second_factor(
     let user = find(&site, &user).await?;
     let by = &visitor.caller;
     site.people.remove_second_factor(by, user.id).await?;
-    let told = format!("{} signs in with the password alone.", user.name);
-    visitor.tell(Flash::done(told)).await?;
+    let message = format!("{} signs in with the password alone.", user.name);
+    visitor.flash(Flash::done(message)).await?;
     Ok(Redirect::to(&user_page(user.id)).into_response())
 }
 
@@ -354,8 +354,8 @@ pub(crate) async fn delete(
     let user = find(&site, &user).await?;
     let (accounts, by) = (site.people.accounts(), visitor.caller.clone());
     accounts.delete_user(user.id, by).await?;
-    let told = format!("User {} has been deleted.", user.name);
-    visitor.tell(Flash::done(told)).await?;
+    let message = format!("User {} has been deleted.", user.name);
+    visitor.flash(Flash::done(message)).await?;
     Ok(Redirect::to("/admin/users").into_response())
 }
 

@@ -77,7 +77,7 @@ fn to_login(method: &Method, uri: &Uri) -> Response {
         } else {
             News::NotSent
         };
-        return news.tell();
+        return news.flash();
     }
     let wanted = uri.path_and_query().map_or("", |wanted| wanted.as_str());
     let wanted = match is_page(wanted) && wanted != "/admin" {

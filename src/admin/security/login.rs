@@ -90,7 +90,7 @@ impl News {
     }
 
     /// To the login form, which says so.
-    pub(crate) fn tell(self) -> Response {
+    pub(crate) fn flash(self) -> Response {
         Redirect::to(&self.path()).into_response()
     }
 
@@ -173,7 +173,7 @@ pub(crate) async fn log_out(
         accounts.sign_out(key, visitor.caller).await?;
     }
     session::forget(&session).await?;
-    Ok(News::SignedOut.tell())
+    Ok(News::SignedOut.flash())
 }
 
 /// Why nobody was signed in.

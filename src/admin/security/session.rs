@@ -145,7 +145,7 @@ impl Visitor {
     }
 
     /// Has `flash` shown on the next page.
-    pub(crate) async fn tell(&self, flash: Flash) -> std::result::Result<(), PageError> {
+    pub(crate) async fn flash(&self, flash: Flash) -> std::result::Result<(), PageError> {
         Ok(self.session.insert(FLASH, flash).await?)
     }
 }

@@ -531,7 +531,7 @@ async fn the_page_of_an_event_says_why_a_subscription_did_not_get_it() {
 async fn a_pasted_event_is_refused_in_plain_words() {
     let (_appliance, mut person) = with_subscription().await;
     const PUBLISH: &str = "/admin/topics/orders/publish";
-    for (events, told) in [
+    for (events, message) in [
         ("", "Nothing is typed here"),
         ("[{\r\n\"id\" 1}]", "Line 2, column 6: a colon is expected"),
         (
@@ -546,7 +546,7 @@ async fn a_pasted_event_is_refused_in_plain_words() {
         person.open(PUBLISH).await;
         let page = person.send(PUBLISH, &[("events", events)]).await;
         assert_eq!(page.status, StatusCode::UNPROCESSABLE_ENTITY);
-        page.expect(&[told]);
+        page.expect(&[message]);
         assert!(!page.body.contains("Unexpected token"), "{}", page.body);
     }
 }

@@ -265,8 +265,8 @@ impl Responder for Webhooks {
         if request.url.path() == "/refused" {
             return Err(TransportError::Socket("connection refused".to_owned()));
         }
-        let told = self.answers.lock().unwrap().pop_front();
-        Ok(told.unwrap_or_else(|| ok(String::new())))
+        let message = self.answers.lock().unwrap().pop_front();
+        Ok(message.unwrap_or_else(|| ok(String::new())))
     }
 }
 

@@ -248,7 +248,7 @@ pub(crate) async fn delete_subscription(
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
-/// What else a deletion is told (an extension).
+/// Options of a deletion (an extension).
 #[derive(Deserialize, JsonSchema)]
 pub(crate) struct Deletion {
     /// What becomes of pending deliveries.

@@ -13,7 +13,7 @@ const PLAIN: &str = "text/plain";
 pub(crate) fn area(options: &ApiOptions) -> Area {
     Area {
         name: "Appliance",
-        description: "Health, metrics, the links that webhooks agree by, and this document.",
+        description: "Health, metrics, validation links, and this document.",
         routes: routes(options),
     }
 }
@@ -26,35 +26,35 @@ fn routes(options: &ApiOptions) -> Vec<Route> {
     };
     let validated = |route: Route, id| {
         route
-            .doc(id, "Agree to a webhook's subscription")
+            .doc(id, "Confirm a webhook validation")
             .says(
-                "The link of a validation event, for receivers that agree by hand, and the callback of \
-                 a CloudEvents handshake. Whoever knows the code may agree.",
+                "The link in a validation event, for receivers that confirm it manually, and the callback of \
+                 a CloudEvents handshake. The code is the only credential.",
             )
             .query::<HandshakeCode>()
             .header(
                 "WebHook-Allowed-Rate",
                 "integer",
-                "Requests a minute that the receiver allows; without one, none is kept.",
+                "Requests per minute that the receiver allows; optional.",
             )
-            .answers_as::<String>(200, "The webhook has agreed.", PLAIN)
+            .answers_as::<String>(200, "The webhook is validated.", PLAIN)
             .rejects(404, "No handshake is open with this code.")
             .rejects(503, "It cannot be stored right now.")
     };
     vec![
         get("/", Access::Public, front_page)
             .otherwise(error::no_such_path)
-            .doc("getFrontPage", "Go to the admin pages")
-            .says("People who open the appliance in a browser are led to the admin pages.")
+            .doc("getFrontPage", "Redirect to the admin pages")
+            .says("Sends browsers to the admin pages.")
             .answers_nothing(303, "The admin pages are at `Location`.")
             .with_headers(&[("Location", "The path of the admin pages.")]),
-        get("/healthz", Access::Public, health::healthz).doc("getHealth", "Ask whether the process answers")
-            .says("For supervisors that restart what does not answer.")
+        get("/healthz", Access::Public, health::healthz).doc("getHealth", "Check liveness")
+            .says("For supervisors that restart a process that does not respond.")
             .answers_as::<String>(200, "It does.", PLAIN),
-        get("/readyz", Access::Public, health::readyz).doc("getReadiness", "Ask whether events can be taken")
+        get("/readyz", Access::Public, health::readyz).doc("getReadiness", "Check readiness")
             .says("For load balancers: tries to write, and gives the reasons if it cannot.")
-            .answers::<Readiness>(200, "Events can be taken.")
-            .answers::<Readiness>(503, "They cannot, for these reasons."),
+            .answers::<Readiness>(200, "Events are accepted.")
+            .answers::<Readiness>(503, "Events are not accepted, for these reasons."),
         validated(get("/validate", Access::Public, validate::confirm), "confirmValidation"),
         validated(post("/validate", Access::Public, validate::confirm), "confirmValidationByPost"),
         get("/metrics", metrics, health::metrics).doc("getMetrics", "Scrape metrics")

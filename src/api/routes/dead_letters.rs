@@ -41,7 +41,7 @@ fn routes(publish_bytes_max: usize) -> Vec<Route> {
         get("/everpost/deadLetters/{id}", OPERATOR, records::get_dead_letter).doc("getDeadLetter", "Get a dead letter")
             .says("With its event, its attempts and the record that Azure would have stored.")
             .answers::<DeadLetterBody>(200, "The dead letter."),
-        post("/everpost/deadLetters/purge", ADMIN, dead_letters::purge).doc("purgeDeadLetters", "Remove dead letters")
+        post("/everpost/deadLetters/purge", ADMIN, dead_letters::purge).doc("purgeDeadLetters", "Purge dead letters")
             .says(format!(
                 "Up to {NUMBERS_MAX} a request; what a receiver holds stays. Needs a filter, or \
                  `all=true`."
@@ -50,21 +50,21 @@ fn routes(publish_bytes_max: usize) -> Vec<Route> {
             .query::<PurgeParameters>()
             .answers::<Purged>(200, "What was removed.")
             .rejects(404, missing),
-        post("/everpost/deadLetters/{id}/resubmit", OPERATOR, resubmit::one).doc("resubmitDeadLetter", "Send a dead letter again")
+        post("/everpost/deadLetters/{id}/resubmit", OPERATOR, resubmit::one).doc("resubmitDeadLetter", "Resubmit a dead letter")
             // An edited event is as large as a published one.
             .bytes_max(publish_bytes_max)
-        .says("With attempts and time to live starting afresh, to where it was or elsewhere, edited or not.")
+        .says("Attempts and time to live start again. The target can be another one, and the event can be edited.")
         .may_take::<OneBody>(json!({ "target": { "kind": "Subscription" } }))
         .answers::<ShownResubmitted>(200, "What it has become.")
         .rejects(409, "It is no dead letter any more, a receiver holds it, or it cannot be sent.")
         .rejects(502, "The URL did not take it."),
-        post("/everpost/deadLetters/resubmit", OPERATOR, resubmit::selection).doc("resubmitDeadLetters", "Send several dead letters again")
+        post("/everpost/deadLetters/resubmit", OPERATOR, resubmit::selection).doc("resubmitDeadLetters", "Resubmit dead letters")
         .says(format!(
             "At most {REPLAY_BATCH_MAX}, or {REPLAY_REQUESTS_MAX} to a URL; a replay job is for more."
         ))
         .takes::<SelectionBody>(json!({ "deliveryIds": [1, 2] }))
         .answers::<List<Outcome>>(200, "What came of each."),
-        post("/everpost/deadLetters/import", ADMIN, import::import).doc("importDeadLetters", "Take in dead letters from storage")
+        post("/everpost/deadLetters/import", ADMIN, import::import).doc("importDeadLetters", "Import dead letters from storage")
             .bytes_max(IMPORT_BYTES_MAX)
         .says(format!(
             "Publishes the events of one blob of dead letters, Azure's or ours, all or none; up to \

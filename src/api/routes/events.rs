@@ -44,7 +44,7 @@ fn routes() -> Vec<Route> {
         .takes::<SendBody>(json!({ "subscription": "billing" }))
         .answers::<Sent>(200, "It is due.")
         .rejects(409, "The event subscription has got it already, or does not want it."),
-        post("/everpost/deliveries/{id}/tryNow", OPERATOR, deliveries::try_now).doc("tryDeliveryNow", "Try a delivery now")
+        post("/everpost/deliveries/{id}/tryNow", OPERATOR, deliveries::try_now).doc("tryDeliveryNow", "Retry a delivery now")
         .says("Makes a pending delivery due at once, whatever its schedule says.")
         .answers::<Tried>(200, "It is due, or held back.")
         .rejects(409, "It is not pending, or a receiver holds it."),
@@ -65,13 +65,13 @@ fn routes() -> Vec<Route> {
             .says("How the deliveries of each event subscription stand.")
             .query::<CountsFilter>()
             .answers::<List<Counts>>(200, "The counts."),
-        get("/everpost/traffic", VIEWER, counts::list_traffic).doc("listTraffic", "Count what happened when")
+        get("/everpost/traffic", VIEWER, counts::list_traffic).doc("listTraffic", "Get traffic over time")
             .says("A series of slots of equal length, up to now.")
             .query::<TrafficFilter>()
             .answers::<Traffic>(200, "The slots, the oldest first.")
             .rejects(404, "There is no such topic or event subscription."),
-        get("/everpost/storage", VIEWER, storage::show).doc("getStorage", "Ask for sizes and ages")
-            .says("How large the store is, how long it keeps what, and what would go now. Deletes nothing.")
+        get("/everpost/storage", VIEWER, storage::show).doc("getStorage", "Get storage and retention")
+            .says("Database size, retention, and what would be deleted now. Deletes nothing.")
             .query::<StorageParameters>()
             .answers::<Storage>(200, "The sizes."),
     ]

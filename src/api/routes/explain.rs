@@ -17,7 +17,7 @@ pub(crate) fn area(options: &ApiOptions) -> Area {
         .saturating_add(MANAGEMENT_BYTES_MAX);
     Area {
         name: "Explanations",
-        description: "Who gets an event, who does not, and what another filter would do.",
+        description: "Which event subscriptions an event matches, and what another filter would match.",
         routes: routes(pasted_bytes_max),
     }
 }

@@ -13,7 +13,7 @@ use crate::wire::resource::{InspectedRow, ShownInspector, ShownRequest};
 pub(crate) fn area() -> Area {
     Area {
         name: "Inspectors",
-        description: "Webhooks inside the appliance that answer as they are told and show what they got.",
+        description: "Webhooks inside the appliance with a response of your choice, which show the requests that they received.",
         routes: routes(),
     }
 }
@@ -48,11 +48,11 @@ fn routes() -> Vec<Route> {
             OPERATOR,
             inspectors::clear,
         )
-        .doc("clearInspector", "Forget an inspector's requests")
+        .doc("clearInspector", "Delete the requests of an inspector")
         .says("The inspector itself stays.")
         .answers::<inspectors::Cleared>(200, "How many there were."),
         get(requests, OPERATOR, inspectors::requests)
-            .doc("listInspectedRequests", "List what an inspector got")
+            .doc("listInspectedRequests", "List the requests of an inspector")
             .says(format!(
                 "The newest first, without headers and bodies. {INSPECTED_REQUESTS_MAX} are kept."
             ))
@@ -63,7 +63,7 @@ fn routes() -> Vec<Route> {
             OPERATOR,
             inspectors::request,
         )
-        .doc("getInspectedRequest", "Get what an inspector got")
+        .doc("getInspectedRequest", "Get a request of an inspector")
         .says(format!(
             "With its headers and up to {INSPECTED_BYTES_MAX} bytes of its body."
         ))

@@ -17,7 +17,7 @@ use crate::wire::query::{AuditParameters, Paging, SessionParameters};
 pub(crate) fn area() -> Area {
     Area {
         name: "People and tokens",
-        description: "Who signs in to the admin pages, the tokens of programs, and what anybody has changed.",
+        description: "Users of the admin pages, API tokens, and the audit log.",
         routes: routes(),
     }
 }
@@ -33,7 +33,7 @@ fn routes() -> Vec<Route> {
         .query::<AuditParameters>()
         .query::<Paging>()
         .answers::<Page<ShownEntry>>(200, "A page of entries.");
-    let bundle = post("/everpost/supportBundle", ADMIN, diagnostics::support_bundle).doc("makeSupportBundle", "Describe the appliance to somebody who is to help")
+    let bundle = post("/everpost/supportBundle", ADMIN, diagnostics::support_bundle).doc("makeSupportBundle", "Create a support bundle")
     .says(
         "Version, settings with their origins, sizes, counts, topics, event subscriptions, the schema of the \
          database and the newest lines of the log, for people to read. Secrets and events are left out, and \
@@ -70,8 +70,8 @@ fn users() -> [Route; 6] {
             .says("With all sessions.")
             .answers_nothing(204, "The user is gone.")
             .rejects(409, "It is the last administrator."),
-        post("/everpost/users/{name}/passwordLink", ADMIN, people::put_link).doc("putPasswordLink", "Make a password link")
-        .says(format!("An older link ends; the new one holds for {days} days."))
+        post("/everpost/users/{name}/passwordLink", ADMIN, people::put_link).doc("putPasswordLink", "Create a password link")
+        .says(format!("Replaces an older link. Valid for {days} days."))
         .answers::<ShownUser>(200, "The user with the link."),
     ]
 }
@@ -106,7 +106,7 @@ fn tokens() -> [Route; 4] {
             .answers::<List<ShownToken>>(200, "The tokens."),
         post(all, ADMIN, tokens::create)
             .doc("createToken", "Create an API token")
-            .says("The answer is the only one that holds the token.")
+            .says("The token is shown in this response only.")
             .takes::<NewTokenBody>(json!({ "name": "deploy", "role": "admin", "days": 90 }))
             .answers::<NewToken>(201, "The token.")
             .rejects(
@@ -119,7 +119,7 @@ fn tokens() -> [Route; 4] {
             .answers::<ShownToken>(200, "The token."),
         delete(one, ADMIN, tokens::delete)
             .doc("deleteToken", "Delete an API token")
-            .says("It opens nothing any more, at once.")
+            .says("It stops working at once.")
             .answers_nothing(204, "It is gone."),
     ]
 }

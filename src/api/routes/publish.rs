@@ -50,8 +50,8 @@ fn routes(bytes_max: usize) -> Vec<Route> {
     ];
     let of_topics = paths.into_iter().flat_map(|(path, id, which)| {
         let answers = options(path, publish::options)
-            .doc(format!("{id}Options"), "Ask for the methods")
-            .says("Answers preflight requests; nobody has to say who they are.")
+            .doc(format!("{id}Options"), "List the allowed methods")
+            .says("Answers preflight requests; needs no credentials.")
             .answers_nothing(200, "The methods are in `Allow`.")
             .with_headers(&[("Allow", "The methods.")]);
         let summary = match path.contains("{topic}") {

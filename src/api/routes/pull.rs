@@ -12,7 +12,7 @@ use crate::wire::pull::{SettledTokens, TokensBody};
 pub(crate) fn area() -> Area {
     Area {
         name: "Receiving from namespaces",
-        description: "Receivers of a pulled subscription come for events, and say what becomes of them.",
+        description: "Receivers of a pull subscription receive events under locks, and acknowledge, release, reject or renew them.",
         routes: routes(),
     }
 }

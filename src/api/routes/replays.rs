@@ -15,7 +15,7 @@ use axum::handler::Handler;
 pub(crate) fn area() -> Area {
     Area {
         name: "Replay jobs",
-        description: "Many deliveries made again, by a job that survives restarts.",
+        description: "Jobs that replay many deliveries and survive restarts.",
         routes: routes(),
     }
 }
@@ -36,8 +36,8 @@ fn routes() -> Vec<Route> {
             .takes::<Replay>(example())
             .answers::<ShownReplay>(201, "The job.")
             .rejects(409, "As many jobs are under way as there may be."),
-        post("/everpost/replays/preview", OPERATOR, replays::preview).doc("previewReplay", "Count what a replay would cover")
-        .says("Takes the same body and starts nothing.")
+        post("/everpost/replays/preview", OPERATOR, replays::preview).doc("previewReplay", "Preview a replay job")
+        .says("Takes the same body, counts the deliveries and starts nothing.")
         .takes::<Replay>(example())
         .answers::<replays::Total>(200, "The exact count."),
         get(one, VIEWER, replays::show).doc("getReplay", "Get a replay job")

@@ -140,14 +140,14 @@ fn commands(one: &str, word: &str) -> [Route; 3] {
     let id = |verb: &str| format!("{verb}{word}EventSubscription");
     [
         command(one, "validate", OPERATOR, manage::validate)
-            .doc(id("validate"), "Ask the webhook again")
-            .says("Starts the handshake anew, for a webhook that has not agreed."),
+            .doc(id("validate"), "Validate again")
+            .says("Repeats the handshake with a webhook that is not validated."),
         command(one, "pause", OPERATOR, manage::pause)
             .doc(id("pause"), "Pause deliveries")
             .says("Events are still matched, and stay pending."),
         command(one, "resume", OPERATOR, manage::resume)
             .doc(id("resume"), "Resume deliveries")
-            .says("Ends a pause, a probation, and what disabled it."),
+            .says("Ends a pause or a probation, and enables a disabled event subscription."),
     ]
 }
 
@@ -169,7 +169,7 @@ fn others(one: &str, word: &str) -> [Route; 5] {
             .says("By their fingerprints: the first 16 digits of their SHA-256.")
             .answers::<SigningSecrets>(200, "The fingerprints, the newest first."),
         command(one, "rotateSigningSecret", ADMIN, manage::rotate_signing_secret)
-            .doc(format!("rotate{word}SigningSecret"), "Make a new signing secret")
+            .doc(format!("rotate{word}SigningSecret"), "Rotate the signing secret")
             .says(format!(
                 "Deliveries are signed as Standard Webhooks says; at most {SIGNING_SECRETS_MAX} secrets sign \
                  at once."

@@ -63,8 +63,8 @@ pub(crate) fn list_keys<T: 'static>(
     id: &str,
 ) -> Route {
     post(format!("{of}/listKeys"), ADMIN, handler)
-        .doc(id, "Show the access keys")
-        .says("Two keys, so that one can be changed while the other is in use.")
+        .doc(id, "List the access keys")
+        .says("Two keys, so that one can be regenerated while the other is in use.")
         .answers::<ShownKeys>(200, "The keys.")
 }
 
@@ -74,8 +74,8 @@ pub(crate) fn regenerate_key<T: 'static>(
     id: &str,
 ) -> Route {
     post(format!("{of}/regenerateKey"), ADMIN, handler)
-        .doc(id, "Replace an access key")
-        .says("The old key, and signatures that were made with it, end at once.")
+        .doc(id, "Regenerate an access key")
+        .says("The old key, and SAS tokens made with it, stop working at once.")
         .takes::<RegenerateKey>(json!({ "keyName": "key2" }))
         .answers::<ShownKeys>(200, "Both keys.")
 }

@@ -211,29 +211,29 @@ fn shown(json: &Value) -> String {
 
 fn limits(schema: &Value) -> String {
     let number = |name: &str| schema[name].as_u64();
-    let mut told = Vec::new();
+    let mut message = Vec::new();
     match (number("minimum"), number("maximum")) {
-        (Some(least), Some(most)) => told.push(format!("from {least} to {most}")),
-        (Some(least), None) if least > 0 => told.push(format!("at least {least}")),
+        (Some(least), Some(most)) => message.push(format!("from {least} to {most}")),
+        (Some(least), None) if least > 0 => message.push(format!("at least {least}")),
         _ => {}
     }
     match (number("minLength"), number("maxLength")) {
-        (Some(0), Some(most)) => told.push(format!("up to {most} characters")),
-        (Some(least), Some(most)) => told.push(format!("{least} to {most} characters")),
+        (Some(0), Some(most)) => message.push(format!("up to {most} characters")),
+        (Some(least), Some(most)) => message.push(format!("{least} to {most} characters")),
         _ => {}
     }
     match (number("minItems"), number("maxItems")) {
-        (Some(0), Some(most)) => told.push(format!("up to {most}")),
-        (Some(least), Some(most)) if least == most => told.push(format!("{most} of them")),
-        (Some(least), Some(most)) => told.push(format!("{least} to {most}")),
+        (Some(0), Some(most)) => message.push(format!("up to {most}")),
+        (Some(least), Some(most)) if least == most => message.push(format!("{most} of them")),
+        (Some(least), Some(most)) => message.push(format!("{least} to {most}")),
         _ => {}
     }
     if let Some(default) = schema.get("default") {
-        told.push(format!("{} unless given", shown(default)));
+        message.push(format!("{} unless given", shown(default)));
     }
-    match told.as_slice() {
+    match message.as_slice() {
         [] => String::new(),
-        told => format!(", {}", told.join(", ")),
+        message => format!(", {}", message.join(", ")),
     }
 }
 

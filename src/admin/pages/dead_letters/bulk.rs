@@ -107,8 +107,8 @@ pub(crate) async fn replay(
         .start_replay(&visitor.caller, source, request.target, request.rate)
         .await?;
     let over = print::plural(job.request.total, "dead letter", "dead letters");
-    let told = format!("Replay job {} has been started over {over}.", job.id);
-    visitor.tell(Flash::done(told)).await?;
+    let message = format!("Replay job {} has been started over {over}.", job.id);
+    visitor.flash(Flash::done(message)).await?;
     Ok(Redirect::to(&replay_page(job.id)).into_response())
 }
 
@@ -272,21 +272,21 @@ pub(crate) async fn purge(
             Some(_) => break false,
         }
     };
-    visitor.tell(purged(removed, held, is_whole)).await?;
+    visitor.flash(purged(removed, held, is_whole)).await?;
     Ok(Redirect::to(&asked.at(LIST)).into_response())
 }
 
 fn purged(removed: usize, held: usize, is_whole: bool) -> Flash {
     let number = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
     let one = "dead letter has been purged";
-    let mut told = print::plural(number(removed), one, "dead letters have been purged");
+    let mut message = print::plural(number(removed), one, "dead letters have been purged");
     if held > 0 {
         let stay = print::plural(number(held), "is held", "are held");
-        told.push_str(&format!("; {stay} by receivers and stay"));
+        message.push_str(&format!("; {stay} by receivers and stay"));
     }
     match is_whole {
-        true => Flash::done(format!("{told}.")),
-        false => Flash::failed(format!("{told}. There are more: purge again.")),
+        true => Flash::done(format!("{message}.")),
+        false => Flash::failed(format!("{message}. There are more: purge again.")),
     }
 }
 
@@ -332,14 +332,14 @@ pub(crate) async fn download(
     };
     let bites = stream::try_unfold(writing, |mut writing| async move {
         // An error cuts the file off, which the browser tells as a failed download.
-        let bite = writing.bite().await.map_err(|error| error.to_string())?;
-        Ok::<_, String>(bite.map(|bite| (bite, writing)))
+        let batch = writing.batch().await.map_err(|error| error.to_string())?;
+        Ok::<_, String>(batch.map(|batch| (batch, writing)))
     });
     Ok(file(name, kind, Body::from_stream(bites)))
 }
 
 impl Writing {
-    async fn bite(&mut self) -> Result<Option<Bytes>, StoreError> {
+    async fn batch(&mut self) -> Result<Option<Bytes>, StoreError> {
         if self.is_over {
             return Ok(None);
         }

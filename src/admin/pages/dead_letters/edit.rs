@@ -60,8 +60,8 @@ pub(crate) async fn resubmit(
     match send(&site, &visitor, row.id, &form).await? {
         Err(refusal) => Ok(draw_form(&site, &visitor, &row, &form, Some(refusal))),
         Ok(done) => {
-            let told = format!("Dead letter {} has been resubmitted as edited.", row.id);
-            visitor.tell(Flash::done(told)).await?;
+            let message = format!("Dead letter {} has been resubmitted as edited.", row.id);
+            visitor.flash(Flash::done(message)).await?;
             Ok(Redirect::to(&event_page(done.event)).into_response())
         }
     }

@@ -181,11 +181,11 @@ pub(crate) async fn resubmit(
 ) -> PageResult {
     let row = find(&site, &id).await?.row;
     let fresh = site.broker.resubmit(&visitor.caller, row.id).await?;
-    let told = format!(
+    let message = format!(
         "Dead letter {} has been resubmitted as delivery {fresh}.",
         row.id
     );
-    visitor.tell(Flash::done(told)).await?;
+    visitor.flash(Flash::done(message)).await?;
     let page = format!("{}#delivery-{fresh}", event_page(row.event));
     Ok(Redirect::to(&page).into_response())
 }

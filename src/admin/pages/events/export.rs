@@ -52,14 +52,14 @@ pub(crate) async fn export(
     };
     let bites = stream::try_unfold(writing, |mut writing| async move {
         // An error cuts the file off, which the browser tells as a failed download.
-        let bite = writing.bite().await.map_err(|error| error.to_string())?;
-        Ok::<_, String>(bite.map(|bite| (bite, writing)))
+        let batch = writing.batch().await.map_err(|error| error.to_string())?;
+        Ok::<_, String>(batch.map(|batch| (batch, writing)))
     });
     Ok(file("events.ndjson", NDJSON, Body::from_stream(bites)))
 }
 
 impl Writing {
-    async fn bite(&mut self) -> Result<Option<Bytes>, StoreError> {
+    async fn batch(&mut self) -> Result<Option<Bytes>, StoreError> {
         if self.is_over {
             return Ok(None);
         }

@@ -62,8 +62,8 @@ pub(crate) async fn send(
         .broker
         .send_stored(&visitor.caller, key, &subscription)
         .await?;
-    let told = format!("Delivery {delivery} of event {key} to {subscription} has been made.");
-    visitor.tell(Flash::done(told)).await?;
+    let message = format!("Delivery {delivery} of event {key} to {subscription} has been made.");
+    visitor.flash(Flash::done(message)).await?;
     let page = format!("{}#delivery-{delivery}", event_page(key));
     Ok(Redirect::to(&page).into_response())
 }

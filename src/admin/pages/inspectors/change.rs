@@ -37,9 +37,9 @@ pub(crate) async fn clear(
     let name = site.inspector(&name).await?.name;
     let cleared = site.broker.clear_inspector(&visitor.caller, &name).await?;
     let cleared = u64::try_from(cleared).unwrap_or(u64::MAX);
-    let told = print::plural(cleared, "request has been", "requests have been");
+    let message = print::plural(cleared, "request has been", "requests have been");
     visitor
-        .tell(Flash::done(format!("{told} forgotten.")))
+        .flash(Flash::done(format!("{message} forgotten.")))
         .await?;
     Ok(Redirect::to(&inspector_page(&name)).into_response())
 }
@@ -69,8 +69,8 @@ pub(crate) async fn delete(
 ) -> PageResult {
     let name = site.inspector(&name).await?.name;
     site.broker.delete_inspector(&visitor.caller, &name).await?;
-    let told = format!("Inspector {name} has been deleted.");
-    visitor.tell(Flash::done(told)).await?;
+    let message = format!("Inspector {name} has been deleted.");
+    visitor.flash(Flash::done(message)).await?;
     Ok(Redirect::to("/admin/inspectors").into_response())
 }
 

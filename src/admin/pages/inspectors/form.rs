@@ -59,9 +59,9 @@ pub(crate) async fn create(
         }
         put => put?,
     };
-    let told =
+    let message =
         format!("Inspector {name} has been created. Deliver to its URL, or subscribe it below.");
-    tell_and_show(&visitor, &name, told).await
+    flash_and_show(&visitor, &name, message).await
 }
 
 /// The form with the inspector in it.
@@ -89,12 +89,12 @@ pub(crate) async fn change(
     site.broker
         .put_inspector(&visitor.caller, &name, definition)
         .await?;
-    let told = format!("Inspector {name} answers anew, from the first of its answers on.");
-    tell_and_show(&visitor, &name, told).await
+    let message = format!("Inspector {name} answers anew, from the first of its answers on.");
+    flash_and_show(&visitor, &name, message).await
 }
 
-async fn tell_and_show(visitor: &Visitor, name: &InspectorName, told: String) -> PageResult {
-    visitor.tell(Flash::done(told)).await?;
+async fn flash_and_show(visitor: &Visitor, name: &InspectorName, message: String) -> PageResult {
+    visitor.flash(Flash::done(message)).await?;
     Ok(Redirect::to(&inspector_page(name)).into_response())
 }
 

@@ -28,7 +28,7 @@ pub(crate) async fn subscribe(
     let of = &topic.topic.name;
     let name = SubscriptionName::parse(inspector.as_str())
         .map_err(|error| PageError::Conflict(sentence(&error.to_string())))?;
-    let told = match deliver_to(&site, &visitor, &topic, name, &inspector).await? {
+    let message = match deliver_to(&site, &visitor, &topic, name, &inspector).await? {
         true => Flash::done(format!(
             "The events of {of} are delivered to this inspector now."
         )),
@@ -36,7 +36,7 @@ pub(crate) async fn subscribe(
             "The topic {of} has an event subscription {inspector} already."
         )),
     };
-    visitor.tell(told).await?;
+    visitor.flash(message).await?;
     Ok(Redirect::to(&inspector_page(&inspector)).into_response())
 }
 

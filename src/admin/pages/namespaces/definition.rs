@@ -55,7 +55,7 @@ pub(crate) async fn create(
         .put_namespace(&visitor.caller, name, definition)
         .await
     {
-        Ok(entry) => tell_and_show(&visitor, &entry, "created").await,
+        Ok(entry) => flash_and_show(&visitor, &entry, "created").await,
         Err(error @ ManageError::TooManyNamespaces) => {
             let refusal = Refusal::whole(sentence(&error.to_string()));
             Ok(draw_new(&visitor, &form, Some(refusal)))
@@ -94,7 +94,7 @@ pub(crate) async fn change(
         .patch_namespace(&visitor.caller, name, patch)
         .await
     {
-        Ok(entry) => tell_and_show(&visitor, &entry, "changed").await,
+        Ok(entry) => flash_and_show(&visitor, &entry, "changed").await,
         Err(NoChange::Refused(refusals)) => Ok(draw_change(&visitor, &entry, &form, refusals)),
         Err(NoChange::Failed(error)) => Err(error),
     }
@@ -188,10 +188,10 @@ fn form_of(definition: &NamespaceDefinition) -> Form {
     ])
 }
 
-async fn tell_and_show(visitor: &Visitor, entry: &NamespaceEntry, what: &str) -> PageResult {
+async fn flash_and_show(visitor: &Visitor, entry: &NamespaceEntry, what: &str) -> PageResult {
     let name = &entry.namespace.name;
-    let told = format!("Namespace {name} has been {what}.");
-    visitor.tell(Flash::done(told)).await?;
+    let message = format!("Namespace {name} has been {what}.");
+    visitor.flash(Flash::done(message)).await?;
     Ok(Redirect::to(&namespace_page(name.as_str())).into_response())
 }
 

@@ -70,7 +70,7 @@ pub(crate) async fn delete(
         .delete_namespace(&visitor.caller, name, OnDelete::Discard)
         .await?;
     visitor
-        .tell(Flash::done(format!("Namespace {name} has been deleted.")))
+        .flash(Flash::done(format!("Namespace {name} has been deleted.")))
         .await?;
     Ok(Redirect::to("/admin/namespaces").into_response())
 }

@@ -56,7 +56,7 @@ pub(crate) async fn regenerate(
         .regenerate_namespace_key(&visitor.caller, name, key)
         .await?;
     visitor
-        .tell(Flash::done(format!("{key} has been regenerated.")))
+        .flash(Flash::done(format!("{key} has been regenerated.")))
         .await?;
     Ok(keys::lead_to_key(&namespace_page(name.as_str()), key))
 }

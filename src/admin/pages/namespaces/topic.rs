@@ -66,8 +66,8 @@ pub(crate) async fn create(
     }
     let next = "Publish to its URL with a key of its own or of the namespace, and subscribe \
                 whoever wants its events.";
-    let told = format!("Topic {name} has been created. {next}");
-    visitor.tell(Flash::done(told)).await?;
+    let message = format!("Topic {name} has been created. {next}");
+    visitor.flash(Flash::done(message)).await?;
     Ok(Redirect::to(&topic_page(name.as_str())).into_response())
 }
 
@@ -97,8 +97,8 @@ pub(crate) async fn change_retention(
     site.broker
         .put_topic(&visitor.caller, name.clone(), definition)
         .await?;
-    let told = format!("How long {name} keeps events has been changed.");
-    visitor.tell(Flash::done(told)).await?;
+    let message = format!("How long {name} keeps events has been changed.");
+    visitor.flash(Flash::done(message)).await?;
     Ok(Redirect::to(&topic_page(name.as_str())).into_response())
 }
 

@@ -221,12 +221,12 @@ mod tests {
     fn what_is_wrong_is_told_apart() {
         assert!(said(&EXAMPLE, SENT).starts_with("The signature was made with this secret"));
         let late = Timestamp::from_ms(SENT.as_ms() + 3_600_000);
-        let told = said(&EXAMPLE, late);
+        let message = said(&EXAMPLE, late);
         assert!(
-            told.contains("too far from now. Apart from that it is right"),
-            "{told}"
+            message.contains("too far from now. Apart from that it is right"),
+            "{message}"
         );
-        assert!(told.contains("1 h ago"), "{told}");
+        assert!(message.contains("1 h ago"), "{message}");
         let other = Signed {
             body: "{}",
             ..EXAMPLE

@@ -110,7 +110,7 @@ pub(crate) async fn create(
         Ok(subscription) => match secret {
             None => {
                 let blocked = blocked(&site, None, &subscription).await;
-                tell_and_show(&visitor, &topic, &subscription, ("created", blocked)).await
+                flash_and_show(&visitor, &topic, &subscription, ("created", blocked)).await
             }
             Some(secret) => Ok(signing::show_once(&visitor, &topic, &subscription, &secret)),
         },
@@ -188,7 +188,7 @@ pub(crate) async fn change(
     match refused(changed.await)? {
         Ok((_, subscription)) => {
             let blocked = blocked(&site, Some(&current), &subscription).await;
-            tell_and_show(&visitor, &topic, &subscription, ("changed", blocked)).await
+            flash_and_show(&visitor, &topic, &subscription, ("changed", blocked)).await
         }
         Err(refusals) => {
             let sheet = sheet_of(&site, &topic, &current, &form).await?;
@@ -297,7 +297,7 @@ async fn blocked(
 }
 
 /// `what` has been done to it; `blocked` is why its webhook may not be called.
-async fn tell_and_show(
+async fn flash_and_show(
     visitor: &Visitor,
     topic: &TopicEntry,
     subscription: &EventSubscription,
@@ -306,8 +306,8 @@ async fn tell_and_show(
     let (topic, name) = (&topic.topic.name, &subscription.name);
     let done = format!("Event subscription {name} has been {what}");
     let state = subscription.validation.state;
-    let told = match blocked {
-        None => told(&done, state),
+    let message = match blocked {
+        None => message(&done, state),
         // The page tells why.
         Some(_) if state == ValidationState::Failed => Flash::failed(format!(
             "{done}, but its webhook cannot be called yet. The reason is below."
@@ -316,12 +316,12 @@ async fn tell_and_show(
             "{done}, but its webhook cannot be called yet: {why}"
         )),
     };
-    visitor.tell(told).await?;
+    visitor.flash(message).await?;
     Ok(Redirect::to(&subscription_page(topic.as_str(), name.as_str())).into_response())
 }
 
 /// What has been `done`, and whether the webhook agrees.
-fn told(done: &str, state: ValidationState) -> Flash {
+fn message(done: &str, state: ValidationState) -> Flash {
     match state {
         ValidationState::Succeeded => Flash::done(format!("{done}.")),
         ValidationState::Failed => Flash::failed(format!(

@@ -252,13 +252,13 @@ fn mode_query(mode: DeliveryMode) -> String {
 
 /// The keys of the newest events of `topic`.
 async fn seen_keys(site: &Site, topic: &TopicEntry) -> Result<Vec<String>, PageError> {
-    let bite = ReadBack {
+    let batch = ReadBack {
         topic: topic.topic.id,
         before: None,
         limit: LOOKED_AT,
         bytes_max: LOOKED_AT_BYTES,
     };
-    let page = site.views.read_back(bite).await?;
+    let page = site.views.read_back(batch).await?;
     let mut seen = SeenKeys::default();
     for stored in &page.rows {
         seen.add(&topic.view(&stored.event));

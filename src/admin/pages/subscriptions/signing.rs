@@ -153,8 +153,8 @@ async fn show_or_tell(
     if form.filled(SECRET).is_none() {
         return Ok(show_once(visitor, topic, subscription, &secret));
     }
-    let told = format!("{name} signs with the secret {} now.", secret.fingerprint());
-    visitor.tell(Flash::done(told)).await?;
+    let message = format!("{name} signs with the secret {} now.", secret.fingerprint());
+    visitor.flash(Flash::done(message)).await?;
     Ok(Redirect::to(&subscription_page(of.as_str(), name.as_str())).into_response())
 }
 
@@ -191,7 +191,7 @@ pub(crate) async fn stop(
     let by = &visitor.caller;
     site.broker.remove_signing_secrets(by, of, name).await?;
     visitor
-        .tell(Flash::done(format!("{name} signs no more.")))
+        .flash(Flash::done(format!("{name} signs no more.")))
         .await?;
     Ok(Redirect::to(&subscription_page(of.as_str(), name.as_str())).into_response())
 }

@@ -70,7 +70,7 @@ pub(crate) async fn create(
         .map_err(PageError::from)?;
     let next = "Publish to its URL with one of its keys, and subscribe whoever wants its events.";
     visitor
-        .tell(Flash::done(format!(
+        .flash(Flash::done(format!(
             "Topic {name} has been created. {next}"
         )))
         .await?;

@@ -64,7 +64,7 @@ pub(crate) async fn delete(
         .delete_topic(&visitor.caller, name, OnDelete::Discard)
         .await?;
     visitor
-        .tell(Flash::done(format!("Topic {name} has been deleted.")))
+        .flash(Flash::done(format!("Topic {name} has been deleted.")))
         .await?;
     Ok(Redirect::to("/admin/topics").into_response())
 }

@@ -57,7 +57,7 @@ pub(crate) async fn regenerate(
         .regenerate_key(&visitor.caller, name, key)
         .await?;
     visitor
-        .tell(Flash::done(format!("{key} has been regenerated.")))
+        .flash(Flash::done(format!("{key} has been regenerated.")))
         .await?;
     Ok(keys::lead_to_key(&topic_page(name.as_str()), key))
 }

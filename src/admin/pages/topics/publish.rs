@@ -115,12 +115,12 @@ pub(crate) async fn publish(
     let by = &visitor.caller;
     let keys = site.broker.publish_by_hand(by, &topic, events).await?;
     let number = u64::try_from(keys.len()).unwrap_or(u64::MAX);
-    let told = print::plural(
+    let message = print::plural(
         number,
         "event has been accepted",
         "events have been accepted",
     );
-    visitor.tell(Flash::done(format!("{told}."))).await?;
+    visitor.flash(Flash::done(format!("{message}."))).await?;
     Ok(Redirect::to(&page_of(&keys, &topic.topic.name)).into_response())
 }
 

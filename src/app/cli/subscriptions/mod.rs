@@ -185,8 +185,8 @@ impl Named {
         match text(&subscription, PROVISIONING_STATE).as_str() {
             "Succeeded" => {}
             "Failed" => bail!(
-                "the webhook handshake failed: {reason}. The event subscription receives nothing before it \
-                 succeeds: repeat it with `everpost subscriptions validate`, or leave it out with \
+                "the webhook did not agree: {reason}. The event subscription receives nothing before it \
+                 does: ask it again with `everpost subscriptions validate`, or skip the handshake with \
                  --skip-validation"
             ),
             state => note(&format!(
