@@ -1,5 +1,6 @@
 //! Configuration, command line, start and stop: everything that knows the whole.
 
+pub mod bench;
 pub mod boot;
 mod claim;
 pub mod cli;

@@ -32,9 +32,14 @@ fn everpost(words: &[&str], data_dir: &Path) -> Command {
 
 impl Site {
     fn start() -> Self {
+        Self::start_with(&[])
+    }
+
+    /// Starts it with these flags more.
+    fn start_with(flags: &[&str]) -> Self {
         let data_dir = tempfile::tempdir().expect("a directory");
         let words = ["serve", "--listen", "127.0.0.1:0", "--time-scale", "1000"];
-        let server = everpost(&words, data_dir.path())
+        let server = everpost(&[&words, flags].concat(), data_dir.path())
             .stdout(Stdio::null())
             .spawn();
         let server = server.expect("the program runs");
@@ -135,4 +140,59 @@ fn shells_and_man_learn_the_commands() {
     let page = pages.path().join("everpost-topics-create.1");
     let page = std::fs::read_to_string(page).expect("a page of each command");
     assert!(page.contains("retention\\-days"), "{page}");
+}
+
+#[test]
+fn a_benchmark_accounts_for_every_event_of_a_server_of_its_own() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let plot = folder.path().join("bench.svg");
+    let line = "bench --json --request-ids --events 205 --events-per-request 10 --events-per-delivery 20 \
+                --fan-out 2 --connections 3 --rate 2000 --slow 10 --slow-delay 50ms --plot";
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let output = Command::new(env!("CARGO_BIN_EXE_everpost"))
+        .args(&words)
+        .arg(&plot)
+        .arg("--folder")
+        .arg(folder.path())
+        .env("EVERPOST_DATA_DIR", "/nowhere")
+        .output()
+        .expect("the program runs");
+    let figures: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let at = |pointer: &str| figures.pointer(pointer).cloned().unwrap_or_default();
+    assert_eq!(at("/published/accepted"), 205, "{figures}");
+    assert_eq!(at("/delivered/delivered"), 410, "{figures}");
+    assert_eq!(at("/delivered/lost"), 0, "{figures}");
+    assert!(
+        at("/delivered/latencyMs/max").as_f64() >= Some(50.0),
+        "{figures}"
+    );
+    assert!(output.status.success());
+    let plot = std::fs::read_to_string(&plot).expect("a picture");
+    assert!(
+        plot.contains("events per second") && plot.contains("delivered"),
+        "{plot}"
+    );
+    let left = std::fs::read_dir(folder.path())
+        .expect("a directory")
+        .count();
+    assert_eq!(left, 1, "the data of the benchmark is deleted");
+}
+
+#[test]
+fn a_benchmark_leaves_a_server_as_it_was() {
+    let site = Site::start_with(&["--egress-allow", "127.0.0.1/32"]);
+    let url = std::fs::read_to_string(site.data_dir.path().join("server.url")).expect("a URL");
+    let line = format!("bench --events 100 --failing 10 --url {}", url.trim());
+    let words = [
+        "100 accepted, 0 rejected",
+        "100 of 100",
+        "0 lost, 0 delivered twice, 10 failed attempts as planned",
+    ];
+    site.check(&line, 0, &words);
+    site.check("topics list", 0, &["no topics yet"]);
+    site.check(
+        "bench --events 1 --url https://localhost",
+        1,
+        &["over plain HTTP"],
+    );
 }

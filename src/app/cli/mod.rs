@@ -2,6 +2,7 @@
 
 mod admin;
 mod audit;
+mod bench;
 mod body;
 mod completion;
 mod config;
@@ -76,6 +77,9 @@ enum Command {
     Serve(serve::ServeArgs),
     /// See it work: an appliance, 100 events and two receivers that fail, in a few seconds
     Demo(demo::DemoArgs),
+    /// Publish events and receive them: rates, latencies and losses
+    #[command(after_help = bench::EXAMPLES)]
+    Bench(bench::BenchArgs),
     /// Receive events: a webhook that prints requests and answers as you choose
     #[command(after_help = receive::EXAMPLES)]
     Receive(receive::ReceiveArgs),
@@ -158,6 +162,7 @@ impl Command {
         match self {
             Self::Serve(args) => return args.run(),
             Self::Demo(args) => return args.run(),
+            Self::Bench(args) => args.run(),
             Self::Receive(args) => wait_for(args.run()),
             Self::Publish(command) => wait_for(command.run()),
             Self::Namespaces(command) => wait_for(command.run()),
@@ -258,6 +263,8 @@ mod tests {
             version
             demo
             demo --stay --log-level debug
+            bench --connections 64 --rate 200.5 --duration 30s --failing 5 --plot bench.svg --json
+            bench --url http://h --fan-out 0 --request-ids
             receive --listen 127.0.0.1:0 --answer 503x3,200 --delay 2s --retry-after 30 --per-event --json
             receive --pull billing --topic shop/orders --count 5 --wait 20 --json
             receive --pull billing --namespace shop --topic orders --then release --release-delay 60
@@ -328,6 +335,8 @@ mod tests {
 
     const INVALID: &str = r#"
             --lisen 127.0.0.1:0
+            bench --rate 0
+            bench --failing 101
             receive --answer maybe
             receive --pull billing
             receive --pull billing --topic shop/orders --then forget

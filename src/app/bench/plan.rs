@@ -1,0 +1,94 @@
+//! What a benchmark publishes, and how its receiver behaves.
+
+use std::time::Duration;
+
+use crate::base::Stopwatch;
+
+/// Events of one run, so that what is kept of each stays small: 10 million are 20 MB with one subscription.
+pub const EVENTS_MAX: u64 = 10_000_000;
+
+/// The load, and the behaviour of the receiver. Counts are at least 1 but for `fan_out`.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Events to publish, at most [`EVENTS_MAX`].
+    pub events: u64,
+    /// Publishing ends after this time, however many events are left.
+    pub duration: Option<Duration>,
+    /// Connections that publish, one request at a time each.
+    pub connections: usize,
+    /// Events per second over all connections; as fast as answers come if there is none.
+    pub rate: Option<f64>,
+    /// Bytes of padding in the data of each event.
+    pub payload_bytes: usize,
+    pub events_per_request: u64,
+    /// Event subscriptions that receive every event.
+    pub fan_out: usize,
+    pub events_per_delivery: u32,
+    /// Share of events whose first delivery attempt is answered with 503, in percent.
+    pub failing_percent: u64,
+    /// Share of events whose delivery is answered after `slow_delay`, in percent.
+    pub slow_percent: u64,
+    pub slow_delay: Duration,
+    /// Whether every request has an `x-ms-client-request-id`, as requests of Azure's clients have.
+    pub has_request_ids: bool,
+}
+
+impl Plan {
+    /// Whether the first attempt of this event fails.
+    pub fn fails(&self, number: u64) -> bool {
+        spread(number, FAILING_STEP) < self.failing_percent
+    }
+
+    /// Whether this event is answered late.
+    pub fn is_slow(&self, number: u64) -> bool {
+        spread(number, SLOW_STEP) < self.slow_percent
+    }
+
+    /// When the request that begins with this event is due.
+    pub fn due(&self, number: u64) -> Option<Duration> {
+        let rate = self.rate?;
+        Some(Duration::from_secs_f64(number as f64 / rate))
+    }
+
+    /// Whether publishing goes on.
+    pub fn goes_on(&self, since: Stopwatch) -> bool {
+        self.duration.is_none_or(|most| since.took() < most)
+    }
+}
+
+/// Two numbers prime to 100: each hundred of events has its shares, spread over the hundred.
+const FAILING_STEP: u64 = 37;
+const SLOW_STEP: u64 = 61;
+
+fn spread(number: u64, step: u64) -> u64 {
+    number.wrapping_mul(step) % 100
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_are_met_in_every_hundred_events() {
+        let plan = Plan {
+            events: 1_000,
+            duration: None,
+            connections: 1,
+            rate: Some(200.0),
+            payload_bytes: 0,
+            events_per_request: 1,
+            fan_out: 1,
+            events_per_delivery: 1,
+            failing_percent: 7,
+            slow_percent: 20,
+            slow_delay: Duration::ZERO,
+            has_request_ids: false,
+        };
+        for first in [0, 300] {
+            let hundred = first..first + 100;
+            assert_eq!(hundred.clone().filter(|each| plan.fails(*each)).count(), 7);
+            assert_eq!(hundred.filter(|each| plan.is_slow(*each)).count(), 20);
+        }
+        assert_eq!(plan.due(50), Some(Duration::from_millis(250)));
+    }
+}
