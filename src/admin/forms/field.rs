@@ -11,6 +11,8 @@ use crate::admin::widgets::part;
 #[template(path = "widgets/field.html")]
 pub(crate) struct Field {
     name: String,
+    /// The path of the property that it fills in.
+    path: String,
     label: &'static str,
     /// What it is a part of, where there are several of its label; empty for the form itself.
     within: String,
@@ -20,7 +22,7 @@ pub(crate) struct Field {
     problem: Option<String>,
     required: bool,
     /// Classes by which the stylesheet shows it for some choices alone; empty for always.
-    only_for: &'static str,
+    only_for: String,
     control: Control,
 }
 
@@ -171,6 +173,23 @@ impl Field {
         Self::new(name, label, Control::Choice { groups })
     }
 
+    /// Makes it a choice of these.
+    pub(crate) fn offer(
+        &mut self,
+        groups: Vec<(&'static str, Vec<(String, String)>)>,
+        form: &Form,
+    ) {
+        self.control = Self::grouped_choice(&self.name, self.label, groups, form).control;
+    }
+
+    /// Takes the options out of a choice that do not fit.
+    pub(crate) fn offer_only(&mut self, fits: impl Fn(&str) -> bool) {
+        if let Control::Choice { groups } = &mut self.control {
+            let options = groups.iter_mut().map(|group| &mut group.options);
+            options.for_each(|options| options.retain(|option| fits(&option.value)));
+        }
+    }
+
     /// A box to tick.
     pub(crate) fn tick(name: &str, label: &'static str, form: &Form) -> Self {
         let on = form.is_on(name);
@@ -227,9 +246,17 @@ impl Field {
 
     /// The same, hidden unless one of these classes fits what is chosen beside it. Browsers that cannot tell
     /// show it always.
-    pub(crate) fn only_for(self, classes: &'static str) -> Self {
+    pub(crate) fn only_for(self, classes: impl Into<String>) -> Self {
         Self {
-            only_for: classes,
+            only_for: classes.into(),
+            ..self
+        }
+    }
+
+    /// The same for the property at that path.
+    pub(crate) fn at(self, path: &str) -> Self {
+        Self {
+            path: path.to_owned(),
             ..self
         }
     }
@@ -286,13 +313,14 @@ impl Field {
     fn new(name: &str, label: &'static str, control: Control) -> Self {
         Self {
             name: name.to_owned(),
+            path: name.to_owned(),
             label,
             within: String::new(),
             hint: String::new(),
             leads_to: None,
             problem: None,
             required: false,
-            only_for: "",
+            only_for: String::new(),
             control,
         }
     }
@@ -339,7 +367,7 @@ fn mark_one(fields: &mut [&mut Field], refusal: Refusal) -> Fault {
     // Of equally close ones the first.
     let mut closest: Option<(usize, &mut Field)> = None;
     for field in fields {
-        let closeness = refusal.closeness(&field.name);
+        let closeness = refusal.closeness(&field.path);
         if closeness > closest.as_ref().map_or(0, |(most, _)| *most) {
             closest = Some((closeness, field));
         }

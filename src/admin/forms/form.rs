@@ -165,25 +165,27 @@ impl Refusal {
         Self::of("", problem)
     }
 
-    /// Whether the field `name` is at fault.
-    #[cfg(test)]
-    pub(crate) fn is_about(&self, name: &str) -> bool {
-        self.closeness(name) > 0
-    }
-
-    /// How many parts of the path to the fault are named by the field `name`, which may be a path itself;
-    /// indices may be left out. Of several fields the closest is at fault.
-    pub(crate) fn closeness(&self, name: &str) -> usize {
-        let path: Vec<&str> = self.target.split('.').collect();
-        let named: Vec<&str> = name.split('.').collect();
-        let is_named =
-            |(part, named): (&&str, &&str)| part == named || part.split('[').next() == Some(*named);
-        let mut runs = path.windows(named.len());
-        match runs.any(|run| run.iter().zip(&named).all(is_named)) {
-            true => named.len(),
-            false => 0,
+    /// How well the field of the property at `path` fits: most of all the one at fault, then the closest that the
+    /// fault lies in, then one that is a part of what is at fault.
+    pub(crate) fn closeness(&self, path: &str) -> usize {
+        match self.target.as_str() {
+            "" => 0,
+            target if lies_in(target, path) => 1 + path.len(),
+            target => usize::from(lies_in(path, target)),
         }
     }
+}
+
+fn lies_in(inner: &str, outer: &str) -> bool {
+    let rest = inner.strip_prefix(outer);
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+}
+
+/// All that the management API has against a document.
+pub(crate) fn refusals(invalid: &InvalidResource) -> Vec<Refusal> {
+    let faults = invalid.faults.iter();
+    let refusal = |Fault { path, problem }: &Fault| Refusal::of(path, sentence(problem));
+    faults.map(refusal).collect()
 }
 
 impl From<InvalidResource> for Refusal {
@@ -200,26 +202,18 @@ mod tests {
 
     #[test]
     fn a_refusal_finds_its_field() {
-        let path = "properties.destination.properties.deliveryAttributeMappings[2].name";
-        let refusal = Refusal::of(path, "it is reserved");
-        assert!(refusal.is_about("deliveryAttributeMappings"));
-        assert!(!refusal.is_about("deliveryAttribute"));
-        assert!(!Refusal::whole("no").is_about("name"));
-    }
-
-    #[test]
-    fn of_fields_that_are_on_the_path_the_closest_is_at_fault() {
         let refusal = Refusal::of("filter.advancedFilters[2].values[0]", "no number");
-        for (name, closeness) in [
-            ("advancedFilters", 1),
-            ("advancedFilters[2].values", 2),
-            ("advancedFilters.values", 2),
-            ("advancedFilters[1].values", 0),
-            ("advancedFilters[2].key", 0),
-            ("advancedFilters[2].values.more.than.there.is", 0),
+        for (path, closeness) in [
+            ("filter.advancedFilters[2].values[0]", 36),
+            ("filter.advancedFilters[2].values", 33),
+            ("filter.advancedFilters", 23),
+            ("filter.advancedFilters[1].values", 0),
+            ("filter.advancedFilters[2].values[0].more", 1),
+            ("advancedFilters", 0),
         ] {
-            assert_eq!(refusal.closeness(name), closeness, "{name}");
+            assert_eq!(refusal.closeness(path), closeness, "{path}");
         }
+        assert_eq!(Refusal::whole("no").closeness("name"), 0);
     }
 
     #[test]

@@ -381,8 +381,8 @@ async fn a_subscription_is_changed_validated_and_deleted() {
         .await;
     page.expect(&[
         "has been changed",
-        "Event types A B Subject Any",
-        "Retry 3 attempts, 1 d",
+        "Event types A, B",
+        "Attempts 3 Time to live in minutes 1440",
     ]);
     page.expect(&["On final failure Drop"]);
 

@@ -109,7 +109,7 @@ async fn clauses_are_built_by_buttons_and_keep_what_was_typed() {
     ];
     let with = |button: &'static str| [&typed[..], &[("do", button)]].concat();
     let page = person
-        .send(&format!("{NEW}/draft#trial"), &with("add"))
+        .send(&format!("{NEW}/draft#trial"), &with("add-clause"))
         .await;
     page.expect(&[
         "<legend>Clause 2</legend>",
@@ -127,7 +127,7 @@ async fn clauses_are_built_by_buttons_and_keep_what_was_typed() {
     page.expect(&["name=\"advancedFilters\"", "&#34;NumberInRange&#34;"]);
     assert!(!page.body.contains("<legend>Clause"));
     let page = person
-        .send(&format!("{NEW}/draft#trial"), &with("remove-0"))
+        .send(&format!("{NEW}/draft#trial"), &with("remove-clause-0"))
         .await;
     assert!(!page.body.contains("<legend>Clause"));
 

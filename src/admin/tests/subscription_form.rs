@@ -30,11 +30,9 @@ async fn only_what_is_not_as_by_default_is_open() {
         let page = person.open(path).await;
         assert_eq!(open_folds(&page), [""; 0], "{path}");
         page.expect(&[
-            "one event per request",
-            "answers within 30 s",
-            "up to 30 attempts within 1 d, on the published schedule",
-            "kept in the queue of dead letters",
-            "no labels, never expires",
+            "Event Grid, Events per request: 1",
+            "Attempts: 30, Time to live in minutes: 1440",
+            "Keep as dead letter",
         ]);
     }
     let typed = [
@@ -55,10 +53,10 @@ async fn only_what_is_not_as_by_default_is_open() {
     ];
     assert_eq!(open_folds(&page), open);
     page.expect(&[
-        "up to 10 events per request",
-        "with waits of PT10S",
-        "a fixed token",
-        "labels north",
+        "Events per request: 10",
+        "Waits between attempts: PT10S",
+        "Bearer token",
+        "Labels: north",
     ]);
     let page = person.send(EDIT, &[("maxEventsPerBatch", "0")]).await;
     assert_eq!(page.status, StatusCode::UNPROCESSABLE_ENTITY);
@@ -76,7 +74,7 @@ async fn forms_of_namespaces_are_folded_too() {
     ] {
         let page = person.open(&path).await;
         assert_eq!(open_folds(&page), [""; 0], "{path}: {}", page.body);
-        page.expect(&["for as long as the topic keeps events"]);
+        page.expect(&["Attempts: 10"]);
     }
 }
 

@@ -165,12 +165,13 @@ pub(crate) fn target_fields(site: &Site, form: &Form, own: Option<&str>) -> Vec<
         .into_iter()
         .filter(|(_, options)| !options.is_empty());
     vec![
-        Field::grouped_choice("kind", "Who gets it", groups.collect(), form).hint(
+        Field::grouped_choice("kind", "Who gets it", groups.collect(), form).at("target.kind").hint(
             "For all subscriptions of a topic it becomes a new event: each gets it whose filter it passes.",
         ),
         Field::url("url", "URL", form)
             .hint("It gets one request for each.")
-            .only_for("only-url"),
+            .only_for("only-url")
+            .at("target.url"),
     ]
 }
 

@@ -5,13 +5,12 @@ use std::sync::Arc;
 
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Redirect, Response};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::admin::error::{PageError, PageResult};
-use crate::admin::forms::faults;
-use crate::admin::forms::field::{Field, Section};
 use crate::admin::forms::form::{Form, Refusal};
 use crate::admin::forms::form_page::FormPage;
+use crate::admin::forms::rows::{self, Part, Row, RowSection, part, section};
 use crate::admin::frame::Frame;
 use crate::admin::paths::namespace_page;
 use crate::admin::security::csrf::Submitted;
@@ -20,14 +19,66 @@ use crate::admin::site::Site;
 use crate::admin::widgets::Flash;
 use crate::admin::widgets::print::sentence;
 use crate::broker::ManageError;
-use crate::model::limits::{INBOUND_IP_RULES_MAX, THROUGHPUT_UNITS_MAX, TOPICS_PER_UNIT_MAX};
+use crate::model::limits::THROUGHPUT_UNITS_MAX;
 use crate::model::name::NamespaceName;
 use crate::model::namespace::NamespaceDefinition;
 use crate::model::registry::NamespaceEntry;
 use crate::wire::resource;
 
-const NETWORK: &str = "publicNetworkAccess";
 const RULES: &str = "inboundIpRules";
+
+const NAME: RowSection = section(
+    "Name",
+    &[part(
+        "",
+        &[Row::line("name", "Name")
+            .apart()
+            .mono()
+            .required()
+            .hint("3 to 50 letters, digits and hyphens, such as shop. It is part of the URL.")],
+    )],
+);
+const SIZE: RowSection = section(
+    "Size",
+    &[part(
+        "sku",
+        &[Row::whole("capacity", "Throughput units")
+            .range(1, THROUGHPUT_UNITS_MAX)
+            .hint("Each adds room for topics; they bound nothing else here.")],
+    )],
+);
+const NETWORK: RowSection = section(
+    "Network",
+    &[part(
+        "properties",
+        &[
+            Row::choice(
+                "publicNetworkAccess",
+                "Publish and receive",
+                &[
+                    ("Enabled", "Allowed"),
+                    ("Disabled", "Rejected for everybody"),
+                ],
+            ),
+            Row::lines(RULES, "From these networks alone", 3).hint(
+                "One address or network per line, such as 10.1.0.0/16. Empty allows every address.",
+            ),
+        ],
+    )],
+);
+const TAGS: Part = part(
+    "",
+    &[Row::pairs("tags", "Tags", 2, "=")
+        .hint("One per line, such as team=billing. Shown, without meaning here.")],
+);
+const LOCATION: Part = part(
+    "",
+    &[Row::line("location", "Location")
+        .mono()
+        .hint("Azure's region; shown to clients that ask for it, without meaning here.")],
+);
+const NEW: &[RowSection] = &[NAME, SIZE, NETWORK, section("Notes", &[TAGS, LOCATION])];
+const CHANGE: &[RowSection] = &[SIZE, NETWORK, section("Notes", &[TAGS])];
 
 /// The empty form.
 pub(crate) async fn draft(visitor: Visitor) -> Response {
@@ -46,7 +97,9 @@ pub(crate) async fn create(
     State(site): State<Arc<Site>>,
     Submitted { visitor, form }: Submitted,
 ) -> PageResult {
-    let (name, definition) = match read_new(&site, &form) {
+    let is_taken = |name: &NamespaceName| site.broker.registry().namespace(name).is_some();
+    let name = rows::new_name(&form, "a namespace", NamespaceName::parse, is_taken);
+    let (name, definition) = match rows::both(name, read_new(&form)) {
         Ok(read) => read,
         Err(refusals) => return Ok(draw_new(&visitor, &form, refusals)),
     };
@@ -71,7 +124,7 @@ pub(crate) async fn edit(
     Path(name): Path<String>,
 ) -> PageResult {
     let entry = site.namespace(&name)?;
-    let form = form_of(&entry.namespace.definition);
+    let form = form_of(resource::render_namespace(&entry, ""));
     Ok(draw_change(&visitor, &entry, &form, None))
 }
 
@@ -84,10 +137,8 @@ pub(crate) async fn change(
     let entry = site.namespace(&name)?;
     let name = entry.namespace.name.clone();
     let patch = |current: &NamespaceDefinition| {
-        let patch = |form: &Form| {
-            resource::patch_namespace(current, &document(form)?).map_err(Refusal::from)
-        };
-        faults::gather(&form, &blank(), patch).map_err(NoChange::Refused)
+        let patch = |document| resource::patch_namespace(current, &with_rules(document));
+        rows::read(CHANGE, &form, patch).map_err(NoChange::Refused)
     };
     match site
         .broker
@@ -112,80 +163,31 @@ impl From<ManageError> for NoChange {
     }
 }
 
-fn read_new(
-    site: &Site,
-    form: &Form,
-) -> Result<(NamespaceName, NamespaceDefinition), Vec<Refusal>> {
-    let definition = faults::gather(form, &blank(), definition);
-    faults::both(new_name(site, form), definition)
+fn read_new(form: &Form) -> Result<NamespaceDefinition, Vec<Refusal>> {
+    let parse = |document| resource::parse_namespace(&with_rules(document));
+    rows::read(NEW, form, parse)
 }
 
-fn new_name(site: &Site, form: &Form) -> Result<NamespaceName, Refusal> {
-    let name = NamespaceName::parse(form.text("name"));
-    let name = name.map_err(|error| Refusal::of("name", sentence(&error.to_string())))?;
-    match site.broker.registry().namespace(&name) {
-        None => Ok(name),
-        Some(_) => {
-            let problem = format!("There is a namespace {name} already.");
-            Err(Refusal::of("name", problem))
-        }
-    }
+/// The document with what the form says in one word: each network is allowed.
+fn with_rules(mut document: Value) -> Value {
+    document["sku"]["name"] = json!("Standard");
+    let networks = document["properties"][RULES]
+        .as_array()
+        .into_iter()
+        .flatten();
+    let rules = networks.map(|mask| json!({ "ipMask": mask, "action": "Allow" }));
+    document["properties"][RULES] = rules.collect();
+    document
 }
 
-fn definition(form: &Form) -> Result<NamespaceDefinition, Refusal> {
-    let mut document = document(form)?;
-    document["location"] = json!(form.text("location"));
-    resource::parse_namespace(&document).map_err(Refusal::from)
-}
-
-/// The body of the request that the form stands for.
-fn document(form: &Form) -> Result<Value, Refusal> {
-    let rules = lines(form, RULES);
-    let rules: Vec<Value> = rules
-        .map(|mask| json!({ "ipMask": mask, "action": "Allow" }))
-        .collect();
-    Ok(json!({
-        "tags": tags(form)?,
-        "sku": { "name": "Standard", "capacity": form.number("capacity") },
-        "properties": { NETWORK: form.filled(NETWORK), RULES: rules },
-    }))
-}
-
-fn tags(form: &Form) -> Result<Map<String, Value>, Refusal> {
-    let mut tags = Map::new();
-    for line in lines(form, "tags") {
-        let problem = || format!("{line:?} is no tag: write its name, = and its value.");
-        let (name, value) = line
-            .split_once('=')
-            .ok_or_else(|| Refusal::of("tags", problem()))?;
-        tags.insert(name.trim().to_owned(), json!(value.trim()));
-    }
-    Ok(tags)
-}
-
-fn lines<'a>(form: &'a Form, name: &str) -> impl Iterator<Item = &'a str> {
-    let lines = form.raw(name).lines().map(str::trim);
-    lines.filter(|line| !line.is_empty())
-}
-
-fn form_of(definition: &NamespaceDefinition) -> Form {
-    let network = &definition.network_access;
-    let rules: Vec<String> = network.allowed.iter().map(ToString::to_string).collect();
-    let tags = definition.tags.iter();
-    let tags: Vec<String> = tags
-        .map(|(name, value)| format!("{name}={value}"))
-        .collect();
-    let access = if network.disabled {
-        "Disabled"
-    } else {
-        "Enabled"
-    };
-    Form::of([
-        ("capacity", definition.capacity.to_string()),
-        (NETWORK, access.to_owned()),
-        (RULES, rules.join("\n")),
-        ("tags", tags.join("\n")),
-    ])
+fn form_of(mut document: Value) -> Form {
+    let rules = document["properties"][RULES]
+        .as_array()
+        .into_iter()
+        .flatten();
+    let networks = rules.map(|rule| rule["ipMask"].clone());
+    document["properties"][RULES] = networks.collect();
+    rows::form_of(CHANGE, &document)
 }
 
 async fn flash_and_show(visitor: &Visitor, entry: &NamespaceEntry, what: &str) -> PageResult {
@@ -200,24 +202,11 @@ fn draw_new(
     form: &Form,
     refusals: impl IntoIterator<Item = Refusal>,
 ) -> Response {
-    let name = Field::line("name", "Name", form)
-        .hint("3 to 50 letters, digits and hyphens, such as shop. It is part of the URL.")
-        .mono()
-        .required();
-    let location = Field::line("location", "Location", form)
-        .hint("Azure's region; shown to clients that ask for it, without meaning here.")
-        .mono();
-    let [namespace, network, mut notes] = sections(form);
-    notes.fields.push(location);
-    let named = Section {
-        title: "Name",
-        fields: vec![name],
-    };
     let page = FormPage {
         intro: "A namespace holds topics of CloudEvents that share two keys and rules of the \
                 network. Their events are sent to webhooks, or wait for receivers that pull."
             .to_owned(),
-        sections: vec![named, namespace, network, notes],
+        sections: rows::fields(NEW, form),
         button: "Create namespace",
         back: "/admin/namespaces".to_owned(),
     };
@@ -234,7 +223,7 @@ fn draw_change(
     let page = FormPage {
         intro: "What is changed holds for the next request; events that are stored stay."
             .to_owned(),
-        sections: sections(form).into(),
+        sections: rows::fields(CHANGE, form),
         button: "Save changes",
         back: namespace_page(name),
     };
@@ -242,81 +231,48 @@ fn draw_change(
     page.draw(frame, refusals)
 }
 
-fn sections(form: &Form) -> [Section; 3] {
-    let capacity = Field::number("capacity", "Throughput units", form).hint(format!(
-        "1 to {THROUGHPUT_UNITS_MAX}. Each has room for {TOPICS_PER_UNIT_MAX} topics; they bound \
-         nothing else here."
-    ));
-    let network = Field::choice(
-        NETWORK,
-        "Publish and receive",
-        &[
-            ("Enabled", "Allowed"),
-            ("Disabled", "Rejected for everybody"),
-        ],
-        form,
-    );
-    let rules = Field::area(RULES, "From these networks alone", 3, form).hint(format!(
-        "One address or network per line, such as 10.1.0.0/16, {INBOUND_IP_RULES_MAX} at most. \
-         Empty allows every address."
-    ));
-    let tags = Field::area("tags", "Tags", 2, form)
-        .hint("One per line, such as team=billing. Shown, without meaning here.");
-    [
-        Section {
-            title: "Size",
-            fields: vec![capacity],
-        },
-        Section {
-            title: "Network",
-            fields: vec![network, rules],
-        },
-        Section {
-            title: "Notes",
-            fields: vec![tags],
-        },
-    ]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn read(fields: &[(&str, &str)]) -> Result<NamespaceDefinition, Refusal> {
-        let form = Form::of_pairs(fields.iter());
-        let mut document = document(&form)?;
-        document["location"] = json!("local");
-        resource::parse_namespace(&document).map_err(Refusal::from)
+    fn read(fields: &[(&str, &str)]) -> Result<NamespaceDefinition, Vec<Refusal>> {
+        let local = [("location", "local")];
+        read_new(&Form::of_pairs(local.iter().chain(fields)))
     }
 
     #[test]
     fn what_is_wrong_is_told_by_its_field() {
-        for (field, value) in [
-            ("capacity", "0"),
-            ("capacity", "41"),
-            ("capacity", "many"),
-            (NETWORK, "Perhaps"),
-            (RULES, "10.0.0.0/8\nhome"),
+        for (path, value) in [
+            ("sku.capacity", "0"),
+            ("sku.capacity", "41"),
+            ("sku.capacity", "many"),
+            ("properties.publicNetworkAccess", "Perhaps"),
+            ("properties.inboundIpRules", "10.0.0.0/8\nhome"),
             ("tags", "team"),
         ] {
-            let refusal = read(&[(field, value)]).expect_err(value);
-            assert!(refusal.is_about(field), "{field} = {value}: {refusal:?}");
+            let field = path.rsplit('.').next().unwrap_or_default();
+            let refusals = read(&[(field, value)]).expect_err(value);
+            assert!(
+                refusals[0].closeness(path) > 1,
+                "{path} = {value}: {refusals:?}"
+            );
         }
     }
 
     #[test]
-    fn a_definition_comes_back_from_its_form() {
-        let definition = read(&[
+    fn a_definition_comes_from_its_form() {
+        let fields = [
             ("capacity", "3"),
-            (NETWORK, "Disabled"),
+            ("publicNetworkAccess", "Disabled"),
             (RULES, " 10.0.0.0/8 \n\n192.0.2.7"),
             ("tags", "a = b=c\nd="),
-        ])
-        .expect("a definition");
+        ];
+        let definition = read(&fields).expect("a definition");
         assert_eq!(definition.capacity, 3);
-        assert_eq!(definition.tags["a"], "b=c");
-        let document = document(&form_of(&definition)).expect("a document");
-        let again = resource::patch_namespace(&definition, &document).map_err(Refusal::from);
-        assert_eq!(again, Ok(definition));
+        assert_eq!(
+            (definition.tags["a"].as_str(), definition.tags["d"].as_str()),
+            ("b=c", "")
+        );
+        assert_eq!(definition.network_access.allowed.len(), 2);
     }
 }

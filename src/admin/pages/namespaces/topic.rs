@@ -6,13 +6,11 @@ use std::time::Duration;
 
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Redirect, Response};
-use serde_json::{Value, json};
 
 use crate::admin::error::{PageError, PageResult};
-use crate::admin::forms::faults;
-use crate::admin::forms::field::{Field, Section};
 use crate::admin::forms::form::{Form, Refusal};
 use crate::admin::forms::form_page::FormPage;
+use crate::admin::forms::rows::{self, Part, Row, RowSection, part, section};
 use crate::admin::frame::Frame;
 use crate::admin::paths::{namespace_page, topic_page};
 use crate::admin::security::csrf::Submitted;
@@ -25,9 +23,27 @@ use crate::model::limits::EVENT_RETENTION_DAYS_MAX;
 use crate::model::name::{NamespaceName, TopicName};
 use crate::model::registry::TopicEntry;
 use crate::model::topic::TopicDefinition;
-use crate::wire::resource;
+use crate::wire::resource::parse_namespace_topic;
 
 const RETENTION: &str = "eventRetentionInDays";
+
+const DAYS: Part = part(
+    "properties",
+    &[
+        Row::whole(RETENTION, "Days that events wait for their receivers")
+            .range(1, EVENT_RETENTION_DAYS_MAX),
+    ],
+);
+const NAME: Part = part(
+    "",
+    &[Row::line("name", "Name")
+        .apart()
+        .mono()
+        .required()
+        .hint("3 to 50 letters, digits and hyphens, such as orders. It is part of the URL.")],
+);
+const NEW: &[RowSection] = &[section("Topic", &[NAME, DAYS])];
+const RETAINING: &[RowSection] = &[section("Retention", &[DAYS])];
 
 /// The form for a new topic of a namespace.
 pub(crate) async fn draft(
@@ -48,7 +64,10 @@ pub(crate) async fn create(
 ) -> PageResult {
     let entry = site.namespace(&namespace)?;
     let namespace = &entry.namespace.name;
-    let (name, definition) = match read_new(&site, namespace, &form) {
+    let parse = |name: &str| TopicName::in_namespace(namespace, name);
+    let is_taken = |name: &TopicName| site.broker.registry().topic(name).is_some();
+    let name = rows::new_name(&form, "a topic", parse, is_taken);
+    let (name, definition) = match rows::both(name, read(&form)) {
         Ok(read) => read,
         Err(refusals) => return Ok(draw_new(&visitor, namespace, &form, refusals)),
     };
@@ -91,7 +110,7 @@ pub(crate) async fn change_retention(
     let (topic, _) = retaining(&site, &topic)?;
     let definition = match read(&form) {
         Ok(definition) => definition,
-        Err(refusal) => return Ok(draw_retention(&visitor, &topic, &form, Some(refusal))),
+        Err(refusals) => return Ok(draw_retention(&visitor, &topic, &form, refusals)),
     };
     let name = &topic.topic.name;
     site.broker
@@ -115,34 +134,8 @@ fn retaining(site: &Site, topic: &str) -> Result<(Arc<TopicEntry>, Duration), Pa
     }
 }
 
-fn read_new(
-    site: &Site,
-    namespace: &NamespaceName,
-    form: &Form,
-) -> Result<(TopicName, TopicDefinition), Vec<Refusal>> {
-    let definition = read(form).map_err(|refusal| vec![refusal]);
-    faults::both(new_name(site, namespace, form), definition)
-}
-
-fn new_name(site: &Site, namespace: &NamespaceName, form: &Form) -> Result<TopicName, Refusal> {
-    let name = TopicName::in_namespace(namespace, form.text("name"));
-    let name = name.map_err(|error| Refusal::of("name", sentence(&error.to_string())))?;
-    match site.broker.registry().topic(&name) {
-        None => Ok(name),
-        Some(_) => {
-            let problem = format!("There is a topic {name} already.");
-            Err(Refusal::of("name", problem))
-        }
-    }
-}
-
-fn read(form: &Form) -> Result<TopicDefinition, Refusal> {
-    resource::parse_namespace_topic(&document(form)).map_err(Refusal::from)
-}
-
-/// The body of the PUT that the form stands for.
-fn document(form: &Form) -> Value {
-    json!({ "properties": { RETENTION: form.number(RETENTION) } })
+fn read(form: &Form) -> Result<TopicDefinition, Vec<Refusal>> {
+    rows::read(RETAINING, form, |document| parse_namespace_topic(&document))
 }
 
 fn draw_new(
@@ -151,16 +144,9 @@ fn draw_new(
     form: &Form,
     refusals: impl IntoIterator<Item = Refusal>,
 ) -> Response {
-    let name = Field::line("name", "Name", form)
-        .hint("3 to 50 letters, digits and hyphens, such as orders. It is part of the URL.")
-        .mono()
-        .required();
     let page = FormPage {
         intro: "It takes in CloudEvents 1.0, with the keys of the namespace or its own.".to_owned(),
-        sections: vec![Section {
-            title: "Topic",
-            fields: vec![name, retention_field(form)],
-        }],
+        sections: rows::fields(NEW, form),
         button: "Create topic",
         back: namespace_page(namespace.as_str()),
     };
@@ -172,7 +158,7 @@ fn draw_retention(
     visitor: &Visitor,
     topic: &TopicEntry,
     form: &Form,
-    refusal: Option<Refusal>,
+    refusals: impl IntoIterator<Item = Refusal>,
 ) -> Response {
     let name = topic.topic.name.as_str();
     let page = FormPage {
@@ -180,20 +166,12 @@ fn draw_retention(
             "An event that nobody has taken by then is dead-lettered. Subscriptions with a shorter \
                 time to live of their own keep it."
                 .to_owned(),
-        sections: vec![Section {
-            title: "Retention",
-            fields: vec![retention_field(form)],
-        }],
+        sections: rows::fields(RETAINING, form),
         button: "Save changes",
         back: topic_page(name),
     };
     let frame = Frame::new(visitor, format!("Retention of {name}"));
-    page.draw(frame, refusal)
-}
-
-fn retention_field(form: &Form) -> Field {
-    Field::number(RETENTION, "Days that events wait for their receivers", form)
-        .hint(format!("1 to {EVENT_RETENTION_DAYS_MAX}."))
+    page.draw(frame, refusals)
 }
 
 #[cfg(test)]
@@ -208,7 +186,7 @@ mod tests {
         assert_eq!(retention(""), Ok(Some(1)));
         for wrong in ["0", "8", "1.5", "long"] {
             let refusal = read(wrong).expect_err(wrong);
-            assert!(refusal.is_about(RETENTION), "{wrong}: {refusal:?}");
+            assert_eq!(refusal[0].target, "properties.eventRetentionInDays");
         }
     }
 }

@@ -152,7 +152,8 @@ fn fields(site: &Site, form: &Form) -> Vec<Field> {
         Field::grouped_choice(TOPIC, "Published to", vec![("", topics)], form).hint(
             "The topic says how the event is read; a custom event cannot be read without one.",
         ),
-        Field::choice(SCHEMA, "Delivery schema", &schemas, form),
+        Field::choice(SCHEMA, "Delivery schema", &schemas, form)
+            .at("properties.eventDeliverySchema"),
         Field::tick(
             BATCH,
             "For a webhook that takes several events per request",

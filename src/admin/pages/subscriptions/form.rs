@@ -7,10 +7,9 @@ use axum::response::{IntoResponse, Redirect};
 use serde::Deserialize;
 
 use crate::admin::error::{PageError, PageResult};
-use crate::admin::forms::faults;
 use crate::admin::forms::form::{Form, Refusal};
-use crate::admin::pages::subscriptions::definition;
-use crate::admin::pages::subscriptions::definition::{clauses, destination, headers};
+use crate::admin::forms::rows;
+use crate::admin::pages::subscriptions::definition::{self, HEADERS, Layout, URL, clauses};
 use crate::admin::pages::subscriptions::sheet::{DO, Sheet, TRY};
 use crate::admin::pages::subscriptions::signing;
 use crate::admin::pages::subscriptions::trial;
@@ -78,7 +77,7 @@ pub(crate) async fn draft(
     Query(choice): Query<ModeChoice>,
 ) -> PageResult {
     let topic = site.topic(&topic)?;
-    let form = definition::blank(&topic);
+    let form = definition::blank(&topic, choice.of(&topic));
     let sheet = choice.sheet(&site, &topic, &form).await?;
     Ok(sheet.draw(&visitor, Vec::new()))
 }
@@ -91,7 +90,8 @@ pub(crate) async fn redraft(
     Submitted { visitor, mut form }: Submitted,
 ) -> PageResult {
     let topic = site.topic(&topic)?;
-    let pressed = press(&site, &topic, None, &mut form).await?;
+    let layout = Layout::of(&topic, choice.of(&topic));
+    let pressed = press(&site, (&topic, layout), None, &mut form).await?;
     let sheet = choice.sheet(&site, &topic, &form).await?;
     Ok(sheet.draw_again(&visitor, pressed))
 }
@@ -140,7 +140,8 @@ pub(crate) async fn re_edit(
     Submitted { visitor, mut form }: Submitted,
 ) -> PageResult {
     let (topic, subscription) = site.subscription(&topic, &name)?;
-    let pressed = press(&site, &topic, Some(&subscription), &mut form).await?;
+    let layout = Layout::of(&topic, subscription.definition.destination.delivery_mode());
+    let pressed = press(&site, (&topic, layout), Some(&subscription), &mut form).await?;
     let sheet = sheet_of(&site, &topic, &subscription, &form).await?;
     Ok(sheet.draw_again(&visitor, pressed))
 }
@@ -148,20 +149,20 @@ pub(crate) async fn re_edit(
 /// What one of the form's buttons asks for. Nothing is saved by it, and what was typed stays.
 async fn press(
     site: &Site,
-    topic: &TopicEntry,
+    (topic, layout): (&TopicEntry, &Layout),
     current: Option<&EventSubscription>,
     form: &mut Form,
-) -> Result<Result<Option<TrialText>, Refusal>, PageError> {
+) -> Result<Result<Option<TrialText>, Vec<Refusal>>, PageError> {
     let button = form.text(DO).to_owned();
     if button == TRY {
-        let tried = trial::try_typed(site, topic, current, form).await?;
+        let tried = trial::try_typed(site, (topic, layout), current, form).await?;
         return Ok(tried.map(Some));
     }
-    if let Some(()) = headers::apply(&button, form) {
+    if let Some(()) = HEADERS.press(&button, form) {
         return Ok(Ok(None));
     }
-    match clauses::apply(&button, form) {
-        Some(done) => Ok(done.map(|()| None)),
+    match clauses::press(&button, layout.clauses, form) {
+        Some(done) => Ok(done.map(|()| None).map_err(|refusal| vec![refusal])),
         None => {
             let problem = format!("The form has no button {button:?}.");
             Err(PageError::Unreadable(problem))
@@ -178,8 +179,8 @@ pub(crate) async fn change(
     let (topic, current) = site.subscription(&topic, &name)?;
     let change = |topic: &TopicEntry, current: &EventSubscription| {
         let context = context(&site, topic, &visitor);
-        let change = |form: &Form| definition::changed(form, &current.definition, &context);
-        definition::gather(topic, &form, change).map_err(Fault::Form)
+        let layout = Layout::of(topic, current.definition.destination.delivery_mode());
+        definition::changed(&form, layout, &current.definition, &context).map_err(Fault::Form)
     };
     let name = current.name.clone();
     let changed = site
@@ -227,34 +228,26 @@ async fn put_new(
     visitor: &Visitor,
 ) -> Result<Put, PageError> {
     let context = context(site, topic, visitor);
-    let define = |form: &Form| definition::new(form, mode, &context);
-    let defined = definition::gather(topic, form, define);
-    match faults::both(new_name(topic, form), defined) {
-        Ok((name, definition)) => put(site, visitor, topic, name, definition).await,
+    let defined = definition::new(form, Layout::of(topic, mode), &context);
+    match rows::both(new_name(topic, form), defined) {
+        Ok((name, definition)) => put(site, visitor, (topic, mode), name, definition).await,
         Err(refusals) => Ok(Err(refusals)),
     }
 }
 
 fn new_name(topic: &TopicEntry, form: &Form) -> Result<SubscriptionName, Refusal> {
-    let name = form.text("name");
-    let name = match topic.namespace {
-        None => SubscriptionName::parse(name),
-        Some(_) => SubscriptionName::of_namespace_topic(name),
+    let parse = match topic.namespace {
+        None => SubscriptionName::parse,
+        Some(_) => SubscriptionName::of_namespace_topic,
     };
-    let name = name.map_err(|error| Refusal::of("name", sentence(&error.to_string())))?;
-    match topic.subscription(&name) {
-        None => Ok(name),
-        Some(_) => {
-            let problem = format!("The topic has an event subscription {name} already.");
-            Err(Refusal::of("name", problem))
-        }
-    }
+    let is_taken = |name: &SubscriptionName| topic.subscription(name).is_some();
+    rows::new_name(form, "an event subscription", parse, is_taken)
 }
 
 async fn put(
     site: &Site,
     visitor: &Visitor,
-    topic: &TopicEntry,
+    (topic, mode): (&TopicEntry, DeliveryMode),
     name: SubscriptionName,
     definition: SubscriptionDefinition,
 ) -> Result<Put, PageError> {
@@ -269,7 +262,8 @@ async fn put(
         }
         Err(error @ ManageError::NotValidated { .. }) => {
             let problem = sentence(&error.to_string());
-            Ok(Err(vec![Refusal::of(destination::URL, problem)]))
+            let webhook = Layout::of(topic, mode).webhook.unwrap_or_default();
+            Ok(Err(vec![Refusal::of(&format!("{webhook}.{URL}"), problem)]))
         }
         Err(error) => Err(error.into()),
     }

@@ -1,32 +1,31 @@
 //! The form that makes and changes event subscriptions, as it is drawn.
 
-use std::time::Duration;
-
 use askama::Template;
 use axum::response::Response;
 use http::StatusCode;
+use serde_json::Value;
 
 use crate::admin::bare::draw_with;
 use crate::admin::error::PageError;
-use crate::admin::forms::field::{Field, Problem, Section, mark};
+use crate::admin::forms::field::{Field, Link, Problem, Section, mark};
 use crate::admin::forms::form::{Form, Refusal};
+use crate::admin::forms::rows::ListElement;
 use crate::admin::frame::Frame;
-use crate::admin::pages::subscriptions::definition::clauses;
-use crate::admin::pages::subscriptions::definition::clauses::ClauseFields;
-use crate::admin::pages::subscriptions::definition::destination::INSPECTORS_ID;
-use crate::admin::pages::subscriptions::definition::filter::FilterFields;
-use crate::admin::pages::subscriptions::definition::{Fold, Sections, Subject};
+use crate::admin::pages::subscriptions::definition::clauses::{self, ClauseFields};
+use crate::admin::pages::subscriptions::definition::{
+    self, CLAUSES, Fold, HEADERS, INSPECTORS_ID, KEYS_ID, Layout, SCHEMA, URL,
+};
 use crate::admin::pages::subscriptions::trial;
 use crate::admin::pages::subscriptions::trial::TrialText;
 use crate::admin::paths::{subscription_page, topic_page};
 use crate::admin::security::session::Visitor;
 use crate::admin::site::Site;
-use crate::model::destination::DeliveryMode;
+use crate::model::destination::{DeliveryMode, EndpointUrl};
 use crate::model::filter::SeenKeys;
-use crate::model::limits::FILTERS_MAX;
-use crate::model::name::InspectorName;
+use crate::model::name::{InspectorName, NAME_CHARACTERS, SUBSCRIPTION_NAME_CHARACTERS};
 use crate::model::registry::TopicEntry;
 use crate::model::subscription::EventSubscription;
+use crate::model::topic::DeliverySchema;
 use crate::store::views::ReadBack;
 
 /// Names the button that has the form drawn again.
@@ -40,6 +39,11 @@ pub(crate) const TRY: &str = "try";
 const LOOKED_AT: usize = 50;
 const LOOKED_AT_BYTES: usize = 256 * 1_024;
 
+const NEW_INSPECTOR: Link = Link {
+    href: "/admin/new-inspector",
+    text: "create an inspector",
+};
+
 /// A form, and what it is for.
 pub(crate) struct Sheet<'a> {
     topic: &'a TopicEntry,
@@ -50,7 +54,6 @@ pub(crate) struct Sheet<'a> {
     /// What filters could name in the newest events.
     keys: Vec<String>,
     inspectors: Vec<InspectorName>,
-    response_deadline: Duration,
     shuts_out_this_machine: bool,
 }
 
@@ -67,15 +70,61 @@ struct SubscriptionForm {
     /// Where it is sent to be drawn again.
     draft: String,
     destination: Section,
-    filter: FilterFields,
+    filter: Section,
+    clauses: ClauseFields,
+    /// What the button says that adds a clause; `None` if there is no room for another.
+    add_clause: Option<String>,
     keys: Vec<String>,
     /// Receivers inside the appliance, for what is sent to a webhook.
     inspectors: Vec<InspectorName>,
     last: Field,
     trial: Option<TrialText>,
-    others: Vec<Fold>,
+    folds: Vec<DrawnFold>,
     button: &'static str,
     back: String,
+}
+
+/// A section that is folded away while nothing in it differs from the default.
+struct DrawnFold {
+    id: &'static str,
+    title: &'static str,
+    summary: String,
+    differs: bool,
+    fields: Vec<Field>,
+    /// Custom headers, and what the button says that adds one.
+    headers: Option<(Vec<ListElement>, Option<String>)>,
+}
+
+impl DrawnFold {
+    fn new(fold: &Fold, layout: &Layout, (form, blank): (&Form, &Form), stored: &Value) -> Self {
+        let parts = fold.rows.parts.iter();
+        let headers = layout.headers().filter(|_| fold.has_headers);
+        let headers = headers.map(|path| (HEADERS.elements(form, &path), HEADERS.add(form)));
+        let mut names = parts.clone().flat_map(|part| part.names());
+        let has_headers = headers.as_ref().is_some_and(|(rows, _)| !rows.is_empty());
+        Self {
+            id: fold.id,
+            title: fold.rows.title,
+            summary: fold.summary(form),
+            differs: has_headers || names.any(|name| form.text(name) != blank.text(name)),
+            fields: fold.rows.fields(form, stored).fields,
+            headers,
+        }
+    }
+
+    /// All of its fields.
+    fn fields_mut(&mut self) -> impl Iterator<Item = &mut Field> {
+        let rows = self.headers.iter_mut().flat_map(|(rows, _)| rows);
+        self.fields
+            .iter_mut()
+            .chain(rows.flat_map(|row| &mut row.fields))
+    }
+
+    fn is_open(&self) -> bool {
+        let rows = self.headers.iter().flat_map(|(rows, _)| rows);
+        let mut fields = self.fields.iter().chain(rows.flat_map(|row| &row.fields));
+        self.differs || fields.any(Field::is_at_fault)
+    }
 }
 
 impl<'a> Sheet<'a> {
@@ -97,7 +146,6 @@ impl<'a> Sheet<'a> {
             form,
             keys: seen_keys(site, topic).await?,
             inspectors: inspectors.into_iter().map(|each| each.name).collect(),
-            response_deadline: site.broker.options().response_deadline,
             shuts_out_this_machine: site.egress.shuts_out_this_machine(),
         })
     }
@@ -111,11 +159,11 @@ impl<'a> Sheet<'a> {
     pub(crate) fn draw_again(
         &self,
         visitor: &Visitor,
-        trial: Result<Option<TrialText>, Refusal>,
+        trial: Result<Option<TrialText>, Vec<Refusal>>,
     ) -> Response {
         match trial {
             Ok(trial) => self.draw_with(visitor, trial, Vec::new()),
-            Err(refusal) => self.draw_with(visitor, None, vec![refusal]),
+            Err(refusals) => self.draw_with(visitor, None, refusals),
         }
     }
 
@@ -136,15 +184,21 @@ impl<'a> Sheet<'a> {
 
     fn page(&self, visitor: &Visitor, trial: Option<TrialText>) -> SubscriptionForm {
         let of = self.topic.topic.name.as_str();
-        let subject = Subject {
-            topic: self.topic,
-            mode: self.mode,
-            current: self.current.map(|current| &current.definition),
-            response_deadline: self.response_deadline,
-            has_inspectors: !self.inspectors.is_empty(),
-            shuts_out_this_machine: self.shuts_out_this_machine,
-        };
-        let sections = Sections::new(self.form, &subject);
+        let layout = Layout::of(self.topic, self.mode);
+        let stored = self
+            .current
+            .map(|current| definition::shown(self.topic, current));
+        let stored = stored.unwrap_or_default();
+        let blank = definition::blank(self.topic, self.mode);
+        let folds = layout.folds.iter();
+        let folds = folds.filter(|fold| self.current.is_none() || !fold.only_new);
+        let mut folds: Vec<DrawnFold> = folds
+            .map(|fold| DrawnFold::new(fold, layout, (self.form, &blank), &stored))
+            .collect();
+        let fields = folds.iter_mut().flat_map(|fold| &mut fold.fields);
+        for schema in fields.filter(|field| field.name() == SCHEMA) {
+            schema.offer_only(|name| self.can_deliver(name));
+        }
         let (title, path, button, back) = match self.current {
             None => (
                 match self.mode {
@@ -176,13 +230,15 @@ impl<'a> Sheet<'a> {
             problem: None,
             draft: format!("{path}/draft{query}"),
             action: format!("{path}{query}"),
-            destination: sections.destination,
-            filter: sections.filter,
+            destination: self.destination(layout, &stored),
+            filter: layout.filter.fields(self.form, &stored),
+            clauses: clauses::fields(self.form, layout.clauses),
+            add_clause: CLAUSES.add(self.form),
             keys: self.keys.clone(),
             inspectors: self.inspectors.clone(),
             last: trial::field(self.form),
             trial,
-            others: sections.others,
+            folds,
             button,
             back,
         }
@@ -190,6 +246,68 @@ impl<'a> Sheet<'a> {
 }
 
 impl Sheet<'_> {
+    /// Whether events of the topic can be sent in the schema of that name.
+    fn can_deliver(&self, name: &str) -> bool {
+        let input = &self.topic.topic.definition.input_schema;
+        let schema = DeliverySchema::ALL.into_iter();
+        let mut schema = schema.filter(|schema| schema.name() == name);
+        schema.all(|schema| schema.can_express(input))
+    }
+
+    /// Where events go; a new subscription is named, too.
+    fn destination(&self, layout: &Layout, stored: &Value) -> Section {
+        let mut section = layout.first.fields(self.form, stored);
+        if let Some(at) = section.fields.iter().position(|field| field.name() == URL) {
+            let url = section.fields.remove(at);
+            section.fields.insert(at, self.endpoint(url));
+        }
+        if self.current.is_none() {
+            let (least, most) = match self.topic.namespace {
+                None => SUBSCRIPTION_NAME_CHARACTERS,
+                Some(_) => NAME_CHARACTERS,
+            }
+            .into_inner();
+            let name = Field::line("name", "Name", self.form)
+                .hint(format!(
+                    "{least} to {most} letters, digits and hyphens, such as billing."
+                ))
+                .mono()
+                .required();
+            section.fields.insert(0, name);
+        }
+        section
+    }
+
+    /// The field for the URL, with what helps somebody who has no receiver yet.
+    fn endpoint(&self, url: Field) -> Field {
+        let current = self.current.and_then(|current| {
+            let url = current.definition.destination.endpoint_url()?;
+            Some(url).filter(|url| url.without_query().is_none())
+        });
+        if let Some(base) = current.map(EndpointUrl::base) {
+            let hint = format!("Leave it empty to keep {base} with whatever its query holds.");
+            return url.hint(hint);
+        }
+        let closed = match self.shuts_out_this_machine {
+            true => {
+                " Addresses of this machine and of private networks must be allowed first \
+                 (--egress-allow 127.0.0.1/32), or use an inspector."
+            }
+            false => "",
+        };
+        let url = url.required();
+        let look = format!(
+            "Absolute, http or https. A key in its query is kept secret.{closed} To look at what arrives \
+             before there is a receiver"
+        );
+        match self.inspectors.is_empty() {
+            true => url.hint(format!("{look}:")).leading_to(&NEW_INSPECTOR),
+            false => url.hint(format!(
+                "{look}, choose one of your inspectors: they are suggested here."
+            )),
+        }
+    }
+
     fn intro(&self) -> &'static str {
         let is_in_namespace = self.topic.namespace.is_some();
         match (self.current.is_some(), self.mode, is_in_namespace) {
@@ -269,26 +387,15 @@ async fn seen_keys(site: &Site, topic: &TopicEntry) -> Result<Vec<String>, PageE
 impl SubscriptionForm {
     fn fields(&mut self) -> impl Iterator<Item = &mut Field> {
         let destination = self.destination.fields.iter_mut();
-        let filter = &mut self.filter;
-        let clauses: Vec<&mut Field> = match &mut filter.clauses {
+        let clauses: Vec<&mut Field> = match &mut self.clauses {
             ClauseFields::Json(field) => vec![field],
             ClauseFields::Rows(rows) => rows.iter_mut().flat_map(|row| &mut row.fields).collect(),
         };
-        let others = self.others.iter_mut();
-        let others = others.flat_map(Fold::fields_mut);
+        let folds = self.folds.iter_mut();
         destination
-            .chain(&mut filter.basic)
+            .chain(&mut self.filter.fields)
             .chain(clauses)
-            .chain(&mut filter.on_arrays)
             .chain([&mut self.last])
-            .chain(others)
-    }
-
-    /// The number of the clause that a button adds; `None` if there is no room for another.
-    fn next_clause(&self) -> Option<usize> {
-        match &self.filter.clauses {
-            ClauseFields::Rows(rows) if rows.len() < FILTERS_MAX => Some(rows.len() + 1),
-            ClauseFields::Rows(_) | ClauseFields::Json(_) => None,
-        }
+            .chain(folds.flat_map(DrawnFold::fields_mut))
     }
 }

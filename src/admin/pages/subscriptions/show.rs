@@ -16,6 +16,7 @@ use crate::admin::lists::link;
 use crate::admin::lists::recipe::Recipe;
 use crate::admin::pages::events::UNMATCHED;
 use crate::admin::pages::queue_depths;
+use crate::admin::pages::subscriptions::definition::{self, Facts, Layout};
 use crate::admin::pages::subscriptions::{
     DELETE, PAUSE, RESUME, RETRY_NOW, Subscription, VALIDATE,
 };
@@ -32,18 +33,15 @@ use crate::admin::widgets::strip::{Strip, succeeded};
 use crate::admin::widgets::{Badge, Icon, Tone, filters, json_text, print, response};
 use crate::base::Timestamp;
 use crate::model::audit::SecretKind;
-use crate::model::blob_storage::BlobStorage;
-use crate::model::credentials::Authentication;
 use crate::model::destination::{AttributeValue, Destination, EndpointUrl, WebHook};
 use crate::model::event::EventKey;
-use crate::model::filter::{Clause, Filter};
+use crate::model::filter::Clause;
 use crate::model::name::InspectorName;
 use crate::model::retry::{DeliveryProfile, RetryPolicy};
 use crate::model::signing::ActiveSecret;
 use crate::model::subscription::{
-    DeadLetterDestination, Disabled, SubscriptionDefinition, SubscriptionStatus, ValidationState,
+    Disabled, SubscriptionDefinition, SubscriptionStatus, ValidationState,
 };
-use crate::model::topic::DeliverySchema;
 use crate::store::StoreError;
 use crate::store::views::{
     DeliveryRow, ExportHistory, PullQueue, QueueDepth, RecentAttempt, TrafficOf, TrafficQuery,
@@ -101,7 +99,6 @@ struct Attempts {
 /// What there is to see and do where receivers come for the events.
 struct Pull {
     queue: PullQueue,
-    lock: Duration,
     snippets: Option<Snippets>,
 }
 
@@ -218,13 +215,18 @@ impl Pull {
         of: &Subscription,
         now: Timestamp,
     ) -> Result<Option<Self>, StoreError> {
-        let Destination::Queue(queue) = &of.subscription.definition.destination else {
+        if of
+            .subscription
+            .definition
+            .destination
+            .endpoint_url()
+            .is_some()
+        {
             return Ok(None);
-        };
+        }
         let lying = site.views.pull_queue(of.subscription.id, now, QUEUE_ROWS);
         Ok(Some(Self {
             queue: lying.await?,
-            lock: queue.lock_duration,
             snippets: Snippets::receive(site, &of.topic, &of.subscription.name),
         }))
     }
@@ -333,77 +335,10 @@ impl SubscriptionPage<'_> {
         link(&self.path, &[("attempts", "failed".to_owned())])
     }
 
-    fn schema(&self) -> &'static str {
-        match self.definition.delivery_schema {
-            DeliverySchema::EventGridSchema => "Event Grid",
-            DeliverySchema::CloudEventSchemaV1_0 => "CloudEvents 1.0",
-            DeliverySchema::CustomInputSchema => "Custom, as published",
-        }
-    }
-
-    fn batching(webhook: &WebHook) -> String {
-        let batch = &webhook.batch;
-        if !batch.is_on() {
-            return "Off".to_owned();
-        }
-        let bytes = u64::try_from(batch.bytes_preferred()).unwrap_or(u64::MAX);
-        let (events, bytes) = (batch.events_max(), print::bytes(bytes));
-        format!("Up to {events} events or {bytes}")
-    }
-
-    /// `5 requests per second`.
-    fn rate(webhook: &WebHook) -> Option<String> {
-        let rate = f64::from(webhook.pace.rate?.in_1000_s()) / 1_000.0;
-        Some(format!("{rate} requests per second"))
-    }
-
-    fn authentication(webhook: &WebHook) -> String {
-        match &webhook.credentials.authentication {
-            None => "None".to_owned(),
-            Some(Authentication::Basic { username, .. }) => {
-                format!("Basic, user name {}", print::visible(username))
-            }
-            Some(Authentication::Bearer { .. }) => "Bearer token".to_owned(),
-            Some(Authentication::ClientCredentials(client)) => format!(
-                "OAuth 2.0 client credentials: client {}, tokens from {}",
-                print::visible(&client.client_id),
-                client.token_url.base()
-            ),
-        }
-    }
-
-    fn tls(webhook: &WebHook) -> Option<&'static str> {
-        let tls = webhook.credentials.tls.as_ref()?;
-        match (&tls.client_certificate, &tls.authorities) {
-            (Some(_), Some(_)) => Some("Client certificate (mTLS), own certificate authorities"),
-            (Some(_), None) => Some("Client certificate (mTLS)"),
-            (None, Some(_)) => Some("Own certificate authorities"),
-            (None, None) => None,
-        }
-    }
-
     /// What signs requests, newest first.
     fn signing(&self, webhook: &WebHook) -> Vec<ActiveSecret> {
         let active = webhook.credentials.signing.active(self.now);
         active.cloned().collect()
-    }
-
-    fn filter(&self) -> &Filter {
-        &self.definition.filter
-    }
-
-    /// `begins with`, and what; only those that are asked for.
-    fn subject(&self) -> Vec<(&'static str, String)> {
-        let filter = render_filter(self.filter());
-        let text = |name: &str| filter[name].as_str().unwrap_or("").to_owned();
-        let parts = [
-            ("begins with", text("subjectBeginsWith")),
-            ("ends with", text("subjectEndsWith")),
-        ];
-        parts
-            .into_iter()
-            .filter(|(_, text)| !text.is_empty())
-            .collect()
     }
 
     /// A clause of the advanced filter: its meaning, its values and Azure's word for it.
@@ -415,8 +350,26 @@ impl SubscriptionPage<'_> {
     }
 
     fn advanced_json(&self) -> String {
-        let filter = render_filter(self.filter());
+        let filter = render_filter(&self.definition.filter);
         json_text::laid_out(&filter["advancedFilters"].to_string())
+    }
+
+    /// Every setting: a section's id, its title, and labels with what is set.
+    fn settings(&self) -> Vec<(&'static str, &'static str, Facts)> {
+        let (topic, subscription) = (&self.of.topic, &self.of.subscription);
+        let form = definition::form_of(topic, subscription);
+        let layout = Layout::of(topic, self.definition.destination.delivery_mode());
+        let defaults = [
+            (
+                "responseDeadlineInSeconds",
+                format!("{} (default)", self.options.response_deadline.as_secs()),
+            ),
+            (
+                "maxRequestsInFlight",
+                format!("{} (default)", self.options.in_flight),
+            ),
+        ];
+        layout.facts(&form, &defaults)
     }
 
     /// The statuses that no other attempt follows.
@@ -427,41 +380,9 @@ impl SubscriptionPage<'_> {
         }
     }
 
-    fn on_final_failure(&self) -> String {
-        match &self.definition.dead_letter {
-            DeadLetterDestination::BuiltInQueue => "Keep as dead letter".to_owned(),
-            DeadLetterDestination::Drop => "Drop".to_owned(),
-            DeadLetterDestination::StorageBlob {
-                container, storage, ..
-            } => format!("Export to container {container}, {}", storage_name(storage)),
-        }
-    }
-
     /// What one who has to wait is told: why the endpoint may not agree.
     fn is_blocked(&self) -> bool {
         let failure = self.of.subscription.validation.failure.as_deref();
         failure.is_some_and(|failure| failure.contains("not called: "))
-    }
-}
-
-/// Whose container it is.
-fn storage_name(storage: &BlobStorage) -> String {
-    let at = |endpoint: &Option<EndpointUrl>| match endpoint {
-        Some(url) => format!(" at {}", url.base()),
-        None => String::new(),
-    };
-    match storage {
-        BlobStorage::Directory => "directory of the server".to_owned(),
-        BlobStorage::S3(account) => format!(
-            "S3{}, region {}, access key {}",
-            at(&account.endpoint),
-            account.region,
-            account.access_key_id
-        ),
-        BlobStorage::AzureBlob(account) => format!(
-            "Azure storage account {}{}",
-            account.name,
-            at(&account.endpoint)
-        ),
     }
 }

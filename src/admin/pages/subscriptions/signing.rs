@@ -14,7 +14,7 @@ use crate::admin::forms::field::{Field, Section};
 use crate::admin::forms::form::{Form, Refusal};
 use crate::admin::forms::form_page::FormPage;
 use crate::admin::frame::Frame;
-use crate::admin::pages::subscriptions::definition::credentials::{SIGN, SIGNING_SECRET};
+use crate::admin::pages::subscriptions::definition::{SIGN, SIGNING_SECRET};
 use crate::admin::paths::subscription_page;
 use crate::admin::security::csrf::Submitted;
 use crate::admin::security::session::Visitor;

@@ -11,10 +11,10 @@ use serde_json::{Value, json};
 use crate::admin::bare::draw_with;
 use crate::admin::error::{PageError, PageResult};
 use crate::admin::forms::field::{Field, Problem, mark};
-use crate::admin::forms::form::{Form, Refusal};
+use crate::admin::forms::form::{Form, Refusal, refusals};
 use crate::admin::frame::Frame;
 use crate::admin::lists::recipe::{Recipe, quoted};
-use crate::admin::pages::subscriptions::definition::{filter_of, refusal};
+use crate::admin::pages::subscriptions::definition::{Layout, filter_of};
 use crate::admin::paths::{event_page, subscription_page, topic_page};
 use crate::admin::security::session::Visitor;
 use crate::admin::site::Site;
@@ -83,16 +83,16 @@ pub(crate) fn field(form: &Form) -> Field {
 /// Tries the filter that is typed into `form`, beside that of `current`.
 pub(crate) async fn try_typed(
     site: &Site,
-    topic: &TopicEntry,
+    (topic, layout): (&TopicEntry, &Layout),
     current: Option<&EventSubscription>,
     form: &Form,
-) -> Result<Result<TrialText, Refusal>, PageError> {
-    match filter_of(topic, form) {
+) -> Result<Result<TrialText, Vec<Refusal>>, PageError> {
+    match filter_of(form, layout) {
         Ok(filter) => {
             let tried = try_on(site, topic, current, request(&filter, current, form)).await?;
-            Ok(tried.map_err(|error| refusal(form, &error)))
+            Ok(tried.map_err(|invalid| layout.refusals(form, &invalid)))
         }
-        Err(refusal) => Ok(Err(refusal)),
+        Err(refusal) => Ok(Err(vec![refusal])),
     }
 }
 
@@ -279,12 +279,9 @@ pub(crate) async fn try_filter(
     let filter = render_filter(&subscription.definition.filter);
     let tried = try_on(&site, &topic, None, request(&filter, None, &form)).await?;
     let mut field = field(&form);
-    let (status, trial, refusal) = match tried {
-        Ok(trial) => (StatusCode::OK, Some(trial), None),
-        Err(error) => {
-            let refusal = refusal(&form, &error);
-            (StatusCode::UNPROCESSABLE_ENTITY, None, Some(refusal))
-        }
+    let (status, trial, refusals) = match tried {
+        Ok(trial) => (StatusCode::OK, Some(trial), Vec::new()),
+        Err(error) => (StatusCode::UNPROCESSABLE_ENTITY, None, refusals(&error)),
     };
     let of = topic.topic.name.as_str();
     let page = FilterTrialPage {
@@ -292,7 +289,7 @@ pub(crate) async fn try_filter(
         topic_path: topic_page(of),
         path: subscription_page(of, &name),
         topic: of.to_owned(),
-        problem: mark(std::iter::once(&mut field), refusal),
+        problem: mark(std::iter::once(&mut field), refusals),
         field,
         trial,
         name,

@@ -5,129 +5,112 @@
 
 use serde_json::{Value, json};
 
-use super::rows::Rows;
-use super::value::{list, text, words};
+use super::properties::CLAUSES;
 use crate::admin::forms::field::Field;
 use crate::admin::forms::form::{Form, Refusal};
+use crate::admin::forms::json_fault;
+use crate::admin::forms::rows::{ListElement, set, text, words};
+use crate::admin::widgets::print::sentence;
 use crate::model::filter::{Dialect, Operator, OperatorRow, Takes};
-use crate::model::limits::FILTERS_MAX;
 use crate::wire::resource::{parse_filter, render_filter};
 
-/// The list of filters, and the field that has it as JSON.
-pub(crate) const ADVANCED: &str = "advancedFilters";
+/// The field that has them as JSON.
+pub(crate) const ADVANCED: &str = CLAUSES.name;
 
 const OPERATOR: &str = "operatorType";
 const KEY: &str = "key";
 const VALUES: &str = "values";
 
-const ROWS: Rows = Rows {
-    list: ADVANCED,
-    parts: &[OPERATOR, KEY, VALUES],
-};
-
-/// The id of the list of keys to choose from.
-pub(crate) const KEYS_ID: &str = "filter-keys";
-
-/// What the buttons say that change the rows.
-pub(crate) const ADD: &str = "add";
+/// What the buttons say that change from the one to the other.
 pub(crate) const TO_JSON: &str = "to-json";
 pub(crate) const TO_ROWS: &str = "to-rows";
-/// The index of a row follows.
-pub(crate) const REMOVE: &str = "remove-";
 
 /// Advanced filters as fields.
 pub(crate) enum ClauseFields {
-    Json(Field),
-    Rows(Vec<ClauseRow>),
-}
-
-/// One advanced filter as fields.
-pub(crate) struct ClauseRow {
-    pub(crate) title: String,
-    /// What the button says that removes it.
-    pub(crate) remove: String,
-    pub(crate) fields: [Field; 3],
+    Json(Box<Field>),
+    Rows(Vec<ListElement>),
 }
 
 /// Puts these filters into the form: as rows if those can say them.
 pub(crate) fn fill(form: &mut Form, clauses: &Value) {
     clear(form);
     for (index, clause) in clauses.as_array().into_iter().flatten().enumerate() {
-        put(form, index, clause);
+        let values = match (&clause["value"], clause[VALUES].as_array()) {
+            (_, Some(values)) => values.iter().map(line).collect(),
+            (value, None) => json!([line(value)]),
+        };
+        let row = json!({ OPERATOR: clause[OPERATOR], KEY: clause[KEY], VALUES: values });
+        CLAUSES.put(form, index, &row);
     }
     let clauses = clauses.as_array().map(Vec::as_slice).unwrap_or_default();
     if rows(form) != clauses {
         clear(form);
-        form.set(ADVANCED, list(&clauses.into()));
+        form.set(ADVANCED, text(&clauses.into()));
     }
 }
 
-/// The filters of the document; `null` for none.
-pub(crate) fn document(form: &Form) -> Result<Value, Refusal> {
-    match (form.has(ADVANCED), rows(form)) {
-        (true, _) => form.json(ADVANCED),
-        (false, rows) if rows.is_empty() => Ok(Value::Null),
-        (false, rows) => Ok(rows.into()),
-    }
+/// Puts the filters into the document; `null` for none.
+pub(crate) fn write(form: &Form, path: &str, document: &mut Value) -> Result<(), Refusal> {
+    let rows = rows(form);
+    let clauses = match form.filled(ADVANCED) {
+        Some(text) => serde_json::from_str(text)
+            .map_err(|error| Refusal::of(path, json_fault::words(&error)))?,
+        None => json!((!rows.is_empty()).then_some(rows)),
+    };
+    set(document, path, clauses);
+    Ok(())
 }
 
-/// Where a fault is seen in the form: by the field of its row, or with its path before it in JSON.
-pub(crate) fn place(form: &Form, refusal: Refusal) -> Refusal {
-    let Some((_, inside)) = refusal.target.split_once(ADVANCED) else {
+/// Where a fault of the document is in the form: in its row, or with its path before it in JSON. The document has the
+/// filters at `path`.
+pub(crate) fn place(form: &Form, path: &str, refusal: Refusal) -> Refusal {
+    let Some(inside) = refusal.target.strip_prefix(path) else {
         return refusal;
     };
     // What marks code in other places stands as it is in a page.
     let problem = refusal.problem.replace('`', "");
     if form.has(ADVANCED) {
-        let problem = format!("{ADVANCED}{inside}: {problem}");
-        return Refusal::of(ADVANCED, problem);
+        return Refusal::of(path, format!("{ADVANCED}{inside}: {problem}"));
     }
-    let target = match inside.strip_suffix(".value") {
-        // Rows have one field for both.
-        Some(row) => format!("{ADVANCED}{row}.{VALUES}"),
-        // Too many of them are told by the last one.
-        None if inside.is_empty() => ROWS.name(ROWS.count(form).saturating_sub(1), VALUES),
-        None => format!("{ADVANCED}{inside}"),
-    };
+    // Rows have one field for both.
+    let row = inside.strip_suffix(".value");
+    let target = row.map_or(refusal.target.clone(), |row| {
+        format!("{path}{row}.{VALUES}")
+    });
     Refusal { target, problem }
 }
 
-/// Fills in every row that there can be with a filter that passes everything.
-pub(crate) fn set_examples(form: &mut Form) {
-    let example = json!({ OPERATOR: "IsNotNull", KEY: "id", VALUES: [] });
-    (0..FILTERS_MAX).for_each(|index| put(form, index, &example));
-}
-
 /// Does what a button of the rows says; `None` if there is no such button.
-pub(crate) fn apply(button: &str, form: &mut Form) -> Option<Result<(), Refusal>> {
+pub(crate) fn press(button: &str, path: &str, form: &mut Form) -> Option<Result<(), Refusal>> {
     match button {
-        ADD => add(form),
         TO_JSON => to_json(form),
-        TO_ROWS => return Some(to_rows(form)),
-        other => ROWS.remove(form, other.strip_prefix(REMOVE)?.parse().ok()?),
+        TO_ROWS => return Some(to_rows(form, path)),
+        other => CLAUSES.press(other, form)?,
     }
     Some(Ok(()))
 }
 
-fn add(form: &mut Form) {
-    let index = ROWS.count(form);
-    if index < FILTERS_MAX && !form.has(ADVANCED) {
-        put(form, index, &Value::Null);
-    }
-}
-
 fn to_json(form: &mut Form) {
     if !form.has(ADVANCED) {
-        let json = list(&rows(form).into());
+        let json = text(&rows(form).into());
         clear(form);
         form.set(ADVANCED, json);
     }
 }
 
-fn to_rows(form: &mut Form) -> Result<(), Refusal> {
-    let given = json!({ ADVANCED: document(form)? });
-    let parsed = parse_filter(Dialect::Basic, &given);
-    let parsed = parsed.map_err(|error| place(form, error.into()))?;
+fn to_rows(form: &mut Form, path: &str) -> Result<(), Refusal> {
+    let mut given = json!({});
+    write(form, ADVANCED, &mut given)
+        .map_err(|Refusal { problem, .. }| Refusal::of(path, problem))?;
+    let parsed = parse_filter(Dialect::Basic, &given).map_err(|invalid| {
+        let fault = invalid.first();
+        let inside = fault.path.strip_prefix(ADVANCED).unwrap_or_default();
+        place(
+            form,
+            path,
+            Refusal::of(&format!("{path}{inside}"), sentence(&fault.problem)),
+        )
+    })?;
     let typed = form.raw(ADVANCED).to_owned();
     fill(form, &render_filter(&parsed)[ADVANCED]);
     if !form.has(ADVANCED) {
@@ -136,22 +119,12 @@ fn to_rows(form: &mut Form) -> Result<(), Refusal> {
     form.set(ADVANCED, typed);
     let problem =
         "Rows cannot say this: a value is empty, has a line break, or white space at an end.";
-    Err(Refusal::of(ADVANCED, problem))
+    Err(Refusal::of(path, problem))
 }
 
 fn clear(form: &mut Form) {
     form.remove(ADVANCED);
-    ROWS.clear(form);
-}
-
-fn put(form: &mut Form, index: usize, clause: &Value) {
-    form.set(ROWS.name(index, OPERATOR), text(&clause[OPERATOR]));
-    form.set(ROWS.name(index, KEY), text(&clause[KEY]));
-    let values = match (&clause["value"], clause[VALUES].as_array()) {
-        (_, Some(values)) => values.iter().map(line).collect(),
-        (value, None) => vec![line(value)],
-    };
-    form.set(ROWS.name(index, VALUES), values.join("\n"));
+    CLAUSES.clear(form);
 }
 
 /// A value as a line.
@@ -164,17 +137,17 @@ fn line(value: &Value) -> String {
 
 /// The rows as the document has them, whether or not they are right.
 fn rows(form: &Form) -> Vec<Value> {
-    (0..ROWS.count(form))
+    (0..CLAUSES.count(form))
         .map(|index| clause(form, index))
         .collect()
 }
 
 fn clause(form: &Form, index: usize) -> Value {
-    let operator = form.filled(&ROWS.name(index, OPERATOR));
+    let operator = form.filled(&CLAUSES.name(index, OPERATOR));
     let takes = operator.and_then(Operator::from_name);
     let takes = takes.map(|operator| operator.row().takes);
-    let mut clause = json!({ OPERATOR: operator, KEY: form.filled(&ROWS.name(index, KEY)) });
-    let lines = words(form.raw(&ROWS.name(index, VALUES)), '\n');
+    let mut clause = json!({ OPERATOR: operator, KEY: form.filled(&CLAUSES.name(index, KEY)) });
+    let lines = words(form.raw(&CLAUSES.name(index, VALUES)), '\n');
     match (takes, lines.as_slice()) {
         (_, []) => {}
         (Some(Takes::Number | Takes::Bool), [line]) => clause["value"] = scalar(line),
@@ -201,36 +174,24 @@ fn range(line: &str) -> Value {
     line.split(',').map(|end| scalar(end.trim())).collect()
 }
 
-/// The fields for the filters in the form.
-pub(crate) fn fields(form: &Form) -> ClauseFields {
+/// The fields for the filters in the form. The document has them at `path`.
+pub(crate) fn fields(form: &Form, path: &str) -> ClauseFields {
     if form.has(ADVANCED) {
-        return ClauseFields::Json(Field::area(ADVANCED, "Advanced filters as JSON", 8, form).hint(
+        let field = Field::area(ADVANCED, "Advanced filters as JSON", 8, form).at(path);
+        return ClauseFields::Json(Box::new(field.hint(
             "A list in Azure's form, such as \
              [{\"operatorType\": \"NumberGreaterThan\", \"key\": \"data.total\", \"value\": 100}]. While \
              it is here it is all there is: rows come back with the button below.",
-        ));
+        )));
     }
-    ClauseFields::Rows(
-        (0..ROWS.count(form))
-            .map(|index| row(form, index))
-            .collect(),
-    )
-}
-
-fn row(form: &Form, index: usize) -> ClauseRow {
-    let title = format!("Clause {}", index + 1);
-    let fields = [
-        Field::line(&ROWS.name(index, KEY), "Key", form)
-            .mono()
-            .suggesting(KEYS_ID),
-        Field::grouped_choice(&ROWS.name(index, OPERATOR), "Operator", operators(), form),
-        Field::area(&ROWS.name(index, VALUES), "Values", 2, form),
-    ];
-    ClauseRow {
-        remove: format!("{REMOVE}{index}"),
-        fields: fields.map(|field| field.within(title.as_str())),
-        title,
+    let mut elements = CLAUSES.elements(form, path);
+    for field in elements
+        .iter_mut()
+        .filter_map(|clause| clause.fields.get_mut(1))
+    {
+        field.offer(operators(), form);
     }
+    ClauseFields::Rows(elements)
 }
 
 /// All operators in plain words, beside Azure's.
@@ -262,6 +223,18 @@ fn operators() -> Vec<(&'static str, Vec<(String, String)>)> {
 mod tests {
     use super::*;
 
+    const PATH: &str = "filter.advancedFilters";
+
+    fn document(form: &Form) -> Value {
+        let mut document = json!({});
+        write(form, ADVANCED, &mut document).expect("JSON");
+        document[ADVANCED].take()
+    }
+
+    fn press(button: &str, form: &mut Form) -> Option<Result<(), Refusal>> {
+        super::press(button, PATH, form)
+    }
+
     /// One clause with each operator, as it is rendered.
     fn every_operator() -> Value {
         let clause = |row: &OperatorRow| {
@@ -285,17 +258,17 @@ mod tests {
         let mut form = Form::default();
         fill(&mut form, &clauses);
         assert!(!form.has(ADVANCED));
-        assert_eq!(ROWS.count(&form), Operator::ALL.len());
-        assert_eq!(document(&form), Ok(clauses.clone()));
+        assert_eq!(CLAUSES.count(&form), Operator::ALL.len());
+        assert_eq!(document(&form), clauses);
         let known = json!({ ADVANCED: clauses });
         parse_filter(Dialect::Basic, &known).expect("a filter");
 
-        apply(TO_JSON, &mut form).expect("a button").expect("done");
-        assert_eq!((form.has(ADVANCED), ROWS.count(&form)), (true, 0));
-        assert_eq!(document(&form), Ok(clauses.clone()));
-        apply(TO_ROWS, &mut form).expect("a button").expect("done");
-        assert_eq!((form.has(ADVANCED), ROWS.count(&form)), (false, 19));
-        assert_eq!(document(&form), Ok(clauses));
+        press(TO_JSON, &mut form).expect("a button").expect("done");
+        assert_eq!((form.has(ADVANCED), CLAUSES.count(&form)), (true, 0));
+        assert_eq!(document(&form), clauses);
+        press(TO_ROWS, &mut form).expect("a button").expect("done");
+        assert_eq!((form.has(ADVANCED), CLAUSES.count(&form)), (false, 19));
+        assert_eq!(document(&form), clauses);
     }
 
     #[test]
@@ -306,8 +279,8 @@ mod tests {
         ]);
         let mut form = Form::default();
         fill(&mut form, &clauses);
-        assert_eq!(form.raw(&ROWS.name(1, VALUES)), "1, 2\n3.5, 10");
-        assert_eq!(document(&form), Ok(clauses));
+        assert_eq!(form.raw(&CLAUSES.name(1, VALUES)), "1, 2\n3.5, 10");
+        assert_eq!(document(&form), clauses);
     }
 
     #[test]
@@ -317,41 +290,26 @@ mod tests {
             let mut form = Form::default();
             fill(&mut form, &clauses);
             assert_eq!(
-                (form.has(ADVANCED), ROWS.count(&form)),
+                (form.has(ADVANCED), CLAUSES.count(&form)),
                 (true, 0),
                 "{value:?}"
             );
-            assert_eq!(document(&form), Ok(clauses));
+            assert_eq!(document(&form), clauses);
             let typed = form.raw(ADVANCED).to_owned();
-            let refusal = apply(TO_ROWS, &mut form).expect("a button");
-            assert!(refusal.expect_err("no rows").is_about(ADVANCED));
+            let refusal = press(TO_ROWS, &mut form).expect("a button");
+            assert_eq!(refusal.expect_err("no rows").target, PATH);
             assert_eq!(form.raw(ADVANCED), typed);
         }
     }
 
     #[test]
-    fn rows_are_added_and_removed_with_what_is_typed_in_others() {
+    fn there_is_no_other_button() {
         let mut form = Form::default();
-        for key in ["a", "b", "c"] {
-            apply(ADD, &mut form).expect("a button").expect("done");
-            form.set(ROWS.name(ROWS.count(&form) - 1, KEY), key);
-        }
-        apply("remove-1", &mut form)
+        press("add-clause", &mut form)
             .expect("a button")
             .expect("done");
-        let keys = [0, 1].map(|index| form.text(&ROWS.name(index, KEY)).to_owned());
-        assert_eq!(keys, ["a", "c"]);
-        assert_eq!(ROWS.count(&form), 2);
-        apply("remove-7", &mut form)
-            .expect("a button")
-            .expect("nothing to do");
-        assert_eq!(ROWS.count(&form), 2);
-        assert!(apply("remove-x", &mut form).is_none());
-        assert!(apply("dance", &mut form).is_none());
-        for _ in 0..2 * FILTERS_MAX {
-            apply(ADD, &mut form).expect("a button").expect("done");
-        }
-        assert_eq!(ROWS.count(&form), FILTERS_MAX);
+        assert_eq!(CLAUSES.count(&form), 1);
+        assert!(press("dance", &mut form).is_none());
     }
 
     #[test]
@@ -370,19 +328,22 @@ mod tests {
             ("IsNotNull", "data.b", "1", VALUES),
         ] {
             let mut form = Form::default();
-            put(&mut form, 0, &json!({ OPERATOR: "IsNotNull", KEY: "id" }));
-            form.set(ROWS.name(1, OPERATOR), operator);
-            form.set(ROWS.name(1, KEY), key);
-            form.set(ROWS.name(1, VALUES), values);
-            let given = json!({ ADVANCED: document(&form).expect("a list") });
-            let error = parse_filter(Dialect::Basic, &given).expect_err(values);
-            let refusal = place(&form, error.into());
-            let closeness = refusal.closeness(&ROWS.name(1, fault));
-            assert_eq!(closeness, 2, "{operator} {key} {values}: {refusal:?}");
+            form.set(CLAUSES.name(0, OPERATOR), "IsNotNull");
+            form.set(CLAUSES.name(0, KEY), "id");
+            form.set(CLAUSES.name(1, OPERATOR), operator);
+            form.set(CLAUSES.name(1, KEY), key);
+            form.set(CLAUSES.name(1, VALUES), values);
+            let error = parse_filter(Dialect::Basic, &json!({ ADVANCED: document(&form) }));
+            let error = error.expect_err(values);
+            let target = format!("filter.{}", error.first().path);
+            let refusal = place(&form, PATH, Refusal::of(&target, "no"));
+            let closeness = refusal.closeness(&format!("{PATH}[1].{fault}"));
+            assert!(closeness > 1, "{operator} {key} {values}: {refusal:?}");
         }
         let mut form = Form::default();
         form.set(ADVANCED, "[{}]");
-        let refusal = place(&form, Refusal::of("filter.advancedFilters[0].key", "no"));
-        assert_eq!(refusal, Refusal::of(ADVANCED, "advancedFilters[0].key: no"));
+        let refusal = Refusal::of("filter.advancedFilters[0].key", "no");
+        let refusal = place(&form, PATH, refusal);
+        assert_eq!(refusal, Refusal::of(PATH, "advancedFilters[0].key: no"));
     }
 }

@@ -1,322 +1,234 @@
-//! The fields of an event subscription, to and from the document of the management API. Everything that
-//! can be wrong with them is found there, so the form and the API say the same.
-//!
-//! Each part of the form has a module: how a document fills it, what it writes into one, and its fields.
+//! The form of an event subscription, to and from the document of the management API.
 
 pub(crate) mod clauses;
-pub(crate) mod credentials;
-mod dead_letters;
-mod delivery;
-pub(crate) mod destination;
-pub(crate) mod filter;
-mod folds;
-pub(crate) mod headers;
-mod in_namespace;
-mod notes;
-mod retry;
-mod rows;
-mod value;
+mod layout;
+#[rustfmt::skip] // tables
+mod properties;
+#[cfg(test)]
+mod tests;
 
-use std::time::Duration;
-
-use filter::FilterFields;
-pub(crate) use folds::Fold;
-use folds::Folds;
+pub(crate) use layout::{Facts, Fold, Layout};
+use properties::{AZURE, DEAD_LETTERS, DIRECTORY, DROP, KEEP, S3, TIME_TO_LIVE};
+pub(crate) use properties::{
+    CLAUSES, HEADERS, INSPECTORS_ID, KEYS_ID, SCHEMA, SIGN, SIGNING_SECRET, URL,
+};
 use serde_json::{Value, json};
 
-use crate::admin::forms::faults;
-use crate::admin::forms::field::Section;
 use crate::admin::forms::form::{Form, Refusal};
+use crate::admin::forms::rows::{all_of, lookup, set};
 use crate::admin::widgets::print::sentence;
+use crate::model::blob_storage::BlobStorage;
 use crate::model::destination::DeliveryMode;
-use crate::model::name::SUBSCRIPTION_NAME_CHARACTERS;
 use crate::model::probation::Health;
 use crate::model::registry::TopicEntry;
-use crate::model::subscription::{EventSubscription, SubscriptionDefinition};
-use crate::wire::resource::{self, Fault, InvalidResource, Observed, SubscriptionContext};
+use crate::model::subscription::{
+    DeadLetterDestination, EventSubscription, SubscriptionDefinition,
+};
+use crate::wire::resource::{self, InvalidResource, Observed, SubscriptionContext};
 
-/// The form for a new subscription.
-pub(crate) fn blank(topic: &TopicEntry) -> Form {
-    let mut form = Form::default();
-    match topic.namespace {
-        None => retry::blank(&mut form),
-        Some(_) => in_namespace::blank(&mut form),
-    }
-    dead_letters::blank(&mut form);
+/// The id of a storage account that Azure's form has, and the directory of the server does not need.
+const RESOURCE_ID: &str = "everpost";
+
+/// The form for a new subscription, with what is the default.
+pub(crate) fn blank(topic: &TopicEntry, mode: DeliveryMode) -> Form {
+    let example = Form::of([(URL, "https://receiver.example/".to_owned())]);
+    let now = topic.topic.created_at;
+    let context = SubscriptionContext::of(topic, now, false);
+    let definition = new(&example, Layout::of(topic, mode), &context);
+    let mut form = definition.map_or_else(
+        |_| Form::default(),
+        |definition| form_of(topic, &EventSubscription::unstored(definition, now)),
+    );
+    form.set(URL, "");
     form
 }
 
-/// The form with what answers show of `subscription`: everything but its secrets.
-pub(crate) fn form_of(topic: &TopicEntry, subscription: &EventSubscription) -> Form {
-    // Of the document only what was defined is used, not how things stand.
+/// What answers show of `subscription`: everything but its secrets.
+pub(crate) fn shown(topic: &TopicEntry, subscription: &EventSubscription) -> Value {
+    // Only what was defined is used, not how things stand.
     let observed = Observed {
         health: &Health::default(),
         outage: None,
         now: subscription.updated_at,
     };
-    let document = resource::render_subscription(topic, subscription, observed);
-    let properties = &document["properties"];
-    let mut form = Form::default();
-    if topic.namespace.is_some() {
-        in_namespace::fill(&mut form, (topic, subscription), properties);
-    } else {
-        let destination = &subscription.definition.destination;
-        destination::fill(&mut form, destination, properties);
-        filter::fill(&mut form, properties);
-        delivery::fill(&mut form, properties);
-        headers::fill(&mut form, &properties["destination"]["properties"]);
-        credentials::fill(&mut form, properties);
-        retry::fill(&mut form, properties);
-        dead_letters::fill(&mut form, &subscription.definition.dead_letter, properties);
+    resource::render_subscription(topic, subscription, observed)["properties"].take()
+}
+
+/// The form with what answers show of `subscription`.
+pub(crate) fn form_of(topic: &TopicEntry, subscription: &EventSubscription) -> Form {
+    let definition = &subscription.definition;
+    let layout = Layout::of(topic, definition.destination.delivery_mode());
+    let mut properties = shown(topic, subscription);
+    if let Some(webhook) = layout.webhook {
+        // The query may hold a key.
+        let url = definition.destination.endpoint_url();
+        let url = json!(url.and_then(|url| url.without_query()));
+        set(&mut properties, &format!("{webhook}.{URL}"), url);
     }
-    notes::fill(&mut form, properties);
+    let mut form = Form::default();
+    layout
+        .parts()
+        .for_each(|part| part.fill(&mut form, &properties));
+    if let Some(headers) = layout.headers() {
+        HEADERS.fill(&mut form, &properties, &headers);
+    }
+    clauses::fill(
+        &mut form,
+        lookup(&properties, layout.clauses).unwrap_or(&Value::Null),
+    );
+    form.set(DEAD_LETTERS, choice_of(&definition.dead_letter));
+    // It stays as long as the topic's retention, whatever that will be.
+    let retention = topic.topic.definition.event_retention;
+    if retention.is_some_and(|most| definition.retry_policy.time_to_live >= most) {
+        form.set(TIME_TO_LIVE, "");
+    }
     form
 }
 
-/// What the form for a new subscription defines. Of a custom topic, all are pushed.
+fn choice_of(destination: &DeadLetterDestination) -> &'static str {
+    match destination {
+        DeadLetterDestination::BuiltInQueue => KEEP,
+        DeadLetterDestination::Drop => DROP,
+        DeadLetterDestination::StorageBlob { storage, .. } => match storage {
+            BlobStorage::Directory => DIRECTORY,
+            BlobStorage::S3(_) => S3,
+            BlobStorage::AzureBlob(_) => AZURE,
+        },
+    }
+}
+
+/// What the form for a new subscription defines.
 pub(crate) fn new(
     form: &Form,
-    mode: DeliveryMode,
+    layout: &Layout,
     context: &SubscriptionContext<'_>,
-) -> Result<SubscriptionDefinition, Refusal> {
-    let properties = match context.event_retention {
-        None => properties(form)?,
-        Some(_) => in_namespace::properties(form, mode)?,
-    };
+) -> Result<SubscriptionDefinition, Vec<Refusal>> {
+    let (properties, refusals) = document(form, layout);
     let body = json!({ "properties": properties });
-    let definition = resource::parse_subscription(&body, context);
-    let definition = definition.map_err(|error| refusal(form, &error))?;
-    Ok(dead_letters::settle(form, definition, None))
+    let parsed = resource::parse_subscription(&body, context);
+    let parsed = parsed.map_err(|invalid| layout.refusals(form, &invalid));
+    let definition = all_of(refusals, parsed)?;
+    Ok(settle(form, definition, None))
 }
 
 /// What the form makes of `current`. A URL, and secrets, that are left out stay.
 pub(crate) fn changed(
     form: &Form,
+    layout: &Layout,
     current: &SubscriptionDefinition,
     context: &SubscriptionContext<'_>,
-) -> Result<SubscriptionDefinition, Refusal> {
-    let mode = current.destination.delivery_mode();
+) -> Result<SubscriptionDefinition, Vec<Refusal>> {
+    let (properties, refusals) = document(form, layout);
     let body = match context.event_retention {
-        None => properties(form)?,
-        Some(_) => json!({ "properties": in_namespace::properties(form, mode)? }),
+        None => properties,
+        Some(_) => json!({ "properties": properties }),
     };
-    let definition = resource::patch_subscription(current, &body, context);
-    let definition = definition.map_err(|error| refusal(form, &error))?;
-    let before = Some(&current.dead_letter);
-    Ok(dead_letters::settle(form, definition, before))
+    let parsed = resource::patch_subscription(current, &body, context);
+    let parsed = parsed.map_err(|invalid| layout.refusals(form, &invalid));
+    let definition = all_of(refusals, parsed)?;
+    Ok(settle(form, definition, Some(&current.dead_letter)))
 }
 
-/// What `check` makes of the form, or all that is wrong with it.
-pub(crate) fn gather<T>(
-    topic: &TopicEntry,
-    form: &Form,
-    check: impl Fn(&Form) -> Result<T, Refusal>,
-) -> Result<T, Vec<Refusal>> {
-    let mut sound = blank(topic);
-    destination::set_example(&mut sound);
-    clauses::set_examples(&mut sound);
-    headers::set_examples(&mut sound);
-    faults::gather(form, &sound, check)
-}
-
-/// What the management API has against the document, at the field that it stems from.
-pub(crate) fn refusal(form: &Form, error: &InvalidResource) -> Refusal {
-    // Azure's words ask for https, which the rest does not.
-    let Fault { path, problem } = error.first();
-    let problem = problem
-        .strip_prefix(resource::INVALID_URL)
-        .unwrap_or(problem);
-    let refusal = Refusal {
-        target: in_namespace::as_of_custom(path),
-        problem: sentence(problem),
-    };
-    clauses::place(form, headers::place(form, credentials::place(refusal)))
+impl Layout {
+    /// All that the API has against the document of the form.
+    pub(crate) fn refusals(&self, form: &Form, invalid: &InvalidResource) -> Vec<Refusal> {
+        let faults = invalid.faults.iter().map(|fault| {
+            let path = fault
+                .path
+                .strip_prefix("properties.")
+                .unwrap_or(&fault.path);
+            // A trial calls it the same for all topics.
+            let path = match path.strip_prefix("filter.") {
+                Some(inside) => format!("{}.{inside}", self.filter_at()),
+                None => path.to_owned(),
+            };
+            // Azure's words ask for https, which the rest does not.
+            let problem = fault.problem.strip_prefix(resource::INVALID_URL);
+            let problem = sentence(problem.unwrap_or(&fault.problem));
+            clauses::place(form, self.clauses, Refusal::of(&path, problem))
+        });
+        faults.collect()
+    }
 }
 
 /// The `properties` of the document that the form stands for.
-fn properties(form: &Form) -> Result<Value, Refusal> {
-    let mut properties = json!({ "filter": filter::document(form)? });
-    destination::write(form, &mut properties);
-    delivery::write(form, &mut properties);
-    properties["destination"]["properties"][headers::HEADERS] = headers::document(form);
-    credentials::write(form, &mut properties);
-    retry::write(form, &mut properties);
-    dead_letters::write(form, &mut properties);
-    notes::write(form, &mut properties);
-    Ok(properties)
+fn document(form: &Form, layout: &Layout) -> (Value, Vec<Refusal>) {
+    let mut document = json!({});
+    for (path, word) in layout.constants {
+        set(&mut document, path, json!(word));
+    }
+    let parts = layout.parts();
+    let mut refusals: Vec<Refusal> = parts
+        .flat_map(|part| part.write(form, &mut document))
+        .collect();
+    refusals.extend(clauses::write(form, layout.clauses, &mut document).err());
+    if let Some(headers) = layout.headers() {
+        HEADERS.write(form, &mut document, &headers);
+    }
+    // Left out, those that sign go on.
+    if let (Some(webhook), Some(secret)) = (layout.webhook, form.filled(SIGNING_SECRET)) {
+        let secrets = json!([{ "secret": secret }]);
+        set(&mut document, &format!("{webhook}.signingSecrets"), secrets);
+    }
+    write_storage(form, layout, &mut document);
+    (document, refusals)
 }
 
-/// The filter that the form stands for, as the document of a subscription of `topic` has it.
-pub(crate) fn filter_of(topic: &TopicEntry, form: &Form) -> Result<Value, Refusal> {
-    match topic.namespace {
-        None => filter::document(form),
-        Some(_) => in_namespace::filter(form),
+/// What there is no row for: which kind of storage it is.
+fn write_storage(form: &Form, layout: &Layout, document: &mut Value) {
+    let at = layout.dead_letters;
+    match form.text(DEAD_LETTERS) {
+        kind @ (S3 | AZURE) => set(
+            document,
+            &format!("{at}.properties.storage.type"),
+            json!(kind),
+        ),
+        DIRECTORY => set(
+            document,
+            &format!("{at}.properties.resourceId"),
+            json!(RESOURCE_ID),
+        ),
+        _ => return,
     }
+    set(
+        document,
+        &format!("{at}.endpointType"),
+        json!("StorageBlob"),
+    );
 }
 
-/// What the form is about.
-#[derive(Clone, Copy)]
-pub(crate) struct Subject<'a> {
-    pub(crate) topic: &'a TopicEntry,
-    pub(crate) mode: DeliveryMode,
-    /// What the form changes; `None` for a new subscription.
-    pub(crate) current: Option<&'a SubscriptionDefinition>,
-    /// How long webhooks have to answer that have no time of their own.
-    pub(crate) response_deadline: Duration,
-    /// Whether there are receivers inside the appliance.
-    pub(crate) has_inspectors: bool,
-    /// Whether receivers on this machine must be allowed before they are called.
-    pub(crate) shuts_out_this_machine: bool,
+/// In a document, leaving the destination of dead letters out means one thing in a new subscription and another in a
+/// change, so it is set here for both. An id of Azure's that `current` has stays.
+fn settle(
+    form: &Form,
+    mut definition: SubscriptionDefinition,
+    current: Option<&DeadLetterDestination>,
+) -> SubscriptionDefinition {
+    match (
+        form.text(DEAD_LETTERS),
+        &mut definition.dead_letter,
+        current,
+    ) {
+        (
+            DIRECTORY | S3 | AZURE,
+            DeadLetterDestination::StorageBlob { resource_id, .. },
+            Some(DeadLetterDestination::StorageBlob {
+                resource_id: known, ..
+            }),
+        ) if !known.is_empty() => resource_id.clone_from(known),
+        (DIRECTORY | S3 | AZURE, ..) => {}
+        (DROP, dead_letter, _) => *dead_letter = DeadLetterDestination::Drop,
+        (_, dead_letter, _) => *dead_letter = DeadLetterDestination::BuiltInQueue,
+    }
+    definition
 }
 
-/// All fields, in sections.
-pub(crate) struct Sections {
-    pub(crate) destination: Section,
-    pub(crate) filter: FilterFields,
-    /// What follows the filter, and needs no thought at first.
-    pub(crate) others: Vec<Fold>,
-}
-
-impl Sections {
-    /// The sections of `form`.
-    pub(crate) fn new(form: &Form, subject: &Subject<'_>) -> Self {
-        if subject.topic.namespace.is_some() {
-            return in_namespace::sections(form, subject);
-        }
-        let input = &subject.topic.topic.definition.input_schema;
-        let folds = Folds::new(form, subject);
-        let mut others = vec![
-            folds.fold(
-                ("fold-delivery", "Delivery"),
-                &delivery::summary(form, subject.response_deadline),
-                delivery::fields(form, input),
-            ),
-            folds.fold(
-                ("fold-retries", "Retries"),
-                &retry::summary(form),
-                retry::fields(form),
-            ),
-        ];
-        others.extend(folds.webhook(subject));
-        others.extend(folds.end(subject));
-        Self {
-            destination: Section {
-                title: "Destination",
-                fields: destination::fields(form, subject, &SUBSCRIPTION_NAME_CHARACTERS),
-            },
-            filter: filter::fields(form),
-            others,
-        }
+/// The filter that the form stands for, as the document of a subscription has it.
+pub(crate) fn filter_of(form: &Form, layout: &Layout) -> Result<Value, Refusal> {
+    let mut document = json!({});
+    for part in layout.filter.parts {
+        part.write(form, &mut document);
     }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use super::delivery::{DEADLINE, IN_FLIGHT, KILOBYTES, RATE};
-    use super::retry::ON_GONE;
-    use super::*;
-    use crate::base::Timestamp;
-    use crate::model::limits::ATTEMPTS_MAX;
-    use crate::model::pace::{Rate, ReceiverLimits};
-    use crate::model::subscription::DeadLetterDestination;
-    use crate::model::topic::InputSchema;
-
-    pub(crate) const CONTEXT: SubscriptionContext<'_> = SubscriptionContext {
-        input_schema: &InputSchema::EventGridSchema,
-        event_retention: None,
-        now: Timestamp::from_ms(1_700_000_000_000),
-        replaces: None,
-        require_https: false,
-    };
-
-    pub(crate) fn form(fields: &[(&str, &str)]) -> Form {
-        let all = [("endpointUrl", "https://shop.example/events?code=secret")];
-        Form::of_pairs(all.iter().chain(fields))
-    }
-
-    #[test]
-    fn a_blank_form_with_a_url_takes_everything_by_default() {
-        let definition = new(&form(&[]), DeliveryMode::Push, &CONTEXT).expect("a definition");
-        assert_eq!(definition.filter.included_event_types, None);
-        assert_eq!(definition.retry_policy.attempts_max, ATTEMPTS_MAX);
-        assert_eq!(definition.dead_letter, DeadLetterDestination::BuiltInQueue);
-        assert_eq!(definition.expires_at, None);
-    }
-
-    #[test]
-    fn what_is_wrong_is_told_by_its_field() {
-        for (field, value) in [
-            ("endpointUrl", "no url"),
-            ("maxEventsPerBatch", "many"),
-            ("maxEventsPerBatch", "0"),
-            (KILOBYTES, "9999"),
-            ("maxDeliveryAttempts", "31"),
-            ("eventTimeToLiveInMinutes", "0"),
-            ("eventDeliverySchema", "CustomInputSchema"),
-            ("expirationTimeUtc", "2020-01-01T00:00"),
-            ("advancedFilters", "{}"),
-            (DEADLINE, "301"),
-            (IN_FLIGHT, "0"),
-            (RATE, "fast"),
-            (RATE, "0"),
-            ("schedule", "10"),
-            ("schedule", "PT0S"),
-        ] {
-            let form =
-                Form::of_pairs([(field, value), ("endpointUrl", "https://shop.example/")].iter());
-            let refusal = new(&form, DeliveryMode::Push, &CONTEXT).expect_err(value);
-            assert!(refusal.is_about(field), "{field} = {value}: {refusal:?}");
-        }
-    }
-
-    #[test]
-    fn waits_and_paces_of_ones_own_come_back() {
-        let fields = [
-            (DEADLINE, "60"),
-            (IN_FLIGHT, "2"),
-            (RATE, "0.5"),
-            ("schedule", "PT1S, PT1M"),
-            (ON_GONE, "on"),
-        ];
-        let definition = new(&form(&fields), DeliveryMode::Push, &CONTEXT).expect("a definition");
-        let expected = ReceiverLimits {
-            response_deadline: Some(Duration::from_secs(60)),
-            in_flight_max: Some(2),
-            rate: Rate::per_1000_s(500),
-        };
-        assert_eq!(definition.destination.pace(), &expected);
-        let waits = [1, 60].map(Duration::from_secs);
-        assert_eq!(definition.retry_policy.own_waits, waits);
-        assert!(definition.disable_on_gone);
-    }
-
-    #[test]
-    fn a_change_keeps_what_is_not_shown() {
-        let first = form(&[
-            ("deadLetterDestination", "drop"),
-            ("authentication.type", "Bearer"),
-            ("authentication.token", "hush"),
-            (
-                "signingSecrets.secret",
-                "whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA",
-            ),
-        ]);
-        let current = new(&first, DeliveryMode::Push, &CONTEXT).expect("a definition");
-        assert_eq!(current.dead_letter, DeadLetterDestination::Drop);
-
-        let second = Form::of_pairs(
-            [
-                ("deadLetterDestination", "keep"),
-                ("labels", "a, b"),
-                ("authentication.type", "Bearer"),
-            ]
-            .iter(),
-        );
-        let definition = changed(&second, &current, &CONTEXT).expect("a definition");
-        assert_eq!(definition.destination, current.destination);
-        assert_eq!(definition.dead_letter, DeadLetterDestination::BuiltInQueue);
-        assert_eq!(definition.labels, ["a", "b"]);
-    }
+    clauses::write(form, layout.clauses, &mut document)?;
+    Ok(document[layout.filter_at()].take())
 }
