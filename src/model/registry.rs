@@ -1,16 +1,18 @@
 //! All namespaces, topics and event subscriptions, as one immutable snapshot.
 //!
-//! Readers hold an `Arc` of it for as long as they need one consistent view; a change makes a new one.
+//! Readers hold an `Arc` of it for as long as they need one consistent view. A change makes a new one, which
+//! shares with the old one what did not change: its cost does not grow with what there is.
 
-use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
+
+use rpds::{HashTrieMapSync, RedBlackTreeMapSync};
 
 use crate::base::Timestamp;
 use crate::model::access::AccessKeys;
 use crate::model::event::Event;
 use crate::model::filter::{Dialect, EventView};
 use crate::model::name::{NamespaceName, SubscriptionName, TopicName};
-use crate::model::namespace::Namespace;
+use crate::model::namespace::{Namespace, NamespaceId};
 use crate::model::retry::RetryPolicy;
 use crate::model::subscription::{EventSubscription, SubscriptionId};
 use crate::model::topic::{NetworkAccess, Topic, TopicId};
@@ -60,7 +62,7 @@ pub struct TopicEntry {
     /// `None` for a custom topic.
     pub namespace: Option<Arc<NamespaceEntry>>,
     /// By the name's key, hence in alphabetical order.
-    pub subscriptions: BTreeMap<String, Arc<EventSubscription>>,
+    pub subscriptions: RedBlackTreeMapSync<String, Arc<EventSubscription>>,
 }
 
 /// The snapshot.
@@ -68,12 +70,12 @@ pub struct TopicEntry {
 pub struct Registry {
     scope: ResourceScope,
     /// By the name's key, hence in alphabetical order.
-    namespaces: BTreeMap<String, Arc<NamespaceEntry>>,
+    namespaces: RedBlackTreeMapSync<String, Arc<NamespaceEntry>>,
     /// By the name's key, hence in alphabetical order.
-    topics: BTreeMap<String, Arc<TopicEntry>>,
-    topic_keys: HashMap<TopicId, String>,
+    topics: RedBlackTreeMapSync<String, Arc<TopicEntry>>,
+    topic_keys: HashTrieMapSync<TopicId, String>,
     /// Topic and subscription key by subscription.
-    subscription_keys: HashMap<SubscriptionId, (String, String)>,
+    subscription_keys: HashTrieMapSync<SubscriptionId, (String, String)>,
 }
 
 impl Registry {
@@ -89,48 +91,104 @@ impl Registry {
             ..Self::default()
         };
         for namespace in namespaces {
-            let resource_id = scope.namespace_id(&namespace.name).into();
-            let key = namespace.name.key();
-            let entry = NamespaceEntry {
-                namespace,
-                resource_id,
-            };
-            registry.namespaces.insert(key, Arc::new(entry));
+            registry.put_namespace(namespace);
         }
-        let mut entries: HashMap<TopicId, TopicEntry> = topics
-            .into_iter()
-            .map(|topic| {
-                let resource_id = scope.topic_id(&topic.name).into();
-                let namespace = topic.name.namespace();
-                let namespace = namespace.and_then(|name| registry.namespace(&name).cloned());
-                let subscriptions = BTreeMap::new();
-                (
-                    topic.id,
-                    TopicEntry {
-                        topic,
-                        resource_id,
-                        namespace,
-                        subscriptions,
-                    },
-                )
-            })
-            .collect();
+        for topic in topics {
+            registry.put_topic(topic);
+        }
         for subscription in subscriptions {
-            let Some(entry) = entries.get_mut(&subscription.topic_id) else {
-                continue;
-            };
-            let keys = (entry.topic.name.key(), subscription.name.key());
-            registry
-                .subscription_keys
-                .insert(subscription.id, keys.clone());
-            entry.subscriptions.insert(keys.1, Arc::new(subscription));
-        }
-        for (id, entry) in entries {
-            let key = entry.topic.name.key();
-            registry.topic_keys.insert(id, key.clone());
-            registry.topics.insert(key, Arc::new(entry));
+            registry.put_subscription(subscription);
         }
         registry
+    }
+
+    /// Adds or replaces a namespace. Its topics and their event subscriptions stay.
+    pub fn put_namespace(&mut self, namespace: Namespace) {
+        let entry = Arc::new(NamespaceEntry {
+            resource_id: self.scope.namespace_id(&namespace.name).into(),
+            namespace,
+        });
+        let name = &entry.namespace.name;
+        let topics: Vec<String> = self
+            .topics_of(name)
+            .map(|topic| topic.topic.name.key())
+            .collect();
+        for key in topics {
+            if let Some(topic) = self.topics.get_mut(&key) {
+                Arc::make_mut(topic).namespace = Some(Arc::clone(&entry));
+            }
+        }
+        self.namespaces.insert_mut(name.key(), entry);
+    }
+
+    /// Removes a namespace with its topics and their event subscriptions.
+    pub fn remove_namespace(&mut self, id: NamespaceId) {
+        let mut found = self.namespaces.values();
+        let Some(entry) = found.find(|entry| entry.namespace.id == id).cloned() else {
+            return;
+        };
+        let name = &entry.namespace.name;
+        let topics: Vec<TopicId> = self.topics_of(name).map(|topic| topic.topic.id).collect();
+        for topic in topics {
+            self.remove_topic(topic);
+        }
+        self.namespaces.remove_mut(&name.key());
+    }
+
+    /// Adds or replaces a topic. Its event subscriptions stay.
+    pub fn put_topic(&mut self, topic: Topic) {
+        let namespace = topic.name.namespace();
+        let namespace = namespace.and_then(|name| self.namespace(&name).cloned());
+        let key = topic.name.key();
+        let current = self.topics.get(&key);
+        let entry = TopicEntry {
+            resource_id: self.scope.topic_id(&topic.name).into(),
+            namespace,
+            subscriptions: current.map_or_else(RedBlackTreeMapSync::default, |entry| {
+                entry.subscriptions.clone()
+            }),
+            topic,
+        };
+        self.topic_keys.insert_mut(entry.topic.id, key.clone());
+        self.topics.insert_mut(key, Arc::new(entry));
+    }
+
+    /// Removes a topic with its event subscriptions.
+    pub fn remove_topic(&mut self, id: TopicId) {
+        let Some(entry) = self.topic_by_id(id).cloned() else {
+            return;
+        };
+        for subscription in entry.subscriptions.values() {
+            self.subscription_keys.remove_mut(&subscription.id);
+        }
+        self.topic_keys.remove_mut(&id);
+        self.topics.remove_mut(&entry.topic.name.key());
+    }
+
+    /// Adds or replaces an event subscription, unless its topic is unknown.
+    pub fn put_subscription(&mut self, subscription: EventSubscription) {
+        let Some(topic) = self.topic_keys.get(&subscription.topic_id) else {
+            return;
+        };
+        let Some(entry) = self.topics.get_mut(topic) else {
+            return;
+        };
+        let key = subscription.name.key();
+        let keys = (topic.clone(), key.clone());
+        self.subscription_keys.insert_mut(subscription.id, keys);
+        let entry = Arc::make_mut(entry);
+        entry.subscriptions.insert_mut(key, Arc::new(subscription));
+    }
+
+    /// Removes an event subscription.
+    pub fn remove_subscription(&mut self, id: SubscriptionId) {
+        let Some((topic, key)) = self.subscription_keys.get(&id).cloned() else {
+            return;
+        };
+        self.subscription_keys.remove_mut(&id);
+        if let Some(entry) = self.topics.get_mut(&topic) {
+            Arc::make_mut(entry).subscriptions.remove_mut(&key);
+        }
     }
 
     /// The resource id of a topic, also of one that is deleted.

@@ -37,6 +37,17 @@ pub(super) trait Sql {
         read: impl FnOnce(&Row<'_>) -> Result<T, StoreError>,
     ) -> Result<Option<T>, StoreError>;
 
+    /// The row of a query that always has one.
+    fn one<T>(
+        &self,
+        sql: &str,
+        values: impl Params,
+        read: impl FnOnce(&Row<'_>) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        self.first(sql, values, read)?
+            .ok_or_else(|| rusqlite::Error::QueryReturnedNoRows.into())
+    }
+
     /// The first column of the first row, if there is one.
     fn find<T: FromSql>(&self, sql: &str, values: impl Params) -> Result<Option<T>, StoreError> {
         self.first(sql, values, |row| Ok(row.get(0)?))
@@ -44,8 +55,7 @@ pub(super) trait Sql {
 
     /// The only value of a query that always has one, such as a count.
     fn value<T: FromSql>(&self, sql: &str, values: impl Params) -> Result<T, StoreError> {
-        self.find(sql, values)?
-            .ok_or_else(|| rusqlite::Error::QueryReturnedNoRows.into())
+        self.one(sql, values, |row| Ok(row.get(0)?))
     }
 
     /// Whether a query has rows.

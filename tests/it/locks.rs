@@ -188,7 +188,12 @@ impl Trial {
         };
         let registry = store
             .ledger
-            .change_catalog(add, Effects::default(), START)
+            .change_catalog(
+                &store.ledger.catalog().await.expect("a catalog"),
+                add,
+                Effects::default(),
+                START,
+            )
             .await
             .expect("a topic");
         let entry = registry.topic(&name).expect("the topic").clone();
@@ -209,7 +214,12 @@ impl Trial {
         };
         let registry = store
             .ledger
-            .change_catalog(add, Effects::default(), START)
+            .change_catalog(
+                &store.ledger.catalog().await.expect("a catalog"),
+                add,
+                Effects::default(),
+                START,
+            )
             .await
             .expect("a subscription");
         let (_, subscription) = registry.subscriptions().next().expect("the subscription");

@@ -49,7 +49,12 @@ async fn fill(dir: &Path) -> Vec<AccessKeys> {
         let now = Clock::system().now();
         store
             .ledger
-            .change_catalog(add, Effects::default(), now)
+            .change_catalog(
+                &store.ledger.catalog().await.expect("a catalog"),
+                add,
+                Effects::default(),
+                now,
+            )
             .await
             .expect("a topic");
     }
@@ -61,7 +66,12 @@ async fn fill(dir: &Path) -> Vec<AccessKeys> {
     let (add, now) = (RegistryChange::Namespace(add), Clock::system().now());
     store
         .ledger
-        .change_catalog(add, Effects::default(), now)
+        .change_catalog(
+            &store.ledger.catalog().await.expect("a catalog"),
+            add,
+            Effects::default(),
+            now,
+        )
         .await
         .expect("a namespace");
     keys(&store.ledger.catalog().await.expect("a registry"))

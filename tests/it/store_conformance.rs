@@ -2,6 +2,7 @@
 //! one; another engine would only add its opener.
 
 mod accounts;
+mod catalog;
 mod deliveries;
 mod events;
 mod pull_queue;
@@ -24,7 +25,7 @@ use everpost::model::event::{Attribute, Event, EventData, EventKey};
 use everpost::model::lease::QueueRef;
 use everpost::model::limits::REQUEST_ID_WINDOW;
 use everpost::model::name::{SubscriptionName, TopicName};
-use everpost::model::registry::ResourceScope;
+use everpost::model::registry::{Registry, ResourceScope};
 use everpost::model::rejection::{Rejection, RejectionId};
 use everpost::model::subscription::{OnDelete, SubscriptionId, Validation};
 use everpost::model::topic::TopicId;
@@ -38,6 +39,7 @@ use everpost::wire::resource;
 use serde_json::json;
 
 use accounts::*;
+use catalog::*;
 use deliveries::*;
 use events::*;
 use pull_queue::*;
@@ -104,11 +106,7 @@ async fn fill(store: Store, dir: Option<tempfile::TempDir>) -> Fixture {
         definition,
         keys,
     };
-    let registry = store
-        .ledger
-        .change_catalog(add, Effects::default(), at(0))
-        .await
-        .expect("a topic");
+    let registry = changed(&store, add).await;
     let entry = registry.topic(&topic).expect("the topic").clone();
     let context = resource::SubscriptionContext::of(&entry, at(0), false);
     let body = json!({"properties": {"destination": {"endpointType": "WebHook",
@@ -122,11 +120,7 @@ async fn fill(store: Store, dir: Option<tempfile::TempDir>) -> Fixture {
             definition: definition.clone(),
             validation: Validation::succeeded(None),
         };
-        registry = store
-            .ledger
-            .change_catalog(add, Effects::default(), at(0))
-            .await
-            .expect("a subscription");
+        registry = changed(&store, add).await;
     }
     let id = |name: &str| {
         let entry = registry.topic(&topic).expect("the topic");
@@ -140,6 +134,15 @@ async fn fill(store: Store, dir: Option<tempfile::TempDir>) -> Fixture {
         store,
         _dir: dir,
     }
+}
+
+/// The catalog after a change.
+async fn changed(store: &Store, change: RegistryChange) -> Registry {
+    let before = store.ledger.catalog().await.expect("the catalog");
+    let after = store
+        .ledger
+        .change_catalog(&before, change, Effects::default(), at(1));
+    after.await.expect("changed")
 }
 
 fn event(id: &str) -> Event {
@@ -495,6 +498,8 @@ macro_rules! conformance {
 }
 
 conformance! {
+    the_catalog_after_a_change_is_what_is_stored
+    a_change_touches_nothing_else
     events_come_back_as_they_were
     due_deliveries_are_leased_oldest_first
     settlements_end_or_move_a_delivery

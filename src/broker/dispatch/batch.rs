@@ -157,7 +157,6 @@ fn dynamic_headers(
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
 
     use serde_json::json;
 
@@ -209,7 +208,7 @@ mod tests {
             topic,
             resource_id: "/t".into(),
             namespace: None,
-            subscriptions: BTreeMap::new(),
+            subscriptions: Default::default(),
         };
         (Arc::new(entry), Arc::new(subscription))
     }

@@ -323,7 +323,7 @@ impl Broker {
                     validation,
                 }
             }
-            None if entry.subscriptions.len() >= SUBSCRIPTIONS_PER_TOPIC_MAX => {
+            None if entry.subscriptions.size() >= SUBSCRIPTIONS_PER_TOPIC_MAX => {
                 return Err(ManageError::TooManySubscriptions(topic.clone()));
             }
             None => RegistryChange::AddSubscription {
@@ -538,12 +538,13 @@ impl Broker {
     ) -> Result<Arc<Registry>, StoreError> {
         let now = self.clock().now();
         let effects = Effects {
-            audit: audit.map(|entry| (entry, self.registry())),
+            audit,
             notice: self.notice_of_change(&change),
         };
         let arrival = effects.notice.as_ref().map(Arrival::of);
         let ledger = &self.store().ledger;
-        let registry = ledger.change_catalog(change, effects, now).await?;
+        let before = self.registry();
+        let registry = ledger.change_catalog(&before, change, effects, now).await?;
         let registry = Arc::new(registry);
         *self.shared.registry.write().unwrap() = Arc::clone(&registry);
         if let Some(arrival) = arrival {

@@ -10,8 +10,10 @@ use crate::model::access::AccessKeys;
 use crate::model::name::{SubscriptionName, TopicName};
 use crate::model::namespace::NamespaceId;
 use crate::model::registry::{Registry, ResourceScope};
-use crate::model::subscription::{OnDelete, SubscriptionDefinition, SubscriptionId, Validation};
-use crate::model::topic::{TopicDefinition, TopicId};
+use crate::model::subscription::{
+    EventSubscription, OnDelete, SubscriptionDefinition, SubscriptionId, Validation,
+};
+use crate::model::topic::{Topic, TopicDefinition, TopicId};
 use crate::store::engine::encryption::{
     Encryption, SUBSCRIPTION_DEFINITION, TOPIC_KEY1, TOPIC_KEY2, VALIDATION_CODE,
 };
@@ -93,14 +95,18 @@ fn all<T>(
     tx.all(&select, [], read)
 }
 
+/// Stores a change, and makes it in `registry` with what is stored now.
 pub(super) fn save(
     tx: &Connection,
     encryption: &Encryption,
     change: RegistryChange,
+    registry: &mut Registry,
     now: Timestamp,
 ) -> Result<(), StoreError> {
     match change {
-        RegistryChange::Namespace(change) => namespaces::save(tx, encryption, change, now)?,
+        RegistryChange::Namespace(change) => {
+            namespaces::save(tx, encryption, change, registry, now)?;
+        }
         RegistryChange::AddTopic {
             namespace,
             name,
@@ -112,13 +118,22 @@ pub(super) fn save(
                  namespace_id) VALUES (?1, ?2, '', '', ?3, ?3, ?4)";
             let text = resource::topic_to_text(&definition);
             tx.run(add, params![name.as_str(), text, now, namespace])?;
-            save_keys(tx, encryption, TopicId(tx.last_insert_rowid()), &keys, now)?
+            let id = TopicId(tx.last_insert_rowid());
+            save_keys(tx, encryption, id, &keys, now)?;
+            registry.put_topic(topic(tx, encryption, id)?);
         }
-        RegistryChange::ChangeTopic { id, definition } => tx.run(
-            "UPDATE topic SET definition = ?2, updated_at = ?3 WHERE id = ?1",
-            params![id, resource::topic_to_text(&definition), now],
-        )?,
-        RegistryChange::ChangeKeys { id, keys } => save_keys(tx, encryption, id, &keys, now)?,
+        RegistryChange::ChangeTopic { id, definition } => {
+            let change = "UPDATE topic SET definition = ?2, updated_at = ?3 WHERE id = ?1";
+            tx.run(
+                change,
+                params![id, resource::topic_to_text(&definition), now],
+            )?;
+            registry.put_topic(topic(tx, encryption, id)?);
+        }
+        RegistryChange::ChangeKeys { id, keys } => {
+            save_keys(tx, encryption, id, &keys, now)?;
+            registry.put_topic(topic(tx, encryption, id)?);
+        }
         RegistryChange::DeleteTopic { id, pending } => {
             tx.run(
                 "UPDATE event_subscription SET deleted_at = ?2, dead_letters_pending = ?3 \
@@ -126,7 +141,8 @@ pub(super) fn save(
                 params![id, now, pending == OnDelete::DeadLetter],
             )?;
             let delete = "UPDATE topic SET deleted_at = ?2 WHERE id = ?1";
-            tx.run(delete, params![id, now])?
+            tx.run(delete, params![id, now])?;
+            registry.remove_topic(id);
         }
         RegistryChange::AddSubscription {
             topic,
@@ -141,7 +157,8 @@ pub(super) fn save(
             tx.run(add, params![topic, name.as_str(), state, once, now])?;
             let id = SubscriptionId(tx.last_insert_rowid());
             save_definition(tx, encryption, id, &definition, now)?;
-            save_validation(tx, encryption, id, &validation)?
+            save_validation(tx, encryption, id, &validation)?;
+            registry.put_subscription(subscription(tx, encryption, id)?);
         }
         RegistryChange::ChangeSubscription {
             id,
@@ -149,17 +166,38 @@ pub(super) fn save(
             validation,
         } => {
             save_definition(tx, encryption, id, &definition, now)?;
-            save_validation(tx, encryption, id, &validation)?
+            save_validation(tx, encryption, id, &validation)?;
+            registry.put_subscription(subscription(tx, encryption, id)?);
         }
         RegistryChange::ChangeValidation { id, validation } => {
-            save_validation(tx, encryption, id, &validation)?
+            save_validation(tx, encryption, id, &validation)?;
+            registry.put_subscription(subscription(tx, encryption, id)?);
         }
-        RegistryChange::DeleteSubscription { id, pending } => tx.run(
-            "UPDATE event_subscription SET deleted_at = ?2, dead_letters_pending = ?3 WHERE id = ?1",
-            params![id, now, pending == OnDelete::DeadLetter],
-        )?,
-    };
+        RegistryChange::DeleteSubscription { id, pending } => {
+            tx.run(
+                "UPDATE event_subscription SET deleted_at = ?2, dead_letters_pending = ?3 \
+                 WHERE id = ?1",
+                params![id, now, pending == OnDelete::DeadLetter],
+            )?;
+            registry.remove_subscription(id);
+        }
+    }
     Ok(())
+}
+
+fn topic(tx: &Connection, encryption: &Encryption, id: TopicId) -> Result<Topic, StoreError> {
+    let select = format!("SELECT {} FROM topic WHERE id = ?1", row::TOPIC_COLUMNS);
+    tx.one(&select, [id], |row| row::topic(row, encryption))
+}
+
+fn subscription(
+    tx: &Connection,
+    encryption: &Encryption,
+    id: SubscriptionId,
+) -> Result<EventSubscription, StoreError> {
+    let columns = row::SUBSCRIPTION_COLUMNS;
+    let select = format!("SELECT {columns} FROM event_subscription WHERE id = ?1");
+    tx.one(&select, [id], |row| row::subscription(row, encryption))
 }
 
 fn save_keys(

@@ -6,8 +6,11 @@ use crate::base::Timestamp;
 use crate::model::access::AccessKeys;
 use crate::model::name::NamespaceName;
 use crate::model::namespace::{NamespaceDefinition, NamespaceId};
+use crate::model::registry::Registry;
 use crate::model::subscription::OnDelete;
 use crate::store::engine::encryption::{Encryption, NAMESPACE_KEY1, NAMESPACE_KEY2};
+use crate::store::error::StoreError;
+use crate::store::row;
 use crate::store::sql::Sql;
 use crate::wire::resource;
 
@@ -34,13 +37,15 @@ pub enum NamespaceChange {
     },
 }
 
+/// See `catalog::save`.
 pub(super) fn save(
     tx: &Connection,
     encryption: &Encryption,
     change: NamespaceChange,
+    registry: &mut Registry,
     now: Timestamp,
-) -> rusqlite::Result<usize> {
-    match change {
+) -> Result<(), StoreError> {
+    let id = match change {
         NamespaceChange::Add {
             name,
             definition,
@@ -52,15 +57,32 @@ pub(super) fn save(
             let text = resource::namespace_to_text(&definition);
             tx.run(add, params![name.as_str(), text, now])?;
             let id = NamespaceId(tx.last_insert_rowid());
-            save_keys(tx, encryption, id, &keys, now)
+            save_keys(tx, encryption, id, &keys, now)?;
+            id
         }
-        NamespaceChange::Change { id, definition } => tx.run(
-            "UPDATE namespace SET definition = ?2, updated_at = ?3 WHERE id = ?1",
-            params![id, resource::namespace_to_text(&definition), now],
-        ),
-        NamespaceChange::ChangeKeys { id, keys } => save_keys(tx, encryption, id, &keys, now),
-        NamespaceChange::Delete { id, pending } => delete(tx, id, pending, now),
-    }
+        NamespaceChange::Change { id, definition } => {
+            let change = "UPDATE namespace SET definition = ?2, updated_at = ?3 WHERE id = ?1";
+            tx.run(
+                change,
+                params![id, resource::namespace_to_text(&definition), now],
+            )?;
+            id
+        }
+        NamespaceChange::ChangeKeys { id, keys } => {
+            save_keys(tx, encryption, id, &keys, now)?;
+            id
+        }
+        NamespaceChange::Delete { id, pending } => {
+            delete(tx, id, pending, now)?;
+            registry.remove_namespace(id);
+            return Ok(());
+        }
+    };
+    let columns = row::NAMESPACE_COLUMNS;
+    let select = format!("SELECT {columns} FROM namespace WHERE id = ?1");
+    let stored = tx.one(&select, [id], |row| row::namespace(row, encryption))?;
+    registry.put_namespace(stored);
+    Ok(())
 }
 
 fn save_keys(

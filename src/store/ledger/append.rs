@@ -8,7 +8,6 @@ use crate::base::Timestamp;
 use crate::model::audit::AuditEntry;
 use crate::model::delivery::DeliveryId;
 use crate::model::event::{Event, EventKey, StoredEvent};
-use crate::model::registry::Registry;
 use crate::model::subscription::SubscriptionId;
 use crate::model::topic::TopicId;
 use crate::store::error::StoreError;
@@ -52,8 +51,7 @@ pub enum Appended {
 /// What is stored in the same transaction as a change of the catalog.
 #[derive(Debug, Default)]
 pub struct Effects {
-    /// The audit entry, and the catalog before the change.
-    pub audit: Option<(AuditEntry, Arc<Registry>)>,
+    pub audit: Option<AuditEntry>,
     /// The notice of the change.
     pub notice: Option<AppendRequest>,
 }

@@ -71,23 +71,24 @@ impl Ledger {
             .await
     }
 
-    /// Changes the catalog. Returns the new one.
+    /// Changes the catalog, which is as `before`. Returns the new one.
     pub async fn change_catalog(
         &self,
+        before: &Registry,
         change: RegistryChange,
         effects: Effects,
         now: Timestamp,
     ) -> Result<Registry, StoreError> {
-        let (scope, encryption) = (self.scope.clone(), self.encryption.clone());
+        let (encryption, before) = (self.encryption.clone(), before.clone());
         self.db
             .write_audited(move |tx| {
-                catalog::save(tx, &encryption, change, now)?;
+                let mut registry = before.clone();
+                catalog::save(tx, &encryption, change, &mut registry, now)?;
                 if let Some(notice) = effects.notice {
                     append::append(tx, notice)?;
                 }
-                let registry = catalog::load(tx, &scope, &encryption)?;
                 let entry = effects.audit;
-                let entry = entry.map(|(entry, before)| with_changes(entry, &before, &registry));
+                let entry = entry.map(|entry| with_changes(entry, &before, &registry));
                 Ok((registry, entry))
             })
             .await

@@ -137,12 +137,7 @@ pub(super) async fn a_deleted_subscription_leaves_a_record(f: Fixture) {
         id: f.billing,
         pending: OnDelete::Discard,
     };
-    let registry = f
-        .store
-        .ledger
-        .change_catalog(delete, Effects::default(), at(1))
-        .await
-        .expect("deleted");
+    let registry = changed(&f.store, delete).await;
     assert!(registry.subscription(f.billing).is_none());
     for dropped in [2, 1, 0] {
         let ended = Discarded {
@@ -181,11 +176,7 @@ pub(super) async fn pending_deliveries_of_a_deleted_subscription_can_be_kept(f: 
         (f.audit, OnDelete::Discard),
     ] {
         let delete = RegistryChange::DeleteSubscription { id, pending };
-        f.store
-            .ledger
-            .change_catalog(delete, Effects::default(), at(1))
-            .await
-            .expect("deleted");
+        changed(&f.store, delete).await;
     }
     let mut ended = Vec::new();
     for _ in 0..4 {

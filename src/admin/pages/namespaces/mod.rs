@@ -81,7 +81,7 @@ impl Content {
         let topics = registry.topics_of(&entry.namespace.name);
         topics.fold(Self::default(), |sum, topic| {
             let depth = depths.topic(topic);
-            let subscriptions = u64::try_from(topic.subscriptions.len()).unwrap_or(u64::MAX);
+            let subscriptions = u64::try_from(topic.subscriptions.size()).unwrap_or(u64::MAX);
             Self {
                 topics: sum.topics + 1,
                 subscriptions: sum.subscriptions + subscriptions,

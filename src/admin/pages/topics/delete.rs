@@ -30,7 +30,7 @@ pub(crate) async fn ask_to_delete(
         .await?
         .topic(&topic)
         .pending;
-    let subscriptions = u64::try_from(topic.subscriptions.len()).unwrap_or(u64::MAX);
+    let subscriptions = u64::try_from(topic.subscriptions.size()).unwrap_or(u64::MAX);
     let subscriptions = print::plural(subscriptions, "event subscription", "event subscriptions");
     let pending = print::plural(
         pending,

@@ -11,8 +11,6 @@ mod storage;
 mod subscription;
 mod topic;
 
-use std::collections::BTreeMap;
-
 use serde_json::{Value, json};
 
 use super::*;
@@ -101,7 +99,7 @@ fn entry(definition: TopicDefinition) -> TopicEntry {
             updated_at: now(),
         },
         namespace: None,
-        subscriptions: BTreeMap::new(),
+        subscriptions: Default::default(),
     }
 }
 

@@ -1,5 +1,7 @@
 //! What the store keeps comes back, whatever the rules for new definitions have become.
 
+use std::collections::BTreeMap;
+
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
