@@ -48,12 +48,12 @@ pub fn rewrite(uri: &Uri) -> Option<Uri> {
 }
 
 fn short_path(path: &str) -> Option<String> {
-    let segments: Vec<&str> = path.strip_prefix('/')?.split('/').collect();
-    let (first, rest) = segments.split_first()?;
+    let (first, rest) = path.strip_prefix('/')?.split_once('/')?;
     if !first.eq_ignore_ascii_case("subscriptions") {
         return None;
     }
-    let rest = rest.get(1..)?; // the Azure subscription
+    let segments: Vec<&str> = rest.split('/').collect();
+    let rest = segments.get(1..)?; // without the Azure subscription
     let rest = match rest {
         [word, _group, rest @ ..] if word.eq_ignore_ascii_case("resourceGroups") => rest,
         rest => rest,

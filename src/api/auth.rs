@@ -3,6 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::{Arc, RwLock};
+use std::time::Duration;
 
 use axum::extract::{ConnectInfo, FromRequestParts, Request, State};
 use axum::http::request::Parts;
@@ -12,7 +13,7 @@ use axum::response::{IntoResponse, Response};
 
 use crate::api::ApiState;
 use crate::api::error::ApiError;
-use crate::base::Timestamp;
+use crate::base::{Stopwatch, Timestamp};
 use crate::broker::people::TokenHolder;
 use crate::model::access::{AccessKeys, Secret};
 use crate::model::audit::{Actor, Caller};
@@ -162,8 +163,12 @@ fn explain(error: SasError, from: &str) -> ApiError {
     }
 }
 
-/// The token that manages the appliance. It is read from its file for every question, which is how a
-/// rotated one comes into force, and the old one out of it, without a restart.
+/// How long a token that was read from its file is trusted: a rotated one puts the old one out of force within
+/// this time.
+const TOKEN_TRUSTED: Duration = Duration::from_secs(1);
+
+/// The token that manages the appliance. Its file is read again for whatever does not match it, which is how a
+/// rotated one comes into force without a restart, and now and then, which puts the old one out of it.
 #[derive(Clone)]
 pub struct ManagementToken {
     source: Arc<TokenSource>,
@@ -173,7 +178,7 @@ enum TokenSource {
     Configured(Secret),
     File {
         path: PathBuf,
-        last_read: RwLock<Secret>,
+        last_read: RwLock<(Secret, Stopwatch)>,
     },
 }
 
@@ -187,7 +192,7 @@ impl ManagementToken {
 
     /// The token that stands in a file, and stood there a moment ago as `token`.
     pub fn in_file(path: PathBuf, token: Secret) -> Self {
-        let last_read = RwLock::new(token);
+        let last_read = RwLock::new((token, Stopwatch::begin()));
         Self {
             source: Arc::new(TokenSource::File { path, last_read }),
         }
@@ -195,6 +200,12 @@ impl ManagementToken {
 
     /// Whether `presented` is the token.
     pub fn admits(&self, presented: &Secret) -> bool {
+        if let TokenSource::File { last_read, .. } = self.source.as_ref() {
+            let (token, read_at) = &*last_read.read().unwrap();
+            if read_at.took() < TOKEN_TRUSTED && token.admits(presented.reveal()) {
+                return true;
+            }
+        }
         self.secret().admits(presented.reveal())
     }
 
@@ -205,10 +216,11 @@ impl ManagementToken {
             TokenSource::File { path, last_read } => {
                 // A file that is gone or empty changes nothing: the last token holds.
                 let text = std::fs::read_to_string(path).unwrap_or_default();
+                let mut last_read = last_read.write().unwrap();
                 if !text.trim().is_empty() {
-                    *last_read.write().unwrap() = Secret::new(text.trim());
+                    *last_read = (Secret::new(text.trim()), Stopwatch::begin());
                 }
-                last_read.read().unwrap().clone()
+                last_read.0.clone()
             }
         }
     }

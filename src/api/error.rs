@@ -213,7 +213,7 @@ pub(super) async fn no_such_method(method: Method, uri: Uri) -> ApiError {
 }
 
 /// What a client sees of a defect: nothing but that there was one.
-pub fn catch_panic(_cause: Box<dyn Any + Send>) -> Response {
+pub(super) fn catch_panic(_cause: Box<dyn Any + Send>) -> Response {
     let explanation = "The appliance met a defect of its own; its log says more.";
     let code = "InternalServerError";
     let body = ErrorBody::new(code, explanation.to_owned(), code);

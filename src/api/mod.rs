@@ -1,7 +1,8 @@
 //! The API for programs: Azure's protocols in, Azure's protocols out.
 //!
 //! Every route stands in the table of `routes`. A handler reads its request, calls one verb of the broker and
-//! renders the answer; it decides nothing about events.
+//! renders the answer; it decides nothing about events. Publish requests are answered by [`Doors`] itself, since
+//! there are more of them than of all others, and a router with its layers costs more than the rest.
 
 mod arm;
 mod auth;
@@ -19,15 +20,20 @@ mod run_to_completion;
 #[cfg(test)]
 pub(crate) mod tests;
 
+use std::ops::Deref;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use axum::Router;
+use axum::extract::Request;
 use axum::middleware;
-use axum::response::Redirect;
+use axum::response::{IntoResponse, Redirect, Response};
+use futures_util::FutureExt;
+use tower::ServiceExt;
+use tower_http::catch_panic::CatchPanicLayer;
 
 pub use arm::rewrite as rewrite_arm_path;
 pub use auth::ManagementToken;
-pub use error::catch_panic;
 pub use openapi::document;
 pub use publish::BodyBudget;
 
@@ -38,14 +44,31 @@ use crate::store::views::Views;
 
 /// What the handlers share. Cheap to clone.
 #[derive(Clone)]
-pub struct ApiState {
+pub struct ApiState(Arc<ApiParts>);
+
+/// The parts of an [`ApiState`].
+pub struct ApiParts {
     pub broker: Broker,
     pub views: Views,
     pub people: People,
     pub token: ManagementToken,
     pub body_budget: BodyBudget,
     pub diagnostics: Diagnostics,
-    pub options: Arc<ApiOptions>,
+    pub options: ApiOptions,
+}
+
+impl From<ApiParts> for ApiState {
+    fn from(parts: ApiParts) -> Self {
+        Self(Arc::new(parts))
+    }
+}
+
+impl Deref for ApiState {
+    type Target = ApiParts;
+
+    fn deref(&self) -> &ApiParts {
+        &self.0
+    }
 }
 
 /// How the API behaves.
@@ -68,8 +91,39 @@ impl ApiState {
     }
 }
 
-/// Every route of ours, and those of `others` (the admin pages) beside them.
-pub fn routes(state: ApiState, others: Router) -> Router {
+/// All that can be asked of the appliance. Cheap to clone.
+#[derive(Clone)]
+pub struct Doors {
+    state: ApiState,
+    router: Router,
+}
+
+impl Doors {
+    /// Every route of ours, and those of `others` (the admin pages) beside them.
+    pub fn new(state: ApiState, others: Router) -> Self {
+        let router = router(state.clone(), others);
+        Self { state, router }
+    }
+
+    /// Answers a request.
+    ///
+    /// A publish request ends with its client: what was handed to the store goes on by itself, and what was not
+    /// is not stored. Others are carried out whoever waits.
+    pub async fn answer(self, request: Request) -> Response {
+        let Some(address) = publish::Address::of(&request) else {
+            let answer = self.router.oneshot(request).await;
+            return answer.unwrap_or_else(|never| match never {});
+        };
+        let published = publish::publish(&self.state, address, request);
+        match AssertUnwindSafe(published).catch_unwind().await {
+            Ok(Ok(response)) => response,
+            Ok(Err(error)) => error::render_error(&self.state, error.into_response()).await,
+            Err(panic) => error::catch_panic(panic),
+        }
+    }
+}
+
+fn router(state: ApiState, others: Router) -> Router {
     routes::all(&state.options)
         .fold(Router::new(), |router, route| route.add_to(router, &state))
         .fallback(error::no_such_path)
@@ -86,6 +140,7 @@ pub fn routes(state: ApiState, others: Router) -> Router {
             state,
             receive::pull::intercept,
         ))
+        .layer(CatchPanicLayer::custom(error::catch_panic))
 }
 
 /// `GET /`: people want the admin pages.

@@ -11,9 +11,8 @@ use axum::body::Body;
 use axum::http::{Method, Request, StatusCode, header};
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
-use tower::ServiceExt;
 
-use crate::api::{ApiOptions, ApiState, BodyBudget, ManagementToken, routes};
+use crate::api::{ApiOptions, ApiParts, BodyBudget, Doors, ManagementToken, routes};
 use crate::base::{Clock, Entropy, TimeScale, Timestamp};
 use crate::broker::diagnostics::{Diagnostics, RuntimeInfo};
 use crate::broker::people::People;
@@ -53,7 +52,7 @@ struct Door {
     broker: Broker,
     database: InlineDatabase,
     store: Store,
-    router: Router,
+    doors: Doors,
 }
 
 impl Door {
@@ -90,21 +89,21 @@ impl Door {
         let broker = broker.expect("a broker");
         let people = People::open(store.accounts.clone(), clock.clone(), entropy);
         let people = people.await.expect("people");
-        let state = ApiState {
+        let state = ApiParts {
             broker: broker.clone(),
             views: store.views.clone(),
             people,
             token: ManagementToken::configured(Secret::new(TOKEN)),
             body_budget: BodyBudget::default(),
             diagnostics: Diagnostics::new(broker.clone(), RuntimeInfo::default()),
-            options: Arc::new(OPTIONS),
+            options: OPTIONS,
         };
         Self {
             clock,
             broker,
             database,
             store,
-            router: super::routes(state, Router::new()),
+            doors: Doors::new(state.into(), Router::new()),
         }
     }
 
@@ -122,12 +121,7 @@ impl Door {
             .header(header::CONTENT_TYPE, "application/json")
             .body(Body::from(body.to_string()))
             .expect("a request");
-        let response = self
-            .router
-            .clone()
-            .oneshot(request)
-            .await
-            .expect("an answer");
+        let response = self.doors.clone().answer(request).await;
         let status = response.status();
         let body = response
             .into_body()

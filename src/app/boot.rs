@@ -11,11 +11,10 @@ use axum::routing::get;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use tower_http::catch_panic::CatchPanicLayer;
 
 use crate::admin::OwnHosts;
 use crate::admin::{self, AdminState, SetupLink};
-use crate::api::{self, ApiOptions, ApiState, BodyBudget};
+use crate::api::{self, ApiOptions, ApiParts, BodyBudget, Doors};
 use crate::app::config::Config;
 use crate::app::interrupt::interrupted;
 use crate::app::{claim, facts, listen, management_token, telemetry};
@@ -145,16 +144,16 @@ impl Appliance {
             publish_bytes_max: config.publish_bytes_max,
             api_document,
         });
-        let state = ApiState {
+        let state = ApiParts {
             broker: broker.clone(),
             views: store.views.clone(),
             people,
             token,
             body_budget: BodyBudget::default(),
             diagnostics,
-            options: Arc::new(api_options),
+            options: api_options,
         };
-        let router = router(state, pages);
+        let doors = Doors::new(state.into(), admin_router(pages));
 
         let requests = TaskTracker::new();
         let dispatching = tokio::spawn(broker.clone().dispatch(requests.clone()));
@@ -167,7 +166,10 @@ impl Appliance {
             overall: connections,
             per_client: config.http_connections_per_client,
         };
-        let service = move |address| listen::routed(router.clone(), address);
+        let service = move |address| {
+            let doors = doors.clone();
+            listen::answered(move |request| doors.clone().answer(request), address)
+        };
         let serving = listen::serve(listener, limits, stop_listening.clone(), service);
         let listening = tokio::spawn(serving);
         write_private(&data_dir.file(SERVER_URL_FILE), &format!("{url}\n"))?;
@@ -342,13 +344,12 @@ async fn bind(address: SocketAddr) -> anyhow::Result<TcpListener> {
     listener.with_context(|| format!("cannot listen on {address}; choose another --listen"))
 }
 
-fn router(state: ApiState, pages: Option<AdminState>) -> Router {
-    let pages = match pages {
+fn admin_router(pages: Option<AdminState>) -> Router {
+    match pages {
         Some(pages) => Router::new()
             .nest("/admin", admin::routes(pages))
             // No part of what is nested there, but what people type.
             .route("/admin/", get(async || Redirect::permanent("/admin"))),
         None => Router::new(),
-    };
-    api::routes(state, pages).layer(CatchPanicLayer::custom(api::catch_panic))
+    }
 }

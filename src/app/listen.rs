@@ -11,19 +11,18 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use axum::BoxError;
 use axum::extract::ConnectInfo;
 use axum::http::{Request, Response};
-use axum::{BoxError, Router};
+use futures_util::FutureExt;
 use hyper::body::{Body, Incoming};
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::server::graceful::GracefulShutdown;
-use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
-use tower::ServiceExt;
 use tower_http::timeout::TimeoutBody;
 
 use crate::api::rewrite_arm_path;
@@ -109,9 +108,9 @@ pub(super) async fn serve<S, B>(
     let _ = tokio::time::timeout(GOODBYE, graceful.shutdown()).await;
 }
 
-/// Serves one connection by a router.
-pub(super) fn routed(
-    router: Router,
+/// Serves one connection, each request by `answer`.
+pub(super) fn answered<F>(
+    answer: impl Fn(Request<axum::body::Body>) -> F + Send + 'static,
     address: SocketAddr,
 ) -> impl Service<
     Request<Incoming>,
@@ -119,8 +118,11 @@ pub(super) fn routed(
     Error = Infallible,
     Future: Send + 'static,
 > + Send
-+ 'static {
-    TowerToHyperService::new(router.map_request(move |request| prepared(request, address)))
++ 'static
+where
+    F: Future<Output = Response<axum::body::Body>> + Send + 'static,
+{
+    service_fn(move |request| answer(prepared(request, address)).map(Ok))
 }
 
 /// Connections by client. It holds nothing of clients that have none.
@@ -172,12 +174,12 @@ fn client_of(address: IpAddr) -> IpAddr {
     }
 }
 
-fn prepared(mut request: Request<Incoming>, address: SocketAddr) -> Request<TimeoutBody<Incoming>> {
+fn prepared(mut request: Request<Incoming>, address: SocketAddr) -> Request<axum::body::Body> {
     if let Some(short) = rewrite_arm_path(request.uri()) {
         *request.uri_mut() = short;
     }
     request.extensions_mut().insert(ConnectInfo(address));
-    request.map(|body| TimeoutBody::new(BODY_PAUSE_MAX, body))
+    request.map(|body| axum::body::Body::new(TimeoutBody::new(BODY_PAUSE_MAX, body)))
 }
 
 /// Serves a connection to its end, unless its first request is late. The server's own deadline
@@ -244,11 +246,30 @@ async fn accept(
 
 #[cfg(test)]
 mod tests {
+    use axum::Router;
     use axum::body::Bytes;
     use axum::routing::post;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tower::ServiceExt;
 
     use super::*;
+
+    fn routed(
+        router: Router,
+        address: SocketAddr,
+    ) -> impl Service<
+        Request<Incoming>,
+        Response = Response<axum::body::Body>,
+        Error = Infallible,
+        Future: Send + 'static,
+    > + Send
+    + 'static {
+        let answer = move |request| {
+            let router = router.clone();
+            async move { router.oneshot(request).await.expect("an answer") }
+        };
+        answered(answer, address)
+    }
 
     /// Says `said` and then nothing; whether it is still listened to after a minute.
     async fn check(said: impl AsRef<[u8]>, expected: &str) {

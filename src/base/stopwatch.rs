@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-/// Measures real time, only to show it: nothing is decided by it, since simulations cannot control it.
+/// Measures real time, to show it or to bound work: nothing that can be seen of an event is decided by it, since
+/// simulations cannot control it.
 #[derive(Clone, Copy, Debug)]
 pub struct Stopwatch(Instant);
 

@@ -44,7 +44,7 @@ use crate::model::destination::DeliveryMode;
 use crate::model::export::{ExportRules, Outage};
 use crate::model::inspector::INSPECTOR_HOST;
 use crate::model::lease::QueueRef;
-use crate::model::limits::{LATE_RESPONSES_MAX, LEASED_AHEAD_BYTES_MAX};
+use crate::model::limits::{LATE_RESPONSES_MAX, LEASED_AHEAD_BYTES_MAX, UNSTORED_MAX};
 use crate::model::notice::{DiskPressure, Notice};
 use crate::model::probation::{Health, ProbationRules};
 use crate::model::registry::Registry;
@@ -52,7 +52,7 @@ use crate::model::retention::{Pressure, RetentionRules};
 use crate::model::subscription::SubscriptionId;
 use crate::outbound::evaluate::EgressVerdict;
 use crate::outbound::{DeliveryRequest, Outbound};
-use crate::store::{Store, StoreError};
+use crate::store::{HandedOver, Store, StoreError};
 use diagnostics::workload::Workload;
 use dispatch::agenda::{Agenda, SlotLimits};
 use dispatch::batch::Due;
@@ -138,6 +138,7 @@ impl Broker {
             per_subscription: options.in_flight_per_subscription,
             overall: options.in_flight_max,
             waiting_bytes: LEASED_AHEAD_BYTES_MAX,
+            unstored: UNSTORED_MAX,
         };
         let broker = Self {
             shared: Arc::new_cyclic(|shared| Shared {
@@ -339,15 +340,9 @@ impl Broker {
     /// Notes that these subscriptions have something due at `at`, as far as the dispatcher serves them.
     fn note_due(&self, subscriptions: &[SubscriptionId], at: Timestamp) {
         let registry = self.registry();
-        let is_sent = |id: &&SubscriptionId| {
-            let found = registry.subscription(**id);
-            found.is_some_and(|(_, each)| {
-                each.definition.destination.delivery_mode() == DeliveryMode::Push
-            })
-        };
         let mut agenda = self.agenda();
         let mut earlier = false;
-        for subscription in subscriptions.iter().filter(is_sent) {
+        for subscription in subscriptions.iter().filter(|id| is_sent(&registry, **id)) {
             earlier |= agenda.note(*subscription, at);
         }
         drop(agenda); // the dispatcher wants it as soon as it wakes
@@ -355,4 +350,30 @@ impl Broker {
             self.wake().notify_one();
         }
     }
+
+    /// Hands stored deliveries that are due to the dispatcher, as far as it serves their subscriptions.
+    fn hand_over(&self, all: Vec<HandedOver>) {
+        if all.is_empty() {
+            return; // as with whatever nobody subscribes to
+        }
+        let (registry, now) = (self.registry(), self.clock().now());
+        let mut agenda = self.agenda();
+        let mut earlier = false;
+        for each in all {
+            if is_sent(&registry, each.subscription) {
+                let due = (each.delivery, each.event);
+                earlier |= agenda.hand_over(each.subscription, due, now);
+            }
+        }
+        drop(agenda); // the dispatcher wants it as soon as it wakes
+        if earlier {
+            self.wake().notify_one();
+        }
+    }
+}
+
+/// Whether the dispatcher serves a subscription.
+fn is_sent(registry: &Registry, id: SubscriptionId) -> bool {
+    let found = registry.subscription(id);
+    found.is_some_and(|(_, each)| each.definition.destination.delivery_mode() == DeliveryMode::Push)
 }

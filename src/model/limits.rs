@@ -235,8 +235,12 @@ pub const IN_FLIGHT_MAX: usize = 1_024;
 /// The longest age for which anything can be kept, in hours: a century.
 pub const RETENTION_HOURS_MAX: u64 = 876_000;
 
-/// Bytes of events, over all event subscriptions, that wait in memory for a slot. Beyond it nothing is leased
-/// ahead; the store has it all.
+/// Deliveries, over all event subscriptions, whose requests were answered and that are not stored yet. Beyond it
+/// none is sent, so that a slow disk bounds the memory of their responses, and the duplicates of a crash.
+pub const UNSTORED_MAX: usize = 4_096;
+
+/// Bytes of events, over all event subscriptions, that wait in memory for a slot. Beyond it nothing is handed over
+/// or leased ahead; the store has it all.
 pub const LEASED_AHEAD_BYTES_MAX: usize = 64 * 1_024 * 1_024;
 
 /// The `Retry-After` for publishers when the appliance cannot accept events right now, in seconds.

@@ -23,8 +23,8 @@ pub use accounts::Accounts;
 pub use audit::Audit;
 pub use catalog::{NamespaceChange, RegistryChange};
 pub use engine::data_dir::{DataDir, DataDirError, write_private};
-pub use engine::db::OnFatal;
 pub use engine::encryption::{InvalidMasterKey, MasterKeys};
+pub use engine::fatal::OnFatal;
 pub use engine::inline::{InlineDatabase, Pauses};
 pub use engine::integrity::Integrity;
 pub use engine::master_key::{MASTER_KEY_FILE, Rekeyed};
@@ -33,7 +33,7 @@ pub use engine::write_times::{CommitTimes, Longest};
 pub use error::StoreError;
 pub use inspectors::{Inspectors, PutOutcome};
 pub use ledger::Ledger;
-pub use ledger::append::{AppendRequest, Appended, Effects, RequestMark};
+pub use ledger::append::{AppendRequest, Appended, Effects, HandedOver, RequestMark};
 pub use ledger::exports::{BlobEnd, BlobId, BlobRequest, ExportStatus, Exported, PendingBlob};
 pub use ledger::lease::{Due, LeaseRequest, Leased};
 pub use ledger::locks::{
@@ -59,7 +59,6 @@ use engine::db::{self, Db};
 use engine::encryption::Encryption;
 use engine::master_key::MasterKeyFile;
 use engine::migrate;
-use ledger::recent::RecentEvents;
 
 /// The name of the database file in the data directory.
 pub const FILE: &str = "everpost.db";
@@ -152,7 +151,6 @@ impl Store {
             db: db.clone(),
             scope,
             encryption: encryption.clone(),
-            recent: RecentEvents::default(),
         };
         Self {
             views: Views {

@@ -1,6 +1,6 @@
 //! The test appliance: everything but the network, the disk and the passing of time.
 //!
-//! Requests go through the real router, in process. The clock stands still until a test runs it, the
+//! Requests go through the real doors, in process. The clock stands still until a test runs it, the
 //! world answers by a script, and the store is in memory, so a test of twelve hours takes milliseconds.
 
 mod world;
@@ -18,9 +18,8 @@ use axum::body::Body;
 use axum::http::{HeaderMap, Method, Request, StatusCode};
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
-use tower::ServiceExt;
 
-use everpost::api::{self, ApiOptions, ApiState, BodyBudget, ManagementToken};
+use everpost::api::{self, ApiOptions, ApiParts, ApiState, BodyBudget, Doors, ManagementToken};
 use everpost::base::{Clock, Entropy, TimeScale, Timestamp};
 use everpost::broker::diagnostics::{Diagnostics, RuntimeInfo};
 use everpost::broker::people::People;
@@ -52,7 +51,7 @@ pub(crate) struct Grid {
     pub(crate) broker: Broker,
     pub(crate) store: Store,
     pub(crate) clock: Clock,
-    router: Router,
+    doors: Doors,
     world: Arc<World>,
     started_at: Timestamp,
     settings: Settings,
@@ -73,19 +72,20 @@ struct Settings {
 
 /// What the doors of an appliance under test hold.
 pub(crate) fn api_state(broker: &Broker, store: &Store, people: People) -> ApiState {
-    ApiState {
+    let parts = ApiParts {
         broker: broker.clone(),
         views: store.views.clone(),
         people,
         token: ManagementToken::configured(Secret::new(TOKEN)),
         body_budget: BodyBudget::default(),
         diagnostics: Diagnostics::new(broker.clone(), RuntimeInfo::default()),
-        options: Arc::new(ApiOptions {
+        options: ApiOptions {
             publish_bytes_max: limits::PUBLISH_BYTES_MAX,
             require_https: false,
             metrics_public: false,
-        }),
-    }
+        },
+    };
+    parts.into()
 }
 
 /// An answer of the appliance.
@@ -241,13 +241,13 @@ impl Grid {
         );
         let people = people.await.expect("people");
         let state = api_state(&broker, &store, people);
-        let router = api::routes(state, Router::new());
+        let doors = Doors::new(state, Router::new());
         let started_at = clock.now();
         Self {
             broker,
             store,
             clock,
-            router,
+            doors,
             world,
             started_at,
             settings,
@@ -382,16 +382,11 @@ impl Grid {
 
     /// Sends any request to the appliance.
     pub(crate) async fn send(&self, mut request: Request<Body>) -> SendResult {
-        // What the accept loop does in front of the router.
+        // What the accept loop does in front of the doors.
         if let Some(short) = api::rewrite_arm_path(request.uri()) {
             *request.uri_mut() = short;
         }
-        let response = self
-            .router
-            .clone()
-            .oneshot(request)
-            .await
-            .expect("an answer");
+        let response = self.doors.clone().answer(request).await;
         let (parts, body) = response.into_parts();
         let bytes = body.collect().await.expect("a body").to_bytes();
         let text = String::from_utf8(bytes.to_vec()).expect("text");

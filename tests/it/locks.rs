@@ -314,7 +314,11 @@ impl Trial {
             audit: None,
             notified: Vec::new(),
         };
-        self.store.ledger.append(accepted).await.expect("stored");
+        self.store
+            .ledger
+            .append(accepted, drop)
+            .await
+            .expect("stored");
         self.add();
     }
 

@@ -161,7 +161,13 @@ fn event(id: &str) -> Event {
 impl Fixture {
     async fn publish(&self, id: &str, targets: &[SubscriptionId], now: i64) -> EventKey {
         let accepted = self.accepted(id, targets, now);
-        match self.store.ledger.append(accepted).await.expect("stored") {
+        match self
+            .store
+            .ledger
+            .append(accepted, drop)
+            .await
+            .expect("stored")
+        {
             Appended::Stored { events } => events[0],
             Appended::Repeated => panic!("no request id, no repetition"),
         }
@@ -283,7 +289,8 @@ async fn events_come_back_as_they_were(f: Fixture) {
         audit: None,
         notified: Vec::new(),
     };
-    let Appended::Stored { events: keys } = f.store.ledger.append(accepted).await.expect("ok")
+    let Appended::Stored { events: keys } =
+        f.store.ledger.append(accepted, drop).await.expect("ok")
     else {
         panic!("it was stored");
     };
@@ -476,7 +483,7 @@ async fn events_of_one_topic_are_read_back_in_bites(f: Fixture) {
         audit: None,
         notified: Vec::new(),
     };
-    f.store.ledger.append(accepted).await.expect("stored");
+    f.store.ledger.append(accepted, drop).await.expect("stored");
     assert_eq!(
         read(advance(None, 9, usize::MAX)).await,
         (vec![], Some(6)),

@@ -1,18 +1,16 @@
 //! Every form that changes something leaves its entries in the audit log, in the transaction of the change.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use axum::Router;
 use axum::body::Body;
 use http::{Request, StatusCode, header};
-use tower::ServiceExt;
 
 use super::deliver::settle;
 use super::{Appliance, PASSWORD, Person};
 use crate::admin::registry::SITE_MAP;
 use crate::api::tests::audit::{furniture, session};
-use crate::api::{self, ApiOptions, ApiState, BodyBudget, ManagementToken};
+use crate::api::{ApiOptions, ApiParts, BodyBudget, Doors, ManagementToken};
 use crate::broker::diagnostics::{Diagnostics, RuntimeInfo};
 use crate::model::access::Secret;
 use crate::model::audit::Caller;
@@ -173,20 +171,20 @@ impl Appliance {
     async fn furnished() -> (Self, Person) {
         let (appliance, ann) = Self::claimed().await;
         let (broker, store) = (&appliance.broker, &appliance.store);
-        let state = ApiState {
+        let state = ApiParts {
             broker: broker.clone(),
             views: store.views.clone(),
             people: appliance.people.clone(),
             token: ManagementToken::configured(Secret::new(TOKEN)),
             body_budget: BodyBudget::default(),
             diagnostics: Diagnostics::new(broker.clone(), RuntimeInfo::default()),
-            options: Arc::new(ApiOptions {
+            options: ApiOptions {
                 publish_bytes_max: PUBLISH_BYTES_MAX,
                 require_https: false,
                 metrics_public: false,
-            }),
+            },
         };
-        let api = api::routes(state, Router::new());
+        let api = Doors::new(state.into(), Router::new());
         let more = [
             (
                 "PUT",
@@ -208,7 +206,7 @@ impl Appliance {
             let request = request
                 .body(Body::from(body.to_string()))
                 .expect("a request");
-            let response = api.clone().oneshot(request).await.expect("an answer");
+            let response = api.clone().answer(request).await;
             assert!(
                 response.status().is_success(),
                 "{method} {path}: {}",

@@ -1,5 +1,6 @@
 //! Publishing (rule 1).
 
+mod address;
 pub(crate) mod namespace;
 
 use std::net::SocketAddr;
@@ -7,14 +8,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aws_lc_rs::digest::{SHA256, digest};
+use axum::Json;
 use axum::body::Body;
-use axum::extract::{ConnectInfo, Path, State};
+use axum::extract::ConnectInfo;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Request, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
+use serde_json::json;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+pub(crate) use address::Address;
 
 use crate::api::ApiState;
 use crate::api::auth::{Credential, authorize_publisher, query_value};
@@ -23,7 +28,7 @@ use crate::base::Timestamp;
 use crate::broker::PublishError;
 use crate::model::event::Event;
 use crate::model::limits::REQUEST_ID_WINDOW;
-use crate::model::name::TopicName;
+use crate::model::name::{NamespaceName, TopicName};
 use crate::model::registry::{Registry, TopicEntry};
 use crate::model::rejection::Rejection;
 use crate::model::topic::TopicId;
@@ -72,31 +77,61 @@ impl BodyBudget {
     }
 }
 
-/// `POST /topics/{topic}/api/events` and `POST /{topic}/api/events`.
-pub(crate) async fn to_topic(
-    State(state): State<ApiState>,
-    Path(topic): Path<String>,
+/// Answers a publish request to that address.
+pub(super) async fn publish(
+    state: &ApiState,
+    address: Address,
     request: Request<Body>,
 ) -> Result<Response, ApiError> {
-    let registry = state.broker.registry();
-    let known = TopicName::custom(&topic)
-        .ok()
-        .and_then(|name| registry.topic(&name).cloned());
-    let topic = known.ok_or_else(|| no_such_topic(&topic))?;
-    publish(&state, &topic, request).await
+    let topic = find_topic(state, &address, &request)?;
+    match address {
+        Address::Topic(_) | Address::Host => {
+            take_in(state, &topic, request, &[API_VERSION]).await?;
+            Ok(StatusCode::OK.into_response())
+        }
+        Address::NamespaceTopic { .. } => {
+            take_in(state, &topic, request, &namespace::API_VERSIONS).await?;
+            Ok((StatusCode::OK, Json(json!({}))).into_response())
+        }
+    }
 }
 
-/// `POST /api/events`: the topic is told by the host, else by the key.
-pub(crate) async fn to_host(
-    State(state): State<ApiState>,
-    request: Request<Body>,
-) -> Result<Response, ApiError> {
+fn find_topic(
+    state: &ApiState,
+    address: &Address,
+    request: &Request<Body>,
+) -> Result<Arc<TopicEntry>, ApiError> {
     let registry = state.broker.registry();
-    let credential = Credential::of(request.headers(), request.uri());
-    let host = host_of(&request).unwrap_or_default();
-    let now = state.broker.clock().now();
-    let topic = choose_topic(&registry, &host, &credential, now)?;
-    publish(&state, &topic, request).await
+    let by_request = |choose: &dyn Fn(&str, &Credential, Timestamp) -> _| {
+        let credential = Credential::of(request.headers(), request.uri());
+        let host = host_of(request).unwrap_or_default();
+        choose(&host, &credential, state.broker.clock().now())
+    };
+    match address {
+        Address::Topic(topic) => {
+            let known = TopicName::custom(topic).ok();
+            let known = known.and_then(|name| registry.topic(&name).cloned());
+            known.ok_or_else(|| no_such_topic(topic))
+        }
+        Address::Host => {
+            by_request(&|host, credential, now| choose_topic(&registry, host, credential, now))
+        }
+        Address::NamespaceTopic {
+            namespace: Some(namespace),
+            topic,
+        } => {
+            let known = NamespaceName::parse(namespace).ok();
+            let known = known.and_then(|name| namespace::topic_in(&registry, &name, topic));
+            let place = || format!("in the namespace {namespace:?}");
+            known.ok_or_else(|| namespace::no_such_topic(topic, &place()))
+        }
+        Address::NamespaceTopic {
+            namespace: None,
+            topic,
+        } => by_request(&|host, credential, now| {
+            namespace::choose_topic(&registry, topic, host, credential, now)
+        }),
+    }
 }
 
 /// Answers preflight questions without asking who is there (rule 1.1).
@@ -104,17 +139,8 @@ pub(crate) async fn options() -> impl IntoResponse {
     (StatusCode::OK, [(header::ALLOW, "POST, OPTIONS")])
 }
 
-async fn publish(
-    state: &ApiState,
-    topic: &Arc<TopicEntry>,
-    request: Request<Body>,
-) -> Result<Response, ApiError> {
-    take_in(state, topic, request, &[API_VERSION]).await?;
-    Ok(StatusCode::OK.into_response())
-}
-
 /// Accepts a request for `topic`, all or nothing, in one of these versions of the data plane.
-pub(crate) async fn take_in(
+async fn take_in(
     state: &ApiState,
     topic: &Arc<TopicEntry>,
     request: Request<Body>,

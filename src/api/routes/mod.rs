@@ -55,6 +55,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+    use crate::api::publish::Address;
     use crate::model::limits::PUBLISH_BYTES_MAX;
     use crate::wire::{pull, service_bus};
 
@@ -72,6 +73,7 @@ mod tests {
         let pulled = pull::paths().map(|path| format!("POST {path}"));
         let queued = service_bus::address::served();
         let queued = queued.map(|(method, path)| format!("{method} {path}"));
-        assert_eq!(told, pulled.chain(queued).collect());
+        let published = Address::paths().map(|path| format!("POST {path}"));
+        assert_eq!(told, pulled.chain(queued).chain(published).collect());
     }
 }

@@ -1,13 +1,14 @@
 //! Publishing.
 
+use axum::http::Method;
 use serde_json::{Value, json};
 
 use crate::api::ApiOptions;
-use crate::api::publish::{self, namespace};
+use crate::api::publish;
 use crate::api::routes::bodies::{
     CloudEvent, NamespaceVersion, Nothing, Published, PublishedInNamespace, TopicVersion,
 };
-use crate::api::routes::route::{Access, Area, Route, options, post};
+use crate::api::routes::route::{Access, Area, Route, before_others, options};
 use crate::model::limits::{NAMESPACE_PUBLISH_EVENTS_MAX, PUBLISH_EVENTS_MAX, REQUEST_ID_WINDOW};
 
 /// The content type of one CloudEvent.
@@ -58,36 +59,27 @@ fn routes(bytes_max: usize) -> Vec<Route> {
             true => "Publish events to a topic",
             false => "Publish events to the topic of a host or key",
         };
-        let publishes = match path.contains("{topic}") {
-            true => post(path, Access::Key, publish::to_topic),
-            false => post(path, Access::Key, publish::to_host),
-        };
+        let publishes = before_others(Method::POST, path, Access::Key);
         let publishes = publishes.doc(id, summary);
         let publishes = publishes.rejects(404, "There is no such topic.");
         [to_topic(publishes, which, bytes_max), answers]
     });
     let of_namespaces = [
         (
-            post("/topics/{topic}:publish", Access::Key, namespace::by_topic)
-                .matched_as("/topics/{topic}"),
+            "/topics/{topic}:publish",
             "publishByTopic",
             "The namespace is told by the first label of the host (`shop.anything`), else by the key or \
              signature, if it opens one topic of that name alone, else by there being one topic of that \
              name alone.",
         ),
         (
-            post(
-                "/namespaces/{namespace}/topics/{topic}:publish",
-                Access::Key,
-                namespace::by_path,
-            )
-            .matched_as("/namespaces/{namespace}/topics/{topic}"),
+            "/namespaces/{namespace}/topics/{topic}:publish",
             "publishInNamespace",
             "Namespace and topic are named in the path.",
         ),
     ];
     let of_namespaces =
-        of_namespaces.map(|(route, id, which)| in_namespace(route, id, which, bytes_max));
+        of_namespaces.map(|(path, id, which)| in_namespace(path, id, which, bytes_max));
     of_topics.chain(of_namespaces).collect()
 }
 
@@ -105,7 +97,8 @@ fn to_topic(route: Route, which: &str, bytes_max: usize) -> Route {
         .answers_nothing(200, "All events are stored.")
 }
 
-fn in_namespace(route: Route, id: &str, which: &str, bytes_max: usize) -> Route {
+fn in_namespace(path: &str, id: &str, which: &str, bytes_max: usize) -> Route {
+    let route = before_others(Method::POST, path, Access::Key);
     let summary = "Publish events to a topic of a namespace";
     publishing(route.doc(id, summary).query::<NamespaceVersion>())
         .says(format!(

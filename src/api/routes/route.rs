@@ -49,14 +49,11 @@ pub(crate) const ADMIN: Access = Access::Role(Role::Admin);
 /// One method of one path.
 pub(crate) struct Route {
     pub(crate) method: Method,
-    /// As clients see it.
     pub(crate) path: String,
-    /// As the router matches it, if that differs.
-    matched_as: Option<&'static str>,
     pub(crate) access: Access,
     /// Bytes of a body; `None` where the handler limits them.
     bytes_max: Option<usize>,
-    /// `None` for routes that come in any letter case, and are found before the others.
+    /// `None` for routes that are found before the others.
     handler: Option<MethodRouter<ApiState>>,
     pub(crate) id: String,
     pub(crate) summary: &'static str,
@@ -149,12 +146,11 @@ fn served<T: 'static>(
     }
 }
 
-/// A route that is found before the others, whatever the letter case of its words.
+/// A route that is found before the others: it comes in any letter case, or oftener than all others.
 pub(crate) fn before_others(method: Method, path: impl Into<String>, access: Access) -> Route {
     Route {
         method,
         path: path.into(),
-        matched_as: None,
         access,
         bytes_max: match access {
             Access::Public => Some(0),
@@ -185,14 +181,6 @@ impl Route {
     pub(crate) fn says(self, description: impl Into<String>) -> Self {
         Self {
             description: description.into(),
-            ..self
-        }
-    }
-
-    /// The same for a path that the router has to match in another way.
-    pub(crate) fn matched_as(self, path: &'static str) -> Self {
-        Self {
-            matched_as: Some(path),
             ..self
         }
     }
@@ -362,6 +350,6 @@ impl Route {
             )),
             Access::Public | Access::Key | Access::Queue => handler,
         };
-        router.route(self.matched_as.unwrap_or(&self.path), handler)
+        router.route(&self.path, handler)
     }
 }

@@ -2,8 +2,11 @@
 //!
 //! A subscription waits for a moment (`later`), or for its turn (`ready`, first come, first served, which
 //! makes it fair), or is parked because all of its slots are taken, until a request ends. One that has used
-//! up its rate waits for the moment of its next request. What exactly is due is in the store; the agenda only
-//! knows when it is worth reading.
+//! up its rate waits for the moment of its next request.
+//!
+//! What is due is in the store. The agenda holds a part of it in memory, bounded, and knows from when on there is
+//! more (`unread`). As long as that moment has not come, a subscription is caught up: what was just stored is
+//! handed over to it, and nothing has to be read.
 
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 
@@ -12,18 +15,22 @@ use crate::model::delivery::DeliveryId;
 use crate::model::pace::{Rate, TokenBucket};
 use crate::model::subscription::SubscriptionId;
 
-/// How many requests may be on the wire, and how much may wait in memory for a slot.
+/// How many requests may be on the wire, and how much may be in memory besides.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::broker) struct SlotLimits {
     pub(in crate::broker) per_subscription: usize,
     pub(in crate::broker) overall: usize,
     /// Bytes of everything that waits in memory for a slot.
     pub(in crate::broker) waiting_bytes: usize,
+    /// Deliveries that were answered and are not stored. Beyond it nobody gets a slot.
+    pub(in crate::broker) unstored: usize,
 }
 
-/// The memory that a waiting delivery takes.
-pub(in crate::broker) trait ByteSize {
-    /// Its size in bytes.
+/// A delivery in memory.
+pub(in crate::broker) trait InMemory {
+    fn id(&self) -> DeliveryId;
+
+    /// The bytes that it takes.
     fn weight(&self) -> usize;
 }
 
@@ -40,31 +47,66 @@ pub(super) struct OwnLimits {
 pub(super) struct DispatchSlot<W> {
     pub(super) subscription: SubscriptionId,
     pub(super) slots: usize,
-    /// Deliveries that an earlier turn leased and had no slot for, oldest first.
-    pub(super) waiting: Vec<W>,
+    /// Deliveries that had no slot so far, oldest first.
+    pub(super) waiting: VecDeque<W>,
+    /// From when on the store has something due that is not held.
+    pub(super) unread: Option<Timestamp>,
 }
 
-/// The agenda. `W` is a leased delivery that waits for a slot.
+/// What a turn came to.
+#[derive(Debug)]
+pub(super) struct Turned<'a, W> {
+    /// The requests that it started, each a list of deliveries.
+    pub(super) started: &'a [Vec<DeliveryId>],
+    /// What has to wait for the next turn, as far as there is room for it; the rest is not held any more.
+    pub(super) waiting: VecDeque<W>,
+    /// Deliveries that are not held any more.
+    pub(super) released: Vec<DeliveryId>,
+    /// From when on the store has something due that is not held.
+    pub(super) unread: Option<Timestamp>,
+}
+
+impl<W> Default for Turned<'_, W> {
+    fn default() -> Self {
+        Self {
+            started: &[],
+            waiting: VecDeque::new(),
+            released: Vec::new(),
+            unread: None,
+        }
+    }
+}
+
+/// The agenda. `W` is a delivery that waits for a slot.
 #[derive(Debug)]
 pub(in crate::broker) struct Agenda<W> {
     limits: SlotLimits,
     entries: HashMap<SubscriptionId, Entry<W>>,
     later: BTreeSet<(Timestamp, SubscriptionId)>,
+    /// Who is ready, in order; some may have got their turn already.
     ready: VecDeque<SubscriptionId>,
     in_flight: usize,
+    /// Slots of the turns that have not ended.
+    reserved: usize,
     /// Bytes of waiting deliveries, over all entries.
     waiting_bytes: usize,
+    /// Answered deliveries that are not stored yet, over all entries.
+    unstored: usize,
 }
 
 #[derive(Debug)]
 struct Entry<W> {
     state: EntryState,
-    /// Noted during a turn or while parked: when to read again.
-    noted: Option<Timestamp>,
+    /// From when on the store has something due that is not held.
+    unread: Option<Timestamp>,
     in_flight: usize,
-    /// Deliveries on the wire.
+    /// Requests that it might have on the wire when it took its last turn.
+    in_flight_max: usize,
+    /// Slots of its turn.
+    reserved: usize,
+    /// All deliveries in memory: waiting, in a turn, on the wire, or answered and not stored yet.
     held: HashSet<DeliveryId>,
-    waiting: Vec<W>,
+    waiting: VecDeque<W>,
     /// When the current turn was taken, and the rate that its requests count against.
     paced: Option<(Timestamp, Rate)>,
     allowance: TokenBucket,
@@ -74,13 +116,21 @@ impl<W> Default for Entry<W> {
     fn default() -> Self {
         Self {
             state: EntryState::Idle,
-            noted: None,
+            unread: None,
             in_flight: 0,
+            in_flight_max: 0,
+            reserved: 0,
             held: HashSet::new(),
-            waiting: Vec::new(),
+            waiting: VecDeque::new(),
             paced: None,
             allowance: TokenBucket::default(),
         }
+    }
+}
+
+impl<W> Entry<W> {
+    fn is_behind(&self, now: Timestamp) -> bool {
+        self.unread.is_some_and(|at| at <= now)
     }
 }
 
@@ -95,7 +145,7 @@ enum EntryState {
     Parked,
 }
 
-impl<W: ByteSize> Agenda<W> {
+impl<W: InMemory> Agenda<W> {
     pub(in crate::broker) fn new(limits: SlotLimits) -> Self {
         Self {
             limits,
@@ -103,21 +153,20 @@ impl<W: ByteSize> Agenda<W> {
             later: BTreeSet::new(),
             ready: VecDeque::new(),
             in_flight: 0,
+            reserved: 0,
             waiting_bytes: 0,
+            unstored: 0,
         }
     }
 
-    /// Notes that `subscription` has something due at `at`. Returns whether the dispatcher must wake up
-    /// earlier.
+    /// Notes that the store has something due at `at` for `subscription`. Returns whether the dispatcher must
+    /// wake up earlier.
     pub(in crate::broker) fn note(&mut self, subscription: SubscriptionId, at: Timestamp) -> bool {
         let earliest = self.earliest();
         let entry = self.entries.entry(subscription).or_default();
+        entry.unread = Some(entry.unread.map_or(at, |unread| unread.min(at)));
         match entry.state {
-            EntryState::Ready | EntryState::Parked => return false,
-            EntryState::InTurn => {
-                entry.noted = Some(entry.noted.map_or(at, |noted| noted.min(at)));
-                return false;
-            }
+            EntryState::Ready | EntryState::Parked | EntryState::InTurn => return false,
             EntryState::Later(planned) if planned <= at => return false,
             EntryState::Later(planned) => {
                 self.later.remove(&(planned, subscription));
@@ -127,6 +176,48 @@ impl<W: ByteSize> Agenda<W> {
         entry.state = EntryState::Later(at);
         self.later.insert((at, subscription));
         earliest.is_none_or(|earliest| at < earliest)
+    }
+
+    /// Takes a delivery that was just stored and is due, if the subscription is caught up and there is room;
+    /// else it will be read. Returns whether the dispatcher must wake up.
+    pub(in crate::broker) fn hand_over(
+        &mut self,
+        subscription: SubscriptionId,
+        delivery: W,
+        now: Timestamp,
+    ) -> bool {
+        let weight = delivery.weight();
+        let fits = weight <= self.room();
+        let entry = self.entries.entry(subscription).or_default();
+        if entry.is_behind(now) || !fits {
+            return self.note(subscription, now);
+        }
+        // A turn that reads the store right now may have found it.
+        if !entry.held.insert(delivery.id()) {
+            return false;
+        }
+        entry.waiting.push_back(delivery);
+        self.waiting_bytes += weight;
+        self.make_ready(subscription)
+    }
+
+    /// Lets a subscription have its turn as soon as it can. Returns whether the dispatcher must wake up.
+    fn make_ready(&mut self, subscription: SubscriptionId) -> bool {
+        let entry = self.entries.entry(subscription).or_default();
+        match entry.state {
+            EntryState::Ready | EntryState::Parked | EntryState::InTurn => return false,
+            EntryState::Later(planned) => {
+                self.later.remove(&(planned, subscription));
+            }
+            EntryState::Idle => {}
+        }
+        entry.state = EntryState::Ready;
+        self.ready.push_back(subscription);
+        true
+    }
+
+    fn room(&self) -> usize {
+        self.limits.waiting_bytes.saturating_sub(self.waiting_bytes)
     }
 
     /// The definition of `subscription` has changed, so that what it waited for may not apply any more.
@@ -156,6 +247,14 @@ impl<W: ByteSize> Agenda<W> {
         self.in_flight
     }
 
+    /// Requests that may be started now.
+    fn free(&self) -> usize {
+        match self.unstored < self.limits.unstored {
+            true => (self.limits.overall).saturating_sub(self.in_flight + self.reserved),
+            false => 0,
+        }
+    }
+
     /// The next subscription that is due, has a free slot and has not used up its rate.
     pub(super) fn take(
         &mut self,
@@ -163,7 +262,7 @@ impl<W: ByteSize> Agenda<W> {
         own: impl Fn(SubscriptionId) -> OwnLimits,
     ) -> Option<DispatchSlot<W>> {
         self.promote(now);
-        let overall = self.limits.overall.saturating_sub(self.in_flight);
+        let overall = self.free();
         if overall == 0 {
             return None;
         }
@@ -171,12 +270,15 @@ impl<W: ByteSize> Agenda<W> {
             let Some(entry) = self.entries.get_mut(&subscription) else {
                 continue;
             };
+            if entry.state != EntryState::Ready {
+                continue;
+            }
             let OwnLimits {
                 in_flight_max,
                 rate,
             } = own(subscription);
-            let most = in_flight_max.unwrap_or(self.limits.per_subscription);
-            let free = most.saturating_sub(entry.in_flight);
+            entry.in_flight_max = in_flight_max.unwrap_or(self.limits.per_subscription);
+            let free = entry.in_flight_max.saturating_sub(entry.in_flight);
             if free == 0 {
                 entry.state = EntryState::Parked;
                 continue;
@@ -191,17 +293,49 @@ impl<W: ByteSize> Agenda<W> {
                 self.later.insert((at, subscription));
                 continue;
             }
-            entry.state = EntryState::InTurn;
-            let waiting = std::mem::take(&mut entry.waiting);
-            self.waiting_bytes -= weight_of(&waiting);
             entry.paced = rate.map(|rate| (now, rate));
-            return Some(DispatchSlot {
-                subscription,
-                slots: free.min(overall).min(allowed),
-                waiting,
-            });
+            return Some(self.begin_turn(subscription, free.min(overall).min(allowed)));
         }
         None
+    }
+
+    /// The next turn of a subscription whose request has just ended, straight after it: one request. `None` if
+    /// it does not wait for a slot, or others do.
+    pub(super) fn take_next(
+        &mut self,
+        subscription: SubscriptionId,
+        own: impl Fn(SubscriptionId) -> OwnLimits,
+    ) -> Option<DispatchSlot<W>> {
+        if self.free() <= self.ready.len() {
+            return None;
+        }
+        let entry = self.entries.get_mut(&subscription)?;
+        if entry.state != EntryState::Parked {
+            return None;
+        }
+        let OwnLimits {
+            in_flight_max,
+            rate,
+        } = own(subscription);
+        entry.in_flight_max = in_flight_max.unwrap_or(self.limits.per_subscription);
+        let may_go_on = entry.in_flight < entry.in_flight_max && rate.is_none();
+        may_go_on.then(|| self.begin_turn(subscription, 1))
+    }
+
+    fn begin_turn(&mut self, subscription: SubscriptionId, slots: usize) -> DispatchSlot<W> {
+        let entry = self.entries.entry(subscription).or_default();
+        entry.state = EntryState::InTurn;
+        entry.reserved = slots;
+        self.reserved += slots;
+        let waiting = std::mem::take(&mut entry.waiting);
+        self.waiting_bytes -= weight_of(&waiting);
+        DispatchSlot {
+            subscription,
+            slots,
+            waiting,
+            // Whatever is stored from here on is noted or handed over, even if this turn reads it as well.
+            unread: entry.unread.take(),
+        }
     }
 
     fn promote(&mut self, now: Timestamp) {
@@ -214,97 +348,162 @@ impl<W: ByteSize> Agenda<W> {
         }
     }
 
-    /// The deliveries of `subscription` that are on the wire.
-    pub(in crate::broker) fn held(&self, subscription: SubscriptionId) -> HashSet<DeliveryId> {
-        self.entries
-            .get(&subscription)
-            .map(|entry| entry.held.clone())
-            .unwrap_or_default()
+    /// Holds what a turn has read. Returns what was not handed over meanwhile.
+    pub(super) fn hold(&mut self, subscription: SubscriptionId, read: Vec<W>) -> Vec<W> {
+        let entry = self.entries.entry(subscription).or_default();
+        let fresh = read.into_iter().filter(|each| entry.held.insert(each.id()));
+        fresh.collect()
+    }
+
+    /// The deliveries of `subscription` that are in memory.
+    pub(super) fn held(&self, subscription: SubscriptionId) -> HashSet<DeliveryId> {
+        let entry = self.entries.get(&subscription);
+        entry.map(|entry| entry.held.clone()).unwrap_or_default()
+    }
+
+    /// Those of them that wait for nothing but an answer, or for being stored.
+    pub(super) fn sent(&self, subscription: SubscriptionId) -> HashSet<DeliveryId> {
+        let mut sent = self.held(subscription);
+        if let Some(entry) = self.entries.get(&subscription) {
+            for waiting in &entry.waiting {
+                sent.remove(&waiting.id());
+            }
+        }
+        sent
     }
 
     /// Removes deliveries that wait for a slot.
-    pub(super) fn recall(&mut self, subscription: SubscriptionId, keep: impl Fn(&W) -> bool) {
+    pub(super) fn recall(&mut self, subscription: SubscriptionId, recalled: &[DeliveryId]) {
         if let Some(entry) = self.entries.get_mut(&subscription) {
             self.waiting_bytes -= weight_of(&entry.waiting);
-            entry.waiting.retain(keep);
+            entry.waiting.retain(|each| {
+                let is_kept = !recalled.contains(&each.id());
+                if !is_kept {
+                    entry.held.remove(&each.id());
+                }
+                is_kept
+            });
             self.waiting_bytes += weight_of(&entry.waiting);
         }
     }
 
     /// Whether more may be leased than there are slots for.
     pub(super) fn may_lease_ahead(&self) -> bool {
-        self.waiting_bytes < self.limits.waiting_bytes
+        self.room() > 0
     }
 
-    /// Ends a turn that started the requests `started` (each a list of deliveries) and leaves `waiting` for
-    /// the next turn, as far as there is room for it; the rest is not leased any more. `next_due` is the
-    /// moment of the next turn.
+    /// Ends a turn. Returns whether the dispatcher must wake up.
     pub(super) fn end_turn(
         &mut self,
         subscription: SubscriptionId,
-        started: &[Vec<DeliveryId>],
-        mut waiting: Vec<W>,
-        next_due: Option<Timestamp>,
-    ) {
+        turned: Turned<'_, W>,
+        now: Timestamp,
+    ) -> bool {
+        let mut room = self.room();
         let Some(entry) = self.entries.get_mut(&subscription) else {
-            return;
+            return false;
         };
+        let Turned {
+            started,
+            mut waiting,
+            released,
+            unread,
+        } = turned;
+        let has_slots_left = started.len() < entry.reserved;
+        self.reserved -= std::mem::take(&mut entry.reserved);
         entry.in_flight += started.len();
         self.in_flight += started.len();
-        entry.held.extend(started.iter().flatten());
         if let Some((taken_at, rate)) = entry.paced.take() {
             entry.allowance.spend(started.len(), rate, taken_at);
         }
-        let mut room = self.limits.waiting_bytes.saturating_sub(self.waiting_bytes);
+        for id in released {
+            entry.held.remove(&id);
+        }
         let fits = waiting.iter().take_while(|each| {
             let left = room.checked_sub(each.weight());
             room = left.unwrap_or(0);
             left.is_some()
         });
         let fits = fits.count();
-        waiting.truncate(fits);
+        let surplus = waiting.split_off(fits);
+        for each in &surplus {
+            entry.held.remove(&each.id());
+        }
         self.waiting_bytes += weight_of(&waiting);
+        waiting.append(&mut entry.waiting); // what was handed over during the turn
         entry.waiting = waiting;
         entry.state = EntryState::Idle;
-        let noted = entry.noted.take();
-        for at in noted.into_iter().chain(next_due) {
-            self.note(subscription, at);
-        }
+        let unread = match surplus.is_empty() {
+            true => unread,
+            false => Some(now),
+        };
+        entry.unread = unread.into_iter().chain(entry.unread).min();
+        let is_due = !entry.waiting.is_empty() || entry.is_behind(now);
+        let must_wake = match entry.unread {
+            _ if is_due && entry.in_flight >= entry.in_flight_max => {
+                entry.state = EntryState::Parked;
+                false
+            }
+            _ if is_due => self.make_ready(subscription),
+            Some(at) => self.note(subscription, at),
+            None => false,
+        };
         self.forget_idle(subscription);
+        must_wake || (has_slots_left && !self.ready.is_empty())
     }
 
-    /// Ends a request; `next_due` is when its deliveries fall due again, if they do.
-    pub(super) fn end_request(
-        &mut self,
-        subscription: SubscriptionId,
-        deliveries: &[DeliveryId],
-        next_due: Option<Timestamp>,
-    ) {
+    /// So many deliveries are answered, and held until [`Agenda::stored`].
+    pub(super) fn answered(&mut self, deliveries: usize) {
+        self.unstored += deliveries;
+    }
+
+    /// Ends a request.
+    pub(super) fn end_request(&mut self, subscription: SubscriptionId) {
         self.in_flight = self.in_flight.saturating_sub(1);
-        let Some(entry) = self.entries.get_mut(&subscription) else {
-            return;
-        };
-        entry.in_flight = entry.in_flight.saturating_sub(1);
-        for delivery in deliveries {
-            entry.held.remove(delivery);
+        if let Some(entry) = self.entries.get_mut(&subscription) {
+            entry.in_flight = entry.in_flight.saturating_sub(1);
         }
-        if entry.state == EntryState::Parked {
+    }
+
+    /// A subscription that waits for a slot may have got one. Returns whether anybody waits for one.
+    pub(super) fn unpark(&mut self, subscription: SubscriptionId) -> bool {
+        if let Some(entry) = self.entries.get_mut(&subscription)
+            && entry.state == EntryState::Parked
+        {
             entry.state = EntryState::Ready;
             self.ready.push_back(subscription);
         }
-        if let Some(at) = next_due {
-            self.note(subscription, at);
-        }
-        self.forget_idle(subscription);
+        !self.ready.is_empty()
     }
 
-    /// Removes an entry with nothing due and nothing on the wire: the subscription may be deleted. One that
-    /// has a rate stays, so that the rate holds.
+    /// Deliveries of which so many were `answered` are stored, or given up, and not held any more; `next_due` is
+    /// when they fall due again, if they do. Returns whether the dispatcher must wake up.
+    pub(super) fn stored(
+        &mut self,
+        subscription: SubscriptionId,
+        deliveries: impl Iterator<Item = DeliveryId>,
+        answered: usize,
+        next_due: Option<Timestamp>,
+    ) -> bool {
+        let was_full = self.unstored >= self.limits.unstored;
+        self.unstored = self.unstored.saturating_sub(answered);
+        if let Some(entry) = self.entries.get_mut(&subscription) {
+            for delivery in deliveries {
+                entry.held.remove(&delivery);
+            }
+        }
+        let is_earlier = next_due.is_some_and(|at| self.note(subscription, at));
+        self.forget_idle(subscription);
+        is_earlier || (was_full && !self.ready.is_empty())
+    }
+
+    /// Removes an entry with nothing due and nothing in memory: the subscription may be deleted. One that has a
+    /// rate stays, so that the rate holds.
     fn forget_idle(&mut self, subscription: SubscriptionId) {
         if let Some(entry) = self.entries.get(&subscription)
             && entry.state == EntryState::Idle
+            && entry.held.is_empty()
             && entry.in_flight == 0
-            && entry.waiting.is_empty()
             && entry.allowance == TokenBucket::default()
         {
             self.entries.remove(&subscription);
@@ -312,16 +511,20 @@ impl<W: ByteSize> Agenda<W> {
     }
 }
 
-fn weight_of<W: ByteSize>(all: &[W]) -> usize {
-    all.iter().map(ByteSize::weight).sum()
+fn weight_of<W: InMemory>(all: &VecDeque<W>) -> usize {
+    all.iter().map(InMemory::weight).sum()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Its size is its value.
-    impl ByteSize for i32 {
+    /// Its id and its size are its value.
+    impl InMemory for i32 {
+        fn id(&self) -> DeliveryId {
+            DeliveryId(i64::from(*self))
+        }
+
         fn weight(&self) -> usize {
             usize::try_from(*self).expect("a weight")
         }
@@ -335,7 +538,35 @@ mod tests {
             per_subscription,
             overall,
             waiting_bytes: 100,
+            unstored: 5,
         })
+    }
+
+    /// A turn that started these requests, left `waiting`, and has to be taken again at `unread`.
+    fn end(
+        agenda: &mut Agenda<i32>,
+        subscription: SubscriptionId,
+        started: &[Vec<DeliveryId>],
+        waiting: Vec<i32>,
+        unread: Option<Timestamp>,
+    ) {
+        let read: Vec<i32> = started.iter().flatten().map(|id| id.0 as i32).collect();
+        agenda.hold(subscription, read);
+        agenda.hold(subscription, waiting.clone());
+        let turned = Turned {
+            started,
+            waiting: waiting.into(),
+            released: Vec::new(),
+            unread,
+        };
+        agenda.end_turn(subscription, turned, at(0));
+    }
+
+    /// A request that ends, and whose only delivery is stored at once.
+    fn settle(agenda: &mut Agenda<i32>, subscription: SubscriptionId, id: i64) {
+        agenda.end_request(subscription);
+        agenda.unpark(subscription);
+        agenda.stored(subscription, [DeliveryId(id)].into_iter(), 0, None);
     }
 
     fn at(ms: i64) -> Timestamp {
@@ -376,13 +607,13 @@ mod tests {
                 Some(A),
                 "round {round}"
             );
-            agenda.end_turn(A, &[], vec![], Some(at(0)));
+            end(&mut agenda, A, &[], vec![], Some(at(0)));
             assert_eq!(
                 taken(&mut agenda, 10).map(|turn| turn.0),
                 Some(B),
                 "round {round}"
             );
-            agenda.end_turn(B, &[], vec![], Some(at(0)));
+            end(&mut agenda, B, &[], vec![], Some(at(0)));
         }
     }
 
@@ -391,12 +622,12 @@ mod tests {
         let mut agenda = agenda(2, 10);
         agenda.note(A, at(0));
         assert_eq!(taken(&mut agenda, 0), Some((A, 2)));
-        agenda.end_turn(A, &ids(1..3), vec![], Some(at(0)));
+        end(&mut agenda, A, &ids(1..3), vec![], Some(at(0)));
         assert_eq!(taken(&mut agenda, 0), None);
         agenda.note(B, at(0));
         assert_eq!(taken(&mut agenda, 0), Some((B, 2)));
-        agenda.end_turn(B, &[], vec![], None);
-        agenda.end_request(A, &[DeliveryId(1)], None);
+        end(&mut agenda, B, &[], vec![], None);
+        settle(&mut agenda, A, 1);
         let turn = agenda
             .take(at(0), |_| OwnLimits::default())
             .expect("a free slot");
@@ -410,9 +641,9 @@ mod tests {
         agenda.note(A, at(0));
         agenda.note(B, at(0));
         assert_eq!(taken(&mut agenda, 0), Some((A, 3)));
-        agenda.end_turn(A, &ids(1..4), vec![], None);
+        end(&mut agenda, A, &ids(1..4), vec![], None);
         assert_eq!(taken(&mut agenda, 0), None);
-        agenda.end_request(A, &[DeliveryId(1)], None);
+        settle(&mut agenda, A, 1);
         assert_eq!(taken(&mut agenda, 0), Some((B, 1)));
     }
 
@@ -421,12 +652,12 @@ mod tests {
         let mut agenda = agenda(2, 10);
         agenda.note(A, at(0));
         assert_eq!(taken(&mut agenda, 0), Some((A, 2)));
-        agenda.end_turn(A, &ids(1..3), vec![7, 8], Some(at(0)));
-        agenda.end_request(A, &[DeliveryId(1)], None);
+        end(&mut agenda, A, &ids(1..3), vec![7, 8], Some(at(0)));
+        settle(&mut agenda, A, 1);
         let turn = agenda
             .take(at(0), |_| OwnLimits::default())
             .expect("a free slot");
-        assert_eq!((turn.slots, turn.waiting), (1, vec![7, 8]));
+        assert_eq!((turn.slots, turn.waiting), (1, [7, 8].into()));
     }
 
     #[test]
@@ -435,7 +666,7 @@ mod tests {
         agenda.note(A, at(0));
         assert_eq!(taken(&mut agenda, 0), Some((A, 2)));
         agenda.note(A, at(5));
-        agenda.end_turn(A, &[], vec![], None);
+        end(&mut agenda, A, &[], vec![], None);
         assert_eq!(agenda.earliest(), Some(at(5)));
     }
 
@@ -445,9 +676,9 @@ mod tests {
         for subscription in (1..100).map(SubscriptionId) {
             agenda.note(subscription, at(0));
             assert_eq!(taken(&mut agenda, 0), Some((subscription, 2)));
-            agenda.end_turn(subscription, &ids(1..2), vec![], None);
+            end(&mut agenda, subscription, &ids(1..2), vec![], None);
             assert_eq!(agenda.held(subscription).len(), 1);
-            agenda.end_request(subscription, &[DeliveryId(1)], None);
+            settle(&mut agenda, subscription, 1);
         }
         assert!(agenda.entries.is_empty());
     }
@@ -464,9 +695,9 @@ mod tests {
         agenda.note(A, at(0));
         let turn = agenda.take(at(0), own(5)).expect("free slots");
         assert_eq!(turn.slots, 5);
-        agenda.end_turn(A, &ids(1..2), vec![], Some(at(0)));
+        end(&mut agenda, A, &ids(1..2), vec![], Some(at(0)));
         assert!(agenda.take(at(0), own(1)).is_none());
-        agenda.end_request(A, &[DeliveryId(1)], None);
+        settle(&mut agenda, A, 1);
         assert!(agenda.take(at(0), own(1)).is_some());
     }
 
@@ -481,7 +712,7 @@ mod tests {
         let mut parked = agenda(9, 9);
         parked.note(A, at(0));
         assert!(parked.take(at(0), limits(Some(1), None)).is_some());
-        parked.end_turn(A, &ids(1..2), vec![], Some(at(0)));
+        end(&mut parked, A, &ids(1..2), vec![], Some(at(0)));
         assert!(parked.take(at(0), limits(Some(1), None)).is_none());
         assert!(parked.reconsider(A, at(0)));
         assert!(parked.take(at(0), limits(Some(2), None)).is_some());
@@ -490,7 +721,7 @@ mod tests {
         let slow = limits(None, Rate::per_1000_s(1));
         paced.note(A, at(0));
         assert!(paced.take(at(0), slow).is_some());
-        paced.end_turn(A, &ids(1..2), vec![], Some(at(0)));
+        end(&mut paced, A, &ids(1..2), vec![], Some(at(0)));
         assert!(paced.take(at(0), slow).is_none());
         assert!(paced.reconsider(A, at(0)));
         assert!(paced.take(at(0), limits(None, None)).is_some());
@@ -509,8 +740,8 @@ mod tests {
             while let Some(turn) = agenda.take(at(now), own) {
                 started.push((now, turn.slots));
                 let id = DeliveryId(now);
-                agenda.end_turn(A, &[vec![id]], vec![], Some(at(now)));
-                agenda.end_request(A, &[id], None);
+                end(&mut agenda, A, &[vec![id]], vec![], Some(at(now)));
+                settle(&mut agenda, A, now);
             }
         }
         let moments = [1_000, 1_500, 2_000, 2_500];
@@ -528,7 +759,7 @@ mod tests {
         for _ in 0..3 {
             agenda.note(A, at(1_000));
             assert!(agenda.take(at(1_000), own).is_some());
-            agenda.end_turn(A, &[], vec![], None);
+            end(&mut agenda, A, &[], vec![], None);
         }
     }
 
@@ -537,9 +768,9 @@ mod tests {
         let mut agenda = agenda(1, 10);
         agenda.note(A, at(0));
         assert_eq!(taken(&mut agenda, 0), Some((A, 1)));
-        agenda.end_turn(A, &ids(1..2), vec![7, 8, 9], Some(at(0)));
-        agenda.recall(A, |waiting| *waiting != 8);
-        agenda.end_request(A, &[DeliveryId(1)], None);
+        end(&mut agenda, A, &ids(1..2), vec![7, 8, 9], Some(at(0)));
+        agenda.recall(A, &[DeliveryId(8)]);
+        settle(&mut agenda, A, 1);
         let turn = agenda
             .take(at(0), |_| OwnLimits::default())
             .expect("a turn");
@@ -551,10 +782,24 @@ mod tests {
         let mut agenda = agenda(1, 10);
         let mut serve = |subscription, waiting: Vec<i32>| {
             agenda.note(subscription, at(0));
-            let turn = agenda.take(at(0), |_| OwnLimits::default());
+            agenda.unpark(subscription);
+            let nobody_else = |id| OwnLimits {
+                in_flight_max: (id != subscription).then_some(0),
+                rate: None,
+            };
+            let turn = agenda.take(at(0), nobody_else);
             let found = turn.expect("a turn").waiting;
-            agenda.end_turn(subscription, &[], waiting, None);
-            (found, agenda.may_lease_ahead())
+            let is_new = |each: &i32| !found.contains(each);
+            let read = waiting.iter().copied().filter(is_new);
+            agenda.hold(subscription, read.collect());
+            let released = found.iter().filter(|each| !waiting.contains(each));
+            let turned = Turned {
+                released: released.map(InMemory::id).collect(),
+                waiting: waiting.into(),
+                ..Turned::default()
+            };
+            agenda.end_turn(subscription, turned, at(0));
+            (Vec::from(found), agenda.may_lease_ahead())
         };
         assert_eq!(serve(A, vec![30, 30]), (vec![], true));
         assert_eq!(
@@ -569,7 +814,90 @@ mod tests {
         );
         assert_eq!(serve(B, vec![30, 1]), (vec![30], false));
         assert_eq!(serve(A, vec![]), (vec![70], true));
-        agenda.recall(B, |_| false);
+        agenda.recall(B, &[DeliveryId(30)]);
         assert_eq!(agenda.waiting_bytes, 0);
+    }
+
+    #[test]
+    fn what_was_just_stored_is_handed_over_while_nothing_else_is_due() {
+        let mut agenda = agenda(1, 10);
+        assert!(agenda.hand_over(A, 1, at(0)), "somebody has to send it");
+        let turn = agenda.take(at(0), |_| OwnLimits::default());
+        let turn = turn.expect("a turn");
+        assert_eq!((turn.waiting, turn.unread), ([1].into(), None));
+        end(&mut agenda, A, &ids(1..2), vec![], Some(at(100)));
+        agenda.hand_over(A, 2, at(50));
+        assert_eq!(
+            agenda.held(A).len(),
+            2,
+            "a retry that is due later is no backlog"
+        );
+        agenda.hand_over(A, 3, at(100));
+        assert_eq!(agenda.held(A).len(), 2, "what is older comes first");
+    }
+
+    #[test]
+    fn what_is_read_and_handed_over_is_sent_once() {
+        let mut agenda = agenda(9, 9);
+        agenda.note(A, at(0));
+        assert!(taken(&mut agenda, 0).is_some());
+        agenda.hand_over(A, 2, at(0));
+        assert_eq!(agenda.hold(A, vec![1, 2]), [1]);
+        end(&mut agenda, A, &ids(1..2), vec![], None);
+        agenda.hand_over(A, 1, at(0));
+        let turn = agenda.take(at(0), |_| OwnLimits::default());
+        assert_eq!(turn.expect("a turn").waiting, [2]);
+    }
+
+    #[test]
+    fn what_finds_no_room_is_read_later() {
+        let mut agenda = agenda(9, 9);
+        agenda.hand_over(A, 80, at(0));
+        agenda.hand_over(A, 30, at(0));
+        let turn = agenda.take(at(0), |_| OwnLimits::default());
+        let turn = turn.expect("a turn");
+        assert_eq!((turn.waiting, turn.unread), ([80].into(), Some(at(0))));
+    }
+
+    #[test]
+    fn an_answered_delivery_has_no_slot_and_is_held_until_it_is_stored() {
+        let mut agenda = agenda(1, 10);
+        agenda.hand_over(A, 1, at(0));
+        agenda.hand_over(A, 2, at(0));
+        let turn = agenda.take(at(0), |_| OwnLimits::default());
+        assert!(turn.is_some());
+        end(&mut agenda, A, &ids(1..2), vec![2], None);
+        agenda.end_request(A);
+        agenda.answered(1);
+        let next = agenda.take_next(A, |_| OwnLimits::default());
+        assert_eq!(next.expect("the next turn").waiting, [2]);
+        end(&mut agenda, A, &ids(2..3), vec![], None);
+        assert_eq!(agenda.held(A).len(), 2);
+        agenda.stored(A, [DeliveryId(1)].into_iter(), 1, None);
+        assert_eq!(agenda.held(A), HashSet::from([DeliveryId(2)]));
+    }
+
+    #[test]
+    fn what_is_answered_and_not_stored_is_bounded() {
+        let mut agenda = agenda(9, 9);
+        agenda.answered(5);
+        agenda.hand_over(A, 1, at(0));
+        assert_eq!(taken(&mut agenda, 0), None);
+        assert!(agenda.stored(B, std::iter::empty(), 1, None), "A waits");
+        assert_eq!(taken(&mut agenda, 0), Some((A, 9)));
+    }
+
+    #[test]
+    fn nobody_goes_on_while_others_wait_for_the_slot() {
+        let mut agenda = agenda(1, 1);
+        agenda.hand_over(A, 1, at(0));
+        agenda.hand_over(A, 2, at(0));
+        assert_eq!(taken(&mut agenda, 0), Some((A, 1)));
+        end(&mut agenda, A, &ids(1..2), vec![2], None);
+        agenda.hand_over(B, 3, at(0));
+        agenda.end_request(A);
+        assert!(agenda.take_next(A, |_| OwnLimits::default()).is_none());
+        assert!(agenda.unpark(A));
+        assert_eq!(taken(&mut agenda, 0).map(|turn| turn.0), Some(B));
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use crate::broker::dispatch::agenda::ByteSize;
+use crate::broker::dispatch::agenda::InMemory;
 use crate::model::batch::BatchPolicy;
 use crate::model::delivery::{Delivery, DeliveryId};
 use crate::model::destination::{AttributeValue, DeliveryAttributeMapping};
@@ -16,7 +16,11 @@ use crate::wire::attribute::dynamic_value;
 /// A delivery that is due, with its event.
 pub(in crate::broker) type Due = (Delivery, Arc<StoredEvent>);
 
-impl ByteSize for Due {
+impl InMemory for Due {
+    fn id(&self) -> DeliveryId {
+        self.0.id
+    }
+
     fn weight(&self) -> usize {
         self.1.event.size() + size_of::<StoredEvent>()
     }
@@ -66,6 +70,14 @@ impl SendBudget {
     pub(super) fn deliveries_max(&self) -> usize {
         self.batch.events_max() * self.requests
     }
+
+    /// How many deliveries to consider.
+    pub(super) fn looked_at_max(&self) -> usize {
+        match self.batch.is_on() {
+            true => self.deliveries_max().saturating_mul(LOOK_AHEAD),
+            false => self.deliveries_max(),
+        }
+    }
 }
 
 /// Fills requests, each beginning with the oldest delivery left; the rest waits, in its order. Deliveries
@@ -74,11 +86,9 @@ impl SendBudget {
 pub(super) fn fill(
     topic: &Arc<TopicEntry>,
     subscription: &Arc<EventSubscription>,
-    mut due: Vec<Due>,
+    due: Vec<Due>,
     send_budget: SendBudget,
 ) -> (Vec<Batch>, Vec<Due>) {
-    let looked_at = send_budget.deliveries_max().saturating_mul(LOOK_AHEAD);
-    let unseen = due.split_off(looked_at.min(due.len()));
     let mut groups = groups(topic, subscription, due, send_budget.batch);
     let mut batches = Vec::new();
     while batches.len() < send_budget.requests
@@ -98,8 +108,7 @@ pub(super) fn fill(
     }
     let mut rest: Vec<_> = groups.into_iter().flatten().collect();
     rest.sort_by_key(|(place, _)| *place);
-    let rest = rest.into_iter().map(|(_, due)| due);
-    (batches, rest.chain(unseen).collect())
+    (batches, rest.into_iter().map(|(_, due)| due).collect())
 }
 
 /// Deliveries that may share requests, oldest first, with their positions among all.
@@ -253,7 +262,10 @@ mod tests {
             let number = |at: usize| parts[at].parse::<u32>().expect("a number");
             due(number(0).into(), number(1), parts[2])
         });
-        let (batches, rest) = fill(&topic, &subscription, all.collect(), send_budget);
+        let mut all: Vec<Due> = all.collect();
+        let unseen = all.split_off(send_budget.looked_at_max().min(all.len()));
+        let (batches, rest) = fill(&topic, &subscription, all, send_budget);
+        let rest: Vec<Due> = rest.into_iter().chain(unseen).collect();
         let told = |deliveries: &mut dyn Iterator<Item = &Delivery>| {
             let ids: Vec<String> = deliveries.map(|each| each.id.to_string()).collect();
             ids.join("+")

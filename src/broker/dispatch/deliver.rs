@@ -7,17 +7,23 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+use tokio::runtime::Handle;
+use tokio_util::task::TaskTracker;
+use tokio_util::task::task_tracker::TaskTrackerToken;
+
 use crate::base::Timestamp;
 use crate::broker::Broker;
-use crate::broker::dispatch::batch::Batch;
+use crate::broker::dispatch::agenda::DispatchSlot;
+use crate::broker::dispatch::batch::{Batch, Due};
 use crate::model::delivery::{
     AttemptResult, Delivery, DeliveryAttempt, DeliveryId, LateResponse, Outcome, Settlement, settle,
 };
 use crate::model::event::StoredEvent;
 use crate::model::probation::Observation;
-use crate::model::subscription::SubscriptionId;
+use crate::model::registry::TopicEntry;
+use crate::model::subscription::{EventSubscription, SubscriptionId};
 use crate::outbound::{DeliveryRequest, LateResponseWait, SendResult};
-use crate::store::{SettlementRecord, StoreError};
+use crate::store::{Settled, SettlementRecord, StoreError};
 
 /// Pause before a settlement that failed is stored again. It doubles each time, so that a settlement that
 /// itself undoes its commits does not hold up all others.
@@ -29,30 +35,21 @@ const STORE_PAUSE_MAX: Duration = Duration::from_secs(60);
 /// When the deliveries of a request that hit a bug are tried again.
 const DEFECT_PAUSE: Duration = Duration::from_secs(10);
 
-/// A request's slot, and the leases of its deliveries. Dropping it releases both, however the request ends.
+/// A request's slot, and the leases of its deliveries, until it is answered. Dropping it releases both.
 struct Slot<'a> {
     broker: &'a Broker,
     subscription: SubscriptionId,
     deliveries: Vec<DeliveryId>,
     is_probe: bool,
-    /// When its deliveries fall due again, if they do; `Err` until the request has ended properly.
-    next_due: Result<Option<Timestamp>, ()>,
+    is_answered: bool,
 }
 
 impl Drop for Slot<'_> {
-    fn drop(&mut self) {
-        let next_due = self.next_due.unwrap_or_else(|()| self.cut_off());
-        self.broker
-            .agenda()
-            .end_request(self.subscription, &self.deliveries, next_due);
-        // A subscription may wait for this slot.
-        self.broker.wake().notify_one();
-    }
-}
-
-impl Slot<'_> {
     /// The request was dropped, because of a stop or a panic. Its deliveries are still due.
-    fn cut_off(&self) -> Option<Timestamp> {
+    fn drop(&mut self) {
+        if self.is_answered {
+            return;
+        }
         if std::thread::panicking() {
             tracing::error!(deliveries = ?self.deliveries, "a settlement panicked");
             self.broker.meters().panicked();
@@ -60,19 +57,116 @@ impl Slot<'_> {
         if self.is_probe {
             self.broker.health().end_probe(self.subscription);
         }
-        Some(self.broker.clock().now() + DEFECT_PAUSE)
+        let id = self.subscription;
+        let next_due = self.broker.clock().now() + DEFECT_PAUSE;
+        let mut agenda = self.broker.agenda();
+        agenda.end_request(id);
+        agenda.stored(id, self.deliveries.iter().copied(), 0, Some(next_due));
+        agenda.unpark(id);
+        self.broker.wake().notify_one();
+    }
+}
+
+/// Deliveries that are answered, or end without an attempt, until that is stored. They stay leased, so that they
+/// are not sent twice. Dropping it releases them.
+struct Unstored {
+    broker: Broker,
+    topic: Arc<TopicEntry>,
+    subscription: Arc<EventSubscription>,
+    records: Arc<[SettlementRecord]>,
+    settled_at: Timestamp,
+    /// The response that may still come, and the beginning of the attempt.
+    late: Option<(Batch, LateResponseWait, Timestamp)>,
+    /// When they fall due again, if they do; `Err` until they are stored.
+    next_due: Result<Option<Timestamp>, ()>,
+    /// Keeps a stop waiting.
+    _stored: TaskTrackerToken,
+}
+
+impl Unstored {
+    /// Sends the settlements to the store.
+    async fn store(self) {
+        let ledger = self.broker.store().ledger.clone();
+        let (records, at) = (Arc::clone(&self.records), self.settled_at);
+        let then = |result: Result<Vec<Settled>, StoreError>| match result {
+            Ok(settled) => self.stored(&settled),
+            Err(error) => self.failed(&error),
+        };
+        // It fails when the store has ended, which leaves the deliveries as they were.
+        let _ = ledger.settle_then(records, at, then).await;
+    }
+
+    fn stored(mut self, settled: &[Settled]) {
+        self.next_due = Ok(next_due(&self.records));
+        let (topic, subscription) = (&self.topic, &self.subscription);
+        let settled = self.records.iter().zip(settled);
+        let settled = settled.filter(|(_, settled)| **settled == Settled::Done);
+        let settlements: Vec<_> = settled.filter_map(|(each, _)| each.settlement).collect();
+        self.broker.on_settled(topic, subscription, &settlements);
+        if let Some((batch, late, started_at)) = self.late.take() {
+            let broker = self.broker.clone();
+            drop(self); // its deliveries are not on the wire any more
+            broker.listen(batch, late, started_at);
+        }
+    }
+
+    /// Stores the settlements again, until there is room for them. Without a runtime the process is ending.
+    fn failed(self, error: &StoreError) {
+        not_stored(error, self.records.len());
+        if !error.is_final()
+            && let Ok(runtime) = Handle::try_current()
+        {
+            runtime.spawn(self.store_again());
+        }
+    }
+
+    async fn store_again(self) {
+        tokio::time::sleep(STORE_PAUSE).await;
+        let ledger = self.broker.store().ledger.clone();
+        let settle = || ledger.settle(Arc::clone(&self.records), self.settled_at);
+        if let Some(settled) = until_stored(self.records.len(), settle).await {
+            self.stored(&settled);
+        }
+    }
+}
+
+impl Drop for Unstored {
+    fn drop(&mut self) {
+        let again = || Some(self.broker.clock().now() + DEFECT_PAUSE);
+        let next_due = self.next_due.unwrap_or_else(|()| again());
+        let ids = self.records.iter().map(|each| each.delivery);
+        let (id, count) = (self.subscription.id, self.records.len());
+        let must_wake = self.broker.agenda().stored(id, ids, count, next_due);
+        if must_wake {
+            self.broker.wake().notify_one();
+        }
     }
 }
 
 impl Broker {
-    /// Makes one request and settles its deliveries by the result.
-    pub(super) async fn deliver(&self, batch: Batch) {
+    /// Makes one request, and then one after the other as long as its subscription waits for a slot. `unstored`
+    /// has ended only when their results are stored.
+    pub(super) async fn deliver(&self, first: Batch, unstored: &TaskTracker) {
+        let mut next = Some(first);
+        while let Some(batch) = next {
+            let turn = self.attempt(batch, unstored).await;
+            next = match turn {
+                Some(turn) => self.serve(turn, unstored).await.pop(),
+                None => None,
+            };
+        }
+    }
+
+    /// Makes one request and has its deliveries settled by the result. Returns the next turn of the subscription, if
+    /// it may have one straight away: the slot ends with the answer, not with its being stored.
+    async fn attempt(&self, batch: Batch, unstored: &TaskTracker) -> Option<DispatchSlot<Due>> {
+        let id = batch.subscription.id;
         let mut slot = Slot {
             broker: self,
-            subscription: batch.subscription.id,
+            subscription: id,
             deliveries: batch.ids(),
             is_probe: batch.is_probe,
-            next_due: Err(()),
+            is_answered: false,
         };
         let started_at = self.clock().now();
         let SendResult { result, late } = match unless_it_panics(self.send(&batch)).await {
@@ -84,19 +178,62 @@ impl Broker {
         let took = ended_at.since(started_at);
         self.meters().attempted(topic, subscription, &result, took);
         let look_again_at = self.observe(&batch, &result, started_at, ended_at);
+        let is_success = result.outcome == Outcome::Delivered;
         if result.is_gone() == Some(true) {
             self.disable_gone(subscription, ended_at).await;
         }
-        let settled = self.settlements(&batch, result, started_at, ended_at);
-        let next_due = next_due(&settled);
-        // The deliveries stay leased until this is stored, so they are not delivered twice.
-        let settle = || self.settle(topic, subscription, settled.clone(), ended_at);
-        until_stored(settled.len(), settle).await;
-        slot.next_due = Ok(next_due.into_iter().chain(look_again_at).min());
-        drop(slot);
-        if let Some(listening) = late {
-            self.listen(batch, listening, started_at);
+        let records = self.settlements(&batch, result, started_at, ended_at);
+        let (topic, subscription) = (Arc::clone(topic), Arc::clone(subscription));
+        let late = late.map(|late| {
+            // The events are not needed any more.
+            let batch = Batch {
+                events: Vec::new(),
+                ..batch
+            };
+            (batch, late, started_at)
+        });
+        slot.is_answered = true;
+        let next = self.end_request(id, records.len(), is_success);
+        if let Some(at) = look_again_at {
+            self.note_due(&[id], at);
         }
+        let answered = Unstored {
+            broker: self.clone(),
+            topic,
+            subscription,
+            records: records.into(),
+            settled_at: ended_at,
+            late,
+            next_due: Err(()),
+            _stored: unstored.token(),
+        };
+        answered.store().await;
+        next
+    }
+
+    /// Ends deliveries of a turn without an attempt.
+    pub(super) async fn end_unsent(
+        &self,
+        topic: &Arc<TopicEntry>,
+        subscription: &Arc<EventSubscription>,
+        records: Vec<SettlementRecord>,
+        unstored: &TaskTracker,
+    ) {
+        if records.is_empty() {
+            return; // as nearly always
+        }
+        self.agenda().answered(records.len());
+        let ended = Unstored {
+            broker: self.clone(),
+            topic: Arc::clone(topic),
+            subscription: Arc::clone(subscription),
+            records: records.into(),
+            settled_at: self.clock().now(),
+            late: None,
+            next_due: Err(()),
+            _stored: unstored.token(),
+        };
+        ended.store().await;
     }
 
     /// The result of a request that could not be made because of a bug: a failed attempt like any other, so
@@ -211,11 +348,6 @@ impl Broker {
             return;
         };
         let broker = self.clone();
-        // The events are not needed any more.
-        let batch = Batch {
-            events: Vec::new(),
-            ..batch
-        };
         tokio::spawn(async move {
             let _permit = permit;
             tokio::select! {
@@ -246,7 +378,7 @@ impl Broker {
         let (topic, subscription) = (&batch.topic, &batch.subscription);
         let settle = || {
             // Some may be attempted again before this is stored.
-            let on_the_wire = self.agenda().held(id);
+            let on_the_wire = self.agenda().sent(id);
             let records = batch.deliveries.iter().map(|delivery| {
                 let completes = is_success && !on_the_wire.contains(&delivery.id);
                 SettlementRecord {
@@ -260,8 +392,7 @@ impl Broker {
             self.settle(topic, subscription, records.collect(), now)
         };
         if let Some(completed) = until_stored(batch.deliveries.len(), settle).await {
-            self.agenda()
-                .recall(id, |(delivery, _)| !completed.contains(&delivery.id));
+            self.agenda().recall(id, &completed);
         }
         if let Some(at) = look_again_at {
             self.note_due(&[id], at);
@@ -297,13 +428,17 @@ where
             Ok(stored) => return Some(stored),
             Err(error) => error,
         };
-        tracing::error!(%error, deliveries, "a settlement could not be stored");
+        not_stored(&error, deliveries);
         if error.is_final() {
             return None;
         }
         tokio::time::sleep(pause).await;
         pause = (pause * 2).min(STORE_PAUSE_MAX);
     }
+}
+
+fn not_stored(error: &StoreError, deliveries: usize) {
+    tracing::error!(%error, deliveries, "a settlement could not be stored");
 }
 
 /// The result of `work`, or the message of its panic.

@@ -1,7 +1,8 @@
 //! The dispatcher: take a subscription that is due, lease deliveries, send them, settle them, sleep.
 //!
 //! The loop registers for the wake-up before it looks for work, so that it misses nothing that is noted in
-//! between. It also reads the store now and then without being woken, so that nothing is forgotten.
+//! between. It also reads the store now and then without being woken, so that nothing is forgotten. Once a
+//! subscription has all of its requests on the wire, each of them takes the next turn itself when it ends.
 
 pub(super) mod agenda;
 pub(super) mod batch;
@@ -9,6 +10,7 @@ pub(super) mod deliver;
 pub(super) mod health;
 pub(super) mod retry_now;
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,7 +18,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::base::Timestamp;
 use crate::broker::Broker;
-use crate::broker::dispatch::agenda::{DispatchSlot, OwnLimits};
+use crate::broker::dispatch::agenda::{DispatchSlot, OwnLimits, Turned};
 use crate::broker::dispatch::batch::{Batch, Due, SendBudget, fill};
 use crate::broker::dispatch::deliver::next_due;
 use crate::model::dead_letter::DeadLetterReason;
@@ -27,10 +29,10 @@ use crate::model::delivery::{
 use crate::model::lease::QueueRef;
 use crate::model::probation::Admission;
 use crate::model::registry::{Registry, TopicEntry};
+use crate::model::retry::RetryPolicy;
 use crate::model::subscription::{EventSubscription, SubscriptionId};
 use crate::store::{
-    FreeChange, FreeChanges, FreeSettled, LeaseRequest, Leased, Settled, SettlementRecord,
-    StoreError,
+    FreeChange, FreeChanges, FreeSettled, LeaseRequest, Settled, SettlementRecord, StoreError,
 };
 
 /// The longest time between two reads of the agenda from the store.
@@ -55,12 +57,28 @@ const STORE_PAUSE: Duration = Duration::from_secs(1);
 #[derive(Default)]
 struct Filled {
     batches: Vec<Batch>,
-    waiting: Vec<Due>,
-    next_due: Option<Timestamp>,
+    waiting: VecDeque<Due>,
+    released: Vec<DeliveryId>,
+    /// Deliveries that end without an attempt.
+    exhausted: Vec<SettlementRecord>,
+    /// From when on the store has more.
+    unread: Option<Timestamp>,
+}
+
+impl Filled {
+    /// A turn that sends nothing of what waits, and is taken again at `unread`.
+    fn put_off(waiting: &VecDeque<Due>, unread: Option<Timestamp>) -> Self {
+        Self {
+            released: ids(waiting),
+            unread,
+            ..Self::default()
+        }
+    }
 }
 
 impl Broker {
-    /// Sends due deliveries until the broker stops. Requests run as tasks of `requests`.
+    /// Sends due deliveries until the broker stops. Requests run as tasks of `requests`, which has also ended
+    /// only when all of their results are stored.
     pub async fn dispatch(self, requests: TaskTracker) {
         loop {
             let woken = self.wake().notified();
@@ -82,11 +100,11 @@ impl Broker {
     /// subscription's backlog.
     async fn start_due(&self, requests: &TaskTracker) {
         while !self.is_stopping()
-            && let Some(batches) = self.serve_next().await
+            && let Some(turn) = self.take_turn()
         {
-            for batch in batches {
-                let broker = self.clone();
-                requests.spawn(async move { broker.deliver(batch).await });
+            for batch in self.serve(turn, requests).await {
+                let (broker, unstored) = (self.clone(), requests.clone());
+                requests.spawn(async move { broker.deliver(batch, &unstored).await });
             }
         }
     }
@@ -129,22 +147,19 @@ impl Broker {
 
     /// Sends everything that is due now, one request after the other, on the caller's task: for simulations.
     pub async fn run_due(&self) {
-        while let Some(batches) = self.serve_next().await {
-            for batch in batches {
-                self.deliver(batch).await;
+        while let Some(turn) = self.take_turn() {
+            let unstored = TaskTracker::new();
+            for batch in self.serve(turn, &unstored).await {
+                self.deliver(batch, &unstored).await;
             }
+            unstored.close();
+            unstored.wait().await;
         }
     }
 
     /// When the next delivery falls due, as far as the agenda knows.
     pub fn next_due(&self) -> Option<Timestamp> {
         self.agenda().earliest()
-    }
-
-    /// The requests of the next turn; `None` when there is no turn to take.
-    async fn serve_next(&self) -> Option<Vec<Batch>> {
-        let turn = self.take_turn()?;
-        Some(self.serve(turn).await)
     }
 
     fn take_turn(&self) -> Option<DispatchSlot<Due>> {
@@ -154,36 +169,75 @@ impl Broker {
         agenda.take(self.clock().now(), |id| own_limits(&registry, id))
     }
 
-    async fn serve(&self, turn: DispatchSlot<Due>) -> Vec<Batch> {
+    /// Ends a request, whose deliveries are answered. Returns the next turn of its subscription, if it may have one
+    /// straight away, which one that fails may not.
+    fn end_request(
+        &self,
+        id: SubscriptionId,
+        answered: usize,
+        is_success: bool,
+    ) -> Option<DispatchSlot<Due>> {
+        let mut agenda = self.agenda();
+        let registry = self.registry();
+        agenda.end_request(id);
+        agenda.answered(answered);
+        let next = match is_success && !self.is_stopping() {
+            true => agenda.take_next(id, |id| own_limits(&registry, id)),
+            false => None,
+        };
+        if next.is_none() && agenda.unpark(id) {
+            self.wake().notify_one();
+        }
+        next
+    }
+
+    /// The requests of a turn.
+    async fn serve(&self, turn: DispatchSlot<Due>, unstored: &TaskTracker) -> Vec<Batch> {
         let registry = self.registry();
         let id = turn.subscription;
         let found = registry.subscription(id);
         let Some((topic, subscription)) = found.filter(|(_, each)| each.may_send()) else {
             // Deleted, paused, or waiting for its handshake. It is noted again when it may deliver.
-            self.agenda().end_turn(id, &[], Vec::new(), None);
+            self.end_turn(id, Filled::put_off(&turn.waiting, None));
             return Vec::new();
         };
-        match self.fill_admitted(topic, subscription, turn).await {
-            Ok(Filled {
-                batches,
-                waiting,
-                next_due,
-            }) => {
-                let started: Vec<_> = batches.iter().map(Batch::ids).collect();
-                if batches.iter().any(|batch| batch.is_probe) {
+        let mut waiting = turn.waiting;
+        let budget = (turn.slots, turn.unread);
+        let filled = self.fill_admitted(topic, subscription, &mut waiting, budget);
+        match filled.await {
+            Ok(mut filled) => {
+                if filled.batches.iter().any(|batch| batch.is_probe) {
                     self.health().begin_probe(id);
                 }
-                self.agenda().end_turn(id, &started, waiting, next_due);
+                let exhausted = std::mem::take(&mut filled.exhausted);
+                let batches = self.end_turn(id, filled);
+                self.end_unsent(topic, subscription, exhausted, unstored)
+                    .await;
                 batches
             }
             Err(error) => {
                 tracing::error!(%error, subscription.name = %subscription.name,
                     "due deliveries could not be read");
                 let again = self.clock().now() + STORE_PAUSE;
-                self.agenda().end_turn(id, &[], Vec::new(), Some(again));
+                self.end_turn(id, Filled::put_off(&waiting, Some(again)));
                 Vec::new()
             }
         }
+    }
+
+    /// Ends a turn. Returns the requests to be made.
+    fn end_turn(&self, id: SubscriptionId, filled: Filled) -> Vec<Batch> {
+        let started: Vec<_> = filled.batches.iter().map(Batch::ids).collect();
+        let turned = Turned {
+            started: &started,
+            waiting: filled.waiting,
+            released: filled.released,
+            unread: filled.unread,
+        };
+        if self.agenda().end_turn(id, turned, self.clock().now()) {
+            self.wake().notify_one();
+        }
+        filled.batches
     }
 
     /// Fills the turn as far as the health of the receiver allows.
@@ -191,59 +245,60 @@ impl Broker {
         &self,
         topic: &Arc<TopicEntry>,
         subscription: &Arc<EventSubscription>,
-        turn: DispatchSlot<Due>,
+        waiting: &mut VecDeque<Due>,
+        (slots, mut unread): (usize, Option<Timestamp>),
     ) -> Result<Filled, StoreError> {
         let now = self.clock().now();
+        let is_behind = unread.is_some_and(|at| at <= now);
         let admission = self.health().admission(subscription.id, now);
         let send_budget = match admission {
             Admission::Free => SendBudget {
-                requests: turn.slots,
+                requests: slots,
                 batch: subscription.definition.destination.batch(),
                 is_probe: false,
             },
             Admission::Probe => SendBudget::PROBE,
-            Admission::Hold { until } => {
-                return Ok(Filled {
-                    next_due: until,
-                    ..Filled::default()
-                });
+            Admission::Hold { until } => return Ok(Filled::put_off(waiting, until)),
+            Admission::Skip { cause } => {
+                let cause = (cause, unread);
+                return self.skip_due(topic, subscription, waiting, cause).await;
             }
-            Admission::Skip { cause } => return self.skip_due(topic, subscription, cause).await,
         };
-        self.fill_turn(topic, subscription, turn.waiting, send_budget)
-            .await
-    }
-
-    /// Leases what the turn can send and a little more, so that the next turns need not read the store.
-    async fn fill_turn(
-        &self,
-        topic: &Arc<TopicEntry>,
-        subscription: &Arc<EventSubscription>,
-        waiting: Vec<Due>,
-        send_budget: SendBudget,
-    ) -> Result<Filled, StoreError> {
-        let now = self.clock().now();
         let wanted = send_budget.deliveries_max().min(LEASE_MAX);
-        let (mut due, mut next_due) = (waiting, Some(now));
-        if due.len() < wanted {
+        if waiting.len() < wanted && is_behind {
             let limit = match send_budget.is_probe || !self.agenda().may_lease_ahead() {
                 true => wanted,
                 false => wanted.max(LEASE_AHEAD),
             };
-            let leased = self.lease(topic, subscription, &due, limit).await?;
-            next_due = leased.next_due;
-            due.extend(with_events(leased));
-        }
-        let due = self.admitted(topic, subscription, due).await?;
-        let (batches, waiting) = fill(topic, subscription, due, send_budget);
-        if !waiting.is_empty() {
-            next_due = Some(now);
+            unread = self.lease(topic, subscription, waiting, limit).await?;
         }
         Ok(Filled {
+            unread,
+            ..self.fill_turn(topic, subscription, std::mem::take(waiting), send_budget)
+        })
+    }
+
+    /// Fills requests, and finds what may not be sent any more.
+    fn fill_turn(
+        &self,
+        topic: &Arc<TopicEntry>,
+        subscription: &Arc<EventSubscription>,
+        mut waiting: VecDeque<Due>,
+        send_budget: SendBudget,
+    ) -> Filled {
+        let looked_at = send_budget.looked_at_max().min(waiting.len());
+        let due = waiting.drain(..looked_at).collect();
+        let (due, exhausted) = self.admitted(topic, subscription, due);
+        let (batches, rest) = fill(topic, subscription, due, send_budget);
+        for each in rest.into_iter().rev() {
+            waiting.push_front(each);
+        }
+        Filled {
             batches,
             waiting,
-            next_due,
-        })
+            exhausted,
+            ..Filled::default()
+        }
     }
 
     /// Counts attempts that are not made, because the subscription is on probation.
@@ -251,24 +306,34 @@ impl Broker {
         &self,
         topic: &Arc<TopicEntry>,
         subscription: &Arc<EventSubscription>,
-        cause: Outcome,
+        waiting: &mut VecDeque<Due>,
+        (cause, mut unread): (Outcome, Option<Timestamp>),
     ) -> Result<Filled, StoreError> {
-        let leased = self.lease(topic, subscription, &[], LEASE_AHEAD).await?;
-        let following = leased.next_due;
-        let due = self
-            .admitted(topic, subscription, with_events(leased))
-            .await?;
         let now = self.clock().now();
-        let skipped: Vec<SettlementRecord> = due
-            .iter()
-            .map(|(delivery, _)| self.skipped(subscription, delivery, cause, now))
-            .collect();
-        let (attempts, retried) = (skipped.len(), next_due(&skipped));
-        self.settle(topic, subscription, skipped, now).await?;
+        if waiting.len() < LEASE_AHEAD && unread.is_some_and(|at| at <= now) {
+            unread = self
+                .lease(topic, subscription, waiting, LEASE_AHEAD)
+                .await?;
+        }
+        let all = Filled::put_off(waiting, unread);
+        let (due, mut ended) = self.admitted(topic, subscription, std::mem::take(waiting).into());
+        let attempts = due.len();
+        let skip = |(delivery, _): &Due| self.skipped(subscription, delivery, cause, now);
+        ended.extend(due.iter().map(skip));
+        let retried = next_due(&ended);
+        if let Err(error) = self.settle(topic, subscription, ended, now).await {
+            let again = now + STORE_PAUSE;
+            tracing::error!(%error, subscription.name = %subscription.name,
+                "attempts that were not made could not be stored");
+            return Ok(Filled {
+                unread: Some(again),
+                ..all
+            });
+        }
         self.meters().skipped(topic, subscription, attempts);
         Ok(Filled {
-            next_due: following.into_iter().chain(retried).min(),
-            ..Filled::default()
+            unread: unread.into_iter().chain(retried).min(),
+            ..all
         })
     }
 
@@ -297,27 +362,29 @@ impl Broker {
         }
     }
 
+    /// Adds what is due in the store to what waits. Returns when the next delivery falls due that is in neither.
     async fn lease(
         &self,
         topic: &TopicEntry,
         subscription: &EventSubscription,
-        waiting: &[Due],
+        waiting: &mut VecDeque<Due>,
         limit: usize,
-    ) -> Result<Leased, StoreError> {
-        let mut held = self.agenda().held(subscription.id);
-        held.extend(waiting.iter().map(|(delivery, _)| delivery.id));
+    ) -> Result<Option<Timestamp>, StoreError> {
+        let id = subscription.id;
         let request = LeaseRequest {
-            subscription: subscription.id,
+            subscription: id,
             now: self.clock().now(),
             limit: limit.saturating_sub(waiting.len()),
             bytes_max: LEASE_BYTES_MAX,
-            held,
+            held: self.agenda().held(id),
             bodies: true,
         };
-        let mut leased = self.store().ledger.lease(request).await?;
-        let unreadable = std::mem::take(&mut leased.unreadable);
-        self.quarantine(topic, subscription, &unreadable).await?;
-        Ok(leased)
+        let leased = self.store().ledger.lease(request).await?;
+        self.quarantine(topic, subscription, &leased.unreadable)
+            .await?;
+        let read = leased.deliveries.into_iter().zip(leased.events).collect();
+        waiting.extend(self.agenda().hold(id, read));
+        Ok(leased.next_due)
     }
 
     /// Ends deliveries whose events cannot be read, so that they do not stop others.
@@ -369,25 +436,23 @@ impl Broker {
         Ok(settled)
     }
 
-    /// Keeps the deliveries that may be attempted, and ends those that have used up their retry policy.
-    async fn admitted(
+    /// The deliveries that may be attempted, and the ends of those that have used up their retry policy.
+    fn admitted(
         &self,
         topic: &TopicEntry,
         subscription: &EventSubscription,
         due: Vec<Due>,
-    ) -> Result<Vec<Due>, StoreError> {
+    ) -> (Vec<Due>, Vec<SettlementRecord>) {
+        let policy = topic.retry_policy(subscription);
         let mut exhausted = Vec::new();
         let is_allowed = |(delivery, _): &Due| {
-            let ended = self.exhausted(topic, subscription, delivery);
-            let ended = ended.map(|settlement| SettlementRecord::of(delivery, settlement));
+            let ended = self.end_by(&policy, subscription, delivery);
             let is_allowed = ended.is_none();
-            exhausted.extend(ended);
+            exhausted.extend(ended.map(|ended| SettlementRecord::of(delivery, ended)));
             is_allowed
         };
         let admitted = due.into_iter().filter(is_allowed).collect();
-        let now = self.clock().now();
-        self.settle(topic, subscription, exhausted, now).await?;
-        Ok(admitted)
+        (admitted, exhausted)
     }
 
     /// How a due delivery ends that may not be attempted any more.
@@ -397,9 +462,17 @@ impl Broker {
         subscription: &EventSubscription,
         delivery: &Delivery,
     ) -> Option<Settlement> {
+        self.end_by(&topic.retry_policy(subscription), subscription, delivery)
+    }
+
+    fn end_by(
+        &self,
+        policy: &RetryPolicy,
+        subscription: &EventSubscription,
+        delivery: &Delivery,
+    ) -> Option<Settlement> {
         let (now, scale) = (self.clock().now(), self.time_scale());
-        let policy = topic.retry_policy(subscription);
-        let reason = admit(delivery, &policy, now, scale).err()?;
+        let reason = admit(delivery, policy, now, scale).err()?;
         let dead_letter = Settlement::DeadLetter(reason);
         Some(dead_letter.for_destination(&subscription.definition.dead_letter))
     }
@@ -465,9 +538,8 @@ impl Broker {
     }
 }
 
-/// What was leased, each delivery with its event.
-fn with_events(leased: Leased) -> Vec<Due> {
-    leased.deliveries.into_iter().zip(leased.events).collect()
+fn ids(all: &VecDeque<Due>) -> Vec<DeliveryId> {
+    all.iter().map(|(delivery, _)| delivery.id).collect()
 }
 
 fn own_limits(registry: &Registry, id: SubscriptionId) -> OwnLimits {

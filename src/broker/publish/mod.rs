@@ -129,7 +129,7 @@ impl Broker {
     /// Matches and stores the events, and wakes those who serve the subscriptions.
     pub(super) async fn accept(
         &self,
-        topic: &TopicEntry,
+        topic: &Arc<TopicEntry>,
         events: Vec<Event>,
         request: Option<RequestMark>,
     ) -> Result<Vec<EventKey>, StoreError> {
@@ -137,29 +137,39 @@ impl Broker {
         self.append(topic, accepted).await
     }
 
+    /// Stores the events, and hands them to those who serve the subscriptions, even if nobody waits for this any
+    /// more.
     pub(super) async fn append(
         &self,
-        topic: &TopicEntry,
+        topic: &Arc<TopicEntry>,
         accepted: AppendRequest,
     ) -> Result<Vec<EventKey>, StoreError> {
         let arrival = Arrival::of(&accepted);
-        match self.store().ledger.append(accepted).await? {
+        let (broker, topic) = (self.clone(), Arc::clone(topic));
+        let then = move |handed_over| {
+            broker.announce(&topic, &arrival);
+            broker.hand_over(handed_over);
+        };
+        match self.store().ledger.append(accepted, then).await? {
             Appended::Repeated => Ok(Vec::new()),
-            Appended::Stored { events } => {
-                self.arrived(topic, arrival);
-                Ok(events)
-            }
+            Appended::Stored { events } => Ok(events),
         }
     }
 
     /// Wakes those who serve the subscriptions of stored events.
     pub(super) fn arrived(&self, topic: &TopicEntry, arrival: Arrival) {
+        self.announce(topic, &arrival);
         let mut targets = arrival.targets;
-        self.meters().matched(topic, &targets, arrival.unmatched);
-        self.announce_arrivals(&targets);
         targets.sort_unstable();
         targets.dedup();
         self.note_due(&targets, self.clock().now());
+    }
+
+    /// Counts stored events, and wakes receivers of pull subscriptions.
+    fn announce(&self, topic: &TopicEntry, arrival: &Arrival) {
+        let targets = &arrival.targets;
+        self.meters().matched(topic, targets, arrival.unmatched);
+        self.announce_arrivals(targets);
     }
 }
 

@@ -21,18 +21,20 @@ use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::base::{Clock, Stopwatch, Timestamp};
+use crate::store::engine::answers::{Answers, Ended, Reply};
+use crate::store::engine::fatal::{FatalHandler, OnFatal, ReportPanic};
 use crate::store::engine::inline::InlineDatabase;
+use crate::store::engine::queue::{self, Lane, queue};
 use crate::store::engine::upkeep::EngineStatus;
 use crate::store::engine::write_times::{Longest, WriteTimes};
 use crate::store::error::{ChangeError, StoreError};
 use crate::store::ledger::counters::Counters;
 use crate::store::views::event_filter::add_functions;
 
-/// Changes in one commit: bounds how long the first of them waits.
-const GROUP_MAX: usize = 512;
-
-/// Changes that may wait for the writer. Beyond it `write` waits, which is the only back pressure.
-const WRITE_QUEUE_MAX: usize = 4_096;
+/// Rows in one commit, and how long a group may run before it is committed: both bound how long the first
+/// change of it waits, and with it everybody behind.
+const GROUP_ROWS_MAX: u64 = 2_000;
+const GROUP_TIME_MAX: Duration = Duration::from_millis(20);
 
 /// Threads that read: enough for the dispatcher and a few pages at once on a small machine.
 const READERS: usize = 4;
@@ -72,7 +74,6 @@ const PRAGMAS: &str = "
 const STATEMENTS_CACHED: usize = 128;
 
 type Change = Box<dyn FnOnce(&mut Group<'_>) -> Ran + Send>;
-type Reply = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
 type Query = Box<dyn FnOnce(&mut Reader) + Send>;
 
 /// A change that has run: how to reply to its caller once the outcome of the commit is known, and the error
@@ -80,30 +81,6 @@ type Query = Box<dyn FnOnce(&mut Reader) + Send>;
 struct Ran {
     reply: Reply,
     failure: Option<StoreError>,
-}
-
-/// Called once, when the database can no longer be trusted or written: the process must end.
-pub type OnFatal = Box<dyn Fn(&StoreError) + Send + Sync>;
-
-/// Calls [`OnFatal`] once, at the first error after which the file cannot be written or trusted.
-struct FatalHandler {
-    on_fatal: OnFatal,
-    was_called: AtomicBool,
-}
-
-impl FatalHandler {
-    fn new(on_fatal: OnFatal) -> Self {
-        Self {
-            on_fatal,
-            was_called: AtomicBool::new(false),
-        }
-    }
-
-    fn handle(&self, error: &StoreError) {
-        if error.is_fatal() && !self.was_called.swap(true, Ordering::Relaxed) {
-            (self.on_fatal)(error);
-        }
-    }
 }
 
 /// A handle on the database. Cheap to clone; the threads end with the last one.
@@ -117,7 +94,7 @@ pub(in crate::store) struct Db {
 #[derive(Clone)]
 enum Backend {
     Threads {
-        changes: mpsc::Sender<Change>,
+        changes: Arc<queue::Sender<Change>>,
         queries: mpsc::Sender<Query>,
         log: Arc<Log>,
         write_times: Arc<WriteTimes>,
@@ -176,7 +153,7 @@ impl Db {
         on_fatal: OnFatal,
     ) -> Result<Self, StoreError> {
         let fatal_handler = Arc::new(FatalHandler::new(on_fatal));
-        let (changes, waiting) = mpsc::channel(WRITE_QUEUE_MAX);
+        let (changes, waiting) = queue();
         let commits = watch::Sender::new(());
         let log = Arc::new(Log {
             path: wal_of(path),
@@ -190,11 +167,12 @@ impl Db {
             writer_connection,
             log: Arc::clone(&log),
             commits: 0,
+            answers: Answers::begin(Arc::clone(&fatal_handler)),
             fatal_handler: Arc::clone(&fatal_handler),
         };
         thread::Builder::new()
             .name("store-writer".to_owned())
-            .spawn(move || writer.run(waiting))
+            .spawn(move || writer.run(&waiting))
             .map_err(|cause| StoreError::Other(format!("cannot start the writer: {cause}")))?;
         let (queries, waiting) = mpsc::channel(READ_QUEUE_MAX);
         let waiting = Arc::new(Mutex::new(waiting));
@@ -208,7 +186,7 @@ impl Db {
         }
         Ok(Self {
             backend: Backend::Threads {
-                changes,
+                changes: Arc::new(changes),
                 queries,
                 log,
                 write_times,
@@ -236,7 +214,7 @@ impl Db {
         F: FnOnce(&Connection) -> Result<T, E> + Send + 'static,
     {
         let (sender, result) = oneshot::channel();
-        self.submit(Box::new(move |group| {
+        let change: Change = Box::new(move |group| {
             let result = undo_alone(group, change);
             // The whole group fails if the file failed, or if SQLite rolled back the transaction, as it does
             // when the disk is full. Any other error has been undone.
@@ -247,8 +225,8 @@ impl Db {
             let reply: Reply =
                 Box::new(move |commit| drop(sender.send(result_for_caller(result, commit))));
             Ran { reply, failure }
-        }))
-        .await?;
+        });
+        self.submit(Lane::Other, change).await?;
         result.await.map_err(|_| StoreError::Closed)?
     }
 
@@ -261,15 +239,31 @@ impl Db {
         F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
     {
         let (sender, result) = oneshot::channel();
-        self.submit(Box::new(move |group| {
+        let then = move |stored| drop(sender.send(stored));
+        self.write_then(Lane::Other, change, then).await?;
+        result.await.map_err(|_| StoreError::Closed)?
+    }
+
+    /// Like [`Db::write_in_group`], but returns as soon as the change waits for the writer. `then` gets the
+    /// result, whether or not the caller is still there; it is dropped if the store is closed before. It runs
+    /// among those of the whole group, so it is short and waits for nothing.
+    pub(in crate::store) async fn write_then<T, F>(
+        &self,
+        lane: Lane,
+        change: F,
+        then: impl FnOnce(Result<T, StoreError>) + Send + 'static,
+    ) -> Result<(), StoreError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+    {
+        let change: Change = Box::new(move |group| {
             let result = change(&group.transaction);
             let failure = result.as_ref().err().cloned();
-            let reply: Reply =
-                Box::new(move |commit| drop(sender.send(result_for_caller(result, commit))));
+            let reply: Reply = Box::new(move |commit| then(result_for_caller(result, commit)));
             Ran { reply, failure }
-        }))
-        .await?;
-        result.await.map_err(|_| StoreError::Closed)?
+        });
+        self.submit(lane, change).await
     }
 
     /// Notifies of every commit.
@@ -312,8 +306,8 @@ impl Db {
                 ..
             } => EngineStatus {
                 readers: READERS,
-                changes_waiting: changes.max_capacity() - changes.capacity(),
-                changes_max: changes.max_capacity(),
+                changes_waiting: changes.len(),
+                changes_max: queue::WAITING_MAX,
                 commit_times: write_times.commit_times(),
                 checkpointed_at: log.written_back_at(),
             },
@@ -321,15 +315,13 @@ impl Db {
         }
     }
 
-    async fn submit(&self, change: Change) -> Result<(), StoreError> {
+    async fn submit(&self, lane: Lane, change: Change) -> Result<(), StoreError> {
         match &self.backend {
-            Backend::Threads { changes, .. } => {
-                changes.send(change).await.map_err(|_| StoreError::Closed)
-            }
+            Backend::Threads { changes, .. } => changes.send(lane, change).await,
             Backend::Inline(database) => {
                 database.pause().await;
-                // The replies carry the outcome of the commit.
-                let _ = commit_group(&mut database.writer_connection(), change, || None);
+                let ended = commit_group(&mut database.writer_connection(), change, |_| None);
+                ended.tell();
                 self.commits.send_replace(());
                 database.pause().await;
                 Ok(())
@@ -382,17 +374,20 @@ struct Writer {
     committed: watch::Sender<()>,
     log: Arc<Log>,
     commits: u32,
+    answers: Answers,
     fatal_handler: Arc<FatalHandler>,
 }
 
 impl Writer {
-    fn run(mut self, mut waiting: mpsc::Receiver<Change>) {
+    fn run(mut self, waiting: &queue::Receiver<Change>) {
         let _panics_too = ReportPanic(Arc::clone(&self.fatal_handler));
-        while let Some(first) = waiting.blocking_recv() {
-            let commit = commit_group(&mut self.writer_connection, first, || {
-                waiting.try_recv().ok()
+        while let Some(first) = waiting.wait() {
+            let group = commit_group(&mut self.writer_connection, first, |lane| {
+                waiting.next(lane)
             });
-            if let Err(error) = commit {
+            let failure = group.outcome.clone().err();
+            self.answers.give(group);
+            if let Some(error) = failure {
                 self.fatal_handler.handle(&error);
                 if error.is_fatal() {
                     return;
@@ -425,36 +420,21 @@ impl Writer {
     }
 }
 
-/// Reports a panic in a change, which ends the writer's thread.
-struct ReportPanic(Arc<FatalHandler>);
-
-impl Drop for ReportPanic {
-    fn drop(&mut self) {
-        if thread::panicking() {
-            self.0.handle(&StoreError::Failed(
-                "a change of the database panicked".to_owned(),
-            ));
-        }
-    }
-}
-
+/// Runs a group of changes and commits it. Those who sent them are still to be told.
 fn commit_group(
     writer: &mut WriterConnection,
     first: Change,
-    next: impl FnMut() -> Option<Change>,
-) -> Result<(), StoreError> {
+    next: impl FnMut(Lane) -> Option<Change>,
+) -> Ended {
     let mut replies = Vec::new();
-    let commit = run_group(writer, first, next, &mut replies);
-    for reply in replies {
-        reply(commit.clone());
-    }
-    commit
+    let outcome = run_group(writer, first, next, &mut replies);
+    Ended { replies, outcome }
 }
 
 fn run_group(
     writer: &mut WriterConnection,
     first: Change,
-    mut next: impl FnMut() -> Option<Change>,
+    mut next: impl FnMut(Lane) -> Option<Change>,
     replies: &mut Vec<Reply>,
 ) -> Result<(), StoreError> {
     let WriterConnection {
@@ -467,6 +447,7 @@ fn run_group(
         transaction: connection.transaction_with_behavior(TransactionBehavior::Immediate)?,
         counters,
     };
+    let (begun, rows_before) = (Stopwatch::begin(), group.transaction.total_changes());
     let mut change = Some(first);
     while let Some(run) = change.take() {
         let stopwatch = Stopwatch::begin();
@@ -480,8 +461,12 @@ fn run_group(
         if group.transaction.is_autocommit() {
             return Err(StoreError::Undone("SQLite rolled it back".to_owned()));
         }
-        if replies.len() < GROUP_MAX {
-            change = next();
+        let rows = group.transaction.total_changes() - rows_before;
+        if rows < GROUP_ROWS_MAX && begun.took() < GROUP_TIME_MAX {
+            change = next(match rows < GROUP_ROWS_MAX / 2 {
+                true => Lane::Settlement,
+                false => Lane::Other,
+            });
         }
     }
     let stopwatch = Stopwatch::begin();

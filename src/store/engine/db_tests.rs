@@ -119,10 +119,11 @@ fn a_group_that_sqlite_rolls_back_fails_as_a_whole() {
         change("INSERT INTO t VALUES (3)"),
         change("INSERT INTO t VALUES (2); INSERT OR ROLLBACK INTO t VALUES (2)"),
     ];
-    let commit = commit_group(&mut writer, change("INSERT INTO t VALUES (1)"), || {
+    let group = commit_group(&mut writer, change("INSERT INTO t VALUES (1)"), |_| {
         following.pop()
     });
-    assert!(commit.is_err());
+    assert!(group.outcome.is_err());
+    group.tell();
     let received = std::mem::take(&mut *received.lock().unwrap());
     let [Err(StoreError::Undone(_)), Err(StoreError::Other(own))] = &received[..] else {
         panic!("{received:?}");
@@ -308,8 +309,10 @@ fn the_others_of_a_ruined_group_hear_that_it_was_not_their_fault() {
             failure: twice.err(),
         }
     }));
-    let commit = commit_group(&mut writer, first, || second.take());
-    assert!(matches!(commit, Err(StoreError::Undone(_))), "{commit:?}");
+    let group = commit_group(&mut writer, first, |_| second.take());
+    let outcome = group.outcome.clone();
+    assert!(matches!(outcome, Err(StoreError::Undone(_))), "{outcome:?}");
+    group.tell();
     let received = shared.lock().unwrap();
     assert!(
         matches!(received.as_slice(), [Err(StoreError::Undone(_))]),

@@ -6,7 +6,7 @@ use rusqlite::{Connection, params};
 
 use crate::base::Timestamp;
 use crate::model::audit::AuditEntry;
-use crate::model::delivery::DeliveryId;
+use crate::model::delivery::{Delivery, DeliveryId};
 use crate::model::event::{Event, EventKey, StoredEvent};
 use crate::model::subscription::SubscriptionId;
 use crate::model::topic::TopicId;
@@ -48,6 +48,36 @@ pub enum Appended {
     Repeated,
 }
 
+/// A delivery that was stored just now, with its event, so that nobody needs to read them.
+#[derive(Clone, Debug)]
+pub struct HandedOver {
+    pub subscription: SubscriptionId,
+    pub delivery: Delivery,
+    pub event: Arc<StoredEvent>,
+}
+
+/// What an [`AppendRequest`] has stored.
+#[derive(Debug, Default)]
+pub(in crate::store) struct Stored {
+    events: Vec<EventKey>,
+    handed_over: Vec<HandedOver>,
+}
+
+impl Stored {
+    /// Passes on what was stored, unless that was nothing because of a repetition.
+    pub(super) fn announce(stored: Option<Self>, then: impl FnOnce(Vec<HandedOver>)) -> Appended {
+        let Some(Self {
+            events,
+            handed_over,
+        }) = stored
+        else {
+            return Appended::Repeated;
+        };
+        then(handed_over);
+        Appended::Stored { events }
+    }
+}
+
 /// What is stored in the same transaction as a change of the catalog.
 #[derive(Debug, Default)]
 pub struct Effects {
@@ -60,7 +90,7 @@ pub struct Effects {
 pub(in crate::store) fn append(
     tx: &Connection,
     request: AppendRequest,
-) -> Result<Option<Vec<Arc<StoredEvent>>>, StoreError> {
+) -> Result<Option<Stored>, StoreError> {
     if !notices::mark_notified(tx, &request.notified)? {
         return Ok(None);
     }
@@ -72,17 +102,29 @@ pub(in crate::store) fn append(
     {
         return Ok(None);
     }
-    let mut stored = Vec::with_capacity(request.events.len());
+    let mut stored = Stored::default();
     for (event, targets) in request.events {
         let key = insert_event(tx, topic, received_at, &event, targets.len())?;
-        for target in targets {
-            insert_delivery(tx, key, target, received_at, None)?;
-        }
-        stored.push(Arc::new(StoredEvent {
+        let event = Arc::new(StoredEvent {
             key,
             received_at,
             event,
-        }));
+        });
+        for subscription in targets {
+            let id = insert_delivery(tx, key, subscription, received_at, None)?;
+            stored.handed_over.push(HandedOver {
+                subscription,
+                delivery: Delivery {
+                    id,
+                    event: key,
+                    attempts: 0,
+                    published_at: received_at,
+                    first_attempt_at: None,
+                },
+                event: Arc::clone(&event),
+            });
+        }
+        stored.events.push(key);
     }
     Ok(Some(stored))
 }

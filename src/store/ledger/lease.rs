@@ -11,7 +11,6 @@ use crate::model::event::{EventKey, StoredEvent};
 use crate::model::lease::QueueRef;
 use crate::model::subscription::SubscriptionId;
 use crate::store::error::StoreError;
-use crate::store::ledger::recent::RecentEvents;
 use crate::store::row;
 use crate::store::sql::Sql;
 
@@ -54,11 +53,7 @@ pub(super) const DELIVERY_COLUMNS: &str = "id, event_id, attempts, published_at,
      CASE WHEN attempts > 0 THEN (SELECT started_at FROM delivery_attempt \
      WHERE delivery_id = delivery.id AND attempt = 1) END";
 
-pub(super) fn lease(
-    tx: &Connection,
-    request: &LeaseRequest,
-    recent: &RecentEvents,
-) -> Result<Leased, StoreError> {
+pub(super) fn lease(tx: &Connection, request: &LeaseRequest) -> Result<Leased, StoreError> {
     let mut find = tx.prepare_cached(&format!(
         "SELECT {DELIVERY_COLUMNS}, next_attempt_at FROM delivery \
          WHERE subscription_id = ?1 AND state = 'Pending' ORDER BY next_attempt_at, id LIMIT ?2"
@@ -80,10 +75,10 @@ pub(super) fn lease(
             break;
         }
         if request.bodies {
-            match recent.get_or_load(tx, delivery.event)? {
+            match load_event(tx, delivery.event)? {
                 Ok(event) => {
                     bytes += event.event.size();
-                    leased.events.push(event);
+                    leased.events.push(Arc::new(event));
                 }
                 // An unreadable event must not stop the others.
                 Err(reason) => {

@@ -17,8 +17,7 @@ use crate::model::lease::{
 };
 use crate::model::subscription::SubscriptionId;
 use crate::store::error::StoreError;
-use crate::store::ledger::lease::{DELIVERY_COLUMNS, delivery};
-use crate::store::ledger::recent::RecentEvents;
+use crate::store::ledger::lease::{DELIVERY_COLUMNS, delivery, load_event};
 use crate::store::ledger::settle::{SettlementRecord, record_lapse, remove, settle};
 use crate::store::row;
 use crate::store::sql::Sql;
@@ -128,11 +127,7 @@ impl Lockable {
     }
 }
 
-pub(super) fn lock(
-    tx: &Connection,
-    request: &LockRequest,
-    recent: &RecentEvents,
-) -> Result<LockBatch, StoreError> {
+pub(super) fn lock(tx: &Connection, request: &LockRequest) -> Result<LockBatch, StoreError> {
     let LockRequest { now, until, .. } = *request;
     let mut taken = LockBatch::default();
     let mut bytes = 0;
@@ -142,7 +137,7 @@ pub(super) fn lock(
         }
         let Delivery { id, attempts, .. } = found.delivery;
         let counts = request.of.queue == SubQueue::Pending;
-        let event = match recent.get_or_load(tx, found.delivery.event)? {
+        let event = match load_event(tx, found.delivery.event)? {
             Err(reason) if counts => {
                 taken.unreadable.push((found.delivery, reason));
                 continue;
@@ -161,7 +156,7 @@ pub(super) fn lock(
             token: *token,
             until,
             delivery: found.delivery,
-            event,
+            event: Arc::new(event),
             deferred: found.deferred,
             dead_letter: found.dead_letter,
         });

@@ -6,8 +6,8 @@
 //! most verbs can be repeated then, since they check what they expect (`attempts`, a cursor, a token).
 //!
 //! Leases of our own dispatcher are in its memory only. The row stays due, so nothing has to be repaired
-//! after a crash. Newly published events are kept in memory too (bounded), so that most deliveries need not
-//! read their event.
+//! after a crash. What was published is handed over to it with its events, so that most deliveries are never
+//! read.
 
 pub(super) mod append;
 pub(super) mod counters;
@@ -15,13 +15,15 @@ pub(super) mod exports;
 pub(super) mod lease;
 pub(super) mod locks;
 pub(super) mod notices;
-pub(super) mod recent;
 pub(super) mod resubmit;
 pub(super) mod settle;
 pub(super) mod traffic;
 
 use std::collections::HashSet;
+use std::sync::Arc;
 use std::time::Duration;
+
+use tokio::sync::oneshot;
 
 use crate::base::Timestamp;
 use crate::model::audit::{AuditEntry, TargetKind};
@@ -34,18 +36,18 @@ use crate::model::subscription::SubscriptionId;
 use crate::store::catalog::{self, RegistryChange};
 use crate::store::engine::db::Db;
 use crate::store::engine::encryption::Encryption;
+use crate::store::engine::queue::Lane;
 use crate::store::error::StoreError;
 use crate::store::replay::search::{self, CandidateQuery, Candidates, Counted, IdRange};
 use crate::store::replay::{self, CommandResult};
 use crate::store::retention::{self, PruneRequest, Pruned, rollups};
 use crate::store::sql::Sql;
 use crate::wire::changes::with_changes;
-use append::{AppendRequest, Appended, Effects};
+use append::{AppendRequest, Appended, Effects, HandedOver, Stored};
 use exports::{BlobEnd, BlobId, BlobRequest, ExportStatus, PendingBlob};
 use lease::{Due, LeaseRequest, Leased};
 use locks::{LockBatch, LockChanges, LockRequest, LockSettled};
 use notices::OwedNotice;
-use recent::RecentEvents;
 use resubmit::{ResubmitDone, ResubmitRequest, Sent};
 use settle::{
     DiscardRequest, Discarded, FreeChanges, FreeSettled, Settled, SettlementRecord, discard,
@@ -58,7 +60,6 @@ pub struct Ledger {
     pub(super) db: Db,
     pub(super) scope: ResourceScope,
     pub(super) encryption: Encryption,
-    pub(super) recent: RecentEvents,
 }
 
 /// The catalog.
@@ -97,29 +98,31 @@ impl Ledger {
 
 /// From the publisher to the end of a delivery.
 impl Ledger {
-    /// Stores events with all their deliveries, all or nothing.
-    pub async fn append(&self, mut request: AppendRequest) -> Result<Appended, StoreError> {
-        let stored = match request.audit.take() {
-            None => {
-                self.db
-                    .write_in_group(|tx| append::append(tx, request))
-                    .await?
-            }
-            Some(audit) => {
-                let change = |tx: &_| {
-                    let stored = append::append(tx, request)?;
-                    let audit = stored.is_some().then_some(audit);
-                    Ok::<_, StoreError>((stored, audit))
-                };
-                self.db.write_audited(change).await?
-            }
+    /// Stores events with all their deliveries, all or nothing. `then` gets what was stored, whether or not the
+    /// caller is still there; it is short and waits for nothing.
+    pub async fn append(
+        &self,
+        mut request: AppendRequest,
+        then: impl FnOnce(Vec<HandedOver>) + Send + 'static,
+    ) -> Result<Appended, StoreError> {
+        if let Some(audit) = request.audit.take() {
+            let change = |tx: &_| {
+                let stored = append::append(tx, request)?;
+                let audit = stored.is_some().then_some(audit);
+                Ok::<_, StoreError>((stored, audit))
+            };
+            let stored = self.db.write_audited(change).await?;
+            return Ok(Stored::announce(stored, then));
+        }
+        let (sender, appended) = oneshot::channel();
+        let announce = move |stored: Result<_, _>| {
+            let appended = stored.map(|stored| Stored::announce(stored, then));
+            drop(sender.send(appended));
         };
-        let Some(stored) = stored else {
-            return Ok(Appended::Repeated);
-        };
-        let events = stored.iter().map(|event| event.key).collect();
-        self.recent.remember(stored);
-        Ok(Appended::Stored { events })
+        self.db
+            .write_then(Lane::Other, |tx| append::append(tx, request), announce)
+            .await?;
+        appended.await.map_err(|_| StoreError::Closed)?
     }
 
     /// Delivers a stored event to a subscription that has no delivery of it. The event counts as matched by
@@ -156,25 +159,35 @@ impl Ledger {
     /// The due deliveries of one subscription, oldest first. Nothing is written: they stay due until they are
     /// settled, and the caller holds them in memory.
     pub async fn lease(&self, request: LeaseRequest) -> Result<Leased, StoreError> {
-        let recent = self.recent.clone();
-        self.db
-            .read(move |tx| lease::lease(tx, &request, &recent))
-            .await
+        self.db.read(move |tx| lease::lease(tx, &request)).await
     }
 
     /// Ends leases: records the attempts and their late responses, and settles the deliveries. Returns what
     /// became of each.
     pub async fn settle(
         &self,
-        records: Vec<SettlementRecord>,
+        records: impl Into<Arc<[SettlementRecord]>>,
         now: Timestamp,
     ) -> Result<Vec<Settled>, StoreError> {
-        self.db
-            .write_in_group(move |tx| {
-                let settle = |record| settle::settle(tx, record, now);
-                records.iter().map(settle).collect()
-            })
-            .await
+        let (sender, settled) = oneshot::channel();
+        let then = move |result| drop(sender.send(result));
+        self.settle_then(records.into(), now, then).await?;
+        settled.await.map_err(|_| StoreError::Closed)?
+    }
+
+    /// [`Ledger::settle`], but returns as soon as the settlements wait for the writer. `then` gets what became of them; it
+    /// is short and waits for nothing. The caller bounds how many settlements wait.
+    pub(crate) async fn settle_then(
+        &self,
+        records: Arc<[SettlementRecord]>,
+        now: Timestamp,
+        then: impl FnOnce(Result<Vec<Settled>, StoreError>) + Send + 'static,
+    ) -> Result<(), StoreError> {
+        let change = move |tx: &_| {
+            let settle = |record| settle::settle(tx, record, now);
+            records.iter().map(settle).collect()
+        };
+        self.db.write_then(Lane::Settlement, change, then).await
     }
 
     /// Changes deliveries that nobody holds. Returns what became of each.
@@ -201,10 +214,7 @@ impl Ledger {
 impl Ledger {
     /// Locks deliveries of a queue, at most one for each token.
     pub async fn lock(&self, request: LockRequest) -> Result<LockBatch, StoreError> {
-        let recent = self.recent.clone();
-        self.db
-            .write(move |tx| locks::lock(tx, &request, &recent))
-            .await
+        self.db.write(move |tx| locks::lock(tx, &request)).await
     }
 
     /// Settles and renews locks. A lock that was lost changes nothing. Returns what became of each.

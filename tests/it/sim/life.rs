@@ -8,7 +8,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::Body;
 use axum::http::{Method, Request};
-use everpost::api;
+use everpost::api::Doors;
 use everpost::base::{Clock, Entropy, TimeScale};
 use everpost::broker::people::People;
 use everpost::broker::{Broker, BrokerOptions};
@@ -24,7 +24,6 @@ use http_body_util::BodyExt;
 use serde_json::Value;
 use tokio::runtime::Runtime;
 use tokio_util::task::TaskTracker;
-use tower::ServiceExt;
 
 use super::dice::Dice;
 use super::ledger::Limits;
@@ -56,7 +55,7 @@ pub(super) struct Life {
     pub(super) broker: Broker,
     pub(super) store: Store,
     pub(super) clock: Clock,
-    router: Router,
+    doors: Doors,
 }
 
 impl Ground {
@@ -134,7 +133,7 @@ impl Life {
             broker,
             store,
             clock: clock.clone(),
-            router: api::routes(state, Router::new()),
+            doors: Doors::new(state, Router::new()),
         };
         life.act(async {});
         Ok(life)
@@ -202,8 +201,8 @@ impl Life {
 
     /// Any request. Returns the status and the body.
     pub(super) async fn send(&self, request: Request<Body>) -> (u16, String) {
-        let response = self.router.clone().oneshot(request).await;
-        let (parts, body) = response.expect("an answer").into_parts();
+        let response = self.doors.clone().answer(request).await;
+        let (parts, body) = response.into_parts();
         let bytes = body.collect().await.expect("a body").to_bytes();
         let text = String::from_utf8(bytes.to_vec()).expect("text");
         (parts.status.as_u16(), text)

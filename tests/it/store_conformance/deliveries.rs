@@ -98,7 +98,11 @@ pub(super) async fn a_repeated_request_is_stored_once(f: Fixture) {
             request,
             ..f.accepted("x", &[f.billing], now)
         };
-        f.store.ledger.append(accepted).await.expect("an answer")
+        f.store
+            .ledger
+            .append(accepted, drop)
+            .await
+            .expect("an answer")
     };
     assert!(matches!(
         send(0, mark(1, 1, -10)).await,

@@ -42,7 +42,11 @@ impl Fixture {
             audit: None,
             notified: Vec::new(),
         };
-        self.store.ledger.append(accepted).await.expect("stored");
+        self.store
+            .ledger
+            .append(accepted, drop)
+            .await
+            .expect("stored");
     }
 
     async fn first_page(
