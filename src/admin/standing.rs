@@ -149,7 +149,7 @@ impl State<'_> {
         }
     }
 
-    fn tone(&self) -> Tone {
+    pub(crate) fn tone(&self) -> Tone {
         match self.status {
             _ if self.is_dead_lettering() => Tone::Warn,
             SubscriptionStatus::Active => Tone::Good,

@@ -27,6 +27,8 @@ pub(crate) struct List {
     pub(crate) bulk: Vec<(&'static str, &'static str)>,
     /// How many rows there are.
     pub(crate) shown: String,
+    /// What the links to the first and to the next page say.
+    pub(crate) turns: (&'static str, &'static str),
     pub(crate) newest: Option<String>,
     pub(crate) older: Option<String>,
     pub(crate) export: Option<String>,
@@ -52,6 +54,7 @@ impl List {
         let pairs = filter.pairs();
         Self {
             path,
+            turns: ("Newest", "Older"),
             faults: filter
                 .faults()
                 .iter()

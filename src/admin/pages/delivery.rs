@@ -220,7 +220,7 @@ impl DeliveryCard {
     }
 
     fn glyph(attempt: &DeliveryAttempt) -> (Tone, &'static str) {
-        match succeeded(attempt) {
+        match succeeded(attempt.result.outcome) {
             true => (Tone::Good, "Succeeded"),
             false => (Tone::Bad, "Failed"),
         }
@@ -234,7 +234,8 @@ impl DeliveryCard {
     /// Whether its details are unfolded: those of the newest attempt, if it failed.
     fn is_open(&self, attempt: &DeliveryAttempt) -> bool {
         let newest = self.detail.attempts.last();
-        newest.is_some_and(|newest| newest.attempt == attempt.attempt) && !succeeded(attempt)
+        newest.is_some_and(|newest| newest.attempt == attempt.attempt)
+            && !succeeded(attempt.result.outcome)
     }
 
     /// The body as text, and whether all of it is that.

@@ -27,6 +27,7 @@ mod settings;
 mod sign_in;
 mod states;
 mod subscription_form;
+mod subscription_list;
 mod system;
 mod system_topics;
 mod theme;

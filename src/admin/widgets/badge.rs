@@ -16,6 +16,8 @@ pub(crate) enum Tone {
 }
 
 impl Tone {
+    pub(crate) const ALL: [Self; 4] = [Self::Good, Self::Rest, Self::Warn, Self::Bad];
+
     /// Its class in the stylesheet.
     pub(crate) fn name(self) -> &'static str {
         match self {

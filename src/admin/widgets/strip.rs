@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use askama::Template;
 
 use crate::admin::widgets::{Time, part, print, response};
-use crate::model::delivery::{DeliveryAttempt, Outcome};
+use crate::model::delivery::Outcome;
 use crate::store::views::RecentAttempt;
 
 /// The bars of one subscription.
@@ -24,27 +24,24 @@ pub(crate) struct Strip {
 
 part!(Strip);
 
-pub(crate) fn succeeded(attempt: &DeliveryAttempt) -> bool {
-    attempt.result.outcome == Outcome::Delivered
+pub(crate) fn succeeded(outcome: Outcome) -> bool {
+    outcome == Outcome::Delivered
 }
 
 impl Strip {
-    /// Of the newest `slots` of these attempts, newest first, for a row of a list.
-    pub(crate) fn row(attempts: &[RecentAttempt], slots: usize) -> Self {
-        let shown: Vec<&RecentAttempt> = attempts.iter().take(slots).rev().collect();
+    /// Of what came of the newest `slots` attempts, newest first, for a row of a list.
+    pub(crate) fn row(outcomes: &[Outcome], slots: usize) -> Self {
+        let shown: Vec<Outcome> = outcomes.iter().copied().take(slots).rev().collect();
         let free = slots - shown.len();
         let (mut good, mut bad) = (String::new(), String::new());
         for (index, each) in shown.iter().enumerate() {
             let x = (free + index) * 5 + 2;
-            let _ = match succeeded(&each.attempt) {
+            let _ = match succeeded(*each) {
                 true => write!(good, "M{x} 7v11"),
                 false => write!(bad, "M{x} 0v18"),
             };
         }
-        let failed = shown
-            .iter()
-            .filter(|each| !succeeded(&each.attempt))
-            .count();
+        let failed = shown.iter().filter(|each| !succeeded(**each)).count();
         Self {
             slots,
             said: Vec::new(),
@@ -63,11 +60,16 @@ impl Strip {
                 response::of_attempt(&each.attempt),
                 print::span(each.attempt.duration),
             );
-            (succeeded(&each.attempt), format!("{at}  {came}, {took}"))
+            let outcome = each.attempt.result.outcome;
+            (succeeded(outcome), format!("{at}  {came}, {took}"))
         });
+        let outcomes: Vec<Outcome> = attempts
+            .iter()
+            .map(|each| each.attempt.result.outcome)
+            .collect();
         Self {
             said: said.collect(),
-            ..Self::row(attempts, slots)
+            ..Self::row(&outcomes, slots)
         }
     }
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use rusqlite::{Connection, params};
 
-use crate::model::delivery::{DeliveryAttempt, DeliveryId, DeliveryState};
+use crate::model::delivery::{DeliveryAttempt, DeliveryId, DeliveryState, Outcome};
 use crate::model::event::EventKey;
 use crate::model::subscription::SubscriptionId;
 use crate::store::error::StoreError;
@@ -41,56 +41,92 @@ impl Views {
         self.db.read(move |tx| tx.find(select, [of])).await
     }
 
-    /// The `limit` newest attempts of each of these subscriptions, newest first, as far as they lie among the
-    /// newest deliveries of the appliance, among what is pending or among dead letters. One that has none is
-    /// left out.
+    /// The `limit` newest attempts of a subscription, newest first, as far as they lie among the newest
+    /// deliveries of the appliance, among what is pending or among dead letters. Without what was answered.
     pub async fn recent_attempts(
+        &self,
+        of: SubscriptionId,
+        limit: usize,
+    ) -> Result<Vec<RecentAttempt>, StoreError> {
+        self.db
+            .read(move |tx| {
+                let newest = newest_attempts(tx, &[of], limit)?.remove(&of);
+                let newest = newest.unwrap_or_default().into_iter();
+                newest
+                    .filter_map(|each| told(tx, &each).transpose())
+                    .collect()
+            })
+            .await
+    }
+
+    /// What came of the attempts of each of these subscriptions that [`Views::recent_attempts`] would find.
+    pub async fn recent_outcomes(
         &self,
         of: Vec<SubscriptionId>,
         limit: usize,
-    ) -> Result<HashMap<SubscriptionId, Vec<RecentAttempt>>, StoreError> {
-        self.db.read(move |tx| recent(tx, &of, limit)).await
+    ) -> Result<HashMap<SubscriptionId, Vec<Outcome>>, StoreError> {
+        self.db
+            .read(move |tx| {
+                let newest = newest_attempts(tx, &of, limit)?.into_iter();
+                let outcomes = |attempts: Vec<Attempted>| {
+                    attempts.into_iter().map(|each| each.outcome).collect()
+                };
+                Ok(newest.map(|(id, each)| (id, outcomes(each))).collect())
+            })
+            .await
     }
 }
 
-fn recent(
+/// An attempt that was made, and what came of it.
+struct Attempted {
+    delivery: DeliveryId,
+    attempt: u32,
+    outcome: Outcome,
+}
+
+const TRIED_LAST: &str = "SELECT id FROM (SELECT id, attempts FROM delivery \
+     WHERE subscription_id = ?1 AND state = ?2 ORDER BY next_attempt_at DESC LIMIT ?3) \
+     WHERE attempts > 0 LIMIT ?4";
+const NEWEST_DELIVERIES: &str = "SELECT subscription_id, id FROM delivery NOT INDEXED \
+     WHERE id > (SELECT max(id) FROM delivery) - ?1 AND attempts > 0 ORDER BY id DESC";
+const NEWEST_ATTEMPTS: &str = "SELECT delivery_id, attempt, outcome \
+     FROM json_each(?1) AS candidate CROSS JOIN delivery_attempt ON delivery_id = candidate.value \
+     ORDER BY started_at DESC, delivery_id DESC, attempt DESC LIMIT ?2";
+
+/// Three statements for each subscription, and one for all. One that was never tried has no attempts.
+fn newest_attempts(
     tx: &Connection,
     of: &[SubscriptionId],
     limit: usize,
-) -> Result<HashMap<SubscriptionId, Vec<RecentAttempt>>, StoreError> {
+) -> Result<HashMap<SubscriptionId, Vec<Attempted>>, StoreError> {
     let mut candidates: BTreeMap<i64, BTreeSet<i64>> = BTreeMap::new();
     for subscription in of {
         let known = candidates.entry(subscription.0).or_default();
         known.extend(tried_last(tx, *subscription, limit)?);
     }
     add_newest(tx, &mut candidates, limit)?;
-    let mut found = HashMap::new();
-    for (subscription, deliveries) in candidates {
-        let mut attempts = Vec::new();
-        for delivery in deliveries {
-            attempts.extend(attempts_of(tx, DeliveryId(delivery), limit)?);
-        }
-        attempts.sort_by_key(|each: &RecentAttempt| {
-            std::cmp::Reverse((each.attempt.started_at, each.delivery, each.attempt.attempt))
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let newest = candidates.into_iter().map(|(subscription, deliveries)| {
+        let deliveries = serde_json::json!(deliveries).to_string();
+        let attempts = tx.all(NEWEST_ATTEMPTS, params![deliveries, limit], |row| {
+            Ok(Attempted {
+                delivery: row.get(0)?,
+                attempt: row.get(1)?,
+                outcome: row.get(2)?,
+            })
         });
-        attempts.truncate(limit);
-        if !attempts.is_empty() {
-            found.insert(SubscriptionId(subscription), attempts);
-        }
-    }
-    Ok(found)
+        Ok((SubscriptionId(subscription), attempts?))
+    });
+    newest.collect()
 }
 
 /// Deliveries of one subscription that are pending after an attempt, or were dead-lettered last.
 fn tried_last(tx: &Connection, of: SubscriptionId, limit: usize) -> Result<Vec<i64>, StoreError> {
-    let select = "SELECT id FROM (SELECT id, attempts FROM delivery \
-         WHERE subscription_id = ?1 AND state = ?2 ORDER BY next_attempt_at DESC LIMIT ?3) \
-         WHERE attempts > 0 LIMIT ?4";
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
     let mut found = Vec::new();
     for state in [DeliveryState::Pending, DeliveryState::DeadLettered] {
         let values = params![of, state, PENDING_MAX, limit];
-        found.extend(tx.all(select, values, |row| Ok(row.get::<_, i64>(0)?))?);
+        found.extend(tx.all(TRIED_LAST, values, |row| Ok(row.get::<_, i64>(0)?))?);
     }
     Ok(found)
 }
@@ -101,9 +137,7 @@ fn add_newest(
     candidates: &mut BTreeMap<i64, BTreeSet<i64>>,
     limit: usize,
 ) -> Result<(), StoreError> {
-    let newest = "SELECT subscription_id, id FROM delivery NOT INDEXED \
-         WHERE id > (SELECT max(id) FROM delivery) - ?1 AND attempts > 0 ORDER BY id DESC";
-    let mut newest = tx.prepare_cached(newest)?;
+    let mut newest = tx.prepare_cached(NEWEST_DELIVERIES)?;
     let mut rows = newest.query([NEWEST_MAX])?;
     let mut counts: HashMap<i64, usize> = HashMap::new();
     let mut wanting = candidates.len();
@@ -124,25 +158,91 @@ fn add_newest(
     Ok(())
 }
 
-/// The newest attempts of one delivery.
-fn attempts_of(
-    tx: &Connection,
-    delivery: DeliveryId,
-    limit: usize,
-) -> Result<Vec<RecentAttempt>, StoreError> {
+/// One attempt with its event; `None` if that has just gone.
+fn told(tx: &Connection, of: &Attempted) -> Result<Option<RecentAttempt>, StoreError> {
+    let columns = ATTEMPT_COLUMNS.replace("response_headers, response_body", "NULL, NULL");
     let select = format!(
-        "SELECT {ATTEMPT_COLUMNS}, event.id, event.event_type, event.subject FROM delivery_attempt \
+        "SELECT {columns}, event.id, event.event_type, event.subject FROM delivery_attempt \
          JOIN delivery ON delivery.id = delivery_id JOIN event ON event.id = delivery.event_id \
-         WHERE delivery_id = ?1 ORDER BY attempt DESC LIMIT ?2"
+         WHERE delivery_id = ?1 AND attempt = ?2"
     );
-    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    tx.all(&select, params![delivery, limit], |row| {
+    tx.first(&select, params![of.delivery, of.attempt], |row| {
         Ok(RecentAttempt {
-            delivery,
+            delivery: of.delivery,
             event: row.get(12)?,
             event_type: row::text(row, 13)?,
             subject: row::text_or_null(row, 14)?,
             attempt: attempt(row)?,
         })
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::StatementStatus;
+
+    use super::*;
+    use crate::base::Timestamp;
+    use crate::store::engine::{db, migrate};
+
+    const SUBSCRIPTIONS: i64 = 40;
+    const LIMIT: usize = 30;
+
+    /// Subscriptions with three dead letters each, each of which was tried twenty times.
+    fn tried() -> Connection {
+        let mut connection = db::open_in_memory().expect("a database");
+        migrate::migrate(&mut connection).expect("a schema");
+        let fill = format!(
+            "INSERT INTO event (id, topic_id, received_at, event_id, event_type, data_is_base64, matched)
+                 VALUES (1, 1, 0, 'e', 'Order.Paid', 0, 1);
+             WITH number (n) AS (VALUES (1) UNION ALL SELECT n + 1 FROM number WHERE n < 3 * {SUBSCRIPTIONS})
+             INSERT INTO delivery (id, event_id, subscription_id, next_attempt_at, published_at, attempts)
+                 SELECT n, 1, 1 + n % {SUBSCRIPTIONS}, n, 0, 20 FROM number;
+             WITH number (n) AS (VALUES (1) UNION ALL SELECT n + 1 FROM number WHERE n < 20)
+             INSERT INTO delivery_attempt (delivery_id, attempt, started_at, duration_ms, outcome, status, response_body)
+                 SELECT id, n, 1000 * id + n, 1, CASE n WHEN 20 THEN 'Delivered' ELSE 'Busy' END, 503, X'6e6f'
+                 FROM delivery, number;"
+        );
+        connection.execute_batch(&fill).expect("attempts");
+        connection
+    }
+
+    #[test]
+    fn many_subscriptions_cost_three_statements_each() {
+        let connection = tried();
+        let of: Vec<SubscriptionId> = (1..=SUBSCRIPTIONS).map(SubscriptionId).collect();
+        let found = newest_attempts(&connection, &of, LIMIT).expect("attempts");
+        assert_eq!(found.len(), of.len());
+        for attempts in found.values() {
+            let delivered = attempts
+                .iter()
+                .map(|each| each.outcome == Outcome::Delivered);
+            let delivered: Vec<usize> = delivered
+                .enumerate()
+                .filter(|(_, is)| *is)
+                .map(|(at, _)| at)
+                .collect();
+            assert_eq!((attempts.len(), delivered), (LIMIT, vec![0, 20]));
+        }
+        let runs = |sql: &str| {
+            let statement = connection.prepare_cached(sql).expect("a statement");
+            i64::from(statement.get_status(StatementStatus::Run))
+        };
+        let runs = [TRIED_LAST, NEWEST_DELIVERIES, NEWEST_ATTEMPTS].map(runs);
+        assert_eq!(runs, [2 * SUBSCRIPTIONS, 1, SUBSCRIPTIONS]);
+    }
+
+    #[test]
+    fn an_attempt_is_told_without_what_was_answered() {
+        let connection = tried();
+        let of = Attempted {
+            delivery: DeliveryId(7),
+            attempt: 3,
+            outcome: Outcome::Busy,
+        };
+        let told = told(&connection, &of).expect("a row").expect("an attempt");
+        let response = told.attempt.result.response.expect("a status");
+        assert_eq!((response.status, response.body.len()), (503, 0));
+        assert_eq!(told.attempt.started_at, Timestamp::from_ms(7_003));
+    }
 }

@@ -1,5 +1,6 @@
 //! The list of all event subscriptions, and of those among them that fit a filter.
 
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -15,6 +16,7 @@ use crate::admin::frame::Frame;
 use crate::admin::lists::filter::topic_options;
 use crate::admin::lists::list::List;
 use crate::admin::lists::recipe::Recipe;
+use crate::admin::pages::subscriptions::table::{ROWS, Rank, rank};
 use crate::admin::pages::subscriptions::{
     PAUSE_SELECTED, RESUME_SELECTED, Subscription, SubscriptionTable,
 };
@@ -40,6 +42,8 @@ pub(crate) struct SubscriptionFilter {
     /// `Push` or `Queue`.
     delivery: String,
     label: String,
+    /// The row behind which a page begins: its tone and name, such as `bad orders/billing`.
+    before: String,
 }
 
 /// Parts of the list by state, the values and what they are called.
@@ -72,32 +76,24 @@ pub(crate) async fn list(
 ) -> PageResult {
     let filter = Filled::with(filter);
     let standing = &visitor.standing;
-    let fitting = standing
-        .all()
-        .filter(|(topic, state)| filter.values.fits(topic, state))
-        .filter_map(|(topic, state)| {
-            let subscription = topic.subscription(&state.subscription.name)?;
-            Some(Subscription {
-                topic: topic.clone(),
-                subscription: subscription.clone(),
-            })
-        })
-        .collect();
-    let mut list = List::new(PATH, &filter).with_tabs(
-        ("State", "state"),
-        TABS.map(|(value, title)| (value, title, Some(count(standing, value)))),
-        &filter,
-    );
+    let (fitting, rows, next) = filter.values.page(standing);
+    let mut list = List::new(PATH, &filter)
+        .with_tabs(
+            ("State", "state"),
+            TABS.map(|(value, title)| (value, title, Some(count(standing, value)))),
+            &filter,
+        )
+        .with_older(next, &filter);
+    list.turns = ("First", "Next");
     let frame = Frame::new(&visitor, "Subscriptions");
-    let mut table =
-        SubscriptionTable::read(&site, &visitor, fitting, empty(&visitor, &list)).await?;
+    let empty = empty(&visitor, &list);
+    let mut table = SubscriptionTable::read(&site, &visitor, rows, empty).await?;
     let may_change = frame.opens(format!("{PATH}/pause")) && !table.rows.is_empty();
     if may_change {
         table = table.with_boxes();
         list.bulk = vec![PAUSE_SELECTED.offer(), RESUME_SELECTED.offer()];
     }
-    let all = standing.all().count();
-    list.shown = format!("{} of {all}", table.rows.len());
+    list.shown = format!("{} of {fitting}", table.rows.len());
     list.recipe = Recipe::everpost_alone("everpost subscriptions list");
     Ok(draw(&SubscriptionsPage {
         topics: topic_options(&standing.registry, "All topics"),
@@ -108,7 +104,7 @@ pub(crate) async fn list(
             .filter(|each| !each.subscriptions.is_empty())
             .count(),
         needing_attention: standing.needing_attention(),
-        all,
+        all: standing.all().count(),
         list,
         filter,
         table,
@@ -117,6 +113,38 @@ pub(crate) async fn list(
 }
 
 impl SubscriptionFilter {
+    /// How many fit, those of one page, the worst first, and the last of these if more follow.
+    fn page(&self, standing: &Standing) -> (usize, Vec<Subscription>, Option<String>) {
+        let fitting = standing
+            .all()
+            .filter(|(topic, state)| self.fits(topic, state));
+        let fitting = fitting.filter_map(|(topic, state)| {
+            let subscription = topic.subscription(&state.subscription.name)?;
+            Some(Subscription {
+                topic: topic.clone(),
+                subscription: subscription.clone(),
+            })
+        });
+        let mut ranked: Vec<_> = fitting.map(|each| (rank(&each, standing), each)).collect();
+        let all = ranked.len();
+        ranked.sort_by(|(one, _), (other, _)| one.cmp(other));
+        if let Some(last) = self.last_seen() {
+            ranked.retain(|(rank, _)| *rank > last);
+        }
+        let has_more = ranked.len() > ROWS;
+        ranked.truncate(ROWS);
+        let last = ranked.last().filter(|_| has_more);
+        let next = last.map(|((tone, name), _)| format!("{} {name}", tone.0.name()));
+        let rows = ranked.into_iter().map(|(_, each)| each).collect();
+        (all, rows, next)
+    }
+
+    fn last_seen(&self) -> Option<Rank> {
+        let (tone, name) = self.before.split_once(' ')?;
+        let tone = Tone::ALL.into_iter().find(|each| each.name() == tone)?;
+        Some((Reverse(tone), name.to_owned()))
+    }
+
     fn fits(&self, topic: &TopicEntry, state: &Stand<'_>) -> bool {
         let definition = &state.subscription.definition;
         let of = topic.topic.name.as_str();

@@ -83,7 +83,7 @@ impl Selectable for Subscription {
     const LIST: &'static str = list::PATH;
     const NOUN: (&'static str, &'static str) = ("event subscription", "event subscriptions");
 
-    fn select(site: &Site, text: &str) -> Result<Self, PageError> {
+    async fn select(site: &Site, text: &str) -> Result<Self, PageError> {
         let missing = || PageError::NotFound(format!("event subscription {text}"));
         let (topic, name) = text.rsplit_once('/').ok_or_else(missing)?;
         Self::named(site, topic, name)

@@ -185,12 +185,11 @@ async fn draw_subscription(
 impl Attempts {
     async fn read(site: &Site, of: &Subscription, shown: &Shown) -> Result<Self, StoreError> {
         let id = of.subscription.id;
-        let mut found = site.views.recent_attempts(vec![id], STRIP).await?;
-        let mut rows = found.remove(&id).unwrap_or_default();
+        let mut rows = site.views.recent_attempts(id, STRIP).await?;
         let strip = Strip::wide(&rows, STRIP);
         let only_failed = shown.attempts == "failed";
         if only_failed {
-            rows.retain(|each| !succeeded(&each.attempt));
+            rows.retain(|each| !succeeded(each.attempt.result.outcome));
         }
         rows.truncate(LISTED);
         Ok(Self {
@@ -202,7 +201,7 @@ impl Attempts {
 
     /// The icon of one, and the word for those who cannot see it.
     fn glyph(each: &RecentAttempt) -> (Tone, &'static str) {
-        match succeeded(&each.attempt) {
+        match succeeded(each.attempt.result.outcome) {
             true => (Tone::Good, "Succeeded"),
             false => (Tone::Bad, "Failed"),
         }

@@ -1,35 +1,42 @@
 //! A list of event subscriptions.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 
 use askama::Template;
 
 use crate::admin::action::Subject as _;
 use crate::admin::lists::link;
-use crate::admin::pages::subscriptions::Subscription;
+use crate::admin::pages::subscriptions::{Subscription, list};
 use crate::admin::paths::topic_page;
 use crate::admin::security::session::Visitor;
 use crate::admin::site::Site;
 use crate::admin::standing::{Standing, State};
 use crate::admin::widgets::strip::Strip;
-use crate::admin::widgets::{Empty, filters, part, print};
+use crate::admin::widgets::{Empty, Tone, filters, part, print};
 use crate::base::Timestamp;
+use crate::model::delivery::Outcome;
 use crate::model::destination::Destination;
 use crate::model::registry::TopicEntry;
 use crate::model::subscription::SubscriptionId;
 use crate::store::StoreError;
-use crate::store::views::{QueueDepth, RecentAttempt, SubscriptionDay};
+use crate::store::views::{QueueDepth, SubscriptionDay};
 
 /// Attempts that a row draws.
 const STRIP: usize = 30;
 
-/// The rows, worst first.
+/// Rows of one page, each of which costs a few reads.
+pub(crate) const ROWS: usize = 50;
+
+/// The rows.
 #[derive(Template)]
 #[template(path = "pages/subscription_table.html")]
 pub(crate) struct SubscriptionTable {
     pub(crate) rows: Vec<Row>,
     /// Whether rows can be ticked, to do something with all of them.
     with_boxes: bool,
+    /// Where all of them are, if there are more.
+    all: Option<String>,
     empty: Empty,
 }
 
@@ -45,7 +52,7 @@ pub(crate) struct Row {
 }
 
 impl SubscriptionTable {
-    /// Of `subscriptions`; what it says where there are none is `empty`.
+    /// Of `subscriptions`, in their order; what it says where there are none is `empty`.
     pub(crate) async fn read(
         site: &Site,
         visitor: &Visitor,
@@ -58,20 +65,18 @@ impl SubscriptionTable {
             .collect();
         let depths = site.views.depths(ids.clone()).await?;
         let days = site.views.subscription_days(None, visitor.now).await?;
-        let attempts = site.views.recent_attempts(ids, STRIP).await?;
+        let outcomes = site.views.recent_outcomes(ids, STRIP).await?;
         let rows = subscriptions.into_iter().zip(depths);
-        let mut rows: Vec<Row> = rows
-            .map(|(of, depth)| Row::new(of, depth, (&days, &attempts), visitor))
-            .collect();
-        rows.sort_by_key(|row| std::cmp::Reverse(row.state().badge().tone));
+        let rows = rows.map(|(of, depth)| Row::new(of, depth, (&days, &outcomes), visitor));
         Ok(Self {
-            rows,
+            rows: rows.collect(),
             with_boxes: false,
+            all: None,
             empty,
         })
     }
 
-    /// Of the subscriptions of one topic.
+    /// Of the subscriptions of one topic, or the worst of them.
     pub(crate) async fn of_topic(
         site: &Site,
         visitor: &Visitor,
@@ -88,7 +93,15 @@ impl SubscriptionTable {
             subscription: each.clone(),
         });
         let empty = empty.leading_to(visitor.step(create, "New subscription"));
-        Self::read(site, visitor, subscriptions.collect(), empty).await
+        let mut subscriptions: Vec<Subscription> = subscriptions.collect();
+        let is_cut = subscriptions.len() > ROWS;
+        subscriptions.sort_by_cached_key(|each| rank(each, &visitor.standing));
+        subscriptions.truncate(ROWS);
+        let name = topic.topic.name.to_string();
+        Ok(Self {
+            all: is_cut.then(|| link(list::PATH, &[("topic", name)])),
+            ..Self::read(site, visitor, subscriptions, empty).await?
+        })
     }
 
     /// The same with boxes to tick.
@@ -100,20 +113,27 @@ impl SubscriptionTable {
     }
 }
 
+/// The place of a subscription in lists: the worst come first.
+pub(crate) type Rank = (Reverse<Tone>, String);
+
+pub(crate) fn rank(of: &Subscription, standing: &Standing) -> Rank {
+    (Reverse(standing.of(&of.subscription).tone()), of.filter())
+}
+
 impl Row {
     fn new(
         of: Subscription,
         depth: QueueDepth,
-        (days, attempts): (
+        (days, outcomes): (
             &HashMap<SubscriptionId, SubscriptionDay>,
-            &HashMap<SubscriptionId, Vec<RecentAttempt>>,
+            &HashMap<SubscriptionId, Vec<Outcome>>,
         ),
         visitor: &Visitor,
     ) -> Self {
         let id = of.subscription.id;
-        let attempts = attempts.get(&id).map_or(&[][..], Vec::as_slice);
+        let outcomes = outcomes.get(&id).map_or(&[][..], Vec::as_slice);
         Self {
-            strip: Strip::row(attempts, STRIP),
+            strip: Strip::row(outcomes, STRIP),
             day: days.get(&id).copied().unwrap_or_default(),
             standing: visitor.standing.clone(),
             now: visitor.now,

@@ -111,6 +111,7 @@ struct TopicPage {
     resource_id: String,
     created_at: Time,
     last_event_at: Option<Timestamp>,
+    subscription_count: usize,
     /// Of its subscriptions.
     needing_attention: usize,
     figures: Vec<Figure>,
@@ -232,6 +233,7 @@ async fn draw_topic(
         resource_id: topic.resource_id.to_string(),
         created_at: Time::relative(topic.topic.created_at),
         last_event_at: day.last_event_at,
+        subscription_count: topic.subscriptions.size(),
         needing_attention: of_it.filter(|(_, state)| state.needs_attention()).count(),
         figures: figures.collect(),
         subscriptions: SubscriptionTable::of_topic(site, visitor, topic).await?,
