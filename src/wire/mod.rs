@@ -3,6 +3,7 @@
 //! An event's `data` is never taken apart: it is checked to be JSON and then only copied.
 
 pub mod attribute;
+pub mod audit;
 mod bad_input;
 pub mod blob_created;
 pub mod changes;

@@ -69,7 +69,7 @@ const PAGES = [
   ["/rejected-events", "/admin/rejected-events"],
   ["/rejected-events/{id}", "/admin/rejected-events/2"],
   ["/dead-letters", "/admin/dead-letters"],
-  ["/dead-letters/resubmit", "/admin/dead-letters/resubmit"],
+  ["/dead-letters/resubmit-all", "/admin/dead-letters/resubmit-all"],
   ["/dead-letters/purge", "/admin/dead-letters/purge"],
   ["/dead-letters/{id}", REJECTED],
   ["/dead-letters/{id}/edit", `${REJECTED}/edit`],

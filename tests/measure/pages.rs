@@ -168,7 +168,7 @@ async fn pages(appliance: &Appliance) -> Vec<String> {
         "/dead-letters?text=no+such+text",
         &format!("/dead-letters?before={early_letter}"),
         &format!("/dead-letters/{dead_letter}"),
-        "/dead-letters/resubmit?of=orders/webhook-0",
+        "/dead-letters/resubmit-all?of=orders/webhook-0",
         "/dead-letters/purge?of=orders/webhook-0",
         "/replays",
         "/inspectors",

@@ -18,6 +18,9 @@ use crate::admin::widgets::{Flash, print};
 /// Selected at once: as many as an address can carry whatever they are called.
 const SELECTED_MAX: usize = 100;
 
+/// Of those, the ones that a question names.
+const NAMED_MAX: usize = 10;
+
 /// The parameter that names a row.
 const OF: &str = "of";
 
@@ -29,7 +32,7 @@ pub(crate) trait Selectable: Subject {
     const NOUN: (&'static str, &'static str);
 
     /// What a ticked box names.
-    fn select(site: &Site, text: &str) -> Result<Self, PageError>;
+    fn select(site: &Site, text: &str) -> impl Future<Output = Result<Self, PageError>> + Send;
 
     fn title(&self) -> String;
 }
@@ -61,7 +64,7 @@ impl<S: Selectable> Bulk<S> {
     }
 
     async fn ask(&self, site: &Site, visitor: &Visitor, query: Option<&str>) -> PageResult {
-        let selected = selected::<S>(site, query)?;
+        let selected = selected::<S>(site, query).await?;
         let (changed, unchanged): (Vec<_>, Vec<_>) =
             selected.iter().partition(|each| (self.changes)(each));
         if selected.is_empty() {
@@ -71,8 +74,7 @@ impl<S: Selectable> Bulk<S> {
         let verb = self.action.label;
         let mut consequences = Vec::new();
         if !changed.is_empty() {
-            let names: Vec<String> = changed.iter().map(|each| each.title()).collect();
-            consequences.push(format!("{verb} {}.", names.join(", ")));
+            consequences.push(format!("{verb} {}.", named(&changed)));
             consequences.push(self.consequence.to_owned());
         }
         if !unchanged.is_empty() {
@@ -90,7 +92,7 @@ impl<S: Selectable> Bulk<S> {
     }
 
     async fn run(&self, site: &Site, visitor: &Visitor, query: Option<&str>) -> PageResult {
-        let selected = selected::<S>(site, query)?;
+        let selected = selected::<S>(site, query).await?;
         let mut changed = 0;
         for of in selected.iter().filter(|each| (self.changes)(each)) {
             (self.action.run)(&Call { site, visitor, of }).await?;
@@ -103,7 +105,7 @@ impl<S: Selectable> Bulk<S> {
 }
 
 /// What a query names: `of=orders/billing&of=orders/crm`.
-fn selected<S: Selectable>(site: &Site, query: Option<&str>) -> Result<Vec<S>, PageError> {
+async fn selected<S: Selectable>(site: &Site, query: Option<&str>) -> Result<Vec<S>, PageError> {
     let pairs = url::form_urlencoded::parse(query.unwrap_or_default().as_bytes());
     let mut names: Vec<String> = pairs
         .filter(|(name, _)| name == OF)
@@ -116,7 +118,21 @@ fn selected<S: Selectable>(site: &Site, query: Option<&str>) -> Result<Vec<S>, P
         let problem = format!("{count} are selected; {SELECTED_MAX} at once are possible.");
         return Err(PageError::Unreadable(problem));
     }
-    names.iter().map(|name| S::select(site, name)).collect()
+    let mut selected = Vec::new();
+    for name in &names {
+        selected.push(S::select(site, name).await?);
+    }
+    Ok(selected)
+}
+
+/// `orders / billing, orders / crm and 3 more`.
+fn named<S: Selectable>(all: &[&S]) -> String {
+    let names = all.iter().take(NAMED_MAX).map(|each| each.title());
+    let names = names.collect::<Vec<_>>().join(", ");
+    match all.len().saturating_sub(NAMED_MAX) {
+        0 => names,
+        more => format!("{names} and {more} more"),
+    }
 }
 
 fn counted<S: Selectable>(count: usize) -> String {

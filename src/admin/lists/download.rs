@@ -1,8 +1,12 @@
 //! Downloads.
 
-use axum::body::Body;
+use axum::body::{Body, Bytes};
 use axum::response::{IntoResponse, Response};
+use futures_util::stream;
 use http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
+use serde::Serialize;
+
+use crate::store::StoreError;
 
 /// The content type of one JSON value on each line.
 pub(crate) const NDJSON: &str = "application/x-ndjson";
@@ -15,6 +19,30 @@ pub(crate) fn file(name: &str, content_type: &str, body: impl Into<Body>) -> Res
         (CONTENT_DISPOSITION, name),
     ];
     (headers, body.into()).into_response()
+}
+
+/// What a file is written from, a batch at a time.
+pub(crate) trait Batches: Send + 'static {
+    /// `None` at the end.
+    fn next(&mut self) -> impl Future<Output = Result<Option<Bytes>, StoreError>> + Send;
+}
+
+/// A file that is written while it is read.
+pub(crate) fn streamed(name: &str, content_type: &str, batches: impl Batches) -> Response {
+    let batches = stream::try_unfold(batches, |mut batches| async move {
+        // An error cuts the file off, which the browser tells as a failed download.
+        let batch = batches.next().await.map_err(|error| error.to_string())?;
+        Ok::<_, String>(batch.map(|batch| (batch, batches)))
+    });
+    file(name, content_type, Body::from_stream(batches))
+}
+
+/// One line of a file.
+pub(crate) fn line(body: &impl Serialize) -> Vec<u8> {
+    let json = serde_json::to_vec(body).expect("texts, numbers and what was JSON before");
+    let mut line = on_one_line(json);
+    line.push(b'\n');
+    line
 }
 
 /// Data is kept as it was published, and may have line breaks between its parts; in texts there are none.

@@ -25,6 +25,8 @@ pub(crate) struct List {
     pub(crate) faults: Vec<String>,
     /// Ends of addresses and labels of what can be done with the rows that are ticked.
     pub(crate) bulk: Vec<(&'static str, &'static str)>,
+    /// What can be done with all rows that match, those of other pages too: the link, and what it says.
+    pub(crate) all: Option<(String, String)>,
     /// How many rows there are.
     pub(crate) shown: String,
     /// What the links to the first and to the next page say.

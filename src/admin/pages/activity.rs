@@ -3,31 +3,45 @@
 use std::sync::Arc;
 
 use askama::Template;
+use axum::body::Bytes;
 use axum::extract::{Query, State};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::admin::bare::draw;
-use crate::admin::error::PageResult;
+use crate::admin::error::{PageError, PageResult};
 use crate::admin::forms::filled::Filled;
 use crate::admin::forms::form::Refusal;
 use crate::admin::frame::Frame;
-use crate::admin::lists::filter::{self, given, in_utc};
+use crate::admin::lists::download::{Batches, NDJSON, line, streamed};
+use crate::admin::lists::filter::{self, Of, given, in_utc};
 use crate::admin::lists::link;
 use crate::admin::lists::list::List;
 use crate::admin::lists::recipe::{Recipe, command};
+use crate::admin::paths::{subscription_page, topic_page};
 use crate::admin::security::session::Visitor;
 use crate::admin::site::Site;
-use crate::admin::widgets::{Empty, Icon, Time, filters, print};
-use crate::model::audit::{Actor, AuditId, AuditRow};
+use crate::admin::widgets::json_text;
+use crate::admin::widgets::{Empty, Icon, Time, print};
+use crate::model::audit::{Actor, AuditId, AuditRow, Target, TargetKind};
+use crate::model::name::TopicName;
+use crate::model::registry::Registry;
+use crate::store::StoreError;
 use crate::store::audit::AuditQuery;
 use crate::store::views::Page;
+use crate::wire::audit::AuditEntryBody;
 
 /// The list.
 const PATH: &str = "/admin/activity";
 
-/// Entries of one page.
+/// The file of it.
+const EXPORT: &str = "/admin/activity/export";
+
+/// Entries of one page, and of one batch of a file.
 const SHOWN: usize = 50;
+
+/// Entries that one file has at most: as many as an editor still opens.
+const FILE_ENTRIES_MAX: usize = 10_000;
 
 /// What the URL asks for.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -55,6 +69,7 @@ struct ActivityPage {
     form: Filled<ActivityForm>,
     rows: Vec<AuditRow>,
     empty: Empty,
+    registry: Arc<Registry>,
 }
 
 /// What has been changed, newest first.
@@ -73,10 +88,16 @@ pub(crate) async fn list(
     let flags = form.values.flags();
     let url = site.management_url(&link("/everpost/audit", &flags));
     list.recipe = Recipe::get(&url).everpost(command("everpost audit", &flags));
+    if !found.rows.is_empty() {
+        list.export = Some(link(EXPORT, &form.pairs()));
+        let most = print::count(FILE_ENTRIES_MAX as u64);
+        list.export_note = format!("The newest {most} at most");
+    }
     list.shown = print::plural(found.rows.len() as u64, "entry", "entries");
     Ok(draw(&ActivityPage {
         frame: Frame::new(&visitor, "Activity"),
         rows: found.rows,
+        registry: visitor.standing.registry.clone(),
         empty: match list.is_whole() {
             true => Empty::new("activity", "Nothing has been changed yet.", ""),
             false => Empty::no_match("No activity matches this filter.", PATH),
@@ -84,6 +105,47 @@ pub(crate) async fn list(
         list,
         form,
     }))
+}
+
+/// Entries on their way into a file.
+struct Writing {
+    site: Arc<Site>,
+    query: AuditQuery,
+    written: usize,
+    is_over: bool,
+}
+
+/// The newest entries that are meant, each on a line as the management API shows it.
+pub(crate) async fn export(
+    _visitor: Visitor,
+    State(site): State<Arc<Site>>,
+    Query(form): Query<ActivityForm>,
+) -> PageResult {
+    let query = form.query();
+    let writing = Writing {
+        query: query.map_err(|fault| PageError::Unreadable(fault.problem))?,
+        site,
+        written: 0,
+        is_over: false,
+    };
+    Ok(streamed("activity.ndjson", NDJSON, writing))
+}
+
+impl Batches for Writing {
+    async fn next(&mut self) -> Result<Option<Bytes>, StoreError> {
+        if self.is_over {
+            return Ok(None);
+        }
+        let found = self.site.views.audit(self.query.clone()).await?;
+        self.written += found.rows.len();
+        self.query.before = found.next_before;
+        self.is_over = found.next_before.is_none() || self.written >= FILE_ENTRIES_MAX;
+        let lines = found
+            .rows
+            .iter()
+            .flat_map(|row| line(&AuditEntryBody::from(row)));
+        Ok(Some(lines.collect::<Vec<u8>>().into()))
+    }
 }
 
 impl ActivityForm {
@@ -144,13 +206,77 @@ impl ActivityPage {
         Time::by("%H:%M:%S", row.entry.caller.at)
     }
 
-    /// A value as people read it; `None` for what there was not.
-    fn value(value: &Value) -> Option<String> {
-        (!value.is_null()).then(|| print::visible(&value.to_string()))
+    /// What was created or deleted; `None` where parts of something have changed.
+    fn whole(row: &AuditRow) -> Option<String> {
+        let change = row.entry.action.changes().first()?;
+        let whole = match change.after.is_null() {
+            true => &change.before,
+            false => &change.after,
+        };
+        let text = || print::visible(&json_text::laid_out(&whole.to_string()));
+        change.property.is_empty().then(text)
+    }
+
+    /// A value as people read it; empty for what there was not.
+    fn value(value: &Value) -> String {
+        match value {
+            Value::Null => String::new(),
+            Value::String(text) => print::visible(text),
+            Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
+                print::visible(&value.to_string())
+            }
+        }
     }
 
     fn is_person(row: &AuditRow) -> bool {
         matches!(row.entry.caller.actor, Actor::User(_))
+    }
+
+    /// What was done, in front of its target, the target with its page, and what comes behind.
+    fn sentence(&self, row: &AuditRow) -> (String, String, Option<String>, String) {
+        let (text, target) = (row.entry.describe(), row.entry.target.to_string());
+        let mut letters = text.chars();
+        let first = letters
+            .next()
+            .map_or_else(String::new, |first| first.to_lowercase().to_string());
+        let text = print::visible(&format!("{first}{}", letters.as_str()));
+        match text.split_once(&target) {
+            Some((before, after)) if !target.is_empty() => (
+                before.to_owned(),
+                target,
+                self.page(&row.entry.target),
+                after.to_owned(),
+            ),
+            Some(_) | None => (text, String::new(), None, String::new()),
+        }
+    }
+
+    /// The page of a target that there still is.
+    fn page(&self, target: &Target) -> Option<String> {
+        let (registry, name) = (&self.registry, target.name.as_str());
+        match target.kind {
+            TargetKind::Topic => {
+                let topic = registry.topic(&TopicName::parse(name).ok()?)?;
+                Some(topic_page(topic.topic.name.as_str()))
+            }
+            TargetKind::EventSubscription => {
+                let id = Of::named(name, registry)?.subscription?;
+                let (topic, found) = registry.subscription(id)?;
+                Some(subscription_page(
+                    topic.topic.name.as_str(),
+                    found.name.as_str(),
+                ))
+            }
+            TargetKind::DeadLetter => Some(format!("/admin/dead-letters/{name}")),
+            TargetKind::ReplayJob => Some(format!("/admin/replays/{name}")),
+            TargetKind::Appliance
+            | TargetKind::Namespace
+            | TargetKind::Inspector
+            | TargetKind::Delivery
+            | TargetKind::User
+            | TargetKind::ApiToken
+            | TargetKind::Url => None,
+        }
     }
 
     fn initial(row: &AuditRow) -> String {

@@ -136,7 +136,65 @@ pub(crate) struct RangeLinks {
     links: Vec<(String, &'static str, bool)>,
 }
 
-part!(Traffic, RangeLinks);
+part!(Traffic, RangeLinks, DeadLetterChart);
+
+/// How many dead letters there were, hour by hour of the last day.
+#[derive(Clone, Debug, Template)]
+#[template(path = "widgets/dead_letter_chart.html")]
+pub(crate) struct DeadLetterChart {
+    chart: Chart,
+    range: Range,
+    slots: Vec<TrafficSlot>,
+}
+
+impl DeadLetterChart {
+    /// Of an installation that there is since `since`.
+    pub(crate) async fn read(
+        site: &Site,
+        of: TrafficOf,
+        since: Timestamp,
+    ) -> Result<Self, StoreError> {
+        let now = site.broker.clock().now();
+        let (range, count) = RangeChoice::default().chosen().since(since, now);
+        let query = TrafficQuery::until(now, of, range.step_ms, count);
+        let slots = site.views.traffic(query).await?;
+        let times = times(&slots, range, now);
+        let count = |slot: &TrafficSlot| slot.dead_lettered;
+        let (most, sum) = (slots.iter().map(count).max(), slots.iter().map(count).sum());
+        let scale = Scale::counts(most.unwrap_or(0));
+        let key = Key {
+            class: "bad",
+            shape: "",
+            label: "Dead-lettered",
+        };
+        let counts: Vec<_> = slots.iter().map(|slot| vec![count(slot)]).collect();
+        let said = slots.iter().map(|slot| {
+            let count = print::count(count(slot));
+            format!("{}: {count}", range.slot(slot.start_at))
+        });
+        let chart = Chart::new(
+            "chart-dead-letters",
+            "New dead letters",
+            format!("per {}, {}", range.step, range.title),
+        )
+        .on(&scale)
+        .stacked(&scale, &[key], &counts)
+        .saying(
+            said.collect(),
+            &times,
+            format!("{} in {}", print::count(sum), range.title),
+        );
+        Ok(Self {
+            chart,
+            range,
+            slots,
+        })
+    }
+
+    fn slot(&self, slot: &TrafficSlot) -> String {
+        self.range.slot(slot.start_at)
+    }
+}
 
 impl Traffic {
     /// Reads what `choice` asks for of something that there is since `since`, for the page at `path`.

@@ -181,8 +181,8 @@ async fn many_subscriptions_are_paused_and_resumed_at_once() {
     let active = person.open("/admin/subscriptions?state=active").await;
     active.expect(&["value=\"orders/crm\""]);
     person.open("/admin/activity").await.expect(&[
-        "Paused event subscription billing of topic orders",
-        "Resumed event subscription crm of topic orders",
+        "paused event subscription billing of topic orders",
+        "resumed event subscription crm of topic orders",
     ]);
 
     let none = person.open("/admin/subscriptions/pause").await;

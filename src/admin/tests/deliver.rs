@@ -116,7 +116,7 @@ async fn a_rejected_event_is_a_dead_letter_and_can_be_resubmitted() {
     // What they are about together, and what leads to them.
     let all = person.open("/admin/dead-letters").await;
     all.expect(&[
-        "By subscription and reason",
+        "By reason",
         "/admin/dead-letters?of=orders%2Fbilling&#38;reason=UndeliverableDueToHttpUnauthorized",
     ]);
     for (filter, finds) in [

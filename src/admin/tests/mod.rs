@@ -5,6 +5,7 @@ mod api_reference;
 mod audit;
 mod charts;
 mod credentials;
+mod dead_letter_list;
 mod deliver;
 mod filters;
 mod first_event;

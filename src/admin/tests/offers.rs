@@ -15,7 +15,7 @@ use crate::store::accounts::Role;
 /// Something of everything: dead letters, a pending delivery, a replay job, an inspector, an empty topic.
 async fn furnished() -> (Appliance, Person) {
     let (appliance, mut ann) = with_dead_letters(2).await;
-    let job = "/admin/dead-letters/resubmit?of=orders%2Fbilling";
+    let job = "/admin/dead-letters/resubmit-all?of=orders%2Fbilling";
     ann.open(job).await;
     ann.send(job, &[("kind", "Subscription")]).await;
     ann.open("/admin/replays/1").await;

@@ -271,7 +271,7 @@ async fn a_token_is_made_with_the_chosen_key_and_audited() {
     assert_eq!(refused, Err(sas::SasError::WrongSignature));
 
     let activity = person.open("/admin/activity").await;
-    activity.expect(&["Created SAS token for topic orders"]);
+    activity.expect(&["created SAS token for topic orders"]);
     assert!(!activity.body.contains(&token));
     let page = person.open("/admin/playground/token?topic=orders").await;
     assert_eq!(page.path, TOKEN);

@@ -29,7 +29,7 @@ async fn replay(appliance: &Appliance) {
 async fn all_that_match_are_sent_again_by_a_replay_job() {
     let (appliance, mut person) = with_dead_letters(3).await;
     let list = person.open("/admin/dead-letters?of=orders/billing").await;
-    let path = "/admin/dead-letters/resubmit?of=orders%2Fbilling";
+    let path = "/admin/dead-letters/resubmit-all?of=orders%2Fbilling";
     list.expect(&["Resubmit all that match", path]);
     let form = person.open(path).await;
     form.expect(&[
@@ -106,7 +106,7 @@ async fn all_that_match_are_sent_again_by_a_replay_job() {
 #[tokio::test(start_paused = true)]
 async fn a_replay_job_says_what_was_given_up_again() {
     let (appliance, mut person) = with_dead_letters(2).await;
-    let path = "/admin/dead-letters/resubmit";
+    let path = "/admin/dead-letters/resubmit-all";
     let all = person.open(path).await;
     all.expect(&["These are all dead letters that there are."]);
     appliance.webhooks.will_answer(400, "no", "still not");
@@ -252,7 +252,7 @@ async fn reasons_are_told_in_words() {
     ]);
     let list = person.open("/admin/dead-letters").await;
     list.expect(&["Rejected as a bad request", "Resubmit 2", "400 Bad Request"]);
-    let path = "/admin/dead-letters/resubmit?reason=UndeliverableDueToHttpBadRequest";
+    let path = "/admin/dead-letters/resubmit-all?reason=UndeliverableDueToHttpBadRequest";
     person.open(path).await;
     let job = person.send_filled(path, &[]).await;
     job.expect(&["Replay job 1", "Rejected as a bad request"]);

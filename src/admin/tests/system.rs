@@ -81,7 +81,7 @@ async fn administrators_take_a_bundle_and_that_is_audited() {
     assert_eq!(bundle["log"][0], "INFO a line");
     assert!(bundle["schema"]["version"].as_i64() > Some(0), "{bundle}");
     let activity = person.open("/admin/activity").await;
-    activity.expect(&["Created support bundle"]);
+    activity.expect(&["created support bundle"]);
 
     let mut operator = appliance.signed_in(Role::Operator).await;
     let page = operator.open("/admin/system").await;

@@ -119,6 +119,34 @@ pub(crate) fn for_reason(reason: DeadLetterReason) -> &'static str {
     }
 }
 
+/// What to mend before dead letters with this reason are sent again.
+pub(crate) fn before_resubmitting(reason: DeadLetterReason) -> &'static str {
+    match reason {
+        DeadLetterReason::MaxDeliveryAttemptsExceeded | DeadLetterReason::TimeToLiveExceeded => {
+            "Have the endpoint answer again, then resubmit."
+        }
+        DeadLetterReason::UndeliverableDueToHttpBadRequest => {
+            "The receiver rejected the content. Compare it with the delivery schema."
+        }
+        DeadLetterReason::UndeliverableDueToHttpUnauthorized
+        | DeadLetterReason::UndeliverableDueToHttpForbidden => {
+            "Check the credentials of the subscription, then resubmit."
+        }
+        DeadLetterReason::UndeliverableDueToHttpRequestEntityTooLarge => {
+            "Make batches smaller, or raise the receiver's limit."
+        }
+        DeadLetterReason::UndeliverableDueToProbationCausedByClientError
+        | DeadLetterReason::UndeliverableDueToClientError => {
+            "See what the receiver answered, mend that, then resubmit."
+        }
+        DeadLetterReason::SubscriptionDeleted => "Nobody gets them any more.",
+        DeadLetterReason::EventUnreadable => "They cannot be sent any more.",
+        DeadLetterReason::Manual | DeadLetterReason::Application => {
+            "The receiver may have given a reason of its own."
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -7,11 +7,12 @@ use crate::api::manage::people::{
     self, Ended, NewUserBody, ShownSession, ShownUser, UserPatchBody,
 };
 use crate::api::manage::tokens::{self, NewToken, NewTokenBody, ShownToken};
-use crate::api::operate::audit::{self, ShownEntry};
+use crate::api::operate::audit;
 use crate::api::operate::diagnostics;
 use crate::api::routes::route::{ADMIN, Area, Route, delete, get, patch, post};
 use crate::broker::people::LINK_LIFE;
 use crate::model::limits::AUDIT_ROWS_MAX;
+use crate::wire::audit::AuditEntryBody;
 use crate::wire::query::{AuditParameters, Paging, SessionParameters};
 
 pub(crate) fn area() -> Area {
@@ -32,7 +33,7 @@ fn routes() -> Vec<Route> {
         ))
         .query::<AuditParameters>()
         .query::<Paging>()
-        .answers::<Page<ShownEntry>>(200, "A page of entries.");
+        .answers::<Page<AuditEntryBody>>(200, "A page of entries.");
     let bundle = post("/everpost/supportBundle", ADMIN, diagnostics::support_bundle).doc("makeSupportBundle", "Create a support bundle")
     .says(
         "Version, settings with their origins, sizes, counts, topics, event subscriptions, the schema of the \

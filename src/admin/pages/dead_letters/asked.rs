@@ -120,7 +120,7 @@ impl Asked {
             let read = |at: String| filter::moment(&at).ok_or(Unknown(name));
             given(at).map(read).transpose()
         };
-        let of = Of::named(self.of.trim(), registry).ok_or(Unknown("of"))?;
+        let of = self.of(registry).ok_or(Unknown("of"))?;
         Ok(DeadLetterFilter {
             topic: of.topic,
             subscription: of.subscription,
@@ -135,6 +135,11 @@ impl Asked {
             from: moment(&self.from, "from")?,
             to: moment(&self.to, "to")?,
         })
+    }
+
+    /// Whose they are; `None` for something that there is not.
+    pub(crate) fn of(&self, registry: &Registry) -> Option<Of> {
+        Of::named(self.of.trim(), registry)
     }
 
     /// The same for `everpost` and the management API.

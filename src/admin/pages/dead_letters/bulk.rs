@@ -4,10 +4,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::body::{Body, Bytes};
+use axum::body::Bytes;
 use axum::extract::{Query, State};
 use axum::response::{IntoResponse, Redirect, Response};
-use futures_util::stream;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -18,7 +17,7 @@ use crate::admin::forms::field::{Field, Section};
 use crate::admin::forms::form::{Form, Refusal};
 use crate::admin::forms::form_page::FormPage;
 use crate::admin::frame::Frame;
-use crate::admin::lists::download::{NDJSON, file, on_one_line};
+use crate::admin::lists::download::{Batches, NDJSON, on_one_line, streamed};
 use crate::admin::pages::dead_letters::asked::Asked;
 use crate::admin::pages::replays::{filters, replay_page};
 use crate::admin::security::csrf::Submitted;
@@ -331,16 +330,11 @@ pub(crate) async fn download(
         is_first: true,
         is_over: false,
     };
-    let bites = stream::try_unfold(writing, |mut writing| async move {
-        // An error cuts the file off, which the browser tells as a failed download.
-        let batch = writing.batch().await.map_err(|error| error.to_string())?;
-        Ok::<_, String>(batch.map(|batch| (batch, writing)))
-    });
-    Ok(file(name, kind, Body::from_stream(bites)))
+    Ok(streamed(name, kind, writing))
 }
 
-impl Writing {
-    async fn batch(&mut self) -> Result<Option<Bytes>, StoreError> {
+impl Batches for Writing {
+    async fn next(&mut self) -> Result<Option<Bytes>, StoreError> {
         if self.is_over {
             return Ok(None);
         }

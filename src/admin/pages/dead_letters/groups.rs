@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::admin::lists::link;
 use crate::admin::pages::dead_letters::asked::Asked;
 use crate::admin::widgets::Time;
-use crate::admin::widgets::{hint, print};
+use crate::admin::widgets::{hint, print, response};
 use crate::base::Timestamp;
 use crate::model::dead_letter::DeadLetterReason;
 use crate::model::registry::Registry;
@@ -13,7 +13,7 @@ use crate::store::views::{DeadLetterGroup, Group, GroupBy};
 
 const PATH: &str = "/admin/dead-letters";
 
-const RESUBMIT: &str = "/admin/dead-letters/resubmit";
+const RESUBMIT: &str = "/admin/dead-letters/resubmit-all";
 
 /// A day.
 const DAY_MS: i64 = 24 * 60 * 60 * 1_000;
@@ -32,7 +32,13 @@ pub(crate) struct GroupText {
     pub(crate) to: Time,
 }
 
-/// By subscription and reason, the biggest first; days are taken together. Counted without looking at dead
+/// How many there are of whom and with which reason; days are taken together.
+pub(crate) fn count(found: &[DeadLetterGroup], is_meant: impl Fn(&DeadLetterGroup) -> bool) -> u64 {
+    let meant = found.iter().filter(|group| is_meant(group));
+    meant.map(|group| group.dead_letters).sum()
+}
+
+/// By reason and subscription, the biggest first; days are taken together. Counted without looking at dead
 /// letters.
 pub(crate) fn by_subscription(found: &[DeadLetterGroup], registry: &Registry) -> Vec<GroupText> {
     let mut groups: BTreeMap<_, (u64, Timestamp)> = BTreeMap::new();
@@ -50,11 +56,12 @@ pub(crate) fn by_subscription(found: &[DeadLetterGroup], registry: &Registry) ->
             ("of", format!("{topic}/{name}")),
             ("reason", String::from(reason)),
         ];
+        let known = DeadLetterReason::from_name(reason);
         Some(GroupText {
             resubmit: link(RESUBMIT, &filters),
-            name: name.to_string(),
-            sub: format!("of {topic}"),
-            text: explained(reason),
+            name: known.map_or_else(|| print::visible(reason), response::of_reason),
+            sub: format!("{topic} / {name}"),
+            text: known.map_or("", hint::before_resubmitting).to_owned(),
             code: String::from(reason),
             dead_letters: print::count(count),
             href: link(PATH, &filters),

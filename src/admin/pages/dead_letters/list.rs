@@ -13,19 +13,25 @@ use crate::admin::lists::filter::{of_options, search_label};
 use crate::admin::lists::link;
 use crate::admin::lists::list::List;
 use crate::admin::lists::recipe::{Recipe, command};
+use crate::admin::pages::dead_letters::actions::RESUBMIT_SELECTED;
 use crate::admin::pages::dead_letters::asked::Asked;
 use crate::admin::pages::dead_letters::groups;
 use crate::admin::pages::dead_letters::groups::GroupText;
+use crate::admin::pages::traffic::DeadLetterChart;
 use crate::admin::paths::dead_letter_page;
 use crate::admin::security::session::Visitor;
 use crate::admin::site::Site;
 use crate::admin::widgets::{Empty, Icon, Tone, filters, hint, print, response};
 use crate::model::dead_letter::DeadLetterReason;
+use crate::model::dead_letter_filter::DeadLetterFilter;
 use crate::model::delivery::Outcome;
+use crate::model::registry::Registry;
+use crate::model::subscription::SubscriptionId;
+use crate::model::topic::TopicId;
 use crate::store::StoreError;
-use crate::store::views::{DeliveryRow, GroupBy, Page};
+use crate::store::views::{DeadLetterGroup, DeliveryRow, GroupBy, Page, TrafficOf};
 
-const LIST: &str = "/admin/dead-letters";
+pub(crate) const LIST: &str = "/admin/dead-letters";
 
 /// Rows of one page.
 const ROWS: usize = 50;
@@ -51,6 +57,8 @@ struct DeadLettersPage {
     /// How many there are, whatever is asked for.
     all: u64,
     groups: GroupTable,
+    /// New ones over the last day; `None` where the page is about others.
+    chart: Option<DeadLetterChart>,
     bulk: Bulk,
     rows: Vec<DeliveryRow>,
     empty: Empty,
@@ -71,6 +79,7 @@ struct GroupTable {
 
 /// What can be done with all that are meant.
 struct Bulk {
+    resubmit_selected: String,
     resubmit: String,
     purge: String,
     ndjson: String,
@@ -86,7 +95,8 @@ impl Bulk {
             format!("{path}{sign}form={form}")
         };
         Self {
-            resubmit: asked.at(&format!("{path}/resubmit")),
+            resubmit_selected: format!("{path}/resubmit"),
+            resubmit: asked.at(&format!("{path}/resubmit-all")),
             purge: asked.at(&format!("{path}/purge")),
             ndjson: file("ndjson"),
             json: file("json"),
@@ -132,11 +142,27 @@ pub(crate) async fn list(
     let next = found.next_before.map(|id| id.to_string());
     let bulk = Bulk::new(asked);
     let mut list = List::new(LIST, &form).with_older(next, &form);
-    list.shown = print::plural(found.rows.len() as u64, "dead letter", "dead letters");
+    let summary = site.views.dead_letter_groups().await?;
+    let matching = asked.filter(registry, &visitor).ok();
+    let matching = matching.and_then(|filter| count(&filter, &summary, registry));
+    list.shown = shown(found.rows.len() as u64, matching);
     list.recipe = recipe(&site, asked);
     if visitor.may_open(&bulk.ndjson) && !found.rows.is_empty() {
         list.export = Some(bulk.ndjson.clone());
     }
+    if visitor.may_open(&bulk.resubmit_selected) && !found.rows.is_empty() {
+        list.bulk = vec![RESUBMIT_SELECTED.offer()];
+        let all = matching.map_or_else(String::new, |count| format!(" {}", print::count(count)));
+        let label = format!("Resubmit all{all} that match…");
+        list.all = Some((bulk.resubmit.clone(), label));
+    }
+    let topics = registry.made_topics();
+    let since = topics.map(|each| each.topic.created_at).min();
+    let since = since.unwrap_or(visitor.now);
+    let chart = match asked.is_later_page() || asked.group().is_some() {
+        true => None,
+        false => Some(DeadLetterChart::read(&site, traffic_of(asked, registry), since).await?),
+    };
     Ok(draw(&DeadLettersPage {
         frame: Frame::new(&visitor, "Dead letters"),
         of: of_options(registry, "All topics"),
@@ -146,7 +172,7 @@ pub(crate) async fn list(
         ),
         outcomes: options("Any", Outcome::ALL.map(|each| (each.name(), each.name()))),
         groupings: options(
-            "Subscription and reason",
+            "Reason and subscription",
             GroupBy::ALL.map(|by| match by {
                 GroupBy::Source => (by.name(), "Source"),
                 GroupBy::Reason => (by.name(), "Reason"),
@@ -156,7 +182,8 @@ pub(crate) async fn list(
         ),
         sees_data: visitor.sees_data(),
         all: visitor.standing.dead_letters(),
-        groups: groups(&site, asked, &visitor).await?,
+        groups: groups(&site, asked, &visitor, &summary).await?,
+        chart,
         bulk,
         rows: found.rows,
         empty: empty(&list),
@@ -186,10 +213,65 @@ fn empty(list: &List) -> Empty {
     }
 }
 
-async fn groups(site: &Site, asked: &Asked, visitor: &Visitor) -> Result<GroupTable, StoreError> {
+/// How many a filter means, where that is known without looking for them.
+fn count(
+    filter: &DeadLetterFilter,
+    summary: &[DeadLetterGroup],
+    registry: &Registry,
+) -> Option<u64> {
+    let plain = DeadLetterFilter {
+        topic: filter.topic,
+        subscription: filter.subscription,
+        reason: filter.reason.clone(),
+        ..DeadLetterFilter::default()
+    };
+    let is_of_topic = |topic: TopicId, of: SubscriptionId| {
+        let found = registry.subscription(of);
+        found.is_some_and(|(entry, _)| entry.topic.id == topic)
+    };
+    (*filter == plain).then(|| {
+        groups::count(summary, |group| {
+            filter
+                .subscription
+                .is_none_or(|id| id == group.subscription)
+                && filter
+                    .topic
+                    .is_none_or(|id| is_of_topic(id, group.subscription))
+                && filter
+                    .reason
+                    .as_ref()
+                    .is_none_or(|reason| *reason == group.reason)
+        })
+    })
+}
+
+/// `50 of 1,394`.
+fn shown(rows: u64, matching: Option<u64>) -> String {
+    match matching {
+        Some(all) if all > rows => format!("{} of {}", print::count(rows), print::count(all)),
+        Some(_) | None => print::plural(rows, "dead letter", "dead letters"),
+    }
+}
+
+/// Whose dead letters the chart draws.
+fn traffic_of(asked: &Asked, registry: &Registry) -> TrafficOf {
+    let of = asked.of(registry).unwrap_or_default();
+    match (of.topic, of.subscription) {
+        (_, Some(id)) => TrafficOf::Subscription(id),
+        (Some(id), None) => TrafficOf::Topic(id),
+        (None, None) => TrafficOf::Everything,
+    }
+}
+
+async fn groups(
+    site: &Site,
+    asked: &Asked,
+    visitor: &Visitor,
+    summary: &[DeadLetterGroup],
+) -> Result<GroupTable, StoreError> {
     let registry = site.broker.registry();
     let (title, head) = match asked.group() {
-        None => ("By subscription and reason", "Subscription"),
+        None => ("By reason", "Reason"),
         Some(GroupBy::Source) => ("By source", "Source"),
         Some(GroupBy::Reason) => ("By reason", "Reason"),
         Some(GroupBy::EventType) => ("By event type", "Event type"),
@@ -211,8 +293,7 @@ async fn groups(site: &Site, asked: &Asked, visitor: &Visitor) -> Result<GroupTa
         }
         // Who looks for something knows what it is about.
         (None, Ok(_)) if !asked.is_filtered() && !asked.is_later_page() => {
-            let found = site.views.dead_letter_groups().await?;
-            table.rows = groups::by_subscription(&found, &registry);
+            table.rows = groups::by_subscription(summary, &registry);
             table.more = table.rows.len().saturating_sub(GROUPS_SHOWN);
             table.rows.truncate(GROUPS_SHOWN);
             table.folded = table.rows.split_off(table.rows.len().min(GROUPS_FIRST));

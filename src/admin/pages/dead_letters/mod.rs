@@ -1,5 +1,6 @@
 //! The pages of dead letters: find them, see why, resubmit them, one by one, edited or all at once.
 
+mod actions;
 mod asked;
 mod bulk;
 mod edit;
@@ -10,13 +11,12 @@ use std::sync::Arc;
 
 use askama::Template;
 use axum::extract::{Path, State};
-use axum::response::{IntoResponse, Redirect};
 
+pub(crate) use actions::{RESUBMIT, RESUBMIT_SELECTED};
 pub(crate) use bulk::{ask_to_purge, ask_to_replay, download, purge, replay};
 pub(crate) use edit::{edit, resubmit as resubmit_edited};
 pub(crate) use list::list;
 
-use crate::admin::action::Confirm;
 use crate::admin::bare::draw;
 use crate::admin::error::{PageError, PageResult};
 use crate::admin::frame::Frame;
@@ -25,12 +25,11 @@ use crate::admin::pages::delivery::{self, DeliveryCard};
 use crate::admin::pages::events::DataPanel;
 use crate::admin::pages::lineage::Resubmitted;
 use crate::admin::paths::{dead_letter_page, event_page, topic_page};
-use crate::admin::security::csrf::Submitted;
 use crate::admin::security::session::Visitor;
 use crate::admin::site::Site;
 use crate::admin::site::delivery_id;
 use crate::admin::widgets::print;
-use crate::admin::widgets::{Badge, Flash, Time};
+use crate::admin::widgets::{Badge, Time};
 use crate::model::delivery::DeliveryState;
 use crate::model::registry::Registry;
 use crate::store::StoreError;
@@ -137,55 +136,7 @@ fn obstacle(row: &DeliveryRow, registry: &Registry) -> String {
     }
 }
 
-async fn find(site: &Site, id: &str) -> Result<DeliveryDetail, PageError> {
+pub(super) async fn find(site: &Site, id: &str) -> Result<DeliveryDetail, PageError> {
     let delivery = site.views.delivery(delivery_id(id)?).await?;
     delivery.ok_or_else(|| PageError::NotFound(format!("delivery {id}")))
-}
-
-/// Asks before a dead letter is sent again.
-pub(crate) async fn ask_to_resubmit(
-    visitor: Visitor,
-    State(site): State<Arc<Site>>,
-    Path(id): Path<String>,
-) -> PageResult {
-    let row = find(&site, &id).await?.row;
-    let obstacle = obstacle(&row, &site.broker.registry());
-    if !obstacle.is_empty() {
-        return Err(PageError::Conflict(obstacle));
-    }
-    let published = print::relative(row.published_at, visitor.now);
-    Ok(draw(&Confirm {
-        frame: Frame::new(&visitor, format!("Resubmit dead letter {}?", row.id)),
-        consequences: vec![
-            format!(
-                "Event {} would be sent to {} again, at once.",
-                print::visible(&row.event_id),
-                row.subscription
-            ),
-            "A new delivery takes the place of this one; attempts and time to live start afresh."
-                .to_owned(),
-            format!("The event was published {published}; no other subscription gets it again."),
-        ],
-        button: "Resubmit",
-        dangerous: false,
-        back: dead_letter_page(row.id),
-        action: visitor.path.clone(),
-    }))
-}
-
-/// Sends it again.
-pub(crate) async fn resubmit(
-    State(site): State<Arc<Site>>,
-    Path(id): Path<String>,
-    Submitted { visitor, .. }: Submitted,
-) -> PageResult {
-    let row = find(&site, &id).await?.row;
-    let fresh = site.broker.resubmit(&visitor.caller, row.id).await?;
-    let message = format!(
-        "Dead letter {} has been resubmitted as delivery {fresh}.",
-        row.id
-    );
-    visitor.flash(Flash::done(message)).await?;
-    let page = format!("{}#delivery-{fresh}", event_page(row.event));
-    Ok(Redirect::to(&page).into_response())
 }

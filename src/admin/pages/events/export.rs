@@ -2,17 +2,16 @@
 
 use std::sync::Arc;
 
-use axum::body::{Body, Bytes};
+use axum::body::Bytes;
 use axum::extract::{Query, State};
-use futures_util::stream;
 
 use crate::admin::error::{PageError, PageResult};
-use crate::admin::lists::download::{NDJSON, file, on_one_line};
+use crate::admin::lists::download::{Batches, NDJSON, line, streamed};
 use crate::admin::pages::events::filter::EventForm;
 use crate::admin::security::session::Visitor;
 use crate::admin::site::Site;
 use crate::store::StoreError;
-use crate::store::views::{EventDetail, EventQuery};
+use crate::store::views::EventQuery;
 use crate::wire::stored_event::StoredEventBody;
 
 /// Events that one file has at most: as many as an editor still opens.
@@ -50,16 +49,11 @@ pub(crate) async fn export(
         barren_searches: 0,
         is_over: false,
     };
-    let bites = stream::try_unfold(writing, |mut writing| async move {
-        // An error cuts the file off, which the browser tells as a failed download.
-        let batch = writing.batch().await.map_err(|error| error.to_string())?;
-        Ok::<_, String>(batch.map(|batch| (batch, writing)))
-    });
-    Ok(file("events.ndjson", NDJSON, Body::from_stream(bites)))
+    Ok(streamed("events.ndjson", NDJSON, writing))
 }
 
-impl Writing {
-    async fn batch(&mut self) -> Result<Option<Bytes>, StoreError> {
+impl Batches for Writing {
+    async fn next(&mut self) -> Result<Option<Bytes>, StoreError> {
         if self.is_over {
             return Ok(None);
         }
@@ -69,7 +63,8 @@ impl Writing {
         for row in found.rows.iter().take(FILE_EVENTS_MAX - self.events) {
             // What has gone meanwhile is left out.
             if let Some(event) = views.event(row.key).await? {
-                out.extend(line(&event));
+                let body = StoredEventBody::new(&event.stored, &event.topic, event.matched);
+                out.extend(line(&body));
             }
         }
         self.events += found.rows.len();
@@ -80,12 +75,4 @@ impl Writing {
             || self.barren_searches >= BARREN_SEARCHES_MAX;
         Ok(Some(out.into()))
     }
-}
-
-fn line(event: &EventDetail) -> Vec<u8> {
-    let body = StoredEventBody::new(&event.stored, &event.topic, event.matched);
-    let json = serde_json::to_vec(&body).expect("texts, numbers and what was JSON before");
-    let mut line = on_one_line(json);
-    line.push(b'\n');
-    line
 }
