@@ -15,6 +15,8 @@ pub struct Settings {
 pub struct Setting {
     /// Its dotted name.
     pub name: &'static str,
+    /// In a few words.
+    pub title: &'static str,
     /// In the notation of the file; `***` for a secret, `None` where it is not set.
     pub value: Option<String>,
     pub origin: SettingOrigin,

@@ -12,6 +12,7 @@ use crate::store::accounts::Role;
 pub(crate) fn settings() -> Settings {
     let setting = |name, value: Option<&str>, origin, place: &str| Setting {
         name,
+        title: "In words",
         value: value.map(str::to_owned),
         origin,
         place: place.to_owned(),
@@ -52,14 +53,29 @@ async fn what_is_in_force_is_shown_with_its_origin() {
     page.expect(&[
         "/srv/everpost.toml",
         "is not there",
-        "<code>&#34;&#60;b&#62;&#34;</code>",
+        "title=\"&#60;b&#62;\"",
         "Set by --listen",
-        "<code>&#34;***&#34;</code>",
+        "title=\"***\"",
         "Not set",
         "Publishing",
-        "Public addresses are called.",
+        "In words",
+        "All 4 Changed 2",
+        "Public addresses Allowed",
         "everpost config show --origin",
     ]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_differs_from_its_default_is_shown_alone() {
+    let (_appliance, mut person) = Appliance::claimed().await;
+    let page = person.open("/admin/settings?show=changed").await;
+    page.expect(&["id=\"setting-listen\"", "id=\"setting-management.token\""]);
+    for default in ["publish.bytes_max", "public_url"] {
+        assert!(
+            !page.body.contains(&format!("setting-{default}")),
+            "{default}"
+        );
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -7,6 +7,8 @@ use crate::app::config::settings::KEYS;
 pub struct Key {
     /// Its dotted name in the file.
     pub name: &'static str,
+    /// In a few words, for people.
+    pub title: &'static str,
     pub kind: Kind,
     /// In the form of the environment; `None` for settings that may stay unset.
     pub default: Option<&'static str>,

@@ -32,6 +32,7 @@ fn setting(raw: &RawConfig, key: &Key) -> Setting {
     let is_set = !values.is_empty() || key.default.is_some();
     Setting {
         name: key.name,
+        title: key.title,
         value: is_set.then(|| key.to_toml(&values)),
         origin: origin.kind,
         place: origin.place,

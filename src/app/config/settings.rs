@@ -32,13 +32,13 @@ pub enum LogFormat {
 }
 
 /// Each row: `value` has a default; `optional` and `secret` may stay unset (then the text is an example);
-/// `list` takes several values. Then the field with its type, the dotted name, how it is written, the default,
-/// how it is parsed, and its documentation with unit and bounds.
+/// `list` takes several values. Then the field with its type, the dotted name, a name in words, how it is
+/// written, the default, how it is parsed, and its documentation with unit and bounds.
 macro_rules! settings {
     (@default value $default:literal) => { Some($default) };
     (@default list $default:literal) => { Some($default) };
     (@default $kind:ident $default:literal) => { None };
-    ($($kind:ident $field:ident: $type:ty = $name:literal, $written:expr, $default:literal, $parse:expr, $doc:literal;)*) => {
+    ($($kind:ident $field:ident: $type:ty = $name:literal, $title:literal, $written:expr, $default:literal, $parse:expr, $doc:literal;)*) => {
         /// The whole configuration, checked.
         #[derive(Clone, Debug)]
         pub struct Config {
@@ -50,6 +50,7 @@ macro_rules! settings {
         /// All settings, in the order in which they are shown.
         pub static KEYS: &[Key] = &[$(Key {
             name: $name,
+            title: $title,
             kind: $written,
             default: settings!(@default $kind $default),
             example: $default,
@@ -69,103 +70,103 @@ macro_rules! settings {
 }
 
 settings! {
-    value data_dir: PathBuf = "data_dir", Text("DIR"), "everpost-data", path,
+    value data_dir: PathBuf = "data_dir", "Data directory", Text("DIR"), "everpost-data", path,
         "Directory of the database and of everything else that must survive. Made at the first start.";
-    value listen: SocketAddr = "listen", Text("ADDRESS:PORT"), "127.0.0.1:8080", socket_address,
+    value listen: SocketAddr = "listen", "Listen address", Text("ADDRESS:PORT"), "127.0.0.1:8080", socket_address,
         "Address and port to listen on. Port 0 takes a free one, 0.0.0.0 listens on every interface.";
-    optional public_url: Option<Url> = "public_url", Text("URL"), "https://events.example.com", public_url,
+    optional public_url: Option<Url> = "public_url", "Public URL", Text("URL"), "https://events.example.com", public_url,
         "URL by which publishers, receivers and browsers reach the appliance, if it is another than the one \
          that it listens on.";
-    value time_scale: TimeScale = "time_scale", Number, "1", time_scale,
+    value time_scale: TimeScale = "time_scale", "Time scale", Number, "1", time_scale,
         "How many times faster than real the waits between attempts pass. Above 1 is for tests and \
          demonstrations.";
-    value log_format: LogFormat = "log.format", Text("text|json"), "text",
+    value log_format: LogFormat = "log.format", "Format", Text("text|json"), "text",
         word(&[("text", LogFormat::Text), ("json", LogFormat::Json)]),
         "Form of the log on standard error: \"text\" for people, \"json\" for programs.";
-    value log_level: String = "log.level", Text("LEVEL"), "info", log_level,
+    value log_level: String = "log.level", "Level", Text("LEVEL"), "info", log_level,
         "How much is logged: off, error, warn, info, debug or trace. Single modules can differ, as in \
          \"info,everpost::broker=debug\".";
-    list egress_allow: Vec<IpNet> = "egress.allow", List("NETWORK"), "", network,
+    list egress_allow: Vec<IpNet> = "egress.allow", "Allowed private networks", List("NETWORK"), "", network,
         "Networks that webhooks may be called in although they are not public, such as 127.0.0.1/32 for \
          receivers on this machine or 10.0.0.0/8 for a private network.";
-    value egress_require_https: bool = "egress.require_https", Switch, "false", switch,
+    value egress_require_https: bool = "egress.require_https", "Require HTTPS", Switch, "false", switch,
         "Rejects webhooks whose URL is not https.";
-    value azure_subscription_id: Uuid = "azure.subscription_id", Text("UUID"), "00000000-0000-0000-0000-000000000000",
+    value azure_subscription_id: Uuid = "azure.subscription_id", "Subscription ID", Text("UUID"), "00000000-0000-0000-0000-000000000000",
         uuid,
         "Azure subscription in the resource ids that clients and receivers see: a UUID.";
-    value azure_resource_group: String = "azure.resource_group", Text("NAME"), "everpost", resource_group,
+    value azure_resource_group: String = "azure.resource_group", "Resource group", Text("NAME"), "everpost", resource_group,
         "Azure resource group in the resource ids that clients and receivers see.";
-    value webhook_origin: String = "webhook.origin", Text("HOST"), "eventgrid.azure.net", host_name,
+    value webhook_origin: String = "webhook.origin", "CloudEvents origin", Text("HOST"), "eventgrid.azure.net", host_name,
         "Host name that the appliance sends as its origin to receivers of CloudEvents.";
-    value delivery_in_flight_per_subscription: usize = "delivery.in_flight_per_subscription", Number, "32",
+    value delivery_in_flight_per_subscription: usize = "delivery.in_flight_per_subscription", "Requests per subscription", Number, "32",
         number(1..=10_000),
         "Requests that may be in flight to one event subscription at once, 1 to 10000.";
-    value delivery_in_flight_max: usize = "delivery.in_flight_max", Number, "1024", number(1..=10_000),
+    value delivery_in_flight_max: usize = "delivery.in_flight_max", "Requests in total", Number, "1024", number(1..=10_000),
         "Requests that may be in flight at once over all event subscriptions, 1 to 10000.";
-    value delivery_response_deadline: Duration = "delivery.response_deadline_s", Number, "30", seconds(1..=600),
+    value delivery_response_deadline: Duration = "delivery.response_deadline_s", "Response timeout", Number, "30", seconds(1..=600),
         "Seconds that a webhook has to answer, 1 to 600.";
-    value probation_mode: ProbationMode = "probation.mode", Text("hold|azure"), "hold",
+    value probation_mode: ProbationMode = "probation.mode", "Probation mode", Text("hold|azure"), "hold",
         word(&[("hold", ProbationMode::Hold), ("azure", ProbationMode::Azure)]),
         "What happens to events that fall due while a subscription is on probation: \"hold\" holds them back, \
          \"azure\" counts an attempt that is not made, and dead-letters them after a client error.";
-    value probation_failures: u32 = "probation.failures", Number, "10", number(1..=1_000_000),
+    value probation_failures: u32 = "probation.failures", "Failures before probation", Number, "10", number(1..=1_000_000),
         "Failures in a row that put a subscription on probation, 1 to 1000000.";
-    value probation_longest: Duration = "probation.longest_s", Number, "3600",
+    value probation_longest: Duration = "probation.longest_s", "Longest probation", Number, "3600",
         seconds(10..=PROBATION_LONGEST_S_MAX),
         "Seconds that a probation lasts at most, 10 to 14400; each failed probe doubles it up to there.";
-    value replay_resubmissions_max: u32 = "replay.resubmissions_max", Number, "10", number(1..=1_000),
+    value replay_resubmissions_max: u32 = "replay.resubmissions_max", "Resubmissions of one event", Number, "10", number(1..=1_000),
         "How many resubmissions may lead from an event to its latest copy, 1 to 1000; one more is rejected, \
          because something is going round in circles.";
-    value publish_bytes_max: usize = "publish.bytes_max", Number, "1048576", number(1_024..=67_108_864),
+    value publish_bytes_max: usize = "publish.bytes_max", "Maximum request size", Number, "1048576", number(1_024..=67_108_864),
         "Bytes of one publish request, and of one event in it, 1024 to 67108864.";
-    secret management_token: Option<Secret> = "management.token", Text("TEXT"), "", token,
+    secret management_token: Option<Secret> = "management.token", "Management token", Text("TEXT"), "", token,
         "Bearer token of the management API, at least 16 characters. Without it one is made and kept in the \
          file management.token of the data directory.";
-    secret master_keys: Option<MasterKeys> = "master_key", Text("TEXT"), "", master_keys,
+    secret master_keys: Option<MasterKeys> = "master_key", "Master key", Text("TEXT"), "", master_keys,
         "Key that encrypts the secrets in the database: 32 bytes in base64, as from `openssl rand -base64 \
          32`. Without it one is made and kept in the file master.key of the data directory. Older keys may \
          follow it, a line each; what they encrypted is encrypted again at the next start.";
-    value metrics_public: bool = "metrics.public", Switch, "false", switch,
+    value metrics_public: bool = "metrics.public", "Public metrics", Switch, "false", switch,
         "Answers /metrics without the management token.";
-    value admin_enabled: bool = "admin.enabled", Switch, "true", switch,
+    value admin_enabled: bool = "admin.enabled", "Admin pages", Switch, "true", switch,
         "Serves the admin pages.";
-    list admin_hosts: Vec<OwnHost> = "admin.hosts", List("HOST"), "", host,
+    list admin_hosts: Vec<OwnHost> = "admin.hosts", "Hosts of the admin pages", List("HOST"), "", host,
         "Hosts, without ports, that browsers may use for the admin pages, besides that of public_url, the \
          address that is listened on, and localhost: names such as events.lan, or addresses. Requests for \
          others are rejected, since anybody can point a name of theirs here.";
-    optional admin_user: Option<String> = "admin.user", Text("NAME"), "admin", user,
+    optional admin_user: Option<String> = "admin.user", "Administrator", Text("NAME"), "admin", user,
         "Name of the administrator, for installations that nobody sets up by hand. Goes with admin.password.";
-    secret admin_password: Option<Secret> = "admin.password", Text("TEXT"), "", password,
+    secret admin_password: Option<Secret> = "admin.password", "Administrator's password", Text("TEXT"), "", password,
         "Password of the administrator, at least 8 characters. Goes with admin.user.";
-    value http_connections_max: usize = "http.connections_max", Number, "10000", number(1..=1_000_000),
+    value http_connections_max: usize = "http.connections_max", "Connections", Number, "10000", number(1..=1_000_000),
         "Connections that are served at once, 1 to 1000000; more of them have to wait.";
-    value http_connections_per_client: usize = "http.connections_per_client", Number, "1000", number(1..=1_000_000),
+    value http_connections_per_client: usize = "http.connections_per_client", "Connections per client", Number, "1000", number(1..=1_000_000),
         "Connections that are served at once from one address (from one /64 network of IPv6), 1 to 1000000; \
          more of them are closed. Behind a reverse proxy, as many as that opens.";
-    value storage_free_bytes_min: u64 = "storage.min_free_mb", Number, "512", mebibytes,
+    value storage_free_bytes_min: u64 = "storage.min_free_mb", "Minimum free disk", Number, "512", mebibytes,
         "Mebibytes that must be free on the disk of the data directory; with less, publishers are told to \
          come back later, while what is stored already is still delivered.";
-    value retention_delivered: Duration = "retention.hours", Number, "168", hours(0..=RETENTION_HOURS_MAX),
+    value retention_delivered: Duration = "retention.hours", "Delivered events", Number, "168", hours(0..=RETENTION_HOURS_MAX),
         "Hours for which an event is kept once all of its deliveries have ended, or once it was published \
          where it matched nothing, 0 to 876000. What is still to be delivered stays, and so do dead letters.";
-    value retention_bytes_max: u64 = "retention.max_mb", Number, "2048", mebibytes,
+    value retention_bytes_max: u64 = "retention.max_mb", "Maximum storage", Number, "2048", mebibytes,
         "Mebibytes of the database above which delivered events are deleted early, the oldest first; 0 for no \
          limit.";
-    optional retention_dead_letters: Option<Duration> = "retention.dead_letter_hours", Number, "720",
+    optional retention_dead_letters: Option<Duration> = "retention.dead_letter_hours", "Dead letters", Number, "720",
         hours(0..=RETENTION_HOURS_MAX),
         "Hours for which dead letters are kept, 0 to 876000. Without it they stay until they are resubmitted.";
-    optional dead_letter_export_dir: Option<PathBuf> = "dead_letter.export_dir", Text("DIR"), "/srv/dead-letters",
+    optional dead_letter_export_dir: Option<PathBuf> = "dead_letter.export_dir", "Dead-letter directory", Text("DIR"), "/srv/dead-letters",
         path,
         "Directory, which must exist, that dead letters of subscriptions with a StorageBlob destination are \
          exported to. Without it they stay in their queues, unless the destination names storage of its own.";
-    value dead_letter_export_delay: Duration = "dead_letter.export_delay_s", Number, "300",
+    value dead_letter_export_delay: Duration = "dead_letter.export_delay_s", "Dead-letter export delay", Number, "300",
         seconds(0..=EXPORT_DELAY_S_MAX),
         "Seconds that a dead letter waits for others to be exported with it, 0 to 86400.";
-    value dead_letter_unavailable: WhenUnavailable = "dead_letter.unavailable", Text("keep|drop"), "keep",
+    value dead_letter_unavailable: WhenUnavailable = "dead_letter.unavailable", "Unavailable dead-letter storage", Text("keep|drop"), "keep",
         word(&[("keep", WhenUnavailable::Keep), ("drop", WhenUnavailable::Drop)]),
         "What happens to dead letters whose storage is unavailable for 4 hours: \"keep\" leaves them in their \
          queues and goes on trying, \"drop\" drops them as Azure does.";
-    value shutdown_drain: Duration = "shutdown.drain_s", Number, "25", seconds(0..=3_600),
+    value shutdown_drain: Duration = "shutdown.drain_s", "Shutdown grace period", Number, "25", seconds(0..=3_600),
         "Seconds that a stop waits for deliveries under way, 0 to 3600. What takes longer is delivered again \
          after the next start.";
 }
