@@ -11,6 +11,7 @@ pub(crate) mod inspectors;
 pub(crate) mod keys;
 pub(crate) mod lineage;
 pub(crate) mod live;
+pub(crate) mod log_lines;
 pub(crate) mod namespaces;
 pub(crate) mod outbound_check;
 pub(crate) mod overview;

@@ -59,6 +59,38 @@ fn ended(call: &Call) -> Badge {
     }
 }
 
+/// What came of it, in half a sentence.
+pub(crate) fn reached(tried: &OutboundCheck) -> Badge {
+    let place = &tried.place;
+    match &tried.connectivity.call {
+        None => Judged::badge_of(&tried.connectivity.verdict),
+        Some(call) => {
+            let ended = ended(call);
+            let word = format!("{} by {place}.", ended.word);
+            ended.saying(word)
+        }
+    }
+}
+
+/// The same about the clock.
+pub(crate) fn clock(tried: &OutboundCheck) -> Badge {
+    let other = &tried.place;
+    match skew(&tried.connectivity) {
+        None => Badge::new(Tone::Rest, format!("Not told by {other}.")),
+        Some(ClockSkew::None) => Badge::new(Tone::Good, format!("The same as that of {other}.")),
+        Some(skew @ (ClockSkew::Ahead(by) | ClockSkew::Behind(by))) => {
+            let tone = match skew.is_too_much() {
+                true => Tone::Bad,
+                false => Tone::Good,
+            };
+            Badge::new(
+                tone,
+                format!("Differs by {} from that of {other}.", print::span(by)),
+            )
+        }
+    }
+}
+
 fn skew(connectivity: &Connectivity) -> Option<ClockSkew> {
     connectivity
         .call

@@ -4,26 +4,30 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use askama::Template;
-use axum::extract::State;
+use axum::extract::{Query, State};
 use axum::response::{IntoResponse, Redirect};
+use http::StatusCode;
 use http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 
 use crate::admin::bare::draw_with;
 use crate::admin::error::PageResult;
 use crate::admin::frame::Frame;
 use crate::admin::lists::recipe::Recipe;
-use crate::admin::pages::outbound_check::{TRIAL, Tried};
+use crate::admin::pages::log_lines::{LogForm, LogLine};
+use crate::admin::pages::outbound_check::{self, TRIAL, Tried};
 use crate::admin::pages::url_trial::{Typed, UrlForm};
 use crate::admin::paths::subscription_page;
 use crate::admin::security::csrf::Submitted;
 use crate::admin::security::session::Visitor;
 use crate::admin::site::Site;
 use crate::admin::widgets::facts::Facts;
-use crate::admin::widgets::print;
-use crate::admin::widgets::{Badge, Flash, Time, Tone};
+use crate::admin::widgets::figure::Figure;
+use crate::admin::widgets::{Badge, Flash, Time, Tone, filters, print};
 use crate::base::TimeScale;
 use crate::broker::Account;
-use crate::broker::diagnostics::{Audited, Facts as Known, Integrity, IntegrityCheck, Report};
+use crate::broker::diagnostics::{
+    Audited, Facts as Known, Integrity, IntegrityCheck, OutboundCheck, Report,
+};
 use crate::store::accounts::Role;
 use crate::store::{CommitTimes, StoreError};
 
@@ -38,6 +42,14 @@ const PATH: &str = "/admin/system";
 #[template(path = "pages/system.html")]
 struct SystemPage {
     frame: Frame,
+    version: &'static str,
+    uptime: Duration,
+    /// Checks that found something.
+    failed: usize,
+    figures: Vec<Figure>,
+    disk: Check,
+    connectivity: Check,
+    clock: Check,
     process: Facts,
     storage: Facts,
     work: Facts,
@@ -46,14 +58,23 @@ struct SystemPage {
     outbound_check: Option<Tried>,
     /// For whoever may try it.
     trial: Option<UrlForm>,
+    /// Whether what was typed there is no URL.
+    is_typo: bool,
     places: Vec<(&'static str, String)>,
-    log: Vec<String>,
+    log: Vec<LogLine>,
+    log_choices: Vec<(String, &'static str, bool)>,
     /// Whether the visitor may have the support bundle.
     may_bundle: bool,
     licence: &'static str,
     components: Vec<String>,
     component_licences: String,
     recipe: Recipe,
+}
+
+/// What was found, by a look at what is known.
+struct Check {
+    badge: Badge,
+    text: String,
 }
 
 /// Whether every delivery is accounted for.
@@ -85,11 +106,20 @@ struct Asked {
     /// What a count of the rows has said, if they were counted.
     counted: Option<Accounts>,
     typed: Typed,
+    log: LogForm,
 }
 
 /// The page.
-pub(crate) async fn show(visitor: Visitor, State(site): State<Arc<Site>>) -> PageResult {
-    draw_page(&site, &visitor, Asked::default()).await
+pub(crate) async fn show(
+    visitor: Visitor,
+    State(site): State<Arc<Site>>,
+    Query(log): Query<LogForm>,
+) -> PageResult {
+    let asked = Asked {
+        log,
+        ..Asked::default()
+    };
+    draw_page(&site, &visitor, asked).await
 }
 
 /// The page with a count of the rows themselves.
@@ -155,20 +185,44 @@ pub(crate) async fn check(
 async fn draw_page(site: &Site, visitor: &Visitor, asked: Asked) -> PageResult {
     let (facts, report) = (site.diagnostics.facts(), site.diagnostics.report().await?);
     let status = asked.typed.status();
+    let accounts = match asked.counted {
+        Some(counted) => counted,
+        None => Accounts::balanced(&report),
+    };
+    let integrity = IntegrityText::new(&report.integrity);
+    let bound = site.broker.options().retention.bytes_max;
+    let disk = Check::of_disk(&report, bound);
+    let (connectivity, clock) = Check::of_connection(report.outbound_check.as_ref());
+    let checks = [
+        &accounts.badge,
+        &integrity.badge,
+        &disk.badge,
+        &connectivity.badge,
+        &clock.badge,
+    ];
     let page = SystemPage {
         frame: Frame::new(visitor, "System"),
+        version: facts.version,
+        uptime: Duration::from_secs(report.at.since(facts.started_at).as_secs()),
+        failed: checks
+            .iter()
+            .filter(|badge| badge.tone == Tone::Bad)
+            .count(),
+        figures: figures(&report, bound),
+        disk,
+        connectivity,
+        clock,
         process: process(facts, &report),
         storage: storage(facts, &report),
         work: work(&report),
-        accounts: match asked.counted {
-            Some(counted) => counted,
-            None => Accounts::balanced(&report),
-        },
-        integrity: IntegrityText::new(&report.integrity),
+        accounts,
+        integrity,
         outbound_check: report.outbound_check.as_ref().map(Tried::new),
+        is_typo: status != StatusCode::OK,
         trial: TRIAL.form(visitor, asked.typed),
         places: facts.places.clone(),
-        log: site.diagnostics.log(),
+        log: asked.log.chosen(&site.diagnostics.log()),
+        log_choices: asked.log.choices(PATH),
         may_bundle: visitor.role >= Role::Admin,
         licence: facts.licence,
         components: facts.components.clone(),
@@ -181,11 +235,9 @@ async fn draw_page(site: &Site, visitor: &Visitor, asked: Asked) -> PageResult {
 }
 
 fn process(facts: &Known, report: &Report) -> Facts {
-    let runs_for = Duration::from_secs(report.at.since(facts.started_at).as_secs());
     let process = Facts::default()
-        .text("Version", format!("Everpost {}", facts.version))
+        .text("Version", facts.version)
         .moment("Started", facts.started_at)
-        .text("Uptime", print::span(runs_for))
         .moment("Server time", report.at)
         .text("Platform", &facts.platform);
     match report.time_scale {
@@ -204,45 +256,92 @@ fn storage(facts: &Known, report: &Report) -> Facts {
         let pages = print::plural(bytes / sizes.page.max(1), "page", "pages");
         format!("{}, {pages}", print::bytes(bytes))
     };
-    let disk = match (sizes.disk_free, report.disk_is_low) {
-        (None, _) => "not told".to_owned(),
-        (Some(free), false) => print::bytes(free),
-        (Some(free), true) => format!("{}: publishers must wait", print::bytes(free)),
-    };
     let storage = Facts::default()
-        .text("Database file", print::bytes(sizes.file))
+        .text("File size", print::bytes(sizes.file))
         .text("Used", part(sizes.used()))
-        .text("Free", part(sizes.free))
-        .text(
-            "Write-ahead log",
-            format!(
-                "{}, which are in use and go into the file by themselves",
-                print::bytes(sizes.log)
-            ),
-        );
+        .text("Free inside", part(sizes.free))
+        .text("Write-ahead log", print::bytes(sizes.log));
     let storage = match report.engine_status.checkpointed_at {
-        Some(at) => storage.moment("Log last written to the file", at),
+        Some(at) => storage.moment("Last checkpoint", at),
         None => storage,
     };
     storage
-        .text(
-            "Commits to the disk",
-            commits(&report.engine_status.commit_times),
-        )
-        .text("Free on disk", disk)
         .text("Schema", report.schema.version.to_string())
         .text("SQLite", facts.sqlite)
 }
 
-fn commits(times: &CommitTimes) -> String {
+/// How much of everything that is bounded is in use.
+fn figures(report: &Report, bound: Option<u64>) -> Vec<Figure> {
+    let number = |count: usize| print::count(count as u64);
+    let of = |most: usize| format!("of {}", number(most));
+    let used = report.storage.sizes.used();
+    let busy = report.busy;
+    let busy = busy.map_or_else(|| "–".to_owned(), |share| format!("{:.0} %", share * 100.0));
+    let workers = print::plural(report.workers as u64, "thread", "threads");
+    let storage = Figure::new("storage", "Storage used", print::bytes(used));
+    vec![
+        storage.sub(bound.map_or_else(
+            || "no limit".to_owned(),
+            |most| format!("{} of {}", print::share(used, most), print::bytes(most)),
+        )),
+        commits(&report.engine_status.commit_times),
+        Figure::new("in-flight", "Requests in flight", number(report.in_flight))
+            .sub(of(report.in_flight_max)),
+        Figure::new("connections", "Connections", number(report.connections))
+            .sub(of(report.connections_max)),
+        Figure::new("busy", "CPU", busy).sub(format!("{workers}, {} tasks", number(report.tasks))),
+    ]
+}
+
+fn commits(times: &CommitTimes) -> Figure {
+    let figure = |value| Figure::new("commits", "Disk commit p50", value);
     match times.commits {
-        0 => "none since the start".to_owned(),
-        commits => format!(
-            "{} each (the median), {} at the longest, of the last {}",
-            print::lap(times.median),
+        0 => figure("–".to_owned()).sub("none since the start"),
+        commits => figure(print::lap(times.median)).sub(format!(
+            "{} at most, last {}",
             print::lap(times.longest),
-            print::count(commits as u64),
-        ),
+            print::count(commits as u64)
+        )),
+    }
+}
+
+impl Check {
+    /// Whether there is room to write.
+    fn of_disk(report: &Report, bound: Option<u64>) -> Self {
+        let free = report.storage.sizes.disk_free.map(print::bytes);
+        let free = free.map_or_else(
+            || "Not told".to_owned(),
+            |free| format!("{free} free on disk"),
+        );
+        let left = bound.map(|most| most.saturating_sub(report.storage.sizes.used()));
+        let left = left.map_or_else(String::new, |left| {
+            format!(", {} to the limit", print::bytes(left))
+        });
+        let (tone, word, then) = match (report.disk_is_low, report.storage.pressure) {
+            (true, _) => (Tone::Bad, "Full", ": publishers must wait"),
+            (false, Some(_)) => (Tone::Warn, "At the limit", ": delivered events go early"),
+            (false, None) => (Tone::Good, "Enough space", ""),
+        };
+        Self {
+            badge: Badge::new(tone, word),
+            text: format!("{free}{left}{then}."),
+        }
+    }
+
+    /// What the last connection said of the network and of the clock.
+    fn of_connection(tried: Option<&OutboundCheck>) -> (Self, Self) {
+        let (connectivity, clock) = match tried {
+            None => (
+                Badge::new(Tone::Rest, "Not tested since the start."),
+                Badge::new(Tone::Rest, "Not compared since the start."),
+            ),
+            Some(tried) => (outbound_check::reached(tried), outbound_check::clock(tried)),
+        };
+        let check = |badge: Badge| Self {
+            text: badge.word.clone(),
+            badge,
+        };
+        (check(connectivity), check(clock))
     }
 }
 
@@ -252,33 +351,18 @@ fn work(report: &Report) -> Facts {
     let of = |count: usize, most: usize| format!("{} of at most {}", number(count), number(most));
     let store = match engine_status.readers {
         0 => "none of its own".to_owned(),
-        readers => format!("1 that writes, {readers} that read"),
+        readers => format!("1 writes, {readers} read"),
     };
-    let busy = match report.busy {
-        Some(share) => format!(", busy {:.0} % of the last seconds", share * 100.0),
-        None => String::new(),
-    };
-    let runtime = format!(
-        "{}, with {} tasks{busy}",
-        report.workers,
-        number(report.tasks)
-    );
     let waiting = of(engine_status.changes_waiting, engine_status.changes_max);
     Facts::default()
         .text("Pending", print::count(totals.pending))
         .text("Dead letters", print::count(totals.dead_letters))
         .text(
-            "Requests in flight",
-            of(report.in_flight, report.in_flight_max),
-        )
-        .text("Subscriptions on probation", number(report.on_probation))
-        .text(
-            "Connections of clients",
-            of(report.connections, report.connections_max),
+            "On probation",
+            print::plural(report.on_probation as u64, "endpoint", "endpoints"),
         )
         .text("Write queue", waiting)
-        .text("Threads of the store", store)
-        .text("Threads of the runtime", runtime)
+        .text("Database threads", store)
 }
 
 impl Accounts {
@@ -310,8 +394,7 @@ impl Accounts {
         Self {
             badge,
             text: format!(
-                "Of every event subscription, matched = pending + delivered + dead-lettered + dropped. \
-                 Looked at: {accounts}, {how}."
+                "matched = pending + delivered + dead-lettered + dropped, for {accounts}, {how}."
             ),
             rows,
         }

@@ -87,6 +87,11 @@ impl Typed {
 }
 
 impl Judged {
+    /// What is said of the policy alone.
+    pub(crate) fn badge_of(verdict: &EgressVerdict) -> Badge {
+        Self::new(String::new(), verdict).badge
+    }
+
     /// Of a URL that leads to `place`.
     pub(crate) fn new(place: String, verdict: &EgressVerdict) -> Self {
         let (tone, word, why) = match verdict {
