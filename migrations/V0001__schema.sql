@@ -24,7 +24,9 @@ CREATE TABLE namespace (
     key2       TEXT    NOT NULL, -- encrypted
     created_at INTEGER NOT NULL,
     updated_at INTEGER NOT NULL,
-    deleted_at INTEGER
+    deleted_at INTEGER,
+    key1_used_at INTEGER,        -- written at most once a minute; NULL: never
+    key2_used_at INTEGER
 ) STRICT;
 
 CREATE UNIQUE INDEX namespace_name ON namespace (name) WHERE deleted_at IS NULL;
@@ -39,7 +41,9 @@ CREATE TABLE topic (
     key2         TEXT    NOT NULL,                  -- encrypted; empty for a built-in topic
     created_at   INTEGER NOT NULL,
     updated_at   INTEGER NOT NULL,
-    deleted_at   INTEGER
+    deleted_at   INTEGER,
+    key1_used_at INTEGER,                           -- written at most once a minute; NULL: never
+    key2_used_at INTEGER
 ) STRICT;
 
 CREATE UNIQUE INDEX topic_name ON topic (name) WHERE deleted_at IS NULL;

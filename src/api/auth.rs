@@ -15,7 +15,7 @@ use crate::api::ApiState;
 use crate::api::error::ApiError;
 use crate::base::{Stopwatch, Timestamp};
 use crate::broker::people::TokenHolder;
-use crate::model::access::{AccessKeys, Secret};
+use crate::model::access::{KeyOwner, KeyRef, Secret};
 use crate::model::audit::{Actor, Caller};
 use crate::model::event_filter::TextSearch;
 use crate::model::registry::TopicEntry;
@@ -75,7 +75,7 @@ impl Credential {
     /// Whether it opens `topic`, whatever the request is for: to choose a topic by its key.
     pub(super) fn opens(&self, topic: &TopicEntry, now: Timestamp) -> bool {
         match self {
-            Self::Key { key, .. } => has_key(topic, key),
+            Self::Key { key, .. } => used_key(topic, key).is_some(),
             Self::Token { token, .. } => verify(token, topic, now).is_ok(),
             Self::None | Self::Bearer(_) => false,
         }
@@ -106,12 +106,13 @@ pub(super) fn authorize_publisher(
             topic.topic.name
         )));
     }
-    match credential {
-        Credential::Key { key, .. } if has_key(topic, key) => Ok(()),
-        Credential::Key { from, .. } => Err(ApiError::unauthorized(format!(
-            "The request authorization key is not authorized for {}. It was read from {from}.",
-            topic.topic.name
-        ))),
+    let used = match credential {
+        Credential::Key { key, from } => used_key(topic, key).ok_or_else(|| {
+            ApiError::unauthorized(format!(
+                "The request authorization key is not authorized for {}. It was read from {from}.",
+                topic.topic.name
+            ))
+        }),
         Credential::Token { token, from } => {
             check_token(state, topic, token, hosts, uri).map_err(|error| explain(error, from))
         }
@@ -119,22 +120,30 @@ pub(super) fn authorize_publisher(
             "Request must contain one of the following authorization signature: aeg-sas-token, \
              aeg-sas-key.",
         )),
-    }
+    };
+    state.broker.note_key_use(used?);
+    Ok(())
 }
 
-/// Whether it is a key of the topic or of its namespace; always compares with all of them.
-fn has_key(topic: &TopicEntry, key: &Secret) -> bool {
-    let admits = |keys: &AccessKeys| keys.allows(key.reveal());
-    topic
-        .access_keys()
-        .fold(false, |any, keys| any | admits(keys))
+/// Which key of the topic or of its namespace it is, if any; always compares with all of them.
+fn used_key(topic: &TopicEntry, presented: &Secret) -> Option<KeyRef> {
+    let found = topic.access_keys().map(|(owner, keys)| {
+        let key = keys.find(presented.reveal());
+        key.map(|key| KeyRef { owner, key })
+    });
+    found.fold(None, |any, each| any.or(each))
 }
 
-/// What a token grants that was signed with a key of the topic or of its namespace.
-fn verify(token: &Secret, topic: &TopicEntry, now: Timestamp) -> Result<SasClaims, SasError> {
-    let mut results = topic
-        .access_keys()
-        .map(|keys| sas::verify(token.reveal(), keys, now));
+/// What a token grants that was signed with a key of the topic or of its namespace, and whose key it was.
+fn verify(
+    token: &Secret,
+    topic: &TopicEntry,
+    now: Timestamp,
+) -> Result<(KeyOwner, SasClaims), SasError> {
+    let mut results = topic.access_keys().map(|(owner, keys)| {
+        let claims = sas::verify(token.reveal(), keys, now);
+        claims.map(|claims| (owner, claims))
+    });
     let signed = results.find(|result| *result != Err(SasError::WrongSignature));
     signed.unwrap_or(Err(SasError::WrongSignature))
 }
@@ -145,11 +154,12 @@ fn check_token(
     token: &Secret,
     hosts: &[&str],
     uri: &Uri,
-) -> Result<(), SasError> {
-    let claims = verify(token, topic, state.broker.clock().now())?;
+) -> Result<KeyRef, SasError> {
+    let (owner, claims) = verify(token, topic, state.broker.clock().now())?;
     let covers = |host: &&str| sas::resource_covers(&claims.resource, host, uri.path());
     if hosts.iter().any(covers) {
-        Ok(())
+        let key = claims.key;
+        Ok(KeyRef { owner, key })
     } else {
         Err(SasError::WrongSignature)
     }

@@ -59,6 +59,7 @@ use dispatch::batch::Due;
 use dispatch::health::HealthBook;
 use housekeeping::retention::RetentionCursor;
 use manage::inspectors::inspection;
+use manage::key_uses::WaitingKeyUses;
 use publish::{notices, rejections};
 use receive::Arrivals;
 use replay::ReplayBook;
@@ -122,6 +123,8 @@ struct Shared {
     notices: notices::WaitingNotices,
     /// Rejected publish requests that are not stored yet.
     rejections: rejections::Waiting,
+    /// Uses of access keys that are not stored yet.
+    key_uses: WaitingKeyUses,
     meters: Meters,
     workload: Workload,
 }
@@ -163,6 +166,7 @@ impl Broker {
                 stopping: CancellationToken::new(),
                 notices: notices::WaitingNotices::default(),
                 rejections: rejections::Waiting::default(),
+                key_uses: WaitingKeyUses::default(),
                 meters: Meters::new(),
                 workload: Workload::new(),
                 options,

@@ -8,6 +8,8 @@ use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
 use crate::base::Entropy;
+use crate::model::namespace::NamespaceId;
+use crate::model::topic::TopicId;
 
 /// A secret text. Its `Debug` form hides it, so it cannot get into a log, and its memory is overwritten when
 /// it is dropped.
@@ -52,11 +54,25 @@ pub struct AccessKeys {
 }
 
 /// Which of the two keys.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum KeyName {
     Key1,
     Key2,
+}
+
+/// What has two keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum KeyOwner {
+    Topic(TopicId),
+    Namespace(NamespaceId),
+}
+
+/// One key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct KeyRef {
+    pub owner: KeyOwner,
+    pub key: KeyName,
 }
 
 impl fmt::Display for KeyName {
@@ -110,10 +126,10 @@ impl AccessKeys {
         }
     }
 
-    /// Whether `presented` is one of the keys; always compares with both.
-    pub fn allows(&self, presented: &str) -> bool {
-        let first = self.key1.admits(presented);
-        let second = self.key2.admits(presented);
-        first | second
+    /// Which of the keys `presented` is, if any; always compares with both.
+    pub fn find(&self, presented: &str) -> Option<KeyName> {
+        let admits = KeyName::ALL.map(|name| self.get(name).admits(presented));
+        let mut found = KeyName::ALL.into_iter().zip(admits);
+        found.find(|(_, is)| *is).map(|(name, _)| name)
     }
 }

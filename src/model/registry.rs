@@ -8,7 +8,7 @@ use std::sync::Arc;
 use rpds::{HashTrieMapSync, RedBlackTreeMapSync};
 
 use crate::base::Timestamp;
-use crate::model::access::AccessKeys;
+use crate::model::access::{AccessKeys, KeyOwner};
 use crate::model::event::Event;
 use crate::model::filter::{Dialect, EventView};
 use crate::model::name::{NamespaceName, SubscriptionName, TopicName};
@@ -266,9 +266,17 @@ impl Registry {
 
 impl TopicEntry {
     /// Its keys: its own, and those of its namespace. A built-in topic has none.
-    pub fn access_keys(&self) -> impl Iterator<Item = &AccessKeys> {
-        let shared = self.namespace.iter().map(|entry| &entry.namespace.keys);
-        self.topic.keys.iter().chain(shared)
+    pub fn access_keys(&self) -> impl Iterator<Item = (KeyOwner, &AccessKeys)> {
+        let own = KeyOwner::Topic(self.topic.id);
+        let shared = self.namespace.iter().map(|entry| {
+            let owner = KeyOwner::Namespace(entry.namespace.id);
+            (owner, &entry.namespace.keys)
+        });
+        self.topic
+            .keys
+            .iter()
+            .map(move |keys| (own, keys))
+            .chain(shared)
     }
 
     /// The URL for its publishers; `base` is the URL of the appliance.

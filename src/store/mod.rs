@@ -9,6 +9,7 @@ mod catalog;
 mod engine;
 mod error;
 mod inspectors;
+mod key_uses;
 mod ledger;
 mod rejections;
 mod replay;
@@ -32,6 +33,7 @@ pub use engine::upkeep::{EngineStatus, Schema, Sizes, Upkeep};
 pub use engine::write_times::{CommitTimes, Longest};
 pub use error::StoreError;
 pub use inspectors::{Inspectors, PutOutcome};
+pub use key_uses::KeyUses;
 pub use ledger::Ledger;
 pub use ledger::append::{AppendRequest, Appended, Effects, HandedOver, RequestMark};
 pub use ledger::exports::{BlobEnd, BlobId, BlobRequest, ExportStatus, Exported, PendingBlob};
@@ -74,6 +76,7 @@ pub struct Store {
     pub ledger: Ledger,
     pub views: Views,
     pub inspectors: Inspectors,
+    pub key_uses: KeyUses,
     pub rejections: Rejections,
     pub accounts: Accounts,
     pub audit: Audit,
@@ -159,6 +162,7 @@ impl Store {
             },
             ledger,
             inspectors: Inspectors { db: db.clone() },
+            key_uses: KeyUses { db: db.clone() },
             rejections: Rejections { db: db.clone() },
             accounts: Accounts {
                 db: db.clone(),

@@ -9,7 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
 use crate::base::Timestamp;
-use crate::model::access::{AccessKeys, Secret};
+use crate::model::access::{AccessKeys, KeyName, Secret};
 use crate::wire::moment;
 
 /// What a valid token grants.
@@ -18,6 +18,8 @@ pub struct SasClaims {
     /// The URL that the token is for, with everything below it; see [`resource_covers`].
     pub resource: String,
     pub expires_at: Timestamp,
+    /// The key that it was signed with.
+    pub key: KeyName,
 }
 
 /// Why a token grants nothing. Never tells the token itself.
@@ -43,10 +45,12 @@ pub fn verify(token: &str, keys: &AccessKeys, now: Timestamp) -> Result<SasClaim
     let signature = parts.signature()?;
     let first = is_signed(&keys.key1, parts.signed, &signature);
     let second = is_signed(&keys.key2, parts.signed, &signature);
-    if !(first | second) {
-        return Err(SasError::WrongSignature);
-    }
-    let claims = parts.claims()?;
+    let key = match (first, second) {
+        (true, _) => KeyName::Key1,
+        (false, true) => KeyName::Key2,
+        (false, false) => return Err(SasError::WrongSignature),
+    };
+    let claims = parts.claims(key)?;
     if claims.expires_at <= now {
         return Err(SasError::Expired {
             at: claims.expires_at,
@@ -121,7 +125,7 @@ impl<'a> Parts<'a> {
             .map_err(|_| SasError::Malformed("the part s is not base64"))
     }
 
-    fn claims(&self) -> Result<SasClaims, SasError> {
+    fn claims(&self, key: KeyName) -> Result<SasClaims, SasError> {
         let resource =
             decoded(self.resource).ok_or(SasError::Malformed("the part r is not UTF-8"))?;
         let expires_at = decoded(self.expiry)
@@ -130,6 +134,7 @@ impl<'a> Parts<'a> {
         Ok(SasClaims {
             resource,
             expires_at,
+            key,
         })
     }
 }
@@ -412,7 +417,7 @@ mod tests {
             let token = sign(&resource, expires_at, &keys.key1);
             prop_assert_eq!(
                 verify(&token, &keys, now),
-                Ok(SasClaims { resource, expires_at })
+                Ok(SasClaims { resource, expires_at, key: KeyName::Key1 })
             );
 
             let (signed, signature) = token.split_once("&s=").expect("a token");

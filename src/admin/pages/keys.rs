@@ -8,7 +8,8 @@ use crate::admin::action::Confirm;
 use crate::admin::error::PageError;
 use crate::admin::frame::Frame;
 use crate::admin::security::session::Visitor;
-use crate::admin::widgets::part;
+use crate::admin::widgets::{filters, part};
+use crate::base::Timestamp;
 use crate::model::access::{AccessKeys, KeyName};
 
 /// Which keys a page shows.
@@ -63,10 +64,14 @@ pub(crate) struct Keys {
     /// What is published to has tokens of its own.
     may_sign: bool,
     note: &'static str,
+    /// Whether it is known when they were last used.
+    tells_use: bool,
 }
 
 struct KeyRow {
     name: KeyName,
+    /// `None` for never.
+    used_at: Option<Timestamp>,
     /// `None` while it is hidden.
     value: Option<String>,
 }
@@ -78,6 +83,7 @@ impl Keys {
     pub(crate) fn new(visitor: &Visitor, path: &str, keys: &AccessKeys, shown: Shown) -> Self {
         let row = |name| KeyRow {
             name,
+            used_at: None,
             value: shown.has(name).then(|| keys.get(name).reveal().to_owned()),
         };
         Self {
@@ -89,6 +95,7 @@ impl Keys {
             may_renew: visitor.may_open(&format!("{path}/keys/key1/regenerate")),
             may_sign: visitor.may_open(&format!("{path}/keys/token")),
             note: "Move your clients to the other key before you regenerate one.",
+            tells_use: false,
         }
     }
 }
@@ -101,6 +108,15 @@ pub(crate) fn named(text: &str) -> Result<KeyName, PageError> {
 }
 
 impl Keys {
+    /// The same, last used at these times.
+    pub(crate) fn used(mut self, at: [Option<Timestamp>; 2]) -> Self {
+        for (row, at) in self.rows.iter_mut().zip(at) {
+            row.used_at = at;
+        }
+        self.tells_use = true;
+        self
+    }
+
     /// The same with another note below.
     pub(crate) fn noting(self, note: &'static str) -> Self {
         Self { note, ..self }

@@ -32,6 +32,7 @@ mod subscription_list;
 mod system;
 mod system_topics;
 mod theme;
+mod topic;
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -39,11 +39,15 @@ impl Broker {
             }
         }
         self.store_rejections().await;
+        if let Err(error) = self.store_key_uses().await {
+            tracing::warn!(%error, "the last uses of access keys could not be stored");
+        }
     }
 
     /// One sweep of the store. Simulations call it themselves.
     pub async fn sweep(&self) -> Result<(), StoreError> {
         let now = self.clock().now();
+        self.store_key_uses().await?;
         self.end_pending_of_deleted().await?;
         self.end_exhausted().await?;
         self.store().accounts.delete_expired_sessions(now).await?;

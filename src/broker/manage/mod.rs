@@ -3,6 +3,7 @@
 //! Every change goes to the store first and then replaces the registry's snapshot, one at a time.
 
 pub(super) mod inspectors;
+pub(super) mod key_uses;
 pub(super) mod namespaces;
 pub(super) mod signing;
 pub(super) mod try_filter;
@@ -13,7 +14,7 @@ use std::sync::Arc;
 use crate::base::Timestamp;
 use crate::broker::Broker;
 use crate::broker::publish::Arrival;
-use crate::model::access::{AccessKeys, KeyName};
+use crate::model::access::{AccessKeys, KeyName, KeyOwner, KeyRef};
 use crate::model::audit::{AuditAction, AuditEntry, Caller, SecretKind, Target};
 use crate::model::destination::DeliveryMode;
 use crate::model::limits::{NAMESPACES_MAX, SUBSCRIPTIONS_PER_TOPIC_MAX};
@@ -219,13 +220,17 @@ impl Broker {
         let _one_at_a_time = self.shared.managing.lock().await;
         let entry = self.topic(name)?;
         let keys = own_keys(&entry.topic)?.regenerated(key, self.entropy());
+        let owner = KeyOwner::Topic(entry.topic.id);
+        let of = KeyRef { owner, key };
         let change = RegistryChange::ChangeKeys {
             id: entry.topic.id,
             keys: keys.clone(),
+            renewed: key,
         };
         let action = AuditAction::RegenerateKey { key };
         let entry = by.did(action, Target::topic(&entry.topic.name));
         self.save(change, Some(entry)).await?;
+        self.shared.key_uses.forget(of);
         Ok(keys)
     }
 

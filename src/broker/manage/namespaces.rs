@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::broker::Broker;
 use crate::broker::manage::{ManageError, check_mode, is_same_receiver};
-use crate::model::access::{AccessKeys, KeyName};
+use crate::model::access::{AccessKeys, KeyName, KeyOwner, KeyRef};
 use crate::model::audit::{AuditAction, Caller, SecretKind, TargetKind};
 use crate::model::destination::Destination;
 use crate::model::limits::NAMESPACES_MAX;
@@ -100,11 +100,14 @@ impl Broker {
         let entry = self.namespace(name)?;
         let keys = entry.namespace.keys.regenerated(key, self.entropy());
         let id = entry.namespace.id;
-        let change = NamespaceChange::ChangeKeys { id, keys };
+        let renewed = key;
+        let change = NamespaceChange::ChangeKeys { id, keys, renewed };
         let target = TargetKind::Namespace.named(&entry.namespace.name);
         let audit = by.did(AuditAction::RegenerateKey { key }, target);
         self.save(RegistryChange::Namespace(change), Some(audit))
             .await?;
+        let owner = KeyOwner::Namespace(id);
+        self.shared.key_uses.forget(KeyRef { owner, key });
         self.namespace(name)
     }
 

@@ -6,7 +6,7 @@ use rusqlite::{Connection, params};
 use zeroize::Zeroizing;
 
 use crate::base::Timestamp;
-use crate::model::access::AccessKeys;
+use crate::model::access::{AccessKeys, KeyName, KeyOwner, KeyRef};
 use crate::model::name::{SubscriptionName, TopicName};
 use crate::model::namespace::NamespaceId;
 use crate::model::registry::{Registry, ResourceScope};
@@ -18,6 +18,7 @@ use crate::store::engine::encryption::{
     Encryption, SUBSCRIPTION_DEFINITION, TOPIC_KEY1, TOPIC_KEY2, VALIDATION_CODE,
 };
 use crate::store::error::StoreError;
+use crate::store::key_uses;
 use crate::store::row;
 use crate::store::sql::Sql;
 use crate::wire::resource;
@@ -41,6 +42,7 @@ pub enum RegistryChange {
     ChangeKeys {
         id: TopicId,
         keys: AccessKeys,
+        renewed: KeyName,
     },
     /// Deletes its event subscriptions too.
     DeleteTopic {
@@ -130,7 +132,15 @@ pub(super) fn save(
             )?;
             registry.put_topic(topic(tx, encryption, id)?);
         }
-        RegistryChange::ChangeKeys { id, keys } => {
+        RegistryChange::ChangeKeys { id, keys, renewed } => {
+            let owner = KeyOwner::Topic(id);
+            key_uses::forget(
+                tx,
+                KeyRef {
+                    owner,
+                    key: renewed,
+                },
+            )?;
             save_keys(tx, encryption, id, &keys, now)?;
             registry.put_topic(topic(tx, encryption, id)?);
         }

@@ -3,13 +3,14 @@
 use rusqlite::{Connection, params};
 
 use crate::base::Timestamp;
-use crate::model::access::AccessKeys;
+use crate::model::access::{AccessKeys, KeyName, KeyOwner, KeyRef};
 use crate::model::name::NamespaceName;
 use crate::model::namespace::{NamespaceDefinition, NamespaceId};
 use crate::model::registry::Registry;
 use crate::model::subscription::OnDelete;
 use crate::store::engine::encryption::{Encryption, NAMESPACE_KEY1, NAMESPACE_KEY2};
 use crate::store::error::StoreError;
+use crate::store::key_uses;
 use crate::store::row;
 use crate::store::sql::Sql;
 use crate::wire::resource;
@@ -29,12 +30,10 @@ pub enum NamespaceChange {
     ChangeKeys {
         id: NamespaceId,
         keys: AccessKeys,
+        renewed: KeyName,
     },
     /// Deletes its topics and their event subscriptions too.
-    Delete {
-        id: NamespaceId,
-        pending: OnDelete,
-    },
+    Delete { id: NamespaceId, pending: OnDelete },
 }
 
 /// See `catalog::save`.
@@ -68,7 +67,15 @@ pub(super) fn save(
             )?;
             id
         }
-        NamespaceChange::ChangeKeys { id, keys } => {
+        NamespaceChange::ChangeKeys { id, keys, renewed } => {
+            let owner = KeyOwner::Namespace(id);
+            key_uses::forget(
+                tx,
+                KeyRef {
+                    owner,
+                    key: renewed,
+                },
+            )?;
             save_keys(tx, encryption, id, &keys, now)?;
             id
         }

@@ -4,6 +4,7 @@ mod attempts;
 pub(super) mod dead_letter_filter;
 mod dead_letters;
 pub(super) mod event_filter;
+mod event_types;
 mod events;
 mod last_day;
 mod lineage;
@@ -13,6 +14,7 @@ use std::time::Duration;
 
 pub use attempts::RecentAttempt;
 pub use dead_letters::{DeadLetterGroup, DeadLetterQuery, Group, GroupBy, Groups, NUMBERS_MAX};
+pub use event_types::RecentTypes;
 pub use events::{EventQuery, EventRow, EventSearch, SearchProgress};
 pub use last_day::{HOURS, SubscriptionDay, TopicDay};
 pub use lineage::{LINEAGE_MAX, Lineage, LineageRow};

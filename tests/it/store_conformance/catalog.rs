@@ -1,5 +1,6 @@
 //! Namespaces, topics and event subscriptions.
 
+use everpost::model::access::KeyName;
 use everpost::model::name::NamespaceName;
 use everpost::model::namespace::NamespaceId;
 use everpost::model::subscription::SubscriptionDefinition;
@@ -18,7 +19,9 @@ fn contents(registry: &Registry) -> String {
         assert!(Arc::ptr_eq(found, topic));
     });
     let shown = |keys: &AccessKeys| format!("{} {}", keys.key1.reveal(), keys.key2.reveal());
-    let keys = topics.iter().flat_map(|topic| topic.access_keys());
+    let keys = topics
+        .iter()
+        .flat_map(|topic| topic.access_keys().map(|(_, keys)| keys));
     let keys: Vec<String> = keys.map(shown).collect();
     format!("{} {namespaces:?} {topics:?} {keys:?}", by_id.count())
 }
@@ -70,6 +73,7 @@ pub(super) async fn the_catalog_after_a_change_is_what_is_stored(f: Fixture) {
         RegistryChange::Namespace(NamespaceChange::ChangeKeys {
             id: namespace,
             keys: keys(4),
+            renewed: KeyName::Key1,
         }),
         RegistryChange::ChangeTopic {
             id: f.topic,
@@ -78,6 +82,7 @@ pub(super) async fn the_catalog_after_a_change_is_what_is_stored(f: Fixture) {
         RegistryChange::ChangeKeys {
             id: f.topic,
             keys: keys(5),
+            renewed: KeyName::Key2,
         },
         add_subscription(&f, &before, "third"),
         RegistryChange::ChangeSubscription {

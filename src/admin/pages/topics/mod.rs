@@ -29,6 +29,7 @@ use crate::admin::forms::field::Field;
 use crate::admin::forms::form::Form;
 use crate::admin::frame::Frame;
 use crate::admin::lists::filter::whole_topic;
+use crate::admin::lists::link;
 use crate::admin::lists::list::List;
 use crate::admin::lists::recipe::Recipe;
 use crate::admin::pages::events::{EventTable, events_of};
@@ -43,10 +44,11 @@ use crate::admin::site::Site;
 use crate::admin::widgets::figure::Figure;
 use crate::admin::widgets::{Badge, Icon, Time, Tone, filters, print};
 use crate::base::Timestamp;
-use crate::model::access::KeyName;
+use crate::model::access::{KeyName, KeyOwner};
 use crate::model::event_filter::EventFilter;
 use crate::model::registry::TopicEntry;
-use crate::store::views::{EventQuery, TrafficOf, TrafficQuery};
+use crate::store::StoreError;
+use crate::store::views::{EventQuery, RecentTypes, TrafficOf, TrafficQuery};
 
 /// Events shown on the page of their topic.
 const EVENTS_SHOWN: usize = 10;
@@ -117,6 +119,7 @@ struct TopicPage {
     figures: Vec<Figure>,
     traffic: Traffic,
     subscriptions: SubscriptionTable,
+    types: RecentTypes,
     events: EventTable,
     rejected_events: String,
     events_href: String,
@@ -151,10 +154,21 @@ struct Publishing {
 }
 
 impl Publishing {
-    fn new(site: &Site, visitor: &Visitor, topic: &TopicEntry, shown: Shown) -> Option<Self> {
-        let keys = topic.topic.keys.as_ref()?;
+    async fn read(
+        site: &Site,
+        visitor: &Visitor,
+        topic: &TopicEntry,
+        shown: Shown,
+    ) -> Result<Option<Self>, StoreError> {
+        let Some(keys) = &topic.topic.keys else {
+            return Ok(None);
+        };
+        let used = site
+            .broker
+            .key_uses(KeyOwner::Topic(topic.topic.id))
+            .await?;
         let page = topic_page(topic.topic.name.as_str());
-        Some(Self {
+        Ok(Some(Self {
             url: site.publish_url(topic),
             accepts: match topic.topic.definition.disable_local_auth {
                 false => "Access key or SAS token",
@@ -165,8 +179,16 @@ impl Publishing {
                 topic,
                 shown.has(KeyName::Key1).then(|| keys.key1.reveal()),
             ),
-            keys: Keys::new(visitor, &page, keys, shown),
-        })
+            keys: Keys::new(visitor, &page, keys, shown).used(used),
+        }))
+    }
+}
+
+impl TopicPage {
+    /// Its events of that type.
+    fn events_of_type(&self, event_type: &str) -> String {
+        let of = ("type", event_type.to_owned());
+        format!("{}&{}", self.events_href, &link("", &[of])[1..])
     }
 }
 
@@ -229,7 +251,7 @@ async fn draw_topic(
         schema: table::input_schema(topic),
         mark: built_in(topic),
         namespace: Parent::of(topic),
-        publishing: Publishing::new(site, visitor, topic, shown),
+        publishing: Publishing::read(site, visitor, topic, shown).await?,
         resource_id: topic.resource_id.to_string(),
         created_at: Time::relative(topic.topic.created_at),
         last_event_at: day.last_event_at,
@@ -237,6 +259,7 @@ async fn draw_topic(
         needing_attention: of_it.filter(|(_, state)| state.needs_attention()).count(),
         figures: figures.collect(),
         subscriptions: SubscriptionTable::of_topic(site, visitor, topic).await?,
+        types: site.views.recent_types(topic.topic.id).await?,
         events: EventTable::new(recent.rows, EventTable::none_yet(first_event)),
         rejected_events: rejected_events::of_topic(name.as_str()),
         events_href: events_of(name),
