@@ -68,15 +68,18 @@ const fn range(
 impl Range {
     /// As much of it as there has been since `since`, in finer steps where that is little.
     fn since(self, since: Timestamp, now: Timestamp) -> (Self, i64) {
-        let age_ms = (now.as_ms() - since.as_ms()).max(SHORTEST_MS);
-        let is_enough = |range: &&Self| range.step_ms * range.slots >= age_ms;
+        let since = since.as_ms().min(now.as_ms() - SHORTEST_MS);
+        // Slots begin at full steps, and that of the beginning is one of them.
+        let slots = |range: &Self| {
+            now.as_ms().div_euclid(range.step_ms) - since.div_euclid(range.step_ms) + 1
+        };
+        let is_enough = |range: &&Self| slots(range) <= range.slots;
         let fitting = RANGES.iter().find(is_enough).copied().unwrap_or(self);
         let chosen = match fitting.step_ms < self.step_ms {
             true => fitting,
             false => self,
         };
-        let slots = age_ms / chosen.step_ms + 1;
-        (chosen, slots.min(chosen.slots))
+        (chosen, slots(&chosen).min(chosen.slots))
     }
 
     fn text(&self, at: Timestamp) -> String {
@@ -503,6 +506,10 @@ mod tests {
             let (range, count) = day.since(since, now);
             assert_eq!((range.name, count), (name, slots), "{age_ms}");
         }
+        // The first minute is not over when it is left.
+        let (since, now_later) = (now.as_ms() - 30_000, now.as_ms() + 46 * MINUTE_MS + 10_000);
+        let later = day.since(Timestamp::from_ms(since), Timestamp::from_ms(now_later));
+        assert_eq!((later.0.name, later.1), ("1h", 48));
         let hour = RANGES[0].since(Timestamp::from_ms(now.as_ms() - HOUR_MS * 3), now);
         assert_eq!((hour.0.name, hour.1), ("1h", 60));
     }

@@ -67,3 +67,32 @@ async fn new_ones_are_drawn_over_time_with_a_table_behind() {
     let page = viewer.open(&format!("{LIST}/resubmit?of=1")).await;
     assert_eq!(page.status, StatusCode::FORBIDDEN);
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_page_of_one_shows_its_subscription_and_the_request() {
+    let (_appliance, mut person) = with_dead_letters().await;
+    let page = person.open(&format!("{LIST}/1")).await;
+    page.expect(&[
+        "href=\"/admin/topics/orders/subscriptions/billing\"",
+        "POST https://shop.example/events",
+        "aeg-event-type: Notification",
+        "Example.Created",
+    ]);
+    assert!(!page.body.contains("hush"), "{}", page.body);
+}
+
+/// A page of fifty rows, however many there are.
+#[tokio::test(start_paused = true)]
+async fn fifty_rows_stay_small() {
+    let (appliance, mut person) = with_subscription().await;
+    for _ in 0..60 {
+        publish(&mut person).await;
+    }
+    let dead = "UPDATE delivery SET state = 'DeadLettered', ended_at = 1, \
+         dead_letter_reason = 'UndeliverableDueToHttpUnauthorized', last_status = 401";
+    assert_eq!(appliance.database.damage(dead), 60);
+    for list in ["/admin/events", "/admin/activity", LIST] {
+        let page = person.open(list).await;
+        assert!(page.body.len() <= 60 * 1_024, "{list}: {}", page.body.len());
+    }
+}

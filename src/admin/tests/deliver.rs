@@ -130,7 +130,7 @@ async fn a_rejected_event_is_a_dead_letter_and_can_be_resubmitted() {
         ("subject=nowhere", false),
     ] {
         let page = person.open(&format!("/admin/dead-letters?{filter}")).await;
-        let found = page.body.contains("Resubmit delivery 1");
+        let found = page.body.contains("Select dead letter 1");
         assert_eq!(found, finds, "{filter}");
         page.expect(&["everpost dead-letters list --"]);
     }

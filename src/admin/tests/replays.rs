@@ -227,14 +227,14 @@ async fn dead_letters_are_put_together_by_what_they_have_in_common() {
         page.expect(&[head, row]);
     }
     let day = "/admin/dead-letters?from=2027-01-15T00:00:00.000Z&to=2027-01-16T00:00:00.000Z";
-    person.open(day).await.expect(&["Resubmit delivery 1"]);
+    person.open(day).await.expect(&["Select dead letter 1"]);
     let before = "/admin/dead-letters?to=2027-01-15T00:00";
     person
         .open(before)
         .await
         .expect(&["No dead letters match this filter."]);
     let status = "/admin/dead-letters?status=400";
-    person.open(status).await.expect(&["Resubmit delivery 2"]);
+    person.open(status).await.expect(&["Select dead letter 2"]);
     let other = "/admin/dead-letters?status=401";
     person
         .open(other)

@@ -6,6 +6,7 @@ mod bulk;
 mod edit;
 mod groups;
 mod list;
+mod request;
 
 use std::sync::Arc;
 
@@ -21,10 +22,11 @@ use crate::admin::bare::draw;
 use crate::admin::error::{PageError, PageResult};
 use crate::admin::frame::Frame;
 use crate::admin::lists::recipe::Recipe;
+use crate::admin::pages::dead_letters::request::RequestPanel;
 use crate::admin::pages::delivery::{self, DeliveryCard};
 use crate::admin::pages::events::DataPanel;
 use crate::admin::pages::lineage::Resubmitted;
-use crate::admin::paths::{dead_letter_page, event_page, topic_page};
+use crate::admin::paths::{dead_letter_page, event_page, subscription_page, topic_page};
 use crate::admin::security::session::Visitor;
 use crate::admin::site::Site;
 use crate::admin::site::delivery_id;
@@ -51,6 +53,10 @@ struct DeadLetterPage {
     published_at: Time,
     /// `None` if the event is gone, or cannot be read.
     data: Option<DataPanel>,
+    /// Of the subscription, with its page; `None` once that is deleted.
+    subscription_href: Option<String>,
+    subscription: String,
+    request: Option<RequestPanel>,
     /// Where its record is in storage; empty if it is in none.
     blob: String,
     /// Why it cannot be resubmitted; empty when it can, or has been.
@@ -76,8 +82,8 @@ pub(crate) async fn show(
     let row = &delivery.row;
     let id = row.id;
     let mut obstacle = obstacle(row, &registry);
-    let data = match site.views.event(row.event).await {
-        Ok(event) => event.map(|event| DataPanel::new(&visitor, &event.stored, false)),
+    let event = match site.views.event(row.event).await {
+        Ok(event) => event.map(|event| event.stored),
         // That may be why it was given up, which the page is there to tell.
         Err(StoreError::Unreadable(_)) => {
             obstacle = DAMAGED.to_owned();
@@ -85,6 +91,12 @@ pub(crate) async fn show(
         }
         Err(error) => return Err(error.into()),
     };
+    let data = event
+        .as_ref()
+        .map(|event| DataPanel::new(&visitor, event, false));
+    let request = event
+        .as_ref()
+        .and_then(|event| RequestPanel::new(&site, &visitor, row, event));
     let topic = registry.subscription(row.subscription_id);
     Ok(draw(&DeadLetterPage {
         frame: Frame::new(&visitor, format!("Dead letter {id}")),
@@ -95,6 +107,9 @@ pub(crate) async fn show(
         subject: print::visible(row.subject.as_deref().unwrap_or_default()),
         event_href: event_page(row.event),
         topic_href: topic.map(|_| topic_page(&row.topic)),
+        subscription_href: topic.map(|_| subscription_page(&row.topic, &row.subscription)),
+        subscription: row.subscription.clone(),
+        request,
         topic: row.topic.clone(),
         data,
         published_at: Time::relative(row.published_at),
