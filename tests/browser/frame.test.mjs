@@ -142,7 +142,7 @@ test("the navigation of a laptop stands beside the page", async () => {
 test("groups and list of dead letters begin on the first screen of a laptop", async () => {
   const ann = await arrive(LAPTOP);
   await ann.page.goto("/admin/dead-letters");
-  await ann.sees("By subscription and reason", "3 more groups");
+  await ann.sees("By reason", "3 more groups");
   const row = ann.page.getByRole("rowheader").filter({ has: ann.page.getByRole("link") }).first();
   const { y, height } = await row.boundingBox();
   assert.ok(y + height <= 800, `the first dead letter ends at ${y + height} px`);
@@ -156,6 +156,81 @@ test("rows are named by what they are about and lead there", async () => {
   const first = ann.page.getByRole("rowheader").first();
   await first.getByRole("link", { name: "Order.Paid", exact: true }).click();
   await ann.page.waitForURL(/\/admin\/events\/\d+$/);
+  await ann.leave();
+});
+
+for (const javaScriptEnabled of [true, false]) {
+  const how = javaScriptEnabled ? "with JavaScript" : "without JavaScript";
+
+  test(`dead letters are selected and resubmitted together, ${how}`, async () => {
+    const name = javaScriptEnabled ? "billing-0" : "billing-1"; // other tests resubmit the newest
+    const ann = await arrive({ ...LAPTOP, javaScriptEnabled });
+    await ann.page.goto(`/admin/dead-letters?of=orders/${name}`);
+    const boxes = ann.page.getByRole("checkbox", { name: /^Select dead letter/ });
+    const all = await boxes.count();
+    const bar = ann.page.getByRole("group", { name: "Selected" });
+    assert.equal(await bar.isVisible(), false, "nothing is selected");
+    await boxes.first().check();
+    await bar.getByRole("link", { name: `Resubmit all ${all} that match…` }).waitFor();
+    await bar.getByRole("button").click();
+    await ann.isOn("Resubmit 1 dead letter?");
+    await ann.press("Resubmit");
+    await ann.isTold("Resubmit: 1 dead letter.");
+    await ann.page.goto(`/admin/dead-letters?of=orders/${name}`);
+    assert.equal(await boxes.count(), all - 1);
+    await ann.leave();
+  });
+
+  test(`an event is found from every page, ${how}`, async () => {
+    const ann = await arrive({ ...LAPTOP, javaScriptEnabled });
+    for (const path of ["/admin/settings", "/admin/dead-letters", "/admin/account"]) {
+      await ann.page.goto(path);
+      const search = ann.page.getByRole("searchbox", { name: /^Find an event/ });
+      await search.fill("/orders/7");
+      await search.press("Enter");
+      await ann.page.waitForURL(/\/admin\/events\?text=/);
+      await ann.page.getByRole("rowheader").first().waitFor();
+    }
+    await ann.leave();
+  });
+
+  test(`what somebody did is told with what it changed, ${how}`, async () => {
+    const ann = await arrive({ ...LAPTOP, javaScriptEnabled });
+    await ann.page.goto("/admin/activity?targetKind=EventSubscription&target=orders/billing-1");
+    const entry = ann.page.getByRole("listitem").filter({ hasText: "created event subscription billing-1" });
+    await entry.getByText("Changes", { exact: true }).click();
+    await entry.locator(".changes").waitFor();
+    await entry.getByRole("link", { name: /billing-1/ }).click();
+    await ann.isOn("billing-1");
+    await ann.leave();
+  });
+
+  test(`settings that were changed are shown alone, ${how}`, async () => {
+    const ann = await arrive({ ...LAPTOP, javaScriptEnabled });
+    await ann.page.goto("/admin/settings");
+    const all = await ann.page.locator("[id^=setting-] > summary").count();
+    const shown = ann.page.getByRole("navigation", { name: "Settings shown" });
+    await shown.getByRole("link").last().click();
+    await ann.page.waitForURL(/show=changed/);
+    const changed = ann.page.locator("[id^=setting-] > summary");
+    assert.ok((await changed.count()) < all);
+    await ann.page.locator("#setting-listen > summary").click();
+    await ann.page.locator("#setting-listen").getByText("EVERPOST_LISTEN").waitFor();
+    await ann.leave();
+  });
+}
+
+test("a topic tells the types of its events and when its keys were used", async () => {
+  const ann = await arrive(LAPTOP);
+  await ann.page.goto("/admin/topics/orders");
+  const types = ann.page.getByRole("region", { name: "Event types" });
+  await types.getByRole("link", { name: "Order.Paid" }).click();
+  await ann.page.waitForURL(/type=Order\.Paid/);
+  await ann.page.goto("/admin/topics/orders");
+  const key1 = ann.page.getByRole("row").filter({ hasText: "key1" });
+  assert.equal(await key1.locator("time").count(), 1, "it was published with");
+  const key2 = ann.page.getByRole("row").filter({ hasText: "key2" });
+  assert.equal(await key2.locator("time").count(), 0);
   await ann.leave();
 });
 

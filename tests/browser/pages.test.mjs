@@ -69,6 +69,7 @@ const PAGES = [
   ["/rejected-events", "/admin/rejected-events"],
   ["/rejected-events/{id}", "/admin/rejected-events/2"],
   ["/dead-letters", "/admin/dead-letters"],
+  ["/dead-letters/resubmit", `/admin/dead-letters/resubmit?of=${REJECTED.split("/").pop()}`],
   ["/dead-letters/resubmit-all", "/admin/dead-letters/resubmit-all"],
   ["/dead-letters/purge", "/admin/dead-letters/purge"],
   ["/dead-letters/{id}", REJECTED],
@@ -131,6 +132,7 @@ const NO_PAGES = [
   "/events/export",
   "/events/{key}/data",
   "/dead-letters/export",
+  "/activity/export",
   "/system/support-bundle",
   "/api/openapi.json",
   "/live",
@@ -188,6 +190,10 @@ const STATES = [
   ["events older", "/admin/events?before=40&of=orders"],
   ["dead letters by event type", "/admin/dead-letters?group=type"],
   ["dead letters of nothing", "/admin/dead-letters?of=orders/billing"],
+  ["changes", "/admin/activity", (ann) => ann.page.getByText("Changes", { exact: true }).first().click()],
+  ["settings that were changed", "/admin/settings?show=changed",
+    (ann) => ann.page.locator("#setting-listen > summary").click()],
+  ["log of warnings", "/admin/system?log=warnings"],
   ["commands", REJECTED, (ann) => ann.page.getByText("Same on the command line").click()],
   ["inspector that nothing has come to", "/admin/inspectors/idle"],
   ["inspector form refused", "/admin/new-inspector", refuse("Name", "two words", "Create inspector")],
@@ -296,7 +302,7 @@ function refuse(label, text, button) {
 function tryUrl(url) {
   return async (ann) => {
     await ann.type("URL to test", url);
-    await ann.press("Try it");
+    await ann.press("Check URL");
     await ann.sees(url.split("/").slice(0, 3).join("/"));
   };
 }
@@ -305,6 +311,8 @@ function tryUrl(url) {
 function tryWayOut(url) {
   return async (ann) => {
     const tried = url ?? `${appliance.url}/healthz`;
+    const fold = ann.page.locator("#connectivity");
+    if (!(await fold.evaluate((it) => it.open))) await fold.locator("summary").click();
     await ann.type("URL to test", tried);
     await ann.press("Test connection");
     await ann.sees(new URL(tried).origin);

@@ -129,6 +129,18 @@ impl Sent {
     fn is_delivered(&self) -> bool {
         self.state == Some(DeliveryState::Delivered)
     }
+
+    /// Whether the answers of the inspector still decide about it.
+    fn is_pending(&self) -> bool {
+        self.state == Some(DeliveryState::Pending)
+    }
+}
+
+impl FirstEventPage {
+    /// Whether the event that fails twice would fail for good if the inspector answered otherwise now.
+    fn must_wait(&self) -> bool {
+        self.failed.as_ref().is_some_and(Sent::is_pending)
+    }
 }
 
 /// The guide, as far as it has come.

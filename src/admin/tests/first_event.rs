@@ -51,7 +51,11 @@ async fn the_guide_leads_from_nothing_to_a_resubmission() {
     let path = page.path;
     wait_for(&mut person, &path, "1 attempt of 30")
         .await
-        .expect(&["Attempt 2 in ", "Retry now"]);
+        .expect(&[
+            "Attempt 2 in ",
+            "Retry now",
+            "The event of step 3 is still to arrive",
+        ]);
     for attempts in [
         "2 attempts of 30",
         "After two failures it has been delivered",
