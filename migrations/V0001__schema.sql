@@ -130,7 +130,7 @@ CREATE TABLE delivery (
     receiver_reason      TEXT,             -- given by the receiver that dead-lettered it itself
     receiver_description TEXT,             -- likewise
     receiver_properties  TEXT,             -- likewise; JSON: [[name, value], ...]
-    event_type           TEXT,             -- copied from its event by the trigger below
+    event_type           TEXT,             -- copied from its event
     event_source         TEXT,             -- likewise; the topic's name where the event has no source
     event_subject        TEXT,             -- likewise
     blob_id              INTEGER,          -- the dead-letter blob that it is exported in
@@ -165,17 +165,6 @@ CREATE INDEX delivery_event ON delivery (event_id);
 CREATE UNIQUE INDEX delivery_lock ON delivery (lock_token) WHERE lock_token IS NOT NULL;
 -- What does this blob hold?
 CREATE INDEX delivery_blob ON delivery (blob_id) WHERE blob_id IS NOT NULL;
-
--- Copies from the event what dead letters are searched and grouped by, since reading each event costs a page
--- of the file. A trigger, so that no way of dead-lettering a delivery can forget it.
-CREATE TRIGGER delivery_dead_lettered AFTER UPDATE OF state ON delivery
-WHEN new.state = 'DeadLettered' AND old.state <> 'DeadLettered'
-BEGIN
-    UPDATE delivery SET (event_type, event_source, event_subject) =
-        (SELECT event.event_type, coalesce(event.source, topic.name), event.subject
-         FROM event LEFT JOIN topic ON topic.id = event.topic_id WHERE event.id = new.event_id)
-    WHERE id = new.id;
-END;
 
 CREATE TABLE delivery_attempt (
     delivery_id      INTEGER NOT NULL,

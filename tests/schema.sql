@@ -50,7 +50,6 @@ CREATE TABLE topic ( id INTEGER PRIMARY KEY AUTOINCREMENT, namespace_id INTEGER 
 CREATE TABLE topic_rollup ( topic_id INTEGER NOT NULL, start_at INTEGER NOT NULL, published INTEGER NOT NULL, unmatched INTEGER NOT NULL, data_bytes INTEGER NOT NULL, PRIMARY KEY (topic_id, start_at) ) STRICT, WITHOUT ROWID;
 CREATE TABLE user ( id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE COLLATE NOCASE, password_hash TEXT NOT NULL, role TEXT NOT NULL CHECK (role IN ('viewer', 'operator', 'admin')), created_at INTEGER NOT NULL, disabled_at INTEGER, signed_in_at INTEGER, link_hash TEXT, link_expires_at INTEGER, totp TEXT, totp_step INTEGER, time_zone TEXT ) STRICT;
 CREATE TRIGGER audit_unchanged BEFORE UPDATE ON audit BEGIN SELECT RAISE(ABORT, 'the audit log is not changed'); END;
-CREATE TRIGGER delivery_dead_lettered AFTER UPDATE OF state ON delivery WHEN new.state = 'DeadLettered' AND old.state <> 'DeadLettered' BEGIN UPDATE delivery SET (event_type, event_source, event_subject) = (SELECT event.event_type, coalesce(event.source, topic.name), event.subject FROM event LEFT JOIN topic ON topic.id = event.topic_id WHERE event.id = new.event_id) WHERE id = new.id; END;
 CREATE UNIQUE INDEX dead_letter_blob_pending ON dead_letter_blob (subscription_id) WHERE stored_at IS NULL;
 CREATE UNIQUE INDEX delivery_lock ON delivery (lock_token) WHERE lock_token IS NOT NULL;
 CREATE UNIQUE INDEX event_subscription_name ON event_subscription (topic_id, name) WHERE deleted_at IS NULL;

@@ -4,21 +4,31 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
-use reqwest::{Certificate, Client, ClientBuilder, Identity, redirect, retry};
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper_util::client::legacy;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use rustls::ClientConfig;
+use rustls::crypto::aws_lc_rs;
+use rustls::pki_types::pem::{self, PemObject};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls_platform_verifier::Verifier;
 
-use crate::model::credentials::TlsMaterial;
-use crate::model::limits::{IN_FLIGHT_PER_SUBSCRIPTION, TLS_CLIENTS_MAX};
+use crate::model::credentials::{ClientCertificate, TlsMaterial};
+use crate::model::limits::{IN_FLIGHT_MAX, TLS_CLIENTS_MAX};
 use crate::outbound::connect_watch::ConnectWatch;
-use crate::outbound::resolver::{Guard, LOOKUP_DEADLINE};
-use crate::outbound::transport::{
-    CONNECT_DEADLINE, HEADER_BLOCK_MAX, IDLE_KEPT, NetworkError, USER_AGENT, innermost,
-};
+use crate::outbound::connector::Connector;
+use crate::outbound::resolver::Guard;
+use crate::outbound::transport::{HEADER_BLOCK_MAX, IDLE_KEPT, NetworkError, innermost};
+
+/// Makes requests over pooled connections. Cheap to clone.
+pub(super) type Client = legacy::Client<Connector, Full<Bytes>>;
 
 /// The clients of one network.
 pub(super) struct Clients {
     guard: Guard,
     /// Trusted besides the system's.
-    authorities: Vec<Certificate>,
+    authorities: Vec<CertificateDer<'static>>,
     shared: Client,
     own: Mutex<OwnClients>,
 }
@@ -36,9 +46,12 @@ struct Used {
 }
 
 impl Clients {
-    pub(super) fn new(guard: Guard, authorities: Vec<Certificate>) -> Result<Self, NetworkError> {
+    pub(super) fn new(
+        guard: Guard,
+        authorities: Vec<CertificateDer<'static>>,
+    ) -> Result<Self, NetworkError> {
         Ok(Self {
-            shared: build(builder(guard.clone(), authorities.clone(), None))?,
+            shared: client(guard.clone(), ConnectWatch::default(), &authorities, None)?,
             guard,
             authorities,
             own: Mutex::default(),
@@ -62,8 +75,7 @@ impl Clients {
 
     /// A new client, which must connect; `watch` measures how long that takes.
     pub(super) fn fresh(&self, watch: ConnectWatch) -> Result<Client, NetworkError> {
-        let builder = builder(self.guard.clone(), self.authorities.clone(), None);
-        build(builder.connector_layer(watch))
+        client(self.guard.clone(), watch, &self.authorities, None)
     }
 
     fn make(&self, material: &TlsMaterial) -> Result<Client, NetworkError> {
@@ -71,14 +83,11 @@ impl Clients {
         if let Some(text) = &material.authorities {
             authorities.extend(read_authorities(text.as_bytes())?);
         }
-        let identity = material.client_certificate.as_ref().map(|certificate| {
-            let (chain, key) = (&certificate.certificate, certificate.key.reveal());
-            let both = zeroize::Zeroizing::new(format!("{chain}\n{key}"));
-            Identity::from_pem(both.as_bytes())
-        });
+        let identity = material.client_certificate.as_ref().map(Identity::read);
         let identity = identity.transpose();
         let identity = identity.map_err(|error| NetworkError::Client(innermost(&error)))?;
-        build(builder(self.guard.clone(), authorities, identity))
+        let watch = ConnectWatch::default();
+        client(self.guard.clone(), watch, &authorities, identity)
     }
 }
 
@@ -102,44 +111,65 @@ impl OwnClients {
     }
 }
 
-fn builder(
+fn client(
     guard: Guard,
-    authorities: Vec<Certificate>,
+    watch: ConnectWatch,
+    authorities: &[CertificateDer<'static>],
     identity: Option<Identity>,
-) -> ClientBuilder {
-    let builder = Client::builder()
-        .dns_resolver(guard)
-        .redirect(redirect::Policy::none())
-        .retry(retry::never())
-        .no_proxy()
-        .referer(false)
-        .user_agent(USER_AGENT)
-        .tls_certs_merge(authorities)
-        // The client's timer includes the look-up.
-        .connect_timeout(LOOKUP_DEADLINE + CONNECT_DEADLINE)
-        .tcp_nodelay(true)
+) -> Result<Client, NetworkError> {
+    let tls =
+        tls(authorities, identity).map_err(|error| NetworkError::Client(innermost(&error)))?;
+    let client = legacy::Client::builder(TokioExecutor::new())
+        .timer(TokioTimer::new())
+        .pool_timer(TokioTimer::new())
         .pool_idle_timeout(IDLE_KEPT)
-        .pool_max_idle_per_host(IN_FLIGHT_PER_SUBSCRIPTION)
-        .http2_max_header_list_size(HEADER_BLOCK_MAX);
+        .pool_max_idle_per_host(IN_FLIGHT_MAX)
+        .http2_max_header_list_size(HEADER_BLOCK_MAX)
+        .build(Connector::new(guard, tls, watch));
+    Ok(client)
+}
+
+/// Trusts the system's authorities and these.
+fn tls(
+    authorities: &[CertificateDer<'static>],
+    identity: Option<Identity>,
+) -> Result<ClientConfig, rustls::Error> {
+    let provider = Arc::new(aws_lc_rs::default_provider());
+    let trusted = Verifier::new_with_extra_roots(authorities.to_vec(), Arc::clone(&provider))?;
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()?
+        .dangerous() // no more than the verifier is
+        .with_custom_certificate_verifier(Arc::new(trusted));
     match identity {
-        Some(identity) => builder.identity(identity),
-        None => builder,
+        Some(Identity { chain, key }) => config.with_client_auth_cert(chain, key),
+        None => Ok(config.with_no_client_auth()),
     }
 }
 
-fn build(builder: ClientBuilder) -> Result<Client, NetworkError> {
-    let built = builder.build();
-    built.map_err(|error| NetworkError::Client(innermost(&error)))
-}
-
 /// The certificates of a PEM bundle, which may be empty.
-pub(super) fn read_authorities(pem: &[u8]) -> Result<Vec<Certificate>, NetworkError> {
-    let found = Certificate::from_pem_bundle(pem)
-        .map_err(|error| NetworkError::Authorities(innermost(&error)))?;
+pub(super) fn read_authorities(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, NetworkError> {
+    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
+    let found = found.map_err(|error| NetworkError::Authorities(innermost(&error)))?;
     if found.is_empty() && !pem.is_empty() {
         return Err(NetworkError::Authorities("there is none in it".to_owned()));
     }
     Ok(found)
+}
+
+/// A client certificate with its chain, and its key.
+struct Identity {
+    chain: Vec<CertificateDer<'static>>,
+    key: PrivateKeyDer<'static>,
+}
+
+impl Identity {
+    fn read(certificate: &ClientCertificate) -> Result<Self, pem::Error> {
+        let chain = CertificateDer::pem_slice_iter(certificate.certificate.as_bytes());
+        Ok(Self {
+            chain: chain.collect::<Result<_, _>>()?,
+            key: PrivateKeyDer::from_pem_slice(certificate.key.reveal().as_bytes())?,
+        })
+    }
 }
 
 #[cfg(test)]
@@ -166,11 +196,16 @@ mod tests {
         })
     }
 
+    fn shared_client() -> Client {
+        let guard = Guard::new(EgressPolicy::default(), Clock::system(), system_lookup());
+        client(guard, ConnectWatch::default(), &[], None).expect("a client")
+    }
+
     #[test]
     fn the_clients_kept_are_bounded_and_the_busy_ones_stay() {
         let mut own = OwnClients::default();
         let all: Vec<_> = (0..=TLS_CLIENTS_MAX).map(material).collect();
-        let client = Client::new();
+        let client = shared_client();
         for material in &all[..TLS_CLIENTS_MAX] {
             assert!(own.find(material).is_none());
             own.keep(Arc::clone(material), client.clone());

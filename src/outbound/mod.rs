@@ -7,6 +7,7 @@ mod authorize;
 mod clients;
 mod connect_watch;
 pub mod connectivity;
+mod connector;
 pub mod egress;
 pub mod evaluate;
 mod handshake;

@@ -8,10 +8,12 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
-use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use hyper_util::client::legacy::connect::dns::Name;
 use tokio::sync::Semaphore;
+use tower::Service;
 
 use crate::base::{Clock, Timestamp};
 use crate::outbound::egress::{Denied, EgressPolicy};
@@ -174,14 +176,22 @@ impl Guard {
     }
 }
 
-impl Resolve for Guard {
-    fn resolve(&self, name: Name) -> Resolving {
+impl Service<Name> for Guard {
+    type Response = std::vec::IntoIter<SocketAddr>;
+    type Error = ResolveError;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, ResolveError>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), ResolveError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, name: Name) -> Self::Future {
         let guard = self.clone();
         Box::pin(async move {
             let addresses = guard.addresses(name.as_str()).await?;
             // The client replaces the zero by the URL's port.
             let dialled = addresses.into_iter().map(|each| SocketAddr::new(each, 0));
-            Ok(Box::new(dialled) as Addrs)
+            Ok(dialled.collect::<Vec<_>>().into_iter())
         })
     }
 }

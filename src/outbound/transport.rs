@@ -1,4 +1,4 @@
-//! One HTTP request and its response. The only HTTP client of the product, behind the egress policy.
+//! One HTTP request and its response. The only HTTP client of the appliance, behind the egress policy.
 
 use std::error::Error;
 use std::io;
@@ -9,26 +9,29 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use http::{HeaderMap, Method};
+use http::header::ACCEPT;
+use http::{HeaderMap, HeaderValue, Method, Uri};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper_util::client::legacy;
+use hyper_util::client::legacy::connect::HttpInfo;
 use url::Url;
 
 use crate::base::Clock;
 use crate::model::credentials::TlsMaterial;
 use crate::model::limits::{LATE_ANSWER_WINDOW, RESPONSE_READ_MAX};
-use crate::outbound::clients::{Clients, read_authorities};
+use crate::outbound::clients::{Client, Clients, read_authorities};
 use crate::outbound::connect_watch::ConnectWatch;
+use crate::outbound::connector::ConnectTimeout;
 use crate::outbound::egress::{Denied, EgressPolicy};
 use crate::outbound::late_response::{LateResponseSlot, PendingResponse};
-use crate::outbound::resolver::{Guard, LOOKUP_DEADLINE, Lookup, ResolveError, system_lookup};
+use crate::outbound::resolver::{Guard, Lookup, ResolveError, system_lookup};
 
 #[cfg(test)]
 mod tests;
 
 /// The user agent.
 pub(super) const USER_AGENT: &str = concat!("Everpost/", env!("CARGO_PKG_VERSION"));
-
-/// How long TCP and TLS may take to connect, on top of the look-up (docs/security.md B2).
-pub(super) const CONNECT_DEADLINE: Duration = Duration::from_secs(5);
 
 /// How long an idle connection is kept: shorter than receivers keep theirs (Node.js: 5 s), so that a request
 /// hardly ever fails because the connection is being closed.
@@ -195,7 +198,7 @@ pub struct NetworkTransport {
 /// A response whose body is still to be read.
 struct Opened {
     response: TransportResponse,
-    raw: reqwest::Response,
+    raw: Incoming,
 }
 
 /// Options of a [`NetworkTransport`].
@@ -283,15 +286,17 @@ impl NetworkTransport {
 
     async fn open_by(
         &self,
-        client: &reqwest::Client,
+        client: &Client,
         request: TransportRequest,
     ) -> Result<Opened, TransportError> {
         // The client connects to literal addresses without the resolver, hence this check of every request;
         // the one afterwards would only find a bug.
         self.policy.check_url(&request.url)?;
-        let raw = client.execute(prepared(request)).await;
-        let mut raw = raw.map_err(|error| cause(&error))?;
-        let remote_address = raw.remote_addr();
+        let answered = client.request(prepared(request)?).await;
+        let answered = answered.map_err(|error| cause(&error))?;
+        let (head, raw) = answered.into_parts();
+        let connection = head.extensions.get::<HttpInfo>();
+        let remote_address = connection.map(HttpInfo::remote_addr);
         if let Some(address) = remote_address
             && let Err(denied) = self.policy.check_address(address.ip())
         {
@@ -299,8 +304,8 @@ impl NetworkTransport {
             return Err(denied.into());
         }
         let response = TransportResponse {
-            status: raw.status().as_u16(),
-            headers: std::mem::take(raw.headers_mut()),
+            status: head.status.as_u16(),
+            headers: head.headers,
             body: Vec::new(),
             remote_address,
         };
@@ -331,18 +336,27 @@ async fn answer_within(
     Some(opened.read_until(over).await)
 }
 
-fn prepared(request: TransportRequest) -> reqwest::Request {
-    let mut prepared = reqwest::Request::new(request.method, request.url);
+fn prepared(request: TransportRequest) -> Result<http::Request<Full<Bytes>>, TransportError> {
+    let uri = Uri::try_from(request.url.as_str());
+    // A URL that is no URI: its own text would show the query.
+    let uri = uri.map_err(|error| TransportError::Socket(error.to_string()))?;
+    let mut prepared = http::Request::new(Full::new(request.body));
+    *prepared.method_mut() = request.method;
+    *prepared.uri_mut() = uri;
     *prepared.headers_mut() = request.headers;
-    if !request.body.is_empty() {
-        *prepared.body_mut() = Some(request.body.into());
+    for (name, value) in [(ACCEPT, "*/*"), (http::header::USER_AGENT, USER_AGENT)] {
+        let value = HeaderValue::from_static(value);
+        prepared.headers_mut().entry(name).or_insert(value);
     }
-    prepared
+    Ok(prepared)
 }
 
 /// Reads to the end, so that the connection can be reused, but not past the limit.
-async fn read_body(raw: &mut reqwest::Response, body: &mut Vec<u8>) {
-    while let Ok(Some(chunk)) = raw.chunk().await {
+async fn read_body(raw: &mut Incoming, body: &mut Vec<u8>) {
+    while let Some(Ok(frame)) = raw.frame().await {
+        let Ok(chunk) = frame.into_data() else {
+            continue;
+        };
         body.extend_from_slice(&chunk);
         if body.len() > RESPONSE_READ_MAX {
             body.truncate(RESPONSE_READ_MAX);
@@ -352,19 +366,15 @@ async fn read_body(raw: &mut reqwest::Response, body: &mut Vec<u8>) {
 }
 
 /// The meaning of the client's error, from its sources: its own text would show the URL.
-fn cause(error: &reqwest::Error) -> TransportError {
+fn cause(error: &legacy::Error) -> TransportError {
     if let Some(unresolved) = sources(error).find_map(|each| each.downcast_ref::<ResolveError>()) {
         return match unresolved {
             ResolveError::Denied(denied) => TransportError::Denied(denied.clone()),
             ResolveError::Failed(text) => TransportError::Resolution(text.clone()),
         };
     }
-    if error.is_connect() && error.is_timeout() {
-        let waited = (LOOKUP_DEADLINE + CONNECT_DEADLINE).as_secs();
-        return TransportError::Socket(format!("no connection within {waited} s"));
-    }
-    if error.is_timeout() {
-        return TransportError::TimedOut;
+    if let Some(late) = sources(error).find_map(|each| each.downcast_ref::<ConnectTimeout>()) {
+        return TransportError::Socket(late.to_string());
     }
     match sources(error).find_map(innermost_io) {
         Some(failure) if error.is_connect() => connect_failure(failure),

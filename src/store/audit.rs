@@ -9,7 +9,7 @@ use rusqlite::{Connection, Row, params, params_from_iter};
 use crate::base::Timestamp;
 use crate::model::audit::{Actor, AuditEntry, AuditId, AuditRow, Caller, Target};
 use crate::model::limits::{AUDIT_LIFE, AUDIT_ROWS_MAX};
-use crate::store::engine::db::Db;
+use crate::store::engine::db::{Db, WriteTx};
 use crate::store::error::{ChangeError, StoreError};
 use crate::store::row::unreadable;
 use crate::store::views::{PAGE_ROWS_MAX, Page, Views};
@@ -55,7 +55,7 @@ impl Db {
     where
         T: Send + 'static,
         E: ChangeError,
-        F: FnOnce(&Connection) -> Result<(T, Option<AuditEntry>), E> + Send + 'static,
+        F: FnOnce(&WriteTx) -> Result<(T, Option<AuditEntry>), E> + Send + 'static,
     {
         let (value, entry) = self
             .write(move |tx| {

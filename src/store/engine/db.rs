@@ -10,6 +10,8 @@
 //! A change does no I/O of its own and hashes no payloads: it only writes what was prepared before, because
 //! all others wait behind it.
 
+use std::cell::{RefCell, RefMut};
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -28,7 +30,8 @@ use crate::store::engine::queue::{self, Lane, queue};
 use crate::store::engine::upkeep::EngineStatus;
 use crate::store::engine::write_times::{Longest, WriteTimes};
 use crate::store::error::{ChangeError, StoreError};
-use crate::store::ledger::counters::Counters;
+use crate::store::ledger::counters::Counts;
+use crate::store::sql::Sql;
 use crate::store::views::event_filter::add_functions;
 
 /// Rows in one commit, and how long a group may run before it is committed: both bound how long the first
@@ -73,7 +76,7 @@ const PRAGMAS: &str = "
 /// Prepared statements kept per connection: more than there are.
 const STATEMENTS_CACHED: usize = 128;
 
-type Change = Box<dyn FnOnce(&mut Group<'_>) -> Ran + Send>;
+type Change = Box<dyn FnOnce(&WriteTx) -> Ran + Send>;
 type Query = Box<dyn FnOnce(&mut Reader) + Send>;
 
 /// A change that has run: how to reply to its caller once the outcome of the commit is known, and the error
@@ -103,17 +106,32 @@ enum Backend {
     Inline(InlineDatabase),
 }
 
-/// The connection that writes, with its counters.
+/// The connection that writes.
 pub(super) struct WriterConnection {
-    connection: Connection,
-    counters: Counters,
+    tx: WriteTx,
     write_times: Arc<WriteTimes>,
 }
 
-/// Changes that will be committed together.
-struct Group<'a> {
-    transaction: Transaction<'a>,
-    counters: &'a Counters,
+/// The connection that writes, as changes use it: within a group, which commits or undoes all of them.
+pub(in crate::store) struct WriteTx {
+    connection: Connection,
+    /// What was counted in the group and is not written yet.
+    counts: RefCell<Counts>,
+}
+
+impl Deref for WriteTx {
+    type Target = Connection;
+
+    fn deref(&self) -> &Connection {
+        &self.connection
+    }
+}
+
+impl WriteTx {
+    /// Counts what a change does to events and deliveries.
+    pub(in crate::store) fn counts(&self) -> RefMut<'_, Counts> {
+        self.counts.borrow_mut()
+    }
 }
 
 /// The write-ahead log.
@@ -160,7 +178,7 @@ impl Db {
             of: path.to_owned(),
             to_truncate: AtomicBool::new(false),
         });
-        let writer_connection = WriterConnection::open(open_writer(path)?)?;
+        let writer_connection = WriterConnection::new(open_writer(path)?);
         let write_times = Arc::clone(&writer_connection.write_times);
         let writer = Writer {
             committed: commits.clone(),
@@ -211,16 +229,15 @@ impl Db {
     where
         T: Send + 'static,
         E: ChangeError,
-        F: FnOnce(&Connection) -> Result<T, E> + Send + 'static,
+        F: FnOnce(&WriteTx) -> Result<T, E> + Send + 'static,
     {
         let (sender, result) = oneshot::channel();
-        let change: Change = Box::new(move |group| {
-            let result = undo_alone(group, change);
+        let change: Change = Box::new(move |tx| {
+            let result = undo_alone(tx, change);
             // The whole group fails if the file failed, or if SQLite rolled back the transaction, as it does
             // when the disk is full. Any other error has been undone.
             let failed = result.as_ref().err().and_then(E::store_error);
-            let concerns_all =
-                |error: &&StoreError| error.is_fatal() || group.transaction.is_autocommit();
+            let concerns_all = |error: &&StoreError| error.is_fatal() || tx.is_autocommit();
             let failure = failed.filter(concerns_all).cloned();
             let reply: Reply =
                 Box::new(move |commit| drop(sender.send(result_for_caller(result, commit))));
@@ -236,7 +253,7 @@ impl Db {
     pub(in crate::store) async fn write_in_group<T, F>(&self, change: F) -> Result<T, StoreError>
     where
         T: Send + 'static,
-        F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+        F: FnOnce(&WriteTx) -> Result<T, StoreError> + Send + 'static,
     {
         let (sender, result) = oneshot::channel();
         let then = move |stored| drop(sender.send(stored));
@@ -255,10 +272,10 @@ impl Db {
     ) -> Result<(), StoreError>
     where
         T: Send + 'static,
-        F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+        F: FnOnce(&WriteTx) -> Result<T, StoreError> + Send + 'static,
     {
-        let change: Change = Box::new(move |group| {
-            let result = change(&group.transaction);
+        let change: Change = Box::new(move |tx| {
+            let result = change(tx);
             let failure = result.as_ref().err().cloned();
             let reply: Reply = Box::new(move |commit| then(result_for_caller(result, commit)));
             Ran { reply, failure }
@@ -320,7 +337,7 @@ impl Db {
             Backend::Threads { changes, .. } => changes.send(lane, change).await,
             Backend::Inline(database) => {
                 database.pause().await;
-                let ended = commit_group(&mut database.writer_connection(), change, |_| None);
+                let ended = commit_group(&database.writer_connection(), change, |_| None);
                 ended.tell();
                 self.commits.send_replace(());
                 database.pause().await;
@@ -355,17 +372,22 @@ impl Db {
 
 impl WriterConnection {
     /// Wraps a connection whose schema is current.
-    pub(in crate::store) fn open(connection: Connection) -> Result<Self, StoreError> {
-        let counters = Counters::watch(&connection)?;
-        Ok(Self {
-            connection,
-            counters,
+    pub(in crate::store) fn new(connection: Connection) -> Self {
+        Self {
+            tx: WriteTx {
+                connection,
+                counts: RefCell::default(),
+            },
             write_times: Arc::default(),
-        })
+        }
     }
 
     pub(in crate::store) fn connection(&self) -> &Connection {
-        &self.connection
+        &self.tx
+    }
+
+    pub(in crate::store) fn connection_mut(&mut self) -> &mut Connection {
+        &mut self.tx.connection
     }
 }
 
@@ -382,9 +404,7 @@ impl Writer {
     fn run(mut self, waiting: &queue::Receiver<Change>) {
         let _panics_too = ReportPanic(Arc::clone(&self.fatal_handler));
         while let Some(first) = waiting.wait() {
-            let group = commit_group(&mut self.writer_connection, first, |lane| {
-                waiting.next(lane)
-            });
+            let group = commit_group(&self.writer_connection, first, |lane| waiting.next(lane));
             let failure = group.outcome.clone().err();
             self.answers.give(group);
             if let Some(error) = failure {
@@ -399,7 +419,7 @@ impl Writer {
         // The last handle is gone: leave a file without a log behind.
         let _ = self
             .writer_connection
-            .connection
+            .connection()
             .execute_batch("PRAGMA wal_checkpoint(TRUNCATE);");
     }
 
@@ -416,13 +436,16 @@ impl Writer {
             return;
         };
         // A reader can make it "busy", which is no error; the next check tries again.
-        let _ = self.writer_connection.connection.execute_batch(checkpoint);
+        let _ = self
+            .writer_connection
+            .connection()
+            .execute_batch(checkpoint);
     }
 }
 
 /// Runs a group of changes and commits it. Those who sent them are still to be told.
 fn commit_group(
-    writer: &mut WriterConnection,
+    writer: &WriterConnection,
     first: Change,
     next: impl FnMut(Lane) -> Option<Change>,
 ) -> Ended {
@@ -432,36 +455,29 @@ fn commit_group(
 }
 
 fn run_group(
-    writer: &mut WriterConnection,
+    writer: &WriterConnection,
     first: Change,
     mut next: impl FnMut(Lane) -> Option<Change>,
     replies: &mut Vec<Reply>,
 ) -> Result<(), StoreError> {
-    let WriterConnection {
-        connection,
-        counters,
-        write_times,
-    } = writer;
-    counters.take_counts(); // of a group that was undone
-    let mut group = Group {
-        transaction: connection.transaction_with_behavior(TransactionBehavior::Immediate)?,
-        counters,
-    };
-    let (begun, rows_before) = (Stopwatch::begin(), group.transaction.total_changes());
+    let WriterConnection { tx, write_times } = writer;
+    tx.counts.take(); // of a group that was undone
+    let group = Transaction::new_unchecked(tx, TransactionBehavior::Immediate)?;
+    let (begun, rows_before) = (Stopwatch::begin(), tx.total_changes());
     let mut change = Some(first);
     while let Some(run) = change.take() {
         let stopwatch = Stopwatch::begin();
-        let Ran { reply, failure } = run(&mut group);
+        let Ran { reply, failure } = run(tx);
         write_times.changed(stopwatch.took());
         replies.push(reply);
         if let Some(cause) = failure {
             return Err(undone(cause)); // dropped means rolled back
         }
         // SQLite has rolled the group back by itself, so none of it may be reported as done.
-        if group.transaction.is_autocommit() {
+        if tx.is_autocommit() {
             return Err(StoreError::Undone("SQLite rolled it back".to_owned()));
         }
-        let rows = group.transaction.total_changes() - rows_before;
+        let rows = tx.total_changes() - rows_before;
         if rows < GROUP_ROWS_MAX && begun.took() < GROUP_TIME_MAX {
             change = next(match rows < GROUP_ROWS_MAX / 2 {
                 true => Lane::Settlement,
@@ -470,8 +486,8 @@ fn run_group(
         }
     }
     let stopwatch = Stopwatch::begin();
-    counters.write(&group.transaction)?;
-    group.transaction.commit()?;
+    tx.counts.take().write(tx)?;
+    group.commit()?;
     write_times.committed(stopwatch.took());
     Ok(())
 }
@@ -501,26 +517,32 @@ fn result_for_caller<T, E: From<StoreError>>(
 }
 
 fn undo_alone<T, E: ChangeError>(
-    group: &mut Group<'_>,
-    change: impl FnOnce(&Connection) -> Result<T, E>,
+    tx: &WriteTx,
+    change: impl FnOnce(&WriteTx) -> Result<T, E>,
 ) -> Result<T, E> {
-    let before = group.counters.take_counts();
-    let result = in_savepoint(&mut group.transaction, change);
-    match result {
-        Ok(_) => group.counters.join(before),
-        Err(_) => group.counters.restore_counts(before),
+    let before = tx.counts.take();
+    let result = in_savepoint(tx, change);
+    let counted = tx.counts.replace(before);
+    if result.is_ok() {
+        tx.counts().add(counted);
     }
     result
 }
 
 fn in_savepoint<T, E: ChangeError>(
-    transaction: &mut Transaction<'_>,
-    change: impl FnOnce(&Connection) -> Result<T, E>,
+    tx: &WriteTx,
+    change: impl FnOnce(&WriteTx) -> Result<T, E>,
 ) -> Result<T, E> {
-    let savepoint = transaction.savepoint().map_err(StoreError::from)?; // dropped means rolled back
-    let value = change(&savepoint)?;
-    savepoint.commit().map_err(StoreError::from)?;
-    Ok(value)
+    let run = |sql| tx.run(sql, []).map_err(StoreError::from);
+    run("SAVEPOINT change")?;
+    let result = change(tx);
+    if result.is_err() && !tx.is_autocommit() {
+        run("ROLLBACK TO change")?;
+    }
+    if !tx.is_autocommit() {
+        run("RELEASE change")?;
+    }
+    result
 }
 
 impl Reader {

@@ -93,9 +93,9 @@ async fn a_change_that_fails_undoes_itself_alone() {
 fn a_group_that_sqlite_rolls_back_fails_as_a_whole() {
     let mut connection = open_in_memory().expect("a database");
     migrate(&mut connection).expect("the schema");
-    let mut writer = WriterConnection::open(connection).expect("a ledger");
+    let writer = WriterConnection::new(connection);
     writer
-        .connection
+        .connection()
         .execute_batch("CREATE TABLE t (n INTEGER UNIQUE) STRICT;")
         .expect("a table");
     let received = Arc::new(Mutex::new(Vec::new()));
@@ -119,7 +119,7 @@ fn a_group_that_sqlite_rolls_back_fails_as_a_whole() {
         change("INSERT INTO t VALUES (3)"),
         change("INSERT INTO t VALUES (2); INSERT OR ROLLBACK INTO t VALUES (2)"),
     ];
-    let group = commit_group(&mut writer, change("INSERT INTO t VALUES (1)"), |_| {
+    let group = commit_group(&writer, change("INSERT INTO t VALUES (1)"), |_| {
         following.pop()
     });
     assert!(group.outcome.is_err());
@@ -130,7 +130,7 @@ fn a_group_that_sqlite_rolls_back_fails_as_a_whole() {
     };
     assert!(own.contains("UNIQUE"), "{own}");
     let left: i64 = writer
-        .connection
+        .connection()
         .query_row("SELECT count(*) FROM t", [], |row| row.get(0))
         .expect("a count");
     assert_eq!(
@@ -281,9 +281,9 @@ async fn damage_is_fatal_wherever_it_shows() {
 fn the_others_of_a_ruined_group_hear_that_it_was_not_their_fault() {
     let mut connection = open_in_memory().expect("a database");
     migrate(&mut connection).expect("the schema");
-    let mut writer = WriterConnection::open(connection).expect("a ledger");
+    let writer = WriterConnection::new(connection);
     writer
-        .connection
+        .connection()
         .execute_batch("CREATE TABLE t (n INTEGER UNIQUE) STRICT; INSERT INTO t VALUES (1);")
         .expect("a table");
     let shared = Arc::new(Mutex::new(Vec::new()));
@@ -301,7 +301,6 @@ fn the_others_of_a_ruined_group_hear_that_it_was_not_their_fault() {
     });
     let mut second: Option<Change> = Some(Box::new(|group| {
         let twice = group
-            .transaction
             .execute("INSERT INTO t VALUES (1)", [])
             .map_err(StoreError::from);
         Ran {
@@ -309,7 +308,7 @@ fn the_others_of_a_ruined_group_hear_that_it_was_not_their_fault() {
             failure: twice.err(),
         }
     }));
-    let group = commit_group(&mut writer, first, |_| second.take());
+    let group = commit_group(&writer, first, |_| second.take());
     let outcome = group.outcome.clone();
     assert!(matches!(outcome, Err(StoreError::Undone(_))), "{outcome:?}");
     group.tell();

@@ -2,13 +2,20 @@
 //!
 //! It outlives the stores that are opened on it, as a file outlives processes, and can be made full.
 
+use std::cell::Cell;
 use std::sync::{Arc, Mutex, MutexGuard};
+
+use rusqlite::trace::{TraceEvent, TraceEventCodes};
 
 use crate::base::Entropy;
 use crate::store::engine::db::WriterConnection;
 use crate::store::engine::encryption::{Encryption, MasterKeys};
 use crate::store::engine::{db, migrate};
 use crate::store::error::StoreError;
+
+thread_local! {
+    static STATEMENTS: Cell<u64> = const { Cell::new(0) };
+}
 
 /// How often other tasks are polled before the next read or change goes on: this stands in for the threads of
 /// a real store.
@@ -33,7 +40,7 @@ impl InlineDatabase {
         let mut connection = db::open_in_memory()?;
         migrate::migrate(&mut connection)?;
         Ok(Self {
-            writer_connection: Arc::new(Mutex::new(WriterConnection::open(connection)?)),
+            writer_connection: Arc::new(Mutex::new(WriterConnection::new(connection))),
             // Only its own stores ever decrypt it.
             encryption: Encryption::new(&MasterKeys::generate(&Entropy::Os), Entropy::Os),
             pauses,
@@ -51,6 +58,19 @@ impl InlineDatabase {
             pages_max,
             |row| row.get::<_, i64>(0).map(drop),
         )?)
+    }
+
+    /// Counts the statements that run from now on.
+    pub fn count_statements(&self) -> Result<(), StoreError> {
+        let count = |_: TraceEvent<'_>| STATEMENTS.set(STATEMENTS.get() + 1);
+        let mut writer_connection = self.writer_connection();
+        let connection = writer_connection.connection_mut();
+        Ok(connection.trace_v2(TraceEventCodes::SQLITE_TRACE_STMT, Some(count))?)
+    }
+
+    /// How many statements have run on this thread, those of triggers included.
+    pub fn statements() -> u64 {
+        STATEMENTS.get()
     }
 
     /// Has every entry of the audit log fail, or not any more.

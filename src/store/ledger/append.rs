@@ -10,7 +10,9 @@ use crate::model::delivery::{Delivery, DeliveryId};
 use crate::model::event::{Event, EventKey, StoredEvent};
 use crate::model::subscription::SubscriptionId;
 use crate::model::topic::TopicId;
+use crate::store::engine::db::WriteTx;
 use crate::store::error::StoreError;
+use crate::store::ledger::counters::{DeliveryChange, Version};
 use crate::store::ledger::notices::{self, NoticeMark};
 use crate::store::row;
 use crate::store::sql::Sql;
@@ -88,7 +90,7 @@ pub struct Effects {
 
 /// Returns `None` for a repeated request or notice.
 pub(in crate::store) fn append(
-    tx: &Connection,
+    tx: &WriteTx,
     request: AppendRequest,
 ) -> Result<Option<Stored>, StoreError> {
     if !notices::mark_notified(tx, &request.notified)? {
@@ -149,7 +151,7 @@ const INSERT_DELIVERY: &str = "INSERT INTO delivery (event_id, subscription_id, 
      published_at, resubmission_of) VALUES (?1, ?2, ?3, ?3, ?4)";
 
 pub(super) fn insert_event(
-    tx: &Connection,
+    tx: &WriteTx,
     topic: TopicId,
     received_at: Timestamp,
     event: &Event,
@@ -171,12 +173,14 @@ pub(super) fn insert_event(
         matched,
     ];
     tx.run(INSERT_EVENT, values)?;
+    let bytes = data.map_or(0, str::len);
+    tx.counts().event(topic, received_at, matched, bytes);
     Ok(EventKey(tx.last_insert_rowid()))
 }
 
 /// Adds a delivery that is due at `at`, when its time to live begins.
 pub(super) fn insert_delivery(
-    tx: &Connection,
+    tx: &WriteTx,
     event: EventKey,
     subscription: SubscriptionId,
     at: Timestamp,
@@ -184,5 +188,14 @@ pub(super) fn insert_delivery(
 ) -> rusqlite::Result<DeliveryId> {
     let values = params![event, subscription, at, resubmission_of];
     tx.run(INSERT_DELIVERY, values)?;
-    Ok(DeliveryId(tx.last_insert_rowid()))
+    let id = DeliveryId(tx.last_insert_rowid());
+    tx.counts().delivery(&DeliveryChange {
+        id,
+        subscription,
+        published_at: at,
+        last_attempt_at: None,
+        old: None,
+        new: Some(Version::pending(0)),
+    });
+    Ok(id)
 }

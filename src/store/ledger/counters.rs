@@ -1,17 +1,21 @@
 //! Counters for lists and pages, updated in the transaction that changes what they count.
 //!
-//! Triggers on the writer's connection report every changed row of `event` and `delivery`, so no way of
-//! changing a delivery can forget to count it. The changes of a group are added up in memory and written
-//! once, right before its commit: a few rows, however many events the group has.
+//! Whatever changes the state or the attempts of a delivery counts it here. (A trigger could not forget one, but
+//! makes every change of a delivery keep a journal of whole pages. Simulations count anew after each step.) The
+//! changes of a group are added up in memory and written once, right before its commit: a few rows, however many
+//! events the group has.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
 
-use rusqlite::functions::{Context, FunctionFlags};
 use rusqlite::{Connection, params};
 
+use crate::base::Timestamp;
 use crate::model::dead_letter::DeadLetterReason;
-use crate::model::delivery::DeliveryState;
+use crate::model::delivery::{DeliveryId, DeliveryState};
+use crate::model::subscription::SubscriptionId;
+use crate::model::topic::TopicId;
+use crate::store::engine::db::WriteTx;
+use crate::store::error::StoreError;
 use crate::store::ledger::notices::is_subscribed;
 use crate::store::sql::Sql;
 
@@ -47,11 +51,6 @@ pub(in crate::store) const LATENCY_BOUNDS_MS: [i64; 23] = [
 const MINUTE_MS: i64 = 60_000;
 pub(in crate::store) const HOUR_MS: i64 = 60 * MINUTE_MS;
 pub(in crate::store) const DAY_MS: i64 = 24 * HOUR_MS;
-
-/// Counts what changes on one connection.
-pub(in crate::store) struct Counters {
-    counts: Arc<Mutex<Counts>>,
-}
 
 /// What was counted and is not written yet.
 #[derive(Debug, Default)]
@@ -97,85 +96,32 @@ struct Added {
     last_delivery: i64,
 }
 
-/// Temporary triggers of this connection; they are not stored in the file.
-const TRIGGERS: &str = "
-    CREATE TEMP TRIGGER event_made AFTER INSERT ON main.event BEGIN
-        SELECT count_event(NEW.topic_id, NEW.received_at, NEW.matched, octet_length(NEW.data));
-    END;
-    CREATE TEMP TRIGGER delivery_made AFTER INSERT ON main.delivery BEGIN
-        SELECT count_delivery(NEW.id, NEW.subscription_id, NEW.published_at, NEW.last_attempt_at,
-            NULL, NULL, NULL, NULL,
-            NEW.state, NEW.attempts, NEW.ended_at, NEW.dead_letter_reason);
-    END;
-    CREATE TEMP TRIGGER delivery_moved AFTER UPDATE ON main.delivery
-    WHEN OLD.state <> NEW.state OR OLD.attempts <> NEW.attempts BEGIN
-        SELECT count_delivery(NEW.id, NEW.subscription_id, NEW.published_at, NEW.last_attempt_at,
-            OLD.state, OLD.attempts, OLD.ended_at, OLD.dead_letter_reason,
-            NEW.state, NEW.attempts, NEW.ended_at, NEW.dead_letter_reason);
-    END;
-    CREATE TEMP TRIGGER delivery_deleted AFTER DELETE ON main.delivery BEGIN
-        SELECT count_delivery(OLD.id, OLD.subscription_id, OLD.published_at, OLD.last_attempt_at,
-            OLD.state, OLD.attempts, OLD.ended_at, OLD.dead_letter_reason,
-            NULL, NULL, NULL, NULL);
-    END;
-";
-
-impl Counters {
-    /// Counts the changes of `connection` from now on.
-    pub(in crate::store) fn watch(connection: &Connection) -> rusqlite::Result<Self> {
-        let counts = Arc::<Mutex<Counts>>::default();
-        let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_INNOCUOUS;
-        let counted = Arc::clone(&counts);
-        connection.create_scalar_function("count_event", 4, flags, move |row| {
-            counted.lock().unwrap().event(&EventRow::read(row)?);
-            Ok(true)
-        })?;
-        let counted = Arc::clone(&counts);
-        connection.create_scalar_function("count_delivery", 12, flags, move |row| {
-            let delivery = DeliveryRow::read(row)?;
-            counted.lock().unwrap().delivery(&delivery);
-            Ok(true)
-        })?;
-        connection.execute_batch(TRIGGERS)?;
-        Ok(Self { counts })
-    }
-
-    /// Takes away what was counted so far, so that the next change is counted apart.
-    pub(in crate::store) fn take_counts(&self) -> Counts {
-        std::mem::take(&mut self.counts.lock().unwrap())
-    }
-
-    /// Drops what was counted since `aside` was taken.
-    pub(in crate::store) fn restore_counts(&self, aside: Counts) {
-        *self.counts.lock().unwrap() = aside;
-    }
-
-    /// Adds what was counted since `aside` was taken to it.
-    pub(in crate::store) fn join(&self, mut aside: Counts) {
-        let mut counts = self.counts.lock().unwrap();
-        aside.add(std::mem::take(&mut *counts));
-        *counts = aside;
-    }
-
-    /// Writes the counts, in the open transaction.
-    pub(in crate::store) fn write(&self, group: &Connection) -> rusqlite::Result<()> {
-        self.take_counts().write(group)
-    }
-}
-
 impl Counts {
     fn count(&mut self, key: Key, count: usize, by: i64) {
         self.rows.entry(key).or_default()[count] += by;
     }
 
-    fn event(&mut self, event: &EventRow) {
-        let key = Key::Topic(event.topic_id, start_of(event.received_at, MINUTE_MS));
+    /// A new event.
+    pub(in crate::store) fn event(
+        &mut self,
+        topic: TopicId,
+        at: Timestamp,
+        matched: usize,
+        bytes: usize,
+    ) {
+        let key = Key::Topic(topic.0, start_of(at.as_ms(), MINUTE_MS));
         self.count(key, 0, 1);
-        self.count(key, 1, i64::from(event.matched == 0));
-        self.count(key, 2, event.bytes);
+        self.count(key, 1, i64::from(matched == 0));
+        self.count(key, 2, i64::try_from(bytes).unwrap_or(i64::MAX));
     }
 
-    fn delivery(&mut self, row: &DeliveryRow) {
+    /// A delivery that was added, changed or deleted.
+    pub(in crate::store) fn delivery(&mut self, row: &DeliveryChange) {
+        if let (Some(old), Some(new)) = (&row.old, &row.new)
+            && (old.state, old.attempts) == (new.state, new.attempts)
+        {
+            return;
+        }
         if let Some(old) = &row.old {
             self.leave(row, old);
         }
@@ -185,24 +131,25 @@ impl Counts {
     }
 
     /// Takes back what the old version of a delivery counts as long as it is there.
-    fn leave(&mut self, row: &DeliveryRow, old: &Version) {
+    fn leave(&mut self, row: &DeliveryChange, old: &Version) {
         self.queue(row, old, -1);
         // A pending delivery that is deleted has no other state that could account for it.
         if old.state == DeliveryState::Pending && row.new.is_none() {
-            self.count(Key::Total(row.subscription_id), MATCHED, -1);
+            self.count(Key::Total(row.subscription.0), MATCHED, -1);
         }
     }
 
     /// Counts a delivery in the queue that it is in.
-    fn queue(&mut self, row: &DeliveryRow, version: &Version, by: i64) {
-        let total = Key::Total(row.subscription_id);
+    fn queue(&mut self, row: &DeliveryChange, version: &Version, by: i64) {
+        let total = Key::Total(row.subscription.0);
         match version.state {
             DeliveryState::Pending => self.count(total, PENDING, by),
             DeliveryState::DeadLettered => {
                 self.count(total, DEAD_LETTERS, by);
-                let day = start_of(version.ended_at.unwrap_or_default(), DAY_MS);
+                let ended_at = version.ended_at.map_or(0, Timestamp::as_ms);
+                let day = start_of(ended_at, DAY_MS);
                 if let Some(reason) = version.reason {
-                    self.count(Key::DeadLetters(row.subscription_id, reason, day), 0, by);
+                    self.count(Key::DeadLetters(row.subscription.0, reason, day), 0, by);
                 }
             }
             DeliveryState::Delivered
@@ -212,13 +159,14 @@ impl Counts {
         }
     }
 
-    fn enter(&mut self, row: &DeliveryRow, new: &Version) {
+    fn enter(&mut self, row: &DeliveryChange, new: &Version) {
         self.queue(row, new, 1);
         if row.old.is_none() {
-            self.count(Key::Total(row.subscription_id), MATCHED, 1);
+            self.count(Key::Total(row.subscription.0), MATCHED, 1);
             self.count(row.rollup(row.published_at), MATCHED, 1);
         }
-        let attempts = new.attempts - row.old.as_ref().map_or(0, |old| old.attempts);
+        let before = row.old.as_ref().map_or(0, |old| old.attempts);
+        let attempts = i64::from(new.attempts) - i64::from(before);
         // An attempt that was counted and then not made is taken back at the time when it was counted.
         if attempts != 0 {
             let at = row.last_attempt_at.unwrap_or(row.published_at);
@@ -231,7 +179,7 @@ impl Counts {
         }
     }
 
-    fn end(&mut self, row: &DeliveryRow, new: &Version, ended_at: i64) {
+    fn end(&mut self, row: &DeliveryChange, new: &Version, ended_at: Timestamp) {
         let count = match new.state {
             DeliveryState::Delivered => DELIVERED,
             DeliveryState::Dropped => DROPPED,
@@ -240,16 +188,16 @@ impl Counts {
             | DeliveryState::Resubmitted
             | DeliveryState::Removed => DEAD_LETTERED,
         };
-        self.count(Key::Total(row.subscription_id), count, 1);
+        self.count(Key::Total(row.subscription.0), count, 1);
         self.count(row.rollup(ended_at), count, 1);
         if new.state == DeliveryState::Delivered {
-            let start_at = start_of(ended_at, MINUTE_MS);
-            let le_ms = bucket(ended_at - row.published_at);
-            self.count(Key::Latency(row.subscription_id, start_at, le_ms), 0, 1);
+            let start_at = start_of(ended_at.as_ms(), MINUTE_MS);
+            let le_ms = bucket(ended_at.as_ms() - row.published_at.as_ms());
+            self.count(Key::Latency(row.subscription.0, start_at, le_ms), 0, 1);
         }
         if let Some(reason) = new.reason {
-            let added = Added::one(row.id, ended_at);
-            self.note_added((row.subscription_id, reason), added);
+            let added = Added::one(row.id.0, ended_at.as_ms());
+            self.note_added((row.subscription.0, reason), added);
         }
     }
 
@@ -259,7 +207,7 @@ impl Counts {
     }
 
     /// Adds what was counted later.
-    fn add(&mut self, later: Counts) {
+    pub(in crate::store) fn add(&mut self, later: Counts) {
         for (key, counts) in later.rows {
             for (sum, more) in self.rows.entry(key).or_default().iter_mut().zip(counts) {
                 *sum += more;
@@ -270,7 +218,8 @@ impl Counts {
         }
     }
 
-    fn write(self, tx: &Connection) -> rusqlite::Result<()> {
+    /// Writes the counts, in the open transaction.
+    pub(in crate::store) fn write(self, tx: &Connection) -> rusqlite::Result<()> {
         for (key, counts) in self.rows {
             write(tx, key, counts)?;
         }
@@ -394,75 +343,84 @@ fn write(tx: &Connection, key: Key, counts: [i64; COUNTS]) -> rusqlite::Result<(
     .map(drop)
 }
 
-/// A changed row of `delivery`, as far as it counts.
-struct DeliveryRow {
-    id: i64,
-    subscription_id: i64,
-    published_at: i64,
-    last_attempt_at: Option<i64>,
-    /// `None` for a new row.
-    old: Option<Version>,
+/// A change of a delivery, as far as it counts.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::store) struct DeliveryChange {
+    pub(in crate::store) id: DeliveryId,
+    pub(in crate::store) subscription: SubscriptionId,
+    pub(in crate::store) published_at: Timestamp,
+    pub(in crate::store) last_attempt_at: Option<Timestamp>,
+    /// `None` for a new one.
+    pub(in crate::store) old: Option<Version>,
     /// `None` for a deleted one.
-    new: Option<Version>,
+    pub(in crate::store) new: Option<Version>,
 }
 
-struct Version {
-    state: DeliveryState,
-    attempts: i64,
-    ended_at: Option<i64>,
+/// A delivery before or after a change, as far as it counts.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::store) struct Version {
+    pub(in crate::store) state: DeliveryState,
+    pub(in crate::store) attempts: u32,
+    pub(in crate::store) ended_at: Option<Timestamp>,
     /// Of a dead letter.
-    reason: Option<DeadLetterReason>,
-}
-
-impl DeliveryRow {
-    fn read(row: &Context<'_>) -> rusqlite::Result<Self> {
-        Ok(Self {
-            id: row.get(0)?,
-            subscription_id: row.get(1)?,
-            published_at: row.get(2)?,
-            last_attempt_at: row.get(3)?,
-            old: Version::read(row, 4)?,
-            new: Version::read(row, 8)?,
-        })
-    }
-
-    fn rollup(&self, at: i64) -> Key {
-        Key::Rollup(self.subscription_id, start_of(at, MINUTE_MS))
-    }
+    pub(in crate::store) reason: Option<DeadLetterReason>,
 }
 
 impl Version {
-    fn read(row: &Context<'_>, first: usize) -> rusqlite::Result<Option<Self>> {
-        let name = row.get_raw(first).as_str_or_null()?;
-        let Some(state) = name.and_then(DeliveryState::from_name) else {
-            return Ok(None);
-        };
-        // Read only where it is needed: this runs for every changed row.
+    /// A pending one after so many attempts.
+    pub(in crate::store) fn pending(attempts: u32) -> Self {
+        Self {
+            state: DeliveryState::Pending,
+            attempts,
+            ended_at: None,
+            reason: None,
+        }
+    }
+}
+
+impl DeliveryChange {
+    fn rollup(&self, at: Timestamp) -> Key {
+        Key::Rollup(self.subscription.0, start_of(at.as_ms(), MINUTE_MS))
+    }
+}
+
+/// Runs a change of one delivery and counts it: for whatever is not done for every delivery.
+pub(in crate::store) fn counted<T, E: From<StoreError>>(
+    tx: &WriteTx,
+    id: DeliveryId,
+    change: impl FnOnce() -> Result<T, E>,
+) -> Result<T, E> {
+    let before = look(tx, id)?;
+    let done = change()?;
+    let after = look(tx, id)?;
+    let either = after.as_ref().or(before.as_ref());
+    if let Some((subscription, published_at, last_attempt_at, _)) = either {
+        tx.counts().delivery(&DeliveryChange {
+            id,
+            subscription: *subscription,
+            published_at: *published_at,
+            last_attempt_at: *last_attempt_at,
+            old: before.map(|(.., version)| version),
+            new: after.map(|(.., version)| version),
+        });
+    }
+    Ok(done)
+}
+
+type Looked = (SubscriptionId, Timestamp, Option<Timestamp>, Version);
+
+fn look(tx: &Connection, id: DeliveryId) -> Result<Option<Looked>, StoreError> {
+    let look = "SELECT subscription_id, published_at, last_attempt_at, state, attempts, ended_at, \
+         dead_letter_reason FROM delivery WHERE id = ?1";
+    tx.first(look, [id], |row| {
+        let state = row.get(3)?;
         let is_dead_letter = state == DeliveryState::DeadLettered;
-        Ok(Some(Self {
+        let version = Version {
             state,
-            attempts: row.get(first + 1)?,
-            ended_at: row.get(first + 2)?,
-            reason: is_dead_letter.then(|| row.get(first + 3)).transpose()?,
-        }))
-    }
-}
-
-/// A new row of `event`, as far as it counts.
-struct EventRow {
-    topic_id: i64,
-    received_at: i64,
-    matched: i64,
-    bytes: i64,
-}
-
-impl EventRow {
-    fn read(row: &Context<'_>) -> rusqlite::Result<Self> {
-        Ok(Self {
-            topic_id: row.get(0)?,
-            received_at: row.get(1)?,
-            matched: row.get(2)?,
-            bytes: row.get::<Option<i64>>(3)?.unwrap_or(0),
-        })
-    }
+            attempts: row.get(4)?,
+            ended_at: row.get(5)?,
+            reason: is_dead_letter.then(|| row.get(6)).transpose()?,
+        };
+        Ok((row.get(0)?, row.get(1)?, row.get(2)?, version))
+    })
 }

@@ -18,6 +18,7 @@ use crate::model::export::Outage;
 use crate::model::limits::{BLOB_BYTES_MAX, BLOB_RECORDS_MAX};
 use crate::model::name::{SubscriptionName, TopicName};
 use crate::model::subscription::SubscriptionId;
+use crate::store::engine::db::WriteTx;
 use crate::store::error::StoreError;
 use crate::store::ledger::settle::{FreeChange, settle_free};
 use crate::store::row;
@@ -261,7 +262,7 @@ fn exported(row: &Row<'_>) -> Result<Exported, StoreError> {
 }
 
 pub(super) fn end(
-    tx: &Connection,
+    tx: &WriteTx,
     BlobId(id): BlobId,
     end: BlobEnd,
     now: Timestamp,

@@ -16,7 +16,9 @@ use crate::model::lease::{
     Lock, LockChange, LockEnd, LockError, LockToken, NEVER, QueueRef, SubQueue, is_held,
 };
 use crate::model::subscription::SubscriptionId;
+use crate::store::engine::db::WriteTx;
 use crate::store::error::StoreError;
+use crate::store::ledger::counters::counted;
 use crate::store::ledger::lease::{DELIVERY_COLUMNS, delivery, load_event};
 use crate::store::ledger::settle::{SettlementRecord, record_lapse, remove, settle};
 use crate::store::row;
@@ -127,7 +129,7 @@ impl Lockable {
     }
 }
 
-pub(super) fn lock(tx: &Connection, request: &LockRequest) -> Result<LockBatch, StoreError> {
+pub(super) fn lock(tx: &WriteTx, request: &LockRequest) -> Result<LockBatch, StoreError> {
     let LockRequest { now, until, .. } = *request;
     let mut taken = LockBatch::default();
     let mut bytes = 0;
@@ -147,7 +149,8 @@ pub(super) fn lock(tx: &Connection, request: &LockRequest) -> Result<LockBatch, 
         if let Some((from, until)) = found.lapsed.filter(|_| counts) {
             record_lapse(tx, id, attempts, from, until)?;
         }
-        tx.run(LOCK, params![id, token, now, until, counts])?;
+        let values = params![id, token, now, until, counts];
+        counted(tx, id, || Ok::<_, StoreError>(tx.run(LOCK, values)?))?;
         let Ok(event) = event else {
             continue; // a dead letter already: locked for nobody, and out of the way of those behind it
         };
@@ -234,7 +237,7 @@ const UNLOCK: &str = "UPDATE delivery SET lock_token = NULL, locked_at = NULL, l
      next_attempt_at = ?2, deferred = (?2 = ?3) WHERE id = ?1";
 
 pub(super) fn settle_locks(
-    tx: &Connection,
+    tx: &WriteTx,
     request: LockChanges,
 ) -> Result<Vec<Result<LockSettled, LockError>>, StoreError> {
     let LockChanges {
@@ -247,7 +250,7 @@ pub(super) fn settle_locks(
 }
 
 fn settle_lock(
-    tx: &Connection,
+    tx: &WriteTx,
     change: LockChange,
     dropping: &HashSet<SubscriptionId>,
     now: Timestamp,
@@ -278,7 +281,7 @@ fn settle_lock(
 }
 
 fn settle_pending(
-    tx: &Connection,
+    tx: &WriteTx,
     lock: &Lock,
     settlement: Settlement,
     result: Option<AttemptResult>,
@@ -286,7 +289,8 @@ fn settle_pending(
 ) -> Result<(), StoreError> {
     let mut attempts = lock.attempts;
     if result.is_none() {
-        tx.run(UNCOUNT, [lock.delivery])?;
+        let uncount = || Ok::<_, StoreError>(tx.run(UNCOUNT, [lock.delivery])?);
+        counted(tx, lock.delivery, uncount)?;
         attempts -= 1;
     }
     let record = SettlementRecord {

@@ -13,9 +13,11 @@ use crate::model::event::{Event, EventKey, StoredEvent};
 use crate::model::replay::{NotResubmitted, ReplayJob, ReplayJobId};
 use crate::model::subscription::SubscriptionId;
 use crate::model::topic::TopicId;
+use crate::store::engine::db::WriteTx;
 use crate::store::engine::encryption::Encryption;
 use crate::store::error::StoreError;
 use crate::store::ledger::append::{insert_delivery, insert_event};
+use crate::store::ledger::counters::counted;
 use crate::store::ledger::lease::load_event;
 use crate::store::ledger::settle::record_attempt;
 use crate::store::replay;
@@ -187,7 +189,7 @@ pub(in crate::store) fn candidates(
 
 /// Returns `None`, and stores nothing, if the replay job was paused, cancelled or advanced meanwhile.
 pub(super) fn resubmit_all(
-    tx: &Connection,
+    tx: &WriteTx,
     encryption: &Encryption,
     request: ResubmitRequest,
 ) -> Result<Option<ResubmitDone>, StoreError> {
@@ -251,7 +253,7 @@ struct Added {
 
 /// Resubmits one delivery. Checks everything before it writes anything.
 fn resubmit(
-    tx: &Connection,
+    tx: &WriteTx,
     resubmission: Resubmission,
     job: Option<ReplayJobId>,
     now: Timestamp,
@@ -325,35 +327,32 @@ fn resubmit(
     }))
 }
 
-fn note_attempt(
-    tx: &Connection,
-    id: DeliveryId,
-    attempt: &DeliveryAttempt,
-) -> rusqlite::Result<()> {
+fn note_attempt(tx: &WriteTx, id: DeliveryId, attempt: &DeliveryAttempt) -> Result<(), StoreError> {
     let note = "UPDATE delivery SET attempts = ?2, last_attempt_at = ?3, last_outcome = ?4, \
          last_status = ?5 WHERE id = ?1";
     let result = &attempt.result;
     let (number, at) = (attempt.attempt, attempt.started_at);
-    tx.run(
-        note,
-        params![id, number, at, result.outcome, result.status()],
-    )?;
-    record_attempt(tx, id, attempt)
+    let values = params![id, number, at, result.outcome, result.status()];
+    counted(tx, id, || Ok::<_, StoreError>(tx.run(note, values)?))?;
+    Ok(record_attempt(tx, id, attempt)?)
 }
 
 /// Ends a dead letter that was resubmitted, and stores the resubmission. A delivered one stays delivered.
 fn link(
-    tx: &Connection,
+    tx: &WriteTx,
     of: &Candidate,
     event: EventKey,
     added: &Added,
     job: Option<ReplayJobId>,
     now: Timestamp,
-) -> rusqlite::Result<()> {
+) -> Result<(), StoreError> {
     if of.state == DeliveryState::DeadLettered {
         let replace = "UPDATE delivery SET state = 'Resubmitted', resubmitted_as = ?2, \
              lock_token = NULL, locked_at = NULL, locked_until = NULL WHERE id = ?1";
-        tx.run(replace, params![of.delivery, added.delivery])?;
+        let values = params![of.delivery, added.delivery];
+        counted(tx, of.delivery, || {
+            Ok::<_, StoreError>(tx.run(replace, values)?)
+        })?;
     } else if added.delivery.is_some() {
         let follow = "UPDATE delivery SET resubmitted_as = ?2 WHERE id = ?1";
         tx.run(follow, params![of.delivery, added.delivery])?;
@@ -379,7 +378,7 @@ fn link(
 /// Delivers a stored event to a subscription that has no delivery of it. The event counts as matched by one
 /// subscription more.
 pub(super) fn send(
-    tx: &Connection,
+    tx: &WriteTx,
     event: EventKey,
     subscription: SubscriptionId,
     now: Timestamp,

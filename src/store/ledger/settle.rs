@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, Row, params};
 
 use crate::base::Timestamp;
 use crate::model::audit::AuditEntry;
@@ -13,7 +13,9 @@ use crate::model::delivery::{
 };
 use crate::model::lease::{NEVER, is_held};
 use crate::model::subscription::SubscriptionId;
+use crate::store::engine::db::WriteTx;
 use crate::store::error::StoreError;
+use crate::store::ledger::counters::{DeliveryChange, Version, counted};
 use crate::store::row;
 use crate::store::sql::Sql;
 
@@ -120,9 +122,24 @@ const SETTLE: &str = "UPDATE delivery SET state = ?3, \
          lock_token = NULL, locked_at = NULL, locked_until = NULL \
      WHERE id = ?1 AND state = 'Pending' AND attempts = ?2";
 
+/// What counting a settlement needs to know of its delivery.
+const SETTLED: &str =
+    "SELECT subscription_id, published_at, last_attempt_at FROM delivery WHERE id = ?1";
+
+/// Copies from the event what dead letters are searched and grouped by, since reading each event costs a page of
+/// the file.
+fn describe(tx: &Connection, id: DeliveryId) -> rusqlite::Result<()> {
+    let describe = "UPDATE delivery SET (event_type, event_source, event_subject) = \
+             (SELECT event.event_type, coalesce(event.source, topic.name), event.subject \
+             FROM event LEFT JOIN topic ON topic.id = event.topic_id WHERE event.id = delivery.event_id) \
+         WHERE id = ?1";
+    tx.run(describe, [id])?;
+    Ok(())
+}
+
 /// Settles a pending delivery and records its attempt.
 pub(super) fn settle(
-    tx: &Connection,
+    tx: &WriteTx,
     record: &SettlementRecord,
     now: Timestamp,
 ) -> Result<Settled, StoreError> {
@@ -164,9 +181,30 @@ pub(super) fn settle(
     if changed == 0 {
         return Ok(Settled::Stale);
     }
+    let read = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
+    let (subscription, published_at, last_attempt_at) = tx
+        .first(SETTLED, [delivery], read)?
+        .ok_or(rusqlite::Error::QueryReturnedNoRows)?;
+    let is_pending = state == DeliveryState::Pending;
+    tx.counts().delivery(&DeliveryChange {
+        id: delivery,
+        subscription,
+        published_at,
+        last_attempt_at,
+        old: Some(Version::pending(attempts)),
+        new: Some(Version {
+            state,
+            attempts: attempt.map_or(attempts, |attempt| attempt.attempt),
+            ended_at: (!is_pending).then_some(at),
+            reason: reason.filter(|_| state == DeliveryState::DeadLettered),
+        }),
+    });
+    if state == DeliveryState::DeadLettered {
+        describe(tx, delivery)?;
+    }
     if let Some(attempt) = attempt {
         record_attempt(tx, delivery, attempt)?;
-        if state != DeliveryState::Pending {
+        if !is_pending {
             explain(tx, delivery, &attempt.result)?;
         }
     }
@@ -187,9 +225,12 @@ fn explain(tx: &Connection, id: DeliveryId, result: &AttemptResult) -> rusqlite:
     Ok(())
 }
 
-const RECORD: &str = "INSERT OR REPLACE INTO delivery_attempt (delivery_id, attempt, started_at, \
+// No OR REPLACE, which keeps a journal of whole pages.
+const RECORD: &str = "INSERT INTO delivery_attempt (delivery_id, attempt, started_at, \
      duration_ms, outcome, status, error, remote_address, response_headers, response_body) \
-     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10) \
+     ON CONFLICT DO UPDATE SET started_at = ?3, duration_ms = ?4, outcome = ?5, status = ?6, error = ?7, \
+     remote_address = ?8, response_headers = ?9, response_body = ?10";
 
 pub(super) fn record_attempt(
     tx: &Connection,
@@ -248,7 +289,7 @@ struct Free {
 
 /// Returns also the audit entry, if there is one and any change was made.
 pub(super) fn settle_all_free(
-    tx: &Connection,
+    tx: &WriteTx,
     request: FreeChanges,
 ) -> Result<(Vec<FreeSettled>, Option<AuditEntry>), StoreError> {
     let changes = request.changes.into_iter();
@@ -261,7 +302,7 @@ pub(super) fn settle_all_free(
 }
 
 pub(super) fn settle_free(
-    tx: &Connection,
+    tx: &WriteTx,
     id: DeliveryId,
     change: FreeChange,
     now: Timestamp,
@@ -318,11 +359,10 @@ pub(super) fn settle_free(
 }
 
 /// Takes a dead letter out of its queue.
-pub(super) fn remove(tx: &Connection, id: DeliveryId, now: Timestamp) -> rusqlite::Result<()> {
+pub(super) fn remove(tx: &WriteTx, id: DeliveryId, now: Timestamp) -> Result<(), StoreError> {
     let remove = "UPDATE delivery SET state = 'Removed', removed_at = ?2, lock_token = NULL, \
          locked_at = NULL, locked_until = NULL WHERE id = ?1";
-    tx.run(remove, params![id, now])?;
-    Ok(())
+    counted(tx, id, || Ok(tx.run(remove, params![id, now])?)).map(|_| ())
 }
 
 /// Records a lapsed lock. This happens when the delivery is locked or ended next, since nothing happens at
@@ -348,7 +388,7 @@ pub(super) fn record_lapse(
 }
 
 pub(super) fn discard(
-    tx: &Connection,
+    tx: &WriteTx,
     request: DiscardRequest,
     limit: usize,
     now: Timestamp,
@@ -363,13 +403,17 @@ pub(super) fn discard(
             })
         }
         DiscardRequest::DeadLetters { of, before } => {
+            let find = "SELECT id FROM delivery WHERE subscription_id = ?1 \
+                 AND state = 'DeadLettered' AND next_attempt_at < ?2 \
+                 AND (locked_until IS NULL OR locked_until <= ?4) LIMIT ?3";
+            let found = tx.all(find, params![of, before, limit, now], |row| Ok(row.get(0)?))?;
             let drop = "UPDATE delivery SET state = 'Dropped', blob_id = NULL, lock_token = NULL, \
-                     locked_at = NULL, locked_until = NULL \
-                 WHERE id IN (SELECT id FROM delivery WHERE subscription_id = ?1 \
-                     AND state = 'DeadLettered' AND next_attempt_at < ?2 \
-                     AND (locked_until IS NULL OR locked_until <= ?4) LIMIT ?3)";
+                 locked_at = NULL, locked_until = NULL WHERE id = ?1";
+            for id in &found {
+                counted(tx, *id, || Ok::<_, StoreError>(tx.run(drop, [id])?))?;
+            }
             Ok(Discarded {
-                dropped: tx.run(drop, params![of, before, limit, now])?,
+                dropped: found.len(),
                 dead_lettered: 0,
             })
         }
@@ -382,31 +426,38 @@ const PENDING_OF_DELETED: &str = "SELECT delivery.id FROM event_subscription \
          AND delivery.state = 'Pending' \
      WHERE event_subscription.deleted_at IS NOT NULL \
          AND event_subscription.dead_letters_pending = ?1 LIMIT ?2";
+// A lock ends with its subscription, so it is recorded here.
+const RECORD_LOST: &str = "INSERT OR REPLACE INTO delivery_attempt (delivery_id, attempt, \
+         started_at, duration_ms, outcome) \
+     SELECT id, attempts, locked_at, max(0, min(locked_until, ?2) - locked_at), ?3 \
+     FROM delivery WHERE id = ?1 AND lock_token IS NOT NULL";
+const END_PENDING: &str = "UPDATE delivery SET state = ?2, ended_at = ?3, next_attempt_at = ?3, \
+         dead_letter_reason = ?4, lock_token = NULL, locked_at = NULL, locked_until = NULL, \
+         deferred = 0, \
+         last_outcome = CASE WHEN lock_token IS NULL THEN last_outcome ELSE ?5 END, \
+         last_status = CASE WHEN lock_token IS NULL THEN last_status END \
+     WHERE id = ?1";
 
 fn end_pending(
-    tx: &Connection,
+    tx: &WriteTx,
     state: DeliveryState,
     limit: usize,
     now: Timestamp,
 ) -> Result<usize, StoreError> {
     let is_kept = state == DeliveryState::DeadLettered;
-    // A lock ends with its subscription, so it is recorded here.
-    let record = format!(
-        "INSERT OR REPLACE INTO delivery_attempt (delivery_id, attempt, started_at, duration_ms, \
-             outcome) \
-         SELECT id, attempts, locked_at, max(0, min(locked_until, ?3) - locked_at), ?4 \
-         FROM delivery WHERE lock_token IS NOT NULL AND id IN ({PENDING_OF_DELETED})"
-    );
-    let lost = Outcome::LockLost;
-    tx.run(&record, params![is_kept, limit, now, lost])?;
-    let end = format!(
-        "UPDATE delivery SET state = ?3, ended_at = ?4, next_attempt_at = ?4, \
-             dead_letter_reason = ?5, lock_token = NULL, locked_at = NULL, locked_until = NULL, \
-             deferred = 0, \
-             last_outcome = CASE WHEN lock_token IS NULL THEN last_outcome ELSE ?6 END, \
-             last_status = CASE WHEN lock_token IS NULL THEN last_status END \
-         WHERE id IN ({PENDING_OF_DELETED})"
-    );
-    let reason = DeadLetterReason::SubscriptionDeleted;
-    Ok(tx.run(&end, params![is_kept, limit, state, now, reason, lost])?)
+    let found = tx.all(PENDING_OF_DELETED, params![is_kept, limit], |row| {
+        Ok(row.get(0)?)
+    })?;
+    let (reason, lost) = (DeadLetterReason::SubscriptionDeleted, Outcome::LockLost);
+    for id in &found {
+        counted(tx, *id, || {
+            tx.run(RECORD_LOST, params![id, now, lost])?;
+            tx.run(END_PENDING, params![id, state, now, reason, lost])?;
+            match is_kept {
+                true => Ok::<_, StoreError>(describe(tx, *id)?),
+                false => Ok(()),
+            }
+        })?;
+    }
+    Ok(found.len())
 }

@@ -11,7 +11,9 @@ use rusqlite::{Connection, Row, params};
 use crate::base::Timestamp;
 use crate::model::event::EventKey;
 use crate::model::retention::Cutoff;
+use crate::store::engine::db::WriteTx;
 use crate::store::error::StoreError;
+use crate::store::ledger::counters::counted;
 use crate::store::sql::Sql;
 
 /// Which events to prune, in the order of their publication.
@@ -97,7 +99,7 @@ pub(super) fn find(
 
 /// Deletes those of the events that may still be pruned, with their deliveries and attempts.
 pub(super) fn prune(
-    tx: &Connection,
+    tx: &WriteTx,
     events: Vec<EventKey>,
     cutoff: Cutoff,
 ) -> Result<Pruned, StoreError> {
@@ -108,7 +110,11 @@ pub(super) fn prune(
             let attempts = "DELETE FROM delivery_attempt WHERE delivery_id IN \
                  (SELECT id FROM delivery WHERE event_id = ?1)";
             let attempts = tx.run(attempts, [event])? as u64;
-            tx.run("DELETE FROM delivery WHERE event_id = ?1", [event])?;
+            let deliveries = "SELECT id FROM delivery WHERE event_id = ?1";
+            for id in tx.all(deliveries, [event], |row| Ok(row.get(0)?))? {
+                let delete = || tx.run("DELETE FROM delivery WHERE id = ?1", [id]);
+                counted(tx, id, || Ok::<_, StoreError>(delete()?))?;
+            }
             tx.run("DELETE FROM event WHERE id = ?1", [event])?;
             pruned.add(&EventStatus { attempts, ..status });
         }

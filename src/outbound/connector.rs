@@ -1,0 +1,86 @@
+//! Connects: TCP to an address that may be called, and TLS, within a deadline.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use http::Uri;
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder, MaybeHttpsStream};
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioIo;
+use rustls::ClientConfig;
+use tokio::net::TcpStream;
+use tower::{BoxError, Service};
+
+use crate::base::Stopwatch;
+use crate::outbound::connect_watch::ConnectWatch;
+use crate::outbound::resolver::{Guard, LOOKUP_DEADLINE};
+
+/// How long TCP and TLS may take to connect, on top of the look-up (docs/security.md B2).
+pub(super) const CONNECT_DEADLINE: Duration = Duration::from_secs(5);
+
+/// How long a connection may be silent before the receiver's machine is asked for a sign of life, and the time
+/// between such questions.
+const KEEPALIVE: Duration = Duration::from_secs(15);
+
+/// Questions without an answer after which a connection is given up.
+const KEEPALIVE_RETRIES: u32 = 3;
+
+/// How long what was sent may stay unacknowledged.
+const UNACKNOWLEDGED_MAX: Duration = Duration::from_secs(30);
+
+/// There was no connection in time.
+#[derive(Debug, thiserror::Error)]
+#[error("no connection within {} s", (LOOKUP_DEADLINE + CONNECT_DEADLINE).as_secs())]
+pub(super) struct ConnectTimeout;
+
+type Connection = MaybeHttpsStream<TokioIo<TcpStream>>;
+
+/// Connects to what the guard allows.
+#[derive(Clone)]
+pub(super) struct Connector {
+    https: HttpsConnector<HttpConnector<Guard>>,
+    watch: ConnectWatch,
+}
+
+impl Connector {
+    /// `watch` measures the first connection.
+    pub(super) fn new(guard: Guard, tls: ClientConfig, watch: ConnectWatch) -> Self {
+        let mut http = HttpConnector::new_with_resolver(guard);
+        http.enforce_http(false);
+        http.set_nodelay(true);
+        http.set_keepalive(Some(KEEPALIVE));
+        http.set_keepalive_interval(Some(KEEPALIVE));
+        http.set_keepalive_retries(Some(KEEPALIVE_RETRIES));
+        #[cfg(target_os = "linux")]
+        http.set_tcp_user_timeout(Some(UNACKNOWLEDGED_MAX));
+        let https = HttpsConnectorBuilder::new().with_tls_config(tls);
+        let https = https.https_or_http().enable_http1().enable_http2();
+        Self {
+            https: https.wrap_connector(http),
+            watch,
+        }
+    }
+}
+
+impl Service<Uri> for Connector {
+    type Response = Connection;
+    type Error = BoxError;
+    type Future = Pin<Box<dyn Future<Output = Result<Connection, BoxError>> + Send>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        self.https.poll_ready(context)
+    }
+
+    fn call(&mut self, to: Uri) -> Self::Future {
+        let (stopwatch, watch) = (Stopwatch::begin(), self.watch.clone());
+        let connecting = self.https.call(to);
+        Box::pin(async move {
+            let deadline = LOOKUP_DEADLINE + CONNECT_DEADLINE;
+            let connected = tokio::time::timeout(deadline, connecting).await;
+            let connection = connected.map_err(|_| ConnectTimeout)??;
+            watch.connected(stopwatch.took());
+            Ok(connection)
+        })
+    }
+}
