@@ -183,6 +183,20 @@ CREATE TABLE delivery_attempt (
     PRIMARY KEY (delivery_id, attempt)
 ) STRICT, WITHOUT ROWID;
 
+-- A publish request whose deliveries are still to be created, since they are too many for one change. Deleted with
+-- the last of them.
+CREATE TABLE fan_out (
+    first_event_id INTEGER PRIMARY KEY, -- the ids of its events are consecutive
+    last_event_id  INTEGER NOT NULL,
+    next_event_id  INTEGER NOT NULL,    -- those before it have their deliveries
+    topic_id       INTEGER NOT NULL,
+    received_at    INTEGER NOT NULL,
+    targets        BLOB    NOT NULL     -- who gets them (see src/store/ledger/fan_out.rs)
+) STRICT;
+
+-- What is left to be done for this topic?
+CREATE INDEX fan_out_topic ON fan_out (topic_id, first_event_id);
+
 -- Recognises a publish request that a client repeats because it missed the response.
 CREATE TABLE publish_request (
     fingerprint BLOB    PRIMARY KEY, -- of topic and x-ms-client-request-id

@@ -19,7 +19,7 @@ use crate::broker::people::People;
 use crate::broker::{Broker, BrokerOptions};
 use crate::model::access::Secret;
 use crate::model::export::ExportRules;
-use crate::model::limits::{PUBLISH_BYTES_MAX, RESUBMISSIONS_MAX};
+use crate::model::limits::{CHANGE_DELIVERIES_MAX, PUBLISH_BYTES_MAX, RESUBMISSIONS_MAX};
 use crate::model::probation::ProbationRules;
 use crate::model::registry::ResourceScope;
 use crate::model::retention::RetentionRules;
@@ -79,6 +79,7 @@ impl Door {
             in_flight_per_subscription: 8,
             in_flight_max: 8,
             free_bytes_min: 0,
+            change_deliveries_max: CHANGE_DELIVERIES_MAX,
             response_deadline: Duration::from_secs(30),
             probation: ProbationRules::default(),
             retention: RetentionRules::default(),

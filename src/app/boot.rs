@@ -23,6 +23,7 @@ use crate::broker::diagnostics::{Connections, Diagnostics, RuntimeInfo};
 use crate::broker::people::People;
 use crate::broker::{Broker, BrokerOptions};
 use crate::model::export::ExportRules;
+use crate::model::limits::CHANGE_DELIVERIES_MAX;
 use crate::model::probation::ProbationRules;
 use crate::model::registry::ResourceScope;
 use crate::model::retention::RetentionRules;
@@ -159,6 +160,7 @@ impl Appliance {
         let dispatching = tokio::spawn(broker.clone().dispatch(requests.clone()));
         let replaying = tokio::spawn(broker.clone().replay());
         let exporting = tokio::spawn(broker.clone().export());
+        tokio::spawn(broker.clone().run_unfinished());
         tokio::spawn(broker.clone().run_janitor());
         tokio::spawn(broker.clone().run_retention());
         let stop_listening = CancellationToken::new();
@@ -312,6 +314,7 @@ fn broker_options(
         in_flight_per_subscription: config.delivery_in_flight_per_subscription,
         in_flight_max: config.delivery_in_flight_max,
         free_bytes_min: config.storage_free_bytes_min,
+        change_deliveries_max: CHANGE_DELIVERIES_MAX,
         response_deadline: config.delivery_response_deadline,
         probation: ProbationRules {
             failures: config.probation_failures,

@@ -11,6 +11,7 @@ pub mod people;
 mod publish;
 mod receive;
 mod replay;
+mod unfinished;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -63,6 +64,7 @@ use manage::key_uses::WaitingKeyUses;
 use publish::{notices, rejections};
 use receive::Arrivals;
 use replay::ReplayBook;
+use unfinished::Unfinished;
 
 /// The settings of a broker.
 #[derive(Clone, Debug)]
@@ -76,6 +78,8 @@ pub struct BrokerOptions {
     pub in_flight_max: usize,
     /// Free bytes on the disk below which publish requests are rejected.
     pub free_bytes_min: u64,
+    /// Deliveries that one change of the store creates or ends.
+    pub change_deliveries_max: usize,
     /// How long a webhook has to respond.
     pub response_deadline: Duration,
     pub probation: ProbationRules,
@@ -103,6 +107,7 @@ struct Shared {
     /// Bounds the requests whose late responses are waited for.
     late_responses: Arc<Semaphore>,
     wake: Notify,
+    unfinished: Unfinished,
     arrivals: Arrivals,
     last_poll: Mutex<Timestamp>,
     /// Whether too little is free on the disk; updated by the janitor.
@@ -137,6 +142,7 @@ impl Broker {
         options: BrokerOptions,
     ) -> Result<Self, StoreError> {
         let registry = store.ledger.catalog().await?;
+        let unfinished = Unfinished::of(store.ledger.fan_out_topics().await?);
         let limits = SlotLimits {
             per_subscription: options.in_flight_per_subscription,
             overall: options.in_flight_max,
@@ -153,6 +159,7 @@ impl Broker {
                 health: Mutex::new(HealthBook::new(options.probation, options.time_scale)),
                 late_responses: Arc::new(Semaphore::new(LATE_RESPONSES_MAX)),
                 wake: Notify::new(),
+                unfinished,
                 arrivals: Arrivals::default(),
                 last_poll: Mutex::new(options.clock.now()),
                 disk_is_low: AtomicBool::new(false),

@@ -37,6 +37,7 @@ pub use key_uses::KeyUses;
 pub use ledger::Ledger;
 pub use ledger::append::{AppendRequest, Appended, Effects, HandedOver, RequestMark};
 pub use ledger::exports::{BlobEnd, BlobId, BlobRequest, ExportStatus, Exported, PendingBlob};
+pub use ledger::fan_out::{FanOut, FannedOut};
 pub use ledger::lease::{Due, LeaseRequest, Leased};
 pub use ledger::locks::{
     DeadLetter, LockBatch, LockChanges, LockRequest, LockSelection, LockSettled, Locked,

@@ -94,6 +94,7 @@ impl Appliance {
             in_flight_per_subscription: limits::IN_FLIGHT_PER_SUBSCRIPTION,
             in_flight_max: limits::IN_FLIGHT_MAX,
             free_bytes_min: 0,
+            change_deliveries_max: limits::CHANGE_DELIVERIES_MAX,
             response_deadline: limits::RESPONSE_DEADLINE,
             probation: ProbationRules::default(),
             retention: RetentionRules::default(),

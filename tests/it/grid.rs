@@ -68,6 +68,8 @@ struct Settings {
     retention: RetentionRules,
     exports: ExportRules,
     export_dir: Option<PathBuf>,
+    /// Deliveries in one change, if it is not the product's number. What is left then is not done by itself.
+    change_deliveries_max: Option<usize>,
 }
 
 /// What the doors of an appliance under test hold.
@@ -149,6 +151,15 @@ impl Grid {
         grid
     }
 
+    /// One of which a change creates or ends so many deliveries. The test does the rest with `finish`.
+    pub(crate) async fn in_bites_of(deliveries: usize) -> Self {
+        let settings = Settings {
+            change_deliveries_max: Some(deliveries),
+            ..Settings::default()
+        };
+        Self::with(settings).await
+    }
+
     /// An appliance on a real disk, of which so many bytes must be free.
     pub(crate) async fn on_disk(free_bytes_min: u64) -> (Self, tempfile::TempDir) {
         let dir = tempfile::tempdir().expect("a temporary directory");
@@ -225,6 +236,9 @@ impl Grid {
             in_flight_per_subscription: limits::IN_FLIGHT_PER_SUBSCRIPTION,
             in_flight_max: limits::IN_FLIGHT_MAX,
             free_bytes_min: settings.free_bytes_min,
+            change_deliveries_max: settings
+                .change_deliveries_max
+                .unwrap_or(limits::CHANGE_DELIVERIES_MAX),
             response_deadline: limits::RESPONSE_DEADLINE,
             probation: settings.probation,
             retention: settings.retention,
@@ -390,6 +404,10 @@ impl Grid {
         let (parts, body) = response.into_parts();
         let bytes = body.collect().await.expect("a body").to_bytes();
         let text = String::from_utf8(bytes.to_vec()).expect("text");
+        if self.settings.change_deliveries_max.is_none() {
+            // It fails while the disk is full.
+            let _ = self.broker.finish().await;
+        }
         SendResult {
             status: parts.status,
             headers: parts.headers,

@@ -310,6 +310,7 @@ impl Trial {
             topic: self.topic,
             received_at: self.now,
             events: vec![(event, vec![self.subscription])],
+            fan_out: None,
             request: None,
             audit: None,
             notified: Vec::new(),

@@ -14,6 +14,7 @@ mod event_search;
 mod explain;
 mod export;
 mod failing_disk;
+mod fan_out;
 mod filter;
 mod golden;
 mod grid;

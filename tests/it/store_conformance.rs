@@ -178,6 +178,7 @@ impl Fixture {
             topic: self.topic,
             received_at: at(now),
             events: vec![(event(id), targets.to_vec())],
+            fan_out: None,
             request: None,
             audit: None,
             notified: Vec::new(),
@@ -285,6 +286,7 @@ async fn events_come_back_as_they_were(f: Fixture) {
             .iter()
             .map(|event| (event.clone(), vec![f.billing]))
             .collect(),
+        fan_out: None,
         request: None,
         audit: None,
         notified: Vec::new(),
@@ -479,6 +481,7 @@ async fn events_of_one_topic_are_read_back_in_bites(f: Fixture) {
         topic: TopicId(99),
         received_at: at(9),
         events: vec![(event("other"), Vec::new()); 10_000],
+        fan_out: None,
         request: None,
         audit: None,
         notified: Vec::new(),

@@ -79,7 +79,9 @@ impl From<SendError> for ApiError {
         let explanation = error.to_string();
         match error {
             SendError::NoEvent(_) | SendError::NoSubscription(..) => Self::not_found(explanation),
-            SendError::Already(..) | SendError::Unmatched(..) => Self::conflict(explanation),
+            SendError::Already(..) | SendError::TooEarly(_) | SendError::Unmatched(..) => {
+                Self::conflict(explanation)
+            }
             SendError::Stopping => PublishError::Stopping.into(),
             SendError::DiskLow => PublishError::DiskLow.into(),
             SendError::Store(error) => error.into(),

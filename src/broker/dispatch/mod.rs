@@ -51,7 +51,7 @@ const LEASE_BYTES_MAX: usize = 1_024 * 1_024;
 const EXHAUSTED_BATCH_MAX: usize = 500;
 
 /// Pause before a turn is taken again that the store could not serve.
-const STORE_PAUSE: Duration = Duration::from_secs(1);
+pub(super) const STORE_PAUSE: Duration = Duration::from_secs(1);
 
 /// The result of a turn.
 #[derive(Default)]

@@ -9,13 +9,16 @@ use std::sync::Arc;
 
 use crate::base::Timestamp;
 use crate::broker::Broker;
-use crate::model::audit::{AuditAction, AuditEntry, Caller, Target};
+use crate::model::audit::{AuditAction, Caller, Target};
 use crate::model::event::{Event, EventKey};
 use crate::model::name::TopicName;
 use crate::model::registry::TopicEntry;
 use crate::model::subscription::{EventSubscription, SubscriptionId};
 use crate::model::topic::TopicId;
 use crate::store::{AppendRequest, Appended, RequestMark, StoreError};
+
+/// Filters that are evaluated before others get their turn on the thread: about a millisecond's worth.
+const EVALUATED_AT_ONCE_MAX: usize = 2_000;
 
 /// What was stored, for those who serve the subscriptions.
 pub(super) struct Arrival {
@@ -35,7 +38,20 @@ impl Arrival {
             topic: request.topic,
             targets: events.iter().flat_map(|(_, to)| to).copied().collect(),
             events: events.len(),
-            unmatched: events.iter().filter(|(_, to)| to.is_empty()).count(),
+            unmatched: match &request.fan_out {
+                None => events.iter().filter(|(_, to)| to.is_empty()).count(),
+                Some(later) => later.unmatched(),
+            },
+        }
+    }
+
+    /// Of deliveries that were created later.
+    pub(super) fn later(topic: TopicId, targets: Vec<SubscriptionId>) -> Self {
+        Self {
+            topic,
+            targets,
+            events: 0,
+            unmatched: 0,
         }
     }
 }
@@ -81,7 +97,11 @@ impl Broker {
         };
         let target = Target::topic(&topic.topic.name);
         let audit = by.did(published, target);
-        let accepted = matched(topic, events, None, Some(audit), self.clock().now());
+        let accepted = self.matched(topic, events, None).await;
+        let accepted = AppendRequest {
+            audit: Some(audit),
+            ..accepted
+        };
         Ok(self.append(topic, accepted).await?)
     }
 
@@ -105,11 +125,13 @@ impl Broker {
             events: count(&events),
         };
         let audit = Some(by.did(imported, target));
-        let mut accepted = matched(topic, events, request, audit, self.clock().now());
-        if let Some(subscription) = subscription {
-            let targets = accepted.events.iter_mut().map(|(_, targets)| targets);
-            targets.for_each(|targets| *targets = vec![subscription.id]);
-        }
+        let only = subscription.map(|subscription| subscription.id);
+        let accepted = self.matched(topic, events, only).await;
+        let accepted = AppendRequest {
+            request,
+            audit,
+            ..accepted
+        };
         Ok(self.append(topic, accepted).await?)
     }
 
@@ -133,8 +155,45 @@ impl Broker {
         events: Vec<Event>,
         request: Option<RequestMark>,
     ) -> Result<Vec<EventKey>, StoreError> {
-        let accepted = matched(topic, events, request, None, self.clock().now());
-        self.append(topic, accepted).await
+        let accepted = self.matched(topic, events, None).await;
+        self.append(
+            topic,
+            AppendRequest {
+                request,
+                ..accepted
+            },
+        )
+        .await
+    }
+
+    /// Matches events with the subscriptions of `topic`, or has them all go to `only` one. If that makes too many
+    /// deliveries for one change, they are created later.
+    pub(super) async fn matched(
+        &self,
+        topic: &TopicEntry,
+        events: Vec<Event>,
+        only: Option<SubscriptionId>,
+    ) -> AppendRequest {
+        let mut request = empty(topic, self.clock().now());
+        request.events.reserve_exact(events.len());
+        let (mut deliveries, mut evaluated) = (0, 0);
+        for event in events {
+            let targets = match only {
+                None => topic.fan_out(&event, request.received_at),
+                Some(only) => vec![only],
+            };
+            deliveries += targets.len();
+            evaluated += topic.subscriptions.size();
+            request.push(event, targets);
+            if deliveries > self.options().change_deliveries_max {
+                request.defer_deliveries();
+            }
+            if evaluated >= EVALUATED_AT_ONCE_MAX {
+                tokio::task::yield_now().await;
+                evaluated = 0;
+            }
+        }
+        request
     }
 
     /// Stores the events, and hands them to those who serve the subscriptions, even if nobody waits for this any
@@ -142,13 +201,21 @@ impl Broker {
     pub(super) async fn append(
         &self,
         topic: &Arc<TopicEntry>,
-        accepted: AppendRequest,
+        mut accepted: AppendRequest,
     ) -> Result<Vec<EventKey>, StoreError> {
+        let later = match accepted.has_deliveries() {
+            true => self.defer(accepted.topic, accepted.fan_out.is_some()),
+            false => None,
+        };
+        if later.is_some() {
+            accepted.defer_deliveries();
+        }
         let arrival = Arrival::of(&accepted);
         let (broker, topic) = (self.clone(), Arc::clone(topic));
         let then = move |handed_over| {
             broker.announce(&topic, &arrival);
             broker.hand_over(handed_over);
+            drop(later);
         };
         match self.store().ledger.append(accepted, then).await? {
             Appended::Repeated => Ok(Vec::new()),
@@ -177,24 +244,24 @@ fn count(events: &[Event]) -> u64 {
     u64::try_from(events.len()).unwrap_or(u64::MAX)
 }
 
-/// Matches events with the subscriptions of `topic`.
-pub(super) fn matched(
-    topic: &TopicEntry,
-    events: Vec<Event>,
-    request: Option<RequestMark>,
-    audit: Option<AuditEntry>,
-    now: Timestamp,
-) -> AppendRequest {
-    let with_targets = |event| {
-        let targets = topic.fan_out(&event, now);
-        (event, targets)
-    };
+/// A request without events.
+fn empty(topic: &TopicEntry, now: Timestamp) -> AppendRequest {
     AppendRequest {
         topic: topic.topic.id,
         received_at: now,
-        events: events.into_iter().map(with_targets).collect(),
-        request,
-        audit,
+        events: Vec::new(),
+        fan_out: None,
+        request: None,
+        audit: None,
         notified: Vec::new(),
+    }
+}
+
+/// The request of a single event.
+pub(super) fn matched_alone(topic: &TopicEntry, event: Event, now: Timestamp) -> AppendRequest {
+    let targets = topic.fan_out(&event, now);
+    AppendRequest {
+        events: vec![(event, targets)],
+        ..empty(topic, now)
     }
 }

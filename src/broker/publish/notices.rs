@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use crate::base::{Entropy, Timestamp};
 use crate::broker::Broker;
 use crate::broker::dispatch::health::Change;
-use crate::broker::publish::{Arrival, matched};
+use crate::broker::publish::{Arrival, matched_alone};
 use crate::model::event::Event;
 use crate::model::limits::{NOTICE_WINDOW, NOTICES_AT_ONCE_MAX, NOTICES_WAITING_MAX};
 use crate::model::notice::{DisabledBy, DiskPressure, Notice, Subscribed};
@@ -55,7 +55,7 @@ impl NoticePublisher {
     }
 
     pub(in crate::broker) fn accepted(&self, notice: &Notice) -> AppendRequest {
-        matched(&self.topic, vec![self.event(notice)], None, None, self.now)
+        matched_alone(&self.topic, self.event(notice), self.now)
     }
 }
 
@@ -177,13 +177,7 @@ impl Broker {
             }
             let found = owed.len();
             let events = owed.iter().map(|each| publisher.event(&each.notice));
-            let mut request = matched(
-                &publisher.topic,
-                events.collect(),
-                None,
-                None,
-                publisher.now,
-            );
+            let mut request = self.matched(&publisher.topic, events.collect(), None).await;
             request.notified = owed.into_iter().map(|each| each.mark).collect();
             let published = self.append(&publisher.topic, request).await?.len();
             self.meters().published_of_ours(&publisher.topic, published);

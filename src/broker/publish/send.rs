@@ -18,6 +18,8 @@ pub enum SendError {
     NoSubscription(EventKey, String),
     #[error("{0} has a delivery of event {1} already: {2}")]
     Already(String, EventKey, DeliveryId),
+    #[error("the deliveries of event {0} are still being created; try again in a while")]
+    TooEarly(EventKey),
     /// The last field is the reason, a sentence.
     #[error("event {1} would not go to {0} now either: {2}")]
     Unmatched(String, EventKey, String),
@@ -63,6 +65,7 @@ impl Broker {
         let audit = by.did(AuditAction::SendEvent { event: key.0 }, target);
         match self.store().ledger.send(key, id, audit, now).await? {
             Sent::Already(delivery) => Err(SendError::Already(name.to_owned(), key, delivery)),
+            Sent::TooEarly => Err(SendError::TooEarly(key)),
             Sent::Missing => Err(missing()),
             Sent::As(delivery) => {
                 self.meters().matched(topic, &[id], 0);

@@ -13,6 +13,7 @@ use crate::model::topic::TopicId;
 use crate::store::engine::db::WriteTx;
 use crate::store::error::StoreError;
 use crate::store::ledger::counters::{DeliveryChange, Version};
+use crate::store::ledger::fan_out::{self, FanOut};
 use crate::store::ledger::notices::{self, NoticeMark};
 use crate::store::row;
 use crate::store::sql::Sql;
@@ -23,12 +24,48 @@ pub struct AppendRequest {
     pub topic: TopicId,
     pub received_at: Timestamp,
     pub events: Vec<(Event, Vec<SubscriptionId>)>,
+    /// Who gets the events, if their deliveries are created later, by [`super::Ledger::fan_out`]. Then the lists above
+    /// are empty.
+    pub fan_out: Option<FanOut>,
     /// Identifies the publish request, if the client gave it an id.
     pub request: Option<RequestMark>,
     /// What somebody did to store them; publishers are not audited.
     pub audit: Option<AuditEntry>,
     /// The marks of the notices that these events are.
     pub notified: Vec<NoticeMark>,
+}
+
+impl AppendRequest {
+    /// Adds an event.
+    pub fn push(&mut self, event: Event, targets: Vec<SubscriptionId>) {
+        let targets = match &mut self.fan_out {
+            None => targets,
+            Some(later) => {
+                later.push(&targets);
+                Vec::new()
+            }
+        };
+        self.events.push((event, targets));
+    }
+
+    /// Whether anybody gets one of the events.
+    pub fn has_deliveries(&self) -> bool {
+        match &self.fan_out {
+            None => self.events.iter().any(|(_, targets)| !targets.is_empty()),
+            Some(later) => later.unmatched() < self.events.len(),
+        }
+    }
+
+    /// Has the deliveries created later.
+    pub fn defer_deliveries(&mut self) {
+        if self.fan_out.is_none() {
+            let mut fan_out = FanOut::default();
+            for (_, targets) in &mut self.events {
+                fan_out.push(&std::mem::take(targets));
+            }
+            self.fan_out = Some(fan_out);
+        }
+    }
 }
 
 /// Identifies a publish request, so that a repeated one is stored once (rule A, `x-ms-client-request-id`).
@@ -105,8 +142,10 @@ pub(in crate::store) fn append(
         return Ok(None);
     }
     let mut stored = Stored::default();
-    for (event, targets) in request.events {
-        let key = insert_event(tx, topic, received_at, &event, targets.len())?;
+    for (number, (event, targets)) in request.events.into_iter().enumerate() {
+        let later = request.fan_out.as_ref();
+        let matched = later.map_or(targets.len(), |later| later.matched(number));
+        let key = insert_event(tx, topic, received_at, &event, matched)?;
         let event = Arc::new(StoredEvent {
             key,
             received_at,
@@ -127,6 +166,9 @@ pub(in crate::store) fn append(
             });
         }
         stored.events.push(key);
+    }
+    if let (Some(later), Some(first)) = (&request.fan_out, stored.events.first()) {
+        fan_out::insert(tx, topic, received_at, *first, later)?;
     }
     Ok(Some(stored))
 }

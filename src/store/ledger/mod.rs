@@ -12,6 +12,7 @@
 pub(super) mod append;
 pub(super) mod counters;
 pub(super) mod exports;
+pub(super) mod fan_out;
 pub(super) mod lease;
 pub(super) mod locks;
 pub(super) mod notices;
@@ -33,6 +34,7 @@ use crate::model::limits::{BLOB_NAMES_KEPT, REQUEST_ID_WINDOW};
 use crate::model::registry::{Registry, ResourceScope};
 use crate::model::replay::{NewReplayJob, ReplayCommand, ReplayJob, ReplayJobId, ReplaySource};
 use crate::model::subscription::SubscriptionId;
+use crate::model::topic::TopicId;
 use crate::store::catalog::{self, RegistryChange};
 use crate::store::engine::db::Db;
 use crate::store::engine::encryption::Encryption;
@@ -45,6 +47,7 @@ use crate::store::sql::Sql;
 use crate::wire::changes::with_changes;
 use append::{AppendRequest, Appended, Effects, HandedOver, Stored};
 use exports::{BlobEnd, BlobId, BlobRequest, ExportStatus, PendingBlob};
+use fan_out::FannedOut;
 use lease::{Due, LeaseRequest, Leased};
 use locks::{LockBatch, LockChanges, LockRequest, LockSettled};
 use notices::OwedNotice;
@@ -98,7 +101,7 @@ impl Ledger {
 
 /// From the publisher to the end of a delivery.
 impl Ledger {
-    /// Stores events with all their deliveries, all or nothing. `then` gets what was stored, whether or not the
+    /// Stores events with all their deliveries, or with a record of those that are created later: all or nothing. `then` gets what was stored, whether or not the
     /// caller is still there; it is short and waits for nothing.
     pub async fn append(
         &self,
@@ -123,6 +126,18 @@ impl Ledger {
             .write_then(Lane::Other, |tx| append::append(tx, request), announce)
             .await?;
         appended.await.map_err(|_| StoreError::Closed)?
+    }
+
+    /// The topics of which deliveries are still to be created.
+    pub async fn fan_out_topics(&self) -> Result<Vec<TopicId>, StoreError> {
+        self.db.read(fan_out::topics).await
+    }
+
+    /// Creates deliveries of the oldest events of a topic that were stored without them, about `limit` of them.
+    pub async fn fan_out(&self, topic: TopicId, limit: usize) -> Result<FannedOut, StoreError> {
+        self.db
+            .write(move |tx| fan_out::fan_out(tx, topic, limit))
+            .await
     }
 
     /// Delivers a stored event to a subscription that has no delivery of it. The event counts as matched by

@@ -18,6 +18,7 @@ use crate::store::engine::encryption::Encryption;
 use crate::store::error::StoreError;
 use crate::store::ledger::append::{insert_delivery, insert_event};
 use crate::store::ledger::counters::counted;
+use crate::store::ledger::fan_out;
 use crate::store::ledger::lease::load_event;
 use crate::store::ledger::settle::record_attempt;
 use crate::store::replay;
@@ -141,6 +142,8 @@ pub enum Sent {
     As(DeliveryId),
     /// The delivery that the subscription has already.
     Already(DeliveryId),
+    /// The deliveries of the event are still being created.
+    TooEarly,
     /// The event or the subscription is gone.
     Missing,
 }
@@ -386,6 +389,9 @@ pub(super) fn send(
     let find = "SELECT id FROM delivery WHERE event_id = ?1 AND subscription_id = ?2 LIMIT 1";
     if let Some(id) = tx.find(find, params![event, subscription])? {
         return Ok(Sent::Already(id));
+    }
+    if fan_out::is_open(tx, event)? {
+        return Ok(Sent::TooEarly);
     }
     let count = "UPDATE event SET matched = matched + 1 WHERE id = ?1 AND EXISTS \
          (SELECT 1 FROM event_subscription WHERE id = ?2 AND deleted_at IS NULL)";

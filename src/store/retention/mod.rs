@@ -14,6 +14,7 @@ use crate::model::retention::Cutoff;
 use crate::store::engine::db::WriteTx;
 use crate::store::error::StoreError;
 use crate::store::ledger::counters::counted;
+use crate::store::ledger::fan_out;
 use crate::store::sql::Sql;
 
 /// Which events to prune, in the order of their publication.
@@ -80,11 +81,12 @@ pub(super) fn find(
     let mut look = tx.prepare_cached(look)?;
     let mut rows = look.query(params![request.after, batch.events])?;
     let (mut events, mut found) = (Vec::new(), Pruned::default());
+    let fanned_out = fan_out::oldest(tx)?;
     while let Some(row) = rows.next()? {
         let (event, received_at) = (row.get(0)?, row.get(1)?);
         if received_at <= cutoff.delivered {
             let status = status(tx, event, cutoff)?;
-            if status.is_prunable {
+            if status.is_prunable && fanned_out.is_none_or(|open| event < open) {
                 events.push(event);
                 found.add(&status);
             }

@@ -34,7 +34,7 @@ use crate::model::subscription::SubscriptionId;
 use crate::model::topic::TopicId;
 use crate::store::engine::db::Db;
 use crate::store::error::StoreError;
-use crate::store::ledger::{Ledger, exports, lease, traffic};
+use crate::store::ledger::{Ledger, exports, fan_out, lease, traffic};
 use crate::store::sql::Sql;
 use crate::store::{replay, row};
 use lineage::resubmissions;
@@ -107,6 +107,8 @@ pub struct EventDetail {
     pub topic_id: TopicId,
     pub stored: StoredEvent,
     pub matched: u64,
+    /// Whether deliveries of it are still to be created.
+    pub is_fanning_out: bool,
     pub deliveries: Vec<DeliveryDetail>,
     pub lineage: Lineage,
 }
@@ -332,6 +334,7 @@ fn event(tx: &Connection, key: EventKey) -> Result<Option<EventDetail>, StoreErr
             topic: row.get(11)?,
             topic_id: row.get(12)?,
             matched: row.get(13)?,
+            is_fanning_out: fan_out::is_open(tx, key)?,
             deliveries: deliveries
                 .map(|row| with_life(tx, row))
                 .collect::<Result<_, _>>()?,

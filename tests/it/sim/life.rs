@@ -1,6 +1,7 @@
 //! One life of the appliance, from its start to its crash: the real dispatcher and janitor over the
 //! simulated clock, disk and world.
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -12,6 +13,7 @@ use everpost::api::Doors;
 use everpost::base::{Clock, Entropy, TimeScale};
 use everpost::broker::people::People;
 use everpost::broker::{Broker, BrokerOptions};
+use everpost::model::event::EventKey;
 use everpost::model::export::ExportRules;
 use everpost::model::limits;
 use everpost::model::probation::ProbationRules;
@@ -19,6 +21,7 @@ use everpost::model::registry::ResourceScope;
 use everpost::model::retention::RetentionRules;
 use everpost::outbound::transport::HttpTransport;
 use everpost::outbound::{Outbound, OutboundOptions};
+use everpost::store::views::EventDetail;
 use everpost::store::{InlineDatabase, Pauses, Store, StoreError};
 use http_body_util::BodyExt;
 use serde_json::Value;
@@ -45,6 +48,7 @@ pub(super) struct Ground {
     pub(super) probation: ProbationRules,
     pub(super) limits: Limits,
     pub(super) retention: RetentionRules,
+    change_deliveries_max: usize,
 }
 
 /// The running appliance. Dropping it is the crash.
@@ -56,6 +60,8 @@ pub(super) struct Life {
     pub(super) store: Store,
     pub(super) clock: Clock,
     doors: Doors,
+    /// Turns after which nothing more is waited for.
+    turns_max: Cell<Option<u64>>,
 }
 
 impl Ground {
@@ -66,6 +72,8 @@ impl Ground {
         limits: Limits,
         retention: RetentionRules,
     ) -> Self {
+        // Nearly every request is too large for one change, or none is.
+        let change_deliveries_max = *dice.pick(&[1, 2, 5, limits::CHANGE_DELIVERIES_MAX]);
         let hurried = Arc::new(AtomicBool::new(false));
         let (watch, hurry) = (Arc::clone(&world), Arc::clone(&hurried));
         let pauses: Pauses = Arc::new(move || {
@@ -82,7 +90,29 @@ impl Ground {
             probation,
             limits,
             retention,
+            change_deliveries_max,
         }
+    }
+}
+
+impl Ground {
+    fn store(&self) -> Store {
+        let scope = ResourceScope {
+            subscription: "s".to_owned(),
+            resource_group: "g".to_owned(),
+        };
+        Store::open_on(self.database.clone(), scope)
+    }
+
+    /// An event as a crash has left it.
+    pub(super) fn look(&self, event: EventKey) -> Option<EventDetail> {
+        self.hurried.store(true, Ordering::Relaxed);
+        let runtime = tokio::runtime::Builder::new_current_thread().build();
+        let stored = runtime
+            .expect("a runtime")
+            .block_on(self.store().views.event(event));
+        self.hurried.store(false, Ordering::Relaxed);
+        stored.expect("an answer")
     }
 }
 
@@ -92,11 +122,7 @@ impl Life {
         let mut runtime = tokio::runtime::Builder::new_current_thread();
         let runtime = runtime.enable_time().start_paused(true).build();
         let runtime = runtime.expect("a runtime");
-        let scope = ResourceScope {
-            subscription: "s".to_owned(),
-            resource_group: "g".to_owned(),
-        };
-        let store = Store::open_on(ground.database.clone(), scope);
+        let store = ground.store();
         let outbound = Outbound::new(OutboundOptions {
             transport: HttpTransport::Scripted(Arc::clone(&ground.world) as _),
             clock: clock.clone(),
@@ -111,6 +137,7 @@ impl Life {
             in_flight_per_subscription: ground.limits.per_subscription,
             in_flight_max: ground.limits.overall,
             free_bytes_min: 0,
+            change_deliveries_max: ground.change_deliveries_max,
             response_deadline: limits::RESPONSE_DEADLINE,
             probation: ground.probation,
             retention: ground.retention,
@@ -125,6 +152,7 @@ impl Life {
         ))?;
         let state = api_state(&broker, &store, people);
         runtime.spawn(broker.clone().dispatch(TaskTracker::new()));
+        runtime.spawn(broker.clone().run_unfinished());
         runtime.spawn(broker.clone().run_janitor());
         let life = Self {
             runtime,
@@ -134,9 +162,15 @@ impl Life {
             store,
             clock: clock.clone(),
             doors: Doors::new(state, Router::new()),
+            turns_max: Cell::new(None),
         };
         life.act(async {});
         Ok(life)
+    }
+
+    /// From now on what follows from anything gets so many turns: a crash is about to come.
+    pub(super) fn be_cut_off(&self, turns: u64) {
+        self.turns_max.set(Some(turns));
     }
 
     /// Does something, and waits until everything that follows from it at once has happened.
@@ -168,6 +202,12 @@ impl Life {
 
     async fn settle(&self) {
         let ticks = || self.world.ticks.load(Ordering::Relaxed);
+        if let Some(turns) = self.turns_max.get() {
+            for _ in 0..turns {
+                tokio::task::yield_now().await;
+            }
+            return;
+        }
         let (mut quiet, mut seen) = (0, ticks());
         for _ in 0..TURNS_MAX {
             tokio::task::yield_now().await;

@@ -125,6 +125,10 @@ impl Simulation {
     }
 
     fn step(&mut self) {
+        if self.dice.percent(6) {
+            self.crash_meanwhile();
+            return;
+        }
         match self.dice.weighted(&[32, 34, 8, 10, 4, 3, 3, 4, 3, 12]) {
             0 => self.publish(),
             1 => self.let_time_pass(),
@@ -150,11 +154,27 @@ impl Simulation {
     }
 
     fn crash(&mut self) {
-        // Whoever starts may send at once, and is judged by what was seen last.
         self.check();
+        self.die();
+    }
+
+    /// Crashes before everything has happened that follows from a request.
+    fn crash_meanwhile(&mut self) {
+        self.life().be_cut_off(self.dice.within(0, 60));
+        match self.dice.percent(70) {
+            true => self.publish(),
+            false => self.change_subscription(),
+        }
+        self.die();
+    }
+
+    fn die(&mut self) {
         self.with(|ledger| ledger.note("crash"));
         self.life = None;
         self.ground.world.scene().crash();
+        // Whoever starts may send at once, and is judged by what was seen last.
+        let live = self.with(|ledger| ledger.live.iter().copied().collect::<Vec<_>>());
+        self.check_these(&live);
         let down = seconds(self.dice.within(0, 90));
         let now = match self.dice.percent(15) {
             true => self.clock.now() - seconds(self.dice.within(1, 4_000)),
@@ -387,8 +407,10 @@ impl Simulation {
             let Some(key) = there else {
                 continue;
             };
-            let life = self.life();
-            let stored = life.look(life.store.views.event(key)).expect("an answer");
+            let stored = match &self.life {
+                Some(life) => life.look(life.store.views.event(key)).expect("an answer"),
+                None => self.ground.look(key),
+            };
             self.with(|ledger| {
                 let checked = match &stored {
                     Some(stored) => watch::check_event(ledger, *event, stored),
@@ -409,7 +431,10 @@ impl Simulation {
 
     /// A subscription whose receiver answered 410 is disabled, if that was its wish.
     fn see_gone(&self) {
-        let registry = self.life().broker.registry();
+        let Some(life) = &self.life else {
+            return;
+        };
+        let registry = life.broker.registry();
         self.with(|ledger| {
             let now = ledger.now;
             for sub in &mut ledger.subs {

@@ -38,6 +38,7 @@ impl Fixture {
             topic: self.topic,
             received_at: at(500),
             events: events.collect(),
+            fan_out: None,
             request: None,
             audit: None,
             notified: Vec::new(),

@@ -75,7 +75,7 @@ impl From<SendError> for PageError {
             SendError::NoSubscription(_, name) => {
                 Self::NotFound(format!("event subscription {name} of its topic"))
             }
-            SendError::Already(..) | SendError::Unmatched(..) => {
+            SendError::Already(..) | SendError::TooEarly(_) | SendError::Unmatched(..) => {
                 Self::Conflict(sentence(&error.to_string()))
             }
             SendError::Stopping | SendError::DiskLow => Self::Unavailable(error.to_string()),

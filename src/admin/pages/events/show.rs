@@ -58,6 +58,8 @@ struct EventPage {
     data: DataPanel,
     /// Subscriptions that matched it.
     matched: u64,
+    /// Whether deliveries are still being created.
+    is_fanning_out: bool,
     /// `None` once the topic is deleted.
     results: Option<FilterResults>,
     deliveries: Vec<DeliveryCard>,
@@ -115,6 +117,7 @@ pub(crate) async fn show(
         origin: event.lineage.made_by.as_ref().map(Origin::of_event),
         data: DataPanel::new(&visitor, &event.stored, shown.data == "raw"),
         matched: event.matched,
+        is_fanning_out: event.is_fanning_out,
         results: results.filter(|results| !results.rows.is_empty()),
         deliveries: deliveries
             .map(|each| DeliveryCard::new(each, &visitor).with_retry(&path))
