@@ -64,6 +64,11 @@ pub(super) trait Sql {
     }
 }
 
+/// Ids for `json_each`, by which one statement serves many.
+pub(super) fn as_json(ids: impl Iterator<Item = i64>) -> String {
+    serde_json::json!(ids.collect::<Vec<_>>()).to_string()
+}
+
 impl Sql for Connection {
     fn run(&self, sql: &str, values: impl Params) -> rusqlite::Result<usize> {
         self.prepare_cached(sql)?.execute(values)

@@ -26,6 +26,7 @@ mod replays;
 mod second_factor;
 mod settings;
 mod sign_in;
+mod statements;
 mod states;
 mod subscription_form;
 mod subscription_list;

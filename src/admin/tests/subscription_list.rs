@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::deliver::with_subscription;
+use super::{Appliance, Person};
 use crate::model::audit::Caller;
 use crate::model::name::{SubscriptionName, TopicName};
 
@@ -21,22 +22,28 @@ fn read(body: &str) -> (Vec<String>, Option<String>) {
     (names.map(str::to_owned).collect(), next)
 }
 
-#[tokio::test(start_paused = true)]
-async fn many_subscriptions_take_turns_on_pages() {
-    let (appliance, mut person) = with_subscription().await;
+/// `count` of them besides `billing`, the last one paused.
+pub(crate) async fn with_subscriptions(count: usize) -> (Appliance, Person) {
+    let (appliance, person) = with_subscription().await;
     let topic = TopicName::parse("orders").expect("a name");
     let billing = SubscriptionName::parse("billing").expect("a name");
     let (_, billing) = appliance.broker.subscription(&topic, &billing).expect("it");
     let by = Caller::command_line(appliance.clock.now());
-    for number in 0..120 {
+    for number in 0..count {
         let name = SubscriptionName::parse(&format!("s-{number:03}")).expect("a name");
         let mut definition = billing.definition.clone();
-        definition.paused = number == 119;
+        definition.paused = number + 1 == count;
         let put = appliance
             .broker
             .put_subscription(&by, &topic, name, definition);
         put.await.expect("a subscription");
     }
+    (appliance, person)
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_subscriptions_take_turns_on_pages() {
+    let (_appliance, mut person) = with_subscriptions(120).await;
     let (mut seen, mut pages) = (Vec::new(), Vec::new());
     let mut next = Some(format!("{LIST}?topic=orders"));
     while let Some(path) = next {

@@ -8,7 +8,7 @@ use crate::model::subscription::SubscriptionId;
 use crate::model::topic::TopicId;
 use crate::store::error::StoreError;
 use crate::store::ledger::counters::LATENCY_BOUNDS_MS;
-use crate::store::sql::Sql;
+use crate::store::sql::{Sql, as_json};
 
 /// Slots of one series at most: a chart shows no more.
 pub const SLOTS_MAX: i64 = 400;
@@ -185,11 +185,12 @@ pub(super) fn all_totals(
     tx: &Connection,
     query: &TotalsQuery,
 ) -> Result<Vec<DeliveryTotals>, StoreError> {
-    let of = |id: &SubscriptionId| {
-        let totals = totals(tx, *id)?;
-        if !query.recount {
-            return Ok(totals);
-        }
+    let wanted = as_json(query.subscriptions.iter().map(|id| id.0));
+    let mut all = tx.all(TOTALS, [wanted], totals)?;
+    if !query.recount {
+        return Ok(all);
+    }
+    for (id, totals) in query.subscriptions.iter().zip(&mut all) {
         let count = |state: DeliveryState| {
             let state = state.name();
             let count = format!(
@@ -197,32 +198,27 @@ pub(super) fn all_totals(
             );
             tx.value(&count, [id])
         };
-        Ok(DeliveryTotals {
-            pending: count(DeliveryState::Pending)?,
-            dead_letters: count(DeliveryState::DeadLettered)?,
-            ..totals
-        })
-    };
-    query.subscriptions.iter().map(of).collect()
+        totals.pending = count(DeliveryState::Pending)?;
+        totals.dead_letters = count(DeliveryState::DeadLettered)?;
+    }
+    Ok(all)
 }
 
-pub(in crate::store) fn totals(
-    tx: &Connection,
-    id: SubscriptionId,
-) -> Result<DeliveryTotals, StoreError> {
-    let find = "SELECT matched, pending, delivered, dead_lettered, dropped, dead_letters \
-         FROM subscription_total WHERE subscription_id = ?1";
-    let found = tx.first(find, [id], |row| {
-        Ok(DeliveryTotals {
-            matched: row.get(0)?,
-            pending: row.get(1)?,
-            delivered: row.get(2)?,
-            dead_lettered: row.get(3)?,
-            dropped: row.get(4)?,
-            dead_letters: row.get(5)?,
-        })
-    })?;
-    Ok(found.unwrap_or_default())
+/// Of a list of subscriptions, in its order; of one to which nothing has happened there is no row.
+const TOTALS: &str = "SELECT coalesce(matched, 0), coalesce(pending, 0), coalesce(delivered, 0), \
+     coalesce(dead_lettered, 0), coalesce(dropped, 0), coalesce(dead_letters, 0) \
+     FROM json_each(?1) AS wanted LEFT JOIN subscription_total ON subscription_id = wanted.value \
+     ORDER BY wanted.key";
+
+fn totals(row: &Row<'_>) -> Result<DeliveryTotals, StoreError> {
+    Ok(DeliveryTotals {
+        matched: row.get(0)?,
+        pending: row.get(1)?,
+        delivered: row.get(2)?,
+        dead_lettered: row.get(3)?,
+        dropped: row.get(4)?,
+        dead_letters: row.get(5)?,
+    })
 }
 
 pub(super) fn traffic(

@@ -10,7 +10,7 @@ use crate::model::event::EventKey;
 use crate::model::subscription::SubscriptionId;
 use crate::store::error::StoreError;
 use crate::store::row;
-use crate::store::sql::Sql;
+use crate::store::sql::{Sql, as_json};
 use crate::store::views::{ATTEMPT_COLUMNS, Views, attempt};
 
 /// The newest deliveries of the appliance that are looked through, of whomever they are.
@@ -51,10 +51,7 @@ impl Views {
         self.db
             .read(move |tx| {
                 let newest = newest_attempts(tx, &[of], limit)?.remove(&of);
-                let newest = newest.unwrap_or_default().into_iter();
-                newest
-                    .filter_map(|each| told(tx, &each).transpose())
-                    .collect()
+                told(tx, &newest.unwrap_or_default())
             })
             .await
     }
@@ -84,49 +81,71 @@ struct Attempted {
     outcome: Outcome,
 }
 
-const TRIED_LAST: &str = "SELECT id FROM (SELECT id, attempts FROM delivery \
-     WHERE subscription_id = ?1 AND state = ?2 ORDER BY next_attempt_at DESC LIMIT ?3) \
-     WHERE attempts > 0 LIMIT ?4";
+/// In one state: a literal, since SQLite uses a partial index only if it sees the value.
+fn select_tried_last(state: DeliveryState) -> String {
+    format!(
+        "SELECT value, (SELECT json_group_array(id) FROM ( \
+             SELECT id FROM (SELECT id, attempts FROM delivery WHERE subscription_id = value \
+                 AND state = '{}' ORDER BY next_attempt_at DESC LIMIT ?2) \
+             WHERE attempts > 0 LIMIT ?3)) \
+         FROM json_each(?1)",
+        state.name()
+    )
+}
+
 const NEWEST_DELIVERIES: &str = "SELECT subscription_id, id FROM delivery NOT INDEXED \
      WHERE id > (SELECT max(id) FROM delivery) - ?1 AND attempts > 0 ORDER BY id DESC";
-const NEWEST_ATTEMPTS: &str = "SELECT delivery_id, attempt, outcome \
-     FROM json_each(?1) AS candidate CROSS JOIN delivery_attempt ON delivery_id = candidate.value \
-     ORDER BY started_at DESC, delivery_id DESC, attempt DESC LIMIT ?2";
+const NEWEST_ATTEMPTS: &str = "SELECT subscription, delivery_id, attempt, outcome FROM (\
+         SELECT tried.key AS subscription, delivery_id, attempt, outcome, row_number() OVER \
+             (PARTITION BY tried.key ORDER BY started_at DESC, delivery_id DESC, attempt DESC) AS place \
+         FROM json_each(?1) AS tried CROSS JOIN json_each(tried.value) AS candidate \
+         CROSS JOIN delivery_attempt ON delivery_id = candidate.value) \
+     WHERE place <= ?2 ORDER BY subscription, place";
 
-/// Three statements for each subscription, and one for all. One that was never tried has no attempts.
+/// Four statements, however many subscriptions. One that was never tried has no attempts.
 fn newest_attempts(
     tx: &Connection,
     of: &[SubscriptionId],
     limit: usize,
 ) -> Result<HashMap<SubscriptionId, Vec<Attempted>>, StoreError> {
-    let mut candidates: BTreeMap<i64, BTreeSet<i64>> = BTreeMap::new();
-    for subscription in of {
-        let known = candidates.entry(subscription.0).or_default();
-        known.extend(tried_last(tx, *subscription, limit)?);
-    }
+    let mut candidates = tried_last(tx, of, limit)?;
     add_newest(tx, &mut candidates, limit)?;
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    let newest = candidates.into_iter().map(|(subscription, deliveries)| {
-        let deliveries = serde_json::json!(deliveries).to_string();
-        let attempts = tx.all(NEWEST_ATTEMPTS, params![deliveries, limit], |row| {
-            Ok(Attempted {
-                delivery: row.get(0)?,
-                attempt: row.get(1)?,
-                outcome: row.get(2)?,
-            })
+    let candidates = serde_json::json!(candidates).to_string();
+    let mut newest: HashMap<SubscriptionId, Vec<Attempted>> = HashMap::new();
+    tx.all(NEWEST_ATTEMPTS, params![candidates, limit], |row| {
+        let subscription: String = row.get(0)?; // the name of a member of a JSON object
+        let of = SubscriptionId(subscription.parse().unwrap_or_default());
+        newest.entry(of).or_default().push(Attempted {
+            delivery: row.get(1)?,
+            attempt: row.get(2)?,
+            outcome: row.get(3)?,
         });
-        Ok((SubscriptionId(subscription), attempts?))
-    });
-    newest.collect()
+        Ok(())
+    })?;
+    Ok(newest)
 }
 
-/// Deliveries of one subscription that are pending after an attempt, or were dead-lettered last.
-fn tried_last(tx: &Connection, of: SubscriptionId, limit: usize) -> Result<Vec<i64>, StoreError> {
+/// Deliveries of each subscription that are pending after an attempt, or were dead-lettered last.
+fn tried_last(
+    tx: &Connection,
+    of: &[SubscriptionId],
+    limit: usize,
+) -> Result<BTreeMap<i64, BTreeSet<i64>>, StoreError> {
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    let mut found = Vec::new();
+    let wanted = as_json(of.iter().map(|id| id.0));
+    let mut found: BTreeMap<i64, BTreeSet<i64>> = BTreeMap::new();
     for state in [DeliveryState::Pending, DeliveryState::DeadLettered] {
-        let values = params![of, state, PENDING_MAX, limit];
-        found.extend(tx.all(TRIED_LAST, values, |row| Ok(row.get::<_, i64>(0)?))?);
+        tx.all(
+            &select_tried_last(state),
+            params![wanted, PENDING_MAX, limit],
+            |row| {
+                let tried: String = row.get(1)?;
+                let tried: Vec<i64> = serde_json::from_str(&tried).unwrap_or_default();
+                found.entry(row.get(0)?).or_default().extend(tried);
+                Ok(())
+            },
+        )?;
     }
     Ok(found)
 }
@@ -158,17 +177,23 @@ fn add_newest(
     Ok(())
 }
 
-/// One attempt with its event; `None` if that has just gone.
-fn told(tx: &Connection, of: &Attempted) -> Result<Option<RecentAttempt>, StoreError> {
+/// These attempts with their events, in their order.
+fn told(tx: &Connection, of: &[Attempted]) -> Result<Vec<RecentAttempt>, StoreError> {
     let columns = ATTEMPT_COLUMNS.replace("response_headers, response_body", "NULL, NULL");
     let select = format!(
-        "SELECT {columns}, event.id, event.event_type, event.subject FROM delivery_attempt \
+        "SELECT {columns}, event.id, event.event_type, event.subject, delivery_id \
+         FROM json_each(?1) AS wanted CROSS JOIN delivery_attempt \
+             ON delivery_id = wanted.value ->> 0 AND attempt = wanted.value ->> 1 \
          JOIN delivery ON delivery.id = delivery_id JOIN event ON event.id = delivery.event_id \
-         WHERE delivery_id = ?1 AND attempt = ?2"
+         ORDER BY wanted.key"
     );
-    tx.first(&select, params![of.delivery, of.attempt], |row| {
+    let wanted: Vec<_> = of
+        .iter()
+        .map(|each| (each.delivery.0, each.attempt))
+        .collect();
+    tx.all(&select, [serde_json::json!(wanted).to_string()], |row| {
         Ok(RecentAttempt {
-            delivery: of.delivery,
+            delivery: row.get(15)?,
             event: row.get(12)?,
             event_type: row::text(row, 13)?,
             subject: row::text_or_null(row, 14)?,
@@ -208,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn many_subscriptions_cost_three_statements_each() {
+    fn many_subscriptions_cost_as_many_statements_as_one() {
         let connection = tried();
         let of: Vec<SubscriptionId> = (1..=SUBSCRIPTIONS).map(SubscriptionId).collect();
         let found = newest_attempts(&connection, &of, LIMIT).expect("attempts");
@@ -228,20 +253,25 @@ mod tests {
             let statement = connection.prepare_cached(sql).expect("a statement");
             i64::from(statement.get_status(StatementStatus::Run))
         };
-        let runs = [TRIED_LAST, NEWEST_DELIVERIES, NEWEST_ATTEMPTS].map(runs);
-        assert_eq!(runs, [2 * SUBSCRIPTIONS, 1, SUBSCRIPTIONS]);
+        let of_state = [DeliveryState::Pending, DeliveryState::DeadLettered];
+        let of_state = of_state.map(|state| runs(&select_tried_last(state)));
+        let for_all = [NEWEST_DELIVERIES, NEWEST_ATTEMPTS].map(runs);
+        assert_eq!((of_state, for_all), ([1, 1], [1, 1]));
     }
 
     #[test]
     fn an_attempt_is_told_without_what_was_answered() {
         let connection = tried();
-        let of = Attempted {
+        let of = [3, 2].map(|attempt| Attempted {
             delivery: DeliveryId(7),
-            attempt: 3,
+            attempt,
             outcome: Outcome::Busy,
+        });
+        let all = told(&connection, &of).expect("rows");
+        let [told, _] = &all[..] else {
+            panic!("{all:?}");
         };
-        let told = told(&connection, &of).expect("a row").expect("an attempt");
-        let response = told.attempt.result.response.expect("a status");
+        let response = told.attempt.result.response.as_ref().expect("a status");
         assert_eq!((response.status, response.body.len()), (503, 0));
         assert_eq!(told.attempt.started_at, Timestamp::from_ms(7_003));
     }

@@ -9,7 +9,7 @@ use crate::model::delivery::DeliveryId;
 use crate::model::subscription::SubscriptionId;
 use crate::store::error::StoreError;
 use crate::store::ledger::counters::DAY_MS;
-use crate::store::sql::Sql;
+use crate::store::sql::{Sql, as_json};
 use crate::store::views::dead_letter_filter::{OF_ABOUT, OF_DELIVERY, values};
 use crate::store::views::event_filter::OF_TEXT;
 use crate::store::views::{DeliveryRow, PAGE_ROWS_MAX, Page, Views, deliveries};
@@ -103,10 +103,9 @@ impl Views {
         self.db
             .read(move |tx| {
                 let numbers = numbers(tx, &query)?;
-                let mut rows = Vec::with_capacity(numbers.rows.len());
-                for id in numbers.rows {
-                    rows.extend(deliveries(tx, "WHERE delivery.id = ?1", [id])?);
-                }
+                let these = "WHERE delivery.id IN (SELECT value FROM json_each(?1)) \
+                     ORDER BY delivery.id DESC";
+                let rows = deliveries(tx, these, [as_json(numbers.rows.iter().map(|id| id.0))])?;
                 let next_before = numbers.next_before;
                 Ok(Page { rows, next_before })
             })

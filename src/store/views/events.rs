@@ -1,6 +1,8 @@
 //! Searches for events, newest first.
 
-use rusqlite::{Connection, Row};
+use std::collections::HashMap;
+
+use rusqlite::Connection;
 
 use crate::base::Timestamp;
 use crate::model::delivery::DeliveryState;
@@ -8,7 +10,7 @@ use crate::model::event::EventKey;
 use crate::model::event_filter::EventFilter;
 use crate::store::error::StoreError;
 use crate::store::row;
-use crate::store::sql::Sql;
+use crate::store::sql::{Sql, as_json};
 use crate::store::views::event_filter::{FilterValues, asks_for_deliveries, conditions};
 use crate::store::views::{PAGE_ROWS_MAX, Views, ends};
 
@@ -84,8 +86,7 @@ impl Views {
 
 fn events(tx: &Connection, query: &EventQuery) -> Result<EventSearch, StoreError> {
     let found = search(tx, query)?;
-    let rows = found.keys.iter().map(|key| event_row(tx, *key));
-    let rows: Vec<EventRow> = rows.collect::<Result<_, _>>()?;
+    let rows = event_rows(tx, &found.keys)?;
     let (next_before, progress) = match (found.keys.last(), found.stopped_at) {
         (Some(last), _) if found.keys.len() == query.limit => (Some(*last), None),
         (_, None) => (None, None),
@@ -226,24 +227,33 @@ fn first_since(tx: &Connection, at: Timestamp) -> Result<i64, StoreError> {
     Ok(low)
 }
 
-fn event_row(tx: &Connection, key: EventKey) -> Result<EventRow, StoreError> {
-    let select = "SELECT topic.name, event.received_at, event.event_id, event.event_type, \
+/// The events with these keys, newest first.
+fn event_rows(tx: &Connection, keys: &[EventKey]) -> Result<Vec<EventRow>, StoreError> {
+    let these = as_json(keys.iter().map(|key| key.0));
+    let states = "SELECT event_id, state, count(*) FROM delivery \
+         WHERE event_id IN (SELECT value FROM json_each(?1)) GROUP BY event_id, state";
+    let mut deliveries: HashMap<EventKey, Vec<(DeliveryState, u64)>> = HashMap::new();
+    tx.all(states, [&these], |row| {
+        let of = deliveries.entry(row.get(0)?).or_default();
+        of.push((row.get(1)?, row.get(2)?));
+        Ok(())
+    })?;
+    let select = "SELECT event.id, topic.name, event.received_at, event.event_id, event.event_type, \
          event.subject, coalesce(octet_length(event.data), 0), event.matched \
-         FROM event JOIN topic ON topic.id = event.topic_id WHERE event.id = ?1";
-    let states = "SELECT state, count(*) FROM delivery WHERE event_id = ?1 GROUP BY state";
-    let read = |row: &Row<'_>| {
+         FROM event JOIN topic ON topic.id = event.topic_id \
+         WHERE event.id IN (SELECT value FROM json_each(?1)) ORDER BY event.id DESC";
+    tx.all(select, [&these], |row| {
+        let key = row.get(0)?;
         Ok(EventRow {
             key,
-            topic: row.get(0)?,
-            received_at: row.get(1)?,
-            id: row::text(row, 2)?,
-            event_type: row::text(row, 3)?,
-            subject: row::text_or_null(row, 4)?,
-            data_bytes: row.get(5)?,
-            matched: row.get(6)?,
-            deliveries: tx.all(states, [key], |row| Ok((row.get(0)?, row.get(1)?)))?,
+            topic: row.get(1)?,
+            received_at: row.get(2)?,
+            id: row::text(row, 3)?,
+            event_type: row::text(row, 4)?,
+            subject: row::text_or_null(row, 5)?,
+            data_bytes: row.get(6)?,
+            matched: row.get(7)?,
+            deliveries: deliveries.remove(&key).unwrap_or_default(),
         })
-    };
-    let row = tx.first(select, [key], read)?;
-    row.ok_or_else(|| rusqlite::Error::QueryReturnedNoRows.into())
+    })
 }

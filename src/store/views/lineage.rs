@@ -1,6 +1,6 @@
 //! Where events and deliveries come from, and how they were resubmitted.
 
-use rusqlite::{Connection, Params};
+use rusqlite::{Connection, Params, Row};
 
 use crate::base::Timestamp;
 use crate::model::delivery::DeliveryId;
@@ -42,22 +42,30 @@ pub(super) fn resubmissions(
     condition: &str,
     values: impl Params,
 ) -> Result<Vec<LineageRow>, StoreError> {
-    let select = format!(
-        "SELECT delivery_id, event_id, as_delivery_id, as_event_id, url, replay_job_id, \
-         resubmitted_at, (SELECT topic.name FROM event \
-         JOIN topic ON topic.id = event.topic_id WHERE event.id = as_event_id) FROM resubmission \
-         WHERE {condition} ORDER BY id LIMIT {LINEAGE_MAX}"
-    );
-    tx.all(&select, values, |row| {
-        Ok(LineageRow {
-            delivery: row.get(0)?,
-            event: row.get(1)?,
-            as_delivery: row.get(2)?,
-            as_event: row.get(3)?,
-            as_topic: row.get(7)?,
-            url: row.get(4)?,
-            replay_job: row.get(5)?,
-            resubmitted_at: row.get(6)?,
-        })
+    let select = format!("{RESUBMISSION} WHERE {condition} ORDER BY id LIMIT {LINEAGE_MAX}");
+    tx.all(&select, values, lineage_row)
+}
+
+/// The resubmissions that made these deliveries, a list of ids as JSON: at most one each.
+pub(super) fn made_by(tx: &Connection, deliveries: &str) -> Result<Vec<LineageRow>, StoreError> {
+    let select =
+        format!("{RESUBMISSION} WHERE as_delivery_id IN (SELECT value FROM json_each(?1))");
+    tx.all(&select, [deliveries], lineage_row)
+}
+
+const RESUBMISSION: &str = "SELECT delivery_id, event_id, as_delivery_id, as_event_id, url, \
+     replay_job_id, resubmitted_at, (SELECT topic.name FROM event \
+     JOIN topic ON topic.id = event.topic_id WHERE event.id = as_event_id) FROM resubmission";
+
+fn lineage_row(row: &Row<'_>) -> Result<LineageRow, StoreError> {
+    Ok(LineageRow {
+        delivery: row.get(0)?,
+        event: row.get(1)?,
+        as_delivery: row.get(2)?,
+        as_event: row.get(3)?,
+        url: row.get(4)?,
+        replay_job: row.get(5)?,
+        resubmitted_at: row.get(6)?,
+        as_topic: row.get(7)?,
     })
 }

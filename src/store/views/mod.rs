@@ -10,6 +10,7 @@ mod last_day;
 mod lineage;
 mod pull_queue;
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 pub use attempts::RecentAttempt;
@@ -28,16 +29,15 @@ use crate::model::delivery::{
     AttemptResult, DeliveryAttempt, DeliveryId, DeliveryState, HttpResponse, LateResponse, Outcome,
 };
 use crate::model::event::{EventKey, StoredEvent};
-use crate::model::lease::QueueRef;
 use crate::model::replay::{ReplayJob, ReplayJobId};
 use crate::model::subscription::SubscriptionId;
 use crate::model::topic::TopicId;
 use crate::store::engine::db::Db;
 use crate::store::error::StoreError;
-use crate::store::ledger::{Ledger, exports, fan_out, lease, traffic};
-use crate::store::sql::Sql;
+use crate::store::ledger::{Ledger, exports, fan_out};
+use crate::store::sql::{Sql, as_json};
 use crate::store::{replay, row};
-use lineage::resubmissions;
+use lineage::{made_by, resubmissions};
 
 pub use crate::store::inspectors::InspectedQuery;
 pub use crate::store::ledger::exports::ExportHistory;
@@ -218,8 +218,12 @@ impl Views {
     pub async fn delivery(&self, id: DeliveryId) -> Result<Option<DeliveryDetail>, StoreError> {
         self.db
             .read(move |tx| {
-                let found = deliveries(tx, "WHERE delivery.id = ?1", [id])?.pop();
-                found.map(|row| with_life(tx, row)).transpose()
+                let found = deliveries(tx, "WHERE delivery.id = ?1", [id])?;
+                let Some(event) = found.first().map(|row| row.event) else {
+                    return Ok(None);
+                };
+                let resubmitted = resubmissions(tx, "event_id = ?1", [event])?;
+                Ok(with_lives(tx, found, &resubmitted)?.pop())
             })
             .await
     }
@@ -229,8 +233,9 @@ impl Views {
         &self,
         subscriptions: Vec<SubscriptionId>,
     ) -> Result<Vec<QueueDepth>, StoreError> {
+        let wanted = as_json(subscriptions.iter().map(|id| id.0));
         self.db
-            .read(move |tx| subscriptions.into_iter().map(|id| depth(tx, id)).collect())
+            .read(move |tx| tx.all(DEPTHS, [wanted], depth))
             .await
     }
 
@@ -328,19 +333,18 @@ fn event(tx: &Connection, key: EventKey) -> Result<Option<EventDetail>, StoreErr
     );
     tx.first(&select, [key], |row| {
         let of_event = "WHERE delivery.event_id = ?1 ORDER BY delivery.id";
-        let deliveries = deliveries(tx, of_event, [key])?.into_iter();
+        let deliveries = deliveries(tx, of_event, [key])?;
+        let resubmitted = resubmissions(tx, "event_id = ?1", [key])?;
         Ok(EventDetail {
             stored: row::event(row)?,
             topic: row.get(11)?,
             topic_id: row.get(12)?,
             matched: row.get(13)?,
             is_fanning_out: fan_out::is_open(tx, key)?,
-            deliveries: deliveries
-                .map(|row| with_life(tx, row))
-                .collect::<Result<_, _>>()?,
+            deliveries: with_lives(tx, deliveries, &resubmitted)?,
             lineage: Lineage {
                 made_by: resubmissions(tx, "as_event_id = ?1", [key])?.pop(),
-                resubmissions: resubmissions(tx, "event_id = ?1", [key])?,
+                resubmissions: resubmitted,
             },
         })
     })
@@ -402,17 +406,38 @@ fn delivery_row(row: &Row<'_>) -> Result<DeliveryRow, StoreError> {
 const ATTEMPT_COLUMNS: &str = "attempt, started_at, duration_ms, outcome, status, error, \
      remote_address, response_headers, response_body, late_outcome, late_status, late_ms";
 
-fn with_life(tx: &Connection, row: DeliveryRow) -> Result<DeliveryDetail, StoreError> {
-    let attempts = format!(
-        "SELECT {ATTEMPT_COLUMNS} FROM delivery_attempt WHERE delivery_id = ?1 ORDER BY attempt"
+/// Deliveries of one event with their attempts, and with those of its resubmissions that are theirs.
+fn with_lives(
+    tx: &Connection,
+    rows: Vec<DeliveryRow>,
+    resubmitted: &[LineageRow],
+) -> Result<Vec<DeliveryDetail>, StoreError> {
+    let these = as_json(rows.iter().map(|row| row.id.0));
+    let select = format!(
+        "SELECT {ATTEMPT_COLUMNS}, delivery_id FROM delivery_attempt \
+         WHERE delivery_id IN (SELECT value FROM json_each(?1)) ORDER BY delivery_id, attempt"
     );
-    let of_delivery = "event_id = ?1 AND delivery_id = ?2";
-    Ok(DeliveryDetail {
-        attempts: tx.all(&attempts, [row.id], attempt)?,
-        made_by: resubmissions(tx, "as_delivery_id = ?1", [row.id])?.pop(),
-        resubmissions: resubmissions(tx, of_delivery, params![row.event, row.id])?,
+    let mut attempts: HashMap<DeliveryId, Vec<DeliveryAttempt>> = HashMap::new();
+    tx.all(&select, [&these], |row| {
+        let of = attempts.entry(row.get(12)?).or_default();
+        of.push(attempt(row)?);
+        Ok(())
+    })?;
+    let made = made_by(tx, &these)?;
+    let lives = rows.into_iter().map(|row| DeliveryDetail {
+        attempts: attempts.remove(&row.id).unwrap_or_default(),
+        made_by: made
+            .iter()
+            .find(|each| each.as_delivery == Some(row.id))
+            .cloned(),
+        resubmissions: resubmitted
+            .iter()
+            .filter(|each| each.delivery == row.id)
+            .cloned()
+            .collect(),
         row,
-    })
+    });
+    Ok(lives.collect())
 }
 
 fn attempt(row: &Row<'_>) -> Result<DeliveryAttempt, StoreError> {
@@ -447,11 +472,17 @@ fn attempt(row: &Row<'_>) -> Result<DeliveryAttempt, StoreError> {
     })
 }
 
-fn depth(tx: &Connection, id: SubscriptionId) -> Result<QueueDepth, StoreError> {
-    let totals = traffic::totals(tx, id)?;
+/// The counters of each queue, and the first entry of its index.
+const DEPTHS: &str = "SELECT coalesce(pending, 0), coalesce(dead_letters, 0), \
+     (SELECT min(next_attempt_at) FROM delivery \
+         WHERE delivery.subscription_id = wanted.value AND state = 'Pending') \
+     FROM json_each(?1) AS wanted LEFT JOIN subscription_total ON subscription_id = wanted.value \
+     ORDER BY wanted.key";
+
+fn depth(row: &Row<'_>) -> Result<QueueDepth, StoreError> {
     Ok(QueueDepth {
-        pending: totals.pending,
-        dead_letters: totals.dead_letters,
-        next_attempt_at: lease::next_due(tx, QueueRef::pending(id))?,
+        pending: row.get(0)?,
+        dead_letters: row.get(1)?,
+        next_attempt_at: row.get(2)?,
     })
 }
