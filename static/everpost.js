@@ -45,11 +45,12 @@ function addPasswordButtons(part) {
   for (const field of part.querySelectorAll('input[type="password"]:not([autocomplete="off"])')) {
     const button = document.createElement("button");
     button.type = "button";
-    button.className = "quiet tiny copy";
-    button.textContent = "Show password";
+    button.className = "quiet tiny reveal";
+    const name = field.labels[0]?.textContent.toLowerCase() ?? "it";
     const show = (isShown) => {
       field.type = isShown ? "text" : "password";
-      button.setAttribute("aria-pressed", isShown);
+      button.textContent = isShown ? "Hide" : "Show";
+      button.setAttribute("aria-label", `${button.textContent} ${name}`);
     };
     show(false);
     button.addEventListener("click", () => show(field.type === "password"));

@@ -81,8 +81,8 @@ impl PageError {
             Self::NoSuchAction => "Not possible",
             Self::Unreadable(_) => "Not understood",
             Self::Conflict(_) => "Not possible any more",
-            Self::Unavailable(_) => "Not available",
-            Self::Damaged(_) => "Damaged",
+            Self::Unavailable(_) => "Not available now",
+            Self::Damaged(_) => "Not readable",
         }
     }
 
@@ -92,7 +92,7 @@ impl PageError {
             Self::SignedOut | Self::Foreign | Self::BadToken | Self::WrongHost { .. } => "",
             Self::Forbidden(_) => "An administrator can give it to you, or do this for you.",
             Self::NotFound(_) => {
-                "It may have been deleted, or its address may not be complete. Look for it in its list."
+                "It may have been deleted, after its retention too, or the address is not complete."
             }
             Self::NoSuchAction => "Open the page that it belongs to, and use what is there.",
             Self::Unreadable(_) => "Nothing was changed. Go back, mend it and try again.",

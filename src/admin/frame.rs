@@ -66,11 +66,7 @@ impl Frame {
 
     /// What the role is called.
     pub(crate) fn role(&self) -> &'static str {
-        match self.role {
-            Role::Viewer => "Viewer",
-            Role::Operator => "Operator",
-            Role::Admin => "Administrator",
-        }
+        role_title(self.role)
     }
 
     /// The first letter of the user's name.
@@ -128,6 +124,15 @@ impl Frame {
     }
 }
 
+/// What a role is called.
+pub(crate) fn role_title(role: Role) -> &'static str {
+    match role {
+        Role::Viewer => "Viewer",
+        Role::Operator => "Operator",
+        Role::Admin => "Administrator",
+    }
+}
+
 /// Where to come back to from a page, without sending its form again.
 fn back(visitor: &Visitor) -> String {
     match visitor.only_reads {
@@ -144,8 +149,11 @@ const ANSWER_BYTES_MAX: usize = 4_096;
 struct FramedPage<'a> {
     frame: Frame,
     message: &'a Message,
+    status: StatusCode,
     /// The page whose form was sent.
     back: Option<String>,
+    /// The same address, where another try may help.
+    again: Option<String>,
 }
 
 fn draw_message(message: &Message, visitor: &Visitor, status: StatusCode) -> Response {
@@ -153,6 +161,8 @@ fn draw_message(message: &Message, visitor: &Visitor, status: StatusCode) -> Res
     let page = FramedPage {
         frame: Frame::new(visitor, message.title),
         message,
+        status,
+        again: (!sent && status.is_server_error()).then(|| visitor.address.clone()),
         back: sent
             .then(|| visitor.map.above(&visitor.path, visitor.role))
             .flatten(),

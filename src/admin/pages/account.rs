@@ -127,9 +127,9 @@ pub(crate) async fn change_password(
     draw_account(&site, &visitor, Some(refusal)).await
 }
 
-/// All zones to choose from, that of the browser first.
+/// All zones to choose from, the browser's first.
 fn zones() -> Vec<(String, String)> {
-    let own = (String::new(), "That of the browser".to_owned());
+    let own = (String::new(), "The browser's zone".to_owned());
     let names = Zone::names().iter().cloned();
     let names = names.map(|name| (name.clone(), name));
     std::iter::once(own).chain(names).collect()

@@ -12,7 +12,7 @@ use crate::admin::error::{PageError, PageResult};
 use crate::admin::forms::field::{Field, Section};
 use crate::admin::forms::form::{Form, Refusal};
 use crate::admin::forms::form_page::FormPage;
-use crate::admin::frame::Frame;
+use crate::admin::frame::{Frame, role_title};
 use crate::admin::lists::list::List;
 use crate::admin::lists::recipe::Recipe;
 use crate::admin::security::csrf::Submitted;
@@ -87,7 +87,7 @@ impl Row {
         Self {
             id: token.id.0,
             name: token.name,
-            role: token.role.name(),
+            role: role_title(token.role),
             state: match is_over {
                 true => Badge::new(Tone::Bad, "Expired"),
                 false => Badge::new(Tone::Good, "Valid"),

@@ -12,7 +12,7 @@ use crate::admin::error::{PageError, PageResult};
 use crate::admin::forms::field::{Field, Section};
 use crate::admin::forms::form::{Form, Refusal};
 use crate::admin::forms::form_page::FormPage;
-use crate::admin::frame::Frame;
+use crate::admin::frame::{Frame, role_title};
 use crate::admin::lists::list::List;
 use crate::admin::lists::recipe::{Recipe, quoted};
 use crate::admin::pages::sessions;
@@ -38,7 +38,7 @@ const ROLES: [(&str, &str); 3] = [
         "operator",
         "Operator: also sees data, resubmits, pauses and publishes",
     ),
-    ("admin", "Admin: everything"),
+    ("admin", "Administrator: everything"),
 ];
 
 #[derive(Template)]
@@ -66,7 +66,7 @@ pub(crate) async fn list(visitor: Visitor, State(site): State<Arc<Site>>) -> Pag
         href: user_page(user.id),
         name: user.name.clone(),
         is_own: user.id == visitor.id,
-        role: user.role.name(),
+        role: role_title(user.role),
         state: state(user, visitor.now),
         signed_in: signed_in(user, visitor.now),
         created_at: Time::relative(user.created_at),
@@ -209,7 +209,7 @@ pub(crate) async fn show(
         is_disabled: user.disabled_at.is_some(),
         has_second_factor: user.has_second_factor,
         state: state(&user, visitor.now),
-        role: user.role.name(),
+        role: role_title(user.role),
         role_field: Field::choice("role", "Role", &ROLES, &role),
         created_at: Time::relative(user.created_at),
         signed_in: signed_in(&user, visitor.now),

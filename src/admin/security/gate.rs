@@ -6,11 +6,11 @@ use std::sync::Arc;
 use axum::extract::{OriginalUri, Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Redirect, Response};
-use http::{Method, Uri};
-use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use http::Uri;
 use tower_sessions::Session;
 
 use crate::admin::error::PageError;
+use crate::admin::lists::link;
 use crate::admin::security::client::{Client, is_refresh};
 use crate::admin::security::login::News;
 use crate::admin::security::session;
@@ -37,7 +37,7 @@ pub(crate) async fn admit(
     let Some(visitor) =
         session::visitor(&site, session, address.to_owned(), &client, by_reader).await?
     else {
-        return Ok(to_login(request.method(), &uri));
+        return Ok(to_login(&request, &uri));
     };
     let visitor = match (request.method().is_safe(), by_reader) {
         (true, true) => visitor.only_reading().with_flash().await?,
@@ -69,8 +69,8 @@ pub(crate) async fn authorize(
 }
 
 /// The page that was asked for is found again after signing in; a form that was sent is not.
-fn to_login(method: &Method, uri: &Uri) -> Response {
-    if !method.is_safe() {
+fn to_login(request: &Request, uri: &Uri) -> Response {
+    if !request.method().is_safe() {
         let was_leaving = uri.path() == "/admin/logout";
         let news = if was_leaving {
             News::SignedOut
@@ -80,11 +80,17 @@ fn to_login(method: &Method, uri: &Uri) -> Response {
         return news.flash();
     }
     let wanted = uri.path_and_query().map_or("", |wanted| wanted.as_str());
-    let wanted = match is_page(wanted) && wanted != "/admin" {
-        true => format!("?next={}", utf8_percent_encode(wanted, NON_ALPHANUMERIC)),
-        false => String::new(),
-    };
-    Redirect::to(&format!("/admin/login{wanted}")).into_response()
+    let is_wanted = is_page(wanted) && wanted != "/admin";
+    let had_session = session::is_brought(request.headers());
+    let parameters = [
+        (had_session, "news", News::SessionEnded.name()),
+        (is_wanted, "next", wanted),
+    ];
+    let given = parameters.into_iter().filter(|(is_given, ..)| *is_given);
+    let given: Vec<_> = given
+        .map(|(_, name, value)| (name, value.to_owned()))
+        .collect();
+    Redirect::to(&link("/admin/login", &given)).into_response()
 }
 
 /// Whether `path` leads to one of our pages, and not through one of them to another site.
@@ -102,7 +108,7 @@ mod tests {
     use axum::middleware::from_fn_with_state;
     use axum::routing::get;
     use axum::{Extension, Router};
-    use http::StatusCode;
+    use http::{Method, StatusCode};
     use tower::ServiceExt;
 
     use super::*;

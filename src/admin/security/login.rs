@@ -57,18 +57,26 @@ struct Asked {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum News {
     SignedOut,
+    /// A page was asked for with a session that has ended.
+    SessionEnded,
     /// A form came without a session.
     NotSent,
     PasswordSet,
 }
 
 impl News {
-    const ALL: [Self; 3] = [Self::SignedOut, Self::NotSent, Self::PasswordSet];
+    const ALL: [Self; 4] = [
+        Self::SignedOut,
+        Self::SessionEnded,
+        Self::NotSent,
+        Self::PasswordSet,
+    ];
 
     /// In the address.
-    fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::SignedOut => "signed-out",
+            Self::SessionEnded => "session-ended",
             Self::NotSent => "not-sent",
             Self::PasswordSet => "password-set",
         }
@@ -77,6 +85,7 @@ impl News {
     fn text(self) -> &'static str {
         match self {
             Self::SignedOut => "You are signed out.",
+            Self::SessionEnded => "Your session has ended. Sign in to go on where you were.",
             Self::NotSent => {
                 "You were not signed in any more, so what you sent was not carried out. Sign in, go \
                  back to the form and send it again."

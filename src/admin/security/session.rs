@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use axum::extract::FromRequestParts;
+use http::HeaderMap;
 use http::request::Parts;
 use serde::{Deserialize, Serialize};
 use tower_sessions::cookie::SameSite;
@@ -18,7 +19,7 @@ use tower_sessions::{Expiry, Session, SessionManagerLayer, SessionStore};
 
 use crate::admin::error::PageError;
 use crate::admin::reader::{Reader, ReadingUser};
-use crate::admin::security::client::Client;
+use crate::admin::security::client::{Client, cookie};
 use crate::admin::site::Site;
 use crate::admin::sitemap::SiteMap;
 use crate::admin::standing::Standing;
@@ -178,6 +179,13 @@ pub(crate) fn layer(site: &Arc<Site>) -> SessionManagerLayer<Sessions> {
         .with_http_only(true)
         .with_same_site(SameSite::Lax)
         .with_expiry(Expiry::OnSessionEnd) // of the browser's; ours are looked at here
+}
+
+/// Whether a browser brings the cookie of a session, which may have ended.
+pub(crate) fn is_brought(headers: &HeaderMap) -> bool {
+    [COOKIE, COOKIE_OF_HOST]
+        .into_iter()
+        .any(|name| cookie(headers, name).is_some())
 }
 
 /// How long a second factor may be looked for after the password.

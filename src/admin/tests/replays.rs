@@ -290,6 +290,6 @@ async fn a_dead_letter_whose_event_is_damaged_is_still_told_of() {
     for path in ["/admin/dead-letters/1/edit", "/admin/events/1"] {
         let damaged = person.open(path).await;
         assert_eq!(damaged.status, StatusCode::INTERNAL_SERVER_ERROR, "{path}");
-        damaged.expect(&["<h1>Damaged</h1>", "cannot be read"]);
+        damaged.expect(&["<h1>Not readable</h1>", "cannot be read"]);
     }
 }

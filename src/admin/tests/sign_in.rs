@@ -124,7 +124,7 @@ async fn signing_in_leads_to_the_page_that_was_asked_for() {
     let shown = person.open("/admin/events?type=A*").await;
     assert_eq!(
         shown.path,
-        "/admin/login?next=%2Fadmin%2Fevents%3Ftype%3DA%2A"
+        "/admin/login?next=%2Fadmin%2Fevents%3Ftype%3DA*"
     );
     for (name, password) in [(NAME, "wrong password"), ("nobody", PASSWORD), ("", "")] {
         let shown = person
@@ -184,11 +184,17 @@ async fn a_session_ends_when_idle_and_in_any_case_after_twelve_hours() {
         assert_eq!(person.open("/admin").await.path, "/admin");
     }
     appliance.clock.advance(minutes(24)); // 12 h since the start
-    assert_eq!(person.open("/admin").await.path, "/admin/login");
+    let ended = person.open("/admin").await;
+    assert_eq!(ended.path, "/admin/login?news=session-ended");
+    ended.expect(&["Your session has ended. Sign in to go on where you were."]);
 
     let (appliance, mut person) = Appliance::claimed().await;
     appliance.clock.advance(minutes(30));
-    assert_eq!(person.open("/admin").await.path, "/admin/login");
+    let ended = person.open("/admin/topics").await;
+    assert_eq!(
+        ended.path,
+        "/admin/login?news=session-ended&next=%2Fadmin%2Ftopics"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -204,7 +210,7 @@ async fn signing_out_ends_the_session_for_every_holder_of_the_cookie() {
     late.expect(&["what you sent was not carried out"]);
     assert_eq!(
         thief.open("/admin/topics").await.path,
-        "/admin/login?next=%2Fadmin%2Ftopics"
+        "/admin/login?news=session-ended&next=%2Fadmin%2Ftopics"
     );
 }
 

@@ -8,14 +8,26 @@ use crate::admin::widgets::{json_text, part, print};
 #[derive(Clone, Debug, Template)]
 #[template(
     ext = "html",
-    source = "{% for piece in pieces %}{% if piece.class.is_empty() %}{{ piece.text }}{% else %}\
-              <span class=\"{{ piece.class }}\">{{ piece.text }}</span>{% endif %}{% endfor %}"
+    source = "{% for line in lines %}{% if line.closes %}</details>{% endif %}\
+              {% if line.opens %}<details open><summary>{% endif %}\
+              {% for piece in line.pieces %}{% if piece.class.is_empty() %}{{ piece.text }}{% else %}\
+              <span class=\"{{ piece.class }}\">{{ piece.text }}</span>{% endif %}{% endfor %}\
+              {% if line.opens %}</summary>{% endif %}{% endfor %}"
 )]
 pub(crate) struct JsonCode {
-    pieces: Vec<Piece>,
+    lines: Vec<Line>,
 }
 
 part!(JsonCode);
+
+/// With the line break behind it, so that what is copied is the whole text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Line {
+    pieces: Vec<Piece>,
+    /// Whether an object or an array begins behind it, which can be folded.
+    opens: bool,
+    closes: bool,
+}
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Piece {
@@ -28,8 +40,24 @@ impl JsonCode {
     /// Of `text`, which must be JSON. Numbers and repeated names stay as they were written.
     pub(crate) fn new(text: &str) -> Self {
         let laid_out = json_text::laid_out(text);
+        let lines = laid_out.split_inclusive('\n').map(Line::new);
+        Self {
+            lines: lines.collect(),
+        }
+    }
+
+    /// The same as plain text.
+    #[cfg(test)]
+    pub(crate) fn text(&self) -> String {
+        let pieces = self.lines.iter().flat_map(|line| &line.pieces);
+        pieces.map(|piece| piece.text.as_str()).collect()
+    }
+}
+
+impl Line {
+    fn new(text: &str) -> Self {
         let mut pieces = Vec::new();
-        let mut rest = laid_out.as_str();
+        let mut rest = text;
         while !rest.is_empty() {
             let (class, length) = piece(rest);
             let (text, after) = rest.split_at(length);
@@ -42,16 +70,11 @@ impl JsonCode {
             });
             rest = after;
         }
-        Self { pieces }
-    }
-
-    /// The same as plain text.
-    #[cfg(test)]
-    pub(crate) fn text(&self) -> String {
-        self.pieces
-            .iter()
-            .map(|piece| piece.text.as_str())
-            .collect()
+        Self {
+            pieces,
+            opens: text.trim_end().ends_with(['{', '[']),
+            closes: text.trim_start().starts_with(['}', ']']),
+        }
     }
 }
 
@@ -105,12 +128,22 @@ mod tests {
         let text = "{\n  \"name\": \"Zoë Müller\",\n  \"n\": 1.50E+3,\n  \"ok\": true,\n  \"q\": \"a\\\"b\\\\\"\n}";
         assert_eq!(code.text(), text);
         let seen: Vec<_> = code
-            .pieces
+            .lines
             .iter()
+            .flat_map(|line| &line.pieces)
             .filter(|piece| !piece.class.is_empty())
             .collect();
         let classes: String = seen.iter().map(|piece| piece.class).collect();
         assert_eq!(classes, "ksknknks");
+    }
+
+    #[test]
+    fn objects_and_arrays_can_be_folded() {
+        let html = JsonCode::new(r#"{"a":[{},[1]],"b":"{"}"#).to_string();
+        let parts = |part: &str| html.matches(part).count();
+        assert_eq!(parts("<details open><summary>"), 3, "{html}");
+        assert_eq!(parts("</summary>"), 3, "{html}");
+        assert_eq!(parts("</details>"), 3, "{html}");
     }
 
     #[test]

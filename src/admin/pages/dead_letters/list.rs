@@ -21,7 +21,7 @@ use crate::admin::pages::traffic::DeadLetterChart;
 use crate::admin::paths::dead_letter_page;
 use crate::admin::security::session::Visitor;
 use crate::admin::site::Site;
-use crate::admin::widgets::{Empty, Icon, Tone, filters, hint, print, response};
+use crate::admin::widgets::{Empty, Icon, filters, hint, print, response};
 use crate::model::dead_letter::DeadLetterReason;
 use crate::model::dead_letter_filter::DeadLetterFilter;
 use crate::model::delivery::Outcome;

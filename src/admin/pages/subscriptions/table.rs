@@ -163,8 +163,11 @@ impl Row {
         format!("{} → {endpoint}", self.of.topic.topic.name)
     }
 
-    /// Deliveries of the last 24 hours, of the attempts that were made for them.
+    /// Deliveries of the last 24 hours, of the attempts that were made for them; none where receivers pull.
     fn success(&self) -> (u64, u64) {
+        if let Destination::Queue(_) = self.of.subscription.definition.destination {
+            return (0, 0);
+        }
         let delivered = self.day.delivered.iter().sum();
         let attempts: u64 = self.day.attempts.iter().sum();
         (delivered, attempts.max(delivered))
