@@ -73,6 +73,8 @@ CREATE TABLE event_subscription (
 ) STRICT;
 
 CREATE UNIQUE INDEX event_subscription_name ON event_subscription (topic_id, name) WHERE deleted_at IS NULL;
+-- Which deleted ones may have pending deliveries?
+CREATE INDEX event_subscription_deleted ON event_subscription (id, dead_letters_pending) WHERE deleted_at IS NOT NULL;
 
 ------------------------------------------------------------------------------------------------------------
 -- Ledger: events and what becomes of them.

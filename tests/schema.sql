@@ -8,6 +8,7 @@ CREATE INDEX delivery_dead_subscription ON delivery (subscription_id, id, event_
 CREATE INDEX delivery_due ON delivery (subscription_id, next_attempt_at, id) WHERE state = 'Pending';
 CREATE INDEX delivery_event ON delivery (event_id);
 CREATE INDEX delivery_unexported ON delivery (subscription_id, next_attempt_at, id) WHERE state = 'DeadLettered' AND blob_id IS NULL;
+CREATE INDEX event_subscription_deleted ON event_subscription (id, dead_letters_pending) WHERE deleted_at IS NOT NULL;
 CREATE INDEX event_unmatched ON event (id) WHERE matched = 0;
 CREATE INDEX fan_out_topic ON fan_out (topic_id, first_event_id);
 CREATE INDEX login_failure_last ON login_failure (last_at);

@@ -1,10 +1,12 @@
-//! What is left to be done of requests that were answered: the deliveries of large publish requests.
+//! What is left to be done of requests that were answered: creating the deliveries of large publish requests, and
+//! ending those of deleted subscriptions.
 //!
 //! It is done in bites, changes of bounded size between those of others, and goes on after a crash, since the store
-//! knows what is left. As long as something is left for a topic, the deliveries of further requests to it are put
-//! behind, so that each subscription gets its events in their order.
+//! knows what is left. As long as deliveries of a topic are still to be created, those of further requests to it are
+//! put behind, so that each subscription gets its events in their order.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
 use tokio::sync::Notify;
@@ -12,14 +14,16 @@ use tokio::sync::Notify;
 use crate::broker::Broker;
 use crate::broker::dispatch::STORE_PAUSE;
 use crate::broker::publish::Arrival;
+use crate::model::subscription::SubscriptionId;
 use crate::model::topic::TopicId;
-use crate::store::StoreError;
+use crate::store::{DiscardRequest, StoreError};
 
 /// What is left, as far as it must be known in memory.
-#[derive(Default)]
 pub(super) struct Unfinished {
     /// The topics of which the store has, or may have, events whose deliveries are still to be created.
     topics: Mutex<BTreeMap<TopicId, Deferring>>,
+    /// Whether there may be pending deliveries of deleted subscriptions.
+    has_deleted: AtomicBool,
     wake: Notify,
 }
 
@@ -28,7 +32,7 @@ pub(super) struct Unfinished {
 struct Deferring {
     /// How many are being stored.
     arriving: usize,
-    /// Whether one was stored, or was not, since the last bite began.
+    /// Whether the store may have one.
     has_arrived: bool,
 }
 
@@ -52,12 +56,24 @@ impl Drop for Arriving {
 impl Unfinished {
     /// As the store was left.
     pub(super) fn of(topics: Vec<TopicId>) -> Self {
-        let unfinished = Self::default();
-        let known = topics
-            .into_iter()
-            .map(|topic| (topic, Deferring::default()));
-        unfinished.topics().extend(known);
-        unfinished
+        let arrived = || Deferring {
+            arriving: 0,
+            has_arrived: true,
+        };
+        Self {
+            topics: Mutex::new(topics.into_iter().map(|topic| (topic, arrived())).collect()),
+            has_deleted: AtomicBool::new(true),
+            wake: Notify::new(),
+        }
+    }
+
+    /// Nothing is left for a topic, unless something has arrived, or is about to.
+    fn forget(&self, topic: TopicId) {
+        let mut topics = self.topics();
+        let is_over = |each: &Deferring| each.arriving == 0 && !each.has_arrived;
+        if topics.get(&topic).is_some_and(is_over) {
+            topics.remove(&topic);
+        }
     }
 
     fn topics(&self) -> MutexGuard<'_, BTreeMap<TopicId, Deferring>> {
@@ -78,63 +94,102 @@ impl Broker {
         Some(Arriving { broker, topic })
     }
 
+    /// Has the pending deliveries of deleted subscriptions ended.
+    pub(super) fn note_deleted(&self) {
+        let unfinished = &self.shared.unfinished;
+        unfinished.has_deleted.store(true, Ordering::Relaxed);
+        unfinished.wake.notify_one();
+    }
+
     /// Does what is left until the broker stops.
     pub async fn run_unfinished(self) {
         loop {
-            let again = match self.finish().await {
-                Ok(()) => None,
-                Err(error) => {
-                    tracing::warn!(%error, "what is left of earlier requests could not be done and will be retried");
-                    Some(tokio::time::sleep(STORE_PAUSE))
-                }
-            };
-            let woken = async {
-                match again {
-                    None => self.shared.unfinished.wake.notified().await,
-                    Some(pause) => pause.await,
+            let done = self.finish().await;
+            let again = async {
+                match done {
+                    Ok(()) => self.shared.unfinished.wake.notified().await,
+                    Err(error) => {
+                        tracing::warn!(%error, "what earlier requests have left to be done will be retried");
+                        tokio::time::sleep(STORE_PAUSE).await;
+                    }
                 }
             };
             tokio::select! {
-                () = woken => {}
+                () = again => {}
                 () = self.stopping() => return,
             }
         }
     }
 
-    /// Does all that is left, in turn for each topic. Tests call it themselves.
+    /// Does all that is left, a bite of each in turn. Tests call it themselves.
     pub async fn finish(&self) -> Result<(), StoreError> {
-        let mut trouble = Ok(());
-        while !self.is_stopping() && trouble.is_ok() {
-            let topics: Vec<_> = self.shared.unfinished.topics().keys().copied().collect();
-            if topics.is_empty() {
+        while !self.is_stopping() {
+            let topics: Vec<_> = {
+                let topics = self.shared.unfinished.topics();
+                let arrived = topics.iter().filter(|(_, each)| each.has_arrived);
+                arrived.map(|(topic, _)| *topic).collect()
+            };
+            let mut done = self.end_some_of_deleted().await;
+            for topic in &topics {
+                // The trouble of one must not stop the others.
+                done = self.fan_out_some(*topic).await.and(done);
+            }
+            if !done? && topics.is_empty() {
                 break;
             }
-            for topic in topics {
-                // The trouble of one must not stop the others.
-                trouble = self.fan_out_some(topic).await.and(trouble);
-            }
         }
-        trouble
+        Ok(())
     }
 
     /// One bite of the deliveries of a topic.
     async fn fan_out_some(&self, topic: TopicId) -> Result<(), StoreError> {
-        if let Some(deferring) = self.shared.unfinished.topics().get_mut(&topic) {
-            deferring.has_arrived = false;
-        }
+        let note = |has_arrived| {
+            if let Some(deferring) = self.shared.unfinished.topics().get_mut(&topic) {
+                deferring.has_arrived = has_arrived;
+            }
+        };
+        note(false);
         let limit = self.options().change_deliveries_max;
-        let done = self.store().ledger.fan_out(topic, limit).await?;
-        if let Some(entry) = self.registry().topic_by_id(topic) {
+        let done = self.store().ledger.fan_out(topic, limit).await;
+        let done = done.inspect_err(|_| note(true))?;
+        let registry = self.registry();
+        let exists = |id: &SubscriptionId| registry.subscription(*id).is_some();
+        if !done.targets.iter().all(exists) {
+            self.note_deleted();
+        }
+        if let Some(entry) = registry.topic_by_id(topic) {
             self.arrived(entry, Arrival::later(topic, done.targets));
         }
-        // Only now, so that what is published next is handed over behind it.
-        if done.is_end {
-            let mut topics = self.shared.unfinished.topics();
-            let is_over = |each: &Deferring| each.arriving == 0 && !each.has_arrived;
-            if topics.get(&topic).is_some_and(is_over) {
-                topics.remove(&topic);
-            }
+        match done.is_end {
+            // Only now, so that what is published next is handed over behind it.
+            true => self.shared.unfinished.forget(topic),
+            false => note(true),
         }
         Ok(())
+    }
+
+    /// One bite of the pending deliveries of deleted subscriptions. Returns whether there may be more.
+    async fn end_some_of_deleted(&self) -> Result<bool, StoreError> {
+        if !self
+            .shared
+            .unfinished
+            .has_deleted
+            .swap(false, Ordering::Relaxed)
+        {
+            return Ok(false);
+        }
+        let (limit, now) = (self.options().change_deliveries_max, self.clock().now());
+        let ledger = &self.store().ledger;
+        let ended = ledger.discard(DiscardRequest::PendingOfDeleted, limit, now);
+        let ended = ended.await.inspect_err(|_| self.note_deleted())?;
+        self.meters().ended_with_subscription(ended);
+        let has_more = ended.count() > 0;
+        if has_more {
+            self.shared
+                .unfinished
+                .has_deleted
+                .store(true, Ordering::Relaxed);
+        }
+        Ok(has_more)
     }
 }

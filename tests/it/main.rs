@@ -8,6 +8,7 @@ mod crash;
 mod credentials;
 mod dead_letter_search;
 mod dead_letters;
+mod deletion;
 mod demo;
 mod documents;
 mod event_search;

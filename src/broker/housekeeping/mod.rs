@@ -48,7 +48,7 @@ impl Broker {
     pub async fn sweep(&self) -> Result<(), StoreError> {
         let now = self.clock().now();
         self.store_key_uses().await?;
-        self.end_pending_of_deleted().await?;
+        self.note_deleted(); // some may have come in the moment of the deletion
         self.end_exhausted().await?;
         self.store().accounts.delete_expired_sessions(now).await?;
         self.store()

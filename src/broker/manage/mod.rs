@@ -28,7 +28,7 @@ use crate::model::subscription::{
     ValidationState,
 };
 use crate::model::topic::{Topic, TopicDefinition};
-use crate::store::{DiscardRequest, Effects, RegistryChange, StoreError};
+use crate::store::{Effects, RegistryChange, StoreError};
 use crate::wire::sas;
 
 /// Why a namespace, a topic or an event subscription was not changed.
@@ -88,9 +88,6 @@ pub enum ManageError {
     #[error(transparent)]
     Store(#[from] StoreError),
 }
-
-/// How many pending deliveries of deleted subscriptions one change ends.
-const END_BATCH_MAX: usize = 500;
 
 impl Broker {
     /// The topic of that name.
@@ -234,7 +231,7 @@ impl Broker {
         Ok(keys)
     }
 
-    /// Deletes a topic with its event subscriptions, and ends their pending deliveries as `pending` says.
+    /// Deletes a topic with its event subscriptions, and has their pending deliveries ended as `pending` says.
     /// Returns whether there was such a topic.
     pub async fn delete_topic(
         &self,
@@ -255,7 +252,7 @@ impl Broker {
             .await?;
         drop(one_at_a_time);
         self.on_deleted(&entry);
-        self.end_pending_of_deleted().await?;
+        self.note_deleted();
         Ok(true)
     }
 
@@ -483,7 +480,7 @@ impl Broker {
         self.subscription(topic, name)
     }
 
-    /// Deletes an event subscription, and ends its pending deliveries as `pending` says. Returns whether
+    /// Deletes an event subscription, and has its pending deliveries ended as `pending` says. Returns whether
     /// there was one.
     pub async fn delete_subscription(
         &self,
@@ -506,7 +503,7 @@ impl Broker {
         drop(one_at_a_time);
         self.health().forget(id);
         self.notify_deleted(&entry, &subscription);
-        self.end_pending_of_deleted().await?;
+        self.note_deleted();
         Ok(true)
     }
 
@@ -556,22 +553,6 @@ impl Broker {
             self.on_notice_stored(arrival);
         }
         Ok(registry)
-    }
-
-    /// Ends the pending deliveries of deleted subscriptions, batch by batch.
-    pub(super) async fn end_pending_of_deleted(&self) -> Result<(), StoreError> {
-        loop {
-            let now = self.clock().now();
-            let ended = self
-                .store()
-                .ledger
-                .discard(DiscardRequest::PendingOfDeleted, END_BATCH_MAX, now)
-                .await?;
-            self.meters().ended_with_subscription(ended);
-            if ended.count() < END_BATCH_MAX {
-                return Ok(());
-            }
-        }
     }
 
     fn first_validation(&self, definition: &SubscriptionDefinition) -> Validation {

@@ -52,9 +52,7 @@ use lease::{Due, LeaseRequest, Leased};
 use locks::{LockBatch, LockChanges, LockRequest, LockSettled};
 use notices::OwedNotice;
 use resubmit::{ResubmitDone, ResubmitRequest, Sent};
-use settle::{
-    DiscardRequest, Discarded, FreeChanges, FreeSettled, Settled, SettlementRecord, discard,
-};
+use settle::{DiscardRequest, Discarded, FreeChanges, FreeSettled, Settled, SettlementRecord};
 use traffic::{DeliveryTotals, TotalsQuery, TrafficQuery, TrafficSlot};
 
 /// The ledger. Cheap to clone.
@@ -212,16 +210,29 @@ impl Ledger {
             .await
     }
 
-    /// Ends up to `limit` deliveries at once. There may be more if it returns as many.
+    /// Ends up to `limit` deliveries at once. There may be more unless it ends none.
     pub async fn discard(
         &self,
         request: DiscardRequest,
         limit: usize,
         now: Timestamp,
     ) -> Result<Discarded, StoreError> {
-        self.db
-            .write(move |tx| discard(tx, request, limit, now))
-            .await
+        match request {
+            DiscardRequest::PendingOfDeleted => {
+                // Searched for outside the writer, over all that were ever deleted.
+                let find = move |tx: &_| settle::pending_of_deleted(tx, limit);
+                let found = self.db.read(find).await?;
+                if found.is_empty() {
+                    return Ok(Discarded::default()); // as nearly always
+                }
+                let end = move |tx: &_| settle::end_pending(tx, found, now);
+                self.db.write(end).await
+            }
+            DiscardRequest::DeadLetters { of, before } => {
+                let drop = move |tx: &_| settle::discard_dead_letters(tx, of, before, limit, now);
+                self.db.write(drop).await
+            }
+        }
     }
 }
 

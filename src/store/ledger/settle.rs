@@ -387,77 +387,77 @@ pub(super) fn record_lapse(
     Ok(record_attempt(tx, id, &lapsed)?)
 }
 
-pub(super) fn discard(
+pub(super) fn discard_dead_letters(
     tx: &WriteTx,
-    request: DiscardRequest,
+    of: SubscriptionId,
+    before: Timestamp,
     limit: usize,
     now: Timestamp,
 ) -> Result<Discarded, StoreError> {
-    match request {
-        DiscardRequest::PendingOfDeleted => {
-            let dropped = end_pending(tx, DeliveryState::Dropped, limit, now)?;
-            let rest = limit - dropped;
-            Ok(Discarded {
-                dropped,
-                dead_lettered: end_pending(tx, DeliveryState::DeadLettered, rest, now)?,
-            })
-        }
-        DiscardRequest::DeadLetters { of, before } => {
-            let find = "SELECT id FROM delivery WHERE subscription_id = ?1 \
-                 AND state = 'DeadLettered' AND next_attempt_at < ?2 \
-                 AND (locked_until IS NULL OR locked_until <= ?4) LIMIT ?3";
-            let found = tx.all(find, params![of, before, limit, now], |row| Ok(row.get(0)?))?;
-            let drop = "UPDATE delivery SET state = 'Dropped', blob_id = NULL, lock_token = NULL, \
-                 locked_at = NULL, locked_until = NULL WHERE id = ?1";
-            for id in &found {
-                counted(tx, *id, || Ok::<_, StoreError>(tx.run(drop, [id])?))?;
-            }
-            Ok(Discarded {
-                dropped: found.len(),
-                dead_lettered: 0,
-            })
-        }
+    let find = "SELECT id FROM delivery WHERE subscription_id = ?1 \
+         AND state = 'DeadLettered' AND next_attempt_at < ?2 \
+         AND (locked_until IS NULL OR locked_until <= ?4) LIMIT ?3";
+    let found = tx.all(find, params![of, before, limit, now], |row| Ok(row.get(0)?))?;
+    let drop = "UPDATE delivery SET state = 'Dropped', blob_id = NULL, lock_token = NULL, \
+         locked_at = NULL, locked_until = NULL WHERE id = ?1";
+    for id in &found {
+        counted(tx, *id, || Ok::<_, StoreError>(tx.run(drop, [id])?))?;
     }
+    Ok(Discarded {
+        dropped: found.len(),
+        dead_lettered: 0,
+    })
 }
 
-/// Up to ?2 pending deliveries of deleted subscriptions that dead-letter them (?1 = 1) or drop them (0).
-const PENDING_OF_DELETED: &str = "SELECT delivery.id FROM event_subscription \
-     CROSS JOIN delivery ON delivery.subscription_id = event_subscription.id \
-         AND delivery.state = 'Pending' \
-     WHERE event_subscription.deleted_at IS NOT NULL \
-         AND event_subscription.dead_letters_pending = ?1 LIMIT ?2";
+/// Pending deliveries of deleted subscriptions, and whether they are kept as dead letters.
+pub(super) fn pending_of_deleted(
+    tx: &Connection,
+    limit: usize,
+) -> Result<Vec<(DeliveryId, bool)>, StoreError> {
+    let find = "SELECT delivery.id, event_subscription.dead_letters_pending FROM event_subscription \
+         CROSS JOIN delivery ON delivery.subscription_id = event_subscription.id \
+             AND delivery.state = 'Pending' \
+         WHERE event_subscription.deleted_at IS NOT NULL LIMIT ?1";
+    tx.all(find, [limit], |row| Ok((row.get(0)?, row.get(1)?)))
+}
+
 // A lock ends with its subscription, so it is recorded here.
 const RECORD_LOST: &str = "INSERT OR REPLACE INTO delivery_attempt (delivery_id, attempt, \
          started_at, duration_ms, outcome) \
      SELECT id, attempts, locked_at, max(0, min(locked_until, ?2) - locked_at), ?3 \
-     FROM delivery WHERE id = ?1 AND lock_token IS NOT NULL";
+     FROM delivery WHERE id = ?1 AND lock_token IS NOT NULL AND state = 'Pending'";
 const END_PENDING: &str = "UPDATE delivery SET state = ?2, ended_at = ?3, next_attempt_at = ?3, \
          dead_letter_reason = ?4, lock_token = NULL, locked_at = NULL, locked_until = NULL, \
          deferred = 0, \
          last_outcome = CASE WHEN lock_token IS NULL THEN last_outcome ELSE ?5 END, \
          last_status = CASE WHEN lock_token IS NULL THEN last_status END \
-     WHERE id = ?1";
+     WHERE id = ?1 AND state = 'Pending'";
 
-fn end_pending(
+/// Ends those of the deliveries that are pending still.
+pub(super) fn end_pending(
     tx: &WriteTx,
-    state: DeliveryState,
-    limit: usize,
+    deliveries: Vec<(DeliveryId, bool)>,
     now: Timestamp,
-) -> Result<usize, StoreError> {
-    let is_kept = state == DeliveryState::DeadLettered;
-    let found = tx.all(PENDING_OF_DELETED, params![is_kept, limit], |row| {
-        Ok(row.get(0)?)
-    })?;
+) -> Result<Discarded, StoreError> {
     let (reason, lost) = (DeadLetterReason::SubscriptionDeleted, Outcome::LockLost);
-    for id in &found {
-        counted(tx, *id, || {
+    let mut ended = Discarded::default();
+    for (id, is_kept) in deliveries {
+        let state = match is_kept {
+            true => DeliveryState::DeadLettered,
+            false => DeliveryState::Dropped,
+        };
+        let changed = counted(tx, id, || {
             tx.run(RECORD_LOST, params![id, now, lost])?;
-            tx.run(END_PENDING, params![id, state, now, reason, lost])?;
-            match is_kept {
-                true => Ok::<_, StoreError>(describe(tx, *id)?),
-                false => Ok(()),
+            let changed = tx.run(END_PENDING, params![id, state, now, reason, lost])?;
+            if is_kept && changed > 0 {
+                describe(tx, id)?;
             }
+            Ok::<_, StoreError>(changed)
         })?;
+        match is_kept {
+            true => ended.dead_lettered += changed,
+            false => ended.dropped += changed,
+        }
     }
-    Ok(found.len())
+    Ok(ended)
 }

@@ -72,6 +72,10 @@ const ITSELF: &str = "(:topic IS NULL OR event.topic_id = :topic) \
      AND (:received_from IS NULL OR event.received_at >= :received_from) \
      AND (:received_before IS NULL OR event.received_at < :received_before)";
 
+/// Matches deliveries that are shown: not those that the deletion of their subscription is about to end.
+pub(super) const IS_SHOWN: &str = "(delivery.state <> 'Pending' OR NOT EXISTS (SELECT 1 FROM event_subscription \
+     WHERE id = delivery.subscription_id AND deleted_at IS NOT NULL))";
+
 /// The parameters of a filter's conditions.
 pub(in crate::store) struct FilterValues {
     named: Vec<(&'static str, Box<dyn ToSql>)>,
@@ -165,7 +169,7 @@ fn wanted_delivery(filter: &EventFilter) -> String {
     format!(
         "EXISTS (SELECT 1 FROM delivery WHERE delivery.event_id = event.id \
          AND (:subscription IS NULL OR delivery.subscription_id = :subscription) \
-         AND (:state IS NULL OR delivery.state = :state) AND {tried})"
+         AND (:state IS NULL OR delivery.state = :state) AND {tried} AND {IS_SHOWN})"
     )
 }
 

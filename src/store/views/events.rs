@@ -11,7 +11,7 @@ use crate::model::event_filter::EventFilter;
 use crate::store::error::StoreError;
 use crate::store::row;
 use crate::store::sql::{Sql, as_json};
-use crate::store::views::event_filter::{FilterValues, asks_for_deliveries, conditions};
+use crate::store::views::event_filter::{FilterValues, IS_SHOWN, asks_for_deliveries, conditions};
 use crate::store::views::{PAGE_ROWS_MAX, Views, ends};
 
 /// Events that one search looks at, if it reads only their own columns. Like the next bounds, a tenth of a
@@ -230,10 +230,12 @@ fn first_since(tx: &Connection, at: Timestamp) -> Result<i64, StoreError> {
 /// The events with these keys, newest first.
 fn event_rows(tx: &Connection, keys: &[EventKey]) -> Result<Vec<EventRow>, StoreError> {
     let these = as_json(keys.iter().map(|key| key.0));
-    let states = "SELECT event_id, state, count(*) FROM delivery \
-         WHERE event_id IN (SELECT value FROM json_each(?1)) GROUP BY event_id, state";
+    let states = format!(
+        "SELECT event_id, state, count(*) FROM delivery \
+         WHERE event_id IN (SELECT value FROM json_each(?1)) AND {IS_SHOWN} GROUP BY event_id, state"
+    );
     let mut deliveries: HashMap<EventKey, Vec<(DeliveryState, u64)>> = HashMap::new();
-    tx.all(states, [&these], |row| {
+    tx.all(&states, [&these], |row| {
         let of = deliveries.entry(row.get(0)?).or_default();
         of.push((row.get(1)?, row.get(2)?));
         Ok(())

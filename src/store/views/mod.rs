@@ -350,6 +350,7 @@ fn event(tx: &Connection, key: EventKey) -> Result<Option<EventDetail>, StoreErr
     })
 }
 
+/// Only of deliveries that are shown.
 const DELIVERY_ROW: &str = "SELECT delivery.id, delivery.event_id, event.event_id, \
      event.event_type, event.subject, topic.name, event_subscription.name, \
      delivery.subscription_id, delivery.state, delivery.attempts, delivery.next_attempt_at, \
@@ -361,6 +362,7 @@ const DELIVERY_ROW: &str = "SELECT delivery.id, delivery.event_id, event.event_i
      WHERE id = delivery.blob_id AND stored_at IS NOT NULL) \
      FROM delivery JOIN event ON event.id = delivery.event_id \
      JOIN event_subscription ON event_subscription.id = delivery.subscription_id \
+         AND (delivery.state <> 'Pending' OR event_subscription.deleted_at IS NULL) \
      JOIN topic ON topic.id = event_subscription.topic_id";
 
 fn deliveries(

@@ -133,6 +133,8 @@ pub(super) enum Standing {
 pub(super) struct Pair {
     /// The subscription was changed at the same time: it may have come too late, or too early.
     pub(super) maybe: bool,
+    /// The subscription was deleted when the delivery may still have had to be created.
+    pub(super) may_be_skipped: bool,
     pub(super) sent: Vec<Sent>,
     /// As it was found last.
     pub(super) seen: Option<Seen>,
@@ -331,7 +333,10 @@ impl Event {
         matches!(self.standing, Standing::Refused | Standing::Gone)
             || self.pairs.values().all(|pair| {
                 let ended = |seen: &Seen| seen.state != DeliveryState::Pending;
-                !pair.touched && !pair.on_wire && pair.seen.as_ref().is_some_and(ended)
+                let is_skipped = pair.seen.is_none() && pair.may_be_skipped;
+                !pair.touched
+                    && !pair.on_wire
+                    && (is_skipped || pair.seen.as_ref().is_some_and(ended))
             })
     }
 }

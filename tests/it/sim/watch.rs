@@ -50,7 +50,10 @@ pub(super) fn check_gone(
     let (now, event) = (ledger.now, &mut ledger.events[event]);
     let is_old = |at: Timestamp, age: Duration| at + age <= now;
     let may_go = |pair: &Pair| {
-        pair.seen.as_ref().is_some_and(|seen| match seen.state {
+        let Some(seen) = &pair.seen else {
+            return pair.may_be_skipped;
+        };
+        match seen.state {
             DeliveryState::Pending | DeliveryState::Resubmitted | DeliveryState::Removed => false,
             DeliveryState::Delivered | DeliveryState::Dropped => seen
                 .ended_at
@@ -59,7 +62,7 @@ pub(super) fn check_gone(
                 .ended_at
                 .zip(rules.dead_letters)
                 .is_some_and(|(ended, age)| is_old(ended, age)),
-        })
+        }
     };
     let unwanted_long_ago = is_old(event.offered_at, rules.delivered);
     if !event.pairs.values().all(may_go) || event.pairs.is_empty() && !unwanted_long_ago {
@@ -76,10 +79,16 @@ fn check_pair(
     deliveries: &[&DeliveryDetail],
 ) -> Result<(), String> {
     let pair = &ledger.events[event].pairs[&sub];
+    if let Some((_, kept)) = ledger.subs[sub].deleted
+        && is_hidden(pair, deliveries)
+    {
+        let pair = pair_of(ledger, event, sub);
+        // Of what was still to be created, only what is kept is.
+        pair.may_be_skipped = pair.seen.is_none() && (pair.maybe || !kept);
+        return Ok(());
+    }
     if deliveries.is_empty() {
-        // Of what is still to be created when a subscription is deleted, only what it keeps is.
-        let is_dropped = matches!(ledger.subs[sub].deleted, Some((_, false)));
-        if !(pair.maybe || is_dropped && pair.seen.is_none()) || !pair.sent.is_empty() {
+        if !pair.maybe || !pair.sent.is_empty() {
             return Err("there is no delivery".to_owned());
         }
         ledger.events[event].pairs.remove(&sub);
@@ -127,6 +136,17 @@ fn check_pair(
     pair.touched = false;
     pair.seen = Some(seen);
     Ok(())
+}
+
+/// Whether what is seen of the deliveries to a deleted subscription lacks one that is about to be ended.
+fn is_hidden(pair: &Pair, deliveries: &[&DeliveryDetail]) -> bool {
+    match deliveries.last() {
+        None => {
+            let was_pending = |seen: &Seen| seen.state == DeliveryState::Pending;
+            pair.seen.as_ref().is_none_or(was_pending)
+        }
+        Some(last) => last.row.resubmitted_as.is_some(),
+    }
 }
 
 fn pair_of(ledger: &mut Ledger, event: usize, sub: usize) -> &mut Pair {
