@@ -227,12 +227,14 @@ impl<W: InMemory> Agenda<W> {
         subscription: SubscriptionId,
         now: Timestamp,
     ) -> bool {
-        if let Some(entry) = self.entries.get_mut(&subscription)
-            && entry.state == EntryState::Parked
-        {
-            entry.state = EntryState::Ready;
-            self.ready.push_back(subscription);
-            return true;
+        if let Some(entry) = self.entries.get_mut(&subscription) {
+            // A turn that has not ended was taken by the former definition, and must not wait for a slot by it.
+            entry.in_flight_max = usize::MAX;
+            if entry.state == EntryState::Parked {
+                entry.state = EntryState::Ready;
+                self.ready.push_back(subscription);
+                return true;
+            }
         }
         self.note(subscription, now)
     }
@@ -716,6 +718,13 @@ mod tests {
         assert!(parked.take(at(0), limits(Some(1), None)).is_none());
         assert!(parked.reconsider(A, at(0)));
         assert!(parked.take(at(0), limits(Some(2), None)).is_some());
+
+        let mut in_turn = agenda(9, 9);
+        in_turn.note(A, at(0));
+        assert!(in_turn.take(at(0), limits(Some(1), None)).is_some());
+        in_turn.reconsider(A, at(0));
+        end(&mut in_turn, A, &ids(1..2), vec![], Some(at(0)));
+        assert!(in_turn.take(at(0), limits(Some(2), None)).is_some());
 
         let mut paced = agenda(9, 9);
         let slow = limits(None, Rate::per_1000_s(1));

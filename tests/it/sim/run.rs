@@ -125,7 +125,7 @@ impl Simulation {
     }
 
     fn step(&mut self) {
-        if self.dice.percent(6) {
+        if self.dice.percent(10) {
             self.crash_meanwhile();
             return;
         }
@@ -160,7 +160,7 @@ impl Simulation {
 
     /// Crashes before everything has happened that follows from a request.
     fn crash_meanwhile(&mut self) {
-        self.life().be_cut_off(self.dice.within(0, 60));
+        self.life().be_cut_off(self.dice.within(0, 30));
         match self.dice.percent(70) {
             true => self.publish(),
             false => self.change_subscription(),
