@@ -5,14 +5,15 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use askama::Template;
-use axum::extract::{FromRequestParts, Path, State};
-use axum::response::{IntoResponse, Redirect, Response};
+use axum::extract::{FromRequest, FromRequestParts, Path, Request, State};
+use axum::response::Response;
 use axum::routing::{MethodRouter, get, post};
 use futures_util::future::BoxFuture;
 use http::request::Parts;
 
 use crate::admin::bare::draw;
 use crate::admin::error::{PageError, PageResult};
+use crate::admin::forms::form::Form;
 use crate::admin::frame::Frame;
 use crate::admin::reader::Reader;
 use crate::admin::security::csrf::Submitted;
@@ -27,6 +28,11 @@ const BACK: &str = "back";
 
 /// What an address names: `topic`, `orders`.
 pub(crate) type Names = HashMap<String, String>;
+
+/// The part of an address that has that name.
+pub(crate) fn name_of<'a>(names: &'a Names, name: &str) -> &'a str {
+    names.get(name).map_or("", String::as_str)
+}
 
 /// Something with a page, of which an address tells the names.
 pub(crate) trait Subject: Send + Sync + Sized + 'static {
@@ -50,10 +56,36 @@ impl<S: Subject> FromRequestParts<Arc<Site>> for Of<S> {
         parts: &mut Parts,
         site: &Arc<Site>,
     ) -> Result<Self, Self::Rejection> {
-        let names = Path::<Names>::from_request_parts(parts, site).await;
-        let Path(names) = names.map_err(|error| PageError::Unreadable(error.body_text()))?;
+        let names = names(parts, site).await?;
         S::find(site, &names).await.map(Self)
     }
+}
+
+/// A form that was sent to its subject. Whether there is such a thing is said to whoever sent a form of this
+/// session.
+pub(crate) struct Sent<S> {
+    pub(crate) of: S,
+    pub(crate) visitor: Visitor,
+    pub(crate) form: Form,
+}
+
+impl<S: Subject> FromRequest<Arc<Site>> for Sent<S> {
+    type Rejection = PageError;
+
+    async fn from_request(request: Request, site: &Arc<Site>) -> Result<Self, Self::Rejection> {
+        let (mut parts, body) = request.into_parts();
+        let names = names(&mut parts, site).await?;
+        let request = Request::from_parts(parts, body);
+        let Submitted { visitor, form } = Submitted::from_request(request, site).await?;
+        let of = S::find(site, &names).await?;
+        Ok(Self { of, visitor, form })
+    }
+}
+
+async fn names(parts: &mut Parts, site: &Arc<Site>) -> Result<Names, PageError> {
+    let names = Path::<Names>::from_request_parts(parts, site).await;
+    let Path(names) = names.map_err(|error| PageError::Unreadable(error.body_text()))?;
+    Ok(names)
 }
 
 /// What a button does to its subject.
@@ -75,6 +107,8 @@ pub(crate) struct Call<'a, S> {
     pub(crate) site: &'a Site,
     pub(crate) visitor: &'a Visitor,
     pub(crate) of: &'a S,
+    /// What was sent; nothing yet where it is asked first.
+    pub(crate) form: &'a Form,
 }
 
 /// What a yes would mean.
@@ -88,7 +122,7 @@ pub(crate) struct Question {
 
 /// What the next page says.
 pub(crate) struct Done {
-    flash: Flash,
+    pub(crate) flash: Flash,
     /// `None` for the page of the subject.
     leads_to: Option<String>,
 }
@@ -135,10 +169,8 @@ impl<S: Subject> Action<S> {
     /// What serves its address.
     pub(crate) fn handler(&'static self) -> MethodRouter<Arc<Site>> {
         let run = post(
-            move |State(site): State<Arc<Site>>, Path(names): Path<Names>, sent: Submitted| async move {
-                // Whether there is such a thing is said to whoever sent a form of this session.
-                let of = S::find(&site, &names).await?;
-                self.carry_out(&site, &of, &sent).await
+            move |State(site): State<Arc<Site>>, sent: Sent<S>| async move {
+                self.carry_out(&site, &sent).await
             },
         );
         match self.ask {
@@ -151,15 +183,20 @@ impl<S: Subject> Action<S> {
         }
     }
 
-    async fn carry_out(&self, site: &Site, of: &S, sent: &Submitted) -> PageResult {
-        let visitor = &sent.visitor;
-        let done = (self.run)(&Call { site, visitor, of }).await?;
-        visitor.flash(done.flash).await?;
-        let leads_to = match sent.form.raw(BACK) {
+    async fn carry_out(&self, site: &Site, sent: &Sent<S>) -> PageResult {
+        let Sent { of, visitor, form } = sent;
+        let call = Call {
+            site,
+            visitor,
+            of,
+            form,
+        };
+        let done = (self.run)(&call).await?;
+        let leads_to = match form.raw(BACK) {
             back if gate::is_page(back) => back.to_owned(),
             _ => done.leads_to.unwrap_or_else(|| of.page()),
         };
-        Ok(Redirect::to(&leads_to).into_response())
+        visitor.leave(done.flash, &leads_to).await
     }
 
     async fn put_question(
@@ -169,7 +206,14 @@ impl<S: Subject> Action<S> {
         of: &S,
         visitor: &Visitor,
     ) -> Result<Response, PageError> {
-        let question = ask(&Call { site, visitor, of }).await?;
+        let form = &Form::default();
+        let call = Call {
+            site,
+            visitor,
+            of,
+            form,
+        };
+        let question = ask(&call).await?;
         Ok(draw(&Confirm {
             frame: Frame::new(visitor, question.title),
             consequences: question.consequences,

@@ -14,6 +14,7 @@ mod error;
 mod forms;
 mod frame;
 mod lists;
+mod page;
 mod pages;
 mod paths;
 mod reader;

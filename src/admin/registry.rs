@@ -13,14 +13,15 @@ use crate::admin::error;
 use crate::admin::lists::bulk::{Bulk, Selectable};
 use crate::admin::pages::{
     account, activity, api_reference, dead_letters, delivery, events, first_event, inspectors,
-    live, namespaces, overview, playground, rejected_events, replays, second_factor, sessions,
-    settings, subscriptions, system, tokens, topics, users,
+    keys, live, namespaces, overview, playground, rejected_events, replays, second_factor,
+    sessions, settings, subscriptions, system, tokens, topics, users,
 };
 use crate::admin::security::{gate, login, password_again};
 use crate::admin::site::Site;
 use crate::admin::sitemap::Counted::{DeadLetters, NeedingAttention, Rejected};
 use crate::admin::sitemap::Group::{Appliance, Home, People, SetUp, Try, Watch};
 use crate::admin::sitemap::{Access, Counted, Group, Listing, PageInfo, SiteMap};
+use crate::model::registry::{NamespaceEntry, TopicEntry};
 use crate::store::accounts::Role;
 
 /// A page behind the login.
@@ -40,10 +41,10 @@ fn pages() -> Vec<Page> {
         page("/topics/{topic}", get(topics::show)),
         page("/topics/{topic}/keys", get(topics::show).post(topics::reveal_keys)).guarded(),
         admin_only("/topics/{topic}/keys/{key}/regenerate",
-            get(topics::ask_to_regenerate).post(topics::regenerate)).guarded(),
+            get(keys::ask_to_regenerate::<Arc<TopicEntry>>).post(keys::regenerate::<Arc<TopicEntry>>)).guarded(),
         admin_only("/topics/{topic}/keys/token",
             get(topics::draft_token).post(topics::make_token)).guarded(),
-        admin_only("/topics/{topic}/delete", get(topics::ask_to_delete).post(topics::delete)),
+        action("/topics/{topic}/delete", &topics::DELETE),
         admin_only("/topics/{topic}/retention",
             get(namespaces::edit_retention).post(namespaces::change_retention)),
         operator("/topics/{topic}/publish", get(topics::compose).post(topics::publish)),
@@ -54,11 +55,10 @@ fn pages() -> Vec<Page> {
         page("/namespaces/{namespace}/keys",
             get(namespaces::show).post(namespaces::reveal_keys)).guarded(),
         admin_only("/namespaces/{namespace}/keys/{key}/regenerate",
-            get(namespaces::ask_to_regenerate).post(namespaces::regenerate)).guarded(),
+            get(keys::ask_to_regenerate::<Arc<NamespaceEntry>>).post(keys::regenerate::<Arc<NamespaceEntry>>)).guarded(),
         admin_only("/namespaces/{namespace}/new-topic",
             get(namespaces::draft_topic).post(namespaces::create_topic)),
-        admin_only("/namespaces/{namespace}/delete",
-            get(namespaces::ask_to_delete).post(namespaces::delete)),
+        action("/namespaces/{namespace}/delete", &namespaces::DELETE),
         page("/subscriptions", get(subscriptions::list)).listed(SetUp, "Subscriptions", "subscriptions").counting(NeedingAttention),
         bulk("/subscriptions/pause", &subscriptions::PAUSE_SELECTED),
         bulk("/subscriptions/resume", &subscriptions::RESUME_SELECTED),
@@ -76,8 +76,7 @@ fn pages() -> Vec<Page> {
             get(subscriptions::try_filter)),
         admin_only("/topics/{topic}/subscriptions/{name}/signing",
             get(subscriptions::draft_secret).post(subscriptions::rotate_secret)),
-        admin_only("/topics/{topic}/subscriptions/{name}/signing/stop",
-            get(subscriptions::ask_to_stop_signing).post(subscriptions::stop_signing)),
+        action("/topics/{topic}/subscriptions/{name}/signing/stop", &subscriptions::STOP_SIGNING),
         page("/topics/{topic}/subscriptions/{name}/url",
             get(subscriptions::show).post(subscriptions::reveal_url)).guarded(),
         action("/topics/{topic}/subscriptions/{name}/validate", &subscriptions::VALIDATE),
@@ -89,8 +88,7 @@ fn pages() -> Vec<Page> {
         operator("/events/export", get(events::export)),
         page("/events/{key}", get(events::show)),
         operator("/events/{key}/data", get(events::download)),
-        operator("/events/{key}/send/{subscription}",
-            get(events::ask_to_send).post(events::send)),
+        action("/events/{key}/send/{subscription}", &events::SEND),
         page("/rejected-events", get(rejected_events::list)).listed(Watch, "Rejected events", "rejected").counting(Rejected),
         page("/rejected-events/{id}", get(rejected_events::show)),
         page("/dead-letters", get(dead_letters::list)).listed(Watch, "Dead letters", "dead").counting(DeadLetters),
@@ -105,16 +103,16 @@ fn pages() -> Vec<Page> {
         action("/dead-letters/{id}/resubmit", &dead_letters::RESUBMIT),
         page("/replays", get(replays::list)).listed(Watch, "Replay jobs", "replay"),
         page("/replays/{id}", get(replays::show)),
-        operator("/replays/{id}/pause", post(replays::pause)),
-        operator("/replays/{id}/resume", post(replays::resume)),
-        operator("/replays/{id}/cancel", get(replays::ask_to_cancel).post(replays::cancel)),
+        action("/replays/{id}/pause", &replays::PAUSE),
+        action("/replays/{id}/resume", &replays::RESUME),
+        action("/replays/{id}/cancel", &replays::CANCEL),
         page("/inspectors", get(inspectors::list)).listed(SetUp, "Inspectors", "inspectors"),
         admin_only("/new-inspector", get(inspectors::draft).post(inspectors::create)),
         operator("/inspectors/{name}", get(inspectors::show)),
         admin_only("/inspectors/{name}/edit", get(inspectors::edit).post(inspectors::change)),
         admin_only("/inspectors/{name}/subscribe", post(inspectors::subscribe)),
-        operator("/inspectors/{name}/clear", get(inspectors::ask_to_clear).post(inspectors::clear)),
-        admin_only("/inspectors/{name}/delete", get(inspectors::ask_to_delete).post(inspectors::delete)),
+        action("/inspectors/{name}/clear", &inspectors::CLEAR),
+        action("/inspectors/{name}/delete", &inspectors::DELETE),
         operator("/inspectors/{name}/requests/{number}", get(inspectors::show_request)),
         action("/deliveries/{id}/retry-now", &delivery::RETRY_NOW),
         page("/playground", get(playground::show)).listed(Try, "Playground", "playground"),
@@ -137,17 +135,16 @@ fn pages() -> Vec<Page> {
         admin_only("/users", get(users::list)).listed(People, "Users", "users"),
         admin_only("/new-user", get(users::draft).post(users::create)).guarded(),
         admin_only("/users/{user}", get(users::show)),
-        admin_only("/users/{user}/role", get(users::show).post(users::change_role)).guarded(),
-        admin_only("/users/{user}/disable", get(users::show).post(users::disable)).guarded(),
-        admin_only("/users/{user}/enable", get(users::show).post(users::enable)).guarded(),
+        action("/users/{user}/role", &users::CHANGE_ROLE).opening(get(users::show)).guarded(),
+        action("/users/{user}/disable", &users::DISABLE).opening(get(users::show)).guarded(),
+        action("/users/{user}/enable", &users::ENABLE).opening(get(users::show)).guarded(),
         admin_only("/users/{user}/password-link", get(users::show).post(users::put_link)).guarded(),
-        admin_only("/users/{user}/remove-second-factor",
-            get(users::show).post(users::remove_second_factor)).guarded(),
-        admin_only("/users/{user}/end-sessions", post(users::end_sessions)),
-        admin_only("/users/{user}/delete", get(users::ask_to_delete).post(users::delete)).guarded(),
+        action("/users/{user}/remove-second-factor", &users::REMOVE_SECOND_FACTOR).opening(get(users::show)).guarded(),
+        action("/users/{user}/end-sessions", &users::END_SESSIONS),
+        action("/users/{user}/delete", &users::DELETE).guarded(),
         admin_only("/tokens", get(tokens::list)).listed(People, "API tokens", "tokens"),
         admin_only("/new-token", get(tokens::draft).post(tokens::create)).guarded(),
-        admin_only("/tokens/{token}/delete", get(tokens::ask_to_delete).post(tokens::delete)).guarded(),
+        action("/tokens/{token}/delete", &tokens::DELETE).guarded(),
         admin_only("/activity", get(activity::list)).listed(People, "Activity", "activity"),
         admin_only("/activity/export", get(activity::export)),
         admin_only("/sessions", get(sessions::list)),
@@ -177,6 +174,12 @@ impl Page {
     /// The same for secrets and rights: its form takes a password that was typed lately.
     fn guarded(mut self) -> Self {
         self.info.asks_again = true;
+        self
+    }
+
+    /// The same where its address is opened, too: of a form that a password comes before.
+    fn opening(mut self, page: Handler) -> Self {
+        self.handler = self.handler.merge(page);
         self
     }
 

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use axum::extract::{RawQuery, State};
-use axum::response::{IntoResponse, Redirect};
 use axum::routing::{MethodRouter, get};
 
 use crate::admin::action::{Action, Call, Confirm, Subject};
@@ -58,7 +57,7 @@ impl<S: Selectable> Bulk<S> {
             self.ask(&site, &visitor, query.as_deref()).await
         };
         let run = move |State(site): State<Arc<Site>>, RawQuery(query), sent: Submitted| async move {
-            self.run(&site, &sent.visitor, query.as_deref()).await
+            self.run(&site, &sent, query.as_deref()).await
         };
         get(ask).post(run)
     }
@@ -68,8 +67,9 @@ impl<S: Selectable> Bulk<S> {
         let (changed, unchanged): (Vec<_>, Vec<_>) =
             selected.iter().partition(|each| (self.changes)(each));
         if selected.is_empty() {
-            visitor.flash(Flash::failed("Nothing is selected.")).await?;
-            return Ok(Redirect::to(S::LIST).into_response());
+            return visitor
+                .leave(Flash::failed("Nothing is selected."), S::LIST)
+                .await;
         }
         let verb = self.action.label;
         let mut consequences = Vec::new();
@@ -91,16 +91,22 @@ impl<S: Selectable> Bulk<S> {
         }))
     }
 
-    async fn run(&self, site: &Site, visitor: &Visitor, query: Option<&str>) -> PageResult {
+    async fn run(&self, site: &Site, sent: &Submitted, query: Option<&str>) -> PageResult {
+        let Submitted { visitor, form } = sent;
         let selected = selected::<S>(site, query).await?;
         let mut changed = 0;
         for of in selected.iter().filter(|each| (self.changes)(each)) {
-            (self.action.run)(&Call { site, visitor, of }).await?;
+            (self.action.run)(&Call {
+                site,
+                visitor,
+                of,
+                form,
+            })
+            .await?;
             changed += 1;
         }
         let said = format!("{}: {}.", self.action.label, counted::<S>(changed));
-        visitor.flash(Flash::done(said)).await?;
-        Ok(Redirect::to(S::LIST).into_response())
+        visitor.leave(Flash::done(said), S::LIST).await
     }
 }
 

@@ -1,29 +1,16 @@
 //! The visitor's own account: password, second factor and sessions.
 
-use std::sync::Arc;
-
-use askama::Template;
-use axum::extract::State;
-use axum::response::{IntoResponse, Redirect};
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 
 use crate::admin::bare::draw_with;
-use crate::admin::error::PageResult;
 use crate::admin::forms::field::{Field, Problem, mark};
 use crate::admin::forms::filled::Filled;
-use crate::admin::forms::form::Refusal;
-use crate::admin::frame::Frame;
+use crate::admin::page::*;
 use crate::admin::pages::sessions::SessionTable;
 use crate::admin::security::client::Client;
-use crate::admin::security::csrf::Submitted;
 use crate::admin::security::own_password::{self, own_user, too_often};
-use crate::admin::security::session::Visitor;
 use crate::admin::security::setup::new_password;
-use crate::admin::site::Site;
-use crate::admin::widgets::Flash;
-use crate::admin::widgets::print;
-use crate::admin::widgets::print::sentence;
 use crate::admin::zone::Zone;
 use crate::broker::people::PeopleError;
 
@@ -112,8 +99,7 @@ pub(crate) async fn change_password(
                 .succeeded(&visitor.name, client.address)
                 .await?;
             let message = "Your password has been changed; all other sessions have ended.";
-            visitor.flash(Flash::done(message)).await?;
-            return Ok(Redirect::to("/admin/account").into_response());
+            return visitor.leave(Flash::done(message), "/admin/account").await;
         }
         Err(PeopleError::WrongPassword) => Refusal::of("present", "This is not your password."),
         Err(PeopleError::Password(problem)) => {
@@ -148,6 +134,7 @@ pub(crate) async fn change_zone(
     let chosen = Some(zone).filter(|zone| !zone.is_empty());
     let accounts = site.people.accounts();
     accounts.set_time_zone(visitor.id, chosen).await?;
-    visitor.flash(Flash::done("Time zone changed.")).await?;
-    Ok(Redirect::to("/admin/account").into_response())
+    visitor
+        .leave(Flash::done("Time zone changed."), "/admin/account")
+        .await
 }

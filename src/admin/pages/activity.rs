@@ -1,28 +1,16 @@
 //! The page of what anybody has changed.
 
-use std::sync::Arc;
-
-use askama::Template;
 use axum::body::Bytes;
-use axum::extract::{Query, State};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::admin::bare::draw;
-use crate::admin::error::{PageError, PageResult};
 use crate::admin::forms::filled::Filled;
-use crate::admin::forms::form::Refusal;
-use crate::admin::frame::Frame;
 use crate::admin::lists::download::{Batches, NDJSON, line, streamed};
 use crate::admin::lists::filter::{self, Of, given, in_utc};
-use crate::admin::lists::link;
-use crate::admin::lists::list::List;
-use crate::admin::lists::recipe::{Recipe, command};
+use crate::admin::lists::recipe::command;
+use crate::admin::page::*;
 use crate::admin::paths::{subscription_page, topic_page};
-use crate::admin::security::session::Visitor;
-use crate::admin::site::Site;
 use crate::admin::widgets::json_text;
-use crate::admin::widgets::{Empty, Icon, Time, print};
 use crate::model::audit::{Actor, AuditId, AuditRow, Target, TargetKind};
 use crate::model::name::TopicName;
 use crate::model::registry::Registry;
@@ -70,6 +58,13 @@ struct ActivityPage {
     rows: Vec<AuditRow>,
     empty: Empty,
     registry: Arc<Registry>,
+    open: Option<i64>,
+}
+
+/// The entry whose whole definition is shown: all of them would make a page of megabytes.
+#[derive(Deserialize)]
+pub(crate) struct Opened {
+    open: Option<i64>,
 }
 
 /// What has been changed, newest first.
@@ -77,6 +72,7 @@ pub(crate) async fn list(
     visitor: Visitor,
     State(site): State<Arc<Site>>,
     Query(form): Query<ActivityForm>,
+    Query(Opened { open }): Query<Opened>,
 ) -> PageResult {
     let form = Filled::with(form);
     let (found, form) = match form.values.query() {
@@ -104,6 +100,7 @@ pub(crate) async fn list(
         },
         list,
         form,
+        open,
     }))
 }
 
@@ -206,15 +203,33 @@ impl ActivityPage {
         Time::by("%H:%M:%S", row.entry.caller.at)
     }
 
-    /// What was created or deleted; `None` where parts of something have changed.
-    fn whole(row: &AuditRow) -> Option<String> {
-        let change = row.entry.action.changes().first()?;
-        let whole = match change.after.is_null() {
-            true => &change.before,
-            false => &change.after,
-        };
-        let text = || print::visible(&json_text::laid_out(&whole.to_string()));
-        change.property.is_empty().then(text)
+    /// Whether something was created or deleted, and not changed in parts.
+    fn is_whole(row: &AuditRow) -> bool {
+        let changes = row.entry.action.changes();
+        changes.iter().any(|change| change.property.is_empty())
+    }
+
+    /// What was created or deleted.
+    fn whole(row: &AuditRow) -> String {
+        let whole = row.entry.action.changes().iter().map(|change| {
+            let whole = match change.after.is_null() {
+                true => &change.before,
+                false => &change.after,
+            };
+            print::visible(&json_text::laid_out(&whole.to_string()))
+        });
+        whole.collect()
+    }
+
+    fn is_open(&self, row: &AuditRow) -> bool {
+        self.open == Some(row.id.0)
+    }
+
+    /// The same page with the whole of this entry.
+    fn opened(&self, row: &AuditRow) -> String {
+        let mut pairs = self.form.pairs();
+        pairs.push(("open", row.id.0.to_string()));
+        format!("{}#entry-{}", link(PATH, &pairs), row.id.0)
     }
 
     /// A value as people read it; empty for what there was not.

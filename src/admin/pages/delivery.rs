@@ -1,27 +1,18 @@
 //! The life of a delivery: where it stands, every attempt so far, and what becomes of it next.
 
-use std::sync::Arc;
-use std::time::Duration;
-
-use askama::Template;
-
 use crate::admin::action::{Action, ActionButton, Done, Names, Subject};
-use crate::admin::error::PageError;
+use crate::admin::page::*;
 use crate::admin::pages::lineage::{Origin, Resubmitted};
 use crate::admin::paths::{dead_letter_page, event_page, subscription_page};
-use crate::admin::security::session::Visitor;
-use crate::admin::site::{Site, delivery_id};
+use crate::admin::site::delivery_id;
 use crate::admin::standing::Standing;
-use crate::admin::widgets::print::sentence;
 use crate::admin::widgets::strip::succeeded;
-use crate::admin::widgets::{Badge, Tone, filters, hint, part, print, response};
-use crate::base::Timestamp;
+use crate::admin::widgets::{hint, response};
 use crate::broker::RetryNowError;
 use crate::model::delivery::{DeliveryAttempt, DeliveryId, DeliveryState};
 use crate::model::destination::DeliveryMode;
 use crate::model::event::EventKey;
 use crate::model::subscription::EventSubscription;
-use crate::store::accounts::Role;
 use crate::store::views::DeliveryDetail;
 
 /// A delivery of an event, of which an address tells the number.

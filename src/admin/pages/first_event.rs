@@ -3,36 +3,22 @@
 //! Every step is a form. What has been done so far stands in the address alone, so that the page can be
 //! read again, left and come back to.
 
-use std::sync::Arc;
-
-use askama::Template;
-use axum::extract::{Query, State};
-use axum::response::{IntoResponse, Redirect, Response};
 use http::StatusCode;
 use serde::Deserialize;
 use serde_json::json;
 
 use crate::admin::bare::draw_with;
-use crate::admin::error::{PageError, PageResult};
 use crate::admin::forms::field::{Field, Problem, mark};
-use crate::admin::forms::form::{Form, Refusal};
-use crate::admin::frame::Frame;
-use crate::admin::lists::link;
+use crate::admin::page::*;
 use crate::admin::pages::delivery::DeliveryCard;
 use crate::admin::pages::inspectors::deliver_to;
 use crate::admin::paths::{event_page, inspector_page, topic_page};
-use crate::admin::security::csrf::Submitted;
-use crate::admin::security::session::Visitor;
-use crate::admin::site::Site;
 use crate::admin::site::delivery_id;
-use crate::admin::widgets::Flash;
 use crate::admin::widgets::json_text;
-use crate::admin::widgets::print::sentence;
 use crate::model::delivery::{DeliveryId, DeliveryState};
 use crate::model::event::EventKey;
 use crate::model::inspector::{Inspector, InspectorDefinition};
 use crate::model::name::{InspectorName, SubscriptionName, TopicName};
-use crate::model::registry::TopicEntry;
 use crate::model::response_script::ScriptedResponse;
 use crate::store::views::EventDetail;
 use crate::wire::{self, resource};
@@ -237,8 +223,9 @@ pub(crate) async fn repair(
             format!("Dead letter {id} has been resubmitted as delivery {fresh}.")
         }
     };
-    visitor.flash(Flash::done(message)).await?;
-    Ok(Redirect::to(&done.page("refuse")).into_response())
+    visitor
+        .leave(Flash::done(message), &done.page("refuse"))
+        .await
 }
 
 fn names(topic: &str) -> Result<(TopicName, InspectorName), Refusal> {

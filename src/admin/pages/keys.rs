@@ -1,16 +1,11 @@
 //! The two keys of a topic or a namespace, on its page: hidden until asked for, renewed one at a time.
 
-use askama::Template;
-use axum::response::{IntoResponse, Redirect, Response};
 use serde::Deserialize;
 
-use crate::admin::action::Confirm;
-use crate::admin::error::PageError;
-use crate::admin::frame::Frame;
-use crate::admin::security::session::Visitor;
-use crate::admin::widgets::{filters, part};
-use crate::base::Timestamp;
+use crate::admin::action::{Confirm, Names, Of, Sent, Subject, name_of};
+use crate::admin::page::*;
 use crate::model::access::{AccessKeys, KeyName};
+use crate::model::audit::Caller;
 
 /// Which keys a page shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,28 +118,48 @@ impl Keys {
     }
 }
 
-/// Leads from the form that renews `key` to that key on the page at `path`: whoever may renew one has to see it
-/// next. The form goes along, since keys are shown to nothing else.
-pub(crate) fn lead_to_key(path: &str, key: KeyName) -> Response {
-    Redirect::temporary(&format!("{path}/keys?only={key}")).into_response()
+/// What has keys, and a page that shows them.
+pub(crate) trait Keyed: Subject {
+    fn name(&self) -> &str;
+
+    fn regenerate(
+        &self,
+        site: &Site,
+        by: &Caller,
+        key: KeyName,
+    ) -> impl Future<Output = Result<(), PageError>> + Send;
 }
 
-/// Asks before the key is renewed of what is called `of` and is shown at `back`.
-pub(crate) fn ask_to_regenerate(
-    visitor: &Visitor,
-    key: KeyName,
-    of: &str,
-    back: String,
-) -> Confirm {
-    Confirm {
-        frame: Frame::new(visitor, format!("Regenerate {key} of {of}?")),
+/// Asks before a key is renewed.
+pub(crate) async fn ask_to_regenerate<K: Keyed>(
+    visitor: Visitor,
+    Of(of): Of<K>,
+    Path(names): Path<Names>,
+) -> PageResult {
+    let key = named(name_of(&names, "key"))?;
+    Ok(draw(&Confirm {
+        frame: Frame::new(&visitor, format!("Regenerate {key} of {}?", of.name())),
         consequences: vec![
             format!("Whoever uses {key}, or signatures made with it, is rejected at once."),
             "The other key stays as it is: have your clients use it first.".to_owned(),
         ],
         button: "Regenerate",
         dangerous: true,
-        back,
+        back: of.page(),
         action: visitor.path.clone(),
-    }
+    }))
+}
+
+/// Renews a key, and leads to it: whoever may renew one has to see it next.
+pub(crate) async fn regenerate<K: Keyed>(
+    State(site): State<Arc<Site>>,
+    Path(names): Path<Names>,
+    Sent { of, visitor, .. }: Sent<K>,
+) -> PageResult {
+    let key = named(name_of(&names, "key"))?;
+    of.regenerate(&site, &visitor.caller, key).await?;
+    let said = format!("{key} has been regenerated.");
+    visitor.flash(Flash::done(said)).await?;
+    // The form goes along, since keys are shown to nothing else.
+    Ok(Redirect::temporary(&format!("{}/keys?only={key}", of.page())).into_response())
 }

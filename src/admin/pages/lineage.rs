@@ -1,12 +1,9 @@
 //! Resubmissions in words, told at both of their ends: what has become of a delivery, and where a delivery
 //! or an event comes from.
 
-use askama::Template;
-
+use crate::admin::page::*;
 use crate::admin::pages::replays::replay_page;
 use crate::admin::paths::event_page;
-use crate::admin::widgets::print;
-use crate::admin::widgets::{Time, part};
 use crate::model::delivery::DeliveryId;
 use crate::model::event::EventKey;
 use crate::store::views::{DeliveryDetail, DeliveryRow, LineageRow};

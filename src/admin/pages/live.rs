@@ -1,21 +1,15 @@
 //! Live pages: an event stream that says when something has changed, and nothing else. The page's script
 //! then reads the page again, so that there is one way to draw a page, with and without the script.
 
+use crate::admin::page::*;
 use std::convert::Infallible;
 use std::pin::Pin;
-use std::sync::Arc;
-use std::time::Duration;
 
-use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::sse::{Event, KeepAlive, Sse};
-use axum::response::{IntoResponse, Response};
 use futures_util::stream;
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::time::Sleep;
-
-use crate::admin::security::session::Visitor;
-use crate::admin::site::Site;
 
 /// The pause between two notices: a busy appliance changes all the time.
 const PAUSE: Duration = Duration::from_secs(1);

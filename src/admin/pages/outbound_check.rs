@@ -1,15 +1,9 @@
 //! The way out as the page of the system shows it: what became of the last trial, step by step, and what is to
 //! be done about a clock that is wrong.
 
-use std::time::Duration;
-
-use askama::Template;
-
+use crate::admin::page::*;
 use crate::admin::pages::url_trial::{Judged, UrlTrial};
 use crate::admin::widgets::facts::Facts;
-use crate::admin::widgets::print;
-use crate::admin::widgets::print::sentence;
-use crate::admin::widgets::{Badge, Time, Tone, part};
 use crate::broker::diagnostics::OutboundCheck;
 use crate::model::clock_skew::ClockSkew;
 use crate::outbound::connectivity::{Call, Connectivity, Reached};

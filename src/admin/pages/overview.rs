@@ -1,31 +1,17 @@
 //! The first page: what needs attention, and how things stand.
 
-use std::sync::Arc;
-use std::time::Duration;
-
-use askama::Template;
-use axum::extract::{Query, State};
-
 use crate::admin::action::{ActionButton, Subject as _};
-use crate::admin::bare::draw;
-use crate::admin::error::PageResult;
-use crate::admin::frame::Frame;
-use crate::admin::lists::link;
-use crate::admin::lists::recipe::Recipe;
+use crate::admin::page::*;
 use crate::admin::pages::events::EventTable;
 use crate::admin::pages::queue_depths::QueueDepths;
 use crate::admin::pages::rejected_events;
 use crate::admin::pages::subscriptions::{RESUME, RETRY_NOW, Subscription, VALIDATE};
 use crate::admin::pages::topics::TopicTable;
 use crate::admin::pages::traffic::{RangeChoice, Traffic, bound};
-use crate::admin::security::session::Visitor;
-use crate::admin::site::Site;
 use crate::admin::standing::{Standing, State as Stand};
 use crate::admin::widgets::chart::Spark;
 use crate::admin::widgets::figure::{Figure, Look};
-use crate::admin::widgets::{Badge, Icon, Tone, filters, print, response};
-use crate::base::Timestamp;
-use crate::model::registry::TopicEntry;
+use crate::admin::widgets::response;
 use crate::model::subscription::SubscriptionStatus;
 use crate::store::views::{EventQuery, TrafficOf, TrafficSlot};
 

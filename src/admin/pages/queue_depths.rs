@@ -2,13 +2,10 @@
 
 use std::collections::HashMap;
 
-use crate::admin::lists::link;
+use crate::admin::page::*;
 use crate::admin::pages::traffic::Sum;
-use crate::admin::site::Site;
 use crate::admin::widgets::figure::{Figure, Look};
-use crate::admin::widgets::print;
-use crate::base::Timestamp;
-use crate::model::registry::{Registry, TopicEntry};
+use crate::model::registry::Registry;
 use crate::model::subscription::SubscriptionId;
 use crate::store::StoreError;
 use crate::store::views::QueueDepth;

@@ -1,26 +1,14 @@
 //! Publish requests that were rejected: the list, and one with its reason and how its body begins.
 
-use std::sync::Arc;
-
-use askama::Template;
-use axum::extract::{Path, Query, State};
 use serde::{Deserialize, Serialize};
 
-use crate::admin::bare::draw;
-use crate::admin::error::{PageError, PageResult};
 use crate::admin::forms::filled::Filled;
-use crate::admin::forms::form::Refusal;
-use crate::admin::frame::Frame;
 use crate::admin::lists::filter;
 use crate::admin::lists::filter::NoSuchTopic;
-use crate::admin::lists::link;
-use crate::admin::lists::list::List;
-use crate::admin::lists::recipe::{Recipe, command};
+use crate::admin::lists::recipe::command;
+use crate::admin::page::*;
 use crate::admin::paths::topic_page;
-use crate::admin::security::session::Visitor;
-use crate::admin::site::Site;
 use crate::admin::widgets::kept_body::KeptBody;
-use crate::admin::widgets::{Empty, Time, filters, print};
 use crate::model::registry::Registry;
 use crate::model::rejection::{Rejection, RejectionId, StoredRejection};
 use crate::store::views::{Page, RejectionQuery};

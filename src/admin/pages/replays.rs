@@ -1,25 +1,12 @@
 //! The pages of replay jobs: how far each has come, and how to pause, resume and end it.
 
-use std::sync::Arc;
-
-use askama::Template;
-use axum::extract::{Path, Query, State};
-use axum::response::{IntoResponse, Redirect};
 use serde::{Deserialize, Serialize};
 
-use crate::admin::action::Confirm;
-use crate::admin::bare::draw;
-use crate::admin::error::{PageError, PageResult};
+use crate::admin::action::{Action, Call, Done, Names, Of, Question, Subject, name_of};
 use crate::admin::forms::filled::Filled;
-use crate::admin::frame::Frame;
-use crate::admin::lists::list::List;
-use crate::admin::lists::recipe::Recipe;
+use crate::admin::page::*;
 use crate::admin::paths::{dead_letter_page, subscription_page};
-use crate::admin::security::csrf::Submitted;
-use crate::admin::security::session::Visitor;
-use crate::admin::site::Site;
-use crate::admin::widgets::{Badge, Empty, Flash, Time, Tone};
-use crate::admin::widgets::{hint, print};
+use crate::admin::widgets::hint;
 use crate::model::dead_letter::DeadLetterReason;
 use crate::model::dead_letter_filter::DeadLetterFilter;
 use crate::model::delivery::Outcome;
@@ -204,9 +191,8 @@ pub(crate) async fn list(
 pub(crate) async fn show(
     visitor: Visitor,
     State(site): State<Arc<Site>>,
-    Path(id): Path<String>,
+    Of(job): Of<ReplayJob>,
 ) -> PageResult {
-    let job = find(&site, &id).await?;
     let registry = site.broker.registry();
     let waiting = site.broker.replay_blocked_by(job.id);
     let waiting = waiting.and_then(|id| registry.subscription(id));
@@ -301,85 +287,72 @@ fn in_words(reason: &str) -> String {
     )
 }
 
-async fn find(site: &Site, id: &str) -> Result<ReplayJob, PageError> {
-    let missing = || PageError::NotFound(format!("replay job {id}"));
-    let number = id.parse().map(ReplayJobId).map_err(|_| missing())?;
-    site.views.replay_job(number).await?.ok_or_else(missing)
+impl Subject for ReplayJob {
+    async fn find(site: &Site, names: &Names) -> Result<Self, PageError> {
+        let id = name_of(names, "id");
+        let missing = || PageError::NotFound(format!("replay job {id}"));
+        let number = id.parse().map(ReplayJobId).map_err(|_| missing())?;
+        site.views.replay_job(number).await?.ok_or_else(missing)
+    }
+
+    fn page(&self) -> String {
+        replay_page(self.id)
+    }
 }
 
-/// Pauses it.
-pub(crate) async fn pause(
-    State(site): State<Arc<Site>>,
-    Path(id): Path<String>,
-    submitted: Submitted,
-) -> PageResult {
-    command(&site, &id, ReplayCommand::Pause, submitted).await
-}
+pub(crate) static PAUSE: Action<ReplayJob> = Action {
+    key: "pause",
+    label: "Pause",
+    role: Role::Operator,
+    ask: None,
+    run: |call| Box::pin(command(call, ReplayCommand::Pause)),
+};
 
-/// Resumes it.
-pub(crate) async fn resume(
-    State(site): State<Arc<Site>>,
-    Path(id): Path<String>,
-    submitted: Submitted,
-) -> PageResult {
-    command(&site, &id, ReplayCommand::Resume, submitted).await
-}
+pub(crate) static RESUME: Action<ReplayJob> = Action {
+    key: "resume",
+    label: "Resume",
+    role: Role::Operator,
+    ask: None,
+    run: |call| Box::pin(command(call, ReplayCommand::Resume)),
+};
 
-/// Asks before it is ended for good.
-pub(crate) async fn ask_to_cancel(
-    visitor: Visitor,
-    State(site): State<Arc<Site>>,
-    Path(id): Path<String>,
-) -> PageResult {
-    let job = find(&site, &id).await?;
-    let (done, total) = (job.progress.done(), job.request.total);
-    Ok(draw(&Confirm {
-        frame: Frame::new(&visitor, format!("Cancel replay job {}?", job.id)),
-        consequences: vec![
-            format!(
-                "{} would not be dealt with any more.",
-                print::plural(total.saturating_sub(done), "delivery", "deliveries")
-            ),
-            format!(
-                "{} of {} have been: what is sent stays sent.",
-                print::count(done),
-                print::count(total)
-            ),
-        ],
-        button: "Cancel replay job",
-        dangerous: true,
-        back: replay_page(job.id),
-        action: visitor.path.clone(),
-    }))
-}
+/// Ends it for good, after a question.
+pub(crate) static CANCEL: Action<ReplayJob> = Action {
+    key: "cancel",
+    label: "Cancel replay job",
+    role: Role::Operator,
+    ask: Some(|call| {
+        Box::pin(async move {
+            let (done, total) = (call.of.progress.done(), call.of.request.total);
+            let left = total.saturating_sub(done);
+            Ok(Question {
+                title: format!("Cancel replay job {}?", call.of.id),
+                consequences: vec![
+                    format!(
+                        "{} would not be dealt with any more.",
+                        print::plural(left, "delivery", "deliveries")
+                    ),
+                    format!(
+                        "{} of {} have been: what is sent stays sent.",
+                        print::count(done),
+                        print::count(total)
+                    ),
+                ],
+                dangerous: true,
+            })
+        })
+    }),
+    run: |call| Box::pin(command(call, ReplayCommand::Cancel)),
+};
 
-/// Ends it.
-pub(crate) async fn cancel(
-    State(site): State<Arc<Site>>,
-    Path(id): Path<String>,
-    submitted: Submitted,
-) -> PageResult {
-    command(&site, &id, ReplayCommand::Cancel, submitted).await
-}
-
-async fn command(
-    site: &Site,
-    id: &str,
-    command: ReplayCommand,
-    Submitted { visitor, .. }: Submitted,
-) -> PageResult {
-    let job = find(site, id).await?;
-    let job = site
-        .broker
-        .command_replay(&visitor.caller, job.id, command)
-        .await?;
+async fn command(call: &Call<'_, ReplayJob>, command: ReplayCommand) -> Result<Done, PageError> {
+    let (by, id) = (&call.visitor.caller, call.of.id);
+    let job = call.site.broker.command_replay(by, id, command).await?;
     let word = match job.state {
         ReplayState::Running => "is resumed",
         ReplayState::Paused => "is paused",
         ReplayState::Completed => "is complete",
         ReplayState::Cancelled => "is cancelled",
     };
-    let message = format!("Replay job {} {word}.", job.id);
-    visitor.flash(Flash::done(message)).await?;
-    Ok(Redirect::to(&replay_page(job.id)).into_response())
+    Ok(Done::well(format!("Replay job {id} {word}.")))
 }

@@ -1,27 +1,16 @@
 //! Setting up the visitor's second factor, and switching it off.
 
-use std::sync::Arc;
-
-use askama::Template;
-use axum::extract::State;
-use axum::response::{IntoResponse, Redirect, Response};
 use http::StatusCode;
 
-use crate::admin::bare::{draw, draw_with};
-use crate::admin::error::{PageError, PageResult};
+use crate::admin::bare::draw_with;
 use crate::admin::forms::field::{Field, Problem, mark};
-use crate::admin::forms::form::Refusal;
-use crate::admin::frame::Frame;
+use crate::admin::page::*;
 use crate::admin::pages::account::draw_account;
 use crate::admin::security::client::Client;
-use crate::admin::security::csrf::Submitted;
 use crate::admin::security::login_code::code_field;
 use crate::admin::security::own_password::{
     Denied, PASSWORD_FIELD, knows_password, password_field,
 };
-use crate::admin::security::session::Visitor;
-use crate::admin::site::Site;
-use crate::admin::widgets::Flash;
 use crate::admin::widgets::qr::Qr;
 use crate::broker::people::PeopleError;
 use crate::model::one_time_code::Seed;
@@ -120,6 +109,5 @@ pub(crate) async fn remove(
     let by = &visitor.caller;
     site.people.remove_second_factor(by, visitor.id).await?;
     let message = "The second factor is switched off; the password alone signs you in.";
-    visitor.flash(Flash::done(message)).await?;
-    Ok(Redirect::to("/admin/account").into_response())
+    visitor.leave(Flash::done(message), "/admin/account").await
 }

@@ -1,21 +1,8 @@
 //! The pages of sessions: who is signed in, from where, and how to end it.
 
-use std::sync::Arc;
-
-use askama::Template;
-use axum::extract::{Path, State};
-use axum::response::{IntoResponse, Redirect};
-
-use crate::admin::bare::draw;
-use crate::admin::error::{PageError, PageResult};
-use crate::admin::frame::Frame;
-use crate::admin::lists::recipe::Recipe;
+use crate::admin::action::Done;
+use crate::admin::page::*;
 use crate::admin::security::client::browser_words;
-use crate::admin::security::csrf::Submitted;
-use crate::admin::security::session::Visitor;
-use crate::admin::site::Site;
-use crate::admin::widgets::print;
-use crate::admin::widgets::{Flash, Time, part};
 use crate::store::accounts::{SessionRow, UserId};
 
 /// Sessions on a page: more people than look after one appliance.
@@ -123,8 +110,8 @@ pub(crate) async fn end_all(
     State(site): State<Arc<Site>>,
     Submitted { visitor, .. }: Submitted,
 ) -> PageResult {
-    end(&site, &visitor, None).await?;
-    Ok(Redirect::to("/admin/sessions").into_response())
+    let done = end(&site, &visitor, None).await?;
+    visitor.leave(done.flash, "/admin/sessions").await
 }
 
 /// Ends every session of the visitor but this one.
@@ -132,8 +119,8 @@ pub(crate) async fn end_others(
     State(site): State<Arc<Site>>,
     Submitted { visitor, .. }: Submitted,
 ) -> PageResult {
-    end(&site, &visitor, Some(visitor.id)).await?;
-    Ok(Redirect::to("/admin/account").into_response())
+    let done = end(&site, &visitor, Some(visitor.id)).await?;
+    visitor.leave(done.flash, "/admin/account").await
 }
 
 /// Ends the sessions of one user, or of everybody, but the visitor's present one.
@@ -141,7 +128,7 @@ pub(crate) async fn end(
     site: &Site,
     visitor: &Visitor,
     user: Option<UserId>,
-) -> Result<(), PageError> {
+) -> Result<Done, PageError> {
     let kept = visitor.session_key();
     let accounts = site.people.accounts();
     let ended = accounts
@@ -152,9 +139,7 @@ pub(crate) async fn end(
         "session has",
         "sessions have",
     );
-    visitor
-        .flash(Flash::done(format!("{ended} been ended.")))
-        .await
+    Ok(Done::well(format!("{ended} been ended.")))
 }
 
 /// Ends one session, whoever it belongs to.
@@ -163,14 +148,10 @@ pub(crate) async fn end_one(
     Path(session): Path<String>,
     Submitted { visitor, .. }: Submitted,
 ) -> PageResult {
-    let accounts = site.people.accounts();
-    accounts
-        .end_session(session, visitor.caller.clone())
-        .await?;
-    visitor
-        .flash(Flash::done("The session has been ended."))
-        .await?;
-    Ok(Redirect::to("/admin/sessions").into_response())
+    let (accounts, by) = (site.people.accounts(), visitor.caller.clone());
+    accounts.end_session(session, by).await?;
+    let said = Flash::done("The session has been ended.");
+    visitor.leave(said, "/admin/sessions").await
 }
 
 /// Ends one of the visitor's own sessions.
@@ -179,18 +160,12 @@ pub(crate) async fn end_own(
     Path(session): Path<String>,
     Submitted { visitor, .. }: Submitted,
 ) -> PageResult {
-    let accounts = site.people.accounts();
-    let own = accounts
-        .sessions(Some(visitor.id), SHOWN_MAX, visitor.now)
-        .await?;
-    if !own.iter().any(|row| row.id == session) {
+    let (accounts, by) = (site.people.accounts(), visitor.caller.clone());
+    let own = accounts.sessions(Some(visitor.id), SHOWN_MAX, visitor.now);
+    if !own.await?.iter().any(|row| row.id == session) {
         return Err(PageError::NotFound("such session of yours".to_owned()));
     }
-    accounts
-        .end_session(session, visitor.caller.clone())
-        .await?;
-    visitor
-        .flash(Flash::done("The session has been ended."))
-        .await?;
-    Ok(Redirect::to("/admin/account").into_response())
+    accounts.end_session(session, by).await?;
+    let said = Flash::done("The session has been ended.");
+    visitor.leave(said, "/admin/account").await
 }

@@ -1,25 +1,11 @@
 //! The page of settings: what is in force and by whom, what is kept, and which webhooks may be called.
 
-use std::sync::Arc;
-use std::time::Duration;
-
-use askama::Template;
-use axum::extract::{Query, State};
-use axum::response::Response;
 use serde::Deserialize;
 use serde_json::Value;
 
 use crate::admin::bare::draw_with;
-use crate::admin::error::{PageError, PageResult};
-use crate::admin::frame::Frame;
-use crate::admin::lists::recipe::Recipe;
+use crate::admin::page::*;
 use crate::admin::pages::url_trial::{Judged, Typed, UrlForm, UrlTrial};
-use crate::admin::security::csrf::Submitted;
-use crate::admin::security::session::Visitor;
-use crate::admin::site::Site;
-use crate::admin::widgets::print;
-use crate::admin::widgets::{Badge, Icon, Tone, filters};
-use crate::base::Timestamp;
 use crate::broker::StorageStatus;
 use crate::broker::diagnostics::place;
 use crate::model::retention::{Pressure, RetentionRules};

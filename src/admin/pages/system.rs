@@ -1,34 +1,21 @@
 //! The page of the system: what runs where, how it stands, and what its log says.
 
-use std::sync::Arc;
-use std::time::Duration;
-
-use askama::Template;
-use axum::extract::{Query, State};
-use axum::response::{IntoResponse, Redirect};
 use http::StatusCode;
 use http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 
 use crate::admin::bare::draw_with;
-use crate::admin::error::PageResult;
-use crate::admin::frame::Frame;
-use crate::admin::lists::recipe::Recipe;
+use crate::admin::page::*;
 use crate::admin::pages::log_lines::{LogForm, LogLine};
 use crate::admin::pages::outbound_check::{self, TRIAL, Tried};
 use crate::admin::pages::url_trial::{Typed, UrlForm};
 use crate::admin::paths::subscription_page;
-use crate::admin::security::csrf::Submitted;
-use crate::admin::security::session::Visitor;
-use crate::admin::site::Site;
 use crate::admin::widgets::facts::Facts;
 use crate::admin::widgets::figure::Figure;
-use crate::admin::widgets::{Badge, Flash, Time, Tone, filters, print};
 use crate::base::TimeScale;
 use crate::broker::Account;
 use crate::broker::diagnostics::{
     Audited, Facts as Known, Integrity, IntegrityCheck, OutboundCheck, Report,
 };
-use crate::store::accounts::Role;
 use crate::store::{CommitTimes, StoreError};
 
 /// How long the button that has the database looked through waits for the end of it; a small one is
@@ -178,8 +165,7 @@ pub(crate) async fn check(
         }
         Err(_) => Flash::done("The integrity check is running; load this page again."),
     };
-    visitor.flash(flash).await?;
-    Ok(Redirect::to(&format!("{PATH}#integrity")).into_response())
+    visitor.leave(flash, &format!("{PATH}#integrity")).await
 }
 
 async fn draw_page(site: &Site, visitor: &Visitor, asked: Asked) -> PageResult {

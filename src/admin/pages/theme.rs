@@ -1,20 +1,15 @@
 //! The choice of colours.
 
-use std::sync::Arc;
-
 use axum::Router;
-use axum::extract::{DefaultBodyLimit, State};
-use axum::response::{IntoResponse, Redirect};
+use axum::extract::DefaultBodyLimit;
 use axum::routing::post;
 use http::header::SET_COOKIE;
 use time::Duration;
 use tower_sessions::cookie::{Cookie, SameSite};
 
-use crate::admin::error::{PageError, PageResult};
-use crate::admin::forms::form::Form;
+use crate::admin::page::*;
 use crate::admin::security::gate;
 use crate::admin::security::setup::OPEN_FORM_BYTES_MAX;
-use crate::admin::site::Site;
 use crate::admin::theme::{COOKIE, Theme};
 
 /// How long a choice is remembered: browsers keep no cookie longer (RFC 6265bis, 5.5).

@@ -1,29 +1,15 @@
 //! The pages of API tokens, for administrators.
 
-use std::sync::Arc;
-
-use askama::Template;
-use axum::extract::{Path, State};
-use axum::response::{IntoResponse, Redirect, Response};
-
-use crate::admin::action::Confirm;
-use crate::admin::bare::draw;
-use crate::admin::error::{PageError, PageResult};
+use crate::admin::action::{Action, Done, Names, Question, Subject, name_of};
 use crate::admin::forms::field::{Field, Section};
-use crate::admin::forms::form::{Form, Refusal};
 use crate::admin::forms::form_page::FormPage;
-use crate::admin::frame::{Frame, role_title};
-use crate::admin::lists::list::List;
-use crate::admin::lists::recipe::Recipe;
-use crate::admin::security::csrf::Submitted;
-use crate::admin::security::session::Visitor;
-use crate::admin::site::Site;
-use crate::admin::widgets::print;
-use crate::admin::widgets::print::sentence;
-use crate::admin::widgets::{Badge, Due, Empty, Flash, Time, Tone};
-use crate::base::Timestamp;
+use crate::admin::frame::role_title;
+use crate::admin::page::*;
+use crate::admin::widgets::Due;
 use crate::broker::people::{NAME_CHARACTERS_MAX, NewTokenRequest, PeopleError, TOKEN_DAYS_MAX};
-use crate::store::accounts::{AccountError, ApiToken, Role, TokenId};
+use crate::store::accounts::{AccountError, ApiToken, TokenId};
+
+const PATH: &str = "/admin/tokens";
 
 /// Roles with what they let a program do.
 const ROLES: [(&str, &str); 3] = [
@@ -67,7 +53,7 @@ pub(crate) async fn list(visitor: Visitor, State(site): State<Arc<Site>>) -> Pag
         frame: Frame::new(&visitor, "API tokens"),
         rows: rows.collect(),
         list: List::whole(
-            "/admin/tokens",
+            PATH,
             shown,
             Recipe::get(&site.management_url("/everpost/tokens")).everpost("everpost token list"),
         ),
@@ -83,8 +69,8 @@ pub(crate) async fn list(visitor: Visitor, State(site): State<Arc<Site>>) -> Pag
 impl Row {
     fn new(token: ApiToken, now: Timestamp) -> Self {
         let is_over = token.expires_at.is_some_and(|end| end <= now);
-        let used = token.used_at.map(|at| print::relative(at, now));
         Self {
+            used: used(&token, now),
             id: token.id.0,
             name: token.name,
             role: role_title(token.role),
@@ -92,7 +78,6 @@ impl Row {
                 true => Badge::new(Tone::Bad, "Expired"),
                 false => Badge::new(Tone::Good, "Valid"),
             },
-            used: used.unwrap_or_else(|| "never".to_owned()),
             expires: token
                 .expires_at
                 .filter(|_| !is_over)
@@ -132,7 +117,7 @@ fn draw_form(
             fields,
         }],
         button: "Create token",
-        back: "/admin/tokens".to_owned(),
+        back: PATH.to_owned(),
     };
     page.draw(Frame::new(visitor, "New API token"), refusals)
 }
@@ -203,47 +188,52 @@ fn refusal(error: &PeopleError) -> Option<Refusal> {
     }
 }
 
-/// Asks before a token is deleted.
-pub(crate) async fn ask_to_delete(
-    visitor: Visitor,
-    State(site): State<Arc<Site>>,
-    Path(token): Path<String>,
-) -> PageResult {
-    let token = find(&site, &token)?;
-    let used = token.used_at.map(|at| print::relative(at, visitor.now));
-    let used = used.unwrap_or_else(|| "never".to_owned());
-    Ok(draw(&Confirm {
-        frame: Frame::new(&visitor, format!("Delete token {}?", token.name)),
-        consequences: vec![
-            "Programs that hold it are rejected at once.".to_owned(),
-            format!("It was used last: {used}."),
-        ],
-        button: "Delete",
-        dangerous: true,
-        back: "/admin/tokens".to_owned(),
-        action: visitor.path.clone(),
-    }))
+impl Subject for ApiToken {
+    async fn find(site: &Site, names: &Names) -> Result<Self, PageError> {
+        let id = name_of(names, "token");
+        let missing = || PageError::NotFound(format!("token {id}"));
+        let number = id.parse().map(TokenId).map_err(|_| missing())?;
+        let mut tokens = site.people.tokens().list().into_iter();
+        tokens.find(|token| token.id == number).ok_or_else(missing)
+    }
+
+    fn page(&self) -> String {
+        PATH.to_owned()
+    }
 }
 
-/// Deletes.
-pub(crate) async fn delete(
-    State(site): State<Arc<Site>>,
-    Path(token): Path<String>,
-    Submitted { visitor, .. }: Submitted,
-) -> PageResult {
-    let token = find(&site, &token)?;
-    site.people
-        .tokens()
-        .delete(&visitor.caller, token.id)
-        .await?;
-    let message = format!("Token {} has been deleted.", token.name);
-    visitor.flash(Flash::done(message)).await?;
-    Ok(Redirect::to("/admin/tokens").into_response())
-}
+/// Deletes it, after a question.
+pub(crate) static DELETE: Action<ApiToken> = Action {
+    key: "delete",
+    label: "Delete",
+    role: Role::Admin,
+    ask: Some(|call| {
+        Box::pin(async move {
+            let used = used(call.of, call.visitor.now);
+            Ok(Question {
+                title: format!("Delete token {}?", call.of.name),
+                consequences: vec![
+                    "Programs that hold it are rejected at once.".to_owned(),
+                    format!("It was used last: {used}."),
+                ],
+                dangerous: true,
+            })
+        })
+    }),
+    run: |call| {
+        Box::pin(async move {
+            let (by, token) = (&call.visitor.caller, call.of);
+            call.site.people.tokens().delete(by, token.id).await?;
+            Ok(Done::well(format!(
+                "Token {} has been deleted.",
+                token.name
+            )))
+        })
+    },
+};
 
-fn find(site: &Site, id: &str) -> Result<ApiToken, PageError> {
-    let missing = || PageError::NotFound(format!("token {id}"));
-    let number = id.parse().map(TokenId).map_err(|_| missing())?;
-    let mut tokens = site.people.tokens().list().into_iter();
-    tokens.find(|token| token.id == number).ok_or_else(missing)
+/// When it was used last.
+fn used(token: &ApiToken, now: Timestamp) -> String {
+    let at = token.used_at;
+    at.map_or_else(|| "never".to_owned(), |at| print::relative(at, now))
 }

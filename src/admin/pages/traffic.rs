@@ -1,16 +1,10 @@
 //! What happened when: charts of the traffic of a topic, of an event subscription or of everything, with a table
 //! of the same numbers.
 
-use std::time::Duration;
-
-use askama::Template;
 use serde::Deserialize;
 
-use crate::admin::lists::link;
-use crate::admin::site::Site;
+use crate::admin::page::*;
 use crate::admin::widgets::chart::{Chart, Key, Scale};
-use crate::admin::widgets::{Time, filters, part, print};
-use crate::base::Timestamp;
 use crate::store::StoreError;
 use crate::store::views::{Bound, Latency, TrafficOf, TrafficQuery, TrafficSlot};
 

@@ -2,16 +2,12 @@
 
 use std::net::IpAddr;
 
-use askama::Template;
 use http::StatusCode;
 use ipnet::IpNet;
 use url::Url;
 
 use crate::admin::forms::field::{Field, Problem, mark};
-use crate::admin::forms::form::{Form, Refusal};
-use crate::admin::security::session::Visitor;
-use crate::admin::widgets::print::sentence;
-use crate::admin::widgets::{Badge, Tone, part};
+use crate::admin::page::*;
 use crate::outbound::egress::{Denied, Permit};
 use crate::outbound::evaluate::EgressVerdict;
 

@@ -1,32 +1,16 @@
 //! The pages of users, for administrators.
 
-use std::sync::Arc;
-
-use askama::Template;
-use axum::extract::{Path, State};
-use axum::response::{IntoResponse, Redirect, Response};
-
-use crate::admin::action::Confirm;
-use crate::admin::bare::draw;
-use crate::admin::error::{PageError, PageResult};
+use crate::admin::action::{Action, Call, Done, Names, Of, Question, Sent, Subject, name_of};
 use crate::admin::forms::field::{Field, Section};
-use crate::admin::forms::form::{Form, Refusal};
 use crate::admin::forms::form_page::FormPage;
-use crate::admin::frame::{Frame, role_title};
-use crate::admin::lists::list::List;
-use crate::admin::lists::recipe::{Recipe, quoted};
+use crate::admin::frame::role_title;
+use crate::admin::lists::recipe::quoted;
+use crate::admin::page::*;
 use crate::admin::pages::sessions;
 use crate::admin::pages::sessions::SessionTable;
-use crate::admin::security::csrf::Submitted;
-use crate::admin::security::session::Visitor;
-use crate::admin::site::Site;
-use crate::admin::widgets::print;
-use crate::admin::widgets::print::sentence;
-use crate::admin::widgets::{Badge, Flash, Time, Tone};
-use crate::base::Timestamp;
 use crate::broker::people::{NAME_CHARACTERS_MAX, PeopleError, UserPatch};
 use crate::model::access::Secret;
-use crate::store::accounts::{AccountError, Role, User, UserId};
+use crate::store::accounts::{AccountError, User, UserId};
 
 /// Roles with what they are for.
 const ROLES: [(&str, &str); 3] = [
@@ -138,7 +122,7 @@ pub(crate) async fn create(
     let name = form.text("name");
     let refusal = match site.people.add(&visitor.caller, name, role, None).await {
         Ok((id, token)) => {
-            let user = find_by_id(&site, id).await?;
+            let user = find(&site, id).await?;
             let token = token.expect("without a password there is a link");
             return Ok(draw_link(&site, &visitor, user, &token));
         }
@@ -196,9 +180,8 @@ struct UserPage {
 pub(crate) async fn show(
     visitor: Visitor,
     State(site): State<Arc<Site>>,
-    Path(user): Path<String>,
+    Of(user): Of<User>,
 ) -> PageResult {
-    let user = find(&site, &user).await?;
     let role = Form::of([("role", user.role.name().to_owned())]);
     let link_until = user.link_expires_at.filter(|at| *at > visitor.now);
     let by_name = format!("everpost admin show {}", quoted(&user.name));
@@ -221,152 +204,153 @@ pub(crate) async fn show(
 }
 
 /// Gives a user another role.
-pub(crate) async fn change_role(
-    State(site): State<Arc<Site>>,
-    Path(user): Path<String>,
-    Submitted { visitor, form }: Submitted,
-) -> PageResult {
-    let user = find(&site, &user).await?;
-    let role = Role::parse(form.text("role"));
-    let role = role.ok_or_else(|| PageError::Unreadable("There is no such role.".to_owned()))?;
-    let patch = UserPatch {
-        role: Some(role),
-        ..UserPatch::default()
-    };
-    let message = format!("{} has the role {} now.", user.name, role.name());
-    change_user(&site, &visitor, &user, patch, message).await
-}
+pub(crate) static CHANGE_ROLE: Action<User> = Action {
+    key: "role",
+    label: "Change role",
+    role: Role::Admin,
+    ask: None,
+    run: |call| {
+        Box::pin(async move {
+            let role = Role::parse(call.form.text("role"));
+            let unknown = || PageError::Unreadable("There is no such role.".to_owned());
+            let role = role.ok_or_else(unknown)?;
+            let patch = UserPatch {
+                role: Some(role),
+                ..UserPatch::default()
+            };
+            let message = format!("{} has the role {} now.", call.of.name, role.name());
+            change(call, patch, message).await
+        })
+    },
+};
 
-/// Forbids a user to sign in.
-pub(crate) async fn disable(
-    State(site): State<Arc<Site>>,
-    Path(user): Path<String>,
-    Submitted { visitor, .. }: Submitted,
-) -> PageResult {
-    set_disabled(&site, &visitor, &user, true).await
-}
-
-/// Lets a user sign in again.
-pub(crate) async fn enable(
-    State(site): State<Arc<Site>>,
-    Path(user): Path<String>,
-    Submitted { visitor, .. }: Submitted,
-) -> PageResult {
-    set_disabled(&site, &visitor, &user, false).await
-}
-
-async fn set_disabled(site: &Site, visitor: &Visitor, id: &str, disabled: bool) -> PageResult {
-    let user = find(site, id).await?;
-    let patch = UserPatch {
-        disabled: Some(disabled),
-        ..UserPatch::default()
-    };
-    let message = match disabled {
-        true => format!("{} is disabled, and every session has ended.", user.name),
-        false => format!("{} may sign in again.", user.name),
-    };
-    change_user(site, visitor, &user, patch, message).await
-}
-
-async fn change_user(
-    site: &Site,
-    visitor: &Visitor,
-    user: &User,
+async fn change(
+    call: &Call<'_, User>,
     patch: UserPatch<'_>,
     message: String,
-) -> PageResult {
-    let flash = match site.people.change(&visitor.caller, user, patch).await {
-        Ok(()) => Flash::done(message),
+) -> Result<Done, PageError> {
+    match call
+        .site
+        .people
+        .change(&call.visitor.caller, call.of, patch)
+        .await
+    {
+        Ok(()) => Ok(Done::well(message)),
         Err(PeopleError::Account(error @ AccountError::LastAdmin)) => {
-            Flash::failed(sentence(&error.to_string()))
+            Ok(Done::failed(sentence(&error.to_string())))
         }
-        Err(error) => return Err(error.into()),
-    };
-    visitor.flash(flash).await?;
-    Ok(Redirect::to(&user_page(user.id)).into_response())
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Shows a new link to choose a password by.
 pub(crate) async fn put_link(
     State(site): State<Arc<Site>>,
-    Path(user): Path<String>,
-    Submitted { visitor, .. }: Submitted,
+    Sent { of, visitor, .. }: Sent<User>,
 ) -> PageResult {
-    let user = find(&site, &user).await?;
-    let token = site.people.put_link(&visitor.caller, user.id).await?;
-    Ok(draw_link(&site, &visitor, user, &token))
+    let token = site.people.put_link(&visitor.caller, of.id).await?;
+    Ok(draw_link(&site, &visitor, of, &token))
 }
 
-/// Removes the second factor of somebody who has lost it.
-pub(crate) async fn remove_second_factor(
-    State(site): State<Arc<Site>>,
-    Path(user): Path<String>,
-    Submitted { visitor, .. }: Submitted,
-) -> PageResult {
-    let user = find(&site, &user).await?;
-    let by = &visitor.caller;
-    site.people.remove_second_factor(by, user.id).await?;
-    let message = format!("{} signs in with the password alone.", user.name);
-    visitor.flash(Flash::done(message)).await?;
-    Ok(Redirect::to(&user_page(user.id)).into_response())
-}
+impl Subject for User {
+    async fn find(site: &Site, names: &Names) -> Result<Self, PageError> {
+        let id = name_of(names, "user");
+        let missing = || PageError::NotFound(format!("user {id}"));
+        let number = id.parse().map(UserId).map_err(|_| missing())?;
+        find(site, number).await
+    }
 
-/// Ends the sessions of a user.
-pub(crate) async fn end_sessions(
-    State(site): State<Arc<Site>>,
-    Path(user): Path<String>,
-    Submitted { visitor, .. }: Submitted,
-) -> PageResult {
-    let user = find(&site, &user).await?;
-    sessions::end(&site, &visitor, Some(user.id)).await?;
-    Ok(Redirect::to(&user_page(user.id)).into_response())
-}
-
-/// Asks before a user is deleted.
-pub(crate) async fn ask_to_delete(
-    visitor: Visitor,
-    State(site): State<Arc<Site>>,
-    Path(user): Path<String>,
-) -> PageResult {
-    let user = find(&site, &user).await?;
-    let accounts = site.people.accounts();
-    let sessions = accounts.count_sessions(user.id, visitor.now).await?;
-    let sessions = print::plural(sessions, "session", "sessions");
-    Ok(draw(&Confirm {
-        frame: Frame::new(&visitor, format!("Delete user {}?", user.name)),
-        consequences: vec![
-            format!("{sessions} would end, and nobody could sign in by this name."),
-            "To keep the account and forbid signing in, disable it instead.".to_owned(),
-        ],
-        button: "Delete",
-        dangerous: true,
-        back: user_page(user.id),
-        action: visitor.path.clone(),
-    }))
-}
-
-/// Deletes.
-pub(crate) async fn delete(
-    State(site): State<Arc<Site>>,
-    Path(user): Path<String>,
-    Submitted { visitor, .. }: Submitted,
-) -> PageResult {
-    let user = find(&site, &user).await?;
-    let (accounts, by) = (site.people.accounts(), visitor.caller.clone());
-    accounts.delete_user(user.id, by).await?;
-    let message = format!("User {} has been deleted.", user.name);
-    visitor.flash(Flash::done(message)).await?;
-    Ok(Redirect::to("/admin/users").into_response())
-}
-
-async fn find(site: &Site, id: &str) -> Result<User, PageError> {
-    match id.parse() {
-        Ok(number) => find_by_id(site, UserId(number)).await,
-        Err(_) => Err(PageError::NotFound(format!("user {id}"))),
+    fn page(&self) -> String {
+        user_page(self.id)
     }
 }
 
-async fn find_by_id(site: &Site, id: UserId) -> Result<User, PageError> {
+/// Forbids a user to sign in.
+pub(crate) static DISABLE: Action<User> = Action {
+    key: "disable",
+    label: "Disable",
+    role: Role::Admin,
+    ask: None,
+    run: |call| Box::pin(set_disabled(call, true)),
+};
+
+/// Lets a user sign in again.
+pub(crate) static ENABLE: Action<User> = Action {
+    key: "enable",
+    label: "Enable",
+    role: Role::Admin,
+    ask: None,
+    run: |call| Box::pin(set_disabled(call, false)),
+};
+
+async fn set_disabled(call: &Call<'_, User>, disabled: bool) -> Result<Done, PageError> {
+    let patch = UserPatch {
+        disabled: Some(disabled),
+        ..UserPatch::default()
+    };
+    let message = match disabled {
+        true => format!("{} is disabled, and every session has ended.", call.of.name),
+        false => format!("{} may sign in again.", call.of.name),
+    };
+    change(call, patch, message).await
+}
+
+/// Removes the second factor of somebody who has lost it.
+pub(crate) static REMOVE_SECOND_FACTOR: Action<User> = Action {
+    key: "remove-second-factor",
+    label: "Remove second factor",
+    role: Role::Admin,
+    ask: None,
+    run: |call| {
+        Box::pin(async move {
+            let (by, user) = (&call.visitor.caller, call.of);
+            call.site.people.remove_second_factor(by, user.id).await?;
+            let said = format!("{} signs in with the password alone.", user.name);
+            Ok(Done::well(said))
+        })
+    },
+};
+
+/// Ends the sessions of a user.
+pub(crate) static END_SESSIONS: Action<User> = Action {
+    key: "end-sessions",
+    label: "End all sessions",
+    role: Role::Admin,
+    ask: None,
+    run: |call| Box::pin(sessions::end(call.site, call.visitor, Some(call.of.id))),
+};
+
+/// Deletes it, after a question.
+pub(crate) static DELETE: Action<User> = Action {
+    key: "delete",
+    label: "Delete",
+    role: Role::Admin,
+    ask: Some(|call| {
+        Box::pin(async move {
+            let (accounts, user) = (call.site.people.accounts(), call.of);
+            let sessions = accounts.count_sessions(user.id, call.visitor.now).await?;
+            let sessions = print::plural(sessions, "session", "sessions");
+            Ok(Question {
+                title: format!("Delete user {}?", user.name),
+                consequences: vec![
+                    format!("{sessions} would end, and nobody could sign in by this name."),
+                    "To keep the account and forbid signing in, disable it instead.".to_owned(),
+                ],
+                dangerous: true,
+            })
+        })
+    }),
+    run: |call| {
+        Box::pin(async move {
+            let (by, user) = (call.visitor.caller.clone(), call.of);
+            call.site.people.accounts().delete_user(user.id, by).await?;
+            let said = format!("User {} has been deleted.", user.name);
+            Ok(Done::well(said).leading_to("/admin/users".to_owned()))
+        })
+    },
+};
+
+async fn find(site: &Site, id: UserId) -> Result<User, PageError> {
     let user = site.people.accounts().user(id).await?;
     user.ok_or_else(|| PageError::NotFound(format!("user {}", id.0)))
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use axum::extract::FromRequestParts;
+use axum::response::{IntoResponse, Redirect};
 use http::HeaderMap;
 use http::request::Parts;
 use serde::{Deserialize, Serialize};
@@ -17,7 +18,7 @@ use tower_sessions::session::{Id, Record};
 use tower_sessions::session_store::{Error, Result};
 use tower_sessions::{Expiry, Session, SessionManagerLayer, SessionStore};
 
-use crate::admin::error::PageError;
+use crate::admin::error::{PageError, PageResult};
 use crate::admin::reader::{Reader, ReadingUser};
 use crate::admin::security::client::{Client, cookie};
 use crate::admin::site::Site;
@@ -143,6 +144,12 @@ impl Visitor {
         let mut signed_in = signed_in.ok_or(PageError::SignedOut)?;
         signed_in.confirmed_ms = self.now.as_ms();
         Ok(self.session.insert(SIGNED_IN, signed_in).await?)
+    }
+
+    /// Goes to `page`, which shows `flash`.
+    pub(crate) async fn leave(&self, flash: Flash, page: &str) -> PageResult {
+        self.flash(flash).await?;
+        Ok(Redirect::to(page).into_response())
     }
 
     /// Has `flash` shown on the next page.

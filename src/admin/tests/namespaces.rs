@@ -167,7 +167,7 @@ async fn a_namespace_is_made_changed_and_deleted() {
     let delete = "/admin/namespaces/shop/delete";
     person.open(delete).await.expect(&[
         "1 topic with 0 event subscriptions would be deleted with it.",
-        "0 deliveries that still wait would be dropped",
+        "0 pending deliveries would be dropped",
     ]);
     let list = person.send(delete, &[]).await;
     list.expect(&["Namespace shop has been deleted.", "No namespaces yet."]);

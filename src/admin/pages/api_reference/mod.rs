@@ -4,24 +4,11 @@ mod document;
 mod example;
 mod schema;
 
-use std::sync::Arc;
-
-use askama::Template;
 use axum::Json;
-use axum::extract::{Path, Query, State};
-use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 
-use crate::admin::bare::draw;
-use crate::admin::error::{PageError, PageResult};
 use crate::admin::forms::filled::Filled;
-use crate::admin::frame::Frame;
-use crate::admin::lists::list::List;
-use crate::admin::lists::recipe::Recipe;
-use crate::admin::security::session::Visitor;
-use crate::admin::site::Site;
-use crate::admin::widgets::Empty;
-use crate::admin::widgets::print;
+use crate::admin::page::*;
 use document::{Area, Details, Document, Operation};
 
 const PATH: &str = "/admin/api";

@@ -1,10 +1,9 @@
 //! JSON Schemas in words.
 
-use askama::Template;
 use serde_json::Value;
 
+use crate::admin::page::*;
 use crate::admin::pages::api_reference::document::{elements, entries, text};
-use crate::admin::widgets::part;
 
 /// Where schemas stand in the document.
 const SCHEMAS: &str = "#/components/schemas/";

@@ -1,13 +1,10 @@
 //! What can be done with single dead letters.
 
-use crate::admin::action::{Action, Done, Names, Question, Subject};
-use crate::admin::error::PageError;
+use crate::admin::action::{Action, Done, Names, Question, Subject, name_of};
 use crate::admin::lists::bulk::{Bulk, Selectable};
+use crate::admin::page::*;
 use crate::admin::pages::dead_letters::{find, list, obstacle};
 use crate::admin::paths::{dead_letter_page, event_page};
-use crate::admin::site::Site;
-use crate::admin::widgets::print;
-use crate::store::accounts::Role;
 use crate::store::views::DeliveryRow;
 
 /// A delivery that is a dead letter, or was one.
@@ -27,7 +24,7 @@ impl DeadLetter {
 
 impl Subject for DeadLetter {
     async fn find(site: &Site, names: &Names) -> Result<Self, PageError> {
-        Self::of(site, names.get("id").map_or("", String::as_str)).await
+        Self::of(site, name_of(names, "id")).await
     }
 
     fn page(&self) -> String {

@@ -2,11 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::admin::forms::form::Refusal;
 use crate::admin::lists::filter;
 use crate::admin::lists::filter::{Of, given, in_utc, of_flags, sought};
-use crate::admin::lists::link;
-use crate::admin::security::session::Visitor;
+use crate::admin::page::*;
 use crate::model::dead_letter_filter::DeadLetterFilter;
 use crate::model::delivery::{DeliveryId, Outcome};
 use crate::model::registry::Registry;

@@ -1,30 +1,17 @@
 //! What is done with all dead letters that a filter means: send them again as a replay job, take them out of
 //! their queues, or keep them as a file. Each says first how many there are.
 
-use std::sync::Arc;
-use std::time::Duration;
-
 use axum::body::Bytes;
-use axum::extract::{Query, State};
-use axum::response::{IntoResponse, Redirect, Response};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::admin::action::Confirm;
-use crate::admin::bare::draw;
-use crate::admin::error::{PageError, PageResult};
 use crate::admin::forms::field::{Field, Section};
-use crate::admin::forms::form::{Form, Refusal};
 use crate::admin::forms::form_page::FormPage;
-use crate::admin::frame::Frame;
 use crate::admin::lists::download::{Batches, NDJSON, on_one_line, streamed};
+use crate::admin::page::*;
 use crate::admin::pages::dead_letters::asked::Asked;
 use crate::admin::pages::replays::{filters, replay_page};
-use crate::admin::security::csrf::Submitted;
-use crate::admin::security::session::Visitor;
-use crate::admin::site::Site;
-use crate::admin::widgets::Flash;
-use crate::admin::widgets::print;
 use crate::model::dead_letter_filter::DeadLetterFilter;
 use crate::model::name::TopicName;
 use crate::model::replay::{ReplaySource, Replayed};
@@ -107,8 +94,9 @@ pub(crate) async fn replay(
         .await?;
     let over = print::plural(job.request.total, "dead letter", "dead letters");
     let message = format!("Replay job {} has been started over {over}.", job.id);
-    visitor.flash(Flash::done(message)).await?;
-    Ok(Redirect::to(&replay_page(job.id)).into_response())
+    visitor
+        .leave(Flash::done(message), &replay_page(job.id))
+        .await
 }
 
 /// Target and rate, by the rules of the management API.
@@ -272,8 +260,9 @@ pub(crate) async fn purge(
             Some(_) => break false,
         }
     };
-    visitor.flash(purged(removed, held, is_whole)).await?;
-    Ok(Redirect::to(&asked.at(LIST)).into_response())
+    visitor
+        .leave(purged(removed, held, is_whole), &asked.at(LIST))
+        .await
 }
 
 fn purged(removed: usize, held: usize, is_whole: bool) -> Flash {

@@ -1,26 +1,15 @@
 //! Sending one dead letter again with another event in the place of its own.
 
-use std::sync::Arc;
-
-use axum::extract::{Path, State};
-use axum::response::{IntoResponse, Redirect, Response};
 use serde_json::json;
 
-use crate::admin::error::{PageError, PageResult};
 use crate::admin::forms::field::{Field, Section};
-use crate::admin::forms::form::{Form, Refusal};
 use crate::admin::forms::form_page::FormPage;
 use crate::admin::forms::json_fault;
-use crate::admin::frame::Frame;
+use crate::admin::page::*;
 use crate::admin::pages::dead_letters::bulk::{target, target_fields};
 use crate::admin::pages::dead_letters::{find, obstacle};
 use crate::admin::paths::{dead_letter_page, event_page};
-use crate::admin::security::csrf::Submitted;
-use crate::admin::security::session::Visitor;
-use crate::admin::site::Site;
-use crate::admin::widgets::Flash;
 use crate::admin::widgets::json_text;
-use crate::admin::widgets::print::sentence;
 use crate::broker::{EventEdit, ResubmitError, ResubmitRequest, Resubmitted};
 use crate::model::delivery::DeliveryId;
 use crate::model::topic::DeliverySchema;
@@ -61,8 +50,9 @@ pub(crate) async fn resubmit(
         Err(refusal) => Ok(draw_form(&site, &visitor, &row, &form, Some(refusal))),
         Ok(done) => {
             let message = format!("Dead letter {} has been resubmitted as edited.", row.id);
-            visitor.flash(Flash::done(message)).await?;
-            Ok(Redirect::to(&event_page(done.event)).into_response())
+            visitor
+                .leave(Flash::done(message), &event_page(done.event))
+                .await
         }
     }
 }

@@ -2,11 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::admin::lists::link;
+use crate::admin::page::*;
 use crate::admin::pages::dead_letters::asked::Asked;
-use crate::admin::widgets::Time;
-use crate::admin::widgets::{hint, print, response};
-use crate::base::Timestamp;
+use crate::admin::widgets::{hint, response};
 use crate::model::dead_letter::DeadLetterReason;
 use crate::model::registry::Registry;
 use crate::store::views::{DeadLetterGroup, Group, GroupBy};

@@ -1,27 +1,16 @@
 //! The list of dead letters: what they are about together, and each of them.
 
-use std::sync::Arc;
-
-use askama::Template;
-use axum::extract::{Query, State};
-
-use crate::admin::bare::draw;
-use crate::admin::error::PageResult;
 use crate::admin::forms::filled::Filled;
-use crate::admin::frame::Frame;
 use crate::admin::lists::filter::{of_options, search_label};
-use crate::admin::lists::link;
-use crate::admin::lists::list::List;
-use crate::admin::lists::recipe::{Recipe, command};
+use crate::admin::lists::recipe::command;
+use crate::admin::page::*;
 use crate::admin::pages::dead_letters::actions::RESUBMIT_SELECTED;
 use crate::admin::pages::dead_letters::asked::Asked;
 use crate::admin::pages::dead_letters::groups;
 use crate::admin::pages::dead_letters::groups::GroupText;
 use crate::admin::pages::traffic::DeadLetterChart;
 use crate::admin::paths::dead_letter_page;
-use crate::admin::security::session::Visitor;
-use crate::admin::site::Site;
-use crate::admin::widgets::{Empty, Icon, filters, hint, print, response};
+use crate::admin::widgets::{hint, response};
 use crate::model::dead_letter::DeadLetterReason;
 use crate::model::dead_letter_filter::DeadLetterFilter;
 use crate::model::delivery::Outcome;

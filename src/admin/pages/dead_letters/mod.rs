@@ -8,30 +8,18 @@ mod groups;
 mod list;
 mod request;
 
-use std::sync::Arc;
-
-use askama::Template;
-use axum::extract::{Path, State};
-
 pub(crate) use actions::{RESUBMIT, RESUBMIT_SELECTED};
 pub(crate) use bulk::{ask_to_purge, ask_to_replay, download, purge, replay};
 pub(crate) use edit::{edit, resubmit as resubmit_edited};
 pub(crate) use list::list;
 
-use crate::admin::bare::draw;
-use crate::admin::error::{PageError, PageResult};
-use crate::admin::frame::Frame;
-use crate::admin::lists::recipe::Recipe;
+use crate::admin::page::*;
 use crate::admin::pages::dead_letters::request::RequestPanel;
 use crate::admin::pages::delivery::{self, DeliveryCard};
 use crate::admin::pages::events::DataPanel;
 use crate::admin::pages::lineage::Resubmitted;
 use crate::admin::paths::{dead_letter_page, event_page, subscription_page, topic_page};
-use crate::admin::security::session::Visitor;
-use crate::admin::site::Site;
 use crate::admin::site::delivery_id;
-use crate::admin::widgets::print;
-use crate::admin::widgets::{Badge, Time};
 use crate::model::delivery::DeliveryState;
 use crate::model::registry::Registry;
 use crate::store::StoreError;

@@ -1,10 +1,6 @@
 //! The request by which a dead letter is sent, written by the code that delivers.
 
-use askama::Template;
-
-use crate::admin::security::session::Visitor;
-use crate::admin::site::Site;
-use crate::admin::widgets::{part, print};
+use crate::admin::page::*;
 use crate::model::destination::{AttributeValue, Destination, WebHook};
 use crate::model::event::StoredEvent;
 use crate::outbound::DeliveryRequest;

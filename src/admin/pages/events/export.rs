@@ -1,15 +1,10 @@
 //! The events that a search means, as a file.
 
-use std::sync::Arc;
-
 use axum::body::Bytes;
-use axum::extract::{Query, State};
 
-use crate::admin::error::{PageError, PageResult};
 use crate::admin::lists::download::{Batches, NDJSON, line, streamed};
+use crate::admin::page::*;
 use crate::admin::pages::events::filter::EventForm;
-use crate::admin::security::session::Visitor;
-use crate::admin::site::Site;
 use crate::store::StoreError;
 use crate::store::views::EventQuery;
 use crate::wire::stored_event::StoredEventBody;

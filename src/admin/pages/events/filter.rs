@@ -1,13 +1,9 @@
 //! Which events an address asks for.
 
-use std::time::Duration;
-
 use serde::{Deserialize, Serialize};
 
-use crate::admin::forms::form::Refusal;
 use crate::admin::lists::filter::{self, Of, given, in_utc, of_flags, sought};
-use crate::admin::security::session::Visitor;
-use crate::base::Timestamp;
+use crate::admin::page::*;
 use crate::model::event::EventKey;
 use crate::model::event_filter::{DeliveryStage, EventFilter};
 use crate::store::views::EventQuery;

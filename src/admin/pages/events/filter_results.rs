@@ -1,18 +1,12 @@
 //! Which event subscriptions of the topic matched an event, and why the others did not.
 
 use std::collections::HashSet;
-use std::sync::Arc;
 
-use askama::Template;
-
+use crate::admin::page::*;
 use crate::admin::pages::events::send::send_page;
 use crate::admin::paths::subscription_page;
-use crate::admin::security::session::Visitor;
-use crate::admin::widgets::{Badge, Tone, part, print};
-use crate::base::Timestamp;
 use crate::model::event::Event;
 use crate::model::explanation::Explanation;
-use crate::model::registry::TopicEntry;
 use crate::model::subscription::{SkipReason, SubscriptionId};
 use crate::store::views::EventDetail;
 use crate::wire::explanation::{cause, why_not};
@@ -141,6 +135,9 @@ fn reason(explanation: &Explanation, matched: bool) -> String {
         (false, Some(why)) => format!("{why}{changed}"),
         (false, None) => format!("As it is now, it would match.{changed}"),
     };
+    // The sentence is that of the API, in UTC.
+    let created_at = explanation.subscription.created_at;
+    let text = text.replace(&created_at.to_string(), &Time::at(created_at).text());
     print::visible(&text)
 }
 

@@ -1,27 +1,15 @@
 //! The list of events, and searches in it.
 
-use std::sync::Arc;
-
-use askama::Template;
-use axum::extract::{Query, State};
-
-use crate::admin::bare::draw;
-use crate::admin::error::PageResult;
 use crate::admin::forms::filled::Filled;
-use crate::admin::frame::Frame;
 use crate::admin::lists::filter::{of_options, search_label};
-use crate::admin::lists::link;
-use crate::admin::lists::list::List;
-use crate::admin::lists::recipe::{Recipe, command};
+use crate::admin::lists::recipe::command;
+use crate::admin::page::*;
 use crate::admin::pages::delivery;
 use crate::admin::pages::events::EventTable;
 use crate::admin::pages::events::export::FILE_EVENTS_MAX;
 use crate::admin::pages::events::filter::{EventForm, SPANS, UNMATCHED};
 use crate::admin::pages::queue_depths::QueueDepths;
 use crate::admin::pages::rejected_events;
-use crate::admin::security::session::Visitor;
-use crate::admin::site::Site;
-use crate::admin::widgets::{Empty, Icon, Tone, filters, print};
 use crate::model::event_filter::DeliveryStage;
 use crate::store::views::{EventSearch, SearchProgress};
 

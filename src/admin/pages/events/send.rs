@@ -1,72 +1,74 @@
 //! Sending an event to an event subscription that has not got it.
 
-use std::sync::Arc;
-
-use axum::extract::{Path, State};
-use axum::response::{IntoResponse, Redirect};
-
-use crate::admin::action::Confirm;
-use crate::admin::bare::draw;
-use crate::admin::error::{PageError, PageResult};
-use crate::admin::frame::Frame;
+use crate::admin::action::{Action, Done, Names, Question, Subject, name_of};
+use crate::admin::page::*;
 use crate::admin::pages::events::show::find;
 use crate::admin::paths::event_page;
-use crate::admin::security::csrf::Submitted;
-use crate::admin::security::session::Visitor;
-use crate::admin::site::Site;
-use crate::admin::widgets::Flash;
-use crate::admin::widgets::print;
-use crate::admin::widgets::print::sentence;
 use crate::broker::SendError;
+use crate::model::event::StoredEvent;
 
 /// The question whether to send an event to a subscription.
 pub(crate) fn send_page(key: &str, subscription: &str) -> String {
     format!("/admin/events/{key}/send/{subscription}")
 }
 
-/// Asks before the event is sent.
-pub(crate) async fn ask_to_send(
-    visitor: Visitor,
-    State(site): State<Arc<Site>>,
-    Path((key, subscription)): Path<(String, String)>,
-) -> PageResult {
-    let event = find(&site, &key).await?.stored;
-    let name = print::visible(&subscription);
-    let published = print::relative(event.received_at, visitor.now);
-    Ok(draw(&Confirm {
-        frame: Frame::new(&visitor, format!("Send event {} to {name}?", event.key)),
-        consequences: vec![
-            format!(
-                "A delivery of event {} to the event subscription {name} would be made, which is due at once.",
-                print::visible(&event.event.id)
-            ),
-            "Its filter is asked again, as it is now; attempts and time to live start now."
-                .to_owned(),
-            format!("The event was published {published}; no other subscription gets it again."),
-        ],
-        button: "Send",
-        dangerous: false,
-        back: event_page(event.key),
-        action: visitor.path.clone(),
-    }))
+/// An event, and the subscription that it may be sent to.
+pub(crate) struct Sending {
+    event: StoredEvent,
+    subscription: String,
 }
 
-/// Sends it.
-pub(crate) async fn send(
-    State(site): State<Arc<Site>>,
-    Path((key, subscription)): Path<(String, String)>,
-    Submitted { visitor, .. }: Submitted,
-) -> PageResult {
-    let key = find(&site, &key).await?.stored.key;
-    let delivery = site
-        .broker
-        .send_stored(&visitor.caller, key, &subscription)
-        .await?;
-    let message = format!("Delivery {delivery} of event {key} to {subscription} has been made.");
-    visitor.flash(Flash::done(message)).await?;
-    let page = format!("{}#delivery-{delivery}", event_page(key));
-    Ok(Redirect::to(&page).into_response())
+impl Subject for Sending {
+    async fn find(site: &Site, names: &Names) -> Result<Self, PageError> {
+        Ok(Self {
+            event: find(site, name_of(names, "key")).await?.stored,
+            subscription: name_of(names, "subscription").to_owned(),
+        })
+    }
+
+    fn page(&self) -> String {
+        event_page(self.event.key)
+    }
 }
+
+/// Sends it, after a question.
+pub(crate) static SEND: Action<Sending> = Action {
+    key: "{subscription}",
+    label: "Send",
+    role: Role::Operator,
+    ask: Some(|call| {
+        Box::pin(async move {
+            let event = &call.of.event;
+            let name = print::visible(&call.of.subscription);
+            let published = print::relative(event.received_at, call.visitor.now);
+            let id = print::visible(&event.event.id);
+            Ok(Question {
+                title: format!("Send event {} to {name}?", event.key),
+                consequences: vec![
+                    format!(
+                        "A delivery of event {id} to the event subscription {name} would be made, which is due at once."
+                    ),
+                    "Its filter is asked again, as it is now; attempts and time to live start now."
+                        .to_owned(),
+                    format!(
+                        "The event was published {published}; no other subscription gets it again."
+                    ),
+                ],
+                dangerous: false,
+            })
+        })
+    }),
+    run: |call| {
+        Box::pin(async move {
+            let (by, name) = (&call.visitor.caller, &call.of.subscription);
+            let key = call.of.event.key;
+            let delivery = call.site.broker.send_stored(by, key, name).await?;
+            let said = format!("Delivery {delivery} of event {key} to {name} has been made.");
+            let page = format!("{}#delivery-{delivery}", call.of.page());
+            Ok(Done::well(said).leading_to(page))
+        })
+    },
+};
 
 impl From<SendError> for PageError {
     fn from(error: SendError) -> Self {

@@ -1,29 +1,20 @@
 //! The page of one event: what it is, what it carries, and what became of it.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
-use askama::Template;
-use axum::extract::{Path, Query, State};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 
-use crate::admin::bare::draw;
-use crate::admin::error::{PageError, PageResult};
-use crate::admin::frame::Frame;
 use crate::admin::lists::download::file;
-use crate::admin::lists::recipe::Recipe;
+use crate::admin::page::*;
 use crate::admin::pages::delivery::{self, DeliveryCard};
 use crate::admin::pages::events::FilterResults;
 use crate::admin::pages::lineage::Origin;
 use crate::admin::pages::topics::copy_page;
 use crate::admin::paths::{event_page, topic_page};
-use crate::admin::security::session::Visitor;
-use crate::admin::site::{Site, event_key};
+use crate::admin::site::event_key;
 use crate::admin::widgets::json_code::JsonCode;
-use crate::admin::widgets::{Badge, Icon, filters, part, print};
-use crate::base::Timestamp;
 use crate::model::delivery::DeliveryState;
 use crate::model::event::{EventData, StoredEvent};
 use crate::store::views::{DeliveryDetail, EventDetail};

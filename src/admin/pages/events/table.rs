@@ -1,10 +1,8 @@
 //! A list of events.
 
-use askama::Template;
-
+use crate::admin::page::*;
 use crate::admin::pages::delivery;
 use crate::admin::paths::event_page;
-use crate::admin::widgets::{Badge, Empty, filters, part, print};
 use crate::store::views::EventRow;
 
 /// Icons that one row shows; of more deliveries the words tell.

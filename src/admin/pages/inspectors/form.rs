@@ -1,24 +1,14 @@
 //! The form of an inspector.
 
-use std::sync::Arc;
-
-use axum::extract::{Path, State};
-use axum::response::{IntoResponse, Redirect, Response};
 use serde_json::json;
 
-use crate::admin::error::PageResult;
-use crate::admin::forms::form::{Form, Refusal};
+use crate::admin::action::{Of, Sent};
 use crate::admin::forms::form_page::FormPage;
 use crate::admin::forms::rows::{self, Part, Row, RowSection, part, section};
-use crate::admin::frame::Frame;
+use crate::admin::page::*;
 use crate::admin::paths::inspector_page;
-use crate::admin::security::csrf::Submitted;
-use crate::admin::security::session::Visitor;
-use crate::admin::site::Site;
-use crate::admin::widgets::Flash;
-use crate::admin::widgets::print::sentence;
 use crate::broker::InspectorError;
-use crate::model::inspector::InspectorDefinition;
+use crate::model::inspector::{Inspector, InspectorDefinition};
 use crate::model::limits::INSPECTED_REQUESTS_MAX;
 use crate::model::name::InspectorName;
 use crate::wire::resource::parse_inspector;
@@ -82,12 +72,7 @@ pub(crate) async fn create(
 }
 
 /// The form with the inspector in it.
-pub(crate) async fn edit(
-    visitor: Visitor,
-    State(site): State<Arc<Site>>,
-    Path(name): Path<String>,
-) -> PageResult {
-    let inspector = site.inspector(&name).await?;
+pub(crate) async fn edit(visitor: Visitor, Of(inspector): Of<Inspector>) -> PageResult {
     let form = rows::form_of(CHANGE, &json!(inspector.definition));
     Ok(draw_form(&visitor, Some(&inspector.name), &form, None))
 }
@@ -95,10 +80,9 @@ pub(crate) async fn edit(
 /// Gives the inspector new answers.
 pub(crate) async fn change(
     State(site): State<Arc<Site>>,
-    Path(name): Path<String>,
-    Submitted { visitor, form }: Submitted,
+    Sent { of, visitor, form }: Sent<Inspector>,
 ) -> PageResult {
-    let name = site.inspector(&name).await?.name;
+    let name = of.name;
     let definition = match definition(&form) {
         Ok(definition) => definition,
         Err(refusals) => return Ok(draw_form(&visitor, Some(&name), &form, refusals)),
@@ -111,8 +95,9 @@ pub(crate) async fn change(
 }
 
 async fn flash_and_show(visitor: &Visitor, name: &InspectorName, message: String) -> PageResult {
-    visitor.flash(Flash::done(message)).await?;
-    Ok(Redirect::to(&inspector_page(name)).into_response())
+    visitor
+        .leave(Flash::done(message), &inspector_page(name))
+        .await
 }
 
 /// What the form defines, or all that is wrong with it.

@@ -7,28 +7,14 @@ mod request;
 mod show;
 mod subscribe;
 
-use std::sync::Arc;
-
-use askama::Template;
-use axum::extract::State;
-
-pub(crate) use change::{ask_to_clear, ask_to_delete, clear, delete};
+pub(crate) use change::{CLEAR, DELETE};
 pub(crate) use form::{change, create, draft, edit};
 use request::RequestCard;
 pub(crate) use show::{show, show_request};
 pub(crate) use subscribe::{deliver_to, subscribe};
 
-use crate::admin::bare::draw;
-use crate::admin::error::{PageError, PageResult};
-use crate::admin::frame::Frame;
-use crate::admin::lists::list::List;
-use crate::admin::lists::recipe::Recipe;
+use crate::admin::page::*;
 use crate::admin::paths::inspector_page;
-use crate::admin::security::session::Visitor;
-use crate::admin::site::Site;
-use crate::admin::widgets::Empty;
-use crate::admin::widgets::print;
-use crate::admin::widgets::print::sentence;
 use crate::broker::InspectorError;
 use crate::model::inspector::Inspector;
 

@@ -1,11 +1,8 @@
 //! A request that an inspector keeps, ready to print.
 
-use askama::Template;
-
+use crate::admin::page::*;
 use crate::admin::paths::inspected_page;
 use crate::admin::widgets::kept_body::KeptBody;
-use crate::admin::widgets::print;
-use crate::admin::widgets::{Badge, Time, Tone, part};
 use crate::model::inspector::InspectedRequest;
 use crate::model::name::InspectorName;
 use crate::wire::received::SIGNATURE_GOOD;

@@ -1,23 +1,13 @@
 //! The page of one inspector with what it got, and that of one request.
 
-use std::sync::Arc;
-
-use askama::Template;
-use axum::extract::{Path, Query, State};
 use serde::Deserialize;
 
-use crate::admin::bare::draw;
-use crate::admin::error::{PageError, PageResult};
+use crate::admin::action::Of;
 use crate::admin::forms::field::Field;
-use crate::admin::frame::Frame;
-use crate::admin::lists::link;
-use crate::admin::lists::recipe::Recipe;
+use crate::admin::page::*;
 use crate::admin::pages::inspectors::RequestCard;
 use crate::admin::pages::topics;
 use crate::admin::paths::{inspector_page, subscription_page};
-use crate::admin::security::session::Visitor;
-use crate::admin::site::Site;
-use crate::admin::widgets::print;
 use crate::model::inspector::Inspector;
 use crate::model::name::InspectorName;
 use crate::store::views::InspectedQuery;
@@ -66,10 +56,9 @@ pub(crate) struct Asked {
 pub(crate) async fn show(
     visitor: Visitor,
     State(site): State<Arc<Site>>,
-    Path(name): Path<String>,
+    Of(inspector): Of<Inspector>,
     Query(Asked { before }): Query<Asked>,
 ) -> PageResult {
-    let inspector = site.inspector(&name).await?;
     let name = &inspector.name;
     let query = InspectedQuery {
         before: before.parse().ok(),

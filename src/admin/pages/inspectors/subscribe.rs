@@ -1,29 +1,20 @@
 //! Subscribing an inspector to a topic, as simply as can be.
 
-use std::sync::Arc;
-
-use axum::extract::{Path, State};
-use axum::response::{IntoResponse, Redirect};
 use serde_json::json;
 
-use crate::admin::error::{PageError, PageResult};
+use crate::admin::action::Sent;
+use crate::admin::page::*;
 use crate::admin::paths::inspector_page;
-use crate::admin::security::csrf::Submitted;
-use crate::admin::security::session::Visitor;
-use crate::admin::site::Site;
-use crate::admin::widgets::Flash;
-use crate::admin::widgets::print::sentence;
+use crate::model::inspector::Inspector;
 use crate::model::name::{InspectorName, SubscriptionName};
-use crate::model::registry::TopicEntry;
 use crate::wire::resource::{self, SubscriptionContext};
 
 /// Subscribes the inspector to the topic of the form, under its own name.
 pub(crate) async fn subscribe(
     State(site): State<Arc<Site>>,
-    Path(name): Path<String>,
-    Submitted { visitor, form }: Submitted,
+    Sent { of, visitor, form }: Sent<Inspector>,
 ) -> PageResult {
-    let inspector = site.inspector(&name).await?.name;
+    let inspector = of.name;
     let topic = site.custom_topic(form.text("topic"))?;
     let of = &topic.topic.name;
     let name = SubscriptionName::parse(inspector.as_str())
@@ -36,8 +27,7 @@ pub(crate) async fn subscribe(
             "The topic {of} has an event subscription {inspector} already."
         )),
     };
-    visitor.flash(message).await?;
-    Ok(Redirect::to(&inspector_page(&inspector)).into_response())
+    visitor.leave(message, &inspector_page(&inspector)).await
 }
 
 /// Has every event of `topic` delivered to `inspector` by a subscription of that name. `false` where there

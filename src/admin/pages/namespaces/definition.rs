@@ -1,23 +1,12 @@
 //! The form that makes and changes namespaces. It is turned into the document that the management API
 //! takes, so both have the same checks.
 
-use std::sync::Arc;
-
-use axum::extract::{Path, State};
-use axum::response::{IntoResponse, Redirect, Response};
 use serde_json::{Value, json};
 
-use crate::admin::error::{PageError, PageResult};
-use crate::admin::forms::form::{Form, Refusal};
 use crate::admin::forms::form_page::FormPage;
 use crate::admin::forms::rows::{self, Part, Row, RowSection, part, section};
-use crate::admin::frame::Frame;
+use crate::admin::page::*;
 use crate::admin::paths::namespace_page;
-use crate::admin::security::csrf::Submitted;
-use crate::admin::security::session::Visitor;
-use crate::admin::site::Site;
-use crate::admin::widgets::Flash;
-use crate::admin::widgets::print::sentence;
 use crate::broker::ManageError;
 use crate::model::limits::THROUGHPUT_UNITS_MAX;
 use crate::model::name::NamespaceName;
@@ -193,8 +182,9 @@ fn form_of(mut document: Value) -> Form {
 async fn flash_and_show(visitor: &Visitor, entry: &NamespaceEntry, what: &str) -> PageResult {
     let name = &entry.namespace.name;
     let message = format!("Namespace {name} has been {what}.");
-    visitor.flash(Flash::done(message)).await?;
-    Ok(Redirect::to(&namespace_page(name.as_str())).into_response())
+    visitor
+        .leave(Flash::done(message), &namespace_page(name.as_str()))
+        .await
 }
 
 fn draw_new(

@@ -1,76 +1,61 @@
 //! Deleting a namespace, after a question.
 
-use std::sync::Arc;
-
-use axum::extract::{Path, State};
-use axum::response::{IntoResponse, Redirect};
-
-use crate::admin::action::Confirm;
-use crate::admin::bare::draw;
-use crate::admin::error::PageResult;
-use crate::admin::frame::Frame;
+use crate::admin::action::{Action, Done, Names, Question, Subject, name_of};
+use crate::admin::page::*;
 use crate::admin::pages::namespaces::Content;
 use crate::admin::pages::queue_depths::QueueDepths;
+use crate::admin::pages::topics::dropped;
 use crate::admin::paths::namespace_page;
-use crate::admin::security::csrf::Submitted;
-use crate::admin::security::session::Visitor;
-use crate::admin::site::Site;
-use crate::admin::widgets::Flash;
-use crate::admin::widgets::print;
+use crate::model::registry::NamespaceEntry;
 use crate::model::subscription::OnDelete;
 
-/// Asks, with what would be lost.
-pub(crate) async fn ask_to_delete(
-    visitor: Visitor,
-    State(site): State<Arc<Site>>,
-    Path(name): Path<String>,
-) -> PageResult {
-    let entry = site.namespace(&name)?;
-    let registry = site.broker.registry();
-    let depths = QueueDepths::of_all(&site, &registry).await?;
-    let content = Content::of(&entry, &registry, &depths);
-    let topics = print::plural(content.topics, "topic", "topics");
-    let subscriptions = print::plural(
-        content.subscriptions,
-        "event subscription",
-        "event subscriptions",
-    );
-    let pending = print::plural(
-        content.pending,
-        "delivery that still waits",
-        "deliveries that still wait",
-    );
-    let dead = print::plural(content.dead_letters, "dead letter", "dead letters");
-    let name = entry.namespace.name.as_str();
-    Ok(draw(&Confirm {
-        frame: Frame::new(&visitor, format!("Delete namespace {name}?")),
-        consequences: vec![
-            format!("{topics} with {subscriptions} would be deleted with it."),
-            format!("{pending} would be dropped, with a record."),
-            format!("{dead} would stay for reading, but could not be resubmitted any more."),
-            "Publishers and receivers would be rejected: all of its keys are gone for good."
-                .to_owned(),
-        ],
-        button: "Delete",
-        dangerous: true,
-        back: namespace_page(name),
-        action: visitor.path.clone(),
-    }))
+impl Subject for Arc<NamespaceEntry> {
+    async fn find(site: &Site, names: &Names) -> Result<Self, PageError> {
+        site.namespace(name_of(names, "namespace"))
+    }
+
+    fn page(&self) -> String {
+        namespace_page(self.namespace.name.as_str())
+    }
 }
 
-/// Deletes.
-pub(crate) async fn delete(
-    State(site): State<Arc<Site>>,
-    Path(name): Path<String>,
-    Submitted { visitor, .. }: Submitted,
-) -> PageResult {
-    let entry = site.namespace(&name)?;
-    let name = &entry.namespace.name;
-    site.broker
-        .delete_namespace(&visitor.caller, name, OnDelete::Discard)
-        .await?;
-    visitor
-        .flash(Flash::done(format!("Namespace {name} has been deleted.")))
-        .await?;
-    Ok(Redirect::to("/admin/namespaces").into_response())
-}
+/// Deletes it, after a question that counts what would be lost.
+pub(crate) static DELETE: Action<Arc<NamespaceEntry>> = Action {
+    key: "delete",
+    label: "Delete",
+    role: Role::Admin,
+    ask: Some(|call| {
+        Box::pin(async move {
+            let registry = call.site.broker.registry();
+            let depths = QueueDepths::of_all(call.site, &registry).await?;
+            let content = Content::of(call.of, &registry, &depths);
+            let topics = print::plural(content.topics, "topic", "topics");
+            let subscriptions = print::plural(
+                content.subscriptions,
+                "event subscription",
+                "event subscriptions",
+            );
+            let dead = print::plural(content.dead_letters, "dead letter", "dead letters");
+            Ok(Question {
+                title: format!("Delete namespace {}?", call.of.namespace.name),
+                consequences: vec![
+                    format!("{topics} with {subscriptions} would be deleted with it."),
+                    dropped(content.pending),
+                    format!("{dead} would stay readable, but could not be resubmitted."),
+                    "Publishers and receivers would be rejected: all of its keys are gone for good."
+                        .to_owned(),
+                ],
+                dangerous: true,
+            })
+        })
+    }),
+    run: |call| {
+        Box::pin(async move {
+            let (by, name) = (&call.visitor.caller, &call.of.namespace.name);
+            let broker = &call.site.broker;
+            broker.delete_namespace(by, name, OnDelete::Discard).await?;
+            let said = format!("Namespace {name} has been deleted.");
+            Ok(Done::well(said).leading_to("/admin/namespaces".to_owned()))
+        })
+    },
+};

@@ -5,32 +5,19 @@ mod delete;
 mod keys;
 mod topic;
 
-use std::sync::Arc;
-
-use askama::Template;
-use axum::extract::{Path, State};
-use axum::response::Response;
-
 pub(crate) use definition::{change, create, draft, edit};
-pub(crate) use delete::{ask_to_delete, delete};
-pub(crate) use keys::{ask_to_regenerate, regenerate, reveal_keys};
+pub(crate) use delete::DELETE;
+pub(crate) use keys::reveal_keys;
 pub(crate) use topic::{
     change_retention, create as create_topic, draft as draft_topic, edit_retention,
 };
 
-use crate::admin::bare::draw;
-use crate::admin::error::{PageError, PageResult};
-use crate::admin::frame::Frame;
-use crate::admin::lists::list::List;
-use crate::admin::lists::recipe::Recipe;
+use crate::admin::action::Of;
+use crate::admin::page::*;
 use crate::admin::pages::keys::{Keys, Shown};
 use crate::admin::pages::queue_depths::QueueDepths;
 use crate::admin::pages::topics::TopicTable;
 use crate::admin::paths::namespace_page;
-use crate::admin::security::session::Visitor;
-use crate::admin::site::Site;
-use crate::admin::widgets::print;
-use crate::admin::widgets::{Empty, Time};
 use crate::model::registry::{NamespaceEntry, Registry};
 use crate::model::topic::NetworkAccess;
 
@@ -139,9 +126,8 @@ struct NamespacePage {
 pub(crate) async fn show(
     visitor: Visitor,
     State(site): State<Arc<Site>>,
-    Path(name): Path<String>,
+    Of(entry): Of<Arc<NamespaceEntry>>,
 ) -> PageResult {
-    let entry = site.namespace(&name)?;
     draw_namespace(&site, &visitor, &entry, Shown::None).await
 }
 

@@ -1,27 +1,16 @@
 //! What the topics of namespaces have forms of their own for: to make one, and to say how long it keeps
 //! events.
 
-use std::sync::Arc;
-use std::time::Duration;
-
-use axum::extract::{Path, State};
-use axum::response::{IntoResponse, Redirect, Response};
-
-use crate::admin::error::{PageError, PageResult};
-use crate::admin::forms::form::{Form, Refusal};
+use crate::admin::action::{Of, Sent};
 use crate::admin::forms::form_page::FormPage;
 use crate::admin::forms::rows::{self, Part, Row, RowSection, part, section};
-use crate::admin::frame::Frame;
+use crate::admin::page::*;
 use crate::admin::paths::{namespace_page, topic_page};
-use crate::admin::security::csrf::Submitted;
-use crate::admin::security::session::Visitor;
-use crate::admin::site::Site;
-use crate::admin::widgets::Flash;
-use crate::admin::widgets::print::{self, sentence};
+use crate::admin::widgets::print;
 use crate::broker::ManageError;
 use crate::model::limits::EVENT_RETENTION_DAYS_MAX;
 use crate::model::name::{NamespaceName, TopicName};
-use crate::model::registry::TopicEntry;
+use crate::model::registry::NamespaceEntry;
 use crate::model::topic::TopicDefinition;
 use crate::wire::resource::parse_namespace_topic;
 
@@ -46,12 +35,7 @@ const NEW: &[RowSection] = &[section("Topic", &[NAME, DAYS])];
 const RETAINING: &[RowSection] = &[section("Retention", &[DAYS])];
 
 /// The form for a new topic of a namespace.
-pub(crate) async fn draft(
-    visitor: Visitor,
-    State(site): State<Arc<Site>>,
-    Path(namespace): Path<String>,
-) -> PageResult {
-    let entry = site.namespace(&namespace)?;
+pub(crate) async fn draft(visitor: Visitor, Of(entry): Of<Arc<NamespaceEntry>>) -> PageResult {
     let form = Form::of([(RETENTION, "1".to_owned())]);
     Ok(draw_new(&visitor, &entry.namespace.name, &form, None))
 }
@@ -59,11 +43,9 @@ pub(crate) async fn draft(
 /// Makes the topic.
 pub(crate) async fn create(
     State(site): State<Arc<Site>>,
-    Path(namespace): Path<String>,
-    Submitted { visitor, form }: Submitted,
+    Sent { of, visitor, form }: Sent<Arc<NamespaceEntry>>,
 ) -> PageResult {
-    let entry = site.namespace(&namespace)?;
-    let namespace = &entry.namespace.name;
+    let namespace = &of.namespace.name;
     let parse = |name: &str| TopicName::in_namespace(namespace, name);
     let is_taken = |name: &TopicName| site.broker.registry().topic(name).is_some();
     let name = rows::new_name(&form, "a topic", parse, is_taken);
@@ -86,17 +68,14 @@ pub(crate) async fn create(
     let next = "Publish to its URL with a key of its own or of the namespace, and subscribe \
                 whoever wants its events.";
     let message = format!("Topic {name} has been created. {next}");
-    visitor.flash(Flash::done(message)).await?;
-    Ok(Redirect::to(&topic_page(name.as_str())).into_response())
+    visitor
+        .leave(Flash::done(message), &topic_page(name.as_str()))
+        .await
 }
 
 /// The form that says how long a topic keeps events.
-pub(crate) async fn edit_retention(
-    visitor: Visitor,
-    State(site): State<Arc<Site>>,
-    Path(topic): Path<String>,
-) -> PageResult {
-    let (topic, retention) = retaining(&site, &topic)?;
+pub(crate) async fn edit_retention(visitor: Visitor, Of(topic): Of<Arc<TopicEntry>>) -> PageResult {
+    let retention = retention(&topic)?;
     let form = Form::of([(RETENTION, print::days(retention).to_string())]);
     Ok(draw_retention(&visitor, &topic, &form, None))
 }
@@ -104,10 +83,10 @@ pub(crate) async fn edit_retention(
 /// Changes how long.
 pub(crate) async fn change_retention(
     State(site): State<Arc<Site>>,
-    Path(topic): Path<String>,
-    Submitted { visitor, form }: Submitted,
+    Sent { of, visitor, form }: Sent<Arc<TopicEntry>>,
 ) -> PageResult {
-    let (topic, _) = retaining(&site, &topic)?;
+    let topic = of;
+    retention(&topic)?;
     let definition = match read(&form) {
         Ok(definition) => definition,
         Err(refusals) => return Ok(draw_retention(&visitor, &topic, &form, refusals)),
@@ -117,21 +96,20 @@ pub(crate) async fn change_retention(
         .put_topic(&visitor.caller, name.clone(), definition)
         .await?;
     let message = format!("How long {name} keeps events has been changed.");
-    visitor.flash(Flash::done(message)).await?;
-    Ok(Redirect::to(&topic_page(name.as_str())).into_response())
+    visitor
+        .leave(Flash::done(message), &topic_page(name.as_str()))
+        .await
 }
 
-/// A topic of a namespace, and how long it keeps events.
-fn retaining(site: &Site, topic: &str) -> Result<(Arc<TopicEntry>, Duration), PageError> {
-    let topic = site.topic(topic)?;
-    match topic.topic.definition.event_retention {
-        Some(retention) => Ok((topic, retention)),
-        None => Err(PageError::Conflict(format!(
+/// How long a topic of a namespace keeps events.
+fn retention(topic: &TopicEntry) -> Result<Duration, PageError> {
+    topic.topic.definition.event_retention.ok_or_else(|| {
+        PageError::Conflict(format!(
             "{} is no topic of a namespace: it keeps events as long as the settings of the \
              appliance say.",
             topic.topic.name
-        ))),
-    }
+        ))
+    })
 }
 
 fn read(form: &Form) -> Result<TopicDefinition, Vec<Refusal>> {

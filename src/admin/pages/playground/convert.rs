@@ -1,27 +1,14 @@
 //! What a webhook would be sent for an event: written by the code that delivers.
 
-use std::sync::Arc;
-
-use askama::Template;
-use axum::extract::State;
-use axum::response::Response;
 use serde_json::{Value, json};
 
-use crate::admin::error::PageResult;
 use crate::admin::forms::field::Field;
-use crate::admin::forms::form::{Form, Refusal};
-use crate::admin::frame::Frame;
 use crate::admin::lists::filter;
+use crate::admin::page::*;
 use crate::admin::pages::playground::Tool;
 use crate::admin::pages::playground::pasted;
 use crate::admin::pages::playground::pasted::Pasted;
-use crate::admin::security::csrf::Submitted;
-use crate::admin::security::session::Visitor;
-use crate::admin::site::Site;
-use crate::admin::widgets::print;
-use crate::base::Timestamp;
 use crate::model::event::{EventKey, StoredEvent};
-use crate::model::registry::TopicEntry;
 use crate::model::subscription::{EventSubscription, SubscriptionDefinition};
 use crate::model::topic::{DeliverySchema, InputSchema};
 use crate::outbound::DeliveryRequest;

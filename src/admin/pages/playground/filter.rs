@@ -1,33 +1,20 @@
 //! Would this event get through this filter? The answer is that of the API's `explain`.
 
-use std::sync::Arc;
-
-use askama::Template;
-use axum::extract::{Query, State};
-use axum::response::Response;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::admin::error::PageResult;
 use crate::admin::forms::field::Field;
-use crate::admin::forms::form::{Form, Refusal};
-use crate::admin::frame::Frame;
 use crate::admin::lists::filter::{Of, of_options};
-use crate::admin::lists::recipe::{Recipe, command, quoted};
+use crate::admin::lists::recipe::{command, quoted};
+use crate::admin::page::*;
 use crate::admin::pages::events::FilterResults;
 use crate::admin::pages::playground::pasted;
 use crate::admin::pages::playground::pasted::{EVENT, Pasted};
 use crate::admin::pages::playground::verdict::VerdictText;
 use crate::admin::pages::playground::{DO, Tool};
-use crate::admin::security::csrf::Submitted;
-use crate::admin::security::session::Visitor;
-use crate::admin::site::Site;
 use crate::admin::widgets::json_text;
-use crate::admin::widgets::print::sentence;
-use crate::base::Timestamp;
 use crate::model::explanation::Explanation;
 use crate::model::filter::{Dialect, Filter};
-use crate::model::registry::TopicEntry;
 use crate::model::subscription::EventSubscription;
 use crate::wire::resource::{InvalidResource, parse_filter, render_filter};
 

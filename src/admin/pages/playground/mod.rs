@@ -7,11 +7,6 @@ mod pasted;
 mod signature;
 mod verdict;
 
-use std::sync::Arc;
-
-use askama::Template;
-use axum::extract::{Query, State};
-use axum::response::{IntoResponse, Redirect, Response};
 use http::StatusCode;
 use serde::Deserialize;
 
@@ -19,14 +14,10 @@ pub(crate) use convert::{convert, draft as draft_conversion};
 pub(crate) use filter::{draft as draft_filter, try_on_event};
 pub(crate) use signature::{check as check_signature, draft as draft_signature};
 
-use crate::admin::bare::{draw, draw_with};
-use crate::admin::error::PageResult;
+use crate::admin::bare::draw_with;
 use crate::admin::forms::field::{Field, Problem, mark};
-use crate::admin::forms::form::Refusal;
-use crate::admin::frame::Frame;
+use crate::admin::page::*;
 use crate::admin::paths::topic_page;
-use crate::admin::security::session::Visitor;
-use crate::admin::site::Site;
 
 /// What there is to try: where, its name, and what it answers.
 const TOOLS: [(&str, &str, &str); 3] = [

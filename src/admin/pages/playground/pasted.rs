@@ -1,18 +1,12 @@
 //! A pasted event, read as its topic would read it.
 
-use std::sync::Arc;
-
 use crate::admin::forms::field::Field;
-use crate::admin::forms::form::{Form, Refusal};
 use crate::admin::forms::json_fault;
-use crate::admin::site::Site;
+use crate::admin::page::*;
 use crate::admin::widgets::json_text;
-use crate::admin::widgets::print;
-use crate::base::Timestamp;
 use crate::model::event::Event;
 use crate::model::filter::EventView;
 use crate::model::name::TopicName;
-use crate::model::registry::TopicEntry;
 use crate::model::topic::InputSchema;
 use crate::wire;
 use crate::wire::pasted::recognize;

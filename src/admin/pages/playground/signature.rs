@@ -1,20 +1,9 @@
 //! Checks a signature as a receiver does (Standard Webhooks 1.0.0). The secret is used and forgotten: it is
 //! neither logged nor drawn again.
 
-use askama::Template;
-use axum::response::Response;
-
-use crate::admin::error::PageResult;
 use crate::admin::forms::field::Field;
-use crate::admin::forms::form::{Form, Refusal};
-use crate::admin::frame::Frame;
+use crate::admin::page::*;
 use crate::admin::pages::playground::{Tool, pasted};
-use crate::admin::security::csrf::Submitted;
-use crate::admin::security::session::Visitor;
-use crate::admin::widgets::print;
-use crate::admin::widgets::print::sentence;
-use crate::admin::widgets::{Badge, Tone};
-use crate::base::Timestamp;
 use crate::model::limits::PUBLISH_BYTES_MAX;
 use crate::model::signing::SigningSecret;
 use crate::wire::signature::{ID, NotSigned, SIGNATURE, TIMESTAMP, TOLERANCE, verify};

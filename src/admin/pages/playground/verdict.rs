@@ -1,9 +1,6 @@
 //! How an event fares with a filter, clause by clause.
 
-use askama::Template;
-
-use crate::admin::widgets::print;
-use crate::admin::widgets::{Badge, Tone, part};
+use crate::admin::page::*;
 use crate::model::explanation::Explanation;
 use crate::model::filter::{FilterResult, PartResult};
 use crate::wire::explanation::{unmet, why_not};

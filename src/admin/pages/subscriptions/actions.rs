@@ -2,12 +2,12 @@
 
 use crate::admin::action::{Action, Done, Question};
 use crate::admin::lists::bulk::Bulk;
+use crate::admin::page::*;
 use crate::admin::pages::subscriptions::Subscription;
+use crate::admin::pages::topics::dropped;
 use crate::admin::paths::topic_page;
-use crate::admin::widgets::print;
 use crate::model::destination::DeliveryMode;
 use crate::model::subscription::{OnDelete, ValidationState};
-use crate::store::accounts::Role;
 
 /// Asks the endpoint again whether it wants events.
 pub(crate) static VALIDATE: Action<Subscription> = Action {
@@ -114,12 +114,11 @@ pub(crate) static DELETE: Action<Subscription> = Action {
             let subscription = &call.of.subscription;
             let depths = call.site.views.depths(vec![subscription.id]).await?;
             let depth = depths.first().copied().unwrap_or_default();
-            let pending = print::plural(depth.pending, "pending delivery", "pending deliveries");
             let dead = print::plural(depth.dead_letters, "dead letter", "dead letters");
             Ok(Question {
                 title: format!("Delete event subscription {}?", subscription.name),
                 consequences: vec![
-                    format!("{pending} would be dropped, with a record."),
+                    dropped(depth.pending),
                     format!("{dead} would stay readable, but could not be resubmitted."),
                     lost(subscription.definition.destination.delivery_mode()).to_owned(),
                 ],

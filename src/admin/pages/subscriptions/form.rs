@@ -1,14 +1,9 @@
 //! The form that makes and changes event subscriptions.
 
-use std::sync::Arc;
-
-use axum::extract::{Path, Query, State};
-use axum::response::{IntoResponse, Redirect};
 use serde::Deserialize;
 
-use crate::admin::error::{PageError, PageResult};
-use crate::admin::forms::form::{Form, Refusal};
 use crate::admin::forms::rows;
+use crate::admin::page::*;
 use crate::admin::pages::subscriptions::definition::{self, HEADERS, Layout, URL, clauses};
 use crate::admin::pages::subscriptions::sheet::{DO, Sheet, TRY};
 use crate::admin::pages::subscriptions::signing;
@@ -16,15 +11,9 @@ use crate::admin::pages::subscriptions::trial;
 use crate::admin::pages::subscriptions::trial::TrialText;
 use crate::admin::pages::url_trial::denied_words;
 use crate::admin::paths::subscription_page;
-use crate::admin::security::csrf::Submitted;
-use crate::admin::security::session::Visitor;
-use crate::admin::site::Site;
-use crate::admin::widgets::Flash;
-use crate::admin::widgets::print::sentence;
 use crate::broker::ManageError;
 use crate::model::destination::DeliveryMode;
 use crate::model::name::SubscriptionName;
-use crate::model::registry::TopicEntry;
 use crate::model::subscription::{EventSubscription, SubscriptionDefinition, ValidationState};
 use crate::outbound::evaluate::EgressVerdict;
 use crate::wire::resource::SubscriptionContext;
@@ -310,8 +299,9 @@ async fn flash_and_show(
             "{done}, but its webhook cannot be called yet: {why}"
         )),
     };
-    visitor.flash(message).await?;
-    Ok(Redirect::to(&subscription_page(topic.as_str(), name.as_str())).into_response())
+    visitor
+        .leave(message, &subscription_page(topic.as_str(), name.as_str()))
+        .await
 }
 
 /// What has been `done`, and whether the webhook agrees.

@@ -2,30 +2,18 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
-use askama::Template;
-use axum::extract::{Query, State};
-use axum::response::{IntoResponse, Redirect};
 use serde::{Deserialize, Serialize};
 
-use crate::admin::bare::draw;
-use crate::admin::error::PageResult;
 use crate::admin::forms::filled::Filled;
-use crate::admin::frame::Frame;
 use crate::admin::lists::filter::topic_options;
-use crate::admin::lists::list::List;
-use crate::admin::lists::recipe::Recipe;
+use crate::admin::page::*;
 use crate::admin::pages::subscriptions::table::{ROWS, Rank, rank};
 use crate::admin::pages::subscriptions::{
     PAUSE_SELECTED, RESUME_SELECTED, Subscription, SubscriptionTable,
 };
 use crate::admin::paths::topic_page;
-use crate::admin::security::session::Visitor;
-use crate::admin::site::Site;
 use crate::admin::standing::{Standing, State as Stand};
-use crate::admin::widgets::{Empty, Tone, filters};
-use crate::model::registry::TopicEntry;
 use crate::model::subscription::SubscriptionStatus;
 
 pub(crate) const PATH: &str = "/admin/subscriptions";

@@ -10,28 +10,21 @@ mod signing;
 mod table;
 mod trial;
 
-use std::sync::Arc;
-
 pub(crate) use actions::{
     DELETE, PAUSE, PAUSE_SELECTED, RESUME, RESUME_SELECTED, RETRY_NOW, VALIDATE,
 };
 pub(crate) use form::{change, create, draft, edit, re_edit, redraft};
 pub(crate) use list::{choose_topic, list};
 pub(crate) use show::{reveal_url, show};
-pub(crate) use signing::{
-    ask_to_stop as ask_to_stop_signing, draft as draft_secret, rotate as rotate_secret,
-    stop as stop_signing,
-};
+pub(crate) use signing::{STOP as STOP_SIGNING, draft as draft_secret, rotate as rotate_secret};
 pub(crate) use table::SubscriptionTable;
 pub(crate) use trial::try_filter;
 
-use crate::admin::action::{Names, Subject};
-use crate::admin::error::PageError;
+use crate::admin::action::{Names, Subject, name_of};
 use crate::admin::lists::bulk::Selectable;
+use crate::admin::page::*;
 use crate::admin::paths::subscription_page;
-use crate::admin::site::Site;
 use crate::model::name::{SubscriptionName, TopicName};
-use crate::model::registry::TopicEntry;
 use crate::model::subscription::EventSubscription;
 
 /// An event subscription with its topic.
@@ -69,8 +62,7 @@ impl Subscription {
 
 impl Subject for Subscription {
     async fn find(site: &Site, names: &Names) -> Result<Self, PageError> {
-        let named = |part: &str| names.get(part).map_or("", String::as_str);
-        Self::named(site, named("topic"), named("name"))
+        Self::named(site, name_of(names, "topic"), name_of(names, "name"))
     }
 
     fn page(&self) -> String {

@@ -1,16 +1,12 @@
 //! The form that makes and changes event subscriptions, as it is drawn.
 
-use askama::Template;
-use axum::response::Response;
 use http::StatusCode;
 use serde_json::Value;
 
 use crate::admin::bare::draw_with;
-use crate::admin::error::PageError;
 use crate::admin::forms::field::{Field, Link, Problem, Section, mark};
-use crate::admin::forms::form::{Form, Refusal};
 use crate::admin::forms::rows::ListElement;
-use crate::admin::frame::Frame;
+use crate::admin::page::*;
 use crate::admin::pages::subscriptions::definition::clauses::{self, ClauseFields};
 use crate::admin::pages::subscriptions::definition::{
     self, CLAUSES, Fold, HEADERS, INSPECTORS_ID, KEYS_ID, Layout, SCHEMA, URL,
@@ -18,12 +14,9 @@ use crate::admin::pages::subscriptions::definition::{
 use crate::admin::pages::subscriptions::trial;
 use crate::admin::pages::subscriptions::trial::TrialText;
 use crate::admin::paths::{subscription_page, topic_page};
-use crate::admin::security::session::Visitor;
-use crate::admin::site::Site;
 use crate::model::destination::{DeliveryMode, EndpointUrl};
 use crate::model::filter::SeenKeys;
 use crate::model::name::{InspectorName, NAME_CHARACTERS, SUBSCRIPTION_NAME_CHARACTERS};
-use crate::model::registry::TopicEntry;
 use crate::model::subscription::EventSubscription;
 use crate::model::topic::DeliverySchema;
 use crate::store::views::ReadBack;

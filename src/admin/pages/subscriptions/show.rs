@@ -1,19 +1,9 @@
 //! The page of one event subscription.
 
-use std::sync::Arc;
-use std::time::Duration;
-
-use askama::Template;
-use axum::extract::{Path, Query, State};
-use axum::response::Response;
 use serde::Deserialize;
 
 use crate::admin::action::{Names, Of, Subject as _};
-use crate::admin::bare::draw;
-use crate::admin::error::{PageError, PageResult};
-use crate::admin::frame::Frame;
-use crate::admin::lists::link;
-use crate::admin::lists::recipe::Recipe;
+use crate::admin::page::*;
 use crate::admin::pages::events::UNMATCHED;
 use crate::admin::pages::queue_depths;
 use crate::admin::pages::subscriptions::definition::{self, Facts, Layout};
@@ -23,15 +13,11 @@ use crate::admin::pages::subscriptions::{
 use crate::admin::pages::topics::Snippets;
 use crate::admin::pages::traffic::{RangeChoice, Sum, Traffic, bound};
 use crate::admin::paths::{event_page, inspector_page, topic_page};
-use crate::admin::security::csrf::Submitted;
-use crate::admin::security::session::Visitor;
-use crate::admin::site::Site;
 use crate::admin::standing::State as Stand;
 use crate::admin::widgets::figure::{Figure, Look};
 use crate::admin::widgets::ladder::RetryLadder;
 use crate::admin::widgets::strip::{Strip, succeeded};
-use crate::admin::widgets::{Badge, Icon, Tone, filters, json_text, print, response};
-use crate::base::Timestamp;
+use crate::admin::widgets::{json_text, response};
 use crate::model::audit::SecretKind;
 use crate::model::destination::{AttributeValue, Destination, EndpointUrl, WebHook};
 use crate::model::event::EventKey;

@@ -1,28 +1,15 @@
 //! The signing secrets of an event subscription: a new one, with time for the older ones, or none any more.
 
-use std::sync::Arc;
-
-use askama::Template;
-use axum::extract::{Path, State};
-use axum::response::{IntoResponse, Redirect, Response};
 use serde_json::json;
 
-use crate::admin::action::Confirm;
-use crate::admin::bare::draw;
-use crate::admin::error::{PageError, PageResult};
+use crate::admin::action::{Action, Done, Of, Question, Sent, Subject as _};
 use crate::admin::forms::field::{Field, Section};
-use crate::admin::forms::form::{Form, Refusal};
 use crate::admin::forms::form_page::FormPage;
-use crate::admin::frame::Frame;
+use crate::admin::page::*;
+use crate::admin::pages::subscriptions::Subscription;
 use crate::admin::pages::subscriptions::definition::{SIGN, SIGNING_SECRET};
 use crate::admin::paths::subscription_page;
-use crate::admin::security::csrf::Submitted;
-use crate::admin::security::session::Visitor;
-use crate::admin::site::Site;
-use crate::admin::widgets::Flash;
-use crate::admin::widgets::print::sentence;
 use crate::broker::ManageError;
-use crate::model::registry::TopicEntry;
 use crate::model::signing::SigningSecret;
 use crate::model::subscription::EventSubscription;
 use crate::wire::resource::{Rotation, parse_rotation};
@@ -81,39 +68,25 @@ pub(crate) fn show_once(
 }
 
 /// The form for the next secret.
-pub(crate) async fn draft(
-    visitor: Visitor,
-    State(site): State<Arc<Site>>,
-    Path((topic, name)): Path<(String, String)>,
-) -> PageResult {
-    let (topic, subscription) = signer(&site, &topic, &name)?;
+pub(crate) async fn draft(visitor: Visitor, Of(of): Of<Subscription>) -> PageResult {
     let form = Form::of([(GRACE, "P1D".to_owned())]);
-    Ok(draw_form(&visitor, &topic, &subscription, &form, None))
+    Ok(draw_form(&visitor, signer(&of)?, &form, None))
 }
 
 /// Signs with a new secret from now on.
 pub(crate) async fn rotate(
     State(site): State<Arc<Site>>,
-    Path((topic, name)): Path<(String, String)>,
-    Submitted { visitor, form }: Submitted,
+    Sent { of, visitor, form }: Sent<Subscription>,
 ) -> PageResult {
-    let (topic, subscription) = signer(&site, &topic, &name)?;
+    let of = signer(&of)?;
     let refusal = match rotation(&form) {
-        Ok(rotation) => match sign(&site, &visitor, (&topic, &subscription), rotation).await? {
-            Ok(secret) => {
-                return show_or_tell(&visitor, &topic, &subscription, &form, secret).await;
-            }
+        Ok(rotation) => match sign(&site, &visitor, of, rotation).await? {
+            Ok(secret) => return show_or_tell(&visitor, of, &form, secret).await,
             Err(refusal) => refusal,
         },
         Err(refusal) => refusal,
     };
-    Ok(draw_form(
-        &visitor,
-        &topic,
-        &subscription,
-        &form,
-        Some(refusal),
-    ))
+    Ok(draw_form(&visitor, of, &form, Some(refusal)))
 }
 
 fn rotation(form: &Form) -> Result<Rotation, Refusal> {
@@ -124,10 +97,10 @@ fn rotation(form: &Form) -> Result<Rotation, Refusal> {
 async fn sign(
     site: &Site,
     visitor: &Visitor,
-    (topic, subscription): (&TopicEntry, &EventSubscription),
+    of: &Subscription,
     rotation: Rotation,
 ) -> Result<Result<SigningSecret, Refusal>, PageError> {
-    let (of, name) = (&topic.topic.name, &subscription.name);
+    let (of, name) = of.names();
     match site
         .broker
         .rotate_signing_secret(&visitor.caller, of, name, rotation)
@@ -144,79 +117,62 @@ async fn sign(
 /// Whoever has brought the secret knows it.
 async fn show_or_tell(
     visitor: &Visitor,
-    topic: &TopicEntry,
-    subscription: &EventSubscription,
+    of: &Subscription,
     form: &Form,
     secret: SigningSecret,
 ) -> PageResult {
-    let (of, name) = (&topic.topic.name, &subscription.name);
     if form.filled(SECRET).is_none() {
-        return Ok(show_once(visitor, topic, subscription, &secret));
+        return Ok(show_once(visitor, &of.topic, &of.subscription, &secret));
     }
+    let (_, name) = of.names();
     let message = format!("{name} signs with the secret {} now.", secret.fingerprint());
-    visitor.flash(Flash::done(message)).await?;
-    Ok(Redirect::to(&subscription_page(of.as_str(), name.as_str())).into_response())
+    visitor.leave(Flash::done(message), &of.page()).await
 }
 
-/// Asks before nothing is signed any more.
-pub(crate) async fn ask_to_stop(
-    visitor: Visitor,
-    State(site): State<Arc<Site>>,
-    Path((topic, name)): Path<(String, String)>,
-) -> PageResult {
-    let (topic, subscription) = signer(&site, &topic, &name)?;
-    let name = &subscription.name;
-    Ok(draw(&Confirm {
-        frame: Frame::new(&visitor, format!("Stop signing for {name}?")),
-        consequences: vec![
-            "Requests carry no signature from now on; a receiver that checks it rejects them."
-                .to_owned(),
-            "The secrets are forgotten; to sign again takes a new one.".to_owned(),
-        ],
-        button: "Stop signing",
-        dangerous: true,
-        back: subscription_page(topic.topic.name.as_str(), name.as_str()),
-        action: visitor.path.clone(),
-    }))
-}
+/// Forgets all secrets, after a question.
+pub(crate) static STOP: Action<Subscription> = Action {
+    key: "signing/stop",
+    label: "Stop signing",
+    role: Role::Admin,
+    ask: Some(|call| {
+        Box::pin(async move {
+            let name = &signer(call.of)?.subscription.name;
+            Ok(Question {
+                title: format!("Stop signing for {name}?"),
+                consequences: vec![
+                    "Requests carry no signature from now on; a receiver that checks it rejects them."
+                        .to_owned(),
+                    "The secrets are forgotten; to sign again takes a new one.".to_owned(),
+                ],
+                dangerous: true,
+            })
+        })
+    }),
+    run: |call| {
+        Box::pin(async move {
+            let (of, name) = signer(call.of)?.names();
+            let by = &call.visitor.caller;
+            let broker = &call.site.broker;
+            broker.remove_signing_secrets(by, of, name).await?;
+            Ok(Done::well(format!("{name} signs no more.")))
+        })
+    },
+};
 
-/// Forgets all secrets.
-pub(crate) async fn stop(
-    State(site): State<Arc<Site>>,
-    Path((topic, name)): Path<(String, String)>,
-    Submitted { visitor, .. }: Submitted,
-) -> PageResult {
-    let (topic, subscription) = signer(&site, &topic, &name)?;
-    let (of, name) = (&topic.topic.name, &subscription.name);
-    let by = &visitor.caller;
-    site.broker.remove_signing_secrets(by, of, name).await?;
-    visitor
-        .flash(Flash::done(format!("{name} signs no more.")))
-        .await?;
-    Ok(Redirect::to(&subscription_page(of.as_str(), name.as_str())).into_response())
-}
-
-/// What has requests to sign.
-fn signer(
-    site: &Site,
-    topic: &str,
-    name: &str,
-) -> Result<(Arc<TopicEntry>, Arc<EventSubscription>), PageError> {
-    let (topic, subscription) = site.subscription(topic, name)?;
-    match subscription.definition.destination.signing() {
-        Some(_) => Ok((topic, subscription)),
-        None => Err(ManageError::NothingSent(subscription.name.clone()).into()),
+/// The same, if it has requests to sign.
+fn signer(of: &Subscription) -> Result<&Subscription, PageError> {
+    match of.subscription.definition.destination.signing() {
+        Some(_) => Ok(of),
+        None => Err(ManageError::NothingSent(of.subscription.name.clone()).into()),
     }
 }
 
 fn draw_form(
     visitor: &Visitor,
-    topic: &TopicEntry,
-    subscription: &EventSubscription,
+    of: &Subscription,
     form: &Form,
     refusal: Option<Refusal>,
 ) -> Response {
-    let (of, name) = (topic.topic.name.as_str(), subscription.name.as_str());
     let fields = vec![
         Field::secret(SECRET, "Secret of your own", form).hint(
             "whsec_ and 24 to 64 bytes in base64. Empty makes one here, which is shown once.",
@@ -233,7 +189,8 @@ fn draw_form(
             fields,
         }],
         button: "Sign with it",
-        back: subscription_page(of, name),
+        back: of.page(),
     };
-    page.draw(Frame::new(visitor, format!("Sign for {name}")), refusal)
+    let title = format!("Sign for {}", of.subscription.name);
+    page.draw(Frame::new(visitor, title), refusal)
 }

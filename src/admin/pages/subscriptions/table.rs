@@ -3,21 +3,14 @@
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
-use askama::Template;
-
 use crate::admin::action::Subject as _;
-use crate::admin::lists::link;
+use crate::admin::page::*;
 use crate::admin::pages::subscriptions::{Subscription, list};
 use crate::admin::paths::topic_page;
-use crate::admin::security::session::Visitor;
-use crate::admin::site::Site;
 use crate::admin::standing::{Standing, State};
 use crate::admin::widgets::strip::Strip;
-use crate::admin::widgets::{Empty, Tone, filters, part, print};
-use crate::base::Timestamp;
 use crate::model::delivery::Outcome;
 use crate::model::destination::Destination;
-use crate::model::registry::TopicEntry;
 use crate::model::subscription::SubscriptionId;
 use crate::store::StoreError;
 use crate::store::views::{QueueDepth, SubscriptionDay};
@@ -144,6 +137,18 @@ impl Row {
 
     fn state(&self) -> State<'_> {
         self.standing.of(&self.of.subscription)
+    }
+
+    /// What lies behind the state, and until when deliveries are held.
+    fn said(&self) -> String {
+        let state = self.state();
+        let held = state.held_until().map(|until| {
+            let (at, wait) = (Time::minute(until).text(), Time::relative(until).text());
+            format!("held until {at} ({wait})")
+        });
+        let parts = [Some(state.reason()), held].into_iter().flatten();
+        let parts: Vec<String> = parts.filter(|part| !part.is_empty()).collect();
+        parts.join(" · ")
     }
 
     fn page(&self) -> String {

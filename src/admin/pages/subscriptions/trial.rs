@@ -1,28 +1,18 @@
 //! Trying a filter on stored events: in the form before it is saved, and as it is in force.
 
-use std::sync::Arc;
-
-use askama::Template;
-use axum::extract::{Path, Query, State};
 use http::StatusCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::admin::bare::draw_with;
-use crate::admin::error::{PageError, PageResult};
 use crate::admin::forms::field::{Field, Problem, mark};
-use crate::admin::forms::form::{Form, Refusal, refusals};
-use crate::admin::frame::Frame;
-use crate::admin::lists::recipe::{Recipe, quoted};
+use crate::admin::forms::form::refusals;
+use crate::admin::lists::recipe::quoted;
+use crate::admin::page::*;
 use crate::admin::pages::subscriptions::definition::{Layout, filter_of};
 use crate::admin::paths::{event_page, subscription_page, topic_page};
-use crate::admin::security::session::Visitor;
-use crate::admin::site::Site;
-use crate::admin::widgets::print;
-use crate::admin::widgets::{Empty, Time, part};
 use crate::model::filter_trial::{Comparison, Sample, SampleCount, TrialFindings};
 use crate::model::limits::{TRIAL_DEADLINE, TRIAL_EVENTS, TRIAL_EVENTS_MAX};
-use crate::model::registry::TopicEntry;
 use crate::model::subscription::EventSubscription;
 use crate::wire::explanation::unmet;
 use crate::wire::filter_trial;

@@ -1,20 +1,9 @@
 //! The form that makes a topic.
 
-use std::sync::Arc;
-
-use axum::extract::State;
-use axum::response::{IntoResponse, Redirect, Response};
-
-use crate::admin::error::PageResult;
-use crate::admin::forms::form::{Form, Refusal};
 use crate::admin::forms::form_page::FormPage;
 use crate::admin::forms::rows::{self, Row, RowSection, part, section};
-use crate::admin::frame::Frame;
+use crate::admin::page::*;
 use crate::admin::paths::topic_page;
-use crate::admin::security::csrf::Submitted;
-use crate::admin::security::session::Visitor;
-use crate::admin::site::Site;
-use crate::admin::widgets::Flash;
 use crate::model::name::TopicName;
 use crate::wire::resource::parse_topic;
 
@@ -79,8 +68,9 @@ pub(crate) async fn create(
     put.await?;
     let next = "Publish to its URL with one of its keys, and subscribe whoever wants its events.";
     let message = format!("Topic {name} has been created. {next}");
-    visitor.flash(Flash::done(message)).await?;
-    Ok(Redirect::to(&topic_page(name.as_str())).into_response())
+    visitor
+        .leave(Flash::done(message), &topic_page(name.as_str()))
+        .await
 }
 
 fn draw_form(visitor: &Visitor, form: &Form, refusals: Vec<Refusal>) -> Response {

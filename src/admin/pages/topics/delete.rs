@@ -1,70 +1,59 @@
 //! Deleting a topic, after a question.
 
-use std::sync::Arc;
-
-use axum::extract::{Path, State};
-use axum::response::{IntoResponse, Redirect};
-
-use crate::admin::action::Confirm;
-use crate::admin::bare::draw;
-use crate::admin::error::PageResult;
-use crate::admin::frame::Frame;
+use crate::admin::action::{Action, Done, Names, Question, Subject, name_of};
+use crate::admin::page::*;
 use crate::admin::pages::queue_depths::QueueDepths;
 use crate::admin::paths::topic_page;
-use crate::admin::security::csrf::Submitted;
-use crate::admin::security::session::Visitor;
-use crate::admin::site::Site;
-use crate::admin::widgets::Flash;
-use crate::admin::widgets::print;
 use crate::model::subscription::OnDelete;
 
-/// Asks, with what would be lost.
-pub(crate) async fn ask_to_delete(
-    visitor: Visitor,
-    State(site): State<Arc<Site>>,
-    Path(topic): Path<String>,
-) -> PageResult {
-    let topic = site.made_topic(&topic)?;
-    let name = &topic.topic.name;
-    let pending = QueueDepths::of_topic(&site, &topic)
-        .await?
-        .topic(&topic)
-        .pending;
-    let subscriptions = u64::try_from(topic.subscriptions.size()).unwrap_or(u64::MAX);
-    let subscriptions = print::plural(subscriptions, "event subscription", "event subscriptions");
-    let pending = print::plural(
-        pending,
-        "delivery that still waits",
-        "deliveries that still wait",
-    );
-    Ok(draw(&Confirm {
-        frame: Frame::new(&visitor, format!("Delete topic {name}?")),
-        consequences: vec![
-            format!("{subscriptions} would be deleted with it."),
-            format!("{pending} would be dropped, with a record."),
-            "Publishers would be rejected: its keys are gone for good.".to_owned(),
-            "Events and dead letters stay where they are, for reading.".to_owned(),
-        ],
-        button: "Delete",
-        dangerous: true,
-        back: topic_page(name.as_str()),
-        action: visitor.path.clone(),
-    }))
+/// A topic that somebody has made.
+impl Subject for Arc<TopicEntry> {
+    async fn find(site: &Site, names: &Names) -> Result<Self, PageError> {
+        site.made_topic(name_of(names, "topic"))
+    }
+
+    fn page(&self) -> String {
+        topic_page(self.topic.name.as_str())
+    }
 }
 
-/// Deletes.
-pub(crate) async fn delete(
-    State(site): State<Arc<Site>>,
-    Path(topic): Path<String>,
-    Submitted { visitor, .. }: Submitted,
-) -> PageResult {
-    let topic = site.made_topic(&topic)?;
-    let name = &topic.topic.name;
-    site.broker
-        .delete_topic(&visitor.caller, name, OnDelete::Discard)
-        .await?;
-    visitor
-        .flash(Flash::done(format!("Topic {name} has been deleted.")))
-        .await?;
-    Ok(Redirect::to("/admin/topics").into_response())
+/// Deletes it, after a question that counts what would be lost.
+pub(crate) static DELETE: Action<Arc<TopicEntry>> = Action {
+    key: "delete",
+    label: "Delete",
+    role: Role::Admin,
+    ask: Some(|call| {
+        Box::pin(async move {
+            let topic = call.of;
+            let depths = QueueDepths::of_topic(call.site, topic).await?;
+            let subscriptions = u64::try_from(topic.subscriptions.size()).unwrap_or(u64::MAX);
+            let subscriptions =
+                print::plural(subscriptions, "event subscription", "event subscriptions");
+            Ok(Question {
+                title: format!("Delete topic {}?", topic.topic.name),
+                consequences: vec![
+                    format!("{subscriptions} would be deleted with it."),
+                    dropped(depths.topic(topic).pending),
+                    "Publishers would be rejected: its keys are gone for good.".to_owned(),
+                    "Events and dead letters stay where they are, for reading.".to_owned(),
+                ],
+                dangerous: true,
+            })
+        })
+    }),
+    run: |call| {
+        Box::pin(async move {
+            let (by, name) = (&call.visitor.caller, &call.of.topic.name);
+            let broker = &call.site.broker;
+            broker.delete_topic(by, name, OnDelete::Discard).await?;
+            let said = format!("Topic {name} has been deleted.");
+            Ok(Done::well(said).leading_to("/admin/topics".to_owned()))
+        })
+    },
+};
+
+/// What becomes of pending deliveries.
+pub(crate) fn dropped(pending: u64) -> String {
+    let pending = print::plural(pending, "pending delivery", "pending deliveries");
+    format!("{pending} would be dropped, with a record.")
 }

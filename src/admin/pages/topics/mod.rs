@@ -9,29 +9,17 @@ mod snippets;
 mod table;
 mod token;
 
-use std::sync::Arc;
-
-use askama::Template;
-use axum::extract::{Path, Query, State};
-use axum::response::Response;
-
 pub(crate) use definition::{create, draft};
-pub(crate) use delete::{ask_to_delete, delete};
-pub(crate) use keys::{ask_to_regenerate, regenerate, reveal_keys};
+pub(crate) use delete::{DELETE, dropped};
+pub(crate) use keys::reveal_keys;
 pub(crate) use publish::{compose, copy_page, publish};
 pub(crate) use snippets::Snippets;
 pub(crate) use table::TopicTable;
 pub(crate) use token::{draft_token, make_token};
 
-use crate::admin::bare::draw;
-use crate::admin::error::{PageError, PageResult};
 use crate::admin::forms::field::Field;
-use crate::admin::forms::form::Form;
-use crate::admin::frame::Frame;
 use crate::admin::lists::filter::whole_topic;
-use crate::admin::lists::link;
-use crate::admin::lists::list::List;
-use crate::admin::lists::recipe::Recipe;
+use crate::admin::page::*;
 use crate::admin::pages::events::{EventTable, events_of};
 use crate::admin::pages::keys::{Keys, Shown};
 use crate::admin::pages::queue_depths::{self, QueueDepths};
@@ -39,14 +27,9 @@ use crate::admin::pages::rejected_events;
 use crate::admin::pages::subscriptions::SubscriptionTable;
 use crate::admin::pages::traffic::{RangeChoice, Sum, Traffic};
 use crate::admin::paths::{namespace_page, topic_page};
-use crate::admin::security::session::Visitor;
-use crate::admin::site::Site;
 use crate::admin::widgets::figure::Figure;
-use crate::admin::widgets::{Badge, Icon, Time, Tone, filters, print};
-use crate::base::Timestamp;
 use crate::model::access::{KeyName, KeyOwner};
 use crate::model::event_filter::EventFilter;
-use crate::model::registry::TopicEntry;
 use crate::store::StoreError;
 use crate::store::views::{EventQuery, RecentTypes, TrafficOf, TrafficQuery};
 

@@ -4,12 +4,11 @@
 use serde_json::json;
 
 use crate::admin::lists::recipe::quoted;
+use crate::admin::page::*;
 use crate::admin::pages::topics::snippets::{
     JAVASCRIPT_KEY, Snippet, dotnet_key, key_header, key_or,
 };
-use crate::admin::site::Site;
 use crate::model::name::SubscriptionName;
-use crate::model::registry::TopicEntry;
 
 const PIP: &str = "pip install azure-eventgrid";
 const NPM: &str = "npm install @azure/eventgrid-namespaces";

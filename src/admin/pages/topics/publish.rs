@@ -1,34 +1,21 @@
 //! Publishing by hand: a form with an example in the topic's own schema, or with a copy of a stored event, and
 //! the command that does the same.
 
-use std::sync::Arc;
-
-use askama::Template;
-use axum::extract::{Path, Query, State};
-use axum::response::{IntoResponse, Redirect, Response};
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderValue, StatusCode};
 use serde::Deserialize;
 
+use crate::admin::action::{Of, Sent};
 use crate::admin::bare::draw_with;
-use crate::admin::error::{PageError, PageResult};
 use crate::admin::forms::field::{Field, Problem, mark};
-use crate::admin::forms::form::{Form, Refusal};
 use crate::admin::forms::json_fault;
-use crate::admin::frame::Frame;
+use crate::admin::page::*;
 use crate::admin::pages::events::{events_of, find};
 use crate::admin::pages::topics::snippets;
 use crate::admin::paths::{event_page, topic_page};
-use crate::admin::security::csrf::Submitted;
-use crate::admin::security::session::Visitor;
-use crate::admin::site::Site;
-use crate::admin::widgets::Flash;
 use crate::admin::widgets::json_text;
-use crate::admin::widgets::print;
-use crate::base::Timestamp;
 use crate::model::event::{Event, EventKey};
 use crate::model::name::TopicName;
-use crate::model::registry::TopicEntry;
 use crate::model::topic::{DeliverySchema, InputSchema};
 use crate::wire;
 
@@ -55,10 +42,9 @@ pub(crate) struct Asked {
 pub(crate) async fn compose(
     visitor: Visitor,
     State(site): State<Arc<Site>>,
-    Path(topic): Path<String>,
+    Of(topic): Of<Arc<TopicEntry>>,
     Query(asked): Query<Asked>,
 ) -> PageResult {
-    let topic = site.made_topic(&topic)?;
     let event = match asked.like.as_str() {
         "" => example(&site, &topic, visitor.now),
         key => copy_of(&site, &topic, key, visitor.now).await?,
@@ -104,10 +90,9 @@ async fn copy_of(
 /// Publishes what was typed, all or nothing.
 pub(crate) async fn publish(
     State(site): State<Arc<Site>>,
-    Path(topic): Path<String>,
-    Submitted { visitor, form }: Submitted,
+    Sent { of, visitor, form }: Sent<Arc<TopicEntry>>,
 ) -> PageResult {
-    let topic = site.made_topic(&topic)?;
+    let topic = of;
     let events = match read(&site, &topic, &form, visitor.now) {
         Ok(events) => events,
         Err(refusal) => return Ok(draw_form(&site, &visitor, &topic, &form, Some(refusal))),
@@ -120,8 +105,12 @@ pub(crate) async fn publish(
         "event has been accepted",
         "events have been accepted",
     );
-    visitor.flash(Flash::done(format!("{message}."))).await?;
-    Ok(Redirect::to(&page_of(&keys, &topic.topic.name)).into_response())
+    visitor
+        .leave(
+            Flash::done(format!("{message}.")),
+            &page_of(&keys, &topic.topic.name),
+        )
+        .await
 }
 
 /// The page of the one event, or the list of all.

@@ -3,15 +3,12 @@
 //! They hold the topic's URL and, while the keys are shown, the first key; otherwise they take it from the
 //! environment. The tests of the clients run them as they stand on the page.
 
-use askama::Template;
 use serde_json::{Value, json};
 
 use crate::admin::lists::recipe::quoted;
+use crate::admin::page::*;
 use crate::admin::pages::topics::namespace_snippets;
-use crate::admin::site::Site;
-use crate::admin::widgets::part;
 use crate::model::name::SubscriptionName;
-use crate::model::registry::TopicEntry;
 use crate::model::topic::InputSchema;
 use crate::wire;
 

@@ -1,19 +1,12 @@
 //! A list of topics.
 
 use std::collections::HashMap;
-use std::sync::Arc;
-
-use askama::Template;
 
 use crate::admin::lists::filter::whole_topic;
-use crate::admin::lists::link;
+use crate::admin::page::*;
 use crate::admin::pages::queue_depths::QueueDepths;
 use crate::admin::paths::topic_page;
-use crate::admin::security::session::Visitor;
-use crate::admin::site::Site;
 use crate::admin::widgets::chart::Spark;
-use crate::admin::widgets::{Empty, filters, part};
-use crate::model::registry::TopicEntry;
 use crate::model::topic::{InputSchema, TopicId};
 use crate::store::StoreError;
 use crate::store::views::{QueueDepth, TopicDay};

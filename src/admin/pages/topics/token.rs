@@ -1,30 +1,16 @@
 //! A token that ends by itself: a shared access signature, made with a key of a topic. To make one is as good
 //! as to see the key.
 
-use std::sync::Arc;
-use std::time::Duration;
-
-use askama::Template;
-use axum::extract::{Path, State};
-use axum::response::Response;
-
-use crate::admin::bare::draw;
-use crate::admin::error::PageResult;
+use crate::admin::action::{Of, Sent};
 use crate::admin::forms::field::{Field, Section};
-use crate::admin::forms::form::{Form, Refusal};
 use crate::admin::forms::form_page::FormPage;
-use crate::admin::frame::Frame;
 use crate::admin::lists::filter::moment;
+use crate::admin::page::*;
 use crate::admin::pages::keys;
 use crate::admin::pages::topics::snippets;
 use crate::admin::paths::topic_page;
-use crate::admin::security::csrf::Submitted;
-use crate::admin::security::session::Visitor;
-use crate::admin::site::Site;
 use crate::admin::widgets::Due;
-use crate::base::Timestamp;
 use crate::model::access::KeyName;
-use crate::model::registry::TopicEntry;
 
 const KEY: &str = "key";
 const ENDS_AT: &str = "endsAt";
@@ -49,12 +35,7 @@ struct AccessTokenPage {
 }
 
 /// The form for a token.
-pub(crate) async fn draft_token(
-    visitor: Visitor,
-    State(site): State<Arc<Site>>,
-    Path(topic): Path<String>,
-) -> PageResult {
-    let topic = site.made_topic(&topic)?;
+pub(crate) async fn draft_token(visitor: Visitor, Of(topic): Of<Arc<TopicEntry>>) -> PageResult {
     let ends_at = (visitor.now + LIFE).to_string();
     let form = Form::of([(ENDS_AT, ends_at)]);
     Ok(draw_form(&visitor, &topic, &form, None))
@@ -63,10 +44,9 @@ pub(crate) async fn draft_token(
 /// Makes a token and shows it.
 pub(crate) async fn make_token(
     State(site): State<Arc<Site>>,
-    Path(topic): Path<String>,
-    Submitted { visitor, form }: Submitted,
+    Sent { of, visitor, form }: Sent<Arc<TopicEntry>>,
 ) -> PageResult {
-    let topic = site.made_topic(&topic)?;
+    let topic = of;
     let chosen = chosen_key(&form).and_then(|key| Ok((key, end(&form, visitor.now)?)));
     let (key, ends_at) = match chosen {
         Ok(chosen) => chosen,

@@ -7,10 +7,9 @@ use serde_json::{Value, json};
 
 use super::properties::CLAUSES;
 use crate::admin::forms::field::Field;
-use crate::admin::forms::form::{Form, Refusal};
 use crate::admin::forms::json_fault;
 use crate::admin::forms::rows::{ListElement, set, text, words};
-use crate::admin::widgets::print::sentence;
+use crate::admin::page::*;
 use crate::model::filter::{Dialect, Operator, OperatorRow, Takes};
 use crate::wire::resource::{parse_filter, render_filter};
 

@@ -1,11 +1,9 @@
 //! Where the documents of the kinds of event subscriptions have what.
 
 use super::properties::{CUSTOM, HEADERS, PUSH, QUEUE};
-use crate::admin::forms::form::Form;
 use crate::admin::forms::rows::{Part, RowSection, section};
-use crate::admin::widgets::print;
+use crate::admin::page::*;
 use crate::model::destination::DeliveryMode;
-use crate::model::registry::TopicEntry;
 
 /// Labels, and what is set.
 pub(crate) type Facts = Vec<(&'static str, String)>;
