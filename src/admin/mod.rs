@@ -5,7 +5,8 @@
 //! commands, and [`forms::filled::Filled`] the filter, a struct with serde. Templates print values of the model by
 //! `widgets::filters` (`{{ at|relative }}`, `{{ bytes|size }}`, and `{{ text|visible }}` for whatever a stranger
 //! wrote) and by the parts of `widgets`. A button is an [`action::Action`] of its [`action::Subject`]: label, role,
-//! question and effect in one value, with a row in `registry`. The broker's verb records it in the audit log.
+//! question and effect in one value, with a row in `registry`. The broker's verb records it in the audit log. What
+//! nearly every page imports is in `page`.
 
 mod action;
 mod assets;

@@ -50,7 +50,9 @@ struct ReplayPage {
     /// Whose backlog it waits for: name and page.
     waits_for: Option<(String, String)>,
     /// Whether what was sent makes deliveries that can be followed.
-    fates: Option<FatesText>,
+    fates: Option<ReplayResults>,
+    /// How many of these were looked at, where there are more.
+    of_first: Option<u64>,
     skipped: Vec<(String, String)>,
     errors: Vec<(String, String, String)>,
     recipe: Recipe,
@@ -61,27 +63,6 @@ pub(crate) struct Chosen {
     pub(crate) label: &'static str,
     pub(crate) text: String,
     href: Option<String>,
-}
-
-/// What has become of what was sent.
-struct FatesText {
-    delivered: String,
-    given_up: String,
-    waiting: String,
-    /// How many were looked at, where there are more.
-    of_first: Option<String>,
-}
-
-impl FatesText {
-    fn new(fates: &ReplayResults, job: &ReplayJob) -> Self {
-        Self {
-            delivered: print::count(fates.delivered),
-            given_up: print::count(fates.given_up),
-            waiting: print::count(fates.waiting),
-            of_first: (job.progress.resubmitted > REPLAY_RESULTS_MAX)
-                .then(|| print::count(REPLAY_RESULTS_MAX)),
-        }
-    }
 }
 
 /// What every list and page says of a job.
@@ -212,7 +193,8 @@ pub(crate) async fn show(
         filters: filters(&job.request.source.filter, &registry),
         rate: rate(job.request.rate),
         waits_for,
-        fates: fates.map(|fates| FatesText::new(&fates, &job)),
+        fates,
+        of_first: Some(REPLAY_RESULTS_MAX).filter(|most| job.progress.resubmitted > *most),
         skipped: skipped
             .map(|(refusal, count)| (refusal.explanation().to_owned(), print::count(*count)))
             .collect(),

@@ -3,7 +3,6 @@
 use crate::admin::action::{Action, Done, Names, Question, Subject, name_of};
 use crate::admin::forms::field::{Field, Section};
 use crate::admin::forms::form_page::FormPage;
-use crate::admin::frame::role_title;
 use crate::admin::page::*;
 use crate::admin::widgets::Due;
 use crate::broker::people::{NAME_CHARACTERS_MAX, NewTokenRequest, PeopleError, TOKEN_DAYS_MAX};
@@ -29,29 +28,38 @@ const ROLES: [(&str, &str); 3] = [
 struct TokensPage {
     frame: Frame,
     list: List,
-    rows: Vec<Row>,
+    tokens: Vec<ApiToken>,
+    now: Timestamp,
     empty: Empty,
 }
 
-struct Row {
-    id: i64,
-    name: String,
-    role: &'static str,
-    state: Badge,
-    used: String,
-    expires: Option<Due>,
-    created_by: String,
-    created_at: Time,
+impl TokensPage {
+    fn state(&self, token: &ApiToken) -> Badge {
+        let badge = match token.expires_at.is_some_and(|end| end <= self.now) {
+            true => Badge::new(Tone::Bad, "Expired"),
+            false => Badge::new(Tone::Good, "Valid"),
+        };
+        badge.bare()
+    }
+
+    fn expires(&self, token: &ApiToken) -> Option<Due> {
+        let ahead = token.expires_at.filter(|end| *end > self.now);
+        ahead.map(|end| Due::new(end, self.now))
+    }
+
+    fn used(&self, token: &ApiToken) -> String {
+        used(token, self.now)
+    }
 }
 
 /// All tokens.
 pub(crate) async fn list(visitor: Visitor, State(site): State<Arc<Site>>) -> PageResult {
     let tokens = site.people.tokens().list();
     let shown = print::plural(tokens.len() as u64, "token", "tokens");
-    let rows = tokens.into_iter().map(|token| Row::new(token, visitor.now));
     Ok(draw(&TokensPage {
         frame: Frame::new(&visitor, "API tokens"),
-        rows: rows.collect(),
+        tokens,
+        now: visitor.now,
         list: List::whole(
             PATH,
             shown,
@@ -64,28 +72,6 @@ pub(crate) async fn list(visitor: Visitor, State(site): State<Arc<Site>>) -> Pag
         )
         .leading_to(Some(("/admin/new-token".to_owned(), "New token"))),
     }))
-}
-
-impl Row {
-    fn new(token: ApiToken, now: Timestamp) -> Self {
-        let is_over = token.expires_at.is_some_and(|end| end <= now);
-        Self {
-            used: used(&token, now),
-            id: token.id.0,
-            name: token.name,
-            role: role_title(token.role),
-            state: match is_over {
-                true => Badge::new(Tone::Bad, "Expired"),
-                false => Badge::new(Tone::Good, "Valid"),
-            },
-            expires: token
-                .expires_at
-                .filter(|_| !is_over)
-                .map(|end| Due::new(end, now)),
-            created_by: token.created_by,
-            created_at: Time::relative(token.created_at),
-        }
-    }
 }
 
 /// The form for a new token.
@@ -199,6 +185,10 @@ impl Subject for ApiToken {
 
     fn page(&self) -> String {
         PATH.to_owned()
+    }
+
+    fn address(&self) -> String {
+        format!("{PATH}/{}", self.id.0)
     }
 }
 

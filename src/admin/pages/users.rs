@@ -3,7 +3,6 @@
 use crate::admin::action::{Action, Call, Done, Names, Of, Question, Sent, Subject, name_of};
 use crate::admin::forms::field::{Field, Section};
 use crate::admin::forms::form_page::FormPage;
-use crate::admin::frame::role_title;
 use crate::admin::lists::recipe::quoted;
 use crate::admin::page::*;
 use crate::admin::pages::sessions;
@@ -30,31 +29,20 @@ const ROLES: [(&str, &str); 3] = [
 struct UsersPage {
     frame: Frame,
     list: List,
-    rows: Vec<Row>,
+    users: Vec<User>,
+    own: UserId,
+    now: Timestamp,
 }
 
-struct Row {
-    href: String,
-    name: String,
-    is_own: bool,
-    role: &'static str,
-    state: Badge,
-    signed_in: String,
-    created_at: Time,
+impl UsersPage {
+    fn state(&self, user: &User) -> Badge {
+        state(user, self.now).bare()
+    }
 }
 
 /// All users.
 pub(crate) async fn list(visitor: Visitor, State(site): State<Arc<Site>>) -> PageResult {
     let users = site.people.accounts().users().await?;
-    let rows = users.iter().map(|user| Row {
-        href: user_page(user.id),
-        name: user.name.clone(),
-        is_own: user.id == visitor.id,
-        role: role_title(user.role),
-        state: state(user, visitor.now),
-        signed_in: signed_in(user, visitor.now),
-        created_at: Time::relative(user.created_at),
-    });
     Ok(draw(&UsersPage {
         frame: Frame::new(&visitor, "Users"),
         list: List::whole(
@@ -62,7 +50,9 @@ pub(crate) async fn list(visitor: Visitor, State(site): State<Arc<Site>>) -> Pag
             print::plural(users.len() as u64, "user", "users"),
             Recipe::get(&site.management_url("/everpost/users")).everpost("everpost admin list"),
         ),
-        rows: rows.collect(),
+        users,
+        own: visitor.id,
+        now: visitor.now,
     }))
 }
 
@@ -73,11 +63,6 @@ fn state(user: &User, now: Timestamp) -> Badge {
         (None, true) => Badge::new(Tone::Bad, "Invitation expired"),
         (None, false) => Badge::new(Tone::Good, "Active"),
     }
-}
-
-fn signed_in(user: &User, now: Timestamp) -> String {
-    let at = user.signed_in_at;
-    at.map_or("never".to_owned(), |at| print::relative(at, now))
 }
 
 fn user_page(id: UserId) -> String {
@@ -161,17 +146,11 @@ fn draw_link(site: &Site, visitor: &Visitor, user: User, token: &Secret) -> Resp
 #[template(path = "pages/user.html")]
 struct UserPage {
     frame: Frame,
-    path: String,
-    name: String,
+    user: User,
     is_own: bool,
-    is_disabled: bool,
-    has_second_factor: bool,
     state: Badge,
-    role: &'static str,
     role_field: Field,
-    created_at: Time,
-    signed_in: String,
-    link_until: Option<Time>,
+    link_until: Option<Timestamp>,
     sessions: SessionTable,
     recipe: Recipe,
 }
@@ -187,19 +166,13 @@ pub(crate) async fn show(
     let by_name = format!("everpost admin show {}", quoted(&user.name));
     Ok(draw(&UserPage {
         frame: Frame::new(&visitor, format!("User {}", user.name)),
-        path: user_page(user.id),
         is_own: user.id == visitor.id,
-        is_disabled: user.disabled_at.is_some(),
-        has_second_factor: user.has_second_factor,
         state: state(&user, visitor.now),
-        role: role_title(user.role),
         role_field: Field::choice("role", "Role", &ROLES, &role),
-        created_at: Time::relative(user.created_at),
-        signed_in: signed_in(&user, visitor.now),
-        link_until: link_until.map(Time::at),
+        link_until,
         sessions: SessionTable::read(&site, &visitor, Some(user.id)).await?,
         recipe: Recipe::get(&site.management_url("/everpost/users")).everpost(by_name),
-        name: user.name,
+        user,
     }))
 }
 

@@ -13,8 +13,8 @@ use request::RequestCard;
 pub(crate) use show::{show, show_request};
 pub(crate) use subscribe::{deliver_to, subscribe};
 
+use crate::admin::action::Subject as _;
 use crate::admin::page::*;
-use crate::admin::paths::inspector_page;
 use crate::broker::InspectorError;
 use crate::model::inspector::Inspector;
 
@@ -23,30 +23,15 @@ use crate::model::inspector::Inspector;
 struct InspectorsPage {
     frame: Frame,
     list: List,
-    rows: Vec<InspectorRow>,
+    inspectors: Vec<Inspector>,
+    site: Arc<Site>,
     empty: Empty,
 }
 
-struct InspectorRow {
-    name: String,
-    href: String,
-    answers: String,
-    subscriptions: usize,
-    received: String,
-    kept: String,
-}
-
-impl InspectorRow {
-    fn new(site: &Site, inspector: &Inspector) -> Self {
-        let name = &inspector.name;
-        Self {
-            href: inspector_page(name),
-            answers: inspector.definition.responses.to_string(),
-            subscriptions: site.broker.subscriptions_of_inspector(name).len(),
-            received: print::count(inspector.received),
-            kept: print::count(inspector.kept),
-            name: name.to_string(),
-        }
+impl InspectorsPage {
+    fn subscriptions(&self, of: &Inspector) -> usize {
+        let subscriptions = self.site.broker.subscriptions_of_inspector(&of.name);
+        subscriptions.len()
     }
 }
 
@@ -55,10 +40,6 @@ pub(crate) async fn list(visitor: Visitor, State(site): State<Arc<Site>>) -> Pag
     let all = site.views.inspectors().await?;
     Ok(draw(&InspectorsPage {
         frame: Frame::new(&visitor, "Inspectors"),
-        rows: all
-            .iter()
-            .map(|each| InspectorRow::new(&site, each))
-            .collect(),
         list: List::whole(
             "/admin/inspectors",
             print::plural(all.len() as u64, "inspector", "inspectors"),
@@ -72,6 +53,8 @@ pub(crate) async fn list(visitor: Visitor, State(site): State<Arc<Site>>) -> Pag
              you tell it, so that you can watch deliveries succeed and fail without writing a receiver.",
         )
         .leading_to(visitor.step("/admin/new-inspector", "New inspector")),
+        inspectors: all,
+        site,
     }))
 }
 

@@ -26,32 +26,8 @@ use crate::model::topic::NetworkAccess;
 struct NamespacesPage {
     frame: Frame,
     list: List,
-    rows: Vec<NamespaceRow>,
+    rows: Vec<(String, Content)>,
     empty: Empty,
-}
-
-struct NamespaceRow {
-    name: String,
-    href: String,
-    topics: String,
-    subscriptions: String,
-    pending: String,
-    dead_letters: String,
-}
-
-impl NamespaceRow {
-    fn new(entry: &NamespaceEntry, registry: &Registry, depths: &QueueDepths) -> Self {
-        let name = &entry.namespace.name;
-        let content = Content::of(entry, registry, depths);
-        Self {
-            name: name.to_string(),
-            href: namespace_page(name.as_str()),
-            topics: print::count(content.topics),
-            subscriptions: print::count(content.subscriptions),
-            pending: print::count(content.pending),
-            dead_letters: print::count(content.dead_letters),
-        }
-    }
 }
 
 /// How much is in a namespace.
@@ -84,7 +60,10 @@ pub(crate) async fn list(visitor: Visitor, State(site): State<Arc<Site>>) -> Pag
     let registry = site.broker.registry();
     let depths = QueueDepths::of_all(&site, &registry).await?;
     let rows = registry.namespaces();
-    let rows = rows.map(|entry| NamespaceRow::new(entry, &registry, &depths));
+    let rows = rows.map(|entry| {
+        let content = Content::of(entry, &registry, &depths);
+        (entry.namespace.name.to_string(), content)
+    });
     Ok(draw(&NamespacesPage {
         frame: Frame::new(&visitor, "Namespaces"),
         rows: rows.collect(),
