@@ -35,6 +35,8 @@ testBothWays("through failures to a delivery, without waiting for the schedule",
   await ann.press("Publish an event that fails twice");
   await ann.comesToSee("1 attempt of 30");
   await ann.sees("Attempt 2", "Busy", "503");
+  const rejected = ann.page.getByRole("button", { name: "Publish an event that is rejected" });
+  assert.equal(await rejected.count(), 0, "the next step waits: both have the same inspector");
   await ann.press("Retry now");
   await ann.isTold("The next attempt is made now.");
   await ann.comesToSee("2 attempts of 30");
