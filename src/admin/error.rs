@@ -125,8 +125,8 @@ impl IntoResponse for PageError {
 impl From<StoreError> for PageError {
     fn from(error: StoreError) -> Self {
         tracing::error!(%error, "a page could not be made");
-        if let StoreError::Unreadable(what) = error {
-            return Self::Damaged(sentence(&what));
+        if error.is_unreadable() {
+            return Self::Damaged(sentence(&error.to_string()));
         }
         Self::Unavailable(error.to_string())
     }

@@ -103,7 +103,7 @@ impl ApiError {
         error
     }
 
-    fn unavailable(explanation: impl Into<String>) -> Self {
+    pub(super) fn unavailable(explanation: impl Into<String>) -> Self {
         let mut error = Self::new(
             StatusCode::SERVICE_UNAVAILABLE,
             "ServiceUnavailable",
@@ -281,12 +281,12 @@ impl From<StoreError> for ApiError {
                 tracing::error!(%error, "the store met a defect");
                 Self::unavailable("The events could not be stored; try again in a moment.")
             }
-            StoreError::Unreadable(why) => {
-                tracing::error!(why, "what is stored cannot be read");
+            StoreError::Unreadable(_) | StoreError::Damaged(_) => {
+                tracing::error!(%error, "what is stored cannot be read");
                 Self::new(
                     StatusCode::INTERNAL_SERVER_ERROR,
                     "InternalServerError",
-                    format!("What is stored cannot be read: {why}."),
+                    format!("What is stored cannot be read: {error}."),
                 )
             }
             StoreError::MasterKey(_) | StoreError::Other(_) => {

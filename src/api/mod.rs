@@ -8,6 +8,7 @@ mod arm;
 mod auth;
 mod error;
 mod filters;
+mod intake;
 mod lists;
 mod manage;
 mod openapi;
@@ -34,8 +35,8 @@ use tower_http::catch_panic::CatchPanicLayer;
 
 pub use arm::rewrite as rewrite_arm_path;
 pub use auth::ManagementToken;
+pub use intake::{Intake, client_of};
 pub use openapi::document;
-pub use publish::BodyBudget;
 
 use crate::broker::Broker;
 use crate::broker::diagnostics::Diagnostics;
@@ -52,7 +53,7 @@ pub struct ApiParts {
     pub views: Views,
     pub people: People,
     pub token: ManagementToken,
-    pub body_budget: BodyBudget,
+    pub intake: Intake,
     pub diagnostics: Diagnostics,
     pub options: ApiOptions,
 }

@@ -12,7 +12,7 @@ use axum::http::{Method, Request, StatusCode, header};
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
 
-use crate::api::{ApiOptions, ApiParts, BodyBudget, Doors, ManagementToken, routes};
+use crate::api::{ApiOptions, ApiParts, Doors, Intake, ManagementToken, routes};
 use crate::base::{Clock, Entropy, TimeScale, Timestamp};
 use crate::broker::diagnostics::{Diagnostics, RuntimeInfo};
 use crate::broker::people::People;
@@ -95,7 +95,7 @@ impl Door {
             views: store.views.clone(),
             people,
             token: ManagementToken::configured(Secret::new(TOKEN)),
-            body_budget: BodyBudget::default(),
+            intake: Intake::default(),
             diagnostics: Diagnostics::new(broker.clone(), RuntimeInfo::default()),
             options: OPTIONS,
         };

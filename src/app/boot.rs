@@ -14,7 +14,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::admin::OwnHosts;
 use crate::admin::{self, AdminState, SetupLink};
-use crate::api::{self, ApiOptions, ApiParts, BodyBudget, Doors};
+use crate::api::{self, ApiOptions, ApiParts, Doors, Intake};
 use crate::app::config::Config;
 use crate::app::interrupt::interrupted;
 use crate::app::{claim, facts, listen, management_token, telemetry};
@@ -93,6 +93,7 @@ impl Appliance {
         let clock = Clock::system();
         let entropy = Entropy::Os;
         let data_dir = Arc::new(DataDir::open(&config.data_dir)?);
+        let was_closed = Store::was_closed(&data_dir);
         let store = open_store(&config, &data_dir, &clock)?;
         let token = management_token::open(&data_dir, config.management_token.as_ref(), &entropy)?;
         let people = People::open(store.accounts.clone(), clock.clone(), entropy.clone()).await?;
@@ -145,12 +146,16 @@ impl Appliance {
             publish_bytes_max: config.publish_bytes_max,
             api_document,
         });
+        if !was_closed {
+            tracing::info!("the last process was killed; checking the integrity of the database");
+            drop(diagnostics.look_for_damage()); // it goes on by itself
+        }
         let state = ApiParts {
             broker: broker.clone(),
             views: store.views.clone(),
             people,
             token,
-            body_budget: BodyBudget::default(),
+            intake: Intake::default(),
             diagnostics,
             options: api_options,
         };

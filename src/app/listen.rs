@@ -6,7 +6,7 @@ use std::convert::Infallible;
 use std::fmt::Display;
 use std::future::Future;
 use std::io;
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::pin::pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -23,16 +23,13 @@ use hyper_util::server::graceful::GracefulShutdown;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
-use tower_http::timeout::TimeoutBody;
 
-use crate::api::rewrite_arm_path;
+use crate::api::{client_of, rewrite_arm_path};
+use crate::app::paced_body::PacedBody;
 use crate::broker::diagnostics::Connections;
 
 /// How long a client may take to send the head of a request.
 const HEADER_DEADLINE: Duration = Duration::from_secs(10);
-
-/// How long a client may pause within the body of a request.
-const BODY_PAUSE_MAX: Duration = Duration::from_secs(30);
 
 /// Bytes of a request's head.
 const HEADER_BYTES_MAX: usize = 32 * 1_024;
@@ -49,9 +46,6 @@ const PING_INTERVAL: Duration = Duration::from_secs(30);
 
 /// How long the sign of life may take.
 const PING_DEADLINE: Duration = Duration::from_secs(20);
-
-/// Bits of an IPv6 address that name a client's network: one client has all the addresses of its own.
-const CLIENT_PREFIX_BITS: u32 = 64;
 
 /// Pause after an accept that failed, so that a process out of file descriptors does not spin.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -163,23 +157,12 @@ impl Drop for OfClient {
     }
 }
 
-/// Who is behind an address.
-fn client_of(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V4(address) => address.into(),
-        IpAddr::V6(address) => {
-            let network = !0 << (Ipv6Addr::BITS - CLIENT_PREFIX_BITS);
-            Ipv6Addr::from_bits(address.to_bits() & network).into()
-        }
-    }
-}
-
 fn prepared(mut request: Request<Incoming>, address: SocketAddr) -> Request<axum::body::Body> {
     if let Some(short) = rewrite_arm_path(request.uri()) {
         *request.uri_mut() = short;
     }
     request.extensions_mut().insert(ConnectInfo(address));
-    request.map(|body| axum::body::Body::new(TimeoutBody::new(BODY_PAUSE_MAX, body)))
+    request.map(|body| axum::body::Body::new(PacedBody::new(body)))
 }
 
 /// Serves a connection to its end, unless its first request is late. The server's own deadline
@@ -336,14 +319,6 @@ mod tests {
             tokio::task::yield_now().await; // until the appliance has seen the end of the second
         }
         stop.cancel();
-    }
-
-    #[test]
-    fn a_client_is_an_address_or_a_network() {
-        let client = |text: &str| client_of(text.parse().expect("an address")).to_string();
-        assert_eq!(client("192.0.2.7"), "192.0.2.7");
-        assert_eq!(client("::ffff:192.0.2.7"), "192.0.2.7");
-        assert_eq!(client("2001:db8:1:2:3:4:5:6"), "2001:db8:1:2::");
     }
 
     #[tokio::test(start_paused = true)]

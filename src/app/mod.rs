@@ -11,5 +11,6 @@ mod files;
 pub mod interrupt;
 mod listen;
 pub mod management_token;
+mod paced_body;
 pub mod receive;
 mod telemetry;

@@ -45,7 +45,9 @@ use crate::model::destination::DeliveryMode;
 use crate::model::export::{ExportRules, Outage};
 use crate::model::inspector::INSPECTOR_HOST;
 use crate::model::lease::QueueRef;
-use crate::model::limits::{LATE_RESPONSES_MAX, LEASED_AHEAD_BYTES_MAX, UNSTORED_MAX};
+use crate::model::limits::{
+    LATE_RESPONSES_MAX, LEASED_AHEAD_BYTES_MAX, UNSTORED_MAX, WIRE_BYTES_MAX,
+};
 use crate::model::notice::{DiskPressure, Notice};
 use crate::model::probation::{Health, ProbationRules};
 use crate::model::registry::Registry;
@@ -146,6 +148,7 @@ impl Broker {
         let limits = SlotLimits {
             per_subscription: options.in_flight_per_subscription,
             overall: options.in_flight_max,
+            wire_bytes: WIRE_BYTES_MAX,
             waiting_bytes: LEASED_AHEAD_BYTES_MAX,
             unstored: UNSTORED_MAX,
         };

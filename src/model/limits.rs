@@ -228,9 +228,12 @@ pub const IN_FLIGHT_PER_SUBSCRIPTION: usize = 32;
 /// subscriptions.
 pub const IN_FLIGHT_OWN_MAX: u32 = 1_024;
 
-/// Deliveries on the wire over all event subscriptions: bounds memory (each may hold 1 MiB) and the
-/// duplicates that a crash can cause.
+/// Deliveries on the wire over all event subscriptions: bounds the duplicates that a crash can cause.
 pub const IN_FLIGHT_MAX: usize = 1_024;
+
+/// Bytes of the events on the wire over all event subscriptions: 64 of the greatest size. Beyond it no request is
+/// started; one turn may exceed it by what it has read.
+pub const WIRE_BYTES_MAX: usize = 64 * 1_024 * 1_024;
 
 /// The longest age for which anything can be kept, in hours: a century.
 pub const RETENTION_HOURS_MAX: u64 = 876_000;
@@ -242,6 +245,11 @@ pub const CHANGE_DELIVERIES_MAX: usize = 1_000;
 /// Deliveries, over all event subscriptions, whose requests were answered and that are not stored yet. Beyond it
 /// none is sent, so that a slow disk bounds the memory of their responses, and the duplicates of a crash.
 pub const UNSTORED_MAX: usize = 4_096;
+
+/// Requests of one event subscription that were answered and are not stored yet, for each of its slots. Beyond it the
+/// subscription waits, so that a crash repeats little. With fewer a receiver on the same machine would wait for the
+/// disk.
+pub const UNSTORED_PER_SLOT: usize = 4;
 
 /// Bytes of events, over all event subscriptions, that wait in memory for a slot. Beyond it nothing is handed over
 /// or leased ahead; the store has it all.

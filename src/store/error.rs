@@ -6,9 +6,8 @@ use rusqlite::ErrorCode;
 const IOERR_SHMSIZE: i32 = 10 | (19 << 8);
 
 /// After these the file can no longer be written or trusted.
-const FATAL: [ErrorCode; 4] = [
+const FATAL: [ErrorCode; 3] = [
     ErrorCode::SystemIoFailure,
-    ErrorCode::DatabaseCorrupt,
     ErrorCode::NotADatabase,
     ErrorCode::FileLockingProtocolFailed,
 ];
@@ -28,6 +27,9 @@ pub enum StoreError {
     /// A change that shared the commit failed. Nothing of either was stored; try again.
     #[error("a change of the same commit failed: {0}")]
     Undone(String),
+    /// A page is damaged. What is on others can still be read; a change that meets it ends the process.
+    #[error("the database is damaged ({0}); `everpost salvage` copies what can be read")]
+    Damaged(String),
     /// The file cannot be written or trusted any more. The process must end and start again.
     #[error("the database has failed: {0}")]
     Failed(String),
@@ -51,6 +53,19 @@ impl StoreError {
     /// Whether the process must end.
     pub fn is_fatal(&self) -> bool {
         matches!(self, Self::Failed(_))
+    }
+
+    /// Whether what was asked for is there and cannot be read.
+    pub fn is_unreadable(&self) -> bool {
+        matches!(self, Self::Unreadable(_) | Self::Damaged(_))
+    }
+
+    /// The same for a change: after it has met damage nothing more may be written.
+    pub(super) fn of_change(self) -> Self {
+        match matches!(self, Self::Damaged(_)) {
+            true => Self::Failed(self.to_string()),
+            false => self,
+        }
     }
 }
 
@@ -87,6 +102,9 @@ impl From<rusqlite::Error> for StoreError {
         }
         if code == ErrorCode::OperationInterrupted {
             return Self::TooSlow;
+        }
+        if code == ErrorCode::DatabaseCorrupt {
+            return Self::Damaged(error.to_string());
         }
         match FATAL.contains(&code) {
             true => Self::Failed(error.to_string()),

@@ -29,6 +29,7 @@ pub use engine::fatal::OnFatal;
 pub use engine::inline::{InlineDatabase, Pauses};
 pub use engine::integrity::Integrity;
 pub use engine::master_key::{MASTER_KEY_FILE, Rekeyed};
+pub use engine::salvage::{Salvaged, SalvagedTable};
 pub use engine::upkeep::{EngineStatus, Schema, Sizes, Upkeep};
 pub use engine::write_times::{CommitTimes, Longest};
 pub use error::StoreError;
@@ -61,7 +62,7 @@ use crate::model::registry::ResourceScope;
 use engine::db::{self, Db};
 use engine::encryption::Encryption;
 use engine::master_key::MasterKeyFile;
-use engine::migrate;
+use engine::{migrate, salvage};
 
 /// The name of the database file in the data directory.
 pub const FILE: &str = "everpost.db";
@@ -117,6 +118,12 @@ impl Store {
         Ok(Self::of(db, options.scope, encryption, Some(data_dir)))
     }
 
+    /// Whether the last process that had the database in `data_dir` open has closed it, which takes the log away.
+    pub fn was_closed(data_dir: &DataDir) -> bool {
+        let log = std::fs::metadata(db::log_of(&data_dir.file(FILE)));
+        log.map_or(true, |log| log.len() == 0)
+    }
+
     /// Opens a new database in memory, for simulations.
     pub fn open_inline(scope: ResourceScope) -> Result<Self, StoreError> {
         Ok(Self::open_on(InlineDatabase::new()?, scope))
@@ -143,6 +150,16 @@ impl Store {
             entropy,
         };
         master_key.rekey(&mut db::open_writer(&path)?, progress)
+    }
+
+    /// Copies what the damaged database in `old` still holds into the empty directory `new`. Nothing is written to the
+    /// old one. Reports the table, and how many rows of it are copied, to `progress`.
+    pub fn salvage(
+        old: &DataDir,
+        new: &DataDir,
+        progress: &mut dyn FnMut(&str, u64),
+    ) -> Result<Salvaged, StoreError> {
+        salvage::salvage(&old.file(FILE), &new.file(FILE), progress)
     }
 
     fn of(

@@ -15,7 +15,7 @@ use axum::http::{Method, Request, StatusCode};
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
 
-use everpost::api::{ApiOptions, ApiParts, BodyBudget, Doors, ManagementToken};
+use everpost::api::{ApiOptions, ApiParts, Doors, Intake, ManagementToken};
 use everpost::base::{Clock, Entropy, TimeScale};
 use everpost::broker::diagnostics::{Diagnostics, RuntimeInfo};
 use everpost::broker::people::People;
@@ -109,7 +109,7 @@ impl Appliance {
             views: store.views.clone(),
             people: people.expect("people"),
             token: ManagementToken::configured(Secret::new(TOKEN)),
-            body_budget: BodyBudget::default(),
+            intake: Intake::default(),
             diagnostics: Diagnostics::new(broker.clone(), RuntimeInfo::default()),
             options: ApiOptions {
                 publish_bytes_max: limits::PUBLISH_BYTES_MAX,

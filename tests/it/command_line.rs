@@ -1,10 +1,13 @@
 //! The command line against a running server, as programs and people use it.
 
+use std::fs::OpenOptions;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
+use rusqlite::Connection;
 use tempfile::TempDir;
 
 /// Looks at a server that starts, a tenth of a second apart: many more than it needs.
@@ -30,6 +33,35 @@ fn everpost(words: &[&str], data_dir: &Path) -> Command {
     command
 }
 
+fn serve(data_dir: &Path, flags: &[&str]) -> Child {
+    let words = ["serve", "--listen", "127.0.0.1:0", "--time-scale", "1000"];
+    let mut server = everpost(&[&words, flags].concat(), data_dir);
+    let server = server.stdout(Stdio::null()).spawn();
+    server.expect("the program runs")
+}
+
+/// Writes nonsense over a page of the events.
+fn damage(data_dir: &Path) {
+    let path = data_dir.join("everpost.db");
+    let connection = Connection::open(&path).expect("the database");
+    let checkpoint = "PRAGMA wal_checkpoint(TRUNCATE)";
+    connection
+        .query_row(checkpoint, [], |_| Ok(()))
+        .expect("a checkpoint");
+    let leaf = "SELECT pageno, pgsize FROM dbstat WHERE name = 'event' AND pagetype = 'leaf' \
+                ORDER BY path LIMIT 1 OFFSET 1";
+    let (page, bytes): (u64, usize) = connection
+        .query_row(leaf, [], |row| Ok((row.get(0)?, row.get(1)?)))
+        .expect("a page");
+    drop(connection);
+    let file = OpenOptions::new()
+        .write(true)
+        .open(&path)
+        .expect("the file");
+    file.write_all_at(&vec![0xa5; bytes], (page - 1) * bytes as u64)
+        .expect("written");
+}
+
 impl Site {
     fn start() -> Self {
         Self::start_with(&[])
@@ -38,19 +70,25 @@ impl Site {
     /// Starts it with these flags more.
     fn start_with(flags: &[&str]) -> Self {
         let data_dir = tempfile::tempdir().expect("a directory");
-        let words = ["serve", "--listen", "127.0.0.1:0", "--time-scale", "1000"];
-        let server = everpost(&[&words, flags].concat(), data_dir.path())
-            .stdout(Stdio::null())
-            .spawn();
-        let server = server.expect("the program runs");
+        let server = serve(data_dir.path(), flags);
         let site = Self { data_dir, server };
+        site.wait_until_ready();
+        site
+    }
+
+    fn wait_until_ready(&self) {
         for _ in 0..LOOKS {
-            if site.run("healthcheck").0 == Some(0) {
-                return site;
+            if self.run("healthcheck").0 == Some(0) {
+                return;
             }
             thread::sleep(Duration::from_millis(100));
         }
         panic!("the server does not start");
+    }
+
+    fn kill(&mut self) {
+        self.server.kill().expect("it ends");
+        self.server.wait().expect("it has ended");
     }
 
     /// Exit code, standard output and standard error of a command.
@@ -118,6 +156,49 @@ fn what_is_created_is_shown_held_back_counted_and_deleted() {
         0,
         &["# The settings that a server started now", running],
     );
+}
+
+#[test]
+fn damage_is_noticed_and_the_rest_is_salvaged() {
+    let mut site = Site::start();
+    site.check("topics create orders", 0, &[]);
+    let data = format!("\"{}\"", "x".repeat(2_000));
+    let publish = format!("publish --topic orders --type Order.Paid --count 100 --data {data}");
+    site.check(&publish, 0, &["published 100 events"]);
+    site.check("doctor", 0, &[]);
+    site.kill();
+    damage(site.data_dir.path());
+
+    site.server = serve(site.data_dir.path(), &[]);
+    site.wait_until_ready();
+    let told = [
+        "the database is damaged",
+        "everpost salvage NEW_DIR",
+        "event: ",
+    ];
+    site.check("doctor", 1, &told);
+    site.check("events show 100", 0, &["Order.Paid"]);
+    site.check(
+        "salvage /nowhere/new",
+        1,
+        &["is in use by the everpost process"],
+    );
+    site.kill();
+
+    let new = tempfile::tempdir().expect("a directory");
+    let (code, out, err) = site.run(&format!("salvage {}", new.path().display()));
+    assert_eq!(code, Some(0), "{out}{err}");
+    assert!(err.contains("lost of event: numbers "), "{err}");
+    assert!(out.contains("one table has lost rows"), "{out}");
+    let again = format!("salvage {}", new.path().display());
+    site.check(&again, 1, &["is not empty"]);
+
+    site.server = serve(new.path(), &[]);
+    site.data_dir = new;
+    site.wait_until_ready();
+    site.check("doctor", 0, &[]);
+    site.check("events show 100", 0, &["Order.Paid"]);
+    site.check("topics show orders", 0, &["orders"]);
 }
 
 #[test]

@@ -19,7 +19,7 @@ use axum::http::{HeaderMap, Method, Request, StatusCode};
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
 
-use everpost::api::{self, ApiOptions, ApiParts, ApiState, BodyBudget, Doors, ManagementToken};
+use everpost::api::{self, ApiOptions, ApiParts, ApiState, Doors, Intake, ManagementToken};
 use everpost::base::{Clock, Entropy, TimeScale, Timestamp};
 use everpost::broker::diagnostics::{Diagnostics, RuntimeInfo};
 use everpost::broker::people::People;
@@ -79,7 +79,7 @@ pub(crate) fn api_state(broker: &Broker, store: &Store, people: People) -> ApiSt
         views: store.views.clone(),
         people,
         token: ManagementToken::configured(Secret::new(TOKEN)),
-        body_budget: BodyBudget::default(),
+        intake: Intake::default(),
         diagnostics: Diagnostics::new(broker.clone(), RuntimeInfo::default()),
         options: ApiOptions {
             publish_bytes_max: limits::PUBLISH_BYTES_MAX,

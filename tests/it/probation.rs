@@ -42,6 +42,20 @@ fn gauge(value: u32) -> String {
     )
 }
 
+/// A receiver that fails the first attempt of every event gets out of its probation nevertheless.
+#[tokio::test]
+async fn a_probe_that_failed_is_the_next_one_as_soon_as_it_is_due() {
+    let grid = twelve_events(ProbationMode::Hold, "500", json!({})).await;
+    grid.run_for(SECOND * 11).await;
+    grid.script("billing", "500 200");
+    grid.run_for(SECOND * 20).await;
+    let timeline = grid.timeline("billing").await;
+    let lines: Vec<_> = timeline.lines().collect();
+    assert_eq!(lines[10], "e11 +10s=500 +30s=500 next +62s");
+    assert_eq!(lines[11], "e12 next +0s");
+    grid.leave();
+}
+
 /// Spec 7.4 and section A, `hold`.
 #[tokio::test]
 async fn ten_failures_in_a_row_hold_everything_but_a_probe() {

@@ -201,6 +201,7 @@ impl Fixture {
             subscription,
             now: at(now),
             limit,
+            first: None,
             bytes_max: usize::MAX,
             held,
             bodies: true,

@@ -157,12 +157,9 @@ pub(crate) async fn check(
     State(site): State<Arc<Site>>,
     Submitted { visitor, .. }: Submitted,
 ) -> PageResult {
-    let checking = site.diagnostics.check_integrity(&visitor.caller);
+    let checking = site.diagnostics.check_integrity(&visitor.caller).await?;
     let flash = match tokio::time::timeout(INTEGRITY_WAIT, checking).await {
-        Ok(checked) => {
-            checked?;
-            Flash::done("The integrity check has ended.")
-        }
+        Ok(_) => Flash::done("The integrity check has ended."),
         Err(_) => Flash::done("The integrity check is running; load this page again."),
     };
     visitor.leave(flash, &format!("{PATH}#integrity")).await
@@ -436,9 +433,10 @@ impl IntegrityText {
         };
         match check {
             IntegrityCheck::Never => {}
-            IntegrityCheck::Running { since } => {
+            IntegrityCheck::Running { since, found } => {
                 text.badge = Badge::new(Tone::Warn, "Being checked");
                 text.at = Some(Time::at(*since));
+                text.text = format!("{} of {} tables so far.", found.checked, found.tables);
                 text.is_running = true;
             }
             IntegrityCheck::Done { at, took, found } => {
@@ -461,7 +459,10 @@ impl IntegrityText {
                 self.text = format!("{checked} of {tables} tables in {took}.");
                 self.faults.clone_from(&found.faults);
                 self.badge = match (found.faults.is_empty(), found.is_complete()) {
-                    (false, _) => Badge::new(Tone::Bad, "Damaged: restore a back-up"),
+                    (false, _) => Badge::new(
+                        Tone::Bad,
+                        "Damaged: restore a back-up, or run everpost salvage",
+                    ),
                     (true, true) => Badge::new(Tone::Good, "Sound"),
                     (true, false) => Badge::new(Tone::Warn, "Sound as far as was checked"),
                 };

@@ -10,7 +10,7 @@ use super::deliver::settle;
 use super::{Appliance, PASSWORD, Person};
 use crate::admin::registry::SITE_MAP;
 use crate::api::tests::audit::{furniture, session};
-use crate::api::{ApiOptions, ApiParts, BodyBudget, Doors, ManagementToken};
+use crate::api::{ApiOptions, ApiParts, Doors, Intake, ManagementToken};
 use crate::broker::diagnostics::{Diagnostics, RuntimeInfo};
 use crate::model::access::Secret;
 use crate::model::audit::Caller;
@@ -177,7 +177,7 @@ impl Appliance {
             views: store.views.clone(),
             people: appliance.people.clone(),
             token: ManagementToken::configured(Secret::new(TOKEN)),
-            body_budget: BodyBudget::default(),
+            intake: Intake::default(),
             diagnostics: Diagnostics::new(broker.clone(), RuntimeInfo::default()),
             options: ApiOptions {
                 publish_bytes_max: PUBLISH_BYTES_MAX,

@@ -33,6 +33,12 @@ pub(crate) async fn readyz(State(state): State<ApiState>) -> Response {
     if state.broker.disk_is_low() {
         reasons.push("less is free on the disk than storage.min_free_mb asks for".to_owned());
     }
+    if state.intake.is_refusing(state.broker.clock().now()) {
+        reasons.push(
+            "more is being published than can be stored, so publishers are told to come back"
+                .to_owned(),
+        );
+    }
     let ready = reasons.is_empty();
     let status = if ready {
         StatusCode::OK

@@ -5,7 +5,6 @@ pub(crate) mod namespace;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use aws_lc_rs::digest::{SHA256, digest};
 use axum::Json;
@@ -17,13 +16,13 @@ use axum::response::{IntoResponse, Response};
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use serde_json::json;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 pub(crate) use address::Address;
 
 use crate::api::ApiState;
 use crate::api::auth::{Credential, authorize_publisher, query_value};
 use crate::api::error::ApiError;
+use crate::api::intake::{Publisher, Room};
 use crate::base::Timestamp;
 use crate::broker::PublishError;
 use crate::model::event::Event;
@@ -38,44 +37,9 @@ use crate::wire;
 /// The only version of the data plane there is (rule 1.1).
 pub(crate) const API_VERSION: &str = "2018-01-01";
 
-/// Kibibytes of request bodies in memory at once: 64 requests of the greatest size.
-const INTAKE_KIB_MAX: u32 = 65_536;
-
-/// How long a request waits for room in memory before it is told to come back.
-const INTAKE_WAIT: Duration = Duration::from_secs(5);
-
 /// How much of a body that is too large is still read, so that a client which sends all of it before it
 /// listens hears the answer instead of a broken connection.
 const EXCESS_READ_MAX: usize = 8 * 1_024 * 1_024;
-
-/// Bounds the memory that request bodies take.
-#[derive(Clone)]
-pub struct BodyBudget {
-    kib: Arc<Semaphore>,
-}
-
-impl Default for BodyBudget {
-    fn default() -> Self {
-        Self {
-            kib: Arc::new(Semaphore::new(INTAKE_KIB_MAX as usize)),
-        }
-    }
-}
-
-impl BodyBudget {
-    async fn room_for(&self, bytes: usize) -> Result<OwnedSemaphorePermit, ApiError> {
-        let kib = u32::try_from(bytes.div_ceil(1_024))
-            .unwrap_or(INTAKE_KIB_MAX)
-            .min(INTAKE_KIB_MAX);
-        let room = Arc::clone(&self.kib).acquire_many_owned(kib);
-        match tokio::time::timeout(INTAKE_WAIT, room).await {
-            Ok(Ok(permit)) => Ok(permit),
-            Ok(Err(_)) | Err(_) => Err(ApiError::too_many(
-                "More is being published than can be taken in right now.",
-            )),
-        }
-    }
-}
 
 /// Answers a publish request to that address.
 pub(super) async fn publish(
@@ -169,9 +133,14 @@ async fn accept(
 ) -> Result<usize, ApiError> {
     authorize(state, topic, &request)?;
     let bytes_max = state.options.publish_bytes_max;
-    let room = room_needed(request.headers(), bytes_max);
-    let _room = state.body_budget.room_for(room).await?;
     let (parts, body) = request.into_parts();
+    let _room = match admit(state, topic, &parts).await {
+        Ok(room) => room,
+        Err(refusal) => {
+            hear_out(&parts.headers, body).await;
+            return Err(refusal);
+        }
+    };
     let body = read_body(body, bytes_max).await?;
     let events = evaluate(state, topic, &parts, &body, versions, now).inspect_err(|error| {
         let rejection = rejection(topic, &parts.headers, &body, error, now);
@@ -183,6 +152,28 @@ async fn accept(
     let mark = request_mark(&parts.headers, topic.topic.id, &body.bytes, now);
     drop(body); // the events hold what is needed of it
     Ok(state.broker.publish(topic, events, mark).await?.len())
+}
+
+/// Lets a request in whose events can be stored now, before its body is read.
+async fn admit(state: &ApiState, topic: &TopicEntry, parts: &Parts) -> Result<Room, ApiError> {
+    let now = state.broker.clock().now();
+    if state.broker.is_behind() {
+        state.intake.note_refusal(now);
+        return Err(ApiError::unavailable(
+            "More is being published than can be stored right now; try again in a moment.",
+        ));
+    }
+    let bytes = room_needed(&parts.headers, state.options.publish_bytes_max);
+    let publisher = Publisher::of(topic.topic.id, parts);
+    state.intake.room_for(publisher, bytes, now).await
+}
+
+/// Reads a refused body and forgets it, so that a client which sends all of it before it listens hears the answer
+/// instead of a broken connection. One that asked first sends nothing.
+async fn hear_out(headers: &HeaderMap, body: Body) {
+    if !headers.contains_key(header::EXPECT) {
+        let _ = read_body(body, 0).await;
+    }
 }
 
 /// Lets only those through who may use `topic`, from where they are. What others send is neither read nor

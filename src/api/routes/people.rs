@@ -1,4 +1,4 @@
-//! Users, sessions, tokens and the audit log.
+//! Users, sessions, tokens, the audit log, and what helps whoever runs the appliance.
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,8 @@ use crate::api::manage::people::{
 use crate::api::manage::tokens::{self, NewToken, NewTokenBody, ShownToken};
 use crate::api::operate::audit;
 use crate::api::operate::diagnostics;
-use crate::api::routes::route::{ADMIN, Area, Route, delete, get, patch, post};
+use crate::api::routes::route::{ADMIN, Area, OPERATOR, Route, VIEWER, delete, get, patch, post};
+use crate::broker::diagnostics::IntegrityStatus;
 use crate::broker::people::LINK_LIFE;
 use crate::model::limits::AUDIT_ROWS_MAX;
 use crate::wire::audit::AuditEntryBody;
@@ -41,7 +42,19 @@ fn routes() -> Vec<Route> {
          of webhooks all but host and port. It changes nothing; that it was taken is audited.",
     )
     .answers::<Value>(200, "The bundle.");
-    all.chain([audit, bundle]).collect()
+    let path = "/everpost/integrityCheck";
+    let integrity = get(path, VIEWER, diagnostics::integrity)
+        .doc("getIntegrityCheck", "Get the last integrity check")
+        .says("How far the check of the database is, or what it found.")
+        .answers::<IntegrityStatus>(200, "Its state.");
+    let check = post(path, OPERATOR, diagnostics::check_integrity)
+        .doc("startIntegrityCheck", "Check the integrity of the database")
+        .says(
+            "Reads every table and index, while everything goes on. One check runs at a time; after a crash one is \
+             started by itself.",
+        )
+        .answers::<IntegrityStatus>(202, "It runs; ask for its state.");
+    all.chain([audit, bundle, integrity, check]).collect()
 }
 
 fn users() -> [Route; 6] {

@@ -125,8 +125,8 @@ fn publishing(route: Route) -> Route {
             "The body is compressed, or of a content type that the topic does not take.",
         )
         .rejects(
-            429,
-            "More is being published than can be taken in right now.",
+            503,
+            "More is being published than can be taken in right now. `Retry-After` says when to try again.",
         )
 }
 

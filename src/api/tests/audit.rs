@@ -211,6 +211,8 @@ fn acts() -> Vec<Act> {
         act("DELETE /everpost/tokens/{name}", "/everpost/tokens/ci", none(), "Deleted API token ci"),
         act("POST /everpost/supportBundle", "/everpost/supportBundle", none(),
             "Created support bundle"),
+        act("POST /everpost/integrityCheck", "/everpost/integrityCheck", none(),
+            "Checked integrity of the database"),
     ]
 }
 

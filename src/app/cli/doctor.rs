@@ -1,4 +1,4 @@
-//! `everpost doctor`: whether a running server is ready and every delivery is accounted for.
+//! `everpost doctor`: whether a running server is ready, its database sound and every delivery accounted for.
 
 use std::time::Duration;
 
@@ -7,13 +7,17 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use crate::app::cli::healthcheck::reasons;
-use crate::app::cli::output::{items, text};
+use crate::app::cli::output::{items, number, text};
+use crate::app::cli::progress::Progress;
 use crate::app::cli::request::{Run, Server};
 use crate::app::cli::table::Cell::{Of, Word};
 use crate::app::cli::table::List;
 
 /// Health is a quick answer, and this is no probe.
 const DEADLINE: Duration = Duration::from_secs(10);
+
+/// Between two looks at how far the integrity check is.
+const LOOK_PAUSE: Duration = Duration::from_millis(100);
 
 #[derive(Args, Debug)]
 pub(super) struct DoctorArgs {}
@@ -27,6 +31,7 @@ impl Run for DoctorArgs {
         if !status.is_success() {
             bail!("/readyz answers {status}{}", reasons(&answer));
         }
+        check_integrity(server).await?;
         let unsound = items(&counts, "/value").iter().filter(|row| !is_sound(row));
         match unsound.count() {
             0 => Ok(()),
@@ -34,6 +39,43 @@ impl Run for DoctorArgs {
             more => bail!("the delivery counts of {more} event subscriptions are inconsistent"),
         }
     }
+}
+
+/// Has every page of the database read, and waits for it.
+async fn check_integrity(server: &Server) -> anyhow::Result<()> {
+    let path = ["everpost", "integrityCheck"];
+    server.post(path).send().await?;
+    let mut progress = Progress::new(None);
+    let status = loop {
+        let status = server.get(path).send().await?;
+        if text(&status, "/state") != "running" {
+            break status;
+        }
+        let tables = format!(" of {} tables checked", text(&status, "/tables"));
+        progress.set(number(&status, "/tablesChecked"), &tables);
+        tokio::time::sleep(LOOK_PAUSE).await;
+    };
+    drop(progress);
+    match verdict(&status) {
+        None => Ok(()),
+        Some(fault) => bail!(fault),
+    }
+}
+
+/// What is wrong with the database.
+fn verdict(status: &Value) -> Option<String> {
+    let faults = items(status, "/faults");
+    if let Some(error) = status["error"].as_str() {
+        return Some(format!("the database could not be checked: {error}"));
+    }
+    (!faults.is_empty()).then(|| {
+        let faults: Vec<_> = faults.iter().filter_map(Value::as_str).collect();
+        format!(
+            "the database is damaged; stop the server, and restore a back-up or copy what can be read with \
+             `everpost salvage NEW_DIR`:\n  {}",
+            faults.join("\n  ")
+        )
+    })
 }
 
 fn is_sound(row: &Value) -> bool {
@@ -76,6 +118,16 @@ mod tests {
 
     use super::*;
     use crate::app::cli::output::{Screen, View};
+
+    #[test]
+    fn damage_is_told_with_what_to_do() {
+        assert_eq!(verdict(&json!({"state": "done", "faults": []})), None);
+        let damaged = json!({"state": "done", "faults": ["event: wrong page"]});
+        let told = verdict(&damaged).expect("a fault");
+        assert!(told.contains("everpost salvage") && told.ends_with("\n  event: wrong page"));
+        let failed = json!({"state": "done", "faults": [], "error": "disk"});
+        assert!(verdict(&failed).is_some());
+    }
 
     #[test]
     fn inconsistent_counts_are_named() {

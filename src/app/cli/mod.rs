@@ -30,6 +30,7 @@ mod rejected;
 mod rekey;
 mod replay;
 mod request;
+mod salvage;
 mod schema;
 mod serve;
 mod server;
@@ -115,14 +116,20 @@ enum Command {
     Audit(Remote<audit::AuditArgs>),
     /// Replace the master key: encrypt every secret with a new one (with the server stopped)
     Rekey(rekey::RekeyArgs),
+    /// Copy what a damaged database still holds into a new data directory (with the server stopped)
+    ///
+    /// The old directory is only read. What could not be read is named by table and number, and the counters tell what
+    /// there is in the new one. The keys, the token and the configuration file are copied too.
+    Salvage(salvage::SalvageArgs),
     /// Check or show the configuration
     Config(config::ConfigArgs),
     /// Check whether the server is ready; the exit code is 0 or 1
     Healthcheck(healthcheck::HealthcheckArgs),
-    /// Check that the server is ready and that every delivery is accounted for
+    /// Check that the server is ready, the database is sound and every delivery is accounted for
     ///
     /// For every event subscription: matched = pending + delivered + dead-lettered + dropped, and the counters
-    /// of pending deliveries and dead letters agree with a recount. The exit code is 0 or 1.
+    /// of pending deliveries and dead letters agree with a recount. Every page of the database is read. The exit
+    /// code is 0 or 1.
     Doctor(Remote<doctor::DoctorArgs>),
     /// Write a file that describes this appliance to somebody who is to help with it
     ///
@@ -179,6 +186,7 @@ impl Command {
             Self::Token(args) => wait_for(args.run()),
             Self::Audit(command) => wait_for(command.run()),
             Self::Rekey(args) => args.run(),
+            Self::Salvage(args) => args.run(),
             Self::Config(args) => args.run(),
             Self::Healthcheck(args) => wait_for(args.run()),
             Self::Doctor(command) => wait_for(command.run()),
@@ -321,6 +329,7 @@ mod tests {
             audit --actor ann --target orders --from 2026-11-21T00:00:00Z --limit 5
             token rotate --data-dir d
             rekey --data-dir d
+            salvage new --data-dir d
             config check --listen 1.1.1.1:1 --egress-allow 10.0.0.0/8
             config show --origin --metrics-public
             config sample

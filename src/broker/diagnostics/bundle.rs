@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::broker::Counts;
-use crate::broker::diagnostics::{Diagnostics, IntegrityCheck, OutboundCheck, Report};
+use crate::broker::diagnostics::{Diagnostics, IntegrityStatus, OutboundCheck, Report};
 use crate::model::audit::{AuditAction, Caller, Target};
 use crate::model::clock_skew::ClockSkew;
 use crate::model::registry::TopicEntry;
@@ -156,7 +156,7 @@ fn system(report: &Report) -> Value {
         "requestsInFlight": report.in_flight,
         "requestsInFlightMax": report.in_flight_max,
         "subscriptionsOnProbation": report.on_probation,
-        "integrity": integrity(&report.integrity),
+        "integrity": IntegrityStatus::of(&report.integrity),
         "wayOut": report.outbound_check.as_ref().map(outbound_check),
     })
 }
@@ -203,23 +203,6 @@ fn outbound_check(tried: &OutboundCheck) -> Value {
         "clockSkewMs": reached.and_then(|reached| reached.clock_skew).map(ClockSkew::as_ms),
         "error": error.or(reason),
     })
-}
-
-fn integrity(check: &IntegrityCheck) -> Value {
-    match check {
-        IntegrityCheck::Never => Value::Null,
-        IntegrityCheck::Running { since } => json!({ "runningSince": since.to_string() }),
-        IntegrityCheck::Done { at, took, found } => match found {
-            Err(error) => json!({ "at": at.to_string(), "error": error.to_string() }),
-            Ok(found) => json!({
-                "at": at.to_string(),
-                "seconds": took.as_secs(),
-                "tablesChecked": found.checked,
-                "tables": found.tables,
-                "faults": found.faults,
-            }),
-        },
-    }
 }
 
 #[cfg(test)]

@@ -9,11 +9,13 @@ pub(super) mod workload;
 
 mod bundle;
 mod connections;
+mod integrity;
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
+use tokio::task::JoinHandle;
 use url::{Origin, Url};
 
 use crate::base::{LogTail, TimeScale, Timestamp};
@@ -26,6 +28,7 @@ use crate::store::{EngineStatus, Schema, StoreError};
 
 pub use crate::store::Integrity;
 pub use connections::{ConnectionSlot, Connections};
+pub use integrity::IntegrityStatus;
 
 /// How long the rows of event subscriptions are counted; the rest is left out.
 const COUNTING_MAX: Duration = Duration::from_secs(5);
@@ -131,6 +134,8 @@ pub enum IntegrityCheck {
     Never,
     Running {
         since: Timestamp,
+        /// What was found so far.
+        found: Integrity,
     },
     Done {
         at: Timestamp,
@@ -240,36 +245,49 @@ impl Diagnostics {
         self.0.integrity.lock().unwrap().clone()
     }
 
-    /// Starts an integrity check, unless one is running. It goes on without the caller.
-    pub async fn check_integrity(&self, by: &Caller) -> Result<(), StoreError> {
+    /// The same, to be told.
+    pub fn integrity_status(&self) -> IntegrityStatus {
+        IntegrityStatus::of(&self.integrity())
+    }
+
+    /// Starts an integrity check that somebody asks for, unless one is running, and returns what waits for its end. It
+    /// goes on without the caller.
+    pub async fn check_integrity(&self, by: &Caller) -> Result<JoinHandle<()>, StoreError> {
         self.0
             .broker
             .record(by, AuditAction::CheckIntegrity, Target::appliance())
             .await?;
-        let began_at = self.0.broker.clock().now();
-        {
-            let mut check = self.0.integrity.lock().unwrap();
-            if matches!(*check, IntegrityCheck::Running { .. }) {
-                return Ok(());
-            }
-            *check = IntegrityCheck::Running { since: began_at };
+        Ok(self.look_for_damage())
+    }
+
+    /// The same without anybody asking: after a crash.
+    pub fn look_for_damage(&self) -> JoinHandle<()> {
+        let since = self.0.broker.clock().now();
+        let mut check = self.0.integrity.lock().unwrap();
+        if matches!(*check, IntegrityCheck::Running { .. }) {
+            return tokio::spawn(async {});
         }
+        let found = Integrity::default();
+        *check = IntegrityCheck::Running { since, found };
         let diagnostics = self.clone();
-        let looking = tokio::spawn(async move { diagnostics.look_through(began_at).await });
-        // The result is stored, see `integrity`.
-        let _ = looking.await;
-        Ok(())
+        tokio::spawn(async move { diagnostics.look_through(since).await })
     }
 
     async fn look_through(&self, began_at: Timestamp) {
         let broker = &self.0.broker;
         let upkeep = &broker.store().upkeep;
-        let found = upkeep.check_integrity(broker.clock().clone(), INTEGRITY_MAX);
+        let told = self.clone();
+        let progress = move |found: &Integrity| told.found_so_far(found);
+        let found = upkeep.check_integrity(broker.clock().clone(), INTEGRITY_MAX, progress);
         let found = found.await;
         match &found {
             Ok(Integrity { faults, .. }) if faults.is_empty() => {}
             Ok(Integrity { faults, .. }) => {
-                tracing::error!(faults = faults.len(), "the database is damaged");
+                tracing::error!(
+                    faults = faults.len(),
+                    first = faults[0],
+                    "the database is damaged; `everpost salvage` copies what can be read into a new directory"
+                );
             }
             Err(error) => tracing::error!(%error, "the integrity check failed"),
         }
@@ -279,6 +297,12 @@ impl Diagnostics {
             took: at.since(began_at),
             found,
         };
+    }
+
+    fn found_so_far(&self, so_far: &Integrity) {
+        if let IntegrityCheck::Running { found, .. } = &mut *self.0.integrity.lock().unwrap() {
+            found.clone_from(so_far);
+        }
     }
 }
 

@@ -4,14 +4,21 @@
 //! makes it fair), or is parked because all of its slots are taken, until a request ends. One that has used
 //! up its rate waits for the moment of its next request.
 //!
+//! Slots are shared like the buffer of a network switch (dynamic thresholds): one half is for everybody's first
+//! requests, and of the other a subscription may take more only while it has fewer than are left. Whoever gets
+//! quick answers earns a window of requests that it may always have on the wire, so that a healthy receiver
+//! finds a slot however many slow ones there are.
+//!
 //! What is due is in the store. The agenda holds a part of it in memory, bounded, and knows from when on there is
 //! more (`unread`). As long as that moment has not come, a subscription is caught up: what was just stored is
 //! handed over to it, and nothing has to be read.
 
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+use std::time::Duration;
 
 use crate::base::Timestamp;
 use crate::model::delivery::DeliveryId;
+use crate::model::limits::UNSTORED_PER_SLOT;
 use crate::model::pace::{Rate, TokenBucket};
 use crate::model::subscription::SubscriptionId;
 
@@ -20,11 +27,17 @@ use crate::model::subscription::SubscriptionId;
 pub(in crate::broker) struct SlotLimits {
     pub(in crate::broker) per_subscription: usize,
     pub(in crate::broker) overall: usize,
+    /// Bytes of the events that are on the wire. Beyond it nobody gets a slot.
+    pub(in crate::broker) wire_bytes: usize,
     /// Bytes of everything that waits in memory for a slot.
     pub(in crate::broker) waiting_bytes: usize,
     /// Deliveries that were answered and are not stored. Beyond it nobody gets a slot.
     pub(in crate::broker) unstored: usize,
 }
+
+/// An answer that takes longer makes the window of its subscription smaller: its slot would have served a
+/// thousand quick receivers.
+const SLOW_ANSWER: Duration = Duration::from_secs(1);
 
 /// A delivery in memory.
 pub(in crate::broker) trait InMemory {
@@ -55,9 +68,11 @@ pub(super) struct DispatchSlot<W> {
 
 /// What a turn came to.
 #[derive(Debug)]
-pub(super) struct Turned<'a, W> {
-    /// The requests that it started, each a list of deliveries.
-    pub(super) started: &'a [Vec<DeliveryId>],
+pub(super) struct Turned<W> {
+    /// How many requests it started.
+    pub(super) started: usize,
+    /// The bytes of their events.
+    pub(super) bytes: usize,
     /// What has to wait for the next turn, as far as there is room for it; the rest is not held any more.
     pub(super) waiting: VecDeque<W>,
     /// Deliveries that are not held any more.
@@ -66,10 +81,11 @@ pub(super) struct Turned<'a, W> {
     pub(super) unread: Option<Timestamp>,
 }
 
-impl<W> Default for Turned<'_, W> {
+impl<W> Default for Turned<W> {
     fn default() -> Self {
         Self {
-            started: &[],
+            started: 0,
+            bytes: 0,
             waiting: VecDeque::new(),
             released: Vec::new(),
             unread: None,
@@ -86,6 +102,8 @@ pub(in crate::broker) struct Agenda<W> {
     /// Who is ready, in order; some may have got their turn already.
     ready: VecDeque<SubscriptionId>,
     in_flight: usize,
+    /// Bytes on the wire, over all entries.
+    wire_bytes: usize,
     /// Slots of the turns that have not ended.
     reserved: usize,
     /// Bytes of waiting deliveries, over all entries.
@@ -100,6 +118,11 @@ struct Entry<W> {
     /// From when on the store has something due that is not held.
     unread: Option<Timestamp>,
     in_flight: usize,
+    wire_bytes: usize,
+    /// Requests that were answered and are not stored yet.
+    unstored: usize,
+    /// Requests that it may have on the wire whatever others have, which quick answers make larger.
+    window: usize,
     /// Requests that it might have on the wire when it took its last turn.
     in_flight_max: usize,
     /// Slots of its turn.
@@ -118,6 +141,9 @@ impl<W> Default for Entry<W> {
             state: EntryState::Idle,
             unread: None,
             in_flight: 0,
+            wire_bytes: 0,
+            unstored: 0,
+            window: 1,
             in_flight_max: 0,
             reserved: 0,
             held: HashSet::new(),
@@ -132,6 +158,40 @@ impl<W> Entry<W> {
     fn is_behind(&self, now: Timestamp) -> bool {
         self.unread.is_some_and(|at| at <= now)
     }
+
+    /// How many of its slots it may have besides those it has.
+    fn share_of(&self, left: Left) -> usize {
+        if self.wire_bytes >= left.bytes || self.has_too_much_unstored() {
+            return 0;
+        }
+        let own = self.in_flight_max.saturating_sub(self.in_flight);
+        let in_window = self.window.saturating_sub(self.in_flight);
+        // Each that it takes is one less for all, so that half of the difference can be taken.
+        let beyond = left.beyond_first.saturating_sub(self.in_flight).div_ceil(2);
+        own.min(left.slots).min(in_window.max(beyond))
+    }
+
+    fn has_too_much_unstored(&self) -> bool {
+        self.unstored >= self.in_flight_max.saturating_mul(UNSTORED_PER_SLOT)
+    }
+
+    /// An answer came after this time.
+    fn answered_after(&mut self, took: Duration) {
+        self.window = match took < SLOW_ANSWER {
+            true => (self.window + 1).min(self.in_flight_max),
+            false => self.window / 2,
+        };
+        self.window = self.window.max(1);
+    }
+}
+
+/// What is left of the limits over all subscriptions.
+#[derive(Clone, Copy)]
+struct Left {
+    slots: usize,
+    /// Those of them that are not kept for first requests.
+    beyond_first: usize,
+    bytes: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -153,6 +213,7 @@ impl<W: InMemory> Agenda<W> {
             later: BTreeSet::new(),
             ready: VecDeque::new(),
             in_flight: 0,
+            wire_bytes: 0,
             reserved: 0,
             waiting_bytes: 0,
             unstored: 0,
@@ -249,11 +310,17 @@ impl<W: InMemory> Agenda<W> {
         self.in_flight
     }
 
-    /// Requests that may be started now.
-    fn free(&self) -> usize {
-        match self.unstored < self.limits.unstored {
+    /// What may be started now.
+    fn left(&self) -> Left {
+        let bytes = self.limits.wire_bytes.saturating_sub(self.wire_bytes);
+        let slots = match self.unstored < self.limits.unstored && bytes > 0 {
             true => (self.limits.overall).saturating_sub(self.in_flight + self.reserved),
             false => 0,
+        };
+        Left {
+            slots,
+            beyond_first: slots.saturating_sub(self.limits.overall / 2),
+            bytes,
         }
     }
 
@@ -264,8 +331,8 @@ impl<W: InMemory> Agenda<W> {
         own: impl Fn(SubscriptionId) -> OwnLimits,
     ) -> Option<DispatchSlot<W>> {
         self.promote(now);
-        let overall = self.free();
-        if overall == 0 {
+        let left = self.left();
+        if left.slots == 0 {
             return None;
         }
         while let Some(subscription) = self.ready.pop_front() {
@@ -280,8 +347,8 @@ impl<W: InMemory> Agenda<W> {
                 rate,
             } = own(subscription);
             entry.in_flight_max = in_flight_max.unwrap_or(self.limits.per_subscription);
-            let free = entry.in_flight_max.saturating_sub(entry.in_flight);
-            if free == 0 {
+            let share = entry.share_of(left);
+            if share == 0 {
                 entry.state = EntryState::Parked;
                 continue;
             }
@@ -296,7 +363,7 @@ impl<W: InMemory> Agenda<W> {
                 continue;
             }
             entry.paced = rate.map(|rate| (now, rate));
-            return Some(self.begin_turn(subscription, free.min(overall).min(allowed)));
+            return Some(self.begin_turn(subscription, share.min(allowed)));
         }
         None
     }
@@ -308,7 +375,8 @@ impl<W: InMemory> Agenda<W> {
         subscription: SubscriptionId,
         own: impl Fn(SubscriptionId) -> OwnLimits,
     ) -> Option<DispatchSlot<W>> {
-        if self.free() <= self.ready.len() {
+        let left = self.left();
+        if left.slots <= self.ready.len() {
             return None;
         }
         let entry = self.entries.get_mut(&subscription)?;
@@ -320,7 +388,7 @@ impl<W: InMemory> Agenda<W> {
             rate,
         } = own(subscription);
         entry.in_flight_max = in_flight_max.unwrap_or(self.limits.per_subscription);
-        let may_go_on = entry.in_flight < entry.in_flight_max && rate.is_none();
+        let may_go_on = entry.share_of(left) > 0 && rate.is_none();
         may_go_on.then(|| self.begin_turn(subscription, 1))
     }
 
@@ -398,7 +466,7 @@ impl<W: InMemory> Agenda<W> {
     pub(super) fn end_turn(
         &mut self,
         subscription: SubscriptionId,
-        turned: Turned<'_, W>,
+        turned: Turned<W>,
         now: Timestamp,
     ) -> bool {
         let mut room = self.room();
@@ -407,16 +475,19 @@ impl<W: InMemory> Agenda<W> {
         };
         let Turned {
             started,
+            bytes,
             mut waiting,
             released,
             unread,
         } = turned;
-        let has_slots_left = started.len() < entry.reserved;
+        let has_slots_left = started < entry.reserved;
         self.reserved -= std::mem::take(&mut entry.reserved);
-        entry.in_flight += started.len();
-        self.in_flight += started.len();
+        entry.in_flight += started;
+        self.in_flight += started;
+        entry.wire_bytes += bytes;
+        self.wire_bytes += bytes;
         if let Some((taken_at, rate)) = entry.paced.take() {
-            entry.allowance.spend(started.len(), rate, taken_at);
+            entry.allowance.spend(started, rate, taken_at);
         }
         for id in released {
             entry.held.remove(&id);
@@ -454,16 +525,27 @@ impl<W: InMemory> Agenda<W> {
         must_wake || (has_slots_left && !self.ready.is_empty())
     }
 
-    /// So many deliveries are answered, and held until [`Agenda::stored`].
-    pub(super) fn answered(&mut self, deliveries: usize) {
+    /// So many deliveries of a request are answered, and held until [`Agenda::stored`].
+    pub(super) fn answered(&mut self, subscription: SubscriptionId, deliveries: usize) {
         self.unstored += deliveries;
+        if let Some(entry) = self.entries.get_mut(&subscription) {
+            entry.unstored += 1;
+        }
     }
 
-    /// Ends a request.
-    pub(super) fn end_request(&mut self, subscription: SubscriptionId) {
+    /// Ends a request whose events had so many bytes.
+    pub(super) fn end_request(
+        &mut self,
+        subscription: SubscriptionId,
+        bytes: usize,
+        took: Duration,
+    ) {
         self.in_flight = self.in_flight.saturating_sub(1);
+        self.wire_bytes = self.wire_bytes.saturating_sub(bytes);
         if let Some(entry) = self.entries.get_mut(&subscription) {
             entry.in_flight = entry.in_flight.saturating_sub(1);
+            entry.wire_bytes = entry.wire_bytes.saturating_sub(bytes);
+            entry.answered_after(took);
         }
     }
 
@@ -487,25 +569,41 @@ impl<W: InMemory> Agenda<W> {
         answered: usize,
         next_due: Option<Timestamp>,
     ) -> bool {
-        let was_full = self.unstored >= self.limits.unstored;
+        let mut was_full = self.unstored >= self.limits.unstored;
         self.unstored = self.unstored.saturating_sub(answered);
         if let Some(entry) = self.entries.get_mut(&subscription) {
             for delivery in deliveries {
                 entry.held.remove(&delivery);
             }
+            if answered > 0 {
+                was_full |= entry.has_too_much_unstored();
+                entry.unstored = entry.unstored.saturating_sub(1);
+            }
+        }
+        if was_full {
+            self.unpark(subscription);
         }
         let is_earlier = next_due.is_some_and(|at| self.note(subscription, at));
         self.forget_idle(subscription);
         is_earlier || (was_full && !self.ready.is_empty())
     }
 
-    /// Removes an entry with nothing due and nothing in memory: the subscription may be deleted. One that has a
-    /// rate stays, so that the rate holds.
+    /// Removes the entries of deleted subscriptions that have nothing in memory.
+    pub(super) fn forget_deleted(&mut self, is_known: impl Fn(SubscriptionId) -> bool) {
+        self.entries.retain(|subscription, entry| {
+            let is_idle = entry.state == EntryState::Idle && entry.held.is_empty();
+            !is_idle || entry.in_flight > 0 || is_known(*subscription)
+        });
+    }
+
+    /// Removes an entry with nothing due and nothing in memory. One that has a rate or a window stays, so that they
+    /// hold.
     fn forget_idle(&mut self, subscription: SubscriptionId) {
         if let Some(entry) = self.entries.get(&subscription)
             && entry.state == EntryState::Idle
             && entry.held.is_empty()
             && entry.in_flight == 0
+            && entry.window == 1
             && entry.allowance == TokenBucket::default()
         {
             self.entries.remove(&subscription);
@@ -534,11 +632,13 @@ mod tests {
 
     const A: SubscriptionId = SubscriptionId(1);
     const B: SubscriptionId = SubscriptionId(2);
+    const QUICK: Duration = Duration::from_millis(5);
 
     fn agenda(per_subscription: usize, overall: usize) -> Agenda<i32> {
         Agenda::new(SlotLimits {
             per_subscription,
             overall,
+            wire_bytes: 1_000,
             waiting_bytes: 100,
             unstored: 5,
         })
@@ -556,17 +656,17 @@ mod tests {
         agenda.hold(subscription, read);
         agenda.hold(subscription, waiting.clone());
         let turned = Turned {
-            started,
+            started: started.len(),
             waiting: waiting.into(),
-            released: Vec::new(),
             unread,
+            ..Turned::default()
         };
         agenda.end_turn(subscription, turned, at(0));
     }
 
     /// A request that ends, and whose only delivery is stored at once.
     fn settle(agenda: &mut Agenda<i32>, subscription: SubscriptionId, id: i64) {
-        agenda.end_request(subscription);
+        agenda.end_request(subscription, 0, QUICK);
         agenda.unpark(subscription);
         agenda.stored(subscription, [DeliveryId(id)].into_iter(), 0, None);
     }
@@ -640,13 +740,89 @@ mod tests {
     #[test]
     fn the_overall_limit_holds() {
         let mut agenda = agenda(5, 3);
+        let others = (3..6).map(SubscriptionId);
+        for subscription in others.clone() {
+            agenda.note(subscription, at(0));
+            assert_eq!(taken(&mut agenda, 0), Some((subscription, 1)));
+            end(&mut agenda, subscription, &ids(1..2), vec![], None);
+        }
         agenda.note(A, at(0));
-        agenda.note(B, at(0));
-        assert_eq!(taken(&mut agenda, 0), Some((A, 3)));
-        end(&mut agenda, A, &ids(1..4), vec![], None);
         assert_eq!(taken(&mut agenda, 0), None);
-        settle(&mut agenda, A, 1);
-        assert_eq!(taken(&mut agenda, 0), Some((B, 1)));
+        settle(&mut agenda, SubscriptionId(3), 1);
+        assert_eq!(taken(&mut agenda, 0), Some((A, 1)));
+    }
+
+    /// Subscriptions with endless work and slow receivers take what they get; returns how many requests each
+    /// has on the wire.
+    fn crowd(agenda: &mut Agenda<i32>, count: i64) -> Vec<usize> {
+        let crowd: Vec<_> = (100..100 + count).map(SubscriptionId).collect();
+        for subscription in &crowd {
+            agenda.note(*subscription, at(0));
+        }
+        while let Some(turn) = agenda.take(at(0), |_| OwnLimits::default()) {
+            let first = turn.subscription.0 * 1_000 + turn.slots as i64;
+            let requests = ids(first..first + turn.slots as i64);
+            end(agenda, turn.subscription, &requests, vec![], Some(at(0)));
+        }
+        let in_flight = |subscription: &_| agenda.entries[subscription].in_flight;
+        crowd.iter().map(in_flight).collect()
+    }
+
+    #[test]
+    fn slow_receivers_leave_slots_for_the_others() {
+        for crowded in [1, 32, 500] {
+            let mut agenda = agenda(32, 1_024);
+            let in_flight = crowd(&mut agenda, crowded);
+            assert!(in_flight.iter().all(|each| *each >= 1), "everybody has one");
+            agenda.note(A, at(0));
+            assert!(taken(&mut agenda, 0).is_some(), "beside {crowded}");
+        }
+        let mut lonely = agenda(32, 1_024);
+        assert_eq!(crowd(&mut lonely, 1), [32], "nobody else needs them");
+    }
+
+    #[test]
+    fn quick_answers_earn_slots_that_slow_ones_do_not_take() {
+        let mut agenda = agenda(32, 1_024);
+        for round in 0..40 {
+            agenda.note(A, at(0));
+            assert!(taken(&mut agenda, 0).is_some());
+            end(&mut agenda, A, &ids(round..round + 1), vec![], None);
+            settle(&mut agenda, A, round);
+        }
+        crowd(&mut agenda, 500);
+        agenda.note(A, at(0));
+        let (_, slots) = taken(&mut agenda, 0).expect("a turn");
+        assert!(slots > 8, "{slots} slots");
+        end(&mut agenda, A, &ids(100..108), vec![], None);
+        for _ in 0..8 {
+            agenda.end_request(A, 0, SLOW_ANSWER);
+        }
+        assert_eq!(agenda.entries[&A].window, 1);
+    }
+
+    #[test]
+    fn the_bytes_on_the_wire_are_bounded_and_shared() {
+        let mut agenda = agenda(32, 1_024);
+        let turn = |bytes| Turned {
+            started: 1,
+            bytes,
+            unread: Some(at(0)),
+            ..Turned::default()
+        };
+        agenda.note(A, at(0));
+        assert!(taken(&mut agenda, 0).is_some());
+        agenda.end_turn(A, turn(600), at(0));
+        assert_eq!(taken(&mut agenda, 0), None, "more than is left");
+        agenda.note(B, at(0));
+        assert!(taken(&mut agenda, 0).is_some());
+        agenda.end_turn(B, turn(400), at(0));
+        agenda.note(SubscriptionId(3), at(0));
+        assert_eq!(taken(&mut agenda, 0), None, "nothing is left");
+        agenda.end_request(A, 600, QUICK);
+        let next = |agenda: &mut _| taken(agenda, 0).map(|turn| turn.0);
+        assert_eq!(next(&mut agenda), Some(B), "400 of 600 that are left");
+        assert_eq!(next(&mut agenda), Some(SubscriptionId(3)));
     }
 
     #[test]
@@ -682,12 +858,13 @@ mod tests {
             assert_eq!(agenda.held(subscription).len(), 1);
             settle(&mut agenda, subscription, 1);
         }
+        agenda.forget_deleted(|_| false);
         assert!(agenda.entries.is_empty());
     }
 
     #[test]
     fn a_subscriptions_own_number_of_slots_holds() {
-        let mut agenda = agenda(2, 10);
+        let mut agenda = agenda(2, 100);
         let own = |most| {
             move |_| OwnLimits {
                 in_flight_max: Some(most),
@@ -876,8 +1053,8 @@ mod tests {
         let turn = agenda.take(at(0), |_| OwnLimits::default());
         assert!(turn.is_some());
         end(&mut agenda, A, &ids(1..2), vec![2], None);
-        agenda.end_request(A);
-        agenda.answered(1);
+        agenda.end_request(A, 0, QUICK);
+        agenda.answered(A, 1);
         let next = agenda.take_next(A, |_| OwnLimits::default());
         assert_eq!(next.expect("the next turn").waiting, [2]);
         end(&mut agenda, A, &ids(2..3), vec![], None);
@@ -888,12 +1065,34 @@ mod tests {
 
     #[test]
     fn what_is_answered_and_not_stored_is_bounded() {
-        let mut agenda = agenda(9, 9);
-        agenda.answered(5);
+        let mut agenda = agenda(9, 100);
+        agenda.answered(B, 5);
         agenda.hand_over(A, 1, at(0));
         assert_eq!(taken(&mut agenda, 0), None);
         assert!(agenda.stored(B, std::iter::empty(), 1, None), "A waits");
         assert_eq!(taken(&mut agenda, 0), Some((A, 9)));
+    }
+
+    #[test]
+    fn what_a_crash_would_repeat_is_bounded_for_each_subscription() {
+        let mut agenda = Agenda::new(SlotLimits {
+            unstored: 1_000,
+            ..agenda(1, 10).limits
+        });
+        for id in 1..=UNSTORED_PER_SLOT as i64 {
+            agenda.note(A, at(0));
+            assert_eq!(taken(&mut agenda, 0), Some((A, 1)));
+            end(&mut agenda, A, &ids(id..id + 1), vec![], None);
+            agenda.end_request(A, 0, QUICK);
+            agenda.answered(A, 1);
+        }
+        agenda.note(A, at(0));
+        assert_eq!(taken(&mut agenda, 0), None);
+        assert!(
+            agenda.stored(A, [DeliveryId(1)].into_iter(), 1, None),
+            "A waits"
+        );
+        assert_eq!(taken(&mut agenda, 0), Some((A, 1)));
     }
 
     #[test]
@@ -904,7 +1103,7 @@ mod tests {
         assert_eq!(taken(&mut agenda, 0), Some((A, 1)));
         end(&mut agenda, A, &ids(1..2), vec![2], None);
         agenda.hand_over(B, 3, at(0));
-        agenda.end_request(A);
+        agenda.end_request(A, 0, QUICK);
         assert!(agenda.take_next(A, |_| OwnLimits::default()).is_none());
         assert!(agenda.unpark(A));
         assert_eq!(taken(&mut agenda, 0).map(|turn| turn.0), Some(B));

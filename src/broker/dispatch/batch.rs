@@ -22,8 +22,12 @@ impl InMemory for Due {
     }
 
     fn weight(&self) -> usize {
-        self.1.event.size() + size_of::<StoredEvent>()
+        event_weight(&self.1)
     }
+}
+
+fn event_weight(event: &StoredEvent) -> usize {
+    event.event.size() + size_of::<StoredEvent>()
 }
 
 /// One request to one subscription: its deliveries and their events, in the same order.
@@ -40,6 +44,11 @@ pub(super) struct Batch {
 impl Batch {
     pub(in crate::broker) fn ids(&self) -> Vec<DeliveryId> {
         self.deliveries.iter().map(|delivery| delivery.id).collect()
+    }
+
+    /// The bytes that it takes on the wire and in memory.
+    pub(super) fn weight(&self) -> usize {
+        self.events.iter().map(|event| event_weight(event)).sum()
     }
 }
 

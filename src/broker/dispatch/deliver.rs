@@ -40,6 +40,7 @@ struct Slot<'a> {
     broker: &'a Broker,
     subscription: SubscriptionId,
     deliveries: Vec<DeliveryId>,
+    bytes: usize,
     is_probe: bool,
     is_answered: bool,
 }
@@ -60,7 +61,7 @@ impl Drop for Slot<'_> {
         let id = self.subscription;
         let next_due = self.broker.clock().now() + DEFECT_PAUSE;
         let mut agenda = self.broker.agenda();
-        agenda.end_request(id);
+        agenda.end_request(id, self.bytes, DEFECT_PAUSE);
         agenda.stored(id, self.deliveries.iter().copied(), 0, Some(next_due));
         agenda.unpark(id);
         self.broker.wake().notify_one();
@@ -165,6 +166,7 @@ impl Broker {
             broker: self,
             subscription: id,
             deliveries: batch.ids(),
+            bytes: batch.weight(),
             is_probe: batch.is_probe,
             is_answered: false,
         };
@@ -183,6 +185,8 @@ impl Broker {
             self.disable_gone(subscription, ended_at).await;
         }
         let records = self.settlements(&batch, result, started_at, ended_at);
+        slot.is_answered = true;
+        let next = self.end_request(&batch, took, is_success);
         let (topic, subscription) = (Arc::clone(topic), Arc::clone(subscription));
         let late = late.map(|late| {
             // The events are not needed any more.
@@ -192,8 +196,6 @@ impl Broker {
             };
             (batch, late, started_at)
         });
-        slot.is_answered = true;
-        let next = self.end_request(id, records.len(), is_success);
         if let Some(at) = look_again_at {
             self.note_due(&[id], at);
         }
@@ -222,7 +224,7 @@ impl Broker {
         if records.is_empty() {
             return; // as nearly always
         }
-        self.agenda().answered(records.len());
+        self.agenda().answered(subscription.id, records.len());
         let ended = Unstored {
             broker: self.clone(),
             topic: Arc::clone(topic),

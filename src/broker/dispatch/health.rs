@@ -4,6 +4,7 @@
 use std::collections::{HashMap, HashSet};
 
 use crate::base::{TimeScale, Timestamp};
+use crate::model::delivery::DeliveryId;
 use crate::model::probation::{Admission, Health, Observation, ProbationRules};
 use crate::model::subscription::SubscriptionId;
 
@@ -21,6 +22,8 @@ struct Entry {
     /// Requests that started earlier do not count: they went to another endpoint, or to one that was not
     /// repaired yet.
     reset_at: Option<Timestamp>,
+    /// The last probe of the probation.
+    probe: Option<DeliveryId>,
 }
 
 /// What an observation changed.
@@ -70,6 +73,7 @@ impl HealthBook {
         } else {
             let entry = self.entries.entry(subscription).or_default();
             entry.health = after;
+            entry.probe = entry.probe.filter(|_| after.probation.is_some());
         }
         Change {
             before: before.health,
@@ -78,10 +82,17 @@ impl HealthBook {
     }
 
     /// The probe is on the wire.
-    pub(super) fn begin_probe(&mut self, subscription: SubscriptionId) {
+    pub(super) fn begin_probe(&mut self, subscription: SubscriptionId, probe: DeliveryId) {
         if let Some(entry) = self.entries.get_mut(&subscription) {
             entry.health = entry.health.probing(true);
+            entry.probe = Some(probe);
         }
+    }
+
+    /// The delivery that the subscription was probed with last. It is the next probe too if it is due: a receiver
+    /// that fails the first attempt of every event would otherwise never get out of its probation.
+    pub(super) fn last_probe(&self, subscription: SubscriptionId) -> Option<DeliveryId> {
+        self.entries.get(&subscription)?.probe
     }
 
     /// The subscription may be probed at `now`, however long its probation would still have lasted.
@@ -107,6 +118,7 @@ impl HealthBook {
         let entry = Entry {
             health: Health::default(),
             reset_at: Some(now),
+            probe: None,
         };
         let before = self.entries.insert(subscription, entry);
         Change {

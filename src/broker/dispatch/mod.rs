@@ -14,6 +14,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
 
 use crate::base::Timestamp;
@@ -37,6 +38,9 @@ use crate::store::{
 
 /// The longest time between two reads of the agenda from the store.
 const POLL_INTERVAL: Duration = Duration::from_secs(30);
+
+/// Turns that read the store at once: as many as there are readers for them. It bounds what they hold in memory.
+const TURNS_ASKING_MAX: usize = 4;
 
 /// Deliveries leased in one turn: enough for the largest batch.
 const LEASE_MAX: usize = 5_000;
@@ -80,11 +84,12 @@ impl Broker {
     /// Sends due deliveries until the broker stops. Requests run as tasks of `requests`, which has also ended
     /// only when all of their results are stored.
     pub async fn dispatch(self, requests: TaskTracker) {
+        let asking = Arc::new(Semaphore::new(TURNS_ASKING_MAX));
         loop {
             let woken = self.wake().notified();
             tokio::pin!(woken);
             woken.as_mut().enable();
-            self.start_due(&requests).await;
+            self.start_due(&requests, &asking).await;
             tokio::select! {
                 () = &mut woken => {}
                 () = tokio::time::sleep(self.time_to_sleep()) => {}
@@ -96,17 +101,37 @@ impl Broker {
         }
     }
 
-    /// Starts the requests of every turn that can be taken now, turn by turn, so that none waits for another
-    /// subscription's backlog.
-    async fn start_due(&self, requests: &TaskTracker) {
+    /// Starts the requests of every turn that can be taken now. Turns that have to ask the store run beside the
+    /// others, a few at once.
+    async fn start_due(&self, requests: &TaskTracker, asking: &Arc<Semaphore>) {
         while !self.is_stopping()
             && let Some(turn) = self.take_turn()
         {
-            for batch in self.serve(turn, requests).await {
-                let (broker, unstored) = (self.clone(), requests.clone());
-                requests.spawn(async move { broker.deliver(batch, &unstored).await });
+            if !self.asks_the_store(&turn) {
+                self.send_turn(turn, requests).await;
+                continue;
             }
+            let permit = Arc::clone(asking).acquire_owned().await;
+            let (broker, requests) = (self.clone(), requests.clone());
+            requests.clone().spawn(async move {
+                broker.send_turn(turn, &requests).await;
+                drop(permit);
+            });
         }
+    }
+
+    async fn send_turn(&self, turn: DispatchSlot<Due>, requests: &TaskTracker) {
+        for batch in self.serve(turn, requests).await {
+            let (broker, unstored) = (self.clone(), requests.clone());
+            requests.spawn(async move { broker.deliver(batch, &unstored).await });
+        }
+    }
+
+    /// Whether more belongs to a turn than what is in memory.
+    fn asks_the_store(&self, turn: &DispatchSlot<Due>) -> bool {
+        let now = self.clock().now();
+        let is_behind = turn.unread.is_some_and(|at| at <= now);
+        is_behind || self.health().admission(turn.subscription, now) != Admission::Free
     }
 
     fn time_to_sleep(&self) -> Duration {
@@ -135,6 +160,8 @@ impl Broker {
             .filter(|(_, each)| each.may_send())
             .map(|(_, each)| QueueRef::pending(each.id))
             .collect();
+        self.agenda()
+            .forget_deleted(|id| registry.subscription(id).is_some());
         match self.store().ledger.agenda(active).await {
             Ok(agenda) => {
                 for due in agenda {
@@ -173,14 +200,15 @@ impl Broker {
     /// straight away, which one that fails may not.
     fn end_request(
         &self,
-        id: SubscriptionId,
-        answered: usize,
+        batch: &Batch,
+        took: Duration,
         is_success: bool,
     ) -> Option<DispatchSlot<Due>> {
+        let id = batch.subscription.id;
         let mut agenda = self.agenda();
         let registry = self.registry();
-        agenda.end_request(id);
-        agenda.answered(answered);
+        agenda.end_request(id, batch.weight(), took);
+        agenda.answered(id, batch.deliveries.len());
         let next = match is_success && !self.is_stopping() {
             true => agenda.take_next(id, |id| own_limits(&registry, id)),
             false => None,
@@ -206,8 +234,8 @@ impl Broker {
         let filled = self.fill_admitted(topic, subscription, &mut waiting, budget);
         match filled.await {
             Ok(mut filled) => {
-                if filled.batches.iter().any(|batch| batch.is_probe) {
-                    self.health().begin_probe(id);
+                if let Some(probe) = filled.batches.iter().find(|batch| batch.is_probe) {
+                    self.health().begin_probe(id, probe.deliveries[0].id);
                 }
                 let exhausted = std::mem::take(&mut filled.exhausted);
                 let batches = self.end_turn(id, filled);
@@ -227,9 +255,9 @@ impl Broker {
 
     /// Ends a turn. Returns the requests to be made.
     fn end_turn(&self, id: SubscriptionId, filled: Filled) -> Vec<Batch> {
-        let started: Vec<_> = filled.batches.iter().map(Batch::ids).collect();
         let turned = Turned {
-            started: &started,
+            started: filled.batches.len(),
+            bytes: filled.batches.iter().map(Batch::weight).sum(),
             waiting: filled.waiting,
             released: filled.released,
             unread: filled.unread,
@@ -265,12 +293,21 @@ impl Broker {
             }
         };
         let wanted = send_budget.deliveries_max().min(LEASE_MAX);
-        if waiting.len() < wanted && is_behind {
+        let probed_before = match send_budget.is_probe {
+            true => self.health().last_probe(subscription.id),
+            false => None,
+        };
+        if is_behind && (waiting.len() < wanted || probed_before.is_some()) {
             let limit = match send_budget.is_probe || !self.agenda().may_lease_ahead() {
                 true => wanted,
                 false => wanted.max(LEASE_AHEAD),
             };
-            unread = self.lease(topic, subscription, waiting, limit).await?;
+            let asked = (limit, probed_before);
+            unread = self.lease(topic, subscription, waiting, asked).await?;
+        }
+        if let Some(probe) = probed_before {
+            let others_last = |due: &Due| due.0.id != probe;
+            waiting.make_contiguous().sort_by_key(others_last);
         }
         Ok(Filled {
             unread,
@@ -311,9 +348,8 @@ impl Broker {
     ) -> Result<Filled, StoreError> {
         let now = self.clock().now();
         if waiting.len() < LEASE_AHEAD && unread.is_some_and(|at| at <= now) {
-            unread = self
-                .lease(topic, subscription, waiting, LEASE_AHEAD)
-                .await?;
+            let asked = (LEASE_AHEAD, None);
+            unread = self.lease(topic, subscription, waiting, asked).await?;
         }
         let all = Filled::put_off(waiting, unread);
         let (due, mut ended) = self.admitted(topic, subscription, std::mem::take(waiting).into());
@@ -368,13 +404,16 @@ impl Broker {
         topic: &TopicEntry,
         subscription: &EventSubscription,
         waiting: &mut VecDeque<Due>,
-        limit: usize,
+        (limit, first): (usize, Option<DeliveryId>),
     ) -> Result<Option<Timestamp>, StoreError> {
         let id = subscription.id;
         let request = LeaseRequest {
             subscription: id,
             now: self.clock().now(),
-            limit: limit.saturating_sub(waiting.len()),
+            limit: limit
+                .saturating_sub(waiting.len())
+                .max(usize::from(first.is_some())),
+            first,
             bytes_max: LEASE_BYTES_MAX,
             held: self.agenda().held(id),
             bodies: true,
@@ -503,6 +542,7 @@ impl Broker {
             subscription: subscription.id,
             now,
             limit: EXHAUSTED_BATCH_MAX,
+            first: None,
             bytes_max: usize::MAX,
             held: self.agenda().held(subscription.id), // on the wire
             bodies: false,

@@ -174,7 +174,7 @@ impl Db {
         let (changes, waiting) = queue();
         let commits = watch::Sender::new(());
         let log = Arc::new(Log {
-            path: wal_of(path),
+            path: log_of(path),
             of: path.to_owned(),
             to_truncate: AtomicBool::new(false),
         });
@@ -237,8 +237,8 @@ impl Db {
             // The whole group fails if the file failed, or if SQLite rolled back the transaction, as it does
             // when the disk is full. Any other error has been undone.
             let failed = result.as_ref().err().and_then(E::store_error);
-            let concerns_all = |error: &&StoreError| error.is_fatal() || tx.is_autocommit();
-            let failure = failed.filter(concerns_all).cloned();
+            let failed = failed.cloned().map(StoreError::of_change);
+            let failure = failed.filter(|error| error.is_fatal() || tx.is_autocommit());
             let reply: Reply =
                 Box::new(move |commit| drop(sender.send(result_for_caller(result, commit))));
             Ran { reply, failure }
@@ -276,7 +276,7 @@ impl Db {
     {
         let change: Change = Box::new(move |tx| {
             let result = change(tx);
-            let failure = result.as_ref().err().cloned();
+            let failure = result.as_ref().err().cloned().map(StoreError::of_change);
             let reply: Reply = Box::new(move |commit| then(result_for_caller(result, commit)));
             Ran { reply, failure }
         });
@@ -329,6 +329,14 @@ impl Db {
                 checkpointed_at: log.written_back_at(),
             },
             Backend::Inline(_) => EngineStatus::default(),
+        }
+    }
+
+    /// How long a change waits for the writer that is sent now, and is no settlement; nothing for a store in memory.
+    pub(super) fn expected_wait(&self) -> Duration {
+        match &self.backend {
+            Backend::Threads { changes, .. } => changes.expected_wait(),
+            Backend::Inline(_) => Duration::ZERO,
         }
     }
 
@@ -450,7 +458,7 @@ fn commit_group(
     next: impl FnMut(Lane) -> Option<Change>,
 ) -> Ended {
     let mut replies = Vec::new();
-    let outcome = run_group(writer, first, next, &mut replies);
+    let outcome = run_group(writer, first, next, &mut replies).map_err(StoreError::of_change);
     Ended { replies, outcome }
 }
 
@@ -502,6 +510,7 @@ fn undone(cause: StoreError) -> StoreError {
         | StoreError::TooSlow
         | StoreError::Undone(_)
         | StoreError::MasterKey(_)
+        | StoreError::Damaged(_)
         | StoreError::Failed(_) => cause,
     }
 }
@@ -634,7 +643,8 @@ fn configure(connection: &Connection) -> Result<(), StoreError> {
     add_functions(connection)
 }
 
-fn wal_of(path: &Path) -> PathBuf {
+/// The write-ahead log of a database file.
+pub(in crate::store) fn log_of(path: &Path) -> PathBuf {
     let mut wal = path.as_os_str().to_owned();
     wal.push("-wal");
     wal.into()

@@ -35,21 +35,23 @@ impl Integrity {
 impl Upkeep {
     /// Checks one table after the other, on a connection of its own, until `within` has passed. Each table
     /// has its own snapshot, so that the write-ahead log can start over in between; neither the writer nor
-    /// other readers wait.
+    /// other readers wait. `progress` hears what was found after each table.
     pub async fn check_integrity(
         &self,
         clock: Clock,
         within: Duration,
+        progress: impl Fn(&Integrity) + Send + 'static,
     ) -> Result<Integrity, StoreError> {
         let ends_at = clock.now() + within;
         let Some(data_dir) = &self.data_dir else {
-            return self.db.read(move |tx| look(tx, &clock, ends_at)).await;
+            let look = move |tx: &_| look(tx, &clock, ends_at, &progress);
+            return self.db.read(look).await;
         };
         let path = data_dir.file(FILE);
         let (sender, received) = oneshot::channel();
         let check = move || {
             let found = db::open_watched(&path, clock.clone(), ends_at);
-            let found = found.and_then(|connection| look(&connection, &clock, ends_at));
+            let found = found.and_then(|connection| look(&connection, &clock, ends_at, &progress));
             drop(sender.send(found)); // nobody may wait for it any more
         };
         thread::Builder::new()
@@ -64,6 +66,7 @@ fn look(
     connection: &Connection,
     clock: &Clock,
     ends_at: Timestamp,
+    progress: &dyn Fn(&Integrity),
 ) -> Result<Integrity, StoreError> {
     let tables = "SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name";
     let mut tables = connection.prepare(tables)?;
@@ -78,8 +81,13 @@ fn look(
         match check(connection, table, &mut found.faults) {
             Ok(()) => found.checked += 1,
             Err(StoreError::TooSlow) => break,
+            Err(error) if error.is_unreadable() => {
+                found.checked += 1;
+                found.faults.push(format!("{table}: {error}"));
+            }
             Err(error) => return Err(error),
         }
+        progress(&found);
         if clock.now() > ends_at || found.faults.len() >= FAULTS_MAX {
             break;
         }
@@ -122,7 +130,7 @@ mod tests {
                  PRAGMA writable_schema = RESET;",
             )
             .expect("a damaged table");
-        let found = look(&connection, &clock, late(&clock)).expect("a look");
+        let found = look(&connection, &clock, late(&clock), &|_| {}).expect("a look");
         assert!(found.is_complete());
         assert_eq!(found.tables, 2);
         assert_eq!(found.faults, ["bad: NULL value in bad.a"]);
@@ -135,7 +143,7 @@ mod tests {
         connection
             .execute_batch("CREATE TABLE a (x); CREATE TABLE b (x);")
             .expect("tables");
-        let found = look(&connection, &clock, Timestamp::from_ms(999)).expect("a look");
+        let found = look(&connection, &clock, Timestamp::from_ms(999), &|_| {}).expect("a look");
         assert_eq!((found.checked, found.tables), (1, 2));
         assert!(!found.is_complete() && found.faults.is_empty());
     }

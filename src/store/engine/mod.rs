@@ -11,5 +11,6 @@ pub(super) mod integrity;
 pub(super) mod master_key;
 pub(super) mod migrate;
 pub(super) mod queue;
+pub(super) mod salvage;
 pub(super) mod upkeep;
 pub(super) mod write_times;

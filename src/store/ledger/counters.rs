@@ -424,3 +424,26 @@ fn look(tx: &Connection, id: DeliveryId) -> Result<Option<Looked>, StoreError> {
         Ok((row.get(0)?, row.get(1)?, row.get(2)?, version))
     })
 }
+/// Brings what is counted of queues in line with the deliveries there are, of which some were lost. What happened
+/// before is left as it was counted.
+pub(in crate::store) fn mend(tx: &Connection) -> Result<(), StoreError> {
+    tx.execute_batch(&format!(
+        "INSERT INTO subscription_total
+            SELECT subscription_id, 0, 0, count(*) FILTER (WHERE state = 'Delivered'),
+                count(*) FILTER (WHERE state IN ('DeadLettered', 'Resubmitted', 'Removed')),
+                count(*) FILTER (WHERE state = 'Dropped'), 0
+            FROM delivery WHERE subscription_id NOT IN (SELECT subscription_id FROM subscription_total)
+            GROUP BY subscription_id;
+         UPDATE subscription_total SET
+            pending = (SELECT count(*) FROM delivery
+                WHERE subscription_id = subscription_total.subscription_id AND state = 'Pending'),
+            dead_letters = (SELECT count(*) FROM delivery
+                WHERE subscription_id = subscription_total.subscription_id AND state = 'DeadLettered');
+         UPDATE subscription_total SET matched = pending + delivered + dead_lettered + dropped;
+         DELETE FROM dead_letter_total;
+         INSERT INTO dead_letter_total
+            SELECT subscription_id, dead_letter_reason, ended_at - ended_at % {DAY_MS}, count(*)
+            FROM delivery WHERE state = 'DeadLettered' GROUP BY 1, 2, 3;"
+    ))?;
+    Ok(())
+}

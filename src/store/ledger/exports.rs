@@ -235,7 +235,7 @@ pub(super) fn pending(
     let exported = tx.all(&select, [id], |row| match exported(row) {
         Ok(each) => Ok(Some(each)),
         // An unreadable event must not stop the others.
-        Err(StoreError::Unreadable(_)) => Ok(None),
+        Err(error) if error.is_unreadable() => Ok(None),
         Err(error) => Err(error),
     })?;
     let found = exported.len();

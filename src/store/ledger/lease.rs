@@ -20,6 +20,8 @@ pub struct LeaseRequest {
     pub subscription: SubscriptionId,
     pub now: Timestamp,
     pub limit: usize,
+    /// A delivery that goes before all others, if it is due.
+    pub first: Option<DeliveryId>,
     /// Bytes of events after which no more is added; the first delivery always is.
     pub bytes_max: usize,
     /// Deliveries that the caller has leased already.
@@ -31,7 +33,7 @@ pub struct LeaseRequest {
 /// The result of a [`LeaseRequest`].
 #[derive(Clone, Debug, Default)]
 pub struct Leased {
-    /// Oldest first.
+    /// Oldest first, but for [`LeaseRequest::first`].
     pub deliveries: Vec<Delivery>,
     /// Their events, in the same order; none if they are not needed.
     pub events: Vec<Arc<StoredEvent>>,
@@ -58,17 +60,20 @@ pub(super) fn lease(tx: &Connection, request: &LeaseRequest) -> Result<Leased, S
         "SELECT {DELIVERY_COLUMNS}, next_attempt_at FROM delivery \
          WHERE subscription_id = ?1 AND state = 'Pending' ORDER BY next_attempt_at, id LIMIT ?2"
     ))?;
-    // Held deliveries are due too and come first. One row more tells when the next one falls due.
-    let limit = request.limit + request.held.len() + 1;
-    let mut rows = find.query(params![request.subscription, limit])?;
+    // Held deliveries are due too and come first. One row more tells when the next one falls due, and one may be
+    // that which goes first.
+    let limit = request.limit + request.held.len() + 2;
+    let rows = find.query_map(params![request.subscription, limit], with_due)?;
+    let first = first_of(tx, request)?;
+    let led_by = first.as_ref().map(|(delivery, _)| delivery.id);
+    let rows = rows.filter(|row| !matches!(row, Ok((each, _)) if Some(each.id) == led_by));
     let mut leased = Leased::default();
     let mut bytes = 0;
-    while let Some(row) = rows.next()? {
-        let delivery = delivery(row)?;
+    for row in first.into_iter().map(Ok).chain(rows) {
+        let (delivery, due_at) = row?;
         if request.held.contains(&delivery.id) {
             continue;
         }
-        let due_at = row.get(5)?;
         let found = leased.deliveries.len() + leased.unreadable.len();
         if due_at > request.now || found == request.limit || bytes > request.bytes_max {
             leased.next_due = Some(due_at);
@@ -92,6 +97,26 @@ pub(super) fn lease(tx: &Connection, request: &LeaseRequest) -> Result<Leased, S
     Ok(leased)
 }
 
+fn first_of(
+    tx: &Connection,
+    request: &LeaseRequest,
+) -> Result<Option<(Delivery, Timestamp)>, StoreError> {
+    let Some(first) = request.first else {
+        return Ok(None);
+    };
+    let find = format!(
+        "SELECT {DELIVERY_COLUMNS}, next_attempt_at FROM delivery WHERE id = ?1 \
+         AND subscription_id = ?2 AND state = 'Pending' AND next_attempt_at <= ?3"
+    );
+    let of = params![first, request.subscription, request.now];
+    tx.first(&find, of, |row| Ok(with_due(row)?))
+}
+
+/// A delivery, and when it falls due, or did.
+fn with_due(row: &Row<'_>) -> rusqlite::Result<(Delivery, Timestamp)> {
+    Ok((delivery(row)?, row.get(5)?))
+}
+
 /// Reads a row that begins with [`DELIVERY_COLUMNS`].
 pub(super) fn delivery(row: &Row<'_>) -> rusqlite::Result<Delivery> {
     Ok(Delivery {
@@ -112,7 +137,7 @@ pub(super) fn load_event(
     match tx.first(&select, [key], row::event) {
         Ok(Some(event)) => Ok(Ok(event)),
         Ok(None) => Ok(Err(format!("event {key} is missing"))),
-        Err(StoreError::Unreadable(reason)) => Ok(Err(reason)),
+        Err(error) if error.is_unreadable() => Ok(Err(error.to_string())),
         Err(error) => Err(error),
     }
 }

@@ -3,7 +3,9 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 
-use everpost::model::limits::{IN_FLIGHT_MAX, IN_FLIGHT_PER_SUBSCRIPTION};
+use everpost::model::limits::{
+    IN_FLIGHT_MAX, IN_FLIGHT_PER_SUBSCRIPTION, UNSTORED_MAX, UNSTORED_PER_SLOT,
+};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::time::timeout;
@@ -13,10 +15,11 @@ use super::appliance::Appliance;
 use super::load::{SUBSCRIPTIONS, TOPIC};
 use super::receiver::{Addressed, Delivered};
 
-/// Deliveries that can be on the wire at a kill, each of which may come once more. (Fewer than the limit
+/// Deliveries that can be on the wire, or answered and not stored, at a kill, each of which may come once more. (Fewer than the limit
 /// over all subscriptions.)
-const ON_THE_WIRE_MAX: usize = SUBSCRIPTIONS.len() * IN_FLIGHT_PER_SUBSCRIPTION;
-const _: () = assert!(ON_THE_WIRE_MAX <= IN_FLIGHT_MAX);
+const ON_THE_WIRE_MAX: usize =
+    SUBSCRIPTIONS.len() * IN_FLIGHT_PER_SUBSCRIPTION * (1 + UNSTORED_PER_SLOT);
+const _: () = assert!(ON_THE_WIRE_MAX <= IN_FLIGHT_MAX + UNSTORED_MAX);
 
 /// Every publish request and its fate. Clones share one book.
 #[derive(Clone, Default)]

@@ -16,6 +16,8 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
+use everpost::model::limits::UNSTORED_PER_SLOT;
+
 use super::appliance::{Appliance, client};
 use super::eventually;
 
@@ -24,8 +26,8 @@ const DEAD_LETTERS: usize = 1_500;
 
 const EVENTS_PER_REQUEST: usize = 500;
 
-/// Requests to one subscription on the wire: the default.
-const ON_THE_WIRE_MAX: usize = 32;
+/// Requests of one subscription that are on the wire, or answered and not stored: the default.
+const ON_THE_WIRE_MAX: usize = 32 * (1 + UNSTORED_PER_SLOT);
 
 const KILLS: usize = 2;
 

@@ -442,9 +442,6 @@ fn may_wait(ledger: &Ledger, sub: &Sub, broker: &Broker) -> bool {
     let held = health
         .probation
         .is_some_and(|probation| probation.until + GRAIN > now || sub.on_wire > 0);
-    let most = spec
-        .in_flight
-        .map_or(ledger.limits.per_subscription, |most| most as usize);
     let paced = spec.rate.is_some_and(|rate| {
         let pause = seconds(100) / rate + GRAIN;
         sub.paced_since
@@ -455,5 +452,7 @@ fn may_wait(ledger: &Ledger, sub: &Sub, broker: &Broker) -> bool {
         .next_due()
         .is_some_and(|at| at <= now && now < at + GRAIN);
     let is_sent = spec.delivers() && !spec.kind.is_pulled();
-    sub.deleted.is_some() || !is_sent || held || sub.on_wire >= most || paced || looks_now
+    // Slots are shared: whoever has one may have to wait until a request of its own ends.
+    let shares = sub.on_wire > 0;
+    sub.deleted.is_some() || !is_sent || held || shares || paced || looks_now
 }

@@ -22,7 +22,6 @@ use crate::admin::paths::{dead_letter_page, event_page, subscription_page, topic
 use crate::admin::site::delivery_id;
 use crate::model::delivery::DeliveryState;
 use crate::model::registry::Registry;
-use crate::store::StoreError;
 use crate::store::views::{DeliveryDetail, DeliveryRow};
 
 #[derive(Template)]
@@ -73,7 +72,7 @@ pub(crate) async fn show(
     let event = match site.views.event(row.event).await {
         Ok(event) => event.map(|event| event.stored),
         // That may be why it was given up, which the page is there to tell.
-        Err(StoreError::Unreadable(_)) => {
+        Err(error) if error.is_unreadable() => {
             obstacle = DAMAGED.to_owned();
             None
         }

@@ -1,0 +1,118 @@
+//! `everpost salvage`: what a damaged database still holds, in a new data directory.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use clap::Args;
+
+use crate::app::cli::output::{note, plural, print};
+use crate::app::cli::progress::Progress;
+use crate::app::cli::server::{InstallationArgs, existing_data_dir};
+use crate::app::config::CONFIG_FILE;
+use crate::app::management_token;
+use crate::store::{DataDir, MASTER_KEY_FILE, Salvaged, SalvagedTable, Store};
+
+/// What else belongs to a data directory; the rest is made anew.
+const KEPT_FILES: [&str; 3] = [MASTER_KEY_FILE, management_token::FILE, CONFIG_FILE];
+
+#[derive(Args, Debug)]
+pub(super) struct SalvageArgs {
+    /// New data directory; it must be empty, or not exist yet
+    #[arg(value_name = "NEW_DIR")]
+    new_dir: PathBuf,
+    #[command(flatten)]
+    installation: InstallationArgs,
+}
+
+impl SalvageArgs {
+    pub(super) fn run(self) -> anyhow::Result<()> {
+        let config = self.installation.config()?;
+        let old = DataDir::open(existing_data_dir(&config)?)?;
+        if fs::read_dir(&self.new_dir).is_ok_and(|mut files| files.next().is_some()) {
+            bail!(
+                "{} is not empty: name a new directory for what is salvaged",
+                self.new_dir.display()
+            );
+        }
+        let new = DataDir::open(&self.new_dir)?;
+        for name in KEPT_FILES {
+            keep(&old.file(name), &new.file(name))?;
+        }
+        let mut progress = Progress::new(None);
+        let salvaged = Store::salvage(&old, &new, &mut |table, rows| {
+            progress.set(rows, &format!(" rows of {table}"));
+        })?;
+        drop(progress);
+        for table in salvaged.tables.iter().filter(|table| !table.is_whole()) {
+            note(&lost(table));
+        }
+        Ok(print(&summary(&salvaged, new.path()))?)
+    }
+}
+
+fn keep(from: &Path, to: &Path) -> anyhow::Result<()> {
+    if from.is_file() {
+        fs::copy(from, to).with_context(|| from.display().to_string())?;
+    }
+    Ok(())
+}
+
+/// What of a table is not in the copy.
+fn lost(table: &SalvagedTable) -> String {
+    let mut losses: Vec<_> = table.unreadable.iter().copied().map(range).collect();
+    losses.extend(table.cut_short.iter().map(|why| format!("the rest: {why}")));
+    if table.refused > 0 {
+        let rows = plural(table.refused, "row", "rows");
+        losses.push(format!("{rows} that belonged to lost ones"));
+    }
+    format!("lost of {}: {}", table.name, losses.join(", "))
+}
+
+/// Numbers of rows on a damaged page.
+fn range((first, last): (i64, i64)) -> String {
+    match (first, last) {
+        (i64::MIN, i64::MAX) => "everything".to_owned(),
+        (i64::MIN, last) => format!("up to number {last}"),
+        (first, i64::MAX) => format!("from number {first} on"),
+        (first, last) => format!("numbers {first} to {last}"),
+    }
+}
+
+fn summary(salvaged: &Salvaged, new: &Path) -> String {
+    let rows: u64 = salvaged.tables.iter().map(|table| table.copied).sum();
+    let rows = plural(rows, "row", "rows");
+    let damaged = salvaged.tables.iter().filter(|table| !table.is_whole());
+    let result = match damaged.count() {
+        0 => "nothing is lost".to_owned(),
+        1 => "one table has lost rows".to_owned(),
+        more => format!("{more} tables have lost rows"),
+    };
+    let new = new.display();
+    format!("{rows} copied to {new}; {result}\nstart with: everpost serve --data-dir {new}\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn losses_are_named() {
+        let table = SalvagedTable {
+            name: "event".to_owned(),
+            copied: 5,
+            refused: 1,
+            unreadable: vec![(i64::MIN, 4), (7, 9), (12, i64::MAX)],
+            cut_short: None,
+        };
+        assert_eq!(
+            lost(&table),
+            "lost of event: up to number 4, numbers 7 to 9, from number 12 on, 1 row that belonged to lost ones"
+        );
+        let salvaged = Salvaged {
+            tables: vec![table],
+        };
+        let said = summary(&salvaged, Path::new("/new"));
+        assert!(said.starts_with("5 rows copied to /new; one table has lost rows\n"));
+    }
+}

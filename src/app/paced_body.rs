@@ -1,0 +1,126 @@
+//! The body of a request, which has to keep coming.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use axum::BoxError;
+use bytes::Bytes;
+use hyper::body::{Body, Frame, SizeHint};
+use tokio::time::{Instant, Sleep, sleep};
+
+/// How long a body may take whatever comes of it.
+const GRACE: Duration = Duration::from_secs(15);
+
+/// Bytes a second that a body has to bring on average after that. It bounds how long one may take as a whole: two
+/// minutes for the greatest publish request.
+const RATE_MIN: u32 = 8 * 1_024;
+
+/// Ends with an error when its client is too slow: it takes up memory and a place meanwhile.
+pub(super) struct PacedBody<B> {
+    inner: B,
+    bytes: u32,
+    /// When it is too slow, since the client was first waited for.
+    late: Option<Late>,
+}
+
+struct Late {
+    grace_ends: Instant,
+    sleep: Pin<Box<Sleep>>,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("it came too slowly")]
+struct TooSlow;
+
+impl<B> PacedBody<B> {
+    pub(super) fn new(inner: B) -> Self {
+        Self {
+            inner,
+            bytes: 0,
+            late: None,
+        }
+    }
+}
+
+impl Late {
+    fn new() -> Self {
+        let sleep = Box::pin(sleep(GRACE));
+        Self {
+            grace_ends: sleep.deadline(),
+            sleep,
+        }
+    }
+
+    /// Ready when a body that has brought so many bytes is too slow.
+    fn poll(&mut self, bytes: u32, context: &mut Context<'_>) -> Poll<()> {
+        let until = self.grace_ends + Duration::from_secs(1) * bytes / RATE_MIN;
+        if until > self.sleep.deadline() {
+            self.sleep.as_mut().reset(until);
+        }
+        self.sleep.as_mut().poll(context)
+    }
+}
+
+impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin> Body for PacedBody<B> {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        let this = self.get_mut();
+        if let Poll::Ready(frame) = Pin::new(&mut this.inner).poll_frame(context) {
+            let data = frame
+                .as_ref()
+                .and_then(|frame| frame.as_ref().ok()?.data_ref());
+            let bytes = data.map_or(0, |data| u32::try_from(data.len()).unwrap_or(u32::MAX));
+            this.bytes = this.bytes.saturating_add(bytes);
+            return Poll::Ready(frame.map(|frame| frame.map_err(Into::into)));
+        }
+        let late = this.late.get_or_insert_with(Late::new);
+        ready!(late.poll(this.bytes, context));
+        Poll::Ready(Some(Err(TooSlow.into())))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.inner.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::stream;
+    use http_body_util::{BodyExt, StreamBody};
+
+    use super::*;
+
+    /// The bytes that arrive of a body of so many pieces, one a second.
+    async fn arrives(pieces: usize, bytes: usize) -> Result<usize, BoxError> {
+        let pieces = stream::unfold(0, move |sent| async move {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            let piece = Frame::data(Bytes::from(vec![0; bytes]));
+            (sent < pieces).then_some((Ok::<_, BoxError>(piece), sent + 1))
+        });
+        let body = PacedBody::new(StreamBody::new(Box::pin(pieces)));
+        Ok(body.collect().await?.to_bytes().len())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_may_be_slow_and_must_not_trickle() {
+        assert_eq!(arrives(10, 1).await.expect("a short one"), 10);
+        let steady = RATE_MIN as usize;
+        assert_eq!(
+            arrives(120, steady).await.expect("it keeps coming"),
+            120 * steady
+        );
+        let trickle = arrives(60, 100).await.expect_err("too slow");
+        assert_eq!(trickle.to_string(), "it came too slowly");
+    }
+}
