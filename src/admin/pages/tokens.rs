@@ -4,7 +4,6 @@ use crate::admin::action::{Action, Done, Names, Question, Subject, name_of};
 use crate::admin::forms::field::{Field, Section};
 use crate::admin::forms::form_page::FormPage;
 use crate::admin::page::*;
-use crate::admin::widgets::Due;
 use crate::broker::people::{NAME_CHARACTERS_MAX, NewTokenRequest, PeopleError, TOKEN_DAYS_MAX};
 use crate::store::accounts::{AccountError, ApiToken, TokenId};
 
@@ -42,9 +41,8 @@ impl TokensPage {
         badge.bare()
     }
 
-    fn expires(&self, token: &ApiToken) -> Option<Due> {
-        let ahead = token.expires_at.filter(|end| *end > self.now);
-        ahead.map(|end| Due::new(end, self.now))
+    fn expires(&self, token: &ApiToken) -> Option<Timestamp> {
+        token.expires_at.filter(|end| *end > self.now)
     }
 
     fn used(&self, token: &ApiToken) -> String {
