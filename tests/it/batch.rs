@@ -128,3 +128,22 @@ async fn the_preferred_size_is_that_of_the_body() {
         "{sizes:?}"
     );
 }
+
+#[tokio::test]
+async fn a_large_batch_is_settled_in_several_changes() {
+    let operations = async |grid: Grid| {
+        let grid = grid.topic("orders").await;
+        let batches = batches_of(8, &json!([]));
+        let grid = grid.push_with("orders", "billing", "200", batches).await;
+        for number in 0..8 {
+            grid.publish("orders", event(&number.to_string())).await;
+        }
+        let before = grid.operations();
+        grid.broker.run_due().await;
+        assert_eq!(grid.heard("billing").len(), 1);
+        grid.operations() - before
+    };
+    let one = operations(Grid::new().await).await;
+    let several = operations(Grid::in_bites_of(8).await).await;
+    assert_eq!(several - one, 3, "two settlements in each of four changes");
+}

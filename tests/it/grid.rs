@@ -10,6 +10,7 @@ use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -35,7 +36,7 @@ use everpost::model::subscription::SubscriptionId;
 use everpost::outbound::transport::{HttpTransport, Responder, TransportRequest};
 use everpost::outbound::{Outbound, OutboundOptions};
 use everpost::store::views::TotalsQuery;
-use everpost::store::{DataDir, InlineDatabase, Store, StoreOptions};
+use everpost::store::{DataDir, InlineDatabase, Pauses, Store, StoreOptions};
 
 use world::{Reply, World, plain};
 
@@ -58,6 +59,7 @@ pub(crate) struct Grid {
     pending_expected: bool,
     /// What the store is in, unless it is on a real disk.
     memory: Option<InlineDatabase>,
+    operations: Arc<AtomicUsize>,
 }
 
 /// What an appliance can be told that matters to a test.
@@ -144,11 +146,23 @@ impl Grid {
             subscription: "sub".to_owned(),
             resource_group: "group".to_owned(),
         };
-        let memory = InlineDatabase::new().expect("a database in memory");
+        let operations = Arc::new(AtomicUsize::new(0));
+        let counter = Arc::clone(&operations);
+        let pauses: Pauses = Arc::new(move || {
+            counter.fetch_add(1, Ordering::Relaxed);
+            0
+        });
+        let memory = InlineDatabase::with_pauses(pauses).expect("a database in memory");
         let store = Store::open_on(memory.clone(), scope);
         let mut grid = Self::over(store, Clock::simulated(start), Arc::default(), settings).await;
         grid.memory = Some(memory);
+        grid.operations = operations;
         grid
+    }
+
+    /// How many changes and reads a store in memory has seen.
+    pub(crate) fn operations(&self) -> usize {
+        self.operations.load(Ordering::Relaxed) / 2 // seen at the beginning and at the end of each
     }
 
     /// One of which a change creates or ends so many deliveries. The test does the rest with `finish`.
@@ -267,6 +281,7 @@ impl Grid {
             settings,
             pending_expected: false,
             memory: None,
+            operations: Arc::default(),
         }
     }
 
@@ -280,10 +295,12 @@ impl Grid {
         );
         let (started_at, settings, memory) =
             (self.started_at, self.settings.clone(), self.memory.take());
+        let operations = Arc::clone(&self.operations);
         drop(self);
         let mut grid = Self::over(store, clock, world, settings).await;
         grid.started_at = started_at;
         grid.memory = memory;
+        grid.operations = operations;
         grid
     }
 

@@ -12,7 +12,11 @@ const HOUR: Duration = Duration::from_secs(3_600);
 impl Grid {
     /// `orders` with `billing`, which has refused so many events, and `audit`, which takes everything.
     async fn with_dead_letters(count: usize) -> Self {
-        let grid = Grid::new().await.topic("orders").await;
+        Grid::new().await.and_dead_letters(count).await
+    }
+
+    async fn and_dead_letters(self, count: usize) -> Self {
+        let grid = self.topic("orders").await;
         let grid = grid.push("orders", "billing", "400").await;
         let grid = grid.push("orders", "audit", "200").await;
         for number in 0..count {
@@ -486,4 +490,41 @@ async fn a_replay_job_waits_for_a_receiver_that_is_behind() {
         (&json!(2_400), &Value::Null)
     );
     assert_eq!(grid.heard("billing").len(), 4_800);
+}
+
+#[tokio::test]
+async fn what_makes_too_many_deliveries_for_one_change_is_stored_in_several() {
+    let resubmit = async |grid: Grid| {
+        let grid = grid.and_dead_letters(3).await;
+        let body = json!({"deliveryIds": grid.dead_letters().await, "target": {"kind": "Topic"}});
+        let before = grid.operations();
+        let done = grid.ask("deadLetters/resubmit", body).await.json();
+        let took = grid.operations() - before;
+        for row in done["value"].as_array().expect("rows") {
+            assert_eq!(row["matched"], 2, "{done}");
+        }
+        grid.run_for(HOUR).await;
+        assert_eq!(grid.heard("audit").len(), 3 + 3);
+        took
+    };
+    let one = resubmit(Grid::new().await).await;
+    let several = resubmit(Grid::in_bites_of(4).await).await;
+    assert_eq!(several - one, 1, "two and one");
+}
+
+#[tokio::test]
+async fn a_replay_job_takes_no_more_than_one_change_stores() {
+    let grid = Grid::in_bites_of(4).await.and_dead_letters(5).await;
+    let id = grid.start(json!({"target": {"kind": "Topic"}})).await;
+    let until_the_first = grid.broker.replay_round().await;
+    let job = grid.see(&format!("replays/{id}")).await;
+    assert_eq!(job["resubmitted"], 2, "{job}");
+    assert!(until_the_first.is_some(), "there is more");
+    grid.replay().await;
+    let job = grid.see(&format!("replays/{id}")).await;
+    assert_eq!(
+        (&job["resubmitted"], &job["state"]),
+        (&json!(5), &json!("Completed"))
+    );
+    assert_eq!(grid.heard("audit").len(), 5 + 5);
 }

@@ -3,7 +3,7 @@
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -31,6 +31,9 @@ const STORE_PAUSE: Duration = Duration::from_secs(1);
 
 /// The longest such pause.
 const STORE_PAUSE_MAX: Duration = Duration::from_secs(60);
+
+/// Rows that a settlement writes at most: the delivery, its attempt, and what a dead letter is searched by and says.
+const ROWS_PER_SETTLEMENT: usize = 4;
 
 /// When the deliveries of a request that hit a bug are tried again.
 const DEFECT_PAUSE: Duration = Duration::from_secs(10);
@@ -68,6 +71,9 @@ impl Drop for Slot<'_> {
     }
 }
 
+/// A response that may still come to the request of a batch, and the beginning of its attempt.
+type Late = (Batch, LateResponseWait, Timestamp);
+
 /// Deliveries that are answered, or end without an attempt, until that is stored. They stay leased, so that they
 /// are not sent twice. Dropping it releases them.
 struct Unstored {
@@ -76,8 +82,8 @@ struct Unstored {
     subscription: Arc<EventSubscription>,
     records: Arc<[SettlementRecord]>,
     settled_at: Timestamp,
-    /// The response that may still come, and the beginning of the attempt.
-    late: Option<(Batch, LateResponseWait, Timestamp)>,
+    /// The response that may still come. Whoever is the last of a request to be stored waits for it.
+    late: Option<Arc<Mutex<Late>>>,
     /// When they fall due again, if they do; `Err` until they are stored.
     next_due: Result<Option<Timestamp>, ()>,
     /// Keeps a stop waiting.
@@ -104,7 +110,8 @@ impl Unstored {
         let settled = settled.filter(|(_, settled)| **settled == Settled::Done);
         let settlements: Vec<_> = settled.filter_map(|(each, _)| each.settlement).collect();
         self.broker.on_settled(topic, subscription, &settlements);
-        if let Some((batch, late, started_at)) = self.late.take() {
+        let late = self.late.take().and_then(Arc::into_inner);
+        if let Some((batch, late, started_at)) = late.map(|late| late.into_inner().unwrap()) {
             let broker = self.broker.clone();
             drop(self); // its deliveries are not on the wire any more
             broker.listen(batch, late, started_at);
@@ -199,18 +206,44 @@ impl Broker {
         if let Some(at) = look_again_at {
             self.note_due(&[id], at);
         }
-        let answered = Unstored {
-            broker: self.clone(),
-            topic,
-            subscription,
-            records: records.into(),
-            settled_at: ended_at,
-            late,
-            next_due: Err(()),
-            _stored: unstored.token(),
-        };
-        answered.store().await;
+        let of = (&topic, &subscription);
+        self.store_all(of, records, (ended_at, late), unstored)
+            .await;
         next
+    }
+
+    /// Sends settlements to the store, in changes of bounded size. Each is repeated alone if it fails.
+    async fn store_all(
+        &self,
+        (topic, subscription): (&Arc<TopicEntry>, &Arc<EventSubscription>),
+        mut records: Vec<SettlementRecord>,
+        (settled_at, late): (Timestamp, Option<Late>),
+        unstored: &TaskTracker,
+    ) {
+        let mut late = late.map(|late| Arc::new(Mutex::new(late)));
+        while !records.is_empty() {
+            let rest = records.split_off(records.len().min(self.settled_at_once()));
+            let late = match rest.is_empty() {
+                true => late.take(),
+                false => late.clone(),
+            };
+            let some = Unstored {
+                broker: self.clone(),
+                topic: Arc::clone(topic),
+                subscription: Arc::clone(subscription),
+                records: std::mem::replace(&mut records, rest).into(),
+                settled_at,
+                late,
+                next_due: Err(()),
+                _stored: unstored.token(),
+            };
+            some.store().await;
+        }
+    }
+
+    /// How many settlements one change stores. Two of these fit into a group, so that it has room for others.
+    pub(super) fn settled_at_once(&self) -> usize {
+        (self.options().change_deliveries_max / ROWS_PER_SETTLEMENT).max(1)
     }
 
     /// Ends deliveries of a turn without an attempt.
@@ -225,17 +258,9 @@ impl Broker {
             return; // as nearly always
         }
         self.agenda().answered(subscription.id, records.len());
-        let ended = Unstored {
-            broker: self.clone(),
-            topic: Arc::clone(topic),
-            subscription: Arc::clone(subscription),
-            records: records.into(),
-            settled_at: self.clock().now(),
-            late: None,
-            next_due: Err(()),
-            _stored: unstored.token(),
-        };
-        ended.store().await;
+        let now = self.clock().now();
+        self.store_all((topic, subscription), records, (now, None), unstored)
+            .await;
     }
 
     /// The result of a request that could not be made because of a bug: a failed attempt like any other, so
@@ -378,10 +403,10 @@ impl Broker {
             after: now.since(started_at),
         };
         let (topic, subscription) = (&batch.topic, &batch.subscription);
-        let settle = || {
+        let settle = |some: &[Delivery]| {
             // Some may be attempted again before this is stored.
             let on_the_wire = self.agenda().sent(id);
-            let records = batch.deliveries.iter().map(|delivery| {
+            let records = some.iter().map(|delivery| {
                 let completes = is_success && !on_the_wire.contains(&delivery.id);
                 SettlementRecord {
                     delivery: delivery.id,
@@ -393,8 +418,10 @@ impl Broker {
             });
             self.settle(topic, subscription, records.collect(), now)
         };
-        if let Some(completed) = until_stored(batch.deliveries.len(), settle).await {
-            self.agenda().recall(id, &completed);
+        for some in batch.deliveries.chunks(self.settled_at_once()) {
+            if let Some(completed) = until_stored(some.len(), || settle(some)).await {
+                self.agenda().recall(id, &completed);
+            }
         }
         if let Some(at) = look_again_at {
             self.note_due(&[id], at);

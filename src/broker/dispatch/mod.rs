@@ -448,8 +448,8 @@ impl Broker {
         Ok(())
     }
 
-    /// Stores settlements, and does what follows from them. Returns the deliveries that were settled: some
-    /// may have ended meanwhile, or been attempted again.
+    /// Stores settlements, in changes of bounded size, and does what follows from them. Returns the deliveries that
+    /// were settled: some may have ended meanwhile, or been attempted again. An error may leave a part stored.
     async fn settle(
         &self,
         topic: &TopicEntry,
@@ -457,22 +457,18 @@ impl Broker {
         records: Vec<SettlementRecord>,
         now: Timestamp,
     ) -> Result<Vec<DeliveryId>, StoreError> {
-        if records.is_empty() {
-            return Ok(Vec::new());
+        let mut ended = Vec::new();
+        for some in records.chunks(self.settled_at_once()) {
+            let settled = self.store().ledger.settle(some, now).await?.into_iter();
+            let settled = some.iter().zip(settled);
+            let settled = settled.filter(|(_, settled)| *settled == Settled::Done);
+            let settled =
+                settled.filter_map(|(record, _)| Some((record.delivery, record.settlement?)));
+            let (ids, settlements): (Vec<_>, Vec<_>) = settled.unzip();
+            self.on_settled(topic, subscription, &settlements);
+            ended.extend(ids);
         }
-        let settlements: Vec<_> = records
-            .iter()
-            .map(|record| (record.delivery, record.settlement))
-            .collect();
-        let settled = self.store().ledger.settle(records, now).await?;
-        let settled = settlements
-            .into_iter()
-            .zip(settled)
-            .filter(|(_, settled)| *settled == Settled::Done)
-            .filter_map(|((id, settlement), _)| Some((id, settlement?)));
-        let (settled, settlements): (_, Vec<_>) = settled.unzip();
-        self.on_settled(topic, subscription, &settlements);
-        Ok(settled)
+        Ok(ended)
     }
 
     /// The deliveries that may be attempted, and the ends of those that have used up their retry policy.

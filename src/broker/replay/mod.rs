@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use crate::base::Timestamp;
 use crate::broker::Broker;
-use crate::broker::replay::resubmit::{Decided, resubmitted};
+use crate::broker::replay::resubmit::{Decided, deliveries_of, resubmitted};
 use crate::model::audit::{AuditAction, Caller, Target, TargetKind};
 use crate::model::delivery::DeliveryId;
 use crate::model::limits::{
@@ -304,11 +304,20 @@ impl Broker {
         running: &mut Running,
         found: Candidates,
     ) -> Result<(), StoreError> {
-        let taken = found.candidates.len();
         let target = &job.request.target;
-        let decided = self.decide_all(found.candidates, target, None).await;
+        let mut decided = self.decide_all(found.candidates, target, None).await;
+        let (mut to, mut is_end) = (found.cursor, found.is_end);
+        let deliveries = |each: &Decided| each.as_ref().map_or(0, deliveries_of);
+        let fits = self.resubmitted_at_once(decided.iter().map(deliveries));
+        if fits < decided.len() {
+            // In the order of the candidates, so the rest is found again. (To a URL everything fits.)
+            decided.truncate(fits);
+            to = decided.last().map_or(to, id_of);
+            is_end = false;
+        }
+        let taken = decided.len();
         let now = self.clock().now();
-        let request = to_request(job, decided, found.cursor, found.is_end, now);
+        let request = to_request(job, decided, to, is_end, now);
         let Some(done) = self.store().ledger.resubmit(request).await? else {
             return Ok(()); // paused or cancelled meanwhile
         };
@@ -319,11 +328,18 @@ impl Broker {
             self.meters().replayed(&job.progress, &after.progress);
         }
         running.targets = self.follow_up(&resubmitted(done.outcomes), now);
-        if found.is_end {
+        if is_end {
             self.publish_notices().await;
             tracing::info!(replay_job = job.id.0, "a replay job is complete");
         }
         Ok(())
+    }
+}
+
+fn id_of(decided: &Decided) -> DeliveryId {
+    match decided {
+        Ok(resubmission) => resubmission.of.delivery,
+        Err((of, _)) => of.delivery,
     }
 }
 

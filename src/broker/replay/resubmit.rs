@@ -181,7 +181,7 @@ impl Broker {
         by.did(action, target)
     }
 
-    /// Stores the decisions.
+    /// Stores the decisions, in changes of bounded size. Each has an audit entry of its own, with its number.
     async fn carry_out(
         &self,
         decided: Vec<Decided>,
@@ -204,29 +204,51 @@ impl Broker {
             }
         }
         let now = self.clock().now();
-        let ids: Vec<_> = resubmissions.iter().map(|each| each.of.delivery).collect();
-        let request = store::ResubmitRequest {
-            resubmissions,
-            step: None,
-            audit: Some(audit),
-            now,
-        };
-        let done = self.store().ledger.resubmit(request).await?;
-        let outcomes = done.map(|done| done.outcomes).unwrap_or_default();
-        for (id, outcome) in ids.into_iter().zip(outcomes) {
-            let result = match outcome {
-                ResubmitOutcome::Resubmitted(done) => {
-                    self.follow_up(std::slice::from_ref(&done), now);
-                    Ok(done)
-                }
-                ResubmitOutcome::Rejected(error) => Err(ResubmitError::EndpointFailed(id, error)),
-                ResubmitOutcome::Stale => {
-                    Err(ResubmitError::Rejected(id, NotResubmitted::NotDeadLettered))
-                }
+        while !resubmissions.is_empty() {
+            let deliveries = resubmissions.iter().map(deliveries_of);
+            let rest = resubmissions.split_off(self.resubmitted_at_once(deliveries));
+            let ids: Vec<_> = resubmissions.iter().map(|each| each.of.delivery).collect();
+            let request = store::ResubmitRequest {
+                resubmissions: std::mem::replace(&mut resubmissions, rest),
+                step: None,
+                audit: Some(audit.clone()),
+                now,
             };
-            results.push((id, result));
+            let done = self.store().ledger.resubmit(request).await?;
+            let outcomes = done.map(|done| done.outcomes).unwrap_or_default();
+            for (id, outcome) in ids.into_iter().zip(outcomes) {
+                results.push((id, self.on_outcome(id, outcome, now)));
+            }
         }
         Ok(results)
+    }
+
+    fn on_outcome(
+        &self,
+        id: DeliveryId,
+        outcome: ResubmitOutcome,
+        now: Timestamp,
+    ) -> Result<Resubmitted, ResubmitError> {
+        match outcome {
+            ResubmitOutcome::Resubmitted(done) => {
+                self.follow_up(std::slice::from_ref(&done), now);
+                Ok(done)
+            }
+            ResubmitOutcome::Rejected(error) => Err(ResubmitError::EndpointFailed(id, error)),
+            ResubmitOutcome::Stale => {
+                Err(ResubmitError::Rejected(id, NotResubmitted::NotDeadLettered))
+            }
+        }
+    }
+
+    /// How many resubmissions one change stores, of those that make so many deliveries: at least one.
+    pub(super) fn resubmitted_at_once(&self, deliveries: impl Iterator<Item = usize>) -> usize {
+        let most = self.options().change_deliveries_max;
+        let sums = deliveries.scan(0, |sum, each| {
+            *sum += each;
+            Some(*sum)
+        });
+        sums.take_while(|sum| *sum <= most).count().max(1)
     }
 
     /// Wakes the dispatcher and receivers, and counts. Returns the subscriptions that have something due now.
@@ -398,6 +420,15 @@ impl Broker {
             false => ResubmitTarget::Rejected { attempt, error },
         };
         Resubmission { of: request.of, to }
+    }
+}
+
+/// How many deliveries a resubmission makes.
+pub(super) fn deliveries_of(resubmission: &Resubmission) -> usize {
+    match &resubmission.to {
+        ResubmitTarget::Topic { targets, .. } => targets.len(),
+        ResubmitTarget::Subscription { .. } => 1,
+        ResubmitTarget::Url { .. } | ResubmitTarget::Rejected { .. } => 0,
     }
 }
 
