@@ -35,9 +35,13 @@ pub(super) fn long_path(short: &str) -> Option<String> {
     })
 }
 
-/// Rewrites the path of `uri` if it is in Resource Manager's form.
+/// Rewrites the path of `uri` if it is in Resource Manager's form, or begins with more than one slash, as those of
+/// Azure's client for JavaScript do.
 pub fn rewrite(uri: &Uri) -> Option<Uri> {
-    let short = short_path(uri.path())?;
+    let path = uri.path();
+    let single = path.strip_prefix('/')?.trim_start_matches('/');
+    let has_more = single.len() + 1 < path.len();
+    let short = short_path(single).or_else(|| has_more.then(|| format!("/{single}")))?;
     let path_and_query = match uri.query() {
         Some(query) => format!("{short}?{query}"),
         None => short,
@@ -48,7 +52,7 @@ pub fn rewrite(uri: &Uri) -> Option<Uri> {
 }
 
 fn short_path(path: &str) -> Option<String> {
-    let (first, rest) = path.strip_prefix('/')?.split_once('/')?;
+    let (first, rest) = path.split_once('/')?;
     if !first.eq_ignore_ascii_case("subscriptions") {
         return None;
     }
@@ -121,6 +125,15 @@ mod tests {
             check(&long, Some(short));
         }
         assert_eq!(long_path("/everpost/events"), None);
+    }
+
+    #[test]
+    fn more_than_one_slash_in_front_is_one() {
+        check("//topics/orders?a=//", Some("/topics/orders?a=//"));
+        check("/topics//orders", None);
+        check("/", None);
+        let long = "//subscriptions/s/providers/Microsoft.EventGrid/topics";
+        check(long, Some("/topics"));
     }
 
     #[test]

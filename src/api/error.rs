@@ -205,6 +205,12 @@ pub(super) async fn no_such_path(method: Method, uri: Uri) -> ApiError {
 
 /// The path is right, the method is not.
 pub(super) async fn no_such_method(method: Method, uri: Uri) -> ApiError {
+    let topic = uri.path().strip_prefix("/topics/");
+    if let Some(topic) = topic.filter(|topic| method == Method::POST && !topic.contains('/')) {
+        return ApiError::not_found(format!(
+            "Nothing is published here: events of topic {topic:?} go to POST /topics/{topic}/api/events."
+        ));
+    }
     ApiError::new(
         StatusCode::METHOD_NOT_ALLOWED,
         "MethodNotAllowed",

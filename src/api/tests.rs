@@ -4,6 +4,7 @@ pub(crate) mod audit;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use axum::Router;
@@ -14,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::api::{ApiOptions, ApiParts, Doors, Intake, ManagementToken, routes};
 use crate::base::{Clock, Entropy, TimeScale, Timestamp};
-use crate::broker::diagnostics::{Diagnostics, RuntimeInfo};
+use crate::broker::diagnostics::{Diagnostics, RuntimeInfo, Tasks};
 use crate::broker::people::People;
 use crate::broker::{Broker, BrokerOptions};
 use crate::model::access::Secret;
@@ -50,6 +51,7 @@ impl Responder for Nobody {
 struct Door {
     clock: Clock,
     broker: Broker,
+    tasks: Tasks,
     database: InlineDatabase,
     store: Store,
     doors: Doors,
@@ -90,18 +92,26 @@ impl Door {
         let broker = broker.expect("a broker");
         let people = People::open(store.accounts.clone(), clock.clone(), entropy);
         let people = people.await.expect("people");
+        let tasks = Tasks::default();
         let state = ApiParts {
             broker: broker.clone(),
             views: store.views.clone(),
             people,
             token: ManagementToken::configured(Secret::new(TOKEN)),
             intake: Intake::default(),
-            diagnostics: Diagnostics::new(broker.clone(), RuntimeInfo::default()),
+            diagnostics: Diagnostics::new(
+                broker.clone(),
+                RuntimeInfo {
+                    tasks: tasks.clone(),
+                    ..RuntimeInfo::default()
+                },
+            ),
             options: OPTIONS,
         };
         Self {
             clock,
             broker,
+            tasks,
             database,
             store,
             doors: Doors::new(state.into(), Router::new()),
@@ -198,6 +208,45 @@ async fn the_parameters_of_every_query_are_those_described() {
         with_parameters += usize::from(!described.is_empty());
     }
     assert!(with_parameters > 10, "only {with_parameters} take any");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_that_fails_is_told_and_begins_again() {
+    let door = Door::new().await;
+    let runs = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&runs);
+    let task = move |_| {
+        let run = counted.fetch_add(1, Ordering::Relaxed);
+        async move {
+            assert!(run > 0, "the first time it fails");
+            if run == 1 {
+                std::future::pending::<()>().await;
+            }
+        }
+    };
+    door.tasks.run(&door.broker, "replay", task, |_| {});
+    let ready = async || {
+        tokio::time::sleep(Duration::from_millis(600)).await;
+        door.ask(TOKEN, Method::GET, "/readyz", Value::Null).await
+    };
+    let (status, answer) = ready().await;
+    assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(
+        answer["reasons"][0],
+        "the task replay has failed and is not running"
+    );
+    assert_eq!(ready().await.0, StatusCode::OK, "it has begun again");
+    assert_eq!(runs.load(Ordering::Relaxed), 2);
+
+    let (told, given_up) = tokio::sync::oneshot::channel();
+    let give_up = move |name| told.send(name).expect("somebody listens");
+    let ends = |_| async {};
+    door.tasks.run(&door.broker, "export", ends, give_up);
+    assert_eq!(
+        given_up.await,
+        Ok("export"),
+        "it ends and nobody asked for it"
+    );
 }
 
 #[tokio::test(start_paused = true)]

@@ -19,7 +19,7 @@ use crate::app::config::Config;
 use crate::app::interrupt::interrupted;
 use crate::app::{claim, facts, listen, management_token, telemetry};
 use crate::base::{Clock, Entropy, LogTail, TimeScale};
-use crate::broker::diagnostics::{Connections, Diagnostics, RuntimeInfo};
+use crate::broker::diagnostics::{Connections, Diagnostics, RuntimeInfo, Tasks};
 use crate::broker::people::People;
 use crate::broker::{Broker, BrokerOptions};
 use crate::model::export::ExportRules;
@@ -32,8 +32,8 @@ use crate::outbound::transport::{HttpTransport, NetworkOptions, NetworkTransport
 use crate::outbound::{Outbound, OutboundOptions};
 use crate::store::{DataDir, OnFatal, Store, StoreOptions, write_private};
 
-/// The exit code after the database has failed (`EX_IOERR` of sysexits.h).
-const EXIT_STORE_FAILED: i32 = 74;
+/// The exit code after the database, or a task, has failed (`EX_IOERR` of sysexits.h).
+const EXIT_FAILED: i32 = 74;
 
 /// The exit code of a stop that was not waited for.
 const EXIT_INTERRUPTED: i32 = 130;
@@ -126,6 +126,7 @@ impl Appliance {
         let options = broker_options(&config, clock, entropy, public_url);
         let broker = Broker::start(store.clone(), outbound, options).await?;
         let connections = Connections::of_at_most(config.http_connections_max);
+        let tasks = Tasks::default();
         let diagnostics = Diagnostics::new(
             broker.clone(),
             RuntimeInfo {
@@ -133,6 +134,7 @@ impl Appliance {
                 settings: Arc::clone(&config.shown),
                 log,
                 connections: connections.clone(),
+                tasks: tasks.clone(),
             },
         );
         let pages = config.admin_enabled.then(|| AdminState {
@@ -162,12 +164,16 @@ impl Appliance {
         let doors = Doors::new(state.into(), admin_router(pages));
 
         let requests = TaskTracker::new();
-        let dispatching = tokio::spawn(broker.clone().dispatch(requests.clone()));
-        let replaying = tokio::spawn(broker.clone().replay());
-        let exporting = tokio::spawn(broker.clone().export());
-        tokio::spawn(broker.clone().run_unfinished());
-        tokio::spawn(broker.clone().run_janitor());
-        tokio::spawn(broker.clone().run_retention());
+        let dispatch = {
+            let requests = requests.clone();
+            move |broker: Broker| broker.dispatch(requests.clone())
+        };
+        let dispatching = tasks.run(&broker, "dispatcher", dispatch, give_up);
+        let replaying = tasks.run(&broker, "replay", Broker::replay, give_up);
+        let exporting = tasks.run(&broker, "export", Broker::export, give_up);
+        tasks.run(&broker, "fan-out", Broker::run_unfinished, give_up);
+        tasks.run(&broker, "housekeeping", Broker::run_janitor, give_up);
+        tasks.run(&broker, "retention", Broker::run_retention, give_up);
         let stop_listening = CancellationToken::new();
         let limits = listen::ConnectionLimits {
             overall: connections,
@@ -272,8 +278,15 @@ fn on_fatal() -> OnFatal {
     Box::new(|error| {
         tracing::error!(%error, "the process ends");
         eprintln!("everpost: {error}");
-        std::process::exit(EXIT_STORE_FAILED);
+        std::process::exit(EXIT_FAILED);
     })
+}
+
+/// A task without which the appliance is not one has failed too often.
+fn give_up(task: &'static str) {
+    tracing::error!(task, "the process ends");
+    eprintln!("everpost: the task {task} has failed too often");
+    std::process::exit(EXIT_FAILED);
 }
 
 fn scope(config: &Config) -> ResourceScope {

@@ -6,8 +6,11 @@ use crate::base::Timestamp;
 use crate::model::event::{Event, EventData, StoredEvent};
 use crate::model::limits::PUBLISH_EVENTS_MAX;
 use crate::wire::bad_input::{BadInput, quoted};
-use crate::wire::json::{Members, ObjectWriter, to_string};
+use crate::wire::json::{Kind, Members, ObjectWriter, to_string};
 use crate::wire::{envelope, field};
+
+/// Of a date and time to the second.
+const SECONDS_LENGTH: usize = "2026-11-21T06:40:53".len();
 
 /// The only version of the envelope there is.
 pub(super) const METADATA_VERSION: &str = "1";
@@ -36,7 +39,7 @@ impl<'a> Draft<'a> {
         for (name, value) in members.iter() {
             let text = || field::optional_text(name, value);
             match name {
-                "id" => draft.id = text()?,
+                "id" => draft.id = id(value)?,
                 "subject" => draft.subject = text()?,
                 "eventType" => draft.event_type = text()?,
                 "eventTime" => draft.event_time = text()?,
@@ -60,7 +63,7 @@ impl<'a> Draft<'a> {
             source: None,
             event_type,
             subject: Some(subject),
-            time: Some(field::date_time("eventTime", time)?),
+            time: Some(field::date_time("eventTime", with_zone(time))?),
             data_version: Some(self.data_version.unwrap_or_default()),
             attributes: Vec::new(),
             data: match self.data {
@@ -68,6 +71,29 @@ impl<'a> Draft<'a> {
                 None => EventData::Absent,
             },
         })
+    }
+}
+
+/// A number is taken as its text, as Azure does.
+fn id(value: &str) -> Result<Option<String>, BadInput> {
+    match Kind::of(value) {
+        Kind::Number => Ok(Some(value.trim().to_owned())),
+        Kind::Null | Kind::String | Kind::Object | Kind::Array | Kind::Boolean | Kind::Nothing => {
+            field::optional_text("id", value)
+        }
+    }
+}
+
+/// A time without a zone, as PowerShell's `Get-Date -Format s` writes it, is taken as UTC, as Azure does.
+fn with_zone(time: String) -> String {
+    let fraction = time.get(SECONDS_LENGTH..);
+    let has_none = fraction.is_some_and(|rest| {
+        rest.bytes()
+            .all(|byte| byte == b'.' || byte.is_ascii_digit())
+    });
+    match has_none {
+        true => time + "Z",
+        false => time,
     }
 }
 
@@ -201,10 +227,12 @@ mod tests {
             check(&with_value("null"), &missing(name));
             check(&with_value(r#""""#), &field(name, "it is blank"));
             check(&with_value(r#"" \t""#), &field(name, "it is blank"));
-            check(
-                &with_value("7"),
-                &field(name, "it is a number; expected a string"),
-            );
+            if name != "id" {
+                check(
+                    &with_value("7"),
+                    &field(name, "it is a number; expected a string"),
+                );
+            }
             check(
                 &with_value("{}"),
                 &field(name, "it is an object; expected a string"),
@@ -251,6 +279,15 @@ mod tests {
     }
 
     #[test]
+    fn numbers_are_ids_too() {
+        let rest = r#""subject":"/s","eventType":"T","eventTime":"2026-11-21T06:40:53Z""#;
+        for (id, expected) in [("8741", "8741"), ("-1.50", "-1.50"), (r#""a""#, "a")] {
+            let events = decode(TOPIC, &format!(r#"[{{"id":{id},{rest}}}]"#));
+            assert_eq!(events.expect("an event")[0].id, expected);
+        }
+    }
+
+    #[test]
     fn event_times_have_a_zone_and_are_respelled_only_if_need_be() {
         for (time, expected) in [
             ("2026-11-21T06:40:53Z", Some("2026-11-21T06:40:53Z")),
@@ -260,7 +297,9 @@ mod tests {
             ),
             ("2026-11-21T06:40:53+0000", Some("2026-11-21T06:40:53Z")),
             ("2026-11-21 06:40:53Z", Some("2026-11-21T06:40:53Z")),
-            ("2026-11-21T06:40:53", None),
+            ("2026-11-21T06:40:53", Some("2026-11-21T06:40:53Z")),
+            ("2026-11-21T06:40:53.5", Some("2026-11-21T06:40:53.5Z")),
+            ("2026-11-21", None),
             ("yesterday", None),
         ] {
             let properties =

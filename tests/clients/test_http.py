@@ -60,6 +60,23 @@ def test_a_topic_is_found_by_path_host_and_key(appliance, topic):
         assert len(appliance.events(topic)) == 2 * count, path
 
 
+def test_slashes_too_many_make_no_difference_and_a_wrong_path_is_told(appliance, topic):
+    key = {"aeg-sas-key": topic.key1}
+    assert is_accepted(post(f"{appliance.url}/topics/{topic.name}/api/events/", key))
+    assert is_accepted(post(f"{appliance.url}//topics/{topic.name}/api/events", key))
+
+    told = error_of(post(f"{appliance.url}/topics/{topic.name}", key), 404, "NotFound")
+    assert f"POST /topics/{topic.name}/api/events" in told
+
+
+def test_what_microsofts_powershell_sample_sends_is_taken(appliance, topic):
+    event = {**EVENT, "id": 8741, "eventTime": "2026-11-21T06:40:53"}
+
+    assert is_accepted(post(topic.endpoint, {"aeg-sas-key": topic.key1}, [event]))
+    [stored] = appliance.events(topic)
+    assert stored["id"] == "8741"
+
+
 def test_a_key_may_stand_in_the_query(topic):
     query = {"api-version": "2018-01-01", "aeg-sas-key": topic.key2}
 

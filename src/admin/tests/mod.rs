@@ -154,6 +154,7 @@ impl Appliance {
             settings: Arc::new(settings()),
             log: log.clone(),
             connections: Connections::of_at_most(7),
+            ..RuntimeInfo::default()
         };
         let diagnostics = Diagnostics::new(broker.clone(), runtime_info);
         let admin = routes(AdminState {

@@ -33,6 +33,9 @@ pub(crate) async fn readyz(State(state): State<ApiState>) -> Response {
     if state.broker.disk_is_low() {
         reasons.push("less is free on the disk than storage.min_free_mb asks for".to_owned());
     }
+    for task in state.diagnostics.failed_tasks() {
+        reasons.push(format!("the task {task} has failed and is not running"));
+    }
     if state.intake.is_refusing(state.broker.clock().now()) {
         reasons.push(
             "more is being published than can be stored, so publishers are told to come back"

@@ -35,6 +35,7 @@ impl Address {
     }
 
     fn parse(path: &str) -> Option<Self> {
+        let path = path.strip_suffix('/').unwrap_or(path);
         if let Some(path) = path.strip_suffix(EVENTS) {
             return match path {
                 "" | "/eventGrid" => Some(Self::Host),
@@ -103,6 +104,7 @@ mod tests {
         check("/topics/api/events", "topic topics");
         check("/a%2Fb/api/events", "topic a/b");
         check("/api/events", "host");
+        check("/topics/orders/api/events/", "topic orders");
         check("/eventGrid/api/events", "host");
         check("/topics/orders:publish", "topic orders in ");
         check("/topics/orders%3Apublish", "topic orders in ");
@@ -119,9 +121,9 @@ mod tests {
     fn other_paths_name_none() {
         for path in [
             "/",
-            "/api/events/",
             "//api/events",
             "/topics//api/events",
+            "/api/events//",
             "/topics/a/b/api/events",
             "/a/b/api/events",
             "/topics/orders",

@@ -10,6 +10,7 @@ pub(super) mod workload;
 mod bundle;
 mod connections;
 mod integrity;
+mod tasks;
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -29,6 +30,7 @@ use crate::store::{EngineStatus, Schema, StoreError};
 pub use crate::store::Integrity;
 pub use connections::{ConnectionSlot, Connections};
 pub use integrity::IntegrityStatus;
+pub use tasks::Tasks;
 
 /// How long the rows of event subscriptions are counted; the rest is left out.
 const COUNTING_MAX: Duration = Duration::from_secs(5);
@@ -54,6 +56,7 @@ pub struct RuntimeInfo {
     pub settings: Arc<Settings>,
     pub log: LogTail,
     pub connections: Connections,
+    pub tasks: Tasks,
 }
 
 /// Facts that do not change while the process runs.
@@ -162,6 +165,11 @@ impl Diagnostics {
     /// The settings in force, without secrets.
     pub fn settings(&self) -> &Settings {
         &self.0.runtime_info.settings
+    }
+
+    /// The tasks of the appliance that have failed and are not running.
+    pub fn failed_tasks(&self) -> Vec<&'static str> {
+        self.0.runtime_info.tasks.failed()
     }
 
     /// The newest lines of the log, oldest first.

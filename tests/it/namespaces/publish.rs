@@ -184,7 +184,7 @@ async fn the_namespace_is_told_by_host_credential_or_name() {
         .error(405, "MethodNotAllowed");
     send(&grid, "/topics/orders", &[])
         .await
-        .error(405, "MethodNotAllowed");
+        .error(404, "NotFound");
 }
 
 #[tokio::test]

@@ -78,7 +78,7 @@ async fn publishing() {
     for (row, changed, place) in [
         (
             "a bad event is told by index and field",
-            json!({"id": 1}),
+            json!({"id": {}}),
             "400 event [1], field \"id\"",
         ),
         (

@@ -1,0 +1,62 @@
+//! The tasks that run as long as the appliance does. A panic in one does not go unnoticed, and does not end it.
+
+use std::collections::BTreeSet;
+use std::future::Future;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::task::JoinHandle;
+
+use crate::broker::Broker;
+
+/// How long a task that has failed rests before it begins again.
+const RESTART_PAUSE: Duration = Duration::from_secs(1);
+
+/// Failures of one task after which it is given up: what fails so often does not get better by itself.
+const FAILURES_MAX: usize = 5;
+
+/// Those that have failed and are not running. Cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub struct Tasks(Arc<Mutex<BTreeSet<&'static str>>>);
+
+impl Tasks {
+    /// Runs a task until the broker stops. It begins again after a panic, and after an end that nobody asked for; when
+    /// it has failed too often, `give_up` is called with its name.
+    pub fn run<F>(
+        &self,
+        broker: &Broker,
+        name: &'static str,
+        task: impl Fn(Broker) -> F + Send + 'static,
+        give_up: impl FnOnce(&'static str) + Send + 'static,
+    ) -> JoinHandle<()>
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let (tasks, broker) = (self.clone(), broker.clone());
+        tokio::spawn(async move {
+            for _ in 0..FAILURES_MAX {
+                let ended = tokio::spawn(task(broker.clone())).await;
+                if ended.is_ok() && broker.is_stopping() {
+                    return;
+                }
+                if ended.is_err() {
+                    broker.meters().panicked();
+                }
+                tracing::error!(
+                    task = name,
+                    "a task of the appliance has failed; it begins again"
+                );
+                tasks.0.lock().unwrap().insert(name);
+                tokio::time::sleep(RESTART_PAUSE).await;
+                tasks.0.lock().unwrap().remove(name);
+            }
+            tasks.0.lock().unwrap().insert(name);
+            give_up(name);
+        })
+    }
+
+    /// The names of those that have failed and are not running.
+    pub fn failed(&self) -> Vec<&'static str> {
+        self.0.lock().unwrap().iter().copied().collect()
+    }
+}
