@@ -224,8 +224,14 @@ async fn validation_of_event_grid_events() {
         (
             "eventTime, without zone",
             json!({"eventTime": "2026-11-21T06:40:53"}),
-            "400 \"eventTime\": \"2026-11-21T06:40:53\" is not a date and time with its zone",
+            "/0/eventTime = \"2026-11-21T06:40:53Z\"",
         ),
+        (
+            "eventTime, no time",
+            json!({"eventTime": "2026-11-21"}),
+            "400 \"eventTime\": \"2026-11-21\" is not a date and time with its zone",
+        ),
+        ("id, a number", json!({"id": 17}), "/0/id = \"17\""),
         ("data, missing", json!({"data": absent}), "/0/data absent"),
         (
             "data, object",
