@@ -16,7 +16,7 @@ use crate::admin::paths::{event_page, inspector_page, topic_page};
 use crate::admin::site::delivery_id;
 use crate::admin::widgets::json_text;
 use crate::model::delivery::{DeliveryId, DeliveryState};
-use crate::model::event::EventKey;
+use crate::model::event::{Event, EventKey};
 use crate::model::inspector::{Inspector, InspectorDefinition};
 use crate::model::name::{InspectorName, SubscriptionName, TopicName};
 use crate::model::response_script::ScriptedResponse;
@@ -28,14 +28,32 @@ const PATH: &str = "/admin/first-event";
 /// The topic that is proposed.
 const TOPIC: &str = "orders";
 
-/// The event subscription between the two.
-const SUBSCRIPTION: &str = "first-event";
+/// An event subscription with an inspector of its own, and the events that it gets: the rejected event must not change
+/// what becomes of the others.
+struct Way {
+    subscription: &'static str,
+    /// Of the inspector's name, after the topic.
+    suffix: &'static str,
+    event_type: &'static str,
+}
+
+const TAKING: Way = Way {
+    subscription: "first-event",
+    suffix: "inspector",
+    event_type: "Example.Created",
+};
+
+const REJECTING: Way = Way {
+    subscription: "rejected-event",
+    suffix: "rejecting",
+    event_type: "Example.Rejected",
+};
 
 /// Resubmissions that are followed from an event to the newest of its line; the default of
 /// `replay.resubmissions_max`.
 const FOLLOWED_MAX: usize = 10;
 
-/// What the inspector of the guide answers, by step.
+/// What the inspectors of the guide answer, by step.
 const TAKES: &str = "200";
 const FAILS_TWICE: &str = "503 503 200";
 const REFUSES: &str = "400";
@@ -96,7 +114,7 @@ struct Ready {
     topic_path: String,
     inspector: String,
     inspector_path: String,
-    /// Whether it would refuse the next event for good.
+    /// Whether the other inspector would refuse the next event for good.
     refuses: bool,
     example: String,
 }
@@ -115,18 +133,6 @@ impl Sent {
     fn is_delivered(&self) -> bool {
         self.state == Some(DeliveryState::Delivered)
     }
-
-    /// Whether the answers of the inspector still decide about it.
-    fn is_pending(&self) -> bool {
-        self.state == Some(DeliveryState::Pending)
-    }
-}
-
-impl FirstEventPage {
-    /// Whether the event that fails twice would fail for good if the inspector answered otherwise now.
-    fn must_wait(&self) -> bool {
-        self.failed.as_ref().is_some_and(Sent::is_pending)
-    }
 }
 
 /// The guide, as far as it has come.
@@ -139,14 +145,13 @@ pub(crate) async fn show(
     draw(&site, &visitor, done, &form, None).await
 }
 
-/// Makes the topic, the inspector and the event subscription between them, where they are missing.
+/// Makes the topic, the inspectors and the event subscriptions between them, where they are missing.
 pub(crate) async fn prepare(
     State(site): State<Arc<Site>>,
     Submitted { visitor, form }: Submitted,
 ) -> PageResult {
-    let names = names(form.text("topic"));
-    let (topic, inspector) = match names {
-        Ok(names) => names,
+    let topic = match name_of(form.text("topic")) {
+        Ok(topic) => topic,
         Err(refusal) => {
             return draw(&site, &visitor, Done::default(), &form, Some(refusal)).await;
         }
@@ -166,9 +171,9 @@ pub(crate) async fn prepare(
                 .await?
         }
     };
-    answer_with(&site, &visitor, &inspector, TAKES).await?;
-    let name = SubscriptionName::parse(SUBSCRIPTION).expect("the guide's own name is good");
-    deliver_to(&site, &visitor, &entry, name, &inspector).await?;
+    TAKING.prepare(&site, &visitor, &entry, TAKES).await?;
+    // Now, so that its handshake is over when the step comes.
+    REJECTING.prepare(&site, &visitor, &entry, REFUSES).await?;
     let done = Done {
         topic: topic.to_string(),
         ..Done::default()
@@ -182,7 +187,7 @@ pub(crate) async fn publish(
     Submitted { visitor, form }: Submitted,
 ) -> PageResult {
     let mut done = Done::of(&form);
-    done.taken = Some(send(&site, &visitor, &done.topic, TAKES).await?.0);
+    done.taken = Some(TAKING.send(&site, &visitor, &done.topic, TAKES).await?.0);
     Ok(Redirect::to(&done.page("publish")).into_response())
 }
 
@@ -192,7 +197,12 @@ pub(crate) async fn fail(
     Submitted { visitor, form }: Submitted,
 ) -> PageResult {
     let mut done = Done::of(&form);
-    done.failed = Some(send(&site, &visitor, &done.topic, FAILS_TWICE).await?.0);
+    done.failed = Some(
+        TAKING
+            .send(&site, &visitor, &done.topic, FAILS_TWICE)
+            .await?
+            .0,
+    );
     Ok(Redirect::to(&done.page("fail")).into_response())
 }
 
@@ -202,7 +212,12 @@ pub(crate) async fn refuse(
     Submitted { visitor, form }: Submitted,
 ) -> PageResult {
     let mut done = Done::of(&form);
-    done.refused = Some(send(&site, &visitor, &done.topic, REFUSES).await?.0);
+    done.refused = Some(
+        REJECTING
+            .send(&site, &visitor, &done.topic, REFUSES)
+            .await?
+            .0,
+    );
     Ok(Redirect::to(&done.page("refuse")).into_response())
 }
 
@@ -212,10 +227,10 @@ pub(crate) async fn repair(
     Submitted { visitor, form }: Submitted,
 ) -> PageResult {
     let done = Done::of(&form);
-    let inspector = ready(&site, &done.topic).await?.1.name;
+    let entry = site.custom_topic(&done.topic)?;
     let dead = Some(form.text("delivery")).filter(|id| !id.is_empty());
     let dead = dead.map(delivery_id).transpose()?;
-    answer_with(&site, &visitor, &inspector, TAKES).await?;
+    REJECTING.prepare(&site, &visitor, &entry, TAKES).await?;
     let message = match dead {
         None => "The inspector answers 200 from now on.".to_owned(),
         Some(id) => {
@@ -228,56 +243,69 @@ pub(crate) async fn repair(
         .await
 }
 
-fn names(topic: &str) -> Result<(TopicName, InspectorName), Refusal> {
+fn name_of(topic: &str) -> Result<TopicName, Refusal> {
     let refuse = |problem: String| Refusal::of("topic", sentence(&problem));
     let topic = TopicName::custom(topic).map_err(|error| refuse(error.to_string()))?;
-    let inspector = InspectorName::parse(&format!("{topic}-inspector"))
-        .map_err(|_| refuse("use a shorter name".to_owned()))?;
-    Ok((topic, inspector))
+    match TAKING.inspector(&topic).and(REJECTING.inspector(&topic)) {
+        Ok(_) => Ok(topic),
+        Err(_) => Err(refuse("use a shorter name".to_owned())),
+    }
 }
 
-/// The topic and the inspector of a step that comes after the first.
-async fn ready(site: &Site, topic: &str) -> Result<(Arc<TopicEntry>, Inspector), PageError> {
-    let entry = site.custom_topic(topic)?;
-    let names = names(entry.topic.name.as_str());
-    let (_, inspector) = names.map_err(|refusal| PageError::Conflict(refusal.problem))?;
-    Ok((entry, site.broker.inspector(&inspector).await?))
-}
+impl Way {
+    fn inspector(&self, topic: &TopicName) -> Result<InspectorName, PageError> {
+        let name = InspectorName::parse(&format!("{topic}-{}", self.suffix));
+        name.map_err(|error| PageError::Conflict(sentence(&error.to_string())))
+    }
 
-async fn answer_with(
-    site: &Site,
-    visitor: &Visitor,
-    inspector: &InspectorName,
-    answers: &str,
-) -> Result<(), PageError> {
-    let definition = InspectorDefinition {
-        responses: answers.parse().expect("the guide's own scripts are good"),
-        ..InspectorDefinition::default()
-    };
-    site.broker
-        .put_inspector(&visitor.caller, inspector, definition)
-        .await?;
-    Ok(())
-}
+    /// Makes the inspector, and the event subscription, where they are missing. The inspector answers like this from
+    /// now on.
+    async fn prepare(
+        &self,
+        site: &Site,
+        visitor: &Visitor,
+        topic: &TopicEntry,
+        answers: &str,
+    ) -> Result<(), PageError> {
+        let inspector = self.inspector(&topic.topic.name)?;
+        let definition = InspectorDefinition {
+            responses: answers.parse().expect("the guide's own scripts are good"),
+            ..InspectorDefinition::default()
+        };
+        let by = &visitor.caller;
+        site.broker
+            .put_inspector(by, &inspector, definition)
+            .await?;
+        let name = SubscriptionName::parse(self.subscription).expect("the guide's own name");
+        let event_type = Some(self.event_type);
+        deliver_to(site, visitor, topic, name, &inspector, event_type).await?;
+        Ok(())
+    }
 
-/// Publishes an example to the topic, whose inspector answers like this from now on.
-async fn send(
-    site: &Site,
-    visitor: &Visitor,
-    topic: &str,
-    answers: &str,
-) -> Result<EventKey, PageError> {
-    let (topic, inspector) = ready(site, topic).await?;
-    answer_with(site, visitor, &inspector.name, answers).await?;
-    let schema = &topic.topic.definition.input_schema;
-    let (entropy, now) = (site.broker.entropy(), visitor.now);
-    let example = wire::example(schema, entropy, now).to_string();
-    let event = wire::decode_one(schema, &topic.resource_id, &example, now, entropy)
-        .map_err(|error| PageError::Conflict(sentence(&error.to_string())))?;
-    let by = &visitor.caller;
-    let keys = site.broker.publish_by_hand(by, &topic, vec![event]).await?;
-    let key = keys.first().copied();
-    key.ok_or_else(|| PageError::Conflict("The event was taken for a repetition.".to_owned()))
+    /// Publishes an example to the topic, whose inspector answers like this from now on.
+    async fn send(
+        &self,
+        site: &Site,
+        visitor: &Visitor,
+        topic: &str,
+        answers: &str,
+    ) -> Result<EventKey, PageError> {
+        let topic = site.custom_topic(topic)?;
+        self.prepare(site, visitor, &topic, answers).await?;
+        let schema = &topic.topic.definition.input_schema;
+        let (entropy, now) = (site.broker.entropy(), visitor.now);
+        let example = wire::example(schema, entropy, now).to_string();
+        let event = wire::decode_one(schema, &topic.resource_id, &example, now, entropy)
+            .map_err(|error| PageError::Conflict(sentence(&error.to_string())))?;
+        let event = Event {
+            event_type: self.event_type.to_owned(),
+            ..event
+        };
+        let by = &visitor.caller;
+        let keys = site.broker.publish_by_hand(by, &topic, vec![event]).await?;
+        let key = keys.first().copied();
+        key.ok_or_else(|| PageError::Conflict("The event was taken for a repetition.".to_owned()))
+    }
 }
 
 async fn draw(
@@ -317,13 +345,16 @@ async fn draw(
 
 impl Ready {
     async fn find(site: &Site, visitor: &Visitor, topic: &str) -> Result<Self, PageError> {
-        let (topic, inspector) = ready(site, topic).await?;
+        let topic = site.custom_topic(topic)?;
+        let name = &topic.topic.name;
+        let inspector = site.broker.inspector(&TAKING.inspector(name)?).await?;
+        let rejecting = site.broker.inspector(&REJECTING.inspector(name)?).await;
         let schema = &topic.topic.definition.input_schema;
         let example = wire::example(schema, site.broker.entropy(), visitor.now);
         Ok(Self {
-            topic_path: topic_page(topic.topic.name.as_str()),
+            topic_path: topic_page(name.as_str()),
             inspector_path: inspector_page(&inspector.name),
-            refuses: refuses(&inspector),
+            refuses: rejecting.is_ok_and(|inspector| refuses(&inspector)),
             inspector: inspector.name.to_string(),
             example: json_text::laid_out(&example.to_string()),
         })

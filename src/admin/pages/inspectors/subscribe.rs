@@ -19,7 +19,7 @@ pub(crate) async fn subscribe(
     let of = &topic.topic.name;
     let name = SubscriptionName::parse(inspector.as_str())
         .map_err(|error| PageError::Conflict(sentence(&error.to_string())))?;
-    let message = match deliver_to(&site, &visitor, &topic, name, &inspector).await? {
+    let message = match deliver_to(&site, &visitor, &topic, name, &inspector, None).await? {
         true => Flash::done(format!(
             "The events of {of} are delivered to this inspector now."
         )),
@@ -38,13 +38,16 @@ pub(crate) async fn deliver_to(
     topic: &TopicEntry,
     name: SubscriptionName,
     inspector: &InspectorName,
+    event_type: Option<&str>,
 ) -> Result<bool, PageError> {
     if topic.subscription(&name).is_some() {
         return Ok(false);
     }
     let destination = json!({ "endpointType": "WebHook",
         "properties": { "endpointUrl": inspector.url() } });
-    let body = json!({ "properties": { "destination": destination } });
+    let event_types = event_type.map(|event_type| [event_type]);
+    let body = json!({ "properties": { "destination": destination,
+        "filter": { "includedEventTypes": event_types } } });
     let context = SubscriptionContext::of(topic, visitor.now, site.egress.require_https);
     let definition = resource::parse_subscription(&body, &context)
         .map_err(|error| PageError::Conflict(error.to_string()))?;
