@@ -12,7 +12,7 @@ CREATE INDEX event_subscription_deleted ON event_subscription (id, dead_letters_
 CREATE INDEX event_unmatched ON event (id) WHERE matched = 0;
 CREATE INDEX fan_out_topic ON fan_out (topic_id, first_event_id);
 CREATE INDEX login_failure_last ON login_failure (last_at);
-CREATE INDEX publish_request_age ON publish_request (received_at);
+CREATE INDEX publish_request_fingerprint ON publish_request (fingerprint);
 CREATE INDEX replay_job_notice ON replay_job (id) WHERE notice_owed = 1;
 CREATE INDEX replay_job_open ON replay_job (id) WHERE state IN ('Running', 'Paused');
 CREATE INDEX resubmission_as_delivery ON resubmission (as_delivery_id) WHERE as_delivery_id IS NOT NULL;
@@ -38,7 +38,7 @@ CREATE TABLE inspector ( id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NUL
 CREATE TABLE latency_bucket ( subscription_id INTEGER NOT NULL, start_at INTEGER NOT NULL, le_ms INTEGER NOT NULL, deliveries INTEGER NOT NULL, PRIMARY KEY (subscription_id, start_at, le_ms), FOREIGN KEY (subscription_id, start_at) REFERENCES subscription_rollup ON DELETE CASCADE ) STRICT, WITHOUT ROWID;
 CREATE TABLE login_failure ( hash TEXT PRIMARY KEY, failures INTEGER NOT NULL, last_at INTEGER NOT NULL, blocked_until INTEGER NOT NULL ) STRICT, WITHOUT ROWID;
 CREATE TABLE namespace ( id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL COLLATE NOCASE, definition TEXT NOT NULL, key1 TEXT NOT NULL, key2 TEXT NOT NULL, created_at INTEGER NOT NULL, updated_at INTEGER NOT NULL, deleted_at INTEGER, key1_used_at INTEGER, key2_used_at INTEGER ) STRICT;
-CREATE TABLE publish_request ( fingerprint BLOB PRIMARY KEY, body_hash BLOB NOT NULL, received_at INTEGER NOT NULL ) STRICT, WITHOUT ROWID;
+CREATE TABLE publish_request ( id INTEGER PRIMARY KEY, fingerprint BLOB NOT NULL, received_at INTEGER NOT NULL ) STRICT;
 CREATE TABLE recovery_code ( user_id INTEGER NOT NULL REFERENCES user (id) ON DELETE CASCADE, hash TEXT NOT NULL, PRIMARY KEY (user_id, hash) ) STRICT, WITHOUT ROWID;
 CREATE TABLE refinery_schema_history( version int4 PRIMARY KEY, name VARCHAR(255), applied_on VARCHAR(255), checksum VARCHAR(255));
 CREATE TABLE rejection ( id INTEGER PRIMARY KEY AUTOINCREMENT, topic_id INTEGER NOT NULL, received_at INTEGER NOT NULL, status INTEGER NOT NULL, code TEXT NOT NULL, reason TEXT NOT NULL, content_type TEXT, body_bytes INTEGER NOT NULL, body_start BLOB NOT NULL ) STRICT;

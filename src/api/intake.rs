@@ -2,14 +2,16 @@
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use axum::extract::ConnectInfo;
 use axum::http::request::Parts;
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::api::error::ApiError;
-use crate::base::Timestamp;
+use crate::base::{Stopwatch, Timestamp};
 use crate::model::topic::TopicId;
 
 /// Bytes of request bodies, and of the events in them until they are stored: 64 requests of the greatest size.
@@ -20,6 +22,13 @@ const ROOM_WAIT: Duration = Duration::from_secs(1);
 
 /// How often it looks for it.
 const ROOM_LOOK: Duration = Duration::from_millis(20);
+
+/// Requests whose events are read and stored at once: a few more than one event subscription may have in flight, so
+/// that deliveries keep up however many publish. With 64 of them 900 connections left a fifth of the deliveries.
+const SEATS: usize = 36;
+
+/// How long a request waits for its seat before its publisher is told to come back.
+const SEAT_WAIT: Duration = Duration::from_millis(200);
 
 /// For how long a refusal shows in `/readyz`.
 const REFUSAL_SHOWN: Duration = Duration::from_secs(10);
@@ -33,6 +42,11 @@ const CLIENT_PREFIX_BITS: u32 = 64;
 pub struct Intake {
     held: Arc<Mutex<Held>>,
     bytes_max: usize,
+    seats: Arc<Semaphore>,
+    /// Requests that wait for a seat.
+    standing: Arc<AtomicUsize>,
+    /// How long the last one has waited for its seat, in milliseconds.
+    last_wait_ms: Arc<AtomicU64>,
 }
 
 #[derive(Default)]
@@ -74,6 +88,22 @@ pub(super) struct Room {
     bytes: usize,
 }
 
+/// A request that waits for a seat, until it is dropped.
+struct Standing<'a>(&'a AtomicUsize);
+
+impl<'a> Standing<'a> {
+    fn of(count: &'a AtomicUsize) -> Self {
+        count.fetch_add(1, Ordering::Relaxed);
+        Self(count)
+    }
+}
+
+impl Drop for Standing<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 impl Default for Intake {
     fn default() -> Self {
         Self::of_at_most(BODIES_MAX)
@@ -86,7 +116,30 @@ impl Intake {
         Self {
             held: Arc::default(),
             bytes_max,
+            seats: Arc::new(Semaphore::new(SEATS)),
+            standing: Arc::default(),
+            last_wait_ms: Arc::default(),
         }
+    }
+
+    /// Waits a moment for a seat; `None` if there is none.
+    pub(super) async fn seat(&self) -> Option<SemaphorePermit<'_>> {
+        if let Ok(seat) = self.seats.try_acquire() {
+            return Some(seat); // as nearly always
+        }
+        let stopwatch = Stopwatch::begin();
+        let standing = Standing::of(&self.standing);
+        let seat = tokio::time::timeout(SEAT_WAIT, self.seats.acquire()).await;
+        drop(standing);
+        let waited = u64::try_from(stopwatch.took().as_millis()).unwrap_or(u64::MAX);
+        self.last_wait_ms.store(waited, Ordering::Relaxed);
+        seat.ok()?.ok()
+    }
+
+    /// Whether a request would wait in vain for a seat, as far as the last one tells.
+    pub(super) fn is_crowded(&self) -> bool {
+        let last_wait = Duration::from_millis(self.last_wait_ms.load(Ordering::Relaxed));
+        last_wait >= SEAT_WAIT && self.standing.load(Ordering::Relaxed) >= SEATS
     }
 
     /// Waits a moment for room for a body of `bytes`.
@@ -206,6 +259,19 @@ mod tests {
         drop(others);
         let held = intake.held.lock().unwrap();
         assert_eq!((held.bytes, held.by_holder.len()), (0, 0));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_finds_no_seat_is_told_soon() {
+        let intake = Intake::default();
+        let mut seats = Vec::new();
+        for _ in 0..SEATS {
+            seats.push(intake.seat().await.expect("a seat"));
+        }
+        assert!(intake.seat().await.is_none());
+        assert!(!intake.is_crowded(), "nobody stands");
+        drop(seats);
+        assert!(intake.seat().await.is_some());
     }
 
     #[test]

@@ -11,6 +11,7 @@ use std::sync::{Mutex, MutexGuard};
 
 use tokio::sync::Notify;
 
+use crate::base::Stopwatch;
 use crate::broker::Broker;
 use crate::broker::dispatch::STORE_PAUSE;
 use crate::broker::publish::Arrival;
@@ -104,10 +105,13 @@ impl Broker {
     /// Does what is left until the broker stops.
     pub async fn run_unfinished(self) {
         loop {
-            let done = self.finish().await;
+            let stopwatch = Stopwatch::begin();
+            let done = self.finish_some().await;
             let again = async {
                 match done {
-                    Ok(()) => self.shared.unfinished.wake.notified().await,
+                    // As long as it took, so that others have the writer for half of the time.
+                    Ok(true) => tokio::time::sleep(stopwatch.took()).await,
+                    Ok(false) => self.shared.unfinished.wake.notified().await,
                     Err(error) => {
                         tracing::warn!(%error, "what earlier requests have left to be done will be retried");
                         tokio::time::sleep(STORE_PAUSE).await;
@@ -121,24 +125,25 @@ impl Broker {
         }
     }
 
-    /// Does all that is left, a bite of each in turn. Tests call it themselves.
+    /// Does all that is left: for tests.
     pub async fn finish(&self) -> Result<(), StoreError> {
-        while !self.is_stopping() {
-            let topics: Vec<_> = {
-                let topics = self.shared.unfinished.topics();
-                let arrived = topics.iter().filter(|(_, each)| each.has_arrived);
-                arrived.map(|(topic, _)| *topic).collect()
-            };
-            let mut done = self.end_some_of_deleted().await;
-            for topic in &topics {
-                // The trouble of one must not stop the others.
-                done = self.fan_out_some(*topic).await.and(done);
-            }
-            if !done? && topics.is_empty() {
-                break;
-            }
-        }
+        while !self.is_stopping() && self.finish_some().await? {}
         Ok(())
+    }
+
+    /// Does a bite of each in turn. Returns whether there may be more.
+    async fn finish_some(&self) -> Result<bool, StoreError> {
+        let topics: Vec<_> = {
+            let topics = self.shared.unfinished.topics();
+            let arrived = topics.iter().filter(|(_, each)| each.has_arrived);
+            arrived.map(|(topic, _)| *topic).collect()
+        };
+        let mut done = self.end_some_of_deleted().await;
+        for topic in &topics {
+            // The trouble of one must not stop the others.
+            done = self.fan_out_some(*topic).await.and(done);
+        }
+        Ok(done? || !topics.is_empty())
     }
 
     /// One bite of the deliveries of a topic.

@@ -239,8 +239,8 @@ pub const WIRE_BYTES_MAX: usize = 64 * 1_024 * 1_024;
 pub const RETENTION_HOURS_MAX: u64 = 876_000;
 
 /// Deliveries that one change of the store creates or ends. What is more is done in bites of so many, each of which
-/// takes the writer some 20 ms, between the changes of others.
-pub const CHANGE_DELIVERIES_MAX: usize = 1_000;
+/// takes the writer some 10 ms, between the changes of others.
+pub const CHANGE_DELIVERIES_MAX: usize = 500;
 
 /// Deliveries, over all event subscriptions, whose requests were answered and that are not stored yet. Beyond it
 /// none is sent, so that a slow disk bounds the memory of their responses, and the duplicates of a crash.

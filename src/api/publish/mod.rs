@@ -6,7 +6,7 @@ pub(crate) mod namespace;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use aws_lc_rs::digest::{SHA256, digest};
+use aws_lc_rs::digest::{self, SHA256};
 use axum::Json;
 use axum::body::Body;
 use axum::extract::ConnectInfo;
@@ -142,6 +142,10 @@ async fn accept(
         }
     };
     let body = read_body(body, bytes_max).await?;
+    let _seat = match state.intake.seat().await {
+        Some(seat) => seat,
+        None => return Err(refusal(state, now)),
+    };
     let events = evaluate(state, topic, &parts, &body, versions, now).inspect_err(|error| {
         let rejection = rejection(topic, &parts.headers, &body, error, now);
         state.broker.note_rejection(rejection);
@@ -157,15 +161,20 @@ async fn accept(
 /// Lets a request in whose events can be stored now, before its body is read.
 async fn admit(state: &ApiState, topic: &TopicEntry, parts: &Parts) -> Result<Room, ApiError> {
     let now = state.broker.clock().now();
-    if state.broker.is_behind() {
-        state.intake.note_refusal(now);
-        return Err(ApiError::unavailable(
-            "More is being published than can be stored right now; try again in a moment.",
-        ));
+    if state.broker.is_behind() || state.intake.is_crowded() {
+        return Err(refusal(state, now));
     }
     let bytes = room_needed(&parts.headers, state.options.publish_bytes_max);
     let publisher = Publisher::of(topic.topic.id, parts);
     state.intake.room_for(publisher, bytes, now).await
+}
+
+/// What publishers hear who send faster than events can be stored.
+fn refusal(state: &ApiState, now: Timestamp) -> ApiError {
+    state.intake.note_refusal(now);
+    ApiError::unavailable(
+        "More is being published than can be stored right now; try again in a moment.",
+    )
 }
 
 /// Reads a refused body and forgets it, so that a client which sends all of it before it listens hears the answer
@@ -371,19 +380,17 @@ fn request_mark(
 
 /// How a repetition of a request with that id is recognised.
 pub(crate) fn mark_of(id: &[u8], topic: TopicId, body: &[u8], now: Timestamp) -> RequestMark {
-    let mut named = topic.0.to_be_bytes().to_vec();
-    named.extend_from_slice(id);
+    let mut hashed = digest::Context::new(&SHA256);
+    hashed.update(&topic.0.to_be_bytes());
+    hashed.update(&id.len().to_be_bytes());
+    hashed.update(id);
+    hashed.update(body);
+    let mut fingerprint = [0; 16];
+    fingerprint.copy_from_slice(&hashed.finish().as_ref()[..16]);
     RequestMark {
-        fingerprint: sha256(&named),
-        body_hash: sha256(body),
+        fingerprint,
         since: now - REQUEST_ID_WINDOW,
     }
-}
-
-fn sha256(bytes: &[u8]) -> [u8; 32] {
-    let mut hash = [0; 32];
-    hash.copy_from_slice(digest(&SHA256, bytes).as_ref());
-    hash
 }
 
 #[cfg(test)]

@@ -20,6 +20,13 @@ pub(super) const WAITING_MAX: usize = 4_096;
 /// Changes that may wait without anybody having to wait long: the next group takes them all.
 const FEW: usize = 64;
 
+/// How long settlements wait for something else to share their commit with, which a publisher then does not have to
+/// wait for. Nobody waits for a settlement itself.
+const LINGER: Duration = Duration::from_millis(2);
+
+/// Settlements that do not linger.
+const LINGERING_MAX: usize = 64;
+
 /// Which changes go first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::store) enum Lane {
@@ -34,7 +41,7 @@ pub(super) fn queue<C>() -> (Sender<C>, Receiver<C>) {
         waiting: Mutex::new(Waiting {
             settlements: VecDeque::new(),
             others: VecDeque::new(),
-            is_idle: false,
+            sleeps: Sleeps::No,
             is_closed: false,
         }),
         last_wait_us: AtomicU64::new(0),
@@ -62,9 +69,17 @@ struct Shared<C> {
 struct Waiting<C> {
     settlements: VecDeque<C>,
     others: VecDeque<(Stopwatch, C)>,
-    /// Whether the writer sleeps until something arrives.
-    is_idle: bool,
+    sleeps: Sleeps,
     is_closed: bool,
+}
+
+/// What wakes the writer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sleeps {
+    No,
+    UntilAny,
+    /// Settlements linger.
+    UntilOther,
 }
 
 impl<C> Sender<C> {
@@ -82,9 +97,16 @@ impl<C> Sender<C> {
             Lane::Settlement => waiting.settlements.push_back(change),
             Lane::Other => waiting.others.push_back((Stopwatch::begin(), change)),
         }
-        let is_idle = std::mem::take(&mut waiting.is_idle);
+        let wakes = match waiting.sleeps {
+            Sleeps::No => false,
+            Sleeps::UntilAny => true,
+            Sleeps::UntilOther => lane == Lane::Other || waiting.settlements.len() >= LINGERING_MAX,
+        };
+        if wakes {
+            waiting.sleeps = Sleeps::No;
+        }
         drop(waiting); // the writer wants it as soon as it wakes
-        if is_idle {
+        if wakes {
             self.0.arrived.notify_one();
         }
         Ok(())
@@ -114,16 +136,28 @@ impl<C> Drop for Sender<C> {
 }
 
 impl<C> Receiver<C> {
-    /// Waits for a change; `None` after the last one.
+    /// Waits for a change; `None` after the last one. Settlements alone wait for company, but not long.
     pub(super) fn wait(&self) -> Option<C> {
         let mut waiting = self.0.lock();
+        let mut lingers_since = None;
         loop {
-            let next = self.0.take(&mut waiting, Lane::Settlement);
-            if next.is_some() || waiting.is_closed {
-                return next;
+            let is_alone = waiting.others.is_empty() && waiting.settlements.len() < LINGERING_MAX;
+            if waiting.settlements.is_empty() && waiting.others.is_empty() {
+                if waiting.is_closed {
+                    return None;
+                }
+                waiting.sleeps = Sleeps::UntilAny;
+                waiting = self.0.arrived.wait(waiting).unwrap();
+                continue;
             }
-            waiting.is_idle = true;
-            waiting = self.0.arrived.wait(waiting).unwrap();
+            let since: Stopwatch = *lingers_since.get_or_insert_with(Stopwatch::begin);
+            let left = LINGER.saturating_sub(since.took());
+            if !is_alone || waiting.is_closed || left.is_zero() {
+                waiting.sleeps = Sleeps::No;
+                return self.0.take(&mut waiting, Lane::Settlement);
+            }
+            waiting.sleeps = Sleeps::UntilOther;
+            (waiting, _) = self.0.arrived.wait_timeout(waiting, left).unwrap();
         }
     }
 

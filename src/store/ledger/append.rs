@@ -71,8 +71,8 @@ impl AppendRequest {
 /// Identifies a publish request, so that a repeated one is stored once (rule A, `x-ms-client-request-id`).
 #[derive(Clone, Copy, Debug)]
 pub struct RequestMark {
-    pub fingerprint: [u8; 32],
-    pub body_hash: [u8; 32],
+    /// Of topic, id and body: the first half of their SHA-256. No two requests share it by chance.
+    pub fingerprint: [u8; 16],
     /// Older requests are not recognised any more.
     pub since: Timestamp,
 }
@@ -175,14 +175,12 @@ pub(in crate::store) fn append(
 
 /// Returns `false` if the request was marked before.
 fn mark_request(tx: &Connection, mark: &RequestMark, at: Timestamp) -> Result<bool, StoreError> {
-    let find = "SELECT 1 FROM publish_request \
-         WHERE fingerprint = ?1 AND body_hash = ?2 AND received_at >= ?3";
-    if tx.is_any(find, params![mark.fingerprint, mark.body_hash, mark.since])? {
+    let find = "SELECT 1 FROM publish_request WHERE fingerprint = ?1 AND received_at >= ?2";
+    if tx.is_any(find, params![mark.fingerprint, mark.since])? {
         return Ok(false);
     }
-    let insert = "INSERT OR REPLACE INTO publish_request (fingerprint, body_hash, received_at) \
-         VALUES (?1, ?2, ?3)";
-    tx.run(insert, params![mark.fingerprint, mark.body_hash, at])?;
+    let insert = "INSERT INTO publish_request (fingerprint, received_at) VALUES (?1, ?2)";
+    tx.run(insert, params![mark.fingerprint, at])?;
     Ok(true)
 }
 

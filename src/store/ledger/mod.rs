@@ -451,8 +451,9 @@ impl Ledger {
                 for period in &periods {
                     rollups::roll_up(tx, period)?;
                 }
-                let marks = "DELETE FROM publish_request WHERE fingerprint IN \
-                     (SELECT fingerprint FROM publish_request WHERE received_at < ?1 LIMIT ?2)";
+                // The oldest come first, so no index by age is needed.
+                let marks = "DELETE FROM publish_request WHERE received_at < ?1 AND id IN \
+                     (SELECT id FROM publish_request ORDER BY id LIMIT ?2)";
                 let deleted = [
                     tx.run(marks, rusqlite::params![now - REQUEST_ID_WINDOW, limit])?,
                     exports::tidy(tx, now - BLOB_NAMES_KEPT, limit)?,
