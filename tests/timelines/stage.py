@@ -151,8 +151,9 @@ class Appliance(Process):
         return [event["key"] for event in reversed(found)]
 
     def delivery(self, key):
-        """The only delivery of an event."""
-        return self.ask("GET", f"/everpost/events/{key}")["deliveries"][0]
+        """The only delivery of an event, which is pending even before it is there."""
+        deliveries = self.ask("GET", f"/everpost/events/{key}")["deliveries"]
+        return deliveries[0] if deliveries else {"state": "Pending", "attempts": 0}
 
     def _is_ready(self):
         try:

@@ -142,9 +142,8 @@ async fn accept(
         }
     };
     let body = read_body(body, bytes_max).await?;
-    let _seat = match state.intake.seat().await {
-        Some(seat) => seat,
-        None => return Err(refusal(state, now)),
+    let Some(_seat) = state.intake.seat().await else {
+        return Err(refusal(state, now));
     };
     let events = evaluate(state, topic, &parts, &body, versions, now).inspect_err(|error| {
         let rejection = rejection(topic, &parts.headers, &body, error, now);
