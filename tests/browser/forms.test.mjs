@@ -94,7 +94,8 @@ test("a password that is typed can be looked at", async (t) => {
   await ann.type("Password", PASSWORD);
   const field = ann.page.getByLabel("Password", { exact: true });
   const button = ann.page.getByRole("button", { name: "Show password", exact: true });
-  assert.equal(await button.getAttribute("aria-pressed"), "false");
+  // The script of the page has its say a moment after the page is there.
+  await ann.page.getByRole("button", { name: "Show password", exact: true, pressed: false }).waitFor();
   await button.click();
   assert.equal(await field.getAttribute("type"), "text");
   assert.equal(await button.getAttribute("aria-pressed"), "true");
