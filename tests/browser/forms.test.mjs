@@ -93,9 +93,9 @@ test("a password that is typed can be looked at", async (t) => {
   await ann.type("Name", NAME);
   await ann.type("Password", PASSWORD);
   const field = ann.page.getByLabel("Password", { exact: true });
-  await ann.press("Show password");
+  await ann.page.getByRole("button", { name: "Show password", exact: true }).click();
   assert.equal(await field.getAttribute("type"), "text");
-  await ann.press("Hide password");
+  await ann.page.getByRole("button", { name: "Hide password", exact: true }).click();
   assert.equal(await field.getAttribute("type"), "password");
   await ann.press("Sign in");
   await ann.isOn("Overview");
