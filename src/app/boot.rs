@@ -150,7 +150,7 @@ impl Appliance {
         });
         if !was_closed {
             tracing::info!("the last process was killed; checking the integrity of the database");
-            drop(diagnostics.look_for_damage()); // it goes on by itself
+            drop(diagnostics.start_integrity_check()); // it goes on by itself
         }
         let state = ApiParts {
             broker: broker.clone(),

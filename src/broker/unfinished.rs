@@ -1,7 +1,7 @@
 //! What is left to be done of requests that were answered: creating the deliveries of large publish requests, and
 //! ending those of deleted subscriptions.
 //!
-//! It is done in bites, changes of bounded size between those of others, and goes on after a crash, since the store
+//! It is done in batches, changes of bounded size between those of others, and goes on after a crash, since the store
 //! knows what is left. As long as deliveries of a topic are still to be created, those of further requests to it are
 //! put behind, so that each subscription gets its events in their order.
 
@@ -131,7 +131,7 @@ impl Broker {
         Ok(())
     }
 
-    /// Does a bite of each in turn. Returns whether there may be more.
+    /// Does a batch of each in turn. Returns whether there may be more.
     async fn finish_some(&self) -> Result<bool, StoreError> {
         let topics: Vec<_> = {
             let topics = self.shared.unfinished.topics();
@@ -146,7 +146,7 @@ impl Broker {
         Ok(done? || !topics.is_empty())
     }
 
-    /// One bite of the deliveries of a topic.
+    /// One batch of the deliveries of a topic.
     async fn fan_out_some(&self, topic: TopicId) -> Result<(), StoreError> {
         let note = |has_arrived| {
             if let Some(deferring) = self.shared.unfinished.topics().get_mut(&topic) {
@@ -173,7 +173,7 @@ impl Broker {
         Ok(())
     }
 
-    /// One bite of the pending deliveries of deleted subscriptions. Returns whether there may be more.
+    /// One batch of the pending deliveries of deleted subscriptions. Returns whether there may be more.
     async fn end_some_of_deleted(&self) -> Result<bool, StoreError> {
         if !self
             .shared

@@ -238,7 +238,7 @@ pub const WIRE_BYTES_MAX: usize = 64 * 1_024 * 1_024;
 /// The longest age for which anything can be kept, in hours: a century.
 pub const RETENTION_HOURS_MAX: u64 = 876_000;
 
-/// Deliveries that one change of the store creates or ends. What is more is done in bites of so many, each of which
+/// Deliveries that one change of the store creates or ends. What is more is done in batches of so many, each of which
 /// takes the writer some 10 ms, between the changes of others.
 pub const CHANGE_DELIVERIES_MAX: usize = 500;
 
@@ -246,7 +246,8 @@ pub const CHANGE_DELIVERIES_MAX: usize = 500;
 /// none is sent, so that a slow disk bounds the memory of their responses, and the duplicates of a crash.
 pub const UNSTORED_MAX: usize = 4_096;
 
-/// Requests of one event subscription that were answered and are not stored yet, for each of its slots. Beyond it the
+/// Changes that store the answered requests of one event subscription, and wait for the writer, for each of its slots:
+/// one change for each request, but for large batches. Beyond it the
 /// subscription waits, so that a crash repeats little. With fewer a receiver on the same machine would wait for the
 /// disk.
 pub const UNSTORED_PER_SLOT: usize = 4;

@@ -9,15 +9,8 @@ import requests
 from requests.adapters import HTTPAdapter
 
 from appliance import eventually
+from events import EVENT
 
-EVENT = {
-    "id": "plain",
-    "subject": "/orders/7",
-    "eventType": "Order.Paid",
-    "eventTime": "2026-11-21T06:40:53Z",
-    "data": {},
-    "dataVersion": "1",
-}
 BODY_BYTES = 1_048_576
 
 

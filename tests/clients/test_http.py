@@ -6,15 +6,7 @@ import pytest
 import requests
 
 import sas
-
-EVENT = {
-    "id": "plain",
-    "subject": "/orders/7",
-    "eventType": "Order.Paid",
-    "eventTime": "2026-11-21T06:40:53Z",
-    "data": {},
-    "dataVersion": "1",
-}
+from events import EVENT
 
 
 def post(url, headers, body=None):

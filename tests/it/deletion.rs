@@ -1,4 +1,4 @@
-//! What becomes of the deliveries of a deleted event subscription, topic or namespace: they are ended later, in bites,
+//! What becomes of the deliveries of a deleted event subscription, topic or namespace: they are ended later, in batches,
 //! and not shown until then.
 
 use std::time::Duration;
@@ -36,11 +36,11 @@ async fn found(grid: &Grid, query: &str) -> usize {
     found["value"].as_array().expect("events").len()
 }
 
-/// How many deliveries one bite ends.
-async fn bite(grid: &Grid) -> usize {
+/// How many deliveries one batch ends.
+async fn batch(grid: &Grid) -> usize {
     let discard = DiscardRequest::PendingOfDeleted;
-    let bite = grid.store.ledger.discard(discard, 4, grid.clock.now());
-    bite.await.expect("a bite").count()
+    let batch = grid.store.ledger.discard(discard, 4, grid.clock.now());
+    batch.await.expect("a batch").count()
 }
 
 #[tokio::test]
@@ -56,7 +56,7 @@ async fn a_deletion_is_answered_first_and_others_go_between_its_bites() {
     assert_eq!(first.await.json()["deliveries"], json!([]));
     let one = grid.manage(Method::GET, "/everpost/deliveries/1", Value::Null);
     assert_eq!(one.await.status, StatusCode::NOT_FOUND);
-    assert_eq!(bite(&grid).await, 4);
+    assert_eq!(batch(&grid).await, 4);
     grid.publish("other", event("meanwhile")).await;
     grid.run_for(SECOND).await;
     assert_eq!(grid.heard("quick").len(), 1);
@@ -64,14 +64,14 @@ async fn a_deletion_is_answered_first_and_others_go_between_its_bites() {
     assert_eq!(found(&grid, "state=dropped").await, 4);
     grid.broker.finish().await.expect("done");
     assert_eq!(found(&grid, "state=dropped").await, EVENTS);
-    assert_eq!(bite(&grid).await, 0, "nothing is left");
+    assert_eq!(batch(&grid).await, 0, "nothing is left");
 }
 
 #[tokio::test]
 async fn a_crash_between_the_bites_leaves_the_rest_to_the_next_start() {
     let grid = grid().await;
     delete(&grid, "/topics/orders?pending=deadLetter").await;
-    assert_eq!(bite(&grid).await, 4);
+    assert_eq!(batch(&grid).await, 4);
     let grid = grid.restarted().await;
     grid.broker.finish().await.expect("done");
     assert_eq!(found(&grid, "state=deadlettered").await, EVENTS);

@@ -368,6 +368,6 @@ async fn a_trial_goes_on_over_many_bites_and_ends_in_time() {
     assert_eq!(
         (found.tried(), is_complete),
         (500, false),
-        "one bite, then time is over"
+        "one batch, then time is over"
     );
 }

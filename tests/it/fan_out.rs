@@ -1,4 +1,4 @@
-//! Publish requests with more deliveries than one change makes: their deliveries are created later, in bites.
+//! Publish requests with more deliveries than one change makes: their deliveries are created later, in batches.
 
 use std::time::Duration;
 
@@ -36,10 +36,10 @@ fn topic(grid: &Grid) -> TopicId {
     grid.broker.topic(&name).expect("the topic").topic.id
 }
 
-/// How many deliveries one bite creates.
-async fn bite(grid: &Grid) -> usize {
-    let bite = grid.store.ledger.fan_out(topic(grid), 4).await;
-    bite.expect("a bite").targets.len()
+/// How many deliveries one batch creates.
+async fn batch(grid: &Grid) -> usize {
+    let batch = grid.store.ledger.fan_out(topic(grid), 4).await;
+    batch.expect("a batch").targets.len()
 }
 
 /// The subscriptions that have a delivery of an event, with its state.
@@ -74,7 +74,7 @@ async fn others_go_between_the_bites_and_each_subscription_keeps_its_order() {
     let grid = grid.push("other", "quick", "200").await;
     post(&grid, &["e1", "e2", "e3"]).await;
     assert_eq!(deliveries(&grid, 1).await, [""; 0], "nothing yet");
-    assert_eq!(bite(&grid).await, 3, "one event; two would be too much");
+    assert_eq!(batch(&grid).await, 3, "one event; two would be too much");
     grid.publish("other", event("meanwhile")).await;
     post(&grid, &["e4"]).await;
     grid.run_for(SECOND).await;
@@ -95,7 +95,7 @@ async fn others_go_between_the_bites_and_each_subscription_keeps_its_order() {
     let counts = counts.await.json();
     assert_eq!(counts["value"][0]["delivered"], 5);
     assert_eq!(counts["value"][0]["balance"], true);
-    // The first bite was not the broker's.
+    // The first batch was not the broker's.
     let metrics = grid.broker.metrics_text();
     let matched = r#"everpost_matched_events_total{topic="orders",subscription="audit"} 4"#;
     assert!(metrics.contains(matched), "{metrics}");
@@ -105,7 +105,7 @@ async fn others_go_between_the_bites_and_each_subscription_keeps_its_order() {
 async fn a_crash_between_the_bites_loses_and_repeats_nothing() {
     let grid = grid().await;
     post(&grid, &["e1", "e2", "e3"]).await;
-    assert_eq!(bite(&grid).await, 3);
+    assert_eq!(batch(&grid).await, 3);
     let grid = grid.restarted().await;
     post(&grid, &["e4"]).await;
     finish(&grid).await;
@@ -136,7 +136,7 @@ async fn what_is_deleted_meanwhile_gets_nothing_unless_it_is_kept() {
 async fn an_event_is_neither_pruned_nor_sent_by_hand_before_it_is_fanned_out() {
     let grid = grid().await;
     post(&grid, &["e1", "e2"]).await;
-    assert_eq!(bite(&grid).await, 3);
+    assert_eq!(batch(&grid).await, 3);
     let body = json!({"subscription": "audit"});
     let sent = grid
         .manage(Method::POST, "/everpost/events/2/send", body)

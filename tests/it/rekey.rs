@@ -18,7 +18,7 @@ use serde_json::json;
 /// The exit code that the README names.
 const MISUSED: i32 = 2;
 
-/// Enough for several bites, together with a namespace, which has two keys as well.
+/// Enough for several batches, together with a namespace, which has two keys as well.
 const TOPICS: usize = 120;
 
 fn open(dir: &Path) -> Store {

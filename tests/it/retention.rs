@@ -233,7 +233,7 @@ fn filled(dir: &Path, count: u32, bytes: u32) -> Store {
     store
 }
 
-/// Deletes everything in bites and gives the room back.
+/// Deletes everything in batches and gives the room back.
 async fn empty(store: &Store) {
     let cutoff = Cutoff {
         delivered: Timestamp::from_ms(i64::MAX),

@@ -453,7 +453,7 @@ async fn events_of_one_topic_are_read_back_in_bites(f: Fixture) {
         bytes_max,
     };
     let read = async |advance| {
-        let page = f.store.views.read_back(advance).await.expect("a bite");
+        let page = f.store.views.read_back(advance).await.expect("a batch");
         let keys: Vec<_> = page.rows.iter().map(|stored| stored.key.0).collect();
         (keys, page.next_before.map(|key| key.0))
     };
@@ -477,7 +477,7 @@ async fn events_of_one_topic_are_read_back_in_bites(f: Fixture) {
         ..advance(None, 9, usize::MAX)
     };
     assert_eq!(read(elsewhere).await, (vec![], None));
-    // One bite passes a bounded number of events of other topics.
+    // One batch passes a bounded number of events of other topics.
     let accepted = AppendRequest {
         topic: TopicId(99),
         received_at: at(9),

@@ -36,7 +36,7 @@ pub(crate) async fn readyz(State(state): State<ApiState>) -> Response {
     for task in state.diagnostics.failed_tasks() {
         reasons.push(format!("the task {task} has failed and is not running"));
     }
-    if state.intake.is_refusing(state.broker.clock().now()) {
+    if state.intake.is_overloaded(state.broker.clock().now()) {
         reasons.push(
             "more is being published than can be stored, so publishers are told to come back"
                 .to_owned(),

@@ -22,7 +22,7 @@ pub(crate) use address::Address;
 use crate::api::ApiState;
 use crate::api::auth::{Credential, authorize_publisher, query_value};
 use crate::api::error::ApiError;
-use crate::api::intake::{Publisher, Room};
+use crate::api::intake::Publisher;
 use crate::base::Timestamp;
 use crate::broker::PublishError;
 use crate::model::event::Event;
@@ -134,17 +134,17 @@ async fn accept(
     authorize(state, topic, &request)?;
     let bytes_max = state.options.publish_bytes_max;
     let (parts, body) = request.into_parts();
-    let _room = match admit(state, topic, &parts).await {
-        Ok(room) => room,
-        Err(refusal) => {
-            hear_out(&parts.headers, body).await;
-            return Err(refusal);
+    let publisher = Publisher::of(topic.topic.id, &parts);
+    let bytes = bytes_needed(&parts.headers, bytes_max);
+    let _reserved = match state.intake.reserve(publisher, bytes, now).await {
+        Ok(reserved) => reserved,
+        Err(rejected) => {
+            skip_body(&parts.headers, body).await;
+            return Err(rejected);
         }
     };
     let body = read_body(body, bytes_max).await?;
-    let Some(_seat) = state.intake.seat().await else {
-        return Err(refusal(state, now));
-    };
+    let _slot = state.intake.slot(topic.topic.id, now).await?;
     let events = evaluate(state, topic, &parts, &body, versions, now).inspect_err(|error| {
         let rejection = rejection(topic, &parts.headers, &body, error, now);
         state.broker.note_rejection(rejection);
@@ -157,28 +157,9 @@ async fn accept(
     Ok(state.broker.publish(topic, events, mark).await?.len())
 }
 
-/// Lets a request in whose events can be stored now, before its body is read.
-async fn admit(state: &ApiState, topic: &TopicEntry, parts: &Parts) -> Result<Room, ApiError> {
-    let now = state.broker.clock().now();
-    if state.broker.is_behind() || state.intake.is_crowded() {
-        return Err(refusal(state, now));
-    }
-    let bytes = room_needed(&parts.headers, state.options.publish_bytes_max);
-    let publisher = Publisher::of(topic.topic.id, parts);
-    state.intake.room_for(publisher, bytes, now).await
-}
-
-/// What publishers hear who send faster than events can be stored.
-fn refusal(state: &ApiState, now: Timestamp) -> ApiError {
-    state.intake.note_refusal(now);
-    ApiError::unavailable(
-        "More is being published than can be stored right now; try again in a moment.",
-    )
-}
-
-/// Reads a refused body and forgets it, so that a client which sends all of it before it listens hears the answer
-/// instead of a broken connection. One that asked first sends nothing.
-async fn hear_out(headers: &HeaderMap, body: Body) {
+/// Reads the body of a rejected request and forgets it, so that a client which sends all of it before it listens
+/// hears the answer instead of a broken connection. One that asked first sends nothing.
+async fn skip_body(headers: &HeaderMap, body: Body) {
     if !headers.contains_key(header::EXPECT) {
         let _ = read_body(body, 0).await;
     }
@@ -326,7 +307,7 @@ pub(crate) fn host_of(request: &Request<Body>) -> Option<String> {
 }
 
 /// What a request may take of the memory: what it announces, but never more than is read of it.
-fn room_needed(headers: &HeaderMap, bytes_max: usize) -> usize {
+fn bytes_needed(headers: &HeaderMap, bytes_max: usize) -> usize {
     let announced = headers.get(header::CONTENT_LENGTH);
     let announced = announced.and_then(|length| length.to_str().ok()?.parse().ok());
     announced.map_or(bytes_max, |length: u64| {
@@ -411,7 +392,7 @@ mod tests {
             if let Some(announced) = announced {
                 headers.insert(header::CONTENT_LENGTH, announced.parse().expect("a value"));
             }
-            assert_eq!(room_needed(&headers, 1_000), expected, "{announced:?}");
+            assert_eq!(bytes_needed(&headers, 1_000), expected, "{announced:?}");
         }
     }
 }

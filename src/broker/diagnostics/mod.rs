@@ -265,11 +265,11 @@ impl Diagnostics {
             .broker
             .record(by, AuditAction::CheckIntegrity, Target::appliance())
             .await?;
-        Ok(self.look_for_damage())
+        Ok(self.start_integrity_check())
     }
 
     /// The same without anybody asking: after a crash.
-    pub fn look_for_damage(&self) -> JoinHandle<()> {
+    pub fn start_integrity_check(&self) -> JoinHandle<()> {
         let since = self.0.broker.clock().now();
         let mut check = self.0.integrity.lock().unwrap();
         if matches!(*check, IntegrityCheck::Running { .. }) {
@@ -278,10 +278,10 @@ impl Diagnostics {
         let found = Integrity::default();
         *check = IntegrityCheck::Running { since, found };
         let diagnostics = self.clone();
-        tokio::spawn(async move { diagnostics.look_through(since).await })
+        tokio::spawn(async move { diagnostics.run_integrity_check(since).await })
     }
 
-    async fn look_through(&self, began_at: Timestamp) {
+    async fn run_integrity_check(&self, began_at: Timestamp) {
         let broker = &self.0.broker;
         let upkeep = &broker.store().upkeep;
         let told = self.clone();

@@ -119,7 +119,7 @@ struct Entry<W> {
     unread: Option<Timestamp>,
     in_flight: usize,
     wire_bytes: usize,
-    /// Requests that were answered and are not stored yet.
+    /// Changes that store its answered requests, one for each but for large batches, and are not done yet.
     unstored: usize,
     /// Requests that it may have on the wire whatever others have, which quick answers make larger.
     window: usize,
@@ -525,11 +525,17 @@ impl<W: InMemory> Agenda<W> {
         must_wake || (has_slots_left && !self.ready.is_empty())
     }
 
-    /// So many deliveries of a request are answered, and held until [`Agenda::stored`].
-    pub(super) fn answered(&mut self, subscription: SubscriptionId, deliveries: usize) {
+    /// So many deliveries of a request are answered, and held until [`Agenda::stored`] has been called for each of the
+    /// `changes` that store them.
+    pub(super) fn answered(
+        &mut self,
+        subscription: SubscriptionId,
+        deliveries: usize,
+        changes: usize,
+    ) {
         self.unstored += deliveries;
         if let Some(entry) = self.entries.get_mut(&subscription) {
-            entry.unstored += 1;
+            entry.unstored += changes;
         }
     }
 
@@ -1054,7 +1060,7 @@ mod tests {
         assert!(turn.is_some());
         end(&mut agenda, A, &ids(1..2), vec![2], None);
         agenda.end_request(A, 0, QUICK);
-        agenda.answered(A, 1);
+        agenda.answered(A, 1, 1);
         let next = agenda.take_next(A, |_| OwnLimits::default());
         assert_eq!(next.expect("the next turn").waiting, [2]);
         end(&mut agenda, A, &ids(2..3), vec![], None);
@@ -1066,7 +1072,7 @@ mod tests {
     #[test]
     fn what_is_answered_and_not_stored_is_bounded() {
         let mut agenda = agenda(9, 100);
-        agenda.answered(B, 5);
+        agenda.answered(B, 5, 1);
         agenda.hand_over(A, 1, at(0));
         assert_eq!(taken(&mut agenda, 0), None);
         assert!(agenda.stored(B, std::iter::empty(), 1, None), "A waits");
@@ -1084,7 +1090,7 @@ mod tests {
             assert_eq!(taken(&mut agenda, 0), Some((A, 1)));
             end(&mut agenda, A, &ids(id..id + 1), vec![], None);
             agenda.end_request(A, 0, QUICK);
-            agenda.answered(A, 1);
+            agenda.answered(A, 1, 1);
         }
         agenda.note(A, at(0));
         assert_eq!(taken(&mut agenda, 0), None);

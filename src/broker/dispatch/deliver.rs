@@ -64,7 +64,7 @@ impl Drop for Slot<'_> {
         let id = self.subscription;
         let next_due = self.broker.clock().now() + DEFECT_PAUSE;
         let mut agenda = self.broker.agenda();
-        agenda.end_request(id, self.bytes, DEFECT_PAUSE);
+        agenda.end_request(id, self.bytes, DEFECT_PAUSE); // as bad as a slow answer
         agenda.stored(id, self.deliveries.iter().copied(), 0, Some(next_due));
         agenda.unpark(id);
         self.broker.wake().notify_one();
@@ -246,6 +246,11 @@ impl Broker {
         (self.options().change_deliveries_max / ROWS_PER_SETTLEMENT).max(1)
     }
 
+    /// How many changes store so many settlements.
+    pub(super) fn changes_for(&self, settlements: usize) -> usize {
+        settlements.div_ceil(self.settled_at_once())
+    }
+
     /// Ends deliveries of a turn without an attempt.
     pub(super) async fn end_unsent(
         &self,
@@ -257,7 +262,8 @@ impl Broker {
         if records.is_empty() {
             return; // as nearly always
         }
-        self.agenda().answered(subscription.id, records.len());
+        let changes = self.changes_for(records.len());
+        (self.agenda()).answered(subscription.id, records.len(), changes);
         let now = self.clock().now();
         self.store_all((topic, subscription), records, (now, None), unstored)
             .await;

@@ -208,7 +208,8 @@ impl Broker {
         let mut agenda = self.agenda();
         let registry = self.registry();
         agenda.end_request(id, batch.weight(), took);
-        agenda.answered(id, batch.deliveries.len());
+        let deliveries = batch.deliveries.len();
+        agenda.answered(id, deliveries, self.changes_for(deliveries));
         let next = match is_success && !self.is_stopping() {
             true => agenda.take_next(id, |id| own_limits(&registry, id)),
             false => None,

@@ -6,7 +6,6 @@ pub(super) mod send;
 pub(super) mod system;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use crate::base::Timestamp;
 use crate::broker::Broker;
@@ -20,10 +19,6 @@ use crate::store::{AppendRequest, Appended, RequestMark, StoreError};
 
 /// Filters that are evaluated before others get their turn on the thread: about a millisecond's worth.
 const EVALUATED_AT_ONCE_MAX: usize = 2_000;
-
-/// How long the events of a request may have to wait for the writer. Beyond it publishers are told to come back,
-/// which costs less than to let all of them wait.
-const PUBLISH_WAIT_MAX: Duration = Duration::from_millis(150);
 
 /// What was stored, for those who serve the subscriptions.
 pub(super) struct Arrival {
@@ -138,11 +133,6 @@ impl Broker {
             ..accepted
         };
         Ok(self.append(topic, accepted).await?)
-    }
-
-    /// Whether publishers send faster than events can be stored.
-    pub fn is_behind(&self) -> bool {
-        self.store().upkeep.expected_wait() > PUBLISH_WAIT_MAX
     }
 
     fn may_publish(&self, topic: &TopicEntry) -> Result<(), PublishError> {

@@ -332,14 +332,6 @@ impl Db {
         }
     }
 
-    /// How long a change waits for the writer that is sent now, and is no settlement; nothing for a store in memory.
-    pub(super) fn expected_wait(&self) -> Duration {
-        match &self.backend {
-            Backend::Threads { changes, .. } => changes.expected_wait(),
-            Backend::Inline(_) => Duration::ZERO,
-        }
-    }
-
     async fn submit(&self, lane: Lane, change: Change) -> Result<(), StoreError> {
         match &self.backend {
             Backend::Threads { changes, .. } => changes.send(lane, change).await,

@@ -169,11 +169,11 @@ fn encrypt_all(
 ) -> Result<usize, StoreError> {
     let mut encrypted = 0;
     loop {
-        let bite = encrypt_batch(connection, encryption, BATCH)?;
-        if bite == 0 {
+        let batch = encrypt_batch(connection, encryption, BATCH)?;
+        if batch == 0 {
             break;
         }
-        encrypted += bite;
+        encrypted += batch;
         progress(&format!("encrypted {encrypted} secrets by the master key"));
     }
     if encrypted > 0 {

@@ -191,9 +191,9 @@ async fn a_rekey_that_is_killed_heals_wherever_it_was() {
         let both = keys_in(dir.path()).behind(MasterKeys::generate(&Entropy::Os));
         fs::write(dir.path().join(MASTER_KEY_FILE), both.to_text().as_bytes()).expect("written");
         let encryption = Encryption::new(&both, Entropy::Os);
-        let bite =
+        let batch =
             encrypt_batch(&mut connection(dir.path()), &encryption, done).expect("a part of it");
-        assert_eq!(bite, done);
+        assert_eq!(batch, done);
 
         assert_eq!(
             read(dir.path(), None).await.as_deref(),

@@ -4,7 +4,6 @@
 //! but only up to half of a group, so that neither keeps the other out.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -16,9 +15,6 @@ use crate::store::error::StoreError;
 /// Changes that may wait, settlements apart. Beyond it whoever sends one waits, which is the only back
 /// pressure.
 pub(super) const WAITING_MAX: usize = 4_096;
-
-/// Changes that may wait without anybody having to wait long: the next group takes them all.
-const FEW: usize = 64;
 
 /// How long settlements wait for something else to share their commit with, which a publisher then does not have to
 /// wait for. Nobody waits for a settlement itself.
@@ -44,7 +40,6 @@ pub(super) fn queue<C>() -> (Sender<C>, Receiver<C>) {
             sleeps: Sleeps::No,
             is_closed: false,
         }),
-        last_wait_us: AtomicU64::new(0),
         arrived: Condvar::new(),
         room: Semaphore::new(WAITING_MAX),
     });
@@ -60,15 +55,13 @@ pub(super) struct Receiver<C>(Arc<Shared<C>>);
 struct Shared<C> {
     waiting: Mutex<Waiting<C>>,
     arrived: Condvar,
-    /// How long the last change that is no settlement has waited.
-    last_wait_us: AtomicU64,
     /// For other changes than settlements.
     room: Semaphore,
 }
 
 struct Waiting<C> {
     settlements: VecDeque<C>,
-    others: VecDeque<(Stopwatch, C)>,
+    others: VecDeque<C>,
     sleeps: Sleeps,
     is_closed: bool,
 }
@@ -95,7 +88,7 @@ impl<C> Sender<C> {
         }
         match lane {
             Lane::Settlement => waiting.settlements.push_back(change),
-            Lane::Other => waiting.others.push_back((Stopwatch::begin(), change)),
+            Lane::Other => waiting.others.push_back(change),
         }
         let wakes = match waiting.sleeps {
             Sleeps::No => false,
@@ -110,15 +103,6 @@ impl<C> Sender<C> {
             self.0.arrived.notify_one();
         }
         Ok(())
-    }
-
-    /// How long a change waits that is sent now, and is no settlement: as long as the last one did, if more than a
-    /// few wait.
-    pub(super) fn expected_wait(&self) -> Duration {
-        match WAITING_MAX - self.0.room.available_permits() > FEW {
-            true => Duration::from_micros(self.0.last_wait_us.load(Ordering::Relaxed)),
-            false => Duration::ZERO,
-        }
     }
 
     /// How many changes wait.
@@ -188,11 +172,9 @@ impl<C> Shared<C> {
 
     fn take(&self, waiting: &mut Waiting<C>, first: Lane) -> Option<C> {
         let other = |waiting: &mut Waiting<C>| {
-            let (sent, change) = waiting.others.pop_front()?;
-            let waited = u64::try_from(sent.took().as_micros()).unwrap_or(u64::MAX);
-            self.last_wait_us.store(waited, Ordering::Relaxed);
-            self.room.add_permits(1);
-            Some(change)
+            let taken = waiting.others.pop_front();
+            self.room.add_permits(usize::from(taken.is_some()));
+            taken
         };
         match first {
             Lane::Settlement => waiting.settlements.pop_front().or_else(|| other(waiting)),
@@ -241,21 +223,6 @@ mod tests {
         assert!(futures_util::poll!(&mut waits).is_pending());
         assert_eq!(receiver.next(Lane::Other), Some(0));
         waits.await.expect("room");
-    }
-
-    #[tokio::test]
-    async fn a_wait_is_expected_where_many_wait() {
-        let (sender, receiver) = queue();
-        for change in 0..=FEW {
-            sender.send(Lane::Other, change).await.expect("room");
-        }
-        std::thread::sleep(Duration::from_millis(2)); // what is measured is the wait itself
-        assert_eq!(receiver.next(Lane::Other), Some(0));
-        assert_eq!(sender.expected_wait(), Duration::ZERO, "they are few");
-        for change in 0..2 {
-            sender.send(Lane::Other, change).await.expect("room");
-        }
-        assert!(sender.expected_wait() >= Duration::from_millis(2));
     }
 
     #[tokio::test]

@@ -2,7 +2,6 @@
 //! written.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use crate::base::Timestamp;
 use crate::store::engine::data_dir::DataDir;
@@ -66,11 +65,6 @@ impl Upkeep {
     /// How busy the database is.
     pub fn engine_status(&self) -> EngineStatus {
         self.db.engine_status()
-    }
-
-    /// How long a change that is sent now waits for the writer, about.
-    pub fn expected_wait(&self) -> Duration {
-        self.db.expected_wait()
     }
 
     /// What the database is made of.

@@ -1,4 +1,4 @@
-//! Fan-out in bites: creating the deliveries of events that were stored without them.
+//! Fan-out in batches: creating the deliveries of events that were stored without them.
 //!
 //! A publish request with too many deliveries for one change stores its events and a record of who gets them. The
 //! deliveries follow in changes of bounded size, event by event.
@@ -140,7 +140,7 @@ fn split(bytes: &[u8], width: usize) -> Option<(&[u8], &[u8])> {
     rest.split_at_checked(length.checked_mul(width)?)
 }
 
-/// The result of a bite.
+/// The result of a batch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FannedOut {
     /// A subscription is listed once for each delivery that was created.

@@ -99,8 +99,8 @@ impl Ledger {
 
 /// From the publisher to the end of a delivery.
 impl Ledger {
-    /// Stores events with all their deliveries, or with a record of those that are created later: all or nothing. `then` gets what was stored, whether or not the
-    /// caller is still there; it is short and waits for nothing.
+    /// Stores events with all their deliveries, or with a record of those that are created later: all or nothing.
+    /// `then` gets what was stored, whether or not the caller is still there; it is short and waits for nothing.
     pub async fn append(
         &self,
         mut request: AppendRequest,

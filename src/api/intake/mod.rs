@@ -1,37 +1,31 @@
-//! How much of what publishers send is in memory at once, and who may send more.
+//! How much of what publishers send is in memory and in work at once, and who may send more.
+
+mod slots;
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use axum::extract::ConnectInfo;
 use axum::http::request::Parts;
-use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::api::error::ApiError;
-use crate::base::{Stopwatch, Timestamp};
+use crate::base::Timestamp;
 use crate::model::topic::TopicId;
+use slots::{Slot, Slots};
 
 /// Bytes of request bodies, and of the events in them until they are stored: 64 requests of the greatest size.
 const BODIES_MAX: usize = 64 * 1_024 * 1_024;
 
-/// How long a request waits for room before its publisher is told to come back.
-const ROOM_WAIT: Duration = Duration::from_secs(1);
+/// How long a request waits for memory before its publisher is told to come back.
+const MEMORY_WAIT: Duration = Duration::from_secs(1);
 
-/// How often it looks for it.
-const ROOM_LOOK: Duration = Duration::from_millis(20);
+/// How often it checks for it.
+const MEMORY_CHECK: Duration = Duration::from_millis(20);
 
-/// Requests whose events are read and stored at once: a few more than one event subscription may have in flight, so
-/// that deliveries keep up however many publish. With 64 of them 900 connections left a fifth of the deliveries.
-const SEATS: usize = 36;
-
-/// How long a request waits for its seat before its publisher is told to come back.
-const SEAT_WAIT: Duration = Duration::from_millis(200);
-
-/// For how long a refusal shows in `/readyz`.
-const REFUSAL_SHOWN: Duration = Duration::from_secs(10);
+/// For how long an overload shows in `/readyz`.
+const OVERLOAD_SHOWN: Duration = Duration::from_secs(10);
 
 /// Bits of an IPv6 address that name a client's network: one client has all the addresses of its own.
 const CLIENT_PREFIX_BITS: u32 = 64;
@@ -42,11 +36,7 @@ const CLIENT_PREFIX_BITS: u32 = 64;
 pub struct Intake {
     held: Arc<Mutex<Held>>,
     bytes_max: usize,
-    seats: Arc<Semaphore>,
-    /// Requests that wait for a seat.
-    standing: Arc<AtomicUsize>,
-    /// How long the last one has waited for its seat, in milliseconds.
-    last_wait_ms: Arc<AtomicU64>,
+    slots: Slots,
 }
 
 #[derive(Default)]
@@ -54,8 +44,8 @@ struct Held {
     bytes: usize,
     /// It holds nothing of those who have no request.
     by_holder: HashMap<Holder, usize>,
-    /// The last refusal that was due to everybody together.
-    refused_at: Option<Timestamp>,
+    /// The last rejection that was due to all publishers together.
+    overloaded_at: Option<Timestamp>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -66,42 +56,30 @@ enum Holder {
 
 /// Who sends a request.
 #[derive(Clone, Copy)]
-pub(super) struct Publisher([Option<Holder>; 2]);
+pub(super) struct Publisher {
+    topic: TopicId,
+    client: Option<IpAddr>,
+}
 
 impl Publisher {
     /// The publisher of this request to `topic`.
     pub(super) fn of(topic: TopicId, parts: &Parts) -> Self {
         let connected = parts.extensions.get::<ConnectInfo<SocketAddr>>();
-        let client = connected.map(|ConnectInfo(address)| Holder::Client(client_of(address.ip())));
-        Self([Some(Holder::Topic(topic)), client])
+        let client = connected.map(|ConnectInfo(address)| client_of(address.ip()));
+        Self { topic, client }
     }
 
     fn holders(self) -> impl Iterator<Item = Holder> {
-        self.0.into_iter().flatten()
+        let client = self.client.map(Holder::Client);
+        [Holder::Topic(self.topic)].into_iter().chain(client)
     }
 }
 
 /// The memory of one request, until it is dropped.
-pub(super) struct Room {
+pub(super) struct Reservation {
     intake: Intake,
     publisher: Publisher,
     bytes: usize,
-}
-
-/// A request that waits for a seat, until it is dropped.
-struct Standing<'a>(&'a AtomicUsize);
-
-impl<'a> Standing<'a> {
-    fn of(count: &'a AtomicUsize) -> Self {
-        count.fetch_add(1, Ordering::Relaxed);
-        Self(count)
-    }
-}
-
-impl Drop for Standing<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
 }
 
 impl Default for Intake {
@@ -116,54 +94,43 @@ impl Intake {
         Self {
             held: Arc::default(),
             bytes_max,
-            seats: Arc::new(Semaphore::new(SEATS)),
-            standing: Arc::default(),
-            last_wait_ms: Arc::default(),
+            slots: Slots::default(),
         }
     }
 
-    /// Waits a moment for a seat; `None` if there is none.
-    pub(super) async fn seat(&self) -> Option<SemaphorePermit<'_>> {
-        if let Ok(seat) = self.seats.try_acquire() {
-            return Some(seat); // as nearly always
-        }
-        let stopwatch = Stopwatch::begin();
-        let standing = Standing::of(&self.standing);
-        let seat = tokio::time::timeout(SEAT_WAIT, self.seats.acquire()).await;
-        drop(standing);
-        let waited = u64::try_from(stopwatch.took().as_millis()).unwrap_or(u64::MAX);
-        self.last_wait_ms.store(waited, Ordering::Relaxed);
-        seat.ok()?.ok()
+    /// Waits a moment for a slot for a request to `topic`.
+    pub(super) async fn slot(&self, topic: TopicId, now: Timestamp) -> Result<Slot, ApiError> {
+        self.slots.take(topic).await.map_err(|none| {
+            if none.is_overload {
+                self.note_overload(now);
+            }
+            too_many()
+        })
     }
 
-    /// Whether a request would wait in vain for a seat, as far as the last one tells.
-    pub(super) fn is_crowded(&self) -> bool {
-        let last_wait = Duration::from_millis(self.last_wait_ms.load(Ordering::Relaxed));
-        last_wait >= SEAT_WAIT && self.standing.load(Ordering::Relaxed) >= SEATS
-    }
-
-    /// Waits a moment for room for a body of `bytes`.
-    pub(super) async fn room_for(
+    /// Waits a moment for memory for a body of `bytes`, before it is read.
+    pub(super) async fn reserve(
         &self,
         publisher: Publisher,
         bytes: usize,
         now: Timestamp,
-    ) -> Result<Room, ApiError> {
+    ) -> Result<Reservation, ApiError> {
+        if self.slots.is_crowded(publisher.topic) {
+            return Err(too_many());
+        }
         let mut waited = Duration::ZERO;
         loop {
-            if let Some(room) = self.take(publisher, bytes) {
-                return Ok(room);
+            if let Some(reservation) = self.take(publisher, bytes) {
+                return Ok(reservation);
             }
-            if waited >= ROOM_WAIT {
+            if waited >= MEMORY_WAIT {
                 if self.left() < bytes {
-                    self.note_refusal(now);
+                    self.note_overload(now);
                 }
-                return Err(ApiError::unavailable(
-                    "More is being published than can be taken in right now; try again in a moment.",
-                ));
+                return Err(too_many());
             }
-            tokio::time::sleep(ROOM_LOOK).await;
-            waited += ROOM_LOOK;
+            tokio::time::sleep(MEMORY_CHECK).await;
+            waited += MEMORY_CHECK;
         }
     }
 
@@ -171,7 +138,7 @@ impl Intake {
         self.bytes_max - self.held.lock().unwrap().bytes
     }
 
-    fn take(&self, publisher: Publisher, bytes: usize) -> Option<Room> {
+    fn take(&self, publisher: Publisher, bytes: usize) -> Option<Reservation> {
         let bytes = bytes.min(self.bytes_max / 2); // a single one always fits
         let mut held = self.held.lock().unwrap();
         let left = self.bytes_max - held.bytes;
@@ -184,26 +151,25 @@ impl Intake {
             *held.by_holder.entry(holder).or_default() += bytes;
         }
         let intake = self.clone();
-        Some(Room {
+        Some(Reservation {
             intake,
             publisher,
             bytes,
         })
     }
 
-    /// Publishers were refused whoever they are.
-    pub(super) fn note_refusal(&self, now: Timestamp) {
-        self.held.lock().unwrap().refused_at = Some(now);
+    fn note_overload(&self, now: Timestamp) {
+        self.held.lock().unwrap().overloaded_at = Some(now);
     }
 
-    /// Whether publishers were refused a moment ago whoever they are.
-    pub(super) fn is_refusing(&self, now: Timestamp) -> bool {
-        let refused_at = self.held.lock().unwrap().refused_at;
-        refused_at.is_some_and(|at| now.since(at) < REFUSAL_SHOWN)
+    /// Whether requests were rejected a moment ago because of all publishers together.
+    pub(super) fn is_overloaded(&self, now: Timestamp) -> bool {
+        let overloaded_at = self.held.lock().unwrap().overloaded_at;
+        overloaded_at.is_some_and(|at| now.since(at) < OVERLOAD_SHOWN)
     }
 }
 
-impl Drop for Room {
+impl Drop for Reservation {
     fn drop(&mut self) {
         let mut held = self.intake.held.lock().unwrap();
         held.bytes -= self.bytes;
@@ -216,6 +182,13 @@ impl Drop for Room {
             }
         }
     }
+}
+
+/// What publishers hear who send faster than events can be taken and stored.
+fn too_many() -> ApiError {
+    ApiError::unavailable(
+        "More is being published than can be stored right now; try again in a moment.",
+    )
 }
 
 /// Who is behind an address.
@@ -234,12 +207,17 @@ mod tests {
     use super::*;
 
     fn topic(id: i64) -> Publisher {
-        Publisher([Some(Holder::Topic(TopicId(id))), None])
+        Publisher {
+            topic: TopicId(id),
+            client: None,
+        }
     }
 
     fn client(id: i64, address: &str) -> Publisher {
-        let client = Holder::Client(address.parse().expect("an address"));
-        Publisher([Some(Holder::Topic(TopicId(id))), Some(client)])
+        Publisher {
+            client: Some(address.parse().expect("an address")),
+            ..topic(id)
+        }
     }
 
     #[test]
@@ -259,19 +237,6 @@ mod tests {
         drop(others);
         let held = intake.held.lock().unwrap();
         assert_eq!((held.bytes, held.by_holder.len()), (0, 0));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn who_finds_no_seat_is_told_soon() {
-        let intake = Intake::default();
-        let mut seats = Vec::new();
-        for _ in 0..SEATS {
-            seats.push(intake.seat().await.expect("a seat"));
-        }
-        assert!(intake.seat().await.is_none());
-        assert!(!intake.is_crowded(), "nobody stands");
-        drop(seats);
-        assert!(intake.seat().await.is_some());
     }
 
     #[test]
