@@ -43,7 +43,12 @@ impl Entropy {
         }
     }
 
-    /// A number in `0..1`, for jitter.
+    /// A number in `-1..1`, for jitter.
+    pub fn jitter(&self) -> f64 {
+        2.0 * self.fraction() - 1.0
+    }
+
+    /// A number in `0..1`.
     pub fn fraction(&self) -> f64 {
         let mut bytes = [0; 8];
         self.fill(&mut bytes);

@@ -251,7 +251,7 @@ pub fn admit(
     Ok(())
 }
 
-/// Decides what follows from an attempt; `jitter` is in `0..1`.
+/// Decides what follows from an attempt; `jitter` is in `-1..1`.
 pub fn settle(
     delivery: &Delivery,
     attempt: &DeliveryAttempt,
@@ -272,9 +272,8 @@ pub fn settle(
     if attempt.attempt >= policy.attempts_max {
         return Settlement::DeadLetter(DeadLetterReason::MaxDeliveryAttemptsExceeded);
     }
-    let first_attempt_at = delivery.first_attempt_at.unwrap_or(attempt.started_at);
     Settlement::Retry {
-        at: policy.next_attempt_at(attempt, first_attempt_at, scale, jitter),
+        at: policy.next_attempt_at(delivery, attempt, scale, jitter),
     }
 }
 

@@ -167,8 +167,13 @@ pub enum Disposition {
     Complete,
     /// Returns it to its place in the queue.
     Abandon,
-    /// Returns it to the queue after a delay, but not later than `lifetime` after it was queued (rule N5).
-    Release { after: Duration, lifetime: Duration },
+    /// Returns it to the queue after a delay, but not later than `lifetime` after it was queued (rule N5), or
+    /// dead-letters it if this was the last of `attempts_max`.
+    Release {
+        after: Duration,
+        lifetime: Duration,
+        attempts_max: u32,
+    },
     /// Defers it until it is received by its id.
     Defer,
     /// Dead-letters it.
@@ -221,11 +226,23 @@ impl Lock {
         let back = |at| Settlement::Retry {
             at: if self.deferred { NEVER } else { at },
         };
+        let dead_letter = |reason| match drops {
+            true => Settlement::Drop(reason),
+            false => Settlement::DeadLetter(reason),
+        };
         let is_dead_letter = self.of.queue == SubQueue::DeadLetters;
         let (settlement, result) = match disposition {
             Disposition::Complete => (Settlement::Complete, of(Outcome::Delivered)),
             Disposition::Abandon => (back(self.queued_at), of(Outcome::Released)),
-            Disposition::Release { after, lifetime } => {
+            Disposition::Release { attempts_max, .. }
+                if !is_dead_letter && self.attempts >= attempts_max =>
+            {
+                let reason = DeadLetterReason::MaxDeliveryAttemptsExceeded;
+                (dead_letter(reason), of(Outcome::Released))
+            }
+            Disposition::Release {
+                after, lifetime, ..
+            } => {
                 let at = (now + after).min(self.queued_at + lifetime).max(now);
                 (back(at), of(Outcome::Released))
             }
@@ -234,11 +251,7 @@ impl Lock {
                 return Err(LockError::IsDeadLetter);
             }
             Disposition::DeadLetter(details) => {
-                let reason = DeadLetterReason::Application;
-                let settlement = match drops {
-                    true => Settlement::Drop(reason),
-                    false => Settlement::DeadLetter(reason),
-                };
+                let settlement = dead_letter(DeadLetterReason::Application);
                 let result = AttemptResult {
                     dead_letter: Some(details),
                     ..AttemptResult::of(Outcome::Rejected)
@@ -327,10 +340,30 @@ mod tests {
             let release = Disposition::Release {
                 after: Duration::from_secs(after_s),
                 lifetime: Duration::from_secs(100),
+                attempts_max: 4,
             };
             let (end, _) = lock.dispose(release, false, at(now_s)).expect("released");
             let settlement = Settlement::Retry { at: at(released_s) };
             assert_eq!(end, LockEnd::Settled(settlement));
+        }
+    }
+
+    #[test]
+    fn the_last_release_dead_letters_at_once() {
+        let release = Disposition::Release {
+            after: Duration::from_secs(60),
+            lifetime: Duration::from_secs(100),
+            attempts_max: 3,
+        };
+        let reason = DeadLetterReason::MaxDeliveryAttemptsExceeded;
+        for (drops, expected) in [
+            (false, Settlement::DeadLetter(reason)),
+            (true, Settlement::Drop(reason)),
+        ] {
+            let ended = lock(SubQueue::Pending).dispose(release.clone(), drops, at(5));
+            let (end, result) = ended.expect("it may");
+            assert_eq!(end, LockEnd::Settled(expected));
+            assert_eq!(result, Some(AttemptResult::of(Outcome::Released)));
         }
     }
 

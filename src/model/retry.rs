@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::base::{TimeScale, Timestamp};
 use crate::model::dead_letter::DeadLetterReason;
-use crate::model::delivery::{AttemptResult, DeliveryAttempt, Outcome};
+use crate::model::delivery::{AttemptResult, Delivery, DeliveryAttempt, Outcome};
 use crate::model::limits::{
     ATTEMPTS_MAX, NAMESPACE_ATTEMPTS_MAX, NAMESPACE_TIME_TO_LIVE_MAX, RETRY_AFTER_MAX,
     TIME_TO_LIVE_MINUTES_MAX,
@@ -23,7 +23,7 @@ const fn hours(h: u64) -> Duration {
     Duration::from_secs(h * 3_600)
 }
 
-/// How much jitter may add to a delay, as a part of it; it never shortens it (rule A).
+/// How much jitter may change a delay, as a part of it.
 pub const JITTER: f64 = 0.1;
 
 /// How long and how often a delivery is attempted (rule 3.3).
@@ -51,25 +51,35 @@ impl RetryPolicy {
         }
     }
 
-    /// The moment of the attempt after a failed one: that of the schedule, or of the result or the receiver,
-    /// whichever is later; `jitter` in `0..1` adds up to [`JITTER`] of the delay.
+    /// The moment of the attempt after a failed one of `delivery`: that of the schedule, or of the result or
+    /// the receiver, whichever is later.
+    ///
+    /// `jitter` in `-1..1` moves what the schedule says by up to [`JITTER`] of the delay in both directions.
+    /// What the result or the receiver asks for is the least: jitter only adds to it. An attempt that would
+    /// be made before the delivery expires is not moved beyond that.
     pub fn next_attempt_at(
         &self,
+        delivery: &Delivery,
         failed: &DeliveryAttempt,
-        first_attempt_at: Timestamp,
         scale: TimeScale,
         jitter: f64,
     ) -> Timestamp {
         assert!(failed.attempt >= 1, "attempts are counted from 1");
         let (result, now) = (&failed.result, failed.ended_at());
+        let first_attempt_at = delivery.first_attempt_at.unwrap_or(failed.started_at);
         let planned = match self.step(failed.attempt) {
-            Step::Wait(wait) => now + scale.shrink(wait),
-            Step::Offset(offset) => first_attempt_at + scale.shrink(offset),
+            Step::Wait(wait) => scale.shrink(wait),
+            Step::Offset(offset) => (first_attempt_at + scale.shrink(offset)).since(now),
         };
         let asked = result.retry_after.unwrap_or_default().min(RETRY_AFTER_MAX);
-        let least = self.minimum_wait(result).max(asked);
-        let wait = planned.max(now + scale.shrink(least)).since(now);
-        now + wait.mul_f64(1.0 + JITTER * jitter)
+        let least = scale.shrink(self.minimum_wait(result).max(asked));
+        let moved = planned.mul_f64(1.0 + JITTER * jitter);
+        let at = now + moved.max(least.mul_f64(1.0 + JITTER * jitter.abs()));
+        let expires_at = delivery.published_at + scale.shrink(self.time_to_live);
+        match at < expires_at {
+            true => at,
+            false => at.min(now + planned.max(least)),
+        }
     }
 
     fn step(&self, attempt: u32) -> Step {
@@ -280,7 +290,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::model::delivery::HttpResponse;
+    use crate::model::delivery::{DeliveryId, HttpResponse};
+    use crate::model::event::EventKey;
 
     /// An attempt that takes no time.
     fn failed(attempt: u32, at: Timestamp, result: AttemptResult) -> DeliveryAttempt {
@@ -307,8 +318,19 @@ mod tests {
             ..AttemptResult::answered(HttpResponse::bare(status))
         };
         let failed = failed(attempt, now, result);
-        let at = policy.next_attempt_at(&failed, now, TimeScale::REAL, jitter);
+        let at = policy.next_attempt_at(&delivery(now), &failed, TimeScale::REAL, jitter);
         at.since(now)
+    }
+
+    /// Published, and attempted for the first time, at that moment.
+    fn delivery(at: Timestamp) -> Delivery {
+        Delivery {
+            id: DeliveryId(1),
+            event: EventKey(1),
+            attempts: 1,
+            published_at: at,
+            first_attempt_at: Some(at),
+        }
     }
 
     fn check(policy: &RetryPolicy, attempt: u32, status: u16, asked_s: u64, expected_s: u64) {
@@ -377,7 +399,7 @@ mod tests {
         let now = Timestamp::from_ms(3_600_000);
         let late = failed(2, now, AttemptResult::of(Outcome::TimedOut));
         let first = Timestamp::from_ms(0);
-        let next = namespace.next_attempt_at(&late, first, TimeScale::REAL, 0.0);
+        let next = namespace.next_attempt_at(&delivery(first), &late, TimeScale::REAL, 0.0);
         assert_eq!(next, now + seconds(10));
     }
 
@@ -417,13 +439,32 @@ mod tests {
     }
 
     #[test]
-    fn jitter_only_adds_and_at_most_a_tenth() {
+    fn jitter_moves_the_schedule_both_ways_and_only_adds_to_what_is_asked_for() {
         let basic = &RetryPolicy::default();
-        for step in 0..100 {
-            let jitter = f64::from(step) / 100.0;
-            let wait = wait(basic, 1, 500, 0, jitter);
-            assert!(wait >= seconds(10) && wait <= seconds(11), "{wait:?}");
+        for (status, asked_s, jitter, expected_s) in [
+            (500, 0, -1.0, 27),
+            (500, 0, 1.0, 33),
+            (408, 0, -1.0, 132),
+            (503, 60, -0.5, 63),
+            (503, 60, 1.0, 66),
+        ] {
+            let wait = wait(basic, 2, status, asked_s, jitter);
+            assert_eq!(wait, seconds(expected_s), "{status} {asked_s} {jitter}");
         }
+    }
+
+    /// With the time to live of a day, the step of 12 h comes, whatever jitter did to all before it.
+    #[test]
+    fn jitter_moves_no_attempt_beyond_the_end_that_was_due_before_it() {
+        let basic = &RetryPolicy::default();
+        let start = Timestamp::from_ms(0);
+        let mut now = start;
+        for attempt in 1..=10 {
+            let failed = failed(attempt, now, AttemptResult::of(Outcome::SocketError));
+            now = basic.next_attempt_at(&delivery(start), &failed, TimeScale::REAL, 0.999_999);
+        }
+        let (least, end) = (start + hours(22), start + basic.time_to_live);
+        assert!(least < now && now < end, "{now}");
     }
 
     /// A failed attempt of either profile, or with waits of one's own.
@@ -440,16 +481,16 @@ mod tests {
     }
 
     proptest! {
-        /// Never before the schedule, the status's minimum or what the receiver asked for, and never
-        /// more than a tenth beyond the greatest of them.
+        /// Never before the status's minimum or what the receiver asked for, and at most a tenth away from the
+        /// greatest of them and the schedule.
         #[test]
-        fn a_wait_is_what_is_asked_for_and_at_most_a_tenth_more(
+        fn a_wait_is_what_is_asked_for_and_at_most_a_tenth_away(
             policy in policies(),
             attempt in 1..30_u32,
             status in proptest::option::of(100..600_u16),
             asked in proptest::option::of(0..200_000_u64),
             late_ms in 0..10_000_000_i64,
-            jitter in 0.0..1.0_f64,
+            jitter in -1.0..1.0_f64,
         ) {
             let (first_attempt_at, now) = (Timestamp::from_ms(0), Timestamp::from_ms(late_ms));
             let retry_after = asked.map(seconds);
@@ -461,16 +502,19 @@ mod tests {
                 }
             };
             let failed = failed(attempt, now, result);
-            let next = policy.next_attempt_at(&failed, first_attempt_at, TimeScale::REAL, jitter);
+            let delivery = delivery(first_attempt_at);
+            let next = policy.next_attempt_at(&delivery, &failed, TimeScale::REAL, jitter);
             let planned = match policy.step(attempt) {
                 Step::Wait(wait) => now + wait,
                 Step::Offset(offset) => first_attempt_at + offset,
             };
             let asked = retry_after.unwrap_or_default().min(RETRY_AFTER_MAX);
-            let least = planned.max(now + policy.minimum_wait(&failed.result)).max(now + asked);
-            prop_assert!(next >= least, "{next} before {least}");
-            let most = now + least.since(now).mul_f64(1.0 + JITTER);
-            prop_assert!(next <= most, "{next} after {most}");
+            let least = now + policy.minimum_wait(&failed.result).max(asked);
+            let target = planned.max(least).since(now);
+            let earliest = least.max(now + target.mul_f64(1.0 - JITTER));
+            prop_assert!(next >= earliest, "{next} before {earliest}");
+            let latest = now + target.mul_f64(1.0 + JITTER);
+            prop_assert!(next <= latest, "{next} after {latest}");
         }
 
         /// Later attempts never wait less than earlier ones, all else being equal.

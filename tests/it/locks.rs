@@ -73,9 +73,12 @@ fn disposition() -> impl Strategy<Value = Disposition> {
     prop_oneof![
         2 => Just(Disposition::Complete),
         3 => Just(Disposition::Abandon),
-        1 => (0_u64..200_000, 0_u64..400_000).prop_map(|(after, lifetime)| Disposition::Release {
-            after: Duration::from_millis(after),
-            lifetime: Duration::from_millis(lifetime),
+        1 => (0_u64..200_000, 0_u64..400_000, 1_u32..9).prop_map(|(after, lifetime, attempts_max)| {
+            Disposition::Release {
+                after: Duration::from_millis(after),
+                lifetime: Duration::from_millis(lifetime),
+                attempts_max,
+            }
         }),
         1 => Just(Disposition::Defer),
         3 => Just(Disposition::DeadLetter(Arc::new(DeadLetterDetails::cut("Odd", None)))),
@@ -458,7 +461,17 @@ impl Trial {
             (Disposition::DeadLetter(_), _) => row.end(DeliveryState::DeadLettered, now),
             (Disposition::Defer, _) => row.deferred = true,
             (Disposition::Abandon, _) => row.due_at = row.queued_at,
-            (Disposition::Release { after, lifetime }, _) => {
+            (Disposition::Release { attempts_max, .. }, DeliveryState::Pending)
+                if row.attempts >= attempts_max =>
+            {
+                row.end(DeliveryState::DeadLettered, now);
+            }
+            (
+                Disposition::Release {
+                    after, lifetime, ..
+                },
+                _,
+            ) => {
                 row.due_at = (now + after).min(row.queued_at + lifetime).max(now);
             }
             (Disposition::GiveUp(_) | Disposition::Renew { .. }, _) => {}

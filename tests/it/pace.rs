@@ -38,7 +38,7 @@ async fn waits_of_ones_own_are_kept_and_the_last_repeats() {
     publish(&grid, 1).await;
     grid.run_for(SECOND * 600).await;
     let timeline = grid.timeline("billing").await;
-    // Jitter adds up to a tenth to waits of 1 s, 60 s and, as the receiver asks, 90 s.
+    // Jitter moves waits of 1 s and 60 s by a tenth, and adds a tenth at most to the 90 s that are asked for.
     let moments: Vec<u32> = timeline
         .split(' ')
         .filter_map(|word| word.strip_prefix('+')?.split('s').next()?.parse().ok())
@@ -46,9 +46,9 @@ async fn waits_of_ones_own_are_kept_and_the_last_repeats() {
     let [first, second, third, fourth] = moments[..] else {
         panic!("{timeline}");
     };
-    assert_eq!((first, second), (0, 1), "{timeline}");
-    assert!((61..=67).contains(&third), "{timeline}");
-    assert!((151..=167).contains(&fourth), "{timeline}");
+    assert!(first == 0 && second <= 1, "{timeline}");
+    assert!((54..=67).contains(&third), "{timeline}");
+    assert!((144..=167).contains(&fourth), "{timeline}");
 }
 
 #[tokio::test]

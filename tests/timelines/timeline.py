@@ -1,8 +1,8 @@
 """What became of one delivery: drawn for people, and held against what was expected.
 
 Expectations never depend on how fast the machine is. An attempt may come later than planned by any time, but
-never earlier. How much later it was *planned* is seen in `nextAttemptAt`, where it was seen in time: there,
-only jitter is allowed, which adds up to a tenth.
+never earlier than jitter may move it, which is a tenth. How much later it was *planned* is seen in
+`nextAttemptAt`, where it was seen in time: there, only jitter is allowed.
 """
 
 import datetime
@@ -86,14 +86,14 @@ class Timeline:
             return
         waited = following - since
         self.expect(
-            waited >= wait - self.grain,
+            waited >= wait * (1 - JITTER) - self.grain,
             f"after attempt {number}: {span(waited)} is earlier than {span(wait)}",
         )
         if number in self.planned:
             planned = self.planned[number] - since
             self.expect(
-                wait - self.grain <= planned <= wait * (1 + JITTER) + self.grain,
-                f"after attempt {number}: planned {span(planned)}, not {span(wait)} and up to a tenth more",
+                abs(planned - wait) <= wait * JITTER + self.grain,
+                f"after attempt {number}: planned {span(planned)}, not {span(wait)}, a tenth more or less",
             )
 
     def draw(self):

@@ -80,7 +80,7 @@ fn times(policy: &RetryPolicy, scale: TimeScale) -> (Vec<Duration>, DeadLetterRe
             result: AttemptResult::of(Outcome::GenericError),
             late: None,
         };
-        let next_at = policy.next_attempt_at(&failed, start, scale, 0.0);
+        let next_at = policy.next_attempt_at(&delivery, &failed, scale, 0.0);
         times.push(next_at.since(start));
         if let Err(reason) = admit(&delivery, policy, next_at, scale) {
             return (times, reason);

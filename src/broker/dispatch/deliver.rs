@@ -345,7 +345,7 @@ impl Broker {
         let definition = &batch.subscription.definition;
         let duration = now.since(started_at);
         // One result for the whole batch.
-        let jitter = self.entropy().fraction();
+        let jitter = self.entropy().jitter();
         let settle_one = |delivery: &Delivery, result: AttemptResult| {
             let attempt = DeliveryAttempt {
                 attempt: delivery.attempts + 1,

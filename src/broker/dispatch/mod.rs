@@ -383,7 +383,7 @@ impl Broker {
     ) -> SettlementRecord {
         let definition = &subscription.definition;
         let (policy, scale) = (&definition.retry_policy, self.time_scale());
-        let jitter = self.entropy().fraction();
+        let jitter = self.entropy().jitter();
         let attempt = DeliveryAttempt {
             attempt: delivery.attempts + 1,
             started_at: now,

@@ -218,8 +218,12 @@ impl Broker {
 
     /// The subscriptions that keep no dead letters, if one of the changes may make one.
     fn dropping(&self, changes: &[LockChange]) -> HashSet<SubscriptionId> {
-        let dead_letters =
-            |each: &LockChange| matches!(each.disposition, Disposition::DeadLetter(_));
+        let dead_letters = |each: &LockChange| {
+            matches!(
+                each.disposition,
+                Disposition::DeadLetter(_) | Disposition::Release { .. }
+            )
+        };
         if !changes.iter().any(dead_letters) {
             return HashSet::new();
         }

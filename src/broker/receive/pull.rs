@@ -42,13 +42,14 @@ impl Broker {
         action: ReceiverAction,
     ) -> Result<Vec<Result<(), LockError>>, ReceiveError> {
         let (lock_for, scale) = (self.lock_duration(subscription)?, self.time_scale());
-        let time_to_live = topic.retry_policy(subscription).time_to_live;
+        let policy = topic.retry_policy(subscription);
         let disposition = match action {
             ReceiverAction::Acknowledge => Disposition::Complete,
             ReceiverAction::Reject => Disposition::DeadLetter(Arc::default()),
             ReceiverAction::Release { delay } => Disposition::Release {
                 after: scale.shrink(delay),
-                lifetime: scale.shrink(time_to_live),
+                lifetime: scale.shrink(policy.time_to_live),
+                attempts_max: policy.attempts_max,
             },
             ReceiverAction::RenewLock => Disposition::Renew {
                 lock_for,

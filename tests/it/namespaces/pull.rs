@@ -222,6 +222,24 @@ async fn table_5_receivers_wait_for_the_first_event() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn table_5_the_last_release_makes_a_dead_letter_at_once() {
+    let grid = subscribed(json!({"maxDeliveryCount": 2})).await;
+    publish(&grid, json!([cloud_event("e1")])).await;
+    let dead_letters = "/everpost/deadLetters?topic=shop/orders";
+    for count in 0..2 {
+        let nothing = get(&grid, dead_letters).await["value"].clone();
+        assert_eq!(nothing, json!([]), "after {count} releases");
+        let token = receive_one(&grid).await.token;
+        assert_eq!(settle(&grid, "release", &[&token]).await, [""]);
+    }
+    let dead_letter = get(&grid, dead_letters).await["value"][0].clone();
+    assert_eq!(
+        dead_letter["deadLetterReason"],
+        "MaxDeliveryAttemptsExceeded"
+    );
+}
+
+#[tokio::test(start_paused = true)]
 async fn table_5_one_publishing_wakes_as_many_as_it_has_events() {
     let grid = subscribed(json!({})).await;
     let later = async {

@@ -353,9 +353,11 @@ impl Spec {
             Said::Status(429 | 503, Some(asked)) => asked.min(RETRY_AFTER_MAX_S),
             Said::Status(..) | Said::TimedOut | Said::Refused | Said::Skipped { .. } => 0,
         };
-        let wait = planned.since(now).max(seconds(least.max(asked)));
+        let least = seconds(least.max(asked));
+        let wait = planned.since(now).max(least);
+        let earliest = wait.mul_f64(0.9).saturating_sub(Duration::from_millis(1));
         Fate::Again {
-            from: now + wait,
+            from: now + earliest.max(least),
             to: now + wait.mul_f64(1.1) + Duration::from_millis(1),
         }
     }

@@ -47,6 +47,7 @@ pub(super) async fn a_queue_shows_what_waits_and_what_is_held(f: Fixture) {
         disposition: Disposition::Release {
             after: Duration::from_millis(140),
             lifetime: Duration::from_secs(60),
+            attempts_max: 10,
         },
     };
     let changes = LockChanges {

@@ -13,7 +13,8 @@ use crate::app::cli::table::{Lines, Table};
 use crate::base::human::{date_time_ms, span};
 use crate::base::{TimeScale, Timestamp};
 use crate::model::access::Secret;
-use crate::model::delivery::{AttemptResult, DeliveryAttempt, HttpResponse};
+use crate::model::delivery::{AttemptResult, Delivery, DeliveryAttempt, DeliveryId, HttpResponse};
+use crate::model::event::EventKey;
 use crate::model::retry::RetryPolicy;
 
 /// The first lines.
@@ -43,7 +44,14 @@ fn wait_after_busy(attempt: u32) -> Duration {
         result: AttemptResult::answered(HttpResponse::bare(503)),
         late: None,
     };
-    let next = RetryPolicy::default().next_attempt_at(&failed, now, TimeScale::REAL, 0.0);
+    let delivery = Delivery {
+        id: DeliveryId(0),
+        event: EventKey(0),
+        attempts: attempt,
+        published_at: now,
+        first_attempt_at: Some(now),
+    };
+    let next = RetryPolicy::default().next_attempt_at(&delivery, &failed, TimeScale::REAL, 0.0);
     next.since(now)
 }
 
