@@ -176,6 +176,7 @@ CREATE TABLE delivery_attempt (
     outcome          TEXT    NOT NULL,
     status           INTEGER, -- HTTP
     error            TEXT,
+    warning          TEXT,    -- what the request lacked
     remote_address   TEXT,
     response_headers TEXT,    -- JSON: [[name, value], ...]
     response_body    BLOB,    -- its beginning

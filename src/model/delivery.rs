@@ -100,6 +100,8 @@ pub struct AttemptResult {
     pub response: Option<HttpResponse>,
     /// What went wrong, in plain words; `None` if there was a response.
     pub error: Option<String>,
+    /// What the request lacked, in whole sentences; `None` if nothing.
+    pub warning: Option<String>,
     /// How long the destination asks to wait.
     pub retry_after: Option<Duration>,
     /// The address of the receiver.
@@ -163,6 +165,7 @@ impl AttemptResult {
             response: None,
             error: None,
             retry_after: None,
+            warning: None,
             remote_address: None,
             dead_letter: None,
         }

@@ -76,9 +76,6 @@ pub const TOPICS_PER_UNIT_MAX: usize = 100;
 /// Days that a namespace topic keeps events (rule N1).
 pub const EVENT_RETENTION_DAYS_MAX: u32 = 7;
 
-/// Days for which Azure tries to write a dead letter of a namespace topic (rule N1.1).
-pub const DEAD_LETTER_RETRY_DAYS_MAX: u32 = 2;
-
 /// Attempts of one delivery of a namespace topic (rule N1.1).
 pub const NAMESPACE_ATTEMPTS_MAX: u32 = 10;
 

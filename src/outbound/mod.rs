@@ -106,7 +106,7 @@ impl Outbound {
         match &delivery_request.subscription.definition.destination {
             Destination::WebHook(webhook) => {
                 let now = self.clock.now();
-                let request = webhook::request(webhook, delivery_request, &self.origin, now);
+                let (request, _) = webhook::request(webhook, delivery_request, &self.origin, now);
                 Some((request.headers, request.body))
             }
             Destination::Queue(_) => None,

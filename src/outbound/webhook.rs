@@ -46,14 +46,11 @@ pub(super) async fn deliver(
     delivery_request: &DeliveryRequest<'_>,
 ) -> SendResult {
     let late = LateResponseSlot::default();
+    let now = outbound.clock.now();
+    let (request, warning) = request(webhook, delivery_request, &outbound.origin, now);
     let request = TransportRequest {
         late: Some(late.clone()),
-        ..request(
-            webhook,
-            delivery_request,
-            &outbound.origin,
-            outbound.clock.now(),
-        )
+        ..request
     };
     let id = delivery_request.subscription.id;
     let result = match outbound.send(id, &webhook.credentials, request).await {
@@ -64,16 +61,19 @@ pub(super) async fn deliver(
     let late = late
         .take()
         .map(|transport| LateResponseWait { transport, clock });
-    SendResult { result, late }
+    SendResult {
+        result: AttemptResult { warning, ..result },
+        late,
+    }
 }
 
-/// The request of an attempt.
+/// The request of an attempt, and what it lacks, if anything.
 pub(super) fn request(
     webhook: &WebHook,
     delivery_request: &DeliveryRequest<'_>,
     origin: &str,
     now: Timestamp,
-) -> TransportRequest {
+) -> (TransportRequest, Option<String>) {
     let schema = delivery_request.subscription.definition.delivery_schema;
     let batching = webhook.batch.is_on() || delivery_request.events.len() != 1;
     let payload = wire::encode(
@@ -99,9 +99,10 @@ pub(super) fn request(
         .map(|event| event.output_id());
     let id = || signature::request_id(&ids.collect::<Vec<_>>());
     put_signature(&mut headers, webhook, id, now, &payload.body);
+    let mut warning = None;
     if let Some(first) = delivery_request.events.first() {
         put_event_headers(&mut headers, schema, first);
-        put_attributes(&mut headers, webhook, |source_field| {
+        warning = put_attributes(&mut headers, webhook, |source_field| {
             let topic = delivery_request.topic_resource_id;
             wire::attribute::dynamic_value(&first.event, topic, source_field)
         });
@@ -109,7 +110,7 @@ pub(super) fn request(
     if let [single] = delivery_request.events {
         put(&mut headers, AEG_OUTPUT_EVENT_ID, &single.output_id());
     }
-    TransportRequest {
+    let request = TransportRequest {
         method: Method::POST,
         url: webhook.endpoint_url.reveal().clone(),
         headers,
@@ -117,7 +118,8 @@ pub(super) fn request(
         deadline: delivery_request.deadline,
         late: None,
         tls: None,
-    }
+    };
+    (request, warning)
 }
 
 /// Signs a request of a subscription that has signing secrets.
@@ -174,26 +176,47 @@ fn put_event_headers(headers: &mut HeaderMap, schema: DeliverySchema, first: &St
 }
 
 /// The custom headers (rule 6.4), which never replace ours. `dynamic` finds the value at a source field; a
-/// header without a usable value is left out.
+/// header without a value is left out. Returns which were left out because of their values, if any.
 pub(super) fn put_attributes(
     headers: &mut HeaderMap,
     webhook: &WebHook,
     dynamic: impl Fn(&str) -> Option<String>,
-) {
+) -> Option<String> {
+    let mut left_out = Vec::new();
     for DeliveryAttributeMapping { name, value } in &webhook.attribute_mappings {
         let value = match value {
             AttributeValue::Static { value, .. } => Some(value.reveal().to_owned()),
             AttributeValue::Dynamic { source_field } => dynamic(source_field),
         };
-        let Some(value) = value.filter(|value| value.len() <= DELIVERY_ATTRIBUTE_BYTES_MAX) else {
+        let Some(text) = value else {
             continue;
         };
-        if let Ok(name) = HeaderName::from_bytes(name.as_bytes())
-            && !headers.contains_key(&name)
-        {
-            put(headers, name, &value);
+        let Ok(header) = HeaderName::from_bytes(name.as_bytes()) else {
+            continue;
+        };
+        if headers.contains_key(&header) {
+            continue;
+        }
+        match attribute_value(&text) {
+            Ok(value) => drop(headers.insert(header, value)),
+            Err(why) => left_out.push(format!("The header {name} was left out: {why}.")),
         }
     }
+    (!left_out.is_empty()).then(|| left_out.join(" "))
+}
+
+/// The value of a custom header, or why it cannot be one.
+fn attribute_value(text: &str) -> Result<HeaderValue, String> {
+    if text.len() > DELIVERY_ATTRIBUTE_BYTES_MAX {
+        let max = DELIVERY_ATTRIBUTE_BYTES_MAX;
+        return Err(format!(
+            "its value has {} bytes, at most {max} are sent",
+            text.len()
+        ));
+    }
+    HeaderValue::from_bytes(text.as_bytes()).map_err(|_| {
+        "its value has characters that no header can have, such as line ends".to_owned()
+    })
 }
 
 /// Text beyond ASCII is sent as UTF-8; what cannot be a header value (line ends above all) is left out.

@@ -211,6 +211,18 @@ async fn a_bad_event_refuses_the_whole_request() {
 }
 
 #[tokio::test]
+async fn a_channel_of_a_partner_is_rejected_by_name() {
+    let grid = Grid::new().await.topic("orders").await;
+    let key = grid.key("orders").await;
+    let headers = [("aeg-sas-key", key.as_str()), ("aeg-channel-name", "sales")];
+    let path = "/topics/orders/api/events";
+    let reply = grid.send(request(path, &headers, &events())).await;
+    let told = reply.error(400, "BadRequest");
+    assert!(told.contains("aeg-channel-name"), "{told}");
+    assert_eq!(stored(&grid).await, 0);
+}
+
+#[tokio::test]
 async fn a_mebibyte_passes_and_one_byte_more_does_not() {
     let grid = Grid::new().await.topic("orders").await;
     let body = |bytes: usize| {

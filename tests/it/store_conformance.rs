@@ -223,6 +223,7 @@ impl Fixture {
                 body: b"no\0pe".to_vec(),
             }),
             error: None,
+            warning: Some("The header X-A was left out: it is odd.".to_owned()),
             retry_after: None,
             remote_address: Some("127.0.0.1:9".to_owned()),
             dead_letter: None,

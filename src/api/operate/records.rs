@@ -167,6 +167,8 @@ struct Attempt {
     outcome: Outcome,
     http_status_code: Option<u16>,
     error: Option<String>,
+    /// What the request lacked, such as a header whose value could not be sent.
+    warning: Option<String>,
     remote_address: Option<String>,
     /// Names and values.
     #[schemars(with = "Vec<[String; 2]>")]
@@ -292,6 +294,7 @@ impl From<&DeliveryAttempt> for Attempt {
             outcome: result.outcome,
             http_status_code: result.status(),
             error: result.error.clone(),
+            warning: result.warning.clone(),
             remote_address: result.remote_address.clone(),
             response_headers: response.headers,
             response_body: String::from_utf8_lossy(&response.body).into_owned(),

@@ -37,6 +37,8 @@ use crate::wire;
 /// The only version of the data plane there is (rule 1.1).
 pub(crate) const API_VERSION: &str = "2018-01-01";
 
+const CHANNEL_NAME: &str = "aeg-channel-name";
+
 /// How much of a body that is too large is still read, so that a client which sends all of it before it
 /// listens hears the answer instead of a broken connection.
 const EXCESS_READ_MAX: usize = 8 * 1_024 * 1_024;
@@ -193,6 +195,7 @@ fn evaluate(
     now: Timestamp,
 ) -> Result<Vec<Event>, ApiError> {
     check_version(&parts.uri, versions)?;
+    check_channel(&parts.headers)?;
     if body.excess > 0 {
         return Err(ApiError::too_large(format!(
             "The request is larger than {} bytes, which is the most that can be published at once.",
@@ -238,6 +241,18 @@ pub(crate) fn check_version(uri: &Uri, versions: &[&str]) -> Result<(), ApiError
             versions.join(", ")
         ))),
         _ => Ok(()),
+    }
+}
+
+/// Partner namespaces route by this header; elsewhere the events would go where their publisher does not
+/// expect them.
+fn check_channel(headers: &HeaderMap) -> Result<(), ApiError> {
+    match headers.contains_key(CHANNEL_NAME) {
+        true => Err(ApiError::bad_request(
+            "The header aeg-channel-name names a channel of a partner namespace, which there are not here; \
+             publish to a topic and leave it out.",
+        )),
+        false => Ok(()),
     }
 }
 

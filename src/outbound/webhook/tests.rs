@@ -228,6 +228,7 @@ async fn answers_are_kept_with_their_meaning() {
                 body: b"busy".to_vec(),
             }),
             error: None,
+            warning: None,
             retry_after: Some(Duration::from_secs(9)),
             remote_address: Some("192.0.2.7:443".to_owned()),
             dead_letter: None,

@@ -227,10 +227,11 @@ fn explain(tx: &Connection, id: DeliveryId, result: &AttemptResult) -> rusqlite:
 
 // No OR REPLACE, which keeps a journal of whole pages.
 const RECORD: &str = "INSERT INTO delivery_attempt (delivery_id, attempt, started_at, \
-     duration_ms, outcome, status, error, remote_address, response_headers, response_body) \
-     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10) \
+     duration_ms, outcome, status, error, remote_address, response_headers, response_body, warning) \
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11) \
      ON CONFLICT DO UPDATE SET started_at = ?3, duration_ms = ?4, outcome = ?5, status = ?6, error = ?7, \
-     remote_address = ?8, response_headers = ?9, response_body = ?10";
+     remote_address = ?8, response_headers = ?9, response_body = ?10, \
+     warning = ?11";
 
 pub(super) fn record_attempt(
     tx: &Connection,
@@ -252,6 +253,7 @@ pub(super) fn record_attempt(
         response
             .map(|response| &response.body)
             .filter(|body| !body.is_empty()),
+        result.warning,
     ];
     tx.run(RECORD, values)?;
     Ok(())

@@ -193,10 +193,10 @@ fn told(tx: &Connection, of: &[Attempted]) -> Result<Vec<RecentAttempt>, StoreEr
         .collect();
     tx.all(&select, [serde_json::json!(wanted).to_string()], |row| {
         Ok(RecentAttempt {
-            delivery: row.get(15)?,
-            event: row.get(12)?,
-            event_type: row::text(row, 13)?,
-            subject: row::text_or_null(row, 14)?,
+            delivery: row.get(16)?,
+            event: row.get(13)?,
+            event_type: row::text(row, 14)?,
+            subject: row::text_or_null(row, 15)?,
             attempt: attempt(row)?,
         })
     })

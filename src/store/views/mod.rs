@@ -406,7 +406,8 @@ fn delivery_row(row: &Row<'_>) -> Result<DeliveryRow, StoreError> {
 
 /// What [`attempt`] reads.
 const ATTEMPT_COLUMNS: &str = "attempt, started_at, duration_ms, outcome, status, error, \
-     remote_address, response_headers, response_body, late_outcome, late_status, late_ms";
+     remote_address, response_headers, response_body, late_outcome, late_status, late_ms, \
+     warning";
 
 /// Deliveries of one event with their attempts, and with those of its resubmissions that are theirs.
 fn with_lives(
@@ -421,7 +422,7 @@ fn with_lives(
     );
     let mut attempts: HashMap<DeliveryId, Vec<DeliveryAttempt>> = HashMap::new();
     tx.all(&select, [&these], |row| {
-        let of = attempts.entry(row.get(12)?).or_default();
+        let of = attempts.entry(row.get(13)?).or_default();
         of.push(attempt(row)?);
         Ok(())
     })?;
@@ -461,6 +462,7 @@ fn attempt(row: &Row<'_>) -> Result<DeliveryAttempt, StoreError> {
             response: response.transpose()?,
             error: row.get(5)?,
             remote_address: row.get(6)?,
+            warning: row.get(12)?,
             // Retry-After is not stored, and the delivery shows what its receiver said.
             ..AttemptResult::of(row.get(3)?)
         },

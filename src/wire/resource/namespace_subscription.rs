@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::dead_letter_destination::{self as dead_letter, DeadLetterDocument};
-use super::envelope::{Object, add_properties};
 use super::filter::FiltersConfiguration;
 use super::rules::Judged;
 use super::subscription::{Common, NO_IDENTITY};
@@ -16,8 +15,7 @@ use super::values::{Waits, seconds, waits};
 use crate::model::destination::{DeliveryMode, Destination, PullQueue};
 use crate::model::filter::{Dialect, Filter};
 use crate::model::limits::{
-    DEAD_LETTER_RETRY_DAYS_MAX, NAMESPACE_ATTEMPTS_MAX, NAMESPACE_TIME_TO_LIVE_MAX, RECEIVE_LOCK,
-    RECEIVE_LOCK_SECONDS,
+    NAMESPACE_ATTEMPTS_MAX, NAMESPACE_TIME_TO_LIVE_MAX, RECEIVE_LOCK, RECEIVE_LOCK_SECONDS,
 };
 use crate::model::retry::{DeliveryProfile, RetryPolicy};
 use crate::model::subscription::{DeadLetterDestination, SubscriptionDefinition};
@@ -170,27 +168,18 @@ mod life {
     }
 }
 
-/// A destination for dead letters; who writes there, and for how long that is tried, is not up to the
-/// client here.
+/// A destination for dead letters. Azure's identity, and for how long it is tried, would have no effect.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[schemars(transform = add_properties::<WithoutEffect>)]
+#[schemars(extend("x-refused" = {
+    "identity": "there are no managed identities here; leave it out",
+    "deliveryRetryPeriodInDays":
+        "it must be left out; storage is tried for four hours, and then as dead_letter.unavailable says",
+}))]
 struct WithIdentity {
     #[serde(with = "DeadLetterDocument")]
     #[schemars(extend("x-expected" = "an object with the endpointType \"StorageBlob\""))]
     dead_letter_destination: DeadLetterDestination,
-}
-
-#[derive(JsonSchema)]
-#[schemars(rename_all = "camelCase")]
-#[expect(dead_code, reason = "for the schema alone")]
-struct WithoutEffect {
-    /// Without effect.
-    #[schemars(extend("writeOnly" = true))]
-    identity: Option<Object>,
-    /// Without effect.
-    #[schemars(range(min = 1, max = DEAD_LETTER_RETRY_DAYS_MAX), extend("writeOnly" = true))]
-    delivery_retry_period_in_days: Option<u32>,
 }
 
 /// Left out and `null` differ as with other subscriptions (rule A).

@@ -217,8 +217,7 @@ async fn table_1_1_a_subscription_is_shown_as_it_was_sent_without_secrets() {
             "deliveryAttributeMappings": [
                 {"name": "X-A", "type": "Static", "properties": {"value": "1", "isSecret": true}},
                 {"name": "X-B", "type": "Dynamic", "properties": {"sourceField": "data.total"}}]}},
-        "deadLetterDestinationWithResourceIdentity": {"identity": {"type": "SystemAssigned"},
-            "deliveryRetryPeriodInDays": 2,
+        "deadLetterDestinationWithResourceIdentity": {
             "deadLetterDestination": {"endpointType": "StorageBlob",
                 "properties": {"resourceId": "/r", "blobContainerName": "dead"}}},
     });
@@ -383,18 +382,16 @@ async fn table_1_1_wrong_documents_are_refused_with_the_place() {
             "at most 10",
         ),
         (
-            push(json!({"deadLetterDestinationWithResourceIdentity": {"identity": {}}})),
+            push(json!({"deadLetterDestinationWithResourceIdentity": {}})),
             format!("{at}.push.deadLetterDestinationWithResourceIdentity.deadLetterDestination"),
             "missing",
         ),
         (
-            push(
-                json!({"deadLetterDestinationWithResourceIdentity": {"deliveryRetryPeriodInDays": 3}}),
-            ),
-            format!(
-                "{at}.push.deadLetterDestinationWithResourceIdentity.deliveryRetryPeriodInDays"
-            ),
-            "1 to 2",
+            push(json!({"deadLetterDestinationWithResourceIdentity": {
+                "identity": {"type": "SystemAssigned"}, "deadLetterDestination": {
+                    "endpointType": "StorageBlob", "properties": {"blobContainerName": "dead"}}}})),
+            format!("{at}.push.deadLetterDestinationWithResourceIdentity.identity"),
+            "no managed identities",
         ),
         (
             own(json!({"eventDeliverySchema": "EventGridSchema"})),

@@ -318,6 +318,29 @@ async fn headers_of_ones_own() {
         let found = newest(&deliver("EventGridSchema", webhook, 1).await);
         check(table, row, &found, expected);
     }
+    for (row, value, warning) in [
+        (
+            "dynamic, 4,097 bytes",
+            "x".repeat(4_097),
+            "\"The header X-Own was left out: its value has 4097 bytes, at most 4096 are sent.\"",
+        ),
+        (
+            "dynamic, a line end",
+            "a\r\nx-evil: 1".to_owned(),
+            "\"The header X-Own was left out: its value has characters that no header can have, such as line ends.\"",
+        ),
+        ("dynamic, what a header can have", "ok".to_owned(), "null"),
+    ] {
+        let grid = Grid::new().await.topic("orders").await;
+        let properties = json!({"destination": {"properties": {"deliveryAttributeMappings": [taken("data.text")]}}});
+        let grid = grid.push_with("orders", "billing", "200", properties).await;
+        let mut event = event("e1");
+        event["data"] = json!({"text": value});
+        grid.publish("orders", event).await;
+        grid.run_for(std::time::Duration::from_secs(1)).await;
+        let told = super::delivery(&grid, 1).await["deliveryAttempts"][0]["warning"].to_string();
+        assert_eq!(told, warning, "{table}: {row}");
+    }
     let grid = Grid::new().await.topic("orders").await;
     let (longest, longer) = ("x".repeat(4_096), "x".repeat(4_097));
     let secret = json!({"name": "X-Own", "type": "Static",
