@@ -6,6 +6,7 @@ use http::HeaderMap;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use schemars::JsonSchema;
 use serde::Serialize;
+use serde_json::value::RawValue;
 
 use crate::model::limits::JSON_DEPTH_MAX;
 use crate::wire::bad_input::{BadInput, BadInputKind, quoted};
@@ -114,8 +115,20 @@ pub(super) fn json_text_of<'a>(
         let at = error.valid_up_to();
         BadInput::malformed(format!("the body is not UTF-8 from byte {at} on"))
     })?;
+    let text = without_byte_order_mark(text);
     refuse_deep(text)?;
     Ok(text)
+}
+
+/// RFC 8259 8.1: senders must not add the mark, but .NET and PowerShell do, and readers may pass over it.
+fn without_byte_order_mark(text: &str) -> &str {
+    text.strip_prefix('\u{feff}').unwrap_or(text)
+}
+
+/// Whether a body that says nothing of its type is JSON.
+pub(super) fn is_json(body: &[u8]) -> bool {
+    let text = std::str::from_utf8(body).map(without_byte_order_mark);
+    text.is_ok_and(|text| serde_json::from_str::<&RawValue>(text).is_ok())
 }
 
 /// Refuses JSON that is nested too deeply; `RawValue`, which reads it next, does not.

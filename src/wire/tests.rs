@@ -40,6 +40,22 @@ fn custom_schema() -> InputSchema {
 }
 
 #[test]
+fn a_byte_order_mark_is_passed_over() {
+    let event = br#"[{"id":"1","subject":"s","eventType":"t","eventTime":"2026-11-21T06:40:53Z","dataVersion":"1"}]"#;
+    let body = [&b"\xef\xbb\xbf"[..], event].concat();
+    let (schema, now) = (InputSchema::EventGridSchema, Timestamp::from_ms(0));
+    let events = decode(
+        &schema,
+        "/t",
+        &HeaderMap::new(),
+        &body,
+        now,
+        &Entropy::seeded(1),
+    );
+    assert_eq!(events.expect("an event").len(), 1);
+}
+
+#[test]
 fn bodies_are_refused_by_their_form() {
     let none = HeaderMap::new();
     for (headers, body, kind, told) in [

@@ -195,6 +195,10 @@ async fn inspectors_are_managed_within_bounds() {
         .await
         .error(400, "InvalidRequest");
     assert!(told.contains("answers: \"maybe\" is no answer"), "{told}");
+    let told = put("bin", json!({ "colour": "red" }))
+        .await
+        .error(400, "InvalidRequest");
+    assert!(told.contains("colour: there is no such property"), "{told}");
     for number in 0..25 {
         let made = put(&format!("bin-{number}"), json!({})).await;
         assert_eq!(made.status, StatusCode::CREATED);

@@ -96,7 +96,8 @@ fn data(content_type: Option<&ContentType>, body: &[u8]) -> Result<EventData, Ba
     if body.is_empty() {
         return Ok(EventData::Absent);
     }
-    if content_type.is_none_or(ContentType::is_json) {
+    let is_json = content_type.map_or_else(|| content::is_json(body), ContentType::is_json);
+    if is_json {
         return json_data(content_type, body);
     }
     let is_text = content_type.is_some_and(|each| each.is_text() && each.is_utf8());

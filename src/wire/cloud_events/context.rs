@@ -110,7 +110,15 @@ fn check_extension(name: &str, json: &str) -> Result<(), BadInput> {
         ));
     }
     match Kind::of(json) {
-        Kind::Null | Kind::Number | Kind::Boolean => Ok(()),
+        Kind::Null | Kind::Boolean => Ok(()),
+        // No receiver that keeps to CloudEvents 1.0 (3.1) could read another number.
+        Kind::Number if json.parse::<i32>().is_ok() => Ok(()),
+        Kind::Number => Err(BadInput::in_field(
+            name,
+            format!(
+                "{json} is not an integer of 32 bits, and CloudEvents has no other numbers; send it as a string"
+            ),
+        )),
         Kind::String => field::string(name, json).map(drop),
         kind @ (Kind::Object | Kind::Array | Kind::Nothing) => Err(BadInput::in_field(
             name,

@@ -63,6 +63,16 @@ fn each_rule_of_the_attributes_is_checked() {
             ),
         );
     }
+    check(r#","n":-2147483648,"m":2147483647"#, "");
+    for number in ["2147483648", "1.5", "1e3"] {
+        check(
+            &format!(r#","n":{number}"#),
+            &format!(
+                "field \"n\": {number} is not an integer of 32 bits, and CloudEvents has no other numbers; send it \
+                 as a string"
+            ),
+        );
+    }
     check(
         r#","extension":{}"#,
         "field \"extension\": it is an object; an extension attribute is a string, a number or a \
@@ -235,6 +245,9 @@ fn bodies_of_binary_mode_become_data() {
         ),
         ("application/json", b"", EventData::Absent),
         ("", b"[1]", json("[1]")),
+        ("", b"\xef\xbb\xbf[1]", json("[1]")),
+        ("", b"\0\xff", base64("AP8=")),
+        ("", b"plain", base64("cGxhaW4=")),
         ("application/vnd.x+json; charset=utf-8", b"1", json("1")),
         ("text/plain", "a\"ä\n".as_bytes(), json("\"a\\\"ä\\n\"")),
         ("text/plain; charset=iso-8859-1", b"\xe4", base64("5A==")),

@@ -92,13 +92,33 @@ pub(super) enum TlsVersion {
 
 /// Adds the properties of `T` to a schema, for what requests or answers have besides.
 pub(super) fn add_properties<T: JsonSchema>(schema: &mut Schema) {
+    add(schema, properties_of::<T>());
+}
+
+/// Closes an object of ours: but for the properties of `T`, which answers show and requests may repeat, what
+/// is not known is rejected.
+pub(super) fn close_but_for<T: JsonSchema>(schema: &mut Schema) {
+    let mut shown = properties_of::<T>();
+    for property in shown.values_mut() {
+        property["readOnly"] = json!(true);
+    }
+    add(schema, shown);
+    schema.insert("x-closed".to_owned(), json!(true));
+}
+
+fn add(schema: &mut Schema, added: Map<String, Value>) {
+    if let Some(Value::Object(properties)) = schema.get_mut("properties") {
+        properties.extend(added);
+    }
+}
+
+fn properties_of<T: JsonSchema>() -> Map<String, Value> {
     let settings = SchemaSettings::draft2020_12();
     let settings = settings.with(|settings| settings.inline_subschemas = true);
-    let mut added = T::json_schema(&mut settings.into_generator()).to_value();
-    if let (Some(Value::Object(properties)), Value::Object(added)) =
-        (schema.get_mut("properties"), added["properties"].take())
-    {
-        properties.extend(added);
+    let mut schema = T::json_schema(&mut settings.into_generator()).to_value();
+    match schema["properties"].take() {
+        Value::Object(properties) => properties,
+        _ => Map::new(),
     }
 }
 

@@ -9,6 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use super::envelope::close_but_for;
 use super::mirror::documents;
 use super::rules::{Context, Judged, header_value};
 use super::values::milliseconds;
@@ -30,7 +31,7 @@ documents! {
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(remote = "InspectorDefinition", rename_all = "camelCase")]
 #[schemars(rename = "InspectorDefinition")]
-#[schemars(extend("x-rule" = "inspector"))]
+#[schemars(extend("x-rule" = "inspector"), transform = close_but_for::<Shown>)]
 struct InspectorDocument {
     /// Statuses, `timeout` and `close`, in their order; the last one repeats: `503x2 200`.
     #[serde(rename = "answers", default = "default_responses")]
@@ -107,9 +108,17 @@ pub fn render_inspector_definition(inspector: &Inspector) -> Value {
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "Inspector")]
 pub struct ShownInspector {
-    name: String,
     #[serde(flatten)]
     definition: InspectorDefinition,
+    #[serde(flatten)]
+    shown: Shown,
+}
+
+/// What an inspector has besides its definition.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct Shown {
+    name: String,
     /// Where event subscriptions deliver to.
     #[schemars(extend("format" = "uri"))]
     url: String,
@@ -125,14 +134,16 @@ pub struct ShownInspector {
 impl From<&Inspector> for ShownInspector {
     fn from(inspector: &Inspector) -> Self {
         Self {
-            name: inspector.name.as_str().to_owned(),
             definition: inspector.definition.clone(),
-            url: inspector.name.url(),
-            deliveries_answered: inspector.turn,
-            requests_received: inspector.received,
-            requests_kept: inspector.kept,
-            created_at: inspector.created_at,
-            last_modified_at: inspector.updated_at,
+            shown: Shown {
+                name: inspector.name.as_str().to_owned(),
+                url: inspector.name.url(),
+                deliveries_answered: inspector.turn,
+                requests_received: inspector.received,
+                requests_kept: inspector.kept,
+                created_at: inspector.created_at,
+                last_modified_at: inspector.updated_at,
+            },
         }
     }
 }

@@ -5,6 +5,8 @@
 //! keywords that begin with `x-` are for the reader alone:
 //!
 //! - `x-check`, `x-rule`: names of what `rules` has for a text and for an object
+//! - `x-closed`: names that are not known are rejected, and not passed over as those that the next version of
+//!   an SDK may bring
 //! - `x-decimals`: how many decimals a number may have
 //! - `x-expected`: what the value must be, in words
 //! - `x-formerly`: an older name of the property
@@ -504,9 +506,9 @@ mod tests {
                 match keyword.as_str() {
                     "x-check" => drop(rules::check(name)),
                     "x-rule" => drop(rules::rule(name)),
-                    "x-decimals" | "x-expected" | "x-formerly" | "x-hint" | "x-kept" | "x-key"
-                    | "x-maxBytes" | "x-noun" | "x-null" | "x-prefix" | "x-refused" | "x-text"
-                    | "x-unsupported" => {}
+                    "x-closed" | "x-decimals" | "x-expected" | "x-formerly" | "x-hint"
+                    | "x-kept" | "x-key" | "x-maxBytes" | "x-noun" | "x-null" | "x-prefix"
+                    | "x-refused" | "x-text" | "x-unsupported" => {}
                     other => assert!(!other.starts_with("x-"), "there is no keyword {other}"),
                 }
                 check_keywords(value);

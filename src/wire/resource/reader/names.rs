@@ -29,7 +29,8 @@ impl<'s> Known<'s> {
             required: required.filter_map(Value::as_str).collect(),
             tag: kinds.first().and_then(|_| tag_of(branches_of(schema))),
             refused: parts().find_map(|part| part["x-refused"].as_object()),
-            is_closed: parts().any(|part| part["additionalProperties"] == false),
+            is_closed: parts()
+                .any(|part| part["additionalProperties"] == false || part["x-closed"] == true),
         }
     }
 
