@@ -51,7 +51,7 @@ export class Receiver {
       response.writeHead(200, { "Content-Type": "application/json" });
       response.end(JSON.stringify({ validationResponse }));
     } else {
-      this.deliveries.push({ headers: request.headers, body: JSON.parse(body) });
+      this.deliveries.push({ headers: request.headers, text: body, body: JSON.parse(body) });
       const told = (await this.#script.shift()) ?? 200;
       const answer = typeof told === "number" ? { status: told } : told;
       response.writeHead(answer.status, answer.headers).end(answer.body);
